@@ -1,0 +1,121 @@
+// One set-up at a time per clone. The lock is a folder (mkdir is atomic) that its holder touches every second, so that a waiter can tell
+// a slow set-up from a dead one. A dead lock is renamed to a name made of its own token; of two waiters that find the same dead lock,
+// the second one's rename fails on the folder that the first left behind, so it can never carry off a living lock.
+// Runs on Node 20 without dependencies.
+import { randomUUID } from "node:crypto";
+import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const LOCK = ".millrace-setup.lock";
+const HEARTBEAT_MS = 1_000;
+const POLL_MS = 200;
+const SILENCE_MAX_MS = 60_000;
+const GRAVE_AGE_MAX_MS = 3_600_000;
+
+/** Runs `work` while holding the set-up lock of `root`; `onWait` is called once if somebody else holds it. */
+export async function withSetupLock(root, work, onWait) {
+  const lock = join(root, LOCK);
+  const token = randomUUID();
+  await acquire(lock, token, onWait);
+  const beat = setInterval(() => touch(join(lock, "owner")), HEARTBEAT_MS);
+  const release = () => {
+    clearInterval(beat);
+    if (readOwner(lock)?.token === token) rmSync(lock, { recursive: true, force: true });
+  };
+  process.once("exit", release);
+  try {
+    return await work();
+  } finally {
+    process.off("exit", release);
+    release();
+    clearGraves(root);
+  }
+}
+
+async function acquire(lock, token, onWait) {
+  let seen = "";
+  let seenSince = performance.now();
+  let told = false;
+  for (;;) {
+    try {
+      mkdirSync(lock);
+      writeFileSync(join(lock, "owner"), JSON.stringify({ token, pid: process.pid, host: hostname() }));
+      return;
+    } catch (error) {
+      if (error.code !== "EEXIST") throw error;
+    }
+    const owner = readOwner(lock);
+    const sign = `${owner?.token} ${lastTouch(lock)}`;
+    if (sign !== seen) {
+      seen = sign;
+      seenSince = performance.now();
+    }
+    const silentMs = performance.now() - seenSince;
+    if (isDead(owner) || silentMs > SILENCE_MAX_MS) {
+      bury(lock, owner?.token ?? "unnamed");
+      continue;
+    }
+    if (!told) onWait(owner?.pid);
+    told = true;
+    await sleep(POLL_MS);
+  }
+}
+
+function readOwner(lock) {
+  try {
+    return JSON.parse(readFileSync(join(lock, "owner"), "utf8"));
+  } catch {
+    return undefined;
+  }
+}
+
+function lastTouch(lock) {
+  try {
+    return statSync(join(lock, "owner")).mtimeMs;
+  } catch {
+    return 0;
+  }
+}
+
+function touch(path) {
+  try {
+    utimesSync(path, new Date(), new Date());
+  } catch {
+    // The lock was taken over after a long pause of this process; its new holder is in charge.
+  }
+}
+
+function isDead(owner) {
+  if (owner === undefined || owner.host !== hostname()) return false;
+  try {
+    process.kill(owner.pid, 0);
+    return false;
+  } catch (error) {
+    return error.code === "ESRCH";
+  }
+}
+
+function bury(lock, token) {
+  const grave = `${lock}.${token}`;
+  try {
+    renameSync(lock, grave);
+    // A folder without its owner file would not stop a second rename onto it.
+    writeFileSync(join(grave, "buried"), "");
+  } catch {
+    // Another waiter buried it first, or its holder released it: look again.
+  }
+}
+
+function clearGraves(root) {
+  for (const name of readdirSync(root)) {
+    if (!name.startsWith(`${LOCK}.`)) continue;
+    const grave = join(root, name);
+    try {
+      if (Date.now() - statSync(grave).mtimeMs > GRAVE_AGE_MAX_MS) rmSync(grave, { recursive: true, force: true });
+    } catch {
+      // Somebody else cleared it.
+    }
+  }
+}

@@ -1,0 +1,135 @@
+// Makes node_modules match package-lock.json and puts the pinned Node at node_modules/node/bin. The npm package `node` fetches its
+// binary in an install script; install scripts are off for everything (.npmrc), so this file installs the binary's package itself
+// and accepts it only with the integrity written in pinned-node.json. Runs on Node 20 without dependencies.
+import { spawn, spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { withSetupLock } from "./setup-lock.mjs";
+
+export const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const pinned = JSON.parse(readFileSync(join(root, "scripts", "pinned-node.json"), "utf8"));
+const modules = join(root, "node_modules");
+const stampPath = join(modules, ".millrace-stamp");
+const binary = join(modules, "node", "bin", process.platform === "win32" ? "node.exe" : "node");
+const NETWORK_TROUBLE = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|ENOTCACHED/;
+
+/** A set-up that cannot work; its message is the one line that the user needs, `detail` is npm's output where that helps. */
+export class SetupError extends Error {
+  constructor(message, detail = "") {
+    super(message);
+    this.detail = detail;
+  }
+}
+
+/** Installs what is missing and answers the path of the pinned Node. */
+export async function setUp() {
+  if (isReady()) return nodePath();
+  await withSetupLock(
+    root,
+    async () => {
+      if (readStamp() !== wantedStamp()) await installPackages();
+      if (!runsPinnedVersion(nodePath())) await installNode();
+      writeFileSync(stampPath, wantedStamp());
+    },
+    (pid) => say(`another set-up of this folder is running${pid === undefined ? "" : ` (process ${pid})`}; waiting for it`),
+  );
+  if (!isReady()) throw new SetupError(`Node ${pinned.version} does not run from ${binary}: delete node_modules and run the command again.`);
+  return nodePath();
+}
+
+function isReady() {
+  return readStamp() === wantedStamp() && runsPinnedVersion(nodePath());
+}
+
+function archPackage() {
+  return pinned.packages[`${process.platform}-${process.arch}`];
+}
+
+/** Where no pinned binary exists for this platform, the machine's own Node serves if it has exactly the pinned version. */
+function nodePath() {
+  return archPackage() === undefined && process.versions.node === pinned.version ? process.execPath : binary;
+}
+
+function wantedStamp() {
+  const lock = readFileSync(join(root, "package-lock.json"));
+  return createHash("sha256").update(lock).update(JSON.stringify([pinned, process.platform, process.arch])).digest("hex");
+}
+
+function readStamp() {
+  return existsSync(stampPath) ? readFileSync(stampPath, "utf8") : undefined;
+}
+
+function runsPinnedVersion(path) {
+  if (!existsSync(path)) return false;
+  const answer = spawnSync(path, ["--version"], { encoding: "utf8", env: { ...process.env, NODE_OPTIONS: "" } });
+  return answer.stdout?.trim() === `v${pinned.version}`;
+}
+
+async function installPackages() {
+  say("installing the development packages (once, about a minute)");
+  await npm(["ci", "--include=dev", "--include=optional", "--include=peer"], root);
+}
+
+async function installNode() {
+  const arch = archPackage();
+  if (arch === undefined) {
+    throw new SetupError(
+      `There is no pinned Node for ${process.platform}-${process.arch}: install Node ${pinned.version} on this machine and run the command again.`,
+    );
+  }
+  say(`installing Node ${pinned.version} into node_modules (once)`);
+  const folder = join(modules, ".millrace-node");
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, "package.json"), JSON.stringify({ name: "pinned-node", private: true }));
+  await npm(["install", "--package-lock=false", `--prefix=${folder}`, `${arch.name}@${pinned.version}`], folder);
+  const installed = JSON.parse(readFileSync(join(folder, "node_modules", ".package-lock.json"), "utf8"));
+  const integrity = installed.packages[`node_modules/${arch.name}`]?.integrity;
+  if (integrity !== arch.integrity) {
+    rmSync(folder, { recursive: true, force: true });
+    throw new SetupError(`${arch.name}@${pinned.version} is not the file that scripts/pinned-node.json expects: check your npm registry.`);
+  }
+  mkdirSync(dirname(binary), { recursive: true });
+  renameSync(join(folder, "node_modules", arch.name, "bin", basename(binary)), binary);
+  rmSync(folder, { recursive: true, force: true });
+  if (!runsPinnedVersion(binary)) {
+    throw new SetupError(
+      `Node ${pinned.version} does not start on this machine (${process.platform}-${process.arch}): it needs glibc 2.28 or macOS 13.5 or newer.`,
+    );
+  }
+  if (process.platform !== "win32") {
+    const link = join(modules, ".bin", "node");
+    rmSync(link, { force: true });
+    symlinkSync("../node/bin/node", link);
+  }
+}
+
+/** Runs npm quietly, independent of the user's own npm settings; its output is shown only when it fails for a reason of its own. */
+async function npm(args, cwd) {
+  const settings = ["--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--global=false", "--engine-strict=false"];
+  const retries = ["--fetch-retries=3", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"];
+  const all = [...args, ...settings, ...retries, "--no-update-notifier", "--loglevel=error"];
+  const cli = process.env.npm_execpath;
+  const hasCli = cli !== undefined && basename(cli) === "npm-cli.js" && existsSync(cli);
+  const env = { ...process.env, NODE_ENV: "", NODE_OPTIONS: "" };
+  const child = hasCli
+    ? spawn(process.execPath, [cli, ...all], { cwd, env, stdio: ["ignore", "pipe", "pipe"] })
+    : spawn("npm", all, { cwd, env, stdio: ["ignore", "pipe", "pipe"], shell: process.platform === "win32" });
+  let output = "";
+  child.stdout.on("data", (chunk) => (output += chunk));
+  child.stderr.on("data", (chunk) => (output += chunk));
+  const code = await new Promise((resolve, reject) => {
+    child.once("error", (cause) => reject(new SetupError(`npm could not be started (${cause.message}): install npm and run the command again.`)));
+    child.once("close", resolve);
+  });
+  if (code === 0) return;
+  const trouble = NETWORK_TROUBLE.exec(output)?.[0];
+  if (trouble) throw new SetupError(`The npm registry cannot be reached (${trouble}): connect to the network, or set your npm registry, and run the command again.`);
+  throw new SetupError(`npm ${args[0]} failed (exit ${code}); its output is above. Mend the cause and run the command again.`, output);
+}
+
+function say(line) {
+  process.stderr.write(`millrace set-up: ${line}\n`);
+}
