@@ -1,0 +1,50 @@
+/**
+ * Equal values, equal texts: how unique keys are computed from chosen input fields, and how the input of a caller-given id is
+ * compared with the one stored under it.
+ *
+ * Canonical text is the tagged JSON form with keys, Map entries and Set items in a fixed order. It tells types apart (a Date
+ * from its string, 1 from "1"), leaves out undefined properties as the codec does, and refuses what the codec refuses. It
+ * does not depend on codec, compression or encryption, so a digest stays the same when these change.
+ */
+import { createHash } from "node:crypto";
+import { PAYLOAD_BYTES_CEILING } from "./codec.ts";
+import { anyField, type FieldPath, parseFieldPaths } from "./field-path.ts";
+import { invalidOption } from "./option-check.ts";
+import { TaggedWriter } from "./tagged-json.ts";
+
+const DIGEST_BYTES = 16;
+
+/** 22 characters of base64url: half of a SHA-256, so two texts do not meet by accident. */
+export function digestText(text: string): string {
+  return createHash("sha256").update(text).digest().toString("base64url", 0, DIGEST_BYTES);
+}
+
+/** `what` starts the paths in refusals. */
+export function canonicalText(value: unknown, what = "value"): string {
+  return new TaggedWriter({ what, maxBytes: PAYLOAD_BYTES_CEILING, sorted: true }).write(value);
+}
+
+export type FieldPick = (value: unknown) => unknown[];
+
+/** One entry per path, in their order; undefined where the value has no such field. */
+export function pickFields(value: unknown, paths: readonly string[]): unknown[] {
+  return compilePick(paths)(value);
+}
+
+export function compilePick(paths: readonly string[]): FieldPick {
+  const compiled = parseFieldPaths(paths);
+  if (compiled.some((path) => path.includes(anyField))) {
+    throw invalidOption("A picked field path must name one field: * is not possible here.");
+  }
+  return (value) => compiled.map((path) => fieldAt(value, path));
+}
+
+function fieldAt(value: unknown, path: FieldPath): unknown {
+  let found = value;
+  for (const part of path as readonly string[]) {
+    if (typeof found !== "object" || found === null) return undefined;
+    if (found instanceof Map) found = found.get(part);
+    else found = Object.hasOwn(found, part) ? (found as Record<string, unknown>)[part] : undefined;
+  }
+  return found;
+}

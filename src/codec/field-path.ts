@@ -1,0 +1,54 @@
+/**
+ * Paths to fields of a value, as options name them: `card.number`, `items.*.secret`, `items.0.sku`.
+ *
+ * A dot separates, `*` stands for any key or index, and a backslash takes the next character as it is, so the key `a.b` is
+ * `a\.b`. Brackets are refused unless escaped: `items[*].secret` would match nothing, and a redaction that matches nothing
+ * leaks. Only own properties count, so no path reaches a prototype.
+ */
+import { invalidOption } from "./option-check.ts";
+
+export const anyField: unique symbol = Symbol("any key or index");
+
+export type FieldPath = readonly (string | typeof anyField)[];
+
+const PARTS_MAX = 32;
+const CHARACTERS_MAX = 1024;
+
+export function parseFieldPaths(paths: readonly string[]): readonly FieldPath[] {
+  if (!Array.isArray(paths))
+    throw invalidOption("Field paths must be an array of strings such as card.number.");
+  return paths.map(parseFieldPath);
+}
+
+function parseFieldPath(path: unknown): FieldPath {
+  if (typeof path !== "string") throw invalidOption("A field path must be a string such as card.number.");
+  const refuse = (reason: string) =>
+    invalidOption(`The field path ${JSON.stringify(path.slice(0, 64))} ${reason}.`);
+  if (path.length > CHARACTERS_MAX) throw refuse(`is longer than ${CHARACTERS_MAX} characters`);
+
+  const parts: (string | typeof anyField)[] = [];
+  let part = "";
+  for (let at = 0; at <= path.length; at++) {
+    const character = path[at];
+    if (character === "." || character === undefined) {
+      if (part === "") throw refuse("has an empty part: write it like card.number");
+      parts.push(part);
+      part = "";
+    } else if (character === "\\") {
+      at += 1;
+      if (at === path.length)
+        throw refuse("ends in a backslash, which must be followed by the character it escapes");
+      part += path[at];
+    } else if (character === "*" && part === "" && (path[at + 1] ?? ".") === ".") {
+      parts.push(anyField);
+      at += 1;
+      if (at === path.length) break;
+    } else if ("[]*".includes(character)) {
+      throw refuse(`has an unescaped ${character} inside a part: write items.*.secret or items.0.secret`);
+    } else {
+      part += character;
+    }
+  }
+  if (parts.length > PARTS_MAX) throw refuse(`has more than ${PARTS_MAX} parts`);
+  return parts;
+}

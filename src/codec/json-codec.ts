@@ -1,0 +1,85 @@
+/**
+ * The default codec: plain JSON where the value allows it, tagged JSON (`~` in front) where it does not.
+ *
+ * Plain values become exactly what JSON.stringify makes of them, so people can read and query them in SQL. One cheap walk
+ * decides: it answers false for anything unusual, and the slower tagged writer then encodes it or refuses it by its path.
+ * Like in JSON, properties that are undefined, have symbol keys or are not enumerable are left out, an object without a
+ * prototype comes back with one, and extra properties of arrays are lost. Holes of arrays come back as undefined.
+ *
+ * What must hold: the walk counts a lower bound of the text's length, so a value that repeats a large part many times is
+ * refused before the text is built; decoding never touches a prototype and never exhausts the stack.
+ */
+import { isMillraceError } from "../model/error.ts";
+import { type Codec, DEPTH_MAX, PAYLOAD_BYTES_CEILING } from "./codec.ts";
+import { isPlainObject, notEncodable, prototypeLevels, tooLarge, unreadable } from "./refusal.ts";
+import { readTagged, TaggedWriter } from "./tagged-json.ts";
+
+const TILDE = 0x7e;
+
+/** What is left of the size limit in the walk that runs now; encoding is synchronous, so one variable serves all calls. */
+let charactersLeft = 0;
+
+function isPlain(value: unknown, depth: number): boolean {
+  switch (typeof value) {
+    case "string":
+      charactersLeft -= value.length;
+      return charactersLeft >= 0;
+    case "number":
+      return Number.isFinite(value) && (value !== 0 || 1 / value > 0);
+    case "boolean":
+      return true;
+    case "object":
+      return value === null || isPlainContainer(value, depth);
+    default:
+      return false;
+  }
+}
+
+function isPlainContainer(value: object, depth: number): boolean {
+  if (depth >= DEPTH_MAX) return false;
+  const prototype: object | null = Object.getPrototypeOf(value);
+  if (Array.isArray(value)) {
+    if (prototype !== Array.prototype && prototypeLevels(value) !== 2) return false;
+    charactersLeft -= 2 * value.length;
+    if (charactersLeft < 0) return false;
+    for (let index = 0; index < value.length; index++) {
+      if (!isPlain(value[index], depth + 1)) return false;
+    }
+    return true;
+  }
+  if (prototype !== Object.prototype && !isPlainObject(value)) return false;
+  const fields = value as Record<string, unknown>;
+  for (const key of Object.keys(fields)) {
+    const item = fields[key];
+    if (item === undefined) continue;
+    charactersLeft -= key.length + 4;
+    if (charactersLeft < 0 || !isPlain(item, depth + 1)) return false;
+  }
+  return true;
+}
+
+function encode(value: unknown, what = "value", maxBytes = PAYLOAD_BYTES_CEILING): string {
+  charactersLeft = maxBytes;
+  try {
+    if (isPlain(value, 0)) return JSON.stringify(value);
+    if (charactersLeft < 0) throw tooLarge(what, maxBytes);
+    return "~" + new TaggedWriter({ what, maxBytes, sorted: false }).write(value);
+  } catch (cause) {
+    if (isMillraceError(cause)) throw cause;
+    // A getter, a proxy trap or a detached buffer of the caller's own value.
+    throw notEncodable(`Reading the ${what} threw an error: pass plain values.`, { cause });
+  }
+}
+
+function decode(payload: string | Uint8Array): unknown {
+  if (typeof payload !== "string") throw unreadable("it is bytes, and the JSON codec reads text");
+  if (payload.charCodeAt(0) === TILDE) return readTagged(payload.slice(1));
+  try {
+    return JSON.parse(payload);
+  } catch {
+    // No cause: the engine's message quotes the text, and a payload may hold secrets.
+    throw unreadable("it is not valid JSON");
+  }
+}
+
+export const jsonCodec = { name: "json", encode, decode } satisfies Codec;

@@ -1,0 +1,76 @@
+/**
+ * How a value that cannot be stored is named to the person who passed it: where it sits and what to pass instead. Messages
+ * name paths and types, never contents, because errors are logged and a payload may hold secrets.
+ *
+ * Realms: a value may come from another one (a vm context, as in some test runners), so types are told by internal slots and
+ * by the length of the prototype chain, not by identity. A subclass has a longer chain and is refused: it would come back as
+ * its base class.
+ */
+import { MillraceError } from "../model/error.ts";
+
+const SEGMENT_CHARACTERS_MAX = 64;
+
+export function notEncodable(message: string, options: { cause?: unknown } = {}): MillraceError {
+  return new MillraceError("payload-not-encodable", message, options);
+}
+
+export function tooLarge(what: string, maxBytes: number, bytes?: number): MillraceError {
+  const size = bytes === undefined ? `more than ${maxBytes}` : String(bytes);
+  return new MillraceError(
+    "payload-too-large",
+    `The ${what} takes ${size} bytes and the limit is ${maxBytes}: keep the bulk elsewhere and pass a reference, or raise maxBytes.`,
+  );
+}
+
+export function unreadable(reason: string, options: { cause?: unknown } = {}): MillraceError {
+  return new MillraceError("payload-unreadable", `The stored payload cannot be read: ${reason}.`, options);
+}
+
+export function prototypeLevels(value: object): number {
+  let levels = 0;
+  // Longer chains than 8 all mean the same, and a proxy could answer without end.
+  for (
+    let next = Object.getPrototypeOf(value);
+    next !== null && levels < 8;
+    next = Object.getPrototypeOf(next)
+  )
+    levels++;
+  return levels;
+}
+
+export function isPlainObject(value: object): boolean {
+  const prototype: object | null = Object.getPrototypeOf(value);
+  if (prototype === null || prototype === Object.prototype) return true;
+  // The Object.prototype of another realm: the end of its chain, with the methods that only it has.
+  return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, "isPrototypeOf");
+}
+
+/** Segments are `.key`, `[3]`, `<value 3>` (of a Map) or `<item 3>` (of a Set). */
+export function trailText(trail: readonly string[]): string {
+  return trail.map(segmentText).join("");
+}
+
+function segmentText(segment: string): string {
+  if (!segment.startsWith(".") || /^\.[A-Za-z_$][\w$]{0,63}$/.test(segment)) return segment;
+  const key = segment.slice(1);
+  const short = key.length > SEGMENT_CHARACTERS_MAX ? `${key.slice(0, SEGMENT_CHARACTERS_MAX)}...` : key;
+  return `[${JSON.stringify(short)}]`;
+}
+
+export function describeRefused(value: object): { readonly is: string; readonly advice: string } {
+  const name = constructorName(value);
+  const is = `is an instance of ${name}`;
+  if (value instanceof Error || Object.prototype.toString.call(value) === "[object Error]") {
+    return { is, advice: "pass its name and message as plain fields" };
+  }
+  if (ArrayBuffer.isView(value)) return { is, advice: "pass its bytes as a Uint8Array" };
+  if (typeof (value as { toJSON?: unknown }).toJSON === "function") {
+    return { is, advice: "it would come back as something else, so pass what its toJSON() returns" };
+  }
+  return { is, advice: "it would lose its class, so pass a plain object with its fields" };
+}
+
+function constructorName(value: object): string {
+  const name: unknown = (value as { constructor?: { name?: unknown } }).constructor?.name;
+  return typeof name === "string" && /^[\w$]{1,64}$/.test(name) ? name : "a class";
+}
