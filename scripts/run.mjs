@@ -39,7 +39,11 @@ try {
 
 for (const signal of Object.keys(endings)) process.removeAllListeners(signal);
 const path = [join(root, "node_modules", ".bin"), dirname(nodePath), process.env.PATH].join(delimiter);
-const child = spawn(nodePath, [...target, ...args], { cwd: root, stdio: "inherit", env: { ...process.env, PATH: path } });
+const child = spawn(nodePath, [...target, ...args], {
+  cwd: root,
+  stdio: "inherit",
+  env: { ...process.env, PATH: path },
+});
 // A terminal sends Ctrl-C to the whole group, the child included; passing it on again would read as a second, impatient Ctrl-C.
 process.on("SIGINT", () => process.stdin.isTTY || child.kill("SIGINT"));
 process.on("SIGTERM", () => child.kill("SIGTERM"));

@@ -3,7 +3,16 @@
 // the second one's rename fails on the folder that the first left behind, so it can never carry off a living lock.
 // Runs on Node 20 without dependencies.
 import { randomUUID } from "node:crypto";
-import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -113,7 +122,8 @@ function clearGraves(root) {
     if (!name.startsWith(`${LOCK}.`)) continue;
     const grave = join(root, name);
     try {
-      if (Date.now() - statSync(grave).mtimeMs > GRAVE_AGE_MAX_MS) rmSync(grave, { recursive: true, force: true });
+      if (Date.now() - statSync(grave).mtimeMs > GRAVE_AGE_MAX_MS)
+        rmSync(grave, { recursive: true, force: true });
     } catch {
       // Somebody else cleared it.
     }

@@ -13,7 +13,8 @@ const pinned = JSON.parse(readFileSync(join(root, "scripts", "pinned-node.json")
 const modules = join(root, "node_modules");
 const stampPath = join(modules, ".millrace-stamp");
 const binary = join(modules, "node", "bin", process.platform === "win32" ? "node.exe" : "node");
-const NETWORK_TROUBLE = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|ENOTCACHED/;
+const NETWORK_TROUBLE =
+  /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|ENOTCACHED/;
 
 /** A set-up that cannot work; its message is the one line that the user needs, `detail` is npm's output where that helps. */
 export class SetupError extends Error {
@@ -33,9 +34,15 @@ export async function setUp() {
       if (!runsPinnedVersion(nodePath())) await installNode();
       writeFileSync(stampPath, wantedStamp());
     },
-    (pid) => say(`another set-up of this folder is running${pid === undefined ? "" : ` (process ${pid})`}; waiting for it`),
+    (pid) =>
+      say(
+        `another set-up of this folder is running${pid === undefined ? "" : ` (process ${pid})`}; waiting for it`,
+      ),
   );
-  if (!isReady()) throw new SetupError(`Node ${pinned.version} does not run from ${binary}: delete node_modules and run the command again.`);
+  if (!isReady())
+    throw new SetupError(
+      `Node ${pinned.version} does not run from ${binary}: delete node_modules and run the command again.`,
+    );
   return nodePath();
 }
 
@@ -54,7 +61,10 @@ function nodePath() {
 
 function wantedStamp() {
   const lock = readFileSync(join(root, "package-lock.json"));
-  return createHash("sha256").update(lock).update(JSON.stringify([pinned, process.platform, process.arch])).digest("hex");
+  return createHash("sha256")
+    .update(lock)
+    .update(JSON.stringify([pinned, process.platform, process.arch]))
+    .digest("hex");
 }
 
 function readStamp() {
@@ -63,7 +73,10 @@ function readStamp() {
 
 function runsPinnedVersion(path) {
   if (!existsSync(path)) return false;
-  const answer = spawnSync(path, ["--version"], { encoding: "utf8", env: { ...process.env, NODE_OPTIONS: "" } });
+  const answer = spawnSync(path, ["--version"], {
+    encoding: "utf8",
+    env: { ...process.env, NODE_OPTIONS: "" },
+  });
   return answer.stdout?.trim() === `v${pinned.version}`;
 }
 
@@ -84,12 +97,17 @@ async function installNode() {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, "package.json"), JSON.stringify({ name: "pinned-node", private: true }));
-  await npm(["install", "--package-lock=false", `--prefix=${folder}`, `${arch.name}@${pinned.version}`], folder);
+  await npm(
+    ["install", "--package-lock=false", `--prefix=${folder}`, `${arch.name}@${pinned.version}`],
+    folder,
+  );
   const installed = JSON.parse(readFileSync(join(folder, "node_modules", ".package-lock.json"), "utf8"));
   const integrity = installed.packages[`node_modules/${arch.name}`]?.integrity;
   if (integrity !== arch.integrity) {
     rmSync(folder, { recursive: true, force: true });
-    throw new SetupError(`${arch.name}@${pinned.version} is not the file that scripts/pinned-node.json expects: check your npm registry.`);
+    throw new SetupError(
+      `${arch.name}@${pinned.version} is not the file that scripts/pinned-node.json expects: check your npm registry.`,
+    );
   }
   mkdirSync(dirname(binary), { recursive: true });
   renameSync(join(folder, "node_modules", arch.name, "bin", basename(binary)), binary);
@@ -108,7 +126,14 @@ async function installNode() {
 
 /** Runs npm quietly, independent of the user's own npm settings; its output is shown only when it fails for a reason of its own. */
 async function npm(args, cwd) {
-  const settings = ["--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--global=false", "--engine-strict=false"];
+  const settings = [
+    "--ignore-scripts",
+    "--no-audit",
+    "--no-fund",
+    "--prefer-offline",
+    "--global=false",
+    "--engine-strict=false",
+  ];
   const retries = ["--fetch-retries=3", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"];
   const all = [...args, ...settings, ...retries, "--no-update-notifier", "--loglevel=error"];
   const cli = process.env.npm_execpath;
@@ -121,13 +146,23 @@ async function npm(args, cwd) {
   child.stdout.on("data", (chunk) => (output += chunk));
   child.stderr.on("data", (chunk) => (output += chunk));
   const code = await new Promise((resolve, reject) => {
-    child.once("error", (cause) => reject(new SetupError(`npm could not be started (${cause.message}): install npm and run the command again.`)));
+    child.once("error", (cause) =>
+      reject(
+        new SetupError(`npm could not be started (${cause.message}): install npm and run the command again.`),
+      ),
+    );
     child.once("close", resolve);
   });
   if (code === 0) return;
   const trouble = NETWORK_TROUBLE.exec(output)?.[0];
-  if (trouble) throw new SetupError(`The npm registry cannot be reached (${trouble}): connect to the network, or set your npm registry, and run the command again.`);
-  throw new SetupError(`npm ${args[0]} failed (exit ${code}); its output is above. Mend the cause and run the command again.`, output);
+  if (trouble)
+    throw new SetupError(
+      `The npm registry cannot be reached (${trouble}): connect to the network, or set your npm registry, and run the command again.`,
+    );
+  throw new SetupError(
+    `npm ${args[0]} failed (exit ${code}); its output is above. Mend the cause and run the command again.`,
+    output,
+  );
 }
 
 function say(line) {
