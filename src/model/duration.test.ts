@@ -1,0 +1,103 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { durationMaxMs, durationMs } from "./duration.ts";
+import { isMillraceError } from "./error.ts";
+
+const units: readonly (readonly [string, number])[] = [
+  ["w", 604_800_000],
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["m", 60_000],
+  ["s", 1000],
+  ["ms", 1],
+];
+
+function written(ms: number): string {
+  let rest = ms;
+  let text = "";
+  for (const [unit, size] of units) {
+    if (rest >= size) text += `${Math.floor(rest / size)}${unit}`;
+    rest %= size;
+  }
+  return text === "" ? "0ms" : text;
+}
+
+describe("durations", () => {
+  test.each([
+    [0, 0],
+    [1500, 1500],
+    [1.4, 1],
+    ["250ms", 250],
+    ["10m", 600_000],
+    ["1h30m", 5_400_000],
+    ["7d", 604_800_000],
+    ["2w", 1_209_600_000],
+    ["1.5s", 1500],
+    ["0.5ms", 1],
+    [durationMaxMs, durationMaxMs],
+  ])("%j means %d ms", (value, ms) => {
+    expect(durationMs(value, "delay")).toBe(ms);
+  });
+
+  test.each([
+    [-1],
+    [Number.NaN],
+    [Number.POSITIVE_INFINITY],
+    [durationMaxMs + 1],
+    [Date.UTC(2026, 0)],
+    [""],
+    ["10"],
+    ["-5m"],
+    ["5 m"],
+    ["5m "],
+    ["m"],
+    ["5M"],
+    ["1e3ms"],
+    ["1h,30m"],
+    ["521w1000d"],
+    ["1ms".repeat(22)],
+    [null],
+    [undefined],
+    [true],
+    [10n],
+    [[5]],
+    [{ ms: 5 }],
+    [Symbol("5m")],
+    [Object.create(null)],
+  ])("%o is refused as invalid-duration", (value) => {
+    expect(() => durationMs(value, "delay")).toThrow(expect.objectContaining({ code: "invalid-duration" }));
+  });
+
+  test("the refusal names the option and shows what was given, cut short", () => {
+    expect(() => durationMs("x".repeat(10_000), "retry.backoff")).toThrow(
+      /^retry\.backoff: "x{80}" is not a duration/,
+    );
+  });
+
+  test("a duration written out in units reads back as the same number", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: durationMaxMs }),
+        (ms) => durationMs(written(ms), "delay") === ms,
+      ),
+    );
+  });
+
+  test("whatever is given, the answer is a whole number inside the bounds or an invalid-duration error", () => {
+    const text = fc.string({ unit: fc.constantFrom(..."0123456789.mshdw -+e".split("")) });
+    fc.assert(
+      fc.property(
+        fc.oneof(fc.anything({ withNullPrototype: true, withBigInt: true }), fc.double(), text),
+        (value) => {
+          try {
+            const ms = durationMs(value, "delay");
+            return Number.isInteger(ms) && ms >= 0 && ms <= durationMaxMs;
+          } catch (error) {
+            return isMillraceError(error, "invalid-duration");
+          }
+        },
+      ),
+      { numRuns: 2000 },
+    );
+  });
+});

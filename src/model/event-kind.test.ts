@@ -1,0 +1,36 @@
+import { expect, test } from "vitest";
+import { eventCodes, eventOfCode } from "./event-kind.ts";
+import type { EventKind } from "./event-kind.ts";
+
+test("event codes are fixed for ever, because feeds keep them", () => {
+  expect(eventCodes).toEqual({
+    submitted: 0,
+    replaced: 1,
+    promoted: 2,
+    claimed: 3,
+    completed: 4,
+    failed: 5,
+    cancelled: 6,
+    expired: 7,
+    skipped: 8,
+    "retry-scheduled": 9,
+    snoozed: 10,
+    throttled: 11,
+    "handed-back": 12,
+    reclaimed: 13,
+    suspended: 14,
+    resumed: 15,
+    freed: 16,
+    rescheduled: 17,
+    edited: 18,
+    "cancel-asked": 19,
+    replayed: 20,
+    removed: 21,
+    "timed-out": 22,
+  });
+});
+
+test("a code leads back to its kind, and an unknown code is a wrong program", () => {
+  for (const [kind, code] of Object.entries(eventCodes)) expect(eventOfCode(code)).toBe(kind as EventKind);
+  for (const code of [-1, 23, 1.5, Number.NaN]) expect(() => eventOfCode(code)).toThrow(RangeError);
+});

@@ -1,0 +1,81 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { createIdMinter, mintedAt, mintedIdLength } from "./job-id.ts";
+
+const byteOrder = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+describe("minted ids", () => {
+  test("are 21 characters of the alphabet and carry their minting time", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 2 ** 48 - 1 }), fc.infiniteStream(random()), (now, stream) => {
+        const id = createIdMinter({ now: () => now, random: drawFrom(stream) })();
+        expect(id).toMatch(/^[-0-9A-Z_a-z]{21}$/);
+        expect(mintedIdLength).toBe(21);
+        expect(mintedAt(id)).toBe(now);
+      }),
+    );
+  });
+
+  test("sort by time in byte order, whatever the random source says", () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(5), { maxLength: 200 }), fc.infiniteStream(random()), (steps, stream) => {
+        let now = 1_700_000_000_000;
+        const mint = createIdMinter({ now: () => now, random: drawFrom(stream) });
+        const ids = steps.map((step) => {
+          now += step;
+          return mint();
+        });
+        expect([...ids].sort(byteOrder)).toEqual(ids);
+      }),
+    );
+  });
+
+  test("are unique and ascending over 100,000 in one millisecond", () => {
+    for (const value of [0, 0.5, 1 - 2 ** -53]) {
+      const mint = createIdMinter({ now: () => 1, random: () => value });
+      const ids = Array.from({ length: 100_000 }, mint);
+      expect(new Set(ids).size).toBe(100_000);
+      for (let index = 1; index < ids.length; index++) {
+        if ((ids[index - 1] as string) >= (ids[index] as string))
+          throw new Error(`id ${index} does not sort behind the one before`);
+      }
+    }
+  });
+
+  test("go on counting when the clock steps back", () => {
+    let now = 1000;
+    const mint = createIdMinter({ now: () => now, random: () => 0.25 });
+    const before = mint();
+    now = 10;
+    const after = mint();
+    expect(after > before).toBe(true);
+    expect(mintedAt(after)).toBe(1000);
+  });
+
+  test("of different shards and partitions differ even with equal time and randomness", () => {
+    const sources = { now: () => 5, random: () => 0.5 };
+    const places = [
+      { shard: 0, partition: 0 },
+      { shard: 0, partition: 1023 },
+      { shard: 1, partition: 0 },
+      { shard: 255, partition: 1023 },
+    ];
+    const ids = places.map((place) => createIdMinter(sources, place)());
+    expect(new Set(ids).size).toBe(places.length);
+    expect([...ids].sort(byteOrder)).toEqual(ids);
+  });
+
+  test("a text that is no minted id has no minting time", () => {
+    for (const text of ["", "order-1", "!".repeat(21), "x".repeat(20), "x".repeat(22)])
+      expect(mintedAt(text)).toBeNull();
+  });
+});
+
+function random(): fc.Arbitrary<number> {
+  return fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+}
+
+function drawFrom(stream: Iterable<number>): () => number {
+  const iterator = stream[Symbol.iterator]();
+  return () => iterator.next().value as number;
+}
