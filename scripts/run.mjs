@@ -31,9 +31,13 @@ let nodePath;
 try {
   nodePath = await setUp();
 } catch (error) {
-  if (!(error instanceof SetupError)) throw error;
-  if (error.detail !== "") console.error(error.detail.trimEnd());
-  console.error(`millrace set-up: ${error.message}`);
+  if (error instanceof SetupError) {
+    if (error.detail !== "") console.error(error.detail.trimEnd());
+    console.error(`millrace set-up: ${error.message}`);
+  } else if (typeof error.syscall === "string") {
+    const advice = "make this folder writable, with 500 MB free, and run the command again";
+    console.error(`millrace set-up: ${error.message}: ${advice}.`);
+  } else throw error;
   process.exit(1);
 }
 
