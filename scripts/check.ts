@@ -1,13 +1,9 @@
-// The whole check behind `npm test`: types, format, lint and unused code (two at a time), then Vitest, then one plain line with the counts.
+// The whole check behind `npm test`: types, format, lint and unused code (two at a time), then Vitest, whose closing lines end the output.
 // A check that fails shows its output and ends the run before the tests. With arguments it runs Vitest only, with those
 // arguments: `npm test -- src/model` narrows to the files whose path contains that.
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 
 type Check = { name: string; command: string[] };
-type VitestReport = { numPassedTests: number; numFailedTests: number; success: boolean };
 
 const checks: Check[] = [
   { name: "types", command: ["node_modules/typescript/bin/tsc", "--noEmit"] },
@@ -30,7 +26,8 @@ async function main(): Promise<number> {
       return 1;
     }
   }
-  return runTests();
+  const reporters = ["--reporter=default", "--reporter=./scripts/closing-line.ts"];
+  return runShown(["node_modules/vitest/vitest.mjs", "run", ...reporters, ...vitestArgs]);
 }
 
 async function runChecks(): Promise<string[]> {
@@ -49,32 +46,6 @@ async function runChecks(): Promise<string[]> {
   };
   await Promise.all(Array.from({ length: AT_ONCE }, lane));
   return failed;
-}
-
-async function runTests(): Promise<number> {
-  const folder = mkdtempSync(join(tmpdir(), "millrace-check-"));
-  const reportPath = join(folder, "report.json");
-  const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${reportPath}`];
-  try {
-    const code = await runShown(["node_modules/vitest/vitest.mjs", "run", ...reporters, ...vitestArgs]);
-    console.log(closingLine(reportPath, code));
-    return code;
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-}
-
-/** Vitest exits with an error also when a file does not load or an error escapes a test: that counts as one failure more. */
-function closingLine(reportPath: string, code: number): string {
-  let report: VitestReport;
-  try {
-    report = JSON.parse(readFileSync(reportPath, "utf8")) as VitestReport;
-  } catch {
-    return "0 passed, 1 failed (Vitest ended before its report)";
-  }
-  const { numPassedTests: passed, numFailedTests: failed } = report;
-  if (code !== 0 && failed === 0) return `${passed} passed, 1 failed (outside a test: see above)`;
-  return `${passed} passed, ${failed} failed`;
 }
 
 function runQuietly(command: string[]): Promise<{ code: number; output: string }> {
