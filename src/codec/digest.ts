@@ -10,6 +10,7 @@ import { createHash } from "node:crypto";
 import { PAYLOAD_BYTES_CEILING } from "./codec.ts";
 import { anyField, type FieldPath, parseFieldPaths } from "./field-path.ts";
 import { invalidOption } from "./option-check.ts";
+import { asRefusal } from "./refusal.ts";
 import { TaggedWriter } from "./tagged-json.ts";
 
 const DIGEST_BYTES = 16;
@@ -21,7 +22,11 @@ export function digestText(text: string): string {
 
 /** `what` starts the paths in refusals. */
 export function canonicalText(value: unknown, what = "value"): string {
-  return new TaggedWriter({ what, maxBytes: PAYLOAD_BYTES_CEILING, sorted: true }).write(value);
+  try {
+    return new TaggedWriter({ what, maxBytes: PAYLOAD_BYTES_CEILING, sorted: true }).write(value);
+  } catch (cause) {
+    throw asRefusal(cause, what);
+  }
 }
 
 export type FieldPick = (value: unknown) => unknown[];

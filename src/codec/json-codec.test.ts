@@ -130,6 +130,16 @@ describe("encoding", () => {
     expect(refusalOf(() => jsonCodec.encode(tagged, "input", 1_000_000)).code).toBe("payload-too-large");
   });
 
+  it("encodes own properties alone when somebody has extended Object.prototype", () => {
+    const everyObject = Object.prototype as { extra?: unknown };
+    everyObject.extra = () => 1;
+    try {
+      expect(roundTrip({ a: 1 })).toStrictEqual({ a: 1 });
+    } finally {
+      delete everyObject.extra;
+    }
+  });
+
   it("reports a getter that throws as not encodable, with its error as the cause", () => {
     const cause = new Error("no");
     const value = {

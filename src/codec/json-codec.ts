@@ -9,9 +9,8 @@
  * What must hold: the walk counts a lower bound of the text's length, so a value that repeats a large part many times is
  * refused before the text is built; decoding never touches a prototype and never exhausts the stack.
  */
-import { isMillraceError } from "../model/error.ts";
 import { type Codec, DEPTH_MAX, PAYLOAD_BYTES_CEILING } from "./codec.ts";
-import { isPlainObject, notEncodable, prototypeLevels, tooLarge, unreadable } from "./refusal.ts";
+import { asRefusal, isPlainObject, prototypeLevels, tooLarge, unreadable } from "./refusal.ts";
 import { readTagged, TaggedWriter } from "./tagged-json.ts";
 
 const TILDE = 0x7e;
@@ -49,7 +48,9 @@ function isPlainContainer(value: object, depth: number): boolean {
   }
   if (prototype !== Object.prototype && !isPlainObject(value)) return false;
   const fields = value as Record<string, unknown>;
-  for (const key of Object.keys(fields)) {
+  // for-in takes half the time of Object.keys. It also visits what somebody put on Object.prototype, which can only make the
+  // answer false; the tagged writer then reads own keys alone.
+  for (const key in fields) {
     const item = fields[key];
     if (item === undefined) continue;
     charactersLeft -= key.length + 4;
@@ -65,9 +66,7 @@ function encode(value: unknown, what = "value", maxBytes = PAYLOAD_BYTES_CEILING
     if (charactersLeft < 0) throw tooLarge(what, maxBytes);
     return "~" + new TaggedWriter({ what, maxBytes, sorted: false }).write(value);
   } catch (cause) {
-    if (isMillraceError(cause)) throw cause;
-    // A getter, a proxy trap or a detached buffer of the caller's own value.
-    throw notEncodable(`Reading the ${what} threw an error: pass plain values.`, { cause });
+    throw asRefusal(cause, what);
   }
 }
 

@@ -6,12 +6,18 @@
  * by the length of the prototype chain, not by identity. A subclass has a longer chain and is refused: it would come back as
  * its base class.
  */
-import { MillraceError } from "../model/error.ts";
+import { isMillraceError, MillraceError } from "../model/error.ts";
 
 const SEGMENT_CHARACTERS_MAX = 64;
 
 export function notEncodable(message: string, options: { cause?: unknown } = {}): MillraceError {
   return new MillraceError("payload-not-encodable", message, options);
+}
+
+/** For what a walk over the caller's own value threw: a refusal, or an error of a getter, a proxy or a detached buffer. */
+export function asRefusal(cause: unknown, what: string): MillraceError {
+  if (isMillraceError(cause)) return cause;
+  return notEncodable(`Reading the ${what} threw an error: pass plain values.`, { cause });
 }
 
 export function tooLarge(what: string, maxBytes: number, bytes?: number): MillraceError {
