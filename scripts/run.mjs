@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { constants } from "node:os";
 import { delimiter, dirname, join } from "node:path";
-import { SetupError, root, setUp } from "./setup.mjs";
+import { SetupError, root, setUp, stopSetUp } from "./setup.mjs";
 
 const SOURCE = "--conditions=millrace-source";
 const targets = {
@@ -23,9 +23,10 @@ if (target === undefined) {
   process.exit(2);
 }
 
-// During the set-up a signal ends this process at once; the exit hook of the lock then releases it.
+// A signal during the set-up first ends npm, so that the lock (released on exit) never frees a folder that npm still writes to.
 const endings = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
-for (const [signal, code] of Object.entries(endings)) process.once(signal, () => process.exit(code));
+for (const [signal, code] of Object.entries(endings))
+  process.once(signal, () => stopSetUp().finally(() => process.exit(code)));
 
 let nodePath;
 try {

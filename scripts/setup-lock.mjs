@@ -1,6 +1,7 @@
-// One set-up at a time per clone. The lock is a folder (mkdir is atomic) that its holder touches every second, so that a waiter can tell
-// a slow set-up from a dead one. A dead lock is renamed to a name made of its own token; of two waiters that find the same dead lock,
-// the second one's rename fails on the folder that the first left behind, so it can never carry off a living lock.
+// One set-up at a time per clone. The lock is a folder (mkdir is atomic) that names its processes: the holder and the npm it started, which
+// may outlive a killed holder and would still be writing. The holder also touches it every second, for waiters who cannot see
+// its processes. A dead lock is renamed to a name made of its own token; of two waiters that find the same dead lock, the second
+// one's rename fails on the folder that the first left behind, so it can never carry off a living lock.
 // Runs on Node 20 without dependencies.
 import { randomUUID } from "node:crypto";
 import {
@@ -20,10 +21,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 const LOCK = ".millrace-setup.lock";
 const HEARTBEAT_MS = 1_000;
 const POLL_MS = 200;
-const SILENCE_MAX_MS = 60_000;
+const SILENCE_MAX_MS = 300_000;
 const GRAVE_AGE_MAX_MS = 3_600_000;
 
-/** Runs `work` while holding the set-up lock of `root`; `onWait` is called once if somebody else holds it. */
+/**
+ * Runs `work` while holding the set-up lock of `root`; `onWait` is called once if somebody else holds it. `work` is given a function
+ * that adds the process id of a child to the lock.
+ */
 export async function withSetupLock(root, work, onWait) {
   const lock = join(root, LOCK);
   const token = randomUUID();
@@ -35,7 +39,7 @@ export async function withSetupLock(root, work, onWait) {
   };
   process.once("exit", release);
   try {
-    return await work();
+    return await work((pid) => writeOwner(lock, { token, pids: [process.pid, pid] }));
   } finally {
     process.off("exit", release);
     release();
@@ -50,7 +54,7 @@ async function acquire(lock, token, onWait) {
   for (;;) {
     try {
       mkdirSync(lock);
-      writeFileSync(join(lock, "owner"), JSON.stringify({ token, pid: process.pid, host: hostname() }));
+      writeOwner(lock, { token, pids: [process.pid] });
       return;
     } catch (error) {
       if (error.code !== "EEXIST") throw error;
@@ -66,10 +70,17 @@ async function acquire(lock, token, onWait) {
       bury(lock, owner?.token ?? "unnamed");
       continue;
     }
-    if (!told) onWait(owner?.pid);
+    if (!told) onWait(owner?.pids[0]);
     told = true;
     await sleep(POLL_MS);
   }
+}
+
+/** Written beside and renamed, so that no waiter reads half of it. */
+function writeOwner(lock, { token, pids }) {
+  const draft = join(lock, "draft");
+  writeFileSync(draft, JSON.stringify({ token, pids, host: hostname() }));
+  renameSync(draft, join(lock, "owner"));
 }
 
 function readOwner(lock) {
@@ -97,12 +108,15 @@ function touch(path) {
 }
 
 function isDead(owner) {
-  if (owner === undefined || owner.host !== hostname()) return false;
+  return owner !== undefined && owner.host === hostname() && !owner.pids.some(isRunning);
+}
+
+function isRunning(pid) {
   try {
-    process.kill(owner.pid, 0);
-    return false;
+    process.kill(pid, 0);
+    return true;
   } catch (error) {
-    return error.code === "ESRCH";
+    return error.code !== "ESRCH";
   }
 }
 

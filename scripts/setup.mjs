@@ -24,20 +24,29 @@ export class SetupError extends Error {
   }
 }
 
+let runningNpm;
+let isStopping = false;
+
+/** Ends a set-up that is under way, and answers when nothing of it writes any more. */
+export async function stopSetUp() {
+  isStopping = true;
+  if (runningNpm === undefined) return;
+  const ended = new Promise((resolve) => runningNpm.once("close", resolve));
+  runningNpm.kill();
+  await ended;
+}
+
 /** Installs what is missing and answers the path of the pinned Node. */
 export async function setUp() {
   if (isReady()) return nodePath();
   await withSetupLock(
     root,
-    async () => {
-      if (readStamp() !== wantedStamp()) await installPackages();
-      if (!runsPinnedVersion(nodePath())) await installNode();
+    async (addProcess) => {
+      if (readStamp() !== wantedStamp()) await installPackages(addProcess);
+      if (!runsPinnedVersion(nodePath())) await installNode(addProcess);
       writeFileSync(stampPath, wantedStamp());
     },
-    (pid) =>
-      say(
-        `another set-up of this folder is running${pid === undefined ? "" : ` (process ${pid})`}; waiting for it`,
-      ),
+    (pid) => say(`waiting for another set-up of this folder (process ${pid ?? "unknown"})`),
   );
   if (!isReady())
     throw new SetupError(
@@ -80,12 +89,12 @@ function runsPinnedVersion(path) {
   return answer.stdout?.trim() === `v${pinned.version}`;
 }
 
-async function installPackages() {
+async function installPackages(addProcess) {
   say("installing the development packages (once, about a minute)");
-  await npm(["ci", "--include=dev", "--include=optional", "--include=peer"], root);
+  await npm(["ci", "--include=dev", "--include=optional", "--include=peer"], root, addProcess);
 }
 
-async function installNode() {
+async function installNode(addProcess) {
   const arch = archPackage();
   if (arch === undefined) {
     throw new SetupError(
@@ -100,6 +109,7 @@ async function installNode() {
   await npm(
     ["install", "--package-lock=false", `--prefix=${folder}`, `${arch.name}@${pinned.version}`],
     folder,
+    addProcess,
   );
   const installed = JSON.parse(readFileSync(join(folder, "node_modules", ".package-lock.json"), "utf8"));
   const integrity = installed.packages[`node_modules/${arch.name}`]?.integrity;
@@ -125,7 +135,7 @@ async function installNode() {
 }
 
 /** Runs npm quietly, independent of the user's own npm settings; its output is shown only when it fails for a reason of its own. */
-async function npm(args, cwd) {
+async function npm(args, cwd, addProcess) {
   const settings = [
     "--ignore-scripts",
     "--no-audit",
@@ -142,6 +152,8 @@ async function npm(args, cwd) {
   const child = hasCli
     ? spawn(process.execPath, [cli, ...all], { cwd, env, stdio: ["ignore", "pipe", "pipe"] })
     : spawn("npm", all, { cwd, env, stdio: ["ignore", "pipe", "pipe"], shell: process.platform === "win32" });
+  runningNpm = child;
+  if (child.pid !== undefined) addProcess(child.pid);
   let output = "";
   child.stdout.on("data", (chunk) => (output += chunk));
   child.stderr.on("data", (chunk) => (output += chunk));
@@ -153,6 +165,9 @@ async function npm(args, cwd) {
     );
     child.once("close", resolve);
   });
+  runningNpm = undefined;
+  // The process is about to exit because of a signal; npm's end is then no failure to report.
+  if (isStopping) await new Promise(() => {});
   if (code === 0) return;
   const trouble = NETWORK_TROUBLE.exec(output)?.[0];
   if (trouble)
