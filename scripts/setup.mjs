@@ -1,10 +1,12 @@
 // Makes node_modules match package-lock.json and puts the pinned Node at node_modules/node/bin. The npm package `node` fetches its
 // binary in an install script; install scripts are off for everything (.npmrc), so this file installs the binary's package itself
-// and accepts it only with the integrity written in pinned-node.json. Runs on Node 20 without dependencies.
+// and accepts it only with the integrity written in pinned-node.json. The pinned Node gets no link in node_modules/.bin: npm puts that
+// folder first in PATH, so a Node there that cannot start (a folder shared with another system) would stop this very script.
+// Runs on Node 20 without dependencies.
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { basename, delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { withSetupLock } from "./setup-lock.mjs";
 
@@ -127,11 +129,6 @@ async function installNode(addProcess) {
       `Node ${pinned.version} does not start on this machine (${process.platform}-${process.arch}): it needs glibc 2.28 or macOS 13.5 or newer.`,
     );
   }
-  if (process.platform !== "win32") {
-    const link = join(modules, ".bin", "node");
-    rmSync(link, { force: true });
-    symlinkSync("../node/bin/node", link);
-  }
 }
 
 /** Runs npm quietly, independent of the user's own npm settings; its output is shown only when it fails for a reason of its own. */
@@ -146,12 +143,13 @@ async function npm(args, cwd, addProcess) {
   ];
   const retries = ["--fetch-retries=3", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"];
   const all = [...args, ...settings, ...retries, "--no-update-notifier", "--loglevel=error"];
-  const cli = process.env.npm_execpath;
-  const hasCli = cli !== undefined && basename(cli) === "npm-cli.js" && existsSync(cli);
-  const env = { ...process.env, NODE_ENV: "", NODE_OPTIONS: "" };
-  const child = hasCli
-    ? spawn(process.execPath, [cli, ...all], { cwd, env, stdio: ["ignore", "pipe", "pipe"] })
-    : spawn("npm", all, { cwd, env, stdio: ["ignore", "pipe", "pipe"], shell: process.platform === "win32" });
+  const env = { ...process.env, PATH: machinePath(), NODE_ENV: "", NODE_OPTIONS: "" };
+  const child = spawn("npm", all, {
+    cwd,
+    env,
+    stdio: ["ignore", "pipe", "pipe"],
+    shell: process.platform === "win32",
+  });
   runningNpm = child;
   if (child.pid !== undefined) addProcess(child.pid);
   let output = "";
@@ -178,6 +176,14 @@ async function npm(args, cwd, addProcess) {
     `npm ${args[0]} failed (exit ${code}); its output is above. Mend the cause and run the command again.`,
     output,
   );
+}
+
+/** npm must run on the machine's Node: the pinned one lies in the very folder that npm replaces. */
+function machinePath() {
+  return (process.env.PATH ?? "")
+    .split(delimiter)
+    .filter((folder) => !folder.startsWith(modules))
+    .join(delimiter);
 }
 
 function say(line) {
