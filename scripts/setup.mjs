@@ -141,7 +141,7 @@ async function npm(args, cwd, addProcess) {
     "--global=false",
     "--engine-strict=false",
   ];
-  const retries = ["--fetch-retries=3", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"];
+  const retries = ["--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"];
   const all = [...args, ...settings, ...retries, "--no-update-notifier", "--loglevel=error"];
   const env = { ...process.env, PATH: machinePath(), NODE_ENV: "", NODE_OPTIONS: "" };
   const child = spawn("npm", all, {
