@@ -65,9 +65,9 @@ function archPackage() {
   return pinned.packages[`${process.platform}-${process.arch}`];
 }
 
-/** Where no pinned binary exists for this platform, the machine's own Node serves if it has exactly the pinned version. */
+/** The machine's own Node serves if it has exactly the pinned version, also where no binary is published for the system. */
 function nodePath() {
-  return archPackage() === undefined && process.versions.node === pinned.version ? process.execPath : binary;
+  return process.versions.node === pinned.version ? process.execPath : binary;
 }
 
 function wantedStamp() {
@@ -100,7 +100,7 @@ async function installNode(addProcess) {
   const arch = archPackage();
   if (arch === undefined) {
     throw new SetupError(
-      `There is no pinned Node for ${process.platform}-${process.arch}: install Node ${pinned.version} on this machine and run the command again.`,
+      `Node ${pinned.version} is not published for ${process.platform}-${process.arch}: install that version on this machine and run the command again.`,
     );
   }
   say(`installing Node ${pinned.version} into node_modules (once)`);
@@ -126,7 +126,7 @@ async function installNode(addProcess) {
   rmSync(folder, { recursive: true, force: true });
   if (!runsPinnedVersion(binary)) {
     throw new SetupError(
-      `Node ${pinned.version} does not start on this machine (${process.platform}-${process.arch}): it needs glibc 2.28 or macOS 13.5 or newer.`,
+      `The published Node ${pinned.version} does not start on this system: install that version on this machine and run the command again.`,
     );
   }
 }
