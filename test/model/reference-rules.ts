@@ -1,0 +1,378 @@
+/**
+ * The ten rules of the store contract (src/store/store.ts) over plain maps, as far as they act yet: what a store does by itself and
+ * nothing more. Live and finished jobs share one map, a refused unit is undone by putting a copy of everything back, every order is a
+ * sort. Half of the reference model; reference-store.ts has the operations.
+ */
+import type { ChangeNext, Due, Edit, Finish, HandBack, Mark, Schedule } from "../../src/model/change.ts";
+import type { EventKind } from "../../src/model/event-kind.ts";
+import { canMove, isTerminal } from "../../src/model/job-state.ts";
+import type { JobState, Origin } from "../../src/model/job-state.ts";
+import type { UniqueHold } from "../../src/model/unique-key.ts";
+import type * as operations from "../../src/store/operations.ts";
+import type {
+  Doc,
+  DocPut,
+  FeedEvent,
+  FeedRecord,
+  JobRecord,
+  LeasedJob,
+  NewJob,
+  Route,
+} from "../../src/store/records.ts";
+
+export type Job = { -readonly [Key in keyof JobRecord]: JobRecord[Key] } & {
+  route: number;
+  digest: string | null;
+  settledFence: number | null;
+  hold: UniqueHold | null;
+};
+
+interface Contents {
+  jobs: Map<string, Job>;
+  keys: Map<string, { id: string; hold: UniqueHold; until: number }>;
+  docs: Map<string, Doc>;
+  trails: Map<string, { number: number; at: number; body: string }[]>;
+  routes: Route[];
+  seq: number;
+  events: FeedEvent[];
+}
+
+const docKey = ({ kind, id }: { kind: string; id: string }): string => JSON.stringify([kind, id]);
+
+/** What a fresh job has none of. */
+const blank =
+  "attempts progress owner claimedAt startedAt leaseEndsAt attemptEndsAt endedAt reason result keepUntil settledFence hold";
+
+export class ReferenceRules {
+  now = 0;
+  all: Contents = {
+    jobs: new Map(),
+    keys: new Map(),
+    docs: new Map(),
+    trails: new Map(),
+    routes: [],
+    seq: 0,
+    events: [],
+  };
+  feed: FeedRecord[] = [];
+  feedNumber = 0;
+  readonly #clock: () => number;
+  readonly #epoch: number;
+
+  constructor(clock: () => number, epoch: number) {
+    this.#clock = clock;
+    this.#epoch = epoch;
+  }
+
+  /** R1: time never goes back. R10: what the call changed becomes one record. */
+  call<Answer>(run: () => Answer): Answer {
+    this.now = Math.max(this.now, this.#clock());
+    const answer = run();
+    if (this.all.events.length > 0)
+      this.feed.push({ number: ++this.feedNumber, at: this.now, events: this.all.events });
+    this.all.events = [];
+    return structuredClone(answer);
+  }
+
+  /** All of a unit or nothing. */
+  unit<Answer extends { kind: string }>(run: () => Answer): Answer {
+    const before = structuredClone(this.all);
+    const answer = run();
+    if (answer.kind !== "ok") this.all = before;
+    return answer;
+  }
+
+  /** R10. */
+  tell(job: Job, kind: EventKind, state: JobState | null = job.state): void {
+    job.rev += 1;
+    const isTold = job.state === "running" && job.cancelAsked;
+    const extra = isTerminal(job.state)
+      ? job.reason
+      : job.state === "scheduled"
+        ? job.dueAt
+        : isTold
+          ? job.owner
+          : null;
+    const { id, rev, route, attempt } = job;
+    this.all.events.push({ kind, id, rev, route, state, attempt, extra: state === null ? null : extra });
+  }
+
+  move(job: Job, to: JobState, event: EventKind): void {
+    checkArrow(job.state, to);
+    job.state = to;
+    if (to !== "running") job.leaseEndsAt = job.attemptEndsAt = null;
+    this.tell(job, event);
+  }
+
+  put(jobs: readonly NewJob[] = [], docs: readonly DocPut[] = [], isRepeat = false): operations.SubmitAnswer {
+    const ids: string[] = [];
+    const hows: operations.SubmitHow[] = [];
+    for (const spec of jobs) {
+      const known = isRepeat || spec.digest !== null ? this.all.jobs.get(spec.id) : undefined;
+      if (known !== undefined && known.digest !== spec.digest)
+        return { kind: "refused", reason: "id-differs", id: spec.id };
+      const [id, how] = known === undefined ? this.submitJob(spec) : [spec.id, "existing" as const];
+      ids.push(id);
+      hows.push(how);
+    }
+    for (const put of docs) {
+      if (this.putDoc(put).kind === "changed") return { kind: "refused", reason: "doc-changed", id: put.id };
+    }
+    return { kind: "ok", ids, hows };
+  }
+
+  /** R8. */
+  submitJob(spec: NewJob): readonly [string, operations.SubmitHow] {
+    const { unique } = spec;
+    const entry = unique === null ? undefined : this.all.keys.get(unique.key);
+    if (unique === null || entry === undefined || entry.until <= this.now)
+      return [this.create(spec), "created"];
+    const holder = this.all.jobs.get(entry.id);
+    const isUnstarted = holder?.attempt === 0 && (holder.state === "ready" || holder.state === "scheduled");
+    if (!isUnstarted || unique.onHeld === "keep") return [entry.id, "existing"];
+    this.place(holder, spec.due, spec);
+    if (unique.onHeld === "replace") {
+      this.write(holder, spec);
+      holder.route = this.routeOf(spec);
+      this.hold(holder, unique.hold);
+    }
+    const how = unique.onHeld === "replace" ? "replaced" : "rescheduled";
+    this.move(holder, holder.dueAt <= this.now ? "ready" : "scheduled", how);
+    return [holder.id, how];
+  }
+
+  create(spec: NewJob): string {
+    const job = Object.fromEntries(blank.split(" ").map((field) => [field, null])) as unknown as Job;
+    Object.assign(job, {
+      id: spec.id,
+      digest: spec.digest,
+      seq: ++this.all.seq,
+      rev: 0,
+      fence: 0,
+      attempt: 0,
+    });
+    Object.assign(job, { countsAttempt: 1, cancelAsked: false, createdAt: this.now });
+    job.uniqueKey = spec.unique?.key ?? null;
+    job.route = this.routeOf(spec);
+    this.write(job, spec);
+    this.place(job, spec.due, spec);
+    job.state = job.dueAt <= this.now ? "ready" : "scheduled";
+    checkArrow("submit", job.state);
+    this.all.jobs.set(job.id, job);
+    if (spec.unique !== null) this.hold(job, spec.unique.hold);
+    this.tell(job, "submitted");
+    return job.id;
+  }
+
+  write(job: Job, { queue, name, input, policy, meta, tags, deadline }: NewJob): void {
+    Object.assign(job, {
+      queue,
+      name,
+      input,
+      policy,
+      meta,
+      tags,
+      deadlineAt: deadline === null ? null : this.at(deadline),
+    });
+  }
+
+  /** R1. */
+  at(due: Due): number {
+    return "at" in due ? due.at : this.now + due.inMs;
+  }
+
+  place(job: Job, due: Due, by: { rankBase: number; rankSlope: number; ttlMs: number | null }): void {
+    job.dueAt = this.at(due);
+    job.rank = by.rankBase + by.rankSlope * job.dueAt;
+    job.ttlAt = addMs(job.dueAt, by.ttlMs);
+  }
+
+  routeOf({ queue, name }: NewJob): number {
+    const known = this.all.routes.find((route) => route.queue === queue && route.name === name);
+    if (known !== undefined) return known.number;
+    return this.all.routes.push({ number: this.all.routes.length + 1, queue, name, caps: [] });
+  }
+
+  hold(job: Job, hold: UniqueHold): void {
+    job.hold = hold;
+    const until = typeof hold === "number" ? this.now + hold : Number.POSITIVE_INFINITY;
+    this.all.keys.set(job.uniqueKey as string, { id: job.id, hold, until });
+  }
+
+  free(job: Job, holds: (hold: UniqueHold) => boolean): void {
+    const entry = this.all.keys.get(job.uniqueKey ?? "");
+    if (entry?.id === job.id && holds(entry.hold)) this.all.keys.delete(job.uniqueKey as string);
+  }
+
+  /** Who holds the key that a replay has to take again. */
+  holderOf(job: Job): string | null {
+    const entry = job.hold === "end" ? this.all.keys.get(job.uniqueKey as string) : undefined;
+    return entry !== undefined && entry.until > this.now ? entry.id : null;
+  }
+
+  /** R6. */
+  lease(job: Job, owner: string, leaseMs: number): LeasedJob {
+    job.fence = Math.max(job.fence, this.#epoch * 2 ** 32) + 1;
+    job.attempt += job.countsAttempt;
+    Object.assign(job, {
+      countsAttempt: 1,
+      owner,
+      claimedAt: this.now,
+      startedAt: null,
+      attemptEndsAt: null,
+      ttlAt: null,
+    });
+    job.leaseEndsAt = this.now + leaseMs;
+    this.free(job, (hold) => hold === "started");
+    this.move(job, "running", "claimed");
+    return asLeased(job);
+  }
+
+  settle({ id, fence, next, attempts, effects = {} }: operations.Settle): operations.SettleAnswer {
+    const job = this.all.jobs.get(id);
+    if (job === undefined) return { kind: "gone" };
+    if (job.state !== "running" || job.fence !== fence)
+      return { kind: job.settledFence === fence ? "already" : "stale" };
+    if (attempts !== null) job.attempts = attempts;
+    job.settledFence = fence;
+    this.change(job, next);
+    const answer = this.put(effects.jobs, effects.docs);
+    return answer.kind === "ok"
+      ? { kind: "ok" }
+      : ({ kind: answer.reason, id: answer.id } as operations.SettleAnswer);
+  }
+
+  /** R2. */
+  holds(job: Job, { states, rev = job.rev, fence = job.fence, rang }: operations.Guard): boolean {
+    return (
+      states.includes(job.state) &&
+      rev === job.rev &&
+      fence === job.fence &&
+      (rang === undefined || this.rang(job, rang))
+    );
+  }
+
+  rang(job: Job, clock: operations.Clock): boolean {
+    const at = isTerminal(job.state) ? null : clockAt(job, clock);
+    return at !== null && at <= this.now;
+  }
+
+  change(job: Job, next: ChangeNext): void {
+    if (next.to === "same") this.mark(job, next);
+    else if (next.to === "removed") this.remove(job);
+    else if (next.to === "scheduled") this.schedule(job, next);
+    else if (next.to === "ready") this.handBack(job, next);
+    else this.finish(job, next);
+  }
+
+  /** R3. */
+  finish(job: Job, { to, event, reason, result, keepMs }: Finish): void {
+    Object.assign(job, { endedAt: this.now, reason, result, keepUntil: addMs(this.now, keepMs) });
+    this.free(job, (hold) => typeof hold !== "number");
+    this.move(job, to, event);
+    if (keepMs === 0) this.drop(job);
+  }
+
+  schedule(job: Job, next: Schedule): void {
+    if (isTerminal(job.state)) {
+      Object.assign(job, { endedAt: null, reason: null, result: null, keepUntil: null, cancelAsked: false });
+      if (job.deadlineAt !== null && job.deadlineAt <= this.now) job.deadlineAt = null;
+      if (job.hold === "end") this.hold(job, "end");
+    }
+    this.place(job, next.due, next);
+    edit(job, next.edit);
+    job.countsAttempt = next.countsAttempt;
+    job.attempt = next.attempt ?? job.attempt;
+    this.move(job, job.dueAt <= this.now ? "ready" : "scheduled", next.event);
+  }
+
+  handBack(job: Job, { countsAttempt, event }: HandBack): void {
+    job.countsAttempt = countsAttempt;
+    this.move(job, "ready", event);
+  }
+
+  mark(job: Job, { cancelAsked, rankBase, rankSlope, edit: edited, event }: Mark): void {
+    job.cancelAsked = cancelAsked ?? job.cancelAsked;
+    if (rankBase !== undefined || rankSlope !== undefined)
+      job.rank = (rankBase ?? 0) + (rankSlope ?? 1) * job.dueAt;
+    edit(job, edited);
+    this.tell(job, event);
+  }
+
+  remove(job: Job): void {
+    this.free(job, () => true);
+    this.tell(job, "removed", null);
+    this.drop(job);
+  }
+
+  drop({ id }: Job): void {
+    this.all.jobs.delete(id);
+    this.all.trails.delete(id);
+  }
+
+  isExpired({ expiresAt }: Doc): boolean {
+    return expiresAt !== null && expiresAt <= this.now;
+  }
+
+  putDoc({ kind, id, body, guard, dueInMs = null, expiresInMs = null }: DocPut): operations.PutDocAnswer {
+    const old = this.all.docs.get(docKey({ kind, id }));
+    const current = old === undefined || this.isExpired(old) ? 0 : old.version;
+    const wanted = guard === "any" ? current : guard === "absent" ? 0 : guard.version;
+    if (wanted !== current) return { kind: "changed", version: current };
+    this.all.docs.delete(docKey({ kind, id }));
+    if (body === null) return { kind: "ok", version: 0 };
+    const version = (old?.version ?? 0) + 1;
+    const times = { dueAt: addMs(this.now, dueInMs), expiresAt: addMs(this.now, expiresInMs) };
+    this.all.docs.set(docKey({ kind, id }), { kind, id, version, body, ...times });
+    return { kind: "ok", version };
+  }
+
+  jobs(isWanted: (job: Job) => boolean): Job[] {
+    return [...this.all.jobs.values()].filter(isWanted).sort((a, b) => a.seq - b.seq);
+  }
+
+  nextInMs(): number | null {
+    const timers = this.jobs((job) => Number.isFinite(timerAt(job))).map(timerAt);
+    return timers.length === 0 ? null : Math.max(0, Math.min(...timers) - this.now);
+  }
+}
+
+export const addMs = (at: number, ms: number | null): number | null => (ms === null ? null : at + ms);
+
+function checkArrow(from: Origin, to: JobState): void {
+  if (from !== to && !canMove(from, to)) throw new Error(`no arrow leads from ${from} to ${to}`);
+}
+
+export function clockAt(job: Job, clock: operations.Clock): number | null {
+  return { lease: job.leaseEndsAt, attempt: job.attemptEndsAt, deadline: job.deadlineAt, ttl: job.ttlAt }[
+    clock
+  ];
+}
+
+/** R1: the earliest clock of the present state; Infinity when none is set. */
+export function timerAt(job: Job): number {
+  if (isTerminal(job.state)) return Number.POSITIVE_INFINITY;
+  const clocks = [
+    job.deadlineAt,
+    job.ttlAt,
+    job.leaseEndsAt,
+    job.attemptEndsAt,
+    job.state === "scheduled" ? job.dueAt : null,
+  ];
+  return Math.min(...clocks.map((at) => at ?? Number.POSITIVE_INFINITY));
+}
+
+function edit(job: Job, { input = job.input, policy = job.policy, meta = job.meta }: Edit = {}): void {
+  Object.assign(job, { input, policy, meta });
+}
+
+const leasedFields = ["id", "seq", "fence", "route", "rev", "attempt", "input", "policy", "meta"] as const;
+const leasedTimes = ["attempts", "createdAt", "dueAt", "claimedAt", "deadlineAt"] as const;
+
+export function asLeased(job: Job): LeasedJob {
+  return pick(job, [...leasedFields, ...leasedTimes]) as LeasedJob;
+}
+
+export function pick<Key extends keyof Job>(job: Job, keys: readonly Key[]): Pick<Job, Key> {
+  return Object.fromEntries(keys.map((key) => [key, job[key]])) as Pick<Job, Key>;
+}

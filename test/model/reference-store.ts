@@ -1,0 +1,276 @@
+/**
+ * The specification of the store contract as a plain synchronous object: one function per operation, no index and no cache. Written
+ * from src/store/*.ts and its rules (reference-rules.ts), not from any store; every store must answer as this one does.
+ *
+ * Cursors and the number of rows looked at are a store's own business: compare walks, not pages.
+ */
+import { notYetSupported } from "../../src/model/error.ts";
+import { isTerminal } from "../../src/model/job-state.ts";
+import type * as operations from "../../src/store/operations.ts";
+import type { DocPut, JobRecord, LeasedJob, Tally } from "../../src/store/records.ts";
+import { addMs, asLeased, clockAt, pick, ReferenceRules, timerAt } from "./reference-rules.ts";
+import type { Job } from "./reference-rules.ts";
+
+const laterFields = ["caps", "group", "gates", "need", "slack"] as const;
+const dueFields = [
+  ...(["id", "seq", "fence", "route", "state", "rev"] as const),
+  ...(["attempt", "policy", "attempts", "owner", "cancelAsked"] as const),
+];
+const byBytes = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
+
+export class ReferenceStore {
+  readonly #rules: ReferenceRules;
+
+  constructor(clock: () => number, epoch: number) {
+    this.#rules = new ReferenceRules(clock, epoch);
+  }
+
+  submit(units: readonly operations.SubmitUnit[]): readonly operations.SubmitAnswer[] {
+    for (const job of units.flatMap((unit) => unit.jobs)) {
+      for (const field of laterFields) if (job[field] !== undefined) throw notYetSupported(field);
+    }
+    return this.#rules.call(() =>
+      units.map((unit) => {
+        const hasHappened =
+          unit.isRepeat === true &&
+          unit.jobs.some(({ id, digest }) => digest === null && this.#rules.all.jobs.has(id));
+        return this.#rules.unit(() =>
+          this.#rules.put(unit.jobs, hasHappened ? [] : unit.docs, unit.isRepeat === true),
+        );
+      }),
+    );
+  }
+
+  claim(request: operations.ClaimRequest): operations.ClaimAnswer {
+    return this.#rules.call(() => {
+      const jobs: LeasedJob[] = [];
+      let more = false;
+      for (const { routes, max } of request.offers) {
+        const offered = this.#rules.jobs(
+          (job) => job.state === "ready" && routes.includes(job.route) && !(timerAt(job) <= this.#rules.now),
+        );
+        const taken = offered.sort((a, b) => a.rank - b.rank || a.seq - b.seq).slice(0, max);
+        more ||= taken.length === max;
+        for (const job of taken) jobs.push(this.#rules.lease(job, request.owner, request.leaseMs));
+      }
+      const routes = this.#rules.all.routes.filter(({ number }) => number > request.routesKnown);
+      return { jobs, routes, more, nextDueInMs: this.#rules.nextInMs(), now: this.#rules.now };
+    });
+  }
+
+  settleIfLeased(settles: readonly operations.Settle[]): readonly operations.SettleAnswer[] {
+    return this.#rules.call(() =>
+      settles.map((settle) => this.#rules.unit(() => this.#rules.settle(settle))),
+    );
+  }
+
+  extendIfLeased({ owner, leaseMs, leases, wantsOthers }: operations.ExtendRequest): operations.ExtendAnswer {
+    return this.#rules.call(() => {
+      const answers = leases.map((lease) => {
+        const job = this.#rules.all.jobs.get(lease.id);
+        if (job === undefined) return "gone";
+        if (job.state !== "running" || job.fence !== lease.fence) return "stale";
+        job.leaseEndsAt = this.#rules.now + leaseMs;
+        if (lease.startedAgoMs !== undefined) job.startedAt = this.#rules.now - lease.startedAgoMs;
+        if (lease.attemptEndsInMs !== undefined)
+          job.attemptEndsAt = addMs(this.#rules.now, lease.attemptEndsInMs);
+        return job.cancelAsked ? "cancel-asked" : "ok";
+      });
+      const isNamed = (job: Job): boolean =>
+        leases.some(({ id, fence }) => id === job.id && fence === job.fence);
+      const others = this.#rules.jobs(
+        (job) => wantsOthers && job.state === "running" && job.owner === owner && !isNamed(job),
+      );
+      return { answers, others: others.map(asLeased), now: this.#rules.now };
+    });
+  }
+
+  recordIfLeased(writes: readonly operations.LeasedWrite[]): readonly operations.RecordAnswer[] {
+    return this.#rules.call(() =>
+      writes.map(({ id, fence, progress, logs = [] }) => {
+        const job = this.#rules.all.jobs.get(id);
+        if (job === undefined) return "gone";
+        if (job.state !== "running" || job.fence !== fence) return "stale";
+        if (progress !== undefined) job.progress = progress;
+        const lines = this.#rules.all.trails.get(id) ?? [];
+        this.#rules.all.trails.set(id, lines);
+        for (const body of logs) lines.push({ number: lines.length + 1, at: this.#rules.now, body });
+        return "ok";
+      }),
+    );
+  }
+
+  changeIf(changes: readonly operations.Change[]): readonly operations.ChangeAnswer[] {
+    return this.#rules.call(() =>
+      changes.map(({ id, cases }) => {
+        const job = this.#rules.all.jobs.get(id);
+        if (job === undefined) return { kind: "gone" };
+        const applied = cases.findIndex(({ guard }) => this.#rules.holds(job, guard));
+        if (applied < 0) return { kind: "changed", state: job.state, rev: job.rev };
+        const { next, attempts = null } = cases[applied] as operations.ChangeCase;
+        const from = job.state;
+        const by = isTerminal(from) && next.to === "scheduled" ? this.#rules.holderOf(job) : null;
+        if (by !== null) return { kind: "key-held", by };
+        if (attempts !== null) job.attempts = attempts;
+        this.#rules.change(job, next);
+        return { kind: "ok", applied, from, state: next.to === "removed" ? null : job.state, rev: job.rev };
+      }),
+    );
+  }
+
+  promoteDue({ max }: { max: number }): operations.PromoteAnswer {
+    return this.#rules.call(() => {
+      const due = this.#rules.jobs((job) => job.state === "scheduled" && job.dueAt <= this.#rules.now);
+      const promoted = due.sort((a, b) => timerAt(a) - timerAt(b) || a.seq - b.seq).slice(0, max);
+      for (const job of promoted) this.#rules.move(job, "ready", "promoted");
+      return { count: promoted.length, more: promoted.length === max, nextDueInMs: this.#rules.nextInMs() };
+    });
+  }
+
+  readDue({ clock, max, cursor }: operations.ReadDueRequest): operations.ReadDueAnswer {
+    return this.#rules.call(() => {
+      const rung = this.#rules
+        .jobs((job) => this.#rules.rang(job, clock))
+        .sort((a, b) => timerAt(a) - timerAt(b) || a.seq - b.seq);
+      const rest = rung.slice(cursor === null ? 0 : rung.findIndex((job) => job.id === cursor) + 1);
+      const jobs = rest.slice(0, max).map((job) => {
+        const lateMs = this.#rules.now - (clockAt(job, clock) as number);
+        return { ...pick(job, dueFields), started: job.startedAt !== null, lateMs };
+      });
+      return {
+        jobs,
+        cursor: rest.length > max ? (jobs.at(-1)?.id ?? null) : null,
+        now: this.#rules.now,
+        nextInMs: this.#rules.nextInMs(),
+      };
+    });
+  }
+
+  putDocs(puts: readonly DocPut[]): readonly operations.PutDocAnswer[] {
+    return this.#rules.call(() => puts.map((put) => this.#rules.putDoc(put)));
+  }
+
+  readDocs(request: operations.ReadDocsRequest): operations.ReadDocsAnswer {
+    return this.#rules.call(() => {
+      const kept = [...this.#rules.all.docs.values()].filter(
+        (doc) => doc.kind === request.kind && !this.#rules.isExpired(doc),
+      );
+      const docs = kept.sort((a, b) => byBytes(a.id, b.id));
+      if ("ids" in request) return { docs: docs.filter(({ id }) => request.ids.includes(id)), cursor: null };
+      const { prefix, after, max } = request;
+      const found = docs.filter(
+        ({ id }) => id.startsWith(prefix) && (after === null || byBytes(id, after) > 0),
+      );
+      return { docs: found.slice(0, max), cursor: found.length > max ? (found[max - 1]?.id ?? null) : null };
+    });
+  }
+
+  readJobs(ids: readonly string[]): readonly (JobRecord | null)[] {
+    return ids
+      .map((id) => this.#rules.all.jobs.get(id))
+      .map((job) => (job === undefined ? null : asRecord(job)));
+  }
+
+  findJobs({ filter, max, cursor }: operations.FindRequest): operations.FindAnswer {
+    const before = cursor === null ? Number.POSITIVE_INFINITY : Number(cursor);
+    const found = this.#rules.jobs((job) => job.seq < before && isFound(job, filter)).reverse();
+    const jobs = found.slice(0, max).map(asRecord);
+    return {
+      jobs,
+      cursor: found.length > max ? String(jobs.at(-1)?.seq) : null,
+      scanned: this.#rules.all.jobs.size,
+    };
+  }
+
+  tallyJobs(): readonly Tally[] {
+    const tallies = new Map<string, Tally>();
+    for (const { queue, name, state } of this.#rules.all.jobs.values()) {
+      const key = JSON.stringify([queue, name, state]);
+      tallies.set(key, { queue, name, state, count: (tallies.get(key)?.count ?? 0) + 1 });
+    }
+    return [...tallies.values()];
+  }
+
+  readFeed({ after, max }: operations.FeedRequest): operations.FeedAnswer {
+    if (after === -1) return { records: [], cursor: this.#rules.feedNumber };
+    const records = this.#rules.feed.filter(({ number }) => number > after).slice(0, max);
+    return { records, cursor: records.at(-1)?.number ?? after };
+  }
+
+  readTrail({ id, after, max }: { id: string; after: number; max: number }): operations.TrailAnswer {
+    const lines = (this.#rules.all.trails.get(id) ?? []).filter(({ number }) => number > after).slice(0, max);
+    return { lines, cursor: lines.at(-1)?.number ?? after };
+  }
+
+  prune(request: operations.PruneRequest): operations.PruneAnswer {
+    return this.#rules.call(() => {
+      const { max } = request;
+      const doomed = this.#doomed(request).slice(0, max);
+      for (const remove of doomed) remove();
+      return { removed: doomed.length, more: doomed.length === max, cursor: null };
+    });
+  }
+
+  #doomed(request: operations.PruneRequest): (() => void)[] {
+    const { jobs, keys, docs } = this.#rules.all;
+    if (request.what === "feed") {
+      const old = this.#rules.feed
+        .slice(0, -1)
+        .filter(({ at }) => at <= this.#rules.now - request.olderThanMs);
+      return old.map(
+        (record) => () => void (this.#rules.feed = this.#rules.feed.filter((kept) => kept !== record)),
+      );
+    }
+    if (request.what === "expired") {
+      const over = [...keys]
+        .filter(([, { until }]) => until <= this.#rules.now)
+        .map(
+          ([key]) =>
+            () =>
+              void keys.delete(key),
+        );
+      const dead = [...docs]
+        .filter(([, doc]) => this.#rules.isExpired(doc))
+        .map(
+          ([key]) =>
+            () =>
+              void docs.delete(key),
+        );
+      return [...over, ...dead];
+    }
+    const isDoomed = (job: Job): boolean => {
+      if (!isTerminal(job.state)) return false;
+      if (request.what === "kept") return job.keepUntil !== null && job.keepUntil <= this.#rules.now;
+      const isOfQueue =
+        request.queue === null ? !request.exceptQueues.includes(job.queue) : request.queue === job.queue;
+      const isOld = (job.endedAt as number) <= this.#rules.now - request.olderThanMs;
+      return isOfQueue && isOld && job.state === request.outcome && job.keepUntil === null;
+    };
+    return [...jobs.values()].filter(isDoomed).map((job) => () => this.#rules.drop(job));
+  }
+
+  auditIndexes(_request: { cursor: string | null; max: number }): operations.AuditAnswer {
+    return { checked: this.#rules.all.jobs.size, repaired: {}, cursor: null };
+  }
+}
+
+function asRecord(job: Job): JobRecord {
+  const { route: _route, digest: _digest, settledFence: _settledFence, hold: _hold, ...record } = job;
+  return structuredClone(record);
+}
+
+function isFound(job: Job, filter: operations.JobFilter): boolean {
+  const { states = [job.state], queue = job.queue, name = job.name, reason = job.reason } = filter;
+  const isInTime =
+    job.createdAt > (filter.createdAfter ?? -1) &&
+    job.createdAt < (filter.createdBefore ?? Number.POSITIVE_INFINITY);
+  const isTagged = filter.tag === undefined || (job.tags?.includes(filter.tag) ?? false);
+  return (
+    isInTime &&
+    isTagged &&
+    states.includes(job.state) &&
+    job.queue === queue &&
+    job.name === name &&
+    job.reason === reason
+  );
+}
