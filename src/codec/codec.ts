@@ -19,7 +19,7 @@ export interface Codec {
 }
 
 /** Containers inside containers; deeper values are refused, so that no walk over a value can exhaust the stack. */
-export const DEPTH_MAX = 200;
+export const depthMax = 200;
 
 /** The highest settable payload limit. V8 holds strings of up to 512 Mi characters; half of it leaves room for base64. */
-export const PAYLOAD_BYTES_CEILING = 256 * 1024 * 1024;
+export const payloadBytesCeiling = 256 * 1024 * 1024;

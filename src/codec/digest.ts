@@ -7,7 +7,7 @@
  * does not depend on codec, compression or encryption, so a digest stays the same when these change.
  */
 import { createHash } from "node:crypto";
-import { PAYLOAD_BYTES_CEILING } from "./codec.ts";
+import { payloadBytesCeiling } from "./codec.ts";
 import { anyField, type FieldPath, parseFieldPaths } from "./field-path.ts";
 import { invalidOption } from "./option-check.ts";
 import { asRefusal } from "./refusal.ts";
@@ -23,7 +23,7 @@ export function digestText(text: string): string {
 /** `what` starts the paths in refusals. */
 export function canonicalText(value: unknown, what = "value"): string {
   try {
-    return new TaggedWriter({ what, maxBytes: PAYLOAD_BYTES_CEILING, sorted: true }).write(value);
+    return new TaggedWriter({ what, maxBytes: payloadBytesCeiling, sorted: true }).write(value);
   } catch (cause) {
     throw asRefusal(cause, what);
   }

@@ -9,7 +9,7 @@
  * What must hold: the walk counts a lower bound of the text's length, so a value that repeats a large part many times is
  * refused before the text is built; decoding never touches a prototype and never exhausts the stack.
  */
-import { type Codec, DEPTH_MAX, PAYLOAD_BYTES_CEILING } from "./codec.ts";
+import { type Codec, depthMax, payloadBytesCeiling } from "./codec.ts";
 import { asRefusal, isPlainObject, prototypeLevels, tooLarge, unreadable } from "./refusal.ts";
 import { readTagged, TaggedWriter } from "./tagged-json.ts";
 
@@ -35,7 +35,7 @@ function isPlain(value: unknown, depth: number): boolean {
 }
 
 function isPlainContainer(value: object, depth: number): boolean {
-  if (depth >= DEPTH_MAX) return false;
+  if (depth >= depthMax) return false;
   const prototype: object | null = Object.getPrototypeOf(value);
   if (Array.isArray(value)) {
     if (prototype !== Array.prototype && prototypeLevels(value) !== 2) return false;
@@ -59,7 +59,7 @@ function isPlainContainer(value: object, depth: number): boolean {
   return true;
 }
 
-function encode(value: unknown, what = "value", maxBytes = PAYLOAD_BYTES_CEILING): string {
+function encode(value: unknown, what = "value", maxBytes = payloadBytesCeiling): string {
   charactersLeft = maxBytes;
   try {
     if (isPlain(value, 0)) return JSON.stringify(value);

@@ -11,7 +11,7 @@
  * and encryption and as stored; each layer occurs at most once, so nothing unwraps without end.
  */
 import { isMillraceError } from "../model/error.ts";
-import { type Codec, PAYLOAD_BYTES_CEILING } from "./codec.ts";
+import { type Codec, payloadBytesCeiling } from "./codec.ts";
 import { type CompressionOptions, createDeflate, inflate } from "./compression.ts";
 import { createKeyRing, type EncryptionOptions, isKeyId, type KeyRing, unknownKey } from "./encryption.ts";
 import { jsonCodec } from "./json-codec.ts";
@@ -32,7 +32,7 @@ export interface PayloadCoder {
   decode(payload: string): unknown;
 }
 
-export const PAYLOAD_BYTES_DEFAULT = 1024 * 1024;
+export const payloadBytesDefault = 1024 * 1024;
 
 const EXCLAMATION = 0x21;
 const PERCENT = 0x25;
@@ -43,9 +43,9 @@ const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 export function createPayloadCoder(options: PayloadOptions = {}): PayloadCoder {
   checkOptions("payload options", options, ["codec", "maxBytes", "encryption", "compression"]);
   const codec = checkCodec(options.codec ?? jsonCodec);
-  const maxBytes = checkWhole("maxBytes", options.maxBytes ?? PAYLOAD_BYTES_DEFAULT, {
+  const maxBytes = checkWhole("maxBytes", options.maxBytes ?? payloadBytesDefault, {
     min: 1,
-    max: PAYLOAD_BYTES_CEILING,
+    max: payloadBytesCeiling,
   });
   const keyRing = options.encryption === undefined ? undefined : createKeyRing(options.encryption);
   const deflate = options.compression === undefined ? undefined : createDeflate(options.compression);

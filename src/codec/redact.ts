@@ -7,7 +7,7 @@
  */
 import { anyField, type FieldPath, parseFieldPaths } from "./field-path.ts";
 
-export const REDACTED = "[redacted]";
+export const redacted = "[redacted]";
 
 export type Redaction = (value: unknown) => unknown;
 
@@ -22,10 +22,10 @@ export function compileRedaction(paths: readonly string[]): Redaction {
 
 function hide(value: unknown, path: FieldPath, depth: number): unknown {
   const part = path[depth];
-  if (part === undefined) return REDACTED;
+  if (part === undefined) return redacted;
   if (typeof value !== "object" || value === null) return value;
   // A path that leads into bytes hides them all.
-  if (ArrayBuffer.isView(value)) return REDACTED;
+  if (ArrayBuffer.isView(value)) return redacted;
   if (value instanceof Map) return hideInMap(value, path, depth);
   if (value instanceof Set) {
     return part === anyField ? new Set([...value].map((item) => hide(item, path, depth + 1))) : value;

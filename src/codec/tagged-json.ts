@@ -14,7 +14,7 @@
  */
 import { isAnyArrayBuffer, isDate, isMap, isSet, isSharedArrayBuffer, isUint8Array } from "node:util/types";
 import type { MillraceError } from "../model/error.ts";
-import { DEPTH_MAX } from "./codec.ts";
+import { depthMax } from "./codec.ts";
 import {
   describeRefused,
   isPlainObject,
@@ -73,7 +73,7 @@ export class TaggedWriter {
   }
 
   #container(value: object): string {
-    if (this.#open.length >= DEPTH_MAX) throw this.#depthRefusal(value);
+    if (this.#open.length >= depthMax) throw this.#depthRefusal(value);
     this.#open.push(value);
     const text = this.#containerText(value);
     this.#open.pop();
@@ -151,7 +151,7 @@ export class TaggedWriter {
   #depthRefusal(value: object): MillraceError {
     const path = [...this.#open, value];
     const again = path.findIndex((holder, index) => path.indexOf(holder) < index);
-    if (again < 0) return this.#refusal(`is nested deeper than ${DEPTH_MAX} levels`, "flatten the value");
+    if (again < 0) return this.#refusal(`is nested deeper than ${depthMax} levels`, "flatten the value");
     this.#trail.length = again;
     return this.#refusal("contains itself", "pass a value without cycles");
   }
@@ -201,7 +201,7 @@ function reviveFields(fields: Record<string, unknown>, keys: readonly string[], 
 }
 
 function checkDepth(depth: number): void {
-  if (depth > DEPTH_MAX) throw unreadable(`it is nested deeper than ${DEPTH_MAX} levels`);
+  if (depth > depthMax) throw unreadable(`it is nested deeper than ${depthMax} levels`);
 }
 
 function reviveTag(tag: string, content: unknown, depth: number): unknown {

@@ -1,0 +1,65 @@
+/** Why is this job not running, and when is it expected to? Computed when asked, from the record and the tallies. */
+import type { Engine } from "../engine/engine.ts";
+import { isTerminal } from "../model/job-state.ts";
+import type { JobState } from "../model/job-state.ts";
+
+export interface Explanation {
+  readonly id: string;
+  readonly state: JobState;
+  /** One sentence. */
+  readonly why: string;
+  /** When it is expected to go on, where that is known. */
+  readonly expectedAt: Date | null;
+  /** Ready jobs of the same queue and name, this one included. */
+  readonly readyLikeThis: number;
+}
+
+export async function explainJob(engine: Engine, id: string): Promise<Explanation | null> {
+  const [records, tallies, { now }] = await Promise.all([
+    engine.store.readJobs([id]),
+    engine.store.tallyJobs(),
+    engine.store.describe(),
+  ]);
+  const record = records[0];
+  if (record === null || record === undefined) return null;
+  const { state, queue, name } = record;
+  const count = (wanted: JobState): number =>
+    tallies.find((tally) => tally.queue === queue && tally.name === name && tally.state === wanted)?.count ??
+    0;
+  const explain = (why: string, expectedAt: number | null = null): Explanation => ({
+    id,
+    state,
+    why,
+    expectedAt: expectedAt === null ? null : new Date(expectedAt),
+    readyLikeThis: count("ready"),
+  });
+  if (isTerminal(state))
+    return explain(
+      state === "completed" ? "It has completed." : `It ended as ${state}: ${record.reason ?? "no reason"}.`,
+    );
+  const nth = record.attempt === 0 ? "" : ` Attempt ${record.attempt} is behind it.`;
+  switch (state) {
+    case "scheduled": {
+      const isOverdue = record.dueAt <= now;
+      const why = isOverdue
+        ? "It is due, but nobody promoted it: no process runs the promote duty on this store."
+        : `It is not due for ${record.dueAt - now} ms.${nth}`;
+      return explain(why, record.dueAt);
+    }
+    case "ready": {
+      const running = count("running");
+      const why = `It waits for a free slot of a worker that serves the queue ${JSON.stringify(queue)} and has a handler for ${JSON.stringify(name)}; ${running} like it ${running === 1 ? "is" : "are"} running.${nth}`;
+      return explain(why);
+    }
+    case "running":
+      return explain(
+        record.cancelAsked
+          ? `It runs on ${record.owner}; its cancel was asked for and its handler was told.`
+          : `It runs on ${record.owner}, attempt ${record.attempt}; its lease ends in ${(record.leaseEndsAt ?? now) - now} ms unless renewed.`,
+      );
+    case "blocked":
+      return explain("It waits for other jobs.");
+    case "suspended":
+      return explain("It waits for a signal, a timer or children.");
+  }
+}

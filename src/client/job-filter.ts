@@ -1,0 +1,51 @@
+/** Filters as people write them. */
+import { readInstant } from "../engine/job-options.ts";
+import { MillraceError } from "../model/error.ts";
+import { isJobState } from "../model/job-state.ts";
+import type { JobState } from "../model/job-state.ts";
+import { checkOptions } from "../model/option.ts";
+import type { JobFilter } from "../store/operations.ts";
+
+export interface JobQuery {
+  state?: JobState;
+  states?: readonly JobState[];
+  queue?: string;
+  name?: string;
+  tag?: string;
+  /** Why it ended, such as "retries-exhausted". */
+  reason?: string;
+  createdAfter?: Date | number;
+  createdBefore?: Date | number;
+}
+
+export function readFilter(query: JobQuery): JobFilter {
+  checkOptions(query, "filter", [
+    "state",
+    "states",
+    "queue",
+    "name",
+    "tag",
+    "reason",
+    "createdAfter",
+    "createdBefore",
+  ]);
+  const { state, queue, name, tag, reason, createdAfter, createdBefore } = query;
+  const states = query.states ?? (state === undefined ? undefined : [state]);
+  for (const each of states ?? []) {
+    if (!isJobState(each))
+      throw new MillraceError("invalid-option", `filter: ${JSON.stringify(each)} is not a state of a job.`);
+  }
+  return {
+    ...(states === undefined ? {} : { states }),
+    ...(queue === undefined ? {} : { queue }),
+    ...(name === undefined ? {} : { name }),
+    ...(tag === undefined ? {} : { tag }),
+    ...(reason === undefined ? {} : { reason }),
+    ...(createdAfter === undefined
+      ? {}
+      : { createdAfter: readInstant(createdAfter, "filter: createdAfter") }),
+    ...(createdBefore === undefined
+      ? {}
+      : { createdBefore: readInstant(createdBefore, "filter: createdBefore") }),
+  };
+}

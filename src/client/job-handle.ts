@@ -1,0 +1,94 @@
+/** What an enqueue gives back: the job's id, and a way to wait for its end from any process. */
+import type { Engine } from "../engine/engine.ts";
+import type { Results } from "../engine/results.ts";
+import { durationMs } from "../model/duration.ts";
+import type { Duration } from "../model/duration.ts";
+import { readAttemptLog } from "../model/attempt-log.ts";
+import { MillraceError } from "../model/error.ts";
+import { isTerminal } from "../model/job-state.ts";
+import type { TerminalState } from "../model/job-state.ts";
+import { checkOptions } from "../model/option.ts";
+import type { SubmitHow } from "../store/operations.ts";
+import type { JobRecord } from "../store/records.ts";
+
+export interface WaitForOptions {
+  /** After this long the wait ends with `wait-timeout`; the job goes on. Default: no limit. */
+  timeout?: Duration;
+  signal?: AbortSignal;
+}
+
+export type Peek<Result> =
+  | { readonly status: "pending" }
+  /** Completed without a result, or its result is not kept. */
+  | { readonly status: "none" }
+  /** Pruned: whether it completed is no longer known. */
+  | { readonly status: "expired" }
+  | { readonly status: "value"; readonly value: Result }
+  | {
+      readonly status: "ended";
+      readonly state: Exclude<TerminalState, "completed">;
+      readonly reason: string | null;
+    };
+
+export class JobHandle<Result = unknown> {
+  readonly id: string;
+  /** What the enqueue did; null for a handle made from an id. */
+  readonly how: SubmitHow | null;
+  readonly #engine: Engine;
+  readonly #results: Results;
+
+  constructor(engine: Engine, results: Results, id: string, how: SubmitHow | null) {
+    this.#engine = engine;
+    this.#results = results;
+    this.id = id;
+    this.how = how;
+  }
+
+  /** True when this enqueue made the job, false when one with the same key or id was there. */
+  get created(): boolean {
+    return this.how === "created";
+  }
+
+  /** Waits for the job's end. A job that did not complete rejects with a MillraceError whose code says how it ended. */
+  async result(options: WaitForOptions = {}): Promise<Result> {
+    checkOptions(options, "result", ["timeout", "signal"]);
+    const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, "result: timeout");
+    const record = await this.#results.wait(this.id, { timeoutMs, signal: options.signal ?? null });
+    if (record === null) {
+      throw new MillraceError(
+        "result-expired",
+        `There is no job ${JSON.stringify(this.id)}: it was pruned, removed or never made.`,
+      );
+    }
+    if (record.state !== "completed") throw endError(record);
+    return (record.result === null ? undefined : this.#engine.settings.coder.decode(record.result)) as Result;
+  }
+
+  /** How it stands, without waiting. */
+  async peek(): Promise<Peek<Result>> {
+    const record = await this.#engine.reads.add(this.id);
+    if (record === null) return { status: "expired" };
+    if (!isTerminal(record.state)) return { status: "pending" };
+    if (record.state !== "completed") return { status: "ended", state: record.state, reason: record.reason };
+    if (record.result === null) return { status: "none" };
+    return { status: "value", value: this.#engine.settings.coder.decode(record.result) as Result };
+  }
+}
+
+const codes = {
+  failed: "job-failed",
+  cancelled: "job-cancelled",
+  expired: "job-expired",
+  skipped: "job-skipped",
+} as const;
+
+function endError(record: JobRecord): MillraceError {
+  const state = record.state as keyof typeof codes;
+  const last = readAttemptLog(record.attempts).entries.at(-1)?.error;
+  const detail = last === undefined ? "" : `: ${last.name}: ${last.message}`;
+  return new MillraceError(
+    codes[state],
+    `The job ${record.id} (${record.name}) ended as ${state} (${record.reason})${detail}`,
+    { cause: last },
+  );
+}

@@ -1,0 +1,289 @@
+/**
+ * Looking at jobs and operating on them, one by id or many by filter. Every action reads, lets the model say what the change is, and
+ * writes it under a guard, so a job that moved on meanwhile is answered, not overwritten.
+ */
+import type { Engine } from "../engine/engine.ts";
+import { readEnqueueOptions, readInstant } from "../engine/job-options.ts";
+import { writePolicy } from "../model/job-policy.ts";
+import type { JobPolicy } from "../model/job-policy.ts";
+import type { Due, Edit } from "../model/change.ts";
+import { durationMs } from "../model/duration.ts";
+import type { Duration } from "../model/duration.ts";
+import { MillraceError } from "../model/error.ts";
+import { isTerminal, terminalStates } from "../model/job-state.ts";
+import type { JobState } from "../model/job-state.ts";
+import {
+  cancelChanges,
+  editChange,
+  removeChange,
+  replayChange,
+  rescheduleChange,
+  revokeChange,
+} from "../model/operate.ts";
+import type { OperatorChange } from "../model/operate.ts";
+import { checkOptions } from "../model/option.ts";
+import type { Priority } from "../model/rank.ts";
+import type { ChangeAnswer } from "../store/operations.ts";
+import type { JobRecord } from "../store/records.ts";
+import { readFilter } from "./job-filter.ts";
+import type { JobQuery } from "./job-filter.ts";
+import { viewJob } from "./job-view.ts";
+import type { JobView } from "./job-view.ts";
+
+export type CancelAnswer = "cancelled" | "signalled" | "finished" | "not-found";
+
+export interface WhenOptions {
+  delay?: Duration;
+  runAt?: Date | number;
+}
+
+export interface RetryJobOptions extends WhenOptions {
+  /** A new round of attempts (default), or one more attempt only. */
+  resetAttempts?: boolean;
+  /** Run with this input instead. */
+  input?: unknown;
+  /** For many: so many per second, spread by due time. */
+  perSecond?: number;
+}
+
+export interface JobPage {
+  readonly jobs: readonly JobView[];
+  readonly cursor: string | null;
+}
+
+const scanMax = 10_000;
+const pageMax = 500;
+
+export class Jobs {
+  readonly #engine: Engine;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  async get(id: string): Promise<JobView | null> {
+    const record = await this.#engine.reads.add(id);
+    return record === null ? null : viewJob(this.#engine, record);
+  }
+
+  /** One page, newest first. An empty page with a cursor means: nothing found yet, go on. */
+  async list(query: JobQuery & { limit?: number; cursor?: string | null } = {}): Promise<JobPage> {
+    const { limit = 50, cursor = null, ...filter } = query;
+    const max = Math.min(Math.max(1, limit), pageMax);
+    const page = await this.#engine.store.findJobs({ filter: readFilter(filter), max, scanMax, cursor });
+    return { jobs: page.jobs.map((record) => viewJob(this.#engine, record)), cursor: page.cursor };
+  }
+
+  /** All that match, page by page. */
+  async *find(query: JobQuery = {}): AsyncGenerator<JobView, void, undefined> {
+    for await (const record of this.#records(query)) yield viewJob(this.#engine, record);
+  }
+
+  /** Exact counts per queue and state. */
+  async counts(): Promise<Readonly<Record<string, Readonly<Partial<Record<JobState, number>>>>>> {
+    const queues: Record<string, Partial<Record<JobState, number>>> = Object.create(null) as Record<
+      string,
+      never
+    >;
+    for (const { queue, state, count } of await this.#engine.store.tallyJobs()) {
+      const states = (queues[queue] ??= {});
+      states[state] = (states[state] ?? 0) + count;
+    }
+    return queues;
+  }
+
+  /** A job's log lines, oldest first. */
+  async logs(
+    id: string,
+  ): Promise<
+    readonly {
+      readonly at: Date;
+      readonly level: string;
+      readonly message: string;
+      readonly fields?: unknown;
+    }[]
+  > {
+    const { lines } = await this.#engine.store.readTrail({ id, after: 0, max: pageMax * 2 });
+    return lines.map(({ at, body }) => ({
+      at: new Date(at),
+      ...(this.#engine.settings.coder.decode(body) as { level: string; message: string }),
+    }));
+  }
+
+  /** By id: what became of it. By filter: how many of each. */
+  cancel(id: string, reason?: string): Promise<CancelAnswer>;
+  cancel(query: JobQuery, reason?: string): Promise<Readonly<Record<CancelAnswer, number>>>;
+  async cancel(
+    target: string | JobQuery,
+    reason = "asked",
+  ): Promise<CancelAnswer | Readonly<Record<CancelAnswer, number>>> {
+    const cancelOne = async (record: JobRecord): Promise<CancelAnswer> => {
+      const policy = this.#engine.readPolicy(record.policy);
+      const answer = await this.#change(record.id, cancelChanges(policy, reason.slice(0, 200)));
+      if (answer.kind === "ok") return answer.state === "cancelled" ? "cancelled" : "signalled";
+      return answer.kind === "gone" ? "not-found" : "finished";
+    };
+    if (typeof target === "string") {
+      const record = await this.#engine.reads.add(target);
+      return record === null ? "not-found" : cancelOne(record);
+    }
+    const counts: Record<CancelAnswer, number> = { cancelled: 0, signalled: 0, finished: 0, "not-found": 0 };
+    const query = {
+      ...target,
+      states: target.states ?? (["blocked", "scheduled", "ready", "running", "suspended"] as const),
+    };
+    for (const answer of await this.#each(query, cancelOne)) counts[answer] += 1;
+    return counts;
+  }
+
+  /** Redrives finished jobs: one by id, or all that match (by default the failed ones). */
+  async retry(target: string | JobQuery, options: RetryJobOptions = {}): Promise<number> {
+    checkOptions(options, "retry", ["delay", "runAt", "resetAttempts", "input", "perSecond"]);
+    const { resetAttempts: resetsAttempts = true, perSecond } = options;
+    const edit = this.#editOf(options);
+    const { strideMs } = this.#engine.settings;
+    let position = 0;
+    const retryOne = async (record: JobRecord): Promise<boolean> => {
+      const due = spread(
+        readWhen(options),
+        perSecond === undefined ? 0 : Math.floor((position++ * 1000) / perSecond),
+      );
+      const policy = this.#engine.readPolicy(record.policy);
+      const answer = await this.#change(record.id, [
+        replayChange(policy, { due, resetsAttempts, strideMs, ...(edit === undefined ? {} : { edit }) }),
+      ]);
+      if (typeof target === "string") refuse(answer, record.id);
+      return answer.kind === "ok";
+    };
+    if (typeof target === "string") return Number(await retryOne(await this.#mustRead(target)));
+    return (await this.#each({ ...target, states: target.states ?? ["failed"] }, retryOne)).filter(Boolean)
+      .length;
+  }
+
+  /** A waiting job starts as soon as a worker is free, if you like with another input. */
+  runNow(id: string, options: { input?: unknown } = {}): Promise<void> {
+    return this.#reschedule(id, { inMs: 0 }, this.#editOf(options));
+  }
+
+  reschedule(id: string, when: WhenOptions): Promise<void> {
+    checkOptions(when, "reschedule", ["delay", "runAt"]);
+    return this.#reschedule(id, readWhen(when), undefined);
+  }
+
+  /** Changes input or priority of a job that has not started. */
+  async edit(id: string, changes: { input?: unknown; priority?: Priority }): Promise<void> {
+    checkOptions(changes, "edit", ["input", "priority"]);
+    const record = await this.#mustRead(id);
+    const { strideMs } = this.#engine.settings;
+    const edit = this.#editOf(changes) ?? {};
+    if (changes.priority === undefined)
+      return refuse(await this.#change(id, [editChange(edit, null, strideMs)]), id);
+    const { level = 0 } = readEnqueueOptions({ priority: changes.priority }, "edit").policy;
+    const policy = record.policy === null ? {} : (JSON.parse(record.policy) as JobPolicy);
+    const repriced = { ...edit, policy: writePolicy({ ...policy, level }) };
+    refuse(await this.#change(id, [editChange(repriced, level, strideMs)]), id);
+  }
+
+  /** Takes a running job away from its worker; it is claimable again at once. */
+  async revoke(id: string): Promise<void> {
+    refuse(await this.#change(id, [revokeChange]), id);
+  }
+
+  /** Removes a job that is not running, without a trace but its event. */
+  async delete(id: string): Promise<void> {
+    refuse(await this.#change(id, [removeChange]), id);
+  }
+
+  /** Removes all that match and are not running: empties a queue, or clears its history. */
+  async purge(query: JobQuery): Promise<number> {
+    const states =
+      query.states ?? (["blocked", "scheduled", "ready", "suspended", ...terminalStates] as const);
+    const removed = await this.#each(
+      { ...query, states },
+      async (record) => (await this.#change(record.id, [removeChange])).kind === "ok",
+    );
+    return removed.filter(Boolean).length;
+  }
+
+  async #reschedule(id: string, due: Due, edit: Edit | undefined): Promise<void> {
+    const record = await this.#mustRead(id);
+    const policy = this.#engine.readPolicy(record.policy);
+    const change = rescheduleChange(policy, due, this.#engine.settings.strideMs, record.fence > 0, edit);
+    refuse(await this.#change(id, [change]), id);
+  }
+
+  #editOf(options: { input?: unknown }): Edit | undefined {
+    return "input" in options
+      ? { input: this.#engine.settings.coder.encode(options.input, "input") }
+      : undefined;
+  }
+
+  async #mustRead(id: string): Promise<JobRecord> {
+    const record = await this.#engine.reads.add(id);
+    if (record === null) throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);
+    return record;
+  }
+
+  #change(id: string, changes: readonly OperatorChange[]): Promise<ChangeAnswer> {
+    return this.#engine.changes.add({
+      id,
+      cases: changes.map(({ states, next }) => ({ guard: { states }, next })),
+    });
+  }
+
+  async *#records(query: JobQuery): AsyncGenerator<JobRecord, void, undefined> {
+    const filter = readFilter(query);
+    let cursor: string | null = null;
+    do {
+      const page: Awaited<ReturnType<Engine["store"]["findJobs"]>> = await this.#engine.store.findJobs({
+        filter,
+        max: pageMax,
+        scanMax,
+        cursor,
+      });
+      yield* page.jobs;
+      cursor = page.cursor;
+    } while (cursor !== null);
+  }
+
+  /** A page at a time, each page in one batch. */
+  async #each<Answer>(query: JobQuery, act: (record: JobRecord) => Promise<Answer>): Promise<Answer[]> {
+    const answers: Answer[] = [];
+    let page: Promise<Answer>[] = [];
+    for await (const record of this.#records(query)) {
+      page.push(act(record));
+      if (page.length < pageMax) continue;
+      answers.push(...(await Promise.all(page)));
+      page = [];
+    }
+    return answers.concat(await Promise.all(page));
+  }
+}
+
+function readWhen({ delay, runAt }: WhenOptions): Due {
+  if (runAt !== undefined) return { at: readInstant(runAt, "runAt") };
+  return { inMs: delay === undefined ? 0 : durationMs(delay, "delay") };
+}
+
+function spread(due: Due, byMs: number): Due {
+  return "at" in due ? { at: due.at + byMs } : { inMs: due.inMs + byMs };
+}
+
+function refuse(answer: ChangeAnswer, id: string): void {
+  switch (answer.kind) {
+    case "ok":
+      return;
+    case "gone":
+      throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);
+    case "key-held":
+      throw new MillraceError(
+        "key-held",
+        `The unique key of ${JSON.stringify(id)} is held by ${JSON.stringify(answer.by)}.`,
+      );
+    case "changed":
+      throw new MillraceError(
+        "job-changed",
+        `The job ${JSON.stringify(id)} is ${answer.state}${isTerminal(answer.state) ? " already" : ""}; this is not possible then.`,
+      );
+  }
+}

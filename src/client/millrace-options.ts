@@ -1,0 +1,129 @@
+/** The options of `Millrace.open`: what people write, and what is left once it is checked. */
+import { createPayloadCoder } from "../codec/payload.ts";
+import type { Codec } from "../codec/codec.ts";
+import type { CompressionOptions } from "../codec/compression.ts";
+import type { EncryptionOptions } from "../codec/encryption.ts";
+import { readDutyOptions } from "../engine/duties/duty-tuning.ts";
+import type { DutyOptions, DutyTuning } from "../engine/duties/duty-tuning.ts";
+import type { EngineSettings } from "../engine/engine.ts";
+import type { EnqueueMiddleware } from "../engine/enqueue-middleware.ts";
+import { readPolicy, readPositive, readRetention } from "../engine/job-options.ts";
+import type { EnqueueOptions, RetentionOptions } from "../engine/job-options.ts";
+import { guardLogger, silentLogger } from "../engine/logger.ts";
+import type { Logger } from "../engine/logger.ts";
+import { declaredRouter } from "../engine/router.ts";
+import type { Router } from "../engine/router.ts";
+import type { Duration } from "../model/duration.ts";
+import { durationMs } from "../model/duration.ts";
+import { MillraceError } from "../model/error.ts";
+import { defaultRetention } from "../model/job-policy.ts";
+import { checkOptions } from "../model/option.ts";
+import { defaultStrideMs, strictStrideMs } from "../model/rank.ts";
+import type { CustomBackoff } from "../model/retry-policy.ts";
+import { consoleLogger } from "../platform/console-logger.ts";
+import type { Platform } from "../platform/platform.ts";
+
+export interface MillraceOptions {
+  /** What an acknowledgement is worth: survives power loss (strict, default) or only the process (relaxed). */
+  durability?: "strict" | "relaxed";
+  /** Where the embedded store's work is done: on the calling thread, or in a thread of its own. */
+  executor?: "inline" | "thread";
+  /** Defaults of this code for every job that says nothing itself. */
+  defaults?: Pick<EnqueueOptions, "priority" | "retry" | "timeout" | "ttl" | "keepResult">;
+  /** How long finished jobs are kept: completed 7 days, failed 30, others 7. */
+  retention?: RetentionOptions;
+  /** How long the feed of changes is kept; 7 days by default. */
+  feedRetention?: Duration;
+  /** How much waiting one priority level is worth; false for strict priority. 30 s by default. */
+  ageing?: Duration | false;
+  router?: Router;
+  /** Backoff functions that jobs may name. */
+  backoffs?: Readonly<Record<string, CustomBackoff>>;
+  /** Around every enqueue. */
+  middleware?: readonly EnqueueMiddleware[];
+  codec?: Codec;
+  encryption?: EncryptionOptions;
+  compression?: CompressionOptions;
+  /** The largest encoded input or result; 1 MiB by default. */
+  payloadBytesMax?: number;
+  /** Background upkeep, run beside the workers of this process: all of it by default, none with false, or tuned one by one. */
+  duties?: DutyOptions;
+  /** For how long a call is repeated while the store is away; 10 s by default. */
+  giveUp?: Duration;
+  /** False for silence. Default: warnings and errors on standard error. */
+  log?: Logger | false;
+}
+
+const known = [
+  "durability",
+  "executor",
+  "defaults",
+  "retention",
+  "feedRetention",
+  "ageing",
+  "router",
+  "backoffs",
+  "middleware",
+  "codec",
+  "encryption",
+  "compression",
+  "payloadBytesMax",
+  "duties",
+  "giveUp",
+  "log",
+];
+
+export interface ReadMillraceOptions {
+  readonly settings: EngineSettings;
+  readonly duties: DutyTuning;
+  readonly log: Logger;
+  readonly store: { readonly durability?: "strict" | "relaxed"; readonly executor?: "inline" | "thread" };
+}
+
+const dayMs = 86_400_000;
+
+export function readMillraceOptions(platform: Platform, options: MillraceOptions): ReadMillraceOptions {
+  checkOptions(options, "open", known);
+  const { codec, encryption, compression, payloadBytesMax, durability, executor } = options;
+  oneOf(durability, "durability", ["strict", "relaxed"]);
+  oneOf(executor, "executor", ["inline", "thread"]);
+  const defaults = options.defaults ?? {};
+  checkOptions(defaults, "open: defaults", ["priority", "retry", "timeout", "ttl", "keepResult"]);
+  return {
+    settings: {
+      coder: createPayloadCoder({
+        ...(codec === undefined ? {} : { codec }),
+        ...(payloadBytesMax === undefined ? {} : { maxBytes: payloadBytesMax }),
+        ...(encryption === undefined
+          ? {}
+          : { encryption: { randomBytes: (count: number) => platform.randomBytes(count), ...encryption } }),
+        ...(compression === undefined ? {} : { compression }),
+      }),
+      codeDefaults: readPolicy(defaults, "open: defaults"),
+      retention: { ...defaultRetention, ...readRetention(options.retention ?? {}, "open: retention") },
+      feedKeepMs: durationMs(options.feedRetention ?? 7 * dayMs, "open: feedRetention"),
+      strideMs:
+        options.ageing === false
+          ? strictStrideMs
+          : options.ageing === undefined
+            ? defaultStrideMs
+            : readPositive(options.ageing, "open: ageing"),
+      router: options.router ?? declaredRouter,
+      backoffs: options.backoffs ?? {},
+      enqueueMiddleware: options.middleware ?? [],
+      giveUpMs: durationMs(options.giveUp ?? 10_000, "open: giveUp"),
+    },
+    duties: readDutyOptions(options.duties),
+    log: options.log === false ? silentLogger : guardLogger(options.log ?? consoleLogger),
+    store: {
+      ...(durability === undefined ? {} : { durability }),
+      ...(executor === undefined ? {} : { executor }),
+    },
+  };
+}
+
+function oneOf(value: unknown, name: string, allowed: readonly string[]): void {
+  if (value !== undefined && !allowed.includes(value as string)) {
+    throw new MillraceError("invalid-option", `open: ${name} must be ${allowed.join(" or ")}.`);
+  }
+}

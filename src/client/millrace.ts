@@ -1,0 +1,187 @@
+/**
+ * Millrace as an application sees it: enqueue, work, look and operate, over one store. Everything else is behind it.
+ */
+import { allDuties } from "../engine/duties/all-duties.ts";
+import type { DutyRun } from "../engine/duties/duty.ts";
+import type { DutyTuning } from "../engine/duties/duty-tuning.ts";
+import type { JobDefinition, Submission } from "../engine/definition.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { EnqueueOptions } from "../engine/job-options.ts";
+import { Kv } from "../engine/kv.ts";
+import { LeaseBook } from "../engine/lease-book.ts";
+import { Results } from "../engine/results.ts";
+import { planJob, refusalError } from "../engine/submit.ts";
+import { Supervisor } from "../engine/supervisor.ts";
+import { MillraceError } from "../model/error.ts";
+import { checkName } from "../model/name.ts";
+import { storeLimits } from "../store/limits.ts";
+import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
+import type { NewJob } from "../store/records.ts";
+import type { StoreDescription } from "../store/store.ts";
+import type { Handler } from "../worker/handler.ts";
+import { Worker } from "../worker/worker.ts";
+import type { StopReport } from "../worker/worker.ts";
+import { readWorkerOptions } from "../worker/worker-settings.ts";
+import type { WorkerOptions } from "../worker/worker-settings.ts";
+import { explainJob } from "./explain.ts";
+import type { Explanation } from "./explain.ts";
+import { JobHandle } from "./job-handle.ts";
+import { Jobs } from "./jobs.ts";
+
+/** The part that also works inside the caller's own transaction. */
+export interface Enqueuer {
+  enqueue<In, Out, Result>(
+    job: JobDefinition<In, Out, Result>,
+    input: In,
+    options?: EnqueueOptions,
+  ): Promise<JobHandle<Result>>;
+  /** All or nothing: mixed jobs and options in one atomic step. */
+  enqueueMany(submissions: readonly Submission[]): Promise<readonly JobHandle[]>;
+}
+
+const dutiesGraceMs = 5000;
+
+export class Millrace implements Enqueuer {
+  readonly jobs: Jobs;
+  readonly kv: Kv;
+  readonly #engine: Engine;
+  readonly #results: Results;
+  readonly #leases = new LeaseBook();
+  readonly #workers = new Set<Worker>();
+  readonly #supervisor: Supervisor;
+  #dutiesRunning = false;
+  #closing: Promise<void> | null = null;
+
+  /** Use `Millrace.open` or `openMillrace`. */
+  constructor(engine: Engine, duties: DutyTuning) {
+    this.#engine = engine;
+    this.#results = new Results(engine);
+    this.#supervisor = new Supervisor(engine, allDuties(engine, this.#leases, duties));
+    this.jobs = new Jobs(engine);
+    this.kv = new Kv(engine);
+  }
+
+  async enqueue<In, Out, Result>(
+    job: JobDefinition<In, Out, Result>,
+    input: In,
+    options?: EnqueueOptions,
+  ): Promise<JobHandle<Result>> {
+    this.#checkOpen();
+    const planned = planJob(this.#engine, { job: job as unknown as JobDefinition, input, options });
+    const newJob = planned instanceof Promise ? await planned : planned;
+    const [handle] = this.#handles(await this.#engine.submits.add({ jobs: [newJob] }));
+    return handle as JobHandle<Result>;
+  }
+
+  async enqueueMany(submissions: readonly Submission[]): Promise<readonly JobHandle[]> {
+    this.#checkOpen();
+    const jobs = await this.#planAll(submissions);
+    return jobs.length === 0 ? [] : this.#handles(await this.#engine.submits.add({ jobs }));
+  }
+
+  /** Enqueues on the caller's own connection: the jobs commit or roll back with the caller's rows. */
+  in(connection: unknown): Enqueuer {
+    this.#checkOpen();
+    const store = this.#engine.store.inTransaction(connection);
+    const submit = async (unit: SubmitUnit): Promise<readonly JobHandle[]> => {
+      const [answer] = await store.submit([unit]);
+      return this.#handles(answer as SubmitAnswer);
+    };
+    return {
+      enqueue: async (job, input, options) => {
+        const jobs = [await planJob(this.#engine, { job: job as unknown as JobDefinition, input, options })];
+        return (await submit({ jobs }))[0] as JobHandle<never>;
+      },
+      enqueueMany: async (submissions) => submit({ jobs: await this.#planAll(submissions) }),
+    };
+  }
+
+  /** A handle for a job known by its id. */
+  handle<Result = unknown>(id: string): JobHandle<Result> {
+    return new JobHandle<Result>(this.#engine, this.#results, checkName(id, "id"), null);
+  }
+
+  /** Starts a worker in this process, and the background duties with the first one. */
+  async work(handlers: readonly Handler[], options: WorkerOptions = {}): Promise<Worker> {
+    this.#checkOpen();
+    const settings = readWorkerOptions(this.#engine, options);
+    const worker = new Worker(this.#engine, this.#leases, handlers, settings, (stopped) =>
+      this.#workers.delete(stopped),
+    );
+    this.#workers.add(worker);
+    this.startDuties();
+    worker.start();
+    return worker;
+  }
+
+  /** Runs the background duties in this process without a worker. */
+  startDuties(): void {
+    this.#checkOpen();
+    if (this.#dutiesRunning) return;
+    this.#dutiesRunning = true;
+    this.#supervisor.start();
+  }
+
+  /** Runs one duty until it has nothing left to do, and reports. */
+  runDuty(name: string): Promise<DutyRun> {
+    return this.#supervisor.runOnce(name);
+  }
+
+  get dutyNames(): readonly string[] {
+    return this.#supervisor.dutyNames;
+  }
+
+  explain(id: string): Promise<Explanation | null> {
+    return explainJob(this.#engine, id);
+  }
+
+  describe(): Promise<StoreDescription> {
+    return this.#engine.store.describe();
+  }
+
+  /** Stops the workers, ends the waits and closes the store. Closing twice is one close. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #close(): Promise<void> {
+    const reports: StopReport[] = await Promise.all([...this.#workers].map((worker) => worker.stop()));
+    const notStopped = reports.reduce((sum, report) => sum + report.notStopped, 0);
+    if (notStopped > 0) this.#engine.log.warn("handlers still run after the close", { notStopped });
+    if (this.#dutiesRunning) await this.#supervisor.stop(dutiesGraceMs);
+    this.#results.close();
+    await Promise.all([this.#engine.submits.whenIdle(), this.#engine.changes.whenIdle()]);
+    await this.#engine.store.close();
+  }
+
+  #checkOpen(): void {
+    if (this.#closing !== null)
+      throw new MillraceError("closed", "This Millrace was closed; open a new one.");
+  }
+
+  async #planAll(submissions: readonly Submission[]): Promise<readonly NewJob[]> {
+    if (submissions.length > storeLimits.unitJobsMax) {
+      throw new MillraceError(
+        "invalid-option",
+        `enqueueMany takes at most ${storeLimits.unitJobsMax} jobs; split the list.`,
+      );
+    }
+    const planned = submissions.map((submission) => planJob(this.#engine, submission));
+    // Awaiting thousands of plain values costs more than planning them.
+    return planned.some((each) => each instanceof Promise)
+      ? Promise.all(planned.map(async (each) => each))
+      : (planned as NewJob[]);
+  }
+
+  #handles(answer: SubmitAnswer): readonly JobHandle[] {
+    if (answer.kind === "refused") throw refusalError(answer);
+    return answer.ids.map(
+      (id, index) => new JobHandle(this.#engine, this.#results, id, answer.hows[index] ?? null),
+    );
+  }
+}

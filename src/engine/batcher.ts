@@ -1,0 +1,146 @@
+/**
+ * Natural batching: while one store call is in flight, what arrives joins the next one. At low load nothing waits, at high load
+ * one call carries hundreds.
+ *
+ * Coalescing must not couple strangers: when a call fails for a reason that lies in one of its items, the batch is split in
+ * halves until the guilty item is alone. When the store is away, the same batch is tried again until `giveUpMs`; an item whose call
+ * may have happened is marked by `again` before it is repeated.
+ */
+import type { Platform } from "../platform/platform.ts";
+import { isMillraceError } from "../model/error.ts";
+import type { Turn } from "./turn.ts";
+
+/** Who waits for an item's answer. An object with two methods, because a promise per item costs the hot path. */
+export interface Ticket<Answer> {
+  answered(answer: Answer): void;
+  failed(error: unknown): void;
+}
+
+export interface BatcherOptions<Item, Answer> {
+  readonly platform: Platform;
+  readonly turn: Turn;
+  readonly call: (items: readonly Item[]) => Promise<readonly Answer[]>;
+  /** How much of a call an item takes; a larger item than the maximum travels alone. */
+  readonly weigh?: (item: Item) => number;
+  readonly weightMax: number;
+  /** The form in which an item is repeated after a call whose outcome is unknown. */
+  readonly again?: (item: Item) => Item;
+  /** For how long a call is repeated while the store is away. */
+  readonly giveUpMs: number;
+}
+
+interface Entry<Item, Answer> {
+  item: Item;
+  readonly ticket: Ticket<Answer>;
+}
+
+const retryFirstMs = 20;
+const retryMaxMs = 1000;
+
+export class Batcher<Item, Answer> {
+  readonly #options: BatcherOptions<Item, Answer>;
+  #pending: Entry<Item, Answer>[] = [];
+  #isInFlight = false;
+  #isScheduled = false;
+  #idle: (() => void)[] = [];
+
+  constructor(options: BatcherOptions<Item, Answer>) {
+    this.#options = options;
+  }
+
+  push(item: Item, ticket: Ticket<Answer>): void {
+    this.#pending.push({ item, ticket });
+    this.#schedule();
+  }
+
+  add(item: Item): Promise<Answer> {
+    return new Promise((answered, failed) => this.push(item, { answered, failed }));
+  }
+
+  /** Resolves once nothing is pending or in flight. */
+  whenIdle(): Promise<void> {
+    if (!this.#isInFlight && this.#pending.length === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#isInFlight) return;
+    this.#isScheduled = true;
+    this.#options.turn.atEnd(this.#flush);
+  }
+
+  readonly #flush = (): void => {
+    this.#isScheduled = false;
+    if (this.#isInFlight || this.#pending.length === 0) return;
+    this.#isInFlight = true;
+    void this.#deliver(this.#takeBatch(), this.#options.platform.monotonicUs()).then(this.#landed);
+  };
+
+  readonly #landed = (): void => {
+    this.#isInFlight = false;
+    if (this.#pending.length > 0) return this.#schedule();
+    const idle = this.#idle;
+    this.#idle = [];
+    for (const resolve of idle) resolve();
+  };
+
+  #takeBatch(): Entry<Item, Answer>[] {
+    const { weigh, weightMax } = this.#options;
+    const pending = this.#pending;
+    let count = 0;
+    if (weigh === undefined) {
+      count = Math.min(pending.length, weightMax);
+    } else {
+      let weight = 0;
+      while (count < pending.length) {
+        weight += weigh((pending[count] as Entry<Item, Answer>).item);
+        if (count > 0 && weight > weightMax) break;
+        count += 1;
+      }
+    }
+    if (count === pending.length) {
+      this.#pending = [];
+      return pending;
+    }
+    this.#pending = pending.slice(count);
+    return pending.slice(0, count);
+  }
+
+  /** Never rejects: every ticket has its answer or its error when it resolves. */
+  async #deliver(entries: Entry<Item, Answer>[], sinceUs: number): Promise<void> {
+    const { platform, again, giveUpMs } = this.#options;
+    let delayMs = retryFirstMs;
+    let unknownCause: unknown = null;
+    for (;;) {
+      try {
+        const answers = await this.#options.call(entries.map((entry) => entry.item));
+        for (let index = 0; index < entries.length; index++) {
+          (entries[index] as Entry<Item, Answer>).ticket.answered(answers[index] as Answer);
+        }
+        return;
+      } catch (error) {
+        const isKnownError = isMillraceError(error);
+        if (!isKnownError || error.outcome === "unknown") {
+          unknownCause ??= error;
+          if (again !== undefined) for (const entry of entries) entry.item = again(entry.item);
+        }
+        const isAway = isKnownError && error.retryable;
+        if (!isAway && isKnownError && entries.length > 1) return this.#deliverHalves(entries, sinceUs);
+        const isLate = platform.monotonicUs() - sinceUs >= giveUpMs * 1000;
+        if (!isAway || isLate) {
+          for (const entry of entries) entry.ticket.failed(unknownCause ?? error);
+          return;
+        }
+      }
+      const waitMs = delayMs * (0.5 + platform.random() / 2);
+      await new Promise<void>((resolve) => platform.setTimer(waitMs, resolve));
+      delayMs = Math.min(delayMs * 2, retryMaxMs);
+    }
+  }
+
+  async #deliverHalves(entries: Entry<Item, Answer>[], sinceUs: number): Promise<void> {
+    const middle = entries.length >> 1;
+    await this.#deliver(entries.slice(0, middle), sinceUs);
+    await this.#deliver(entries.slice(middle), sinceUs);
+  }
+}

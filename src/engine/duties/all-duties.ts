@@ -1,0 +1,24 @@
+/** The duties of a process, in the order of a job's life. A new duty is a file beside this one and a line here. */
+import type { Engine } from "../engine.ts";
+import type { LeaseBook } from "../lease-book.ts";
+import { attemptTimeoutDuty } from "./attempt-timeout.ts";
+import type { Duty } from "./duty.ts";
+import type { DutyName, DutyTuning } from "./duty-tuning.ts";
+import { deadlineDuty, timeToLiveDuty } from "./expiry.ts";
+import { indexAuditDuty } from "./index-audit.ts";
+import { promoteDuty } from "./promote.ts";
+import { reclaimDuty } from "./reclaim.ts";
+import { retentionDuty } from "./retention.ts";
+
+export function allDuties(engine: Engine, leases: LeaseBook, tuning: DutyTuning): readonly Duty[] {
+  const duties = [
+    promoteDuty(engine, tuning.promote),
+    reclaimDuty(engine, leases, tuning.reclaim),
+    attemptTimeoutDuty(engine, tuning["attempt-timeout"]),
+    deadlineDuty(engine, tuning.deadline),
+    timeToLiveDuty(engine, tuning["time-to-live"]),
+    retentionDuty(engine, tuning.retention),
+    indexAuditDuty(engine, tuning["index-audit"]),
+  ];
+  return duties.filter((duty) => tuning[duty.name as DutyName].isOn);
+}

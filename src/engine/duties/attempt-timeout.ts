@@ -1,0 +1,26 @@
+/**
+ * Attempt timeout: the backstop behind the worker's own timer, for an attempt that outlives its timeout and the abort grace while its
+ * worker goes on renewing the lease.
+ */
+import { afterTimeout } from "../../model/after-run.ts";
+import type { Engine } from "../engine.ts";
+import { modelSources } from "../model-sources.ts";
+import { dueDuty } from "./due-jobs.ts";
+import type { Tuning } from "./duty-tuning.ts";
+
+export function attemptTimeoutDuty(engine: Engine, tuning: Tuning): ReturnType<typeof dueDuty> {
+  return dueDuty(engine, {
+    tuning,
+    name: "attempt-timeout",
+    clock: "attempt",
+    decide(job, now) {
+      const ended = { ...job, policy: engine.readPolicy(job.policy) };
+      const { next, attempts } = afterTimeout(ended, modelSources(engine, now, job.owner ?? ""));
+      return {
+        guard: { states: ["running"], rev: job.rev, fence: job.fence, rang: "attempt" },
+        next,
+        attempts,
+      };
+    },
+  });
+}

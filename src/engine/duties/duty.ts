@@ -1,0 +1,42 @@
+/**
+ * A duty is one piece of background upkeep: named, separate, able to start and stop, safe to run in several processes at once because
+ * every change it makes is guarded. It does one bounded batch per run and says whether more is left.
+ */
+
+export interface DutyRun {
+  readonly processed: number;
+  readonly errors: number;
+  /** How many items ended in which way. */
+  readonly outcomes: Readonly<Record<string, number>>;
+  /** A full batch: run again at once. */
+  readonly hasMore: boolean;
+  /** When the next clock rings, as far as this run could see; null for none, undefined when it does not know. */
+  readonly nextInMs?: number | null;
+}
+
+export interface Duty {
+  readonly name: string;
+  /**
+   * "clock": the duty that reads the store's next ring and sets the alarm; "alarm": runs when a clock has rung that the clock duty
+   * did not serve; "sleep": only by its own period.
+   */
+  readonly wakes: "clock" | "alarm" | "sleep";
+  readonly sleepMaxMs: number;
+  run(): Promise<DutyRun>;
+}
+
+export const idleRun: DutyRun = { processed: 0, errors: 0, outcomes: {}, hasMore: false };
+
+/** Adds runs up, for a report over several batches. */
+export function addRuns(left: DutyRun, right: DutyRun): DutyRun {
+  const outcomes: Record<string, number> = { ...left.outcomes };
+  for (const [outcome, count] of Object.entries(right.outcomes))
+    outcomes[outcome] = (outcomes[outcome] ?? 0) + count;
+  return {
+    processed: left.processed + right.processed,
+    errors: left.errors + right.errors,
+    outcomes,
+    hasMore: right.hasMore,
+    ...(right.nextInMs === undefined ? {} : { nextInMs: right.nextInMs }),
+  };
+}

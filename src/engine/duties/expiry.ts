@@ -1,0 +1,29 @@
+/**
+ * Expiry: a deadline ends a job from any live state, a time-to-live only before its first start. Two duties of one shape, so that a
+ * flood of one never delays the other.
+ */
+import { afterExpiry } from "../../model/after-run.ts";
+import { liveStates } from "../../model/job-state.ts";
+import type { Engine } from "../engine.ts";
+import { dueDuty } from "./due-jobs.ts";
+import type { Tuning } from "./duty-tuning.ts";
+
+export function deadlineDuty(engine: Engine, tuning: Tuning): ReturnType<typeof dueDuty> {
+  return expiryDuty(engine, tuning, "deadline");
+}
+
+export function timeToLiveDuty(engine: Engine, tuning: Tuning): ReturnType<typeof dueDuty> {
+  return expiryDuty(engine, tuning, "ttl");
+}
+
+function expiryDuty(engine: Engine, tuning: Tuning, clock: "deadline" | "ttl"): ReturnType<typeof dueDuty> {
+  return dueDuty(engine, {
+    tuning,
+    name: clock === "deadline" ? "deadline" : "time-to-live",
+    clock,
+    decide: (job) => ({
+      guard: { states: liveStates, rang: clock },
+      next: afterExpiry(engine.readPolicy(job.policy), clock),
+    }),
+  });
+}

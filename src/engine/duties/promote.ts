@@ -1,0 +1,25 @@
+/**
+ * Promote: scheduled jobs that are due become ready (R5). It also sets the alarm: the store's answer says when the next clock of any job
+ * rings, whichever clock that is.
+ */
+import type { Engine } from "../engine.ts";
+import type { Duty } from "./duty.ts";
+import type { Tuning } from "./duty-tuning.ts";
+
+export function promoteDuty(engine: Engine, tuning: Tuning): Duty {
+  return {
+    name: "promote",
+    wakes: "clock",
+    sleepMaxMs: tuning.sleepMaxMs,
+    async run() {
+      const { count, more, nextDueInMs } = await engine.store.promoteDue({ max: tuning.batchMax });
+      return {
+        processed: count,
+        errors: 0,
+        outcomes: { promoted: count },
+        hasMore: more,
+        nextInMs: nextDueInMs,
+      };
+    },
+  };
+}

@@ -1,0 +1,36 @@
+/**
+ * Reclaim: a lease that has run out by the store's clock is taken from its worker, which is gone, paused or cut off. The job
+ * comes back with backoff, or ends in failed when it keeps killing its workers.
+ *
+ * A lease that a live worker of this very process still holds is left to that worker: it renews late rather than losing its work.
+ */
+import { afterCrash } from "../../model/after-run.ts";
+import type { Engine } from "../engine.ts";
+import type { LeaseBook } from "../lease-book.ts";
+import { modelSources } from "../model-sources.ts";
+import { dueDuty } from "./due-jobs.ts";
+import type { Tuning } from "./duty-tuning.ts";
+
+export function reclaimDuty(engine: Engine, leases: LeaseBook, tuning: Tuning): ReturnType<typeof dueDuty> {
+  return dueDuty(engine, {
+    tuning,
+    name: "reclaim",
+    clock: "lease",
+    decide(job, now) {
+      if (leases.isHeldHere(job)) return null;
+      const ended = { ...job, policy: engine.readPolicy(job.policy) };
+      const { next, attempts } = afterCrash(ended, job.started, modelSources(engine, now, job.owner ?? ""));
+      engine.log.warn("lease expired, job reclaimed", {
+        id: job.id,
+        attempt: job.attempt,
+        worker: job.owner,
+        lateMs: job.lateMs,
+      });
+      return {
+        guard: { states: ["running"], rev: job.rev, fence: job.fence, rang: "lease" },
+        next,
+        attempts,
+      };
+    },
+  });
+}

@@ -1,0 +1,100 @@
+/**
+ * What client, worker and duties of one process share: the store, the batchers in front of it, the codec and the code's defaults.
+ * It decides nothing itself.
+ */
+import type { PayloadCoder } from "../codec/payload.ts";
+import { createIdMinter } from "../model/job-id.ts";
+import { createPolicyReader } from "../model/job-policy.ts";
+import type { DecidedPolicy, JobPolicy, Retention } from "../model/job-policy.ts";
+import type { CustomBackoff } from "../model/retry-policy.ts";
+import type { Platform } from "../platform/platform.ts";
+import { storeLimits } from "../store/limits.ts";
+import type {
+  Change,
+  ChangeAnswer,
+  LeasedWrite,
+  RecordAnswer,
+  Settle,
+  SettleAnswer,
+  SubmitAnswer,
+  SubmitUnit,
+} from "../store/operations.ts";
+import type { JobRecord, NewJob } from "../store/records.ts";
+import type { Store } from "../store/store.ts";
+import { Batcher } from "./batcher.ts";
+import type { EnqueueMiddleware } from "./enqueue-middleware.ts";
+import type { Logger } from "./logger.ts";
+import type { Router } from "./router.ts";
+import { Turn } from "./turn.ts";
+
+export interface EngineSettings {
+  readonly coder: PayloadCoder;
+  readonly codeDefaults: JobPolicy;
+  readonly retention: Required<Retention>;
+  /** How long the feed is kept. */
+  readonly feedKeepMs: number;
+  /** What one priority level is worth in waiting. */
+  readonly strideMs: number;
+  readonly router: Router;
+  readonly backoffs: Readonly<Record<string, CustomBackoff>>;
+  readonly enqueueMiddleware: readonly EnqueueMiddleware[];
+  /** For how long a call is repeated while the store is away. */
+  readonly giveUpMs: number;
+}
+
+export class Engine {
+  readonly store: Store;
+  readonly platform: Platform;
+  readonly settings: EngineSettings;
+  readonly log: Logger;
+  readonly turn: Turn;
+  readonly mintId: () => string;
+  readonly readPolicy: (text: string | null) => DecidedPolicy;
+
+  readonly submits: Batcher<SubmitUnit, SubmitAnswer>;
+  readonly settles: Batcher<Settle, SettleAnswer>;
+  readonly records: Batcher<LeasedWrite, RecordAnswer>;
+  readonly changes: Batcher<Change, ChangeAnswer>;
+  readonly reads: Batcher<string, JobRecord | null>;
+
+  constructor(store: Store, platform: Platform, settings: EngineSettings, log: Logger) {
+    this.store = store;
+    this.platform = platform;
+    this.settings = settings;
+    this.log = log;
+    this.turn = new Turn(platform);
+    this.mintId = createIdMinter({ now: () => platform.now(), random: () => platform.random() });
+    this.readPolicy = createPolicyReader(settings.codeDefaults);
+    const shared = {
+      platform,
+      turn: this.turn,
+      weightMax: storeLimits.callItemsMax,
+      giveUpMs: settings.giveUpMs,
+    };
+    this.submits = new Batcher({
+      ...shared,
+      call: (units) => store.submit(units),
+      weigh: (unit) => unit.jobs.length,
+      // The ids are ours, so repeating a submit that may have happened makes no second job.
+      again: (unit) => ({ ...unit, isRepeat: true }),
+    });
+    this.settles = new Batcher({
+      ...shared,
+      call: (settles) => store.settleIfLeased(settles),
+      weigh: weighSettle,
+    });
+    this.records = new Batcher({ ...shared, call: (writes) => store.recordIfLeased(writes) });
+    this.changes = new Batcher({ ...shared, call: (changes) => store.changeIf(changes) });
+    this.reads = new Batcher({ ...shared, call: (ids) => store.readJobs(ids) });
+  }
+
+  /** What the code says of time-to-live and priority when the job does not. */
+  levelOf(policy: JobPolicy): number {
+    return policy.level ?? this.settings.codeDefaults.level ?? 0;
+  }
+}
+
+function weighSettle(settle: Settle): number {
+  const jobs: readonly NewJob[] | undefined = settle.effects?.jobs;
+  return jobs === undefined ? 1 : 1 + jobs.length;
+}

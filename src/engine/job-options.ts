@@ -1,0 +1,204 @@
+/**
+ * The options of an enqueue, and of a definition as far as they are the same: what people write, and what is left once it is
+ * checked. Unknown options, absurd values and options of a later version are refused here, before any write.
+ */
+import type { Due } from "../model/change.ts";
+import { durationMs } from "../model/duration.ts";
+import type { Duration } from "../model/duration.ts";
+import { MillraceError, notYetSupported } from "../model/error.ts";
+import type { JobPolicy, Retention } from "../model/job-policy.ts";
+import { checkName } from "../model/name.ts";
+import { checkBoolean, checkOptions } from "../model/option.ts";
+import { levelOf } from "../model/rank.ts";
+import type { Priority } from "../model/rank.ts";
+import { readAttempts, readBackoff, readRetryIf } from "../model/retry-policy.ts";
+import type { BackoffOptions, RetryIf } from "../model/retry-policy.ts";
+import { readUnique } from "../model/unique-key.ts";
+import type { UniqueOptions, UniquePlan } from "../model/unique-key.ts";
+import { storeLimits } from "../store/limits.ts";
+
+export interface RetryOptions {
+  /** How many runs in all; 3 by default. */
+  attempts?: number;
+  backoff?: BackoffOptions;
+  retryIf?: RetryIf;
+}
+
+export interface RetentionOptions {
+  completed?: Duration;
+  failed?: Duration;
+  other?: Duration;
+}
+
+export interface EnqueueOptions {
+  /** The caller's own id: the same id and input returns the job, the same id with other input is an error. */
+  id?: string;
+  /** Not before this long from now. */
+  delay?: Duration;
+  /** Not before this instant, by the store's clock. */
+  runAt?: Date | number;
+  /** Lower first, or a level name. */
+  priority?: Priority;
+  retry?: RetryOptions;
+  /** Per attempt, from its real start. */
+  timeout?: Duration;
+  /** Must have finished by then, else it ends as expired: after a while, or at an instant. */
+  deadline?: Duration | Date;
+  /** Must have started this long after it was due, else it ends as expired. */
+  ttl?: Duration;
+  tags?: readonly string[];
+  headers?: Readonly<Record<string, string>>;
+  /** Trace context, handed on unread. */
+  trace?: Readonly<Record<string, string>>;
+  unique?: string | UniqueOptions;
+  retention?: RetentionOptions;
+  /** False: the result is not kept. */
+  keepResult?: boolean;
+}
+
+/** Checked and in plain numbers. Undefined means: not said here. */
+export interface ReadOptions {
+  readonly id?: string;
+  readonly due?: Due;
+  readonly deadline?: Due;
+  readonly policy: JobPolicy;
+  readonly tags?: readonly string[];
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly trace?: Readonly<Record<string, string>>;
+  readonly unique?: UniquePlan;
+}
+
+const laterKeys = ["group", "limits", "budgets", "capabilities", "lifo"] as const;
+const sharedKeys = [
+  "delay",
+  "priority",
+  "retry",
+  "timeout",
+  "deadline",
+  "ttl",
+  "tags",
+  "unique",
+  "retention",
+  "keepResult",
+  ...laterKeys,
+];
+export const enqueueKeys: readonly string[] = ["id", "runAt", "headers", "trace", ...sharedKeys];
+export const definitionKeys: readonly string[] = ["input", "result", "queue", "redact", ...sharedKeys];
+
+const nothing: ReadOptions = { policy: {} };
+const headersMax = 64;
+const headerCharsMax = 4096;
+
+export function readEnqueueOptions(options: EnqueueOptions | undefined, what: string): ReadOptions {
+  if (options === undefined) return nothing;
+  const given = checkOptions(options, what, enqueueKeys);
+  for (const key of laterKeys)
+    if (given[key] !== undefined) throw notYetSupported(`${what}: the option ${key}`);
+  const { id, tags, headers, trace, unique, deadline } = options;
+  const due = readDue(options, what);
+  return {
+    policy: readPolicy(options, what),
+    ...(id === undefined ? {} : { id: checkName(id, `${what}: id`) }),
+    ...(due === undefined ? {} : { due }),
+    ...(deadline === undefined ? {} : { deadline: readDeadline(deadline, `${what}: deadline`) }),
+    ...(tags === undefined ? {} : { tags: readTags(tags, `${what}: tags`) }),
+    ...(headers === undefined ? {} : { headers: readHeaders(headers, `${what}: headers`) }),
+    ...(trace === undefined ? {} : { trace: readHeaders(trace, `${what}: trace`) }),
+    ...(unique === undefined ? {} : { unique: readUnique(unique) }),
+  };
+}
+
+/** The fields that are frozen with the job. Key order is fixed, so equal policies are equal texts. */
+export function readPolicy(options: EnqueueOptions, what: string): JobPolicy {
+  const policy: { -readonly [Key in keyof JobPolicy]: JobPolicy[Key] } = {};
+  if (options.priority !== undefined) policy.level = levelOf(options.priority, `${what}: priority`);
+  if (options.retry !== undefined) {
+    const { attempts, backoff, retryIf } = checkOptions(options.retry, `${what}: retry`, [
+      "attempts",
+      "backoff",
+      "retryIf",
+    ]);
+    if (attempts !== undefined) policy.attempts = readAttempts(attempts, `${what}: retry.attempts`);
+    if (backoff !== undefined) policy.backoff = readBackoff(backoff, `${what}: retry.backoff`);
+    if (retryIf !== undefined) policy.retryIf = readRetryIf(retryIf, `${what}: retry.retryIf`);
+  }
+  if (options.timeout !== undefined) policy.timeoutMs = readPositive(options.timeout, `${what}: timeout`);
+  if (options.ttl !== undefined) policy.ttlMs = readPositive(options.ttl, `${what}: ttl`);
+  if (options.retention !== undefined)
+    policy.retention = readRetention(options.retention, `${what}: retention`);
+  if (options.keepResult !== undefined)
+    policy.keepsResult = checkBoolean(options.keepResult, `${what}: keepResult`);
+  return policy;
+}
+
+export function readRetention(options: RetentionOptions, what: string): Retention {
+  const given = checkOptions(options, what, ["completed", "failed", "other"]);
+  const read = (key: string): number | undefined =>
+    given[key] === undefined ? undefined : durationMs(given[key], `${what}.${key}`);
+  const [completedMs, failedMs, otherMs] = [read("completed"), read("failed"), read("other")];
+  return {
+    ...(completedMs === undefined ? {} : { completedMs }),
+    ...(failedMs === undefined ? {} : { failedMs }),
+    ...(otherMs === undefined ? {} : { otherMs }),
+  };
+}
+
+export function readPositive(value: unknown, what: string): number {
+  const ms = durationMs(value, what);
+  if (ms === 0) throw new MillraceError("invalid-duration", `${what} must be longer than 0.`);
+  return ms;
+}
+
+function readDue(options: EnqueueOptions, what: string): Due | undefined {
+  const { delay, runAt } = options;
+  if (delay !== undefined && runAt !== undefined) {
+    throw new MillraceError("invalid-option", `${what}: give either delay or runAt, not both.`);
+  }
+  if (runAt !== undefined) return { at: readInstant(runAt, `${what}: runAt`) };
+  return delay === undefined ? undefined : { inMs: durationMs(delay, `${what}: delay`) };
+}
+
+export function readDeadline(value: Duration | Date, what: string): Due {
+  return value instanceof Date ? { at: readInstant(value, what) } : { inMs: readPositive(value, what) };
+}
+
+/** The year 2100: what lies beyond is a mistake (microseconds taken for milliseconds). */
+const instantMax = 4_102_444_800_000;
+
+export function readInstant(value: unknown, what: string): number {
+  const at = value instanceof Date ? value.getTime() : value;
+  if (typeof at === "number" && Number.isFinite(at) && at >= 0 && at <= instantMax) return Math.round(at);
+  throw new MillraceError(
+    "invalid-option",
+    `${what} must be a Date or epoch milliseconds between 1970 and 2100.`,
+  );
+}
+
+function readTags(tags: unknown, what: string): readonly string[] {
+  if (!Array.isArray(tags) || tags.length > storeLimits.tagsPerJobMax) {
+    throw new MillraceError(
+      "invalid-option",
+      `${what} must be a list of at most ${storeLimits.tagsPerJobMax} names.`,
+    );
+  }
+  return [...new Set(tags.map((tag) => checkName(tag, what)))];
+}
+
+function readHeaders(headers: unknown, what: string): Readonly<Record<string, string>> {
+  if (typeof headers !== "object" || headers === null || Array.isArray(headers)) {
+    throw new MillraceError("invalid-option", `${what} must be an object of texts.`);
+  }
+  const entries = Object.entries(headers);
+  if (entries.length > headersMax)
+    throw new MillraceError("invalid-option", `${what} has more than ${headersMax} entries.`);
+  for (const [key, value] of entries) {
+    checkName(key, `${what} key`);
+    if (typeof value !== "string" || value.length > headerCharsMax) {
+      throw new MillraceError(
+        "invalid-option",
+        `${what}.${key} must be a text of at most ${headerCharsMax} characters.`,
+      );
+    }
+  }
+  return Object.fromEntries(entries) as Record<string, string>;
+}

@@ -1,0 +1,118 @@
+/**
+ * The caller's KV: small documents beside the jobs, with versions. The same mechanism that keeps settings, under a kind of its own.
+ */
+import { durationMs } from "../model/duration.ts";
+import type { Duration } from "../model/duration.ts";
+import { MillraceError } from "../model/error.ts";
+import { checkName } from "../model/name.ts";
+import { checkOptions, checkWhole } from "../model/option.ts";
+import type { Doc, DocPut } from "../store/records.ts";
+import type { Engine } from "./engine.ts";
+
+export const kvKind = "kv";
+
+export interface KvEntry<Value = unknown> {
+  readonly key: string;
+  readonly value: Value;
+  readonly version: number;
+}
+
+export interface KvPutOptions {
+  /** Compare and set: only if the entry has this version; 0 means that it must be absent. */
+  version?: number;
+  /** The entry vanishes after this long. */
+  ttl?: Duration;
+}
+
+export function kvPut(
+  key: string,
+  body: string | null,
+  options: { readonly version?: number; readonly ttlMs?: number },
+): DocPut {
+  const { version, ttlMs } = options;
+  return {
+    kind: kvKind,
+    id: key,
+    body,
+    guard: version === undefined ? "any" : version === 0 ? "absent" : { version },
+    expiresInMs: ttlMs ?? null,
+  };
+}
+
+export function readKvPutOptions(options: KvPutOptions | undefined): { version?: number; ttlMs?: number } {
+  if (options === undefined) return {};
+  const { version, ttl } = checkOptions(options, "kv options", ["version", "ttl"]);
+  return {
+    ...(version === undefined
+      ? {}
+      : { version: checkWhole(version, "kv version", 0, Number.MAX_SAFE_INTEGER) }),
+    ...(ttl === undefined ? {} : { ttlMs: durationMs(ttl, "kv ttl") }),
+  };
+}
+
+const pageMax = 500;
+
+export class Kv {
+  readonly #engine: Engine;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  async get<Value = unknown>(key: string): Promise<Value | undefined> {
+    return (await this.getEntry<Value>(key))?.value;
+  }
+
+  async getEntry<Value = unknown>(key: string): Promise<KvEntry<Value> | undefined> {
+    checkName(key, "kv key");
+    const { docs } = await this.#engine.store.readDocs({ kind: kvKind, ids: [key] });
+    return docs[0] === undefined ? undefined : this.#entry<Value>(docs[0]);
+  }
+
+  /** @returns the entry's new version. A version that does not match is a `version-conflict`. */
+  async put(key: string, value: unknown, options?: KvPutOptions): Promise<number> {
+    checkName(key, "kv key");
+    const body = this.#engine.settings.coder.encode(value, "kv value");
+    return this.#write(kvPut(key, body, readKvPutOptions(options)));
+  }
+
+  async delete(key: string, options?: Pick<KvPutOptions, "version">): Promise<void> {
+    checkName(key, "kv key");
+    await this.#write(kvPut(key, null, readKvPutOptions(options)));
+  }
+
+  /** All entries whose key starts with the prefix, in byte order. */
+  async *scan<Value = unknown>(prefix: string): AsyncGenerator<KvEntry<Value>, void, undefined> {
+    if (prefix !== "") checkName(prefix, "kv prefix");
+    let after: string | null = null;
+    do {
+      const page: Awaited<ReturnType<Engine["store"]["readDocs"]>> = await this.#engine.store.readDocs({
+        kind: kvKind,
+        prefix,
+        after,
+        max: pageMax,
+      });
+      for (const doc of page.docs) yield this.#entry<Value>(doc);
+      after = page.cursor;
+    } while (after !== null);
+  }
+
+  async #write(put: DocPut): Promise<number> {
+    const [answer] = await this.#engine.store.putDocs([put]);
+    if (answer?.kind === "ok") return answer.version;
+    const found =
+      answer === undefined || answer.version === 0 ? "is absent" : `has version ${answer.version}`;
+    throw new MillraceError(
+      "version-conflict",
+      `The entry ${JSON.stringify(put.id)} ${found}; read it again.`,
+    );
+  }
+
+  #entry<Value>(doc: Doc): KvEntry<Value> {
+    return {
+      key: doc.id,
+      value: this.#engine.settings.coder.decode(doc.body) as Value,
+      version: doc.version,
+    };
+  }
+}

@@ -1,0 +1,138 @@
+/**
+ * Submit: from a definition, an input and options to the record a store keeps. Everything that can be refused is refused here,
+ * before any write.
+ *
+ * A definition used without options is planned once; after that an enqueue costs its validation, its encoding and an id.
+ */
+import { canonicalText, digestText, pickFields } from "../codec/digest.ts";
+import { MillraceError } from "../model/error.ts";
+import { writePolicy } from "../model/job-policy.ts";
+import type { JobPolicy } from "../model/job-policy.ts";
+import { checkName } from "../model/name.ts";
+import { rankBaseOf } from "../model/rank.ts";
+import { scopedKey } from "../model/unique-key.ts";
+import type { Unique, UniquePlan } from "../model/unique-key.ts";
+import type { SubmitAnswer } from "../store/operations.ts";
+import type { NewJob } from "../store/records.ts";
+import { throughMiddleware } from "./enqueue-middleware.ts";
+import type { AnyJob, Submission } from "./definition.ts";
+import type { Engine } from "./engine.ts";
+import { readEnqueueOptions } from "./job-options.ts";
+import type { ReadOptions } from "./job-options.ts";
+import { checkSchema } from "./standard-schema.ts";
+
+/** What all jobs planned with the same options have in common. */
+interface Plan {
+  readonly queue: string;
+  readonly policy: string | null;
+  readonly rankBase: number;
+  readonly ttlMs: number | null;
+  readonly meta: string | null;
+  readonly options: ReadOptions;
+}
+
+const now = { inMs: 0 };
+const plansByEngine = new WeakMap<Engine, WeakMap<AnyJob, Plan>>();
+
+/** A promise only where the schema or a middleware answers with one. */
+export function planJob(engine: Engine, submission: Submission): NewJob | Promise<NewJob> {
+  const { enqueueMiddleware } = engine.settings;
+  if (enqueueMiddleware.length === 0) return checkAndBuild(engine, submission);
+  return throughMiddleware(enqueueMiddleware, submission).then((passed) => {
+    if (passed !== null) return checkAndBuild(engine, passed);
+    throw new MillraceError(
+      "aborted",
+      `An enqueue middleware did not pass ${JSON.stringify(submission.job.name)} on.`,
+    );
+  });
+}
+
+function checkAndBuild(engine: Engine, submission: Submission): NewJob | Promise<NewJob> {
+  const { job: definition, input } = submission;
+  const plan = planFor(engine, submission);
+  if (definition.inputSchema === null) return build(engine, definition, plan, input);
+  // The input is stored as given: the handler's side runs the schema again, so transforms happen once, over there.
+  const checked = checkSchema(definition.inputSchema, input, {
+    code: "invalid-input",
+    what: `The input of ${JSON.stringify(definition.name)}`,
+  });
+  return checked instanceof Promise
+    ? checked.then(() => build(engine, definition, plan, input))
+    : build(engine, definition, plan, input);
+}
+
+function planFor(engine: Engine, { job: definition, options }: Submission): Plan {
+  if (options !== undefined) {
+    const given = readEnqueueOptions(options, `enqueue ${JSON.stringify(definition.name)}`);
+    return makePlan(engine, definition, mergeOptions(definition.options, given));
+  }
+  let plans = plansByEngine.get(engine);
+  if (plans === undefined) plansByEngine.set(engine, (plans = new WeakMap()));
+  let plan = plans.get(definition);
+  if (plan === undefined) plans.set(definition, (plan = makePlan(engine, definition, definition.options)));
+  return plan;
+}
+
+/** Precedence: the enqueue, then the definition. What neither says is read when it is decided. */
+function mergeOptions(definition: ReadOptions, enqueue: ReadOptions): ReadOptions {
+  return { ...definition, ...enqueue, policy: { ...definition.policy, ...enqueue.policy } };
+}
+
+function makePlan(engine: Engine, definition: AnyJob, options: ReadOptions): Plan {
+  const { codeDefaults, router, strideMs } = engine.settings;
+  const { headers, trace } = options;
+  const policy: JobPolicy = options.policy;
+  return {
+    queue: checkName(router(definition.name, definition.queue), "the router's queue"),
+    policy: writePolicy(policy),
+    rankBase: rankBaseOf(engine.levelOf(policy), strideMs),
+    ttlMs: policy.ttlMs ?? codeDefaults.ttlMs ?? null,
+    meta: headers === undefined && trace === undefined ? null : JSON.stringify({ headers, trace }),
+    options,
+  };
+}
+
+function build(engine: Engine, definition: AnyJob, plan: Plan, input: unknown): NewJob {
+  const { options } = plan;
+  const { id, unique } = options;
+  return {
+    id: id ?? engine.mintId(),
+    digest: id === undefined ? null : digestText(`${definition.name}\n${canonicalText(input)}`),
+    queue: plan.queue,
+    name: definition.name,
+    input: engine.settings.coder.encode(input, "input"),
+    policy: plan.policy,
+    meta: plan.meta,
+    tags: options.tags ?? null,
+    due: options.due ?? now,
+    rankBase: plan.rankBase,
+    rankSlope: 1,
+    deadline: options.deadline ?? null,
+    ttlMs: plan.ttlMs,
+    unique: unique === undefined ? null : makeUnique(unique, plan.queue, definition.name, input),
+  };
+}
+
+function makeUnique(plan: UniquePlan, queue: string, name: string, input: unknown): Unique {
+  const key = plan.key ?? `${name}#${digestText(canonicalText(pickFields(input, plan.fields ?? [])))}`;
+  return { key: scopedKey(plan.scope, queue, key), hold: plan.hold, onHeld: plan.onHeld };
+}
+
+/** A refused unit as the caller's error. */
+export function refusalError(answer: Extract<SubmitAnswer, { kind: "refused" }>): MillraceError {
+  switch (answer.reason) {
+    case "id-differs":
+      return new MillraceError(
+        "id-conflict",
+        `A job with the id ${JSON.stringify(answer.id)} exists with another name or input.`,
+      );
+    case "doc-changed":
+      return new MillraceError(
+        "version-conflict",
+        `The document ${JSON.stringify(answer.id)} has another version.`,
+      );
+    case "draining":
+    case "flow-closed":
+      return new MillraceError("job-changed", `Refused: ${answer.reason} (${answer.id}).`);
+  }
+}

@@ -1,0 +1,25 @@
+/**
+ * One flush per turn of the event loop. Everything that wants to call the store registers here; at the end of the turn all of it
+ * is called together, so that a store can put the calls of one turn into one commit.
+ */
+import type { Platform } from "../platform/platform.ts";
+
+export class Turn {
+  readonly #platform: Platform;
+  #flushes: (() => void)[] = [];
+
+  constructor(platform: Platform) {
+    this.#platform = platform;
+  }
+
+  /** Runs `flush` once at the end of this turn. The caller registers at most once per turn. */
+  atEnd(flush: () => void): void {
+    if (this.#flushes.push(flush) === 1) this.#platform.defer(this.#run);
+  }
+
+  readonly #run = (): void => {
+    const flushes = this.#flushes;
+    this.#flushes = [];
+    for (const flush of flushes) flush();
+  };
+}

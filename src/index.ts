@@ -1,0 +1,60 @@
+/** What application code imports. */
+import type { Millrace as MillraceClient } from "./client/millrace.ts";
+import { openMillrace } from "./open.ts";
+
+/** `await Millrace.open("sqlite:./jobs.db")` */
+export const Millrace = { open: openMillrace } as const;
+export type Millrace = MillraceClient;
+
+export { job } from "./engine/definition.ts";
+export type { InputOf, JobDefinition, JobOptions, ResultOf, Submission } from "./engine/definition.ts";
+export { batchHandler, handler } from "./worker/handler.ts";
+export type {
+  BatchFunction,
+  BatchOptions,
+  Handler,
+  HandlerFunction,
+  HandlerReturn,
+} from "./worker/handler.ts";
+export {
+  AttemptAborted,
+  Cancel,
+  RetryAfter,
+  Snooze,
+  Suspend,
+  Throttled,
+  Unrecoverable,
+} from "./worker/control.ts";
+export type { AbortReason } from "./worker/control.ts";
+export type { EffectsScope, Fence, JobContext, JobLog } from "./worker/job-context.ts";
+export type { HandlerMiddleware } from "./worker/middleware.ts";
+export type { StopReport, Worker } from "./worker/worker.ts";
+export type { WorkerOptions } from "./worker/worker-settings.ts";
+export { routeAllTo, routeByPrefix } from "./engine/router.ts";
+export type { Router } from "./engine/router.ts";
+export type { EnqueueMiddleware } from "./engine/enqueue-middleware.ts";
+export type { EnqueueOptions, RetentionOptions, RetryOptions } from "./engine/job-options.ts";
+export type { Kv, KvEntry, KvPutOptions } from "./engine/kv.ts";
+export type { LogFields, Logger } from "./engine/logger.ts";
+export type { DutyRun } from "./engine/duties/duty.ts";
+export type { DutyOptions } from "./engine/duties/duty-tuning.ts";
+export type { StandardSchema } from "./engine/standard-schema.ts";
+export type { Enqueuer } from "./client/millrace.ts";
+export type { MillraceOptions } from "./client/millrace-options.ts";
+export type { JobHandle, Peek, WaitForOptions } from "./client/job-handle.ts";
+export type { CancelAnswer, JobPage, Jobs, RetryJobOptions, WhenOptions } from "./client/jobs.ts";
+export type { JobQuery } from "./client/job-filter.ts";
+export type { JobView } from "./client/job-view.ts";
+export type { Explanation } from "./client/explain.ts";
+export { errorCatalogue, isMillraceError, MillraceError } from "./model/error.ts";
+export type { ErrorCode, ErrorOutcome } from "./model/error.ts";
+export type { AttemptRecord, ErrorRecord } from "./model/attempt-log.ts";
+export type { Duration } from "./model/duration.ts";
+export type { JobState, TerminalState } from "./model/job-state.ts";
+export type { Priority } from "./model/rank.ts";
+export type { BackoffOptions, CustomBackoff, RetryIf } from "./model/retry-policy.ts";
+export type { UniqueOptions } from "./model/unique-key.ts";
+export type { Codec } from "./codec/codec.ts";
+export type { CompressionOptions } from "./codec/compression.ts";
+export type { EncryptionOptions } from "./codec/encryption.ts";
+export type { Durability, StoreDescription } from "./store/store.ts";

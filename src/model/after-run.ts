@@ -1,0 +1,174 @@
+/**
+ * What follows when an attempt has ended: the one place where Millrace decides between completed, failed, cancelled, expired
+ * and another try. The worker asks after a handler ended, the reclaim duty after a lease did.
+ *
+ *  the attempt            and then                                     the attempt number
+ *  returned               completed                                    stays
+ *  threw                  retry-scheduled, or failed when exhausted    stays
+ *  threw after a cancel   cancelled, never retried                     stays
+ *  unrecoverable          failed                                       stays
+ *  retry-after            retry-scheduled at that time, or failed      stays
+ *  snoozed                scheduled                                    given back
+ *  released (shutdown)    ready                                        given back
+ *  crashed                reclaimed with backoff, or failed            stays, or given back when it never started
+ */
+import { appendAttempt } from "./attempt-log.ts";
+import { readAttemptLog } from "./attempt-log.ts";
+import type { AttemptOutcome, ErrorRecord } from "./attempt-log.ts";
+import type { Finish, HandBack, Schedule, SettleNext } from "./change.ts";
+import type { EventKind } from "./event-kind.ts";
+import { keepMsOf } from "./job-policy.ts";
+import type { DecidedPolicy } from "./job-policy.ts";
+import type { TerminalState } from "./job-state.ts";
+import { rankBaseOf } from "./rank.ts";
+import { backoffDelayMs, isRetryable } from "./retry-policy.ts";
+import type { BackoffSources } from "./retry-policy.ts";
+
+/** Why a job ended in failed, cancelled or expired. Stable: people filter dead letters by it. */
+export type EndReason =
+  | "retries-exhausted"
+  | "unrecoverable"
+  | "not-retryable"
+  | "invalid-input"
+  | "invalid-result"
+  | "crash-loop"
+  | "no-handler"
+  | "deadline"
+  | "time-to-live";
+
+/**
+ * How often a job may be reclaimed without having reported a start before each such crash counts as an attempt. Jobs prefetched
+ * beside a poison pill are innocent; the pill itself may die too fast to report, so the grace must end.
+ */
+export const unstartedCrashesMax = 5;
+
+export interface EndedAttempt {
+  readonly attempt: number;
+  readonly policy: DecidedPolicy;
+  /** The packed log so far. */
+  readonly attempts: string | null;
+  readonly cancelAsked: boolean;
+}
+
+export interface Sources extends BackoffSources {
+  /** What one level is worth, for the rank of the next try. */
+  readonly strideMs: number;
+  /** Store time, as well as the asker knows it: only written into the log, never compared. */
+  readonly now: number;
+  readonly worker: string;
+}
+
+export interface Decision {
+  readonly next: SettleNext;
+  /** The packed log from now on; null leaves it as it is. */
+  readonly attempts: string | null;
+}
+
+export function afterReturn(policy: DecidedPolicy, result: string | null): Finish {
+  return finish("completed", policy, null, result);
+}
+
+export interface Failure {
+  readonly outcome: AttemptOutcome;
+  readonly error: ErrorRecord;
+  readonly ranUs?: number;
+  /** Final whatever the policy says, with this reason. */
+  readonly final?: EndReason;
+  /** The handler named the time of its next try. */
+  readonly retryInMs?: number;
+}
+
+export function afterFailure(ended: EndedAttempt, failure: Failure, sources: Sources): Decision {
+  const { policy, attempt } = ended;
+  const attempts = appendAttempt(ended.attempts, {
+    attempt,
+    outcome: failure.outcome,
+    at: sources.now,
+    worker: sources.worker,
+    error: failure.error,
+    ...(failure.ranUs === undefined ? {} : { ranUs: failure.ranUs }),
+  });
+  if (ended.cancelAsked) return { next: finish("cancelled", policy, "asked", null), attempts };
+  const reason = failure.final ?? reasonToStop(policy, attempt, failure);
+  if (reason !== null) return { next: finish("failed", policy, reason, null), attempts };
+  const delayMs = failure.retryInMs ?? backoffDelayMs(policy.backoff, attempt, failure.error, sources);
+  return { next: schedule(policy, delayMs, 1, "retry-scheduled", sources.strideMs), attempts };
+}
+
+function reasonToStop(policy: DecidedPolicy, attempt: number, failure: Failure): EndReason | null {
+  // A handler that names the time of its next try has said that there is to be one, whatever its error is called.
+  if (failure.retryInMs === undefined && !isRetryable(policy.retryIf, failure.error)) return "not-retryable";
+  return attempt >= policy.attempts ? "retries-exhausted" : null;
+}
+
+/** Not the job's fault and not done: it comes again later and the attempt is given back. */
+export function afterSnooze(policy: DecidedPolicy, delayMs: number, strideMs: number): Schedule {
+  return schedule(policy, delayMs, 0, "snoozed", strideMs);
+}
+
+/** Claimed but not finished by a worker that stops: at once claimable again, at its old place. */
+export const handBack: HandBack = { to: "ready", event: "handed-back", countsAttempt: 0 };
+
+export function afterCancel(policy: DecidedPolicy, reason: string): Finish {
+  return finish("cancelled", policy, reason, null);
+}
+
+export function afterExpiry(policy: DecidedPolicy, clock: "deadline" | "ttl"): Finish {
+  return finish("expired", policy, clock === "deadline" ? "deadline" : "time-to-live", null);
+}
+
+/** The lease ran out: its worker is gone, paused or cut off. Counts as an attempt once the handler is known to have started. */
+export function afterCrash(ended: EndedAttempt, started: boolean, sources: Sources): Decision {
+  const { policy, attempt } = ended;
+  const earlier = readAttemptLog(ended.attempts).entries.filter((entry) => entry.unstarted === true).length;
+  const isGivenBack = !started && earlier < unstartedCrashesMax;
+  const attempts = appendAttempt(ended.attempts, {
+    attempt,
+    outcome: "crashed",
+    at: sources.now,
+    worker: sources.worker,
+    ...(started ? {} : { unstarted: true }),
+  });
+  if (ended.cancelAsked) return { next: finish("cancelled", policy, "asked", null), attempts };
+  if (isGivenBack) return { next: schedule(policy, 0, 0, "reclaimed", sources.strideMs), attempts };
+  if (attempt >= policy.attempts) return { next: finish("failed", policy, "crash-loop", null), attempts };
+  const delayMs = backoffDelayMs(policy.backoff, attempt, { name: "Crash" }, sources);
+  return { next: schedule(policy, delayMs, 1, "reclaimed", sources.strideMs), attempts };
+}
+
+/** The worker went on renewing but the attempt ran past its end: the duty ends it, the worker's later settle is refused. */
+export function afterTimeout(ended: EndedAttempt, sources: Sources): Decision {
+  const timeoutMs = ended.policy.timeoutMs ?? 0;
+  const error: ErrorRecord = {
+    name: "AttemptTimeout",
+    message: `The attempt ran longer than its timeout of ${timeoutMs} ms.`,
+  };
+  return afterFailure(ended, { outcome: "timed-out", error }, sources);
+}
+
+function finish(
+  to: TerminalState,
+  policy: DecidedPolicy,
+  reason: string | null,
+  result: string | null,
+): Finish {
+  return { to, event: to, reason, result, keepMs: keepMsOf(policy, to) };
+}
+
+function schedule(
+  policy: DecidedPolicy,
+  delayMs: number,
+  countsAttempt: 0 | 1,
+  event: EventKind,
+  strideMs: number,
+): Schedule {
+  return {
+    to: "scheduled",
+    event,
+    due: { inMs: delayMs },
+    rankBase: rankBaseOf(policy.level, strideMs),
+    rankSlope: 1,
+    countsAttempt,
+    ttlMs: null,
+  };
+}

@@ -1,0 +1,102 @@
+/**
+ * What is remembered of attempts that did not succeed: one entry per failed, timed-out, crashed or abandoned run, in order, kept
+ * as one text with the job and folded into its history. Written by whoever ends the attempt, read by people.
+ *
+ * Bounded everywhere: a job that fails a thousand times with megabytes of stack must not grow its record without end.
+ */
+
+export interface ErrorRecord {
+  readonly name: string;
+  readonly message: string;
+  readonly code?: string;
+  readonly stack?: string;
+  readonly cause?: ErrorRecord;
+}
+
+export type AttemptOutcome = "failed" | "timed-out" | "crashed" | "abandoned";
+
+export interface AttemptRecord {
+  readonly attempt: number;
+  readonly outcome: AttemptOutcome;
+  /** Store time at which the attempt ended. */
+  readonly at: number;
+  /** Handler time, monotonic, in microseconds; absent when nobody could measure it (a crash). */
+  readonly ranUs?: number;
+  readonly worker?: string;
+  /** True for a crash before anybody reported that the handler had started. */
+  readonly unstarted?: boolean;
+  readonly error?: ErrorRecord;
+}
+
+export interface AttemptLog {
+  readonly entries: readonly AttemptRecord[];
+  /** How many entries in the middle were dropped to stay inside the bound. */
+  readonly dropped: number;
+}
+
+export const logEntriesMax = 50;
+const keptFirst = 10;
+const messageCharsMax = 2000;
+const stackCharsMax = 4000;
+const causeDepthMax = 5;
+
+export function readAttemptLog(text: string | null): AttemptLog {
+  if (text === null) return { entries: [], dropped: 0 };
+  return JSON.parse(text) as AttemptLog;
+}
+
+export function appendAttempt(text: string | null, record: AttemptRecord): string {
+  const log = readAttemptLog(text);
+  const entries = [...log.entries, record];
+  let dropped = log.dropped;
+  while (entries.length > logEntriesMax) {
+    entries.splice(keptFirst, 1);
+    dropped += 1;
+  }
+  return JSON.stringify({ entries, dropped } satisfies AttemptLog);
+}
+
+/** Any thrown value counts, also one that is no Error or whose getters throw. */
+export function describeError(thrown: unknown, depth = 0): ErrorRecord {
+  if (typeof thrown !== "object" || thrown === null) {
+    return { name: typeof thrown, message: cut(safeText(thrown), messageCharsMax) };
+  }
+  const name = readText(thrown, "name") ?? "Error";
+  const message = readText(thrown, "message") ?? safeText(thrown);
+  const code = readText(thrown, "code");
+  const stack = readText(thrown, "stack");
+  const cause = depth < causeDepthMax ? readProperty(thrown, "cause") : undefined;
+  return {
+    name: cut(name, 200),
+    message: cut(message, messageCharsMax),
+    ...(code === undefined ? {} : { code: cut(code, 200) }),
+    ...(stack === undefined ? {} : { stack: cut(stack, stackCharsMax) }),
+    ...(cause === undefined || cause === null ? {} : { cause: describeError(cause, depth + 1) }),
+  };
+}
+
+function readProperty(value: object, key: string): unknown {
+  try {
+    return (value as Record<string, unknown>)[key];
+  } catch {
+    return undefined;
+  }
+}
+
+function readText(value: object, key: string): string | undefined {
+  const property = readProperty(value, key);
+  if (typeof property === "string") return property;
+  return typeof property === "number" ? String(property) : undefined;
+}
+
+function safeText(value: unknown): string {
+  try {
+    return typeof value === "object" ? (JSON.stringify(value) ?? "") : String(value);
+  } catch {
+    return "a value that cannot be shown";
+  }
+}
+
+function cut(text: string, charsMax: number): string {
+  return text.length <= charsMax ? text : `${text.slice(0, charsMax)}…`;
+}

@@ -1,0 +1,58 @@
+/**
+ * Durations as people write them: milliseconds, or text such as "250ms", "10m", "1h30m", "7d". Checked before any write.
+ */
+import { MillraceError } from "./error.ts";
+
+export type Duration = number | string;
+
+/** Ten years. What is longer is a mistake (seconds taken for milliseconds, a timestamp taken for a delay). */
+export const durationMaxMs = 10 * 366 * 24 * 60 * 60 * 1000;
+
+const unitMs: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 604_800_000,
+};
+
+const part = /(\d{1,12}(?:\.\d{1,6})?)(ms|s|m|h|d|w)/y;
+
+export function durationMs(value: unknown, what: string): number {
+  if (typeof value === "number") return checkRange(value, value, what);
+  if (typeof value === "string") return checkRange(parse(value), value, what);
+  throw invalid(what, value, 'is neither a number of milliseconds nor a text such as "10m"');
+}
+
+function parse(text: string): number {
+  if (text.length === 0 || text.length > 64) return Number.NaN;
+  let totalMs = 0;
+  part.lastIndex = 0;
+  while (part.lastIndex < text.length) {
+    const match = part.exec(text);
+    if (match === null) return Number.NaN;
+    totalMs += Number(match[1]) * (unitMs[match[2] as string] as number);
+  }
+  return totalMs;
+}
+
+function checkRange(ms: number, given: unknown, what: string): number {
+  if (Number.isNaN(ms)) throw invalid(what, given, 'is not a duration such as 500, "10m" or "1h30m"');
+  if (ms < 0) throw invalid(what, given, "is negative");
+  if (ms > durationMaxMs) throw invalid(what, given, "is longer than ten years");
+  return Math.round(ms);
+}
+
+function invalid(what: string, given: unknown, problem: string): MillraceError {
+  // An object may have no text form, or one that throws.
+  const shown =
+    typeof given === "string"
+      ? JSON.stringify(given.slice(0, 80))
+      : typeof given === "object" && given !== null
+        ? "an object"
+        : typeof given === "function"
+          ? "a function"
+          : String(given);
+  return new MillraceError("invalid-duration", `${what}: ${shown} ${problem}.`);
+}

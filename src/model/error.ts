@@ -1,0 +1,123 @@
+/**
+ * The one error class of Millrace and the catalogue of its codes.
+ *
+ * Everything that can go wrong outside the program itself carries a code from this table. Codes are stable: people match on
+ * them, the docs page and the HTTP statuses are made from them. A wrong program is an assertion, an expected refusal is a
+ * returned union; neither belongs here.
+ */
+
+interface ErrorEntry {
+  /** The HTTP status the server answers with. */
+  readonly status: number;
+  /** True when the same call may succeed later without a change by the caller. */
+  readonly retryable: boolean;
+  readonly meaning: string;
+}
+
+const entry = (status: number, retryable: boolean, meaning: string): ErrorEntry => ({
+  status,
+  retryable,
+  meaning,
+});
+
+export const errorCatalogue = {
+  "invalid-name": entry(
+    400,
+    false,
+    "A queue, job, key, tag or id is empty, longer than 255 bytes or has control characters.",
+  ),
+  "invalid-option": entry(400, false, "An option is unknown, of the wrong type or out of range."),
+  "invalid-duration": entry(
+    400,
+    false,
+    'A duration is negative, not a number, absurdly long or not written like "10m".',
+  ),
+  "invalid-input": entry(400, false, "The input does not match the job's schema."),
+  "invalid-result": entry(400, false, "The handler's result does not match the job's result schema."),
+  "payload-too-large": entry(413, false, "The encoded input or result is larger than the payload limit."),
+  "payload-not-encodable": entry(
+    400,
+    false,
+    "The value holds something the codec cannot store, such as a function or a cycle.",
+  ),
+  "payload-unreadable": entry(
+    500,
+    false,
+    "A stored payload cannot be decoded: damaged, or written by another codec.",
+  ),
+  "unknown-key": entry(500, false, "A stored payload was encrypted with a key that is not in the key ring."),
+  "not-yet-supported": entry(
+    501,
+    false,
+    "The option or operation belongs to a later version and is refused, not ignored.",
+  ),
+  "id-conflict": entry(409, false, "A job with this caller-given id exists with another name or input."),
+  "key-held": entry(409, false, "The job's unique key is held by another live job."),
+  "job-not-found": entry(404, false, "No job with this id, or it was pruned."),
+  "job-changed": entry(409, false, "The job's state does not allow this, or it changed meanwhile."),
+  "job-failed": entry(409, false, "The awaited job ended in failed."),
+  "job-cancelled": entry(409, false, "The awaited job was cancelled."),
+  "job-expired": entry(409, false, "The awaited job met its deadline or its time-to-live."),
+  "job-skipped": entry(409, false, "The awaited job was skipped because its join became impossible."),
+  "result-expired": entry(410, false, "The awaited job finished, but its result is no longer kept."),
+  "version-conflict": entry(409, false, "A compare-and-set met another version."),
+  "wait-timeout": entry(504, true, "The wait ended before the answer came; the job itself goes on."),
+  aborted: entry(499, false, "The caller's AbortSignal fired."),
+  closed: entry(503, false, "This Millrace, worker or store was closed."),
+  "lease-lost": entry(409, false, "The attempt no longer holds its lease; its writes are refused."),
+  "no-handlers": entry(400, false, "A worker was started without a handler, or without a queue to serve."),
+  "duplicate-handler": entry(400, false, "Two handlers were given for one job name."),
+  "not-in-transaction": entry(
+    400,
+    false,
+    "The connection given to in() has no open transaction, or is of another kind or file.",
+  ),
+  "unknown-store": entry(400, false, "The store URL has a scheme that Millrace does not know."),
+  "store-unavailable": entry(503, true, "The store could not be reached or could not be opened."),
+  "store-busy": entry(503, true, "Another process held the store's write lock for too long."),
+  "store-full": entry(
+    507,
+    true,
+    "The disk or the file's page limit is full; nothing of the call was written.",
+  ),
+  "store-read-only": entry(503, false, "The store's file or folder cannot be written."),
+  "store-corrupt": entry(500, false, "The store's file is damaged."),
+  "not-a-store": entry(400, false, "The file is not a SQLite database."),
+  "schema-newer": entry(409, false, "The store was migrated by a newer Millrace; upgrade this one."),
+  "migration-running": entry(503, true, "Another process is migrating the store and did not finish in time."),
+  "durability-refused": entry(400, false, "The store cannot give the durability that was asked for."),
+  "outcome-unknown": entry(
+    503,
+    true,
+    "The reply was lost: the call may or may not have happened. Repeat it with the same key.",
+  ),
+  "unsupported-node": entry(500, false, "This Node.js is too old: Millrace needs 22.18 or newer."),
+} as const satisfies Record<string, ErrorEntry>;
+
+export type ErrorCode = keyof typeof errorCatalogue;
+
+/** Whether the refused call had an effect: most errors come before any write, a lost reply does not tell. */
+export type ErrorOutcome = "did-not-happen" | "unknown";
+
+export class MillraceError extends Error {
+  override readonly name = "MillraceError";
+  readonly code: ErrorCode;
+  readonly retryable: boolean;
+  readonly outcome: ErrorOutcome;
+
+  constructor(code: ErrorCode, message: string, options: { cause?: unknown; outcome?: ErrorOutcome } = {}) {
+    super(message, "cause" in options ? { cause: options.cause } : undefined);
+    this.code = code;
+    this.retryable = errorCatalogue[code].retryable;
+    this.outcome = options.outcome ?? (code === "outcome-unknown" ? "unknown" : "did-not-happen");
+  }
+}
+
+export function isMillraceError(value: unknown, code?: ErrorCode): value is MillraceError {
+  return value instanceof MillraceError && (code === undefined || value.code === code);
+}
+
+/** An option that a later version will honour: refused by name, so that nobody believes it acts. */
+export function notYetSupported(what: string): MillraceError {
+  return new MillraceError("not-yet-supported", `${what} is not supported yet; leave it out.`);
+}

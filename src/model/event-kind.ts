@@ -1,0 +1,41 @@
+/**
+ * The catalogue of what can be told about a job: one kind per verb of its life. The model chooses the kind, a store only
+ * packs it into the feed (rule R10). `extra` is one value whose meaning follows from the kind.
+ */
+
+/** The codes are what stores keep: they never change and are never used again for another kind. */
+export const eventCodes = {
+  submitted: 0,
+  replaced: 1,
+  promoted: 2,
+  claimed: 3,
+  completed: 4,
+  failed: 5,
+  cancelled: 6,
+  expired: 7,
+  skipped: 8,
+  "retry-scheduled": 9,
+  snoozed: 10,
+  throttled: 11,
+  "handed-back": 12,
+  reclaimed: 13,
+  suspended: 14,
+  resumed: 15,
+  freed: 16,
+  rescheduled: 17,
+  edited: 18,
+  "cancel-asked": 19,
+  replayed: 20,
+  removed: 21,
+  "timed-out": 22,
+} as const;
+
+export type EventKind = keyof typeof eventCodes;
+
+const kinds = Object.keys(eventCodes) as readonly EventKind[];
+
+export function eventOfCode(code: number): EventKind {
+  const kind = kinds[code];
+  if (kind === undefined) throw new RangeError(`no event kind has the code ${code}`);
+  return kind;
+}

@@ -1,0 +1,96 @@
+/**
+ * What a job carries with it about how it is to be run, frozen at submit: only what the enqueue or the definition said. The rest is
+ * read when it is decided, from the code's defaults and then the engine's. Stores keep the policy as one text and never read it.
+ *
+ * Most jobs of one definition carry the same text, so reading it is a look-up.
+ */
+import type { TerminalState } from "./job-state.ts";
+import { defaultAttempts, defaultBackoff } from "./retry-policy.ts";
+import type { Backoff, RetryIf } from "./retry-policy.ts";
+
+export interface Retention {
+  readonly completedMs?: number;
+  readonly failedMs?: number;
+  readonly otherMs?: number;
+}
+
+export interface JobPolicy {
+  readonly level?: number;
+  readonly attempts?: number;
+  readonly backoff?: Backoff;
+  readonly retryIf?: RetryIf;
+  readonly timeoutMs?: number;
+  readonly ttlMs?: number;
+  readonly retention?: Retention;
+  /** False: the result is not kept, only that the job completed. */
+  readonly keepsResult?: boolean;
+  /** Paths into input and result that are never shown: kept with the job, so that every reader knows them. */
+  readonly redact?: readonly string[];
+}
+
+/** Every field decided: what is used once all levels of precedence have spoken. */
+export interface DecidedPolicy {
+  readonly level: number;
+  readonly attempts: number;
+  readonly backoff: Backoff;
+  readonly retryIf: RetryIf | undefined;
+  readonly timeoutMs: number | null;
+  readonly ttlMs: number | null;
+  readonly keepsResult: boolean;
+  readonly retention: Retention;
+  readonly redact: readonly string[];
+}
+
+const enginePolicy: DecidedPolicy = {
+  level: 0,
+  attempts: defaultAttempts,
+  backoff: defaultBackoff,
+  retryIf: undefined,
+  timeoutMs: null,
+  ttlMs: null,
+  keepsResult: true,
+  retention: {},
+  redact: [],
+};
+
+const dayMs = 86_400_000;
+/** How long finished jobs are kept when nobody said otherwise. */
+export const defaultRetention = {
+  completedMs: 7 * dayMs,
+  failedMs: 30 * dayMs,
+  otherMs: 7 * dayMs,
+} as const satisfies Retention;
+
+/** Null for the empty policy: the common case costs a store nothing. */
+export function writePolicy(policy: JobPolicy): string | null {
+  const text = JSON.stringify(policy);
+  return text === "{}" ? null : text;
+}
+
+const decodedMax = 1000;
+
+/** One reader per process and code defaults: decided policies by their text. */
+export function createPolicyReader(codeDefaults: JobPolicy = {}): (text: string | null) => DecidedPolicy {
+  // A default that is present but undefined says nothing and must not hide the engine's.
+  const said: JobPolicy = Object.fromEntries(
+    Object.entries(codeDefaults).filter(([, value]) => value !== undefined),
+  );
+  const decide = (policy: JobPolicy): DecidedPolicy => ({ ...enginePolicy, ...said, ...policy });
+  const empty = decide({});
+  const decoded = new Map<string, DecidedPolicy>();
+  return (text) => {
+    if (text === null) return empty;
+    const known = decoded.get(text);
+    if (known !== undefined) return known;
+    const policy = decide(JSON.parse(text) as JobPolicy);
+    if (decoded.size >= decodedMax) decoded.clear();
+    decoded.set(text, policy);
+    return policy;
+  };
+}
+
+/** How long a job that ends so is kept, if the job itself says so; null leaves it to the queue's retention. */
+export function keepMsOf(policy: DecidedPolicy, outcome: TerminalState): number | null {
+  const { completedMs, failedMs, otherMs } = policy.retention;
+  return (outcome === "completed" ? completedMs : outcome === "failed" ? failedMs : otherMs) ?? null;
+}

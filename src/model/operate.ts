@@ -1,0 +1,94 @@
+/**
+ * What operators and clients may do to a job from outside, as guarded changes: cancel, run now, reschedule, edit, replay, revoke and
+ * remove. Each says in which states it applies; a store refuses the rest.
+ */
+import { afterCancel, handBack } from "./after-run.ts";
+import type { ChangeNext, Due, Edit, Schedule } from "./change.ts";
+import type { DecidedPolicy } from "./job-policy.ts";
+import { terminalStates, waitingStates } from "./job-state.ts";
+import type { JobState } from "./job-state.ts";
+import { rankBaseOf } from "./rank.ts";
+
+export interface OperatorChange {
+  readonly states: readonly JobState[];
+  readonly next: ChangeNext;
+}
+
+/** Queued jobs end at once; a running one is told, and how it ends depends on its handler. */
+export function cancelChanges(policy: DecidedPolicy, reason: string): readonly OperatorChange[] {
+  return [
+    { states: waitingStates, next: afterCancel(policy, reason) },
+    { states: ["running"], next: { to: "same", event: "cancel-asked", cancelAsked: true } },
+  ];
+}
+
+export function rescheduleChange(
+  policy: DecidedPolicy,
+  due: Due,
+  strideMs: number,
+  hasStarted: boolean,
+  edit?: Edit,
+): OperatorChange {
+  return {
+    states: ["ready", "scheduled"],
+    next: {
+      to: "scheduled",
+      event: "rescheduled",
+      due,
+      rankBase: rankBaseOf(policy.level, strideMs),
+      rankSlope: 1,
+      countsAttempt: 1,
+      // Its time-to-live ended with its first start.
+      ttlMs: hasStarted ? null : policy.ttlMs,
+      ...(edit === undefined ? {} : { edit }),
+    },
+  };
+}
+
+/** Payload or priority, before the start. */
+export function editChange(edit: Edit, level: number | null, strideMs: number): OperatorChange {
+  return {
+    states: ["blocked", "scheduled", "ready"],
+    next: {
+      to: "same",
+      event: "edited",
+      edit,
+      ...(level === null ? {} : { rankBase: rankBaseOf(level, strideMs), rankSlope: 1 }),
+    },
+  };
+}
+
+export interface ReplayOptions {
+  readonly due: Due;
+  /** A new round of attempts; else the job goes on counting and gets one more attempt. */
+  readonly resetsAttempts: boolean;
+  readonly edit?: Edit;
+  readonly strideMs: number;
+}
+
+/** The only way out of a terminal state. */
+export function replayChange(policy: DecidedPolicy, options: ReplayOptions): OperatorChange {
+  const next: Schedule = {
+    to: "scheduled",
+    event: "replayed",
+    due: options.due,
+    rankBase: rankBaseOf(policy.level, options.strideMs),
+    rankSlope: 1,
+    countsAttempt: 1,
+    ttlMs: null,
+    ...(options.resetsAttempts ? { attempt: 0 } : {}),
+    ...(options.edit === undefined ? {} : { edit: options.edit }),
+  };
+  return { states: terminalStates, next };
+}
+
+/** Takes a running job from its worker, whose later settle is refused. The attempt counts. */
+export const revokeChange: OperatorChange = {
+  states: ["running"],
+  next: { ...handBack, event: "reclaimed", countsAttempt: 1 },
+};
+
+export const removeChange: OperatorChange = {
+  states: [...waitingStates, ...terminalStates],
+  next: { to: "removed", event: "removed" },
+};

@@ -1,0 +1,33 @@
+/**
+ * Checks that every options object shares: no unknown key, no value of the wrong type. Millrace accepts no option that it ignores.
+ */
+import { MillraceError } from "./error.ts";
+
+export function checkOptions(
+  value: unknown,
+  what: string,
+  allowed: readonly string[],
+): Readonly<Record<string, unknown>> {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new MillraceError("invalid-option", `${what} must be an object.`);
+  }
+  for (const key of Object.keys(value)) {
+    if (!allowed.includes(key)) {
+      throw new MillraceError(
+        "invalid-option",
+        `${what}: unknown option ${JSON.stringify(key.slice(0, 80))}; known are ${allowed.join(", ")}.`,
+      );
+    }
+  }
+  return value as Readonly<Record<string, unknown>>;
+}
+
+export function checkWhole(value: unknown, what: string, min: number, max: number): number {
+  if (typeof value === "number" && Number.isInteger(value) && value >= min && value <= max) return value;
+  throw new MillraceError("invalid-option", `${what} must be a whole number from ${min} to ${max}.`);
+}
+
+export function checkBoolean(value: unknown, what: string): boolean {
+  if (typeof value === "boolean") return value;
+  throw new MillraceError("invalid-option", `${what} must be true or false.`);
+}

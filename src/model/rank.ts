@@ -1,0 +1,31 @@
+/**
+ * The order of ready jobs: `rank = rankBase + rankSlope * dueAt`, fixed when the job is ranked, ties broken by seq.
+ *
+ * A level is worth `strideMs` of waiting: with a finite stride a job of level 10 goes ahead of a fresh job of level 0 once
+ * it has waited ten strides longer, so nothing starves and nothing is ever ranked anew. The strict stride is so wide that a level
+ * always wins; with levels of -1023 to 1023 every rank stays below 2^53 and so is exact in a JavaScript number and in a Redis score.
+ */
+import { MillraceError } from "./error.ts";
+
+export const levels = { critical: -20, high: -10, normal: 0, low: 10, lowest: 20 } as const;
+export type LevelName = keyof typeof levels;
+export type Priority = number | LevelName;
+
+export const levelMax = 1023;
+export const strictStrideMs = 2 ** 42;
+/** The default ageing: one level is worth half a minute of waiting. */
+export const defaultStrideMs = 30_000;
+
+export function levelOf(priority: unknown, what = "priority"): number {
+  if (typeof priority === "string" && Object.hasOwn(levels, priority)) return levels[priority as LevelName];
+  if (typeof priority === "number" && Number.isInteger(priority) && Math.abs(priority) <= levelMax)
+    return priority;
+  throw new MillraceError(
+    "invalid-option",
+    `${what} must be a whole number from -${levelMax} to ${levelMax} (lower first) or one of ${Object.keys(levels).join(", ")}.`,
+  );
+}
+
+export function rankBaseOf(level: number, strideMs: number): number {
+  return level * strideMs;
+}

@@ -1,0 +1,77 @@
+/**
+ * From a URL to a Millrace: the only place outside the command line and the tests that names a concrete store. A store's code is
+ * loaded when its scheme is used, not before.
+ */
+import { Millrace } from "./client/millrace.ts";
+import { readMillraceOptions } from "./client/millrace-options.ts";
+import type { MillraceOptions } from "./client/millrace-options.ts";
+import { Engine } from "./engine/engine.ts";
+import { MillraceError, notYetSupported } from "./model/error.ts";
+import { nodePlatform } from "./platform/node-platform.ts";
+import type { Platform } from "./platform/platform.ts";
+import type { Store } from "./store/store.ts";
+
+/** `sqlite:./jobs.db`, `sqlite::memory:`; postgres, redis and buckets follow. */
+export async function openMillrace(url: string, options: MillraceOptions = {}): Promise<Millrace> {
+  return openMillraceOn(nodePlatform, url, options);
+}
+
+/** For tests: the same on another platform, such as one with a virtual clock. */
+export async function openMillraceOn(
+  platform: Platform,
+  url: string,
+  options: MillraceOptions,
+): Promise<Millrace> {
+  const { settings, duties, log, store: storeOptions } = readMillraceOptions(platform, options);
+  const store = await openStore(platform, url, storeOptions);
+  return new Millrace(new Engine(store, platform, settings, log), duties);
+}
+
+export interface StoreOptions {
+  readonly durability?: "strict" | "relaxed";
+  readonly executor?: "inline" | "thread";
+}
+
+const later = [
+  "postgres",
+  "postgresql",
+  "redis",
+  "rediss",
+  "valkey",
+  "s3",
+  "gs",
+  "az",
+  "file",
+  "http",
+  "https",
+];
+
+export async function openStore(platform: Platform, url: string, options: StoreOptions = {}): Promise<Store> {
+  if (typeof url !== "string" || url === "") {
+    throw new MillraceError("unknown-store", 'A store is named by a URL such as "sqlite:./jobs.db".');
+  }
+  const scheme = url.slice(0, Math.max(0, url.indexOf(":"))).toLowerCase();
+  if (scheme === "sqlite") {
+    const { openSqliteStore } = await import("./stores/sqlite/sqlite-store.ts");
+    return openSqliteStore({ path: sqlitePath(url), platform, ...options });
+  }
+  if (later.includes(scheme)) throw notYetSupported(`A store of the scheme ${scheme}:`);
+  throw new MillraceError(
+    "unknown-store",
+    `${JSON.stringify(url.slice(0, 80))} has no scheme that Millrace knows; try "sqlite:./jobs.db".`,
+  );
+}
+
+/** `sqlite:jobs.db`, `sqlite:./jobs.db`, `sqlite:///var/jobs.db`, `sqlite::memory:`. */
+function sqlitePath(url: string): string {
+  const rest = url.slice("sqlite:".length);
+  const path = rest.startsWith("//") ? rest.slice(2) : rest;
+  if (path === "")
+    throw new MillraceError(
+      "unknown-store",
+      'The URL names no file; write "sqlite:./jobs.db" or "sqlite::memory:".',
+    );
+  if (path.includes("?"))
+    throw new MillraceError("unknown-store", "A sqlite URL takes no parameters; pass options to open().");
+  return path;
+}

@@ -1,0 +1,33 @@
+/** The logger of people who did not bring one: warnings and errors as one line each on standard error. */
+export interface ConsoleLogger {
+  debug(message: string, fields?: Readonly<Record<string, unknown>>): void;
+  info(message: string, fields?: Readonly<Record<string, unknown>>): void;
+  warn(message: string, fields?: Readonly<Record<string, unknown>>): void;
+  error(message: string, fields?: Readonly<Record<string, unknown>>): void;
+}
+
+export const consoleLogger: ConsoleLogger = {
+  debug() {},
+  info() {},
+  warn: (message, fields) => write("warn", message, fields),
+  error: (message, fields) => write("error", message, fields),
+};
+
+function write(level: string, message: string, fields: Readonly<Record<string, unknown>> = {}): void {
+  const shown = Object.entries(fields)
+    .filter(([, value]) => value !== undefined)
+    .map(([key, value]) => `${key}=${show(value)}`);
+  process.stderr.write(`${["millrace", level, escapeControls(message), ...shown].join(" ")}\n`);
+}
+
+function show(value: unknown): string {
+  if (value instanceof Error) return JSON.stringify(`${value.name}: ${value.message}`);
+  return JSON.stringify(value) ?? "undefined";
+}
+
+/** No text of a job may move the reader's cursor or forge a line. */
+function escapeControls(text: string): string {
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, (control) =>
+    JSON.stringify(control).slice(1, -1),
+  );
+}

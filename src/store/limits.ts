@@ -1,0 +1,12 @@
+/** The written maxima of the store contract. A larger unit is allowed alone; a larger call is split by the engine. */
+export const storeLimits = {
+  /** Items in one call, over all its units. */
+  callItemsMax: 1000,
+  /** Jobs handed out by one claim. */
+  claimJobsMax: 500,
+  routesPerClaimMax: 64,
+  /** Jobs in one unit (one enqueueMany). */
+  unitJobsMax: 100_000,
+  tagsPerJobMax: 16,
+  logLinesPerJobMax: 1000,
+} as const;

@@ -1,0 +1,281 @@
+/**
+ * Requests and answers of the store operations, in the order of a job's life. All take and give arrays; a **unit** is what is
+ * atomic, a call may carry many units of many callers, and one refused unit never harms another. Losing a race is an answer.
+ */
+import type { ChangeNext, SettleNext } from "../model/change.ts";
+import type { JobState, TerminalState } from "../model/job-state.ts";
+import type {
+  Doc,
+  DueJob,
+  Effects,
+  FeedRecord,
+  JobRecord,
+  LeasedJob,
+  LeaseRef,
+  NewJob,
+  Route,
+  Tally,
+} from "./records.ts";
+
+// submit ------------------------------------------------------------------------------------------------------------
+
+export interface SubmitUnit {
+  readonly jobs: readonly NewJob[];
+  readonly docs?: Effects["docs"];
+  /**
+   * True when an earlier try of this unit may have happened: known ids are then answered as existing. A unit one of whose minted ids is
+   * known has happened, so its documents are not put again.
+   */
+  readonly isRepeat?: boolean;
+}
+
+export type SubmitHow = "created" | "existing" | "replaced" | "rescheduled";
+
+export type SubmitAnswer =
+  /** Per job, in order. `ids[i]` differs from the submitted id when a unique key's holder was kept, replaced or rescheduled. */
+  | { readonly kind: "ok"; readonly ids: readonly string[]; readonly hows: readonly SubmitHow[] }
+  | {
+      readonly kind: "refused";
+      readonly reason: "id-differs" | "draining" | "doc-changed" | "flow-closed";
+      readonly id: string;
+    };
+
+// claim -------------------------------------------------------------------------------------------------------------
+
+export interface ClaimRequest {
+  readonly owner: string;
+  readonly leaseMs: number;
+  /** Routes that share slots (one queue), with the number of jobs wanted from them together. */
+  readonly offers: readonly { readonly routes: readonly number[]; readonly max: number }[];
+  /** The highest route number the worker knows: newer ones come with the answer. */
+  readonly routesKnown: number;
+}
+
+export interface ClaimAnswer {
+  /** In claim order: rank, then seq, per offer. */
+  readonly jobs: readonly LeasedJob[];
+  readonly routes: readonly Route[];
+  /** True when an offer was filled to its max, so that more may be waiting. */
+  readonly more: boolean;
+  /** Until the earliest clock of any live job rings, after this call; 0 when one has rung already, null when none is set. */
+  readonly nextDueInMs: number | null;
+  readonly now: number;
+}
+
+// settle, extend, record: always with the fence ---------------------------------------------------------------------
+
+export interface Settle extends LeaseRef {
+  readonly next: SettleNext;
+  /** The packed attempt log from now on; null leaves it. */
+  readonly attempts: string | null;
+  readonly effects?: Effects;
+}
+
+export type SettleAnswer =
+  | { readonly kind: "ok" }
+  /** A settle with the same fence was applied before: the reply was lost, the effect is there. */
+  | { readonly kind: "already" }
+  /** A newer fence, or the lease was reclaimed, ended or expired by somebody else (also when that left the fence as it was). */
+  | { readonly kind: "stale" }
+  | { readonly kind: "gone" }
+  /** A cancel was asked for, so the job must not wait again: only a Finish is applied from here on. */
+  | { readonly kind: "cancel-asked" }
+  | { readonly kind: "doc-changed"; readonly id: string }
+  | { readonly kind: "id-differs"; readonly id: string };
+
+export interface Extend extends LeaseRef {
+  /** Reported once, when the handler has really started; the store sets startedAt = now - startedAgoMs. Given again it is set again. */
+  readonly startedAgoMs?: number;
+  /** The backstop for an attempt that outlives its timeout; null for none. */
+  readonly attemptEndsInMs?: number | null;
+}
+
+export interface ExtendRequest {
+  readonly owner: string;
+  readonly leaseMs: number;
+  readonly leases: readonly Extend[];
+  /**
+   * Also hand out running jobs of this owner that `leases` does not name by id and fence, by seq: a claim whose reply was lost.
+   * They are not extended: only a lease that its worker names is.
+   */
+  readonly wantsOthers: boolean;
+}
+
+export interface ExtendAnswer {
+  readonly answers: readonly ("ok" | "cancel-asked" | "stale" | "gone")[];
+  readonly others: readonly LeasedJob[];
+  readonly now: number;
+}
+
+export interface LeasedWrite extends LeaseRef {
+  /** Replaces the job's progress text. */
+  readonly progress?: string;
+  /** Appended to the job's trail of logs, in order. */
+  readonly logs?: readonly string[];
+}
+
+export type RecordAnswer = "ok" | "stale" | "gone";
+
+// change: operators and duties, under a guard -------------------------------------------------------------------------
+
+export type Clock = "lease" | "attempt" | "deadline" | "ttl";
+
+export interface Guard {
+  readonly states: readonly JobState[];
+  readonly rev?: number;
+  readonly fence?: number;
+  /** This clock of the job has rung by the store's time. */
+  readonly rang?: Clock;
+}
+
+/** The first case whose guard holds is applied; none holding is the answer `changed`. */
+export interface Change {
+  readonly id: string;
+  readonly cases: readonly ChangeCase[];
+}
+
+export interface ChangeCase {
+  readonly guard: Guard;
+  readonly next: ChangeNext;
+  /** The packed attempt log from now on; null or absent leaves it. */
+  readonly attempts?: string | null;
+}
+
+export type ChangeAnswer =
+  | {
+      readonly kind: "ok";
+      readonly applied: number;
+      readonly from: JobState;
+      readonly state: JobState | null;
+      readonly rev: number;
+    }
+  | { readonly kind: "changed"; readonly state: JobState; readonly rev: number }
+  /** A replay would take a unique key that another live job holds. */
+  | { readonly kind: "key-held"; readonly by: string }
+  | { readonly kind: "gone" };
+
+// due -----------------------------------------------------------------------------------------------------------------
+
+export interface PromoteAnswer {
+  readonly count: number;
+  /** True when the max was reached. */
+  readonly more: boolean;
+  /** As in the answer to a claim. */
+  readonly nextDueInMs: number | null;
+}
+
+export interface ReadDueRequest {
+  readonly clock: Clock;
+  readonly max: number;
+  /** From the previous answer; null starts at the head. */
+  readonly cursor: string | null;
+}
+
+export interface ReadDueAnswer {
+  /** By the job's earliest clock, then seq. */
+  readonly jobs: readonly DueJob[];
+  /** Null when nothing is left behind what was read. */
+  readonly cursor: string | null;
+  readonly now: number;
+  /** As in the answer to a claim: of any clock, so that whoever reads it knows when to look again. */
+  readonly nextInMs: number | null;
+}
+
+// documents -----------------------------------------------------------------------------------------------------------
+
+export type PutDocAnswer =
+  /** Version 0: deleted. */
+  | { readonly kind: "ok"; readonly version: number }
+  /** Version 0: absent. */
+  | { readonly kind: "changed"; readonly version: number };
+
+export type ReadDocsRequest =
+  | { readonly kind: string; readonly ids: readonly string[] }
+  | { readonly kind: string; readonly prefix: string; readonly after: string | null; readonly max: number };
+
+export interface ReadDocsAnswer {
+  /** By id in byte order; what is absent or expired is left out. */
+  readonly docs: readonly Doc[];
+  /** The id to go on after; null at the end. */
+  readonly cursor: string | null;
+}
+
+// looking ---------------------------------------------------------------------------------------------------------------
+
+export interface JobFilter {
+  readonly states?: readonly JobState[];
+  readonly queue?: string;
+  readonly name?: string;
+  readonly tag?: string;
+  readonly reason?: string;
+  /** Both exclusive. */
+  readonly createdAfter?: number;
+  readonly createdBefore?: number;
+}
+
+export interface FindRequest {
+  readonly filter: JobFilter;
+  readonly max: number;
+  /** How many rows may be looked at; the page ends there, with a cursor. */
+  readonly scanMax: number;
+  readonly cursor: string | null;
+}
+
+export interface FindAnswer {
+  /** Newest first, by seq. */
+  readonly jobs: readonly JobRecord[];
+  readonly cursor: string | null;
+  readonly scanned: number;
+}
+
+export interface FeedRequest {
+  /** Records with a greater number; 0 from the beginning, -1 for none but the present end. */
+  readonly after: number;
+  readonly max: number;
+}
+
+export interface FeedAnswer {
+  readonly records: readonly FeedRecord[];
+  /** To go on after: the number of the last record given, else `after` itself. */
+  readonly cursor: number;
+}
+
+export interface TrailAnswer {
+  readonly lines: readonly { readonly number: number; readonly at: number; readonly body: string }[];
+  readonly cursor: number;
+}
+
+// upkeep ------------------------------------------------------------------------------------------------------------------
+
+/** `olderThanMs`: at least that old. Pruning keeps the tallies exact and tells no events. */
+export type PruneRequest =
+  /** Finished jobs without a keeping time of their own. `queue: null` takes every queue not in `exceptQueues`. */
+  | {
+      readonly what: "history";
+      readonly outcome: TerminalState;
+      readonly queue: string | null;
+      readonly exceptQueues: readonly string[];
+      readonly olderThanMs: number;
+      readonly max: number;
+      readonly cursor: string | null;
+    }
+  /** Finished jobs whose own keeping time is over. */
+  | { readonly what: "kept"; readonly max: number }
+  /** Unique keys held by time, and documents, that have run out. */
+  | { readonly what: "expired"; readonly max: number }
+  | { readonly what: "feed"; readonly olderThanMs: number; readonly max: number };
+
+export interface PruneAnswer {
+  readonly removed: number;
+  readonly more: boolean;
+  readonly cursor: string | null;
+}
+
+export interface AuditAnswer {
+  readonly checked: number;
+  /** How many entries of each kind were wrong and are now right. */
+  readonly repaired: Readonly<Record<string, number>>;
+  readonly cursor: string | null;
+}
+
+export type { Tally };

@@ -1,0 +1,189 @@
+/**
+ * The records that cross the store contract. Payloads, policies, meta and attempt logs are texts that a store keeps and hands
+ * back unread; everything a rule reads is a number, a flag or a key.
+ */
+import type { Due } from "../model/change.ts";
+import type { EventKind } from "../model/event-kind.ts";
+import type { JobState, TerminalState } from "../model/job-state.ts";
+import type { Unique } from "../model/unique-key.ts";
+
+/** Where work of one kind waits: few per store, numbered by it from 1 upward, never changed. Workers cache them. */
+export interface Route {
+  readonly number: number;
+  readonly queue: string;
+  readonly name: string;
+  /** Capabilities a worker must offer; sorted. */
+  readonly caps: readonly string[];
+}
+
+/** A job as submitted. */
+export interface NewJob {
+  readonly id: string;
+  /** For a caller-given id: what must be equal for a repeat to be the same job. Null for a minted id. */
+  readonly digest: string | null;
+  readonly queue: string;
+  readonly name: string;
+  readonly input: string;
+  readonly policy: string | null;
+  /** Headers and trace context, one text. */
+  readonly meta: string | null;
+  readonly tags: readonly string[] | null;
+  readonly due: Due;
+  readonly rankBase: number;
+  readonly rankSlope: number;
+  /** "Must finish by"; null for none. */
+  readonly deadline: Due | null;
+  /** Counted from the due time, ended by the first claim; null for none. */
+  readonly ttlMs: number | null;
+  readonly unique: Unique | null;
+  /** Later: capabilities, group, gates and edges. A store that does not honour one refuses the unit. */
+  readonly caps?: readonly string[];
+  readonly group?: string;
+  readonly gates?: readonly { readonly key: string; readonly weight: number }[];
+  readonly need?: number;
+  readonly slack?: number;
+}
+
+/** Names one lease. `seq` tells a store where to look; only the fence decides. */
+export interface LeaseRef {
+  readonly id: string;
+  readonly seq: number;
+  readonly fence: number;
+}
+
+/** A job as a claim hands it out. */
+export interface LeasedJob extends LeaseRef {
+  readonly route: number;
+  readonly rev: number;
+  readonly attempt: number;
+  readonly input: string;
+  readonly policy: string | null;
+  readonly meta: string | null;
+  readonly attempts: string | null;
+  readonly createdAt: number;
+  readonly dueAt: number;
+  /** Store time of the claim. */
+  readonly claimedAt: number;
+  readonly deadlineAt: number | null;
+}
+
+/** A job whose clock has rung, with what the model needs to decide. */
+export interface DueJob extends LeaseRef {
+  readonly route: number;
+  readonly state: JobState;
+  readonly rev: number;
+  readonly attempt: number;
+  readonly policy: string | null;
+  readonly attempts: string | null;
+  readonly owner: string | null;
+  readonly cancelAsked: boolean;
+  /** Whether the running attempt reported that its handler had started. */
+  readonly started: boolean;
+  /** How long ago the clock rang. */
+  readonly lateMs: number;
+}
+
+/** Everything about a job, live or finished. */
+export interface JobRecord {
+  readonly id: string;
+  readonly seq: number;
+  readonly queue: string;
+  readonly name: string;
+  readonly state: JobState;
+  /** 1 after the submit, then one more with every event. Extending a lease and recording progress are no events. */
+  readonly rev: number;
+  readonly fence: number;
+  readonly attempt: number;
+  readonly countsAttempt: 0 | 1;
+  readonly input: string;
+  readonly policy: string | null;
+  readonly meta: string | null;
+  readonly tags: readonly string[] | null;
+  readonly attempts: string | null;
+  readonly progress: string | null;
+  readonly rank: number;
+  readonly createdAt: number;
+  readonly dueAt: number;
+  readonly deadlineAt: number | null;
+  readonly ttlAt: number | null;
+  /** As submitted, whether the job still holds it or not. */
+  readonly uniqueKey: string | null;
+  /** Stays until the job ends, over hand-backs too; a replay clears it. */
+  readonly cancelAsked: boolean;
+  /** Of the present or last attempt; the two ends are null unless it is running. */
+  readonly owner: string | null;
+  readonly claimedAt: number | null;
+  readonly startedAt: number | null;
+  readonly leaseEndsAt: number | null;
+  readonly attemptEndsAt: number | null;
+  /** Finished jobs only. */
+  readonly endedAt: number | null;
+  readonly reason: string | null;
+  readonly result: string | null;
+  readonly keepUntil: number | null;
+}
+
+/** A versioned document: settings, terms, the caller's KV. One mechanism for all. */
+export interface Doc {
+  readonly kind: string;
+  readonly id: string;
+  readonly version: number;
+  readonly body: string;
+  readonly dueAt: number | null;
+  readonly expiresAt: number | null;
+}
+
+/**
+ * A guarded write of one document, whole: a time left out is none. `body: null` deletes it. Versions grow by 1 and start at 1; a
+ * document written over an expired one goes on from its version, so that a version can serve as a fencing term.
+ */
+export interface DocPut {
+  readonly kind: string;
+  readonly id: string;
+  readonly body: string | null;
+  readonly guard: DocGuard;
+  readonly dueInMs?: number | null;
+  readonly expiresInMs?: number | null;
+}
+
+/** An expired document counts as absent, with version 0, for every guard and every read. */
+export type DocGuard = "any" | "absent" | { readonly version: number };
+
+/**
+ * What rides along in the same atomic step as a submit, a settle or a change. All apply or the unit is refused. Applied in this
+ * order behind the job's own change, so a follow-up may take the unique key that the finishing job frees; the first refusal is told.
+ */
+export interface Effects {
+  readonly jobs?: readonly NewJob[];
+  readonly docs?: readonly DocPut[];
+}
+
+/** One change of one job as the feed tells it. Order inside a job is rev. */
+export interface FeedEvent {
+  readonly kind: EventKind;
+  readonly id: string;
+  readonly rev: number;
+  readonly route: number;
+  /** The state after the change; null once removed. */
+  readonly state: JobState | null;
+  readonly attempt: number;
+  /** By the state after: scheduled = dueAt; terminal = reason; running with a cancel asked = owner; else null. */
+  readonly extra: string | number | null;
+}
+
+/** One record per store call that changed something. */
+export interface FeedRecord {
+  readonly number: number;
+  readonly at: number;
+  readonly events: readonly FeedEvent[];
+}
+
+/** How many jobs of a route are in a state, finished ones that are still kept included; exact at every commit, never 0. */
+export interface Tally {
+  readonly queue: string;
+  readonly name: string;
+  readonly state: JobState;
+  readonly count: number;
+}
+
+export type { TerminalState };

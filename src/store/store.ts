@@ -1,0 +1,123 @@
+/**
+ * The store contract: everything the engine may ask of a place where jobs live. Twenty-three operations named in the
+ * language of jobs. Each is one atomic step, takes and returns batches, is guarded, and answers with a union.
+ *
+ * A store decides no policy. It applies what the model computed by ten mechanical rules, each with vectors in test/contract:
+ *
+ *  R1 clock    durations come in relative; dueAt = now + inMs (or the named instant), rank = rankBase + rankSlope * dueAt,
+ *              ttlAt = dueAt + ttlMs, timerAt = the earliest clock of the present state; due at once means ready, else scheduled
+ *  R2 guard    a change is applied iff its guard holds, else the refusal carries the current value
+ *  R3 finish   a job that ends leaves the live set, is written to history, drops its lease and frees its key unless held by time
+ *  R4 arrive   an edge or a signal counts a waiting job's need or slack down                             (with flows)
+ *  R5 promote  scheduled and due becomes ready
+ *  R6 claim    in order of (rank, seq) from the offered routes, never a job one of whose clocks has rung: fence + 1,
+ *              attempt + countsAttempt, lease starts, ttl ends, a key held until the start is freed
+ *  R7 gate     admit iff open                                                                            (with limits)
+ *  R8 unique   on a live holder keep, replace or reschedule, as the unit says
+ *  R9 add      add to counters, all or none                                                              (with budgets)
+ *  R10 tell    append one packed record per call to the feed, keep tallies exact, emit hints
+ *
+ * An operation whose reply may be lost can be repeated: submit by id, settle by fence (`already`), claim by
+ * `extendIfLeased` with `wantsOthers`, documents by version.
+ */
+import type {
+  AuditAnswer,
+  Change,
+  ChangeAnswer,
+  ClaimAnswer,
+  ClaimRequest,
+  ExtendAnswer,
+  ExtendRequest,
+  FeedAnswer,
+  FeedRequest,
+  FindAnswer,
+  FindRequest,
+  LeasedWrite,
+  PromoteAnswer,
+  PruneAnswer,
+  PruneRequest,
+  PutDocAnswer,
+  ReadDocsAnswer,
+  ReadDocsRequest,
+  ReadDueAnswer,
+  ReadDueRequest,
+  RecordAnswer,
+  Settle,
+  SettleAnswer,
+  SubmitAnswer,
+  SubmitUnit,
+  TrailAnswer,
+} from "./operations.ts";
+import type { DocPut, JobRecord, Tally } from "./records.ts";
+
+export interface Store {
+  describe(): Promise<StoreDescription>;
+
+  submit(units: readonly SubmitUnit[]): Promise<readonly SubmitAnswer[]>;
+  claim(request: ClaimRequest): Promise<ClaimAnswer>;
+  settleIfLeased(settles: readonly Settle[]): Promise<readonly SettleAnswer[]>;
+  extendIfLeased(request: ExtendRequest): Promise<ExtendAnswer>;
+  recordIfLeased(writes: readonly LeasedWrite[]): Promise<readonly RecordAnswer[]>;
+  changeIf(changes: readonly Change[]): Promise<readonly ChangeAnswer[]>;
+
+  promoteDue(request: { readonly max: number }): Promise<PromoteAnswer>;
+  readDue(request: ReadDueRequest): Promise<ReadDueAnswer>;
+  /** Later, with flows, signals and budgets: refused as not-yet-supported. */
+  takeOwed(request: unknown): Promise<never>;
+  signal(request: unknown): Promise<never>;
+  adjust(request: unknown): Promise<never>;
+
+  putDocs(puts: readonly DocPut[]): Promise<readonly PutDocAnswer[]>;
+  readDocs(request: ReadDocsRequest): Promise<ReadDocsAnswer>;
+  readJobs(ids: readonly string[]): Promise<readonly (JobRecord | null)[]>;
+  findJobs(request: FindRequest): Promise<FindAnswer>;
+  /** The counting half of findJobs: exact, cheap, by route and state. */
+  tallyJobs(): Promise<readonly Tally[]>;
+  readFeed(request: FeedRequest): Promise<FeedAnswer>;
+  readTrail(request: {
+    readonly id: string;
+    readonly after: number;
+    readonly max: number;
+  }): Promise<TrailAnswer>;
+
+  prune(request: PruneRequest): Promise<PruneAnswer>;
+  auditIndexes(request: { readonly cursor: string | null; readonly max: number }): Promise<AuditAnswer>;
+  /** Later, with moving a store: refused as not-yet-supported. */
+  exportPage(request: unknown): Promise<never>;
+  importPage(request: unknown): Promise<never>;
+
+  /** Hints only: each may be lost or come twice, and every user of one has a slow read behind it. */
+  watch(listener: (hint: Hint) => void): Unwatch;
+
+  /** Submit and settle on the caller's own connection, inside the transaction open there. */
+  inTransaction(connection: unknown): TransactionStore;
+
+  close(): Promise<void>;
+}
+
+export type TransactionStore = Pick<Store, "submit" | "settleIfLeased">;
+
+export type Unwatch = () => void;
+
+export type Hint =
+  /** Jobs became ready on these routes. */
+  | { readonly kind: "ready"; readonly routes: readonly number[] }
+  /** The earliest clock that was set: a duty that sleeps longer should wake then. */
+  | { readonly kind: "due"; readonly inMs: number }
+  | { readonly kind: "finished"; readonly ids: readonly string[] }
+  | { readonly kind: "cancel"; readonly ids: readonly string[]; readonly owner: string };
+
+/** What an acknowledgement is worth: survives power loss, survives the process only, or ends with it. */
+export type Durability = "strict" | "relaxed" | "memory";
+
+export interface StoreDescription {
+  readonly kind: string;
+  readonly durability: Durability;
+  /** The high part of every fence: grows whenever the store may have lost writes. */
+  readonly epoch: number;
+  readonly now: number;
+  readonly schemaVersion: number;
+  readonly capabilities: { readonly transactions: boolean; readonly processes: "one" | "many" };
+  /** Settings worth a warning, in plain sentences; shown by doctor. */
+  readonly warnings: readonly string[];
+}

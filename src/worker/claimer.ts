@@ -1,0 +1,187 @@
+/**
+ * Claiming: one call in flight, for all pools of the worker, made at the end of a turn together with the settles of that turn. A
+ * pool that got less than it asked for is not asked for again until a hint or the slow poll says that there may be work.
+ */
+import type { Engine } from "../engine/engine.ts";
+import type { Timer } from "../platform/platform.ts";
+import { storeLimits } from "../store/limits.ts";
+import type { ClaimAnswer } from "../store/operations.ts";
+import type { LeasedJob, Route } from "../store/records.ts";
+import type { Hint, Unwatch } from "../store/store.ts";
+import type { Pool } from "./pool.ts";
+import { mayHaveHappened } from "./renewal.ts";
+
+/** Hints can be lost: every worker looks again this often. */
+const pollMs = 5000;
+const backoffFirstMs = 100;
+const backoffMaxMs = 5000;
+
+export interface ClaimerHost {
+  readonly owner: string;
+  readonly leaseMs: number;
+  readonly pools: readonly Pool[];
+  /** How many ended attempts still wait for their settle: with a store that is slow or away, claiming pauses. */
+  readonly unsettled: number;
+  claimed(jobs: readonly LeasedJob[], leasedUs: number): void;
+  claimLost(): void;
+  cancelHinted(ids: readonly string[]): void;
+}
+
+export class Claimer {
+  readonly #engine: Engine;
+  readonly #host: ClaimerHost;
+  readonly #routes = new Map<number, { readonly route: Route; readonly pool: Pool | undefined }>();
+  #routesKnown = 0;
+  #unwatch: Unwatch | null = null;
+  #poll: Timer | null = null;
+  #retry: Timer | null = null;
+  #failures = 0;
+  #isStopped = true;
+  #isScheduled = false;
+  #inFlight: Promise<void> | null = null;
+  #roundTripUs = 0;
+  #lastClaimUs = 0;
+
+  constructor(engine: Engine, host: ClaimerHost) {
+    this.#engine = engine;
+    this.#host = host;
+  }
+
+  start(): void {
+    this.#isStopped = false;
+    this.#lastClaimUs = this.#engine.platform.monotonicUs();
+    this.#unwatch = this.#engine.store.watch((hint) => this.#heed(hint));
+    this.#setPoll();
+    this.consider();
+  }
+
+  /** No claim is made any more; resolves when the one in flight is answered. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#unwatch?.();
+    this.#poll?.cancel();
+    this.#retry?.cancel();
+    await this.#inFlight;
+  }
+
+  routeOf(job: LeasedJob): Route | undefined {
+    return this.#routes.get(job.route)?.route;
+  }
+
+  poolOf(job: LeasedJob): Pool | undefined {
+    return this.#routes.get(job.route)?.pool;
+  }
+
+  /** Called whenever a slot may be free: the claim itself waits for the end of the turn. */
+  consider(): void {
+    if (this.#isScheduled || this.#isStopped || this.#inFlight !== null || this.#retry !== null) return;
+    if (!this.#hasAppetite()) return;
+    this.#isScheduled = true;
+    this.#engine.turn.atEnd(this.#claimNow);
+  }
+
+  #hasAppetite(): boolean {
+    if (this.#host.unsettled > 2 * storeLimits.claimJobsMax) return false;
+    for (const pool of this.#host.pools) if (pool.isHungry && pool.wanted(this.#roundTripUs) > 0) return true;
+    return false;
+  }
+
+  readonly #claimNow = (): void => {
+    this.#isScheduled = false;
+    if (this.#isStopped || this.#inFlight !== null) return;
+    this.#inFlight = this.#claim().finally(() => {
+      this.#inFlight = null;
+      this.consider();
+    });
+  };
+
+  async #claim(): Promise<void> {
+    const { owner, leaseMs, pools } = this.#host;
+    const asked: { readonly pool: Pool; readonly max: number }[] = [];
+    let left: number = storeLimits.claimJobsMax;
+    for (const pool of pools) {
+      const max = pool.isHungry ? Math.min(pool.wanted(this.#roundTripUs), left) : 0;
+      if (max === 0) continue;
+      asked.push({ pool, max });
+      left -= max;
+    }
+    const sentUs = this.#engine.platform.monotonicUs();
+    let answer: ClaimAnswer;
+    try {
+      const offers = asked
+        .filter(({ pool }) => pool.routes.length > 0)
+        .map(({ pool, max }) => ({ routes: pool.routes, max }));
+      answer = await this.#engine.store.claim({ owner, leaseMs, offers, routesKnown: this.#routesKnown });
+    } catch (error) {
+      this.#failed(error);
+      return;
+    }
+    this.#failures = 0;
+    this.#measure(sentUs);
+    for (const { pool } of asked) pool.isHungry = false;
+    this.#learn(answer.routes);
+    const got = new Map<number, number>();
+    for (const job of answer.jobs) got.set(job.route, (got.get(job.route) ?? 0) + 1);
+    for (const { pool, max } of asked) {
+      const count = pool.routes.reduce((sum, route) => sum + (got.get(route) ?? 0), 0);
+      if (count >= max) pool.isHungry = true;
+    }
+    if (answer.jobs.length > 0) this.#host.claimed(answer.jobs, sentUs);
+  }
+
+  #measure(sentUs: number): void {
+    const nowUs = this.#engine.platform.monotonicUs();
+    this.#roundTripUs += (nowUs - sentUs - this.#roundTripUs) * 0.3;
+    for (const pool of this.#host.pools) pool.claimed(nowUs - this.#lastClaimUs);
+    this.#lastClaimUs = nowUs;
+  }
+
+  #learn(routes: readonly Route[]): void {
+    for (const route of routes) {
+      if (this.#routes.has(route.number)) continue;
+      const serves = (pool: Pool): boolean =>
+        pool.queue === route.queue && route.caps.length === 0 && pool.names.has(route.name);
+      const pool = this.#host.pools.find(serves);
+      this.#routes.set(route.number, { route, pool });
+      this.#routesKnown = Math.max(this.#routesKnown, route.number);
+      if (pool === undefined) continue;
+      pool.routes.push(route.number);
+      pool.isHungry = true;
+    }
+  }
+
+  #failed(error: unknown): void {
+    if (mayHaveHappened(error)) this.#host.claimLost();
+    if (this.#isStopped) return;
+    this.#failures += 1;
+    const delayMs = Math.min(backoffFirstMs * 2 ** Math.min(this.#failures - 1, 10), backoffMaxMs);
+    this.#engine.log.warn("claiming failed, trying again", { inMs: delayMs, error });
+    this.#retry = this.#engine.platform.setTimer(delayMs * (0.5 + this.#engine.platform.random() / 2), () => {
+      this.#retry = null;
+      this.consider();
+    });
+  }
+
+  #heed(hint: Hint): void {
+    if (hint.kind === "cancel") {
+      if (hint.owner === this.#host.owner) this.#host.cancelHinted(hint.ids);
+      return;
+    }
+    if (hint.kind !== "ready") return;
+    for (const pool of this.#host.pools) {
+      pool.isHungry ||= hint.routes.some((route) => route > this.#routesKnown || pool.routes.includes(route));
+    }
+    this.consider();
+  }
+
+  #setPoll(): void {
+    this.#poll = this.#engine.platform.setTimer(
+      pollMs * (0.85 + this.#engine.platform.random() * 0.15),
+      () => {
+        for (const pool of this.#host.pools) pool.isHungry = true;
+        this.consider();
+        this.#setPoll();
+      },
+    );
+  }
+}

@@ -1,0 +1,224 @@
+/**
+ * What a handler gets: its input and everything it may do on behalf of its job. Every write made here carries the attempt's fence.
+ * Members are getters, so that a handler that touches none of them pays for none of them.
+ */
+import { redact } from "../codec/redact.ts";
+import { durationMs } from "../model/duration.ts";
+import type { Duration } from "../model/duration.ts";
+import { MillraceError } from "../model/error.ts";
+import { checkName } from "../model/name.ts";
+import type { JobDefinition } from "../engine/definition.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { EnqueueOptions } from "../engine/job-options.ts";
+import { kvKind, readKvPutOptions } from "../engine/kv.ts";
+import type { KvPutOptions } from "../engine/kv.ts";
+import type { LogFields } from "../engine/logger.ts";
+import { planJob } from "../engine/submit.ts";
+import { afterReturn } from "../model/after-run.ts";
+import type { LeaseRef } from "../store/records.ts";
+import type { Attempt } from "./attempt.ts";
+import { EffectsDraft } from "./effects-draft.ts";
+
+/** The number that grows with every claim of the job: hand it to outside systems so that they can refuse a late attempt. */
+export interface Fence {
+  readonly value: number;
+  /** Unique per attempt: good as an idempotency key. */
+  readonly key: string;
+}
+
+export interface JobLog {
+  debug(message: string, fields?: LogFields): void;
+  info(message: string, fields?: LogFields): void;
+  warn(message: string, fields?: LogFields): void;
+  error(message: string, fields?: LogFields): void;
+}
+
+/** Where effects are collected: for completion, or for the case that the job ends in failed. */
+export interface EffectsScope {
+  /** A follow-up job, submitted in the same step as this job's end. */
+  enqueue<In, Out, Result>(job: JobDefinition<In, Out, Result>, input: In, options?: EnqueueOptions): void;
+  readonly kv: {
+    put(key: string, value: unknown, options?: KvPutOptions): void;
+    delete(key: string, options?: Pick<KvPutOptions, "version">): void;
+  };
+}
+
+/** What the context needs of the worker around it. */
+export interface ContextHost {
+  readonly engine: Engine;
+  extendLease(attempt: Attempt, leaseMs: number): Promise<void>;
+}
+
+export class JobContext<Out = unknown> implements EffectsScope {
+  readonly input: Out;
+  readonly #attempt: Attempt;
+  readonly #definition: JobDefinition;
+  readonly #host: ContextHost;
+
+  constructor(host: ContextHost, attempt: Attempt, definition: JobDefinition, input: Out) {
+    this.#host = host;
+    this.#attempt = attempt;
+    this.#definition = definition;
+    this.input = input;
+  }
+
+  get id(): string {
+    return this.#attempt.job.id;
+  }
+
+  get name(): string {
+    return this.#definition.name;
+  }
+
+  /** Counts from 1. */
+  get attempt(): number {
+    return this.#attempt.job.attempt;
+  }
+
+  get isLastAttempt(): boolean {
+    return this.#attempt.job.attempt >= this.#attempt.policy.attempts;
+  }
+
+  get headers(): Readonly<Record<string, string>> {
+    return this.#meta.headers ?? {};
+  }
+
+  get trace(): Readonly<Record<string, string>> {
+    return this.#meta.trace ?? {};
+  }
+
+  /** Fires once, with an AttemptAborted as its reason: cancel, timeout, deadline, lease-lost or shutdown. */
+  get signal(): AbortSignal {
+    return this.#attempt.signal;
+  }
+
+  get fence(): Fence {
+    const { id, fence } = this.#attempt.job;
+    return { value: fence, key: `${id}:${fence}` };
+  }
+
+  /** Lines that stay with the job and can be read while it runs and afterwards. */
+  get log(): JobLog {
+    const write = (level: string) => (message: string, fields?: LogFields) =>
+      this.#writeLog(level, message, fields);
+    return { debug: write("debug"), info: write("info"), warn: write("warn"), error: write("error") };
+  }
+
+  /** How far it is: a number from 0 to 1, with a message and data if you like. Only the newest is kept. */
+  progress(value: number, message?: string, data?: unknown): void {
+    const progress = this.#host.engine.settings.coder.encode({ value, message, data }, "progress");
+    this.#record({ progress });
+  }
+
+  /** Extends the lease by hand, for work that will block the event loop longer than the lease lasts. */
+  async extend(lease: Duration): Promise<void> {
+    await this.#host.extendLease(this.#attempt, durationMs(lease, "extend"));
+  }
+
+  enqueue<In, O, Result>(job: JobDefinition<In, O, Result>, input: In, options?: EnqueueOptions): void {
+    this.#scope("effects").enqueue(job, input, options);
+  }
+
+  /** Reads see the store; writes are applied with the completion. */
+  get kv(): EffectsScope["kv"] & { get<Value = unknown>(key: string): Promise<Value | undefined> } {
+    return { ...this.#scope("effects").kv, get: (key) => this.#readKv(key) };
+  }
+
+  /** Effects that are applied only if this attempt is the job's last and it fails. */
+  get onFailure(): EffectsScope {
+    return this.#scope("failureEffects");
+  }
+
+  /**
+   * Completes the job inside the caller's own transaction: the completion and the caller's rows commit or roll back together.
+   * Whatever the handler returns afterwards, the same result is settled again and answered as already applied.
+   */
+  async completeIn(connection: unknown, result?: unknown): Promise<void> {
+    const { engine } = this.#host;
+    const { policy, effects } = this.#attempt;
+    const encoded =
+      policy.keepsResult && result !== undefined ? engine.settings.coder.encode(result, "result") : null;
+    const draft = effects === null || effects.isEmpty ? undefined : await effects.build();
+    const settle = {
+      ...this.#ref,
+      next: afterReturn(policy, encoded),
+      attempts: null,
+      ...(draft === undefined ? {} : { effects: draft }),
+    };
+    const [answer] = await engine.store.inTransaction(connection).settleIfLeased([settle]);
+    if (answer?.kind === "ok" || answer?.kind === "already") return;
+    throw new MillraceError(
+      "lease-lost",
+      `The completion of ${this.id} was refused (${answer?.kind ?? "no answer"}); roll the transaction back.`,
+    );
+  }
+
+  get #meta(): { headers?: Record<string, string>; trace?: Record<string, string> } {
+    const { meta } = this.#attempt.job;
+    return meta === null
+      ? {}
+      : (JSON.parse(meta) as { headers?: Record<string, string>; trace?: Record<string, string> });
+  }
+
+  get #ref(): LeaseRef {
+    const { id, seq, fence } = this.#attempt.job;
+    return { id, seq, fence };
+  }
+
+  #scope(which: "effects" | "failureEffects"): EffectsScope {
+    const { engine } = this.#host;
+    const draft = (this.#attempt[which] ??= new EffectsDraft());
+    return {
+      enqueue(job, input, options) {
+        const planned = planJob(engine, { job: job as JobDefinition, input, options });
+        draft.addJob(planned);
+      },
+      kv: {
+        put(key, value, options) {
+          draft.putDoc(
+            checkName(key, "kv key"),
+            engine.settings.coder.encode(value, "kv value"),
+            readKvPutOptions(options),
+          );
+        },
+        delete(key, options) {
+          draft.putDoc(checkName(key, "kv key"), null, readKvPutOptions(options));
+        },
+      },
+    };
+  }
+
+  /** A handler sees its own writes. */
+  async #readKv<Value>(key: string): Promise<Value | undefined> {
+    const { engine } = this.#host;
+    const drafted = this.#attempt.effects?.bodyOf(checkName(key, "kv key"));
+    if (drafted === null) return undefined;
+    if (drafted !== undefined) return engine.settings.coder.decode(drafted) as Value;
+    const { docs } = await engine.store.readDocs({ kind: kvKind, ids: [key] });
+    return docs[0] === undefined ? undefined : (engine.settings.coder.decode(docs[0].body) as Value);
+  }
+
+  #writeLog(level: string, message: string, fields: LogFields | undefined): void {
+    this.#host.engine.log.debug(message, { jobId: this.id, level, ...fields });
+    const line = {
+      level,
+      message,
+      ...(fields === undefined ? {} : { fields: redact(fields, this.#attempt.policy.redact) }),
+    };
+    this.#record({ logs: [this.#host.engine.settings.coder.encode(line, "log line")] });
+  }
+
+  #record(write: { readonly progress?: string; readonly logs?: readonly string[] }): void {
+    const { engine } = this.#host;
+    engine.records.push(
+      { ...this.#ref, ...write },
+      {
+        // A refused write means a lost lease, which the renewal tells the handler about.
+        answered: (answer) =>
+          answer === "ok" ||
+          engine.log.debug("a write of a past attempt was refused", { id: this.id, answer }),
+        failed: (error) => engine.log.warn("progress or a log line was not recorded", { id: this.id, error }),
+      },
+    );
+  }
+}

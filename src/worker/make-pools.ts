@@ -1,0 +1,35 @@
+/** From handlers and settings to pools: one per served queue, and one per batch handler. */
+import type { Engine } from "../engine/engine.ts";
+import { MillraceError } from "../model/error.ts";
+import { BatchPool } from "./batch-pool.ts";
+import type { Handler } from "./handler.ts";
+import { Pool } from "./pool.ts";
+import type { WorkerSettings } from "./worker-settings.ts";
+
+export function makePools(
+  engine: Engine,
+  handlers: readonly Handler[],
+  settings: WorkerSettings,
+): readonly Pool[] {
+  if (handlers.length === 0) throw new MillraceError("no-handlers", "A worker needs at least one handler.");
+  const singles = new Set<string>();
+  const seen = new Set<string>();
+  const queuesOfHandlers = new Set<string>();
+  for (const { kind, definition } of handlers) {
+    if (seen.has(definition.name))
+      throw new MillraceError("duplicate-handler", `Two handlers for ${JSON.stringify(definition.name)}.`);
+    seen.add(definition.name);
+    if (kind === "single") singles.add(definition.name);
+    queuesOfHandlers.add(engine.settings.router(definition.name, definition.queue));
+  }
+  const served =
+    settings.queues ?? new Map([...queuesOfHandlers].map((queue) => [queue, settings.concurrency]));
+  if (served.size === 0)
+    throw new MillraceError("no-handlers", "A worker needs at least one queue to serve.");
+  const pools: Pool[] = [];
+  for (const [queue, slots] of served) {
+    if (singles.size > 0) pools.push(new Pool({ queue, slots, names: singles, jobsPerSlot: 1 }));
+    for (const handler of handlers) if (handler.kind === "batch") pools.push(new BatchPool(queue, handler));
+  }
+  return pools;
+}

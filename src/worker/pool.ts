@@ -1,0 +1,94 @@
+/**
+ * The slots of one queue (or of one batch handler) in this worker, the claimed jobs that wait for a slot, and how many more to
+ * claim. Prefetch follows handler time: as many as will finish while the next claims are on their way, none for slow handlers.
+ */
+import { storeLimits } from "../store/limits.ts";
+import type { Attempt } from "./attempt.ts";
+
+export interface PoolOptions {
+  readonly queue: string;
+  readonly slots: number;
+  /** Job names served here. */
+  readonly names: ReadonlySet<string>;
+  /** Jobs per slot: more than 1 for a batch handler. */
+  readonly jobsPerSlot: number;
+}
+
+/** How much of a new measurement goes into the average. */
+const smoothing = 0.3;
+/** Enough for the claims on their way and the turn they wait for. */
+const roundTripsAhead = 2;
+
+export class Pool {
+  readonly queue: string;
+  readonly slots: number;
+  readonly names: ReadonlySet<string>;
+  readonly jobsPerSlot: number;
+  routes: number[] = [];
+  busySlots = 0;
+  /** More may be waiting in the store than the last claim brought. */
+  isHungry = true;
+  #backlog: Attempt[] = [];
+  #head = 0;
+  #finishedSinceClaim = 0;
+  #finishedPerUs = 0;
+
+  constructor(options: PoolOptions) {
+    this.queue = options.queue;
+    this.slots = options.slots;
+    this.names = options.names;
+    this.jobsPerSlot = options.jobsPerSlot;
+  }
+
+  get waiting(): number {
+    return this.#backlog.length - this.#head;
+  }
+
+  push(attempt: Attempt): void {
+    this.#backlog.push(attempt);
+  }
+
+  take(): Attempt | undefined {
+    if (this.#head === this.#backlog.length) return undefined;
+    const attempt = this.#backlog[this.#head++];
+    if (this.#head === this.#backlog.length) {
+      this.#backlog = [];
+      this.#head = 0;
+    }
+    return attempt;
+  }
+
+  takeAll(): Attempt[] {
+    const attempts = this.#backlog.slice(this.#head);
+    this.#backlog = [];
+    this.#head = 0;
+    return attempts;
+  }
+
+  /** Drops one that lost its lease before it started. */
+  drop(attempt: Attempt): void {
+    const index = this.#backlog.indexOf(attempt, this.#head);
+    if (index >= 0) this.#backlog.splice(index, 1);
+  }
+
+  finished(count: number): void {
+    this.#finishedSinceClaim += count;
+  }
+
+  /** How many jobs the next claim should bring; 0 while enough are waiting here. */
+  wanted(roundTripUs: number): number {
+    const free = (this.slots - this.busySlots) * this.jobsPerSlot;
+    const ahead = Math.floor(this.#finishedPerUs * roundTripUs * roundTripsAhead);
+    const target = Math.min(free + ahead, storeLimits.claimJobsMax);
+    const missing = target - this.waiting;
+    // Small claims cost as much as large ones: with jobs in hand, wait until half of the target is missing.
+    return this.waiting > 0 && missing * 2 < target ? 0 : Math.max(0, missing);
+  }
+
+  claimed(elapsedUs: number): void {
+    if (elapsedUs <= 0) return;
+    const measured = this.#finishedSinceClaim / elapsedUs;
+    this.#finishedPerUs += (measured - this.#finishedPerUs) * smoothing;
+    this.#finishedSinceClaim = 0;
+  }
+}

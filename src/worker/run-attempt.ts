@@ -1,0 +1,130 @@
+/**
+ * What running a job means, on one page: decode the input, check it, call the handler through its middleware, and turn whatever comes
+ * out into a decision of the model. Nothing here touches the store; the worker settles what is decided.
+ *
+ * The plain case (no schema, no middleware, a handler that returns) makes one context and one promise.
+ */
+import type { JobDefinition } from "../engine/definition.ts";
+import type { Engine } from "../engine/engine.ts";
+import { modelSources } from "../engine/model-sources.ts";
+import { checkSchema } from "../engine/standard-schema.ts";
+import {
+  afterCancel,
+  afterExpiry,
+  afterFailure,
+  afterReturn,
+  afterSnooze,
+  handBack,
+} from "../model/after-run.ts";
+import type { Decision, EndReason } from "../model/after-run.ts";
+import { describeError } from "../model/attempt-log.ts";
+import { isMillraceError, MillraceError } from "../model/error.ts";
+import type { Attempt } from "./attempt.ts";
+import { Cancel, RetryAfter, Snooze, Unrecoverable } from "./control.ts";
+import { JobContext } from "./job-context.ts";
+import type { ContextHost } from "./job-context.ts";
+
+/** Null: nothing to settle, because the lease is gone. */
+export type AttemptEnd = Decision | null;
+
+/** The context a handler runs with; throws what is wrong with the input. A promise only where the schema gives one. */
+export function prepareContext(
+  host: ContextHost,
+  attempt: Attempt,
+  definition: JobDefinition,
+): JobContext | Promise<JobContext> {
+  let input: unknown;
+  try {
+    input = host.engine.settings.coder.decode(attempt.job.input);
+  } catch (cause) {
+    throw new MillraceError("invalid-input", "The stored input cannot be read.", { cause });
+  }
+  if (definition.inputSchema === null) return new JobContext(host, attempt, definition, input);
+  const checked = checkSchema(definition.inputSchema, input, { code: "invalid-input", what: "The input" });
+  return checked instanceof Promise
+    ? checked.then((value) => new JobContext(host, attempt, definition, value))
+    : new JobContext(host, attempt, definition, checked);
+}
+
+/** The handler gave something back. */
+export function endByReturn(
+  engine: Engine,
+  attempt: Attempt,
+  definition: JobDefinition,
+  value: unknown,
+): AttemptEnd | Promise<AttemptEnd> {
+  if (value instanceof Snooze || value instanceof Cancel || value instanceof Error)
+    return endByThrow(engine, attempt, value);
+  const { abortReason, policy } = attempt;
+  if (abortReason === "lease-lost") return null;
+  if (abortReason === "timeout" || abortReason === "deadline")
+    return endByThrow(engine, attempt, attempt.signal.reason);
+  if (definition.resultSchema === null || value === undefined) return encodeResult(engine, attempt, value);
+  try {
+    const checked = checkSchema(definition.resultSchema, value, {
+      code: "invalid-result",
+      what: "The result",
+    });
+    if (!(checked instanceof Promise))
+      return encodeResult(engine, attempt, policy.keepsResult ? checked : undefined);
+    return checked.then(
+      (result) => encodeResult(engine, attempt, result),
+      (error: unknown) => endByThrow(engine, attempt, error),
+    );
+  } catch (error) {
+    return endByThrow(engine, attempt, error);
+  }
+}
+
+function encodeResult(engine: Engine, attempt: Attempt, value: unknown): AttemptEnd {
+  const { policy } = attempt;
+  try {
+    const result =
+      value === undefined || !policy.keepsResult ? null : engine.settings.coder.encode(value, "result");
+    return { next: afterReturn(policy, result), attempts: null };
+  } catch (error) {
+    return endByThrow(engine, attempt, error);
+  }
+}
+
+/** The handler threw, or was made to stop. */
+export function endByThrow(engine: Engine, attempt: Attempt, thrown: unknown): AttemptEnd {
+  const { policy, job, abortReason } = attempt;
+  const { strideMs } = engine.settings;
+  if (abortReason === "lease-lost") return null;
+  if (abortReason === "shutdown") return { next: handBack, attempts: null };
+  if (abortReason === "deadline") return { next: afterExpiry(policy, "deadline"), attempts: null };
+  if (!attempt.cancelAsked) {
+    if (thrown instanceof Snooze)
+      return { next: afterSnooze(policy, thrown.delayMs, strideMs), attempts: null };
+    if (thrown instanceof Cancel) return { next: afterCancel(policy, thrown.reason), attempts: null };
+  }
+  const ended = { attempt: job.attempt, policy, attempts: job.attempts, cancelAsked: attempt.cancelAsked };
+  const ranUs = attempt.startedUs === 0 ? 0 : engine.platform.monotonicUs() - attempt.startedUs;
+  // Store time as well as this worker knows it: the claim's time plus how long it has held the job.
+  const now = job.claimedAt + Math.round(ranUs / 1000);
+  const final = finalReason(thrown);
+  const retryInMs = thrown instanceof RetryAfter ? delayOf(thrown, now) : undefined;
+  return afterFailure(
+    ended,
+    {
+      outcome: attempt.isAbandoned ? "abandoned" : abortReason === "timeout" ? "timed-out" : "failed",
+      error: describeError(thrown),
+      ranUs,
+      ...(final === undefined ? {} : { final }),
+      ...(retryInMs === undefined ? {} : { retryInMs }),
+    },
+    modelSources(engine, now, ""),
+  );
+}
+
+function finalReason(thrown: unknown): EndReason | undefined {
+  if (thrown instanceof Unrecoverable) return "unrecoverable";
+  if (isMillraceError(thrown, "invalid-input")) return "invalid-input";
+  if (isMillraceError(thrown, "invalid-result")) return "invalid-result";
+  return undefined;
+}
+
+function delayOf({ due }: RetryAfter, now: number): number {
+  return "inMs" in due ? due.inMs : Math.max(0, due.at - now);
+}

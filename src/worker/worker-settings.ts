@@ -1,0 +1,90 @@
+/** How a worker is set up: what people write, and what is left once it is checked. */
+import type { Engine } from "../engine/engine.ts";
+import { durationMs } from "../model/duration.ts";
+import type { Duration } from "../model/duration.ts";
+import { MillraceError } from "../model/error.ts";
+import { checkName } from "../model/name.ts";
+import { checkBoolean, checkOptions, checkWhole } from "../model/option.ts";
+import type { HandlerMiddleware } from "./middleware.ts";
+
+export interface WorkerOptions {
+  /** The queues to serve, with their slots. Default: the queues of the handlers, each with `concurrency` slots. */
+  queues?: Readonly<Record<string, number>> | readonly string[];
+  /** Slots per queue where `queues` does not say; 10 by default. */
+  concurrency?: number;
+  /** How long a job stays with a worker that is not heard of; 15 s by default. Leases renew themselves. */
+  lease?: Duration;
+  /** How long running handlers may finish after stop() before they are aborted; 30 s by default. */
+  shutdownGrace?: Duration;
+  /** How long an aborted handler may take to unwind; 10 s by default. */
+  abortGrace?: Duration;
+  middleware?: readonly HandlerMiddleware[];
+  /** Shown in logs, lists and attempt records. */
+  label?: string;
+  /** Stop on SIGTERM and SIGINT; a second signal ends the process. Off by default: a library installs no signal handlers unasked. */
+  signals?: boolean;
+}
+
+export interface WorkerSettings {
+  readonly owner: string;
+  readonly queues: ReadonlyMap<string, number> | null;
+  readonly concurrency: number;
+  readonly leaseMs: number;
+  readonly shutdownGraceMs: number;
+  readonly abortGraceMs: number;
+  readonly middleware: readonly HandlerMiddleware[];
+  readonly wantsSignals: boolean;
+}
+
+const slotsMax = 10_000;
+const leaseMinMs = 100;
+
+export function readWorkerOptions(engine: Engine, options: WorkerOptions): WorkerSettings {
+  const known = [
+    "queues",
+    "concurrency",
+    "lease",
+    "shutdownGrace",
+    "abortGrace",
+    "middleware",
+    "label",
+    "signals",
+  ];
+  checkOptions(options, "work", known);
+  const concurrency = checkWhole(options.concurrency ?? 10, "work: concurrency", 1, slotsMax);
+  const leaseMs = durationMs(options.lease ?? 15_000, "work: lease");
+  if (leaseMs < leaseMinMs)
+    throw new MillraceError("invalid-duration", `work: lease must be at least ${leaseMinMs} ms.`);
+  return {
+    owner: makeOwner(engine, options.label),
+    queues: options.queues === undefined ? null : readQueues(options.queues, concurrency),
+    concurrency,
+    leaseMs,
+    shutdownGraceMs: durationMs(options.shutdownGrace ?? 30_000, "work: shutdownGrace"),
+    abortGraceMs: durationMs(options.abortGrace ?? 10_000, "work: abortGrace"),
+    middleware: options.middleware ?? [],
+    wantsSignals: checkBoolean(options.signals ?? false, "work: signals"),
+  };
+}
+
+function readQueues(
+  queues: Readonly<Record<string, number>> | readonly string[],
+  concurrency: number,
+): ReadonlyMap<string, number> {
+  const entries = Array.isArray(queues)
+    ? (queues as readonly string[]).map((queue) => [queue, concurrency] as const)
+    : Object.entries(queues as Readonly<Record<string, number>>);
+  return new Map(
+    entries.map(([queue, slots]) => [
+      checkName(queue, "work: queue"),
+      checkWhole(slots, `work: queues.${queue}`, 1, slotsMax),
+    ]),
+  );
+}
+
+/** Unique per worker, whatever people call it: two processes with one label must not share leases. */
+function makeOwner(engine: Engine, label: string | undefined): string {
+  const { hostName, processId } = engine.platform;
+  const boot = [...engine.platform.randomBytes(4)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return `${label === undefined ? `${hostName.slice(0, 100)}-${processId}` : checkName(label, "work: label").slice(0, 200)}-${boot}`;
+}

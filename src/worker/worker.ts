@@ -1,0 +1,439 @@
+/**
+ * A worker: pools of slots, the jobs it has claimed for them, and their way through a handler to a settle. What it holds is in `leases`
+ * from the claim until the settle is answered; every write carries the fence.
+ *
+ *   running ──stop()──► stopping ──nothing left──► stopped
+ */
+import type { Engine } from "../engine/engine.ts";
+import type { LeaseBook } from "../engine/lease-book.ts";
+import { afterCancel, handBack } from "../model/after-run.ts";
+import type { Decision } from "../model/after-run.ts";
+import { MillraceError } from "../model/error.ts";
+import type { SettleAnswer } from "../store/operations.ts";
+import type { Effects, LeasedJob } from "../store/records.ts";
+import { Attempt } from "./attempt.ts";
+import type { AttemptOwner } from "./attempt.ts";
+import { BatchPool } from "./batch-pool.ts";
+import { Claimer } from "./claimer.ts";
+import { describeEnd } from "./describe-end.ts";
+import type { Handler, SingleHandler } from "./handler.ts";
+import type { JobContext } from "./job-context.ts";
+import type { ContextHost } from "./job-context.ts";
+import { throughMiddleware } from "./middleware.ts";
+import type { Pool } from "./pool.ts";
+import { makePools } from "./make-pools.ts";
+import { Renewal } from "./renewal.ts";
+import { endByReturn, endByThrow, prepareContext } from "./run-attempt.ts";
+import type { AttemptEnd } from "./run-attempt.ts";
+import { TimerWheel } from "./timer-wheel.ts";
+import type { WorkerSettings } from "./worker-settings.ts";
+
+interface Runnable {
+  readonly handler: Handler;
+  /** Through all middleware. */
+  readonly run: (context: JobContext) => unknown;
+}
+
+export interface StopReport {
+  /** Handlers that ignored the abort: their jobs went back, but their code still runs. */
+  readonly notStopped: number;
+}
+
+export class Worker implements AttemptOwner, ContextHost {
+  readonly id: string;
+  readonly engine: Engine;
+  readonly owner: string;
+  readonly leaseMs: number;
+  readonly abortGraceMs: number;
+  readonly leases = new Map<string, Attempt>();
+  readonly pools: readonly Pool[];
+  readonly #settings: WorkerSettings;
+  readonly #stopped: (worker: Worker) => void;
+  readonly #runnables = new Map<string, Runnable>();
+  readonly #claimer: Claimer;
+  readonly #renewal: Renewal;
+  readonly #wheel: TimerWheel;
+  readonly #leaveBook: () => void;
+  #running = 0;
+  #settling = 0;
+  #stopping: Promise<StopReport> | null = null;
+  #leaveSignals: (() => void) | null = null;
+  #whenQuiet: (() => void) | null = null;
+
+  constructor(
+    engine: Engine,
+    leaseBook: LeaseBook,
+    handlers: readonly Handler[],
+    settings: WorkerSettings,
+    stopped: (worker: Worker) => void,
+  ) {
+    this.engine = engine;
+    this.#settings = settings;
+    this.#stopped = stopped;
+    this.id = this.owner = settings.owner;
+    this.leaseMs = settings.leaseMs;
+    this.abortGraceMs = settings.abortGraceMs;
+    this.pools = makePools(engine, handlers, settings);
+    for (const handler of handlers) {
+      const run = throughMiddleware(
+        settings.middleware,
+        (handler as SingleHandler).run as (context: JobContext) => unknown,
+      );
+      this.#runnables.set(handler.definition.name, { handler, run });
+    }
+    this.#wheel = new TimerWheel(engine.platform);
+    this.#claimer = new Claimer(engine, this);
+    this.#renewal = new Renewal(engine, this);
+    this.#leaveBook = leaseBook.addHolder((lease) => this.leases.get(lease.id)?.job.fence === lease.fence);
+  }
+
+  start(): void {
+    if (this.#settings.wantsSignals)
+      this.#leaveSignals = this.engine.platform.onTermination(() => void this.stop());
+    this.#claimer.start();
+  }
+
+  /** Jobs whose handler is running now. */
+  get running(): number {
+    return this.#running;
+  }
+
+  get unsettled(): number {
+    return this.#settling;
+  }
+
+  // from the claim to the handler -----------------------------------------------------------------------------------
+
+  claimed(jobs: readonly LeasedJob[], leasedUs: number): void {
+    const touched = new Set<Pool>();
+    for (const job of jobs) {
+      const pool = this.#claimer.poolOf(job);
+      const attempt = new Attempt(job, this.engine.readPolicy(job.policy), this, leasedUs, this.leaseMs);
+      this.leases.set(job.id, attempt);
+      if (pool === undefined || this.#stopping !== null) {
+        this.#settle(attempt, { next: handBack, attempts: null });
+        continue;
+      }
+      pool.push(attempt);
+      touched.add(pool);
+    }
+    this.#renewal.arm();
+    for (const pool of touched) this.#fill(pool);
+  }
+
+  claimLost(): void {
+    this.#renewal.findLost();
+  }
+
+  adopt(jobs: readonly LeasedJob[], leasedUs: number): void {
+    const unknown = jobs.filter((job) => !this.leases.has(job.id));
+    if (unknown.length > 0) this.claimed(unknown, leasedUs);
+    this.#checkQuiet();
+  }
+
+  #fill(pool: Pool): void {
+    if (pool instanceof BatchPool) {
+      pool.fill(this.engine.platform, (attempts) => void this.#runBatch(pool, attempts));
+    } else {
+      while (pool.busySlots < pool.slots) {
+        const attempt = pool.take();
+        if (attempt === undefined) break;
+        this.#run(pool, attempt);
+      }
+    }
+    this.#claimer.consider();
+  }
+
+  #run(pool: Pool, attempt: Attempt): void {
+    const runnable = this.#runnables.get(this.#claimer.routeOf(attempt.job)?.name ?? "") as Runnable;
+    const { definition } = runnable.handler;
+    pool.busySlots += 1;
+    this.#begin(attempt);
+    const succeeded = (value: unknown): void =>
+      this.#ended(pool, attempt, endByReturn(this.engine, attempt, definition, value));
+    const failed = (error: unknown): void =>
+      this.#ended(pool, attempt, endByThrow(this.engine, attempt, error));
+    try {
+      const context = prepareContext(this, attempt, definition);
+      const returned = context instanceof Promise ? context.then(runnable.run) : runnable.run(context);
+      // Always a promise, also for a handler that answers at once: a backlog of such must not grow the stack.
+      Promise.resolve(returned).then(succeeded, failed);
+    } catch (error) {
+      Promise.reject(error).then(succeeded, failed);
+    }
+  }
+
+  async #runBatch(pool: BatchPool, attempts: readonly Attempt[]): Promise<void> {
+    const { definition } = pool.handler;
+    pool.busySlots += 1;
+    for (const attempt of attempts) this.#begin(attempt);
+    const prepared = await Promise.allSettled(
+      attempts.map(async (attempt) => prepareContext(this, attempt, definition)),
+    );
+    const ready: { readonly attempt: Attempt; readonly context: JobContext }[] = [];
+    for (const [index, each] of prepared.entries()) {
+      const attempt = attempts[index] as Attempt;
+      if (each.status === "fulfilled") ready.push({ attempt, context: each.value });
+      else this.#ended(null, attempt, endByThrow(this.engine, attempt, each.reason));
+    }
+    let outcomes: readonly unknown[] = [];
+    let thrown: { readonly error: unknown } | null = null;
+    try {
+      if (ready.length > 0) outcomes = (await pool.handler.run(ready.map(({ context }) => context))) ?? [];
+    } catch (error) {
+      thrown = { error };
+    }
+    for (const [index, { attempt }] of ready.entries()) {
+      const end =
+        thrown === null
+          ? endByReturn(this.engine, attempt, definition, outcomes[index])
+          : endByThrow(this.engine, attempt, thrown.error);
+      this.#ended(null, attempt, end);
+    }
+    pool.busySlots -= 1;
+    pool.finished(attempts.length);
+    this.#fill(pool);
+  }
+
+  #begin(attempt: Attempt): void {
+    attempt.phase = "running";
+    attempt.startedUs = this.engine.platform.monotonicUs();
+    this.#running += 1;
+    const endsInMs = this.#endsInMs(attempt);
+    if (endsInMs !== null) this.#wheel.add(attempt, attempt.startedUs + endsInMs * 1000);
+  }
+
+  /** The earlier of timeout and deadline, counted from the real start. */
+  #endsInMs(attempt: Attempt): number | null {
+    const { deadlineAt, claimedAt } = attempt.job;
+    const heldMs = (attempt.startedUs - attempt.leasedUs) / 1000;
+    const deadlineInMs =
+      deadlineAt === null ? Number.POSITIVE_INFINITY : Math.max(0, deadlineAt - claimedAt - heldMs);
+    const endsInMs = Math.min(attempt.policy.timeoutMs ?? Number.POSITIVE_INFINITY, deadlineInMs);
+    return endsInMs === Number.POSITIVE_INFINITY ? null : endsInMs;
+  }
+
+  // from the handler to the settle ----------------------------------------------------------------------------------
+
+  #ended(pool: Pool | null, attempt: Attempt, end: AttemptEnd | Promise<AttemptEnd>): void {
+    if (end instanceof Promise) {
+      void end.then((decided) => this.#ended(pool, attempt, decided));
+      return;
+    }
+    this.#running -= 1;
+    this.#wheel.remove(attempt);
+    // An abandoned attempt was settled when its grace ended; only its slot was still busy.
+    if (attempt.phase === "running") {
+      if (end === null) this.#forget(attempt);
+      else this.#settle(attempt, end);
+    }
+    if (pool !== null) {
+      pool.busySlots -= 1;
+      pool.finished(1);
+      this.#fill(pool);
+    }
+    this.#checkQuiet();
+  }
+
+  #settle(attempt: Attempt, decision: Decision): void {
+    attempt.phase = "settling";
+    this.#settling += 1;
+    const draft =
+      decision.next.to === "completed"
+        ? attempt.effects
+        : decision.next.to === "failed"
+          ? attempt.failureEffects
+          : null;
+    if (draft === null || draft.isEmpty) return this.#pushSettle(attempt, decision, undefined);
+    draft.build().then(
+      (effects) => this.#pushSettle(attempt, decision, effects),
+      (error: unknown) => {
+        this.#settling -= 1;
+        this.#effectsRefused(attempt, error);
+      },
+    );
+  }
+
+  #pushSettle(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {
+    const { id, seq, fence } = attempt.job;
+    const { next, attempts } = decision;
+    if (next.event !== "completed")
+      describeEnd(this.engine, attempt, decision, this.#claimer.routeOf(attempt.job));
+    this.engine.settles.push(
+      effects === undefined
+        ? { id, seq, fence, next, attempts }
+        : { id, seq, fence, next, attempts, effects },
+      attempt,
+    );
+  }
+
+  attemptSettled(attempt: Attempt, answer: SettleAnswer): void {
+    this.#settling -= 1;
+    switch (answer.kind) {
+      case "ok":
+      case "already":
+        break;
+      case "cancel-asked":
+        attempt.cancelAsked = true;
+        return this.#settle(attempt, { next: afterCancel(attempt.policy, "asked"), attempts: null });
+      case "doc-changed":
+      case "id-differs":
+        return this.#effectsRefused(
+          attempt,
+          new MillraceError("version-conflict", `An effect was refused: ${answer.kind} (${answer.id}).`),
+        );
+      case "stale":
+      case "gone":
+        this.engine.log.warn("result dropped: the attempt no longer held its lease", {
+          id: attempt.job.id,
+          reason: answer.kind,
+        });
+    }
+    this.#forget(attempt);
+  }
+
+  attemptUnsettled(attempt: Attempt, error: unknown): void {
+    this.#settling -= 1;
+    this.engine.log.error("a settle did not reach the store; the job is reclaimed when its lease ends", {
+      id: attempt.job.id,
+      error,
+    });
+    this.#forget(attempt);
+  }
+
+  /** The job ran, but what it wanted to happen with its end was refused: that is a failed attempt, without effects. */
+  #effectsRefused(attempt: Attempt, error: unknown): void {
+    attempt.effects = attempt.failureEffects = null;
+    const end = endByThrow(this.engine, attempt, error);
+    if (end === null) this.#forget(attempt);
+    else this.#settle(attempt, end);
+  }
+
+  #forget(attempt: Attempt): void {
+    attempt.phase = "ended";
+    if (this.leases.get(attempt.job.id) === attempt) this.leases.delete(attempt.job.id);
+    this.#claimer.consider();
+    this.#checkQuiet();
+  }
+
+  // told to stop ------------------------------------------------------------------------------------------------------
+
+  cancelHinted(ids: readonly string[]): void {
+    for (const id of ids) {
+      const attempt = this.leases.get(id);
+      if (attempt !== undefined) this.cancelAsked(attempt);
+    }
+  }
+
+  cancelAsked(attempt: Attempt): void {
+    attempt.cancelAsked = true;
+    if (attempt.phase === "waiting") {
+      this.#poolOf(attempt)?.drop(attempt);
+      this.#settle(attempt, { next: afterCancel(attempt.policy, "asked"), attempts: null });
+    } else this.#abort(attempt, "cancel");
+  }
+
+  leaseLost(attempt: Attempt): void {
+    if (attempt.phase === "waiting") {
+      this.#poolOf(attempt)?.drop(attempt);
+      this.#forget(attempt);
+    } else this.#abort(attempt, "lease-lost");
+  }
+
+  attemptRang(attempt: Attempt): void {
+    if (attempt.phase !== "running") return;
+    if (attempt.abortReason !== null) return this.#abandon(attempt);
+    const { timeoutMs } = attempt.policy;
+    const ranMs = (this.engine.platform.monotonicUs() - attempt.startedUs) / 1000;
+    this.#abort(attempt, timeoutMs !== null && ranMs >= timeoutMs ? "timeout" : "deadline");
+  }
+
+  /** The handler gets its grace to unwind; renewal goes on meanwhile. */
+  #abort(attempt: Attempt, reason: "cancel" | "timeout" | "deadline" | "lease-lost" | "shutdown"): void {
+    if (!attempt.abort(reason)) return;
+    if (reason === "lease-lost") this.leases.delete(attempt.job.id);
+    this.#wheel.add(attempt, this.engine.platform.monotonicUs() + this.abortGraceMs * 1000);
+  }
+
+  #abandon(attempt: Attempt): void {
+    attempt.isAbandoned = true;
+    const end = endByThrow(this.engine, attempt, attempt.signal.reason);
+    this.engine.log.warn("handler ignored its abort; its slot stays busy until it ends", {
+      id: attempt.job.id,
+      reason: attempt.abortReason,
+    });
+    if (end === null) this.#forget(attempt);
+    else this.#settle(attempt, end);
+  }
+
+  #poolOf(attempt: Attempt): Pool | undefined {
+    return this.#claimer.poolOf(attempt.job);
+  }
+
+  async extendLease(attempt: Attempt, leaseMs: number): Promise<void> {
+    const { id, seq, fence } = attempt.job;
+    const leasedUs = this.engine.platform.monotonicUs();
+    const { answers } = await this.engine.store.extendIfLeased({
+      owner: this.owner,
+      leaseMs,
+      leases: [{ id, seq, fence }],
+      wantsOthers: false,
+    });
+    if (answers[0] === "stale" || answers[0] === "gone") {
+      this.leaseLost(attempt);
+      throw new MillraceError("lease-lost", `The job ${id} is no longer leased to this attempt.`);
+    }
+    attempt.leasedUs = leasedUs;
+    attempt.leaseMs = leaseMs;
+    if (answers[0] === "cancel-asked") this.cancelAsked(attempt);
+  }
+
+  // shutdown ------------------------------------------------------------------------------------------------------------
+
+  /** Stops once, however often it is called. No attempt is burnt: what did not finish in time goes back. */
+  stop(options: { readonly graceMs?: number } = {}): Promise<StopReport> {
+    this.#stopping ??= this.#stop(options.graceMs ?? this.#settings.shutdownGraceMs);
+    return this.#stopping;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  async #stop(graceMs: number): Promise<StopReport> {
+    await this.#claimer.stop();
+    for (const pool of this.pools) {
+      if (pool instanceof BatchPool) pool.stop();
+      for (const attempt of pool.takeAll()) this.#settle(attempt, { next: handBack, attempts: null });
+    }
+    if (!(await this.#quiet(graceMs))) {
+      for (const attempt of this.leases.values()) this.#abort(attempt, "shutdown");
+      if (!(await this.#quiet(this.abortGraceMs))) {
+        for (const attempt of [...this.leases.values()])
+          if (attempt.phase === "running") this.#abandon(attempt);
+        await this.#quiet(this.abortGraceMs);
+      }
+    }
+    await Promise.race([this.engine.records.whenIdle(), this.#wait(this.abortGraceMs)]);
+    this.#renewal.stop();
+    this.#leaveBook();
+    this.#leaveSignals?.();
+    this.#stopped(this);
+    return { notStopped: this.#running };
+  }
+
+  /** @returns true once every lease is settled, false when the time is over first. */
+  async #quiet(limitMs: number): Promise<boolean> {
+    if (this.leases.size === 0 && !this.#renewal.isLooking) return true;
+    await Promise.race([new Promise<void>((resolve) => (this.#whenQuiet = resolve)), this.#wait(limitMs)]);
+    return this.leases.size === 0;
+  }
+
+  #checkQuiet(): void {
+    if (this.#whenQuiet !== null && this.leases.size === 0 && !this.#renewal.isLooking) this.#whenQuiet();
+  }
+
+  #wait(delayMs: number): Promise<void> {
+    return new Promise((resolve) => this.engine.platform.setTimer(delayMs, resolve));
+  }
+}
