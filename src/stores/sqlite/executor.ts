@@ -1,0 +1,109 @@
+/**
+ * Where the calls meet the connection. Calls made in one turn are collected and run as one group; while a group runs elsewhere, or waits for
+ * another process's write lock, what arrives joins the next one.
+ *
+ * Nobody ever sleeps inside SQLite for long: a held lock is an answer, and the group tries again after a while by a timer. The lock may be
+ * held in this very thread, by the caller's own connection, so a blocking wait would never end.
+ */
+import { MillraceError } from "../../model/error.ts";
+import type { Platform } from "../../platform/platform.ts";
+import { busyTooLong } from "./errors.ts";
+import type { Call, CallOutcome, GroupOutcome } from "./group.ts";
+
+/** Runs one group: at once in this thread, or in another. */
+export interface Runner {
+  run(calls: readonly Call[], machineNow: number): GroupOutcome | Promise<GroupOutcome>;
+  close(): void | Promise<void>;
+}
+
+export interface Executor {
+  call(operation: Call["operation"], request: unknown): Promise<unknown>;
+  close(): Promise<void>;
+}
+
+export interface ExecutorOptions {
+  readonly runner: Runner;
+  readonly platform: Platform;
+  readonly path: string;
+  readonly busyTimeoutMs: number;
+  /** After each commit, before anybody is answered. */
+  readonly onCommitted: (group: GroupOutcome) => void;
+}
+
+interface Waiting extends Call {
+  readonly sinceUs: number;
+  readonly resolve: (answer: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+const groupCallsMax = 256;
+const retryMs = { first: 1, max: 25 };
+
+export function openExecutor({ runner, platform, path, busyTimeoutMs, onCommitted }: ExecutorOptions): Executor {
+  let waiting: Waiting[] = [];
+  let isBusy = false;
+  let tries = 0;
+  let closing: Promise<void> | null = null;
+  let onIdle: (() => void) | null = null;
+
+  const flush = (): void => {
+    const calls = waiting.slice(0, groupCallsMax);
+    waiting = waiting.slice(groupCallsMax);
+    try {
+      const group = runner.run(calls, platform.now());
+      if (group instanceof Promise) group.then((outcome) => settle(calls, outcome), (error: unknown) => fail(calls, error));
+      else settle(calls, group);
+    } catch (error) {
+      fail(calls, error);
+    }
+  };
+
+  const fail = (calls: readonly Waiting[], error: unknown): void => {
+    settle(calls, { outcomes: calls.map((): CallOutcome => ({ kind: "error", error })), hints: null, told: [] });
+  };
+
+  const settle = (calls: readonly Waiting[], group: Omit<GroupOutcome, "hints"> & { hints: GroupOutcome["hints"] | null }): void => {
+    if (group.hints !== null && group.told.length + (group.hints.dueAt ?? 0) > 0) onCommitted(group as GroupOutcome);
+    const again: Waiting[] = [];
+    const now = platform.monotonicUs();
+    for (const [index, call] of calls.entries()) {
+      const outcome = group.outcomes[index] as CallOutcome;
+      if (outcome.kind === "answer") call.resolve(outcome.answer);
+      else if (outcome.kind === "error") call.reject(outcome.error);
+      else if (now - call.sinceUs >= busyTimeoutMs * 1000) call.reject(busyTooLong(path, busyTimeoutMs));
+      else again.push(call);
+    }
+    waiting = [...again, ...waiting];
+    if (waiting.length === 0) {
+      isBusy = false;
+      tries = 0;
+      onIdle?.();
+    } else if (again.length === 0) {
+      tries = 0;
+      queueMicrotask(flush);
+    } else {
+      tries += 1;
+      const delayMs = Math.min(retryMs.max, retryMs.first * 2 ** Math.min(tries, 10)) * (0.5 + platform.random());
+      platform.setTimer(delayMs, flush, true);
+    }
+  };
+
+  return {
+    call(operation, request) {
+      if (closing !== null) return Promise.reject(new MillraceError("closed", "This store was closed."));
+      return new Promise((resolve, reject) => {
+        waiting.push({ operation, request, sinceUs: platform.monotonicUs(), resolve, reject });
+        if (isBusy) return;
+        isBusy = true;
+        queueMicrotask(flush);
+      });
+    },
+    close() {
+      closing ??= new Promise<void>((resolve) => {
+        if (isBusy) onIdle = resolve;
+        else resolve();
+      }).then(() => runner.close());
+      return closing;
+    },
+  };
+}

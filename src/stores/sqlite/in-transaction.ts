@@ -1,0 +1,102 @@
+/**
+ * Submit and settle on the caller's own connection, inside the transaction that is open there: what they write becomes true with the caller's
+ * commit, or never. The very same code as in the store's own transactions, with nothing remembered between calls, because the
+ * caller may still roll back. Hints go out after the commit, by the watch.
+ */
+import { realpathSync } from "node:fs";
+import { MillraceError } from "../../model/error.ts";
+import type { Platform } from "../../platform/platform.ts";
+import type { TransactionStore } from "../../store/store.ts";
+import { storeNow } from "./clock.ts";
+import { statementsOf } from "./connection.ts";
+import type { Connection, Statements } from "./connection.ts";
+import { storeError } from "./errors.ts";
+import { checkLaterFields } from "./later-fields.ts";
+import { openRouteBook } from "./route-book.ts";
+import { settleIfLeased } from "./settle.ts";
+import { beginStep, endStep } from "./step.ts";
+import type { Step } from "./step.ts";
+import { submit } from "./submit.ts";
+
+export interface OwnFile {
+  readonly path: string;
+  readonly epoch: number;
+  readonly platform: Platform;
+  readonly isMemory: boolean;
+}
+
+export function transactionStore(given: unknown, file: OwnFile): TransactionStore {
+  const connection = checkConnection(given, file);
+  const run = async <A>(operate: (step: Step) => A): Promise<A> => {
+    if (!isInTransaction(connection)) throw refused("its transaction is over");
+    return runInside(connection, file, operate);
+  };
+  return {
+    submit: (units) =>
+      run((step) => {
+        for (const unit of units) checkLaterFields(unit.jobs);
+        return submit(step, units);
+      }),
+    settleIfLeased: (settles) =>
+      run((step) => {
+        for (const { effects } of settles) checkLaterFields(effects?.jobs ?? []);
+        return settleIfLeased(step, settles);
+      }),
+  };
+}
+
+function runInside<A>(connection: Connection, file: OwnFile, operate: (step: Step) => A): A {
+  const statements = statementsOf(connection);
+  try {
+    statements("SAVEPOINT millrace_call").run();
+    try {
+      const now = storeNow(statements, file.platform.now());
+      const step = beginStep({ statements, routes: openRouteBook(), epoch: file.epoch, now, lastSeq: null });
+      const answer = operate(step);
+      endStep(step);
+      statements("RELEASE millrace_call").run();
+      return answer;
+    } catch (error) {
+      if (isInTransaction(connection)) {
+        statements("ROLLBACK TO millrace_call").run();
+        statements("RELEASE millrace_call").run();
+      }
+      throw error;
+    }
+  } catch (error) {
+    throw storeError(error, file.path);
+  }
+}
+
+function checkConnection(given: unknown, file: OwnFile): Connection {
+  if (!isConnection(given)) throw refused("it is no connection of node:sqlite or better-sqlite3");
+  if (file.isMemory) throw refused("a store in memory cannot be reached from another connection");
+  if (!isInTransaction(given)) throw refused("no transaction is open on it");
+  if (mainFile(statementsOf(given)) !== file.path) throw refused(`its main database is not ${file.path}`);
+  return given;
+}
+
+function refused(why: string): MillraceError {
+  return new MillraceError("not-in-transaction", `The connection cannot be used: ${why}. Begin a transaction on a connection to the store's own file.`);
+}
+
+function isConnection(given: unknown): given is Connection {
+  if (typeof given !== "object" || given === null) return false;
+  const { prepare, exec } = given as Partial<Connection>;
+  return typeof prepare === "function" && typeof exec === "function";
+}
+
+function isInTransaction(connection: Connection): boolean {
+  const { isTransaction, inTransaction } = connection as { isTransaction?: unknown; inTransaction?: unknown };
+  return isTransaction === true || inTransaction === true;
+}
+
+function mainFile(statements: Statements): string | null {
+  const rows = statements("PRAGMA database_list").all() as [number: number, name: string, file: string][];
+  const file = rows.find((row) => row[1] === "main")?.[2] ?? "";
+  try {
+    return file === "" ? null : realpathSync(file);
+  } catch {
+    return null;
+  }
+}

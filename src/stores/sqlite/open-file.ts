@@ -1,0 +1,128 @@
+/**
+ * Opening the file: everything that can be wrong with it is found before anything is written to it. Then the connection is set up, and the
+ * durability that was asked for is checked against what SQLite really gives.
+ */
+import { accessSync, closeSync, constants, openSync, readSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { MillraceError } from "../../model/error.ts";
+import { statementsOf } from "./connection.ts";
+import { storeError } from "./errors.ts";
+
+/** Plain, because it crosses to the store's thread. */
+export interface FileSettings {
+  /** Absolute, or ":memory:". */
+  readonly path: string;
+  readonly durability: "strict" | "relaxed";
+  /** How long SQLite itself may sleep for a lock: longer in a thread of its own. */
+  readonly lockSleepMs: number;
+}
+
+export const memoryPath = ":memory:";
+
+/** How long a call in the caller's thread may sleep inside SQLite: shorter than anybody would notice. */
+export const inlineSleepMs = 3;
+/** In a thread of its own sleeping harms nobody, but the clock that came with the group must not get old. */
+export const threadSleepMs = 50;
+
+const header = "SQLite format 3\0";
+
+/** Refuses what cannot be a store, by looking only. */
+export function checkFile(given: string): string {
+  const path = resolve(given);
+  const folder = dirname(path);
+  const unavailable = (sentence: string, cause?: unknown): MillraceError => new MillraceError("store-unavailable", sentence, { cause });
+  if (statOf(folder)?.isDirectory() !== true) throw unavailable(`The folder ${folder} does not exist. Make it first, or name another file.`);
+  const file = statOf(path);
+  if (file !== null && !file.isFile()) throw unavailable(`${path} is not a file. Name a file for the store.`);
+  for (const place of file === null ? [folder] : [path, folder]) {
+    if (!mayWrite(place)) {
+      throw new MillraceError("store-read-only", `${place} cannot be written. Give this process write permission to the file and its folder.`);
+    }
+  }
+  if (file !== null && file.size > 0 && readStart(path) !== header) {
+    throw new MillraceError("not-a-store", `${path} is not a SQLite database. Name another file; this one was left as it is.`);
+  }
+  return path;
+}
+
+function statOf(path: string) {
+  try {
+    return statSync(path);
+  } catch {
+    return null;
+  }
+}
+
+function mayWrite(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function readStart(path: string): string {
+  const file = openSync(path, "r");
+  try {
+    const start = Buffer.alloc(header.length);
+    return start.toString("latin1", 0, readSync(file, start, 0, header.length, 0));
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Opens the file without writing to it. */
+export function openDatabase(settings: FileSettings): DatabaseSync {
+  try {
+    const database = new DatabaseSync(settings.path, { timeout: settings.lockSleepMs, enableForeignKeyConstraints: false });
+    try {
+      database.exec("PRAGMA schema_version");
+      return database;
+    } catch (error) {
+      database.close();
+      throw error;
+    }
+  } catch (error) {
+    throw storeError(error, settings.path);
+  }
+}
+
+/** Pages of 4 KiB in the write-ahead log before it is written back to the file. */
+const checkpointPages = 2000;
+const cacheKiB = 32_768;
+/** A log that a large transaction blew up is cut back to this at the next checkpoint. */
+const logBytesMax = 64 * 2 ** 20;
+
+/** Sets the connection up. A busy file throws SQLite's own busy error: the caller waits and comes again. */
+export function configure(database: DatabaseSync, settings: FileSettings): void {
+  const statements = statementsOf(database);
+  const ask = (pragma: string): unknown => (statements(`PRAGMA ${pragma}`).get() as unknown[])[0];
+  if (settings.path !== memoryPath) {
+    const mode = ask("journal_mode = WAL");
+    if (mode !== "wal") {
+      const sentence = `${settings.path} cannot have a write-ahead log (SQLite answered ${String(mode)}), which a store needs. Put it on a local disk.`;
+      throw new MillraceError("durability-refused", sentence);
+    }
+    const wanted = settings.durability === "strict" ? 2 : 1;
+    database.exec(`PRAGMA synchronous = ${wanted}`);
+    if (ask("synchronous") !== wanted) {
+      throw new MillraceError("durability-refused", `SQLite does not give ${settings.durability} durability for ${settings.path}.`);
+    }
+  }
+  database.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}; PRAGMA journal_size_limit = ${logBytesMax};
+    PRAGMA cache_size = -${cacheKiB}; PRAGMA temp_store = MEMORY;`);
+}
+
+/** A further connection to a file that was opened and migrated before. */
+export function connectFile(settings: FileSettings): DatabaseSync {
+  const database = openDatabase(settings);
+  try {
+    configure(database, settings);
+    return database;
+  } catch (error) {
+    database.close();
+    throw storeError(error, settings.path);
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * Retention: what has been kept long enough goes, a bounded piece per call. Finished jobs leave with their tags, payload and log lines.
+ * The newest feed record always stays: it carries the store's time (R1).
+ */
+import { stateCodes } from "../../model/job-state.ts";
+import type { PruneAnswer, PruneRequest } from "../../store/operations.ts";
+import { forgetJob } from "./finish.ts";
+import { count } from "./step.ts";
+import type { Step } from "./step.ts";
+
+type HistoryRequest = Extract<PruneRequest, { what: "history" }>;
+
+export function prune(step: Step, request: PruneRequest): PruneAnswer {
+  switch (request.what) {
+    case "history":
+      return pruneHistory(step, request);
+    case "kept":
+      return pruneKept(step, request.max);
+    case "expired":
+      return pruneExpired(step, request.max);
+    case "feed":
+      return pruneFeed(step, request.olderThanMs, request.max);
+  }
+}
+
+type Row = [seq: number, route: number, state: number, endedAt: number, keepUntil: number | null];
+
+/** Rows looked at per row that may be removed, and at least. */
+const windowFactor = 4;
+const windowMin = 1000;
+
+/** Inputs: seq to go on after, limit. Answer: finished rows in order of seq. */
+const readAll = "SELECT seq, route, state, ended_at, keep_until FROM millrace_history WHERE seq > ? ORDER BY seq LIMIT ?";
+const readOthers = `SELECT seq, route, state, ended_at, keep_until FROM millrace_history INDEXED BY millrace_history_other
+  WHERE state <> ${stateCodes.completed} AND seq > ? ORDER BY seq LIMIT ?`;
+/** No input. Answer: every route with its queue. */
+const readQueues = "SELECT number, queue FROM millrace_route";
+
+function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
+  const { statements, now } = step;
+  const queueOf = new Map(statements(readQueues).all() as [number: number, queue: string][]);
+  const outcome = stateCodes[request.outcome];
+  const endedBefore = now - request.olderThanMs;
+  const window = Math.max(windowMin, request.max * windowFactor);
+  let last = request.cursor === null ? 0 : Number(request.cursor);
+  const rows = statements(request.outcome === "completed" ? readAll : readOthers).all(last, window) as Row[];
+  let removed = 0;
+  let looked = 0;
+  for (const row of rows) {
+    if (removed === request.max) break;
+    looked += 1;
+    last = row[0];
+    const [, route, state, endedAt, keepUntil] = row;
+    if (state !== outcome || keepUntil !== null || endedAt > endedBefore) continue;
+    if (!isQueueMeant(request, queueOf.get(route) ?? "")) continue;
+    removeFinished(step, row);
+    removed += 1;
+  }
+  const more = looked < rows.length || rows.length === window;
+  return { removed, more, cursor: more ? String(last) : null };
+}
+
+function isQueueMeant({ queue, exceptQueues }: HistoryRequest, of: string): boolean {
+  return queue === null ? !exceptQueues.includes(of) : queue === of;
+}
+
+/** Input: seq. */
+const dropFinished = "DELETE FROM millrace_history WHERE seq = ?";
+
+function removeFinished(step: Step, [seq, route, state]: Row): void {
+  step.statements(dropFinished).run(seq);
+  forgetJob(step.statements, seq);
+  count(step, route, state, -1);
+}
+
+/** Inputs: now, limit. */
+const readKept = `SELECT seq, route, state, ended_at, keep_until FROM millrace_history INDEXED BY millrace_history_keep
+  WHERE keep_until IS NOT NULL AND keep_until <= ? ORDER BY keep_until, seq LIMIT ?`;
+
+function pruneKept(step: Step, max: number): PruneAnswer {
+  const rows = step.statements(readKept).all(step.now, max + 1) as Row[];
+  for (const row of rows.slice(0, max)) removeFinished(step, row);
+  return { removed: Math.min(rows.length, max), more: rows.length > max, cursor: null };
+}
+
+/** Inputs: now, limit. */
+const readFreeKeys = "SELECT key FROM millrace_unique WHERE held_until IS NOT NULL AND held_until <= ? ORDER BY held_until LIMIT ?";
+const readOldDocs = "SELECT kind, id FROM millrace_doc WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at LIMIT ?";
+const dropKey = "DELETE FROM millrace_unique WHERE key = ?";
+const dropDoc = "DELETE FROM millrace_doc WHERE kind = ? AND id = ?";
+
+function pruneExpired({ statements, now }: Step, max: number): PruneAnswer {
+  const keys = statements(readFreeKeys).all(now, max + 1) as [key: string][];
+  for (const [key] of keys.slice(0, max)) statements(dropKey).run(key);
+  const left = Math.max(0, max - keys.length);
+  const docs = statements(readOldDocs).all(now, left + 1) as [kind: string, id: string][];
+  for (const [kind, id] of docs.slice(0, left)) statements(dropDoc).run(kind, id);
+  const found = keys.length + docs.length;
+  return { removed: Math.min(found, max), more: found > max, cursor: null };
+}
+
+/** Inputs: limit, time. Answer: the newest record that may go, among the oldest ones. */
+const lastOld = `SELECT max(number) FROM (SELECT number, at FROM millrace_feed ORDER BY number LIMIT ?)
+  WHERE at <= ? AND number < (SELECT max(number) FROM millrace_feed)`;
+const dropRecords = "DELETE FROM millrace_feed WHERE number <= ?";
+
+function pruneFeed({ statements, now }: Step, olderThanMs: number, max: number): PruneAnswer {
+  const [last] = statements(lastOld).get(max, now - olderThanMs) as [number: number | null];
+  const removed = last === null ? 0 : Number(statements(dropRecords).run(last).changes);
+  return { removed, more: removed === max, cursor: null };
+}

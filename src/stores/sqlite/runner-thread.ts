@@ -1,0 +1,82 @@
+/**
+ * The connection in a thread of its own: the caller's event loop goes on while SQLite works and waits for the disk. A group crosses as one
+ * message and its answers come back as one. The thread keeps the process alive only while calls are pending.
+ */
+import { Worker } from "node:worker_threads";
+import { MillraceError } from "../../model/error.ts";
+import { receiveError } from "./errors.ts";
+import type { SentError } from "./errors.ts";
+import type { Runner } from "./executor.ts";
+import type { Call, CallOutcome, GroupOutcome } from "./group.ts";
+import type { FileSettings } from "./open-file.ts";
+
+export interface ThreadStart {
+  readonly settings: FileSettings;
+  readonly epoch: number;
+}
+
+export type ToThread =
+  | { readonly kind: "run"; readonly calls: readonly Call[]; readonly machineNow: number }
+  | { readonly kind: "close" };
+
+export type FromThread =
+  | { readonly kind: "open" }
+  | { readonly kind: "failed"; readonly error: SentError }
+  | { readonly kind: "ran"; readonly group: GroupOutcome }
+  | { readonly kind: "closed" };
+
+/** Sources run unbuilt as .ts, the package as .js: the thread's file ends like this one. */
+const threadFile = new URL(import.meta.url.endsWith(".ts") ? "./thread-main.ts" : "./thread-main.js", import.meta.url);
+
+export async function threadRunner(start: ThreadStart): Promise<Runner> {
+  const worker = new Worker(threadFile, { workerData: start });
+  let pending: { resolve: (message: FromThread) => void; reject: (error: unknown) => void } | null = null;
+  let lost: MillraceError | null = null;
+  const take = () => {
+    const taken = pending;
+    pending = null;
+    worker.unref();
+    return taken;
+  };
+  const lose = (cause: unknown): void => {
+    const message = "The thread that owns the SQLite connection ended, so the calls it had may or may not have happened. Repeat them with the same ids.";
+    lost = new MillraceError("outcome-unknown", message, { cause });
+    take()?.reject(lost);
+  };
+  worker.on("message", (message: FromThread) => take()?.resolve(message));
+  worker.on("error", lose);
+  worker.on("exit", (code) => lose(new Error(`the thread ended with the code ${code}`)));
+  const next = (): Promise<FromThread> =>
+    new Promise((resolve, reject) => {
+      if (lost !== null) return reject(lost);
+      worker.ref();
+      pending = { resolve, reject };
+    });
+  const ask = (message: ToThread): Promise<FromThread> => {
+    const answer = next();
+    if (lost === null) worker.postMessage(message);
+    return answer;
+  };
+
+  const opened = await next();
+  if (opened.kind === "failed") {
+    await worker.terminate();
+    throw receiveError(opened.error);
+  }
+  return {
+    async run(calls, machineNow) {
+      const plain = calls.map(({ operation, request }) => ({ operation, request }));
+      const message = await ask({ kind: "run", calls: plain, machineNow });
+      if (message.kind !== "ran") throw new Error(`the store's thread answered ${message.kind}`);
+      return { ...message.group, outcomes: message.group.outcomes.map(receiveOutcome) };
+    },
+    async close() {
+      if (lost === null) await ask({ kind: "close" });
+      await worker.terminate();
+    },
+  };
+}
+
+function receiveOutcome(outcome: CallOutcome): CallOutcome {
+  return outcome.kind === "error" ? { kind: "error", error: receiveError(outcome.error as SentError) } : outcome;
+}

@@ -1,0 +1,158 @@
+/**
+ * The embedded store: one SQLite file, shared by any number of processes, or a database in memory for tests. Nothing to install, strictly durable
+ * unless asked otherwise. This file puts the parts together; each operation has its own.
+ *
+ *  sqlite-store ─► executor (calls of a turn) ─► runner (inline or thread) ─► group (one transaction) ─► operations
+ *               └► watch (hints)               └► open-file, migrate, epoch (once, at the start)
+ */
+import { realpathSync } from "node:fs";
+import { MillraceError, notYetSupported } from "../../model/error.ts";
+import type { Platform } from "../../platform/platform.ts";
+import type { Store, StoreDescription } from "../../store/store.ts";
+import { enterEpoch, leaveEpoch } from "./epoch.ts";
+import type { Entry } from "./epoch.ts";
+import { isBusy, storeError } from "./errors.ts";
+import { openExecutor } from "./executor.ts";
+import type { Call } from "./group.ts";
+import { openSession } from "./group.ts";
+import { transactionStore } from "./in-transaction.ts";
+import { checkLaterFields } from "./later-fields.ts";
+import { migrate, readSchemaVersion } from "./migrate.ts";
+import { checkFile, configure, inlineSleepMs, memoryPath, openDatabase, threadSleepMs } from "./open-file.ts";
+import type { FileSettings } from "./open-file.ts";
+import { inlineRunner } from "./runner-inline.ts";
+import { threadRunner } from "./runner-thread.ts";
+import { schemaVersion } from "./schema.ts";
+import { openWatch } from "./watch.ts";
+
+export interface SqliteOptions {
+  /** A file, or ":memory:". */
+  readonly path: string;
+  readonly platform: Platform;
+  /** Strict (default): an acknowledged write survives power loss. Relaxed: it survives the process, not the machine. */
+  readonly durability?: "strict" | "relaxed";
+  /** Whether SQLite works in the caller's thread or in one of its own; a store in memory is always inline. */
+  readonly executor?: "inline" | "thread";
+  /** How long a call waits for another connection's write lock before it is refused as store-busy; 10 s unless said otherwise. */
+  readonly busyTimeoutMs?: number;
+}
+
+const defaultBusyMs = 10_000;
+const openRetryMs = { min: 2, max: 40 };
+
+export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
+  const { platform, durability = "strict", executor: place = "inline", busyTimeoutMs = defaultBusyMs } = options;
+  const isMemory = options.path === memoryPath;
+  const checked = isMemory ? memoryPath : checkFile(options.path);
+  const inlineSettings: FileSettings = { path: checked, durability, lockSleepMs: inlineSleepMs };
+  const { database, entry } = await openFirst(inlineSettings, platform, busyTimeoutMs);
+  const path = isMemory ? memoryPath : realpathSync(checked);
+
+  const isThread = place === "thread" && !isMemory;
+  const runner = isThread
+    ? await threadRunner({ settings: { path, durability, lockSleepMs: threadSleepMs }, epoch: entry.epoch }).finally(() => database.close())
+    : inlineRunner(openSession(database, path, entry.epoch), () => leaveEpoch(database, entry.opener));
+
+  const watch = openWatch({ platform, logPath: isMemory ? null : `${path}-wal`, executor: () => executor });
+  const executor = openExecutor({ runner, platform, path, busyTimeoutMs, onCommitted: watch.tellOwn });
+  const call = (operation: Call["operation"], request: unknown) => executor.call(operation, request) as Promise<never>;
+
+  return {
+    async describe(): Promise<StoreDescription> {
+      return {
+        kind: "sqlite",
+        durability: isMemory ? "memory" : durability,
+        epoch: entry.epoch,
+        now: await call("readNow", null),
+        schemaVersion,
+        capabilities: { transactions: !isMemory, processes: isMemory ? "one" : "many" },
+        warnings: warningsOf(isMemory, durability),
+      };
+    },
+    async submit(units) {
+      for (const unit of units) checkLaterFields(unit.jobs);
+      return call("submit", units);
+    },
+    claim: (request) => call("claim", request),
+    async settleIfLeased(settles) {
+      for (const { effects } of settles) if (effects?.jobs !== undefined) checkLaterFields(effects.jobs);
+      return call("settleIfLeased", settles);
+    },
+    extendIfLeased: (request) => call("extendIfLeased", request),
+    recordIfLeased: (recorded) => call("recordIfLeased", recorded),
+    changeIf: (changes) => call("changeIf", changes),
+    promoteDue: (request) => call("promoteDue", request),
+    readDue: (request) => call("readDue", request),
+    takeOwed: () => Promise.reject(notYetSupported("takeOwed")),
+    signal: () => Promise.reject(notYetSupported("signal")),
+    adjust: () => Promise.reject(notYetSupported("adjust")),
+    putDocs: (puts) => call("putDocs", puts),
+    readDocs: (request) => call("readDocs", request),
+    readJobs: (ids) => call("readJobs", ids),
+    findJobs: (request) => call("findJobs", request),
+    tallyJobs: () => call("tallyJobs", null),
+    readFeed: (request) => call("readFeed", request),
+    readTrail: (request) => call("readTrail", request),
+    prune: (request) => call("prune", request),
+    auditIndexes: (request) => call("auditIndexes", request),
+    exportPage: () => Promise.reject(notYetSupported("exportPage")),
+    importPage: () => Promise.reject(notYetSupported("importPage")),
+    watch: (listener) => watch.add(listener),
+    inTransaction: (connection) => transactionStore(connection, { path, epoch: entry.epoch, platform, isMemory }),
+    async close() {
+      watch.close();
+      await executor.close();
+      if (isThread && entry.opener !== null) leaveByName(inlineSettings, entry.opener);
+    },
+  };
+}
+
+/** The thread has closed its connection; its row is taken back over one of ours. */
+function leaveByName(settings: FileSettings, opener: string): void {
+  const database = openDatabase(settings);
+  leaveEpoch(database, opener);
+  database.close();
+}
+
+/** Checks, migrates and enters the file. Another process that holds the lock meanwhile is waited for, without blocking this thread. */
+async function openFirst(settings: FileSettings, platform: Platform, busyTimeoutMs: number) {
+  const database = openDatabase(settings);
+  const startUs = platform.monotonicUs();
+  for (;;) {
+    try {
+      readSchemaVersion(database, settings.path);
+      configure(database, settings);
+      migrate(database, settings.path);
+      const entry: Entry = enterEpoch(database, platform, settings.durability === "relaxed" && settings.path !== memoryPath);
+      return { database, entry };
+    } catch (error) {
+      const waitedMs = (platform.monotonicUs() - startUs) / 1000;
+      if (!isBusy(error) || waitedMs >= busyTimeoutMs) {
+        const isBehind = isBusy(error) && isVersionBehind(() => readSchemaVersion(database, settings.path));
+        database.close();
+        throw isBehind ? migrationRunning(settings.path, busyTimeoutMs, error) : storeError(error, settings.path);
+      }
+      const delayMs = openRetryMs.min + platform.random() * (openRetryMs.max - openRetryMs.min);
+      await new Promise<void>((resolve) => void platform.setTimer(delayMs, resolve, true));
+    }
+  }
+}
+
+function isVersionBehind(read: () => number): boolean {
+  try {
+    return read() < schemaVersion;
+  } catch {
+    return true;
+  }
+}
+
+function migrationRunning(path: string, waitedMs: number, cause: unknown): MillraceError {
+  const sentence = `Another process is migrating ${path}, or holds its write lock, and did not finish within ${waitedMs} ms. Open it again later.`;
+  return new MillraceError("migration-running", sentence, { cause });
+}
+
+function warningsOf(isMemory: boolean, durability: "strict" | "relaxed"): string[] {
+  if (isMemory) return ["The store is in memory: everything in it ends with this process."];
+  if (durability === "relaxed") return ["Durability is relaxed: a power loss may take the last moments of acknowledged work."];
+  return [];
+}

@@ -1,0 +1,157 @@
+/**
+ * Hints for those who watch: from this store's own calls at once, and from other processes and the caller's own connections by looking at
+ * the file. A change of the write-ahead log wakes the look; behind it stands a slow read of SQLite's data version, because a file
+ * watch may miss things. What others did is then read from the feed.
+ *
+ * Works only while somebody watches, and never keeps the process alive.
+ */
+import { watch as watchFile } from "node:fs";
+import type { FSWatcher } from "node:fs";
+import { isTerminal } from "../../model/job-state.ts";
+import type { Platform, Timer } from "../../platform/platform.ts";
+import type { FeedAnswer } from "../../store/operations.ts";
+import type { Hint, Unwatch } from "../../store/store.ts";
+import type { Executor } from "./executor.ts";
+import type { GroupOutcome } from "./group.ts";
+import { emptyHints } from "./step.ts";
+import type { Hints } from "./step.ts";
+
+const slowLookMs = 1000;
+/** Our own commits change the file too: looks this close together are one. */
+const lookGapMs = 2;
+const feedPageMax = 200;
+
+export interface Watch {
+  add(listener: (hint: Hint) => void): Unwatch;
+  /** What a commit of this store's own has to tell. */
+  tellOwn(group: GroupOutcome): void;
+  close(): void;
+}
+
+export interface WatchOptions {
+  readonly platform: Platform;
+  /** Null for a store in memory: nobody else can change it. */
+  readonly logPath: string | null;
+  readonly executor: () => Executor;
+}
+
+export function openWatch({ platform, logPath, executor }: WatchOptions): Watch {
+  const listeners = new Set<(hint: Hint) => void>();
+  const own = new Set<number>();
+  let file: FSWatcher | null = null;
+  let slow: Timer | null = null;
+  let soon: Timer | null = null;
+  let version: unknown = null;
+  /** The last feed record whose hints are out; null before the first look. */
+  let seen: number | null = null;
+  let isLooking = false;
+  let isClosed = false;
+
+  const emit = (hints: Hints): void => {
+    for (const hint of hintsOf(hints, platform.now())) for (const listener of listeners) listener(hint);
+  };
+
+  const start = (): void => {
+    if (logPath === null || isClosed) return;
+    try {
+      file = watchFile(logPath, { persistent: false }, lookSoon);
+      file.on("error", () => file?.close());
+    } catch {
+      // Without file events the slow look alone does it.
+      file = null;
+    }
+    void look();
+  };
+
+  const stop = (): void => {
+    file?.close();
+    slow?.cancel();
+    soon?.cancel();
+    file = slow = soon = null;
+    seen = null;
+    own.clear();
+  };
+
+  const lookSoon = (): void => {
+    soon ??= platform.setTimer(lookGapMs, () => {
+      soon = null;
+      void look();
+    }, false);
+  };
+
+  const look = async (): Promise<void> => {
+    if (isLooking || listeners.size === 0 || isClosed) return;
+    isLooking = true;
+    slow?.cancel();
+    try {
+      const current = await executor().call("readVersion", null);
+      if (current !== version || seen === null) await readOthers();
+      version = current;
+    } catch {
+      // A busy or failing store: the slow look comes again.
+      version = null;
+    } finally {
+      isLooking = false;
+      if (listeners.size > 0 && !isClosed) slow = platform.setTimer(slowLookMs, () => void look(), false);
+    }
+  };
+
+  const readOthers = async (): Promise<void> => {
+    if (seen === null) {
+      seen = ((await executor().call("readFeed", { after: -1, max: 0 })) as FeedAnswer).cursor;
+      return;
+    }
+    for (;;) {
+      const { records, cursor } = (await executor().call("readFeed", { after: seen, max: feedPageMax })) as FeedAnswer;
+      const hints = emptyHints();
+      for (const { number, events } of records) {
+        if (own.delete(number)) continue;
+        for (const { id, route, state, kind, extra } of events) {
+          if (state === "ready" && !hints.routes.includes(route)) hints.routes.push(route);
+          else if (state === "scheduled" && typeof extra === "number") hints.dueAt = Math.min(hints.dueAt ?? extra, extra);
+          else if (state === "running" && kind === "cancel-asked" && typeof extra === "string") hints.cancels.push({ id, owner: extra });
+          else if (state !== null && isTerminal(state)) hints.finished.push(id);
+        }
+      }
+      seen = cursor;
+      emit(hints);
+      if (records.length < feedPageMax) return;
+    }
+  };
+
+  return {
+    add(listener) {
+      listeners.add(listener);
+      if (listeners.size === 1) start();
+      return () => {
+        if (listeners.delete(listener) && listeners.size === 0) stop();
+      };
+    },
+    tellOwn({ hints, told }) {
+      if (listeners.size === 0) return;
+      if (logPath !== null && seen !== null) {
+        for (const number of told) {
+          if (number === seen + 1) seen = number;
+          else own.add(number);
+        }
+      }
+      emit(hints);
+    },
+    close() {
+      isClosed = true;
+      listeners.clear();
+      stop();
+    },
+  };
+}
+
+function hintsOf({ routes, dueAt, finished, cancels }: Hints, now: number): Hint[] {
+  const hints: Hint[] = [];
+  if (routes.length > 0) hints.push({ kind: "ready", routes });
+  if (dueAt !== null) hints.push({ kind: "due", inMs: Math.max(0, dueAt - now) });
+  if (finished.length > 0) hints.push({ kind: "finished", ids: finished });
+  const owners = new Map<string, string[]>();
+  for (const { id, owner } of cancels) owners.set(owner, [...(owners.get(owner) ?? []), id]);
+  for (const [owner, ids] of owners) hints.push({ kind: "cancel", ids, owner });
+  return hints;
+}
