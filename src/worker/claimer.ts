@@ -102,6 +102,8 @@ export class Claimer {
     for (const pool of pools) {
       const max = pool.isHungry ? Math.min(pool.wanted(this.#roundTripUs), left) : 0;
       if (max === 0) continue;
+      // Before the call: a hint that comes while it is in flight must not be forgotten by its answer.
+      pool.isHungry = false;
       asked.push({ pool, max });
       left -= max;
     }
@@ -113,12 +115,12 @@ export class Claimer {
         .map(({ pool, max }) => ({ routes: pool.routes, max }));
       answer = await this.#engine.store.claim({ owner, leaseMs, offers, routesKnown: this.#routesKnown });
     } catch (error) {
+      for (const { pool } of asked) pool.isHungry = true;
       this.#failed(error);
       return;
     }
     this.#failures = 0;
     this.#measure(sentUs);
-    for (const { pool } of asked) pool.isHungry = false;
     this.#learn(answer.routes);
     const got = new Map<number, number>();
     for (const job of answer.jobs) got.set(job.route, (got.get(job.route) ?? 0) + 1);
