@@ -171,7 +171,7 @@ export interface FeedEvent {
   readonly extra: string | number | null;
 }
 
-/** One record per store call that changed something. */
+/** One record per store call that changed something. Events of one job in order of rev; between jobs the order is free. */
 export interface FeedRecord {
   readonly number: number;
   readonly at: number;

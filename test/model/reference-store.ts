@@ -171,15 +171,16 @@ export class ReferenceStore {
       .map((job) => (job === undefined ? null : asRecord(job)));
   }
 
-  findJobs({ filter, max, cursor }: operations.FindRequest): operations.FindAnswer {
+  findJobs({ filter, max, scanMax, cursor }: operations.FindRequest): operations.FindAnswer {
     const before = cursor === null ? Number.POSITIVE_INFINITY : Number(cursor);
-    const found = this.#rules.jobs((job) => job.seq < before && isFound(job, filter)).reverse();
-    const jobs = found.slice(0, max).map(asRecord);
-    return {
-      jobs,
-      cursor: found.length > max ? String(jobs.at(-1)?.seq) : null,
-      scanned: this.#rules.all.jobs.size,
-    };
+    const rows = this.#rules.jobs((job) => job.seq < before).reverse();
+    const jobs: JobRecord[] = [];
+    let scanned = 0;
+    while (scanned < Math.min(rows.length, scanMax) && jobs.length < max) {
+      const job = rows[scanned++] as Job;
+      if (isFound(job, filter)) jobs.push(asRecord(job));
+    }
+    return { jobs, cursor: scanned < rows.length ? String(rows[scanned - 1]?.seq) : null, scanned };
   }
 
   tallyJobs(): readonly Tally[] {

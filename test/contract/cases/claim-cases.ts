@@ -1,0 +1,216 @@
+/** claim (R6): which jobs, in which order, and what a claim does to them. */
+import { expect } from "vitest";
+import { aChange, aClaim, aJob, aSettle, finish, handBack, schedule } from "../../support/builders.ts";
+import { startAt } from "../../support/virtual-platform.ts";
+import type { ContractGroup } from "../subject.ts";
+
+const ids = (jobs: readonly { readonly id: string }[]): string[] => jobs.map(({ id }) => id);
+
+export const claimCases: ContractGroup = {
+  about: "claim",
+  cases: [
+    [
+      "an empty store gives nothing and knows no next clock",
+      async ({ store }) => {
+        expect(await store.claim(aClaim())).toEqual({
+          jobs: [],
+          routes: [],
+          more: false,
+          nextDueInMs: null,
+          now: startAt,
+        });
+      },
+    ],
+    [
+      "a claimed job is running under a lease, with its first attempt and fence",
+      async ({ store, submit, read, platform }) => {
+        await submit(aJob({ id: "a", policy: "{}", meta: "m", deadline: { inMs: 5000 } }));
+        platform.advance(3);
+        const { epoch } = await store.describe();
+        const fence = epoch * 2 ** 32 + 1;
+        const { jobs, nextDueInMs, now } = await store.claim(aClaim({ owner: "w7", leaseMs: 400 }));
+        expect(jobs).toEqual([
+          {
+            ...{
+              id: "a",
+              seq: 1,
+              fence,
+              route: 1,
+              rev: 2,
+              attempt: 1,
+              input: '"a"',
+              policy: "{}",
+              meta: "m",
+            },
+            ...{
+              attempts: null,
+              createdAt: startAt,
+              dueAt: startAt,
+              claimedAt: startAt + 3,
+              deadlineAt: startAt + 5000,
+            },
+          },
+        ]);
+        expect({ nextDueInMs, now }).toEqual({ nextDueInMs: 400, now: startAt + 3 });
+        expect(await read("a")).toMatchObject({
+          ...{ state: "running", fence, rev: 2, attempt: 1, owner: "w7", claimedAt: startAt + 3 },
+          ...{ startedAt: null, leaseEndsAt: startAt + 403, attemptEndsAt: null },
+        });
+      },
+    ],
+    [
+      "jobs come by rank, then in the order of submission",
+      async ({ submit, claim }) => {
+        await submit(
+          aJob({ id: "c", rankBase: 50 }),
+          aJob({ id: "a", rankBase: -50 }),
+          aJob({ id: "b1" }),
+          aJob({ id: "b2" }),
+          aJob({ id: "late", due: { at: startAt - 100 } }),
+        );
+        expect(ids(await claim())).toEqual(["late", "a", "b1", "b2", "c"]);
+      },
+    ],
+    [
+      "ranks near 2^53 keep their order exactly",
+      async ({ submit, claim }) => {
+        const base = 1023 * 2 ** 42;
+        await submit(
+          aJob({ id: "b", rankBase: base + 1 }),
+          aJob({ id: "a", rankBase: base }),
+          aJob({ id: "c", rankBase: base + 2 }),
+        );
+        await submit(aJob({ id: "z", rankBase: -base }));
+        expect(ids(await claim())).toEqual(["z", "a", "b", "c"]);
+      },
+    ],
+    [
+      "a negative slope gives the latest first",
+      async ({ submit, claim, platform }) => {
+        await submit(aJob({ id: "old", rankSlope: -1 }));
+        platform.advance(5);
+        await submit(aJob({ id: "new", rankSlope: -1 }));
+        expect(ids(await claim())).toEqual(["new", "old"]);
+      },
+    ],
+    [
+      "no more than asked for, each job once, and more says that an offer was filled",
+      async ({ submit, store }) => {
+        await submit(...["a", "b", "c"].map((id) => aJob({ id })));
+        const first = await store.claim(aClaim({ max: 2 }));
+        expect([ids(first.jobs), first.more]).toEqual([["a", "b"], true]);
+        const second = await store.claim(aClaim({ max: 2, owner: "w2" }));
+        expect([ids(second.jobs), second.more]).toEqual([["c"], false]);
+        expect(ids((await store.claim(aClaim())).jobs)).toEqual([]);
+      },
+    ],
+    [
+      "several routes of one offer are merged by rank, and every offer has its own max",
+      async ({ submit, store }) => {
+        const names = ["n1", "n2", "n3"];
+        const jobs = Array.from({ length: 60 }, (_, index) =>
+          aJob({ id: `j${index}`, name: names[(index * 7) % 3]!, rankBase: (index * 37) % 60 }),
+        );
+        await submit(...jobs);
+        const sorted = [...jobs].sort((a, b) => a.rankBase - b.rankBase);
+        const offers = [
+          { routes: [1, 2], max: 20 },
+          { routes: [3], max: 5 },
+        ];
+        const { jobs: claimed, routes } = await store.claim(aClaim({ offers }));
+        const nameOf = new Map(routes.map(({ number, name }) => [number, name]));
+        const expected = [
+          ...sorted.filter(({ name }) => name !== nameOf.get(3)).slice(0, 20),
+          ...sorted.filter(({ name }) => name === nameOf.get(3)).slice(0, 5),
+        ];
+        expect(ids(claimed)).toEqual(ids(expected));
+      },
+    ],
+    [
+      "jobs of routes that were not offered stay where they are",
+      async ({ submit, claim, read }) => {
+        await submit(aJob({ id: "a" }), aJob({ id: "b", name: "other" }), aJob({ id: "c", queue: "other" }));
+        expect(ids(await claim({ offers: [{ routes: [2, 99], max: 10 }] }))).toEqual(["b"]);
+        expect((await read("a")).state).toBe("ready");
+        expect((await read("c")).state).toBe("ready");
+      },
+    ],
+    [
+      "routes that the worker does not know come with the answer, numbered as they appeared",
+      async ({ submit, store }) => {
+        await submit(
+          aJob({ id: "a" }),
+          aJob({ id: "b", queue: "x" }),
+          aJob({ id: "c", name: "y" }),
+          aJob({ id: "d" }),
+        );
+        const all = [
+          { number: 1, queue: "mail", name: "send", caps: [] },
+          { number: 2, queue: "x", name: "send", caps: [] },
+          { number: 3, queue: "mail", name: "y", caps: [] },
+        ];
+        expect((await store.claim(aClaim({ offers: [], routesKnown: 0 }))).routes).toEqual(all);
+        expect((await store.claim(aClaim({ offers: [], routesKnown: 2 }))).routes).toEqual(all.slice(2));
+        expect((await store.claim(aClaim({ offers: [], routesKnown: 3 }))).routes).toEqual([]);
+      },
+    ],
+    [
+      "a scheduled job is not claimed before it is promoted, and a claim says how long that takes",
+      async ({ submit, store, platform }) => {
+        await submit(aJob({ id: "a", due: { inMs: 100 } }));
+        expect(await store.claim(aClaim())).toMatchObject({ jobs: [], nextDueInMs: 100 });
+        platform.advance(150);
+        expect(await store.claim(aClaim())).toMatchObject({ jobs: [], nextDueInMs: 0 });
+        await store.promoteDue({ max: 10 });
+        expect(ids((await store.claim(aClaim())).jobs)).toEqual(["a"]);
+      },
+    ],
+    [
+      "a job whose deadline or time-to-live has rung is left to the duty, and the others are claimed around it",
+      async ({ submit, claim, platform }) => {
+        await submit(
+          aJob({ id: "deadline", deadline: { inMs: 10 } }),
+          aJob({ id: "ttl", ttlMs: 10 }),
+          aJob({ id: "fine", ttlMs: 11, deadline: { inMs: 11 } }),
+        );
+        platform.advance(10);
+        expect(ids(await claim({ max: 2 }))).toEqual(["fine"]);
+      },
+    ],
+    [
+      "the first claim ends the time-to-live",
+      async ({ submit, claim, read, store, platform }) => {
+        await submit(aJob({ id: "a", ttlMs: 10 }));
+        const [leased] = await claim();
+        expect((await read("a")).ttlAt).toBeNull();
+        await store.settleIfLeased([aSettle(leased!, handBack)]);
+        platform.advance(50);
+        expect(ids(await claim())).toEqual(["a"]);
+      },
+    ],
+    [
+      "fences grow with every claim, attempts only when the last one counted",
+      async ({ lease, claim, store }) => {
+        const first = await lease(aJob({ id: "a" }));
+        await store.settleIfLeased([aSettle(first, handBack)]);
+        const [second] = await claim();
+        await store.settleIfLeased([aSettle(second!, schedule(0, { event: "snoozed", countsAttempt: 0 }))]);
+        const [third] = await claim();
+        await store.settleIfLeased([aSettle(third!, schedule(0))]);
+        const [fourth] = await claim();
+        const leases = [first, second!, third!, fourth!];
+        expect(leases.map(({ fence }) => fence - first.fence)).toEqual([0, 1, 2, 3]);
+        expect(leases.map(({ attempt }) => attempt)).toEqual([1, 1, 1, 2]);
+      },
+    ],
+    [
+      "finished and cancelled jobs are never claimed",
+      async ({ submit, lease, store, claim }) => {
+        await store.settleIfLeased([aSettle(await lease(aJob({ id: "a" })), finish())]);
+        await submit(aJob({ id: "b" }));
+        await store.changeIf([aChange("b", ["ready"], finish("cancelled"))]);
+        expect(await claim()).toEqual([]);
+      },
+    ],
+  ],
+};

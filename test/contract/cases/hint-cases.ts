@@ -1,0 +1,125 @@
+/** watch, describe, close, and the operations that belong to a later version. */
+import { expect } from "vitest";
+import type { Hint, Store } from "../../../src/store/store.ts";
+import { aChange, aJob, aSettle, askCancel, finish, schedule } from "../../support/builders.ts";
+import { startAt } from "../../support/virtual-platform.ts";
+import type { ContractGroup } from "../subject.ts";
+
+export const hintTitle =
+  "a listener hears what became ready, what is due, what finished and whose cancel was asked for";
+
+function listen(store: Store): { hints: Hint[]; unwatch: () => void } {
+  const hints: Hint[] = [];
+  return { hints, unwatch: store.watch((hint) => hints.push(hint)) };
+}
+
+/** Hints may come a turn after their call. */
+const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
+
+const laterOperations = ["takeOwed", "signal", "adjust", "exportPage", "importPage"] as const;
+
+export const hintCases: ContractGroup = {
+  about: "watch",
+  cases: [
+    [
+      hintTitle,
+      async ({ store, submit, claim }) => {
+        const { hints, unwatch } = listen(store);
+        await submit(aJob({ id: "a" }), aJob({ id: "b", name: "two" }));
+        await turn();
+        expect(
+          hints
+            .filter(({ kind }) => kind === "ready")
+            .flatMap((hint) => (hint.kind === "ready" ? hint.routes : []))
+            .sort(),
+        ).toEqual([1, 2]);
+        await submit(aJob({ id: "c", due: { inMs: 40 } }));
+        await turn();
+        expect(hints).toContainEqual({ kind: "due", inMs: 40 });
+        const [a, b] = await claim({ offers: [{ routes: [1, 2], max: 2 }], owner: "w3" });
+        await store.changeIf([aChange("a", ["running"], askCancel)]);
+        await turn();
+        expect(hints).toContainEqual({ kind: "cancel", ids: ["a"], owner: "w3" });
+        await store.settleIfLeased([aSettle(b!, finish())]);
+        await turn();
+        expect(hints).toContainEqual({ kind: "finished", ids: ["b"] });
+        hints.length = 0;
+        await store.settleIfLeased([aSettle(a!, schedule(0))]);
+        await turn();
+        expect(hints).toContainEqual({ kind: "ready", routes: [1] });
+        unwatch();
+      },
+    ],
+    [
+      "who stopped listening hears nothing more, and a listener that throws harms no call",
+      async ({ store, submit }) => {
+        const { hints, unwatch } = listen(store);
+        unwatch();
+        const unwatchThrower = store.watch(() => {
+          throw new Error("a bad listener");
+        });
+        expect(await submit(aJob({ id: "a" }))).toMatchObject([{ kind: "ok" }]);
+        await turn();
+        expect(hints).toEqual([]);
+        unwatchThrower();
+      },
+    ],
+  ],
+};
+
+export const describeCases: ContractGroup = {
+  about: "describe and what comes later",
+  cases: [
+    [
+      "a store says what it is",
+      async ({ store }) => {
+        const description = await store.describe();
+        expect(description).toMatchObject({ now: startAt, warnings: expect.any(Array) as unknown });
+        expect(["strict", "relaxed", "memory"]).toContain(description.durability);
+        expect(Number.isSafeInteger(description.epoch) && description.epoch >= 0).toBe(true);
+      },
+    ],
+    ...laterOperations.map(
+      (operation) =>
+        [
+          `${operation} is refused as not-yet-supported`,
+          async ({ store }) => {
+            await expect((async () => store[operation]({}))()).rejects.toMatchObject({
+              code: "not-yet-supported",
+            });
+          },
+        ] satisfies ContractGroup["cases"][number],
+    ),
+    [
+      "empty calls are answered empty and leave no record",
+      async ({ store, events }) => {
+        expect(await store.submit([])).toEqual([]);
+        expect(await store.submit([{ jobs: [] }])).toEqual([{ kind: "ok", ids: [], hows: [] }]);
+        expect(await store.settleIfLeased([])).toEqual([]);
+        expect(await store.recordIfLeased([])).toEqual([]);
+        expect(await store.changeIf([])).toEqual([]);
+        expect(await store.putDocs([])).toEqual([]);
+        expect(await store.readDocs({ kind: "kv", ids: [] })).toEqual({ docs: [], cursor: null });
+        expect(await events()).toEqual([]);
+      },
+    ],
+    [
+      "calls made at once in one turn are each answered as if they had come one after the other",
+      async ({ store, submit, read }) => {
+        const calls = Array.from({ length: 20 }, (_, index) => submit(aJob({ id: `j${index}` })));
+        const bad = store.submit([{ jobs: [aJob({ id: "bad", group: "g" })] }]);
+        const claimed = store.claim({
+          owner: "w",
+          leaseMs: 9,
+          offers: [{ routes: [1], max: 50 }],
+          routesKnown: 0,
+        });
+        await expect(bad).rejects.toMatchObject({ code: "not-yet-supported" });
+        const answers = await Promise.all(calls);
+        expect(answers.every(([answer]) => answer?.kind === "ok")).toBe(true);
+        expect((await claimed).jobs.map(({ id }) => id)).toEqual(calls.map((_, index) => `j${index}`));
+        expect((await read("j19")).seq).toBe(20);
+      },
+    ],
+  ],
+};

@@ -1,0 +1,184 @@
+/** prune and auditIndexes: what leaves, what stays, and that a healthy store needs no repair. */
+import { expect } from "vitest";
+import type { TerminalState } from "../../../src/model/job-state.ts";
+import type { PruneRequest } from "../../../src/store/operations.ts";
+import { aDoc, aJob, aSettle, finish } from "../../support/builders.ts";
+import { startAt } from "../../support/virtual-platform.ts";
+import { auditAll, findAll, pruneAll, readWholeFeed } from "../../support/walk.ts";
+import type { ContractGroup, Subject } from "../subject.ts";
+
+const history = (outcome: TerminalState, olderThanMs: number, given: object = {}): PruneRequest => ({
+  ...{ what: "history", outcome, queue: null, exceptQueues: [], olderThanMs, max: 100, cursor: null },
+  ...given,
+});
+
+async function end(
+  { store, lease }: Subject,
+  id: string,
+  to: TerminalState,
+  keepMs: number | null = null,
+  queue = "mail",
+): Promise<void> {
+  const leased = await lease(aJob({ id, queue, tags: ["t"], input: "i".repeat(3000), digest: "d" }));
+  await store.recordIfLeased([{ ...leased, logs: ["line"] }]);
+  await store.settleIfLeased([aSettle(leased, finish(to, { keepMs }))]);
+}
+
+async function left({ store }: Subject): Promise<string[]> {
+  return (await findAll(store)).map(({ id }) => id).sort();
+}
+
+export const pruneCases: ContractGroup = {
+  about: "prune",
+  cases: [
+    [
+      "finished jobs of one outcome leave once they are old enough, on the very millisecond",
+      async (subject) => {
+        await end(subject, "old", "completed");
+        await end(subject, "failed", "failed");
+        subject.platform.advance(10);
+        await end(subject, "young", "completed");
+        await subject.submit(aJob({ id: "waiting" }));
+        subject.platform.advance(90);
+        expect(await pruneAll(subject.store, history("completed", 101))).toBe(0);
+        expect(await pruneAll(subject.store, history("completed", 100))).toBe(1);
+        expect(await left(subject)).toEqual(["failed", "waiting", "young"]);
+      },
+    ],
+    [
+      "a pruned job is gone with its trail, tags and id, and no event tells of it",
+      async (subject) => {
+        const { store, submit, events } = subject;
+        await end(subject, "a", "completed");
+        const before = await events();
+        expect(await pruneAll(store, history("completed", 0))).toBe(1);
+        expect(await events()).toEqual(before);
+        expect(await store.readJobs(["a"])).toEqual([null]);
+        expect((await store.readTrail({ id: "a", after: 0, max: 9 })).lines).toEqual([]);
+        expect(await findAll(store, { tag: "t" })).toEqual([]);
+        expect(await submit(aJob({ id: "a", digest: "other" }))).toMatchObject([{ hows: ["created"] }]);
+      },
+    ],
+    [
+      "history is pruned for one queue, or for every queue not excepted",
+      async (subject) => {
+        for (const queue of ["q1", "q2", "q3"]) await end(subject, queue, "completed", null, queue);
+        expect(await pruneAll(subject.store, history("completed", 0, { queue: "q2" }))).toBe(1);
+        expect(await pruneAll(subject.store, history("completed", 0, { exceptQueues: ["q1", "none"] }))).toBe(
+          1,
+        );
+        expect(await left(subject)).toEqual(["q1"]);
+      },
+    ],
+    [
+      "small bites with a cursor remove everything in the end, and never more than a bite",
+      async (subject) => {
+        for (let index = 0; index < 7; index++)
+          await end(subject, `j${index}`, index % 2 ? "failed" : "completed");
+        expect(await pruneAll(subject.store, history("completed", 0, { max: 2 }))).toBe(4);
+        expect(await left(subject)).toEqual(["j1", "j3", "j5"]);
+      },
+    ],
+    [
+      "a job with a keeping time of its own is left to that time, whatever the queue's retention says",
+      async (subject) => {
+        await end(subject, "own", "completed", 50);
+        await end(subject, "queue", "completed");
+        subject.platform.advance(49);
+        expect(await pruneAll(subject.store, history("completed", 0))).toBe(1);
+        expect(await pruneAll(subject.store, { what: "kept", max: 1 })).toBe(0);
+        subject.platform.advance(1);
+        expect(await pruneAll(subject.store, { what: "kept", max: 1 })).toBe(1);
+        expect(await left(subject)).toEqual([]);
+      },
+    ],
+    [
+      "unique keys and documents that have run out are removed, and nothing else",
+      async ({ store, submit, platform }) => {
+        const unique = (key: string, hold: number | "end") => ({
+          unique: { key, hold, onHeld: "keep" as const },
+        });
+        await submit(
+          aJob({ id: "a", ...unique("k1", 10) }),
+          aJob({ id: "b", ...unique("k2", 20) }),
+          aJob({ id: "c", ...unique("k3", "end") }),
+        );
+        await store.putDocs([
+          aDoc("x", "1", { expiresInMs: 10 }),
+          aDoc("y", "1", { expiresInMs: 20 }),
+          aDoc("z", "1"),
+        ]);
+        platform.advance(10);
+        expect(await pruneAll(store, { what: "expired", max: 1 })).toBe(2);
+        expect(await pruneAll(store, { what: "expired", max: 10 })).toBe(0);
+        const answers = await submit(
+          aJob({ id: "d", ...unique("k2", 10) }),
+          aJob({ id: "e", ...unique("k3", "end") }),
+        );
+        expect(answers).toMatchObject([{ ids: ["b"] }, { ids: ["c"] }]);
+        expect((await store.readDocs({ kind: "kv", ids: ["x", "y", "z"] })).docs.map(({ id }) => id)).toEqual(
+          ["y", "z"],
+        );
+        expect(await store.putDocs([aDoc("x", "2", { guard: "absent" })])).toEqual([
+          { kind: "ok", version: 1 },
+        ]);
+      },
+    ],
+    [
+      "old feed records leave but never the last one, and numbers go on",
+      async ({ store, submit, platform }) => {
+        for (const id of ["a", "b", "c"]) {
+          await submit(aJob({ id }));
+          platform.advance(10);
+        }
+        expect(await pruneAll(store, { what: "feed", olderThanMs: 30, max: 1 })).toBe(1);
+        expect((await readWholeFeed(store)).map(({ number }) => number)).toEqual([2, 3]);
+        expect(await pruneAll(store, { what: "feed", olderThanMs: 0, max: 9 })).toBe(1);
+        expect(await store.readFeed({ after: 0, max: 9 })).toMatchObject({
+          records: [{ number: 3 }],
+          cursor: 3,
+        });
+        await submit(aJob({ id: "d" }));
+        expect((await readWholeFeed(store)).map(({ number }) => number)).toEqual([3, 4]);
+      },
+    ],
+    [
+      "nothing to prune is not an error",
+      async ({ store }) => {
+        expect(await pruneAll(store, history("skipped", 0))).toBe(0);
+        expect(await pruneAll(store, { what: "kept", max: 5 })).toBe(0);
+        expect(await pruneAll(store, { what: "expired", max: 5 })).toBe(0);
+        expect(await pruneAll(store, { what: "feed", olderThanMs: 0, max: 5 })).toBe(0);
+      },
+    ],
+  ],
+};
+
+export const auditCases: ContractGroup = {
+  about: "auditIndexes",
+  cases: [
+    [
+      "a healthy store needs no repair, and nothing is changed by looking, on pages of any size",
+      async (subject) => {
+        const { store, submit, lease } = subject;
+        await end(subject, "done", "completed", 500);
+        await lease(aJob({ id: "run", deadline: { inMs: 900 }, queue: "x" }));
+        const unique = { key: "k", hold: "end", onHeld: "keep" } as const;
+        await submit(
+          aJob({ id: "w", unique, ttlMs: 5 }),
+          aJob({ id: "s", due: { inMs: 9 }, unique: { ...unique, key: "l", hold: 77 } }),
+        );
+        const before = [await findAll(store), await readWholeFeed(store), await store.tallyJobs()];
+        for (const max of [1, 2, 100]) expect(await auditAll(store, max)).toEqual({});
+        expect([await findAll(store), await readWholeFeed(store), await store.tallyJobs()]).toEqual(before);
+      },
+    ],
+    [
+      "an empty store needs no repair",
+      async ({ store }) => {
+        expect(await auditAll(store)).toEqual({});
+        expect((await store.describe()).now).toBe(startAt);
+      },
+    ],
+  ],
+};

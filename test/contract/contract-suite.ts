@@ -1,0 +1,105 @@
+/**
+ * The contract that every store keeps, as sentences. A store's test file calls `describeStoreContract` with a way to open a fresh
+ * store; each case gets its own. Behind every case two things must hold whatever it did: the tallies equal a recount (invariant 50)
+ * and an audit finds nothing to repair.
+ *
+ * A store that cannot keep a case names it with the reason; a name that no case has fails.
+ */
+import { describe, expect, test } from "vitest";
+import type { Platform } from "../../src/platform/platform.ts";
+import type { Store } from "../../src/store/store.ts";
+import { createVirtualPlatform } from "../support/virtual-platform.ts";
+import { auditAll, findAll, recount, sortTallies } from "../support/walk.ts";
+import { changeCases } from "./cases/change-cases.ts";
+import { claimCases } from "./cases/claim-cases.ts";
+import { docCases } from "./cases/doc-cases.ts";
+import { promoteCases, readDueCases } from "./cases/due-cases.ts";
+import { describeCases, hintCases } from "./cases/hint-cases.ts";
+import { expectSameAnswers, hostileNames } from "./cases/hostile-names.ts";
+import { extendCases, recordCases, trailCapCases } from "./cases/lease-cases.ts";
+import { clockCases, feedCases, findCases, tallyCases } from "./cases/look-cases.ts";
+import { settleCases } from "./cases/settle-cases.ts";
+import { submitCases } from "./cases/submit-cases.ts";
+import { uniqueCases } from "./cases/unique-cases.ts";
+import { auditCases, pruneCases } from "./cases/upkeep-cases.ts";
+import { createSubject } from "./subject.ts";
+import type { ContractGroup } from "./subject.ts";
+import { describeVectors } from "./vectors.ts";
+
+/** In the order of a job's life. */
+const groups: readonly ContractGroup[] = [
+  submitCases,
+  uniqueCases,
+  claimCases,
+  settleCases,
+  extendCases,
+  recordCases,
+  trailCapCases,
+  changeCases,
+  promoteCases,
+  readDueCases,
+  docCases,
+  findCases,
+  tallyCases,
+  feedCases,
+  clockCases,
+  pruneCases,
+  auditCases,
+  hintCases,
+  describeCases,
+];
+
+export type OpenStore = (options: { readonly platform: Platform }) => Promise<Store>;
+
+export function describeStoreContract(
+  name: string,
+  open: OpenStore,
+  skips: Readonly<Record<string, string>> = {},
+): void {
+  describe(`${name} keeps the store contract`, () => {
+    for (const group of groups) {
+      describe(`${group.about}`, () => {
+        for (const [title, run] of group.cases) {
+          if (Object.hasOwn(skips, title)) continue;
+          test(`${title}`, async () => {
+            const platform = createVirtualPlatform();
+            const store = await open({ platform });
+            try {
+              await run(createSubject(store, platform));
+              expect(sortTallies(await store.tallyJobs())).toEqual(recount(await findAll(store)));
+              expect(await auditAll(store)).toEqual({});
+            } finally {
+              await store.close();
+            }
+          });
+        }
+      });
+    }
+
+    describe("hostile names", () => {
+      for (const hostile of hostileNames) {
+        test(`${JSON.stringify(hostile.slice(0, 50))} works like a plain one`, async () => {
+          const opened: Store[] = [];
+          const openFresh = async (): Promise<Store> => {
+            const store = await open({ platform: createVirtualPlatform() });
+            opened.push(store);
+            return store;
+          };
+          await expectSameAnswers(hostile, openFresh, openFresh);
+          for (const store of opened) await store.close();
+        });
+      }
+    });
+
+    describeVectors(open);
+
+    test("every skip names a case and gives a reason", () => {
+      const titles = groups.flatMap(({ cases }) => cases.map(([title]) => title));
+      for (const [title, reason] of Object.entries(skips)) {
+        expect(titles).toContain(title);
+        expect(reason.length).toBeGreaterThan(10);
+      }
+      expect(new Set(titles).size).toBe(titles.length);
+    });
+  });
+}

@@ -1,0 +1,10 @@
+/** The reference model is the specification, so it keeps its own contract; its epoch here shows that fences carry one. */
+import { openReference } from "../support/reference-as-store.ts";
+import { hintTitle } from "./cases/hint-cases.ts";
+import { describeStoreContract } from "./contract-suite.ts";
+
+describeStoreContract("the reference model", async ({ platform }) => openReference(platform, 3), {
+  [hintTitle]: "the reference model is a specification of answers and gives no hints",
+  "a job that logs without end keeps its first lines, and the last one says that the rest was dropped":
+    "the reference model has no bounds",
+});

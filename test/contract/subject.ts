@@ -1,0 +1,53 @@
+/** What a contract case works on: a fresh store under a virtual clock, with the few verbs that nearly every case needs. */
+import type { ClaimRequest, SubmitAnswer } from "../../src/store/operations.ts";
+import type { FeedEvent, JobRecord, LeasedJob, NewJob } from "../../src/store/records.ts";
+import type { Store } from "../../src/store/store.ts";
+import { aClaim } from "../support/builders.ts";
+import type { VirtualPlatform } from "../support/virtual-platform.ts";
+import { readWholeFeed } from "../support/walk.ts";
+
+export interface Subject {
+  readonly store: Store;
+  readonly platform: VirtualPlatform;
+  /** Each job as its own unit, in one call. */
+  submit(...jobs: readonly NewJob[]): Promise<readonly SubmitAnswer[]>;
+  claim(given?: Partial<ClaimRequest> & { readonly max?: number }): Promise<readonly LeasedJob[]>;
+  /** Submits this job alone and claims it. */
+  lease(job: NewJob, given?: Partial<ClaimRequest>): Promise<LeasedJob>;
+  read(id: string): Promise<JobRecord>;
+  events(id?: string): Promise<readonly FeedEvent[]>;
+}
+
+export type ContractCase = readonly [title: string, run: (subject: Subject) => Promise<void>];
+
+export interface ContractGroup {
+  readonly about: string;
+  readonly cases: readonly ContractCase[];
+}
+
+export function createSubject(store: Store, platform: VirtualPlatform): Subject {
+  const subject: Subject = {
+    store,
+    platform,
+    submit: (...jobs) => store.submit(jobs.map((job) => ({ jobs: [job] }))),
+    claim: async (given) => (await store.claim(aClaim(given))).jobs,
+    lease: async (job, given) => {
+      await subject.submit(job);
+      const { routes } = await store.claim(aClaim({ max: 0, offers: [] }));
+      const route = routes.find(({ queue, name }) => queue === job.queue && name === job.name)?.number;
+      const [leased] = await subject.claim({ offers: [{ routes: [route ?? 0], max: 1 }], ...given });
+      if (leased?.id !== job.id) throw new Error(`claimed ${leased?.id}, not ${job.id}`);
+      return leased;
+    },
+    read: async (id) => {
+      const [job] = await store.readJobs([id]);
+      if (job === null || job === undefined) throw new Error(`there is no job ${id}`);
+      return job;
+    },
+    events: async (id) => {
+      const records = await readWholeFeed(store);
+      return records.flatMap(({ events }) => events).filter((event) => id === undefined || event.id === id);
+    },
+  };
+  return subject;
+}

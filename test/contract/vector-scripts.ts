@@ -1,0 +1,465 @@
+/**
+ * What the vectors of each rule ask: calls with their time after the start, from which the reference model makes the files in
+ * vectors/. R4, R7 and R9 join with flows, limits and budgets.
+ */
+import {
+  aChange,
+  aClaim,
+  aDoc,
+  aJob,
+  aSettle,
+  askCancel,
+  finish,
+  handBack,
+  remove,
+  replay,
+  schedule,
+} from "../support/builders.ts";
+import { startAt } from "../support/virtual-platform.ts";
+import type { NewJob } from "../../src/store/records.ts";
+import type { Unique } from "../../src/model/unique-key.ts";
+
+export type Operation =
+  | "submit"
+  | "claim"
+  | "settleIfLeased"
+  | "extendIfLeased"
+  | "recordIfLeased"
+  | "changeIf"
+  | "promoteDue"
+  | "readDue"
+  | "putDocs"
+  | "readDocs"
+  | "findJobs"
+  | "tallyJobs"
+  | "readFeed"
+  | "prune";
+
+type Call = readonly [afterMs: number, op: Operation, request: unknown];
+export type Script = readonly [title: string, ...calls: Call[]];
+
+export const ruleNames = [
+  "r1-clock",
+  "r2-guard",
+  "r3-finish",
+  "r5-promote",
+  "r6-claim",
+  "r8-unique",
+  "r10-tell",
+] as const;
+export type RuleName = (typeof ruleNames)[number];
+
+const submit = (afterMs: number, ...jobs: readonly NewJob[]): Call => [
+  afterMs,
+  "submit",
+  jobs.map((job) => ({ jobs: [job] })),
+];
+const claim = (afterMs: number, given: Parameters<typeof aClaim>[0] = {}): Call => [
+  afterMs,
+  "claim",
+  aClaim(given),
+];
+const lease = (id: string, seq: number, fence: number): { id: string; seq: number; fence: number } => ({
+  id,
+  seq,
+  fence,
+});
+const promote = (afterMs: number, max = 10): Call => [afterMs, "promoteDue", { max }];
+const due = (afterMs: number, clock: string): Call => [afterMs, "readDue", { clock, max: 100, cursor: null }];
+const settle = (afterMs: number, ...settles: readonly ReturnType<typeof aSettle>[]): Call => [
+  afterMs,
+  "settleIfLeased",
+  settles,
+];
+const change = (afterMs: number, ...changes: readonly ReturnType<typeof aChange>[]): Call => [
+  afterMs,
+  "changeIf",
+  changes,
+];
+const extend = (afterMs: number, leases: readonly object[], given: object = {}): Call => [
+  afterMs,
+  "extendIfLeased",
+  { owner: "w1", leaseMs: 1000, leases, wantsOthers: false, ...given },
+];
+const keyed = (id: string, unique: Partial<Unique> = {}, given: Partial<NewJob> = {}): NewJob =>
+  aJob({ ...given, id, unique: { key: "k", hold: "end", onHeld: "keep", ...unique } });
+const running = aSettle(lease("a", 1, 1), finish());
+
+export const scripts: Readonly<Record<RuleName, readonly Script[]>> = {
+  "r1-clock": [
+    [
+      "relative times count from the store's now",
+      submit(7, aJob({ id: "a", due: { inMs: 5 }, deadline: { inMs: 9 }, ttlMs: 3 })),
+    ],
+    [
+      "a named instant stays as it is",
+      submit(7, aJob({ id: "a", due: { at: startAt + 2 }, deadline: { at: startAt + 1 }, ttlMs: 3 })),
+    ],
+    [
+      "due at once is ready, a millisecond later is scheduled",
+      submit(0, aJob({ id: "a" }), aJob({ id: "b", due: { inMs: 1 } })),
+    ],
+    [
+      "rank = rankBase + rankSlope * dueAt",
+      submit(
+        0,
+        aJob({ id: "a", rankBase: 100, rankSlope: -1, due: { inMs: 5 } }),
+        aJob({ id: "b", rankBase: -(2 ** 52) }),
+      ),
+    ],
+    [
+      "time does not go back",
+      submit(50, aJob({ id: "a" })),
+      submit(20, aJob({ id: "b", due: { inMs: 1 } })),
+      claim(10),
+      promote(51),
+    ],
+    [
+      "the earliest clock of a waiting job: due time, then deadline, then time-to-live",
+      submit(0, aJob({ id: "a", due: { inMs: 10 }, deadline: { inMs: 30 }, ttlMs: 10 })),
+      claim(1),
+      promote(10),
+      claim(12, { offers: [] }),
+      due(20, "ttl"),
+      due(30, "deadline"),
+    ],
+    [
+      "the earliest clock of a running job: lease, end of the attempt, deadline",
+      submit(0, aJob({ id: "a", deadline: { inMs: 90 } })),
+      claim(0, { leaseMs: 50 }),
+      extend(1, [{ ...lease("a", 1, 1), attemptEndsInMs: 30 }], { leaseMs: 50 }),
+      due(31, "attempt"),
+      due(51, "lease"),
+      extend(52, [{ ...lease("a", 1, 1), attemptEndsInMs: null }], { leaseMs: 500 }),
+      due(90, "deadline"),
+    ],
+    [
+      "a schedule counts its time-to-live from the new due time",
+      submit(0, aJob({ id: "a" })),
+      claim(0),
+      settle(5, aSettle(lease("a", 1, 1), schedule(10, { ttlMs: 7 }))),
+    ],
+  ],
+  "r2-guard": [
+    [
+      "a settle needs the fence and a running job",
+      submit(0, aJob({ id: "a" })),
+      settle(0, aSettle(lease("a", 1, 1), finish())),
+      claim(0),
+      settle(1, aSettle(lease("a", 1, 2), finish())),
+      settle(1, running),
+      settle(2, running),
+    ],
+    [
+      "states, rev, fence and clock must all hold",
+      submit(0, aJob({ id: "a" })),
+      claim(0, { leaseMs: 10 }),
+      change(9, aChange("a", ["running"], schedule(0), { rang: "lease" })),
+      change(10, aChange("a", ["ready"], schedule(0), { rang: "lease" })),
+      change(10, aChange("a", ["running"], schedule(0), { rang: "lease", rev: 1 })),
+      change(10, aChange("a", ["running"], schedule(0), { rang: "lease", rev: 2, fence: 9 })),
+      change(10, aChange("a", ["running"], schedule(0), { rang: "lease", rev: 2, fence: 1 })),
+      change(10, aChange("ghost", ["running"], schedule(0))),
+    ],
+    [
+      "the first case that holds is applied",
+      submit(0, aJob({ id: "a" })),
+      claim(0),
+      [
+        1,
+        "changeIf",
+        [
+          {
+            id: "a",
+            cases: [
+              ...aChange("a", ["ready"], remove).cases,
+              ...aChange("a", ["running"], askCancel).cases,
+              ...aChange("a", ["running"], finish()).cases,
+            ],
+          },
+        ],
+      ],
+      extend(2, [lease("a", 1, 1)]),
+    ],
+    [
+      "a document needs its version",
+      [
+        0,
+        "putDocs",
+        [
+          aDoc("d", "1", { guard: "absent" }),
+          aDoc("d", "2", { guard: "absent" }),
+          aDoc("d", "3", { guard: { version: 1 } }),
+          aDoc("d", "4", { guard: { version: 1 } }),
+        ],
+      ],
+      [0, "readDocs", { kind: "kv", ids: ["d"] }],
+    ],
+    [
+      "an expired document is absent",
+      [0, "putDocs", [aDoc("d", "1", { expiresInMs: 5 })]],
+      [4, "putDocs", [aDoc("d", "2", { guard: "absent" })]],
+      [5, "putDocs", [aDoc("d", "3", { guard: { version: 1 } }), aDoc("d", "4", { guard: "absent" })]],
+    ],
+  ],
+  "r3-finish": [
+    [
+      "a finished job leaves its lease and keeps its record",
+      submit(0, aJob({ id: "a", tags: ["t"], ttlMs: 50 })),
+      claim(1),
+      settle(2, aSettle(lease("a", 1, 1), finish("failed", { reason: "r", keepMs: 9 }), { attempts: "log" })),
+      claim(3),
+      due(5000, "lease"),
+      [5000, "prune", { what: "kept", max: 5 }],
+    ],
+    [
+      "kept for no time: only the event remains",
+      submit(0, keyed("a")),
+      claim(0),
+      settle(1, aSettle(lease("a", 1, 1), finish("completed", { keepMs: 0 }))),
+      settle(1, running),
+      submit(2, keyed("b")),
+    ],
+    [
+      "every end frees a key held until the end",
+      submit(0, keyed("a")),
+      change(1, aChange("a", ["ready"], finish("expired"))),
+      submit(2, keyed("b")),
+      claim(2),
+      change(3, aChange("b", ["running"], finish("failed"))),
+      submit(4, keyed("c")),
+    ],
+    [
+      "an end before the first claim frees a key held until the start",
+      submit(0, keyed("a", { hold: "started" })),
+      change(1, aChange("a", ["ready"], finish("cancelled"))),
+      submit(2, keyed("b")),
+    ],
+    [
+      "a key held by time outlives the job",
+      submit(0, keyed("a", { hold: 50 })),
+      change(1, aChange("a", ["ready"], finish("cancelled"))),
+      submit(49, keyed("b")),
+      submit(50, keyed("c")),
+    ],
+    [
+      "follow-ups and documents come with the end or not at all",
+      submit(0, aJob({ id: "a" })),
+      claim(0),
+      settle(
+        1,
+        aSettle(lease("a", 1, 1), finish(), {
+          effects: { jobs: [aJob({ id: "b" })], docs: [aDoc("d", "1", { guard: { version: 2 } })] },
+        }),
+      ),
+      settle(
+        2,
+        aSettle(lease("a", 1, 1), finish(), {
+          effects: { jobs: [aJob({ id: "b" })], docs: [aDoc("d", "1", { guard: "absent" })] },
+        }),
+      ),
+    ],
+    [
+      "a replay undoes the end and only the end",
+      submit(0, keyed("a", {}, { deadline: { inMs: 3 } })),
+      claim(0),
+      settle(1, aSettle(lease("a", 1, 1), finish("failed"), { attempts: "log" })),
+      change(5, aChange("a", ["failed"], replay(4))),
+      submit(6, keyed("b")),
+      promote(9),
+      claim(9),
+      settle(10, running),
+    ],
+    [
+      "a replay whose key is held is refused",
+      submit(0, keyed("a")),
+      change(1, aChange("a", ["ready"], finish("failed"))),
+      submit(2, keyed("b")),
+      change(3, aChange("a", ["failed"], replay())),
+    ],
+  ],
+  "r5-promote": [
+    [
+      "scheduled and due becomes ready, the earliest first",
+      submit(
+        0,
+        aJob({ id: "a", due: { inMs: 20 } }),
+        aJob({ id: "b", due: { inMs: 10 } }),
+        aJob({ id: "c", due: { inMs: 30 } }),
+      ),
+      promote(9),
+      promote(25, 1),
+      promote(25, 1),
+      promote(25, 1),
+    ],
+    [
+      "the rank is the one of the due time",
+      submit(0, aJob({ id: "a", due: { inMs: 10 } })),
+      promote(500),
+      claim(500),
+    ],
+    [
+      "other clocks that have rung do not matter",
+      submit(0, aJob({ id: "a", due: { inMs: 10 }, deadline: { inMs: 5 } }), aJob({ id: "b" })),
+      claim(1, { leaseMs: 2 }),
+      promote(20),
+      claim(20),
+    ],
+  ],
+  "r6-claim": [
+    [
+      "by rank, then seq, from the offered routes",
+      submit(
+        0,
+        aJob({ id: "a", rankBase: 5 }),
+        aJob({ id: "b", name: "x" }),
+        aJob({ id: "c" }),
+        aJob({ id: "d", rankBase: -5, name: "x" }),
+        aJob({ id: "e", queue: "q" }),
+      ),
+      claim(1, {
+        offers: [
+          { routes: [1, 2], max: 3 },
+          { routes: [3], max: 2 },
+        ],
+      }),
+      claim(1, { offers: [{ routes: [1, 2, 3], max: 9 }], routesKnown: 2 }),
+    ],
+    [
+      "never a job whose clock has rung",
+      submit(
+        0,
+        aJob({ id: "a", deadline: { inMs: 5 } }),
+        aJob({ id: "b", ttlMs: 5 }),
+        aJob({ id: "c", ttlMs: 6 }),
+      ),
+      claim(5),
+      claim(6),
+    ],
+    [
+      "fence, attempt, lease and time-to-live",
+      submit(0, aJob({ id: "a", ttlMs: 50 })),
+      claim(1),
+      settle(2, aSettle(lease("a", 1, 1), handBack)),
+      claim(3),
+      settle(4, aSettle(lease("a", 1, 2), schedule(0))),
+      claim(5, { owner: "w2", leaseMs: 7 }),
+    ],
+    [
+      "a key held until the start is freed by the first claim",
+      submit(0, keyed("a", { hold: "started" }), keyed("b", { hold: "started" })),
+      claim(1),
+      submit(2, keyed("c", { hold: "started" })),
+      settle(3, aSettle(lease("a", 1, 1), handBack)),
+      submit(4, keyed("d", { hold: "started" })),
+    ],
+    [
+      "what else is mine",
+      submit(0, aJob({ id: "a" }), aJob({ id: "b" })),
+      claim(1),
+      extend(2, [lease("b", 2, 1)], { wantsOthers: true }),
+      extend(3, [lease("a", 1, 7)], { owner: "w2", wantsOthers: true }),
+    ],
+  ],
+  "r8-unique": [
+    ["keep answers the holder's id", submit(0, keyed("a"), keyed("b")), claim(1), submit(2, keyed("c"))],
+    [
+      "replace takes the place of a holder that has not started",
+      submit(0, keyed("a", {}, { tags: ["t"], deadline: { inMs: 9 } })),
+      submit(1, keyed("b", { onHeld: "replace" }, { queue: "q", due: { inMs: 9 }, rankBase: 2, meta: "m" })),
+      promote(10),
+      claim(10, { offers: [{ routes: [2], max: 1 }] }),
+      submit(11, keyed("c", { onHeld: "replace" })),
+    ],
+    [
+      "reschedule moves a holder that has not started",
+      submit(0, keyed("a", {}, { due: { inMs: 5 } })),
+      submit(1, keyed("b", { onHeld: "reschedule" }, { due: { inMs: 9 }, ttlMs: 4, input: "2" })),
+      submit(2, keyed("c", { onHeld: "reschedule" })),
+      claim(3),
+      submit(4, keyed("d", { onHeld: "reschedule" })),
+    ],
+    [
+      "a time counts from the submit, and anew with a replace",
+      submit(0, keyed("a", { hold: 10 })),
+      submit(6, keyed("b", { hold: 10, onHeld: "reschedule" })),
+      submit(9, keyed("c", { hold: 10, onHeld: "replace" })),
+      submit(18, keyed("d", { hold: 10 })),
+      submit(19, keyed("e", { hold: 10 })),
+    ],
+    [
+      "two of one unit collide like two of two",
+      [
+        0,
+        "submit",
+        [
+          {
+            jobs: [
+              keyed("a"),
+              keyed("b", { onHeld: "replace" }, { input: "2" }),
+              keyed("c", { key: "other" }),
+            ],
+          },
+        ],
+      ],
+    ],
+    [
+      "a given id is looked at before the key",
+      submit(0, aJob({ id: "a", digest: "1" }), keyed("b")),
+      submit(1, keyed("a", {}, { digest: "1" }), keyed("a", {}, { digest: "2" })),
+    ],
+  ],
+  "r10-tell": [
+    [
+      "one record per call that changed something",
+      submit(0, aJob({ id: "a" }), aJob({ id: "b" })),
+      submit(1, aJob({ id: "a", digest: "x" })),
+      claim(2),
+      claim(3),
+      extend(4, [lease("a", 1, 1)]),
+      [5, "recordIfLeased", [{ ...lease("a", 1, 1), progress: "1", logs: ["l"] }]],
+      [6, "putDocs", [aDoc("d", "1")]],
+      settle(7, running, aSettle(lease("b", 2, 1), schedule(5))),
+    ],
+    [
+      "extra is the due time, the reason or the owner",
+      submit(0, aJob({ id: "a" })),
+      claim(1),
+      change(2, aChange("a", ["running"], askCancel)),
+      settle(3, aSettle(lease("a", 1, 1), schedule(4))),
+      change(4, aChange("a", ["scheduled"], finish("cancelled", { reason: "r" }))),
+      change(5, aChange("a", ["cancelled"], remove)),
+    ],
+    [
+      "tallies follow every change",
+      submit(0, aJob({ id: "a" }), aJob({ id: "b", name: "x", due: { inMs: 3 } }), aJob({ id: "c" })),
+      claim(1, { max: 1 }),
+      [1, "tallyJobs", null],
+      settle(2, running),
+      promote(3),
+      [3, "tallyJobs", null],
+      change(4, aChange("b", ["ready"], remove)),
+      [
+        5,
+        "prune",
+        {
+          what: "history",
+          outcome: "completed",
+          queue: null,
+          exceptQueues: [],
+          olderThanMs: 1,
+          max: 9,
+          cursor: null,
+        },
+      ],
+    ],
+    [
+      "the last record outlives a prune",
+      submit(0, aJob({ id: "a" })),
+      submit(1, aJob({ id: "b" })),
+      [9, "prune", { what: "feed", olderThanMs: 0, max: 9 }],
+      [9, "readFeed", { after: -1, max: 1 }],
+      submit(9, aJob({ id: "c" })),
+    ],
+  ],
+};

@@ -1,0 +1,78 @@
+/** Builders for what crosses the store contract: every field has a plain default, a test names only what it is about. */
+import type { Finish, HandBack, Mark, Remove, Schedule } from "../../src/model/change.ts";
+import type { TerminalState } from "../../src/model/job-state.ts";
+import type { Change, ChangeCase, ClaimRequest, Guard, Settle } from "../../src/store/operations.ts";
+import type { DocPut, LeaseRef, NewJob } from "../../src/store/records.ts";
+
+export function aJob(given: Partial<NewJob> & { readonly id: string }): NewJob {
+  return {
+    digest: null,
+    queue: "mail",
+    name: "send",
+    input: `"${given.id}"`,
+    policy: null,
+    meta: null,
+    tags: null,
+    due: { inMs: 0 },
+    rankBase: 0,
+    rankSlope: 1,
+    deadline: null,
+    ttlMs: null,
+    unique: null,
+    ...given,
+  };
+}
+
+export function aClaim(given: Partial<ClaimRequest> & { readonly max?: number } = {}): ClaimRequest {
+  const { max = 10, ...rest } = given;
+  return { owner: "w1", leaseMs: 1000, offers: [{ routes: [1], max }], routesKnown: 0, ...rest };
+}
+
+export function finish(to: TerminalState = "completed", given: Partial<Finish> = {}): Finish {
+  return {
+    to,
+    event: to,
+    reason: to === "completed" ? null : "because",
+    result: null,
+    keepMs: null,
+    ...given,
+  };
+}
+
+export function schedule(inMs: number, given: Partial<Schedule> = {}): Schedule {
+  return {
+    to: "scheduled",
+    event: "retry-scheduled",
+    due: { inMs },
+    rankBase: 0,
+    rankSlope: 1,
+    countsAttempt: 1,
+    ttlMs: null,
+    ...given,
+  };
+}
+
+export const handBack: HandBack = { to: "ready", event: "handed-back", countsAttempt: 0 };
+export const remove: Remove = { to: "removed", event: "removed" };
+export const askCancel: Mark = { to: "same", event: "cancel-asked", cancelAsked: true };
+
+export function replay(inMs = 0, given: Partial<Schedule> = {}): Schedule {
+  return schedule(inMs, { event: "replayed", attempt: 0, ...given });
+}
+
+export function aSettle(lease: LeaseRef, next: Settle["next"], given: Partial<Settle> = {}): Settle {
+  return { id: lease.id, seq: lease.seq, fence: lease.fence, next, attempts: null, ...given };
+}
+
+export function aChange(
+  id: string,
+  states: Guard["states"],
+  next: ChangeCase["next"],
+  guard: Partial<Guard> = {},
+): Change {
+  return { id, cases: [{ guard: { states, ...guard }, next }] };
+}
+
+export function aDoc(id: string, body: string | null, given: Partial<DocPut> = {}): DocPut {
+  return { kind: "kv", id, body, guard: "any", ...given };
+}

@@ -1,0 +1,48 @@
+/** The reference model behind the asynchronous face of a store, so that the contract suite and the histories can drive it like one. */
+import { notYetSupported } from "../../src/model/error.ts";
+import type { Platform } from "../../src/platform/platform.ts";
+import type { Store } from "../../src/store/store.ts";
+import { ReferenceStore } from "../model/reference-store.ts";
+
+export function openReference(platform: Platform, epoch: number): Store {
+  const reference = new ReferenceStore(() => platform.now(), epoch);
+  const later = (what: string) => (): Promise<never> => Promise.reject(notYetSupported(what));
+  return {
+    describe: async () => ({
+      kind: "reference",
+      durability: "memory",
+      epoch,
+      now: platform.now(),
+      schemaVersion: 1,
+      capabilities: { transactions: false, processes: "one" },
+      warnings: [],
+    }),
+    submit: async (units) => reference.submit(units),
+    claim: async (request) => reference.claim(request),
+    settleIfLeased: async (settles) => reference.settleIfLeased(settles),
+    extendIfLeased: async (request) => reference.extendIfLeased(request),
+    recordIfLeased: async (writes) => reference.recordIfLeased(writes),
+    changeIf: async (changes) => reference.changeIf(changes),
+    promoteDue: async (request) => reference.promoteDue(request),
+    readDue: async (request) => reference.readDue(request),
+    putDocs: async (puts) => reference.putDocs(puts),
+    readDocs: async (request) => reference.readDocs(request),
+    readJobs: async (ids) => reference.readJobs(ids),
+    findJobs: async (request) => reference.findJobs(request),
+    tallyJobs: async () => reference.tallyJobs(),
+    readFeed: async (request) => reference.readFeed(request),
+    readTrail: async (request) => reference.readTrail(request),
+    prune: async (request) => reference.prune(request),
+    auditIndexes: async (request) => reference.auditIndexes(request),
+    takeOwed: later("takeOwed"),
+    signal: later("signal"),
+    adjust: later("adjust"),
+    exportPage: later("exportPage"),
+    importPage: later("importPage"),
+    watch: () => () => undefined,
+    inTransaction: () => {
+      throw notYetSupported("inTransaction");
+    },
+    close: async () => undefined,
+  };
+}

@@ -1,0 +1,110 @@
+/**
+ * Reading a store to the end page by page, and bringing answers into a form that two stores can be compared by: cursors, the number
+ * of rows looked at and the order of tallies are a store's own business.
+ */
+import { jobStates } from "../../src/model/job-state.ts";
+import type { Clock, JobFilter, PruneRequest } from "../../src/store/operations.ts";
+import type { Doc, DueJob, FeedRecord, JobRecord, Tally } from "../../src/store/records.ts";
+import type { Store } from "../../src/store/store.ts";
+
+const pagesMax = 10_000;
+
+async function walk<Item, Cursor>(
+  first: Cursor,
+  read: (cursor: Cursor) => Promise<{ items: readonly Item[]; next: Cursor | null }>,
+): Promise<Item[]> {
+  const all: Item[] = [];
+  let cursor: Cursor = first;
+  for (let page = 0; page < pagesMax; page++) {
+    const { items, next } = await read(cursor);
+    all.push(...items);
+    if (next === null) return all;
+    cursor = next;
+  }
+  throw new Error("the walk does not end");
+}
+
+export function findAll(
+  store: Store,
+  filter: JobFilter = {},
+  max = 100,
+  scanMax = 10_000,
+): Promise<JobRecord[]> {
+  return walk<JobRecord, string | null>(null, async (cursor) => {
+    const page = await store.findJobs({ filter, max, scanMax, cursor });
+    if (page.jobs.length > max || page.scanned > scanMax)
+      throw new Error("the page is larger than it may be");
+    return { items: page.jobs, next: page.cursor };
+  });
+}
+
+export function readAllDue(store: Store, clock: Clock, max = 100): Promise<DueJob[]> {
+  return walk<DueJob, string | null>(null, async (cursor) => {
+    const page = await store.readDue({ clock, max, cursor });
+    if (page.jobs.length > max) throw new Error("the page is larger than it may be");
+    return { items: page.jobs, next: page.cursor };
+  });
+}
+
+export function readAllDocs(store: Store, kind: string, prefix: string, max = 100): Promise<Doc[]> {
+  return walk<Doc, string | null>(null, async (after) => {
+    const page = await store.readDocs({ kind, prefix, after, max });
+    if (page.docs.length > max) throw new Error("the page is larger than it may be");
+    return { items: page.docs, next: page.cursor };
+  });
+}
+
+export function readWholeFeed(store: Store, max = 100): Promise<FeedRecord[]> {
+  return walk(0, async (after) => {
+    const { records, cursor } = await store.readFeed({ after, max });
+    return { items: records.map(sortEvents), next: records.length === 0 ? null : cursor };
+  });
+}
+
+/** Inside one record the order between jobs is free, the order inside a job is rev. */
+export function sortEvents(record: FeedRecord): FeedRecord {
+  const ofJob = Map.groupBy(record.events, ({ id }) => id);
+  const ids = [...ofJob.keys()].sort((a, b) => (a < b ? -1 : 1));
+  return { ...record, events: ids.flatMap((id) => ofJob.get(id) ?? []) };
+}
+
+/** @returns how many were removed in all. */
+export async function pruneAll(store: Store, request: PruneRequest): Promise<number> {
+  const removed = await walk<number, string | null>(null, async (cursor) => {
+    const answer = await store.prune(request.what === "history" ? { ...request, cursor } : request);
+    if (answer.removed > request.max) throw new Error("more was pruned than asked for");
+    // Only history has a cursor; the others are walked by asking again.
+    return { items: [answer.removed], next: answer.more ? (answer.cursor ?? "") : null };
+  });
+  return removed.reduce((sum, count) => sum + count, 0);
+}
+
+/** @returns what a whole audit walk repaired, kinds that needed nothing left out. */
+export async function auditAll(store: Store, max = 100): Promise<Record<string, number>> {
+  const pages = await walk<Readonly<Record<string, number>>, string | null>(null, async (cursor) => {
+    const { repaired, cursor: next } = await store.auditIndexes({ cursor, max });
+    return { items: [repaired], next };
+  });
+  const totals: Record<string, number> = {};
+  for (const [kind, count] of pages.flatMap((page) => Object.entries(page))) {
+    if (count !== 0) totals[kind] = (totals[kind] ?? 0) + count;
+  }
+  return totals;
+}
+
+const tallyKey = ({ queue, name, state }: Tally): string =>
+  JSON.stringify([queue, name, jobStates.indexOf(state)]);
+const byKey = (a: Tally, b: Tally): number => (tallyKey(a) < tallyKey(b) ? -1 : 1);
+
+export const sortTallies = (tallies: readonly Tally[]): Tally[] => [...tallies].sort(byKey);
+
+/** What the tallies must be, counted job by job. */
+export function recount(jobs: readonly JobRecord[]): Tally[] {
+  const tallies = new Map<string, Tally>();
+  for (const { queue, name, state } of jobs) {
+    const tally = { queue, name, state, count: 1 };
+    const key = tallyKey(tally);
+    tallies.set(key, { ...tally, count: (tallies.get(key)?.count ?? 0) + 1 });
+  }
+  return sortTallies([...tallies.values()]);
+}
