@@ -24,7 +24,7 @@ interface SchemaIssue {
 }
 
 export type SchemaInput<Schema> = Schema extends StandardSchema<infer Input, unknown> ? Input : never;
-export type SchemaOutput<Schema> = Schema extends StandardSchema<never, infer Output> ? Output : never;
+export type SchemaOutput<Schema> = Schema extends StandardSchema<unknown, infer Output> ? Output : never;
 
 export function isStandardSchema(value: unknown): value is StandardSchema {
   const isObject = (typeof value === "object" && value !== null) || typeof value === "function";

@@ -1,0 +1,141 @@
+/**
+ * Draining: a worker is started, everything that can run now runs, the worker is stopped again. The clock stands still meanwhile, except
+ * where nothing but a timer of the engine (a batch that waits to fill) keeps work from going on.
+ */
+import type { Millrace } from "../client/millrace.ts";
+import { MillraceError } from "../model/error.ts";
+import { nodePlatform } from "../platform/node-platform.ts";
+import type { JobRecord } from "../store/records.ts";
+import type { Handler } from "../worker/handler.ts";
+import type { Worker } from "../worker/worker.ts";
+import type { WorkerOptions } from "../worker/worker-settings.ts";
+import type { Memory } from "./remembering-store.ts";
+import { settleTurn } from "./virtual-time.ts";
+import type { VirtualTime } from "./virtual-time.ts";
+
+export interface DrainReport {
+  /** How many handlers were called. */
+  readonly ran: number;
+}
+
+export interface DrainOptions {
+  readonly mill: Millrace;
+  readonly memory: Memory;
+  readonly time: VirtualTime;
+  readonly handlers: readonly Handler[];
+  readonly worker: WorkerOptions;
+  readonly timeoutMs: number;
+}
+
+/** The duties that answer a clock of a job; the others are upkeep and matter to no test. */
+const clockDuties = ["promote", "reclaim", "attempt-timeout", "deadline", "time-to-live"];
+/** Turns without news before the drain looks for what holds things up. */
+const quietTurnsMax = 20;
+const realPauseMs = 2;
+/** How far the clock may be moved for the engine's own timers; the longest wait of a batch that makes sense in a test. */
+const engineTimersMaxUs = 60_000_000;
+const namedMax = 5;
+
+export class Drain {
+  readonly #options: DrainOptions;
+  readonly #names: ReadonlySet<string>;
+  #worker: Worker | null = null;
+  #ran = 0;
+  #running: Promise<DrainReport> | null = null;
+  #quiet: (() => void)[] = [];
+
+  constructor(options: DrainOptions) {
+    this.#options = options;
+    this.#names = new Set(options.handlers.map(({ definition }) => definition.name));
+  }
+
+  /** A drain during a drain is that drain. */
+  run(timeoutMs: number | null): Promise<DrainReport> {
+    this.#running ??= this.#run(timeoutMs ?? this.#options.timeoutMs).finally(() => {
+      this.#running = null;
+      this.#tellQuiet();
+    });
+    return this.#running;
+  }
+
+  /** Resolves once everything that can start has started, so that moving the clock then is felt by it. */
+  whenQuiet(): Promise<void> {
+    return this.#running === null ? Promise.resolve() : new Promise((resolve) => this.#quiet.push(resolve));
+  }
+
+  #tellQuiet(): void {
+    for (const resolve of this.#quiet.splice(0)) resolve();
+  }
+
+  async #run(timeoutMs: number): Promise<DrainReport> {
+    const { mill, time } = this.#options;
+    const ranBefore = this.#ran;
+    const untilUs = nodePlatform.monotonicUs() + timeoutMs * 1000;
+    const timersUntilUs = time.elapsedUs + engineTimersMaxUs;
+    // A worker that is still there belongs to a drain that ran out of time: its handlers may end by now.
+    this.#worker ??= await mill.work(this.#options.handlers, this.#workerOptions());
+    let quietTurns = 0;
+    let lastSeen = "";
+    for (;;) {
+      await settleTurn();
+      const unfinished = this.#unfinished();
+      if (unfinished.length === 0) {
+        for (const name of clockDuties) await mill.runDuty(name);
+        if (this.#unfinished().length === 0 && this.#worker.running === 0) break;
+      }
+      if (nodePlatform.monotonicUs() >= untilUs) throw notDrained(unfinished, timeoutMs);
+      const seen = `${this.#ran} ${unfinished.length} ${unfinished.reduce((sum, { rev }) => sum + rev, 0)}`;
+      quietTurns = seen === lastSeen ? quietTurns + 1 : 0;
+      lastSeen = seen;
+      if (quietTurns < quietTurnsMax) continue;
+      this.#tellQuiet();
+      if (this.#worker.running > 0) await pauseReally();
+      else if (!(await time.step(timersUntilUs))) throw notDrained(unfinished, timeoutMs);
+    }
+    const worker = this.#worker;
+    this.#worker = null;
+    await worker.stop();
+    return { ran: this.#ran - ranBefore };
+  }
+
+  #workerOptions(): WorkerOptions {
+    const { worker } = this.#options;
+    return {
+      ...worker,
+      middleware: [
+        (_context, next) => {
+          this.#ran += 1;
+          return next();
+        },
+        ...(worker.middleware ?? []),
+      ],
+    };
+  }
+
+  /** Jobs without a handler here are left alone: a test often only wants to see that they were enqueued. */
+  #unfinished(): readonly JobRecord[] {
+    const { memory, time } = this.#options;
+    return memory
+      .live()
+      .filter(
+        ({ name, state, dueAt }) =>
+          this.#names.has(name) &&
+          (state === "ready" || state === "running" || (state === "scheduled" && dueAt <= time.now)),
+      );
+  }
+}
+
+function pauseReally(): Promise<void> {
+  return new Promise((resolve) => nodePlatform.setTimer(realPauseMs, resolve));
+}
+
+function notDrained(jobs: readonly JobRecord[], timeoutMs: number): MillraceError {
+  const named = jobs
+    .slice(0, namedMax)
+    .map(({ name, id, state, attempt }) => `${JSON.stringify(name)} (${id}, ${state}, attempt ${attempt})`);
+  const rest = jobs.length > namedMax ? ` and ${jobs.length - namedMax} more` : "";
+  return new MillraceError(
+    "wait-timeout",
+    `drain: after ${timeoutMs} ms these jobs had not ended: ${named.join(", ")}${rest}. A handler that waits for the test's clock needs clock.advance() during the drain.`,
+  );
+}

@@ -1,0 +1,90 @@
+/**
+ * A store that remembers what was written through it, so that a test can look at jobs without awaiting anything. Before a caller gets
+ * the answer to a write, the jobs that it touched are read again; what the caller then looks at is what the store holds.
+ */
+import { isTerminal } from "../model/job-state.ts";
+import type { JobRecord } from "../store/records.ts";
+import type { Store } from "../store/store.ts";
+
+export interface RememberedJob {
+  readonly record: JobRecord;
+  /** Taken out by a delete or a purge; the record is the last one seen. */
+  readonly isRemoved: boolean;
+}
+
+export interface Memory {
+  /** Every job that was ever submitted, in the order of submission. */
+  all(): readonly RememberedJob[];
+  /** Those that have not ended. */
+  live(): readonly JobRecord[];
+}
+
+const pageMax = 500;
+
+export function rememberJobs(inner: Store): { readonly store: Store; readonly memory: Memory } {
+  const jobs = new Map<string, RememberedJob>();
+  const liveIds = new Set<string>();
+  let cursor = 0;
+  let reading: Promise<void> = Promise.resolve();
+
+  const remember = (record: JobRecord): void => {
+    jobs.set(record.id, { record, isRemoved: false });
+    if (isTerminal(record.state)) liveIds.delete(record.id);
+    else liveIds.add(record.id);
+  };
+
+  const forget = (id: string): void => {
+    const known = jobs.get(id);
+    if (known !== undefined) jobs.set(id, { ...known, isRemoved: true });
+    liveIds.delete(id);
+  };
+
+  const readIds = async (ids: readonly string[]): Promise<void> => {
+    for (let from = 0; from < ids.length; from += pageMax) {
+      const page = ids.slice(from, from + pageMax);
+      const records = await inner.readJobs(page);
+      for (const [index, record] of records.entries()) {
+        if (record === null) forget(page[index] as string);
+        else remember(record);
+      }
+    }
+  };
+
+  const readNews = async (): Promise<void> => {
+    const changed = new Set<string>();
+    for (;;) {
+      const page = await inner.readFeed({ after: cursor, max: pageMax });
+      cursor = page.cursor;
+      for (const { events } of page.records) for (const { id } of events) changed.add(id);
+      if (page.records.length === 0) break;
+    }
+    await readIds([...changed]);
+  };
+
+  /** One reader at a time, or an older reading could overwrite a newer one. */
+  const inTurn = (read: () => Promise<void>): Promise<void> => (reading = reading.then(read, read));
+  const thenRead = async <Answer>(call: Promise<Answer>): Promise<Answer> => {
+    const answer = await call;
+    await inTurn(readNews);
+    return answer;
+  };
+
+  const store: Store = {
+    ...inner,
+    submit: (units) => thenRead(inner.submit(units)),
+    claim: (request) => thenRead(inner.claim(request)),
+    settleIfLeased: (settles) => thenRead(inner.settleIfLeased(settles)),
+    changeIf: (changes) => thenRead(inner.changeIf(changes)),
+    promoteDue: (request) => thenRead(inner.promoteDue(request)),
+    async recordIfLeased(writes) {
+      const answers = await inner.recordIfLeased(writes);
+      await inTurn(() => readIds([...new Set(writes.map(({ id }) => id))]));
+      return answers;
+    },
+  };
+  const memory: Memory = {
+    all: () => [...jobs.values()].toSorted((left, right) => left.record.seq - right.record.seq),
+    live: () => [...liveIds].map((id) => (jobs.get(id) as RememberedJob).record),
+  };
+  return { store, memory };
+}

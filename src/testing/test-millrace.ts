@@ -1,0 +1,170 @@
+/**
+ * Millrace for the tests of an application: the real engine and the real worker on a store in memory, with a clock that stands still
+ * until the test moves it. Jobs run when the test drains, or inside the enqueue in inline mode; nothing runs behind the test's back.
+ */
+import type { Enqueuer, Millrace } from "../client/millrace.ts";
+import type { JobHandle } from "../client/job-handle.ts";
+import { viewJob } from "../client/job-view.ts";
+import type { JobView } from "../client/job-view.ts";
+import type { AnyJob, InputOf, JobDefinition, ResultOf, Submission } from "../engine/definition.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { EnqueueOptions } from "../engine/job-options.ts";
+import { durationMs } from "../model/duration.ts";
+import type { Duration } from "../model/duration.ts";
+import { MillraceError } from "../model/error.ts";
+import type { JobState } from "../model/job-state.ts";
+import type { JobRecord } from "../store/records.ts";
+import type { Handler } from "../worker/handler.ts";
+import type { Drain, DrainReport } from "./drain.ts";
+import type { Memory, RememberedJob } from "./remembering-store.ts";
+import { settleTurn } from "./virtual-time.ts";
+import type { VirtualTime } from "./virtual-time.ts";
+
+/** A job as a test sees it: nothing redacted. */
+export interface TestedJob<Input = unknown, Result = unknown> extends Omit<JobView, "input" | "result"> {
+  readonly input: Input;
+  readonly result: Result | undefined;
+  /** The failures of its attempts, as `name: message`, oldest first. */
+  readonly errors: readonly string[];
+}
+
+export interface TestClock {
+  /** Epoch milliseconds. */
+  now(): number;
+  /** Moves the clock; whatever becomes due on the way becomes ready, and runs with the next drain. */
+  advance(duration: Duration): Promise<void>;
+}
+
+export interface TestParts {
+  readonly mill: Millrace;
+  readonly engine: Engine;
+  readonly memory: Memory;
+  readonly time: VirtualTime;
+  readonly handlers: readonly Handler[];
+  readonly drain: Drain;
+  readonly isInline: boolean;
+}
+
+const closeStepsMax = 100_000;
+
+export class TestMillrace implements Enqueuer, AsyncDisposable {
+  /** The real one, for code that wants it: `t.mill.jobs`, `t.mill.kv`, `t.mill.explain`. Its enqueue never runs a handler inline. */
+  readonly mill: Millrace;
+  readonly clock: TestClock;
+  readonly #parts: TestParts;
+  #closing: Promise<void> | null = null;
+
+  /** Use `testMillrace`. */
+  constructor(parts: TestParts) {
+    this.#parts = parts;
+    this.mill = parts.mill;
+    const { time, drain } = parts;
+    this.clock = {
+      now: () => time.now,
+      async advance(duration) {
+        const ms = durationMs(duration, "advance");
+        await drain.whenQuiet();
+        await time.advance(ms * 1000);
+      },
+    };
+  }
+
+  async enqueue<In, Out, Result>(
+    job: JobDefinition<In, Out, Result>,
+    input: In,
+    options?: EnqueueOptions,
+  ): Promise<JobHandle<Result>> {
+    const handle = await this.mill.enqueue(job, input, options);
+    if (this.#parts.isInline) await this.drain();
+    return handle;
+  }
+
+  async enqueueMany(submissions: readonly Submission[]): Promise<readonly JobHandle[]> {
+    const handles = await this.mill.enqueueMany(submissions);
+    if (this.#parts.isInline) await this.drain();
+    return handles;
+  }
+
+  /**
+   * Runs jobs until none that has a handler is ready, running or due now. Delayed jobs and retries stay until the clock is moved. Waits in real
+   * time for handlers that wait for the real world, but not longer than `timeout` (5 s): then it rejects and names what did not end.
+   */
+  drain(options: { timeout?: Duration } = {}): Promise<DrainReport> {
+    if (this.#parts.handlers.length === 0)
+      return Promise.reject(new MillraceError("no-handlers", "drain: testMillrace was given no handlers."));
+    return this.#parts.drain.run(
+      options.timeout === undefined ? null : durationMs(options.timeout, "drain: timeout"),
+    );
+  }
+
+  /** Every job of this kind that was ever enqueued here, whatever became of it, in the order of enqueueing. */
+  enqueued<Job extends AnyJob>(job: Job): TestedJob<InputOf<Job>, ResultOf<Job>>[] {
+    return this.#list(job, () => true);
+  }
+
+  completed<Job extends AnyJob>(job: Job): TestedJob<InputOf<Job>, ResultOf<Job>>[] {
+    return this.#list(job, inState("completed"));
+  }
+
+  failed<Job extends AnyJob>(job: Job): TestedJob<InputOf<Job>, ResultOf<Job>>[] {
+    return this.#list(job, inState("failed"));
+  }
+
+  /** Jobs that are still in the store: all, those of one kind, those in one state. */
+  jobs<Job extends AnyJob = AnyJob>(job?: Job, state?: JobState): TestedJob<InputOf<Job>, ResultOf<Job>>[] {
+    return this.#list(
+      job,
+      ({ record, isRemoved }) => !isRemoved && (state === undefined || record.state === state),
+    );
+  }
+
+  /** Stops everything; no timer is left behind. Closing twice is one close. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** The graces of a close are waited for in virtual time, so a handler that never ends costs the test nothing. */
+  async #close(): Promise<void> {
+    const { time } = this.#parts;
+    let isClosed = false;
+    const closing = this.mill.close().finally(() => (isClosed = true));
+    await settleTurn();
+    for (let step = 0; step < closeStepsMax && !isClosed; step++)
+      if (!(await time.step())) await settleTurn();
+    await closing;
+  }
+
+  #list<Job extends AnyJob>(
+    job: Job | undefined,
+    isWanted: (job: RememberedJob) => boolean,
+  ): TestedJob<InputOf<Job>, ResultOf<Job>>[] {
+    return this.#parts.memory
+      .all()
+      .filter((each) => (job === undefined || each.record.name === job.name) && isWanted(each))
+      .map(({ record }) => this.#view(record) as TestedJob<InputOf<Job>, ResultOf<Job>>);
+  }
+
+  #view(record: JobRecord): TestedJob {
+    const { engine } = this.#parts;
+    const { coder } = engine.settings;
+    const view = viewJob(engine, record);
+    return {
+      ...view,
+      input: coder.decode(record.input),
+      result: record.result === null ? undefined : coder.decode(record.result),
+      errors: view.failures.map(({ error, outcome }) =>
+        error === undefined ? outcome : `${error.name}: ${error.message}`,
+      ),
+    };
+  }
+}
+
+const inState =
+  (state: JobState) =>
+  ({ record, isRemoved }: RememberedJob): boolean =>
+    !isRemoved && record.state === state;
