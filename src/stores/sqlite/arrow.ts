@@ -6,7 +6,8 @@ const codes = jobStates.map((state) => stateCodes[state]);
 /** By from * 16 + to. Staying in a state is not an arrow and is allowed. */
 const allowed: boolean[] = [];
 for (const from of codes) {
-  for (const to of codes) allowed[from * 16 + to] = from === to || canMove(stateOfCode(from), stateOfCode(to));
+  for (const to of codes)
+    allowed[from * 16 + to] = from === to || canMove(stateOfCode(from), stateOfCode(to));
 }
 
 export function assertArrow(from: number, to: number): void {

@@ -8,7 +8,10 @@ import { timerAtSql } from "./clock.ts";
 import type { AuditAnswer } from "../../store/operations.ts";
 import type { Step } from "./step.ts";
 
-export function auditIndexes(step: Step, request: { readonly cursor: string | null; readonly max: number }): AuditAnswer {
+export function auditIndexes(
+  step: Step,
+  request: { readonly cursor: string | null; readonly max: number },
+): AuditAnswer {
   const cursor = request.cursor ?? "jobs:0";
   const phase = cursor.split(":", 1)[0] as string;
   const rest = cursor.slice(phase.length + 1);
@@ -34,7 +37,11 @@ const repairTimers = `UPDATE millrace_job SET timer_at = ${timerAtSql} WHERE seq
 function auditTimers({ statements }: Step, after: number, max: number): AuditAnswer {
   const [checked, last] = statements(readRange).get(after, max) as [count: number, last: number | null];
   const changes = last === null ? 0 : Number(statements(repairTimers).run(after, last).changes);
-  return { checked, repaired: repairs("timer", changes), cursor: checked < max || last === null ? "unique:" : `jobs:${last}` };
+  return {
+    checked,
+    repaired: repairs("timer", changes),
+    cursor: checked < max || last === null ? "unique:" : `jobs:${last}`,
+  };
 }
 
 /** Inputs: key, limit. */
@@ -47,7 +54,11 @@ function auditKeys({ statements }: Step, after: string, max: number): AuditAnswe
   let changes = 0;
   for (const [key] of keys) changes += Number(statements(repairKey).run(key).changes);
   const last = keys.at(-1)?.[0];
-  return { checked: keys.length, repaired: repairs("unique", changes), cursor: keys.length < max || last === undefined ? "tags:" : `unique:${last}` };
+  return {
+    checked: keys.length,
+    repaired: repairs("unique", changes),
+    cursor: keys.length < max || last === undefined ? "tags:" : `unique:${last}`,
+  };
 }
 
 function auditOrphans({ statements }: Step, kind: "tag" | "trail", next: string): AuditAnswer {

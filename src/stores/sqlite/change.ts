@@ -58,7 +58,9 @@ function clockOf(job: LiveJob, clock: Clock): number | null {
   }
 }
 
-type Outcome = { readonly kind: "ok"; readonly state: JobState | null } | { readonly kind: "key-held"; readonly by: string };
+type Outcome =
+  | { readonly kind: "ok"; readonly state: JobState | null }
+  | { readonly kind: "key-held"; readonly by: string };
 
 function applyCase(step: Step, job: LiveJob, chosen: ChangeCase): Outcome {
   const { next, attempts = null } = chosen;
@@ -79,7 +81,7 @@ function applyCase(step: Step, job: LiveJob, chosen: ChangeCase): Outcome {
       return { kind: "ok", state: null };
     default:
       assert(!isFinished, `a finished job cannot end again as ${next.to}`);
-      finishJobs(step, [{ job, next: next satisfies Finish, attempts, settledFence: job.settledFence }]);
+      finishJobs(step, [{ job, next: next satisfies Finish, attempts }], "other");
       return { kind: "ok", state: next.to };
   }
 }
@@ -90,11 +92,19 @@ function replay(step: Step, job: LiveJob, { next, attempts }: ChangeCase): Outco
 }
 
 /** Inputs: rev, cancel asked, rank, timer, attempts, seq. */
-const markLive = "UPDATE millrace_job SET rev = ?, cancel_asked = ?, rank = ?, timer_at = ?, attempts = ? WHERE seq = ?";
+const markLive =
+  "UPDATE millrace_job SET rev = ?, cancel_asked = ?, rank = ?, timer_at = ?, attempts = ? WHERE seq = ?";
 /** Inputs: rev, cancel asked, rank, attempts, seq. */
-const markFinished = "UPDATE millrace_history SET rev = ?, cancel_asked = ?, rank = ?, attempts = ? WHERE seq = ?";
+const markFinished =
+  "UPDATE millrace_history SET rev = ?, cancel_asked = ?, rank = ?, attempts = ? WHERE seq = ?";
 
-function markJob(step: Step, job: LiveJob, next: Mark, attempts: string | null, isFinished: boolean): JobState {
+function markJob(
+  step: Step,
+  job: LiveJob,
+  next: Mark,
+  attempts: string | null,
+  isFinished: boolean,
+): JobState {
   const { statements } = step;
   const rev = job.rev + 1;
   const cancelAsked = next.cancelAsked === undefined ? job.cancelAsked : Number(next.cancelAsked);
@@ -104,7 +114,15 @@ function markJob(step: Step, job: LiveJob, next: Mark, attempts: string | null, 
   if (isFinished) statements(markFinished).run(rev, cancelAsked, rank, log, job.seq);
   else statements(markLive).run(rev, cancelAsked, rank, timerAtOf(job.state, job), log, job.seq);
   editSpec(statements, job.seq, next.edit);
-  tell(step, { kind: next.event, id: job.id, rev, route: job.route, state: job.state, attempt: job.attempt, extra: extraOf(step, job, cancelAsked) });
+  tell(step, {
+    kind: next.event,
+    id: job.id,
+    rev,
+    route: job.route,
+    state: job.state,
+    attempt: job.attempt,
+    extra: extraOf(step, job, cancelAsked),
+  });
   return stateOfCode(job.state);
 }
 
@@ -132,5 +150,13 @@ function removeJob(step: Step, job: LiveJob, isFinished: boolean): void {
   statements(isFinished ? dropFinished : dropLive).run(job.seq);
   forgetJob(statements, job.seq);
   count(step, job.route, job.state, -1);
-  tell(step, { kind: "removed", id: job.id, rev: job.rev + 1, route: job.route, state: null, attempt: job.attempt, extra: null });
+  tell(step, {
+    kind: "removed",
+    id: job.id,
+    rev: job.rev + 1,
+    route: job.route,
+    state: null,
+    attempt: job.attempt,
+    extra: null,
+  });
 }

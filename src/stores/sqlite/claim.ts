@@ -11,6 +11,7 @@ import type { LeasedJob } from "../../store/records.ts";
 import type { SqlValue, Statements } from "./connection.ts";
 import { nextClockInMs } from "./due.ts";
 import { routesAfter } from "./route-book.ts";
+import { runOnSeqs } from "./seq-list.ts";
 import { count, tell } from "./step.ts";
 import type { Step } from "./step.ts";
 import { freeKey, holds } from "./unique.ts";
@@ -31,11 +32,10 @@ const readCandidates = `SELECT j.rank, j.seq FROM millrace_job j INDEXED BY mill
 /** Input: a JSON list of seqs. Answer: these jobs in claim order. */
 const readChosen = `SELECT ${columns} FROM millrace_job j CROSS JOIN millrace_spec s ON s.seq = j.seq
   WHERE j.seq IN (SELECT value FROM json_each(?)) ORDER BY j.rank, j.seq`;
-/** Inputs: lowest fence, owner, now, lease end (4 times), a JSON list of seqs. Guard: read as ready in the same transaction. */
+/** Inputs: lowest fence, owner, now, lease end (3 times), then the seqs. Guard: read as ready in the same transaction. */
 const lease = `UPDATE millrace_job SET state = ${stateCodes.running}, fence = max(fence, ?) + 1, attempt = attempt + counts_attempt, counts_attempt = 1,
   rev = rev + 1, owner = ?, claimed_at = ?, started_at = NULL, attempt_ends_at = NULL, ttl_at = NULL, lease_ends_at = ?,
-  timer_at = min(?, ifnull(deadline_at, ?)), holds = CASE holds WHEN ${holds.untilStarted} THEN 0 ELSE holds END
-  WHERE seq IN (SELECT value FROM json_each(?))`;
+  timer_at = min(?, ifnull(deadline_at, ?)), holds = CASE holds WHEN ${holds.untilStarted} THEN 0 ELSE holds END`;
 
 export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
   const { statements, now } = step;
@@ -43,12 +43,20 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
   let more = false;
   for (const { routes, max } of request.offers) {
     if (max <= 0 || routes.length === 0) continue;
-    const rows = routes.length === 1 ? readFrom(statements, routes[0] as number, max, now) : mergeRoutes(statements, routes, max, now);
+    const rows =
+      routes.length === 1
+        ? readFrom(statements, routes[0] as number, max, now)
+        : mergeRoutes(statements, routes, max, now);
     if (rows.length === 0) continue;
     for (const row of rows) jobs.push(leaseRow(step, row));
     const endsAt = now + request.leaseMs;
-    const seqs = JSON.stringify(rows.map((row) => row[0]));
-    statements(lease).run(step.turn.epoch * fencesPerEpoch, request.owner, now, endsAt, endsAt, endsAt, seqs);
+    const values = [step.turn.epoch * fencesPerEpoch, request.owner, now, endsAt, endsAt, endsAt];
+    runOnSeqs(
+      statements,
+      lease,
+      values,
+      rows.map((row) => row[0] as number),
+    );
     more ||= rows.length === max;
   }
   return {
@@ -100,7 +108,12 @@ interface Head {
   isDry: boolean;
 }
 
-function mergeRoutes(statements: Statements, routes: readonly number[], max: number, now: number): SqlValue[][] {
+function mergeRoutes(
+  statements: Statements,
+  routes: readonly number[],
+  max: number,
+  now: number,
+): SqlValue[][] {
   const batch = Math.ceil((2 * max) / routes.length) + 8;
   const fetch = (head: Head, after: Candidate): void => {
     head.candidates = statements(readCandidates).all(head.route, now, ...after, batch) as Candidate[];
@@ -113,7 +126,8 @@ function mergeRoutes(statements: Statements, routes: readonly number[], max: num
   while (chosen.length < max) {
     let first: Head | null = null;
     for (const head of heads) {
-      if (head.next < head.candidates.length && (first === null || isBefore(headOf(head), headOf(first)))) first = head;
+      if (head.next < head.candidates.length && (first === null || isBefore(headOf(head), headOf(first))))
+        first = head;
     }
     if (first === null) break;
     const taken = headOf(first);

@@ -37,7 +37,11 @@ export function timerAtOf(state: number, clocks: Clocks): number | null {
   const earliest =
     state === stateCodes.running
       ? Math.min(clocks.leaseEndsAt ?? Infinity, clocks.attemptEndsAt ?? Infinity, deadlineAt)
-      : Math.min(state === stateCodes.scheduled ? clocks.dueAt : Infinity, deadlineAt, clocks.ttlAt ?? Infinity);
+      : Math.min(
+          state === stateCodes.scheduled ? clocks.dueAt : Infinity,
+          deadlineAt,
+          clocks.ttlAt ?? Infinity,
+        );
   return earliest === Infinity ? null : earliest;
 }
 

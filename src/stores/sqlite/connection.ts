@@ -61,7 +61,13 @@ const rowsPerStatement = [64, 8, 1] as const;
  * Writes many rows with few statements: `sql` ends in VALUES, `row` is one row's placeholders. Sizes of 64, 8 and 1: one statement per
  * row is 1.6 times slower, larger sizes gain nothing measurable.
  */
-export function insertRows(statements: Statements, sql: string, row: string, values: readonly SqlValue[], width: number): void {
+export function insertRows(
+  statements: Statements,
+  sql: string,
+  row: string,
+  values: readonly SqlValue[],
+  width: number,
+): void {
   let from = 0;
   for (const size of rowsPerStatement) {
     const step = size * width;

@@ -17,7 +17,9 @@ const dropRow = "DELETE FROM millrace_doc WHERE kind = ? AND id = ?";
 
 export function putDoc(step: Step, put: DocPut): PutDocAnswer {
   const { statements, now } = step;
-  const row = statements(findVersion).get(put.kind, put.id) as [version: number, expiresAt: number | null] | undefined;
+  const row = statements(findVersion).get(put.kind, put.id) as
+    | [version: number, expiresAt: number | null]
+    | undefined;
   const isThere = row !== undefined && (row[1] === null || row[1] > now);
   const current = isThere ? row[0] : 0;
   if (!holdsGuard(put, current)) return { kind: "changed", version: current };
@@ -26,7 +28,14 @@ export function putDoc(step: Step, put: DocPut): PutDocAnswer {
     statements(dropRow).run(put.kind, put.id);
     return { kind: "ok", version: 0 };
   }
-  statements(putRow).run(put.kind, put.id, version, put.body, after(put.dueInMs, now), after(put.expiresInMs, now));
+  statements(putRow).run(
+    put.kind,
+    put.id,
+    version,
+    put.body,
+    after(put.dueInMs, now),
+    after(put.expiresInMs, now),
+  );
   return { kind: "ok", version };
 }
 
@@ -51,7 +60,9 @@ const readRange = `SELECT ${columns} FROM millrace_doc
 export function readDocs(statements: Statements, now: number, request: ReadDocsRequest): ReadDocsAnswer {
   const { kind } = request;
   if ("ids" in request) {
-    const rows = [...new Set(request.ids)].map((id) => statements(readOne).get(kind, id, now) as DocRow | undefined);
+    const rows = [...new Set(request.ids)].map(
+      (id) => statements(readOne).get(kind, id, now) as DocRow | undefined,
+    );
     const docs = rows.filter((row) => row !== undefined).map((row) => docOf(kind, row));
     return { docs: docs.sort((one, other) => compareBytes(one.id, other.id)), cursor: null };
   }

@@ -8,6 +8,7 @@ import { stateCodes, stateOfCode } from "../../model/job-state.ts";
 import type { Clock, PromoteAnswer, ReadDueAnswer, ReadDueRequest } from "../../store/operations.ts";
 import type { DueJob } from "../../store/records.ts";
 import type { SqlValue, Statements } from "./connection.ts";
+import { runOnSeqs } from "./seq-list.ts";
 import { count, tell } from "./step.ts";
 import type { Step } from "./step.ts";
 
@@ -31,10 +32,9 @@ export function nextClockInMs(statements: Statements, now: number): number | nul
 
 /** Inputs: now, limit. Answer: scheduled jobs whose time has come, longest due first. */
 const readScheduled = `SELECT seq, id, route, rev, attempt FROM ${inDue} AND due_at <= ? ORDER BY due_at, seq LIMIT ?`;
-/** Input: a JSON list of seqs. Guard: read as scheduled in the same transaction. The timer is that of the state it comes into. */
+/** Inputs: the seqs. Guard: read as scheduled in the same transaction. The timer is that of the state it comes into. */
 const promoteSeqs = `UPDATE millrace_job SET state = ${ready}, rev = rev + 1,
-  timer_at = nullif(min(ifnull(deadline_at, 9007199254740991), ifnull(ttl_at, 9007199254740991)), 9007199254740991)
-  WHERE seq IN (SELECT value FROM json_each(?))`;
+  timer_at = nullif(min(ifnull(deadline_at, 9007199254740991), ifnull(ttl_at, 9007199254740991)), 9007199254740991)`;
 
 type ScheduledRow = [seq: number, id: string, route: number, rev: number, attempt: number];
 
@@ -46,7 +46,12 @@ export function promoteDue(step: Step, { max }: { readonly max: number }): Promo
     count(step, route, ready, 1);
     tell(step, { kind: "promoted", id, rev: rev + 1, route, state: ready, attempt, extra: null });
   }
-  if (rows.length > 0) statements(promoteSeqs).run(JSON.stringify(rows.map((row) => row[0])));
+  runOnSeqs(
+    statements,
+    promoteSeqs,
+    [],
+    rows.map((row) => row[0]),
+  );
   return { count: rows.length, more: rows.length === max, nextDueInMs: nextClockInMs(statements, now) };
 }
 
@@ -61,8 +66,15 @@ const clockColumns: Readonly<Record<Clock, string>> = {
 const placesOf: Readonly<Record<Clock, readonly (readonly [source: string, sortedBy: string])[]>> = {
   lease: [[inRunning, "timer_at"]],
   attempt: [[inRunning, "timer_at"]],
-  deadline: [[inRunning, "timer_at"], [inClock, "timer_at"], [inDue, "due_at"]],
-  ttl: [[inClock, "timer_at"], [inDue, "due_at"]],
+  deadline: [
+    [inRunning, "timer_at"],
+    [inClock, "timer_at"],
+    [inDue, "due_at"],
+  ],
+  ttl: [
+    [inClock, "timer_at"],
+    [inDue, "due_at"],
+  ],
 };
 
 /** Inputs: now, now, time and seq of the last one read, limit. Answer: jobs whose clock has rung, in order of their timer. */
@@ -79,9 +91,13 @@ export function readDue(statements: Statements, now: number, request: ReadDueReq
   const after = cursor === null ? [-Number.MAX_SAFE_INTEGER, 0] : cursor.split(":").map(Number);
   const rows: SqlValue[][] = [];
   for (const [source, sortedBy] of placesOf[clock]) {
-    rows.push(...(statements(readRung(clock, source, sortedBy)).all(now, now, ...after, max + 1) as SqlValue[][]));
+    rows.push(
+      ...(statements(readRung(clock, source, sortedBy)).all(now, now, ...after, max + 1) as SqlValue[][]),
+    );
   }
-  rows.sort((one, other) => (one[0] as number) - (other[0] as number) || (one[1] as number) - (other[1] as number));
+  rows.sort(
+    (one, other) => (one[0] as number) - (other[0] as number) || (one[1] as number) - (other[1] as number),
+  );
   const page = rows.slice(0, max);
   const last = page.at(-1);
   return {

@@ -43,27 +43,51 @@ export function storeError(error: unknown, path: string, isCommit = false): unkn
     case 1:
       return error;
     case 13:
-      return refuse("store-full", `The disk or the page limit of ${path} is full; nothing of this call was written. Free some space, then repeat it.`);
+      return refuse(
+        "store-full",
+        `The disk or the page limit of ${path} is full; nothing of this call was written. Free some space, then repeat it.`,
+      );
     case 5:
     case 6:
     case 15:
-      return refuse("store-busy", `Another connection holds the write lock of ${path}. Look for a transaction that stays open.`);
+      return refuse(
+        "store-busy",
+        `Another connection holds the write lock of ${path}. Look for a transaction that stays open.`,
+      );
   }
   if (isCommit) {
-    return refuse("outcome-unknown", `Writing ${path} failed at the commit, so the call may or may not have happened. Repeat it with the same ids.`);
+    return refuse(
+      "outcome-unknown",
+      `Writing ${path} failed at the commit, so the call may or may not have happened. Repeat it with the same ids.`,
+    );
   }
   switch (resultCode(error)) {
     case 3:
     case 8:
-      return refuse("store-read-only", `${path} or its folder cannot be written. Give this process write permission to both.`);
+      return refuse(
+        "store-read-only",
+        `${path} or its folder cannot be written. Give this process write permission to both.`,
+      );
     case 11:
-      return refuse("store-corrupt", `${path} is damaged. Restore a backup, or rescue it with the sqlite3 tool's .recover.`);
+      return refuse(
+        "store-corrupt",
+        `${path} is damaged. Restore a backup, or rescue it with the sqlite3 tool's .recover.`,
+      );
     case 26:
-      return refuse("not-a-store", `${path} is not a SQLite database. Name another file; this one was left as it is.`);
+      return refuse(
+        "not-a-store",
+        `${path} is not a SQLite database. Name another file; this one was left as it is.`,
+      );
     case 14:
-      return refuse("store-unavailable", `${path} cannot be opened. Check that its folder exists and may be written.`);
+      return refuse(
+        "store-unavailable",
+        `${path} cannot be opened. Check that its folder exists and may be written.`,
+      );
     case 10:
-      return refuse("store-unavailable", `Reading or writing ${path} failed; nothing of this call was written. Check the disk.`);
+      return refuse(
+        "store-unavailable",
+        `Reading or writing ${path} failed; nothing of this call was written. Check the disk.`,
+      );
     default:
       return error;
   }
@@ -85,9 +109,15 @@ export interface SentError {
 }
 
 export function sendError(error: unknown): SentError {
-  if (error instanceof MillraceError) return { code: error.code, message: error.message, outcome: error.outcome, stack: error.stack };
+  if (error instanceof MillraceError)
+    return { code: error.code, message: error.message, outcome: error.outcome, stack: error.stack };
   const stack = error instanceof Error ? error.stack : undefined;
-  return { code: null, message: error instanceof Error ? error.message : String(error), outcome: "did-not-happen", stack };
+  return {
+    code: null,
+    message: error instanceof Error ? error.message : String(error),
+    outcome: "did-not-happen",
+    stack,
+  };
 }
 
 export function receiveError({ code, message, outcome, stack }: SentError): Error {

@@ -39,7 +39,13 @@ interface Waiting extends Call {
 const groupCallsMax = 256;
 const retryMs = { first: 1, max: 25 };
 
-export function openExecutor({ runner, platform, path, busyTimeoutMs, onCommitted }: ExecutorOptions): Executor {
+export function openExecutor({
+  runner,
+  platform,
+  path,
+  busyTimeoutMs,
+  onCommitted,
+}: ExecutorOptions): Executor {
   let waiting: Waiting[] = [];
   let isBusy = false;
   let tries = 0;
@@ -51,7 +57,11 @@ export function openExecutor({ runner, platform, path, busyTimeoutMs, onCommitte
     waiting = waiting.slice(groupCallsMax);
     try {
       const group = runner.run(calls, platform.now());
-      if (group instanceof Promise) group.then((outcome) => settle(calls, outcome), (error: unknown) => fail(calls, error));
+      if (group instanceof Promise)
+        group.then(
+          (outcome) => settle(calls, outcome),
+          (error: unknown) => fail(calls, error),
+        );
       else settle(calls, group);
     } catch (error) {
       fail(calls, error);
@@ -59,11 +69,19 @@ export function openExecutor({ runner, platform, path, busyTimeoutMs, onCommitte
   };
 
   const fail = (calls: readonly Waiting[], error: unknown): void => {
-    settle(calls, { outcomes: calls.map((): CallOutcome => ({ kind: "error", error })), hints: null, told: [] });
+    settle(calls, {
+      outcomes: calls.map((): CallOutcome => ({ kind: "error", error })),
+      hints: null,
+      told: [],
+    });
   };
 
-  const settle = (calls: readonly Waiting[], group: Omit<GroupOutcome, "hints"> & { hints: GroupOutcome["hints"] | null }): void => {
-    if (group.hints !== null && group.told.length + (group.hints.dueAt ?? 0) > 0) onCommitted(group as GroupOutcome);
+  const settle = (
+    calls: readonly Waiting[],
+    group: Omit<GroupOutcome, "hints"> & { hints: GroupOutcome["hints"] | null },
+  ): void => {
+    if (group.hints !== null && group.told.length + (group.hints.dueAt ?? 0) > 0)
+      onCommitted(group as GroupOutcome);
     const again: Waiting[] = [];
     const now = platform.monotonicUs();
     for (const [index, call] of calls.entries()) {
@@ -83,7 +101,8 @@ export function openExecutor({ runner, platform, path, busyTimeoutMs, onCommitte
       queueMicrotask(flush);
     } else {
       tries += 1;
-      const delayMs = Math.min(retryMs.max, retryMs.first * 2 ** Math.min(tries, 10)) * (0.5 + platform.random());
+      const delayMs =
+        Math.min(retryMs.max, retryMs.first * 2 ** Math.min(tries, 10)) * (0.5 + platform.random());
       platform.setTimer(delayMs, flush, true);
     }
   };

@@ -1,7 +1,13 @@
 /** What a running attempt writes while it runs, always under its fence: a longer lease, the report of its start, progress and logs. */
 import { stateCodes } from "../../model/job-state.ts";
 import { storeLimits } from "../../store/limits.ts";
-import type { Extend, ExtendAnswer, ExtendRequest, LeasedWrite, RecordAnswer } from "../../store/operations.ts";
+import type {
+  Extend,
+  ExtendAnswer,
+  ExtendRequest,
+  LeasedWrite,
+  RecordAnswer,
+} from "../../store/operations.ts";
 import type { LeasedJob, LeaseRef } from "../../store/records.ts";
 import type { SqlValue, Statements } from "./connection.ts";
 import { timerAtOf } from "./clock.ts";
@@ -12,11 +18,15 @@ import { hintDue } from "./step.ts";
 import type { Step } from "./step.ts";
 
 /** Inputs: lease end, timer, start, attempt end, seq. Guard: running with this fence, read in the same transaction. */
-const renew = "UPDATE millrace_job SET lease_ends_at = ?, timer_at = ?, started_at = ?, attempt_ends_at = ? WHERE seq = ?";
+const renew =
+  "UPDATE millrace_job SET lease_ends_at = ?, timer_at = ?, started_at = ?, attempt_ends_at = ? WHERE seq = ?";
 
 export function extendIfLeased(step: Step, request: ExtendRequest): ExtendAnswer {
   const { statements, now } = step;
-  const live = readLiveBySeq(statements, request.leases.map((lease) => lease.seq));
+  const live = readLiveBySeq(
+    statements,
+    request.leases.map((lease) => lease.seq),
+  );
   const answers = request.leases.map((lease) => {
     const job = leasedOr(statements, lease, live.get(lease.seq) ?? null);
     if (typeof job === "string") return job;
@@ -32,7 +42,11 @@ function extendOne(step: Step, job: LiveJob, lease: Extend, leaseEndsAt: number)
   const startedAt = lease.startedAgoMs === undefined ? job.startedAt : now - lease.startedAgoMs;
   const { attemptEndsInMs } = lease;
   const attemptEndsAt =
-    attemptEndsInMs === undefined ? job.attemptEndsAt : attemptEndsInMs === null ? null : now + attemptEndsInMs;
+    attemptEndsInMs === undefined
+      ? job.attemptEndsAt
+      : attemptEndsInMs === null
+        ? null
+        : now + attemptEndsInMs;
   const timerAt = timerAtOf(stateCodes.running, { ...job, leaseEndsAt, attemptEndsAt });
   step.statements(renew).run(leaseEndsAt, timerAt, startedAt, attemptEndsAt, job.seq);
   if (attemptEndsAt !== job.attemptEndsAt) hintDue(step, attemptEndsAt);
@@ -90,7 +104,10 @@ export const droppedLine = `Further log lines were dropped: a job keeps at most 
 
 export function recordIfLeased(step: Step, writes: readonly LeasedWrite[]): RecordAnswer[] {
   const { statements } = step;
-  const live = readLiveBySeq(statements, writes.map((write) => write.seq));
+  const live = readLiveBySeq(
+    statements,
+    writes.map((write) => write.seq),
+  );
   return writes.map((write) => {
     const job = leasedOr(statements, write, live.get(write.seq) ?? null);
     if (typeof job === "string") return job;

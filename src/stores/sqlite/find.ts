@@ -47,7 +47,12 @@ export function findJobs(statements: Statements, request: FindRequest): FindAnsw
   return { jobs, cursor: String(below), scanned };
 }
 
-function readChunk(statements: Statements, { tag, states = jobStates }: JobFilter, below: number, wanted: number): Row[] {
+function readChunk(
+  statements: Statements,
+  { tag, states = jobStates }: JobFilter,
+  below: number,
+  wanted: number,
+): Row[] {
   if (tag !== undefined) return statements(tagged).all(tag, below, wanted) as Row[];
   const terminal = states.filter(isTerminal);
   const waiting = states.filter((state) => !isTerminal(state));
@@ -67,7 +72,9 @@ function readFilter(statements: Statements, filter: JobFilter): (row: Row) => bo
   let routes: Set<number> | null = null;
   if (queue !== undefined || name !== undefined) {
     const rows = statements(allRoutes).all() as [number: number, queue: string, name: string][];
-    const matching = rows.filter((row) => (queue === undefined || row[1] === queue) && (name === undefined || row[2] === name));
+    const matching = rows.filter(
+      (row) => (queue === undefined || row[1] === queue) && (name === undefined || row[2] === name),
+    );
     routes = new Set(matching.map((row) => row[0]));
   }
   return ([, route, state, endReason, createdAt]) =>

@@ -21,7 +21,7 @@ export function readFinished(statements: Statements, seq: number): LiveJob | nul
     attempt: row[8] as number,
     countsAttempt: row[9] as number,
     fence: row[10] as number,
-    settledFence: row[11] as number,
+    settledFence: row[11] as number | null,
     rev: row[12] as number,
     cancelAsked: row[13] as number,
     holds: 0,

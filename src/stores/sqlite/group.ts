@@ -44,10 +44,13 @@ const reads = {
   readDue,
   readDocs,
   readJobs: (statements: Statements, _now: number, ids: readonly string[]) => readJobs(statements, ids),
-  findJobs: (statements: Statements, _now: number, request: Parameters<typeof findJobs>[1]) => findJobs(statements, request),
+  findJobs: (statements: Statements, _now: number, request: Parameters<typeof findJobs>[1]) =>
+    findJobs(statements, request),
   tallyJobs: (statements: Statements) => tallyJobs(statements),
-  readFeed: (statements: Statements, _now: number, request: Parameters<typeof readFeed>[1]) => readFeed(statements, request),
-  readTrail: (statements: Statements, _now: number, request: Parameters<typeof readTrail>[1]) => readTrail(statements, request),
+  readFeed: (statements: Statements, _now: number, request: Parameters<typeof readFeed>[1]) =>
+    readFeed(statements, request),
+  readTrail: (statements: Statements, _now: number, request: Parameters<typeof readTrail>[1]) =>
+    readTrail(statements, request),
   readNow: (_statements: Statements, now: number) => now,
   /** Changes when another connection has committed. */
   readVersion: (statements: Statements) => (statements("PRAGMA data_version").get() as [version: number])[0],
@@ -115,7 +118,11 @@ export function runGroup(session: Session, calls: readonly Call[], machineNow: n
 function runCall(turn: Turn, call: Call, group: GroupOutcome): unknown {
   const { operation, request } = call;
   if (!Object.hasOwn(writes, operation)) {
-    const read = reads[operation as keyof typeof reads] as (statements: Statements, now: number, request: unknown) => unknown;
+    const read = reads[operation as keyof typeof reads] as (
+      statements: Statements,
+      now: number,
+      request: unknown,
+    ) => unknown;
     return read(turn.statements, turn.now, request);
   }
   const step = beginStep(turn);
@@ -153,6 +160,8 @@ function rollBack(session: Session): void {
 }
 
 function failed(session: Session, calls: readonly Call[], error: unknown, isCommit: boolean): GroupOutcome {
-  const outcome: CallOutcome = isBusy(error) ? { kind: "busy" } : { kind: "error", error: storeError(error, session.path, isCommit) };
+  const outcome: CallOutcome = isBusy(error)
+    ? { kind: "busy" }
+    : { kind: "error", error: storeError(error, session.path, isCommit) };
   return { outcomes: calls.map(() => outcome), hints: emptyHints(), told: [] };
 }

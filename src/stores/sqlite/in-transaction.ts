@@ -77,7 +77,10 @@ function checkConnection(given: unknown, file: OwnFile): Connection {
 }
 
 function refused(why: string): MillraceError {
-  return new MillraceError("not-in-transaction", `The connection cannot be used: ${why}. Begin a transaction on a connection to the store's own file.`);
+  return new MillraceError(
+    "not-in-transaction",
+    `The connection cannot be used: ${why}. Begin a transaction on a connection to the store's own file.`,
+  );
 }
 
 function isConnection(given: unknown): given is Connection {

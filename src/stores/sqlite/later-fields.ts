@@ -6,6 +6,7 @@ const laterFields = ["caps", "group", "gates", "need", "slack"] as const satisfi
 
 export function checkLaterFields(jobs: readonly NewJob[]): void {
   for (const job of jobs) {
-    for (const field of laterFields) if (job[field] !== undefined) throw notYetSupported(`The field ${field} of a job`);
+    for (const field of laterFields)
+      if (job[field] !== undefined) throw notYetSupported(`The field ${field} of a job`);
   }
 }

@@ -14,7 +14,8 @@ export interface LiveJob {
   readonly attempt: number;
   readonly countsAttempt: number;
   readonly fence: number;
-  readonly settledFence: number;
+  /** The fence of the last settle that was applied. */
+  readonly settledFence: number | null;
   readonly rev: number;
   readonly cancelAsked: number;
   /** Which unique key it holds: see `holds` in unique.ts. */
@@ -72,7 +73,7 @@ function liveJobOf(row: SqlValue[]): LiveJob {
     attempt: row[8] as number,
     countsAttempt: row[9] as number,
     fence: row[10] as number,
-    settledFence: row[11] as number,
+    settledFence: row[11] as number | null,
     rev: row[12] as number,
     cancelAsked: row[13] as number,
     holds: row[14] as number,

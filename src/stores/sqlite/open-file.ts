@@ -31,17 +31,25 @@ const header = "SQLite format 3\0";
 export function checkFile(given: string): string {
   const path = resolve(given);
   const folder = dirname(path);
-  const unavailable = (sentence: string, cause?: unknown): MillraceError => new MillraceError("store-unavailable", sentence, { cause });
-  if (statOf(folder)?.isDirectory() !== true) throw unavailable(`The folder ${folder} does not exist. Make it first, or name another file.`);
+  const unavailable = (sentence: string, cause?: unknown): MillraceError =>
+    new MillraceError("store-unavailable", sentence, { cause });
+  if (statOf(folder)?.isDirectory() !== true)
+    throw unavailable(`The folder ${folder} does not exist. Make it first, or name another file.`);
   const file = statOf(path);
   if (file !== null && !file.isFile()) throw unavailable(`${path} is not a file. Name a file for the store.`);
   for (const place of file === null ? [folder] : [path, folder]) {
     if (!mayWrite(place)) {
-      throw new MillraceError("store-read-only", `${place} cannot be written. Give this process write permission to the file and its folder.`);
+      throw new MillraceError(
+        "store-read-only",
+        `${place} cannot be written. Give this process write permission to the file and its folder.`,
+      );
     }
   }
   if (file !== null && file.size > 0 && readStart(path) !== header) {
-    throw new MillraceError("not-a-store", `${path} is not a SQLite database. Name another file; this one was left as it is.`);
+    throw new MillraceError(
+      "not-a-store",
+      `${path} is not a SQLite database. Name another file; this one was left as it is.`,
+    );
   }
   return path;
 }
@@ -76,7 +84,10 @@ function readStart(path: string): string {
 /** Opens the file without writing to it. */
 export function openDatabase(settings: FileSettings): DatabaseSync {
   try {
-    const database = new DatabaseSync(settings.path, { timeout: settings.lockSleepMs, enableForeignKeyConstraints: false });
+    const database = new DatabaseSync(settings.path, {
+      timeout: settings.lockSleepMs,
+      enableForeignKeyConstraints: false,
+    });
     try {
       database.exec("PRAGMA schema_version");
       return database;
@@ -108,7 +119,10 @@ export function configure(database: DatabaseSync, settings: FileSettings): void 
     const wanted = settings.durability === "strict" ? 2 : 1;
     database.exec(`PRAGMA synchronous = ${wanted}`);
     if (ask("synchronous") !== wanted) {
-      throw new MillraceError("durability-refused", `SQLite does not give ${settings.durability} durability for ${settings.path}.`);
+      throw new MillraceError(
+        "durability-refused",
+        `SQLite does not give ${settings.durability} durability for ${settings.path}.`,
+      );
     }
   }
   database.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}; PRAGMA journal_size_limit = ${logBytesMax};

@@ -38,7 +38,15 @@ export function placeJob(step: Step, from: LiveJob, changes: Partial<LiveJob>, e
 
 export function tellWaiting(step: Step, job: LiveJob, event: EventKind): void {
   const extra = job.state === stateCodes.scheduled ? job.dueAt : null;
-  tell(step, { kind: event, id: job.id, rev: job.rev, route: job.route, state: job.state, attempt: job.attempt, extra });
+  tell(step, {
+    kind: event,
+    id: job.id,
+    rev: job.rev,
+    route: job.route,
+    state: job.state,
+    attempt: job.attempt,
+    extra,
+  });
 }
 
 /** What a Schedule or HandBack makes of the job's own fields. */

@@ -30,7 +30,8 @@ const windowFactor = 4;
 const windowMin = 1000;
 
 /** Inputs: seq to go on after, limit. Answer: finished rows in order of seq. */
-const readAll = "SELECT seq, route, state, ended_at, keep_until FROM millrace_history WHERE seq > ? ORDER BY seq LIMIT ?";
+const readAll =
+  "SELECT seq, route, state, ended_at, keep_until FROM millrace_history WHERE seq > ? ORDER BY seq LIMIT ?";
 const readOthers = `SELECT seq, route, state, ended_at, keep_until FROM millrace_history INDEXED BY millrace_history_other
   WHERE state <> ${stateCodes.completed} AND seq > ? ORDER BY seq LIMIT ?`;
 /** No input. Answer: every route with its queue. */
@@ -84,8 +85,10 @@ function pruneKept(step: Step, max: number): PruneAnswer {
 }
 
 /** Inputs: now, limit. */
-const readFreeKeys = "SELECT key FROM millrace_unique WHERE held_until IS NOT NULL AND held_until <= ? ORDER BY held_until LIMIT ?";
-const readOldDocs = "SELECT kind, id FROM millrace_doc WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at LIMIT ?";
+const readFreeKeys =
+  "SELECT key FROM millrace_unique WHERE held_until IS NOT NULL AND held_until <= ? ORDER BY held_until LIMIT ?";
+const readOldDocs =
+  "SELECT kind, id FROM millrace_doc WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at LIMIT ?";
 const dropKey = "DELETE FROM millrace_unique WHERE key = ?";
 const dropDoc = "DELETE FROM millrace_doc WHERE kind = ? AND id = ?";
 

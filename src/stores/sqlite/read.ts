@@ -83,22 +83,42 @@ const readRecords = "SELECT number, at, body FROM millrace_feed WHERE number > ?
 const readEnd = "SELECT max(number) FROM millrace_feed";
 
 export function readFeed(statements: Statements, { after, max }: FeedRequest): FeedAnswer {
-  if (after < 0) return { records: [], cursor: (statements(readEnd).get() as [number: number | null])[0] ?? 0 };
+  if (after < 0)
+    return { records: [], cursor: (statements(readEnd).get() as [number: number | null])[0] ?? 0 };
   const rows = statements(readRecords).all(after, max) as [number: number, at: number, body: string][];
-  const records = rows.map(([number, at, body]) => ({ number, at, events: (JSON.parse(body) as PackedEvent[]).map(eventOf) }));
+  const records = rows.map(([number, at, body]) => ({
+    number,
+    at,
+    events: (JSON.parse(body) as PackedEvent[]).map(eventOf),
+  }));
   return { records, cursor: records.at(-1)?.number ?? after };
 }
 
 function eventOf([kind, id, rev, route, state, attempt, extra]: PackedEvent): FeedEvent {
-  return { kind: eventOfCode(kind), id, rev, route, state: state === null ? null : stateOfCode(state), attempt, extra };
+  return {
+    kind: eventOfCode(kind),
+    id,
+    rev,
+    route,
+    state: state === null ? null : stateOfCode(state),
+    attempt,
+    extra,
+  };
 }
 
 /** Inputs: seq, number to go on after, limit. */
-const readLines = "SELECT number, at, body FROM millrace_trail WHERE seq = ? AND number > ? ORDER BY number LIMIT ?";
+const readLines =
+  "SELECT number, at, body FROM millrace_trail WHERE seq = ? AND number > ? ORDER BY number LIMIT ?";
 
-export function readTrail(statements: Statements, request: { readonly id: string; readonly after: number; readonly max: number }): TrailAnswer {
+export function readTrail(
+  statements: Statements,
+  request: { readonly id: string; readonly after: number; readonly max: number },
+): TrailAnswer {
   const seq = seqOfId(statements, request.id);
-  const rows = seq === null ? [] : (statements(readLines).all(seq, request.after, request.max) as [number, number, string][]);
+  const rows =
+    seq === null
+      ? []
+      : (statements(readLines).all(seq, request.after, request.max) as [number, number, string][]);
   const lines = rows.map(([number, at, body]) => ({ number, at, body }));
   return { lines, cursor: lines.at(-1)?.number ?? request.after };
 }

@@ -27,7 +27,12 @@ const addLive = `INSERT INTO millrace_job (seq, id, route, state, rank, due_at, 
 /** Input: seq. */
 const dropFinished = "DELETE FROM millrace_history WHERE seq = ?";
 
-export function replayJob(step: Step, finished: LiveJob, next: Schedule, attempts: string | null): ReplayOutcome {
+export function replayJob(
+  step: Step,
+  finished: LiveJob,
+  next: Schedule,
+  attempts: string | null,
+): ReplayOutcome {
   const { statements, now } = step;
   const [key, hold] = statements(findKey).get(finished.seq) as [key: string | null, hold: number | null];
   const held = holdsOf(hold) === holds.untilEnd ? holds.untilEnd : holds.none;

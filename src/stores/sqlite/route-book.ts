@@ -25,7 +25,9 @@ export function routeNumber(statements: Statements, book: RouteBook, queue: stri
   const key = `${queue.length}:${queue}${name}`;
   const known = book.numbers.get(key);
   if (known !== undefined) return known;
-  const row = (statements(findRoute).get(queue, name) ?? statements(addRoute).get(queue, name)) as [number: number];
+  const row = (statements(findRoute).get(queue, name) ?? statements(addRoute).get(queue, name)) as [
+    number: number,
+  ];
   if (book.numbers.size >= bookMax) book.numbers.clear();
   book.numbers.set(key, row[0]);
   return row[0];

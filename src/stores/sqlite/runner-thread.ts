@@ -26,7 +26,10 @@ export type FromThread =
   | { readonly kind: "closed" };
 
 /** Sources run unbuilt as .ts, the package as .js: the thread's file ends like this one. */
-const threadFile = new URL(import.meta.url.endsWith(".ts") ? "./thread-main.ts" : "./thread-main.js", import.meta.url);
+const threadFile = new URL(
+  import.meta.url.endsWith(".ts") ? "./thread-main.ts" : "./thread-main.js",
+  import.meta.url,
+);
 
 export async function threadRunner(start: ThreadStart): Promise<Runner> {
   const worker = new Worker(threadFile, { workerData: start });
@@ -39,7 +42,8 @@ export async function threadRunner(start: ThreadStart): Promise<Runner> {
     return taken;
   };
   const lose = (cause: unknown): void => {
-    const message = "The thread that owns the SQLite connection ended, so the calls it had may or may not have happened. Repeat them with the same ids.";
+    const message =
+      "The thread that owns the SQLite connection ended, so the calls it had may or may not have happened. Repeat them with the same ids.";
     lost = new MillraceError("outcome-unknown", message, { cause });
     take()?.reject(lost);
   };
@@ -78,5 +82,7 @@ export async function threadRunner(start: ThreadStart): Promise<Runner> {
 }
 
 function receiveOutcome(outcome: CallOutcome): CallOutcome {
-  return outcome.kind === "error" ? { kind: "error", error: receiveError(outcome.error as SentError) } : outcome;
+  return outcome.kind === "error"
+    ? { kind: "error", error: receiveError(outcome.error as SentError) }
+    : outcome;
 }

@@ -27,7 +27,7 @@ CREATE TABLE millrace_spec (
 CREATE TABLE millrace_job (
   seq INTEGER PRIMARY KEY, id TEXT NOT NULL, route INTEGER NOT NULL, state INTEGER NOT NULL, rank INTEGER NOT NULL,
   due_at INTEGER NOT NULL, timer_at INTEGER, deadline_at INTEGER, ttl_at INTEGER,
-  attempt INTEGER NOT NULL, counts_attempt INTEGER NOT NULL, fence INTEGER NOT NULL, settled_fence INTEGER NOT NULL, rev INTEGER NOT NULL,
+  attempt INTEGER NOT NULL, counts_attempt INTEGER NOT NULL, fence INTEGER NOT NULL, settled_fence INTEGER, rev INTEGER NOT NULL,
   cancel_asked INTEGER NOT NULL, holds INTEGER NOT NULL,
   owner TEXT, claimed_at INTEGER, started_at INTEGER, lease_ends_at INTEGER, attempt_ends_at INTEGER, attempts TEXT, progress TEXT
 );
@@ -39,7 +39,7 @@ CREATE INDEX millrace_job_clock ON millrace_job (timer_at, seq)
 CREATE TABLE millrace_history (
   seq INTEGER PRIMARY KEY, id TEXT NOT NULL, route INTEGER NOT NULL, state INTEGER NOT NULL, rank INTEGER NOT NULL,
   due_at INTEGER NOT NULL, deadline_at INTEGER, ttl_at INTEGER,
-  attempt INTEGER NOT NULL, counts_attempt INTEGER NOT NULL, fence INTEGER NOT NULL, settled_fence INTEGER NOT NULL, rev INTEGER NOT NULL,
+  attempt INTEGER NOT NULL, counts_attempt INTEGER NOT NULL, fence INTEGER NOT NULL, settled_fence INTEGER, rev INTEGER NOT NULL,
   cancel_asked INTEGER NOT NULL, owner TEXT, claimed_at INTEGER, started_at INTEGER,
   ended_at INTEGER NOT NULL, keep_until INTEGER, reason TEXT, result TEXT, attempts TEXT, progress TEXT
 );

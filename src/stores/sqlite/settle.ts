@@ -12,8 +12,8 @@ import type { Settle, SettleAnswer } from "../../store/operations.ts";
 import type { Effects, LeaseRef } from "../../store/records.ts";
 import type { Statements } from "./connection.ts";
 import { finishJobs } from "./finish.ts";
-import type { Ending } from "./finish.ts";
-import { readLive, readLiveBySeq, seqOfId } from "./live-job.ts";
+import type { Ending, EndingJob } from "./finish.ts";
+import { readLive, seqOfId } from "./live-job.ts";
 import type { LiveJob } from "./live-job.ts";
 import { editSpec, placeJob, waitingChanges } from "./place.ts";
 import type { Step } from "./step.ts";
@@ -26,60 +26,110 @@ const gone: SettleAnswer = { kind: "gone" };
 
 export function settleIfLeased(step: Step, settles: readonly Settle[]): SettleAnswer[] {
   const { statements } = step;
-  const live = readLiveBySeq(statements, settles.map((settle) => settle.seq));
+  const leases = readLeases(
+    statements,
+    settles.map((settle) => settle.seq),
+  );
   const touched = new Set<number>();
   let endings: Ending[] = [];
   const flush = (): void => {
     const collected = endings;
     endings = [];
-    finishJobs(step, collected);
+    finishJobs(step, collected, "holder");
   };
   const answers = settles.map((settle): SettleAnswer => {
-    let job = live.get(settle.seq) ?? null;
-    if (touched.has(settle.seq) || job === null || job.id !== settle.id) {
-      flush();
-      job = findLive(statements, settle);
+    const lease = leases.get(settle.seq);
+    const isFast =
+      settle.effects === undefined && isFinish(settle.next) && lease !== undefined && !touched.has(lease.seq);
+    if (
+      isFast &&
+      lease.state === stateCodes.running &&
+      lease.fence === settle.fence &&
+      lease.id === settle.id
+    ) {
+      touched.add(lease.seq);
+      endings.push({ job: lease, next: settle.next as Finish, attempts: settle.attempts });
+      return ok;
     }
-    if (job === null || job.state !== stateCodes.running || job.fence !== settle.fence) return refusal(statements, settle, job);
-    const leased = job;
-    touched.add(leased.seq);
-    if (settle.effects !== undefined) {
-      flush();
-      return allOrNothing(step, () => settleWithEffects(step, settle, leased, settle.effects ?? {}), () => {});
-    }
-    if (isFinish(settle.next)) endings.push(endingOf(leased, settle, settle.next));
-    else putBack(step, leased, settle);
-    return ok;
+    flush();
+    return settleOne(step, settle, touched);
   });
   flush();
   return answers;
+}
+
+function settleOne(step: Step, settle: Settle, touched: Set<number>): SettleAnswer {
+  const { statements } = step;
+  const job = findLive(statements, settle);
+  if (job === null || job.state !== stateCodes.running || job.fence !== settle.fence)
+    return refusal(statements, settle, job);
+  touched.add(job.seq);
+  const { effects } = settle;
+  if (effects === undefined) return applyNext(step, settle, job);
+  return allOrNothing(
+    step,
+    () => settleWithEffects(step, settle, job, effects),
+    () => {},
+  );
 }
 
 function isFinish(next: SettleNext): next is Finish {
   return isTerminal(next.to as JobState);
 }
 
-function endingOf(job: LiveJob, settle: Settle, next: Finish): Ending {
-  return { job, next, attempts: settle.attempts, settledFence: job.fence };
-}
-
-function putBack(step: Step, job: LiveJob, settle: Settle): void {
-  const next = settle.next;
-  if (isFinish(next)) return;
+function applyNext(step: Step, { next, attempts }: Settle, job: LiveJob): SettleAnswer {
+  if (isFinish(next)) {
+    finishJobs(step, [{ job, next, attempts }], "holder");
+    return ok;
+  }
   const changes = waitingChanges(job, next, step.now);
-  placeJob(step, job, { ...changes, settledFence: job.fence, attempts: settle.attempts ?? job.attempts }, next.event);
+  placeJob(
+    step,
+    job,
+    { ...changes, settledFence: job.fence, attempts: attempts ?? job.attempts },
+    next.event,
+  );
   if (next.to === "scheduled") editSpec(step.statements, job.seq, next.edit);
+  return ok;
 }
 
 function settleWithEffects(step: Step, settle: Settle, job: LiveJob, effects: Effects): SettleAnswer {
-  if (isFinish(settle.next)) finishJobs(step, [endingOf(job, settle, settle.next)]);
-  else putBack(step, job, settle);
+  applyNext(step, settle, job);
   const insert = openInsert(step);
   const docs = effects.docs ?? [];
   const answer = submitUnit(step, insert, { jobs: effects.jobs ?? [], docs });
   insert.flush();
   if (answer.kind === "ok") return ok;
-  return answer.reason === "doc-changed" ? { kind: "doc-changed", id: answer.id } : { kind: "id-differs", id: answer.id };
+  return answer.reason === "doc-changed"
+    ? { kind: "doc-changed", id: answer.id }
+    : { kind: "id-differs", id: answer.id };
+}
+
+interface Lease extends EndingJob {
+  readonly fence: number;
+}
+
+/** Input: a JSON list of seqs. Answer: what the guard and the end of each need. */
+const readSeveral = `SELECT seq, id, route, state, rev, attempt, holds, fence FROM millrace_job WHERE seq IN (SELECT value FROM json_each(?))`;
+
+type LeaseRow = [
+  seq: number,
+  id: string,
+  route: number,
+  state: number,
+  rev: number,
+  attempt: number,
+  holds: number,
+  fence: number,
+];
+
+function readLeases(statements: Statements, seqs: readonly number[]): Map<number, Lease> {
+  const found = new Map<number, Lease>();
+  for (const row of statements(readSeveral).all(JSON.stringify(seqs)) as LeaseRow[]) {
+    const [seq, id, route, state, rev, attempt, holds, fence] = row;
+    found.set(seq, { seq, id, route, state, rev, attempt, holds, fence });
+  }
+  return found;
 }
 
 /** The row that a lease names: where its seq says, or by its id when the seq is wrong. */
@@ -95,7 +145,7 @@ const settledFenceOf = `SELECT h.settled_fence FROM millrace_spec s JOIN millrac
 
 function refusal(statements: Statements, settle: Settle, job: LiveJob | null): SettleAnswer {
   if (job !== null) return job.settledFence === settle.fence ? already : stale;
-  const row = statements(settledFenceOf).get(settle.id) as [settledFence: number] | undefined;
+  const row = statements(settledFenceOf).get(settle.id) as [settledFence: number | null] | undefined;
   if (row === undefined) return gone;
   return row[0] === settle.fence ? already : stale;
 }

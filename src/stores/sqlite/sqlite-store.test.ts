@@ -18,10 +18,17 @@ function aJob(id: string, given: Partial<NewJob> = {}): NewJob {
 }
 
 async function livesThrough(store: Store): Promise<void> {
-  const jobs = Array.from({ length: 150 }, (_, index) => aJob(`job-${String(index).padStart(4, "0")}`, { tags: ["t"] }));
+  const jobs = Array.from({ length: 150 }, (_, index) =>
+    aJob(`job-${String(index).padStart(4, "0")}`, { tags: ["t"] }),
+  );
   const [submitted] = await store.submit([{ jobs }]);
   expect(submitted?.kind).toBe("ok");
-  const { jobs: leased, more } = await store.claim({ owner: "w", leaseMs: 1000, offers: [{ routes: [1], max: 100 }], routesKnown: 0 });
+  const { jobs: leased, more } = await store.claim({
+    owner: "w",
+    leaseMs: 1000,
+    offers: [{ routes: [1], max: 100 }],
+    routesKnown: 0,
+  });
   expect(leased.map((job) => job.id)).toEqual(jobs.slice(0, 100).map((job) => job.id));
   expect(more).toBe(true);
   const finish = { to: "completed", event: "completed", reason: null, result: "1", keepMs: null } as const;
@@ -32,7 +39,12 @@ async function livesThrough(store: Store): Promise<void> {
     { queue: "mail", name: "send", state: "ready", count: 50 },
     { queue: "mail", name: "send", state: "completed", count: 100 },
   ]);
-  const found = await store.findJobs({ filter: { tag: "t", states: ["completed"] }, max: 200, scanMax: 1000, cursor: null });
+  const found = await store.findJobs({
+    filter: { tag: "t", states: ["completed"] },
+    max: 200,
+    scanMax: 1000,
+    cursor: null,
+  });
   expect(found.jobs).toHaveLength(100);
   let cursor: string | null = null;
   do {
@@ -45,7 +57,11 @@ async function livesThrough(store: Store): Promise<void> {
 describe("the SQLite store", () => {
   for (const executor of ["inline", "thread"] as const) {
     it(`carries jobs through their life on a file, ${executor}`, async () => {
-      const store = await openSqliteStore({ path: join(folder, "jobs.db"), platform: nodePlatform, executor });
+      const store = await openSqliteStore({
+        path: join(folder, "jobs.db"),
+        platform: nodePlatform,
+        executor,
+      });
       await livesThrough(store);
       await store.close();
     });

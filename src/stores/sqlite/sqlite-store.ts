@@ -41,7 +41,12 @@ const defaultBusyMs = 10_000;
 const openRetryMs = { min: 2, max: 40 };
 
 export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
-  const { platform, durability = "strict", executor: place = "inline", busyTimeoutMs = defaultBusyMs } = options;
+  const {
+    platform,
+    durability = "strict",
+    executor: place = "inline",
+    busyTimeoutMs = defaultBusyMs,
+  } = options;
   const isMemory = options.path === memoryPath;
   const checked = isMemory ? memoryPath : checkFile(options.path);
   const inlineSettings: FileSettings = { path: checked, durability, lockSleepMs: inlineSleepMs };
@@ -50,12 +55,16 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
 
   const isThread = place === "thread" && !isMemory;
   const runner = isThread
-    ? await threadRunner({ settings: { path, durability, lockSleepMs: threadSleepMs }, epoch: entry.epoch }).finally(() => database.close())
+    ? await threadRunner({
+        settings: { path, durability, lockSleepMs: threadSleepMs },
+        epoch: entry.epoch,
+      }).finally(() => database.close())
     : inlineRunner(openSession(database, path, entry.epoch), () => leaveEpoch(database, entry.opener));
 
   const watch = openWatch({ platform, logPath: isMemory ? null : `${path}-wal`, executor: () => executor });
   const executor = openExecutor({ runner, platform, path, busyTimeoutMs, onCommitted: watch.tellOwn });
-  const call = (operation: Call["operation"], request: unknown) => executor.call(operation, request) as Promise<never>;
+  const call = (operation: Call["operation"], request: unknown) =>
+    executor.call(operation, request) as Promise<never>;
 
   return {
     async describe(): Promise<StoreDescription> {
@@ -98,7 +107,8 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     exportPage: () => Promise.reject(notYetSupported("exportPage")),
     importPage: () => Promise.reject(notYetSupported("importPage")),
     watch: (listener) => watch.add(listener),
-    inTransaction: (connection) => transactionStore(connection, { path, epoch: entry.epoch, platform, isMemory }),
+    inTransaction: (connection) =>
+      transactionStore(connection, { path, epoch: entry.epoch, platform, isMemory }),
     async close() {
       watch.close();
       await executor.close();
@@ -123,14 +133,20 @@ async function openFirst(settings: FileSettings, platform: Platform, busyTimeout
       readSchemaVersion(database, settings.path);
       configure(database, settings);
       migrate(database, settings.path);
-      const entry: Entry = enterEpoch(database, platform, settings.durability === "relaxed" && settings.path !== memoryPath);
+      const entry: Entry = enterEpoch(
+        database,
+        platform,
+        settings.durability === "relaxed" && settings.path !== memoryPath,
+      );
       return { database, entry };
     } catch (error) {
       const waitedMs = (platform.monotonicUs() - startUs) / 1000;
       if (!isBusy(error) || waitedMs >= busyTimeoutMs) {
         const isBehind = isBusy(error) && isVersionBehind(() => readSchemaVersion(database, settings.path));
         database.close();
-        throw isBehind ? migrationRunning(settings.path, busyTimeoutMs, error) : storeError(error, settings.path);
+        throw isBehind
+          ? migrationRunning(settings.path, busyTimeoutMs, error)
+          : storeError(error, settings.path);
       }
       const delayMs = openRetryMs.min + platform.random() * (openRetryMs.max - openRetryMs.min);
       await new Promise<void>((resolve) => void platform.setTimer(delayMs, resolve, true));
@@ -153,6 +169,7 @@ function migrationRunning(path: string, waitedMs: number, cause: unknown): Millr
 
 function warningsOf(isMemory: boolean, durability: "strict" | "relaxed"): string[] {
   if (isMemory) return ["The store is in memory: everything in it ends with this process."];
-  if (durability === "relaxed") return ["Durability is relaxed: a power loss may take the last moments of acknowledged work."];
+  if (durability === "relaxed")
+    return ["Durability is relaxed: a power loss may take the last moments of acknowledged work."];
   return [];
 }

@@ -59,7 +59,14 @@ export interface Mark {
 }
 
 export function beginStep(turn: Turn): Step {
-  return { turn, statements: turn.statements, now: turn.now, events: [], deltas: new Map(), hints: emptyHints() };
+  return {
+    turn,
+    statements: turn.statements,
+    now: turn.now,
+    events: [],
+    deltas: new Map(),
+    hints: emptyHints(),
+  };
 }
 
 export function emptyHints(): Hints {

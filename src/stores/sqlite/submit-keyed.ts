@@ -37,7 +37,8 @@ export function submitKeyed(step: Step, insert: Insert, job: NewJob, isRepeat: b
   }
   const seq = insert.add(job);
   insert.flush();
-  if (job.unique !== null) takeKey(statements, job.unique.key, { seq, id: job.id }, holdCode(job.unique.hold), now);
+  if (job.unique !== null)
+    takeKey(statements, job.unique.key, { seq, id: job.id }, holdCode(job.unique.hold), now);
   return { kind: "ok", id: job.id, how: "created" };
 }
 
@@ -52,7 +53,8 @@ function meetHolder(step: Step, seq: number, id: string, job: NewJob): KeyedAnsw
 
 function hasNotStarted(holder: LiveJob): boolean {
   const { state, attempt } = holder;
-  const isWaiting = state === stateCodes.blocked || state === stateCodes.scheduled || state === stateCodes.ready;
+  const isWaiting =
+    state === stateCodes.blocked || state === stateCodes.scheduled || state === stateCodes.ready;
   return isWaiting && attempt === 0;
 }
 

@@ -37,7 +37,11 @@ function canBeRefusedLate(unit: SubmitUnit): boolean {
 }
 
 /** Runs a unit that writes before it knows whether all of it holds. */
-export function allOrNothing<A extends { readonly kind: string }>(step: Step, run: () => A, flush: () => void): A {
+export function allOrNothing<A extends { readonly kind: string }>(
+  step: Step,
+  run: () => A,
+  flush: () => void,
+): A {
   const { statements, turn } = step;
   const before = mark(step);
   statements("SAVEPOINT millrace_unit").run();
@@ -92,9 +96,9 @@ const specWidth = 10;
 const specRow = `(${Array.from({ length: specWidth }, () => "?").join(",")})`;
 const addSpec = `INSERT INTO millrace_spec (seq, id, created_at, digest, unique_key, unique_hold, policy, meta, tags, input) VALUES`;
 const jobWidth = 10;
-const jobRow = `(?,?,?,?,?,?,?,?,?,?,0,1,0,0,1,0)`;
+const jobRow = `(?,?,?,?,?,?,?,?,?,?,0,1,0,1,0)`;
 const addJob = `INSERT INTO millrace_job (seq, id, route, state, rank, due_at, timer_at, deadline_at, ttl_at, holds,
-  attempt, counts_attempt, fence, settled_fence, rev, cancel_asked) VALUES`;
+  attempt, counts_attempt, fence, rev, cancel_asked) VALUES`;
 /** Inputs: tag, seq. */
 const addTag = "INSERT OR IGNORE INTO millrace_tag (tag, seq) VALUES (?, ?)";
 /** Answer: the last seq ever given. */
@@ -125,7 +129,18 @@ export function openInsert(step: Step): Insert {
     const tags = tagsText(job);
     // prettier-ignore
     specs.push(seq, job.id, now, job.digest, job.unique?.key ?? null, hold, job.policy, job.meta, tags, job.input);
-    jobs.push(seq, job.id, route, state, job.rankBase + job.rankSlope * dueAt, dueAt, timerAt, deadlineAt, ttlAt, holdsOf(hold));
+    jobs.push(
+      seq,
+      job.id,
+      route,
+      state,
+      job.rankBase + job.rankSlope * dueAt,
+      dueAt,
+      timerAt,
+      deadlineAt,
+      ttlAt,
+      holdsOf(hold),
+    );
     addTags(statements, seq, job.tags);
     count(step, route, state, 1);
     hintDue(step, timerAt);

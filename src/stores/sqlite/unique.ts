@@ -29,7 +29,8 @@ export interface Holder {
 }
 
 /** Inputs: key, now. Answer: the holder, unless its time has run out. */
-const findHolder = "SELECT seq, id FROM millrace_unique WHERE key = ? AND (held_until IS NULL OR held_until > ?)";
+const findHolder =
+  "SELECT seq, id FROM millrace_unique WHERE key = ? AND (held_until IS NULL OR held_until > ?)";
 
 export function readHolder(statements: Statements, key: string, now: number): Holder | null {
   const row = statements(findHolder).get(key, now) as [seq: number, id: string] | undefined;
@@ -40,7 +41,13 @@ export function readHolder(statements: Statements, key: string, now: number): Ho
 const put = `INSERT INTO millrace_unique (key, seq, id, held_until) VALUES (?, ?, ?, ?)
   ON CONFLICT (key) DO UPDATE SET seq = excluded.seq, id = excluded.id, held_until = excluded.held_until`;
 
-export function takeKey(statements: Statements, key: string, holder: Holder, code: number, now: number): void {
+export function takeKey(
+  statements: Statements,
+  key: string,
+  holder: Holder,
+  code: number,
+  now: number,
+): void {
   statements(put).run(key, holder.seq, holder.id, code >= 0 ? now + code : null);
 }
 

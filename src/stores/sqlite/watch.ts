@@ -48,7 +48,7 @@ export function openWatch({ platform, logPath, executor }: WatchOptions): Watch 
   let isClosed = false;
 
   const emit = (hints: Hints): void => {
-    for (const hint of hintsOf(hints, platform.now())) for (const listener of listeners) listener(hint);
+    for (const hint of hintsOf(hints, platform.now())) for (const listener of listeners) hand(listener, hint);
   };
 
   const start = (): void => {
@@ -73,10 +73,14 @@ export function openWatch({ platform, logPath, executor }: WatchOptions): Watch 
   };
 
   const lookSoon = (): void => {
-    soon ??= platform.setTimer(lookGapMs, () => {
-      soon = null;
-      void look();
-    }, false);
+    soon ??= platform.setTimer(
+      lookGapMs,
+      () => {
+        soon = null;
+        void look();
+      },
+      false,
+    );
   };
 
   const look = async (): Promise<void> => {
@@ -102,14 +106,19 @@ export function openWatch({ platform, logPath, executor }: WatchOptions): Watch 
       return;
     }
     for (;;) {
-      const { records, cursor } = (await executor().call("readFeed", { after: seen, max: feedPageMax })) as FeedAnswer;
+      const { records, cursor } = (await executor().call("readFeed", {
+        after: seen,
+        max: feedPageMax,
+      })) as FeedAnswer;
       const hints = emptyHints();
       for (const { number, events } of records) {
         if (own.delete(number)) continue;
         for (const { id, route, state, kind, extra } of events) {
           if (state === "ready" && !hints.routes.includes(route)) hints.routes.push(route);
-          else if (state === "scheduled" && typeof extra === "number") hints.dueAt = Math.min(hints.dueAt ?? extra, extra);
-          else if (state === "running" && kind === "cancel-asked" && typeof extra === "string") hints.cancels.push({ id, owner: extra });
+          else if (state === "scheduled" && typeof extra === "number")
+            hints.dueAt = Math.min(hints.dueAt ?? extra, extra);
+          else if (state === "running" && kind === "cancel-asked" && typeof extra === "string")
+            hints.cancels.push({ id, owner: extra });
           else if (state !== null && isTerminal(state)) hints.finished.push(id);
         }
       }
@@ -143,6 +152,15 @@ export function openWatch({ platform, logPath, executor }: WatchOptions): Watch 
       stop();
     },
   };
+}
+
+/** A listener that throws harms neither the call that made the hint nor the other listeners. */
+function hand(listener: (hint: Hint) => void, hint: Hint): void {
+  try {
+    listener(hint);
+  } catch {
+    return;
+  }
 }
 
 function hintsOf({ routes, dueAt, finished, cancels }: Hints, now: number): Hint[] {
