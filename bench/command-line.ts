@@ -1,0 +1,89 @@
+/** The bench's command line: what people type, and what is left once it is checked. */
+import { parseArgs } from "node:util";
+import { works } from "./figures.ts";
+import type { Executor, StoreName, Work } from "./figures.ts";
+
+export interface Asked {
+  readonly store: StoreName;
+  readonly isJson: boolean;
+  readonly isQuick: boolean;
+  readonly only: Work | "memory" | null;
+  /** Jobs per measurement; null for the plan's own numbers. */
+  readonly jobs: number | null;
+  readonly rounds: number | null;
+  /** Null leaves it to the store. */
+  readonly executor: Executor | null;
+  /** A folder for CPU profiles of every measuring process. */
+  readonly profileFolder: string | null;
+}
+
+export const usage = `npm run bench -- [--store sqlite|stub] [--json] [--quick] [--only WORK] [--jobs N] [--rounds N]
+                 [--executor inline|thread] [--profile FOLDER]
+
+  --store     sqlite (default): Millrace beside its peer; stub: the engine alone, over a store that does nothing
+  --json      one JSON line per result instead of the table
+  --quick     one round of few jobs, within 40 s, without the runs on a million jobs
+  --only      ${works.join(", ")} or memory
+  --jobs      jobs per measurement
+  --rounds    how often each measurement is repeated; the median is reported
+  --executor  where Millrace's SQLite runs; left out, the store decides
+  --profile   write CPU profiles of all measuring processes to this folder`;
+
+export class UsageError extends Error {}
+
+export function readCommandLine(words: readonly string[]): Asked {
+  const given = parse(words);
+  const store = oneOf("store", given.store ?? "sqlite", ["sqlite", "stub"] as const);
+  const only = given.only === undefined ? null : oneOf("only", given.only, [...works, "memory"] as const);
+  if (store === "stub" && (only === "latency" || only === "idle" || only === "memory"))
+    throw new UsageError(`--only ${only} needs a real store.`);
+  if (given.json === true && only === "memory")
+    throw new UsageError("--only memory has no JSON form; run it without --json.");
+  return {
+    store,
+    only,
+    isJson: given.json === true,
+    isQuick: given.quick === true,
+    jobs: wholeOf("jobs", given.jobs),
+    rounds: wholeOf("rounds", given.rounds),
+    executor:
+      given.executor === undefined
+        ? null
+        : oneOf("executor", given.executor, ["inline", "thread"] as const),
+    profileFolder: given.profile ?? null,
+  };
+}
+
+function parse(words: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...words],
+      options: {
+        store: { type: "string" },
+        json: { type: "boolean" },
+        quick: { type: "boolean" },
+        only: { type: "string" },
+        jobs: { type: "string" },
+        rounds: { type: "string" },
+        executor: { type: "string" },
+        profile: { type: "string" },
+      },
+    }).values;
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function oneOf<Value extends string>(name: string, value: string, allowed: readonly Value[]): Value {
+  const found = allowed.find((each) => each === value);
+  if (found === undefined) throw new UsageError(`--${name} must be one of ${allowed.join(", ")}.`);
+  return found;
+}
+
+function wholeOf(name: string, text: string | undefined): number | null {
+  if (text === undefined) return null;
+  const value = Number(text);
+  if (!Number.isSafeInteger(value) || value < 1)
+    throw new UsageError(`--${name} must be a whole number above 0.`);
+  return value;
+}

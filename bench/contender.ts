@@ -1,0 +1,55 @@
+/**
+ * A system under measurement, opened on one store. Each work is written once against this seam, so every system is asked
+ * for the same in the same way. Calls that answer at once give no promise back: awaiting nothing would cost the peer.
+ */
+import type { Executor } from "./figures.ts";
+import { makeInput } from "./input.ts";
+
+export interface Contender {
+  /** What an acknowledgement is worth, in Millrace's words. */
+  readonly durability: string;
+  enqueue(input: unknown): Promise<unknown> | void;
+  enqueueMany(inputs: readonly unknown[]): Promise<unknown> | void;
+  work(options: WorkOptions): Promise<Workers> | Workers;
+  /** Jobs that the store says are completed. */
+  countFinished(): Promise<number> | number;
+  /** Leaves all waiting jobs finished, as working them off would, in whatever way is quick. */
+  finishAll(count: number): Promise<void>;
+  /** Store calls since the start, the store's own periodic reads included; 0 unless opened for counting. */
+  readonly storeCalls: number;
+  close(): Promise<void> | void;
+}
+
+export interface OpenOptions {
+  readonly file: string;
+  /** Null leaves it to the store. */
+  readonly executor: Executor | null;
+  /** Jobs that a store which only pretends must have ready. */
+  readonly jobs: number;
+  /** Look for new work as often as the system allows. */
+  readonly isEager: boolean;
+  /** Counting everything costs time, so only the idle work asks for it. */
+  readonly isCounting: boolean;
+}
+
+export interface WorkOptions {
+  /** Null leaves it to the system. */
+  readonly concurrency: number | null;
+  /** The handler of a job has begun. */
+  readonly started: () => void;
+  /** So many more jobs are finished: acknowledged by the store, not merely run. */
+  readonly finished: (count: number) => void;
+}
+
+export interface Workers {
+  stop(): Promise<unknown>;
+}
+
+export const bulkJobs = 1000;
+
+export async function enqueueInBulk(contender: Contender, count: number): Promise<void> {
+  for (let from = 0; from < count; from += bulkJobs) {
+    const length = Math.min(bulkJobs, count - from);
+    await contender.enqueueMany(Array.from({ length }, (_, index) => makeInput(from + index)));
+  }
+}

@@ -1,0 +1,36 @@
+/**
+ * A store in front of a store that counts: every call that goes through, and every settle that was acknowledged. The only place
+ * that knows when a job is really finished, because a handler's return is not yet an acknowledged write.
+ */
+import type { Store } from "../src/store/store.ts";
+
+export interface Counts {
+  calls: number;
+  /** Told how many settles a call has just acknowledged. */
+  settled: (count: number) => void;
+}
+
+/** Not work for the database: told once, or answered from memory. */
+const uncounted = new Set<string | symbol>(["watch", "inTransaction", "close"]);
+
+export function countingStore(store: Store, counts: Counts): Store {
+  const counted: Record<string, unknown> = {};
+  for (const name of Object.keys(store) as (keyof Store)[]) {
+    const call = store[name].bind(store) as (...values: unknown[]) => unknown;
+    counted[name] = uncounted.has(name)
+      ? call
+      : (...values: unknown[]) => {
+          counts.calls += 1;
+          return call(...values);
+        };
+  }
+  const settleIfLeased: Store["settleIfLeased"] = async (settles) => {
+    counts.calls += 1;
+    const answers = await store.settleIfLeased(settles);
+    let acknowledged = 0;
+    for (const answer of answers) if (answer.kind === "ok") acknowledged += 1;
+    counts.settled(acknowledged);
+    return answers;
+  };
+  return { ...(counted as unknown as Store), settleIfLeased };
+}

@@ -1,0 +1,71 @@
+/**
+ * `npm run bench`: Millrace beside its peers in the same run, or its engine alone. Results go to standard output, progress to standard
+ * error. How it is measured and how to read it: docs/operating/benchmarks.md.
+ */
+import { readCommandLine, usage, UsageError } from "./command-line.ts";
+import type { Asked } from "./command-line.ts";
+import type { Result } from "./figures.ts";
+import { planGroups } from "./plan.ts";
+import { endAll, measureInProcess } from "./processes.ts";
+import { memoryTable, resultLine, resultTable, settingLines } from "./report.ts";
+import { runGroup } from "./run-group.ts";
+import { ScratchFiles } from "./scratch-files.ts";
+
+const memoryJobs = { full: 200_000, quick: 40_000 };
+const memorySlots = 100;
+
+function progress(line: string): void {
+  process.stderr.write(`${line}\n`);
+}
+
+async function runAll(asked: Asked, files: ScratchFiles): Promise<void> {
+  const results: Result[] = [];
+  for (const group of planGroups(asked)) {
+    const found = await runGroup(group, { asked, files, progress });
+    results.push(...found);
+    if (asked.isJson) for (const result of found) console.log(resultLine(result));
+  }
+  if (asked.isJson) return;
+  if (results.length > 0) console.log(`\n${settingLines(asked.store).join("\n")}\n\n${resultTable(results)}`);
+  const wantsMemory = asked.only === "memory" || (asked.only === null && !asked.isQuick);
+  if (asked.store === "sqlite" && wantsMemory) console.log(`\n${await measureMemory(asked, files)}`);
+}
+
+async function measureMemory(asked: Asked, files: ScratchFiles): Promise<string> {
+  const jobs = asked.jobs ?? (asked.isQuick ? memoryJobs.quick : memoryJobs.full);
+  progress(`memory over ${jobs} jobs`);
+  const outcome = await measureInProcess(
+    {
+      work: "memory",
+      system: "millrace",
+      store: "sqlite",
+      file: files.fresh(),
+      concurrency: memorySlots,
+      jobs,
+      backlog: null,
+      executor: asked.executor,
+      idleSeconds: 0,
+    },
+    asked.profileFolder,
+  );
+  if (outcome.kind !== "memory") throw new Error(`The memory run answered ${outcome.kind}.`);
+  return memoryTable(outcome.report);
+}
+
+const files = new ScratchFiles();
+process.on("exit", () => {
+  endAll();
+  files.close();
+});
+for (const [signal, code] of [["SIGINT", 130], ["SIGTERM", 143], ["SIGHUP", 129]] as const)
+  process.once(signal, () => process.exit(code));
+
+try {
+  const asked = readCommandLine(process.argv.slice(2));
+  await files.open();
+  await runAll(asked, files);
+} catch (error) {
+  if (error instanceof UsageError) console.error(`${error.message}\n\n${usage}`);
+  else console.error(error instanceof Error ? error.message : error);
+  process.exitCode = error instanceof UsageError ? 2 : 1;
+}

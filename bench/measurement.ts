@@ -1,0 +1,39 @@
+/** What the bench tells a measuring process, and what the two say to each other while it runs. */
+import type { Backlog, Executor, Figures, StoreName, SystemName, Work } from "./figures.ts";
+import type { Mark } from "./marks.ts";
+import type { MemoryReport } from "./works/memory.ts";
+
+export interface Measurement {
+  readonly work: Work | "fill" | "memory";
+  readonly system: SystemName;
+  readonly store: StoreName;
+  readonly file: string;
+  readonly concurrency: number | null;
+  readonly jobs: number;
+  readonly backlog: Backlog | null;
+  readonly executor: Executor | null;
+  readonly idleSeconds: number;
+}
+
+export type Outcome =
+  | { readonly kind: "figures"; readonly figures: Figures; readonly durability: string }
+  | {
+      readonly kind: "drained";
+      readonly marks: readonly Mark[];
+      readonly total: number;
+      /** Finished jobs by the store's own count, when this process stopped. */
+      readonly inStore: number;
+      readonly durability: string;
+    }
+  | { readonly kind: "memory"; readonly report: MemoryReport }
+  | { readonly kind: "filled" };
+
+export type FromProcess =
+  /** Opened and warm: the work may begin. */
+  | { readonly kind: "ready" }
+  /** Jobs finished by this process so far. */
+  | { readonly kind: "progress"; readonly total: number }
+  | { readonly kind: "done"; readonly outcome: Outcome }
+  | { readonly kind: "failed"; readonly message: string };
+
+export type ToProcess = "go" | "stop";

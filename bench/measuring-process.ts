@@ -1,0 +1,101 @@
+/**
+ * One measurement in a process of its own: opens one system on one file, does one work, says what came out. Nothing of an earlier
+ * measurement (heap, compiled code, open files) can reach into it.
+ */
+import { enqueueInBulk } from "./contender.ts";
+import type { Contender } from "./contender.ts";
+import { backlogJobs } from "./figures.ts";
+import { jobsToDrain } from "./marks.ts";
+import type { FromProcess, Measurement, Outcome, ToProcess } from "./measurement.ts";
+import { openMillraceContender } from "./millrace-contender.ts";
+import { openPlainjobContender } from "./plainjob-contender.ts";
+import { drainPart } from "./works/drain.ts";
+import { enqueueBulk, enqueueConcurrent, enqueueSingle, measureEnqueue } from "./works/enqueue.ts";
+import { measureIdle } from "./works/idle.ts";
+import { measureLatency } from "./works/latency.ts";
+import { measureMemory } from "./works/memory.ts";
+
+const enqueues = {
+  "enqueue-single": enqueueSingle,
+  "enqueue-concurrent": enqueueConcurrent,
+  "enqueue-bulk": enqueueBulk,
+};
+
+function say(message: FromProcess): Promise<void> {
+  return new Promise((resolve) => void process.send?.(message, undefined, {}, () => resolve()));
+}
+
+function heard(word: ToProcess): Promise<void> {
+  return new Promise((resolve) => {
+    process.on("message", (message) => {
+      if (message === word) resolve();
+    });
+  });
+}
+
+async function open(measurement: Measurement): Promise<Contender> {
+  const { system, store, file, work } = measurement;
+  const options = {
+    file,
+    // Only a connection in this thread can be watched for the store's own reads.
+    executor: work === "idle" ? ("inline" as const) : measurement.executor,
+    jobs: work === "drain" ? jobsToDrain(measurement.jobs) : 0,
+    isEager: work === "latency",
+    isCounting: work === "idle",
+  };
+  return system === "millrace" ? openMillraceContender(store, options) : openPlainjobContender(options);
+}
+
+async function measure(contender: Contender, measurement: Measurement): Promise<Outcome> {
+  const { work, jobs, concurrency } = measurement;
+  const { durability } = contender;
+  switch (work) {
+    case "enqueue-single":
+    case "enqueue-concurrent":
+    case "enqueue-bulk": {
+      const figures = await measureEnqueue(contender, enqueues[work], { jobs, inFlight: concurrency ?? 1 });
+      return { kind: "figures", figures, durability };
+    }
+    case "drain": {
+      const [go, stop] = [heard("go"), heard("stop")];
+      void say({ kind: "ready" });
+      const progress = (total: number): void => void say({ kind: "progress", total });
+      const book = await drainPart(contender, { concurrency, jobs: jobsToDrain(jobs), go, stop, progress });
+      const inStore = await contender.countFinished();
+      return { kind: "drained", marks: book.marks, total: book.total, inStore, durability };
+    }
+    case "latency": {
+      const figures = await measureLatency(contender, { samples: jobs, concurrency });
+      return { kind: "figures", figures, durability };
+    }
+    case "idle": {
+      const figures = await measureIdle(contender, { seconds: measurement.idleSeconds, concurrency });
+      return { kind: "figures", figures, durability };
+    }
+    case "memory":
+      return { kind: "memory", report: await measureMemory(contender, { jobs, concurrency }) };
+    case "fill":
+      await fill(contender, measurement);
+      return { kind: "filled" };
+  }
+}
+
+async function fill(contender: Contender, { backlog, jobs }: Measurement): Promise<void> {
+  if (backlog === "1000000 finished") {
+    await enqueueInBulk(contender, backlogJobs);
+    await contender.finishAll(backlogJobs);
+  }
+  await enqueueInBulk(contender, jobs + (backlog === "1000000 waiting" ? backlogJobs : 0));
+}
+
+try {
+  const measurement = JSON.parse(process.argv[2] ?? "") as Measurement;
+  const contender = await open(measurement);
+  const outcome = await measure(contender, measurement);
+  await contender.close();
+  await say({ kind: "done", outcome });
+  process.exit(0);
+} catch (error) {
+  await say({ kind: "failed", message: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+  process.exit(1);
+}

@@ -1,0 +1,83 @@
+/**
+ * Millrace as it ships: strict durability, feed, fences, history and duties on, everything at its default. Opened by hand
+ * instead of by `Millrace.open` only so that a counting store fits between the engine and its store.
+ */
+import { StatementSync } from "node:sqlite";
+import { Millrace } from "../src/client/millrace.ts";
+import { readMillraceOptions } from "../src/client/millrace-options.ts";
+import { job } from "../src/engine/definition.ts";
+import { Engine } from "../src/engine/engine.ts";
+import { openStore } from "../src/open.ts";
+import { nodePlatform } from "../src/platform/node-platform.ts";
+import type { Store } from "../src/store/store.ts";
+import { handler } from "../src/worker/handler.ts";
+import type { Contender, OpenOptions } from "./contender.ts";
+import { countingStore } from "./counting-store.ts";
+import type { Counts } from "./counting-store.ts";
+import type { StoreName } from "./figures.ts";
+import { makeInput } from "./input.ts";
+import type { BenchInput } from "./input.ts";
+import { openStubStore } from "./stub-store.ts";
+
+const benchJob = job<BenchInput, void>("bench");
+const finishSlots = 500;
+
+export async function openMillraceContender(store: StoreName, options: OpenOptions): Promise<Contender> {
+  const executor = options.executor === null ? {} : { executor: options.executor };
+  const { settings, duties, log, store: storeOptions } = readMillraceOptions(nodePlatform, executor);
+  const { queue, name } = benchJob;
+  const input = settings.coder.encode(makeInput(0), "input");
+  const opened: Store =
+    store === "stub"
+      ? openStubStore({ queue, name, count: options.jobs, input })
+      : await openStore(nodePlatform, `sqlite:${options.file}`, storeOptions);
+  const counts: Counts = { calls: 0, settled: () => {} };
+  const ownReads = options.isCounting ? countOwnReads() : () => 0;
+  const millrace = new Millrace(
+    new Engine(countingStore(opened, counts), nodePlatform, settings, log),
+    duties,
+  );
+  const { durability } = await millrace.describe();
+
+  const contender: Contender = {
+    durability,
+    get storeCalls() {
+      return counts.calls + ownReads();
+    },
+    enqueue: (value) => millrace.enqueue(benchJob, value as BenchInput),
+    enqueueMany: (values) => millrace.enqueueMany(values.map((value) => benchJob.with(value as BenchInput))),
+    work({ concurrency, started, finished }) {
+      counts.settled = finished;
+      const noOp = handler(benchJob, async () => started());
+      return millrace.work([noOp], concurrency === null ? {} : { concurrency });
+    },
+    async countFinished() {
+      const tallies = await opened.tallyJobs();
+      return tallies.reduce((sum, { state, count }) => (state === "completed" ? sum + count : sum), 0);
+    },
+    async finishAll(count) {
+      let left = count;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const finished = (more: number): void => {
+        left -= more;
+        if (left <= 0) resolve();
+      };
+      const worker = await contender.work({ concurrency: finishSlots, started: () => {}, finished });
+      await promise;
+      await worker.stop();
+    },
+    close: () => millrace.close(),
+  };
+  return contender;
+}
+
+/** The store's own look at the file goes through no call of the contract; its statement gives it away. */
+function countOwnReads(): () => number {
+  let count = 0;
+  const { get } = StatementSync.prototype;
+  StatementSync.prototype.get = function (this: StatementSync, ...values: Parameters<typeof get>) {
+    if (this.sourceSQL === "PRAGMA data_version") count += 1;
+    return get.apply(this, values);
+  } as typeof get;
+  return () => count;
+}

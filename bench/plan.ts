@@ -1,0 +1,80 @@
+/**
+ * What is measured, in which order and over how many jobs. A group holds everything that is compared with each other: its entries
+ * take turns, round by round, so that a busy moment of the machine hits all of them.
+ */
+import { availableParallelism } from "node:os";
+import type { Asked } from "./command-line.ts";
+import type { Backlog, StoreName, SystemName, Work } from "./figures.ts";
+
+export interface Entry {
+  readonly system: SystemName;
+  /** Slots of a worker, or enqueues in flight; null where the system has no such setting. */
+  readonly concurrency: number | null;
+  readonly processes: number;
+}
+
+export interface Group {
+  readonly work: Work;
+  readonly store: StoreName;
+  readonly jobs: number;
+  readonly rounds: number;
+  readonly backlog: Backlog | null;
+  readonly entries: readonly Entry[];
+}
+
+const enqueuesInFlight = 1000;
+/** The slots of a worker that was told nothing. */
+const defaultSlots = 10;
+
+const millrace = (concurrency: number): Entry => ({ system: "millrace", concurrency, processes: 1 });
+const plainjob = (processes = 1): Entry => ({ system: "plainjob", concurrency: null, processes });
+
+type Part = Pick<Group, "work" | "jobs" | "entries"> & { readonly backlog?: Backlog; readonly rounds?: number };
+
+export function planGroups(asked: Asked): readonly Group[] {
+  const parts = asked.store === "stub" ? stubParts(asked) : sqliteParts(asked);
+  return parts
+    .filter(({ work }) => asked.only === null || asked.only === work)
+    .map((part) => ({
+      store: asked.store,
+      backlog: null,
+      ...part,
+      rounds: part.rounds ?? asked.rounds ?? (asked.isQuick ? 1 : 3),
+    }));
+}
+
+function sqliteParts({ isQuick, jobs }: Asked): readonly Part[] {
+  const many = jobs ?? (isQuick ? 20_000 : 100_000);
+  // A slow work gets fewer jobs under --quick: strict single commits wait for the disk each time.
+  const few = jobs ?? (isQuick ? 5_000 : 100_000);
+  const bulk = jobs ?? (isQuick ? 50_000 : 300_000);
+  const cores = availableParallelism();
+  const parts: Part[] = [
+    { work: "enqueue-single", jobs: few, entries: [millrace(1), plainjob()] },
+    { work: "enqueue-concurrent", jobs: many, entries: [millrace(enqueuesInFlight)] },
+    { work: "enqueue-bulk", jobs: bulk, entries: [millrace(1), plainjob()] },
+    {
+      work: "drain",
+      jobs: many,
+      entries: [millrace(1), millrace(100), plainjob(), ...(cores > 1 ? [plainjob(cores)] : [])],
+    },
+    { work: "latency", jobs: jobs ?? (isQuick ? 300 : 1000), entries: [millrace(defaultSlots), plainjob()] },
+    { work: "idle", jobs: 0, rounds: 1, entries: [millrace(defaultSlots), plainjob()] },
+  ];
+  if (isQuick) return parts;
+  return [
+    ...parts,
+    { work: "drain", jobs: many, backlog: "1000000 waiting", entries: [millrace(100), plainjob()] },
+    { work: "drain", jobs: many, backlog: "1000000 finished", entries: [millrace(100), plainjob()] },
+  ];
+}
+
+function stubParts({ isQuick, jobs }: Asked): readonly Part[] {
+  const many = jobs ?? (isQuick ? 100_000 : 300_000);
+  return [
+    { work: "enqueue-single", jobs: jobs ?? 100_000, entries: [millrace(1)] },
+    { work: "enqueue-concurrent", jobs: many, entries: [millrace(enqueuesInFlight)] },
+    { work: "enqueue-bulk", jobs: many, entries: [millrace(1)] },
+    { work: "drain", jobs: many, entries: [millrace(1), millrace(100)] },
+  ];
+}

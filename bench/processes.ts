@@ -1,0 +1,80 @@
+/** Starts measuring processes, brings the parts of one drain to the line together, and collects what they say. */
+import { fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import type { FromProcess, Measurement, Outcome, ToProcess } from "./measurement.ts";
+
+const entry = fileURLToPath(new URL("measuring-process.ts", import.meta.url));
+/** Longer than the slowest measurement; a process that hangs must not hang the bench. */
+const giveUpMs = 600_000;
+
+const running = new Set<ChildProcess>();
+
+export function endAll(): void {
+  for (const child of running) child.kill("SIGKILL");
+}
+
+interface Part {
+  readonly ready: Promise<void>;
+  readonly outcome: Promise<Outcome>;
+  readonly say: (word: ToProcess) => void;
+}
+
+export async function measureInProcess(
+  measurement: Measurement,
+  profileFolder: string | null,
+): Promise<Outcome> {
+  return start(measurement, profileFolder, () => {}).outcome;
+}
+
+/** All parts begin once the last of them is ready, and stop once they have finished `jobs` together. */
+export async function drainInProcesses(
+  measurement: Measurement,
+  { processes, jobs, profileFolder }: { processes: number; jobs: number; profileFolder: string | null },
+): Promise<readonly Outcome[]> {
+  const totals = Array.from({ length: processes }, () => 0);
+  const parts: Part[] = totals.map((_, index) =>
+    start(measurement, profileFolder, (total) => {
+      totals[index] = total;
+      if (totals.reduce((sum, each) => sum + each, 0) >= jobs) for (const part of parts) part.say("stop");
+    }),
+  );
+  // Listening from the start: a part that fails before it is ready must not go unheard.
+  const outcomes = Promise.all(parts.map((part) => part.outcome));
+  await Promise.race([outcomes, Promise.all(parts.map((part) => part.ready))]);
+  for (const part of parts) part.say("go");
+  return outcomes;
+}
+
+function start(
+  measurement: Measurement,
+  profileFolder: string | null,
+  progress: (total: number) => void,
+): Part {
+  const profiling = profileFolder === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profileFolder}`];
+  const child = fork(entry, [JSON.stringify(measurement)], {
+    execArgv: ["--conditions=millrace-source", "--expose-gc", "--no-warnings", ...profiling],
+    stdio: ["ignore", "inherit", "inherit", "ipc"],
+  });
+  running.add(child);
+  const ready = Promise.withResolvers<void>();
+  const outcome = Promise.withResolvers<Outcome>();
+  const what = `${measurement.system} ${measurement.work}`;
+  const late = setTimeout(() => child.kill("SIGKILL"), giveUpMs);
+  child.on("message", (message: FromProcess) => {
+    if (message.kind === "ready") ready.resolve();
+    else if (message.kind === "progress") progress(message.total);
+    else if (message.kind === "done") outcome.resolve(message.outcome);
+    else outcome.reject(new Error(`${what} failed: ${message.message}`));
+  });
+  child.once("error", outcome.reject);
+  child.once("exit", (code, signal) => {
+    clearTimeout(late);
+    running.delete(child);
+    outcome.reject(new Error(`${what} ended without a result (${signal ?? `code ${code}`}).`));
+  });
+  const say = (word: ToProcess): void => {
+    if (child.connected) child.send(word);
+  };
+  return { ready: ready.promise, outcome: outcome.promise, say };
+}

@@ -1,0 +1,121 @@
+/** What the bench prints: JSON lines for programs, an aligned table with ratios for people. */
+import type { Result, StoreName } from "./figures.ts";
+import type { MemoryReport } from "./works/memory.ts";
+
+/** How each system was set up, said with the figures because they mean nothing without it. */
+export function settingLines(store: StoreName): readonly string[] {
+  if (store === "stub")
+    return ["millrace over a store that does nothing: the engine's own cost. us/job is 1,000,000 / rate."];
+  return [
+    "millrace: everything at its default: strict durability (synchronous = FULL), feed, fences, history and duties on.",
+    "plainjob: better-sqlite3, WAL, synchronous = NORMAL (it offers no other), silent logger; latency at a poll interval of 1 ms,",
+    "          idle at its default of 1,000 ms. It runs one job at a time in a process; several processes are its documented way up.",
+    "ratio: to the fastest entry of the peer in the same group. For idle, rate is store calls per second.",
+  ];
+}
+
+export function resultLine(result: Result): string {
+  const { rate, p50Ms, p99Ms } = result;
+  return JSON.stringify({
+    ...result,
+    ...(rate === undefined ? {} : { rate: rounded(rate) }),
+    ...(p50Ms === undefined ? {} : { p50Ms: rounded(p50Ms) }),
+    ...(p99Ms === undefined ? {} : { p99Ms: rounded(p99Ms) }),
+  });
+}
+
+function rounded(value: number): number {
+  return Number(value.toFixed(value < 100 ? 3 : 0));
+}
+
+const heading = ["work", "backlog", "system", "concurrency", "processes", "durability", "jobs", "rate/s", "us/job", "p50 ms", "p99 ms", "ratio", "to empty"];
+const firstNumberColumn = 6;
+
+export function resultTable(results: readonly Result[]): string {
+  return aligned([heading, ...results.map((result) => rowOf(result, results))]);
+}
+
+function rowOf(result: Result, all: readonly Result[]): readonly string[] {
+  const { rate, p50Ms, p99Ms } = result;
+  const isIdle = result.work === "idle";
+  return [
+    result.work,
+    result.backlog ?? "-",
+    `${result.system} ${result.version}`,
+    String(result.concurrency ?? "-"),
+    String(result.processes),
+    result.durability,
+    result.jobs === 0 ? "-" : whole(result.jobs),
+    rate === undefined ? "-" : rate < 100 ? rate.toFixed(2) : whole(rate),
+    rate === undefined || isIdle ? "-" : (1e6 / rate).toFixed(2),
+    p50Ms?.toFixed(3) ?? "-",
+    p99Ms?.toFixed(3) ?? "-",
+    ratioToPeer(result, all),
+    ratioToEmpty(result, all),
+  ];
+}
+
+/** Above 1 is better than the peer: more per second, or less time. For idle, fewer calls. */
+function ratioToPeer(result: Result, all: readonly Result[]): string {
+  if (result.system !== "millrace") return "-";
+  const peers = all.filter(
+    ({ system, work, backlog }) => system !== "millrace" && work === result.work && backlog === result.backlog,
+  );
+  if (peers.length === 0) return "-";
+  if (result.p50Ms !== undefined) return (Math.min(...peers.map(({ p50Ms }) => p50Ms ?? 0)) / result.p50Ms).toFixed(2);
+  const rate = result.rate ?? 0;
+  const best = Math.max(...peers.map((peer) => peer.rate ?? 0));
+  return (result.work === "idle" ? best / rate : rate / best).toFixed(2);
+}
+
+/** How a drain with a million others in the store compares with the same on an empty one. */
+function ratioToEmpty(result: Result, all: readonly Result[]): string {
+  if (result.backlog === null || result.rate === undefined) return "-";
+  const empty = all.find(
+    ({ system, work, backlog, concurrency, processes }) =>
+      system === result.system &&
+      work === result.work &&
+      backlog === null &&
+      concurrency === result.concurrency &&
+      processes === result.processes,
+  );
+  return empty?.rate === undefined ? "-" : (result.rate / empty.rate).toFixed(2);
+}
+
+/** Growth below this is noise of the collector: over 200,000 jobs it adds up to 2 MB. */
+const flatBytesPerJob = 10;
+
+export function memoryTable({ jobs, samples, bytesPerJob }: MemoryReport): string {
+  const rows = samples
+    .filter((_, index) => index % 4 === 0)
+    .map((sample) => [whole(sample.jobs), mebibytes(sample.heapBytes), mebibytes(sample.rssBytes)]);
+  const verdict = bytesPerJob < flatBytesPerJob ? "flat" : "NOT flat";
+  return [
+    aligned([["jobs", "heap MiB", "rss MiB"], ...rows], 0),
+    `memory over ${whole(jobs)} jobs in one process: ${verdict} (${bytesPerJob.toFixed(1)} bytes of heap per job).`,
+  ].join("\n");
+}
+
+function mebibytes(bytes: number): string {
+  return (bytes / 2 ** 20).toFixed(1);
+}
+
+function whole(value: number): string {
+  return Math.round(value).toLocaleString("en-US");
+}
+
+/** Texts to the left, numbers to the right. */
+function aligned(rows: readonly (readonly string[])[], rightFrom: number = firstNumberColumn): string {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  return rows
+    .map((row) =>
+      row
+        .map((cell, column) => {
+          const width = widths[column] ?? 0;
+          return column >= rightFrom ? cell.padStart(width) : cell.padEnd(width);
+        })
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
+}

@@ -1,0 +1,41 @@
+/** Enqueueing: one by one, many promises at a time, and in bulk. Every job counted was acknowledged before the clock stopped. */
+import { collectGarbage, nowMs } from "../clock.ts";
+import { bulkJobs } from "../contender.ts";
+import type { Contender } from "../contender.ts";
+import { makeInputs } from "../input.ts";
+import { warmUpJobs } from "../marks.ts";
+
+type EnqueueAll = (contender: Contender, inputs: readonly unknown[], inFlight: number) => Promise<void>;
+
+export const enqueueSingle: EnqueueAll = async (contender, inputs) => {
+  for (const input of inputs) {
+    const acknowledged = contender.enqueue(input);
+    if (acknowledged !== undefined) await acknowledged;
+  }
+};
+
+export const enqueueConcurrent: EnqueueAll = async (contender, inputs, inFlight) => {
+  for (let from = 0; from < inputs.length; from += inFlight) {
+    await Promise.all(inputs.slice(from, from + inFlight).map(async (input) => contender.enqueue(input)));
+  }
+};
+
+export const enqueueBulk: EnqueueAll = async (contender, inputs) => {
+  for (let from = 0; from < inputs.length; from += bulkJobs) {
+    const acknowledged = contender.enqueueMany(inputs.slice(from, from + bulkJobs));
+    if (acknowledged !== undefined) await acknowledged;
+  }
+};
+
+export async function measureEnqueue(
+  contender: Contender,
+  enqueueAll: EnqueueAll,
+  { jobs, inFlight }: { readonly jobs: number; readonly inFlight: number },
+): Promise<{ readonly rate: number }> {
+  const inputs = makeInputs(jobs);
+  await enqueueAll(contender, makeInputs(warmUpJobs(jobs)), inFlight);
+  collectGarbage();
+  const startMs = nowMs();
+  await enqueueAll(contender, inputs, inFlight);
+  return { rate: (jobs * 1000) / (nowMs() - startMs) };
+}

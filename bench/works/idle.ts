@@ -1,0 +1,19 @@
+/** Idle: what a worker with nothing to do asks of its store, duties and the store's own periodic reads included. */
+import { waitMs } from "../clock.ts";
+import type { Contender } from "../contender.ts";
+
+/** The first claims, the first run of every duty and the first look at the file belong to the start. */
+const settleDownMs = 1500;
+
+export async function measureIdle(
+  contender: Contender,
+  { seconds, concurrency }: { readonly seconds: number; readonly concurrency: number | null },
+): Promise<{ readonly rate: number }> {
+  const workers = await contender.work({ concurrency, started: () => {}, finished: () => {} });
+  await waitMs(settleDownMs);
+  const before = contender.storeCalls;
+  await waitMs(seconds * 1000);
+  const rate = (contender.storeCalls - before) / seconds;
+  await workers.stop();
+  return { rate };
+}

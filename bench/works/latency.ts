@@ -1,0 +1,36 @@
+/**
+ * Latency: from the call of enqueue until the handler starts, in one process, with nothing else waiting. The next job is enqueued only
+ * after the last one is finished and the worker has had a moment to fall idle, at no fixed beat.
+ */
+import { collectGarbage, nowMs, waitMs } from "../clock.ts";
+import type { Contender } from "../contender.ts";
+import { percentile } from "../figures.ts";
+import { makeInput } from "../input.ts";
+
+const warmUp = 50;
+const pauseMs = { min: 1, max: 5 };
+
+export async function measureLatency(
+  contender: Contender,
+  { samples, concurrency }: { readonly samples: number; readonly concurrency: number | null },
+): Promise<{ readonly p50Ms: number; readonly p99Ms: number }> {
+  let startedAtMs = 0;
+  let finished = (): void => {};
+  const workers = await contender.work({
+    concurrency,
+    started: () => void (startedAtMs = nowMs()),
+    finished: () => finished(),
+  });
+  const delaysMs: number[] = [];
+  for (let sample = -warmUp; sample < samples; sample++) {
+    if (sample === 0) collectGarbage();
+    await waitMs(pauseMs.min + Math.random() * (pauseMs.max - pauseMs.min));
+    const end = new Promise<void>((resolve) => void (finished = resolve));
+    const enqueuedAtMs = nowMs();
+    await contender.enqueue(makeInput(sample + warmUp));
+    await end;
+    if (sample >= 0) delaysMs.push(startedAtMs - enqueuedAtMs);
+  }
+  await workers.stop();
+  return { p50Ms: percentile(delaysMs, 0.5), p99Ms: percentile(delaysMs, 0.99) };
+}
