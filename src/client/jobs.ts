@@ -93,9 +93,7 @@ export class Jobs {
   }
 
   /** A job's log lines, oldest first. */
-  async logs(
-    id: string,
-  ): Promise<
+  async logs(id: string): Promise<
     readonly {
       readonly at: Date;
       readonly level: string;
@@ -104,10 +102,7 @@ export class Jobs {
     }[]
   > {
     const { lines } = await this.#engine.store.readTrail({ id, after: 0, max: pageMax * 2 });
-    return lines.map(({ at, body }) => ({
-      at: new Date(at),
-      ...(this.#engine.settings.coder.decode(body) as { level: string; message: string }),
-    }));
+    return lines.map(({ at, body }) => ({ at: new Date(at), ...this.#readLine(body) }));
   }
 
   /** By id: what became of it. By filter: how many of each. */
@@ -229,6 +224,15 @@ export class Jobs {
       id,
       cases: changes.map(({ states, next }) => ({ guard: { states }, next })),
     });
+  }
+
+  /** What the store itself adds (lines were dropped) is plain text. */
+  #readLine(body: string): { readonly level: string; readonly message: string; readonly fields?: unknown } {
+    try {
+      return this.#engine.settings.coder.decode(body) as { level: string; message: string };
+    } catch {
+      return { level: "warn", message: body };
+    }
   }
 
   async *#records(query: JobQuery): AsyncGenerator<JobRecord, void, undefined> {

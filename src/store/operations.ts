@@ -92,6 +92,7 @@ export interface Extend extends LeaseRef {
 
 export interface ExtendRequest {
   readonly owner: string;
+  /** From now on at least; a lease is never made shorter. */
   readonly leaseMs: number;
   readonly leases: readonly Extend[];
   /**

@@ -1,6 +1,7 @@
 /**
  * What a handler gets: its input and everything it may do on behalf of its job. Every write made here carries the attempt's fence.
- * Members are getters, so that a handler that touches none of them pays for none of them.
+ * Members are getters, so that a handler that touches none of them pays for none of them, and every function is bound, so that
+ * `({ input, progress }) => …` works.
  */
 import { redact } from "../codec/redact.ts";
 import { durationMs } from "../model/duration.ts";
@@ -36,7 +37,11 @@ export interface JobLog {
 /** Where effects are collected: for completion, or for the case that the job ends in failed. */
 export interface EffectsScope {
   /** A follow-up job, submitted in the same step as this job's end. */
-  enqueue<In, Out, Result>(job: JobDefinition<In, Out, Result>, input: In, options?: EnqueueOptions): void;
+  readonly enqueue: <In, Out, Result>(
+    job: JobDefinition<In, Out, Result>,
+    input: In,
+    options?: EnqueueOptions,
+  ) => void;
   readonly kv: {
     put(key: string, value: unknown, options?: KvPutOptions): void;
     delete(key: string, options?: Pick<KvPutOptions, "version">): void;
@@ -105,18 +110,20 @@ export class JobContext<Out = unknown> implements EffectsScope {
   }
 
   /** How far it is: a number from 0 to 1, with a message and data if you like. Only the newest is kept. */
-  progress(value: number, message?: string, data?: unknown): void {
-    const progress = this.#host.engine.settings.coder.encode({ value, message, data }, "progress");
-    this.#record({ progress });
+  get progress(): (value: number, message?: string, data?: unknown) => void {
+    return (value, message, data) => {
+      const progress = this.#host.engine.settings.coder.encode({ value, message, data }, "progress");
+      this.#record({ progress });
+    };
   }
 
   /** Extends the lease by hand, for work that will block the event loop longer than the lease lasts. */
-  async extend(lease: Duration): Promise<void> {
-    await this.#host.extendLease(this.#attempt, durationMs(lease, "extend"));
+  get extend(): (lease: Duration) => Promise<void> {
+    return (lease) => this.#host.extendLease(this.#attempt, durationMs(lease, "extend"));
   }
 
-  enqueue<In, O, Result>(job: JobDefinition<In, O, Result>, input: In, options?: EnqueueOptions): void {
-    this.#scope("effects").enqueue(job, input, options);
+  get enqueue(): EffectsScope["enqueue"] {
+    return this.#scope("effects").enqueue;
   }
 
   /** Reads see the store; writes are applied with the completion. */
@@ -133,7 +140,11 @@ export class JobContext<Out = unknown> implements EffectsScope {
    * Completes the job inside the caller's own transaction: the completion and the caller's rows commit or roll back together.
    * Whatever the handler returns afterwards, the same result is settled again and answered as already applied.
    */
-  async completeIn(connection: unknown, result?: unknown): Promise<void> {
+  get completeIn(): (connection: unknown, result?: unknown) => Promise<void> {
+    return (connection, result) => this.#completeIn(connection, result);
+  }
+
+  async #completeIn(connection: unknown, result?: unknown): Promise<void> {
     const { engine } = this.#host;
     const { policy, effects } = this.#attempt;
     const encoded =
@@ -169,10 +180,8 @@ export class JobContext<Out = unknown> implements EffectsScope {
     const { engine } = this.#host;
     const draft = (this.#attempt[which] ??= new EffectsDraft());
     return {
-      enqueue(job, input, options) {
-        const planned = planJob(engine, { job: job as JobDefinition, input, options });
-        draft.addJob(planned);
-      },
+      enqueue: (job, input, options) =>
+        draft.addJob(planJob(engine, { job: job as JobDefinition, input, options })),
       kv: {
         put(key, value, options) {
           draft.putDoc(

@@ -114,7 +114,8 @@ export class Renewal {
         this.#heed(attempt, extend, answer.answers[index], nowUs);
       if (wantsOthers && from === 0) {
         this.#wantsOthers = false;
-        this.#host.adopt(answer.others, nowUs);
+        // Found, not extended: they count as old, so that the next round renews them.
+        this.#host.adopt(answer.others, nowUs - (leaseMs * 1000 * 2) / 3);
       }
     }
     return hasUnreported ? Math.min(reportAfterMs, leaseMs / 3) : leaseMs / 6;

@@ -109,7 +109,10 @@ export class Worker implements AttemptOwner, ContextHost {
     for (const job of jobs) {
       const pool = this.#claimer.poolOf(job);
       const attempt = new Attempt(job, this.engine.readPolicy(job.policy), this, leasedUs, this.leaseMs);
+      const earlier = this.leases.get(job.id);
       this.leases.set(job.id, attempt);
+      // The job came back to this very worker: whatever still runs here for it has lost its lease.
+      if (earlier !== undefined) this.leaseLost(earlier);
       if (pool === undefined || this.#stopping !== null) {
         this.#settle(attempt, { next: handBack, attempts: null });
         continue;

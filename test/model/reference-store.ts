@@ -70,7 +70,7 @@ export class ReferenceStore {
         const job = this.#rules.all.jobs.get(lease.id);
         if (job === undefined) return "gone";
         if (job.state !== "running" || job.fence !== lease.fence) return "stale";
-        job.leaseEndsAt = this.#rules.now + leaseMs;
+        job.leaseEndsAt = Math.max(job.leaseEndsAt ?? 0, this.#rules.now + leaseMs);
         if (lease.startedAgoMs !== undefined) job.startedAt = this.#rules.now - lease.startedAgoMs;
         if (lease.attemptEndsInMs !== undefined)
           job.attemptEndsAt = addMs(this.#rules.now, lease.attemptEndsInMs);
@@ -121,7 +121,7 @@ export class ReferenceStore {
   promoteDue({ max }: { max: number }): operations.PromoteAnswer {
     return this.#rules.call(() => {
       const due = this.#rules.jobs((job) => job.state === "scheduled" && job.dueAt <= this.#rules.now);
-      const promoted = due.sort((a, b) => timerAt(a) - timerAt(b) || a.seq - b.seq).slice(0, max);
+      const promoted = due.sort((a, b) => a.dueAt - b.dueAt || a.seq - b.seq).slice(0, max);
       for (const job of promoted) this.#rules.move(job, "ready", "promoted");
       return { count: promoted.length, more: promoted.length === max, nextDueInMs: this.#rules.nextInMs() };
     });

@@ -30,7 +30,8 @@ export function extendIfLeased(step: Step, request: ExtendRequest): ExtendAnswer
   const answers = request.leases.map((lease) => {
     const job = leasedOr(statements, lease, live.get(lease.seq) ?? null);
     if (typeof job === "string") return job;
-    extendOne(step, job, lease, now + request.leaseMs);
+    // Never shorter: the handler may have asked for more by hand.
+    extendOne(step, job, lease, Math.max(job.leaseEndsAt ?? 0, now + request.leaseMs));
     return job.cancelAsked === 1 ? "cancel-asked" : "ok";
   });
   const others = request.wantsOthers ? readOthers(statements, request) : [];

@@ -1,0 +1,26 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { errorCatalogue } from "./error.ts";
+
+/** The docs page is made from the catalogue; this says what it must be. */
+export function errorPage(): string {
+  const rows = Object.entries(errorCatalogue).map(
+    ([code, { meaning, retryable, status }]) =>
+      `| \`${code}\` | ${meaning} | ${retryable ? "yes" : "no"} | ${status} |`,
+  );
+  return [
+    "# Error codes",
+    "",
+    "Every error of Millrace is a `MillraceError` with a stable `code`, `retryable`, `outcome` (`did-not-happen` or `unknown`) and, where there is one, `cause`.",
+    "",
+    "| code | meaning | may succeed later | HTTP status |",
+    "|---|---|---|---|",
+    ...rows,
+    "",
+  ].join("\n");
+}
+
+test("the page of error codes says what the catalogue says", () => {
+  const page = readFileSync(new URL("../../docs/reference/errors.md", import.meta.url), "utf8");
+  expect(page).toBe(errorPage());
+});

@@ -1,0 +1,352 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { z } from "zod";
+import { openVirtualMill } from "../../test/support/virtual-mill.ts";
+import type { VirtualMill } from "../../test/support/virtual-mill.ts";
+import { job } from "../engine/definition.ts";
+import { Cancel, RetryAfter, Snooze, Suspend, Throttled, Unrecoverable } from "./control.ts";
+import { batchHandler, handler } from "./handler.ts";
+
+let v: VirtualMill;
+beforeEach(async () => {
+  v = await openVirtualMill();
+});
+afterEach(() => v.close());
+
+const plain = job<{ n: number }, number>("plain", {
+  retry: { attempts: 3, backoff: { kind: "fixed", delay: "1s", jitter: "none" } },
+});
+
+describe("what a handler does decides what follows", () => {
+  test("a job whose handler returns is completed with its result", async () => {
+    await v.run(v.mill.work([handler(plain, async ({ input }) => input.n * 2)]));
+    const handle = await v.run(v.mill.enqueue(plain, { n: 21 }));
+    expect(handle.created).toBe(true);
+    expect(await v.run(handle.result())).toBe(42);
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({
+      state: "completed",
+      attempt: 1,
+      result: 42,
+      reason: null,
+    });
+  });
+
+  test("a handler that answers without a promise works like any other", async () => {
+    await v.run(v.mill.work([handler(plain, ({ input }) => input.n + 1)]));
+    expect(await v.run((await v.run(v.mill.enqueue(plain, { n: 1 }))).result())).toBe(2);
+  });
+
+  test("a thrown error is kept with its cause chain and the job is tried again after its backoff", async () => {
+    const starts: number[] = [];
+    await v.run(
+      v.mill.work([
+        handler(plain, async ({ attempt }) => {
+          starts.push(v.platform.time.now);
+          if (attempt < 3) throw new Error(`try ${attempt}`, { cause: new TypeError("root") });
+          return attempt;
+        }),
+      ]),
+    );
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    expect(await v.run(handle.result())).toBe(3);
+    expect((starts[1] as number) - (starts[0] as number)).toBeGreaterThanOrEqual(1000);
+    const view = await v.run(v.mill.jobs.get(handle.id));
+    expect(
+      view?.failures.map((failure) => [
+        failure.attempt,
+        failure.outcome,
+        failure.error?.message,
+        failure.error?.cause?.name,
+      ]),
+    ).toEqual([
+      [1, "failed", "try 1", "TypeError"],
+      [2, "failed", "try 2", "TypeError"],
+    ]);
+  });
+
+  test("a job whose attempts are used up ends in failed as retries-exhausted", async () => {
+    await v.run(v.mill.work([handler(plain, () => Promise.reject(new Error("always")))]));
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    await expect(v.run(handle.result())).rejects.toMatchObject({
+      code: "job-failed",
+      message: expect.stringContaining("always"),
+    });
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({
+      state: "failed",
+      reason: "retries-exhausted",
+      attempt: 3,
+    });
+    expect(await v.run(handle.peek())).toEqual({
+      status: "ended",
+      state: "failed",
+      reason: "retries-exhausted",
+    });
+  });
+
+  test.each([
+    ["undefined", undefined],
+    ["a string", "text"],
+    ["null", null],
+    ["a frozen object", Object.freeze({ a: 1 })],
+  ])("any thrown value counts: %s", async (_what, thrown) => {
+    const once = job("once", { retry: { attempts: 1 } });
+    await v.run(v.mill.work([handler(once, () => Promise.reject(thrown))]));
+    const handle = await v.run(v.mill.enqueue(once, {}));
+    await expect(v.run(handle.result())).rejects.toMatchObject({ code: "job-failed" });
+  });
+
+  test("Unrecoverable ends the job at once", async () => {
+    await v.run(v.mill.work([handler(plain, () => Promise.reject(new Unrecoverable("no such user")))]));
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    await expect(v.run(handle.result())).rejects.toMatchObject({ code: "job-failed" });
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ reason: "unrecoverable", attempt: 1 });
+  });
+
+  test("RetryAfter names the time of the next attempt and counts", async () => {
+    const starts: number[] = [];
+    await v.run(
+      v.mill.work([
+        handler(plain, async ({ attempt }) => {
+          starts.push(v.platform.time.now);
+          if (attempt === 1) throw new RetryAfter("1h");
+          return attempt;
+        }),
+      ]),
+    );
+    expect(await v.run((await v.run(v.mill.enqueue(plain, { n: 1 }))).result())).toBe(2);
+    expect((starts[1] as number) - (starts[0] as number)).toBeGreaterThanOrEqual(3_600_000);
+  });
+
+  test("Snooze gives the attempt back, thrown or returned", async () => {
+    let runs = 0;
+    await v.run(
+      v.mill.work([
+        handler(plain, async ({ attempt }) => {
+          runs += 1;
+          if (runs === 1) throw new Snooze("10m");
+          if (runs === 2) return new Snooze(0);
+          return attempt;
+        }),
+      ]),
+    );
+    expect(await v.run((await v.run(v.mill.enqueue(plain, { n: 1 }))).result())).toBe(1);
+    expect(runs).toBe(3);
+  });
+
+  test("Cancel ends the job as cancelled with its reason", async () => {
+    await v.run(v.mill.work([handler(plain, async () => new Cancel("not wanted"))]));
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    await expect(v.run(handle.result())).rejects.toMatchObject({ code: "job-cancelled" });
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({
+      state: "cancelled",
+      reason: "not wanted",
+    });
+  });
+
+  test("Throttled and Suspend are refused by name until they act", () => {
+    expect(() => new Throttled("scope")).toThrow(expect.objectContaining({ code: "not-yet-supported" }));
+    expect(() => new Suspend()).toThrow(expect.objectContaining({ code: "not-yet-supported" }));
+  });
+
+  test("retryIf stops at the first error that is not listed", async () => {
+    const picky = job("picky", { retry: { attempts: 5, retryIf: { codes: ["ECONNRESET"] } } });
+    await v.run(v.mill.work([handler(picky, () => Promise.reject(new TypeError("wrong")))]));
+    const handle = await v.run(v.mill.enqueue(picky, {}));
+    await expect(v.run(handle.result())).rejects.toMatchObject({ code: "job-failed" });
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ reason: "not-retryable", attempt: 1 });
+  });
+
+  test("a custom backoff is found by its name", async () => {
+    await v.close();
+    v = await openVirtualMill({ backoffs: { slow: (failures) => failures * 60_000 } });
+    const slow = job<unknown, number>("slow", { retry: { backoff: { kind: "custom", name: "slow" } } });
+    const starts: number[] = [];
+    await v.run(
+      v.mill.work([
+        handler(slow, async ({ attempt }) => {
+          starts.push(v.platform.time.now);
+          if (attempt === 1) throw new Error("again");
+          return attempt;
+        }),
+      ]),
+    );
+    await v.run((await v.run(v.mill.enqueue(slow, {}))).result());
+    expect((starts[1] as number) - (starts[0] as number)).toBeGreaterThanOrEqual(60_000);
+  });
+});
+
+describe("schemas", () => {
+  const typed = job("typed", {
+    input: z.object({ when: z.string().transform((text) => text.length) }),
+    result: z.object({ ok: z.boolean() }),
+  });
+
+  test("the handler gets what the schema makes of the input, and the result is checked", async () => {
+    await v.run(v.mill.work([handler(typed, async ({ input }) => ({ ok: input.when === 3 }))]));
+    expect(await v.run((await v.run(v.mill.enqueue(typed, { when: "abc" }))).result())).toEqual({ ok: true });
+  });
+
+  test("a stored input that no longer matches ends as invalid-input before the handler runs", async () => {
+    const old = job<unknown>("typed");
+    let ran = false;
+    await v.run(v.mill.work([handler(typed, async () => ({ ok: (ran = true) }))]));
+    const handle = await v.run(v.mill.enqueue(old, { when: 7 }));
+    await expect(v.run(handle.result())).rejects.toMatchObject({ code: "job-failed" });
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ reason: "invalid-input", attempt: 1 });
+    expect(ran).toBe(false);
+  });
+
+  test("a result that does not match ends as invalid-result", async () => {
+    await v.run(v.mill.work([handler(typed, async () => ({ ok: "yes" }) as never)]));
+    const handle = await v.run(v.mill.enqueue(typed, { when: "abc" }));
+    await expect(v.run(handle.result())).rejects.toMatchObject({ code: "job-failed" });
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ reason: "invalid-result" });
+  });
+
+  test("a result that cannot be encoded is a failed attempt", async () => {
+    await v.run(v.mill.work([handler(plain, async () => (() => 1) as never)]));
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    await expect(v.run(handle.result())).rejects.toMatchObject({ code: "job-failed" });
+  });
+});
+
+describe("batch handlers", () => {
+  const item = job<number, number>("item", { retry: { attempts: 1 } });
+
+  test("take up to their size and give each job its own outcome", async () => {
+    const sizes: number[] = [];
+    await v.run(
+      v.mill.work([
+        batchHandler(item, { size: 3, wait: "50ms" }, async (jobs) => {
+          sizes.push(jobs.length);
+          return jobs.map(({ input }) =>
+            input === 2 ? new Error("two") : input === 5 ? new Snooze("1s") : input * 10,
+          );
+        }),
+      ]),
+    );
+    const handles = await v.run(v.mill.enqueueMany([1, 2, 3, 4, 5].map((n) => item.with(n))));
+    await v.advance(500);
+    expect(sizes).toEqual([3, 2]);
+    expect(await v.run((handles[0] as (typeof handles)[0]).result())).toBe(10);
+    await expect(v.run((handles[1] as (typeof handles)[0]).result())).rejects.toMatchObject({
+      code: "job-failed",
+    });
+    expect(await v.run(v.mill.jobs.get((handles[4] as (typeof handles)[0]).id))).toMatchObject({
+      state: "scheduled",
+    });
+  });
+
+  test("a thrown error fails all of the batch", async () => {
+    await v.run(
+      v.mill.work([batchHandler(item, { size: 10, wait: 10 }, () => Promise.reject(new Error("all")))]),
+    );
+    const handles = await v.run(v.mill.enqueueMany([1, 2].map((n) => item.with(n))));
+    for (const handle of handles)
+      await expect(v.run(handle.result())).rejects.toMatchObject({ code: "job-failed" });
+  });
+
+  test("giving nothing back completes all", async () => {
+    await v.run(v.mill.work([batchHandler(item, { size: 10 }, async () => {})]));
+    const handles = await v.run(v.mill.enqueueMany([1, 2].map((n) => item.with(n))));
+    for (const handle of handles) expect(await v.run(handle.result())).toBeUndefined();
+    expect(await v.run((handles[0] as (typeof handles)[0]).peek())).toEqual({ status: "none" });
+  });
+});
+
+describe("around a handler", () => {
+  test("middleware wraps every handler, outermost first", async () => {
+    const seen: string[] = [];
+    const layer = (name: string) => async (context: { name: string }, next: () => Promise<unknown>) => {
+      seen.push(`${name}>${context.name}`);
+      const result = await next();
+      seen.push(`<${name}`);
+      return result;
+    };
+    await v.run(
+      v.mill.work([handler(plain, async () => 7)], { middleware: [layer("outer"), layer("inner")] }),
+    );
+    expect(await v.run((await v.run(v.mill.enqueue(plain, { n: 1 }))).result())).toBe(7);
+    expect(seen).toEqual(["outer>plain", "inner>plain", "<inner", "<outer"]);
+  });
+
+  test("a worker does not claim names it has no handler for", async () => {
+    await v.run(v.mill.work([handler(plain, async () => 1)]));
+    const other = await v.run(v.mill.enqueue(job("other"), {}));
+    await v.advance(60_000);
+    expect(await v.run(v.mill.jobs.get(other.id))).toMatchObject({ state: "ready", attempt: 0 });
+  });
+
+  test("follow-ups and KV writes are applied with the completion and thrown away on a retry", async () => {
+    const child = job<{ of: string }>("child");
+    await v.run(
+      v.mill.work([
+        handler(plain, async ({ id, attempt, enqueue, kv }) => {
+          enqueue(child, { of: id });
+          kv.put("count", attempt);
+          expect(await kv.get("count")).toBe(attempt);
+          if (attempt === 1) throw new Error("once");
+          return attempt;
+        }),
+      ]),
+    );
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    await v.run(handle.result());
+    expect(await v.run(v.mill.kv.getEntry("count"))).toMatchObject({ value: 2, version: 1 });
+    expect((await v.run(v.mill.jobs.list({ name: "child" }))).jobs).toHaveLength(1);
+  });
+
+  test("effects for failure are applied only when the job ends in failed", async () => {
+    const failing = job("failing", { retry: { attempts: 2, backoff: 0 } });
+    await v.run(
+      v.mill.work([
+        handler(failing, async ({ onFailure, kv }) => {
+          kv.put("done", true);
+          onFailure.kv.put("lost", true);
+          throw new Error("no");
+        }),
+      ]),
+    );
+    const handle = await v.run(v.mill.enqueue(failing, {}));
+    await expect(v.run(handle.result())).rejects.toMatchObject({ code: "job-failed" });
+    expect(await v.run(v.mill.kv.getEntry("lost"))).toMatchObject({ value: true, version: 1 });
+    expect(await v.run(v.mill.kv.get("done"))).toBeUndefined();
+  });
+
+  test("a refused effect is a failed attempt, without any of its effects", async () => {
+    await v.run(v.mill.kv.put("taken", 1));
+    await v.run(
+      v.mill.work([
+        handler(plain, async ({ attempt, kv, enqueue }) => {
+          enqueue(job("child"), {});
+          kv.put("taken", 2, attempt === 1 ? { version: 0 } : {});
+          return attempt;
+        }),
+      ]),
+    );
+    expect(await v.run((await v.run(v.mill.enqueue(plain, { n: 1 }))).result())).toBe(2);
+    expect((await v.run(v.mill.jobs.list({ name: "child" }))).jobs).toHaveLength(1);
+  });
+
+  test("progress and log lines stay with the job", async () => {
+    await v.run(
+      v.mill.work([
+        handler(plain, async ({ log, progress }) => {
+          log.info("started", { part: 1 });
+          progress(0.5, "half", { rows: 10 });
+          log.warn("odd");
+          return 1;
+        }),
+      ]),
+    );
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    await v.run(handle.result());
+    await v.advance(100);
+    expect(await v.run(v.mill.jobs.logs(handle.id))).toMatchObject([
+      { level: "info", message: "started", fields: { part: 1 } },
+      { level: "warn", message: "odd" },
+    ]);
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({
+      progress: { value: 0.5, message: "half", data: { rows: 10 } },
+    });
+  });
+});
