@@ -14,6 +14,7 @@ const targets = {
   types: ["node_modules/typescript/bin/tsc", "--noEmit"],
   build: ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"],
   bench: [SOURCE, "bench/main.ts"],
+  millrace: [SOURCE, "src/cli/main.ts"],
 };
 
 const [name = "", ...args] = process.argv.slice(2);

@@ -63,7 +63,7 @@ export async function openStore(platform: Platform, url: string, options: StoreO
 }
 
 /** `sqlite:jobs.db`, `sqlite:./jobs.db`, `sqlite:///var/jobs.db`, `sqlite::memory:`. */
-function sqlitePath(url: string): string {
+export function sqlitePath(url: string): string {
   const rest = url.slice("sqlite:".length);
   const path = rest.startsWith("//") ? rest.slice(2) : rest;
   if (path === "")

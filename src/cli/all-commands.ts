@@ -1,0 +1,29 @@
+/** The commands, in the order of the help page. A new command is a file in commands/ and a line here. */
+import type { Command } from "./command.ts";
+import { cancel } from "./commands/cancel.ts";
+import { demo } from "./commands/demo.ts";
+import { doctor } from "./commands/doctor.ts";
+import { duties } from "./commands/duties.ts";
+import { enqueue } from "./commands/enqueue.ts";
+import { explain } from "./commands/explain.ts";
+import { helpCommand } from "./commands/help.ts";
+import { list } from "./commands/list.ts";
+import { retry } from "./commands/retry.ts";
+import { show } from "./commands/show.ts";
+import { version } from "./commands/version.ts";
+import { work } from "./commands/work.ts";
+
+export const allCommands: readonly Command[] = [
+  demo,
+  work,
+  enqueue,
+  list,
+  show,
+  explain,
+  retry,
+  cancel,
+  duties,
+  doctor,
+  version,
+  helpCommand(() => allCommands),
+];

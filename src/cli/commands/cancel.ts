@@ -1,0 +1,60 @@
+/** `millrace cancel`: waiting jobs end at once, running ones are told. */
+import { MillraceError } from "../../model/error.ts";
+import { liveStates } from "../../model/job-state.ts";
+import { storeOption } from "../command.ts";
+import type { Call, Command } from "../command.ts";
+import { escapeText } from "../escape.ts";
+import { filterOptions, hasFilter, readQuery } from "../job-query.ts";
+import { existingStoreUrl, withMillrace } from "../open-store.ts";
+import { toJson } from "../print-json.ts";
+import { wrong } from "../read-args.ts";
+
+const { reason: _endReason, ...liveFilterOptions } = filterOptions;
+
+export const cancel: Command = {
+  name: "cancel",
+  usage: "cancel ID | --tag T | --queue Q | --name N | --state S",
+  summary: "cancel jobs: waiting ones end at once, running ones are told to stop",
+  words: [0, 1],
+  options: {
+    ...storeOption,
+    ...liveFilterOptions,
+    why: { value: "TEXT", meaning: "kept with the jobs as their reason" },
+  },
+  examples: ["cancel 0198c2…", "cancel --tag tenant:42 --why 'account closed'"],
+  async run(call) {
+    const { words, options } = call;
+    const [id] = words;
+    if ((id === undefined) === !hasFilter(options))
+      throw wrong("give either an ID or a filter such as --tag T");
+    return id === undefined ? cancelMany(call) : cancelOne(call, id);
+  },
+};
+
+async function cancelOne(call: Call, id: string): Promise<number> {
+  const { terminal, options, wantsJson } = call;
+  const answer = await withMillrace(call, existingStoreUrl(call), (mill) =>
+    mill.jobs.cancel(id, options.get("why")),
+  );
+  if (answer === "not-found")
+    throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);
+  if (answer === "finished")
+    throw new MillraceError("job-changed", `The job ${JSON.stringify(id)} has finished already.`);
+  const told = answer === "cancelled" ? "cancelled" : "is running and was told to stop";
+  terminal.writeOut(wantsJson ? `${toJson({ id, answer })}\n` : `${escapeText(id)} ${told}\n`);
+  return 0;
+}
+
+async function cancelMany(call: Call): Promise<number> {
+  const { terminal, options, wantsJson } = call;
+  const query = readQuery(options, liveStates);
+  const { cancelled, signalled, finished } = await withMillrace(call, existingStoreUrl(call), (mill) =>
+    mill.jobs.cancel(query, options.get("why")),
+  );
+  terminal.writeOut(
+    wantsJson
+      ? `${toJson({ cancelled, signalled, finished })}\n`
+      : `${cancelled} cancelled, ${signalled} running and told to stop, ${finished} had finished\n`,
+  );
+  return 0;
+}

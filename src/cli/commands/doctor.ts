@@ -1,0 +1,172 @@
+/**
+ * `millrace doctor`: looks at a store as a whole. Its settings and clock, then a full walk of the index audit (timers, keys, tags, logs,
+ * tallies against the records), then jobs whose clock rang long ago and was not answered. Every finding says what to do.
+ */
+import { openStore } from "../../open.ts";
+import type { Clock } from "../../store/operations.ts";
+import type { Store, StoreDescription } from "../../store/store.ts";
+import { storeOption } from "../command.ts";
+import type { Command } from "../command.ts";
+import { escapeText } from "../escape.ts";
+import { formatMs } from "../format-time.ts";
+import { existingStoreUrl } from "../open-store.ts";
+import { packageVersion } from "../package-version.ts";
+import { toJson } from "../print-json.ts";
+
+interface Finding {
+  readonly check: string;
+  readonly problem: string;
+  readonly advice: string;
+}
+
+export const doctor: Command = {
+  name: "doctor",
+  usage: "doctor",
+  summary: "check a store: settings, durability, clock, indexes, orphans, stuck jobs",
+  words: [0, 0],
+  options: storeOption,
+  async run(call) {
+    const { terminal, platform, wantsJson } = call;
+    const store = await openStore(platform, existingStoreUrl(call));
+    try {
+      const described = await store.describe();
+      const clockAheadMs = described.now - platform.now();
+      const { checked, repaired } = await walkIndexes(store);
+      const findings = [
+        ...warnings(described),
+        ...clockFindings(clockAheadMs),
+        ...indexFindings(repaired),
+        ...(await overdueFindings(store, described.now)),
+      ];
+      const { kind, durability, schemaVersion, epoch, capabilities } = described;
+      const report = {
+        ok: findings.length === 0,
+        millrace: packageVersion(),
+        node: terminal.nodeVersion,
+        store: { kind, durability, schemaVersion, epoch, ...capabilities, clockAheadMs },
+        jobs: await countByState(store),
+        audit: { checked, repaired },
+        findings,
+      };
+      terminal.writeOut(`${wantsJson ? toJson(report) : describe(report)}\n`);
+      return findings.length === 0 ? 0 : 1;
+    } finally {
+      await store.close();
+    }
+  },
+};
+
+function describe(report: {
+  readonly millrace: string;
+  readonly node: string;
+  readonly store: Pick<StoreDescription, "kind" | "durability" | "schemaVersion" | "epoch"> & {
+    readonly clockAheadMs: number;
+  };
+  readonly jobs: Readonly<Record<string, number>>;
+  readonly audit: { readonly checked: number };
+  readonly findings: readonly Finding[];
+}): string {
+  const { store, findings } = report;
+  const jobs = Object.entries(report.jobs).map(([state, count]) => `${count} ${state}`);
+  const lines = [
+    `millrace  ${report.millrace} on Node.js ${report.node}`,
+    `store     ${store.kind}, schema ${store.schemaVersion}, epoch ${store.epoch}, opened as ${store.durability}`,
+    `clock     ${Math.abs(store.clockAheadMs) < clockSlackMs ? "agrees with this process" : `${store.clockAheadMs} ms ahead of this process`}`,
+    `indexes   ${report.audit.checked} entries checked, tallies counted again`,
+    `jobs      ${jobs.length === 0 ? "none" : jobs.join(", ")}`,
+  ];
+  for (const { check, problem, advice } of findings)
+    lines.push(`FINDING   ${check}: ${escapeText(problem)}`, `          ${advice}`);
+  lines.push(
+    findings.length === 0
+      ? "no findings"
+      : `${findings.length} ${findings.length === 1 ? "finding" : "findings"}`,
+  );
+  return lines.join("\n");
+}
+
+function warnings({ warnings: given }: StoreDescription): readonly Finding[] {
+  return given.map((problem) => ({
+    check: "settings",
+    problem,
+    advice: "Change the setting, or keep it knowingly.",
+  }));
+}
+
+const clockSlackMs = 1000;
+
+function clockFindings(aheadMs: number): readonly Finding[] {
+  if (Math.abs(aheadMs) < clockSlackMs) return [];
+  const side = aheadMs > 0 ? "ahead of" : "behind";
+  return [
+    {
+      check: "clock",
+      problem: `The store's time is ${formatMs(Math.abs(aheadMs))} ${side} this machine's clock.`,
+      advice:
+        "Set the clock of every machine that uses the store (NTP); until they agree, delays and leases end early or late.",
+    },
+  ];
+}
+
+const auditBatch = 1000;
+const auditStepsMax = 1_000_000;
+
+async function walkIndexes(store: Store): Promise<{ checked: number; repaired: Record<string, number> }> {
+  const repaired: Record<string, number> = {};
+  let checked = 0;
+  let cursor: string | null = null;
+  for (let step = 0; step < auditStepsMax; step++) {
+    const answer: Awaited<ReturnType<Store["auditIndexes"]>> = await store.auditIndexes({
+      cursor,
+      max: auditBatch,
+    });
+    checked += answer.checked;
+    for (const [kind, count] of Object.entries(answer.repaired))
+      repaired[kind] = (repaired[kind] ?? 0) + count;
+    cursor = answer.cursor;
+    if (cursor === null) break;
+  }
+  return { checked, repaired };
+}
+
+function indexFindings(repaired: Readonly<Record<string, number>>): readonly Finding[] {
+  return Object.entries(repaired).map(([kind, count]) => ({
+    check: "indexes",
+    problem: `${count} ${kind} ${count === 1 ? "entry" : "entries"} disagreed with the jobs.`,
+    advice: "Repaired just now. Unless somebody edited the file by hand this is a bug: please report it.",
+  }));
+}
+
+/** Far beyond what a running duty needs, so that a busy store is never taken for an abandoned one. */
+const overdueMs = 60_000;
+const sampleMax = 500;
+const clocks: readonly Clock[] = ["lease", "attempt", "deadline", "ttl"];
+
+async function overdueFindings(store: Store, now: number): Promise<readonly Finding[]> {
+  const overdue = new Map<string, number>();
+  for (const clock of clocks) {
+    const { jobs } = await store.readDue({ clock, max: sampleMax, cursor: null });
+    const count = jobs.filter(({ lateMs }) => lateMs > overdueMs).length;
+    if (count > 0) overdue.set(`${clock} has ended`, count);
+  }
+  const { jobs } = await store.findJobs({
+    filter: { states: ["scheduled"] },
+    max: sampleMax,
+    scanMax: sampleMax,
+    cursor: null,
+  });
+  const unpromoted = jobs.filter(({ dueAt }) => dueAt < now - overdueMs).length;
+  if (unpromoted > 0) overdue.set("due time has come", unpromoted);
+  return [...overdue].map(([what, count]) => ({
+    check: "duties",
+    problem: `${count}${count >= sampleMax ? " or more" : ""} ${count === 1 ? "job" : "jobs"} whose ${what} more than a minute ago ${count === 1 ? "was" : "were"} left alone.`,
+    advice:
+      "No process runs the duties on this store: start millrace work, or any process that calls work() or startDuties().",
+  }));
+}
+
+async function countByState(store: Store): Promise<Readonly<Record<string, number>>> {
+  const counts: Record<string, number> = {};
+  for (const { state, count } of await store.tallyJobs()) counts[state] = (counts[state] ?? 0) + count;
+  return counts;
+}

@@ -1,0 +1,127 @@
+/** `millrace show`: everything about one job, its life as a timeline. Fields that its definition redacts stay redacted. */
+import type { Millrace } from "../../client/millrace.ts";
+import type { JobView } from "../../client/job-view.ts";
+import type { ErrorRecord } from "../../model/attempt-log.ts";
+import { isMillraceError, MillraceError } from "../../model/error.ts";
+import { storeOption } from "../command.ts";
+import type { Command } from "../command.ts";
+import { escapeText, shorten } from "../escape.ts";
+import { formatAge, formatInstant, formatMs } from "../format-time.ts";
+import { jobShape } from "../job-shape.ts";
+import { existingStoreUrl, withMillrace } from "../open-store.ts";
+import { toJson, toJsonLine } from "../print-json.ts";
+
+export const show: Command = {
+  name: "show",
+  usage: "show ID [--stacks]",
+  summary: "one job: its timeline, errors, result and logs",
+  words: [1, 1],
+  options: { ...storeOption, stacks: { meaning: "with the stack of every error" } },
+  examples: ["show 0198c2…", "show 0198c2… --json"],
+  async run(call) {
+    const { terminal, platform, words, options, wantsJson } = call;
+    const id = words[0] as string;
+    const [job, logs] = await withMillrace(call, existingStoreUrl(call), (mill) =>
+      Promise.all([mill.jobs.get(id), readLogs(mill, id)]),
+    );
+    if (job === null) throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);
+    const text = wantsJson
+      ? toJson({ job: jobShape(job), logs })
+      : [...head(job), "", ...timeline(job, logs, options.has("stacks"), platform.now())].join("\n");
+    terminal.writeOut(`${text}\n`);
+    return 0;
+  },
+};
+
+type Logs = Awaited<ReturnType<Millrace["jobs"]["logs"]>>;
+
+async function readLogs(mill: Millrace, id: string): Promise<Logs> {
+  try {
+    return await mill.jobs.logs(id);
+  } catch (error) {
+    // Encrypted with keys that the command line does not have: the rest of the job can still be shown.
+    if (isMillraceError(error, "payload-unreadable") || isMillraceError(error, "unknown-key")) return [];
+    throw error;
+  }
+}
+
+const valueCharsMax = 2000;
+
+function head(job: JobView): readonly string[] {
+  const line = (title: string, text: string): string => `${title.padEnd(9)} ${text}`;
+  const value = (title: string, given: unknown): readonly string[] =>
+    given === undefined ? [] : [line(title, shorten(toJsonLine(given), valueCharsMax))];
+  const headers = Object.keys(job.headers).length === 0 ? undefined : job.headers;
+  return [
+    line("job", escapeText(job.id)),
+    line("name", escapeText(job.name)),
+    line("queue", escapeText(job.queue)),
+    line("state", `${job.state}${job.reason === null ? "" : ` (${escapeText(job.reason)})`}`),
+    line("attempts", `${job.attempt} of ${job.attemptsMax}`),
+    ...(job.tags.length === 0 ? [] : [line("tags", job.tags.map(escapeText).join(", "))]),
+    ...(job.uniqueKey === null ? [] : [line("unique", escapeText(job.uniqueKey))]),
+    ...value("headers", headers),
+    ...value("input", job.input),
+    ...value("progress", job.progress),
+    ...value("result", job.result),
+  ];
+}
+
+interface Moment {
+  readonly at: Date;
+  readonly lines: readonly string[];
+}
+
+function timeline(job: JobView, logs: Logs, wantsStacks: boolean, now: number): readonly string[] {
+  const moments: Moment[] = [
+    { at: job.createdAt, lines: ["created"] },
+    { at: job.dueAt, lines: [job.dueAt.getTime() > now ? `due ${formatAge(job.dueAt, now)}` : "due"] },
+    ...job.failures.map(({ at, attempt, outcome, ranUs, worker, error }) => {
+      const ran = ranUs === undefined ? "" : ` after ${formatMs(ranUs / 1000)}`;
+      const where = worker === undefined || worker === "" ? "" : ` on ${escapeText(worker)}`;
+      return {
+        at: new Date(at),
+        lines: [`attempt ${attempt} ${outcome}${ran}${where}`, ...describe(error, wantsStacks)],
+      };
+    }),
+    ...logs.map(({ at, level, message, fields }) => {
+      const details = fields === undefined ? "" : ` ${toJsonLine(fields)}`;
+      return { at, lines: [`log ${escapeText(level)}: ${escapeText(message)}${details}`] };
+    }),
+  ];
+  const isRunning = job.state === "running";
+  const where = job.worker === null ? "" : ` on ${escapeText(job.worker)}`;
+  if (job.startedAt !== null)
+    moments.push({ at: job.startedAt, lines: [`attempt ${job.attempt} started${where}`] });
+  else if (job.claimedAt !== null && (isRunning || job.endedAt !== null))
+    moments.push({ at: job.claimedAt, lines: [`attempt ${job.attempt} claimed${where}`] });
+  if (job.deadlineAt !== null && job.endedAt === null)
+    moments.push({ at: job.deadlineAt, lines: ["deadline"] });
+  if (job.endedAt !== null)
+    moments.push({
+      at: job.endedAt,
+      lines: [`${job.state}${job.reason === null ? "" : `: ${escapeText(job.reason)}`}`],
+    });
+  return moments
+    .toSorted((left, right) => left.at.getTime() - right.at.getTime())
+    .flatMap(({ at, lines }) =>
+      lines.map((text, index) => `${index === 0 ? formatInstant(at) : " ".repeat(24)}  ${text}`),
+    );
+}
+
+function describe(error: ErrorRecord | undefined, wantsStacks: boolean): readonly string[] {
+  const lines: string[] = [];
+  for (let each = error; each !== undefined; each = each.cause) {
+    const code = each.code === undefined ? "" : ` [${escapeText(each.code)}]`;
+    const prefix = lines.length === 0 ? "" : "caused by ";
+    lines.push(`${prefix}${escapeText(each.name)}: ${shorten(each.message, valueCharsMax)}${code}`);
+    if (!wantsStacks || each.stack === undefined) continue;
+    lines.push(
+      ...each.stack
+        .split("\n")
+        .filter((line) => /^\s+at /.test(line))
+        .map(escapeText),
+    );
+  }
+  return lines;
+}

@@ -1,0 +1,31 @@
+/** Rows as columns: every cell on one line, escaped, the columns as wide as their widest cell and no wider than they may be. */
+import { shorten } from "./escape.ts";
+
+const gap = "  ";
+
+export interface Column {
+  readonly title: string;
+  readonly charsMax?: number;
+  readonly isNumber?: boolean;
+}
+
+export function formatTable(columns: readonly Column[], rows: readonly (readonly string[])[]): string {
+  const cells = [columns.map(({ title }) => title), ...rows].map((row) =>
+    row.map((cell, at) => shorten(cell, columns[at]?.charsMax ?? 200)),
+  );
+  const widths = columns.map((_, at) => Math.max(...cells.map((row) => lengthOf(row[at] ?? ""))));
+  const lines = cells.map((row) =>
+    row
+      .map((cell, at) => {
+        const padding = " ".repeat((widths[at] as number) - lengthOf(cell));
+        return columns[at]?.isNumber === true ? padding + cell : cell + padding;
+      })
+      .join(gap)
+      .trimEnd(),
+  );
+  return lines.join("\n");
+}
+
+function lengthOf(text: string): number {
+  return Array.from(text).length;
+}

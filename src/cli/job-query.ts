@@ -1,0 +1,39 @@
+/** The filter options that list, retry and cancel share. */
+import type { JobQuery } from "../client/job-filter.ts";
+import { isJobState } from "../model/job-state.ts";
+import type { JobState } from "../model/job-state.ts";
+import { quote, readList, wrong } from "./read-args.ts";
+
+export const filterOptions = {
+  state: { value: "STATE", meaning: "jobs in this state, or in one of several: failed,cancelled" },
+  queue: { value: "QUEUE", meaning: "jobs of this queue" },
+  name: { value: "NAME", meaning: "jobs of this name" },
+  tag: { value: "TAG", meaning: "jobs with this tag" },
+  reason: { value: "REASON", meaning: "jobs that ended for this reason, such as retries-exhausted" },
+} as const;
+
+export type ReadQuery = Omit<JobQuery, "state">;
+
+export function readQuery(
+  options: ReadonlyMap<string, string>,
+  allowedStates: readonly JobState[],
+): ReadQuery {
+  const query: ReadQuery = {};
+  const states = readList(options, "state");
+  if (states !== undefined) query.states = states.map((state) => readState(state, allowedStates));
+  for (const key of ["queue", "name", "tag", "reason"] as const) {
+    const value = options.get(key);
+    if (value !== undefined) query[key] = value;
+  }
+  return query;
+}
+
+/** For commands that act: a bare command must never act on everything. */
+export function hasFilter(options: ReadonlyMap<string, string>): boolean {
+  return Object.keys(filterOptions).some((key) => options.has(key));
+}
+
+function readState(state: string, allowed: readonly JobState[]): JobState {
+  if (isJobState(state) && allowed.includes(state)) return state;
+  throw wrong(`--state must be one of ${allowed.join(", ")}, not ${quote(state)}`);
+}
