@@ -1,0 +1,238 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { deferred, openVirtualMill } from "../../test/support/virtual-mill.ts";
+import type { VirtualMill } from "../../test/support/virtual-mill.ts";
+import { job } from "../engine/definition.ts";
+import { handler } from "../worker/handler.ts";
+
+let v: VirtualMill;
+beforeEach(async () => {
+  v = await openVirtualMill();
+});
+afterEach(() => v.close());
+
+const plain = job<{ n: number }, number>("plain", { retry: { attempts: 1 } });
+const coded = (code: string) => expect.objectContaining({ code });
+
+describe("looking", () => {
+  test("lists are newest first, filtered and paged, over live and finished jobs alike", async () => {
+    await v.run(
+      v.mill.enqueueMany(
+        Array.from({ length: 5 }, (_, n) => plain.with({ n }, { tags: [n % 2 === 0 ? "even" : "odd"] })),
+      ),
+    );
+    await v.run(v.mill.enqueue(job("other", { queue: "elsewhere" }), {}));
+    const first = await v.run(v.mill.jobs.list({ limit: 4 }));
+    const rest = await v.run(v.mill.jobs.list({ limit: 4, cursor: first.cursor }));
+    expect([...first.jobs, ...rest.jobs].map(({ input }) => (input as { n?: number }).n)).toEqual([
+      undefined,
+      4,
+      3,
+      2,
+      1,
+      0,
+    ]);
+    expect((await v.run(v.mill.jobs.list({ tag: "odd" }))).jobs.map(({ input }) => input)).toEqual([
+      { n: 3 },
+      { n: 1 },
+    ]);
+    expect((await v.run(v.mill.jobs.list({ queue: "elsewhere" }))).jobs).toHaveLength(1);
+    expect((await v.run(v.mill.jobs.list({ state: "failed" }))).jobs).toEqual([]);
+    await expect(v.run(v.mill.jobs.list({ state: "odd" as never }))).rejects.toThrow(coded("invalid-option"));
+    await expect(v.run(v.mill.jobs.list({ sate: "failed" } as never))).rejects.toThrow(
+      coded("invalid-option"),
+    );
+  });
+
+  test("explain says why a job does not run", async () => {
+    const later = await v.run(v.mill.enqueue(plain, { n: 1 }, { delay: "1h" }));
+    const ready = await v.run(v.mill.enqueue(plain, { n: 2 }));
+    expect(await v.run(v.mill.explain(later.id))).toMatchObject({
+      state: "scheduled",
+      why: expect.stringContaining("not due for"),
+      expectedAt: expect.any(Date),
+    });
+    expect(await v.run(v.mill.explain(ready.id))).toMatchObject({
+      state: "ready",
+      why: expect.stringContaining('queue "default"'),
+      readyLikeThis: 1,
+    });
+    expect(await v.run(v.mill.explain("nobody"))).toBeNull();
+    const started = deferred();
+    const release = deferred<number>();
+    await v.run(v.mill.work([handler(plain, () => (started.resolve(), release.promise))]));
+    await v.run(started.promise);
+    expect(await v.run(v.mill.explain(ready.id))).toMatchObject({
+      state: "running",
+      why: expect.stringContaining("lease ends in"),
+    });
+    release.resolve(1);
+    await v.run(ready.result());
+    expect(await v.run(v.mill.explain(ready.id))).toMatchObject({ state: "completed" });
+  });
+});
+
+describe("operating", () => {
+  test("cancel answers what became of the job, by id or for all that match", async () => {
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }, { tags: ["t"] }));
+    await v.run(
+      v.mill.enqueueMany([plain.with({ n: 2 }, { tags: ["t"], delay: "1h" }), plain.with({ n: 3 })]),
+    );
+    expect(await v.run(v.mill.jobs.cancel(handle.id, "changed my mind"))).toBe("cancelled");
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({
+      state: "cancelled",
+      reason: "changed my mind",
+    });
+    expect(await v.run(v.mill.jobs.cancel(handle.id))).toBe("finished");
+    expect(await v.run(v.mill.jobs.cancel("nobody"))).toBe("not-found");
+    expect(await v.run(v.mill.jobs.cancel({ tag: "t" }))).toEqual({
+      cancelled: 1,
+      signalled: 0,
+      finished: 0,
+      "not-found": 0,
+    });
+    expect(await v.run(v.mill.jobs.counts())).toEqual({ default: { cancelled: 2, ready: 1 } });
+  });
+
+  test("retry redrives dead letters: one, all that match, with another input, spread over time", async () => {
+    let isBroken = true;
+    await v.run(
+      v.mill.work([
+        handler(plain, async ({ input }) => {
+          if (isBroken) throw new Error("broken");
+          return input.n;
+        }),
+      ]),
+    );
+    const handles = await v.run(v.mill.enqueueMany([1, 2, 3, 4].map((n) => plain.with({ n }))));
+    for (const handle of handles) await expect(v.run(handle.result())).rejects.toThrow(coded("job-failed"));
+    isBroken = false;
+    const [first] = handles;
+    expect(await v.run(v.mill.jobs.retry(first!.id, { input: { n: 100 } }))).toBe(1);
+    expect(await v.run(first!.result())).toBe(100);
+    expect(await v.run(v.mill.jobs.get(first!.id))).toMatchObject({ attempt: 1, id: first!.id });
+    const from = v.platform.time.now;
+    expect(await v.run(v.mill.jobs.retry({ name: "plain" }, { perSecond: 2 }))).toBe(3);
+    await Promise.all(handles.slice(1).map((handle) => v.run(handle.result())));
+    expect(v.platform.time.now - from).toBeGreaterThanOrEqual(1000);
+    await expect(v.run(v.mill.jobs.retry("nobody"))).rejects.toThrow(coded("job-not-found"));
+    const waiting = await v.run(v.mill.enqueue(plain, { n: 1 }, { delay: "1h" }));
+    await expect(v.run(v.mill.jobs.retry(waiting.id))).rejects.toThrow(coded("job-changed"));
+  });
+
+  test("without a reset a redriven job gets one more attempt and goes on counting", async () => {
+    await v.run(v.mill.work([handler(plain, () => Promise.reject(new Error("still")))]));
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    await expect(v.run(handle.result())).rejects.toThrow(coded("job-failed"));
+    await v.run(v.mill.jobs.retry(handle.id, { resetAttempts: false }));
+    await expect(v.run(handle.result())).rejects.toThrow(coded("job-failed"));
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({
+      attempt: 2,
+      failures: [{ attempt: 1 }, { attempt: 2 }],
+    });
+  });
+
+  test("a redrive is refused while another job holds the unique key", async () => {
+    const failed = await v.run(v.mill.enqueue(plain, { n: 1 }, { unique: "k" }));
+    await v.run(v.mill.jobs.cancel(failed.id));
+    await v.run(v.mill.enqueue(plain, { n: 2 }, { unique: "k" }));
+    await expect(v.run(v.mill.jobs.retry(failed.id))).rejects.toThrow(coded("key-held"));
+  });
+
+  test("a waiting job can be run now with another input, rescheduled and edited", async () => {
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }, { delay: "1h" }));
+    await v.run(v.mill.jobs.reschedule(handle.id, { delay: "2h" }));
+    expect((await v.run(v.mill.jobs.get(handle.id)))!.dueAt.getTime() - v.platform.time.now).toBe(7_200_000);
+    await v.run(v.mill.jobs.edit(handle.id, { input: { n: 5 }, priority: "high" }));
+    await v.run(v.mill.jobs.runNow(handle.id, { input: { n: 7 } }));
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ state: "ready" });
+    await v.run(v.mill.work([handler(plain, async ({ input }) => input.n)]));
+    expect(await v.run(handle.result())).toBe(7);
+    await expect(v.run(v.mill.jobs.runNow(handle.id))).rejects.toThrow(coded("job-changed"));
+    await expect(v.run(v.mill.jobs.edit(handle.id, { input: 1 }))).rejects.toThrow(coded("job-changed"));
+  });
+
+  test("an edited priority moves the job in the order", async () => {
+    const [, last] = await v.run(v.mill.enqueueMany([plain.with({ n: 1 }), plain.with({ n: 2 })]));
+    await v.run(v.mill.jobs.edit(last!.id, { priority: "critical" }));
+    const order: number[] = [];
+    await v.run(v.mill.work([handler(plain, async ({ input }) => order.push(input.n))], { concurrency: 1 }));
+    await v.advance(1000);
+    expect(order).toEqual([2, 1]);
+  });
+
+  test("delete removes one, purge empties a queue, and a running job is left alone", async () => {
+    const started = deferred();
+    const release = deferred<number>();
+    const [first] = await v.run(v.mill.enqueueMany([1, 2, 3, 4].map((n) => plain.with({ n }))));
+    await v.run(
+      v.mill.work([handler(plain, () => (started.resolve(), release.promise))], { concurrency: 1 }),
+    );
+    await v.run(started.promise);
+    await expect(v.run(v.mill.jobs.delete(first!.id))).rejects.toThrow(coded("job-changed"));
+    expect(await v.run(v.mill.jobs.purge({ queue: "default" }))).toBe(3);
+    expect(await v.run(v.mill.jobs.counts())).toEqual({ default: { running: 1 } });
+    release.resolve(1);
+    await v.run(first!.result());
+    await v.run(v.mill.jobs.delete(first!.id));
+    expect(await v.run(v.mill.jobs.get(first!.id))).toBeNull();
+  });
+
+  test("finished jobs leave after their retention, those that keep nothing at once", async () => {
+    const w = await openVirtualMill({ retention: { completed: "1h" } });
+    const short = job("short", { retention: { completed: "10m" } });
+    const none = job("none", { retention: { completed: 0 } });
+    await w.run(
+      w.mill.work([plain, short, none].map((each) => handler(each as typeof plain, async () => 1))),
+    );
+    const handles = [];
+    for (const each of [plain, short])
+      handles.push(await w.run(w.mill.enqueue(each as typeof plain, { n: 1 })));
+    await w.run(w.mill.enqueue(none, {}));
+    for (const handle of handles) await w.run(handle.result());
+    await w.advance(1000);
+    expect(await w.run(w.mill.jobs.counts())).toEqual({ default: { completed: 2 } });
+    await w.advance(15 * 60_000);
+    expect(await w.run(w.mill.jobs.counts())).toEqual({ default: { completed: 1 } });
+    await w.advance(60 * 60_000);
+    expect(await w.run(w.mill.jobs.counts())).toEqual({});
+    await w.close();
+  });
+
+  test("a duty run by hand reports what it did", async () => {
+    await v.run(v.mill.enqueue(plain, { n: 1 }, { delay: "1s" }));
+    await v.advance(1000);
+    expect(await v.run(v.mill.runDuty("promote"))).toMatchObject({
+      processed: 1,
+      errors: 0,
+      outcomes: { promoted: 1 },
+    });
+    await expect(v.mill.runDuty("nap")).rejects.toThrow(coded("invalid-option"));
+    for (const name of v.mill.dutyNames)
+      expect(await v.run(v.mill.runDuty(name))).toMatchObject({ errors: 0 });
+  });
+});
+
+describe("the caller's KV", () => {
+  test("puts, gets, deletes, compares and sets, expires and scans by prefix in byte order", async () => {
+    const { kv } = v.mill;
+    expect(await v.run(kv.get("a"))).toBeUndefined();
+    expect(await v.run(kv.put("a", { when: new Date(5) }))).toBe(1);
+    expect(await v.run(kv.get("a"))).toEqual({ when: new Date(5) });
+    expect(await v.run(kv.put("a", 2, { version: 1 }))).toBe(2);
+    await expect(v.run(kv.put("a", 3, { version: 1 }))).rejects.toThrow(coded("version-conflict"));
+    await expect(v.run(kv.put("a", 3, { version: 0 }))).rejects.toThrow(coded("version-conflict"));
+    await expect(v.run(kv.put("", 1))).rejects.toThrow(coded("invalid-name"));
+    await v.run(kv.delete("a"));
+    expect(await v.run(kv.getEntry("a"))).toBeUndefined();
+    for (const key of ["p:b", "p:a", "q", "p:𝒳", "p:ä"]) await v.run(kv.put(key, key));
+    const collect = async (): Promise<string[]> => {
+      const keys: string[] = [];
+      for await (const { key } of kv.scan("p:")) keys.push(key);
+      return keys;
+    };
+    expect(await v.run(collect())).toEqual(["p:a", "p:b", "p:ä", "p:𝒳"]);
+    await v.run(kv.put("brief", 1, { ttl: "1m" }));
+    await v.advance(60_000);
+    expect(await v.run(kv.get("brief"))).toBeUndefined();
+  });
+});

@@ -1,0 +1,89 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { job } from "../engine/definition.ts";
+import { openMillrace } from "../open.ts";
+import { handler } from "../worker/handler.ts";
+import type { Millrace } from "./millrace.ts";
+
+const plain = job<{ n: number }, string>("plain", { retry: { backoff: 0 } });
+const coded = (code: string) => expect.objectContaining({ code });
+
+describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)", (executor) => {
+  let folder: string;
+  let mill: Millrace;
+  let db: DatabaseSync;
+  beforeEach(async () => {
+    folder = mkdtempSync(join(tmpdir(), "millrace-"));
+    mill = await openMillrace(`sqlite:${join(folder, "app.db")}`, { executor, log: false });
+    db = new DatabaseSync(join(folder, "app.db"));
+    db.exec("CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT)");
+  });
+  afterEach(async () => {
+    db.close();
+    await mill.close();
+    rmSync(folder, { recursive: true });
+  });
+  const users = (): number =>
+    (db.prepare("SELECT count(*) AS count FROM users").get() as { count: number }).count;
+
+  test("a commit leaves exactly one job, which runs; a rollback leaves none", async () => {
+    const ran = Promise.withResolvers<number>();
+    await mill.work([handler(plain, async ({ input }) => (ran.resolve(input.n), "ok"))]);
+    db.exec("BEGIN");
+    db.exec("INSERT INTO users (name) VALUES ('lost')");
+    await mill.in(db).enqueue(plain, { n: 1 });
+    db.exec("ROLLBACK");
+    db.exec("BEGIN");
+    db.exec("INSERT INTO users (name) VALUES ('kept')");
+    const handle = await mill.in(db).enqueue(plain, { n: 2 });
+    db.exec("COMMIT");
+    expect(await ran.promise).toBe(2);
+    expect(await handle.result({ timeout: "10s" })).toBe("ok");
+    expect(users()).toBe(1);
+    expect(await mill.jobs.counts()).toEqual({ default: { completed: 1 } });
+  });
+
+  test("many are all or nothing there too, and other calls wait without a deadlock", async () => {
+    db.exec("BEGIN IMMEDIATE");
+    const outside = mill.enqueue(plain, { n: 9 });
+    await mill.in(db).enqueueMany([plain.with({ n: 1 }), plain.with({ n: 2 })]);
+    db.exec("COMMIT");
+    await outside;
+    expect(await mill.jobs.counts()).toEqual({ default: { ready: 3 } });
+  });
+
+  test("a handler completes its job in the same transaction as its rows", async () => {
+    let runs = 0;
+    await mill.work([
+      handler(plain, async ({ completeIn, attempt }) => {
+        runs += 1;
+        db.exec("BEGIN");
+        db.exec("INSERT INTO users (name) VALUES ('once')");
+        await completeIn(db, `attempt ${attempt}`);
+        if (attempt === 1) {
+          db.exec("ROLLBACK");
+          throw new Error("rolled back");
+        }
+        db.exec("COMMIT");
+        return `attempt ${attempt}`;
+      }),
+    ]);
+    const handle = await mill.enqueue(plain, { n: 1 });
+    expect(await handle.result({ timeout: "10s" })).toBe("attempt 2");
+    expect([runs, users()]).toEqual([2, 1]);
+  });
+
+  test("a connection without a transaction, to another file or of another kind is refused", async () => {
+    expect(() => mill.in(db)).toThrow(coded("not-in-transaction"));
+    const other = new DatabaseSync(":memory:");
+    other.exec("BEGIN");
+    expect(() => mill.in(other)).toThrow(coded("not-in-transaction"));
+    other.close();
+    expect(() => mill.in({})).toThrow(coded("not-in-transaction"));
+    expect(() => mill.in(null)).toThrow(coded("not-in-transaction"));
+    expect(await mill.jobs.counts()).toEqual({});
+  });
+});
