@@ -18,6 +18,11 @@ export interface JobQuery {
   createdBefore?: Date | number;
 }
 
+/** The same query, over these states unless it names its own. */
+export function overStates(query: JobQuery, states: readonly JobState[]): JobQuery {
+  return query.state === undefined && query.states === undefined ? { ...query, states } : query;
+}
+
 export function readFilter(query: JobQuery): JobFilter {
   checkOptions(query, "filter", [
     "state",
@@ -30,6 +35,9 @@ export function readFilter(query: JobQuery): JobFilter {
     "createdBefore",
   ]);
   const { state, queue, name, tag, reason, createdAfter, createdBefore } = query;
+  if (state !== undefined && query.states !== undefined) {
+    throw new MillraceError("invalid-option", "filter: give either state or states, not both.");
+  }
   const states = query.states ?? (state === undefined ? undefined : [state]);
   for (const each of states ?? []) {
     if (!isJobState(each))

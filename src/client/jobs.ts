@@ -10,7 +10,7 @@ import type { Due, Edit } from "../model/change.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
-import { isTerminal, terminalStates } from "../model/job-state.ts";
+import { isTerminal, liveStates } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
 import {
   cancelChanges,
@@ -25,7 +25,7 @@ import { checkOptions } from "../model/option.ts";
 import type { Priority } from "../model/rank.ts";
 import type { ChangeAnswer } from "../store/operations.ts";
 import type { JobRecord } from "../store/records.ts";
-import { readFilter } from "./job-filter.ts";
+import { overStates, readFilter } from "./job-filter.ts";
 import type { JobQuery } from "./job-filter.ts";
 import { viewJob } from "./job-view.ts";
 import type { JobView } from "./job-view.ts";
@@ -123,11 +123,7 @@ export class Jobs {
       return record === null ? "not-found" : cancelOne(record);
     }
     const counts: Record<CancelAnswer, number> = { cancelled: 0, signalled: 0, finished: 0, "not-found": 0 };
-    const query = {
-      ...target,
-      states: target.states ?? (["blocked", "scheduled", "ready", "running", "suspended"] as const),
-    };
-    for (const answer of await this.#each(query, cancelOne)) counts[answer] += 1;
+    for (const answer of await this.#each(overStates(target, liveStates), cancelOne)) counts[answer] += 1;
     return counts;
   }
 
@@ -151,8 +147,7 @@ export class Jobs {
       return answer.kind === "ok";
     };
     if (typeof target === "string") return Number(await retryOne(await this.#mustRead(target)));
-    return (await this.#each({ ...target, states: target.states ?? ["failed"] }, retryOne)).filter(Boolean)
-      .length;
+    return (await this.#each(overStates(target, ["failed"]), retryOne)).filter(Boolean).length;
   }
 
   /** A waiting job starts as soon as a worker is free, if you like with another input. */
@@ -190,13 +185,11 @@ export class Jobs {
   }
 
   /** Removes all that match and are not running: empties a queue, or clears its history. */
-  async purge(query: JobQuery): Promise<number> {
-    const states =
-      query.states ?? (["blocked", "scheduled", "ready", "suspended", ...terminalStates] as const);
-    const removed = await this.#each(
-      { ...query, states },
-      async (record) => (await this.#change(record.id, [removeChange])).kind === "ok",
-    );
+  async purge(target: JobQuery): Promise<number> {
+    const query = overStates(target, removeChange.states);
+    const remove = async (record: JobRecord): Promise<boolean> =>
+      (await this.#change(record.id, [removeChange])).kind === "ok";
+    const removed = await this.#each(query, remove);
     return removed.filter(Boolean).length;
   }
 

@@ -119,8 +119,9 @@ class DutyLoop {
         failures = 0;
         if (this.duty.wakes === "clock" && typeof run.nextInMs === "number" && !run.hasMore)
           this.#alarm(run.nextInMs);
-        if (run.hasMore) await new Promise<void>((resolve) => this.#engine.platform.defer(resolve));
-        else await this.#sleep(this.#sleepMs(run));
+        if (!run.hasMore) await this.#sleep(this.#sleepMs(run));
+        else if (run.pauseMs !== undefined) await this.#sleep(run.pauseMs);
+        else await new Promise<void>((resolve) => this.#engine.platform.defer(resolve));
       } catch (error) {
         failures += 1;
         if (this.#isStopping) return;

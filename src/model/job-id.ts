@@ -1,5 +1,6 @@
 /**
- * Job ids: 21 characters of a 64-letter alphabet in ASCII order, so that ids sort by the time they were minted.
+ * Job ids: 21 characters of a 64-letter alphabet in ASCII order, so that ids sort by the time they were minted. All letters are safe in
+ * a URL, and an id never starts with a dash, which a command line would take for an option.
  *
  *   8 characters  48 bits  milliseconds since 1970
  *   3 characters  18 bits  8 bits shard, 10 bits partition
@@ -8,7 +9,7 @@
  * Minted by the client, so that repeating a submit whose reply was lost cannot make a second job.
  */
 
-const alphabet = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
+const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~";
 export const mintedIdLength = 21;
 
 export interface IdSources {

@@ -22,6 +22,8 @@ export interface ClaimerHost {
   readonly pools: readonly Pool[];
   /** How many ended attempts still wait for their settle: with a store that is slow or away, claiming pauses. */
   readonly unsettled: number;
+  /** A lost claim is being looked for: a new one would be mistaken for it, and its jobs would run twice. */
+  readonly isLooking: boolean;
   claimed(jobs: readonly LeasedJob[], leasedUs: number): void;
   claimLost(): void;
   cancelHinted(ids: readonly string[]): void;
@@ -81,6 +83,7 @@ export class Claimer {
   }
 
   #hasAppetite(): boolean {
+    if (this.#host.isLooking) return false;
     if (this.#host.unsettled > 2 * storeLimits.claimJobsMax) return false;
     for (const pool of this.#host.pools) if (pool.isHungry && pool.wanted(this.#roundTripUs) > 0) return true;
     return false;

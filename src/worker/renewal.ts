@@ -35,6 +35,8 @@ export class Renewal {
   #timer: Timer | null = null;
   #isRenewing = false;
   #wantsOthers = false;
+  /** The call that asks for others is in flight. */
+  #isAsking = false;
 
   constructor(engine: Engine, host: RenewalHost) {
     this.#engine = engine;
@@ -56,7 +58,7 @@ export class Renewal {
   }
 
   get isLooking(): boolean {
-    return this.#wantsOthers;
+    return this.#wantsOthers || this.#isAsking;
   }
 
   stop(): void {
@@ -78,6 +80,8 @@ export class Renewal {
     try {
       delayMs = await this.#renewDue();
     } catch (error) {
+      this.#wantsOthers ||= this.#isAsking;
+      this.#isAsking = false;
       this.#engine.log.warn("leases could not be renewed, trying again", { error });
       delayMs = Math.min(retryMs, this.#host.leaseMs / 6);
     }
@@ -100,6 +104,9 @@ export class Renewal {
       if (isOld || isReportDue) due.push({ attempt, extend: this.#extendOf(attempt, nowUs) });
     }
     const wantsOthers = this.#wantsOthers;
+    // Cleared before the call: a claim that is lost while it is in flight asks again.
+    this.#wantsOthers = false;
+    this.#isAsking = wantsOthers;
     for (let from = 0; from < due.length || (wantsOthers && from === 0); from += storeLimits.callItemsMax) {
       const chunk = due.slice(from, from + storeLimits.callItemsMax);
       // Others are what the store holds beside everything known here, so all known leases are named.
@@ -113,7 +120,7 @@ export class Renewal {
       for (const [index, { attempt, extend }] of named.entries())
         this.#heed(attempt, extend, answer.answers[index], nowUs);
       if (wantsOthers && from === 0) {
-        this.#wantsOthers = false;
+        this.#isAsking = false;
         // Found, not extended: they count as old, so that the next round renews them.
         this.#host.adopt(answer.others, nowUs - (leaseMs * 1000 * 2) / 3);
       }

@@ -27,6 +27,12 @@ import type { ContextHost } from "./job-context.ts";
 /** Null: nothing to settle, because the lease is gone. */
 export type AttemptEnd = Decision | null;
 
+/** The worker that runs the attempt. */
+export interface AttemptHost {
+  readonly engine: Engine;
+  readonly owner: string;
+}
+
 /** The context a handler runs with; throws what is wrong with the input. A promise only where the schema gives one. */
 export function prepareContext(
   host: ContextHost,
@@ -48,47 +54,49 @@ export function prepareContext(
 
 /** The handler gave something back. */
 export function endByReturn(
-  engine: Engine,
+  host: AttemptHost,
   attempt: Attempt,
   definition: JobDefinition,
   value: unknown,
 ): AttemptEnd | Promise<AttemptEnd> {
   if (value instanceof Snooze || value instanceof Cancel || value instanceof Error)
-    return endByThrow(engine, attempt, value);
+    return endByThrow(host, attempt, value);
   const { abortReason, policy } = attempt;
   if (abortReason === "lease-lost") return null;
   if (abortReason === "timeout" || abortReason === "deadline")
-    return endByThrow(engine, attempt, attempt.signal.reason);
-  if (definition.resultSchema === null || value === undefined) return encodeResult(engine, attempt, value);
+    return endByThrow(host, attempt, attempt.signal.reason);
+  if (definition.resultSchema === null || value === undefined) return encodeResult(host, attempt, value);
   try {
     const checked = checkSchema(definition.resultSchema, value, {
       code: "invalid-result",
       what: "The result",
     });
     if (!(checked instanceof Promise))
-      return encodeResult(engine, attempt, policy.keepsResult ? checked : undefined);
+      return encodeResult(host, attempt, policy.keepsResult ? checked : undefined);
     return checked.then(
-      (result) => encodeResult(engine, attempt, result),
-      (error: unknown) => endByThrow(engine, attempt, error),
+      (result) => encodeResult(host, attempt, result),
+      (error: unknown) => endByThrow(host, attempt, error),
     );
   } catch (error) {
-    return endByThrow(engine, attempt, error);
+    return endByThrow(host, attempt, error);
   }
 }
 
-function encodeResult(engine: Engine, attempt: Attempt, value: unknown): AttemptEnd {
+function encodeResult(host: AttemptHost, attempt: Attempt, value: unknown): AttemptEnd {
   const { policy } = attempt;
+  const { engine } = host;
   try {
     const result =
       value === undefined || !policy.keepsResult ? null : engine.settings.coder.encode(value, "result");
     return { next: afterReturn(policy, result), attempts: null };
   } catch (error) {
-    return endByThrow(engine, attempt, error);
+    return endByThrow(host, attempt, error);
   }
 }
 
 /** The handler threw, or was made to stop. */
-export function endByThrow(engine: Engine, attempt: Attempt, thrown: unknown): AttemptEnd {
+export function endByThrow(host: AttemptHost, attempt: Attempt, thrown: unknown): AttemptEnd {
+  const { engine } = host;
   const { policy, job, abortReason } = attempt;
   const { strideMs } = engine.settings;
   if (abortReason === "lease-lost") return null;
@@ -114,7 +122,7 @@ export function endByThrow(engine: Engine, attempt: Attempt, thrown: unknown): A
       ...(final === undefined ? {} : { final }),
       ...(retryInMs === undefined ? {} : { retryInMs }),
     },
-    modelSources(engine, now, ""),
+    modelSources(engine, now, host.owner),
   );
 }
 

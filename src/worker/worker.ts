@@ -110,6 +110,8 @@ export class Worker implements AttemptOwner, ContextHost {
       const pool = this.#claimer.poolOf(job);
       const attempt = new Attempt(job, this.engine.readPolicy(job.policy), this, leasedUs, this.leaseMs);
       const earlier = this.leases.get(job.id);
+      // The same claim told twice: by its own late reply and by "what else is mine".
+      if (earlier?.job.fence === job.fence) continue;
       this.leases.set(job.id, attempt);
       // The job came back to this very worker: whatever still runs here for it has lost its lease.
       if (earlier !== undefined) this.leaseLost(earlier);
@@ -124,13 +126,17 @@ export class Worker implements AttemptOwner, ContextHost {
     for (const pool of touched) this.#fill(pool);
   }
 
+  get isLooking(): boolean {
+    return this.#renewal.isLooking;
+  }
+
   claimLost(): void {
     this.#renewal.findLost();
   }
 
   adopt(jobs: readonly LeasedJob[], leasedUs: number): void {
-    const unknown = jobs.filter((job) => !this.leases.has(job.id));
-    if (unknown.length > 0) this.claimed(unknown, leasedUs);
+    this.claimed(jobs, leasedUs);
+    this.#claimer.consider();
     this.#checkQuiet();
   }
 
@@ -153,9 +159,8 @@ export class Worker implements AttemptOwner, ContextHost {
     pool.busySlots += 1;
     this.#begin(attempt);
     const succeeded = (value: unknown): void =>
-      this.#ended(pool, attempt, endByReturn(this.engine, attempt, definition, value));
-    const failed = (error: unknown): void =>
-      this.#ended(pool, attempt, endByThrow(this.engine, attempt, error));
+      this.#ended(pool, attempt, endByReturn(this, attempt, definition, value));
+    const failed = (error: unknown): void => this.#ended(pool, attempt, endByThrow(this, attempt, error));
     try {
       const context = prepareContext(this, attempt, definition);
       const returned = context instanceof Promise ? context.then(runnable.run) : runnable.run(context);
@@ -177,7 +182,7 @@ export class Worker implements AttemptOwner, ContextHost {
     for (const [index, each] of prepared.entries()) {
       const attempt = attempts[index] as Attempt;
       if (each.status === "fulfilled") ready.push({ attempt, context: each.value });
-      else this.#ended(null, attempt, endByThrow(this.engine, attempt, each.reason));
+      else this.#ended(null, attempt, endByThrow(this, attempt, each.reason));
     }
     let outcomes: readonly unknown[] = [];
     let thrown: { readonly error: unknown } | null = null;
@@ -189,8 +194,8 @@ export class Worker implements AttemptOwner, ContextHost {
     for (const [index, { attempt }] of ready.entries()) {
       const end =
         thrown === null
-          ? endByReturn(this.engine, attempt, definition, outcomes[index])
-          : endByThrow(this.engine, attempt, thrown.error);
+          ? endByReturn(this, attempt, definition, outcomes[index])
+          : endByThrow(this, attempt, thrown.error);
       this.#ended(null, attempt, end);
     }
     pool.busySlots -= 1;
@@ -307,7 +312,7 @@ export class Worker implements AttemptOwner, ContextHost {
   /** The job ran, but what it wanted to happen with its end was refused: that is a failed attempt, without effects. */
   #effectsRefused(attempt: Attempt, error: unknown): void {
     attempt.effects = attempt.failureEffects = null;
-    const end = endByThrow(this.engine, attempt, error);
+    const end = endByThrow(this, attempt, error);
     if (end === null) this.#forget(attempt);
     else this.#settle(attempt, end);
   }
@@ -360,7 +365,7 @@ export class Worker implements AttemptOwner, ContextHost {
 
   #abandon(attempt: Attempt): void {
     attempt.isAbandoned = true;
-    const end = endByThrow(this.engine, attempt, attempt.signal.reason);
+    const end = endByThrow(this, attempt, attempt.signal.reason);
     this.engine.log.warn("handler ignored its abort; its slot stays busy until it ends", {
       id: attempt.job.id,
       reason: attempt.abortReason,

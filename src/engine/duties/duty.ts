@@ -8,8 +8,9 @@ export interface DutyRun {
   readonly errors: number;
   /** How many items ended in which way. */
   readonly outcomes: Readonly<Record<string, number>>;
-  /** A full batch: run again at once. */
+  /** A full batch, or a walk that is not over: run again, at once or after the pause. */
   readonly hasMore: boolean;
+  readonly pauseMs?: number;
   /** When the next clock rings, as far as this run could see; null for none, undefined when it does not know. */
   readonly nextInMs?: number | null;
 }

@@ -25,8 +25,13 @@ export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
       const count = Object.values(repaired).reduce((sum, each) => sum + each, 0);
       if (count > 0)
         engine.log.error("index audit repaired entries that should not have been wrong", { repaired });
-      const nextInMs = next === null ? tuning.sleepMaxMs : betweenStepsMs;
-      return { processed: checked, errors: 0, outcomes: { ...repaired }, hasMore: false, nextInMs };
+      return {
+        processed: checked,
+        errors: 0,
+        outcomes: { ...repaired },
+        hasMore: next !== null,
+        pauseMs: betweenStepsMs,
+      };
     },
   };
 }
