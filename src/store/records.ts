@@ -167,7 +167,7 @@ export interface FeedEvent {
   /** The state after the change; null once removed. */
   readonly state: JobState | null;
   readonly attempt: number;
-  /** By the state after: scheduled = dueAt; terminal = reason; running with a cancel asked = owner; else null. */
+  /** By the state after: scheduled = dueAt; terminal = reason; running with a cancel asked = owner (but not at a claim); else null. */
   readonly extra: string | number | null;
 }
 

@@ -16,7 +16,7 @@ import { docCases } from "./cases/doc-cases.ts";
 import { promoteCases, readDueCases } from "./cases/due-cases.ts";
 import { describeCases, hintCases } from "./cases/hint-cases.ts";
 import { expectSameAnswers, hostileNames } from "./cases/hostile-names.ts";
-import { extendCases, recordCases, trailCapCases } from "./cases/lease-cases.ts";
+import { extendCases, recordCases } from "./cases/lease-cases.ts";
 import { clockCases, feedCases, findCases, tallyCases } from "./cases/look-cases.ts";
 import { settleCases } from "./cases/settle-cases.ts";
 import { submitCases } from "./cases/submit-cases.ts";
@@ -34,7 +34,6 @@ const groups: readonly ContractGroup[] = [
   settleCases,
   extendCases,
   recordCases,
-  trailCapCases,
   changeCases,
   promoteCases,
   readDueCases,

@@ -10,12 +10,14 @@ export interface Subject {
   readonly store: Store;
   readonly platform: VirtualPlatform;
   /** Each job as its own unit, in one call. */
-  submit(...jobs: readonly NewJob[]): Promise<readonly SubmitAnswer[]>;
-  claim(given?: Partial<ClaimRequest> & { readonly max?: number }): Promise<readonly LeasedJob[]>;
+  readonly submit: (...jobs: readonly NewJob[]) => Promise<readonly SubmitAnswer[]>;
+  readonly claim: (
+    given?: Partial<ClaimRequest> & { readonly max?: number },
+  ) => Promise<readonly LeasedJob[]>;
   /** Submits this job alone and claims it. */
-  lease(job: NewJob, given?: Partial<ClaimRequest>): Promise<LeasedJob>;
-  read(id: string): Promise<JobRecord>;
-  events(id?: string): Promise<readonly FeedEvent[]>;
+  readonly lease: (job: NewJob, given?: Partial<ClaimRequest>) => Promise<LeasedJob>;
+  readonly read: (id: string) => Promise<JobRecord>;
+  readonly events: (id?: string) => Promise<readonly FeedEvent[]>;
 }
 
 export type ContractCase = readonly [title: string, run: (subject: Subject) => Promise<void>];

@@ -85,7 +85,7 @@ export class ReferenceRules {
   /** R10. */
   tell(job: Job, kind: EventKind, state: JobState | null = job.state): void {
     job.rev += 1;
-    const isTold = job.state === "running" && job.cancelAsked;
+    const isTold = job.state === "running" && job.cancelAsked && kind !== "claimed";
     const extra = isTerminal(job.state)
       ? job.reason
       : job.state === "scheduled"

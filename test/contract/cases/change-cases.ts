@@ -74,7 +74,7 @@ export const changeCases: ContractGroup = {
     [
       "a guard by clock holds from the very millisecond on, by the store's time",
       async ({ store, lease, submit, platform }) => {
-        const leased = await lease(aJob({ id: "a", deadline: { inMs: 30 } }));
+        const leased = await lease(aJob({ id: "a", deadline: { inMs: 30 } }), { leaseMs: 10 });
         const ends = { ...leased, attemptEndsInMs: 20 };
         await store.extendIfLeased({ owner: "w1", leaseMs: 10, leases: [ends], wantsOthers: false });
         await submit(aJob({ id: "b", ttlMs: 40 }));

@@ -32,6 +32,25 @@ export const extendCases: ContractGroup = {
       },
     ],
     [
+      "a lease named twice in one call is extended in order: the second keeps what the first reported",
+      async ({ store, lease, read }) => {
+        const leased = await lease(aJob({ id: "a" }));
+        const reported = { ...ref(leased), startedAgoMs: 0, attemptEndsInMs: 50 };
+        expect((await store.extendIfLeased(extend([reported, ref(leased)]))).answers).toEqual(["ok", "ok"]);
+        expect(await read("a")).toMatchObject({ startedAt: startAt, attemptEndsAt: startAt + 50 });
+      },
+    ],
+    [
+      "a lease that reaches further is not shortened",
+      async ({ store, lease, read, platform }) => {
+        const leased = await lease(aJob({ id: "a" }));
+        await store.extendIfLeased(extend([ref(leased)], { leaseMs: 3_600_000 }));
+        platform.advance(100);
+        expect((await store.extendIfLeased(extend([ref(leased)]))).answers).toEqual(["ok"]);
+        expect((await read("a")).leaseEndsAt).toBe(startAt + 3_600_000);
+      },
+    ],
+    [
       "the real start and the end of the attempt are written when they are reported, and stay else",
       async ({ store, lease, read, platform }) => {
         const leased = await lease(aJob({ id: "a" }));
@@ -163,12 +182,6 @@ export const recordCases: ContractGroup = {
         expect((await store.readTrail({ id: "a", after: 0, max: 9 })).lines).toEqual([]);
       },
     ],
-  ],
-};
-
-export const trailCapCases: ContractGroup = {
-  about: "the cap of a trail",
-  cases: [
     [
       "a job that logs without end keeps its first lines, and the last one says that the rest was dropped",
       async ({ store, lease }) => {

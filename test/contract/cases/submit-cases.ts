@@ -138,6 +138,16 @@ export const submitCases: ContractGroup = {
       },
     ],
     [
+      "a repeat whose job would only meet the holder of its key has not happened: its documents are put",
+      async ({ store }) => {
+        const unique = { key: "k", hold: "end", onHeld: "keep" } as const;
+        await store.submit([{ jobs: [aJob({ id: "holder", unique })] }]);
+        const unit = { jobs: [aJob({ id: "a", unique })], docs: [aDoc("d", "1")], isRepeat: true };
+        expect(await store.submit([unit])).toEqual([{ kind: "ok", ids: ["holder"], hows: ["existing"] }]);
+        expect((await store.readDocs({ kind: "kv", ids: ["d"] })).docs).toMatchObject([{ body: "1" }]);
+      },
+    ],
+    [
       "a caller-given id with an equal digest is the same job, live and finished",
       async ({ store, submit, lease }) => {
         const job = aJob({ id: "order-1", digest: "d1" });

@@ -1,0 +1,264 @@
+/**
+ * The commands that random histories are made of: plain data, so that fast-check can shrink and print them. Jobs, leases and units are
+ * named by number; the world that runs a history (history-world.ts) takes the number modulo what there is.
+ */
+import fc from "fast-check";
+import type { TerminalState } from "../../src/model/job-state.ts";
+import { terminalStates } from "../../src/model/job-state.ts";
+import type { OnHeld, UniqueHold } from "../../src/model/unique-key.ts";
+import type { Clock } from "../../src/store/operations.ts";
+
+export interface JobShape {
+  /** Null mints an id; a number is one of a few caller-given ids. */
+  readonly given: number | null;
+  readonly digest: number;
+  readonly queue: number;
+  readonly name: number;
+  readonly dueInMs: number;
+  readonly isInstant: boolean;
+  readonly level: number;
+  readonly slope: 1 | -1;
+  readonly ttlMs: number | null;
+  readonly deadlineInMs: number | null;
+  readonly unique: { readonly key: number; readonly hold: UniqueHold; readonly onHeld: OnHeld } | null;
+  readonly tag: number | null;
+  readonly policy: number;
+  readonly isLarge: boolean;
+}
+
+export interface DocShape {
+  readonly id: number;
+  readonly isDelete: boolean;
+  /** -1 any, -2 absent, else that version. */
+  readonly guard: number;
+  readonly expiresInMs: number | null;
+}
+
+export interface UnitShape {
+  readonly jobs: readonly JobShape[];
+  readonly docs: readonly DocShape[];
+}
+
+export interface EffectShape {
+  readonly jobs: readonly JobShape[];
+  readonly docs: readonly DocShape[];
+}
+
+export type NextShape =
+  | { readonly to: "finish"; readonly outcome: TerminalState; readonly keepMs: number | null }
+  | { readonly to: "retry"; readonly inMs: number; readonly counts: 0 | 1; readonly ttlMs: number | null }
+  | { readonly to: "hand-back" };
+
+export type ChangeKind =
+  | "cancel"
+  | "reschedule"
+  | "replay"
+  | "remove"
+  | "edit"
+  | "rank"
+  | "revoke"
+  | "no-handler";
+
+export type Command =
+  | { readonly do: "advance"; readonly ms: number }
+  | { readonly do: "submit"; readonly units: readonly UnitShape[] }
+  | { readonly do: "repeat"; readonly unit: number }
+  | {
+      readonly do: "claim";
+      readonly owner: number;
+      readonly leaseMs: number;
+      readonly offers: readonly { routes: number[]; max: number }[];
+    }
+  | {
+      readonly do: "settle";
+      readonly settles: readonly {
+        lease: number;
+        fenceShift: number;
+        next: NextShape;
+        effects: EffectShape | null;
+      }[];
+    }
+  | {
+      readonly do: "extend";
+      readonly owner: number;
+      readonly leases: readonly {
+        lease: number;
+        startedAgoMs: number | null;
+        attemptEndsInMs: number | null;
+      }[];
+      readonly wantsOthers: boolean;
+    }
+  | { readonly do: "record"; readonly lease: number; readonly logs: number; readonly hasProgress: boolean }
+  | {
+      readonly do: "change";
+      readonly changes: readonly { job: number; kind: ChangeKind; revShift: number | null; inMs: number }[];
+    }
+  | { readonly do: "promote"; readonly max: number }
+  | { readonly do: "duty"; readonly clock: Clock; readonly max: number }
+  | { readonly do: "put"; readonly docs: readonly DocShape[] }
+  | { readonly do: "prune"; readonly what: number; readonly olderThanMs: number; readonly max: number }
+  | { readonly do: "look"; readonly filter: number; readonly max: number; readonly scanMax: number };
+
+const some = fc.oneof(fc.nat(2), fc.nat(12));
+const fewMs = fc.constantFrom(0, 1, 5, 20, 50, 200);
+const maybe = <Value>(value: fc.Arbitrary<Value>): fc.Arbitrary<Value | null> =>
+  fc.option(value, { nil: null, freq: 2 });
+/** Once in five. */
+const rarely = <Value, None>(value: fc.Arbitrary<Value>, none: None): fc.Arbitrary<Value | None> =>
+  fc.oneof({ weight: 4, arbitrary: fc.constant(none) }, { weight: 1, arbitrary: value });
+const few = <Value>(value: fc.Arbitrary<Value>, maxLength: number): fc.Arbitrary<Value[]> =>
+  fc.array(value, { minLength: 1, maxLength });
+
+const job: fc.Arbitrary<JobShape> = fc.record({
+  given: fc.oneof({ weight: 4, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: fc.nat(3) }),
+  digest: fc.nat(1),
+  queue: fc.nat(1),
+  name: fc.nat(1),
+  dueInMs: fc.oneof(
+    { weight: 3, arbitrary: fc.constant(0) },
+    { weight: 2, arbitrary: fewMs },
+    { weight: 1, arbitrary: fc.constant(-30) },
+  ),
+  isInstant: fc.boolean(),
+  level: fc.constantFrom(-1, 0, 0, 1),
+  slope: fc.constantFrom(1, 1, 1, -1),
+  ttlMs: rarely(fewMs, null),
+  deadlineInMs: rarely(fewMs, null),
+  unique: maybe(
+    fc.record({
+      key: fc.nat(1),
+      hold: fc.constantFrom<UniqueHold>("started", "end", 20, 200),
+      onHeld: fc.constantFrom<OnHeld>("keep", "replace", "reschedule"),
+    }),
+  ),
+  tag: maybe(fc.nat(2)),
+  policy: fc.nat(2),
+  isLarge: fc.boolean(),
+});
+
+const doc: fc.Arbitrary<DocShape> = fc.record({
+  id: fc.nat(2),
+  isDelete: fc.constantFrom(false, false, true),
+  guard: fc.constantFrom(-1, -1, -2, 0, 1, 2),
+  expiresInMs: maybe(fewMs),
+});
+
+const effects: fc.Arbitrary<EffectShape> = fc.record({
+  jobs: fc.array(job, { maxLength: 2 }),
+  docs: fc.array(doc, { maxLength: 1 }),
+});
+
+const next: fc.Arbitrary<NextShape> = fc.oneof(
+  fc.record({
+    to: fc.constant("finish" as const),
+    outcome: fc.constantFrom(...terminalStates),
+    keepMs: fc.constantFrom(null, null, 0, 30),
+  }),
+  fc.record({
+    to: fc.constant("retry" as const),
+    inMs: fewMs,
+    counts: fc.constantFrom(0, 1),
+    ttlMs: maybe(fewMs),
+  }),
+  fc.constant({ to: "hand-back" as const }),
+);
+
+const changeKind = fc.constantFrom<ChangeKind>(
+  "cancel",
+  "reschedule",
+  "replay",
+  "replay",
+  "remove",
+  "edit",
+  "rank",
+  "revoke",
+  "no-handler",
+);
+
+/** A command of this kind, with these parts. */
+const does = <Kind extends Command["do"], Parts>(
+  kind: Kind,
+  parts: { [Key in keyof Parts]: fc.Arbitrary<Parts[Key]> },
+): fc.Arbitrary<Parts & { do: Kind }> =>
+  fc.record({ do: fc.constant(kind), ...parts }) as unknown as fc.Arbitrary<Parts & { do: Kind }>;
+
+const command: fc.Arbitrary<Command> = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: does("submit", {
+      units: few(fc.record({ jobs: few(job, 3), docs: rarely(few(doc, 2), []) }), 2),
+    }),
+  },
+  { weight: 1, arbitrary: does("repeat", { unit: some }) },
+  { weight: 4, arbitrary: does("advance", { ms: fewMs }) },
+  {
+    weight: 5,
+    arbitrary: does("claim", {
+      owner: fc.nat(1),
+      leaseMs: fc.constantFrom(10, 100, 1000),
+      offers: few(
+        fc.record({ routes: few(fc.integer({ min: 1, max: 4 }), 3), max: fc.integer({ min: 1, max: 4 }) }),
+        2,
+      ),
+    }),
+  },
+  {
+    weight: 5,
+    arbitrary: does("settle", {
+      settles: few(
+        fc.record({
+          lease: some,
+          fenceShift: fc.constantFrom(0, 0, 0, 0, 1, -1),
+          next,
+          effects: rarely(effects, null),
+        }),
+        3,
+      ),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: does("extend", {
+      owner: fc.nat(1),
+      leases: fc.array(
+        fc.record({ lease: some, startedAgoMs: maybe(fewMs), attemptEndsInMs: maybe(fewMs) }),
+        { maxLength: 3 },
+      ),
+      wantsOthers: fc.boolean(),
+    }),
+  },
+  { weight: 1, arbitrary: does("record", { lease: some, logs: fc.nat(2), hasProgress: fc.boolean() }) },
+  {
+    weight: 4,
+    arbitrary: does("change", {
+      changes: few(
+        fc.record({ job: some, kind: changeKind, revShift: maybe(fc.constantFrom(0, 0, 1)), inMs: fewMs }),
+        3,
+      ),
+    }),
+  },
+  { weight: 2, arbitrary: does("promote", { max: fc.integer({ min: 1, max: 5 }) }) },
+  {
+    weight: 3,
+    arbitrary: does("duty", {
+      clock: fc.constantFrom<Clock>("lease", "attempt", "deadline", "ttl"),
+      max: fc.integer({ min: 1, max: 3 }),
+    }),
+  },
+  { weight: 1, arbitrary: does("put", { docs: few(doc, 3) }) },
+  {
+    weight: 1,
+    arbitrary: does("prune", { what: fc.nat(7), olderThanMs: fewMs, max: fc.integer({ min: 1, max: 3 }) }),
+  },
+  {
+    weight: 1,
+    arbitrary: does("look", {
+      filter: fc.nat(7),
+      max: fc.integer({ min: 1, max: 5 }),
+      scanMax: fc.integer({ min: 1, max: 9 }),
+    }),
+  },
+);
+
+export const histories = (commandsMax: number): fc.Arbitrary<Command[]> =>
+  fc.array(command, { maxLength: commandsMax, size: "max" });

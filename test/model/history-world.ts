@@ -1,0 +1,380 @@
+/**
+ * Runs one history on a store and on the reference model side by side and compares every answer. What a command needs to know (ids,
+ * leases, revs) comes from the reference's answers, so both are always asked the same.
+ */
+import { expect } from "vitest";
+import { afterCrash, afterExpiry, afterTimeout } from "../../src/model/after-run.ts";
+import { createPolicyReader, writePolicy } from "../../src/model/job-policy.ts";
+import { liveStates, terminalStates } from "../../src/model/job-state.ts";
+import type { JobState } from "../../src/model/job-state.ts";
+import type {
+  Change,
+  ChangeCase,
+  Clock,
+  JobFilter,
+  PruneRequest,
+  Settle,
+  SubmitUnit,
+} from "../../src/store/operations.ts";
+import type { DocPut, DueJob, LeasedJob, NewJob } from "../../src/store/records.ts";
+import type { Store } from "../../src/store/store.ts";
+import { aChange, aJob, askCancel, finish, handBack, remove, replay, schedule } from "../support/builders.ts";
+import { openReference } from "../support/reference-as-store.ts";
+import type { VirtualPlatform } from "../support/virtual-platform.ts";
+import {
+  auditAll,
+  findAll,
+  pruneAll,
+  readAllDocs,
+  readAllDue,
+  readWholeFeed,
+  sortTallies,
+} from "../support/walk.ts";
+import type { ChangeKind, Command, DocShape, JobShape, NextShape, UnitShape } from "./history-commands.ts";
+
+const policies = [
+  null,
+  writePolicy({ attempts: 1 }),
+  writePolicy({
+    attempts: 2,
+    backoff: { kind: "fixed", delayMs: 20, jitter: "none" },
+    retention: { failedMs: 30 },
+  }),
+] as const;
+const readPolicy = createPolicyReader();
+const waiting: readonly JobState[] = ["scheduled", "ready"];
+const hugeInput = JSON.stringify("x".repeat(3000));
+
+/** What the histories of a run have met, so that the test can tell whether they went everywhere they should. */
+export type Sightings = Map<string, number>;
+
+export class HistoryWorld {
+  readonly #sightings: Sightings;
+  readonly #store: Store;
+  readonly #reference: Store;
+  readonly #platform: VirtualPlatform;
+  readonly #ids: string[] = [];
+  readonly #leases: LeasedJob[] = [];
+  readonly #units: SubmitUnit[] = [];
+  #minted = 0;
+
+  constructor(store: Store, platform: VirtualPlatform, options: { epoch: number; sightings: Sightings }) {
+    this.#store = store;
+    this.#platform = platform;
+    this.#reference = openReference(platform, options.epoch);
+    this.#sightings = options.sightings;
+  }
+
+  async run(commands: readonly Command[]): Promise<void> {
+    for (const [index, command] of commands.entries())
+      await this.#run(command, `command ${index + 1}: ${command.do}`);
+    await this.#compareAll();
+  }
+
+  /** Asks both the same and compares. */
+  async #both<Answer>(what: string, ask: (store: Store) => Promise<Answer>): Promise<Answer> {
+    const expected = await ask(this.#reference);
+    expect(await ask(this.#store), what).toEqual(expected);
+    note(this.#sightings, what.replace(/^.*: /, ""), expected);
+    return expected;
+  }
+
+  async #run(command: Command, what: string): Promise<void> {
+    switch (command.do) {
+      case "advance":
+        return this.#platform.advance(command.ms);
+      case "submit": {
+        const units = command.units.map((unit) => this.#unit(unit));
+        this.#units.push(...units);
+        const answers = await this.#both(what, (store) => store.submit(units));
+        for (const answer of answers) if (answer.kind === "ok") this.#meet(answer.ids);
+        return;
+      }
+      case "repeat": {
+        if (this.#units.length === 0) return;
+        const unit = { ...pickRecent(this.#units, command.unit), isRepeat: true };
+        await this.#both(what, (store) => store.submit([unit]));
+        return;
+      }
+      case "claim": {
+        const request = {
+          owner: `w${command.owner}`,
+          leaseMs: command.leaseMs,
+          offers: command.offers.map(distinct),
+          routesKnown: command.owner,
+        };
+        const { jobs } = await this.#both(what, (store) => store.claim(request));
+        this.#leases.push(...jobs);
+        return;
+      }
+      case "settle": {
+        if (this.#leases.length === 0) return;
+        const settles = command.settles.map((settle) => this.#settle(settle));
+        const answers = await this.#both(what, (store) => store.settleIfLeased(settles));
+        for (const [index, { kind }] of answers.entries()) {
+          if (kind === "ok") this.#meet((settles[index]?.effects?.jobs ?? []).map(({ id }) => id));
+        }
+        return;
+      }
+      case "extend":
+        return this.#extend(command, what);
+      case "record": {
+        if (this.#leases.length === 0) return;
+        const { id, seq, fence } = pickRecent(this.#leases, command.lease);
+        const logs = Array.from({ length: command.logs }, (_, index) => `${fence}-${index}`);
+        const write = { id, seq, fence, logs, ...(command.hasProgress ? { progress: `${fence}` } : {}) };
+        await this.#both(what, (store) => store.recordIfLeased([write]));
+        return;
+      }
+      case "change": {
+        if (this.#ids.length === 0) return;
+        const changes = await Promise.all(command.changes.map((change) => this.#change(change)));
+        await this.#both(what, (store) => store.changeIf(changes));
+        return;
+      }
+      case "promote":
+        await this.#both(what, (store) => store.promoteDue({ max: command.max }));
+        return;
+      case "duty":
+        return this.#duty(command.clock, command.max, what);
+      case "put": {
+        const puts = command.docs.map(docPut);
+        await this.#both(what, (store) => store.putDocs(puts));
+        return;
+      }
+      case "prune": {
+        const request = pruneRequest(command);
+        await this.#both(what, (store) => pruneAll(store, request));
+        return;
+      }
+      case "look": {
+        const { max, scanMax } = command;
+        await this.#both(what, (store) => findAll(store, this.#filter(command.filter), max, scanMax));
+        await this.#both(what, async (store) => sortTallies(await store.tallyJobs()));
+        return;
+      }
+    }
+  }
+
+  #meet(ids: readonly string[]): void {
+    for (const id of ids) if (!this.#ids.includes(id)) this.#ids.push(id);
+  }
+
+  #unit({ jobs, docs }: UnitShape): SubmitUnit {
+    return {
+      jobs: jobs.map((job) => this.#job(job)),
+      ...(docs.length === 0 ? {} : { docs: docs.map(docPut) }),
+    };
+  }
+
+  #job(shape: JobShape): NewJob {
+    const id = shape.given === null ? `m${++this.#minted}` : `given-${shape.given}`;
+    const due = (inMs: number) =>
+      shape.isInstant ? { at: this.#platform.now() + inMs } : { inMs: Math.max(0, inMs) };
+    return aJob({
+      id,
+      digest: shape.given === null ? null : `d${shape.digest}`,
+      queue: `q${shape.queue}`,
+      name: `n${shape.name}`,
+      input: shape.isLarge ? hugeInput : `"${id}"`,
+      policy: pick(policies, shape.policy),
+      tags: shape.tag === null ? null : [`t${shape.tag}`, "all"],
+      due: due(shape.dueInMs),
+      rankBase: shape.level * 100,
+      rankSlope: shape.slope,
+      deadline: shape.deadlineInMs === null ? null : due(shape.deadlineInMs),
+      ttlMs: shape.ttlMs,
+      unique: shape.unique === null ? null : { ...shape.unique, key: `k${shape.unique.key}` },
+    });
+  }
+
+  #settle({
+    lease,
+    fenceShift,
+    next,
+    effects,
+  }: Extract<Command, { do: "settle" }>["settles"][number]): Settle {
+    const { id, seq, fence } = pickRecent(this.#leases, lease);
+    const settle = {
+      id,
+      seq,
+      fence: fence + fenceShift,
+      next: settleNext(next),
+      attempts: lease % 2 ? `log ${fence}` : null,
+    };
+    return effects === null ? settle : { ...settle, effects: this.#unit(effects) };
+  }
+
+  async #extend(
+    { owner, leases, wantsOthers }: Extract<Command, { do: "extend" }>,
+    what: string,
+  ): Promise<void> {
+    const named = this.#leases.length === 0 ? [] : leases;
+    const request = {
+      owner: `w${owner}`,
+      leaseMs: 100,
+      leases: named.map(({ lease, startedAgoMs, attemptEndsInMs }) => {
+        const { id, seq, fence } = pickRecent(this.#leases, lease);
+        return { id, seq, fence, ...(startedAgoMs === null ? {} : { startedAgoMs, attemptEndsInMs }) };
+      }),
+      wantsOthers,
+    };
+    await this.#both(what, (store) => store.extendIfLeased(request));
+  }
+
+  async #change({
+    job,
+    kind,
+    revShift,
+    inMs,
+  }: Extract<Command, { do: "change" }>["changes"][number]): Promise<Change> {
+    const id = pickRecent(this.#ids, job);
+    const [known] = await this.#reference.readJobs([id]);
+    const guard = revShift === null ? {} : { rev: (known?.rev ?? 0) + revShift };
+    return {
+      id,
+      cases: changeCases(id, kind, inMs).map((each) => ({ ...each, guard: { ...each.guard, ...guard } })),
+    };
+  }
+
+  /** What a duty does: read the rung clock, let the model decide, write under the clock's guard. */
+  async #duty(clock: Clock, max: number, what: string): Promise<void> {
+    const rung = await this.#both(what, (store) => readAllDue(store, clock, max));
+    const changes = rung.map((job) => ({ id: job.id, cases: [this.#decide(job, clock)] }));
+    await this.#both(what, (store) => store.changeIf(changes));
+  }
+
+  #decide(job: DueJob, clock: Clock): ChangeCase {
+    const policy = readPolicy(job.policy);
+    const ended = {
+      attempt: job.attempt,
+      policy,
+      attempts: readableLog(job.attempts),
+      cancelAsked: job.cancelAsked,
+    };
+    const sources = { random: () => 0.5, strideMs: 100, now: this.#platform.now(), worker: job.owner ?? "" };
+    const states = clock === "lease" || clock === "attempt" ? (["running"] as const) : liveStates;
+    const guard = { states, rang: clock, fence: job.fence };
+    if (clock === "deadline" || clock === "ttl") return { guard, next: afterExpiry(policy, clock) };
+    return {
+      guard,
+      ...(clock === "lease" ? afterCrash(ended, job.started, sources) : afterTimeout(ended, sources)),
+    };
+  }
+
+  #filter(number: number): JobFilter {
+    const start = this.#platform.now() - 50;
+    const filters: readonly JobFilter[] = [
+      {},
+      { states: ["ready", "scheduled"] },
+      { states: ["failed", "cancelled", "running"] },
+      { queue: "q1", name: "n0" },
+      { tag: "t1" },
+      { tag: "all", states: terminalStates },
+      { reason: "because" },
+      { createdAfter: start, queue: "q0" },
+    ];
+    return pick(filters, number);
+  }
+
+  async #compareAll(): Promise<void> {
+    await this.#both("all jobs", (store) => findAll(store));
+    await this.#both("all tallies", async (store) => sortTallies(await store.tallyJobs()));
+    await this.#both("the feed", (store) => readWholeFeed(store));
+    await this.#both("all documents", (store) => readAllDocs(store, "kv", ""));
+    await this.#both("all jobs by id", (store) => store.readJobs(this.#ids));
+    for (const id of new Set(this.#ids))
+      await this.#both(`the trail of ${id}`, (store) => store.readTrail({ id, after: 0, max: 99 }));
+    expect(await auditAll(this.#store), "a healthy store needs no repair").toEqual({});
+  }
+}
+
+function note(sightings: Sightings, what: string, answer: unknown): void {
+  const see = (kind: string): unknown =>
+    sightings.set(`${what} ${kind}`, (sightings.get(`${what} ${kind}`) ?? 0) + 1);
+  if (typeof answer === "string") see(answer);
+  if (Array.isArray(answer)) for (const item of answer) note(sightings, what, item);
+  if (typeof answer !== "object" || answer === null) return;
+  const told = answer as Record<string, unknown>;
+  for (const key of ["kind", "reason", "hows", "answers", "events"]) note(sightings, what, told[key]);
+  if (Array.isArray(told["others"]) && told["others"].length > 0) see("others");
+}
+
+function pick<Item>(items: readonly Item[], index: number): Item {
+  return items[index % items.length] as Item;
+}
+
+/** Small numbers name what came last: that is where the live jobs and leases are. */
+function pickRecent<Item>(items: readonly Item[], index: number): Item {
+  return items[items.length - 1 - (index % items.length)] as Item;
+}
+
+/** A route is offered once per claim; the second offer of one is left out by the engine too. */
+function distinct({ routes, max }: { routes: number[]; max: number }): { routes: number[]; max: number } {
+  return { routes: [...new Set(routes)], max };
+}
+
+/** The logs that settles write here are no packed logs; only those that the model wrote can be read. */
+function readableLog(text: string | null): string | null {
+  return text?.startsWith("{") === true ? text : null;
+}
+
+function docPut({ id, isDelete, guard, expiresInMs }: DocShape): DocPut {
+  const wanted = guard === -1 ? "any" : guard === -2 ? "absent" : { version: guard };
+  return { kind: "kv", id: `doc-${id}`, body: isDelete ? null : `${guard}`, guard: wanted, expiresInMs };
+}
+
+function settleNext(shape: NextShape): Settle["next"] {
+  if (shape.to === "finish")
+    return finish(shape.outcome, {
+      keepMs: shape.keepMs,
+      result: shape.outcome === "completed" ? "1" : null,
+    });
+  if (shape.to === "retry") return schedule(shape.inMs, { countsAttempt: shape.counts, ttlMs: shape.ttlMs });
+  return handBack;
+}
+
+function changeCases(id: string, kind: ChangeKind, inMs: number): readonly ChangeCase[] {
+  const edit = { input: inMs === 0 ? hugeInput : "edited", meta: `${inMs}` };
+  switch (kind) {
+    case "cancel":
+      return [
+        ...aChange(id, waiting, finish("cancelled")).cases,
+        ...aChange(id, ["running"], askCancel).cases,
+      ];
+    case "reschedule":
+      return aChange(
+        id,
+        waiting,
+        schedule(inMs, { event: "rescheduled", rankBase: inMs, ttlMs: inMs === 5 ? 5 : null }),
+      ).cases;
+    case "replay":
+      return aChange(id, terminalStates, replay(inMs, inMs === 1 ? { edit } : {})).cases;
+    case "remove":
+      return aChange(id, [...waiting, ...terminalStates], remove).cases;
+    case "edit":
+      return aChange(id, waiting, { to: "same", event: "edited", edit }).cases;
+    case "rank":
+      return aChange(id, waiting, { to: "same", event: "edited", rankBase: -inMs, rankSlope: 1 }).cases;
+    case "revoke":
+      return aChange(id, ["running"], handBack).cases;
+    case "no-handler":
+      return aChange(id, ["ready"], finish("failed", { reason: "no-handler" })).cases;
+  }
+}
+
+function pruneRequest({ what, olderThanMs, max }: Extract<Command, { do: "prune" }>): PruneRequest {
+  if (what === 0) return { what: "kept", max };
+  if (what === 1) return { what: "expired", max };
+  if (what === 2) return { what: "feed", olderThanMs, max };
+  const outcome = pick(terminalStates, what);
+  return {
+    what: "history",
+    outcome,
+    queue: max === 1 ? "q0" : null,
+    exceptQueues: max === 2 ? ["q1"] : [],
+    olderThanMs,
+    max,
+    cursor: null,
+  };
+}
