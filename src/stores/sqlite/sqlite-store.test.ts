@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { nodePlatform } from "../../platform/node-platform.ts";
+import { aJob as buildJob } from "../../../test/support/builders.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import { openSqliteStore } from "./sqlite-store.ts";
@@ -11,11 +12,7 @@ let folder = "";
 beforeEach(() => void (folder = mkdtempSync(join(tmpdir(), "millrace-sqlite-"))));
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-function aJob(id: string, given: Partial<NewJob> = {}): NewJob {
-  // prettier-ignore
-  return { id, digest: null, queue: "mail", name: "send", input: "{}", policy: null, meta: null, tags: null, due: { inMs: 0 }, rankBase: 0,
-    rankSlope: 1, deadline: null, ttlMs: null, unique: null, ...given };
-}
+const aJob = (id: string, given: Partial<NewJob> = {}): NewJob => buildJob({ id, ...given });
 
 async function livesThrough(store: Store): Promise<void> {
   const jobs = Array.from({ length: 150 }, (_, index) =>
@@ -63,6 +60,9 @@ describe("the SQLite store", () => {
         executor,
       });
       await livesThrough(store);
+      expect(await store.claim({ owner: "w", leaseMs: 1, offers: [], routesKnown: 1 })).toMatchObject({
+        routes: [],
+      });
       await store.close();
     });
   }
@@ -70,6 +70,9 @@ describe("the SQLite store", () => {
   it("carries jobs through their life in memory", async () => {
     const store = await openSqliteStore({ path: ":memory:", platform: nodePlatform });
     await livesThrough(store);
+    expect(await store.claim({ owner: "w", leaseMs: 1, offers: [], routesKnown: 1 })).toMatchObject({
+      routes: [],
+    });
     await store.close();
   });
 });

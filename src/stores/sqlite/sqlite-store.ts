@@ -62,7 +62,13 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     : inlineRunner(openSession(database, path, entry.epoch), () => leaveEpoch(database, entry.opener));
 
   const watch = openWatch({ platform, logPath: isMemory ? null : `${path}-wal`, executor: () => executor });
-  const executor = openExecutor({ runner, platform, path, busyTimeoutMs, onCommitted: watch.tellOwn });
+  const executor = openExecutor({
+    runner,
+    platform,
+    path,
+    busyTimeoutMs,
+    onCommitted: (group) => watch.tellOwn(group),
+  });
   const call = (operation: Call["operation"], request: unknown) =>
     executor.call(operation, request) as Promise<never>;
 

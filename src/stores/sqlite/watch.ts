@@ -17,8 +17,11 @@ import { emptyHints } from "./step.ts";
 import type { Hints } from "./step.ts";
 
 const slowLookMs = 1000;
-/** Our own commits change the file too: looks this close together are one. */
-const lookGapMs = 2;
+/**
+ * After a change of the log, looks at these distances until nothing more is found. The first event of a commit comes before its sync to the
+ * disk, and what ends the commit is a write to shared memory that no file watch reports.
+ */
+const lookGapsMs = [4, 12, 40, 150] as const;
 const feedPageMax = 200;
 
 export interface Watch {
@@ -44,6 +47,7 @@ export function openWatch({ platform, logPath, executor }: WatchOptions): Watch 
   let version: unknown = null;
   /** The last feed record whose hints are out; null before the first look. */
   let seen: number | null = null;
+  let gap = 0;
   let isLooking = false;
   let isClosed = false;
 
@@ -73,27 +77,44 @@ export function openWatch({ platform, logPath, executor }: WatchOptions): Watch 
   };
 
   const lookSoon = (): void => {
-    soon ??= platform.setTimer(
-      lookGapMs,
+    if (soon !== null && gap === 0) return;
+    soon?.cancel();
+    gap = 0;
+    lookAfterGap();
+  };
+
+  const lookAfterGap = (): void => {
+    const delayMs = lookGapsMs[gap];
+    if (delayMs === undefined) return;
+    soon = platform.setTimer(
+      delayMs,
       () => {
         soon = null;
-        void look();
+        void look().then((hasFound) => {
+          if (soon !== null || listeners.size === 0) return;
+          gap = hasFound ? 0 : gap + 1;
+          lookAfterGap();
+        });
       },
       false,
     );
   };
 
-  const look = async (): Promise<void> => {
-    if (isLooking || listeners.size === 0 || isClosed) return;
+  /** Answers whether somebody else has changed the file. */
+  const look = async (): Promise<boolean> => {
+    if (isLooking || listeners.size === 0 || isClosed) return false;
     isLooking = true;
     slow?.cancel();
     try {
       const current = await executor().call("readVersion", null);
-      if (current !== version || seen === null) await readOthers();
+      const hasFound = current !== version;
+      if (hasFound || seen === null) await readOthers();
       version = current;
+      return hasFound;
     } catch {
       // A busy or failing store: the slow look comes again.
       version = null;
+      return false;
     } finally {
       isLooking = false;
       if (listeners.size > 0 && !isClosed) slow = platform.setTimer(slowLookMs, () => void look(), false);

@@ -1,0 +1,76 @@
+import { DatabaseSync } from "node:sqlite";
+import { describe, expect, it } from "vitest";
+import { aJob as buildJob } from "../../../test/support/builders.ts";
+import type { NewJob } from "../../store/records.ts";
+import { openSession, runGroup } from "./group.ts";
+import type { Call, CallOutcome } from "./group.ts";
+import { configure } from "./open-file.ts";
+import { migrate } from "./migrate.ts";
+
+function memorySession() {
+  const database = new DatabaseSync(":memory:");
+  configure(database, { path: ":memory:", durability: "strict", lockSleepMs: 0 });
+  migrate(database, ":memory:");
+  return openSession(database, ":memory:", 1);
+}
+
+const aJob = (id: string, given: Partial<NewJob> = {}): NewJob => buildJob({ id, ...given });
+
+const submit = (...jobs: NewJob[]): Call => ({ operation: "submit", request: [{ jobs }] });
+const codes = (outcomes: readonly CallOutcome[]) =>
+  outcomes.map((outcome) =>
+    outcome.kind === "error" ? ((outcome.error as { code?: string }).code ?? "other") : outcome.kind,
+  );
+
+describe("the calls of one turn", () => {
+  it("share one transaction, and each tells its own record", () => {
+    const group = runGroup(memorySession(), [submit(aJob("one")), submit(aJob("two"))], 1000);
+    expect(codes(group.outcomes)).toEqual(["answer", "answer"]);
+    expect(group.told).toEqual([1, 2]);
+  });
+
+  it("fail alone: a call that breaks leaves the others of its turn whole", () => {
+    const session = memorySession();
+    // A minted id that is there twice is a wrong program, and SQLite stops it.
+    const { outcomes } = runGroup(
+      session,
+      [submit(aJob("one")), submit(aJob("one", { queue: "new" })), submit(aJob("two", { queue: "new" }))],
+      1000,
+    );
+    expect(outcomes.map((outcome) => outcome.kind)).toEqual(["answer", "error", "answer"]);
+    const [tallies] = runGroup(session, [{ operation: "tallyJobs", request: null }], 1000).outcomes;
+    expect(tallies).toMatchObject({
+      kind: "answer",
+      answer: [
+        { queue: "mail", count: 1 },
+        { queue: "new", count: 1 },
+      ],
+    });
+  });
+
+  it("are refused as store-full when there is no room, and go on when there is", () => {
+    const session = memorySession();
+    const [pages] = session.statements("PRAGMA page_count").get() as [number];
+    session.database.exec(`PRAGMA max_page_count = ${pages + 2}`);
+    const big = submit(aJob("big", { input: "x".repeat(100_000) }));
+    expect(codes(runGroup(session, [big], 1000).outcomes)).toEqual(["store-full"]);
+    expect(codes(runGroup(session, [big, submit(aJob("small"))], 1000).outcomes)).toEqual([
+      "store-full",
+      "answer",
+    ]);
+    session.database.exec("PRAGMA max_page_count = 100000");
+    expect(codes(runGroup(session, [big], 1000).outcomes)).toEqual(["answer"]);
+  });
+
+  it("never see the store's time go back", () => {
+    const session = memorySession();
+    runGroup(session, [submit(aJob("one"))], 5000);
+    const [now] = runGroup(session, [{ operation: "readNow", request: null }], 1000).outcomes;
+    expect(now).toEqual({ kind: "answer", answer: 5000 });
+    const again = openSession(session.database, ":memory:", 1);
+    expect(runGroup(again, [{ operation: "readNow", request: null }], 1000).outcomes[0]).toEqual({
+      kind: "answer",
+      answer: 5000,
+    });
+  });
+});
