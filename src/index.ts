@@ -7,7 +7,14 @@ export const Millrace = { open: openMillrace } as const;
 export type Millrace = MillraceClient;
 
 export { job } from "./engine/definition.ts";
-export type { InputOf, JobDefinition, JobOptions, ResultOf, Submission } from "./engine/definition.ts";
+export type {
+  AnySubmission,
+  InputOf,
+  JobDefinition,
+  JobOptions,
+  ResultOf,
+  Submission,
+} from "./engine/definition.ts";
 export { batchHandler, handler } from "./worker/handler.ts";
 export type {
   BatchFunction,
@@ -39,7 +46,7 @@ export type { LogFields, Logger } from "./engine/logger.ts";
 export type { DutyRun } from "./engine/duties/duty.ts";
 export type { DutyOptions } from "./engine/duties/duty-tuning.ts";
 export type { StandardSchema } from "./engine/standard-schema.ts";
-export type { Enqueuer } from "./client/millrace.ts";
+export type { Enqueuer, HandlesOf } from "./client/millrace.ts";
 export type { MillraceOptions } from "./client/millrace-options.ts";
 export type { JobHandle, Peek, WaitForOptions } from "./client/job-handle.ts";
 export type { CancelAnswer, JobPage, Jobs, RetryJobOptions, WhenOptions } from "./client/jobs.ts";

@@ -4,7 +4,7 @@
 import { allDuties } from "../engine/duties/all-duties.ts";
 import type { DutyRun } from "../engine/duties/duty.ts";
 import type { DutyTuning } from "../engine/duties/duty-tuning.ts";
-import type { JobDefinition, Submission } from "../engine/definition.ts";
+import type { AnySubmission, JobDefinition, Submission } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { EnqueueOptions } from "../engine/job-options.ts";
 import { Kv } from "../engine/kv.ts";
@@ -28,6 +28,13 @@ import type { Explanation } from "./explain.ts";
 import { JobHandle } from "./job-handle.ts";
 import { Jobs } from "./jobs.ts";
 
+/** One handle per submission, each with its own result type. */
+export type HandlesOf<Many extends readonly AnySubmission[]> = {
+  readonly [Index in keyof Many]: Many[Index] extends Submission<infer _In, infer Result>
+    ? JobHandle<Result>
+    : never;
+};
+
 /** The part that also works inside the caller's own transaction. */
 export interface Enqueuer {
   enqueue<In, Out, Result>(
@@ -36,7 +43,7 @@ export interface Enqueuer {
     options?: EnqueueOptions,
   ): Promise<JobHandle<Result>>;
   /** All or nothing: mixed jobs and options in one atomic step. */
-  enqueueMany(submissions: readonly Submission[]): Promise<readonly JobHandle[]>;
+  enqueueMany<const Many extends readonly AnySubmission[]>(submissions: Many): Promise<HandlesOf<Many>>;
 }
 
 const dutiesGraceMs = 5000;
@@ -73,10 +80,13 @@ export class Millrace implements Enqueuer {
     return handle as JobHandle<Result>;
   }
 
-  async enqueueMany(submissions: readonly Submission[]): Promise<readonly JobHandle[]> {
+  async enqueueMany<const Many extends readonly AnySubmission[]>(
+    submissions: Many,
+  ): Promise<HandlesOf<Many>> {
     this.#checkOpen();
     const jobs = await this.#planAll(submissions);
-    return jobs.length === 0 ? [] : this.#handles(await this.#engine.submits.add({ jobs }));
+    const handles = jobs.length === 0 ? [] : this.#handles(await this.#engine.submits.add({ jobs }));
+    return handles as HandlesOf<Many>;
   }
 
   /** Enqueues on the caller's own connection: the jobs commit or roll back with the caller's rows. */
@@ -92,7 +102,7 @@ export class Millrace implements Enqueuer {
         const jobs = [await planJob(this.#engine, { job: job as unknown as JobDefinition, input, options })];
         return (await submit({ jobs }))[0] as JobHandle<never>;
       },
-      enqueueMany: async (submissions) => submit({ jobs: await this.#planAll(submissions) }),
+      enqueueMany: async (submissions) => (await submit({ jobs: await this.#planAll(submissions) })) as never,
     };
   }
 
@@ -164,7 +174,7 @@ export class Millrace implements Enqueuer {
       throw new MillraceError("closed", "This Millrace was closed; open a new one.");
   }
 
-  async #planAll(submissions: readonly Submission[]): Promise<readonly NewJob[]> {
+  async #planAll(submissions: readonly AnySubmission[]): Promise<readonly NewJob[]> {
     if (submissions.length > storeLimits.unitJobsMax) {
       throw new MillraceError(
         "invalid-option",

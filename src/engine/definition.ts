@@ -43,6 +43,9 @@ export interface Submission<In = unknown, Result = unknown> {
   readonly options: EnqueueOptions | undefined;
 }
 
+// oxlint-disable-next-line no-explicit-any -- as above: a list of mixed submissions
+export type AnySubmission = Submission<any, any>;
+
 export type InputOf<Job> = Job extends JobDefinition<infer In, infer _Out, infer _Result> ? In : never;
 export type ResultOf<Job> = Job extends JobDefinition<infer _In, infer _Out, infer Result> ? Result : never;
 

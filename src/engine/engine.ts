@@ -42,6 +42,12 @@ export interface EngineSettings {
   readonly giveUpMs: number;
 }
 
+/**
+ * A finished job's result is worth waiting for the store: repeating a settle is safe, its lease is renewed meanwhile, and a settle that comes
+ * too late is refused by its fence.
+ */
+const settleGiveUpMs = 600_000;
+
 export class Engine {
   readonly store: Store;
   readonly platform: Platform;
@@ -80,6 +86,7 @@ export class Engine {
     });
     this.settles = new Batcher({
       ...shared,
+      giveUpMs: settleGiveUpMs,
       call: (settles) => store.settleIfLeased(settles),
       weigh: weighSettle,
     });

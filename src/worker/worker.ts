@@ -10,12 +10,11 @@ import { afterCancel, handBack } from "../model/after-run.ts";
 import type { Decision } from "../model/after-run.ts";
 import { MillraceError } from "../model/error.ts";
 import type { SettleAnswer } from "../store/operations.ts";
-import type { Effects, LeasedJob } from "../store/records.ts";
+import type { LeasedJob, Route } from "../store/records.ts";
 import { Attempt } from "./attempt.ts";
 import type { AttemptOwner } from "./attempt.ts";
 import { BatchPool } from "./batch-pool.ts";
 import { Claimer } from "./claimer.ts";
-import { describeEnd } from "./describe-end.ts";
 import type { Handler, SingleHandler } from "./handler.ts";
 import type { JobContext } from "./job-context.ts";
 import type { ContextHost } from "./job-context.ts";
@@ -23,6 +22,7 @@ import { throughMiddleware } from "./middleware.ts";
 import type { Pool } from "./pool.ts";
 import { makePools } from "./make-pools.ts";
 import { Renewal } from "./renewal.ts";
+import { Settling } from "./settling.ts";
 import { endByReturn, endByThrow, prepareContext } from "./run-attempt.ts";
 import type { AttemptEnd } from "./run-attempt.ts";
 import { TimerWheel } from "./timer-wheel.ts";
@@ -52,10 +52,10 @@ export class Worker implements AttemptOwner, ContextHost {
   readonly #runnables = new Map<string, Runnable>();
   readonly #claimer: Claimer;
   readonly #renewal: Renewal;
+  readonly #settling: Settling;
   readonly #wheel: TimerWheel;
   readonly #leaveBook: () => void;
   #running = 0;
-  #settling = 0;
   #stopping: Promise<StopReport> | null = null;
   #leaveSignals: (() => void) | null = null;
   #whenQuiet: (() => void) | null = null;
@@ -84,6 +84,7 @@ export class Worker implements AttemptOwner, ContextHost {
     this.#wheel = new TimerWheel(engine.platform);
     this.#claimer = new Claimer(engine, this);
     this.#renewal = new Renewal(engine, this);
+    this.#settling = new Settling(this);
     this.#leaveBook = leaseBook.addHolder((lease) => this.leases.get(lease.id)?.job.fence === lease.fence);
   }
 
@@ -98,8 +99,12 @@ export class Worker implements AttemptOwner, ContextHost {
     return this.#running;
   }
 
+  routeOf(job: LeasedJob): Route | undefined {
+    return this.#claimer.routeOf(job);
+  }
+
   get unsettled(): number {
-    return this.#settling;
+    return this.#settling.count;
   }
 
   // from the claim to the handler -----------------------------------------------------------------------------------
@@ -232,7 +237,7 @@ export class Worker implements AttemptOwner, ContextHost {
     this.#wheel.remove(attempt);
     // An abandoned attempt was settled when its grace ended; only its slot was still busy.
     if (attempt.phase === "running") {
-      if (end === null) this.#forget(attempt);
+      if (end === null) this.forget(attempt);
       else this.#settle(attempt, end);
     }
     if (pool !== null) {
@@ -244,80 +249,19 @@ export class Worker implements AttemptOwner, ContextHost {
   }
 
   #settle(attempt: Attempt, decision: Decision): void {
-    attempt.phase = "settling";
-    this.#settling += 1;
-    const draft =
-      decision.next.to === "completed"
-        ? attempt.effects
-        : decision.next.to === "failed"
-          ? attempt.failureEffects
-          : null;
-    if (draft === null || draft.isEmpty) return this.#pushSettle(attempt, decision, undefined);
-    draft.build().then(
-      (effects) => this.#pushSettle(attempt, decision, effects),
-      (error: unknown) => {
-        this.#settling -= 1;
-        this.#effectsRefused(attempt, error);
-      },
-    );
-  }
-
-  #pushSettle(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {
-    const { id, seq, fence } = attempt.job;
-    const { next, attempts } = decision;
-    if (next.event !== "completed")
-      describeEnd(this.engine, attempt, decision, this.#claimer.routeOf(attempt.job));
-    this.engine.settles.push(
-      effects === undefined
-        ? { id, seq, fence, next, attempts }
-        : { id, seq, fence, next, attempts, effects },
-      attempt,
-    );
+    this.#settling.settle(attempt, decision);
   }
 
   attemptSettled(attempt: Attempt, answer: SettleAnswer): void {
-    this.#settling -= 1;
-    switch (answer.kind) {
-      case "ok":
-      case "already":
-        break;
-      case "cancel-asked":
-        attempt.cancelAsked = true;
-        return this.#settle(attempt, { next: afterCancel(attempt.policy, "asked"), attempts: null });
-      case "doc-changed":
-      case "id-differs":
-        return this.#effectsRefused(
-          attempt,
-          new MillraceError("version-conflict", `An effect was refused: ${answer.kind} (${answer.id}).`),
-        );
-      case "stale":
-      case "gone":
-        this.engine.log.warn("result dropped: the attempt no longer held its lease", {
-          id: attempt.job.id,
-          reason: answer.kind,
-        });
-    }
-    this.#forget(attempt);
+    this.#settling.answered(attempt, answer);
   }
 
   attemptUnsettled(attempt: Attempt, error: unknown): void {
-    this.#settling -= 1;
-    this.engine.log.error("a settle did not reach the store; the job is reclaimed when its lease ends", {
-      id: attempt.job.id,
-      error,
-    });
-    this.#forget(attempt);
+    this.#settling.failed(attempt, error);
   }
 
-  /** The job ran, but what it wanted to happen with its end was refused: that is a failed attempt, without effects. */
-  #effectsRefused(attempt: Attempt, error: unknown): void {
-    attempt.effects = attempt.failureEffects = null;
-    const end = endByThrow(this, attempt, error);
-    if (end === null) this.#forget(attempt);
-    else this.#settle(attempt, end);
-  }
-
-  #forget(attempt: Attempt): void {
+  /** Nothing of this attempt is left to do in the store. */
+  forget(attempt: Attempt): void {
     attempt.phase = "ended";
     if (this.leases.get(attempt.job.id) === attempt) this.leases.delete(attempt.job.id);
     this.#claimer.consider();
@@ -344,7 +288,7 @@ export class Worker implements AttemptOwner, ContextHost {
   leaseLost(attempt: Attempt): void {
     if (attempt.phase === "waiting") {
       this.#poolOf(attempt)?.drop(attempt);
-      this.#forget(attempt);
+      this.forget(attempt);
     } else this.#abort(attempt, "lease-lost");
   }
 
@@ -370,7 +314,7 @@ export class Worker implements AttemptOwner, ContextHost {
       id: attempt.job.id,
       reason: attempt.abortReason,
     });
-    if (end === null) this.#forget(attempt);
+    if (end === null) this.forget(attempt);
     else this.#settle(attempt, end);
   }
 

@@ -1,0 +1,127 @@
+// What a user gets: builds and packs the package, installs the tarball into an empty project without network and without scripts, does one
+// job there on a database file, and lets the compiler resolve the shipped types.
+import { spawnSync } from "node:child_process";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+
+const root = join(import.meta.dirname, "..", "..");
+const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
+const folder = mkdtempSync(join(tmpdir(), "millrace-tarball-"));
+const staging = join(folder, "staging");
+const project = join(folder, "project");
+
+/** A user's file: types flow from the definition to the handler and to the result. */
+const script = `
+import { Millrace, handler, job } from "millrace";
+
+const shape = <T>() => ({
+  "~standard": {
+    version: 1 as const,
+    vendor: "script",
+    validate: (value: unknown) => ({ value: value as T }),
+    types: undefined as { input: T; output: T } | undefined,
+  },
+});
+const greet = job("greet", { input: shape<{ name: string }>(), result: shape<{ text: string }>() });
+
+const mill = await Millrace.open("sqlite:./jobs.db");
+const worker = await mill.work([handler(greet, async ({ input }) => ({ text: "hello " + input.name }))]);
+const handle = await mill.enqueue(greet, { name: "miller" });
+const result = await handle.result({ timeout: "20s" });
+const text: string = result.text;
+// @ts-expect-error: the result's type is known, and it has no such field
+void result.missing;
+await worker.stop();
+await mill.close();
+console.log(text);
+`;
+
+beforeAll(() => {
+  mkdirSync(staging);
+  mkdirSync(project);
+  // Packed from a copy, so that this test neither uses nor disturbs the dist/ of the working tree.
+  for (const name of ["package.json", "src", "README.md", "LICENSE", "CHANGELOG.md"]) {
+    cpSync(join(root, name), join(staging, name), { recursive: true });
+  }
+  run(process.execPath, [tsc, "-p", "tsconfig.build.json", "--outDir", join(staging, "dist")], root);
+  run("npm", ["pack", "--ignore-scripts", "--pack-destination", folder], staging);
+  const tarball = join(folder, readdirSync(folder).find((name) => name.endsWith(".tgz")) ?? "no tarball");
+  writeFileSync(join(project, "package.json"), JSON.stringify({ private: true, type: "module" }));
+  writeFileSync(join(project, "script.ts"), script);
+  run("npm", ["install", "--offline", "--ignore-scripts", "--no-audit", "--no-fund", tarball], project);
+}, 120_000);
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test("the tarball installs without network, scripts or dependencies", () => {
+  expect(listFiles(join(project, "node_modules"), false)).toEqual(["millrace"]);
+});
+
+test("the tarball holds the build, the sources, the licence and the change log, and no test", () => {
+  const files = listFiles(join(project, "node_modules", "millrace"), true);
+  for (const file of [
+    "LICENSE",
+    "README.md",
+    "CHANGELOG.md",
+    "dist/index.js",
+    "dist/index.d.ts",
+    "src/index.ts",
+  ]) {
+    expect(files).toContain(file);
+  }
+  expect(files.filter((name) => name.includes(".test."))).toEqual([]);
+});
+
+test("a script in an empty project does one job on a database file", () => {
+  expect(run(process.execPath, ["script.ts"], project)).toBe("hello miller\n");
+  expect(listFiles(project, false)).toContain("jobs.db");
+});
+
+test("the shipped types resolve for a strict compiler that also checks the libraries", () => {
+  mkdirSync(join(project, "node_modules", "@types"));
+  for (const name of ["@types/node", "undici-types"]) {
+    symlinkSync(join(root, "node_modules", name), join(project, "node_modules", name), "junction");
+  }
+  const options = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2024", "--types", "node"];
+  run(process.execPath, [tsc, ...options, "--lib", "es2024,esnext.disposable", "script.ts"], project);
+});
+
+test("the command line starts", () => {
+  const command = join(project, "node_modules", ".bin", "millrace");
+  expect(run(command, ["--help"], project)).toContain("millrace");
+});
+
+function listFiles(path: string, recursive: boolean): string[] {
+  const names = readdirSync(path, { recursive, encoding: "utf8" });
+  return names.filter((name) => !name.startsWith(".")).map((name) => name.replaceAll("\\", "/"));
+}
+
+/** Answers what the command printed, or fails with it; settings of an npm that started this test do not reach the command. */
+function run(command: string, args: string[], cwd: string): string {
+  const own = Object.entries(process.env).filter(([name]) => !/^(npm_|node_options$|vitest)/i.test(name));
+  const env = Object.fromEntries(own);
+  const answer = spawnSync(command, args, {
+    cwd,
+    env,
+    encoding: "utf8",
+    shell: process.platform === "win32",
+  });
+  if (answer.error) throw answer.error;
+  if (answer.status !== 0) {
+    throw new Error(
+      `${command} ${args.join(" ")} ended with ${answer.status}:\n${answer.stdout}${answer.stderr}`,
+    );
+  }
+  return answer.stdout;
+}
