@@ -8,6 +8,10 @@ export function waitMs(delayMs: number): Promise<void> {
   return new Promise((resolve) => void setTimeout(resolve, delayMs));
 }
 
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve));
+}
+
 /** A heap without garbage of the set-up. The measuring processes run with --expose-gc. */
 export function collectGarbage(): void {
   (globalThis as { gc?: () => void }).gc?.();

@@ -47,9 +47,7 @@ export function readCommandLine(words: readonly string[]): Asked {
     jobs: wholeOf("jobs", given.jobs),
     rounds: wholeOf("rounds", given.rounds),
     executor:
-      given.executor === undefined
-        ? null
-        : oneOf("executor", given.executor, ["inline", "thread"] as const),
+      given.executor === undefined ? null : oneOf("executor", given.executor, ["inline", "thread"] as const),
     profileFolder: given.profile ?? null,
   };
 }

@@ -57,7 +57,11 @@ process.on("exit", () => {
   endAll();
   files.close();
 });
-for (const [signal, code] of [["SIGINT", 130], ["SIGTERM", 143], ["SIGHUP", 129]] as const)
+for (const [signal, code] of [
+  ["SIGINT", 130],
+  ["SIGTERM", 143],
+  ["SIGHUP", 129],
+] as const)
   process.once(signal, () => process.exit(code));
 
 try {

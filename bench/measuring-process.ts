@@ -96,6 +96,9 @@ try {
   await say({ kind: "done", outcome });
   process.exit(0);
 } catch (error) {
-  await say({ kind: "failed", message: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+  await say({
+    kind: "failed",
+    message: error instanceof Error ? (error.stack ?? error.message) : String(error),
+  });
   process.exit(1);
 }

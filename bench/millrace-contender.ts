@@ -71,13 +71,18 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
   return contender;
 }
 
+interface Statements {
+  get: (this: StatementSync, ...values: never[]) => unknown;
+}
+
 /** The store's own look at the file goes through no call of the contract; its statement gives it away. */
 function countOwnReads(): () => number {
   let count = 0;
-  const { get } = StatementSync.prototype;
-  StatementSync.prototype.get = function (this: StatementSync, ...values: Parameters<typeof get>) {
+  const statements = StatementSync.prototype as unknown as Statements;
+  const { get } = statements;
+  statements.get = function (...values) {
     if (this.sourceSQL === "PRAGMA data_version") count += 1;
     return get.apply(this, values);
-  } as typeof get;
+  };
   return () => count;
 }

@@ -29,7 +29,10 @@ const defaultSlots = 10;
 const millrace = (concurrency: number): Entry => ({ system: "millrace", concurrency, processes: 1 });
 const plainjob = (processes = 1): Entry => ({ system: "plainjob", concurrency: null, processes });
 
-type Part = Pick<Group, "work" | "jobs" | "entries"> & { readonly backlog?: Backlog; readonly rounds?: number };
+type Part = Pick<Group, "work" | "jobs" | "entries"> & {
+  readonly backlog?: Backlog;
+  readonly rounds?: number;
+};
 
 export function planGroups(asked: Asked): readonly Group[] {
   const parts = asked.store === "stub" ? stubParts(asked) : sqliteParts(asked);

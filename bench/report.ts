@@ -28,7 +28,21 @@ function rounded(value: number): number {
   return Number(value.toFixed(value < 100 ? 3 : 0));
 }
 
-const heading = ["work", "backlog", "system", "concurrency", "processes", "durability", "jobs", "rate/s", "us/job", "p50 ms", "p99 ms", "ratio", "to empty"];
+const heading = [
+  "work",
+  "backlog",
+  "system",
+  "concurrency",
+  "processes",
+  "durability",
+  "jobs",
+  "rate/s",
+  "us/job",
+  "p50 ms",
+  "p99 ms",
+  "ratio",
+  "to empty",
+];
 const firstNumberColumn = 6;
 
 export function resultTable(results: readonly Result[]): string {
@@ -59,10 +73,12 @@ function rowOf(result: Result, all: readonly Result[]): readonly string[] {
 function ratioToPeer(result: Result, all: readonly Result[]): string {
   if (result.system !== "millrace") return "-";
   const peers = all.filter(
-    ({ system, work, backlog }) => system !== "millrace" && work === result.work && backlog === result.backlog,
+    ({ system, work, backlog }) =>
+      system !== "millrace" && work === result.work && backlog === result.backlog,
   );
   if (peers.length === 0) return "-";
-  if (result.p50Ms !== undefined) return (Math.min(...peers.map(({ p50Ms }) => p50Ms ?? 0)) / result.p50Ms).toFixed(2);
+  if (result.p50Ms !== undefined)
+    return (Math.min(...peers.map(({ p50Ms }) => p50Ms ?? 0)) / result.p50Ms).toFixed(2);
   const rate = result.rate ?? 0;
   const best = Math.max(...peers.map((peer) => peer.rate ?? 0));
   return (result.work === "idle" ? best / rate : rate / best).toFixed(2);

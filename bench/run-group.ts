@@ -33,7 +33,8 @@ export async function runGroup(group: Group, options: RunOptions): Promise<reado
   };
   for (let round = 1; round <= group.rounds; round++) {
     // Counting calls disturbs nobody, so idle workers may sit side by side.
-    if (group.work === "idle") await Promise.all(group.entries.map((entry, index) => measureOne(entry, index, round)));
+    if (group.work === "idle")
+      await Promise.all(group.entries.map((entry, index) => measureOne(entry, index, round)));
     else for (const [index, entry] of group.entries.entries()) await measureOne(entry, index, round);
   }
   for (const file of filled.values()) await options.files.remove(file);

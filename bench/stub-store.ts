@@ -40,13 +40,11 @@ export function openStubStore({ queue, name, count, input }: StubJobs): Store {
       }),
     submit: (units) =>
       Promise.resolve(
-        units.map(
-          (unit): SubmitAnswer => ({
-            kind: "ok",
-            ids: unit.jobs.map((job) => job.id),
-            hows: created(unit.jobs.length),
-          }),
-        ),
+        units.map((unit): SubmitAnswer => ({
+          kind: "ok",
+          ids: unit.jobs.map((job) => job.id),
+          hows: created(unit.jobs.length),
+        })),
       ),
     claim({ offers, routesKnown }) {
       let max = 0;

@@ -1,14 +1,19 @@
 /**
  * Latency: from the call of enqueue until the handler starts, in one process, with nothing else waiting. The next job is enqueued only
- * after the last one is finished and the worker has had a moment to fall idle, at no fixed beat.
+ * after the last one is finished and the worker has had a moment to fall idle.
+ *
+ * Node fires timers in steps of a millisecond, all that are due together: an enqueue out of a timer would always meet a worker that polls by
+ * timer at the same point of its beat. So the last stretch of the pause is spent turn by turn.
  */
-import { collectGarbage, nowMs, waitMs } from "../clock.ts";
+import { collectGarbage, nextTurn, nowMs, waitMs } from "../clock.ts";
 import type { Contender } from "../contender.ts";
 import { percentile } from "../figures.ts";
 import { makeInput } from "../input.ts";
 
 const warmUp = 50;
-const pauseMs = { min: 1, max: 5 };
+const pauseMs = 3;
+/** Longer than a timer's step. */
+const strayMs = 2;
 
 export async function measureLatency(
   contender: Contender,
@@ -24,7 +29,9 @@ export async function measureLatency(
   const delaysMs: number[] = [];
   for (let sample = -warmUp; sample < samples; sample++) {
     if (sample === 0) collectGarbage();
-    await waitMs(pauseMs.min + Math.random() * (pauseMs.max - pauseMs.min));
+    await waitMs(pauseMs);
+    const untilMs = nowMs() + Math.random() * strayMs;
+    while (nowMs() < untilMs) await nextTurn();
     const end = new Promise<void>((resolve) => void (finished = resolve));
     const enqueuedAtMs = nowMs();
     await contender.enqueue(makeInput(sample + warmUp));

@@ -5,7 +5,11 @@ import type { Contender } from "../contender.ts";
 
 export interface MemoryReport {
   readonly jobs: number;
-  readonly samples: readonly { readonly jobs: number; readonly heapBytes: number; readonly rssBytes: number }[];
+  readonly samples: readonly {
+    readonly jobs: number;
+    readonly heapBytes: number;
+    readonly rssBytes: number;
+  }[];
   /** Growth of the heap per job from the first sample to the last. */
   readonly bytesPerJob: number;
 }

@@ -1,0 +1,91 @@
+/** What comes out: the fields of a JSON line, medians, and the ratios of the table. */
+import { describe, expect, it } from "vitest";
+import { medianFigures, percentile } from "./figures.ts";
+import type { Result } from "./figures.ts";
+import { memoryTable, resultLine, resultTable } from "./report.ts";
+
+const drained: Result = {
+  system: "millrace",
+  version: "1.0.0",
+  store: "sqlite",
+  work: "drain",
+  concurrency: 100,
+  processes: 1,
+  jobs: 100_000,
+  backlog: null,
+  durability: "strict",
+  rate: 30_000.4,
+};
+const peer: Result = {
+  ...drained,
+  system: "plainjob",
+  concurrency: null,
+  durability: "relaxed",
+  rate: 10_000,
+};
+
+describe("a result", () => {
+  it("is one JSON line of exactly the agreed fields", () => {
+    const line = resultLine(peer);
+    expect(line).not.toContain("\n");
+    expect(JSON.parse(line)).toEqual({
+      system: "plainjob",
+      version: "1.0.0",
+      store: "sqlite",
+      work: "drain",
+      concurrency: null,
+      processes: 1,
+      jobs: 100_000,
+      backlog: null,
+      durability: "relaxed",
+      rate: 10_000,
+    });
+  });
+
+  it("keeps three digits of small figures", () => {
+    const { rate: _, ...shared } = drained;
+    expect(resultLine({ ...shared, work: "latency", p50Ms: 0.12345, p99Ms: 1.5 })).toContain(
+      '"p50Ms":0.123,"p99Ms":1.5',
+    );
+  });
+});
+
+describe("the table", () => {
+  it("compares with the peer's fastest entry and with the empty store", () => {
+    const slowPeer: Result = { ...peer, processes: 2, rate: 5000 };
+    const crowded: Result = { ...drained, backlog: "1000000 waiting", rate: 27_000 };
+    const [, row, , , crowdedRow] = resultTable([drained, peer, slowPeer, crowded]).split("\n");
+    expect(row).toMatch(/3\.00 +-$/);
+    expect(crowdedRow).toMatch(/- +0\.90$/);
+  });
+
+  it("calls fewer calls and shorter times better", () => {
+    const idle: Result = { ...drained, work: "idle", jobs: 0, rate: 1 };
+    const idlePeer: Result = { ...peer, work: "idle", jobs: 0, rate: 2 };
+    expect(resultTable([idle, idlePeer]).split("\n")[1]).toMatch(/2\.00 +-$/);
+    const { rate: _, ...shared } = drained;
+    const quick: Result = { ...shared, work: "latency", p50Ms: 0.5, p99Ms: 1 };
+    const slow: Result = { ...quick, system: "plainjob", p50Ms: 1 };
+    expect(resultTable([quick, slow]).split("\n")[1]).toMatch(/2\.00 +-$/);
+  });
+
+  it("says whether memory stayed flat", () => {
+    const samples = [{ jobs: 0, heapBytes: 0, rssBytes: 0 }];
+    expect(memoryTable({ jobs: 10, samples, bytesPerJob: 1 })).toContain(": flat (1.0 bytes");
+    expect(memoryTable({ jobs: 10, samples, bytesPerJob: 100 })).toContain(": NOT flat");
+  });
+});
+
+describe("figures", () => {
+  it("are the median of the rounds, and always one that was measured", () => {
+    expect(medianFigures([{ rate: 3 }, { rate: 1 }, { rate: 2 }])).toEqual({ rate: 2 });
+    const rounds = [
+      { p50Ms: 1, p99Ms: 9 },
+      { p50Ms: 2, p99Ms: 7 },
+      { p50Ms: 3, p99Ms: 8 },
+    ];
+    expect(medianFigures(rounds)).toEqual({ p50Ms: 2, p99Ms: 8 });
+    expect(percentile([4, 1, 3, 2], 0.99)).toBe(4);
+    expect(percentile([4, 1, 3, 2], 0.5)).toBe(2);
+  });
+});
