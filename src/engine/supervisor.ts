@@ -13,6 +13,7 @@ import type { Unwatch } from "../store/store.ts";
 import { addRuns, idleRun } from "./duties/duty.ts";
 import type { Duty, DutyRun } from "./duties/duty.ts";
 import type { Engine } from "./engine.ts";
+import { settlesWithin } from "./race.ts";
 
 const backoffFirstMs = 100;
 const backoffMaxMs = 30_000;
@@ -66,7 +67,7 @@ export class Supervisor {
     this.#unwatch = null;
     let left = this.#loops.length;
     const all = Promise.all(this.#loops.map((loop) => loop.stop().then(() => void (left -= 1))));
-    await Promise.race([all, waitMs(this.#engine.platform, graceMs)]);
+    await settlesWithin(this.#engine.platform, all, graceMs);
     return left;
   }
 
@@ -165,10 +166,6 @@ class DutyLoop {
     const delayMs = Math.max(0, Math.ceil((this.#wakeAtUs - platform.monotonicUs()) / 1000));
     this.#timer = platform.setTimer(delayMs, () => this.#wake?.(), false);
   }
-}
-
-function waitMs(platform: Platform, delayMs: number): Promise<void> {
-  return new Promise((resolve) => platform.setTimer(delayMs, resolve, false));
 }
 
 function withDeadline<Value>(platform: Platform, promise: Promise<Value>, limitMs: number): Promise<Value> {

@@ -2,11 +2,11 @@
  * Millrace for the tests of an application: the real engine and the real worker on a store in memory, with a clock that stands still
  * until the test moves it. Jobs run when the test drains, or inside the enqueue in inline mode; nothing runs behind the test's back.
  */
-import type { Enqueuer, Millrace } from "../client/millrace.ts";
+import type { Enqueuer, HandlesOf, Millrace } from "../client/millrace.ts";
 import type { JobHandle } from "../client/job-handle.ts";
 import { viewJob } from "../client/job-view.ts";
 import type { JobView } from "../client/job-view.ts";
-import type { AnyJob, InputOf, JobDefinition, ResultOf, Submission } from "../engine/definition.ts";
+import type { AnyJob, AnySubmission, InputOf, JobDefinition, ResultOf } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { EnqueueOptions } from "../engine/job-options.ts";
 import { durationMs } from "../model/duration.ts";
@@ -79,7 +79,7 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
     return handle;
   }
 
-  async enqueueMany(submissions: readonly Submission[]): Promise<readonly JobHandle[]> {
+  async enqueueMany<const Many extends readonly AnySubmission[]>(submissions: Many): Promise<HandlesOf<Many>> {
     const handles = await this.mill.enqueueMany(submissions);
     if (this.#parts.isInline) await this.drain();
     return handles;

@@ -6,6 +6,7 @@
  */
 import type { Engine } from "../engine/engine.ts";
 import type { LeaseBook } from "../engine/lease-book.ts";
+import { settlesWithin } from "../engine/race.ts";
 import { afterCancel, handBack } from "../model/after-run.ts";
 import type { Decision } from "../model/after-run.ts";
 import { MillraceError } from "../model/error.ts";
@@ -366,7 +367,7 @@ export class Worker implements AttemptOwner, ContextHost {
         await this.#quiet(this.abortGraceMs);
       }
     }
-    await Promise.race([this.engine.records.whenIdle(), this.#wait(this.abortGraceMs)]);
+    await settlesWithin(this.engine.platform, this.engine.records.whenIdle(), this.abortGraceMs);
     this.#renewal.stop();
     this.#leaveBook();
     this.#leaveSignals?.();
@@ -377,15 +378,12 @@ export class Worker implements AttemptOwner, ContextHost {
   /** @returns true once every lease is settled, false when the time is over first. */
   async #quiet(limitMs: number): Promise<boolean> {
     if (this.leases.size === 0 && !this.#renewal.isLooking) return true;
-    await Promise.race([new Promise<void>((resolve) => (this.#whenQuiet = resolve)), this.#wait(limitMs)]);
+    const quiet = new Promise<void>((resolve) => (this.#whenQuiet = resolve));
+    await settlesWithin(this.engine.platform, quiet, limitMs);
     return this.leases.size === 0;
   }
 
   #checkQuiet(): void {
     if (this.#whenQuiet !== null && this.leases.size === 0 && !this.#renewal.isLooking) this.#whenQuiet();
-  }
-
-  #wait(delayMs: number): Promise<void> {
-    return new Promise((resolve) => this.engine.platform.setTimer(delayMs, resolve));
   }
 }
