@@ -57,7 +57,7 @@ const everyKind = [
 const folder = mkdtempSync(join(tmpdir(), "millrace-histories-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-async function check(
+async function expectSameAnswers(
   open: (platform: VirtualPlatform) => Promise<Store>,
   numRuns: number,
   commandsMax: number,
@@ -79,14 +79,18 @@ async function check(
 
 describe("any history on sqlite is answered as the reference model answers it", () => {
   test("in memory", async () => {
-    const sightings = await check((platform) => openSqliteStore({ path: ":memory:", platform }), 400, 80);
+    const sightings = await expectSameAnswers(
+      (platform) => openSqliteStore({ path: ":memory:", platform }),
+      400,
+      80,
+    );
     if (Object.keys(replay).length === 0)
       expect(everyKind.filter((kind) => !sightings.has(kind))).toEqual([]);
   }, 600_000);
 
   test("on a file, in a thread", async () => {
     let files = 0;
-    await check(
+    await expectSameAnswers(
       (platform) => openSqliteStore({ path: join(folder, `${files++}.db`), platform, executor: "thread" }),
       12,
       40,

@@ -29,7 +29,7 @@ export type Job = { -readonly [Key in keyof JobRecord]: JobRecord[Key] } & {
 
 interface Contents {
   jobs: Map<string, Job>;
-  keys: Map<string, { id: string; hold: UniqueHold; until: number }>;
+  keys: Map<string, { id: string; seq: number; hold: UniqueHold; until: number }>;
   docs: Map<string, Doc>;
   trails: Map<string, { number: number; at: number; body: string }[]>;
   routes: Route[];
@@ -127,7 +127,8 @@ export class ReferenceRules {
     const entry = unique === null ? undefined : this.all.keys.get(unique.key);
     if (unique === null || entry === undefined || entry.until <= this.now)
       return [this.create(spec), "created"];
-    const holder = this.all.jobs.get(entry.id);
+    // A given id may have come back as another job since: the seq tells.
+    const [holder] = this.jobs(({ seq }) => seq === entry.seq);
     const isUnstarted = holder?.attempt === 0 && (holder.state === "ready" || holder.state === "scheduled");
     if (!isUnstarted || unique.onHeld === "keep") return [entry.id, "existing"];
     this.place(holder, spec.due, spec);
@@ -196,12 +197,12 @@ export class ReferenceRules {
   hold(job: Job, hold: UniqueHold): void {
     job.hold = hold;
     const until = typeof hold === "number" ? this.now + hold : Number.POSITIVE_INFINITY;
-    this.all.keys.set(job.uniqueKey as string, { id: job.id, hold, until });
+    this.all.keys.set(job.uniqueKey as string, { id: job.id, seq: job.seq, hold, until });
   }
 
   free(job: Job, holds: (hold: UniqueHold) => boolean): void {
     const entry = this.all.keys.get(job.uniqueKey ?? "");
-    if (entry?.id === job.id && holds(entry.hold)) this.all.keys.delete(job.uniqueKey as string);
+    if (entry?.seq === job.seq && holds(entry.hold)) this.all.keys.delete(job.uniqueKey as string);
   }
 
   /** Who holds the key that a replay has to take again. */

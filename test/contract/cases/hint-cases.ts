@@ -27,12 +27,8 @@ export const hintCases: ContractGroup = {
         const { hints, unwatch } = listen(store);
         await submit(aJob({ id: "a" }), aJob({ id: "b", name: "two" }));
         await turn();
-        expect(
-          hints
-            .filter(({ kind }) => kind === "ready")
-            .flatMap((hint) => (hint.kind === "ready" ? hint.routes : []))
-            .sort(),
-        ).toEqual([1, 2]);
+        const ready = hints.flatMap((hint) => (hint.kind === "ready" ? hint.routes : []));
+        expect(new Set(ready)).toEqual(new Set([1, 2]));
         await submit(aJob({ id: "c", due: { inMs: 40 } }));
         await turn();
         expect(hints).toContainEqual({ kind: "due", inMs: 40 });

@@ -29,7 +29,7 @@ type Names = Readonly<
 const parts = ["queue", "name", "id", "other", "key", "tag", "doc", "owner", "text"] as const;
 
 export function namesFrom(base: string): Names {
-  const cut = [...base].slice(0, base.length > 250 ? 250 : undefined).join("");
+  const cut = base.length > 250 ? base.slice(0, 250) : base;
   return Object.fromEntries(parts.map((part, index) => [part, `${cut}${index}`])) as Names;
 }
 
