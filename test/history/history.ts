@@ -1,0 +1,110 @@
+/**
+ * The evidence of a run, from a simulation or from real processes: H, every call with its invocation and its answer; S, what the store
+ * holds at the end; E, what handlers did. The checker reads nothing else.
+ */
+import type {
+  Change,
+  ChangeAnswer,
+  ClaimAnswer,
+  ClaimRequest,
+  ExtendAnswer,
+  ExtendRequest,
+  LeasedWrite,
+  RecordAnswer,
+  Settle,
+  SettleAnswer,
+  SubmitAnswer,
+  SubmitUnit,
+} from "../../src/store/operations.ts";
+import type { Doc, FeedRecord, JobRecord, Route, Tally } from "../../src/store/records.ts";
+
+/** What the caller knows: an answer, that nothing happened, or nothing. */
+export type Seen = "ok" | "failed" | "unknown";
+
+interface Base {
+  /** The process that called. */
+  readonly actor: string;
+  /** One monotonic clock for the whole run. */
+  readonly invokedUs: number;
+  answeredUs: number | null;
+  seen: Seen;
+  /** The place of its effect among all effects, where that is known (a simulation knows, real processes do not). */
+  order: number | null;
+}
+
+type Call<Kind extends string, Request, Answer> = Base & {
+  readonly kind: Kind;
+  readonly request: Request;
+  /** What the store answered, also when the reply was lost; null when it did not happen or nobody knows. */
+  answer: Answer | null;
+};
+
+export type StoreCall =
+  | Call<"submit", readonly SubmitUnit[], readonly SubmitAnswer[]>
+  | Call<"claim", ClaimRequest, ClaimAnswer>
+  | Call<"settleIfLeased", readonly Settle[], readonly SettleAnswer[]>
+  | Call<"extendIfLeased", ExtendRequest, ExtendAnswer>
+  | Call<"recordIfLeased", readonly LeasedWrite[], readonly RecordAnswer[]>
+  | Call<"changeIf", readonly Change[], readonly ChangeAnswer[]>;
+
+export type StoreCallKind = StoreCall["kind"];
+
+/** What application code saw of an enqueue: the ids it wanted (null for a minted one) and those it got. */
+export type Enqueue = Base & {
+  readonly kind: "enqueue";
+  readonly wanted: readonly (string | null)[];
+  got: readonly string[] | null;
+};
+
+/** A read of a job right after its enqueue was acknowledged. */
+export type ReadBack = Base & { readonly kind: "read-back"; readonly id: string; found: boolean };
+
+/** A worker that was told to stop and did; `held` are the jobs that the store still holds for it. */
+export type Stop = Base & {
+  readonly kind: "stop";
+  readonly owner: string;
+  held: readonly string[];
+  /** Nothing was in the way of its last settles. */
+  readonly isUndisturbed: boolean;
+};
+
+export type Operation = StoreCall | Enqueue | ReadBack | Stop;
+
+/** E: a handler began or ended. */
+export interface Effect {
+  readonly kind: "began" | "ended";
+  readonly id: string;
+  readonly fence: number;
+  readonly attempt: number;
+  readonly actor: string;
+  readonly atUs: number;
+  /** How it ended, as the handler itself knows it. */
+  readonly how?: "returned" | "threw" | "unrecoverable" | "retry-after" | "snoozed" | "cancelled" | "killed";
+  readonly retryInMs?: number;
+  /** Whether its signal had fired by then. */
+  readonly wasAborted?: boolean;
+}
+
+/** S, read when nothing runs any more. */
+export interface Snapshot {
+  readonly jobs: readonly JobRecord[];
+  readonly tallies: readonly Tally[];
+  readonly routes: readonly Route[];
+  readonly feed: readonly FeedRecord[];
+  /** The feed again, read in pages from cursor to cursor. */
+  readonly feedByPages: readonly FeedRecord[];
+  readonly kv: readonly Doc[];
+  readonly now: number;
+}
+
+export interface Evidence {
+  readonly operations: readonly Operation[];
+  readonly effects: readonly Effect[];
+  readonly snapshot: Snapshot;
+  /** No fault was injected: no lease may be lost, no settle refused. */
+  readonly isFaultFree: boolean;
+  /** Store time since which nothing was disturbed; null when that was never so. */
+  readonly healedAt: number | null;
+  /** How many of each were left after everything was closed. */
+  readonly leftovers: Readonly<Record<string, number>>;
+}

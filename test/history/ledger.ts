@@ -1,0 +1,178 @@
+/**
+ * The evidence sorted for checking: per job its specs, its timeline out of the feed and its leases; per call what it carried. Nothing is
+ * judged here.
+ */
+import type { EventKind } from "../../src/model/event-kind.ts";
+import type { JobPolicy } from "../../src/model/job-policy.ts";
+import type { JobState } from "../../src/model/job-state.ts";
+import type { Settle, SettleAnswer } from "../../src/store/operations.ts";
+import type { JobRecord, NewJob } from "../../src/store/records.ts";
+import type { Effect, Evidence, Operation, StoreCall } from "./history.ts";
+
+export interface TimelineEvent {
+  readonly kind: EventKind;
+  readonly rev: number;
+  readonly state: JobState | null;
+  readonly attempt: number;
+  readonly extra: string | number | null;
+  readonly at: number;
+  /** Of the feed record. */
+  readonly number: number;
+}
+
+/** One lease as a claim, or a look for lost ones, handed it out. */
+export interface Lease {
+  readonly id: string;
+  readonly seq: number;
+  readonly fence: number;
+  readonly rev: number;
+  readonly attempt: number;
+  readonly dueAt: number;
+  readonly claimedAt: number;
+  readonly leaseMs: number;
+  readonly owner: string;
+  readonly isAdopted: boolean;
+  readonly call: StoreCall;
+}
+
+/** A write under a fence and its answer. */
+export interface FencedWrite {
+  readonly what: "settle" | "extend" | "record";
+  readonly id: string;
+  readonly fence: number;
+  readonly answer: SettleAnswer["kind"] | null;
+  readonly call: StoreCall;
+  /** Of an extend: store time of the answer, and what was added to it. */
+  readonly now?: number;
+  readonly leaseMs?: number;
+  readonly settle?: Settle;
+}
+
+export interface Ledger {
+  readonly evidence: Evidence;
+  /** Everything that was ever submitted under this id; more than one when it was replaced or submitted again. */
+  readonly specs: ReadonlyMap<string, readonly NewJob[]>;
+  readonly timelines: ReadonlyMap<string, readonly TimelineEvent[]>;
+  readonly leases: readonly Lease[];
+  readonly writes: readonly FencedWrite[];
+  readonly records: ReadonlyMap<string, JobRecord>;
+  readonly effects: ReadonlyMap<string, readonly Effect[]>;
+}
+
+export interface Violation {
+  /** As numbered in the list of invariants. */
+  readonly invariant: number;
+  readonly message: string;
+  readonly id?: string;
+}
+
+export const leaseKey = (lease: { readonly id: string; readonly fence: number }): string =>
+  `${lease.id}#${lease.fence}`;
+
+/** Whether one call had its effect before the other's: by order where that is known, else only when one had ended before the other began. */
+export function isBefore(one: Operation, other: Operation): boolean {
+  if (one.order !== null && other.order !== null) return one.order < other.order;
+  return one.answeredUs !== null && one.answeredUs < other.invokedUs;
+}
+
+/** A call that may have had an effect: everything but a known failure. */
+export function mayHaveHappened(call: StoreCall): boolean {
+  return call.answer !== null || call.seen === "unknown";
+}
+
+export function policyOf(spec: NewJob): JobPolicy {
+  return spec.policy === null ? {} : (JSON.parse(spec.policy) as JobPolicy);
+}
+
+export function openLedger(evidence: Evidence): Ledger {
+  const specs = new Map<string, NewJob[]>();
+  const leases: Lease[] = [];
+  const writes: FencedWrite[] = [];
+  for (const operation of evidence.operations) {
+    readSpecs(operation, specs);
+    readLeases(operation, leases);
+    readWrites(operation, writes);
+  }
+  const timelines = new Map<string, TimelineEvent[]>();
+  for (const { number, at, events } of evidence.snapshot.feed) {
+    for (const { id, kind, rev, state, attempt, extra } of events)
+      pushTo(timelines, id, { kind, rev, state, attempt, extra, at, number });
+  }
+  const effects = new Map<string, Effect[]>();
+  for (const effect of evidence.effects) pushTo(effects, leaseKey(effect), effect);
+  return {
+    evidence,
+    specs,
+    timelines,
+    leases,
+    writes,
+    records: new Map(evidence.snapshot.jobs.map((record) => [record.id, record])),
+    effects,
+  };
+}
+
+export function pushTo<Key, Value>(map: Map<Key, Value[]>, key: Key, value: Value): void {
+  const list = map.get(key);
+  if (list === undefined) map.set(key, [value]);
+  else list.push(value);
+}
+
+function readSpecs(operation: Operation, specs: Map<string, NewJob[]>): void {
+  if (operation.kind === "submit") {
+    for (const [index, unit] of operation.request.entries()) {
+      const answer = operation.answer?.[index];
+      for (const [place, job] of unit.jobs.entries()) {
+        pushTo(specs, job.id, job);
+        // A replaced holder lives on with another's spec.
+        if (answer?.kind === "ok" && answer.ids[place] !== job.id)
+          pushTo(specs, answer.ids[place] as string, job);
+      }
+    }
+  } else if (operation.kind === "settleIfLeased") {
+    for (const { effects } of operation.request)
+      for (const job of effects?.jobs ?? []) pushTo(specs, job.id, job);
+  }
+}
+
+function readLeases(call: Operation, leases: Lease[]): void {
+  if (call.kind !== "claim" && call.kind !== "extendIfLeased") return;
+  const isAdopted = call.kind === "extendIfLeased";
+  const jobs = call.kind === "claim" ? call.answer?.jobs : call.answer?.others;
+  const { owner, leaseMs } = call.request;
+  for (const { id, seq, fence, rev, attempt, dueAt, claimedAt } of jobs ?? [])
+    leases.push({ id, seq, fence, rev, attempt, dueAt, claimedAt, leaseMs, owner, isAdopted, call });
+}
+
+function readWrites(call: Operation, writes: FencedWrite[]): void {
+  if (call.kind === "settleIfLeased") {
+    for (const [index, settle] of call.request.entries())
+      writes.push({
+        what: "settle",
+        id: settle.id,
+        fence: settle.fence,
+        answer: call.answer?.[index]?.kind ?? null,
+        call,
+        settle,
+      });
+  } else if (call.kind === "recordIfLeased") {
+    for (const [index, { id, fence }] of call.request.entries())
+      writes.push({ what: "record", id, fence, answer: call.answer?.[index] ?? null, call });
+  } else if (call.kind === "extendIfLeased") {
+    const { leaseMs } = call.request;
+    for (const [index, { id, fence }] of call.request.leases.entries()) {
+      const answer = call.answer?.answers[index] ?? null;
+      const now = call.answer?.now;
+      // A cancel that was asked for comes with a lease that was extended all the same.
+      const isExtended = answer === "ok" || answer === "cancel-asked";
+      writes.push({
+        what: "extend",
+        id,
+        fence,
+        answer: isExtended ? "ok" : answer,
+        call,
+        leaseMs,
+        ...(now === undefined ? {} : { now }),
+      });
+    }
+  }
+}

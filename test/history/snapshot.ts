@@ -1,0 +1,30 @@
+/** S: everything the store holds, read when nothing runs any more, with the feed read twice: whole, and in pages of odd sizes. */
+import type { FeedRecord } from "../../src/store/records.ts";
+import type { Store } from "../../src/store/store.ts";
+import type { SeededRandom } from "../../src/testing/seeded-random.ts";
+import { findAll, readAllDocs } from "../support/walk.ts";
+import type { Snapshot } from "./history.ts";
+
+export async function takeSnapshot(store: Store, random: SeededRandom): Promise<Snapshot> {
+  const { routes } = await store.claim({ owner: "snapshot", leaseMs: 1000, offers: [], routesKnown: 0 });
+  return {
+    jobs: await findAll(store, {}, 500, 10_000),
+    tallies: await store.tallyJobs(),
+    routes,
+    feed: await readFeed(store, () => 1000),
+    feedByPages: await readFeed(store, () => random.whole(1, 50)),
+    kv: await readAllDocs(store, "kv", "", 500),
+    now: (await store.describe()).now,
+  };
+}
+
+async function readFeed(store: Store, pageMax: () => number): Promise<FeedRecord[]> {
+  const all: FeedRecord[] = [];
+  let after = 0;
+  for (;;) {
+    const { records, cursor } = await store.readFeed({ after, max: pageMax() });
+    if (records.length === 0) return all;
+    all.push(...records);
+    after = cursor;
+  }
+}

@@ -1,0 +1,152 @@
+/**
+ * The way from a process to the store and back. Every call gets a fate: latency, then refused, lost, committed, or committed with its
+ * reply lost. Hints get lost, late and doubled. What happens is written into the history, whether the caller learns it or not.
+ */
+import { isMillraceError, MillraceError } from "../../src/model/error.ts";
+import type { Hint, Store } from "../../src/store/store.ts";
+import type { SeededRandom } from "../../src/testing/seeded-random.ts";
+import type { VirtualTime } from "../../src/testing/virtual-time.ts";
+import type { Operation, Seen, StoreCall } from "../history/history.ts";
+import type { FaultClass, Plan } from "./plan.ts";
+import type { SimProcess } from "./sim-process.ts";
+
+type Fate = "commit" | "refuse" | "lose-request" | "lose-reply";
+
+/** What all processes share: the real store, the weather, and the record of it all. */
+export interface Network {
+  readonly store: Store;
+  readonly time: VirtualTime;
+  readonly plan: Plan;
+  readonly history: Operation[];
+  /** Off once the world heals. */
+  isStormy: boolean;
+  /** Counts effects, in the order in which the store has them. */
+  orders: number;
+  /** Requests that have not reached the store yet. */
+  onTheWay: number;
+  /** Listeners that are connected now. */
+  watchers: number;
+}
+
+const recorded = new Set([
+  "submit",
+  "claim",
+  "settleIfLeased",
+  "extendIfLeased",
+  "recordIfLeased",
+  "changeIf",
+]);
+const hangMinUs = 5_000_000;
+const hangMaxUs = 60_000_000;
+
+export function connectStore(network: Network, process: SimProcess, random: SeededRandom): Store {
+  const { store, time, plan } = network;
+  const strikes = (name: FaultClass, weight = 1): boolean =>
+    network.isStormy && plan.isOn[name] && random.chance(plan.rate[name] * weight);
+
+  const latencyUs = (): number => {
+    if (strikes("hang", 0.05)) return random.whole(hangMinUs, hangMaxUs);
+    if (strikes("slow")) return random.whole(1000, plan.leaseMs * 1500);
+    return random.whole(20, 1500);
+  };
+  const drawFate = (): Fate => {
+    if (strikes("unavailable")) return "refuse";
+    if (strikes("lost-request")) return "lose-request";
+    return strikes("lost-reply") ? "lose-reply" : "commit";
+  };
+
+  const call = (kind: string, request: unknown, invoke: () => Promise<unknown>): Promise<unknown> => {
+    const entry = recorded.has(kind) ? beginEntry(network, process, kind, request) : null;
+    const fate = drawFate();
+    const back = (seen: Seen, settle: () => void): void => {
+      process.deliver(latencyUs(), () => {
+        if (entry !== null) {
+          entry.seen = seen;
+          entry.answeredUs = time.elapsedUs;
+        }
+        settle();
+      });
+    };
+    return new Promise((resolve, reject) => {
+      const arrive = async (): Promise<void> => {
+        if (fate === "refuse")
+          return back("failed", () => reject(new MillraceError("store-unavailable", "The store is away.")));
+        const lost = new MillraceError("outcome-unknown", "The reply was lost.");
+        if (fate === "lose-request") return back("unknown", () => reject(lost));
+        try {
+          const answer = await invoke();
+          if (entry !== null) {
+            entry.order = ++network.orders;
+            entry.answer = answer as never;
+          }
+          if (fate === "lose-reply") back("unknown", () => reject(lost));
+          else back("ok", () => resolve(answer));
+        } catch (error) {
+          const isUnknown = !isMillraceError(error) || error.outcome === "unknown";
+          back(isUnknown ? "unknown" : "failed", () => reject(error as Error));
+        }
+      };
+      network.onTheWay += 1;
+      time.after(latencyUs(), () => {
+        network.onTheWay -= 1;
+        void arrive();
+      });
+    });
+  };
+
+  const connected = new Set<() => void>();
+  const watch = (listener: (hint: Hint) => void): (() => void) => {
+    let isOn = true;
+    const unwatch = store.watch((hint) => {
+      if (!process.isAlive) return;
+      const copies = strikes("hints") ? random.pick([0, 0, 2]) : 1;
+      for (let copy = 0; copy < copies; copy++)
+        process.deliver(latencyUs(), () => {
+          if (isOn) listener(hint);
+        });
+    });
+    network.watchers += 1;
+    const leave = (): void => {
+      if (!isOn) return;
+      isOn = false;
+      network.watchers -= 1;
+      connected.delete(leave);
+      unwatch();
+    };
+    connected.add(leave);
+    return leave;
+  };
+
+  const wrapped = Object.fromEntries(
+    Object.entries(store).map(([kind, operation]) => [
+      kind,
+      (request: unknown) =>
+        call(kind, request, () => (operation as (request: unknown) => Promise<unknown>)(request)),
+    ]),
+  ) as unknown as Store;
+  return {
+    ...wrapped,
+    watch,
+    inTransaction: (connection) => store.inTransaction(connection),
+    // The store itself outlives its users; what is left of a user is its watching.
+    close: async () => {
+      for (const leave of [...connected]) leave();
+    },
+  };
+}
+
+function beginEntry(network: Network, process: SimProcess, kind: string, request: unknown): StoreCall {
+  const entry = {
+    kind,
+    actor: process.name,
+    invokedUs: network.time.elapsedUs,
+    answeredUs: null,
+    seen: "unknown",
+    order: null,
+    // A worker goes on adding to the list of routes that it offers.
+    request: kind === "claim" ? structuredClone(request) : request,
+    answer: null,
+  } as StoreCall;
+  network.history.push(entry);
+  return entry;
+}

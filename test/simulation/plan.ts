@@ -1,0 +1,82 @@
+/**
+ * Swarm testing: each seed draws its own mix, so that a run without one fault shows what that fault hides in the others. Every class
+ * of faults is off with probability 1/2; every eighth seed has none at all and is the control run.
+ */
+import { createSeededRandom } from "../../src/testing/seeded-random.ts";
+import type { SeededRandom } from "../../src/testing/seeded-random.ts";
+
+export const faultClasses = [
+  "crash",
+  "poison",
+  "lost-reply",
+  "lost-request",
+  "unavailable",
+  "slow",
+  "hang",
+  "pause",
+  "skew",
+  "hints",
+] as const;
+export type FaultClass = (typeof faultClasses)[number];
+
+export interface Plan {
+  readonly seed: number;
+  readonly nodes: number;
+  readonly queues: number;
+  readonly concurrency: number;
+  readonly leaseMs: number;
+  readonly abortGraceMs: number;
+  readonly giveUpMs: number;
+  /** Strict priority, or the ageing that one level is worth. */
+  readonly ageingMs: number | false;
+  /** How many jobs clients enqueue, roughly. */
+  readonly jobs: number;
+  readonly phaseMs: number;
+  readonly isOn: Readonly<Record<FaultClass, boolean>>;
+  /** Per class, how often it strikes, from 0 to 1. */
+  readonly rate: Readonly<Record<FaultClass, number>>;
+  /** How often clients interfere: cancel, retry, reschedule, delete. */
+  readonly interference: number;
+  readonly isFaultFree: boolean;
+}
+
+const controlEvery = 8;
+
+export function drawPlan(seed: number): Plan {
+  const random = createSeededRandom(seed).fork("plan");
+  const isFaultFree = seed % controlEvery === 0;
+  const leaseMs = Math.round(200 * 300 ** (random.next() ** 1.5));
+  const isOn = {} as Record<FaultClass, boolean>;
+  const rate = {} as Record<FaultClass, number>;
+  for (const name of faultClasses) {
+    isOn[name] = random.chance(0.5) && !isFaultFree;
+    rate[name] = drawRate(random);
+  }
+  return {
+    seed,
+    nodes: random.whole(1, 6),
+    queues: random.whole(1, 4),
+    concurrency: random.whole(1, 8),
+    leaseMs,
+    abortGraceMs: Math.round(leaseMs * (0.5 + random.next())),
+    giveUpMs: random.pick([0, 1000, 10_000]),
+    ageingMs: random.pick([false, 1, 5000, 30_000]),
+    jobs: random.whole(10, 70),
+    phaseMs: Math.min(Math.max(leaseMs * 5, 15_000), 120_000),
+    isOn,
+    rate,
+    interference: random.pick([0, 0.1, 0.4]),
+    isFaultFree,
+  };
+}
+
+/** Mostly gentle, sometimes a storm. */
+function drawRate(random: SeededRandom): number {
+  return random.pick([0.01, 0.03, 0.1, 0.3]);
+}
+
+/** The plan in one line, for the report of a failure. */
+export function describePlan(plan: Plan): string {
+  const faults = faultClasses.filter((name) => plan.isOn[name]).map((name) => `${name}:${plan.rate[name]}`);
+  return `${plan.nodes} nodes, ${plan.queues} queues, ${plan.concurrency} slots, lease ${plan.leaseMs} ms, ${plan.jobs} jobs, faults ${faults.join(" ") || "none"}`;
+}

@@ -1,0 +1,254 @@
+/**
+ * One run: a world from a seed, a phase with faults and work, then healing, draining, closing, and the evidence for the checker. The
+ * same seed gives the same run, event by event.
+ */
+import { createHash } from "node:crypto";
+import type { Logger } from "../../src/engine/logger.ts";
+import type { Platform } from "../../src/platform/platform.ts";
+import type { Store } from "../../src/store/store.ts";
+import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
+import { createSeededRandom } from "../../src/testing/seeded-random.ts";
+import type { SeededRandom } from "../../src/testing/seeded-random.ts";
+import { createVirtualPlatform } from "../../src/testing/virtual-platform.ts";
+import { VirtualTime } from "../../src/testing/virtual-time.ts";
+import type { Effect, Evidence } from "../history/history.ts";
+import { takeSnapshot } from "../history/snapshot.ts";
+import type { Network } from "./faulty-store.ts";
+import type { Plan } from "./plan.ts";
+import { actOnce } from "./sim-client.ts";
+import type { ClientHost } from "./sim-client.ts";
+import { defineJobs } from "./sim-jobs.ts";
+import { SimNode } from "./sim-node.ts";
+
+export interface Run {
+  readonly evidence: Evidence;
+  readonly plan: Plan;
+  readonly hash: string;
+  readonly events: number;
+  readonly clockSteps: number;
+}
+
+export interface RunOptions {
+  readonly log?: Logger;
+  /** Replaces what skew drew: for the test that wall clocks decide nothing. */
+  readonly offsetMs?: number;
+}
+
+const dayMs = 86_400_000;
+const drainMaxUs = 30 * 60_000_000;
+/** Longer than every grace, poll and backoff that a closed node could still wait for. */
+const restUs = 120_000_000;
+const eventsMax = 2_000_000;
+
+export async function runSimulation(plan: Plan, options: RunOptions = {}): Promise<Run> {
+  const world = new World(plan, options);
+  await world.open();
+  try {
+    await world.storm();
+    await world.heal();
+    return await world.finish();
+  } finally {
+    await world.network.store.close();
+  }
+}
+
+class World {
+  readonly time: VirtualTime;
+  readonly plan: Plan;
+  network!: Network;
+  readonly #options: RunOptions;
+  readonly #random: SeededRandom;
+  readonly #effects: Effect[] = [];
+  readonly #jobs;
+  readonly #storeClock = { offsetMs: 0 };
+  #nodes: SimNode[] = [];
+  #client!: ClientHost;
+  #started = 0;
+  #events = 0;
+  #clockSteps = 0;
+  #healedAt: number | null = null;
+  #isOver = false;
+  #isClosing = false;
+
+  constructor(plan: Plan, options: RunOptions) {
+    this.plan = plan;
+    this.#options = options;
+    this.#random = createSeededRandom(plan.seed).fork("world");
+    const ties = createSeededRandom(plan.seed).fork("ties");
+    this.time = new VirtualTime({ tieBreak: () => ties.next() });
+    this.#jobs = defineJobs(plan);
+  }
+
+  async open(): Promise<void> {
+    const base = createVirtualPlatform({ time: this.time, random: this.#random.fork("store") });
+    const platform: Platform = { ...base, now: () => base.now() + this.#storeClock.offsetMs };
+    const store: Store = await openSqliteStore({ path: ":memory:", platform, executor: "inline" });
+    this.network = {
+      store,
+      time: this.time,
+      plan: this.plan,
+      history: [],
+      isStormy: !this.plan.isFaultFree,
+      orders: 0,
+      onTheWay: 0,
+      watchers: 0,
+    };
+    this.#client = { network: this.network, jobs: this.#jobs, knownIds: [], keys: 0 };
+  }
+
+  async storm(): Promise<void> {
+    const { plan } = this;
+    for (let index = 0; index < plan.nodes; index++) this.#startNode();
+    this.#scheduleClients();
+    if (plan.isOn.crash)
+      this.#repeatedly("crash", 600 / plan.rate.crash ** 0.6, () => this.#pickNode()?.crash());
+    if (plan.isOn.pause) this.#repeatedly("pause", 600 / plan.rate.pause ** 0.6, () => this.#pauseOne());
+    if (plan.isOn.skew) this.#repeatedly("skew", 600 / plan.rate.skew ** 0.6, () => this.#stepClock());
+    this.#repeatedly("stop", 15_000, () => void this.#restartWorker());
+    await this.#runFor(plan.phaseMs * 1000);
+  }
+
+  /** All faults off, everything awake; then everything that was accepted must come to its end. */
+  async heal(): Promise<void> {
+    this.network.isStormy = false;
+    this.#isOver = true;
+    for (const node of this.#nodes) node.process.resume();
+    while (this.#nodes.length < Math.max(1, this.plan.nodes)) this.#startNode();
+    for (const node of this.#nodes) void node.work();
+    this.#healedAt = (await this.network.store.describe()).now;
+    const untilUs = this.time.elapsedUs + drainMaxUs;
+    while (this.time.elapsedUs < untilUs) {
+      await this.#runFor(2_000_000);
+      if (!(await this.#hasWork())) return;
+    }
+  }
+
+  async finish(): Promise<Run> {
+    this.#isClosing = true;
+    const closing = this.#nodes.map(async (node) => {
+      await node.stopWorker(this.plan.leaseMs);
+      await node.mill.close();
+    });
+    let isClosed = false;
+    void Promise.all(closing).then(() => (isClosed = true));
+    for (let wait = 0; wait < 100 && !isClosed; wait++) await this.#runFor(5_000_000);
+    await this.#runFor(restUs);
+    const snapshot = await takeSnapshot(this.network.store, this.#random.fork("pages"));
+    const pending = this.#nodes.reduce((sum, node) => sum + node.process.pending, 0);
+    const evidence: Evidence = {
+      operations: this.network.history,
+      effects: this.#effects,
+      snapshot,
+      isFaultFree: this.plan.isFaultFree,
+      healedAt: this.#healedAt,
+      leftovers: { timers: pending, watchers: this.network.watchers, "unclosed nodes": isClosed ? 0 : 1 },
+    };
+    return {
+      evidence,
+      plan: this.plan,
+      hash: hashOf(evidence),
+      events: this.#events,
+      clockSteps: this.#clockSteps,
+    };
+  }
+
+  #startNode(): void {
+    const number = ++this.#started;
+    const random = this.#random.fork(`node ${number}`);
+    const isSkewed = this.plan.isOn.skew;
+    const node = new SimNode({
+      name: `node-${number}`,
+      network: this.network,
+      random,
+      jobs: this.#jobs,
+      effects: this.#effects,
+      processId: 1000 + number,
+      offsetMs: this.#options.offsetMs ?? (isSkewed ? random.whole(-dayMs, dayMs) : 0),
+      drift: isSkewed ? (random.next() - 0.5) / 50 : 0,
+      log: this.#options.log ?? false,
+      onCrash: (crashed) => this.#crashed(crashed),
+    });
+    this.#nodes.push(node);
+    void node.work();
+  }
+
+  #crashed(crashed: SimNode): void {
+    this.#nodes = this.#nodes.filter((node) => node !== crashed);
+    this.time.after(this.#random.whole(1000, 5_000_000), () => {
+      if (this.#nodes.length < this.plan.nodes && !this.#isClosing) this.#startNode();
+    });
+  }
+
+  #pickNode(): SimNode | undefined {
+    return this.#nodes.length === 0 ? undefined : this.#random.pick(this.#nodes);
+  }
+
+  #pauseOne(): void {
+    const node = this.#pickNode();
+    if (node === undefined) return;
+    node.process.pause();
+    this.time.after(this.#random.whole(1000, this.plan.leaseMs * 3000), () => node.process.resume());
+  }
+
+  #stepClock(): void {
+    this.#clockSteps += 1;
+    const node = this.#pickNode();
+    if (node !== undefined && this.#random.chance(0.7))
+      node.process.clock.offsetMs += this.#random.whole(-dayMs, dayMs);
+    // Backwards the store's clock stands still until time has caught up, so a long step would only stretch the run.
+    else this.#storeClock.offsetMs += this.#random.whole(-3000, 6000);
+  }
+
+  async #restartWorker(): Promise<void> {
+    const node = this.#pickNode();
+    if (node === undefined || !node.isWorking) return;
+    await node.stopWorker(this.#random.whole(0, 2 * this.plan.leaseMs));
+    await node.work();
+  }
+
+  #scheduleClients(): void {
+    const random = this.#random.fork("clients");
+    for (let count = 0; count < this.plan.jobs; count++) {
+      this.time.after(random.whole(0, Math.floor(this.plan.phaseMs * 700)), () => {
+        const node = this.#pickNode();
+        if (node === undefined) return;
+        node.process.deliver(0, () => void actOnce(this.#client, node, random.fork(count)));
+      });
+    }
+  }
+
+  /** At random times, on average once per period. */
+  #repeatedly(name: string, periodMs: number, act: () => void): void {
+    const random = this.#random.fork(name);
+    const next = (): void => {
+      this.time.after(random.whole(1000, Math.floor(periodMs * 2000)), () => {
+        if (this.#isOver) return;
+        act();
+        next();
+      });
+    };
+    next();
+  }
+
+  async #hasWork(): Promise<boolean> {
+    if (this.#nodes.some(({ actions }) => actions > 0) || this.network.onTheWay > 0) return true;
+    const tallies = await this.network.store.tallyJobs();
+    return tallies.some(({ state }) => state === "ready" || state === "running" || state === "scheduled");
+  }
+
+  async #runFor(us: number): Promise<void> {
+    const untilUs = this.time.elapsedUs + us;
+    while (await this.time.step(untilUs))
+      if (++this.#events > eventsMax)
+        throw new Error(`seed ${this.plan.seed}: more than ${eventsMax} events`);
+    await this.time.advance(Math.max(0, untilUs - this.time.elapsedUs));
+  }
+}
+
+function hashOf(evidence: Evidence): string {
+  const { operations, effects, snapshot } = evidence;
+  return createHash("sha256")
+    .update(JSON.stringify([operations, effects, snapshot]))
+    .digest("hex")
+    .slice(0, 16);
+}

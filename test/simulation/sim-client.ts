@@ -1,0 +1,173 @@
+/**
+ * What application code does from a node: enqueue in every way, repeat what may not have happened, look at jobs and interfere with
+ * them. What it saw goes into the history.
+ */
+import type { Submission } from "../../src/engine/definition.ts";
+import type { EnqueueOptions } from "../../src/engine/job-options.ts";
+import { isMillraceError } from "../../src/model/error.ts";
+import type { SeededRandom } from "../../src/testing/seeded-random.ts";
+import type { Enqueue, ReadBack, Seen } from "../history/history.ts";
+import type { Network } from "./faulty-store.ts";
+import type { SimInput, SimJob } from "./sim-jobs.ts";
+import type { SimNode } from "./sim-node.ts";
+
+export interface ClientHost {
+  readonly network: Network;
+  readonly jobs: readonly SimJob[];
+  /** Ids that some client has seen acknowledged. */
+  readonly knownIds: string[];
+  /** Numbers the keys of inputs, over all nodes. */
+  keys: number;
+}
+
+const repeatsMax = 5;
+
+/** One action. Never rejects: every refusal is a part of the run. */
+export async function actOnce(host: ClientHost, node: SimNode, random: SeededRandom): Promise<void> {
+  node.actions += 1;
+  await drawAction(host, node, random);
+  node.actions -= 1;
+}
+
+async function drawAction(host: ClientHost, node: SimNode, random: SeededRandom): Promise<void> {
+  const { plan } = host.network;
+  if (host.knownIds.length > 0 && random.chance(plan.interference)) return interfere(host, node, random);
+  const isMany = random.chance(0.15);
+  const count = isMany ? random.whole(2, 8) : 1;
+  const submissions = Array.from({ length: count }, () => drawSubmission(host, random));
+  await enqueueUntilKnown(host, node, submissions, random);
+}
+
+function drawSubmission(host: ClientHost, random: SeededRandom): Submission<SimInput, string> {
+  const { plan } = host.network;
+  const key = `k${++host.keys}`;
+  const isPoison = plan.isOn.poison && random.chance(plan.rate.poison);
+  return random.pick(host.jobs).with({ key, isPoison }, drawOptions(host, random, key));
+}
+
+function drawOptions(host: ClientHost, random: SeededRandom, key: string): EnqueueOptions {
+  const { leaseMs } = host.network.plan;
+  const maybe = (probability: number, options: () => EnqueueOptions): EnqueueOptions =>
+    random.chance(probability) ? options() : {};
+  return {
+    retry: {
+      attempts: random.whole(1, 4),
+      backoff: random.chance(0.5)
+        ? { kind: "exponential", from: 100, to: 3000 }
+        : { kind: "fixed", delay: random.whole(0, 2000), jitter: "none" },
+    },
+    ...maybe(0.25, () => ({ delay: random.whole(0, 10_000) })),
+    ...maybe(0.2, () => ({ priority: random.whole(-3, 3) })),
+    ...maybe(0.1, () => ({ timeout: random.whole(1, 2 * leaseMs) })),
+    ...maybe(0.07, () => ({ deadline: random.whole(1, 20_000) })),
+    ...maybe(0.07, () => ({ ttl: random.whole(1, 10_000) })),
+    ...maybe(0.3, () => ({ id: `given-${key}` })),
+    ...maybe(0.2, () => ({
+      unique: {
+        key: `u${random.whole(1, 4)}`,
+        window: random.pick(["unfinished", "queued", 5000] as const),
+        policy: random.pick(["skip", "replace", "debounce"] as const),
+      },
+    })),
+  };
+}
+
+/** As careful applications do: what may or may not have happened is repeated with the same ids. */
+async function enqueueUntilKnown(
+  host: ClientHost,
+  node: SimNode,
+  submissions: readonly Submission<SimInput, string>[],
+  random: SeededRandom,
+): Promise<void> {
+  const isGiven = submissions.every(({ options }) => options?.id !== undefined);
+  for (let repeat = 0; repeat < (isGiven ? repeatsMax : 1); repeat++) {
+    const seen = await enqueueOnce(host, node, submissions);
+    if (seen === "ok") {
+      // A repeat by a caller who did not trust the answer must change nothing.
+      if (isGiven && random.chance(0.1)) await enqueueOnce(host, node, submissions);
+      return;
+    }
+    await node.process.sleep(random.whole(10, 1000));
+  }
+}
+
+async function enqueueOnce(
+  host: ClientHost,
+  node: SimNode,
+  submissions: readonly Submission<SimInput, string>[],
+): Promise<Seen> {
+  const { history, time } = host.network;
+  const entry: Enqueue = {
+    kind: "enqueue",
+    actor: node.process.name,
+    invokedUs: time.elapsedUs,
+    answeredUs: null,
+    seen: "unknown",
+    order: null,
+    wanted: submissions.map(({ options }) => options?.id ?? null),
+    got: null,
+  };
+  history.push(entry);
+  try {
+    const handles = await node.mill.enqueueMany(submissions as readonly Submission[]);
+    entry.seen = "ok";
+    entry.got = handles.map(({ id }) => id);
+    host.knownIds.push(...entry.got);
+  } catch (error) {
+    entry.seen = isMillraceError(error) && error.outcome === "did-not-happen" ? "failed" : "unknown";
+  }
+  entry.answeredUs = time.elapsedUs;
+  if (entry.got !== null) await readBack(host, node, entry.got[0] as string);
+  return entry.seen;
+}
+
+async function readBack(host: ClientHost, node: SimNode, id: string): Promise<void> {
+  const { history, time } = host.network;
+  const entry: ReadBack = {
+    kind: "read-back",
+    actor: node.process.name,
+    invokedUs: time.elapsedUs,
+    answeredUs: null,
+    seen: "unknown",
+    order: null,
+    id,
+    found: false,
+  };
+  history.push(entry);
+  try {
+    entry.found = (await node.mill.jobs.get(id)) !== null;
+    entry.seen = "ok";
+  } catch {
+    entry.seen = "failed";
+  }
+  entry.answeredUs = time.elapsedUs;
+}
+
+async function interfere(host: ClientHost, node: SimNode, random: SeededRandom): Promise<void> {
+  const id = random.pick(host.knownIds);
+  const { jobs } = node.mill;
+  try {
+    switch (random.whole(0, 7)) {
+      case 0:
+      case 1:
+        return void (await jobs.cancel(id));
+      case 2:
+        return void (await jobs.retry(id, {
+          resetAttempts: random.chance(0.5),
+          delay: random.whole(0, 1000),
+        }));
+      case 3:
+        return await jobs.reschedule(id, { delay: random.whole(0, 5000) });
+      case 4:
+        return await jobs.runNow(id);
+      case 5:
+        return await jobs.delete(id);
+      case 6:
+        return await jobs.edit(id, { priority: random.whole(-3, 3) });
+      default:
+        return void (await node.mill.handle(id).result({ timeout: random.whole(1, 20_000) }));
+    }
+  } catch (error) {
+    if (!isMillraceError(error)) throw error;
+  }
+}

@@ -1,0 +1,150 @@
+/**
+ * The jobs of the simulation and what their handlers do: every way a handler can end, drawn from the job's own key and the number of
+ * the claim, so that it does not depend on who runs it or when. Whatever a handler does is written into the effect log.
+ */
+import { job } from "../../src/engine/definition.ts";
+import type { JobDefinition } from "../../src/engine/definition.ts";
+import { createSeededRandom } from "../../src/testing/seeded-random.ts";
+import { Cancel, RetryAfter, Snooze, Unrecoverable } from "../../src/worker/control.ts";
+import { handler } from "../../src/worker/handler.ts";
+import type { Handler } from "../../src/worker/handler.ts";
+import type { JobContext } from "../../src/worker/job-context.ts";
+import type { Effect } from "../history/history.ts";
+import type { Plan } from "./plan.ts";
+import type { SimProcess } from "./sim-process.ts";
+
+export interface SimInput {
+  readonly key: string;
+  readonly isPoison: boolean;
+}
+
+export interface FollowInput {
+  readonly parent: string;
+  readonly fence: number;
+}
+
+export type SimJob = JobDefinition<SimInput, SimInput, string>;
+export const follow = job<FollowInput, null>("follow", { queue: "q0" });
+
+export function defineJobs(plan: Plan): readonly SimJob[] {
+  const jobs: SimJob[] = [];
+  for (let queue = 0; queue < plan.queues; queue++)
+    for (const name of ["plain", "other"]) jobs.push(job(`${name}-${queue}`, { queue: `q${queue}` }));
+  return jobs;
+}
+
+/** After so many claims a job is done with surprises, so that every run can end. */
+const surprisesMax = 6;
+const fencesPerEpoch = 2 ** 32;
+
+export interface HandlerHost {
+  readonly plan: Plan;
+  readonly process: SimProcess;
+  readonly effects: Effect[];
+  readonly nowUs: () => number;
+  /** The handler takes its process with it. */
+  readonly crash: () => void;
+}
+
+export function makeHandlers(jobs: readonly SimJob[], host: HandlerHost): readonly Handler[] {
+  return [
+    ...jobs.map((each) => handler(each, (context) => runJob(context, host))),
+    handler(follow, async (context) => {
+      log(host, context, { kind: "began" });
+      await host.process.sleep(1);
+      log(host, context, { kind: "ended", how: "returned" });
+      return null;
+    }),
+  ];
+}
+
+async function runJob(context: JobContext<SimInput>, host: HandlerHost): Promise<string | Snooze | Cancel> {
+  const { plan, process } = host;
+  const claims = context.fence.value % fencesPerEpoch;
+  const random = createSeededRandom(`${plan.seed}/${context.input.key}/${claims}`);
+  log(host, context, { kind: "began" });
+  const isAborted = (): boolean => context.signal.aborted;
+  const end = (how: Effect["how"], retryInMs?: number): void =>
+    log(host, context, {
+      kind: "ended",
+      ...(how === undefined ? {} : { how }),
+      ...(retryInMs === undefined ? {} : { retryInMs }),
+      wasAborted: isAborted(),
+    });
+
+  if (random.chance(0.3)) context.progress(0.5, "half way");
+  if (random.chance(0.2)) context.log.info("working", { claims });
+  const ms = drawWorkMs(random.next(), random.next(), plan.leaseMs);
+  const heedsAbort = random.chance(0.7);
+  await (heedsAbort ? sleepUnlessAborted(context, process, ms) : process.sleep(ms));
+  if (context.input.isPoison) {
+    end("killed");
+    host.crash();
+    return new Promise<never>(() => {});
+  }
+  if (heedsAbort && isAborted()) {
+    end("threw");
+    throw context.signal.reason;
+  }
+  const draw = claims > surprisesMax ? 1 : random.next();
+  if (draw < 0.2) {
+    end("threw");
+    throw new Error(`failure ${claims}`);
+  }
+  if (draw < 0.24) {
+    end("unrecoverable");
+    throw new Unrecoverable("no use");
+  }
+  if (draw < 0.3) {
+    const retryInMs = random.whole(0, 3000);
+    end("retry-after", retryInMs);
+    throw new RetryAfter(retryInMs);
+  }
+  if (draw < 0.33) {
+    end("cancelled");
+    return new Cancel();
+  }
+  if (draw < 0.4) {
+    end("snoozed");
+    return new Snooze(random.whole(0, 3000));
+  }
+  if (random.chance(0.5)) {
+    context.kv.put(`effect:${context.id}`, claims);
+    context.enqueue(follow, { parent: context.id, fence: context.fence.value });
+  }
+  end("returned");
+  return `done ${claims}`;
+}
+
+/** Mostly short; some as long as several leases. */
+function drawWorkMs(which: number, length: number, leaseMs: number): number {
+  if (which < 0.6) return Math.floor(length * 5);
+  if (which < 0.85) return Math.floor(length * leaseMs);
+  return Math.floor(length * 4 * leaseMs);
+}
+
+async function sleepUnlessAborted(context: JobContext, process: SimProcess, ms: number): Promise<void> {
+  if (context.signal.aborted) return;
+  await new Promise<void>((resolve) => {
+    const timer = process.platform.setTimer(ms, resolve);
+    context.signal.addEventListener("abort", () => {
+      timer.cancel();
+      resolve();
+    });
+  });
+}
+
+function log(
+  host: HandlerHost,
+  context: JobContext,
+  effect: Pick<Effect, "kind" | "how" | "retryInMs" | "wasAborted">,
+): void {
+  host.effects.push({
+    ...effect,
+    id: context.id,
+    fence: context.fence.value,
+    attempt: context.attempt,
+    actor: host.process.name,
+    atUs: host.nowUs(),
+  });
+}

@@ -1,0 +1,128 @@
+/**
+ * A node: one process with its own Millrace over the shared store, its workers, clients and duties. It can be killed, paused and
+ * started again under a new name; a restarted node knows nothing of its past.
+ */
+import { Millrace } from "../../src/client/millrace.ts";
+import { readMillraceOptions } from "../../src/client/millrace-options.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import type { Logger } from "../../src/engine/logger.ts";
+import type { Store } from "../../src/store/store.ts";
+import type { SeededRandom } from "../../src/testing/seeded-random.ts";
+import type { Worker } from "../../src/worker/worker.ts";
+import type { Effect, Stop } from "../history/history.ts";
+import { connectStore } from "./faulty-store.ts";
+import type { Network } from "./faulty-store.ts";
+import { makeHandlers } from "./sim-jobs.ts";
+import type { SimJob } from "./sim-jobs.ts";
+import { SimProcess } from "./sim-process.ts";
+
+export interface NodeOptions {
+  readonly name: string;
+  readonly network: Network;
+  readonly random: SeededRandom;
+  readonly jobs: readonly SimJob[];
+  readonly effects: Effect[];
+  readonly processId: number;
+  readonly offsetMs: number;
+  readonly drift: number;
+  readonly log: Logger | false;
+  readonly onCrash: (node: SimNode) => void;
+}
+
+const dayMs = 86_400_000;
+
+export class SimNode {
+  readonly process: SimProcess;
+  readonly mill: Millrace;
+  readonly #options: NodeOptions;
+  readonly #connection: Store;
+  #worker: Worker | null = null;
+  #isStopping = false;
+  /** What clients of this node are still at. */
+  actions = 0;
+
+  constructor(options: NodeOptions) {
+    this.#options = options;
+    const { name, network, random, processId, offsetMs, drift } = options;
+    const { plan } = network;
+    this.process = new SimProcess({
+      name,
+      time: network.time,
+      random: random.fork("platform"),
+      clock: { offsetMs, drift },
+      processId,
+    });
+    this.#connection = connectStore(network, this.process, random.fork("network"));
+    const read = readMillraceOptions(this.process.platform, {
+      log: options.log,
+      giveUp: plan.giveUpMs,
+      ageing: plan.ageingMs,
+      retention: { completed: 30 * dayMs, failed: 30 * dayMs, other: 30 * dayMs },
+    });
+    this.mill = new Millrace(
+      new Engine(this.#connection, this.process.platform, read.settings, read.log),
+      read.duties,
+    );
+  }
+
+  get isWorking(): boolean {
+    return this.#worker !== null;
+  }
+
+  async work(): Promise<void> {
+    if (this.#worker !== null || !this.process.isAlive) return;
+    const { network, jobs, effects } = this.#options;
+    const { plan, time } = network;
+    const handlers = makeHandlers(jobs, {
+      plan,
+      process: this.process,
+      effects,
+      nowUs: () => time.elapsedUs,
+      crash: () => this.crash(),
+    });
+    this.#worker = await this.mill.work(handlers, {
+      concurrency: plan.concurrency,
+      lease: plan.leaseMs,
+      abortGrace: plan.abortGraceMs,
+      shutdownGrace: plan.leaseMs,
+    });
+  }
+
+  /** A stop in good order; afterwards the store is asked, past all faults, what it still holds for that worker. */
+  async stopWorker(graceMs: number): Promise<void> {
+    const worker = this.#worker;
+    if (worker === null || this.#isStopping) return;
+    this.#isStopping = true;
+    const { network } = this.#options;
+    const wasStormy = network.isStormy;
+    const invokedUs = network.time.elapsedUs;
+    const report = await worker.stop({ graceMs });
+    const page = await network.store.findJobs({
+      filter: { states: ["running"] },
+      max: 500,
+      scanMax: 100_000,
+      cursor: null,
+    });
+    this.#isStopping = false;
+    this.#worker = null;
+    network.history.push({
+      kind: "stop",
+      actor: this.process.name,
+      owner: worker.owner,
+      invokedUs,
+      answeredUs: network.time.elapsedUs,
+      seen: "ok",
+      order: network.orders,
+      held: page.jobs.filter(({ owner }) => owner === worker.owner).map(({ id }) => id),
+      isUndisturbed: !wasStormy && report.notStopped === 0,
+    } satisfies Stop);
+  }
+
+  /** Kill -9: nothing of the process happens any more, and its connections go with it. */
+  crash(): void {
+    if (!this.process.isAlive) return;
+    this.process.kill();
+    void this.#connection.close();
+    this.#options.onCrash(this);
+  }
+}
