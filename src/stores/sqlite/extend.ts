@@ -31,14 +31,16 @@ export function extendIfLeased(step: Step, request: ExtendRequest): ExtendAnswer
     const job = leasedOr(statements, lease, live.get(lease.seq) ?? null);
     if (typeof job === "string") return job;
     // Never shorter: the handler may have asked for more by hand.
-    extendOne(step, job, lease, Math.max(job.leaseEndsAt ?? 0, now + request.leaseMs));
+    const extended = extendOne(step, job, lease, Math.max(job.leaseEndsAt ?? 0, now + request.leaseMs));
+    // One call may name a lease twice: the second starts from what the first left.
+    live.set(job.seq, extended);
     return job.cancelAsked === 1 ? "cancel-asked" : "ok";
   });
   const others = request.wantsOthers ? readOthers(statements, request) : [];
   return { answers, others, now };
 }
 
-function extendOne(step: Step, job: LiveJob, lease: Extend, leaseEndsAt: number): void {
+function extendOne(step: Step, job: LiveJob, lease: Extend, leaseEndsAt: number): LiveJob {
   const { now } = step;
   const startedAt = lease.startedAgoMs === undefined ? job.startedAt : now - lease.startedAgoMs;
   const { attemptEndsInMs } = lease;
@@ -48,9 +50,11 @@ function extendOne(step: Step, job: LiveJob, lease: Extend, leaseEndsAt: number)
       : attemptEndsInMs === null
         ? null
         : now + attemptEndsInMs;
-  const timerAt = timerAtOf(stateCodes.running, { ...job, leaseEndsAt, attemptEndsAt });
+  const extended: LiveJob = { ...job, leaseEndsAt, startedAt, attemptEndsAt };
+  const timerAt = timerAtOf(stateCodes.running, extended);
   step.statements(renew).run(leaseEndsAt, timerAt, startedAt, attemptEndsAt, job.seq);
   if (attemptEndsAt !== job.attemptEndsAt) hintDue(step, attemptEndsAt);
+  return extended;
 }
 
 /** The job while this lease is the current one, else why not. */

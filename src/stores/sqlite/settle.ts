@@ -17,7 +17,8 @@ import { readLive, seqOfId } from "./live-job.ts";
 import type { LiveJob } from "./live-job.ts";
 import { editSpec, placeJob, waitingChanges } from "./place.ts";
 import type { Step } from "./step.ts";
-import { allOrNothing, openInsert, submitUnit } from "./submit.ts";
+import { openInsert } from "./insert.ts";
+import { allOrNothing, submitUnit } from "./submit.ts";
 
 const ok: SettleAnswer = { kind: "ok" };
 const already: SettleAnswer = { kind: "already" };

@@ -52,10 +52,14 @@ export interface Step {
   readonly hints: Hints;
 }
 
+/** How much was told at some moment. Everything told is appended, so lengths say it. */
 export interface Mark {
   readonly events: number;
   readonly deltas: ReadonlyMap<number, number>;
-  readonly hints: Hints;
+  readonly routes: number;
+  readonly dueAt: number | null;
+  readonly finished: number;
+  readonly cancels: number;
 }
 
 export function beginStep(turn: Turn): Step {
@@ -97,20 +101,26 @@ export function count(step: Step, route: number, state: number, change: number):
   step.deltas.set(key, (step.deltas.get(key) ?? 0) + change);
 }
 
-export function mark(step: Step): Mark {
-  const { routes, dueAt, finished, cancels } = step.hints;
+export function mark({ events, deltas, hints }: Step): Mark {
+  const { routes, dueAt, finished, cancels } = hints;
   return {
-    events: step.events.length,
-    deltas: new Map(step.deltas),
-    hints: { routes: [...routes], dueAt, finished: [...finished], cancels: [...cancels] },
+    events: events.length,
+    deltas: new Map(deltas),
+    routes: routes.length,
+    dueAt,
+    finished: finished.length,
+    cancels: cancels.length,
   };
 }
 
-export function takeBack(step: Step, to: Mark): void {
-  step.events.length = to.events;
-  step.deltas.clear();
-  for (const [key, change] of to.deltas) step.deltas.set(key, change);
-  Object.assign(step.hints, to.hints);
+export function takeBack({ events, deltas, hints }: Step, to: Mark): void {
+  events.length = to.events;
+  deltas.clear();
+  for (const [key, change] of to.deltas) deltas.set(key, change);
+  hints.routes.length = to.routes;
+  hints.dueAt = to.dueAt;
+  hints.finished.length = to.finished;
+  hints.cancels.length = to.cancels;
 }
 
 /** Inputs: time, packed events. Answer: the record's number as the rowid. */

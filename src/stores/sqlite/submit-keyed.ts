@@ -6,13 +6,14 @@ import { stateCodes } from "../../model/job-state.ts";
 import type { SubmitHow } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import { dueAtOf, waitingCode } from "./clock.ts";
+import { addTags, tagsText } from "./insert.ts";
+import type { Insert } from "./insert.ts";
 import { readLive } from "./live-job.ts";
 import type { LiveJob } from "./live-job.ts";
 import { placeJob } from "./place.ts";
 import { routeNumber } from "./route-book.ts";
 import type { Step } from "./step.ts";
-import { addTags, tagsText } from "./submit.ts";
-import type { Insert } from "./submit.ts";
+
 import { holdCode, holdsOf, readHolder, takeKey } from "./unique.ts";
 
 export type KeyedAnswer =
