@@ -1,0 +1,225 @@
+// Jobs by the command line alone, on a real file: made, listed, shown, explained, run by a worker process, retried and cancelled.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { handler, job, Millrace } from "../../src/index.ts";
+import { aFolder, aStoreUrl, millrace, millraceJson, root, startMillrace } from "./run-millrace.ts";
+
+type Doc = Record<string, unknown>;
+
+/** A store with one job of each interesting kind, made in this process because that is faster. */
+async function aBusyStore(): Promise<{ store: string; failed: string; done: string; waiting: string }> {
+  const store = aStoreUrl();
+  const mill = await Millrace.open(store, { log: false });
+  const charge = job<{ order: number; card: string }>("charge", {
+    queue: "payments",
+    redact: ["card"],
+    retry: { attempts: 2, backoff: 0 },
+  });
+  const worker = await mill.work([
+    handler(charge, ({ input, log, progress }) => {
+      log.warn("asking the bank", { order: input.order, card: input.card });
+      progress(0.5, "half");
+      if (input.order === 13) throw new Error("refused", { cause: new Error("no funds") });
+      return { receipt: `r-${input.order}`, card: input.card };
+    }),
+  ]);
+  const failed = await mill.enqueue(charge, { order: 13, card: "4242" }, { tags: ["unlucky"] });
+  const done = await mill.enqueue(charge, { order: 1, card: "4242" });
+  await failed.result().catch(() => undefined);
+  await done.result();
+  await worker.stop();
+  const waiting = await mill.enqueue(job("remind", { queue: "later" }), null, { delay: "1h", unique: "r" });
+  await mill.close();
+  return { store, failed: failed.id, done: done.id, waiting: waiting.id };
+}
+
+describe("enqueue", () => {
+  test("makes a job without the handlers' code, with every option", async () => {
+    const store = aStoreUrl();
+    const options =
+      "--queue mail --delay 10m --id order-1 --priority low --unique k --tags a,b --attempts 5".split(" ");
+    const args = ["enqueue", "send", '{"to":"ada"}', ...options, "--timeout", "30s", "--store", store];
+    expect(await millraceJson(args)).toEqual({ id: "order-1", how: "created", created: true });
+    expect(await millraceJson(args)).toEqual({ id: "order-1", how: "existing", created: false });
+    const { jobs, cursor } = await millraceJson(["list"], { env: { MILLRACE_STORE: store } });
+    expect(cursor).toBeNull();
+    expect(jobs).toEqual([
+      expect.objectContaining({
+        id: "order-1",
+        name: "send",
+        queue: "mail",
+        state: "scheduled",
+        attempt: 0,
+        attemptsMax: 5,
+        tags: ["a", "b"],
+        input: { to: "ada" },
+      }),
+    ]);
+    const conflict = await millrace(["enqueue", "send", "{}", "--id", "order-1", "--store", store]);
+    expect(conflict.err).toMatch(/^millrace: id-conflict: /);
+    expect(conflict.code).toBe(1);
+  });
+
+  test("reads the input from standard input, and takes none at all", async () => {
+    const store = aStoreUrl();
+    const { code, out } = await millrace(["enqueue", "a", "-", "--id", "1", "--store", store], {
+      input: "[1,2]\n",
+    });
+    expect([code, out]).toEqual([0, "1 created\n"]);
+    await millraceJson(["enqueue", "b", "--id", "2", "--store", store]);
+    const { jobs } = (await millraceJson(["list", "--store", store])) as { jobs: Doc[] };
+    expect(jobs.map(({ name, input }) => [name, input])).toEqual([
+      ["b", null],
+      ["a", [1, 2]],
+    ]);
+  });
+});
+
+describe("looking", () => {
+  test("list filters, limits and goes on with a cursor", async () => {
+    const { store, failed, done, waiting } = await aBusyStore();
+    const ids = async (...args: string[]): Promise<unknown> => {
+      const { jobs, cursor } = (await millraceJson(["list", ...args, "--store", store])) as {
+        jobs: Doc[];
+        cursor: string | null;
+      };
+      return [...jobs.map(({ id }) => id), cursor === null ? "end" : "more"];
+    };
+    expect(await ids()).toEqual([waiting, done, failed, "end"]);
+    expect(await ids("--state", "failed,completed")).toEqual([done, failed, "end"]);
+    expect(await ids("--queue", "later")).toEqual([waiting, "end"]);
+    expect(await ids("--name", "charge", "--state", "failed")).toEqual([failed, "end"]);
+    expect(await ids("--tag", "unlucky")).toEqual([failed, "end"]);
+    expect(await ids("--reason", "retries-exhausted")).toEqual([failed, "end"]);
+    expect(await ids("--limit", "1")).toEqual([waiting, "more"]);
+    const { cursor } = await millraceJson(["list", "--limit", "1", "--store", store]);
+    expect(await ids("--cursor", String(cursor))).toEqual([done, failed, "end"]);
+    const { out } = await millrace(["list", "--store", store]);
+    expect(out).toMatch(/^ID +NAME +QUEUE +STATE +TRY +CREATED\n/);
+    expect(out).toMatch(/failed +2\/2 .*retries-exhausted: refused/);
+    expect((await millrace(["list", "--queue", "none", "--store", store])).out).toBe("no jobs\n");
+  });
+
+  test("show tells a job's life, with redacted fields redacted", async () => {
+    const { store, failed, done } = await aBusyStore();
+    const { job: shown, logs } = (await millraceJson(["show", failed, "--store", store])) as {
+      job: Doc;
+      logs: Doc[];
+    };
+    expect(Object.keys(shown)).toEqual(
+      "id name queue state reason attempt attemptsMax tags headers uniqueKey cancelAsked worker createdAt dueAt claimedAt startedAt leaseEndsAt deadlineAt endedAt input result progress failures".split(
+        " ",
+      ),
+    );
+    expect(shown).toMatchObject({
+      state: "failed",
+      reason: "retries-exhausted",
+      attempt: 2,
+      input: { order: 13, card: "[redacted]" },
+    });
+    expect(shown["failures"]).toMatchObject([
+      { attempt: 1, outcome: "failed", error: { message: "refused", cause: { message: "no funds" } } },
+      { attempt: 2, outcome: "failed" },
+    ]);
+    expect(logs[0]).toMatchObject({
+      level: "warn",
+      message: "asking the bank",
+      fields: { order: 13, card: "[redacted]" },
+    });
+    const text = await millrace(["show", failed, "--store", store]);
+    expect(text.out).toMatch(/attempt 1 failed after .*\n +Error: refused\n +caused by Error: no funds\n/);
+    expect(text.out).toMatch(/failed: retries-exhausted\n$/);
+    expect(text.out).not.toContain("4242");
+    expect((await millrace(["show", failed, "--stacks", "--store", store])).out).toMatch(
+      /jobs\.test\.ts:\d+/,
+    );
+    const completed = await millrace(["show", done, "--store", store]);
+    expect(completed.out).toContain('result    {"receipt":"r-1","card":"[redacted]"}');
+    expect(completed.out).not.toContain("4242");
+  });
+
+  test("explain says why a job waits", async () => {
+    const { store, waiting } = await aBusyStore();
+    expect(await millraceJson(["explain", waiting, "--store", store])).toEqual({
+      id: waiting,
+      state: "scheduled",
+      why: expect.stringMatching(/^It is not due for \d+ ms/),
+      expectedAt: expect.stringMatching(/^\d{4}-/),
+      readyLikeThis: 0,
+    });
+    expect((await millrace(["explain", waiting, "--store", store])).out).toMatch(
+      /^scheduled: .*\nexpected in 59m/,
+    );
+  });
+
+  test.each(["show", "explain", "retry", "cancel"])(
+    "%s of an id that is not there fails",
+    async (command) => {
+      const { store } = await aBusyStore();
+      const { code, err } = await millrace([command, "nobody", "--store", store]);
+      expect(err).toBe('millrace: job-not-found: There is no job "nobody".\n');
+      expect(code).toBe(1);
+    },
+  );
+});
+
+describe("operating", () => {
+  test("retry by id and by filter makes finished jobs run again, in a worker process", async () => {
+    const { store, failed, done } = await aBusyStore();
+    expect(
+      await millraceJson(["retry", failed, "--input", '{"order":2,"card":"1"}', "--store", store]),
+    ).toEqual({ retried: 1 });
+    expect(
+      await millraceJson(["retry", "--state", "completed", "--name", "charge", "--store", store]),
+    ).toEqual({ retried: 1 });
+    expect(await millraceJson(["retry", "--state", "failed", "--store", store])).toEqual({ retried: 0 });
+    const again = await millrace(["retry", done, "--store", store]);
+    expect(again.err).toMatch(/^millrace: job-changed: .* is ready/);
+    expect(again.code).toBe(1);
+
+    const file = join(aFolder(), "jobs.ts");
+    const index = join(root, "src", "index.ts");
+    writeFileSync(
+      file,
+      `import { handler, job } from ${JSON.stringify(index)};
+       export default [handler(job<{ order: number }>("charge", { queue: "payments" }), ({ input }) => { console.log("charged " + input.order + "."); })];`,
+    );
+    const worker = startMillrace(["work", file, "--store", store]);
+    await worker.hears(/charged 2\./);
+    await worker.hears(/charged 1\./);
+    worker.child.kill("SIGTERM");
+    expect((await worker.ended).code).toBe(0);
+    expect((await millraceJson(["show", failed, "--store", store]))["job"]).toMatchObject({
+      state: "completed",
+      attempt: 1,
+    });
+  });
+
+  test("cancel by id and by filter ends waiting jobs, and refuses finished ones", async () => {
+    const { store, done, waiting } = await aBusyStore();
+    expect(await millraceJson(["cancel", waiting, "--why", "not needed", "--store", store])).toEqual({
+      id: waiting,
+      answer: "cancelled",
+    });
+    expect((await millraceJson(["show", waiting, "--store", store]))["job"]).toMatchObject({
+      state: "cancelled",
+      reason: "not needed",
+    });
+    const late = await millrace(["cancel", done, "--store", store]);
+    expect(late.err).toMatch(/^millrace: job-changed: .* has finished already/);
+    expect(late.code).toBe(1);
+    for (const id of ["1", "2", "3"])
+      await millraceJson(["enqueue", "send", "--queue", "mail", "--tags", "t", "--id", id, "--store", store]);
+    expect(await millraceJson(["cancel", "--tag", "t", "--store", store])).toEqual({
+      cancelled: 3,
+      signalled: 0,
+      finished: 0,
+    });
+    expect(await millraceJson(["cancel", "--queue", "mail", "--store", store])).toEqual({
+      cancelled: 0,
+      signalled: 0,
+      finished: 0,
+    });
+  });
+});

@@ -1,0 +1,121 @@
+/** The command line as a real process: run to its end, or started and watched. */
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { runCommandLine } from "../../src/cli/command-line.ts";
+import { nodePlatform } from "../../src/platform/node-platform.ts";
+import { nodeTerminal } from "../../src/platform/terminal.ts";
+import type { Terminal } from "../../src/platform/terminal.ts";
+
+/** Without a process, for what a command line says before it does anything. */
+export async function say(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  nodeVersion = process.versions.node,
+): Promise<Ended> {
+  let [out, err] = ["", ""];
+  const terminal: Terminal = {
+    ...nodeTerminal,
+    args,
+    nodeVersion,
+    readEnv: (name) => env[name]?.trim() || undefined,
+    writeOut: (text) => void (out += text),
+    writeErr: (text) => void (err += text),
+  };
+  const code = await runCommandLine(terminal, nodePlatform);
+  return { code, signal: null, out, err };
+}
+
+export const root = join(import.meta.dirname, "..", "..");
+
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+export interface RunOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly input?: string;
+  readonly cwd?: string;
+}
+
+export class Running {
+  readonly child: ChildProcess;
+  readonly ended: Promise<Ended>;
+  #out = "";
+  #err = "";
+  #heard: (() => void)[] = [];
+
+  constructor(args: readonly string[], { env = {}, input, cwd = root }: RunOptions = {}) {
+    const { MILLRACE_STORE: _unset, ...inherited } = process.env;
+    const main = join(root, "src", "cli", "main.ts");
+    this.child = spawn(process.execPath, ["--conditions=millrace-source", main, ...args], {
+      cwd,
+      env: { ...inherited, ...env },
+      stdio: [input === undefined ? "ignore" : "pipe", "pipe", "pipe"],
+    });
+    this.child.stdin?.end(input);
+    this.child.stdout?.on("data", (chunk: Buffer) => this.#hear(() => (this.#out += chunk.toString())));
+    this.child.stderr?.on("data", (chunk: Buffer) => this.#hear(() => (this.#err += chunk.toString())));
+    this.ended = new Promise((resolve) => {
+      this.child.once("close", (code, signal) => resolve({ code, signal, out: this.#out, err: this.#err }));
+    });
+  }
+
+  /** Waits until standard output says so; an end before that is an error. */
+  async hears(pattern: RegExp): Promise<void> {
+    const isOver = this.ended.then((end) => end);
+    while (!pattern.test(this.#out)) {
+      const end = await Promise.race([
+        new Promise<null>((resolve) => this.#heard.push(() => resolve(null))),
+        isOver,
+      ]);
+      if (end !== null && !pattern.test(this.#out))
+        throw new Error(`ended (${end.code}) without saying ${pattern}:\n${end.out}\n${end.err}`);
+    }
+  }
+
+  #hear(take: () => void): void {
+    take();
+    for (const tell of this.#heard.splice(0)) tell();
+  }
+}
+
+export function startMillrace(args: readonly string[], options?: RunOptions): Running {
+  const running = new Running(args, options);
+  onTestFinished(async () => {
+    running.child.kill("SIGKILL");
+    await running.ended;
+  });
+  return running;
+}
+
+export function millrace(args: readonly string[], options?: RunOptions): Promise<Ended> {
+  return new Running(args, options).ended;
+}
+
+/** Runs a command with --json that must succeed, and gives the document. */
+export async function millraceJson(
+  args: readonly string[],
+  options?: RunOptions,
+): Promise<Record<string, unknown>> {
+  const { code, out, err } = await millrace([...args, "--json"], options);
+  if (code !== 0) throw new Error(`millrace ${args.join(" ")} ended with ${code}: ${out}${err}`);
+  return JSON.parse(out) as Record<string, unknown>;
+}
+
+/** A folder of its own for a test, removed when it ends. */
+export function aFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-cli-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+export function aStoreUrl(): string {
+  return `sqlite:${join(aFolder(), "jobs.db")}`;
+}

@@ -1,0 +1,164 @@
+// Wrong usage: one line, a hint, exit 2, and nothing is touched. The same as one JSON document with --json.
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { aFolder, millrace, millraceJson, say } from "./run-millrace.ts";
+
+describe("wrong usage", () => {
+  const wrong: [args: string[], sentence: RegExp][] = [
+    [["frobnicate"], /there is no command "frobnicate"/],
+    [["list", "--colour", "red"], /unknown option "--colour"/],
+    [["list", "--__proto__", "x"], /unknown option "--__proto__"/],
+    [["list", "--limit"], /--limit needs a value/],
+    [["list", "--limit", "--help"], /--limit needs a value/],
+    [["list", "--limit", "many"], /--limit must be a whole number from 1 to 500, not "many"/],
+    [["list", "--limit", "501"], /--limit must be a whole number/],
+    [["list", "--state", "sleeping"], /--state must be one of blocked, scheduled, .*, not "sleeping"/],
+    [["list", "--queue", " "], /--queue is blank/],
+    [["list", "extra"], /too many arguments, from "extra" on/],
+    [["list", "--json=yes"], /--json takes no value/],
+    [["list", "--queue", "a", "--queue", "b"], /--queue is given twice/],
+    [["show"], /an argument is missing: millrace show ID/],
+    [["enqueue", "send", "{not json"], /The input is not JSON/],
+    [["enqueue", "send", "1", "--delay", "soon"], /invalid-duration: .*delay: "soon" is not a duration/],
+    [["enqueue", "send", "1", "--delay=-5s"], /invalid-duration/],
+    [["enqueue", "send", "1", "--priority", "top"], /priority must be/],
+    [["enqueue", "send", "1", "--attempts", "0"], /--attempts must be a whole number/],
+    [["enqueue", "send", "1", "--tags", "a,,b"], /--tags has an empty entry/],
+    [["enqueue", "a\u001b[2Jb", "1"], /invalid-name: .*control characters/],
+    [["retry"], /give either an ID or a filter/],
+    [["retry", "id", "--state", "failed"], /give either an ID or a filter/],
+    [["retry", "--state", "running"], /--state must be one of completed/],
+    [["retry", "--state", "failed", "--input", "1"], /--input goes with one ID/],
+    [["cancel"], /give either an ID or a filter/],
+    [["duties", "stop"], /duties knows the verb run, not "stop"/],
+    [["duties", "run"], /needs a NAME/],
+    [["demo", "--seconds", "0"], /--seconds must be a whole number/],
+    [["help", "frobnicate"], /there is no command/],
+  ];
+
+  test.each(wrong)("%j is refused in one line with a hint", async (args, sentence) => {
+    const folder = aFolder();
+    const path = join(folder, "jobs.db");
+    const { code, out, err } = await say(args, { MILLRACE_STORE: `sqlite:${path}` });
+    const [line = "", hint = "", ...rest] = err.trimEnd().split("\n");
+    expect(line).toMatch(/^millrace: invalid-(option|name|duration): /);
+    expect(line).toMatch(sentence);
+    expect(hint).toMatch(/^Try: millrace help/);
+    expect(rest).toEqual([]);
+    expect(out).toBe("");
+    expect(code).toBe(2);
+    // Commands that make a store may open it before the engine refuses an option, but nothing is written to it.
+    if (args[0] !== "enqueue") expect(existsSync(path)).toBe(false);
+  });
+
+  test("with --json it is one document on standard output", async () => {
+    const { code, out, err } = await say(["list", "--limit", "x", "--json"]);
+    expect(JSON.parse(out)).toEqual({
+      error: {
+        code: "invalid-option",
+        message: '--limit must be a whole number from 1 to 500, not "x".',
+        retryable: false,
+        outcome: "did-not-happen",
+      },
+    });
+    expect(err).toBe("");
+    expect(code).toBe(2);
+  });
+});
+
+describe("the store", () => {
+  test("must be named, and a blank variable does not name it", async () => {
+    for (const value of ["", "  "]) {
+      const { code, err } = await say(["list", "--store", ""], { MILLRACE_STORE: value });
+      expect(err).toMatch(/^millrace: unknown-store: No store is named/);
+      expect(code).toBe(2);
+    }
+  });
+
+  test("of a scheme that comes later is refused as not yet supported, an unknown one as unknown", async () => {
+    const later = await say(["list", "--store", "postgres://localhost/jobs"]);
+    expect(later.err).toMatch(/^millrace: not-yet-supported: /);
+    expect(later.code).toBe(1);
+    const unknown = await say(["list", "--store", "jobs.db"]);
+    expect(unknown.err).toMatch(/^millrace: unknown-store: /);
+    expect(unknown.code).toBe(2);
+  });
+
+  test("that is a missing file is refused by commands that look, without making it", async () => {
+    const path = join(aFolder(), "nowhere.db");
+    for (const args of [["list"], ["show", "x"], ["retry", "--state", "failed"], ["doctor"], ["duties"]]) {
+      const { code, err } = await say([...args, "--store", `sqlite:${path}`]);
+      expect(err).toMatch(/^millrace: store-unavailable: .*nowhere\.db.* does not exist/);
+      expect(code).toBe(1);
+    }
+    expect(existsSync(path)).toBe(false);
+  });
+
+  test("in a folder that does not exist is refused by enqueue", async () => {
+    const { code, err } = await millrace([
+      "enqueue",
+      "send",
+      "--store",
+      `sqlite:${join(aFolder(), "no", "jobs.db")}`,
+    ]);
+    expect(err).toMatch(/^millrace: store-unavailable: /);
+    expect(err.trimEnd().split("\n")).toHaveLength(1);
+    expect(code).toBe(1);
+  });
+});
+
+describe("help and version", () => {
+  test("help names every command, and each command explains itself", async () => {
+    const { commands } = (await millraceJson(["help"])) as { commands: { name: string }[] };
+    expect(commands.map(({ name }) => name)).toEqual([
+      "demo",
+      "work",
+      "enqueue",
+      "list",
+      "show",
+      "explain",
+      "retry",
+      "cancel",
+      "duties",
+      "doctor",
+      "version",
+      "help",
+    ]);
+    const { out } = await say(["help"]);
+    for (const { name } of commands) expect(out).toContain(`  ${name} `);
+    const one = await say(["work", "--help"]);
+    expect(one.out).toMatch(/^millrace work JOBS-FILE/);
+    expect(one.out).toContain("--queues A,B");
+    expect(one.code).toBe(0);
+  });
+
+  test("no command at all shows the help", async () => {
+    const { code, out } = await say([]);
+    expect(out).toMatch(/^millrace: durable jobs/);
+    expect(code).toBe(0);
+  });
+
+  test("version says both versions", async () => {
+    expect(await millraceJson(["version"])).toEqual({
+      millrace: expect.stringMatching(/^\d+\.\d+\.\d+/),
+      node: process.versions.node,
+    });
+    expect((await say(["--version"])).out).toMatch(/^millrace \d/);
+  });
+
+  test("a real process ends with the same code and text", async () => {
+    const { code, out, err } = await millrace(["list", "--colour", "red"]);
+    expect(err).toBe('millrace: invalid-option: unknown option "--colour".\nTry: millrace help list\n');
+    expect(out).toBe("");
+    expect(code).toBe(2);
+  });
+
+  test("an old Node.js is told so", async () => {
+    const { code, err } = await say(["version"], {}, "20.19.0");
+    expect(err).toBe(
+      "millrace: unsupported-node: This is Node.js 20.19.0; Millrace needs 22.18 or newer. Upgrade Node.js.\n",
+    );
+    expect(code).toBe(1);
+  });
+});

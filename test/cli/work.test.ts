@@ -1,0 +1,170 @@
+// A worker process: what it needs to start, and how it stops.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { aFolder, aStoreUrl, millrace, millraceJson, root, startMillrace } from "./run-millrace.ts";
+import type { Running } from "./run-millrace.ts";
+
+const index = JSON.stringify(join(root, "src", "index.ts"));
+
+function aJobsFile(source: string, name = "jobs.ts"): string {
+  const file = join(aFolder(), name);
+  writeFileSync(file, `import { batchHandler, handler, job } from ${index};\n${source}\n`);
+  return file;
+}
+
+/** Says "begun", then waits for as long as its input says, ignoring its signal. */
+const slowJobs = `export const slow = handler(job<number>("slow"), async ({ input }) => {
+  console.log("begun");
+  await new Promise((resolve) => setTimeout(resolve, input));
+  console.log("finished");
+});`;
+
+async function aSlowJob(
+  ms: number,
+  ...options: string[]
+): Promise<{ store: string; worker: Running; id: string }> {
+  const store = aStoreUrl();
+  const { id } = await millraceJson(["enqueue", "slow", String(ms), "--store", store]);
+  const worker = startMillrace(["work", aJobsFile(slowJobs), "--store", store, ...options]);
+  await worker.hears(/begun/);
+  return { store, worker, id: String(id) };
+}
+
+describe("work stops", () => {
+  test.each(["SIGTERM", "SIGINT"] as const)(
+    "on %s: the running job finishes, the exit code is 0",
+    async (signal) => {
+      const { store, worker, id } = await aSlowJob(400);
+      worker.child.kill(signal);
+      const { code, out, err } = await worker.ended;
+      expect(out).toMatch(
+        /^millrace: worker \S+ runs slow; Ctrl-C stops it\nbegun\nfinished\nmillrace: worker stopped, every handler ended\n$/,
+      );
+      expect(err).toBe("");
+      expect(code).toBe(0);
+      expect((await millraceJson(["show", id, "--store", store]))["job"]).toMatchObject({
+        state: "completed",
+        attempt: 1,
+      });
+    },
+  );
+
+  test("after its grace: the job goes back without having burnt an attempt", async () => {
+    const file =
+      aJobsFile(`export const slow = handler(job("slow"), ({ signal }) => new Promise((_, reject) => {
+      console.log("begun");
+      signal.addEventListener("abort", () => reject(signal.reason));
+    }));`);
+    const store = aStoreUrl();
+    const { id } = await millraceJson(["enqueue", "slow", "--store", store]);
+    const worker = startMillrace(["work", file, "--store", store, "--grace", "50ms"]);
+    await worker.hears(/begun/);
+    worker.child.kill("SIGTERM");
+    expect((await worker.ended).code).toBe(0);
+    expect((await millraceJson(["show", String(id), "--store", store]))["job"]).toMatchObject({
+      state: "ready",
+    });
+    const { why } = await millraceJson(["explain", String(id), "--store", store]);
+    expect(why).toMatch(/^It waits for a free slot/);
+  });
+
+  test("at once on a second signal, and the job is not lost", async () => {
+    const { store, worker, id } = await aSlowJob(60_000);
+    worker.child.kill("SIGTERM");
+    // The first signal must have been taken before the second one counts as a second.
+    await millraceJson(["version"]);
+    worker.child.kill("SIGTERM");
+    const { code, signal } = await worker.ended;
+    expect([code, signal]).toEqual([null, "SIGTERM"]);
+    expect((await millraceJson(["show", id, "--store", store]))["job"]).toMatchObject({ state: "running" });
+  });
+
+  test("with --json: one document at the end, the first line on standard error", async () => {
+    const { worker } = await aSlowJob(1, "--json", "--label", "w");
+    await worker.hears(/finished/);
+    worker.child.kill("SIGTERM");
+    const { code, out, err } = await worker.ended;
+    expect(err).toMatch(/^millrace: worker w-\w+ runs slow/);
+    expect(JSON.parse(out.slice(out.indexOf("{")))).toEqual({
+      worker: expect.stringMatching(/^w-/),
+      notStopped: 0,
+    });
+    expect(code).toBe(0);
+  });
+});
+
+describe("work takes handlers", () => {
+  test("from every export, alone, in arrays, as a batch and as the default, for the queues it is given", async () => {
+    const file = aJobsFile(`
+      const say = (name: string, queue = "default") => handler(job(name, { queue }), () => console.log("ran " + name + "."));
+      export const one = say("one");
+      export const more = [say("two"), [say("three", "other")]];
+      export default batchHandler(job("four"), { size: 5 }, async (jobs) => { console.log("ran four x" + jobs.length + "."); });
+      export const somethingElse = { kind: "single" };`);
+    const store = aStoreUrl();
+    for (const name of ["one", "two", "four"]) await millraceJson(["enqueue", name, "--store", store]);
+    await millraceJson(["enqueue", "three", "--queue", "other", "--store", store]);
+    const worker = startMillrace([
+      "work",
+      file,
+      "--store",
+      store,
+      "--queues",
+      "default",
+      "--concurrency",
+      "2",
+    ]);
+    for (const said of [/ran one\./, /ran two\./, /ran four x1\./]) await worker.hears(said);
+    worker.child.kill("SIGTERM");
+    const { out } = await worker.ended;
+    expect(out).not.toContain("ran three");
+    const { jobs } = (await millraceJson(["list", "--state", "ready", "--store", store])) as {
+      jobs: { name: string }[];
+    };
+    expect(jobs.map(({ name }) => name)).toEqual(["three"]);
+  });
+
+  const refused: [title: string, source: string, sentence: RegExp][] = [
+    ["without handlers", "export const nothing = 1;", /^millrace: no-handlers: .* exports no handler/],
+    [
+      "that throws",
+      `throw new Error("no config \\u001b[31m");`,
+      /^millrace: no-handlers: .* cannot be loaded: Error: no config \\u001b\[31m\n/,
+    ],
+    ["with a syntax error", "export const = 1;", /^millrace: no-handlers: .* cannot be loaded: SyntaxError/],
+    [
+      "with two handlers for one name",
+      `export const twice = [handler(job("a"), () => 1), handler(job("a"), () => 2)];`,
+      /^millrace: duplicate-handler: Two handlers for "a"/,
+    ],
+  ];
+
+  test.each(refused)("but refuses a file %s", async (_title, source, sentence) => {
+    const { code, err } = await millrace(["work", aJobsFile(source), "--store", aStoreUrl()]);
+    expect(err).toMatch(sentence);
+    expect(err.trimEnd().split("\n")).toHaveLength(1);
+    expect(code).toBe(1);
+  });
+
+  test("but refuses a file that is not there, and a Node.js that does not strip types", async () => {
+    const missing = await millrace(["work", "./no-such-file.ts", "--store", aStoreUrl()]);
+    expect(missing.err).toMatch(/^millrace: no-handlers: "\.\/no-such-file\.ts" cannot be loaded: /);
+    expect(missing.code).toBe(1);
+    const unknown = await millrace(
+      ["work", aJobsFile(slowJobs, "jobs.mts"), "--store", aStoreUrl(), "--json"],
+      {
+        env: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(noStripping)}` },
+      },
+    );
+    expect(JSON.parse(unknown.out)).toMatchObject({ error: { code: "unsupported-node" } });
+    expect(unknown.code).toBe(1);
+  });
+});
+
+/** A loader that answers for the jobs file as a Node.js without type stripping does. */
+const noStripping = `import { registerHooks } from "node:module";
+registerHooks({ load(url, context, next) {
+  if (url.endsWith("jobs.mts")) throw Object.assign(new TypeError('Unknown file extension ".mts"'), { code: "ERR_UNKNOWN_FILE_EXTENSION" });
+  return next(url, context);
+} });`;
