@@ -1,0 +1,16 @@
+/** Fresh embedded stores for the contract suite. Files live in one temporary folder that goes when the tests are over. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll } from "vitest";
+import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
+import type { OpenStore } from "./contract-suite.ts";
+
+export const openInMemory: OpenStore = ({ platform }) => openSqliteStore({ path: ":memory:", platform });
+
+export function openOnFile(executor: "inline" | "thread"): OpenStore {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-contract-"));
+  let files = 0;
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  return ({ platform }) => openSqliteStore({ path: join(folder, `${files++}.db`), platform, executor });
+}
