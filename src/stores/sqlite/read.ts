@@ -1,11 +1,10 @@
 /** Looking at jobs: by id, their counts, their log lines, and what was told. None of it writes. */
-import { eventOfCode } from "../../model/event-kind.ts";
 import { stateOfCode } from "../../model/job-state.ts";
 import type { FeedAnswer, FeedRequest, TrailAnswer } from "../../store/operations.ts";
-import type { FeedEvent, JobRecord, Tally } from "../../store/records.ts";
+import type { JobRecord, Tally } from "../../store/records.ts";
 import type { SqlValue, Statements } from "./connection.ts";
 import { seqOfId } from "./live-job.ts";
-import type { PackedEvent } from "./step.ts";
+import { unpackEvents } from "./packed-events.ts";
 
 const ofSpec = "s.id, s.seq, r.queue, r.name, s.created_at, s.unique_key, s.policy, s.meta, s.tags, s.input";
 const ofBoth = `j.state, j.rev, j.fence, j.attempt, j.counts_attempt, j.rank, j.due_at, j.deadline_at, j.ttl_at, j.cancel_asked, j.owner,
@@ -89,21 +88,9 @@ export function readFeed(statements: Statements, { after, max }: FeedRequest): F
   const records = rows.map(([number, at, body]) => ({
     number,
     at,
-    events: (JSON.parse(body) as PackedEvent[]).map(eventOf),
+    events: unpackEvents(body),
   }));
   return { records, cursor: records.at(-1)?.number ?? after };
-}
-
-function eventOf([kind, id, rev, route, state, attempt, extra]: PackedEvent): FeedEvent {
-  return {
-    kind: eventOfCode(kind),
-    id,
-    rev,
-    route,
-    state: state === null ? null : stateOfCode(state),
-    attempt,
-    extra,
-  };
 }
 
 /** Inputs: seq, number to go on after, limit. */

@@ -4,25 +4,11 @@
  *
  * A unit that is refused half-way takes back what it told: `mark` before it, `takeBack` after.
  */
-import { eventCodes } from "../../model/event-kind.ts";
-import type { EventKind } from "../../model/event-kind.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import type { Statements } from "./connection.ts";
+import { packEvent } from "./packed-events.ts";
+import type { Run, Told } from "./packed-events.ts";
 import type { RouteBook } from "./route-book.ts";
-
-/** [event code, id, rev, route, state code or null, attempt, extra]: one change of one job as the feed packs it. */
-export type PackedEvent = [number, string, number, number, number | null, number, string | number | null];
-
-export interface Told {
-  readonly kind: EventKind;
-  readonly id: string;
-  readonly rev: number;
-  readonly route: number;
-  /** State code after the change; null once removed. */
-  readonly state: number | null;
-  readonly attempt: number;
-  readonly extra: string | number | null;
-}
 
 /** What a committed call makes known to those who watch. Plain arrays: it crosses threads. */
 export interface Hints {
@@ -46,7 +32,8 @@ export interface Step {
   readonly turn: Turn;
   readonly statements: Statements;
   readonly now: number;
-  readonly events: PackedEvent[];
+  /** What the feed record will say. */
+  readonly runs: Run[];
   /** route * 16 + state code -> how many more (or fewer) jobs. */
   readonly deltas: Map<number, number>;
   readonly hints: Hints;
@@ -54,7 +41,9 @@ export interface Step {
 
 /** How much was told at some moment. Everything told is appended, so lengths say it. */
 export interface Mark {
-  readonly events: number;
+  readonly runs: number;
+  /** Of the last run, which may grow on. */
+  readonly lastRun: number;
   readonly deltas: ReadonlyMap<number, number>;
   readonly routes: number;
   readonly dueAt: number | null;
@@ -67,7 +56,7 @@ export function beginStep(turn: Turn): Step {
     turn,
     statements: turn.statements,
     now: turn.now,
-    events: [],
+    runs: [],
     deltas: new Map(),
     hints: emptyHints(),
   };
@@ -80,7 +69,7 @@ export function emptyHints(): Hints {
 /** Tells of a job that is in `state` now. Also collects the hints that follow from it. */
 export function tell(step: Step, told: Told): void {
   const { id, route, state, extra } = told;
-  step.events.push([eventCodes[told.kind], id, told.rev, route, state, told.attempt, extra]);
+  packEvent(step.runs, told);
   if (state === null) return;
   const { hints } = step;
   if (state === stateCodes.ready) {
@@ -101,10 +90,11 @@ export function count(step: Step, route: number, state: number, change: number):
   step.deltas.set(key, (step.deltas.get(key) ?? 0) + change);
 }
 
-export function mark({ events, deltas, hints }: Step): Mark {
+export function mark({ runs, deltas, hints }: Step): Mark {
   const { routes, dueAt, finished, cancels } = hints;
   return {
-    events: events.length,
+    runs: runs.length,
+    lastRun: runs.at(-1)?.length ?? 0,
     deltas: new Map(deltas),
     routes: routes.length,
     dueAt,
@@ -113,8 +103,9 @@ export function mark({ events, deltas, hints }: Step): Mark {
   };
 }
 
-export function takeBack({ events, deltas, hints }: Step, to: Mark): void {
-  events.length = to.events;
+export function takeBack({ runs, deltas, hints }: Step, to: Mark): void {
+  runs.length = to.runs;
+  runs.at(-1)?.splice(to.lastRun);
   deltas.clear();
   for (const [key, change] of to.deltas) deltas.set(key, change);
   hints.routes.length = to.routes;
@@ -135,7 +126,7 @@ export function endStep(step: Step): number | null {
   for (const [key, change] of step.deltas) {
     if (change !== 0) step.statements(addTally).run(Math.floor(key / 16), key % 16, change);
   }
-  if (step.events.length === 0) return null;
-  const row = step.statements(appendFeed).get(step.now, JSON.stringify(step.events)) as [number: number];
+  if (step.runs.length === 0) return null;
+  const row = step.statements(appendFeed).get(step.now, JSON.stringify(step.runs)) as [number: number];
   return row[0];
 }
