@@ -53,6 +53,7 @@ export interface JobPage {
 
 const scanMax = 10_000;
 const pageMax = 500;
+const triesMax = 5;
 
 export class Jobs {
   readonly #engine: Engine;
@@ -193,11 +194,21 @@ export class Jobs {
     return removed.filter(Boolean).length;
   }
 
+  /** Under the rev that was read, because the change says again what it read; a job that moved on meanwhile is read again. */
   async #reschedule(id: string, due: Due, edit: Edit | undefined): Promise<void> {
-    const record = await this.#mustRead(id);
-    const policy = this.#engine.readPolicy(record.policy);
-    const change = rescheduleChange(policy, due, this.#engine.settings.strideMs, record.fence > 0, edit);
-    refuse(await this.#change(id, [change]), id);
+    for (let tries = 1; ; tries++) {
+      const record = await this.#mustRead(id);
+      const { countsAttempt, fence, rev } = record;
+      const waiting = {
+        policy: this.#engine.readPolicy(record.policy),
+        countsAttempt,
+        hasStarted: fence > 0,
+      };
+      const { states, next } = rescheduleChange(waiting, due, this.#engine.settings.strideMs, edit);
+      const answer = await this.#engine.changes.add({ id, cases: [{ guard: { states, rev }, next }] });
+      const isAgain = answer.kind === "changed" && states.includes(answer.state) && tries < triesMax;
+      if (!isAgain) return refuse(answer, id);
+    }
   }
 
   #editOf(options: { input?: unknown }): Edit | undefined {

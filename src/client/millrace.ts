@@ -19,8 +19,8 @@ import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
 import type { NewJob } from "../store/records.ts";
 import type { StoreDescription } from "../store/store.ts";
 import type { Handler } from "../worker/handler.ts";
-import { Worker } from "../worker/worker.ts";
-import type { StopReport } from "../worker/worker.ts";
+import { JobWorker } from "../worker/worker.ts";
+import type { StopReport, Worker } from "../worker/worker.ts";
 import { readWorkerOptions } from "../worker/worker-settings.ts";
 import type { WorkerOptions } from "../worker/worker-settings.ts";
 import { explainJob } from "./explain.ts";
@@ -54,7 +54,7 @@ export class Millrace implements Enqueuer {
   readonly #engine: Engine;
   readonly #results: Results;
   readonly #leases = new LeaseBook();
-  readonly #workers = new Set<Worker>();
+  readonly #workers = new Set<JobWorker>();
   readonly #supervisor: Supervisor;
   #dutiesRunning = false;
   #closing: Promise<void> | null = null;
@@ -115,7 +115,7 @@ export class Millrace implements Enqueuer {
   async work(handlers: readonly Handler[], options: WorkerOptions = {}): Promise<Worker> {
     this.#checkOpen();
     const settings = readWorkerOptions(this.#engine, options);
-    const worker = new Worker(this.#engine, this.#leases, handlers, settings, (stopped) =>
+    const worker = new JobWorker(this.#engine, this.#leases, handlers, settings, (stopped) =>
       this.#workers.delete(stopped),
     );
     this.#workers.add(worker);

@@ -22,24 +22,25 @@ export function cancelChanges(policy: DecidedPolicy, reason: string): readonly O
   ];
 }
 
-export function rescheduleChange(
-  policy: DecidedPolicy,
-  due: Due,
-  strideMs: number,
-  hasStarted: boolean,
-  edit?: Edit,
-): OperatorChange {
+export interface WaitingJob {
+  readonly policy: DecidedPolicy;
+  /** An attempt that was given back stays given back. */
+  readonly countsAttempt: 0 | 1;
+  readonly hasStarted: boolean;
+}
+
+export function rescheduleChange(job: WaitingJob, due: Due, strideMs: number, edit?: Edit): OperatorChange {
   return {
     states: ["ready", "scheduled"],
     next: {
       to: "scheduled",
       event: "rescheduled",
       due,
-      rankBase: rankBaseOf(policy.level, strideMs),
+      rankBase: rankBaseOf(job.policy.level, strideMs),
       rankSlope: 1,
-      countsAttempt: 1,
+      countsAttempt: job.countsAttempt,
       // Its time-to-live ended with its first start.
-      ttlMs: hasStarted ? null : policy.ttlMs,
+      ttlMs: job.hasStarted ? null : job.policy.ttlMs,
       ...(edit === undefined ? {} : { edit }),
     },
   };

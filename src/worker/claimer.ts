@@ -8,6 +8,7 @@ import { storeLimits } from "../store/limits.ts";
 import type { ClaimAnswer } from "../store/operations.ts";
 import type { LeasedJob, Route } from "../store/records.ts";
 import type { Hint, Unwatch } from "../store/store.ts";
+import type { Aborting } from "./aborting.ts";
 import type { Pool } from "./pool.ts";
 import { mayHaveHappened } from "./renewal.ts";
 
@@ -26,7 +27,7 @@ export interface ClaimerHost {
   readonly isLooking: boolean;
   claimed(jobs: readonly LeasedJob[], leasedUs: number): void;
   claimLost(): void;
-  cancelHinted(ids: readonly string[]): void;
+  readonly aborting: Aborting;
 }
 
 export class Claimer {
@@ -169,7 +170,7 @@ export class Claimer {
 
   #heed(hint: Hint): void {
     if (hint.kind === "cancel") {
-      if (hint.owner === this.#host.owner) this.#host.cancelHinted(hint.ids);
+      if (hint.owner === this.#host.owner) this.#host.aborting.cancelHinted(hint.ids);
       return;
     }
     if (hint.kind !== "ready") return;

@@ -116,7 +116,7 @@ describe("leases", () => {
     expect(await v.run(handle.result())).toBe("once");
     await v.advance(1000);
     expect(answers).toEqual(["ok", "already"]);
-    expect(worker.leases.size).toBe(0);
+    expect(worker.held).toBe(0);
   });
 
   test("a revoked attempt is told lease-lost and its result is dropped", async () => {
@@ -289,7 +289,7 @@ describe("shutdown", () => {
     expect(await v.run(stopped)).toEqual({ notStopped: 0 });
     const states = (await v.run(v.mill.jobs.list())).jobs.map(({ state }) => state).toSorted();
     expect(states).toEqual(["completed", "ready", "ready"]);
-    expect(worker.leases.size).toBe(0);
+    expect(worker.held).toBe(0);
     expect(handles).toHaveLength(3);
   });
 

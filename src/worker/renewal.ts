@@ -11,6 +11,7 @@ import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { Extend } from "../store/operations.ts";
 import type { LeasedJob } from "../store/records.ts";
+import type { Aborting } from "./aborting.ts";
 import type { Attempt } from "./attempt.ts";
 
 /** A handler that runs longer than this is reported as started: a crash then counts as its attempt. */
@@ -24,8 +25,7 @@ export interface RenewalHost {
   readonly leaseMs: number;
   readonly abortGraceMs: number;
   readonly leases: ReadonlyMap<string, Attempt>;
-  cancelAsked(attempt: Attempt): void;
-  leaseLost(attempt: Attempt): void;
+  readonly aborting: Aborting;
   adopt(jobs: readonly LeasedJob[], leasedUs: number): void;
 }
 
@@ -156,7 +156,7 @@ export class Renewal {
     // Settled meanwhile: its own answer counts.
     if (this.#host.leases.get(attempt.job.id) !== attempt) return;
     if (answer === "stale" || answer === "gone") {
-      if (attempt.phase !== "settling") this.#host.leaseLost(attempt);
+      if (attempt.phase !== "settling") this.#host.aborting.leaseLost(attempt);
       return;
     }
     if (attempt.leasedUs + attempt.leaseMs * 1000 < nowUs + this.#host.leaseMs * 1000) {
@@ -164,14 +164,14 @@ export class Renewal {
       attempt.leaseMs = this.#host.leaseMs;
     }
     if (extend.startedAgoMs !== undefined) attempt.isStartReported = true;
-    if (answer === "cancel-asked") this.#host.cancelAsked(attempt);
+    if (answer === "cancel-asked") this.#host.aborting.cancelAsked(attempt);
   }
 
   #dropExpired(): void {
     const nowUs = this.#engine.platform.monotonicUs();
     for (const attempt of [...this.#host.leases.values()]) {
       const isOver = nowUs - attempt.leasedUs > attempt.leaseMs * 1000;
-      if (isOver && attempt.phase !== "settling") this.#host.leaseLost(attempt);
+      if (isOver && attempt.phase !== "settling") this.#host.aborting.leaseLost(attempt);
     }
   }
 }

@@ -7,11 +7,14 @@
 import type { Engine } from "../engine/engine.ts";
 import type { LeaseBook } from "../engine/lease-book.ts";
 import { settlesWithin } from "../engine/race.ts";
-import { afterCancel, handBack } from "../model/after-run.ts";
-import type { Decision } from "../model/after-run.ts";
+import { handBack } from "../model/after-run.ts";
+import { durationMs } from "../model/duration.ts";
+import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
+import { checkOptions } from "../model/option.ts";
 import type { SettleAnswer } from "../store/operations.ts";
 import type { LeasedJob, Route } from "../store/records.ts";
+import { Aborting } from "./aborting.ts";
 import { Attempt } from "./attempt.ts";
 import type { AttemptOwner } from "./attempt.ts";
 import { BatchPool } from "./batch-pool.ts";
@@ -26,7 +29,6 @@ import { Renewal } from "./renewal.ts";
 import { Settling } from "./settling.ts";
 import { endByReturn, endByThrow, prepareContext } from "./run-attempt.ts";
 import type { AttemptEnd } from "./run-attempt.ts";
-import { TimerWheel } from "./timer-wheel.ts";
 import type { WorkerSettings } from "./worker-settings.ts";
 
 interface Runnable {
@@ -40,7 +42,19 @@ export interface StopReport {
   readonly notStopped: number;
 }
 
-export class Worker implements AttemptOwner, ContextHost {
+/** A worker as its user sees it. */
+export interface Worker extends AsyncDisposable {
+  /** Unique, and shown in lists and attempt records. */
+  readonly id: string;
+  /** Jobs whose handler is running now. */
+  readonly running: number;
+  /** Jobs held here: waiting for a slot, running, or being settled. */
+  readonly held: number;
+  /** Stops once, however often it is called. No attempt is burnt: what did not finish in time goes back. */
+  stop(options?: { readonly grace?: Duration }): Promise<StopReport>;
+}
+
+export class JobWorker implements Worker, AttemptOwner, ContextHost {
   readonly id: string;
   readonly engine: Engine;
   readonly owner: string;
@@ -48,13 +62,13 @@ export class Worker implements AttemptOwner, ContextHost {
   readonly abortGraceMs: number;
   readonly leases = new Map<string, Attempt>();
   readonly pools: readonly Pool[];
+  readonly settling: Settling;
+  readonly aborting: Aborting;
   readonly #settings: WorkerSettings;
-  readonly #stopped: (worker: Worker) => void;
+  readonly #stopped: (worker: JobWorker) => void;
   readonly #runnables = new Map<string, Runnable>();
   readonly #claimer: Claimer;
   readonly #renewal: Renewal;
-  readonly #settling: Settling;
-  readonly #wheel: TimerWheel;
   readonly #leaveBook: () => void;
   #running = 0;
   #stopping: Promise<StopReport> | null = null;
@@ -66,7 +80,7 @@ export class Worker implements AttemptOwner, ContextHost {
     leaseBook: LeaseBook,
     handlers: readonly Handler[],
     settings: WorkerSettings,
-    stopped: (worker: Worker) => void,
+    stopped: (worker: JobWorker) => void,
   ) {
     this.engine = engine;
     this.#settings = settings;
@@ -82,10 +96,10 @@ export class Worker implements AttemptOwner, ContextHost {
       );
       this.#runnables.set(handler.definition.name, { handler, run });
     }
-    this.#wheel = new TimerWheel(engine.platform);
     this.#claimer = new Claimer(engine, this);
     this.#renewal = new Renewal(engine, this);
-    this.#settling = new Settling(this);
+    this.settling = new Settling(this);
+    this.aborting = new Aborting(this);
     this.#leaveBook = leaseBook.addHolder((lease) => this.leases.get(lease.id)?.job.fence === lease.fence);
   }
 
@@ -95,9 +109,12 @@ export class Worker implements AttemptOwner, ContextHost {
     this.#claimer.start();
   }
 
-  /** Jobs whose handler is running now. */
   get running(): number {
     return this.#running;
+  }
+
+  get held(): number {
+    return this.leases.size;
   }
 
   routeOf(job: LeasedJob): Route | undefined {
@@ -105,7 +122,7 @@ export class Worker implements AttemptOwner, ContextHost {
   }
 
   get unsettled(): number {
-    return this.#settling.count;
+    return this.settling.count;
   }
 
   // from the claim to the handler -----------------------------------------------------------------------------------
@@ -120,9 +137,9 @@ export class Worker implements AttemptOwner, ContextHost {
       if (earlier?.job.fence === job.fence) continue;
       this.leases.set(job.id, attempt);
       // The job came back to this very worker: whatever still runs here for it has lost its lease.
-      if (earlier !== undefined) this.leaseLost(earlier);
+      if (earlier !== undefined) this.aborting.leaseLost(earlier);
       if (pool === undefined || this.#stopping !== null) {
-        this.#settle(attempt, { next: handBack, attempts: null });
+        this.settling.settle(attempt, { next: handBack, attempts: null });
         continue;
       }
       pool.push(attempt);
@@ -141,7 +158,10 @@ export class Worker implements AttemptOwner, ContextHost {
   }
 
   adopt(jobs: readonly LeasedJob[], leasedUs: number): void {
-    this.claimed(jobs, leasedUs);
+    this.claimed(
+      jobs.filter((job) => !this.aborting.wasGivenUp(job)),
+      leasedUs,
+    );
     this.#claimer.consider();
     this.#checkQuiet();
   }
@@ -213,18 +233,7 @@ export class Worker implements AttemptOwner, ContextHost {
     attempt.phase = "running";
     attempt.startedUs = this.engine.platform.monotonicUs();
     this.#running += 1;
-    const endsInMs = this.#endsInMs(attempt);
-    if (endsInMs !== null) this.#wheel.add(attempt, attempt.startedUs + endsInMs * 1000);
-  }
-
-  /** The earlier of timeout and deadline, counted from the real start. */
-  #endsInMs(attempt: Attempt): number | null {
-    const { deadlineAt, claimedAt } = attempt.job;
-    const heldMs = (attempt.startedUs - attempt.leasedUs) / 1000;
-    const deadlineInMs =
-      deadlineAt === null ? Number.POSITIVE_INFINITY : Math.max(0, deadlineAt - claimedAt - heldMs);
-    const endsInMs = Math.min(attempt.policy.timeoutMs ?? Number.POSITIVE_INFINITY, deadlineInMs);
-    return endsInMs === Number.POSITIVE_INFINITY ? null : endsInMs;
+    this.aborting.watch(attempt);
   }
 
   // from the handler to the settle ----------------------------------------------------------------------------------
@@ -235,11 +244,11 @@ export class Worker implements AttemptOwner, ContextHost {
       return;
     }
     this.#running -= 1;
-    this.#wheel.remove(attempt);
+    this.aborting.unwatch(attempt);
     // An abandoned attempt was settled when its grace ended; only its slot was still busy.
     if (attempt.phase === "running") {
       if (end === null) this.forget(attempt);
-      else this.#settle(attempt, end);
+      else this.settling.settle(attempt, end);
     }
     if (pool !== null) {
       pool.busySlots -= 1;
@@ -249,16 +258,12 @@ export class Worker implements AttemptOwner, ContextHost {
     this.#checkQuiet();
   }
 
-  #settle(attempt: Attempt, decision: Decision): void {
-    this.#settling.settle(attempt, decision);
-  }
-
   attemptSettled(attempt: Attempt, answer: SettleAnswer): void {
-    this.#settling.answered(attempt, answer);
+    this.settling.answered(attempt, answer);
   }
 
   attemptUnsettled(attempt: Attempt, error: unknown): void {
-    this.#settling.failed(attempt, error);
+    this.settling.failed(attempt, error);
   }
 
   /** Nothing of this attempt is left to do in the store. */
@@ -271,56 +276,12 @@ export class Worker implements AttemptOwner, ContextHost {
 
   // told to stop ------------------------------------------------------------------------------------------------------
 
-  cancelHinted(ids: readonly string[]): void {
-    for (const id of ids) {
-      const attempt = this.leases.get(id);
-      if (attempt !== undefined) this.cancelAsked(attempt);
-    }
-  }
-
-  cancelAsked(attempt: Attempt): void {
-    attempt.cancelAsked = true;
-    if (attempt.phase === "waiting") {
-      this.#poolOf(attempt)?.drop(attempt);
-      this.#settle(attempt, { next: afterCancel(attempt.policy, "asked"), attempts: null });
-    } else this.#abort(attempt, "cancel");
-  }
-
-  leaseLost(attempt: Attempt): void {
-    if (attempt.phase === "waiting") {
-      this.#poolOf(attempt)?.drop(attempt);
-      this.forget(attempt);
-    } else this.#abort(attempt, "lease-lost");
-  }
-
   attemptRang(attempt: Attempt): void {
-    if (attempt.phase !== "running") return;
-    if (attempt.abortReason !== null) return this.#abandon(attempt);
-    const { timeoutMs } = attempt.policy;
-    const ranMs = (this.engine.platform.monotonicUs() - attempt.startedUs) / 1000;
-    this.#abort(attempt, timeoutMs !== null && ranMs >= timeoutMs ? "timeout" : "deadline");
+    this.aborting.rang(attempt);
   }
 
-  /** The handler gets its grace to unwind; renewal goes on meanwhile. */
-  #abort(attempt: Attempt, reason: "cancel" | "timeout" | "deadline" | "lease-lost" | "shutdown"): void {
-    if (!attempt.abort(reason)) return;
-    if (reason === "lease-lost") this.leases.delete(attempt.job.id);
-    this.#wheel.add(attempt, this.engine.platform.monotonicUs() + this.abortGraceMs * 1000);
-  }
-
-  #abandon(attempt: Attempt): void {
-    attempt.isAbandoned = true;
-    const end = endByThrow(this, attempt, attempt.signal.reason);
-    this.engine.log.warn("handler ignored its abort; its slot stays busy until it ends", {
-      id: attempt.job.id,
-      reason: attempt.abortReason,
-    });
-    if (end === null) this.forget(attempt);
-    else this.#settle(attempt, end);
-  }
-
-  #poolOf(attempt: Attempt): Pool | undefined {
-    return this.#claimer.poolOf(attempt.job);
+  dropWaiting(attempt: Attempt): void {
+    this.#claimer.poolOf(attempt.job)?.drop(attempt);
   }
 
   async extendLease(attempt: Attempt, leaseMs: number): Promise<void> {
@@ -333,19 +294,20 @@ export class Worker implements AttemptOwner, ContextHost {
       wantsOthers: false,
     });
     if (answers[0] === "stale" || answers[0] === "gone") {
-      this.leaseLost(attempt);
+      this.aborting.leaseLost(attempt);
       throw new MillraceError("lease-lost", `The job ${id} is no longer leased to this attempt.`);
     }
     attempt.leasedUs = leasedUs;
     attempt.leaseMs = leaseMs;
-    if (answers[0] === "cancel-asked") this.cancelAsked(attempt);
+    if (answers[0] === "cancel-asked") this.aborting.cancelAsked(attempt);
   }
 
   // shutdown ------------------------------------------------------------------------------------------------------------
 
-  /** Stops once, however often it is called. No attempt is burnt: what did not finish in time goes back. */
-  stop(options: { readonly graceMs?: number } = {}): Promise<StopReport> {
-    this.#stopping ??= this.#stop(options.graceMs ?? this.#settings.shutdownGraceMs);
+  stop(options: { readonly grace?: Duration } = {}): Promise<StopReport> {
+    const { grace } = checkOptions(options, "stop", ["grace"]);
+    const graceMs = grace === undefined ? this.#settings.shutdownGraceMs : durationMs(grace, "stop: grace");
+    this.#stopping ??= this.#stop(graceMs);
     return this.#stopping;
   }
 
@@ -357,13 +319,13 @@ export class Worker implements AttemptOwner, ContextHost {
     await this.#claimer.stop();
     for (const pool of this.pools) {
       if (pool instanceof BatchPool) pool.stop();
-      for (const attempt of pool.takeAll()) this.#settle(attempt, { next: handBack, attempts: null });
+      for (const attempt of pool.takeAll()) this.settling.settle(attempt, { next: handBack, attempts: null });
     }
     if (!(await this.#quiet(graceMs))) {
-      for (const attempt of this.leases.values()) this.#abort(attempt, "shutdown");
+      for (const attempt of this.leases.values()) this.aborting.abort(attempt, "shutdown");
       if (!(await this.#quiet(this.abortGraceMs))) {
         for (const attempt of [...this.leases.values()])
-          if (attempt.phase === "running") this.#abandon(attempt);
+          if (attempt.phase === "running") this.aborting.abandon(attempt);
         await this.#quiet(this.abortGraceMs);
       }
     }

@@ -96,7 +96,7 @@ export class SimNode {
     const { network } = this.#options;
     const wasStormy = network.isStormy;
     const invokedUs = network.time.elapsedUs;
-    const report = await worker.stop({ graceMs });
+    const report = await worker.stop({ grace: graceMs });
     const page = await network.store.findJobs({
       filter: { states: ["running"] },
       max: 500,
@@ -108,12 +108,12 @@ export class SimNode {
     network.history.push({
       kind: "stop",
       actor: this.process.name,
-      owner: worker.owner,
+      owner: worker.id,
       invokedUs,
       answeredUs: network.time.elapsedUs,
       seen: "ok",
       order: network.orders,
-      held: page.jobs.filter(({ owner }) => owner === worker.owner).map(({ id }) => id),
+      held: page.jobs.filter(({ owner }) => owner === worker.id).map(({ id }) => id),
       isUndisturbed: !wasStormy && report.notStopped === 0,
     } satisfies Stop);
   }
