@@ -20,6 +20,7 @@ import { extendCases, recordCases } from "./cases/lease-cases.ts";
 import { clockCases, feedCases, findCases, tallyCases } from "./cases/look-cases.ts";
 import { settleCases } from "./cases/settle-cases.ts";
 import { submitCases } from "./cases/submit-cases.ts";
+import { textCases } from "./cases/text-cases.ts";
 import { uniqueCases } from "./cases/unique-cases.ts";
 import { auditCases, pruneCases } from "./cases/upkeep-cases.ts";
 import { createSubject } from "./subject.ts";
@@ -39,6 +40,7 @@ const groups: readonly ContractGroup[] = [
   readDueCases,
   docCases,
   findCases,
+  textCases,
   tallyCases,
   feedCases,
   clockCases,

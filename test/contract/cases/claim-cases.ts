@@ -173,8 +173,10 @@ export const claimCases: ContractGroup = {
           aJob({ id: "ttl", ttlMs: 10 }),
           aJob({ id: "fine", ttlMs: 11, deadline: { inMs: 11 } }),
         );
+        await submit(aJob({ id: "other", name: "other" }));
         platform.advance(10);
-        expect(ids(await claim({ max: 2 }))).toEqual(["fine"]);
+        expect(ids(await claim({ offers: [{ routes: [1, 2], max: 1 }] }))).toEqual(["fine"]);
+        expect(ids(await claim({ max: 2 }))).toEqual([]);
       },
     ],
     [

@@ -213,6 +213,35 @@ export const settleCases: ContractGroup = {
       },
     ],
     [
+      "the seq only says where to look: with a wrong one the fence still decides, and nobody else's job is touched",
+      async ({ store, submit, claim, read }) => {
+        await submit(aJob({ id: "a" }), aJob({ id: "b" }));
+        const [a, b] = await claim();
+        const strayed = { ...a!, seq: b!.seq };
+        const extended = await store.extendIfLeased({
+          owner: "w1",
+          leaseMs: 9000,
+          leases: [strayed],
+          wantsOthers: false,
+        });
+        expect(extended.answers).toEqual(["ok"]);
+        expect(await store.recordIfLeased([{ ...strayed, progress: "a" }])).toEqual(["ok"]);
+        expect(await store.settleIfLeased([aSettle(strayed, finish()), aSettle(a!, finish())])).toEqual([
+          { kind: "ok" },
+          { kind: "already" },
+        ]);
+        expect(await read("a")).toMatchObject({ state: "completed", progress: "a" });
+        expect(await read("b")).toMatchObject({
+          state: "running",
+          progress: null,
+          leaseEndsAt: startAt + 1000,
+        });
+        expect(
+          await store.settleIfLeased([aSettle(b!, finish()), aSettle({ ...b!, seq: 77 }, finish())]),
+        ).toEqual([{ kind: "ok" }, { kind: "already" }]);
+      },
+    ],
+    [
       "an expired lease that nobody reclaimed still settles",
       async ({ store, lease, platform }) => {
         const leased = await lease(aJob({ id: "a" }));
