@@ -1,6 +1,7 @@
 // How a running handler is stopped: its AbortSignal fires once and says why.
 import { setTimeout as sleep } from "node:timers/promises";
-import { AttemptAborted, handler, job, Millrace } from "millrace";
+import { handler, job, Millrace } from "millrace";
+import type { AttemptAborted } from "millrace";
 
 const crawl = job<{ site: string }>("crawl", { retry: { attempts: 2, backoff: "50ms" } });
 

@@ -3,7 +3,16 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { handler, job, Millrace } from "../../src/index.ts";
-import { aFolder, aStoreUrl, millrace, millraceJson, root, startMillrace } from "./run-millrace.ts";
+import {
+  aFolder,
+  aStoreUrl,
+  millrace,
+  millraceJson,
+  root,
+  say,
+  sayJson,
+  startMillrace,
+} from "./run-millrace.ts";
 
 type Doc = Record<string, unknown>;
 
@@ -40,9 +49,9 @@ describe("enqueue", () => {
     const options =
       "--queue mail --delay 10m --id order-1 --priority low --unique k --tags a,b --attempts 5".split(" ");
     const args = ["enqueue", "send", '{"to":"ada"}', ...options, "--timeout", "30s", "--store", store];
-    expect(await millraceJson(args)).toEqual({ id: "order-1", how: "created", created: true });
-    expect(await millraceJson(args)).toEqual({ id: "order-1", how: "existing", created: false });
-    const { jobs, cursor } = await millraceJson(["list"], { env: { MILLRACE_STORE: store } });
+    expect(await sayJson(args)).toEqual({ id: "order-1", how: "created", created: true });
+    expect(await sayJson(args)).toEqual({ id: "order-1", how: "existing", created: false });
+    const { jobs, cursor } = await sayJson(["list", "--store", store]);
     expect(cursor).toBeNull();
     expect(jobs).toEqual([
       expect.objectContaining({
@@ -56,9 +65,21 @@ describe("enqueue", () => {
         input: { to: "ada" },
       }),
     ]);
-    const conflict = await millrace(["enqueue", "send", "{}", "--id", "order-1", "--store", store]);
+    const conflict = await say(["enqueue", "send", "{}", "--id", "order-1", "--store", store]);
     expect(conflict.err).toMatch(/^millrace: id-conflict: /);
     expect(conflict.code).toBe(1);
+  });
+
+  test("makes it in a process of its own, too, on the store that the environment names", async () => {
+    const store = aStoreUrl();
+    const env = { MILLRACE_STORE: store };
+    expect(await millraceJson(["enqueue", "send", "1", "--id", "1"], { env })).toMatchObject({ id: "1" });
+    expect(await millraceJson(["list"], { env })).toMatchObject({ jobs: [{ id: "1" }] });
+    expect((await millrace(["explain", "1"], { env })).out).toMatch(/^ready: /);
+    expect(await millraceJson(["cancel", "1"], { env })).toEqual({ id: "1", answer: "cancelled" });
+    expect(await millraceJson(["retry", "1"], { env })).toEqual({ retried: 1 });
+    expect(await millraceJson(["show", "1"], { env })).toMatchObject({ job: { state: "ready" }, logs: [] });
+    expect((await millrace(["doctor"], { env })).code).toBe(0);
   });
 
   test("reads the input from standard input, and takes none at all", async () => {
@@ -67,8 +88,8 @@ describe("enqueue", () => {
       input: "[1,2]\n",
     });
     expect([code, out]).toEqual([0, "1 created\n"]);
-    await millraceJson(["enqueue", "b", "--id", "2", "--store", store]);
-    const { jobs } = (await millraceJson(["list", "--store", store])) as { jobs: Doc[] };
+    await sayJson(["enqueue", "b", "--id", "2", "--store", store]);
+    const { jobs } = (await sayJson(["list", "--store", store])) as { jobs: Doc[] };
     expect(jobs.map(({ name, input }) => [name, input])).toEqual([
       ["b", null],
       ["a", [1, 2]],
@@ -80,7 +101,7 @@ describe("looking", () => {
   test("list filters, limits and goes on with a cursor", async () => {
     const { store, failed, done, waiting } = await aBusyStore();
     const ids = async (...args: string[]): Promise<unknown> => {
-      const { jobs, cursor } = (await millraceJson(["list", ...args, "--store", store])) as {
+      const { jobs, cursor } = (await sayJson(["list", ...args, "--store", store])) as {
         jobs: Doc[];
         cursor: string | null;
       };
@@ -93,17 +114,17 @@ describe("looking", () => {
     expect(await ids("--tag", "unlucky")).toEqual([failed, "end"]);
     expect(await ids("--reason", "retries-exhausted")).toEqual([failed, "end"]);
     expect(await ids("--limit", "1")).toEqual([waiting, "more"]);
-    const { cursor } = await millraceJson(["list", "--limit", "1", "--store", store]);
+    const { cursor } = await sayJson(["list", "--limit", "1", "--store", store]);
     expect(await ids("--cursor", String(cursor))).toEqual([done, failed, "end"]);
-    const { out } = await millrace(["list", "--store", store]);
+    const { out } = await say(["list", "--store", store]);
     expect(out).toMatch(/^ID +NAME +QUEUE +STATE +TRY +CREATED\n/);
     expect(out).toMatch(/failed +2\/2 .*retries-exhausted: refused/);
-    expect((await millrace(["list", "--queue", "none", "--store", store])).out).toBe("no jobs\n");
+    expect((await say(["list", "--queue", "none", "--store", store])).out).toBe("no jobs\n");
   });
 
   test("show tells a job's life, with redacted fields redacted", async () => {
     const { store, failed, done } = await aBusyStore();
-    const { job: shown, logs } = (await millraceJson(["show", failed, "--store", store])) as {
+    const { job: shown, logs } = (await sayJson(["show", failed, "--store", store])) as {
       job: Doc;
       logs: Doc[];
     };
@@ -127,28 +148,26 @@ describe("looking", () => {
       message: "asking the bank",
       fields: { order: 13, card: "[redacted]" },
     });
-    const text = await millrace(["show", failed, "--store", store]);
+    const text = await say(["show", failed, "--store", store]);
     expect(text.out).toMatch(/attempt 1 failed after .*\n +Error: refused\n +caused by Error: no funds\n/);
     expect(text.out).toMatch(/failed: retries-exhausted\n$/);
     expect(text.out).not.toContain("4242");
-    expect((await millrace(["show", failed, "--stacks", "--store", store])).out).toMatch(
-      /jobs\.test\.ts:\d+/,
-    );
-    const completed = await millrace(["show", done, "--store", store]);
+    expect((await say(["show", failed, "--stacks", "--store", store])).out).toMatch(/jobs\.test\.ts:\d+/);
+    const completed = await say(["show", done, "--store", store]);
     expect(completed.out).toContain('result    {"receipt":"r-1","card":"[redacted]"}');
     expect(completed.out).not.toContain("4242");
   });
 
   test("explain says why a job waits", async () => {
     const { store, waiting } = await aBusyStore();
-    expect(await millraceJson(["explain", waiting, "--store", store])).toEqual({
+    expect(await sayJson(["explain", waiting, "--store", store])).toEqual({
       id: waiting,
       state: "scheduled",
       why: expect.stringMatching(/^It is not due for \d+ ms/),
       expectedAt: expect.stringMatching(/^\d{4}-/),
       readyLikeThis: 0,
     });
-    expect((await millrace(["explain", waiting, "--store", store])).out).toMatch(
+    expect((await say(["explain", waiting, "--store", store])).out).toMatch(
       /^scheduled: .*\nexpected in 59m/,
     );
   });
@@ -157,7 +176,7 @@ describe("looking", () => {
     "%s of an id that is not there fails",
     async (command) => {
       const { store } = await aBusyStore();
-      const { code, err } = await millrace([command, "nobody", "--store", store]);
+      const { code, err } = await say([command, "nobody", "--store", store]);
       expect(err).toBe('millrace: job-not-found: There is no job "nobody".\n');
       expect(code).toBe(1);
     },
@@ -167,14 +186,14 @@ describe("looking", () => {
 describe("operating", () => {
   test("retry by id and by filter makes finished jobs run again, in a worker process", async () => {
     const { store, failed, done } = await aBusyStore();
-    expect(
-      await millraceJson(["retry", failed, "--input", '{"order":2,"card":"1"}', "--store", store]),
-    ).toEqual({ retried: 1 });
-    expect(
-      await millraceJson(["retry", "--state", "completed", "--name", "charge", "--store", store]),
-    ).toEqual({ retried: 1 });
-    expect(await millraceJson(["retry", "--state", "failed", "--store", store])).toEqual({ retried: 0 });
-    const again = await millrace(["retry", done, "--store", store]);
+    expect(await sayJson(["retry", failed, "--input", '{"order":2,"card":"1"}', "--store", store])).toEqual({
+      retried: 1,
+    });
+    expect(await sayJson(["retry", "--state", "completed", "--name", "charge", "--store", store])).toEqual({
+      retried: 1,
+    });
+    expect(await sayJson(["retry", "--state", "failed", "--store", store])).toEqual({ retried: 0 });
+    const again = await say(["retry", done, "--store", store]);
     expect(again.err).toMatch(/^millrace: job-changed: .* is ready/);
     expect(again.code).toBe(1);
 
@@ -190,7 +209,7 @@ describe("operating", () => {
     await worker.hears(/charged 1\./);
     worker.child.kill("SIGTERM");
     expect((await worker.ended).code).toBe(0);
-    expect((await millraceJson(["show", failed, "--store", store]))["job"]).toMatchObject({
+    expect((await sayJson(["show", failed, "--store", store]))["job"]).toMatchObject({
       state: "completed",
       attempt: 1,
     });
@@ -198,25 +217,25 @@ describe("operating", () => {
 
   test("cancel by id and by filter ends waiting jobs, and refuses finished ones", async () => {
     const { store, done, waiting } = await aBusyStore();
-    expect(await millraceJson(["cancel", waiting, "--why", "not needed", "--store", store])).toEqual({
+    expect(await sayJson(["cancel", waiting, "--why", "not needed", "--store", store])).toEqual({
       id: waiting,
       answer: "cancelled",
     });
-    expect((await millraceJson(["show", waiting, "--store", store]))["job"]).toMatchObject({
+    expect((await sayJson(["show", waiting, "--store", store]))["job"]).toMatchObject({
       state: "cancelled",
       reason: "not needed",
     });
-    const late = await millrace(["cancel", done, "--store", store]);
+    const late = await say(["cancel", done, "--store", store]);
     expect(late.err).toMatch(/^millrace: job-changed: .* has finished already/);
     expect(late.code).toBe(1);
     for (const id of ["1", "2", "3"])
-      await millraceJson(["enqueue", "send", "--queue", "mail", "--tags", "t", "--id", id, "--store", store]);
-    expect(await millraceJson(["cancel", "--tag", "t", "--store", store])).toEqual({
+      await sayJson(["enqueue", "send", "--queue", "mail", "--tags", "t", "--id", id, "--store", store]);
+    expect(await sayJson(["cancel", "--tag", "t", "--store", store])).toEqual({
       cancelled: 3,
       signalled: 0,
       finished: 0,
     });
-    expect(await millraceJson(["cancel", "--queue", "mail", "--store", store])).toEqual({
+    expect(await sayJson(["cancel", "--queue", "mail", "--store", store])).toEqual({
       cancelled: 0,
       signalled: 0,
       finished: 0,

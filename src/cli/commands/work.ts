@@ -46,6 +46,9 @@ export const work: Command = {
       const say = (text: string): void => (wantsJson ? terminal.writeErr(text) : terminal.writeOut(text));
       say(`millrace: worker ${escapeText(worker.id)} runs ${describeHandlers(handlers)}; Ctrl-C stops it\n`);
       await told;
+      terminal.writeErr(
+        "millrace: stopping when the running handlers have ended; a second signal ends it at once\n",
+      );
       const { notStopped } = await worker.stop();
       const left =
         notStopped === 0 ? "every handler ended" : `${notStopped} ignored the stop; their jobs went back`;

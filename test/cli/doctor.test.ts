@@ -1,0 +1,131 @@
+// Doctor and duties on real files: healthy ones, edited ones, and files that are no store.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { describe, expect, test } from "vitest";
+import { job, Millrace } from "../../src/index.ts";
+import { aFolder, millraceJson, say, sayJson } from "./run-millrace.ts";
+
+async function aFile(): Promise<{ path: string; store: string }> {
+  const path = join(aFolder(), "jobs.db");
+  const mill = await Millrace.open(`sqlite:${path}`);
+  await mill.enqueueMany([job("a").with(1, { tags: ["t"], unique: "k" }), job("b").with(2, { delay: "1h" })]);
+  await mill.close();
+  return { path, store: `sqlite:${path}` };
+}
+
+function edit(path: string, sql: string): void {
+  const database = new DatabaseSync(path);
+  database.exec(sql);
+  database.close();
+}
+
+describe("doctor", () => {
+  test("finds nothing in a healthy store, and says what it looked at", async () => {
+    const { store } = await aFile();
+    expect(await millraceJson(["doctor", "--store", store])).toEqual({
+      ok: true,
+      millrace: expect.any(String),
+      node: process.versions.node,
+      store: {
+        kind: "sqlite",
+        durability: "strict",
+        schemaVersion: expect.any(Number),
+        epoch: expect.any(Number),
+        transactions: true,
+        processes: "many",
+        clockAheadMs: expect.any(Number),
+      },
+      jobs: { ready: 1, scheduled: 1 },
+      audit: { checked: expect.any(Number), repaired: {} },
+      findings: [],
+    });
+    const { code, out } = await say(["doctor", "--store", store]);
+    expect(out).toMatch(/opened as strict\nclock +agrees with this process\n/);
+    expect(out).toMatch(/no findings\n$/);
+    expect(code).toBe(0);
+  });
+
+  test("finds and repairs wrong tallies and orphans, with exit 1, and nothing the second time", async () => {
+    const { path, store } = await aFile();
+    edit(
+      path,
+      "UPDATE millrace_tally SET count = count + 7; INSERT INTO millrace_tag (tag, seq) VALUES ('lost', 999)",
+    );
+    const { code, out } = await say(["doctor", "--store", store, "--json"]);
+    const report = JSON.parse(out) as { ok: boolean; findings: Record<string, string>[] };
+    expect(report.ok).toBe(false);
+    expect(report.findings.map(({ check }) => check)).toEqual(["indexes", "indexes"]);
+    for (const { problem, advice } of report.findings) {
+      expect(problem).toMatch(/disagreed with the jobs/);
+      expect(advice).toMatch(/^Repaired just now/);
+    }
+    expect(code).toBe(1);
+    expect(await sayJson(["doctor", "--store", store])).toMatchObject({
+      ok: true,
+      jobs: { ready: 1, scheduled: 1 },
+    });
+  });
+
+  test("finds jobs that nobody promotes, and says what to start", async () => {
+    const { path, store } = await aFile();
+    edit(
+      path,
+      "UPDATE millrace_job SET due_at = due_at - 7200000, timer_at = timer_at - 7200000 WHERE state = 1",
+    );
+    const { code, out } = await say(["doctor", "--store", store]);
+    expect(out).toMatch(
+      /FINDING +duties: 1 job whose due time has come more than a minute ago was left alone/,
+    );
+    expect(out).toMatch(/start millrace work/);
+    expect(code).toBe(1);
+    expect(await sayJson(["duties", "run", "promote", "--store", store])).toEqual({
+      duty: "promote",
+      processed: 1,
+      errors: 0,
+      outcomes: { promoted: 1 },
+    });
+    expect((await say(["doctor", "--store", store])).code).toBe(0);
+  });
+
+  test("finds a clock that is ahead", async () => {
+    const { path, store } = await aFile();
+    edit(path, "UPDATE millrace_feed SET at = at + 600000");
+    const { code, out } = await say(["doctor", "--store", store]);
+    expect(out).toMatch(/FINDING +clock: The store's time is 9m 5\ds ahead of this machine's clock/);
+    expect(code).toBe(1);
+  });
+});
+
+describe("a file that is no store", () => {
+  const broken: [title: string, make: (path: string) => void, sentence: RegExp][] = [
+    ["a text", (path) => writeFileSync(path, "hello\n".repeat(500)), /^millrace: not-a-store: /],
+    [
+      "tables of a newer version",
+      (path) => edit(path, "UPDATE millrace_meta SET value = 999 WHERE name = 'schema_version'"),
+      /^millrace: schema-newer: .*Upgrade/,
+    ],
+  ];
+
+  test.each(broken)("is refused in one line: %s", async (_title, breakIt, sentence) => {
+    const { path, store } = await aFile();
+    breakIt(path);
+    for (const args of [["doctor"], ["list"], ["enqueue", "a"]]) {
+      const { code, err } = await say([...args, "--store", store]);
+      expect(err).toMatch(sentence);
+      expect(err.trimEnd().split("\n")).toHaveLength(1);
+      expect(code).toBe(1);
+    }
+  });
+});
+
+describe("duties", () => {
+  test("are listed by name, and an unknown one is refused", async () => {
+    const { store } = await aFile();
+    const { duties } = (await sayJson(["duties", "--store", store])) as { duties: string[] };
+    expect(duties).toContain("reclaim");
+    const { code, err } = await say(["duties", "run", "nap", "--store", store]);
+    expect(err).toMatch(/^millrace: invalid-option: There is no duty "nap"; known are promote, /);
+    expect(code).toBe(2);
+  });
+});

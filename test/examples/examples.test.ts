@@ -1,0 +1,99 @@
+// Every example runs as it is, prints what it shows, and ends by itself.
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { runScript } from "./run-script.ts";
+import type { ScriptEnd } from "./run-script.ts";
+
+const examples = join(import.meta.dirname, "..", "..", "examples");
+/** The longest example waits half a second; the rest is for a machine that is busy with other tests. */
+const endsWithinMs = 8000;
+
+/** What must be said, in this order; between the lines there may be others. */
+const shown: Readonly<Record<string, readonly RegExp[]>> = {
+  "quick-start.ts": [/^enqueued: true$/, /^result: \{ messageId: 'message-for-42' \}$/],
+  "typed-jobs.ts": [
+    /^resizing https:\/\/example\.com\/cat\.png to 640 px as webp$/,
+    /^done: 76800 bytes$/,
+    /^refused: invalid-input$/,
+    /^jobs in the store: 1$/,
+  ],
+  "retries-and-dead-letters.ts": [
+    /^-> 200 OK$/,
+    /^-> .*ended as failed \(retries-exhausted\): Error: 503/,
+    /^-> .*ended as failed \(unrecoverable\): Unrecoverable: 410 Gone$/,
+    /"\/deleted".* unrecoverable \[1: 410 Gone\]$/,
+    /"\/down".* retries-exhausted \[1: 503 .*, 2: 503 .*, 3: 503 .*\]$/,
+    /^redriven: 1$/,
+    /^-> 200 OK$/,
+  ],
+  "delays-and-unique.ts": [
+    /^the second enqueue made a job: false and gave the first one's id: true$/,
+    /^five changes, jobs: 1$/,
+    /^reminder: high priority$/,
+    /^reminder: low priority$/,
+    /^reminder: only once$/,
+    /^reminder: 300 ms later$/,
+    /^the late reminder came in time$/,
+  ],
+  "transaction.ts": [
+    /^order 2 rolled back: out of stock$/,
+    /^jobs: \{"default":\{"ready":1\}\}$/,
+    /^orders: \[\{"id":1,"item":"hat","receipt":"sent"\}\]$/,
+  ],
+  "batches.ts": [
+    /^one call for 10 pages$/,
+    /^one call for 10 pages$/,
+    /^one call for 5 pages$/,
+    /^completed: 24$/,
+    /^failed: 13$/,
+  ],
+  "kv-and-follow-ups.ts": [
+    /^notify: good\.csv is imported$/,
+    /ended as failed \(retries-exhausted\): Error: it is no CSV$/,
+    /^imports: 1$/,
+    /^reset by compare and set: 0$/,
+  ],
+  "cancel-and-timeouts.ts": [
+    /^a\.example, attempt 1: aborted by cancel$/,
+    /^b\.example, attempt 1: aborted by timeout$/,
+    /^b\.example, attempt 2: aborted by timeout$/,
+    /^-> failed \(retries-exhausted\)$/,
+    /^-> expired \(deadline\)$/,
+    /^-> cancelled \(asked\)$/,
+  ],
+  "testing-your-jobs.ts": [
+    /^the welcome waits/,
+    /^the first attempt failed/,
+    /^the second attempt completed, eleven minutes later/,
+  ],
+};
+
+describe("the examples", () => {
+  const files = readdirSync(examples).filter((file) => file.endsWith(".ts"));
+
+  test("all have an expectation here", () => {
+    expect(files.toSorted()).toEqual(Object.keys(shown).toSorted());
+  });
+
+  test.each(files)("%s runs, says what it shows and ends by itself", async (file) => {
+    const folder = mkdtempSync(join(tmpdir(), "millrace-example-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const end = await runScript(join(examples, file), folder);
+    expect(end.err).toBe("");
+    expect(end.code).toBe(0);
+    expectInOrder(end, shown[file] ?? []);
+    expect(end.tookMs).toBeLessThan(endsWithinMs);
+  });
+});
+
+function expectInOrder({ out }: ScriptEnd, patterns: readonly RegExp[]): void {
+  const lines = out.trimEnd().split("\n");
+  let from = 0;
+  for (const pattern of patterns) {
+    const at = lines.findIndex((line, index) => index >= from && pattern.test(line));
+    expect(at, `${pattern} is not said from line ${from + 1} on:\n${out}`).toBeGreaterThanOrEqual(0);
+    from = at + 1;
+  }
+}
