@@ -127,6 +127,17 @@ export const claimCases: ContractGroup = {
       },
     ],
     [
+      "one busy route among several gives all that is wanted",
+      async ({ submit, claim }) => {
+        const busy = Array.from({ length: 200 }, (_, index) => aJob({ id: `j${index}` }));
+        await submit(...busy, aJob({ id: "x", name: "x" }), aJob({ id: "y", name: "y" }));
+        const claimed = await claim({ offers: [{ routes: [1, 2, 3], max: 150 }] });
+        expect(ids(claimed)).toEqual(ids(busy.slice(0, 150)));
+        const rest = await claim({ offers: [{ routes: [1, 2, 3], max: 150 }] });
+        expect(ids(rest)).toEqual([...ids(busy.slice(150)), "x", "y"]);
+      },
+    ],
+    [
       "jobs of routes that were not offered stay where they are",
       async ({ submit, claim, read }) => {
         await submit(aJob({ id: "a" }), aJob({ id: "b", name: "other" }), aJob({ id: "c", queue: "other" }));
@@ -192,10 +203,12 @@ export const claimCases: ContractGroup = {
     ],
     [
       "fences grow with every claim, attempts only when the last one counted",
-      async ({ lease, claim, store }) => {
+      async ({ lease, claim, store, read }) => {
         const first = await lease(aJob({ id: "a" }));
         await store.settleIfLeased([aSettle(first, handBack)]);
+        expect((await read("a")).countsAttempt).toBe(0);
         const [second] = await claim();
+        expect((await read("a")).countsAttempt).toBe(1);
         await store.settleIfLeased([aSettle(second!, schedule(0, { event: "snoozed", countsAttempt: 0 }))]);
         const [third] = await claim();
         await store.settleIfLeased([aSettle(third!, schedule(0))]);
