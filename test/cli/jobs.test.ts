@@ -122,6 +122,13 @@ describe("looking", () => {
     expect((await say(["list", "--queue", "none", "--store", store])).out).toBe("no jobs\n");
   });
 
+  test("a reader that goes away early is no failure", async () => {
+    const { store } = await aBusyStore();
+    const listing = startMillrace(["list", "--json", "--store", store]);
+    listing.child.stdout?.destroy();
+    expect(await listing.ended).toMatchObject({ code: 0, err: "" });
+  });
+
   test("show tells a job's life, with redacted fields redacted", async () => {
     const { store, failed, done } = await aBusyStore();
     const { job: shown, logs } = (await sayJson(["show", failed, "--store", store])) as {
