@@ -2,7 +2,7 @@
 import { isTerminal } from "../../src/model/job-state.ts";
 import type { FeedRecord } from "../../src/store/records.ts";
 import { recount, sortTallies } from "../support/walk.ts";
-import { leaseKey, pushTo } from "./ledger.ts";
+import { lifeKey, pushTo } from "./ledger.ts";
 import type { FencedWrite, Ledger, Violation } from "./ledger.ts";
 
 export function* checkEnds(ledger: Ledger): Generator<Violation> {
@@ -56,7 +56,7 @@ function* completionsHaveRuns(ledger: Ledger): Generator<Violation> {
 function* effectsHappenOnce(ledger: Ledger): Generator<Violation> {
   const settles = new Map<string, FencedWrite[]>();
   for (const write of ledger.writes)
-    if (write.settle?.effects !== undefined) pushTo(settles, leaseKey(write), write);
+    if (write.settle?.effects !== undefined) pushTo(settles, lifeKey(write), write);
   const putsOf = new Map<string, number>();
   const uncertain = new Set<string>();
   for (const [key, writes] of settles) {

@@ -1,12 +1,12 @@
 /** One owner: invariants 9 to 17. */
-import { isBefore, leaseKey, pushTo } from "./ledger.ts";
+import { isBefore, leaseKey, lifeKey, pushTo } from "./ledger.ts";
 import type { FencedWrite, Lease, Ledger, TimelineEvent, Violation } from "./ledger.ts";
 
 export function* checkOwnership(ledger: Ledger): Generator<Violation> {
   const leasesOf = new Map<string, Lease[]>();
   for (const lease of ledger.leases) pushTo(leasesOf, lease.id, lease);
   const writesOf = new Map<string, FencedWrite[]>();
-  for (const write of ledger.writes) pushTo(writesOf, leaseKey(write), write);
+  for (const write of ledger.writes) pushTo(writesOf, lifeKey(write), write);
   yield* fencesGrow(leasesOf);
   yield* leasesHaveOneOwner(ledger, leasesOf);
   yield* settlesApplyOnce(writesOf);
@@ -21,10 +21,10 @@ function* fencesGrow(leasesOf: ReadonlyMap<string, readonly Lease[]>): Generator
   for (const [id, leases] of leasesOf) {
     const byRev = leases
       .filter(({ isAdopted }) => !isAdopted)
-      .toSorted((left, right) => left.rev - right.rev);
+      .toSorted((left, right) => left.seq - right.seq || left.rev - right.rev);
     for (const [index, lease] of byRev.entries()) {
       const next = byRev[index + 1];
-      if (next !== undefined && next.fence <= lease.fence)
+      if (next !== undefined && next.seq === lease.seq && next.fence <= lease.fence)
         yield { invariant: 9, id, message: `${id}: the fence ${lease.fence} was followed by ${next.fence}` };
     }
   }
@@ -35,20 +35,22 @@ function* leasesHaveOneOwner(
   leasesOf: ReadonlyMap<string, readonly Lease[]>,
 ): Generator<Violation> {
   for (const [id, leases] of leasesOf) {
-    const owners = new Map<number, Set<string>>();
-    for (const { fence, owner } of leases) owners.set(fence, (owners.get(fence) ?? new Set()).add(owner));
-    for (const [fence, names] of owners)
+    const owners = new Map<string, Set<string>>();
+    for (const lease of leases)
+      owners.set(lifeKey(lease), (owners.get(lifeKey(lease)) ?? new Set()).add(lease.owner));
+    for (const [key, names] of owners)
       if (names.size > 1)
         yield {
           invariant: 10,
           id,
-          message: `${id}: the fence ${fence} was given to ${[...names].join(" and ")}`,
+          message: `${key} was given to ${[...names].join(" and ")}`,
         };
   }
   for (const [key, effects] of ledger.effects) {
     const began = effects.filter(({ kind }) => kind === "began");
     const actors = new Set(began.map(({ actor }) => actor));
     const { id } = effects[0] as { id: string };
+    if (ledger.reborn.has(id)) continue;
     if (actors.size > 1)
       yield { invariant: 10, id, message: `${key} was run by ${[...actors].join(" and ")}` };
     else if (began.length > 1)
@@ -89,7 +91,11 @@ function* pastFencesAreRefused(
       if (write.answer !== "ok") continue;
       const newer = leasesOf
         .get(write.id)
-        ?.find((lease) => lease.fence > write.fence && isBefore(lease.call, write.call));
+        ?.find(
+          (lease) =>
+            (lease.seq > write.seq || (lease.seq === write.seq && lease.fence > write.fence)) &&
+            isBefore(lease.call, write.call),
+        );
       if (newer !== undefined)
         yield {
           invariant: 12,
@@ -111,9 +117,10 @@ interface JobLeases {
 function* reclaimsFollowExpiry({ id, events, leases, writesOf }: JobLeases): Generator<Violation> {
   let lease: Lease | undefined;
   for (const event of events) {
-    if (event.kind === "claimed") lease = leases.find(({ rev }) => rev === event.rev);
+    if (event.kind === "claimed")
+      lease = leases.findLast(({ rev, claimedAt }) => rev === event.rev && claimedAt === event.at);
     if (event.kind !== "reclaimed" || lease === undefined) continue;
-    const extended = (writesOf.get(leaseKey(lease)) ?? []).filter(
+    const extended = (writesOf.get(lifeKey(lease)) ?? []).filter(
       ({ what, answer }) => what === "extend" && answer === "ok",
     );
     let endsAt = lease.claimedAt + lease.leaseMs;

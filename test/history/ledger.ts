@@ -39,6 +39,7 @@ export interface Lease {
 export interface FencedWrite {
   readonly what: "settle" | "extend" | "record";
   readonly id: string;
+  readonly seq: number;
   readonly fence: number;
   readonly answer: SettleAnswer["kind"] | null;
   readonly call: StoreCall;
@@ -57,6 +58,8 @@ export interface Ledger {
   readonly writes: readonly FencedWrite[];
   readonly records: ReadonlyMap<string, JobRecord>;
   readonly effects: ReadonlyMap<string, readonly Effect[]>;
+  /** Ids that were submitted more than once: handlers cannot tell their lives apart. */
+  readonly reborn: ReadonlySet<string>;
 }
 
 export interface Violation {
@@ -68,6 +71,13 @@ export interface Violation {
 
 export const leaseKey = (lease: { readonly id: string; readonly fence: number }): string =>
   `${lease.id}#${lease.fence}`;
+
+/** An id that was removed may be submitted again: then it is another job, with another seq, and its fences begin anew. */
+export const lifeKey = (lease: {
+  readonly id: string;
+  readonly seq: number;
+  readonly fence: number;
+}): string => `${lease.id}@${lease.seq}#${lease.fence}`;
 
 /** Whether one call had its effect before the other's: by order where that is known, else only when one had ended before the other began. */
 export function isBefore(one: Operation, other: Operation): boolean {
@@ -98,6 +108,9 @@ export function openLedger(evidence: Evidence): Ledger {
     for (const { id, kind, rev, state, attempt, extra } of events)
       pushTo(timelines, id, { kind, rev, state, attempt, extra, at, number });
   }
+  const reborn = new Set<string>();
+  for (const [id, events] of timelines)
+    if (events.filter(({ kind }) => kind === "submitted").length > 1) reborn.add(id);
   const effects = new Map<string, Effect[]>();
   for (const effect of evidence.effects) pushTo(effects, leaseKey(effect), effect);
   return {
@@ -108,6 +121,7 @@ export function openLedger(evidence: Evidence): Ledger {
     writes,
     records: new Map(evidence.snapshot.jobs.map((record) => [record.id, record])),
     effects,
+    reborn,
   };
 }
 
@@ -124,7 +138,7 @@ function readSpecs(operation: Operation, specs: Map<string, NewJob[]>): void {
       for (const [place, job] of unit.jobs.entries()) {
         pushTo(specs, job.id, job);
         // A replaced holder lives on with another's spec.
-        if (answer?.kind === "ok" && answer.ids[place] !== job.id)
+        if (answer?.kind === "ok" && answer.hows[place] === "replaced")
           pushTo(specs, answer.ids[place] as string, job);
       }
     }
@@ -149,17 +163,18 @@ function readWrites(call: Operation, writes: FencedWrite[]): void {
       writes.push({
         what: "settle",
         id: settle.id,
+        seq: settle.seq,
         fence: settle.fence,
         answer: call.answer?.[index]?.kind ?? null,
         call,
         settle,
       });
   } else if (call.kind === "recordIfLeased") {
-    for (const [index, { id, fence }] of call.request.entries())
-      writes.push({ what: "record", id, fence, answer: call.answer?.[index] ?? null, call });
+    for (const [index, { id, seq, fence }] of call.request.entries())
+      writes.push({ what: "record", id, seq, fence, answer: call.answer?.[index] ?? null, call });
   } else if (call.kind === "extendIfLeased") {
     const { leaseMs } = call.request;
-    for (const [index, { id, fence }] of call.request.leases.entries()) {
+    for (const [index, { id, seq, fence }] of call.request.leases.entries()) {
       const answer = call.answer?.answers[index] ?? null;
       const now = call.answer?.now;
       // A cancel that was asked for comes with a lease that was extended all the same.
@@ -167,6 +182,7 @@ function readWrites(call: Operation, writes: FencedWrite[]): void {
       writes.push({
         what: "extend",
         id,
+        seq,
         fence,
         answer: isExtended ? "ok" : answer,
         call,

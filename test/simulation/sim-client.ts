@@ -16,6 +16,8 @@ export interface ClientHost {
   readonly jobs: readonly SimJob[];
   /** Ids that some client has seen acknowledged. */
   readonly knownIds: string[];
+  /** By id, where the caller gave it: an id that was deleted may be wanted again. */
+  readonly given: Map<string, Submission<SimInput, string>>;
   /** Numbers the keys of inputs, over all nodes. */
   keys: number;
 }
@@ -42,7 +44,9 @@ function drawSubmission(host: ClientHost, random: SeededRandom): Submission<SimI
   const { plan } = host.network;
   const key = `k${++host.keys}`;
   const isPoison = plan.isOn.poison && random.chance(plan.rate.poison);
-  return random.pick(host.jobs).with({ key, isPoison }, drawOptions(host, random, key));
+  const submission = random.pick(host.jobs).with({ key, isPoison }, drawOptions(host, random, key));
+  if (submission.options?.id !== undefined) host.given.set(submission.options.id, submission);
+  return submission;
 }
 
 function drawOptions(host: ClientHost, random: SeededRandom, key: string): EnqueueOptions {
@@ -160,8 +164,12 @@ async function interfere(host: ClientHost, node: SimNode, random: SeededRandom):
         return await jobs.reschedule(id, { delay: random.whole(0, 5000) });
       case 4:
         return await jobs.runNow(id);
-      case 5:
-        return await jobs.delete(id);
+      case 5: {
+        await jobs.delete(id);
+        const again = host.given.get(id);
+        if (again !== undefined && random.chance(0.5)) await enqueueOnce(host, node, [again]);
+        return;
+      }
       case 6:
         return await jobs.edit(id, { priority: random.whole(-3, 3) });
       default:

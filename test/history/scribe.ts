@@ -1,0 +1,272 @@
+/**
+ * Writes small true histories for the checker's own tests: each method does to feed, calls, effects and jobs what the engine and a store
+ * would do. A test then bends one thing.
+ */
+import { appendAttempt } from "../../src/model/attempt-log.ts";
+import type { EventKind } from "../../src/model/event-kind.ts";
+import type { JobState, TerminalState } from "../../src/model/job-state.ts";
+import { isTerminal } from "../../src/model/job-state.ts";
+import type { SettleAnswer } from "../../src/store/operations.ts";
+import type { Doc, FeedEvent, FeedRecord, JobRecord, LeasedJob, NewJob } from "../../src/store/records.ts";
+import { aJob, finish, schedule } from "../support/builders.ts";
+import { recount } from "../support/walk.ts";
+import type { Effect, Evidence, Operation, StoreCall } from "./history.ts";
+
+type Mutable<Type> = { -readonly [Key in keyof Type]: Type[Key] };
+type Tale = Mutable<JobRecord>;
+
+const leaseMs = 1000;
+
+export class Scribe {
+  readonly operations: Operation[] = [];
+  readonly effects: Effect[] = [];
+  readonly feed: Mutable<FeedRecord>[] = [];
+  readonly jobs = new Map<string, Tale>();
+  readonly kv: Doc[] = [];
+  now = 1000;
+  isFaultFree = false;
+  leftovers: Record<string, number> = {};
+  #order = 0;
+  #seq = 0;
+
+  job(id: string): Tale {
+    return this.jobs.get(id) as Tale;
+  }
+
+  call<Kind extends StoreCall["kind"]>(
+    kind: Kind,
+    request: unknown,
+    answer: unknown,
+    given: Partial<Pick<StoreCall, "seen" | "actor">> = {},
+  ): StoreCall {
+    const at = this.now * 1000;
+    const order = answer === null ? null : ++this.#order;
+    const call = {
+      kind,
+      actor: "p1",
+      invokedUs: at,
+      answeredUs: at + 1,
+      seen: "ok",
+      order,
+      request,
+      answer,
+      ...given,
+    };
+    this.operations.push(call as StoreCall);
+    return call as StoreCall;
+  }
+
+  tell(...events: readonly Omit<FeedEvent, "route">[]): void {
+    this.feed.push({
+      number: this.feed.length + 1,
+      at: this.now,
+      events: events.map((event) => ({ ...event, route: 1 })),
+    });
+  }
+
+  submit(...specs: readonly (Partial<NewJob> & { readonly id: string })[]): void {
+    const jobs = specs.map((spec) => aJob(spec));
+    this.call(
+      "submit",
+      [{ jobs }],
+      [{ kind: "ok", ids: jobs.map(({ id }) => id), hows: jobs.map(() => "created") }],
+    );
+    this.tell(...jobs.map((job) => this.#born(job)));
+  }
+
+  #born(job: NewJob): Omit<FeedEvent, "route"> {
+    const dueAt = this.now + ("inMs" in job.due ? job.due.inMs : 0);
+    const state = dueAt > this.now ? "scheduled" : "ready";
+    this.jobs.set(job.id, {
+      ...job,
+      seq: ++this.#seq,
+      state,
+      rev: 1,
+      fence: 0,
+      attempt: 0,
+      countsAttempt: 1,
+      attempts: null,
+      progress: null,
+      rank: job.rankBase + dueAt,
+      createdAt: this.now,
+      dueAt,
+      deadlineAt: null,
+      ttlAt: null,
+      uniqueKey: job.unique?.key ?? null,
+      cancelAsked: false,
+      owner: null,
+      claimedAt: null,
+      startedAt: null,
+      leaseEndsAt: null,
+      attemptEndsAt: null,
+      endedAt: null,
+      reason: null,
+      result: null,
+      keepUntil: null,
+    });
+    return {
+      kind: "submitted",
+      id: job.id,
+      rev: 1,
+      state,
+      attempt: 0,
+      extra: state === "scheduled" ? dueAt : null,
+    };
+  }
+
+  /** Any change by its event alone: promote, reclaim, cancel, replay, remove. */
+  change(id: string, kind: EventKind, state: JobState | null, extra: string | number | null = null): void {
+    const job = this.job(id);
+    job.rev += 1;
+    if (kind === "reclaimed")
+      job.attempts = appendAttempt(job.attempts, { attempt: job.attempt, outcome: "crashed", at: this.now });
+    if (state === null) this.jobs.delete(id);
+    else {
+      job.state = state;
+      if (isTerminal(state)) job.endedAt = this.now;
+    }
+    this.tell({ kind, id, rev: job.rev, state, attempt: job.attempt, extra });
+  }
+
+  claim(
+    ids: string | readonly string[],
+    given: { readonly owner?: string; readonly counts?: 0 | 1 } = {},
+  ): StoreCall {
+    const owner = given.owner ?? "w1";
+    const leased: LeasedJob[] = [];
+    const events: Omit<FeedEvent, "route">[] = [];
+    for (const id of [ids].flat()) {
+      const job = this.job(id);
+      job.state = "running";
+      job.rev += 1;
+      job.fence += 1;
+      job.attempt += given.counts ?? 1;
+      job.claimedAt = this.now;
+      const { seq, fence, rev, attempt, input, policy, meta, attempts, createdAt, dueAt } = job;
+      leased.push({
+        id,
+        seq,
+        fence,
+        rev,
+        attempt,
+        input,
+        policy,
+        meta,
+        attempts,
+        createdAt,
+        dueAt,
+        claimedAt: this.now,
+        deadlineAt: null,
+        route: 1,
+      });
+      events.push({ kind: "claimed", id, rev, state: "running", attempt, extra: null });
+      this.effects.push({ kind: "began", id, fence, attempt, actor: "p1", atUs: this.now * 1000 });
+    }
+    this.tell(...events);
+    const request = { owner, leaseMs, offers: [{ routes: [1], max: 10 }], routesKnown: 1 };
+    return this.call("claim", request, {
+      jobs: leased,
+      routes: [],
+      more: false,
+      nextDueInMs: null,
+      now: this.now,
+    });
+  }
+
+  /** A settle by the handler's end: an ok one changes the job, any other answer leaves it. */
+  settle(
+    id: string,
+    to: TerminalState | "retry",
+    given: {
+      readonly answer?: SettleAnswer["kind"];
+      readonly reason?: string;
+      readonly effects?: NewJob;
+    } = {},
+  ): StoreCall {
+    const job = this.job(id);
+    const { answer = "ok", reason = null, effects } = given;
+    const { seq, fence } = job;
+    const isRetry = to === "retry";
+    const how =
+      to === "failed" && reason === "unrecoverable"
+        ? "unrecoverable"
+        : to === "completed"
+          ? "returned"
+          : "threw";
+    this.effects.push({
+      kind: "ended",
+      id,
+      fence,
+      attempt: job.attempt,
+      actor: "p1",
+      atUs: this.now * 1000,
+      how,
+      wasAborted: false,
+    });
+    const next = isRetry ? schedule(0) : finish(to, { reason });
+    const settle = {
+      id,
+      seq,
+      fence,
+      next,
+      attempts: null,
+      ...(effects === undefined ? {} : { effects: { jobs: [effects] } }),
+    };
+    const call = this.call("settleIfLeased", [settle], [{ kind: answer }]);
+    if (answer !== "ok") return call;
+    if (to !== "completed")
+      job.attempts = appendAttempt(job.attempts, { attempt: job.attempt, outcome: "failed", at: this.now });
+    job.rev += 1;
+    job.state = isRetry ? "ready" : to;
+    job.reason = reason;
+    if (!isRetry) job.endedAt = this.now;
+    const events: Omit<FeedEvent, "route">[] = [
+      {
+        kind: isRetry ? "retry-scheduled" : to,
+        id,
+        rev: job.rev,
+        state: job.state,
+        attempt: job.attempt,
+        extra: reason,
+      },
+    ];
+    if (effects !== undefined) events.push(this.#born(effects));
+    this.tell(...events);
+    return call;
+  }
+
+  extend(id: string, answer: "ok" | "stale" = "ok"): void {
+    const { seq, fence } = this.job(id);
+    const request = { owner: "w1", leaseMs, leases: [{ id, seq, fence }], wantsOthers: false };
+    this.call("extendIfLeased", request, { answers: [answer], others: [], now: this.now });
+  }
+
+  /** From the submit to the completion. */
+  live(id: string, spec: Partial<NewJob> = {}): void {
+    this.submit({ id, ...spec });
+    this.now += 10;
+    this.claim(id);
+    this.now += 10;
+    this.settle(id, "completed");
+  }
+
+  evidence(): Evidence {
+    const jobs = [...this.jobs.values()];
+    return {
+      operations: this.operations,
+      effects: this.effects,
+      snapshot: {
+        jobs,
+        tallies: recount(jobs),
+        routes: [{ number: 1, queue: "mail", name: "send", caps: [] }],
+        feed: this.feed,
+        feedByPages: structuredClone(this.feed),
+        kv: this.kv,
+        now: this.now,
+      },
+      isFaultFree: this.isFaultFree,
+      healedAt: null,
+      leftovers: this.leftovers,
+    };
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * What must happen at least once over all seeds of a run. A simulation that never loses a lease proves nothing about lost leases, so a
+ * counter that stays at 0 fails the run.
+ */
+import type { Evidence } from "../history/history.ts";
+
+export const sometimes = [
+  "a stale settle was refused",
+  "a lease expired and was reclaimed",
+  "an enqueue of unknown outcome had happened",
+  "an enqueue of unknown outcome had not happened",
+  "the reply of a claim was lost and its jobs were adopted",
+  "a job was dead-lettered because its attempts were used up",
+  "a job was dead-lettered because it kept killing its workers",
+  "a clock stepped",
+  "a running job was cancelled",
+  "a job was handed back by a worker that stopped",
+  "a settle was repeated and answered as already applied",
+  "an attempt was given back by a snooze",
+  "a job met its deadline or its time-to-live",
+  "a handler was told to stop and did not",
+  "a finished job was replayed",
+] as const;
+export type Sometimes = (typeof sometimes)[number];
+
+export function countSometimes(evidence: Evidence, clockSteps: number, counts: Map<Sometimes, number>): void {
+  const add = (what: Sometimes, count = 1): void => {
+    if (count > 0) counts.set(what, (counts.get(what) ?? 0) + count);
+  };
+  add("a clock stepped", clockSteps);
+  for (const call of evidence.operations) {
+    switch (call.kind) {
+      case "settleIfLeased":
+        for (const { kind } of call.answer ?? []) {
+          if (kind === "stale") add("a stale settle was refused");
+          if (kind === "already") add("a settle was repeated and answered as already applied");
+        }
+        break;
+      case "submit":
+        if (call.seen === "unknown" && call.answeredUs !== null)
+          add(
+            call.answer === null
+              ? "an enqueue of unknown outcome had not happened"
+              : "an enqueue of unknown outcome had happened",
+          );
+        break;
+      case "extendIfLeased":
+        add("the reply of a claim was lost and its jobs were adopted", call.answer?.others.length ?? 0);
+        break;
+      default:
+        break;
+    }
+  }
+  for (const { wasAborted, how } of evidence.effects)
+    if (wasAborted === true && how === "returned") add("a handler was told to stop and did not");
+  countEvents(evidence, add);
+}
+
+function countEvents(evidence: Evidence, add: (what: Sometimes) => void): void {
+  const askedToCancel = new Set<string>();
+  for (const { events } of evidence.snapshot.feed) {
+    for (const { kind, id, extra } of events) {
+      if (kind === "reclaimed") add("a lease expired and was reclaimed");
+      if (kind === "handed-back") add("a job was handed back by a worker that stopped");
+      if (kind === "snoozed") add("an attempt was given back by a snooze");
+      if (kind === "expired") add("a job met its deadline or its time-to-live");
+      if (kind === "replayed") add("a finished job was replayed");
+      if (kind === "cancel-asked") askedToCancel.add(id);
+      if (kind === "cancelled" && askedToCancel.has(id)) add("a running job was cancelled");
+      if (kind === "failed" && extra === "retries-exhausted")
+        add("a job was dead-lettered because its attempts were used up");
+      if (kind === "failed" && extra === "crash-loop")
+        add("a job was dead-lettered because it kept killing its workers");
+    }
+  }
+}
