@@ -100,8 +100,11 @@ export function openDatabase(settings: FileSettings): DatabaseSync {
   }
 }
 
-/** Pages of 4 KiB in the write-ahead log before it is written back to the file. */
-const checkpointPages = 2000;
+/**
+ * Pages of 4 KiB in the write-ahead log before it is written back to the file. From 500 to 16,000 the cost per job is the same within
+ * the noise of 20 %, so it is small: a checkpoint is what blocks longest.
+ */
+const checkpointPages = 1000;
 const cacheKiB = 32_768;
 /** A log that a large transaction blew up is cut back to this at the next checkpoint. */
 const logBytesMax = 64 * 2 ** 20;

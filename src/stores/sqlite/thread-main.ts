@@ -4,7 +4,7 @@ import { sendError } from "./errors.ts";
 import { openSession, runGroup } from "./group.ts";
 import type { CallOutcome } from "./group.ts";
 import { connectFile } from "./open-file.ts";
-import type { FromThread, ThreadStart, ToThread } from "./runner-thread.ts";
+import type { FromThread, RunRequest, ThreadStart, ToThread } from "./runner-thread.ts";
 
 const { settings, epoch } = workerData as ThreadStart;
 const send = (message: FromThread): void => parentPort?.postMessage(message);
@@ -17,8 +17,10 @@ try {
       database.close();
       return send({ kind: "closed" });
     }
-    const group = runGroup(session, message.calls, message.machineNow);
-    send({ kind: "ran", group: { ...group, outcomes: group.outcomes.map(sendOutcome) } });
+    const { calls, machineNow } = JSON.parse(message.text) as RunRequest;
+    const group = runGroup(session, calls, machineNow);
+    const text = JSON.stringify({ ...group, outcomes: group.outcomes.map(sendOutcome) });
+    send({ kind: "ran", text });
   });
   send({ kind: "open" });
 } catch (error) {
