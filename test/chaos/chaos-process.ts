@@ -1,0 +1,99 @@
+/**
+ * A process of the kill test: a worker, or a producer. Started with the pinned Node, told by its arguments what it is, killed without a
+ * word; whatever it does it says on its pipe first.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { Millrace } from "../../src/client/millrace.ts";
+import { readMillraceOptions } from "../../src/client/millrace-options.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import { openStore } from "../../src/open.ts";
+import { nodePlatform } from "../../src/platform/node-platform.ts";
+import { createSeededRandom } from "../../src/testing/seeded-random.ts";
+import { handler } from "../../src/worker/handler.ts";
+import type { JobContext } from "../../src/worker/job-context.ts";
+import type { Effect } from "../history/history.ts";
+import { follow, work } from "./chaos-jobs.ts";
+import type { ChaosInput } from "./chaos-jobs.ts";
+import { nowUs, recordStore, say, saying } from "./recorded-store.ts";
+
+export interface ChaosOptions {
+  readonly role: "worker" | "producer";
+  readonly name: string;
+  readonly url: string;
+  readonly leaseMs: number;
+  readonly concurrency: number;
+  /** Producers: the numbers of the jobs to enqueue, and the pause between two enqueues. */
+  readonly from: number;
+  readonly to: number;
+  readonly everyMs: number;
+  /** Instead of a drawn one. */
+  readonly input?: ChaosInput;
+}
+
+const options = JSON.parse(process.argv[2] as string) as ChaosOptions;
+const read = readMillraceOptions(nodePlatform, { giveUp: "5s" });
+const store = recordStore(await openStore(nodePlatform, options.url));
+const mill = new Millrace(new Engine(store, nodePlatform, read.settings, read.log), read.duties);
+say({ line: "ready" });
+await (options.role === "worker" ? runWorker() : runProducer());
+
+async function runWorker(): Promise<void> {
+  const worker = await mill.work([handler(work, run), handler(follow, runFollow)], {
+    concurrency: options.concurrency,
+    lease: options.leaseMs,
+    label: options.name,
+  });
+  process.once("SIGTERM", () => {
+    void worker.stop().then(async ({ notStopped }) => {
+      say({ line: "stopped", atUs: nowUs(), owner: worker.id, notStopped });
+      await mill.close();
+    });
+  });
+}
+
+function log(context: JobContext, effect: Pick<Effect, "kind" | "how" | "wasAborted">): void {
+  const { id, attempt, fence } = context;
+  say({
+    line: "effect",
+    effect: { ...effect, id, attempt, fence: fence.value, actor: options.name, atUs: nowUs() },
+  });
+}
+
+async function run(context: JobContext<ChaosInput>): Promise<string> {
+  const { ms, isBlocking, failures = 0, hasFollow, number } = context.input;
+  log(context, { kind: "began" });
+  if (isBlocking === true) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+  else await sleep(ms);
+  const isFailing = context.attempt <= failures;
+  if (!isFailing && hasFollow === true) context.enqueue(follow, { parent: context.id });
+  log(context, { kind: "ended", how: isFailing ? "threw" : "returned", wasAborted: context.signal.aborted });
+  if (isFailing) throw new Error(`failure ${context.attempt} of ${failures}`);
+  return `done ${number}`;
+}
+
+async function runFollow(context: JobContext): Promise<null> {
+  log(context, { kind: "began" });
+  await sleep(1);
+  log(context, { kind: "ended", how: "returned", wasAborted: context.signal.aborted });
+  return null;
+}
+
+/** Ids are numbers, so what a killed producer may or may not have enqueued is enqueued again by the next one. */
+async function runProducer(): Promise<void> {
+  for (let number = options.from; number <= options.to; number++) {
+    const random = createSeededRandom(`job ${number}`);
+    const input = options.input ?? {
+      number,
+      ms: random.chance(0.05) ? options.leaseMs * 1.5 : random.whole(0, 30),
+      failures: random.chance(0.1) ? random.whole(1, 2) : 0,
+      hasFollow: random.chance(0.3),
+    };
+    const id = `job-${number}`;
+    await saying("enqueue", [id], async () => {
+      const handle = await mill.enqueue(work, input, { id, ...(random.chance(0.2) ? { delay: 100 } : {}) });
+      return [handle.id];
+    }).catch(() => undefined);
+    await sleep(options.everyMs);
+  }
+  await mill.close();
+}
