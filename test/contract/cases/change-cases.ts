@@ -168,8 +168,9 @@ export const changeCases: ContractGroup = {
     ],
     [
       "a new priority moves the job in the order and leaves its due time",
-      async ({ store, submit, read, claim }) => {
+      async ({ store, submit, read, claim, platform }) => {
         await submit(aJob({ id: "a" }), aJob({ id: "b" }));
+        platform.advance(5);
         await store.changeIf([
           aChange("b", ["ready"], { to: "same", event: "edited", rankBase: -500, rankSlope: 1 }),
         ]);

@@ -203,12 +203,14 @@ export const uniqueCases: ContractGroup = {
         ] satisfies ContractGroup["cases"][number],
     ),
     [
-      "a replay takes a key held until the end again",
+      "a replay takes a key held until the end again and frees it with the new end",
       async ({ submit, store }) => {
         await submit(keyed("a"));
         await store.changeIf([aChange("a", ["ready"], finish("failed"))]);
         expect(await store.changeIf([aChange("a", ["failed"], replay())])).toMatchObject([{ kind: "ok" }]);
         expect(await submit(keyed("b"))).toEqual([existing("a")]);
+        await store.changeIf([aChange("a", ["ready"], finish("cancelled"))]);
+        expect(await submit(keyed("c"))).toEqual([created("c")]);
       },
     ],
     [
@@ -243,6 +245,19 @@ export const uniqueCases: ContractGroup = {
         expect(await submit(keyed("b"))).toEqual([created("b")]);
         await store.changeIf([aChange("b", ["ready"], remove)]);
         expect(await submit(keyed("c"))).toEqual([created("c")]);
+      },
+    ],
+    [
+      "whoever no longer holds the key frees it for nobody, however it ends",
+      async ({ submit, store, platform }) => {
+        await submit(keyed("a", { hold: 10 }), keyed("x", { key: "other", hold: 10 }));
+        platform.advance(10);
+        await submit(keyed("b"), keyed("y", { key: "other" }));
+        await store.changeIf([aChange("a", ["ready"], remove), aChange("x", ["ready"], finish("cancelled"))]);
+        expect(await submit(keyed("c"), keyed("z", { key: "other" }))).toEqual([
+          existing("b"),
+          existing("y"),
+        ]);
       },
     ],
     [
