@@ -16,6 +16,11 @@ export interface Insert {
   /** Answers the seq of the new job. */
   add(job: NewJob): number;
   readonly flush: () => void;
+  /**
+   * The digest of a job that was added but is not in the store yet; undefined for an unknown id. Asking begins the book of ids, so jobs
+   * that nobody asks for pay nothing.
+   */
+  pendingDigest(id: string): string | null | undefined;
 }
 
 const specWidth = 10;
@@ -34,7 +39,9 @@ export function openInsert(step: Step): Insert {
   const { statements, turn, now } = step;
   let specs: SqlValue[] = [];
   let jobs: SqlValue[] = [];
+  let pending: Map<string, string | null> | null = null;
   const flush = (): void => {
+    pending?.clear();
     if (specs.length === 0) return;
     const [newSpecs, newJobs] = [specs, jobs];
     specs = [];
@@ -67,6 +74,7 @@ export function openInsert(step: Step): Insert {
       ttlAt,
       holdsOf(hold),
     );
+    pending?.set(job.id, job.digest);
     addTags(statements, seq, job.tags);
     count(step, route, state, 1);
     hintDue(step, timerAt);
@@ -74,7 +82,14 @@ export function openInsert(step: Step): Insert {
     tell(step, { kind: "submitted", id: job.id, rev: 1, route, state, attempt: 0, extra });
     return seq;
   };
-  return { add, flush };
+  const pendingDigest = (id: string): string | null | undefined => {
+    if (pending === null) {
+      flush();
+      pending = new Map();
+    }
+    return pending.get(id);
+  };
+  return { add, flush, pendingDigest };
 }
 
 export function tagsText(job: NewJob): string | null {

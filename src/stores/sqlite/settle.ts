@@ -24,6 +24,7 @@ const ok: SettleAnswer = { kind: "ok" };
 const already: SettleAnswer = { kind: "already" };
 const stale: SettleAnswer = { kind: "stale" };
 const gone: SettleAnswer = { kind: "gone" };
+const cancelAsked: SettleAnswer = { kind: "cancel-asked" };
 
 export function settleIfLeased(step: Step, settles: readonly Settle[]): SettleAnswer[] {
   const { statements } = step;
@@ -64,6 +65,7 @@ function settleOne(step: Step, settle: Settle, touched: Set<number>): SettleAnsw
   const job = findLive(statements, settle);
   if (job === null || job.state !== stateCodes.running || job.fence !== settle.fence)
     return refusal(statements, settle, job);
+  if (job.cancelAsked === 1 && !isFinish(settle.next)) return cancelAsked;
   touched.add(job.seq);
   const { effects } = settle;
   if (effects === undefined) return applyNext(step, settle, job);
@@ -133,20 +135,20 @@ function readLeases(statements: Statements, seqs: readonly number[]): Map<number
   return found;
 }
 
-/** The row that a lease names: where its seq says, or by its id when the seq is wrong. */
+/** The live row that a lease names. Another seq under the same id is another job: its fences began anew. */
 export function findLive(statements: Statements, ref: LeaseRef): LiveJob | null {
   const job = readLive(statements, ref.seq);
-  if (job !== null && job.id === ref.id) return job;
-  const seq = seqOfId(statements, ref.id);
-  return seq === null ? null : readLive(statements, seq);
+  return job !== null && job.id === ref.id ? job : null;
 }
 
-/** Input: id. Answer: the fence that settled it last, if it is finished. */
-const settledFenceOf = `SELECT h.settled_fence FROM millrace_spec s JOIN millrace_history h ON h.seq = s.seq WHERE s.id = ?`;
+/** Inputs: seq, id. Answer: the fence that settled it last, if it is finished. */
+const settledFenceOf = `SELECT settled_fence FROM millrace_history WHERE seq = ? AND id = ?`;
 
 function refusal(statements: Statements, settle: Settle, job: LiveJob | null): SettleAnswer {
   if (job !== null) return job.settledFence === settle.fence ? already : stale;
-  const row = statements(settledFenceOf).get(settle.id) as [settledFence: number | null] | undefined;
-  if (row === undefined) return gone;
+  const row = statements(settledFenceOf).get(settle.seq, settle.id) as
+    | [settledFence: number | null]
+    | undefined;
+  if (row === undefined) return seqOfId(statements, settle.id) === null ? gone : stale;
   return row[0] === settle.fence ? already : stale;
 }

@@ -26,21 +26,29 @@ const findDigest = "SELECT digest FROM millrace_spec WHERE id = ?";
 export function submitKeyed(step: Step, insert: Insert, job: NewJob, isRepeat: boolean): KeyedAnswer {
   const { statements, now } = step;
   if (job.digest !== null || isRepeat) {
-    const known = statements(findDigest).get(job.id) as [digest: string | null] | undefined;
-    if (known !== undefined) {
-      if (known[0] === job.digest) return { kind: "ok", id: job.id, how: "existing" };
-      return { kind: "refused", reason: "id-differs", id: job.id };
-    }
+    const known = knownDigest(step, insert, job.id);
+    if (known === job.digest) return { kind: "ok", id: job.id, how: "existing" };
+    if (known !== undefined) return { kind: "refused", reason: "id-differs", id: job.id };
   }
   if (job.unique !== null) {
     const holder = readHolder(statements, job.unique.key, now);
-    if (holder !== null) return meetHolder(step, holder.seq, holder.id, job);
+    if (holder !== null) {
+      // It may have been submitted by this very call.
+      insert.flush();
+      return meetHolder(step, holder.seq, holder.id, job);
+    }
   }
   const seq = insert.add(job);
-  insert.flush();
   if (job.unique !== null)
     takeKey(statements, job.unique.key, { seq, id: job.id }, holdCode(job.unique.hold), now);
   return { kind: "ok", id: job.id, how: "created" };
+}
+
+function knownDigest(step: Step, insert: Insert, id: string): string | null | undefined {
+  const pending = insert.pendingDigest(id);
+  if (pending !== undefined) return pending;
+  const row = step.statements(findDigest).get(id) as [digest: string | null] | undefined;
+  return row?.[0];
 }
 
 function meetHolder(step: Step, seq: number, id: string, job: NewJob): KeyedAnswer {

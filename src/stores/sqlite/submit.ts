@@ -60,7 +60,6 @@ export function submitUnit(step: Step, insert: Insert, unit: SubmitUnit): Submit
       hows.push("created");
       continue;
     }
-    insert.flush();
     const answer = submitKeyed(step, insert, job, unit.isRepeat === true);
     if (answer.kind === "refused") return answer;
     ids.push(answer.id);

@@ -1,0 +1,56 @@
+import { DatabaseSync } from "node:sqlite";
+import { expect, it } from "vitest";
+import { aJob } from "../../../test/support/builders.ts";
+import type { AuditAnswer } from "../../store/operations.ts";
+import { openSession, runGroup } from "./group.ts";
+import type { Call, Session } from "./group.ts";
+import { migrate } from "./migrate.ts";
+import { configure } from "./open-file.ts";
+
+function ask<A>(session: Session, operation: Call["operation"], request: unknown): A {
+  const [outcome] = runGroup(session, [{ operation, request }], 1000).outcomes;
+  if (outcome?.kind !== "answer") throw new Error(`${operation} gave no answer`, { cause: outcome });
+  return outcome.answer as A;
+}
+
+function walk(session: Session, max: number): Record<string, number> {
+  const all: Record<string, number> = {};
+  let cursor: string | null = null;
+  do {
+    const answer: AuditAnswer = ask(session, "auditIndexes", { cursor, max });
+    for (const [kind, repaired] of Object.entries(answer.repaired)) all[kind] = (all[kind] ?? 0) + repaired;
+    cursor = answer.cursor;
+  } while (cursor !== null);
+  return all;
+}
+
+for (const max of [1, 3, 1000]) {
+  it(`an audit in steps of ${max} finds what a hand in the file broke, and nothing the second time`, () => {
+    const database = new DatabaseSync(":memory:");
+    configure(database, { path: ":memory:", durability: "strict", lockSleepMs: 0 });
+    migrate(database, ":memory:");
+    const session = openSession(database, ":memory:", 1);
+    const unique = { key: "k", hold: "end", onHeld: "keep" } as const;
+    ask(session, "submit", [
+      {
+        jobs: ["a", "b", "c", "d"].map((id) =>
+          aJob({ id, tags: ["x", "y"], deadline: { inMs: 5000 }, due: { inMs: 10 } }),
+        ),
+      },
+      { jobs: [aJob({ id: "u", unique })] },
+    ]);
+    expect(walk(session, max)).toEqual({});
+    database.exec(`UPDATE millrace_job SET timer_at = 7 WHERE id IN ('a', 'c');
+      INSERT INTO millrace_unique VALUES ('lost', 99, 'z', NULL), ('timed', 99, 'z', 5000);
+      INSERT INTO millrace_tag VALUES ('a', 77), ('x', 77), ('z', 78);
+      INSERT INTO millrace_trail VALUES (77, 1, 0, 'line'), (77, 2, 0, 'line');
+      UPDATE millrace_tally SET count = 9 WHERE state = 1; INSERT INTO millrace_tally VALUES (1, 9, 3)`);
+    expect(walk(session, max)).toEqual({ timer: 2, unique: 1, tag: 3, trail: 2, tally: 2 });
+    expect(walk(session, max)).toEqual({});
+    expect(ask(session, "tallyJobs", null)).toMatchObject([
+      { state: "scheduled", count: 4 },
+      { state: "ready", count: 1 },
+    ]);
+    database.close();
+  });
+}
