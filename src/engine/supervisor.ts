@@ -170,8 +170,9 @@ class DutyLoop {
 
 function withDeadline<Value>(platform: Platform, promise: Promise<Value>, limitMs: number): Promise<Value> {
   return new Promise((resolve, reject) => {
-    const error = new MillraceError("store-unavailable", `The run did not end within ${limitMs} ms.`);
-    const timer = platform.setTimer(limitMs, () => reject(error), false);
+    const late = (): void =>
+      reject(new MillraceError("store-unavailable", `The run did not end within ${limitMs} ms.`));
+    const timer = platform.setTimer(limitMs, late, false);
     promise.then(resolve, reject).finally(() => timer.cancel());
   });
 }

@@ -44,7 +44,10 @@ export interface NewJob {
   readonly slack?: number;
 }
 
-/** Names one lease. `seq` tells a store where to look; only the fence decides. */
+/**
+ * Names one lease; all three must match. A caller-given id that was removed and submitted again is another job with another seq, whose
+ * fences begin anew: without the seq a worker of its past life could settle the new one.
+ */
 export interface LeaseRef {
   readonly id: string;
   readonly seq: number;

@@ -98,8 +98,8 @@ export class JobContext<Out = unknown> implements EffectsScope {
   }
 
   get fence(): Fence {
-    const { id, fence } = this.#attempt.job;
-    return { value: fence, key: `${id}:${fence}` };
+    const { id, seq, fence } = this.#attempt.job;
+    return { value: fence, key: `${id}:${seq}:${fence}` };
   }
 
   /** Lines that stay with the job and can be read while it runs and afterwards. */

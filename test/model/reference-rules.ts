@@ -229,11 +229,13 @@ export class ReferenceRules {
     return asLeased(job);
   }
 
-  settle({ id, fence, next, attempts, effects = {} }: operations.Settle): operations.SettleAnswer {
+  settle({ id, seq, fence, next, attempts, effects = {} }: operations.Settle): operations.SettleAnswer {
     const job = this.all.jobs.get(id);
     if (job === undefined) return { kind: "gone" };
+    if (job.seq !== seq) return { kind: "stale" };
     if (job.state !== "running" || job.fence !== fence)
       return { kind: job.settledFence === fence ? "already" : "stale" };
+    if (job.cancelAsked && !isTerminal(next.to as JobState)) return { kind: "cancel-asked" };
     if (attempts !== null) job.attempts = attempts;
     job.settledFence = fence;
     this.change(job, next);

@@ -69,7 +69,7 @@ export class ReferenceStore {
       const answers = leases.map((lease) => {
         const job = this.#rules.all.jobs.get(lease.id);
         if (job === undefined) return "gone";
-        if (job.state !== "running" || job.fence !== lease.fence) return "stale";
+        if (job.seq !== lease.seq || job.state !== "running" || job.fence !== lease.fence) return "stale";
         job.leaseEndsAt = Math.max(job.leaseEndsAt ?? 0, this.#rules.now + leaseMs);
         if (lease.startedAgoMs !== undefined) job.startedAt = this.#rules.now - lease.startedAgoMs;
         if (lease.attemptEndsInMs !== undefined)
@@ -87,10 +87,10 @@ export class ReferenceStore {
 
   recordIfLeased(writes: readonly operations.LeasedWrite[]): readonly operations.RecordAnswer[] {
     return this.#rules.call(() =>
-      writes.map(({ id, fence, progress, logs = [] }) => {
+      writes.map(({ id, seq, fence, progress, logs = [] }) => {
         const job = this.#rules.all.jobs.get(id);
         if (job === undefined) return "gone";
-        if (job.state !== "running" || job.fence !== fence) return "stale";
+        if (job.seq !== seq || job.state !== "running" || job.fence !== fence) return "stale";
         if (progress !== undefined) job.progress = progress;
         const lines = this.#rules.all.trails.get(id) ?? [];
         this.#rules.all.trails.set(id, lines);

@@ -29,10 +29,10 @@ export const hintCases: ContractGroup = {
         await turn();
         const ready = hints.flatMap((hint) => (hint.kind === "ready" ? hint.routes : []));
         expect(new Set(ready)).toEqual(new Set([1, 2]));
-        await submit(aJob({ id: "c", due: { inMs: 40 } }));
+        await submit(aJob({ id: "c", due: { inMs: 40 } }), aJob({ id: "d" }));
         await turn();
         expect(hints).toContainEqual({ kind: "due", inMs: 40 });
-        const [a, b] = await claim({ offers: [{ routes: [1, 2], max: 2 }], owner: "w3" });
+        const [, b, d] = await claim({ offers: [{ routes: [1, 2], max: 3 }], owner: "w3" });
         await store.changeIf([aChange("a", ["running"], askCancel)]);
         await turn();
         expect(hints).toContainEqual({ kind: "cancel", ids: ["a"], owner: "w3" });
@@ -40,7 +40,7 @@ export const hintCases: ContractGroup = {
         await turn();
         expect(hints).toContainEqual({ kind: "finished", ids: ["b"] });
         hints.length = 0;
-        await store.settleIfLeased([aSettle(a!, schedule(0))]);
+        await store.settleIfLeased([aSettle(d!, schedule(0))]);
         await turn();
         expect(hints).toContainEqual({ kind: "ready", routes: [1] });
         unwatch();

@@ -213,7 +213,7 @@ export const settleCases: ContractGroup = {
       },
     ],
     [
-      "the seq only says where to look: with a wrong one the fence still decides, and nobody else's job is touched",
+      "a lease with another seq is stale, and nobody's job is touched",
       async ({ store, submit, claim, read }) => {
         await submit(aJob({ id: "a" }), aJob({ id: "b" }));
         const [a, b] = await claim();
@@ -224,21 +224,38 @@ export const settleCases: ContractGroup = {
           leases: [strayed],
           wantsOthers: false,
         });
-        expect(extended.answers).toEqual(["ok"]);
-        expect(await store.recordIfLeased([{ ...strayed, progress: "a" }])).toEqual(["ok"]);
-        expect(await store.settleIfLeased([aSettle(strayed, finish()), aSettle(a!, finish())])).toEqual([
-          { kind: "ok" },
-          { kind: "already" },
-        ]);
-        expect(await read("a")).toMatchObject({ state: "completed", progress: "a" });
-        expect(await read("b")).toMatchObject({
-          state: "running",
-          progress: null,
-          leaseEndsAt: startAt + 1000,
-        });
+        expect(extended.answers).toEqual(["stale"]);
+        expect(await store.recordIfLeased([{ ...strayed, progress: "a" }])).toEqual(["stale"]);
         expect(
-          await store.settleIfLeased([aSettle(b!, finish()), aSettle({ ...b!, seq: 77 }, finish())]),
-        ).toEqual([{ kind: "ok" }, { kind: "already" }]);
+          await store.settleIfLeased([aSettle(strayed, finish()), aSettle({ ...b!, seq: 77 }, finish())]),
+        ).toEqual([{ kind: "stale" }, { kind: "stale" }]);
+        for (const id of ["a", "b"])
+          expect(await read(id)).toMatchObject({
+            state: "running",
+            progress: null,
+            leaseEndsAt: startAt + 1000,
+          });
+      },
+    ],
+    [
+      "a worker of a removed job's life cannot settle the job that got the same id",
+      async ({ store, submit, lease, claim, read }) => {
+        const past = await lease(aJob({ id: "a", digest: "d" }));
+        await store.settleIfLeased([aSettle(past, handBack)]);
+        await store.changeIf([aChange("a", ["ready"], remove)]);
+        await submit(aJob({ id: "a", digest: "d" }));
+        const [present] = await claim();
+        expect(present!.fence).toBe(past.fence);
+        expect(await store.settleIfLeased([aSettle(past, finish("completed", { result: "old" }))])).toEqual([
+          { kind: "stale" },
+        ]);
+        expect((await read("a")).state).toBe("running");
+        expect(
+          await store.settleIfLeased([aSettle(present!, finish("completed", { result: "new" }))]),
+        ).toEqual([{ kind: "ok" }]);
+        expect(await store.settleIfLeased([aSettle(past, finish("completed", { result: "old" }))])).toEqual([
+          { kind: "stale" },
+        ]);
       },
     ],
     [
@@ -315,12 +332,20 @@ export const settleCases: ContractGroup = {
       },
     ],
     [
-      "a cancel that was asked for stays with the job over a hand-back",
+      "a job whose cancel was asked for must not wait again: only its end is applied",
       async ({ store, lease, read }) => {
         const leased = await lease(aJob({ id: "a" }));
         await store.changeIf([aChange("a", ["running"], askCancel)]);
-        await store.settleIfLeased([aSettle(leased, handBack)]);
-        expect(await read("a")).toMatchObject({ state: "ready", cancelAsked: true });
+        const waits = [aSettle(leased, handBack), aSettle(leased, schedule(5))];
+        expect(await store.settleIfLeased(waits)).toEqual([
+          { kind: "cancel-asked" },
+          { kind: "cancel-asked" },
+        ]);
+        expect(await store.settleIfLeased([aSettle({ ...leased, fence: 0 }, handBack)])).toEqual([
+          { kind: "stale" },
+        ]);
+        expect(await read("a")).toMatchObject({ state: "running", cancelAsked: true });
+        expect(await store.settleIfLeased([aSettle(leased, finish())])).toEqual([{ kind: "ok" }]);
       },
     ],
   ],
