@@ -89,7 +89,7 @@ async function runProducer(): Promise<void> {
       hasFollow: random.chance(0.3),
     };
     const id = `job-${number}`;
-    await saying("enqueue", [id], async () => {
+    await saying("enqueue", [JSON.stringify(input)], async () => {
       const handle = await mill.enqueue(work, input, { id, ...(random.chance(0.2) ? { delay: 100 } : {}) });
       return [handle.id];
     }).catch(() => undefined);

@@ -194,7 +194,12 @@ describe("with processes killed -9 and frozen at random", () => {
   function firstUnknown({ operations }: ChaosProcess): number {
     const numbers = operations.flatMap((each) =>
       each.kind === "enqueue"
-        ? [{ number: Number(String(each.wanted[0]).slice("job-".length)), isKnown: each.seen === "ok" }]
+        ? [
+            {
+              number: (JSON.parse(String(each.inputs[0])) as { number: number }).number,
+              isKnown: each.seen === "ok",
+            },
+          ]
         : [],
     );
     const unknown = numbers.find(({ isKnown }) => !isKnown);

@@ -78,7 +78,7 @@ export class ChaosProcess {
     const base = { actor: this.name, invokedUs: atUs, answeredUs: null, seen: "unknown", order: null };
     const entry =
       kind === "enqueue"
-        ? { ...base, kind, wanted: request, got: null }
+        ? { ...base, kind, inputs: request, got: null }
         : { ...base, kind, request, answer: null };
     this.operations.push(entry as Operation);
     this.#calls.set(call, entry as Operation);

@@ -85,7 +85,7 @@ const withSnapshot =
   (change: (snapshot: Evidence["snapshot"]) => Partial<Evidence["snapshot"]>): Bend =>
   (evidence) => ({ ...evidence, snapshot: { ...evidence.snapshot, ...change(evidence.snapshot) } });
 
-const enqueue = (given: { seen: "ok" | "failed" | "unknown"; wanted: string[]; got: string[] | null }) =>
+const enqueue = (given: { seen: "ok" | "failed" | "unknown"; inputs: string[]; got: string[] | null }) =>
   ({ kind: "enqueue", actor: "p1", invokedUs: 0, answeredUs: 1, order: null, ...given }) as const;
 
 /** Forgets the last event of a record. */
@@ -106,7 +106,7 @@ const planted: readonly Planted[] = [
   [
     1,
     "the application was given an id that nobody has",
-    (s) => void s.operations.push(enqueue({ seen: "ok", wanted: ["a"], got: ["a"] })),
+    (s) => void s.operations.push(enqueue({ seen: "ok", inputs: ['"a"'], got: ["a"] })),
   ],
   [2, "a job is there that nobody enqueued", (s) => (s.live("a"), s.operations.shift())],
   [
@@ -120,7 +120,7 @@ const planted: readonly Planted[] = [
   [
     3,
     "the application was told that nothing happened",
-    (s) => (s.live("a"), s.operations.push(enqueue({ seen: "failed", wanted: ["a"], got: null }))),
+    (s) => (s.live("a"), s.operations.push(enqueue({ seen: "failed", inputs: ['"a"'], got: null }))),
   ],
   [
     4,
@@ -439,6 +439,18 @@ const planted: readonly Planted[] = [
     },
   ],
   [46, "a job completes without a run", (s) => (s.live("a"), (s.effects.length = 0))],
+  [
+    45,
+    "a job is run again although its cancel was asked for",
+    (s) => {
+      s.submit({ id: "a", ...twoAttempts });
+      s.claim("a");
+      s.change("a", "cancel-asked", "running", "w1");
+      s.settle("a", "retry");
+      s.claim("a");
+      s.settle("a", "completed");
+    },
+  ],
   [
     46,
     "a job is run more often than it was claimed",

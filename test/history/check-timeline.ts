@@ -1,4 +1,4 @@
-/** The life of each job by its events: invariants 15, 18 to 21, 23 to 25 and 27. */
+/** The life of each job by its events: invariants 15, 18 to 21, 23 to 25, 27 and, for a single job, 45. */
 import { readAttemptLog } from "../../src/model/attempt-log.ts";
 import { canMove, isTerminal } from "../../src/model/job-state.ts";
 import type { JobState } from "../../src/model/job-state.ts";
@@ -10,6 +10,7 @@ import type { Ledger, TimelineEvent, Violation } from "./ledger.ts";
 export function* checkTimelines(ledger: Ledger): Generator<Violation> {
   for (const [id, events] of ledger.timelines) {
     yield* arrowsAreKept(id, events);
+    yield* cancelledJobsAreNotClaimed(id, events);
     yield* attemptsAreCounted(ledger, id, events);
     yield* failuresHaveReasons(ledger, id, events);
     yield* delaysAreInBounds(ledger, id, events);
@@ -42,6 +43,16 @@ function* arrowsAreKept(id: string, events: readonly TimelineEvent[]): Generator
       yield { invariant: 18, id, message: `${id} went from ${from} to ${event.state} by ${event.kind}` };
     if (event.kind === "claimed" && from !== "ready")
       yield { invariant: 13, id, message: `${id} was claimed while it was ${from}` };
+  }
+}
+
+function* cancelledJobsAreNotClaimed(id: string, events: readonly TimelineEvent[]): Generator<Violation> {
+  let isAsked = false;
+  for (const { kind } of events) {
+    if (kind === "claimed" && isAsked)
+      yield { invariant: 45, id, message: `${id} was claimed again after its cancel was asked for` };
+    if (kind === "cancel-asked") isAsked = true;
+    else if (kind === "replayed" || kind === "submitted") isAsked = false;
   }
 }
 

@@ -49,10 +49,10 @@ export type StoreCall =
 
 export type StoreCallKind = StoreCall["kind"];
 
-/** What application code saw of an enqueue: the ids it wanted (null for a minted one) and those it got. */
+/** What application code saw of an enqueue: the inputs, each used for one job only, the ids it got. */
 export type Enqueue = Base & {
   readonly kind: "enqueue";
-  readonly wanted: readonly (string | null)[];
+  readonly inputs: readonly string[];
   got: readonly string[] | null;
 };
 

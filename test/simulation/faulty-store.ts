@@ -98,7 +98,7 @@ export function connectStore(network: Network, process: SimProcess, random: Seed
   const watch = (listener: (hint: Hint) => void): (() => void) => {
     let isOn = true;
     const unwatch = store.watch((hint) => {
-      if (!process.isAlive) return;
+      if (!process.isAlive || plan.isDeaf) return;
       const copies = strikes("hints") ? random.pick([0, 0, 2]) : 1;
       for (let copy = 0; copy < copies; copy++)
         process.deliver(latencyUs(), () => {

@@ -37,6 +37,8 @@ export interface Plan {
   readonly rate: Readonly<Record<FaultClass, number>>;
   /** How often clients interfere: cancel, retry, reschedule, delete. */
   readonly interference: number;
+  /** No hint ever arrives, as on a store without push: only the slow reads behind them are left. */
+  readonly isDeaf: boolean;
   readonly isFaultFree: boolean;
 }
 
@@ -66,6 +68,7 @@ export function drawPlan(seed: number): Plan {
     isOn,
     rate,
     interference: random.pick([0, 0.1, 0.4]),
+    isDeaf: random.chance(0.1),
     isFaultFree,
   };
 }
@@ -78,5 +81,5 @@ function drawRate(random: SeededRandom): number {
 /** The plan in one line, for the report of a failure. */
 export function describePlan(plan: Plan): string {
   const faults = faultClasses.filter((name) => plan.isOn[name]).map((name) => `${name}:${plan.rate[name]}`);
-  return `${plan.nodes} nodes, ${plan.queues} queues, ${plan.concurrency} slots, lease ${plan.leaseMs} ms, ${plan.jobs} jobs, faults ${faults.join(" ") || "none"}`;
+  return `${plan.nodes} nodes, ${plan.queues} queues, ${plan.concurrency} slots, lease ${plan.leaseMs} ms, ${plan.jobs} jobs, faults ${faults.join(" ") || "none"}${plan.isDeaf ? ", deaf" : ""}`;
 }

@@ -108,7 +108,7 @@ async function enqueueOnce(
     answeredUs: null,
     seen: "unknown",
     order: null,
-    wanted: submissions.map(({ options }) => options?.id ?? null),
+    inputs: submissions.map(({ input }) => JSON.stringify(input)),
     got: null,
   };
   history.push(entry);

@@ -5,8 +5,9 @@
 import { job } from "../../src/engine/definition.ts";
 import type { JobDefinition } from "../../src/engine/definition.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
+import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { Cancel, RetryAfter, Snooze, Unrecoverable } from "../../src/worker/control.ts";
-import { handler } from "../../src/worker/handler.ts";
+import { batchHandler, handler } from "../../src/worker/handler.ts";
 import type { Handler } from "../../src/worker/handler.ts";
 import type { JobContext } from "../../src/worker/job-context.ts";
 import type { Effect } from "../history/history.ts";
@@ -24,10 +25,12 @@ export interface FollowInput {
 }
 
 export type SimJob = JobDefinition<SimInput, SimInput, string>;
-export const follow = job<FollowInput, null>("follow", { queue: "q0" });
+const follow = job<FollowInput, null>("follow", { queue: "q0" });
+const batchName = "batch";
 
+/** Per queue two kinds that are run one by one and, in the first, one that is run in batches. */
 export function defineJobs(plan: Plan): readonly SimJob[] {
-  const jobs: SimJob[] = [];
+  const jobs: SimJob[] = [job(batchName, { queue: "q0" })];
   for (let queue = 0; queue < plan.queues; queue++)
     for (const name of ["plain", "other"]) jobs.push(job(`${name}-${queue}`, { queue: `q${queue}` }));
   return jobs;
@@ -46,50 +49,79 @@ export interface HandlerHost {
   readonly crash: () => void;
 }
 
+type Outcome = string | Snooze | Cancel;
+
 export function makeHandlers(jobs: readonly SimJob[], host: HandlerHost): readonly Handler[] {
   return [
-    ...jobs.map((each) => handler(each, (context) => runJob(context, host))),
+    ...jobs.map((each) =>
+      each.name === batchName
+        ? batchHandler(each, { size: 3, wait: 50 }, (contexts) => runBatch(contexts, host))
+        : handler(each, (context) => runJob(context, host)),
+    ),
     handler(follow, async (context) => {
       log(host, context, { kind: "began" });
       await host.process.sleep(1);
-      log(host, context, { kind: "ended", how: "returned" });
+      log(host, context, { kind: "ended", how: "returned", wasAborted: context.signal.aborted });
       return null;
     }),
   ];
 }
 
-async function runJob(context: JobContext<SimInput>, host: HandlerHost): Promise<string | Snooze | Cancel> {
+async function runJob(context: JobContext<SimInput>, host: HandlerHost): Promise<Outcome> {
   const { plan, process } = host;
-  const claims = context.fence.value % fencesPerEpoch;
-  const random = createSeededRandom(`${plan.seed}/${context.input.key}/${claims}`);
+  const random = randomOf(context, plan);
   log(host, context, { kind: "began" });
-  const isAborted = (): boolean => context.signal.aborted;
+  if (random.chance(0.3)) context.progress(0.5, "half way");
+  if (random.chance(0.2)) context.log.info("working", { key: context.input.key });
+  // A refused extend means that the lease is gone, which the signal tells as well.
+  if (random.chance(0.05)) await context.extend(plan.leaseMs * 2).catch(() => undefined);
+  const ms = drawWorkMs(random, plan.leaseMs);
+  const heedsAbort = random.chance(0.7);
+  await (heedsAbort ? sleepUnlessAborted(context, process, ms) : process.sleep(ms));
+  if (context.input.isPoison) {
+    log(host, context, { kind: "ended", how: "killed" });
+    host.crash();
+    return new Promise<never>(() => {});
+  }
+  if (heedsAbort && context.signal.aborted) {
+    log(host, context, { kind: "ended", how: "threw", wasAborted: true });
+    throw context.signal.reason;
+  }
+  return endJob(context, host, random);
+}
+
+/** One sleep for all of a batch, then each has its own end. */
+async function runBatch(
+  contexts: readonly JobContext<SimInput>[],
+  host: HandlerHost,
+): Promise<readonly (Outcome | Error)[]> {
+  for (const context of contexts) log(host, context, { kind: "began" });
+  const [first] = contexts;
+  if (first !== undefined)
+    await host.process.sleep(drawWorkMs(randomOf(first, host.plan), host.plan.leaseMs));
+  return contexts.map((context) => {
+    try {
+      return endJob(context, host, randomOf(context, host.plan));
+    } catch (error) {
+      return error as Error;
+    }
+  });
+}
+
+function endJob(context: JobContext<SimInput>, host: HandlerHost, random: SeededRandom): Outcome {
   const end = (how: Effect["how"], retryInMs?: number): void =>
     log(host, context, {
       kind: "ended",
       ...(how === undefined ? {} : { how }),
       ...(retryInMs === undefined ? {} : { retryInMs }),
-      wasAborted: isAborted(),
+      wasAborted: context.signal.aborted,
     });
-
-  if (random.chance(0.3)) context.progress(0.5, "half way");
-  if (random.chance(0.2)) context.log.info("working", { claims });
-  const ms = drawWorkMs(random.next(), random.next(), plan.leaseMs);
-  const heedsAbort = random.chance(0.7);
-  await (heedsAbort ? sleepUnlessAborted(context, process, ms) : process.sleep(ms));
-  if (context.input.isPoison) {
-    end("killed");
-    host.crash();
-    return new Promise<never>(() => {});
-  }
-  if (heedsAbort && isAborted()) {
-    end("threw");
-    throw context.signal.reason;
-  }
-  const draw = claims > surprisesMax ? 1 : random.next();
+  const draw = claimsOf(context) > surprisesMax ? 1 : random.next();
+  if (random.chance(0.3))
+    context.onFailure.enqueue(follow, { parent: context.id, fence: context.fence.value });
   if (draw < 0.2) {
     end("threw");
-    throw new Error(`failure ${claims}`);
+    throw new Error(`failure of ${context.input.key}`);
   }
   if (draw < 0.24) {
     end("unrecoverable");
@@ -109,15 +141,22 @@ async function runJob(context: JobContext<SimInput>, host: HandlerHost): Promise
     return new Snooze(random.whole(0, 3000));
   }
   if (random.chance(0.5)) {
-    context.kv.put(`effect:${context.id}`, claims);
+    context.kv.put(`effect:${context.id}`, context.fence.value);
     context.enqueue(follow, { parent: context.id, fence: context.fence.value });
   }
   end("returned");
-  return `done ${claims}`;
+  return `done with ${context.input.key}`;
 }
 
+const claimsOf = (context: JobContext): number => context.fence.value % fencesPerEpoch;
+
+const randomOf = (context: JobContext<SimInput>, plan: Plan): SeededRandom =>
+  createSeededRandom(`${plan.seed}/${context.input.key}/${claimsOf(context)}`);
+
 /** Mostly short; some as long as several leases. */
-function drawWorkMs(which: number, length: number, leaseMs: number): number {
+function drawWorkMs(random: SeededRandom, leaseMs: number): number {
+  const which = random.next();
+  const length = random.next();
   if (which < 0.6) return Math.floor(length * 5);
   if (which < 0.85) return Math.floor(length * leaseMs);
   return Math.floor(length * 4 * leaseMs);
