@@ -18,7 +18,7 @@ import { extendIfLeased, recordIfLeased } from "./extend.ts";
 import { findJobs } from "./find.ts";
 import { prune } from "./prune.ts";
 import { readFeed, readJobs, readTrail, tallyJobs } from "./read.ts";
-import { openRouteBook } from "./route-book.ts";
+import { forgetRoutes, openRouteBook } from "./route-book.ts";
 import type { RouteBook } from "./route-book.ts";
 import { settleIfLeased } from "./settle.ts";
 import { beginStep, emptyHints, endStep } from "./step.ts";
@@ -155,7 +155,7 @@ function runSingly(session: Session, calls: readonly Call[], machineNow: number)
 
 /** Some errors end the transaction by themselves. Route numbers given in it may never come to be. */
 function rollBack(session: Session): void {
-  session.routes.numbers.clear();
+  forgetRoutes(session.routes);
   if (session.database.isTransaction) session.statements("ROLLBACK").run();
 }
 

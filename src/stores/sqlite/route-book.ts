@@ -8,10 +8,17 @@ import type { Statements } from "./connection.ts";
 
 export interface RouteBook {
   readonly numbers: Map<string, number>;
+  /** The one asked for last: a bulk of one kind asks for it again and again. */
+  last: { readonly queue: string; readonly name: string; readonly number: number } | null;
 }
 
 export function openRouteBook(): RouteBook {
-  return { numbers: new Map() };
+  return { numbers: new Map(), last: null };
+}
+
+export function forgetRoutes(book: RouteBook): void {
+  book.numbers.clear();
+  book.last = null;
 }
 
 const bookMax = 10_000;
@@ -22,15 +29,18 @@ const findRoute = "SELECT number FROM millrace_route WHERE queue = ? AND name = 
 const addRoute = "INSERT INTO millrace_route (queue, name) VALUES (?, ?) RETURNING number";
 
 export function routeNumber(statements: Statements, book: RouteBook, queue: string, name: string): number {
+  const { last } = book;
+  if (last !== null && last.queue === queue && last.name === name) return last.number;
   const key = `${queue.length}:${queue}${name}`;
-  const known = book.numbers.get(key);
-  if (known !== undefined) return known;
-  const row = (statements(findRoute).get(queue, name) ?? statements(addRoute).get(queue, name)) as [
-    number: number,
-  ];
-  if (book.numbers.size >= bookMax) book.numbers.clear();
-  book.numbers.set(key, row[0]);
-  return row[0];
+  let number = book.numbers.get(key);
+  if (number === undefined) {
+    const row = statements(findRoute).get(queue, name) ?? statements(addRoute).get(queue, name);
+    [number] = row as [number: number];
+    if (book.numbers.size >= bookMax) book.numbers.clear();
+    book.numbers.set(key, number);
+  }
+  book.last = { queue, name, number };
+  return number;
 }
 
 /** Input: the highest number known. Answer: the newer routes. */

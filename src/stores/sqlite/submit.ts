@@ -8,6 +8,7 @@ import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations
 import { putDoc } from "./docs.ts";
 import { openInsert } from "./insert.ts";
 import type { Insert } from "./insert.ts";
+import { forgetRoutes } from "./route-book.ts";
 import { mark, takeBack } from "./step.ts";
 import type { Step } from "./step.ts";
 import { submitKeyed } from "./submit-keyed.ts";
@@ -44,7 +45,7 @@ export function allOrNothing<A extends { readonly kind: string }>(
     statements("ROLLBACK TO millrace_unit").run();
     takeBack(step, before);
     turn.lastSeq = null;
-    turn.routes.numbers.clear();
+    forgetRoutes(turn.routes);
   }
   statements("RELEASE millrace_unit").run();
   return answer;

@@ -16,7 +16,8 @@ import type { GroupOutcome } from "./group.ts";
 import { emptyHints } from "./step.ts";
 import type { Hints } from "./step.ts";
 
-const slowLookMs = 1000;
+/** Behind file events once in two seconds, so that an idle worker with its duties stays below two reads per second; without them oftener. */
+const slowLookMs = { behindEvents: 2000, alone: 1000 };
 /**
  * After a change of the log, looks at these distances until nothing more is found. The first event of a commit comes before its sync to the
  * disk, and what ends the commit is a write to shared memory that no file watch reports.
@@ -59,7 +60,10 @@ export function openWatch({ platform, logPath, executor }: WatchOptions): Watch 
     if (logPath === null || isClosed) return;
     try {
       file = watchFile(logPath, { persistent: false }, lookSoon);
-      file.on("error", () => file?.close());
+      file.on("error", () => {
+        file?.close();
+        file = null;
+      });
     } catch {
       // Without file events the slow look alone does it.
       file = null;
@@ -117,7 +121,10 @@ export function openWatch({ platform, logPath, executor }: WatchOptions): Watch 
       return false;
     } finally {
       isLooking = false;
-      if (listeners.size > 0 && !isClosed) slow = platform.setTimer(slowLookMs, () => void look(), false);
+      if (listeners.size > 0 && !isClosed) {
+        const delayMs = file === null ? slowLookMs.alone : slowLookMs.behindEvents;
+        slow = platform.setTimer(delayMs, () => void look(), false);
+      }
     }
   };
 
