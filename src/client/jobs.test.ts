@@ -198,6 +198,19 @@ describe("operating", () => {
     await w.close();
   });
 
+  test("a job that no worker of its queue has a handler for ends as no-handler after its grace, and only then", async () => {
+    const w = await openVirtualMill({ noHandlerGrace: "1h" });
+    const orphan = await w.run(w.mill.enqueue(job("renamed"), {}));
+    const elsewhere = await w.run(w.mill.enqueue(job("other", { queue: "unserved" }), {}));
+    await w.run(w.mill.work([handler(plain, async () => 1)]));
+    await w.advance(59 * 60_000);
+    expect(await w.run(orphan.peek())).toEqual({ status: "pending" });
+    await w.advance(3 * 60_000);
+    expect(await w.run(orphan.peek())).toEqual({ status: "ended", state: "failed", reason: "no-handler" });
+    expect(await w.run(elsewhere.peek())).toEqual({ status: "pending" });
+    await w.close();
+  });
+
   test("a duty run by hand reports what it did", async () => {
     await v.run(v.mill.enqueue(plain, { n: 1 }, { delay: "1s" }));
     await v.advance(1000);

@@ -34,6 +34,8 @@ export interface MillraceOptions {
   retention?: RetentionOptions;
   /** How long the feed of changes is kept; 7 days by default. */
   feedRetention?: Duration;
+  /** How long a ready job may wait while workers serve its queue but none has a handler for its name; 7 days by default, false for ever. */
+  noHandlerGrace?: Duration | false;
   /** How much waiting one priority level is worth; false for strict priority. 30 s by default. */
   ageing?: Duration | false;
   router?: Router;
@@ -60,6 +62,7 @@ const known = [
   "defaults",
   "retention",
   "feedRetention",
+  "noHandlerGrace",
   "ageing",
   "router",
   "backoffs",
@@ -102,6 +105,7 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
       codeDefaults: readPolicy(defaults, "open: defaults"),
       retention: { ...defaultRetention, ...readRetention(options.retention ?? {}, "open: retention") },
       feedKeepMs: durationMs(options.feedRetention ?? 7 * dayMs, "open: feedRetention"),
+      noHandlerGraceMs: readGrace(options.noHandlerGrace),
       strideMs:
         options.ageing === false
           ? strictStrideMs
@@ -120,6 +124,10 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
       ...(executor === undefined ? {} : { executor }),
     },
   };
+}
+
+function readGrace(value: Duration | false | undefined): number | null {
+  return value === false ? null : durationMs(value ?? 7 * dayMs, "open: noHandlerGrace");
 }
 
 function oneOf(value: unknown, name: string, allowed: readonly string[]): void {

@@ -31,6 +31,8 @@ export interface EngineSettings {
   readonly coder: PayloadCoder;
   readonly codeDefaults: JobPolicy;
   readonly retention: Required<Retention>;
+  /** How long a ready job may wait for a handler of its name; null for ever. */
+  readonly noHandlerGraceMs: number | null;
   /** How long the feed is kept. */
   readonly feedKeepMs: number;
   /** What one priority level is worth in waiting. */

@@ -22,6 +22,7 @@ async function open(log: Logger = silentLogger) {
     codeDefaults: {},
     retention: { completedMs: 1, failedMs: 1, otherMs: 1 },
     feedKeepMs: 1,
+    noHandlerGraceMs: null,
     strideMs: 1,
     router: declaredRouter,
     backoffs: {},

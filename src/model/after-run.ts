@@ -117,6 +117,11 @@ export function afterExpiry(policy: DecidedPolicy, clock: "deadline" | "ttl"): F
   return finish("expired", policy, clock === "deadline" ? "deadline" : "time-to-live", null);
 }
 
+/** Nobody who serves its queue has a handler for it, and its grace is over. */
+export function afterNoHandler(policy: DecidedPolicy): Finish {
+  return finish("failed", policy, "no-handler", null);
+}
+
 /** The lease ran out: its worker is gone, paused or cut off. Counts as an attempt once the handler is known to have started. */
 export function afterCrash(ended: EndedAttempt, started: boolean, sources: Sources): Decision {
   const { policy, attempt } = ended;

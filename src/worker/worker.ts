@@ -15,6 +15,7 @@ import { checkOptions } from "../model/option.ts";
 import type { SettleAnswer } from "../store/operations.ts";
 import type { LeasedJob, Route } from "../store/records.ts";
 import { Aborting } from "./aborting.ts";
+import { Announcing } from "./announcing.ts";
 import { Attempt } from "./attempt.ts";
 import type { AttemptOwner } from "./attempt.ts";
 import { BatchPool } from "./batch-pool.ts";
@@ -69,6 +70,7 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
   readonly #runnables = new Map<string, Runnable>();
   readonly #claimer: Claimer;
   readonly #renewal: Renewal;
+  readonly #announcing: Announcing;
   readonly #leaveBook: () => void;
   #running = 0;
   #stopping: Promise<StopReport> | null = null;
@@ -98,6 +100,8 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
     }
     this.#claimer = new Claimer(engine, this);
     this.#renewal = new Renewal(engine, this);
+    const queues = [...new Set(this.pools.map(({ queue }) => queue))];
+    this.#announcing = new Announcing(engine, this.owner, { queues, names: [...this.#runnables.keys()] });
     this.settling = new Settling(this);
     this.aborting = new Aborting(this);
     this.#leaveBook = leaseBook.addHolder((lease) => this.leases.get(lease.id)?.job.fence === lease.fence);
@@ -106,6 +110,7 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
   start(): void {
     if (this.#settings.wantsSignals)
       this.#leaveSignals = this.engine.platform.onTermination(() => void this.stop());
+    this.#announcing.start();
     this.#claimer.start();
   }
 
@@ -331,6 +336,7 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
     }
     await settlesWithin(this.engine.platform, this.engine.records.whenIdle(), this.abortGraceMs);
     this.#renewal.stop();
+    await settlesWithin(this.engine.platform, this.#announcing.stop(), this.abortGraceMs);
     this.#leaveBook();
     this.#leaveSignals?.();
     this.#stopped(this);

@@ -6,6 +6,7 @@ import type { Duty } from "./duty.ts";
 import type { DutyName, DutyTuning } from "./duty-tuning.ts";
 import { deadlineDuty, timeToLiveDuty } from "./expiry.ts";
 import { indexAuditDuty } from "./index-audit.ts";
+import { noHandlerDuty } from "./no-handler.ts";
 import { promoteDuty } from "./promote.ts";
 import { reclaimDuty } from "./reclaim.ts";
 import { retentionDuty } from "./retention.ts";
@@ -17,6 +18,7 @@ export function allDuties(engine: Engine, leases: LeaseBook, tuning: DutyTuning)
     attemptTimeoutDuty(engine, tuning["attempt-timeout"]),
     deadlineDuty(engine, tuning.deadline),
     timeToLiveDuty(engine, tuning["time-to-live"]),
+    noHandlerDuty(engine, tuning["no-handler"]),
     retentionDuty(engine, tuning.retention),
     indexAuditDuty(engine, tuning["index-audit"]),
   ];

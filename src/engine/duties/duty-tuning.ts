@@ -10,6 +10,7 @@ export const dutyNames = [
   "attempt-timeout",
   "deadline",
   "time-to-live",
+  "no-handler",
   "retention",
   "index-audit",
 ] as const;
@@ -37,6 +38,7 @@ const defaults: DutyTuning = {
   "attempt-timeout": { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   deadline: { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   "time-to-live": { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
+  "no-handler": { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   retention: { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   "index-audit": { isOn: true, batchMax: 500, sleepMaxMs: 600_000 },
 };

@@ -1,0 +1,37 @@
+/**
+ * What a live worker lets the others know: which queues it serves and which names it has handlers for. A document that expires unless it is
+ * renewed, so a dead worker's notice goes by itself.
+ */
+import type { DocPut } from "../store/records.ts";
+import type { Engine } from "./engine.ts";
+
+const noticeKind = "worker";
+const noticeTtlMs = 60_000;
+export const noticeEveryMs = 20_000;
+const pageMax = 500;
+
+export interface WorkerNotice {
+  readonly queues: readonly string[];
+  readonly names: readonly string[];
+}
+
+export function noticePut(owner: string, notice: WorkerNotice | null): DocPut {
+  const body = notice === null ? null : JSON.stringify(notice);
+  return { kind: noticeKind, id: owner, body, guard: "any", expiresInMs: noticeTtlMs };
+}
+
+export async function readNotices(engine: Engine): Promise<readonly WorkerNotice[]> {
+  const notices: WorkerNotice[] = [];
+  let after: string | null = null;
+  do {
+    const page: Awaited<ReturnType<Engine["store"]["readDocs"]>> = await engine.store.readDocs({
+      kind: noticeKind,
+      prefix: "",
+      after,
+      max: pageMax,
+    });
+    for (const { body } of page.docs) notices.push(JSON.parse(body) as WorkerNotice);
+    after = page.cursor;
+  } while (after !== null);
+  return notices;
+}

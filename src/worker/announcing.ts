@@ -1,0 +1,40 @@
+/** Announcing: a live worker renews its notice, so that the fleet knows which names are handled; at its stop the notice goes. */
+import type { Engine } from "../engine/engine.ts";
+import { noticeEveryMs, noticePut } from "../engine/worker-notice.ts";
+import type { WorkerNotice } from "../engine/worker-notice.ts";
+import type { Timer } from "../platform/platform.ts";
+
+export class Announcing {
+  readonly #engine: Engine;
+  readonly #owner: string;
+  readonly #notice: WorkerNotice;
+  #timer: Timer | null = null;
+  #isStopped = false;
+
+  constructor(engine: Engine, owner: string, notice: WorkerNotice) {
+    this.#engine = engine;
+    this.#owner = owner;
+    this.#notice = notice;
+  }
+
+  start(): void {
+    void this.#put(this.#notice);
+    this.#timer = this.#engine.platform.setTimer(noticeEveryMs, () => this.start(), false);
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#timer?.cancel();
+    await this.#put(null);
+  }
+
+  /** A notice that could not be put is put again at the next round; it is only a notice. */
+  async #put(notice: WorkerNotice | null): Promise<void> {
+    if (this.#isStopped && notice !== null) return;
+    try {
+      await this.#engine.store.putDocs([noticePut(this.#owner, notice)]);
+    } catch (error) {
+      this.#engine.log.debug("the worker's notice could not be written", { error });
+    }
+  }
+}
