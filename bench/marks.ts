@@ -27,8 +27,11 @@ export class MarkBook {
 /** A batch that is acknowledged at once ends the warm-up late by up to its size. */
 const batchMax = 1000;
 
+/** Fewer leave the code cold, and a short run would measure the compiler. */
+const warmUpMin = 2000;
+
 export function warmUpJobs(jobs: number): number {
-  return Math.ceil(jobs / 20);
+  return Math.max(warmUpMin, Math.ceil(jobs / 20));
 }
 
 /** How many jobs must be there for `jobs` of them to lie inside the clock. */

@@ -47,10 +47,10 @@ export function planGroups(asked: Asked): readonly Group[] {
 }
 
 function sqliteParts({ isQuick, jobs }: Asked): readonly Part[] {
-  const many = jobs ?? (isQuick ? 20_000 : 100_000);
+  const many = jobs ?? (isQuick ? 10_000 : 100_000);
   // A slow work gets fewer jobs under --quick: strict single commits wait for the disk each time.
-  const few = jobs ?? (isQuick ? 5_000 : 100_000);
-  const bulk = jobs ?? (isQuick ? 50_000 : 300_000);
+  const few = jobs ?? (isQuick ? 2_000 : 100_000);
+  const bulk = jobs ?? (isQuick ? 30_000 : 300_000);
   const cores = availableParallelism();
   const parts: Part[] = [
     { work: "enqueue-single", jobs: few, entries: [millrace(1), plainjob()] },
@@ -61,7 +61,7 @@ function sqliteParts({ isQuick, jobs }: Asked): readonly Part[] {
       jobs: many,
       entries: [millrace(1), millrace(100), plainjob(), ...(cores > 1 ? [plainjob(cores)] : [])],
     },
-    { work: "latency", jobs: jobs ?? (isQuick ? 300 : 1000), entries: [millrace(defaultSlots), plainjob()] },
+    { work: "latency", jobs: jobs ?? (isQuick ? 200 : 1000), entries: [millrace(defaultSlots), plainjob()] },
     { work: "idle", jobs: 0, rounds: 1, entries: [millrace(defaultSlots), plainjob()] },
   ];
   if (isQuick) return parts;
