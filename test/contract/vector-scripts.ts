@@ -4,7 +4,6 @@
  */
 import {
   aChange,
-  aClaim,
   aDoc,
   aJob,
   aSettle,
@@ -12,31 +11,23 @@ import {
   finish,
   handBack,
   remove,
-  replay,
   schedule,
 } from "../support/builders.ts";
 import { startAt } from "../support/virtual-platform.ts";
-import type { NewJob } from "../../src/store/records.ts";
-import type { Unique } from "../../src/model/unique-key.ts";
-
-export type Operation =
-  | "submit"
-  | "claim"
-  | "settleIfLeased"
-  | "extendIfLeased"
-  | "recordIfLeased"
-  | "changeIf"
-  | "promoteDue"
-  | "readDue"
-  | "putDocs"
-  | "readDocs"
-  | "findJobs"
-  | "tallyJobs"
-  | "readFeed"
-  | "prune";
-
-type Call = readonly [afterMs: number, op: Operation, request: unknown];
-export type Script = readonly [title: string, ...calls: Call[]];
+import { finishScripts, guardScripts } from "./guard-scripts.ts";
+import {
+  submit,
+  claim,
+  lease,
+  promote,
+  due,
+  settle,
+  change,
+  extend,
+  keyed,
+  running,
+} from "./vector-calls.ts";
+import type { Script } from "./vector-calls.ts";
 
 export const ruleNames = [
   "r1-clock",
@@ -48,42 +39,6 @@ export const ruleNames = [
   "r10-tell",
 ] as const;
 export type RuleName = (typeof ruleNames)[number];
-
-const submit = (afterMs: number, ...jobs: readonly NewJob[]): Call => [
-  afterMs,
-  "submit",
-  jobs.map((job) => ({ jobs: [job] })),
-];
-const claim = (afterMs: number, given: Parameters<typeof aClaim>[0] = {}): Call => [
-  afterMs,
-  "claim",
-  aClaim(given),
-];
-const lease = (id: string, seq: number, fence: number): { id: string; seq: number; fence: number } => ({
-  id,
-  seq,
-  fence,
-});
-const promote = (afterMs: number, max = 10): Call => [afterMs, "promoteDue", { max }];
-const due = (afterMs: number, clock: string): Call => [afterMs, "readDue", { clock, max: 100, cursor: null }];
-const settle = (afterMs: number, ...settles: readonly ReturnType<typeof aSettle>[]): Call => [
-  afterMs,
-  "settleIfLeased",
-  settles,
-];
-const change = (afterMs: number, ...changes: readonly ReturnType<typeof aChange>[]): Call => [
-  afterMs,
-  "changeIf",
-  changes,
-];
-const extend = (afterMs: number, leases: readonly object[], given: object = {}): Call => [
-  afterMs,
-  "extendIfLeased",
-  { owner: "w1", leaseMs: 1000, leases, wantsOthers: false, ...given },
-];
-const keyed = (id: string, unique: Partial<Unique> = {}, given: Partial<NewJob> = {}): NewJob =>
-  aJob({ ...given, id, unique: { key: "k", hold: "end", onHeld: "keep", ...unique } });
-const running = aSettle(lease("a", 1, 1), finish());
 
 export const scripts: Readonly<Record<RuleName, readonly Script[]>> = {
   "r1-clock": [
@@ -140,144 +95,8 @@ export const scripts: Readonly<Record<RuleName, readonly Script[]>> = {
       settle(5, aSettle(lease("a", 1, 1), schedule(10, { ttlMs: 7 }))),
     ],
   ],
-  "r2-guard": [
-    [
-      "a settle needs the fence and a running job",
-      submit(0, aJob({ id: "a" })),
-      settle(0, aSettle(lease("a", 1, 1), finish())),
-      claim(0),
-      settle(1, aSettle(lease("a", 1, 2), finish())),
-      settle(1, running),
-      settle(2, running),
-    ],
-    [
-      "states, rev, fence and clock must all hold",
-      submit(0, aJob({ id: "a" })),
-      claim(0, { leaseMs: 10 }),
-      change(9, aChange("a", ["running"], schedule(0), { rang: "lease" })),
-      change(10, aChange("a", ["ready"], schedule(0), { rang: "lease" })),
-      change(10, aChange("a", ["running"], schedule(0), { rang: "lease", rev: 1 })),
-      change(10, aChange("a", ["running"], schedule(0), { rang: "lease", rev: 2, fence: 9 })),
-      change(10, aChange("a", ["running"], schedule(0), { rang: "lease", rev: 2, fence: 1 })),
-      change(10, aChange("ghost", ["running"], schedule(0))),
-    ],
-    [
-      "the first case that holds is applied",
-      submit(0, aJob({ id: "a" })),
-      claim(0),
-      [
-        1,
-        "changeIf",
-        [
-          {
-            id: "a",
-            cases: [
-              ...aChange("a", ["ready"], remove).cases,
-              ...aChange("a", ["running"], askCancel).cases,
-              ...aChange("a", ["running"], finish()).cases,
-            ],
-          },
-        ],
-      ],
-      extend(2, [lease("a", 1, 1)]),
-    ],
-    [
-      "a document needs its version",
-      [
-        0,
-        "putDocs",
-        [
-          aDoc("d", "1", { guard: "absent" }),
-          aDoc("d", "2", { guard: "absent" }),
-          aDoc("d", "3", { guard: { version: 1 } }),
-          aDoc("d", "4", { guard: { version: 1 } }),
-        ],
-      ],
-      [0, "readDocs", { kind: "kv", ids: ["d"] }],
-    ],
-    [
-      "an expired document is absent",
-      [0, "putDocs", [aDoc("d", "1", { expiresInMs: 5 })]],
-      [4, "putDocs", [aDoc("d", "2", { guard: "absent" })]],
-      [5, "putDocs", [aDoc("d", "3", { guard: { version: 1 } }), aDoc("d", "4", { guard: "absent" })]],
-    ],
-  ],
-  "r3-finish": [
-    [
-      "a finished job leaves its lease and keeps its record",
-      submit(0, aJob({ id: "a", tags: ["t"], ttlMs: 50 })),
-      claim(1),
-      settle(2, aSettle(lease("a", 1, 1), finish("failed", { reason: "r", keepMs: 9 }), { attempts: "log" })),
-      claim(3),
-      due(5000, "lease"),
-      [5000, "prune", { what: "kept", max: 5 }],
-    ],
-    [
-      "kept for no time: only the event remains",
-      submit(0, keyed("a")),
-      claim(0),
-      settle(1, aSettle(lease("a", 1, 1), finish("completed", { keepMs: 0 }))),
-      settle(1, running),
-      submit(2, keyed("b")),
-    ],
-    [
-      "every end frees a key held until the end",
-      submit(0, keyed("a")),
-      change(1, aChange("a", ["ready"], finish("expired"))),
-      submit(2, keyed("b")),
-      claim(2),
-      change(3, aChange("b", ["running"], finish("failed"))),
-      submit(4, keyed("c")),
-    ],
-    [
-      "an end before the first claim frees a key held until the start",
-      submit(0, keyed("a", { hold: "started" })),
-      change(1, aChange("a", ["ready"], finish("cancelled"))),
-      submit(2, keyed("b")),
-    ],
-    [
-      "a key held by time outlives the job",
-      submit(0, keyed("a", { hold: 50 })),
-      change(1, aChange("a", ["ready"], finish("cancelled"))),
-      submit(49, keyed("b")),
-      submit(50, keyed("c")),
-    ],
-    [
-      "follow-ups and documents come with the end or not at all",
-      submit(0, aJob({ id: "a" })),
-      claim(0),
-      settle(
-        1,
-        aSettle(lease("a", 1, 1), finish(), {
-          effects: { jobs: [aJob({ id: "b" })], docs: [aDoc("d", "1", { guard: { version: 2 } })] },
-        }),
-      ),
-      settle(
-        2,
-        aSettle(lease("a", 1, 1), finish(), {
-          effects: { jobs: [aJob({ id: "b" })], docs: [aDoc("d", "1", { guard: "absent" })] },
-        }),
-      ),
-    ],
-    [
-      "a replay undoes the end and only the end",
-      submit(0, keyed("a", {}, { deadline: { inMs: 3 } })),
-      claim(0),
-      settle(1, aSettle(lease("a", 1, 1), finish("failed"), { attempts: "log" })),
-      change(5, aChange("a", ["failed"], replay(4))),
-      submit(6, keyed("b")),
-      promote(9),
-      claim(9),
-      settle(10, running),
-    ],
-    [
-      "a replay whose key is held is refused",
-      submit(0, keyed("a")),
-      change(1, aChange("a", ["ready"], finish("failed"))),
-      submit(2, keyed("b")),
-      change(3, aChange("a", ["failed"], replay())),
-    ],
-  ],
+  "r2-guard": guardScripts,
+  "r3-finish": finishScripts,
   "r5-promote": [
     [
       "scheduled and due becomes ready, the earliest first",

@@ -15,7 +15,7 @@ import { createVirtualPlatform, startAt } from "../support/virtual-platform.ts";
 import type { VirtualPlatform } from "../support/virtual-platform.ts";
 import { sortEvents, sortTallies } from "../support/walk.ts";
 import { ruleNames } from "./vector-scripts.ts";
-import type { Operation, Script } from "./vector-scripts.ts";
+import type { Operation, Script } from "./vector-calls.ts";
 
 interface Step {
   readonly at: number;
