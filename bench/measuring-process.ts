@@ -7,8 +7,6 @@ import type { Contender } from "./contender.ts";
 import { backlogJobs } from "./figures.ts";
 import { jobsToDrain } from "./marks.ts";
 import type { FromProcess, Measurement, Outcome, ToProcess } from "./measurement.ts";
-import { openMillraceContender } from "./millrace-contender.ts";
-import { openPlainjobContender } from "./plainjob-contender.ts";
 import { drainPart } from "./works/drain.ts";
 import { enqueueBulk, enqueueConcurrent, enqueueSingle, measureEnqueue } from "./works/enqueue.ts";
 import { measureIdle } from "./works/idle.ts";
@@ -43,7 +41,9 @@ async function open(measurement: Measurement): Promise<Contender> {
     isEager: work === "latency",
     isCounting: work === "idle",
   };
-  return system === "millrace" ? openMillraceContender(store, options) : openPlainjobContender(options);
+  // Only what is measured is loaded.
+  if (system === "plainjob") return (await import("./plainjob-contender.ts")).openPlainjobContender(options);
+  return (await import("./millrace-contender.ts")).openMillraceContender(store, options);
 }
 
 async function measure(contender: Contender, measurement: Measurement): Promise<Outcome> {
