@@ -22,6 +22,8 @@ export interface Network {
   isStormy: boolean;
   /** Counts effects, in the order in which the store has them. */
   orders: number;
+  /** Requests that were sent, of every kind. */
+  calls: number;
   /** Requests that have not reached the store yet. */
   onTheWay: number;
   /** Listeners that are connected now. */
@@ -86,6 +88,7 @@ export function connectStore(network: Network, process: SimProcess, random: Seed
           back(isUnknown ? "unknown" : "failed", () => reject(error as Error));
         }
       };
+      network.calls += 1;
       network.onTheWay += 1;
       time.after(latencyUs(), () => {
         network.onTheWay -= 1;

@@ -4,16 +4,13 @@
  */
 import { createHash } from "node:crypto";
 import type { Logger } from "../../src/engine/logger.ts";
-import type { Platform } from "../../src/platform/platform.ts";
-import type { Store } from "../../src/store/store.ts";
-import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
-import { createVirtualPlatform } from "../../src/testing/virtual-platform.ts";
 import { VirtualTime } from "../../src/testing/virtual-time.ts";
 import type { Effect, Evidence } from "../history/history.ts";
 import { takeSnapshot } from "../history/snapshot.ts";
 import type { Network } from "./faulty-store.ts";
+import { openNetwork } from "./open-network.ts";
 import type { Plan } from "./plan.ts";
 import { actOnce } from "./sim-client.ts";
 import type { ClientHost } from "./sim-client.ts";
@@ -80,19 +77,8 @@ class World {
   }
 
   async open(): Promise<void> {
-    const base = createVirtualPlatform({ time: this.time, random: this.#random.fork("store") });
-    const platform: Platform = { ...base, now: () => base.now() + this.#storeClock.offsetMs };
-    const store: Store = await openSqliteStore({ path: ":memory:", platform, executor: "inline" });
-    this.network = {
-      store,
-      time: this.time,
-      plan: this.plan,
-      history: [],
-      isStormy: !this.plan.isFaultFree,
-      orders: 0,
-      onTheWay: 0,
-      watchers: 0,
-    };
+    const random = this.#random.fork("store");
+    this.network = await openNetwork({ plan: this.plan, time: this.time, random, clock: this.#storeClock });
     this.#client = { network: this.network, jobs: this.#jobs, knownIds: [], given: new Map(), keys: 0 };
   }
 
