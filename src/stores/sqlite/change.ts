@@ -8,7 +8,8 @@ import type { JobState } from "../../model/job-state.ts";
 import type { Finish, Mark, Schedule } from "../../model/change.ts";
 import type { Change, ChangeAnswer, ChangeCase, Clock, Guard } from "../../store/operations.ts";
 import { timerAtOf } from "./clock.ts";
-import { finishJobs, forgetJob } from "./finish.ts";
+import { finishJobs } from "./finish.ts";
+import { forgetJobs } from "./forget.ts";
 import { readFinished } from "./finished-job.ts";
 import { readLive, seqOfId } from "./live-job.ts";
 import type { LiveJob } from "./live-job.ts";
@@ -148,7 +149,7 @@ function removeJob(step: Step, job: LiveJob, isFinished: boolean): void {
   assert(job.state !== stateCodes.running, "a running job cannot be removed");
   freeKey(statements, job.seq);
   statements(isFinished ? dropFinished : dropLive).run(job.seq);
-  forgetJob(statements, job.seq);
+  forgetJobs(statements, [job.seq]);
   count(step, job.route, job.state, -1);
   tell(step, {
     kind: "removed",

@@ -8,7 +8,7 @@
 import type { Finish } from "../../model/change.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import { assertArrow } from "./arrow.ts";
-import type { Statements } from "./connection.ts";
+import { forgetJobs } from "./forget.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import { count, tell } from "./step.ts";
 import type { Step } from "./step.ts";
@@ -59,6 +59,7 @@ const dropLive = "DELETE FROM millrace_job";
 export function finishJobs(step: Step, endings: readonly Ending[], by: EndedBy): void {
   if (endings.length === 0) return;
   const move = openMove(step, by);
+  const forgotten: number[] = [];
   for (const ending of endings) {
     const { job, next } = ending;
     const state = stateCodes[next.to];
@@ -66,7 +67,7 @@ export function finishJobs(step: Step, endings: readonly Ending[], by: EndedBy):
     if (job.holds !== 0) freeKey(step.statements, job.seq);
     count(step, job.route, job.state, -1);
     if (next.keepMs === 0) {
-      forgetJob(step.statements, job.seq);
+      forgotten.push(job.seq);
     } else {
       count(step, job.route, state, 1);
       move.add(ending);
@@ -82,6 +83,7 @@ export function finishJobs(step: Step, endings: readonly Ending[], by: EndedBy):
     });
   }
   move.flush();
+  forgetJobs(step.statements, forgotten);
   runOnSeqs(
     step.statements,
     dropLive,
@@ -132,15 +134,4 @@ function openMove({ statements, now }: Step, by: EndedBy) {
     results.push(`"${job.seq}":${result === null ? "null" : JSON.stringify(result)}`);
   };
   return { add, flush };
-}
-
-/** Inputs: seq. What hangs on a job that is kept nowhere any more. */
-const forgetTags = `DELETE FROM millrace_tag WHERE seq = ? AND tag IN (SELECT value FROM json_each((SELECT tags FROM millrace_spec WHERE seq = ?)))`;
-const forgetTrail = "DELETE FROM millrace_trail WHERE seq = ?";
-const forgetSpec = "DELETE FROM millrace_spec WHERE seq = ?";
-
-export function forgetJob(statements: Statements, seq: number): void {
-  statements(forgetTags).run(seq, seq);
-  statements(forgetTrail).run(seq);
-  statements(forgetSpec).run(seq);
 }

@@ -4,7 +4,8 @@
  */
 import { stateCodes } from "../../model/job-state.ts";
 import type { PruneAnswer, PruneRequest } from "../../store/operations.ts";
-import { forgetJob } from "./finish.ts";
+import { forgetJobs } from "./forget.ts";
+import { runOnSeqs } from "./seq-list.ts";
 import { count } from "./step.ts";
 import type { Step } from "./step.ts";
 
@@ -45,33 +46,34 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
   const window = Math.max(windowMin, request.max * windowFactor);
   let last = request.cursor === null ? 0 : Number(request.cursor);
   const rows = statements(request.outcome === "completed" ? readAll : readOthers).all(last, window) as Row[];
-  let removed = 0;
+  const old: Row[] = [];
   let looked = 0;
   for (const row of rows) {
-    if (removed === request.max) break;
+    if (old.length === request.max) break;
     looked += 1;
     last = row[0];
     const [, route, state, endedAt, keepUntil] = row;
     if (state !== outcome || keepUntil !== null || endedAt > endedBefore) continue;
     if (!isQueueMeant(request, queueOf.get(route) ?? "")) continue;
-    removeFinished(step, row);
-    removed += 1;
+    old.push(row);
   }
+  removeFinished(step, old);
   const more = looked < rows.length || rows.length === window;
-  return { removed, more, cursor: more ? String(last) : null };
+  return { removed: old.length, more, cursor: more ? String(last) : null };
 }
 
 function isQueueMeant({ queue, exceptQueues }: HistoryRequest, of: string): boolean {
   return queue === null ? !exceptQueues.includes(of) : queue === of;
 }
 
-/** Input: seq. */
-const dropFinished = "DELETE FROM millrace_history WHERE seq = ?";
+/** Inputs: the seqs. */
+const dropFinished = "DELETE FROM millrace_history";
 
-function removeFinished(step: Step, [seq, route, state]: Row): void {
-  step.statements(dropFinished).run(seq);
-  forgetJob(step.statements, seq);
-  count(step, route, state, -1);
+function removeFinished(step: Step, rows: readonly Row[]): void {
+  const seqs = rows.map((row) => row[0]);
+  runOnSeqs(step.statements, dropFinished, [], seqs);
+  forgetJobs(step.statements, seqs);
+  for (const [, route, state] of rows) count(step, route, state, -1);
 }
 
 /** Inputs: now, limit. */
@@ -80,7 +82,7 @@ const readKept = `SELECT seq, route, state, ended_at, keep_until FROM millrace_h
 
 function pruneKept(step: Step, max: number): PruneAnswer {
   const rows = step.statements(readKept).all(step.now, max + 1) as Row[];
-  for (const row of rows.slice(0, max)) removeFinished(step, row);
+  removeFinished(step, rows.slice(0, max));
   return { removed: Math.min(rows.length, max), more: rows.length > max, cursor: null };
 }
 

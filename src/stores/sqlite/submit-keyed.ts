@@ -6,6 +6,7 @@ import { stateCodes } from "../../model/job-state.ts";
 import type { SubmitHow } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import { dueAtOf, waitingCode } from "./clock.ts";
+import { forgetTags } from "./forget.ts";
 import { addTags, tagsText } from "./insert.ts";
 import type { Insert } from "./insert.ts";
 import { readLive } from "./live-job.ts";
@@ -80,15 +81,12 @@ function placeOf(step: Step, holder: LiveJob, job: NewJob): Partial<LiveJob> {
 
 /** Inputs: policy, meta, tags, input, unique hold, seq. The id, its digest, the key and the time of creation stay. */
 const replaceSpec = `UPDATE millrace_spec SET policy = ?, meta = ?, tags = ?, input = ?, unique_hold = ? WHERE seq = ?`;
-/** Inputs: seq twice. */
-const dropTags = `DELETE FROM millrace_tag WHERE seq = ? AND tag IN (SELECT value FROM json_each((SELECT tags FROM millrace_spec WHERE seq = ?)))`;
-
 function replaceHolder(step: Step, holder: LiveJob, job: NewJob): void {
   const { statements, now, turn } = step;
   const unique = job.unique;
   if (unique === null) return;
   const hold = holdCode(unique.hold);
-  statements(dropTags).run(holder.seq, holder.seq);
+  forgetTags(statements, holder.seq);
   statements(replaceSpec).run(job.policy, job.meta, tagsText(job), job.input, hold, holder.seq);
   addTags(statements, holder.seq, job.tags);
   takeKey(statements, unique.key, holder, hold, now);
