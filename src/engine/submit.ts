@@ -75,7 +75,9 @@ function planFor(engine: Engine, { job: definition, options }: Submission): Plan
 
 /** Precedence: the enqueue, then the definition. What neither says is read when it is decided. */
 function mergeOptions(definition: ReadOptions, enqueue: ReadOptions): ReadOptions {
-  return { ...definition, ...enqueue, policy: { ...definition.policy, ...enqueue.policy } };
+  const retention = { ...definition.policy.retention, ...enqueue.policy.retention };
+  const keeps = Object.keys(retention).length > 0 ? { retention } : {};
+  return { ...definition, ...enqueue, policy: { ...definition.policy, ...enqueue.policy, ...keeps } };
 }
 
 function makePlan(engine: Engine, definition: AnyJob, options: ReadOptions): Plan {
