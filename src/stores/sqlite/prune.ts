@@ -29,6 +29,7 @@ type Row = [seq: number, route: number, state: number, endedAt: number, keepUnti
 /** Rows looked at per row that may be removed, and at least. */
 const windowFactor = 4;
 const windowMin = 1000;
+const chunkRows = 500;
 
 /** Inputs: seq to go on after, limit. Answer: finished rows in order of seq. */
 const readAll =
@@ -43,22 +44,27 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
   const queueOf = new Map(statements(readQueues).all() as [number: number, queue: string][]);
   const outcome = stateCodes[request.outcome];
   const endedBefore = now - request.olderThanMs;
-  const window = Math.max(windowMin, request.max * windowFactor);
-  let last = request.cursor === null ? 0 : Number(request.cursor);
-  const rows = statements(request.outcome === "completed" ? readAll : readOthers).all(last, window) as Row[];
+  const windowRows = Math.max(windowMin, request.max * windowFactor);
+  const read = statements(request.outcome === "completed" ? readAll : readOthers);
   const old: Row[] = [];
-  let looked = 0;
-  for (const row of rows) {
-    if (old.length === request.max) break;
-    looked += 1;
-    last = row[0];
-    const [, route, state, endedAt, keepUntil] = row;
-    if (state !== outcome || keepUntil !== null || endedAt > endedBefore) continue;
-    if (!isQueueMeant(request, queueOf.get(route) ?? "")) continue;
-    old.push(row);
+  let last = request.cursor === null ? 0 : Number(request.cursor);
+  let more = true;
+  for (let looked = 0; more && looked < windowRows && old.length < request.max;) {
+    const rows = read.all(last, chunkRows) as Row[];
+    more = rows.length === chunkRows;
+    for (const row of rows) {
+      if (old.length === request.max) {
+        more = true;
+        break;
+      }
+      looked += 1;
+      last = row[0];
+      const [, route, state, endedAt, keepUntil] = row;
+      const isOld = state === outcome && keepUntil === null && endedAt <= endedBefore;
+      if (isOld && isQueueMeant(request, queueOf.get(route) ?? "")) old.push(row);
+    }
   }
   removeFinished(step, old);
-  const more = looked < rows.length || rows.length === window;
   return { removed: old.length, more, cursor: more ? String(last) : null };
 }
 

@@ -18,7 +18,8 @@ import type { Step } from "./step.ts";
 import { holdCode, holdsOf, readHolder, takeKey } from "./unique.ts";
 
 export type KeyedAnswer =
-  | { readonly kind: "ok"; readonly id: string; readonly how: SubmitHow }
+  /** `isKnown`: a job with this very id is there. */
+  | { readonly kind: "ok"; readonly id: string; readonly how: SubmitHow; readonly isKnown: boolean }
   | { readonly kind: "refused"; readonly reason: "id-differs"; readonly id: string };
 
 /** Input: id. Answer: the digest of the job with this id, live or finished. */
@@ -28,7 +29,7 @@ export function submitKeyed(step: Step, insert: Insert, job: NewJob, isRepeat: b
   const { statements, now } = step;
   if (job.digest !== null || isRepeat) {
     const known = knownDigest(step, insert, job.id);
-    if (known === job.digest) return { kind: "ok", id: job.id, how: "existing" };
+    if (known === job.digest) return { kind: "ok", id: job.id, how: "existing", isKnown: true };
     if (known !== undefined) return { kind: "refused", reason: "id-differs", id: job.id };
   }
   if (job.unique !== null) {
@@ -42,7 +43,7 @@ export function submitKeyed(step: Step, insert: Insert, job: NewJob, isRepeat: b
   const seq = insert.add(job);
   if (job.unique !== null)
     takeKey(statements, job.unique.key, { seq, id: job.id }, holdCode(job.unique.hold), now);
-  return { kind: "ok", id: job.id, how: "created" };
+  return { kind: "ok", id: job.id, how: "created", isKnown: false };
 }
 
 function knownDigest(step: Step, insert: Insert, id: string): string | null | undefined {
@@ -55,10 +56,10 @@ function knownDigest(step: Step, insert: Insert, id: string): string | null | un
 function meetHolder(step: Step, seq: number, id: string, job: NewJob): KeyedAnswer {
   const onHeld = job.unique?.onHeld ?? "keep";
   const holder = onHeld === "keep" ? null : readLive(step.statements, seq);
-  if (holder === null || !hasNotStarted(holder)) return { kind: "ok", id, how: "existing" };
+  if (holder === null || !hasNotStarted(holder)) return { kind: "ok", id, how: "existing", isKnown: false };
   if (onHeld === "replace") replaceHolder(step, holder, job);
   else placeJob(step, holder, placeOf(step, holder, job), "rescheduled");
-  return { kind: "ok", id, how: onHeld === "replace" ? "replaced" : "rescheduled" };
+  return { kind: "ok", id, how: onHeld === "replace" ? "replaced" : "rescheduled", isKnown: false };
 }
 
 function hasNotStarted(holder: LiveJob): boolean {

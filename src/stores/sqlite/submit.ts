@@ -54,6 +54,9 @@ export function allOrNothing<A extends { readonly kind: string }>(
 export function submitUnit(step: Step, insert: Insert, unit: SubmitUnit): SubmitAnswer {
   const ids: string[] = [];
   const hows: SubmitHow[] = [];
+  // A unit one of whose minted ids is known has happened whole, so its documents are not put again. A kept holder of a
+  // unique key proves nothing: the first try may never have arrived.
+  let hasHappened = false;
   for (const job of unit.jobs) {
     if (job.digest === null && job.unique === null && unit.isRepeat !== true) {
       insert.add(job);
@@ -65,20 +68,11 @@ export function submitUnit(step: Step, insert: Insert, unit: SubmitUnit): Submit
     if (answer.kind === "refused") return answer;
     ids.push(answer.id);
     hows.push(answer.how);
+    hasHappened ||= answer.isKnown && job.digest === null;
   }
-  if (unit.isRepeat === true && hasHappened(unit, ids, hows)) return { kind: "ok", ids, hows };
+  if (hasHappened) return { kind: "ok", ids, hows };
   for (const put of unit.docs ?? []) {
     if (putDoc(step, put).kind === "changed") return { kind: "refused", reason: "doc-changed", id: put.id };
   }
   return { kind: "ok", ids, hows };
-}
-
-/**
- * A unit one of whose minted ids is known has happened whole, so its documents are not put again. A holder that was kept proves nothing:
- * the first try may never have arrived.
- */
-function hasHappened(unit: SubmitUnit, ids: readonly string[], hows: readonly SubmitHow[]): boolean {
-  return unit.jobs.some(
-    (job, index) => job.digest === null && hows[index] === "existing" && ids[index] === job.id,
-  );
 }
