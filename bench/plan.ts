@@ -11,6 +11,7 @@ export interface Entry {
   /** Slots of a worker, or enqueues in flight; null where the system has no such setting. */
   readonly concurrency: number | null;
   readonly processes: number;
+  readonly backlog: Backlog | null;
 }
 
 export interface Group {
@@ -18,7 +19,6 @@ export interface Group {
   readonly store: StoreName;
   readonly jobs: number;
   readonly rounds: number;
-  readonly backlog: Backlog | null;
   readonly entries: readonly Entry[];
 }
 
@@ -26,13 +26,15 @@ const enqueuesInFlight = 1000;
 /** The slots of a worker that was told nothing. */
 const defaultSlots = 10;
 
-const millrace = (concurrency: number): Entry => ({ system: "millrace", concurrency, processes: 1 });
-const plainjob = (processes = 1): Entry => ({ system: "plainjob", concurrency: null, processes });
+function millrace(concurrency: number, backlog: Backlog | null = null): Entry {
+  return { system: "millrace", concurrency, processes: 1, backlog };
+}
 
-type Part = Pick<Group, "work" | "jobs" | "entries"> & {
-  readonly backlog?: Backlog;
-  readonly rounds?: number;
-};
+function plainjob({ processes = 1, backlog = null }: Partial<Entry> = {}): Entry {
+  return { system: "plainjob", concurrency: null, processes, backlog };
+}
+
+type Part = Pick<Group, "work" | "jobs" | "entries"> & { readonly rounds?: number };
 
 export function planGroups(asked: Asked): readonly Group[] {
   const parts = asked.store === "stub" ? stubParts(asked) : sqliteParts(asked);
@@ -40,7 +42,6 @@ export function planGroups(asked: Asked): readonly Group[] {
     .filter(({ work }) => asked.only === null || asked.only === work)
     .map((part) => ({
       store: asked.store,
-      backlog: null,
       ...part,
       rounds: part.rounds ?? asked.rounds ?? (asked.isQuick ? 1 : 3),
     }));
@@ -51,25 +52,25 @@ function sqliteParts({ isQuick, jobs }: Asked): readonly Part[] {
   // A slow work gets fewer jobs under --quick: strict single commits wait for the disk each time.
   const few = jobs ?? (isQuick ? 2_000 : 100_000);
   const bulk = jobs ?? (isQuick ? 30_000 : 300_000);
-  const cores = availableParallelism();
-  const parts: Part[] = [
+  return [
     { work: "enqueue-single", jobs: few, entries: [millrace(1), plainjob()] },
     { work: "enqueue-concurrent", jobs: many, entries: [millrace(enqueuesInFlight)] },
     { work: "enqueue-bulk", jobs: bulk, entries: [millrace(1), plainjob()] },
-    {
-      work: "drain",
-      jobs: many,
-      entries: [millrace(1), millrace(100), plainjob(), ...(cores > 1 ? [plainjob(cores)] : [])],
-    },
+    { work: "drain", jobs: many, entries: [...drains(), ...(isQuick ? [] : crowdedDrains())] },
     { work: "latency", jobs: jobs ?? (isQuick ? 200 : 1000), entries: [millrace(defaultSlots), plainjob()] },
     { work: "idle", jobs: 0, rounds: 1, entries: [millrace(defaultSlots), plainjob()] },
   ];
-  if (isQuick) return parts;
-  return [
-    ...parts,
-    { work: "drain", jobs: many, backlog: "1000000 waiting", entries: [millrace(100), plainjob()] },
-    { work: "drain", jobs: many, backlog: "1000000 finished", entries: [millrace(100), plainjob()] },
-  ];
+}
+
+function drains(): readonly Entry[] {
+  const processes = availableParallelism();
+  return [millrace(1), millrace(100), plainjob(), ...(processes > 1 ? [plainjob({ processes })] : [])];
+}
+
+/** In one group with the drains on an empty store, because it is those that they are compared with. */
+function crowdedDrains(): readonly Entry[] {
+  const backlogs: readonly Backlog[] = ["1000000 waiting", "1000000 finished"];
+  return backlogs.flatMap((backlog) => [millrace(100, backlog), plainjob({ backlog })]);
 }
 
 function stubParts({ isQuick, jobs }: Asked): readonly Part[] {

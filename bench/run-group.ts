@@ -24,7 +24,7 @@ interface Measured {
 }
 
 export async function runGroup(group: Group, options: RunOptions): Promise<readonly Result[]> {
-  const filled = new Map<string, string>();
+  const filled = await fillFiles(group, options);
   const rounds: Measured[][] = group.entries.map(() => []);
   const measureOne = async (entry: Entry, index: number, round: number): Promise<void> => {
     const measured = await measureEntry(group, entry, filled, options);
@@ -48,44 +48,55 @@ export async function runGroup(group: Group, options: RunOptions): Promise<reado
       concurrency: entry.concurrency,
       processes: entry.processes,
       jobs: group.jobs,
-      backlog: group.backlog,
+      backlog: entry.backlog,
       durability: measured[0]?.durability ?? "unknown",
       ...medianFigures(measured.map(({ figures }) => figures)),
     };
   });
 }
 
+/** All before the first round: a long fill between two entries would tear apart what is compared. */
+async function fillFiles(group: Group, { asked, files, progress }: RunOptions): Promise<Map<string, string>> {
+  const filled = new Map<string, string>();
+  if (group.work !== "drain" || group.store === "stub") return filled;
+  const jobs = jobsToDrain(group.jobs);
+  for (const entry of group.entries) {
+    const key = fillKey(entry);
+    if (filled.has(key)) continue;
+    progress(`drain: filling a file for ${key}`);
+    const measurement = measurementOf(group, entry, asked, files.fresh());
+    await measureInProcess({ ...measurement, work: "fill", jobs }, null);
+    filled.set(key, measurement.file);
+  }
+  return filled;
+}
+
+function fillKey({ system, backlog }: Entry): string {
+  return `${system}, ${backlog ?? "otherwise empty"}`;
+}
+
 async function measureEntry(
   group: Group,
   entry: Entry,
-  filled: Map<string, string>,
-  { asked, files, progress }: RunOptions,
+  filled: ReadonlyMap<string, string>,
+  { asked, files }: RunOptions,
 ): Promise<Measured> {
-  const measurement = measurementOf(group, entry, asked, files.fresh());
-  if (group.work !== "drain") {
+  const source = filled.get(fillKey(entry));
+  const file = source === undefined ? files.fresh() : await files.copyOf(source);
+  const measurement = measurementOf(group, entry, asked, file);
+  try {
+    if (group.work === "drain") return await drain(measurement, entry, asked);
     const outcome = await measureInProcess(measurement, asked.profileFolder);
-    await files.remove(measurement.file);
-    if (outcome.kind !== "figures") throw new Error(`A measurement answered ${outcome.kind}.`);
-    return outcome;
+    if (outcome.kind === "figures") return outcome;
+    throw new Error(`A measurement answered ${outcome.kind}.`);
+  } finally {
+    await files.remove(file);
   }
-  if (group.store === "stub") return drain(measurement, entry, asked);
-  let source = filled.get(entry.system);
-  if (source === undefined) {
-    progress(`${describe(group, entry)}: filling a file`);
-    source = measurement.file;
-    filled.set(entry.system, source);
-    const jobs = jobsToDrain(group.jobs);
-    await measureInProcess({ ...measurement, work: "fill", jobs }, null);
-  }
-  const file = await files.copyOf(source);
-  const measured = await drain({ ...measurement, file }, entry, asked);
-  await files.remove(file);
-  return measured;
 }
 
 function measurementOf(group: Group, entry: Entry, asked: Asked, file: string): Measurement {
-  const { system, concurrency } = entry;
-  const { work, store, jobs, backlog } = group;
+  const { system, concurrency, backlog } = entry;
+  const { work, store, jobs } = group;
   const idleSeconds = asked.isQuick ? 10 : 20;
   return { work, system, store, file, concurrency, jobs, backlog, executor: asked.executor, idleSeconds };
 }
@@ -107,7 +118,7 @@ async function drain(measurement: Measurement, { processes }: Entry, asked: Aske
   return { figures: { rate }, durability: parts[0]?.durability ?? "unknown" };
 }
 
-function describe({ work, backlog }: Group, { system, concurrency, processes }: Entry): string {
+function describe({ work }: Group, { system, concurrency, processes, backlog }: Entry): string {
   return [
     `${work} ${system}`,
     ...(concurrency === null ? [] : [`concurrency ${concurrency}`]),
