@@ -2,10 +2,12 @@
 import { defineConfig } from "vitest/config";
 
 const conditions = ["millrace-source", "node", "import", "module", "default"];
+// Vitest hands these to Node as well, where "import" and "module" among them would make require() load ES modules.
+const nodeConditions = ["millrace-source", "node"];
 
 export default defineConfig({
   resolve: { conditions },
-  ssr: { resolve: { conditions, externalConditions: conditions } },
+  ssr: { resolve: { conditions: nodeConditions, externalConditions: nodeConditions } },
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts", "bench/**/*.test.ts"],
     pool: "forks",
