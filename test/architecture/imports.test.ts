@@ -112,6 +112,12 @@ describe("the rules refuse", () => {
     ],
     ["a source that imports a test", "src/model/a.ts", `import "./b.test.ts";`, /imports the test/],
     ["a source that leaves src", "src/model/a.ts", `import "../../test/a.ts";`, /outside src/],
+    [
+      "a driver outside the file that loads it",
+      "src/stores/postgres/a.ts",
+      `import pg from "pg";`,
+      /has no dependencies/,
+    ],
     ["a dependency", "src/engine/a.ts", `import { z } from "zod";`, /has no dependencies/],
     [
       "timers outside platform",

@@ -1,0 +1,39 @@
+/** What every operation needs: how to run a function of the store's schema, what time to give it, and where hints go. */
+import type { Row, Value } from "./database.ts";
+import type { Hints } from "./events.ts";
+
+export interface Calls {
+  /** Quoted. */
+  readonly schema: string;
+  /** The time by the platform's clock where a test asks for that; null for the database's. */
+  now(): number | null;
+  /** synchronous_commit for this call; null leaves the server's. */
+  readonly commit: "on" | "off" | null;
+  /** True inside the caller's transaction: only appends, nothing shared is locked. */
+  readonly isInside: boolean;
+  write(text: string, values: readonly Value[]): Promise<Row[]>;
+  read(text: string, values: readonly Value[]): Promise<Row[]>;
+  tell(hints: Hints): void;
+}
+
+/** `SELECT * FROM schema.name($1, $2, ...)`. */
+export function callText(schema: string, name: string, count: number): string {
+  const places = Array.from({ length: count }, (_, index) => `$${index + 1}`);
+  return `SELECT * FROM ${schema}.${name}(${places.join(", ")})`;
+}
+
+export function callWrite(calls: Calls, name: string, values: readonly Value[]): Promise<Row[]> {
+  const all = [calls.now(), calls.commit, ...values];
+  return calls.write(callText(calls.schema, name, all.length), all);
+}
+
+export function callRead(calls: Calls, name: string, values: readonly Value[]): Promise<Row[]> {
+  return calls.read(callText(calls.schema, name, values.length), values);
+}
+
+/** The only row of an answer. */
+export function onlyRow(rows: readonly Row[]): Row {
+  const [row] = rows;
+  if (row === undefined) throw new Error("the database answered no row");
+  return row;
+}

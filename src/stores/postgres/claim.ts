@@ -1,0 +1,102 @@
+/** Claim (sql/claim.ts): the columns of what was handed out, put together again. */
+import type { ClaimAnswer, ClaimRequest } from "../../store/operations.ts";
+import type { LeasedJob, Route } from "../../store/records.ts";
+import { callWrite } from "./call.ts";
+import type { Calls } from "./call.ts";
+import type { Row } from "./database.ts";
+import {
+  numberList,
+  packText,
+  readNullableNumbers,
+  readNumber,
+  readNumbers,
+  readTexts,
+  unpackText,
+} from "./text.ts";
+
+export async function claim(calls: Calls, request: ClaimRequest): Promise<ClaimAnswer> {
+  const offers = request.offers.filter(({ routes, max }) => routes.length > 0 && max > 0);
+  const routes: number[] = [];
+  const ends: number[] = [];
+  for (const offer of offers) {
+    routes.push(...new Set(offer.routes));
+    ends.push(routes.length);
+  }
+  const values = [
+    packText(request.owner),
+    request.leaseMs,
+    numberList(routes),
+    numberList(ends),
+    numberList(offers.map(({ max }) => max)),
+    request.routesKnown,
+  ];
+  const rows = await callWrite(calls, "claim_v1", values);
+  const last = rows.at(-1) as Row;
+  const now = Number(last[0]);
+  const jobs: LeasedJob[] = [];
+  for (const row of rows) if (row[1] !== null) jobsOf(row, now, jobs);
+  const nextClock = readNumber(last[15] ?? null);
+  return {
+    jobs,
+    routes: routesOf(last[14] ?? null),
+    more: isFilled(offers, rows),
+    nextDueInMs: nextClock === null ? null : Math.max(0, nextClock - now),
+    now,
+  };
+}
+
+/** Whether an offer got all that it asked for. */
+function isFilled(offers: ClaimRequest["offers"], rows: readonly Row[]): boolean {
+  const taken = offers.map(() => 0);
+  for (const row of rows) {
+    if (row[1] === null) continue;
+    const offer = Number(row[16]) - 1;
+    taken[offer] = (taken[offer] ?? 0) + readNumbers(row[1] ?? null).length;
+  }
+  return offers.some(({ max }, index) => taken[index] === max);
+}
+
+function jobsOf(row: Row, now: number, jobs: LeasedJob[]): void {
+  const seqs = readNumbers(row[1] ?? null);
+  const count = seqs.length;
+  const fences = readNumbers(row[2] ?? null);
+  const routes = readNumbers(row[3] ?? null);
+  const revs = readNumbers(row[4] ?? null);
+  const attempts = readNumbers(row[5] ?? null);
+  const created = readNumbers(row[6] ?? null);
+  const due = readNumbers(row[7] ?? null);
+  const deadlines = readNullableNumbers(row[8] ?? null);
+  const ids = readTexts(row[9] ?? null, count);
+  const inputs = readTexts(row[10] ?? null, count);
+  const policies = readTexts(row[11] ?? null, count);
+  const metas = readTexts(row[12] ?? null, count);
+  const logs = readTexts(row[13] ?? null, count);
+  for (let index = 0; index < count; index++) {
+    jobs.push({
+      id: ids[index] as string,
+      seq: seqs[index] as number,
+      fence: fences[index] as number,
+      route: routes[index] as number,
+      rev: revs[index] as number,
+      attempt: attempts[index] as number,
+      input: inputs[index] as string,
+      policy: policies[index] ?? null,
+      meta: metas[index] ?? null,
+      attempts: logs[index] ?? null,
+      createdAt: created[index] as number,
+      dueAt: due[index] as number,
+      claimedAt: now,
+      deadlineAt: deadlines[index] ?? null,
+    });
+  }
+}
+
+function routesOf(json: string | null): Route[] {
+  const rows = JSON.parse(json ?? "[]") as [number: number, queue: string, name: string][];
+  return rows.map(([number, queue, name]) => ({
+    number,
+    queue: unpackText(queue),
+    name: unpackText(name),
+    caps: [],
+  }));
+}

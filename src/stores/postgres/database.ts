@@ -1,0 +1,109 @@
+/**
+ * The store's connections: one statement per call, without names and without anything that a session remembers, so that a pooler in transaction
+ * mode may stand in between. A deadlock or serialisation failure is repeated here a few times; trouble with the connection is the
+ * caller's to repeat, because only the caller can mark a call as a repeat.
+ */
+import { MillraceError } from "../../model/error.ts";
+import type { Platform } from "../../platform/platform.ts";
+import type { PgClient, PgPool } from "./driver.ts";
+import { isConnectionLost, isWorthRepeating, storeError } from "./errors.ts";
+
+export type Value = string | number | boolean | null | readonly string[];
+export type Row = (string | null)[];
+
+export interface Database {
+  /** A statement that may change something. */
+  write(text: string, values: readonly Value[]): Promise<Row[]>;
+  read(text: string, values: readonly Value[]): Promise<Row[]>;
+  /** Several statements on one connection, for migrations. */
+  session<Answer>(run: (client: PgClient) => Promise<Answer>): Promise<Answer>;
+  close(): Promise<void>;
+}
+
+export interface DatabaseOptions {
+  readonly pool: PgPool;
+  /** A pool of the caller's own stays open. */
+  readonly isOwn: boolean;
+  /** How error messages name the server. */
+  readonly where: string;
+  readonly platform: Platform;
+}
+
+const repeatsMax = 6;
+const repeatMs = 4;
+
+/** Every value as the text that Postgres sent. */
+export const rawTypes = { getTypeParser: () => (value: string) => value };
+
+export function openDatabase({ pool, isOwn, where, platform }: DatabaseOptions): Database {
+  let isClosed = false;
+  let inFlight = 0;
+  let onIdle: (() => void) | null = null;
+  // A connection that dies while idle is dropped by the pool; without a listener it would end the process.
+  const ignore = (): void => undefined;
+  pool.on("error", ignore);
+
+  const connect = async (isWrite: boolean): Promise<PgClient> => {
+    try {
+      return await pool.connect();
+    } catch (error) {
+      throw storeError(error, where, { isSent: false, isWrite });
+    }
+  };
+
+  const once = async (text: string, values: readonly Value[], isWrite: boolean): Promise<Row[]> => {
+    const client = await connect(isWrite);
+    try {
+      const { rows } = await client.query({ text, values, rowMode: "array", types: rawTypes });
+      client.release?.();
+      return rows as Row[];
+    } catch (error) {
+      client.release?.(isConnectionLost(error));
+      throw error;
+    }
+  };
+
+  const run = async (text: string, values: readonly Value[], isWrite: boolean): Promise<Row[]> => {
+    if (isClosed) throw new MillraceError("closed", "This store was closed.");
+    inFlight += 1;
+    try {
+      for (let tries = 1; ; tries++) {
+        try {
+          return await once(text, values, isWrite);
+        } catch (error) {
+          if (!isWorthRepeating(error) || tries > repeatsMax)
+            throw storeError(error, where, { isSent: true, isWrite });
+          const delayMs = repeatMs * 2 ** tries * platform.random();
+          await new Promise<void>((resolve) => void platform.setTimer(delayMs, resolve));
+        }
+      }
+    } finally {
+      inFlight -= 1;
+      if (inFlight === 0) onIdle?.();
+    }
+  };
+
+  return {
+    write: (text, values) => run(text, values, true),
+    read: (text, values) => run(text, values, false),
+    async session(use) {
+      const client = await connect(true);
+      try {
+        const answer = await use(client);
+        client.release?.();
+        return answer;
+      } catch (error) {
+        // Whatever the connection was in the middle of ends with it.
+        client.release?.(true);
+        throw storeError(error, where, { isSent: true, isWrite: false });
+      }
+    },
+    async close() {
+      if (isClosed) return;
+      isClosed = true;
+      if (inFlight > 0) await new Promise<void>((resolve) => (onIdle = resolve));
+      if (isOwn) await pool.end();
+      pool.removeListener("error", ignore);
+    },
+  };
+}

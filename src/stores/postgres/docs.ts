@@ -1,0 +1,54 @@
+/** Documents (sql/docs.ts): versioned texts under a guard, for settings, terms and the caller's KV. */
+import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
+import type { Doc, DocPut } from "../../store/records.ts";
+import { callRead, callWrite } from "./call.ts";
+import type { Calls } from "./call.ts";
+import type { Row } from "./database.ts";
+import { packNullable, packText, readNumber, unpackText } from "./text.ts";
+import { unitDoc } from "./unit.ts";
+
+export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<PutDocAnswer[]> {
+  if (puts.length === 0) return [];
+  const rows = await callWrite(calls, "put_docs_v1", [JSON.stringify(puts.map(unitDoc))]);
+  return rows.map(([kind, version]) => ({ kind: kind as PutDocAnswer["kind"], version: Number(version) }));
+}
+
+export async function readDocs(calls: Calls, request: ReadDocsRequest): Promise<ReadDocsAnswer> {
+  const kind = packText(request.kind);
+  if ("ids" in request) {
+    if (request.ids.length === 0) return { docs: [], cursor: null };
+    const ids = [...new Set(request.ids)].map(packText);
+    const rows = await callRead(calls, "read_docs_v1", [calls.now(), kind, ids, null, null, null]);
+    return { docs: rows.map((row) => docOf(request.kind, row)), cursor: null };
+  }
+  const { prefix, after, max } = request;
+  const first = prefix === "" ? "" : packText(prefix);
+  const rows = await callRead(calls, "read_docs_v1", [
+    calls.now(),
+    kind,
+    null,
+    first,
+    packNullable(after),
+    max + 1,
+  ]);
+  // Ids with the prefix stand together in byte order, so the first one without it ends the page.
+  const found: Doc[] = [];
+  for (const row of rows) {
+    const doc = docOf(request.kind, row);
+    if (!doc.id.startsWith(prefix)) break;
+    found.push(doc);
+  }
+  const docs = found.slice(0, max);
+  return { docs, cursor: found.length > max ? (docs.at(-1)?.id ?? null) : null };
+}
+
+function docOf(kind: string, [id, version, body, dueAt, expiresAt]: Row): Doc {
+  return {
+    kind,
+    id: unpackText(id as string),
+    version: Number(version),
+    body: unpackText(body as string),
+    dueAt: readNumber(dueAt ?? null),
+    expiresAt: readNumber(expiresAt ?? null),
+  };
+}

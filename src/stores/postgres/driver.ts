@@ -1,0 +1,54 @@
+/** The part of the `pg` driver that the store uses, and its loading. The driver is an optional peer: who uses Postgres installs it. */
+import { MillraceError } from "../../model/error.ts";
+
+export interface PgResult {
+  readonly rows: unknown[];
+}
+
+export interface PgQuery {
+  readonly text: string;
+  readonly values: readonly unknown[];
+  readonly rowMode?: "array";
+  readonly types?: { readonly getTypeParser: () => (value: string) => unknown };
+}
+
+export interface PgClient {
+  query(query: PgQuery | string): Promise<PgResult>;
+  release?(error?: Error | boolean): void;
+}
+
+export interface PgListener extends PgClient {
+  connect(): Promise<unknown>;
+  end(): Promise<void>;
+  on(event: "notification", run: (message: { channel: string; payload?: string }) => void): unknown;
+  on(event: "error" | "end", run: (error?: Error) => void): unknown;
+}
+
+export interface PgPool {
+  connect(): Promise<PgClient>;
+  end(): Promise<void>;
+  on(event: "error", run: (error: Error) => void): unknown;
+  removeListener(event: "error", run: (error: Error) => void): unknown;
+  readonly options: object;
+}
+
+export interface PgDriver {
+  readonly Pool: new (options: object) => PgPool;
+  readonly Client: new (options: object) => PgListener;
+}
+
+export async function loadDriver(): Promise<PgDriver> {
+  try {
+    const loaded = (await import("pg")) as unknown as PgDriver & { readonly default?: PgDriver };
+    return loaded.default ?? loaded;
+  } catch (cause) {
+    const sentence = 'A store on Postgres needs the driver "pg", version 8.11 or newer: npm install pg.';
+    throw new MillraceError("driver-missing", sentence, { cause });
+  }
+}
+
+export function isPool(given: unknown): given is PgPool {
+  if (typeof given !== "object" || given === null) return false;
+  const { connect, on, options } = given as Partial<PgPool>;
+  return typeof connect === "function" && typeof on === "function" && typeof options === "object";
+}

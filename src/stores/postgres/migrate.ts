@@ -1,0 +1,101 @@
+/**
+ * Bringing a schema to this version's tables and functions: numbered steps, each in its own transaction under an advisory lock, so that of ten
+ * processes one migrates and nine find it done, and a killed one leaves nothing half-made. A step only adds: functions of older versions
+ * stay, so that older workers run on. A schema of a newer version is refused before anything is written.
+ */
+import { MillraceError } from "../../model/error.ts";
+import type { Database } from "./database.ts";
+import { rawTypes } from "./database.ts";
+import type { PgClient } from "./driver.ts";
+import { sqlState } from "./errors.ts";
+import { tablesSql } from "./schema.ts";
+import { functionsSql } from "./sql/all-functions.ts";
+
+interface Migration {
+  readonly version: number;
+  readonly sql: (schema: string) => string;
+}
+
+const migrations: readonly Migration[] = [
+  { version: 1, sql: (schema) => tablesSql(schema) + functionsSql(schema) },
+];
+
+export const schemaVersion = 1;
+
+export interface MigrateOptions {
+  /** Unquoted. */
+  readonly schema: string;
+  readonly where: string;
+  /** How long to wait for another process's migration. */
+  readonly waitMs: number;
+}
+
+export const quoted = (schema: string): string => `"${schema}"`;
+
+export async function migrate(database: Database, options: MigrateOptions): Promise<void> {
+  const { schema, where } = options;
+  if ((await readVersion(database, schema, where)) === schemaVersion) return;
+  await database.session(async (client) => {
+    for (const migration of migrations) await migrateTo(client, migration, options);
+  });
+}
+
+/** 0 for a schema without Millrace's tables. Throws for a newer one. */
+async function readVersion(database: Database, schema: string, where: string): Promise<number> {
+  const [row] = await database.read("SELECT to_regclass($1) IS NOT NULL", [`${quoted(schema)}.meta`]);
+  if (row?.[0] !== "t") return 0;
+  const rows = await database.read(versionText(schema), []);
+  return checkVersion(rows[0]?.[0] ?? null, where);
+}
+
+const versionText = (schema: string): string =>
+  `SELECT value FROM ${quoted(schema)}.meta WHERE name = 'schema_version'`;
+
+function checkVersion(value: string | null, where: string): number {
+  const version = Number(value ?? 0);
+  if (version > schemaVersion) {
+    const sentence = `${where} has the tables of a newer Millrace (version ${version}, this one knows ${schemaVersion}). Upgrade this process.`;
+    throw new MillraceError("schema-newer", sentence);
+  }
+  return version;
+}
+
+async function migrateTo(
+  client: PgClient,
+  { version, sql }: Migration,
+  options: MigrateOptions,
+): Promise<void> {
+  const { schema, where, waitMs } = options;
+  const name = quoted(schema);
+  const value = async (text: string): Promise<string | null> => {
+    const { rows } = await client.query({ text, values: [], rowMode: "array", types: rawTypes });
+    return (rows[0] as (string | null)[] | undefined)?.[0] ?? null;
+  };
+  await client.query("BEGIN ISOLATION LEVEL READ COMMITTED");
+  try {
+    await client.query(`SET LOCAL lock_timeout = ${Math.max(1, Math.floor(waitMs))}`);
+    try {
+      await client.query(
+        `SELECT pg_advisory_xact_lock(hashtextextended('millrace migration of ${schema}', 0))`,
+      );
+    } catch (cause) {
+      if (sqlState(cause) !== "55P03") throw cause;
+      const sentence = `Another process is migrating ${where} and did not finish within ${waitMs} ms. Open it again later.`;
+      throw new MillraceError("migration-running", sentence, { cause });
+    }
+    const hasMeta = (await value(`SELECT to_regclass('${name}.meta')`)) !== null;
+    const current = hasMeta ? checkVersion(await value(versionText(schema)), where) : 0;
+    if (current < version) {
+      if ((await value(`SELECT to_regnamespace('${name}')`)) === null)
+        await client.query(`CREATE SCHEMA ${name}`);
+      await client.query(sql(name));
+      await client.query(
+        `INSERT INTO ${name}.meta VALUES ('schema_version', '${version}') ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+      );
+    }
+    await client.query("COMMIT");
+  } catch (error) {
+    await client.query("ROLLBACK").catch(() => undefined);
+    throw error;
+  }
+}

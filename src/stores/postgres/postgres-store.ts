@@ -1,0 +1,194 @@
+/**
+ * The store on a shared database: any number of processes on one Postgres, at the durability of its commits, by the database's clock. This file
+ * puts the parts together; each operation has its own, and its function in sql/.
+ *
+ *  postgres-store ─► operations (one call each) ─► database (pool, repeats) ─► versioned functions in the schema
+ *                 └► watch (hints) ─► listener   └► server-check, migrate (once, at the start)
+ */
+import { MillraceError, notYetSupported } from "../../model/error.ts";
+import type { Platform } from "../../platform/platform.ts";
+import type { Store, StoreDescription } from "../../store/store.ts";
+import { callText } from "./call.ts";
+import type { Calls } from "./call.ts";
+import { changeIf } from "./change.ts";
+import { claim } from "./claim.ts";
+import { openDatabase } from "./database.ts";
+import { putDocs, readDocs } from "./docs.ts";
+import { isPool, loadDriver } from "./driver.ts";
+import type { PgListener, PgPool } from "./driver.ts";
+import { promoteDue, readDue } from "./due.ts";
+import { extendIfLeased, recordIfLeased } from "./extend.ts";
+import { transactionStore } from "./in-transaction.ts";
+import { checkLaterFields } from "./later-fields.ts";
+import { openListener } from "./listener.ts";
+import { migrate, quoted, schemaVersion } from "./migrate.ts";
+import { findJobs, readFeed, readJobs, readTrail, tallyJobs } from "./read.ts";
+import { checkServer, enterEpoch } from "./server-check.ts";
+import { settleIfLeased } from "./settle.ts";
+import { submit } from "./submit.ts";
+import { auditIndexes, prune } from "./upkeep.ts";
+import { openWatch } from "./watch.ts";
+
+export interface PostgresOptions {
+  /** `postgres://user:password@host:port/database?schema=name`. */
+  readonly url?: string;
+  /** Instead of a URL: a pool of the `pg` driver, which the caller closes. */
+  readonly pool?: unknown;
+  readonly platform: Platform;
+  /** Where the tables live; made if it is not there. */
+  readonly schema?: string;
+  /** Strict (default): an acknowledged write survives a crash of the server. Relaxed: the last moments may be lost. */
+  readonly durability?: "strict" | "relaxed";
+  /** Connections at most, beside the one that listens. */
+  readonly poolMax?: number;
+  /** A direct connection for LISTEN where `url` leads to a pooler; null listens nowhere and only looks. */
+  readonly listenUrl?: string | null;
+  /** How long an opening waits for another process's migration. */
+  readonly migrateWaitMs?: number;
+  /** Tests drive time by their platform's clock. */
+  readonly clock?: "database" | "platform";
+}
+
+const defaults = { schema: "millrace", poolMax: 10, connectTimeoutMs: 10_000, migrateWaitMs: 60_000 };
+
+export async function openPostgresStore(options: PostgresOptions): Promise<Store> {
+  const { platform, durability = "strict", clock = "database" } = options;
+  const { url, schema: named } = readUrl(options);
+  const schemaName = checkSchema(options.schema ?? named ?? defaults.schema);
+  const driver = await loadDriver();
+  const given = options.pool;
+  if (given !== undefined && !isPool(given))
+    throw new MillraceError("invalid-option", "pool must be a Pool of the driver pg.");
+  const pool: PgPool =
+    given ??
+    new driver.Pool({
+      connectionString: url,
+      max: options.poolMax ?? defaults.poolMax,
+      connectionTimeoutMillis: defaults.connectTimeoutMs,
+      application_name: "millrace",
+      allowExitOnIdle: true,
+    });
+  const where = nameOf(url);
+  const database = openDatabase({ pool, isOwn: given === undefined, where, platform });
+  const schema = quoted(schemaName);
+  const { epoch, commit, warnings } = await enter().catch(async (error: unknown) => {
+    await database.close().catch(() => undefined);
+    throw error;
+  });
+
+  async function enter(): Promise<{ epoch: number; commit: Calls["commit"]; warnings: readonly string[] }> {
+    const facts = await checkServer(database, where, durability);
+    const waitMs = options.migrateWaitMs ?? defaults.migrateWaitMs;
+    await migrate(database, { schema: schemaName, where, waitMs });
+    return { ...facts, epoch: await enterEpoch(database, schema) };
+  }
+
+  const channel = `${schemaName}_hint`;
+  const sender = Buffer.from(platform.randomBytes(9)).toString("base64url");
+  const connectListener = (): PgListener => {
+    const { listenUrl } = options;
+    if (typeof listenUrl === "string") return new driver.Client({ connectionString: listenUrl });
+    return new driver.Client(given === undefined ? { connectionString: url } : { ...pool.options });
+  };
+  const watch = openWatch({
+    platform,
+    sender,
+    readFeed: (after, max) => database.read(callText(schema, "read_feed_v1", 2), [after, max]),
+    notify: (payload) => database.read("SELECT pg_notify($1, $2)", [channel, payload]),
+    listen: (heard, began) =>
+      options.listenUrl === null
+        ? { isListening: () => false, close: () => Promise.resolve() }
+        : openListener({ platform, channel, connect: connectListener, heard, began }),
+  });
+
+  let lastNow = 0;
+  const calls: Calls = {
+    schema,
+    commit,
+    isInside: false,
+    // Never behind the last time given, whatever the machine's clock does.
+    now: () => (clock === "database" ? null : (lastNow = Math.max(lastNow, platform.now()))),
+    write: (text, values) => database.write(text, values),
+    read: (text, values) => database.read(text, values),
+    tell: (hints) => watch.tellOwn(hints),
+  };
+  let closing: Promise<void> | null = null;
+
+  return {
+    async describe(): Promise<StoreDescription> {
+      const text = `SELECT ${schema}.begin_v1($1, NULL), value FROM ${schema}.meta WHERE name = 'epoch'`;
+      const [row] = await database.read(text, [calls.now()]);
+      return {
+        kind: "postgres",
+        durability,
+        epoch: Number(row?.[1] ?? epoch),
+        now: Number(row?.[0]),
+        schemaVersion,
+        capabilities: { transactions: true, processes: "many" },
+        warnings,
+      };
+    },
+    async submit(units) {
+      for (const unit of units) checkLaterFields(unit.jobs);
+      return submit(calls, units);
+    },
+    claim: (request) => claim(calls, request),
+    async settleIfLeased(settles) {
+      for (const { effects } of settles) if (effects?.jobs !== undefined) checkLaterFields(effects.jobs);
+      return settleIfLeased(calls, settles);
+    },
+    extendIfLeased: (request) => extendIfLeased(calls, request),
+    recordIfLeased: (writes) => recordIfLeased(calls, writes),
+    changeIf: (changes) => changeIf(calls, changes),
+    promoteDue: (request) => promoteDue(calls, request),
+    readDue: (request) => readDue(calls, request),
+    takeOwed: () => Promise.reject(notYetSupported("takeOwed")),
+    signal: () => Promise.reject(notYetSupported("signal")),
+    adjust: () => Promise.reject(notYetSupported("adjust")),
+    putDocs: (puts) => putDocs(calls, puts),
+    readDocs: (request) => readDocs(calls, request),
+    readJobs: (ids) => readJobs(calls, ids),
+    findJobs: (request) => findJobs(calls, request),
+    tallyJobs: () => tallyJobs(calls),
+    readFeed: (request) => readFeed(calls, request),
+    readTrail: (request) => readTrail(calls, request),
+    prune: (request) => prune(calls, request),
+    auditIndexes: (request) => auditIndexes(calls, request),
+    exportPage: () => Promise.reject(notYetSupported("exportPage")),
+    importPage: () => Promise.reject(notYetSupported("importPage")),
+    watch: (listener) => watch.add(listener),
+    inTransaction: (connection) => transactionStore(connection, { calls, where, channel }),
+    close() {
+      closing ??= watch.close().then(() => database.close());
+      return closing;
+    },
+  };
+}
+
+function checkSchema(schema: string): string {
+  if (/^[A-Za-z_][A-Za-z0-9_]{0,49}$/.test(schema)) return schema;
+  const sentence =
+    "schema must be a plain name: letters, digits and _, at most 50, not beginning with a digit.";
+  throw new MillraceError("invalid-option", sentence);
+}
+
+/** The schema may be named in the URL; the driver does not know that parameter. */
+function readUrl({ url, pool }: PostgresOptions): { url: string | undefined; schema: string | null } {
+  if (pool !== undefined && url === undefined) return { url: undefined, schema: null };
+  if (url === undefined || !URL.canParse(url) || !/^postgres(ql)?:$/.test(new URL(url).protocol)) {
+    const sentence = 'A Postgres store is named by a URL such as "postgres://user@host:5432/database".';
+    throw new MillraceError("unknown-store", sentence);
+  }
+  if (pool !== undefined) throw new MillraceError("invalid-option", "Give either a URL or a pool, not both.");
+  const parsed = new URL(url);
+  const schema = parsed.searchParams.get("schema");
+  parsed.searchParams.delete("schema");
+  return { url: schema === null ? url : parsed.href, schema };
+}
+
+/** For error messages: where, but never the password. */
+function nameOf(url: string | undefined): string {
+  if (url === undefined) return "the database of the given pool";
+  const { hostname, port, pathname } = new URL(url);
+  return `the database ${pathname.slice(1) || "of the user"} at ${hostname || "the default host"}${port === "" ? "" : `:${port}`}`;
+}

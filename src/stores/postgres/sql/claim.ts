@@ -1,0 +1,111 @@
+/**
+ * claim_v1 (rule R6): moves ready jobs from waiting to leased in order of (rank, seq), each with a new fence and a lease. Never a job one of
+ * whose clocks has rung: that one belongs to a duty. Rows that another claim holds are skipped, never waited for.
+ *
+ * A claim moves the row (delete and insert) instead of updating it: 10.8 against 15.0 us per job by 100. The planner is told to keep to the
+ * index: on a freshly filled table without statistics it would sort all that waits.
+ *
+ * The answer is one row per offer with a list per column; rows of single jobs cost the driver more than the query.
+ */
+import { eventCodes } from "../../../model/event-kind.ts";
+import { stateCodes } from "../../../model/job-state.ts";
+import { fieldEnd, itemEnd, nullItem } from "../text.ts";
+import { groupedEvents } from "./job.ts";
+
+export const fencesPerEpoch = 2 ** 32;
+
+const { ready, running } = stateCodes;
+
+/** What another claimer does not hold, at the head of a route. */
+const head = (s: string, route: string, limit: string): string =>
+  `SELECT ctid, rank, seq FROM ${s}.waiting WHERE route = ${route} AND state = ${ready} AND (timer_at IS NULL OR timer_at > v_now)
+    ORDER BY rank, seq LIMIT ${limit} FOR UPDATE SKIP LOCKED`;
+
+const joined = (column: string): string =>
+  `CASE WHEN count(${column}) > 0 THEN string_agg(coalesce(${column}, ${nullItem}), ${itemEnd}) END`;
+
+/** Takes the rows at these places and hands them out. */
+const take = (s: string, places: string): string => `
+      WITH taken AS (DELETE FROM ${s}.waiting WHERE ctid = ANY (${places}) RETURNING *),
+      moved AS (
+        INSERT INTO ${s}.leased (seq, created_at, due_at, rank, timer_at, deadline_at, fence, settled_fence, unique_hold, claimed_at, lease_ends_at,
+          route, attempt, rev, state, counts_attempt, holds, cancel_asked, id, owner, digest, unique_key, policy, meta, tags, attempts, progress, input)
+        SELECT seq, created_at, due_at, rank, least(v_ends, deadline_at), deadline_at, greatest(fence, v_fence) + 1, settled_fence, unique_hold, v_now, v_ends,
+          route, attempt + counts_attempt, rev + 1, ${running}, 1, CASE holds WHEN 1 THEN 0 ELSE holds END, cancel_asked, id, p_owner, digest, unique_key,
+          policy, meta, tags, attempts, progress, input
+        FROM taken
+        RETURNING seq, rank, fence, route, rev, attempt, created_at, due_at, deadline_at, id, policy, meta, attempts, input),
+      grouped AS (SELECT route, rev, attempt, count(*) AS jobs, string_agg(id, ${fieldEnd}) AS ids FROM moved GROUP BY route, rev, attempt),
+      counted AS (
+        INSERT INTO ${s}.tally SELECT route, state, jobs * sign FROM (SELECT route, sum(jobs) AS jobs FROM grouped GROUP BY route) g,
+          (VALUES (${ready}::int2, -1), (${running}::int2, 1)) v(state, sign)),
+      freed AS (SELECT array_agg(unique_key) AS keys, array_agg(seq) AS seqs FROM taken WHERE holds = 1)
+      SELECT array_agg(seq), array_agg(fence), array_agg(route), array_agg(rev), array_agg(attempt), array_agg(created_at), array_agg(due_at),
+        CASE WHEN count(deadline_at) > 0 THEN array_agg(deadline_at) END, string_agg(id, ${itemEnd}),
+        string_agg(coalesce(input, (SELECT p.input FROM ${s}.payload p WHERE p.seq = o.seq)), ${itemEnd}),
+        ${joined("policy")}, ${joined("meta")}, ${joined("attempts")},
+        (SELECT string_agg(${groupedEvents(`${eventCodes.claimed}`, `${running}`, "''")}, ${itemEnd}) FROM grouped),
+        (SELECT keys FROM freed), (SELECT f.seqs FROM freed f)
+      INTO seqs, fences, routes, revs, attempts, created, due, deadlines, ids, inputs, policies, metas, logs, v_events, v_keys, v_freed
+      FROM (SELECT * FROM moved ORDER BY rank, seq) o;`;
+
+export const claimSql = (s: string): string => `
+-- The store's epoch, raised when the database lost its memory since (crash, failover, restore): acknowledged writes may be gone then.
+CREATE FUNCTION ${s}.epoch_v1() RETURNS int8 LANGUAGE plpgsql AS $$
+DECLARE v_epoch int8;
+BEGIN
+  IF EXISTS (SELECT 1 FROM ${s}.alive) THEN
+    SELECT value::int8 INTO v_epoch FROM ${s}.meta WHERE name = 'epoch';
+    RETURN v_epoch;
+  END IF;
+  UPDATE ${s}.meta SET value = (value::int8 + 1)::text WHERE name = 'epoch' AND NOT EXISTS (SELECT 1 FROM ${s}.alive);
+  INSERT INTO ${s}.alive VALUES (1) ON CONFLICT DO NOTHING;
+  SELECT value::int8 INTO v_epoch FROM ${s}.meta WHERE name = 'epoch';
+  RETURN v_epoch;
+END $$;
+
+-- p_ends[i] is the last index of offer i in p_routes. The last row answered carries no jobs but new routes and the next clock.
+CREATE FUNCTION ${s}.claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int4[], p_ends int4[], p_maxes int4[], p_known int4)
+  RETURNS TABLE (now int8, seqs int8[], fences int8[], routes int4[], revs int4[], attempts int4[], created int8[], due int8[], deadlines int8[],
+    ids text, inputs text, policies text, metas text, logs text, new_routes jsonb, next_clock int8, offer int4) LANGUAGE plpgsql
+  SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+  v_now int8 := ${s}.begin_v1(p_now, p_commit); v_ends int8 := v_now + p_lease; v_fence int8 := ${s}.epoch_v1() * ${fencesPerEpoch};
+  v_from int4 := 1; v_offer int4[]; v_left int4; v_got int4; v_batch int4; v_places tid[]; v_all text; v_events text; v_keys text[]; v_freed int8[];
+BEGIN
+  now := v_now;
+  FOR v_i IN 1..coalesce(array_length(p_ends, 1), 0) LOOP
+    v_offer := p_routes[v_from:p_ends[v_i]];
+    v_from := p_ends[v_i] + 1;
+    v_left := p_maxes[v_i];
+    offer := v_i;
+    v_batch := ceil(2.0 * v_left / greatest(array_length(v_offer, 1), 1)) + 8;
+    WHILE v_left > 0 AND array_length(v_offer, 1) > 0 LOOP
+      IF array_length(v_offer, 1) = 1 THEN
+        SELECT array_agg(ctid) INTO v_places FROM (${head(s, "v_offer[1]", "v_left")}) h;
+        v_got := v_left;
+      ELSE
+        -- The heads of all routes in one order, as far as it is certain: up to the last row seen of a route that may have more.
+        WITH heads AS MATERIALIZED (SELECT r.route, h.* FROM unnest(v_offer) r(route) CROSS JOIN LATERAL (${head(s, "r.route", "v_batch")}) h),
+        ends AS (SELECT min(last) AS last FROM (SELECT max(ARRAY[rank, seq]) AS last FROM heads GROUP BY route HAVING count(*) = v_batch) l)
+        SELECT array_agg(ctid), CASE WHEN (SELECT last FROM ends) IS NULL THEN v_left ELSE count(*)::int4 END INTO v_places, v_got
+          FROM (SELECT ctid FROM heads, ends WHERE last IS NULL OR ARRAY[rank, seq] <= last ORDER BY rank, seq LIMIT v_left) c;
+      END IF;
+      EXIT WHEN v_places IS NULL;${take(s, "v_places")}
+      v_all := ${s}.and_v1(v_all, v_events);
+      IF v_keys IS NOT NULL THEN
+        DELETE FROM ${s}.uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = f.key AND u.seq = f.seq;
+      END IF;
+      RETURN NEXT;
+      v_left := v_left - greatest(v_got, 1);
+    END LOOP;
+  END LOOP;
+  PERFORM ${s}.tell_v1(v_now, v_all, false);
+  seqs := NULL; fences := NULL; routes := NULL; revs := NULL; attempts := NULL; created := NULL; due := NULL; deadlines := NULL;
+  ids := NULL; inputs := NULL; policies := NULL; metas := NULL; logs := NULL;
+  SELECT jsonb_agg(jsonb_build_array(number, queue, name) ORDER BY number) INTO new_routes FROM ${s}.route WHERE number > p_known;
+  next_clock := ${s}.next_clock_v1();
+  RETURN NEXT;
+END $$;
+`;

@@ -1,0 +1,33 @@
+/**
+ * The feed in an order that never skips. A record gets its number not from the call that wrote it but from the first reader that sees it: all
+ * that is visible and has no number yet is numbered, by id, under a lock. A call that commits late is simply numbered later, so no long
+ * transaction holds the feed up and nobody who goes on from a number misses anything.
+ *
+ * Inside a job the order is that of rev: a call that changes a job again sees the call before it committed, and took its feed id behind it.
+ */
+const numberedMax = 2000;
+
+export const feedSql = (s: string): string => `
+CREATE FUNCTION ${s}.number_feed_v1() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM 1 FROM ${s}.feed WHERE number IS NULL LIMIT 1;
+  IF NOT FOUND THEN RETURN; END IF;
+  PERFORM pg_advisory_xact_lock(hashtextextended('${s}.feed', 0));
+  UPDATE ${s}.feed f SET number = n.number FROM (
+    SELECT ctid, coalesce((SELECT max(number) FROM ${s}.feed WHERE number IS NOT NULL), 0) + row_number() OVER (ORDER BY id) AS number FROM (
+      SELECT ctid, id FROM ${s}.feed WHERE number IS NULL ORDER BY id LIMIT ${numberedMax}) fresh) n
+  WHERE f.ctid = n.ctid;
+END $$;
+
+-- p_after < 0: no record but the number of the newest one.
+CREATE FUNCTION ${s}.read_feed_v1(p_after int8, p_max int4) RETURNS TABLE (number int8, at int8, body text) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+  PERFORM ${s}.number_feed_v1();
+  IF p_after < 0 THEN
+    RETURN QUERY SELECT coalesce(max(f.number), 0), 0::int8, ''::text FROM ${s}.feed f WHERE f.number IS NOT NULL;
+  ELSE
+    RETURN QUERY SELECT f.number, f.at, f.body FROM ${s}.feed f WHERE f.number > p_after ORDER BY f.number LIMIT p_max;
+  END IF;
+END $$;
+`;

