@@ -9,18 +9,11 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
-import type { Store } from "../../src/store/store.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
-import { createVirtualPlatform } from "../support/virtual-platform.ts";
-import type { VirtualPlatform } from "../support/virtual-platform.ts";
-import { histories } from "./history-commands.ts";
-import { HistoryWorld } from "./history-world.ts";
-import type { Sightings } from "./history-world.ts";
+import { expectSameAnswers } from "./history-runner.ts";
 
-const { HISTORY_SEED: seed, HISTORY_PATH: path, HISTORY_RUNS: runs } = process.env;
-const replay = seed === undefined ? {} : { seed: Number(seed), ...(path === undefined ? {} : { path }) };
+const { HISTORY_SEED: seed, HISTORY_RUNS: runs } = process.env;
 
 /** Each was met at least twenty times in 300 histories when this was written: one that is missing means that the commands no longer reach it. */
 const everyKind = `
@@ -34,26 +27,6 @@ const everyKind = `
 const historyRuns = 400;
 const folder = mkdtempSync(join(tmpdir(), "millrace-histories-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-async function expectSameAnswers(
-  open: (platform: VirtualPlatform) => Promise<Store>,
-  numRuns: number,
-  commandsMax: number,
-): Promise<Sightings> {
-  const sightings: Sightings = new Map();
-  const property = fc.asyncProperty(histories(commandsMax), async (commands) => {
-    const platform = createVirtualPlatform();
-    const store = await open(platform);
-    try {
-      const { epoch } = await store.describe();
-      await new HistoryWorld(store, platform, { epoch, sightings }).run(commands);
-    } finally {
-      await store.close();
-    }
-  });
-  await fc.assert(property, { numRuns: runs === undefined ? numRuns : Number(runs), ...replay });
-  return sightings;
-}
 
 describe("any history on sqlite is answered as the reference model answers it", () => {
   test("in memory", async () => {

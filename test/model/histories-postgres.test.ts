@@ -1,0 +1,33 @@
+/**
+ * Random histories on Postgres, compared with the reference model answer by answer. Replay and longer looks as in histories.test.ts:
+ *
+ *   HISTORY_SEED=<seed> HISTORY_PATH=<path> npx vitest run test/model/histories-postgres.test.ts
+ */
+import { afterAll, beforeAll, describe, test } from "vitest";
+import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
+import { createTestDatabase, postgresSources, SchemaPool } from "../support/postgres-shared.ts";
+import type { TestDatabase } from "../support/postgres-shared.ts";
+import { expectSameAnswers } from "./history-runner.ts";
+
+const historyRuns = 40;
+const commandsMax = 50;
+
+describe.each(postgresSources())("any history on $title", (source) => {
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await createTestDatabase(source);
+  }, 120_000);
+  afterAll(() => database.drop());
+
+  test("is answered as the reference model answers it", async () => {
+    const schemas = new SchemaPool(database);
+    await expectSameAnswers(
+      (platform) =>
+        schemas.open((url, schema) =>
+          openPostgresStore({ url, schema, platform, clock: "platform", poolMax: 2 }),
+        ),
+      historyRuns,
+      commandsMax,
+    );
+  }, 600_000);
+});
