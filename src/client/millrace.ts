@@ -76,7 +76,7 @@ export class Millrace implements Enqueuer {
     this.#checkOpen();
     const planned = planJob(this.#engine, { job: job as unknown as JobDefinition, input, options });
     const newJob = planned instanceof Promise ? await planned : planned;
-    const [handle] = this.#handles(await this.#engine.submits.add({ jobs: [newJob] }));
+    const [handle] = this.#handles(await this.#engine.submit({ jobs: [newJob] }));
     return handle as JobHandle<Result>;
   }
 
@@ -85,7 +85,7 @@ export class Millrace implements Enqueuer {
   ): Promise<HandlesOf<Many>> {
     this.#checkOpen();
     const jobs = await this.#planAll(submissions);
-    const handles = jobs.length === 0 ? [] : this.#handles(await this.#engine.submits.add({ jobs }));
+    const handles = jobs.length === 0 ? [] : this.#handles(await this.#engine.submit({ jobs }));
     return handles as HandlesOf<Many>;
   }
 

@@ -65,6 +65,9 @@ export class Engine {
   readonly changes: Batcher<Change, ChangeAnswer>;
   readonly reads: Batcher<string, JobRecord | null>;
 
+  /** Workers of this process that want to know what is being submitted. */
+  readonly arrivals = new Set<(job: NewJob) => void>();
+
   constructor(store: Store, platform: Platform, settings: EngineSettings, log: Logger) {
     this.store = store;
     this.platform = platform;
@@ -95,6 +98,17 @@ export class Engine {
     this.records = new Batcher({ ...shared, call: (writes) => store.recordIfLeased(writes) });
     this.changes = new Batcher({ ...shared, call: (changes) => store.changeIf(changes) });
     this.reads = new Batcher({ ...shared, call: (ids) => store.readJobs(ids) });
+  }
+
+  /**
+   * Submits a unit, and tells the workers of this process that it is on its way: one with a free slot claims in the same turn, behind the
+   * submit, so that both share one commit and the job starts as soon as it is durable.
+   */
+  submit(unit: SubmitUnit): Promise<SubmitAnswer> {
+    const answer = this.submits.add(unit);
+    const [first] = unit.jobs;
+    if (first !== undefined) for (const arrival of this.arrivals) arrival(first);
+    return answer;
   }
 
   /** What the code says of time-to-live and priority when the job does not. */

@@ -6,7 +6,7 @@ import type { Engine } from "../engine/engine.ts";
 import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { ClaimAnswer } from "../store/operations.ts";
-import type { LeasedJob, Route } from "../store/records.ts";
+import type { LeasedJob, NewJob, Route } from "../store/records.ts";
 import type { Hint, Unwatch } from "../store/store.ts";
 import type { Aborting } from "./aborting.ts";
 import type { Pool } from "./pool.ts";
@@ -54,6 +54,7 @@ export class Claimer {
     this.#isStopped = false;
     this.#lastClaimUs = this.#engine.platform.monotonicUs();
     this.#unwatch = this.#engine.store.watch((hint) => this.#heed(hint));
+    this.#engine.arrivals.add(this.#arrives);
     this.#setPoll();
     this.consider();
   }
@@ -62,6 +63,7 @@ export class Claimer {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#unwatch?.();
+    this.#engine.arrivals.delete(this.#arrives);
     this.#poll?.cancel();
     this.#retry?.cancel();
     await this.#inFlight;
@@ -179,6 +181,15 @@ export class Claimer {
     }
     this.consider();
   }
+
+  /** Claimed in the turn of its submit, if a slot is free for it; what does not fit is hinted at after the commit. */
+  readonly #arrives = (job: NewJob): void => {
+    if (!("inMs" in job.due) || job.due.inMs > 0) return;
+    const pool = this.#host.pools.find(({ queue, names }) => queue === job.queue && names.has(job.name));
+    if (pool === undefined || pool.busySlots >= pool.slots) return;
+    pool.isHungry = true;
+    this.consider();
+  };
 
   #setPoll(): void {
     this.#poll = this.#engine.platform.setTimer(

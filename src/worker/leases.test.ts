@@ -145,6 +145,25 @@ describe("leases", () => {
     expect(reasons).toEqual(["lease-lost"]);
   });
 
+  test("a job that arrives at an idle worker of its own process is claimed in the turn of its submit", async () => {
+    const calls: string[] = [];
+    await v.run(v.mill.work([handler(slow, async () => "ok")]));
+    await v.run((await v.run(v.mill.enqueue(slow, {}))).result());
+    await v.advance(1000);
+    const { submit, claim } = v.store;
+    v.store.submit = (units) => (
+      calls.push(`submit at ${v.platform.time.elapsedUs}`),
+      submit.call(v.store, units)
+    );
+    v.store.claim = (request) => (
+      calls.push(`claim at ${v.platform.time.elapsedUs}`),
+      claim.call(v.store, request)
+    );
+    const turnUs = v.platform.time.elapsedUs;
+    await v.run((await v.run(v.mill.enqueue(slow, {}))).result());
+    expect(calls.slice(0, 2)).toEqual([`submit at ${turnUs}`, `claim at ${turnUs}`]);
+  });
+
   test("can be extended by hand", async () => {
     const extended = deferred();
     const release = deferred<string>();
