@@ -14,7 +14,6 @@ import type {
   LeaseRef,
   NewJob,
   Route,
-  Tally,
 } from "./records.ts";
 
 // submit ------------------------------------------------------------------------------------------------------------
@@ -278,5 +277,3 @@ export interface AuditAnswer {
   readonly repaired: Readonly<Record<string, number>>;
   readonly cursor: string | null;
 }
-
-export type { Tally };

@@ -4,7 +4,7 @@
  */
 import type { Due } from "../model/change.ts";
 import type { EventKind } from "../model/event-kind.ts";
-import type { JobState, TerminalState } from "../model/job-state.ts";
+import type { JobState } from "../model/job-state.ts";
 import type { Unique } from "../model/unique-key.ts";
 
 /** Where work of one kind waits: few per store, numbered by it from 1 upward, never changed. Workers cache them. */
@@ -188,5 +188,3 @@ export interface Tally {
   readonly state: JobState;
   readonly count: number;
 }
-
-export type { TerminalState };

@@ -150,15 +150,9 @@ describe("leases", () => {
     await v.run(v.mill.work([handler(slow, async () => "ok")]));
     await v.run((await v.run(v.mill.enqueue(slow, {}))).result());
     await v.advance(1000);
-    const { submit, claim } = v.store;
-    v.store.submit = (units) => (
-      calls.push(`submit at ${v.platform.time.elapsedUs}`),
-      submit.call(v.store, units)
-    );
-    v.store.claim = (request) => (
-      calls.push(`claim at ${v.platform.time.elapsedUs}`),
-      claim.call(v.store, request)
-    );
+    const [submit, claim] = [v.store.submit.bind(v.store), v.store.claim.bind(v.store)];
+    v.store.submit = (units) => (calls.push(`submit at ${v.platform.time.elapsedUs}`), submit(units));
+    v.store.claim = (request) => (calls.push(`claim at ${v.platform.time.elapsedUs}`), claim(request));
     const turnUs = v.platform.time.elapsedUs;
     await v.run((await v.run(v.mill.enqueue(slow, {}))).result());
     expect(calls.slice(0, 2)).toEqual([`submit at ${turnUs}`, `claim at ${turnUs}`]);
