@@ -40,7 +40,7 @@ interface Waiting {
 
 /**
  * At every claim the ready jobs of the offered routes, as the feed tells them, must not hold a better one than those that were taken.
- * Jobs whose rank cannot be told from the outside (edited, replaced) or that a clock may hide (deadline, time-to-live) are left out.
+ * Jobs whose rank cannot be told from the outside (edited, replaced, submitted again) or that a clock may hide (deadline, time-to-live) are left out.
  */
 function* bestJobsAreClaimed(ledger: Ledger): Generator<Violation> {
   const seqs = new Map<string, number>();
@@ -49,7 +49,7 @@ function* bestJobsAreClaimed(ledger: Ledger): Generator<Violation> {
   const offersByNumber = readOffers(ledger);
   const ready = new Map<string, Waiting>();
   const dueAt = new Map<string, number>();
-  const isOpaque = new Set<string>();
+  const isOpaque = new Set(ledger.reborn);
   for (const { number, at, events } of ledger.evidence.snapshot.feed) {
     const claimed: (Waiting & { readonly id: string })[] = [];
     for (const { id, kind, state, route, extra } of events) {

@@ -11,6 +11,7 @@ import type { FaultClass, Plan } from "./plan.ts";
 import type { SimProcess } from "./sim-process.ts";
 
 type Fate = "commit" | "refuse" | "lose-request" | "lose-reply";
+type Reply = { readonly seen: Seen; readonly answer?: unknown; readonly error?: unknown };
 
 /** What all processes share: the real store, the weather, and the record of it all. */
 export interface Network {
@@ -20,6 +21,8 @@ export interface Network {
   readonly history: Operation[];
   /** Off once the world heals. */
   isStormy: boolean;
+  /** The store is away: requests are refused or vanish, replies that were on their way are lost. */
+  isAway: boolean;
   /** Counts effects, in the order in which the store has them. */
   orders: number;
   /** Requests that were sent, of every kind. */
@@ -57,42 +60,49 @@ export function connectStore(network: Network, process: SimProcess, random: Seed
     return strikes("lost-reply") ? "lose-reply" : "commit";
   };
 
+  const lost = (): MillraceError => new MillraceError("outcome-unknown", "The reply was lost.");
+  const away = (): MillraceError => new MillraceError("store-unavailable", "The store is away.");
+
+  /** At the store: what becomes of the call there, and what is sent back. */
+  const arrive = async (
+    entry: StoreCall | null,
+    fate: Fate,
+    invoke: () => Promise<unknown>,
+  ): Promise<Reply> => {
+    if (fate === "refuse" || (network.isAway && random.chance(0.7))) return { seen: "failed", error: away() };
+    if (fate === "lose-request" || network.isAway) return { seen: "unknown", error: lost() };
+    try {
+      const answer = await invoke();
+      if (entry !== null) {
+        entry.order = ++network.orders;
+        entry.answer = answer as never;
+      }
+      return fate === "lose-reply" ? { seen: "unknown", error: lost() } : { seen: "ok", answer };
+    } catch (error) {
+      const isUnknown = !isMillraceError(error) || error.outcome === "unknown";
+      return { seen: isUnknown ? "unknown" : "failed", error };
+    }
+  };
+
   const call = (kind: string, request: unknown, invoke: () => Promise<unknown>): Promise<unknown> => {
     const entry = recorded.has(kind) ? beginEntry(network, process, kind, request) : null;
     const fate = drawFate();
-    const back = (seen: Seen, settle: () => void): void => {
-      process.deliver(latencyUs(), () => {
+    network.calls += 1;
+    network.onTheWay += 1;
+    return new Promise((resolve, reject) => {
+      const land = (sent: Reply): void => {
+        // An outage takes what was on its way back.
+        const reply: Reply = network.isAway && sent.seen === "ok" ? { seen: "unknown", error: lost() } : sent;
         if (entry !== null) {
-          entry.seen = seen;
+          entry.seen = reply.seen;
           entry.answeredUs = time.elapsedUs;
         }
-        settle();
-      });
-    };
-    return new Promise((resolve, reject) => {
-      const arrive = async (): Promise<void> => {
-        if (fate === "refuse")
-          return back("failed", () => reject(new MillraceError("store-unavailable", "The store is away.")));
-        const lost = new MillraceError("outcome-unknown", "The reply was lost.");
-        if (fate === "lose-request") return back("unknown", () => reject(lost));
-        try {
-          const answer = await invoke();
-          if (entry !== null) {
-            entry.order = ++network.orders;
-            entry.answer = answer as never;
-          }
-          if (fate === "lose-reply") back("unknown", () => reject(lost));
-          else back("ok", () => resolve(answer));
-        } catch (error) {
-          const isUnknown = !isMillraceError(error) || error.outcome === "unknown";
-          back(isUnknown ? "unknown" : "failed", () => reject(error as Error));
-        }
+        if (reply.seen === "ok") resolve(reply.answer);
+        else reject(reply.error as Error);
       };
-      network.calls += 1;
-      network.onTheWay += 1;
       time.after(latencyUs(), () => {
         network.onTheWay -= 1;
-        void arrive();
+        void arrive(entry, fate, invoke).then((reply) => process.deliver(latencyUs(), () => land(reply)));
       });
     });
   };

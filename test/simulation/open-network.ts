@@ -25,6 +25,7 @@ export async function openNetwork({ plan, time, random, clock }: NetworkOptions)
     plan,
     history: [],
     isStormy: !plan.isFaultFree,
+    isAway: false,
     orders: 0,
     calls: 0,
     onTheWay: 0,

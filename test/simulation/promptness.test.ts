@@ -11,7 +11,7 @@ import type { Plan } from "./plan.ts";
 import { SimNode } from "./sim-node.ts";
 
 /** A control run: no faults, and hints arrive. */
-const plan: Plan = { ...drawPlan(8), isDeaf: false };
+const plan: Plan = { ...drawPlan(5), isDeaf: false };
 const random = createSeededRandom("promptness");
 const hold = job<null, null>("hold", { queue: "q0" });
 

@@ -90,13 +90,15 @@ class World {
       this.#repeatedly("crash", 600 / plan.rate.crash ** 0.6, () => this.#pickNode()?.crash());
     if (plan.isOn.pause) this.#repeatedly("pause", 600 / plan.rate.pause ** 0.6, () => this.#pauseOne());
     if (plan.isOn.skew) this.#repeatedly("skew", 600 / plan.rate.skew ** 0.6, () => this.#stepClock());
-    this.#repeatedly("stop", 15_000, () => void this.#restartWorker());
+    if (plan.isOn.outage) this.#repeatedly("outage", 600 / plan.rate.outage ** 0.6, () => this.#goAway());
+    this.#repeatedly("stop", 8000, () => void this.#restartWorker());
     await this.#runFor(plan.phaseMs * 1000);
   }
 
   /** All faults off, everything awake; then everything that was accepted must come to its end. */
   async heal(): Promise<void> {
     this.network.isStormy = false;
+    this.network.isAway = false;
     this.#isOver = true;
     for (const node of this.#nodes) node.process.resume();
     while (this.#nodes.length < Math.max(1, this.plan.nodes)) this.#startNode();
@@ -177,6 +179,12 @@ class World {
     this.time.after(this.#random.whole(1000, this.plan.leaseMs * 3000), () => node.process.resume());
   }
 
+  /** Shorter and longer than a lease, and than the time after which callers give up. */
+  #goAway(): void {
+    this.network.isAway = true;
+    this.time.after(this.#random.whole(50_000, 15_000_000), () => (this.network.isAway = false));
+  }
+
   #stepClock(): void {
     this.#clockSteps += 1;
     const node = this.#pickNode();
@@ -190,7 +198,7 @@ class World {
     const node = this.#pickNode();
     if (node === undefined || !node.isWorking) return;
     await node.stopWorker(this.#random.whole(0, 2 * this.plan.leaseMs));
-    await node.work();
+    if (!this.#isClosing) await node.work();
   }
 
   #scheduleClients(): void {

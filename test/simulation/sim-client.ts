@@ -34,8 +34,8 @@ export async function actOnce(host: ClientHost, node: SimNode, random: SeededRan
 async function drawAction(host: ClientHost, node: SimNode, random: SeededRandom): Promise<void> {
   const { plan } = host.network;
   if (host.knownIds.length > 0 && random.chance(plan.interference)) return interfere(host, node, random);
-  const isMany = random.chance(0.15);
-  const count = isMany ? random.whole(2, 8) : 1;
+  // Now and then so many at once that workers claim more than they can run.
+  const count = random.chance(0.15) ? random.whole(2, 8) : random.chance(0.03) ? random.whole(20, 50) : 1;
   const submissions = Array.from({ length: count }, () => drawSubmission(host, random));
   await enqueueUntilKnown(host, node, submissions, random);
 }
@@ -148,7 +148,8 @@ async function readBack(host: ClientHost, node: SimNode, id: string): Promise<vo
 }
 
 async function interfere(host: ClientHost, node: SimNode, random: SeededRandom): Promise<void> {
-  const id = random.pick(host.knownIds);
+  // The latest ones are likely to be running.
+  const id = random.pick(random.chance(0.5) ? host.knownIds.slice(-5) : host.knownIds);
   const { jobs } = node.mill;
   try {
     switch (random.whole(0, 7)) {
