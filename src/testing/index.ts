@@ -65,6 +65,8 @@ export async function testMillrace(options: TestMillraceOptions = {}): Promise<T
       "attempt-timeout": { sleep: dutySleep },
       deadline: { sleep: dutySleep },
       "time-to-live": { sleep: dutySleep },
+      // A test's worker lives only while it drains, so who handles what says nothing here.
+      "no-handler": false,
       retention: { sleep: upkeepSleep },
       "index-audit": false,
     },

@@ -79,7 +79,9 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
     return handle;
   }
 
-  async enqueueMany<const Many extends readonly AnySubmission[]>(submissions: Many): Promise<HandlesOf<Many>> {
+  async enqueueMany<const Many extends readonly AnySubmission[]>(
+    submissions: Many,
+  ): Promise<HandlesOf<Many>> {
     const handles = await this.mill.enqueueMany(submissions);
     if (this.#parts.isInline) await this.drain();
     return handles;

@@ -30,6 +30,8 @@ export interface ChaosOptions {
   readonly input?: ChaosInput;
 }
 
+/** Longer than the lease where processes are killed. */
+const longMs = 1500;
 const options = JSON.parse(process.argv[2] as string) as ChaosOptions;
 const read = readMillraceOptions(nodePlatform, { giveUp: "5s" });
 const store = recordStore(await openStore(nodePlatform, options.url));
@@ -84,7 +86,7 @@ async function runProducer(): Promise<void> {
     const random = createSeededRandom(`job ${number}`);
     const input = options.input ?? {
       number,
-      ms: random.chance(0.05) ? options.leaseMs * 1.5 : random.whole(0, 30),
+      ms: random.chance(0.05) ? longMs : random.whole(0, 30),
       failures: random.chance(0.1) ? random.whole(1, 2) : 0,
       hasFollow: random.chance(0.3),
     };
