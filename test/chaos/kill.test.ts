@@ -120,10 +120,9 @@ test(
     const jobs = 150;
     // Long enough for a machine that is busy with other tests: a process that gets no processor for a second has lost nothing here.
     const steadyMs = 5000;
-    const workers = [
-      start({ role: "worker", name: "worker-1" }),
-      start({ role: "worker", name: "worker-2" }),
-    ];
+    const workers = ["worker-1", "worker-2"].map((name) =>
+      start({ role: "worker", name, leaseMs: steadyMs }),
+    );
     await Promise.all(workers.map(({ ready }) => ready));
     const producer = start({ role: "producer", name: "producer-1", to: jobs });
     await producer.exited;
