@@ -1,6 +1,6 @@
 /** The bench's command line: what people type, and what is left once it is checked. */
 import { parseArgs } from "node:util";
-import { works } from "./figures.ts";
+import { storeNames, works } from "./figures.ts";
 import type { Executor, StoreName, Work } from "./figures.ts";
 
 export interface Asked {
@@ -17,10 +17,10 @@ export interface Asked {
   readonly profileFolder: string | null;
 }
 
-export const usage = `npm run bench -- [--store sqlite|stub] [--json] [--quick] [--only WORK] [--jobs N] [--rounds N]
+export const usage = `npm run bench -- [--store sqlite|postgres|stub] [--json] [--quick] [--only WORK] [--jobs N] [--rounds N]
                  [--executor inline|thread] [--profile FOLDER]
 
-  --store     sqlite (default): Millrace beside its peer; stub: the engine alone, over a store that does nothing
+  --store     sqlite (default), postgres: Millrace beside its peers; stub: the engine alone, over a store that does nothing
   --json      one JSON line per result instead of the table
   --quick     one round of few jobs, within 40 s, without the runs on a million jobs
   --only      ${works.join(", ")} or memory
@@ -33,10 +33,12 @@ export class UsageError extends Error {}
 
 export function readCommandLine(words: readonly string[]): Asked {
   const given = parse(words);
-  const store = oneOf("store", given.store ?? "sqlite", ["sqlite", "stub"] as const);
+  const store = oneOf("store", given.store ?? "sqlite", storeNames);
   const only = given.only === undefined ? null : oneOf("only", given.only, [...works, "memory"] as const);
   if (store === "stub" && (only === "latency" || only === "idle" || only === "memory"))
     throw new UsageError(`--only ${only} needs a real store.`);
+  if (store !== "sqlite" && given.executor !== undefined)
+    throw new UsageError("--executor is about SQLite.");
   if (given.json === true && only === "memory")
     throw new UsageError("--only memory has no JSON form; run it without --json.");
   return {

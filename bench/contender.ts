@@ -2,7 +2,7 @@
  * A system under measurement, opened on one store. Each work is written once against this seam, so every system is asked
  * for the same in the same way. Calls that answer at once give no promise back: awaiting nothing would cost the peer.
  */
-import type { Executor } from "./figures.ts";
+import type { Executor, Mode } from "./figures.ts";
 import { makeInput } from "./input.ts";
 
 export interface Contender {
@@ -11,22 +11,24 @@ export interface Contender {
   enqueue(input: unknown): Promise<unknown> | void;
   enqueueMany(inputs: readonly unknown[]): Promise<unknown> | void;
   work(options: WorkOptions): Promise<Workers> | Workers;
-  /** Jobs that the store says are completed. */
-  countFinished(): Promise<number> | number;
+  /** Finished jobs by the store's own count. Where it keeps none of them: `filled`, all that there were, without those still there. */
+  countFinished(filled: number): Promise<number> | number;
   /** Leaves all waiting jobs finished, as working them off would, in whatever way is quick. */
   finishAll(count: number): Promise<void>;
-  /** Store calls since the start, the store's own periodic reads included; 0 unless opened for counting. */
+  /** Store calls since the start, the store's own periodic reads included; 0 unless opened for counting. On Postgres, queries of the driver. */
   readonly storeCalls: number;
-  close(): Promise<void> | void;
+  close(): Promise<unknown> | void;
 }
 
 export interface OpenOptions {
-  readonly file: string;
+  /** A file, or the URL of a database. */
+  readonly place: string;
+  readonly mode: Mode;
   /** Null leaves it to the store. */
   readonly executor: Executor | null;
   /** Jobs that a store which only pretends must have ready. */
   readonly jobs: number;
-  /** Look for new work as often as the system allows. */
+  /** Hear of new work as soon as the system can. */
   readonly isEager: boolean;
   /** Counting everything costs time, so only the idle work asks for it. */
   readonly isCounting: boolean;
@@ -35,8 +37,8 @@ export interface OpenOptions {
 export interface WorkOptions {
   /** Null leaves it to the system. */
   readonly concurrency: number | null;
-  /** The handler of a job has begun. */
-  readonly started: () => void;
+  /** The handler of a job has begun; with its input, in whatever form the system hands it over. */
+  readonly started: (input: unknown) => void;
   /** So many more jobs are finished: acknowledged by the store, not merely run. */
   readonly finished: (count: number) => void;
 }

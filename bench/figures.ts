@@ -13,13 +13,33 @@ export const works = [
 ] as const;
 export type Work = (typeof works)[number];
 
-export type StoreName = "sqlite" | "stub";
-export type SystemName = "millrace" | "plainjob";
+export const storeNames = ["sqlite", "postgres", "stub"] as const;
+export type StoreName = (typeof storeNames)[number];
+export type SystemName = "millrace" | "plainjob" | "pg-boss" | "graphile-worker";
 export type Executor = "inline" | "thread";
 
 /** What lies in the store beside the measured jobs. */
-export type Backlog = "1000000 waiting" | "1000000 finished";
-export const backlogJobs = 1_000_000;
+export type Backlog = "1000000 waiting" | "1000000 finished" | "10000000 finished";
+
+/** The ways a system can be run, where it has more than one; said as a note with the figure. */
+export const modeNotes = {
+  plain: null,
+  "no-history": "keeps no finished jobs",
+  "reader-open": "a reader's transaction open throughout",
+  default: "default mode",
+  "local-queue": "local-queue mode",
+  fetch: "3 loops of fetch and complete, by 1000",
+  work: "work(), by 1000, 3 at a time",
+} as const;
+export type Mode = keyof typeof modeNotes;
+
+/** Jobs of a backlog that are waiting, and jobs that are finished. */
+export function jobsBeside(backlog: Backlog | null): { readonly waiting: number; readonly finished: number } {
+  const [count, state] = (backlog ?? "0 waiting").split(" ");
+  return state === "waiting"
+    ? { waiting: Number(count), finished: 0 }
+    : { waiting: 0, finished: Number(count) };
+}
 
 export interface Result {
   readonly system: SystemName;
@@ -36,6 +56,8 @@ export interface Result {
   readonly rate?: number;
   readonly p50Ms?: number;
   readonly p99Ms?: number;
+  /** How the system was run, or under what; absent where there is nothing to say. */
+  readonly note?: string;
 }
 
 /** What one round of one measurement answers. */

@@ -4,13 +4,15 @@
  */
 import { readCommandLine, usage, UsageError } from "./command-line.ts";
 import type { Asked } from "./command-line.ts";
-import type { Result } from "./figures.ts";
+import type { Result, StoreName } from "./figures.ts";
 import { planGroups } from "./plan.ts";
 import type { Group } from "./plan.ts";
 import { endAll, measureInProcess } from "./processes.ts";
-import { memoryTable, resultLine, resultTable, settingLines } from "./report.ts";
+import { memoryTable, resultLine, resultTable } from "./report.ts";
 import { runGroup } from "./run-group.ts";
+import type { Scratch } from "./scratch.ts";
 import { ScratchFiles } from "./scratch-files.ts";
+import { settingLines } from "./settings.ts";
 
 const memoryJobs = { full: 200_000, quick: 40_000 };
 const memorySlots = 100;
@@ -20,10 +22,10 @@ function progress(line: string): void {
 }
 
 /** In a hurry the idle workers sit in the background of everything else: a few calls a second disturb nobody. */
-async function runAll(asked: Asked, files: ScratchFiles): Promise<void> {
+async function runAll(asked: Asked, scratch: Scratch): Promise<void> {
   const results: Result[] = [];
   const groups = planGroups(asked);
-  const run = (group: Group) => runGroup(group, { asked, files, progress });
+  const run = (group: Group) => runGroup(group, { asked, scratch, progress });
   const early = asked.isQuick ? groups.filter(({ work }) => work === "idle") : [];
   const idle = Promise.all(early.map(run));
   // Heard when its turn comes; until then a failure must not end the process from behind.
@@ -36,10 +38,10 @@ async function runAll(asked: Asked, files: ScratchFiles): Promise<void> {
   if (asked.isJson) return;
   if (results.length > 0) console.log(`\n${settingLines(asked.store).join("\n")}\n\n${resultTable(results)}`);
   const wantsMemory = asked.only === "memory" || (asked.only === null && !asked.isQuick);
-  if (asked.store === "sqlite" && wantsMemory) console.log(`\n${await measureMemory(asked, files)}`);
+  if (asked.store === "sqlite" && wantsMemory) console.log(`\n${await measureMemory(asked, scratch)}`);
 }
 
-async function measureMemory(asked: Asked, files: ScratchFiles): Promise<string> {
+async function measureMemory(asked: Asked, scratch: Scratch): Promise<string> {
   const jobs = asked.jobs ?? (asked.isQuick ? memoryJobs.quick : memoryJobs.full);
   progress(`memory over ${jobs} jobs`);
   const outcome = await measureInProcess(
@@ -47,7 +49,8 @@ async function measureMemory(asked: Asked, files: ScratchFiles): Promise<string>
       work: "memory",
       system: "millrace",
       store: "sqlite",
-      file: files.fresh(),
+      place: await scratch.fresh(),
+      mode: "plain",
       concurrency: memorySlots,
       jobs,
       backlog: null,
@@ -60,10 +63,10 @@ async function measureMemory(asked: Asked, files: ScratchFiles): Promise<string>
   return memoryTable(outcome.report);
 }
 
-const files = new ScratchFiles();
+let scratch: Scratch | null = null;
 process.on("exit", () => {
   endAll();
-  files.close();
+  scratch?.abandon();
 });
 for (const [signal, code] of [
   ["SIGINT", 130],
@@ -72,12 +75,23 @@ for (const [signal, code] of [
 ] as const)
   process.once(signal, () => process.exit(code));
 
+async function openScratch(store: StoreName): Promise<Scratch> {
+  // The driver and the server of Postgres are loaded only for it.
+  if (store !== "postgres") return new ScratchFiles();
+  const { ScratchDatabases } = await import("./scratch-databases.ts");
+  return new ScratchDatabases();
+}
+
 try {
   const asked = readCommandLine(process.argv.slice(2));
-  await files.open();
-  await runAll(asked, files);
+  scratch = await openScratch(asked.store);
+  await scratch.open();
+  await runAll(asked, scratch);
+  await scratch.close();
 } catch (error) {
   if (error instanceof UsageError) console.error(`${error.message}\n\n${usage}`);
   else console.error(error instanceof Error ? error.message : error);
   process.exitCode = error instanceof UsageError ? 2 : 1;
+  endAll();
+  await scratch?.close();
 }

@@ -1,13 +1,18 @@
 /** What the bench tells a measuring process, and what the two say to each other while it runs. */
-import type { Backlog, Executor, Figures, StoreName, SystemName, Work } from "./figures.ts";
+import type { Backlog, Executor, Figures, Mode, StoreName, SystemName, Work } from "./figures.ts";
 import type { Mark } from "./marks.ts";
 import type { MemoryReport } from "./works/memory.ts";
 
+/** One of two processes: latency from another process than the worker's. */
+type LatencyPart = "latency-enqueuer" | "latency-worker";
+
 export interface Measurement {
-  readonly work: Work | "fill" | "memory";
+  readonly work: Work | "fill" | "memory" | LatencyPart;
   readonly system: SystemName;
   readonly store: StoreName;
-  readonly file: string;
+  /** A file, or the URL of a database. */
+  readonly place: string;
+  readonly mode: Mode;
   readonly concurrency: number | null;
   readonly jobs: number;
   readonly backlog: Backlog | null;
@@ -26,14 +31,17 @@ export type Outcome =
       readonly durability: string;
     }
   | { readonly kind: "memory"; readonly report: MemoryReport }
-  | { readonly kind: "filled" };
+  /** Nothing to tell: it was done, or told on the way. */
+  | { readonly kind: "done" };
 
 export type FromProcess =
   /** Opened and warm: the work may begin. */
   | { readonly kind: "ready" }
   /** Jobs finished by this process so far. */
   | { readonly kind: "progress"; readonly total: number }
+  /** A job's enqueue was called, or its handler has begun. */
+  | { readonly kind: "enqueued" | "started"; readonly number: number; readonly atMs: number }
   | { readonly kind: "done"; readonly outcome: Outcome }
   | { readonly kind: "failed"; readonly message: string };
 
-export type ToProcess = "go" | "stop";
+export type ToProcess = "go" | "stop" | "enqueue";

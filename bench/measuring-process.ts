@@ -4,7 +4,11 @@
  */
 import { enqueueInBulk } from "./contender.ts";
 import type { Contender } from "./contender.ts";
-import { backlogJobs } from "./figures.ts";
+import { nowMs } from "./clock.ts";
+import { jobsBeside } from "./figures.ts";
+import { fillFinished } from "./finished-rows.ts";
+import { makeInput } from "./input.ts";
+import type { BenchInput } from "./input.ts";
 import { jobsToDrain } from "./marks.ts";
 import type { FromProcess, Measurement, Outcome, ToProcess } from "./measurement.ts";
 import { drainPart } from "./works/drain.ts";
@@ -32,18 +36,27 @@ function heard(word: ToProcess): Promise<void> {
 }
 
 async function open(measurement: Measurement): Promise<Contender> {
-  const { system, store, file, work } = measurement;
+  const { system, store, place, mode, work } = measurement;
   const options = {
-    file,
+    place,
+    mode,
     // Only a connection in this thread can be watched for the store's own reads.
-    executor: work === "idle" ? ("inline" as const) : measurement.executor,
+    executor: store === "sqlite" && work === "idle" ? ("inline" as const) : measurement.executor,
     jobs: work === "drain" ? jobsToDrain(measurement.jobs) : 0,
-    isEager: work === "latency",
+    isEager: work.startsWith("latency"),
     isCounting: work === "idle",
   };
   // Only what is measured is loaded.
-  if (system === "plainjob") return (await import("./plainjob-contender.ts")).openPlainjobContender(options);
-  return (await import("./millrace-contender.ts")).openMillraceContender(store, options);
+  switch (system) {
+    case "millrace":
+      return (await import("./millrace-contender.ts")).openMillraceContender(store, options);
+    case "plainjob":
+      return (await import("./plainjob-contender.ts")).openPlainjobContender(options);
+    case "pg-boss":
+      return (await import("./pg-boss-contender.ts")).openPgBossContender(options);
+    case "graphile-worker":
+      return (await import("./graphile-contender.ts")).openGraphileContender(options);
+  }
 }
 
 async function measure(contender: Contender, measurement: Measurement): Promise<Outcome> {
@@ -61,13 +74,21 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
       void say({ kind: "ready" });
       const progress = (total: number): void => void say({ kind: "progress", total });
       const book = await drainPart(contender, { concurrency, jobs: jobsToDrain(jobs), go, stop, progress });
-      const inStore = await contender.countFinished();
+      const inStore = await contender.countFinished(
+        jobsToDrain(jobs) + jobsBeside(measurement.backlog).waiting,
+      );
       return { kind: "drained", marks: book.marks, total: book.total, inStore, durability };
     }
     case "latency": {
       const figures = await measureLatency(contender, { samples: jobs, concurrency });
       return { kind: "figures", figures, durability };
     }
+    case "latency-enqueuer":
+      await enqueueWhenTold(contender);
+      return { kind: "done" };
+    case "latency-worker":
+      await tellStarts(contender, concurrency);
+      return { kind: "done" };
     case "idle": {
       const figures = await measureIdle(contender, { seconds: measurement.idleSeconds, concurrency });
       return { kind: "figures", figures, durability };
@@ -76,16 +97,44 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
       return { kind: "memory", report: await measureMemory(contender, { jobs, concurrency }) };
     case "fill":
       await fill(contender, measurement);
-      return { kind: "filled" };
+      return { kind: "done" };
   }
 }
 
-async function fill(contender: Contender, { backlog, jobs }: Measurement): Promise<void> {
-  if (backlog === "1000000 finished") {
-    await enqueueInBulk(contender, backlogJobs);
-    await contender.finishAll(backlogJobs);
+async function enqueueWhenTold(contender: Contender): Promise<void> {
+  let number = 0;
+  const stop = heard("stop");
+  process.on("message", (message) => {
+    if (message !== "enqueue") return;
+    const told = { kind: "enqueued", number, atMs: nowMs() } as const;
+    void Promise.resolve(contender.enqueue(makeInput(number))).then(() => say(told));
+    number += 1;
+  });
+  void say({ kind: "ready" });
+  await stop;
+}
+
+async function tellStarts(contender: Contender, concurrency: number | null): Promise<void> {
+  const started = (input: unknown): void => {
+    const atMs = nowMs();
+    void say({ kind: "started", number: (input as BenchInput).orderId, atMs });
+  };
+  const stop = heard("stop");
+  const workers = await contender.work({ concurrency, started, finished: () => {} });
+  void say({ kind: "ready" });
+  await stop;
+  await workers.stop();
+}
+
+async function fill(contender: Contender, { backlog, jobs, store, place }: Measurement): Promise<void> {
+  const { waiting, finished } = jobsBeside(backlog);
+  if (finished > 0 && store === "postgres") {
+    await fillFinished(contender, place, finished);
+  } else if (finished > 0) {
+    await enqueueInBulk(contender, finished);
+    await contender.finishAll(finished);
   }
-  await enqueueInBulk(contender, jobs + (backlog === "1000000 waiting" ? backlogJobs : 0));
+  await enqueueInBulk(contender, jobs + waiting);
 }
 
 try {

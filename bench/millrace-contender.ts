@@ -12,6 +12,7 @@ import { nodePlatform } from "../src/platform/node-platform.ts";
 import type { Store } from "../src/store/store.ts";
 import { handler } from "../src/worker/handler.ts";
 import type { Contender, OpenOptions } from "./contender.ts";
+import { watchQueries } from "./driver-queries.ts";
 import { countingStore } from "./counting-store.ts";
 import type { Counts } from "./counting-store.ts";
 import type { StoreName } from "./figures.ts";
@@ -19,20 +20,22 @@ import { makeInput } from "./input.ts";
 import type { BenchInput } from "./input.ts";
 import { openStubStore } from "./stub-store.ts";
 
-const benchJob = job<BenchInput, void>("bench");
 const finishSlots = 500;
 
 export async function openMillraceContender(store: StoreName, options: OpenOptions): Promise<Contender> {
-  const executor = options.executor === null ? {} : { executor: options.executor };
-  const { settings, duties, log, store: storeOptions } = readMillraceOptions(nodePlatform, executor);
+  const { place, mode, executor } = options;
+  const { settings, duties, log, store: storeOptions } = readMillraceOptions(nodePlatform, {
+    ...(executor === null ? {} : { executor }),
+  });
+  const benchJob = job<BenchInput, void>("bench", mode === "no-history" ? { retention: { completed: 0 } } : {});
   const { queue, name } = benchJob;
   const input = settings.coder.encode(makeInput(0), "input");
+  const counts: Counts = { calls: 0, settled: () => {} };
+  const storeCalls = options.isCounting ? countCalls(store, counts) : () => 0;
   const opened: Store =
     store === "stub"
       ? openStubStore({ queue, name, count: options.jobs, input })
-      : await openStore(nodePlatform, `sqlite:${options.file}`, storeOptions);
-  const counts: Counts = { calls: 0, settled: () => {} };
-  const ownReads = options.isCounting ? countOwnReads() : () => 0;
+      : await openStore(nodePlatform, store === "sqlite" ? `sqlite:${place}` : place, storeOptions);
   const millrace = new Millrace(
     new Engine(countingStore(opened, counts), nodePlatform, settings, log),
     duties,
@@ -42,18 +45,20 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
   const contender: Contender = {
     durability,
     get storeCalls() {
-      return counts.calls + ownReads();
+      return storeCalls();
     },
     enqueue: (value) => millrace.enqueue(benchJob, value as BenchInput),
     enqueueMany: (values) => millrace.enqueueMany(values.map((value) => benchJob.with(value as BenchInput))),
     work({ concurrency, started, finished }) {
       counts.settled = finished;
-      const noOp = handler(benchJob, async () => started());
+      const noOp = handler(benchJob, async (context) => started(context.input));
       return millrace.work([noOp], concurrency === null ? {} : { concurrency });
     },
-    async countFinished() {
+    async countFinished(filled) {
       const tallies = await opened.tallyJobs();
-      return tallies.reduce((sum, { state, count }) => (state === "completed" ? sum + count : sum), 0);
+      const completed = tallies.reduce((sum, { state, count }) => (state === "completed" ? sum + count : sum), 0);
+      const known = tallies.reduce((sum, { count }) => sum + count, 0);
+      return mode === "no-history" ? filled - known : completed;
     },
     async finishAll(count) {
       let left = count;
@@ -75,14 +80,22 @@ interface Statements {
   get: (this: StatementSync, ...values: never[]) => unknown;
 }
 
+function countCalls(store: StoreName, counts: Counts): () => number {
+  if (store === "sqlite") return countOwnReads(counts);
+  // On Postgres what counts is what the database is asked, whoever asks.
+  let queries = 0;
+  watchQueries({ sent: () => (queries += 1) });
+  return () => queries;
+}
+
 /** The store's own look at the file goes through no call of the contract; its statement gives it away. */
-function countOwnReads(): () => number {
-  let count = 0;
+function countOwnReads(counts: Counts): () => number {
+  let looks = 0;
   const statements = StatementSync.prototype as unknown as Statements;
   const { get } = statements;
   statements.get = function (...values) {
-    if (this.sourceSQL === "PRAGMA data_version") count += 1;
+    if (this.sourceSQL === "PRAGMA data_version") looks += 1;
     return get.apply(this, values);
   };
-  return () => count;
+  return () => counts.calls + looks;
 }

@@ -12,8 +12,8 @@ const type = "bench";
 const eagerPollMs = 1;
 const silent: Logger = { error() {}, warn() {}, info() {}, debug() {} };
 
-export function openPlainjobContender({ file, isEager, isCounting }: OpenOptions): Contender {
-  const database = new Database(file);
+export function openPlainjobContender({ place, isEager, isCounting }: OpenOptions): Contender {
+  const database = new Database(place);
   const calls = { count: 0 };
   const defined = defineQueue({ connection: better(database), logger: silent });
   const queue = isCounting ? countCalls(defined, calls) : defined;
@@ -25,7 +25,7 @@ export function openPlainjobContender({ file, isEager, isCounting }: OpenOptions
     enqueue: (input) => void queue.add(type, input),
     enqueueMany: (inputs) => void queue.addMany(type, inputs as unknown[]),
     work({ started, finished }) {
-      const worker = defineWorker(type, async () => started(), {
+      const worker = defineWorker(type, async ({ data }) => started(data), {
         queue,
         logger: silent,
         onCompleted: () => finished(1),

@@ -4,7 +4,7 @@
  */
 import { availableParallelism } from "node:os";
 import type { Asked } from "./command-line.ts";
-import type { Backlog, StoreName, SystemName, Work } from "./figures.ts";
+import type { Backlog, Mode, StoreName, SystemName, Work } from "./figures.ts";
 
 export interface Entry {
   readonly system: SystemName;
@@ -12,6 +12,7 @@ export interface Entry {
   readonly concurrency: number | null;
   readonly processes: number;
   readonly backlog: Backlog | null;
+  readonly mode: Mode;
 }
 
 export interface Group {
@@ -27,18 +28,22 @@ const enqueuesInFlight = 1000;
 const defaultSlots = 10;
 
 function millrace(concurrency: number, backlog: Backlog | null = null): Entry {
-  return { system: "millrace", concurrency, processes: 1, backlog };
+  return { system: "millrace", concurrency, processes: 1, backlog, mode: "plain" };
 }
 
 function plainjob({ processes = 1, backlog = null }: Partial<Entry> = {}): Entry {
-  return { system: "plainjob", concurrency: null, processes, backlog };
+  return { system: "plainjob", concurrency: null, processes, backlog, mode: "plain" };
+}
+
+/** How a peer on Postgres enqueues does not depend on how it works. */
+function peer(system: SystemName, concurrency: number | null, mode: Mode = "plain", processes = 1): Entry {
+  return { system, concurrency, processes, backlog: null, mode };
 }
 
 type Part = Pick<Group, "work" | "jobs" | "entries"> & { readonly rounds?: number };
 
 export function planGroups(asked: Asked): readonly Group[] {
-  const parts = asked.store === "stub" ? stubParts(asked) : sqliteParts(asked);
-  return parts
+  return partsOf[asked.store](asked)
     .filter(({ work }) => asked.only === null || asked.only === work)
     .map((part) => ({
       store: asked.store,
@@ -73,6 +78,48 @@ function crowdedDrains(): readonly Entry[] {
   return backlogs.flatMap((backlog) => [millrace(100, backlog), plainjob({ backlog })]);
 }
 
+function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
+  const many = jobs ?? (isQuick ? 20_000 : 200_000);
+  // The peers commit single enqueues one by one: 200,000 of them would take minutes per round.
+  const few = jobs ?? (isQuick ? 1_000 : 20_000);
+  const concurrent = jobs ?? (isQuick ? 5_000 : 100_000);
+  const everybody = (slots: number | null): readonly Entry[] => [
+    millrace(slots ?? 1),
+    peer("pg-boss", slots),
+    peer("graphile-worker", slots),
+  ];
+  const across = [
+    { ...millrace(defaultSlots), processes: 2 },
+    peer("pg-boss", null, "work", 2),
+    peer("graphile-worker", defaultSlots, "default", 2),
+  ];
+  return [
+    { work: "enqueue-single", jobs: few, entries: everybody(1) },
+    { work: "enqueue-concurrent", jobs: concurrent, entries: everybody(enqueuesInFlight) },
+    { work: "enqueue-bulk", jobs: many, entries: everybody(1) },
+    { work: "drain", jobs: many, entries: [...postgresDrains(), ...(isQuick ? [] : strainedDrains())] },
+    { work: "latency", jobs: jobs ?? (isQuick ? 100 : 1000), entries: across },
+    { work: "idle", jobs: 0, rounds: 1, entries: across.map((entry) => ({ ...entry, processes: 1 })) },
+  ];
+}
+
+function postgresDrains(): readonly Entry[] {
+  return [
+    millrace(100),
+    peer("graphile-worker", 100, "local-queue"),
+    peer("pg-boss", null, "fetch"),
+    { ...millrace(100), mode: "no-history" },
+    peer("pg-boss", null, "work"),
+    peer("graphile-worker", 100, "default"),
+    millrace(1),
+  ];
+}
+
+/** In one group with the others, because it is those that they are compared with. */
+function strainedDrains(): readonly Entry[] {
+  return [{ ...millrace(100), mode: "reader-open" }, millrace(100, "10000000 finished")];
+}
+
 function stubParts({ isQuick, jobs }: Asked): readonly Part[] {
   const many = jobs ?? (isQuick ? 100_000 : 300_000);
   return [
@@ -82,3 +129,5 @@ function stubParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "drain", jobs: many, entries: [millrace(1), millrace(100)] },
   ];
 }
+
+const partsOf = { sqlite: sqliteParts, postgres: postgresParts, stub: stubParts };

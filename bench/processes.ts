@@ -15,7 +15,7 @@ export function endAll(): void {
   for (const child of running) child.kill("SIGKILL");
 }
 
-interface Part {
+export interface Part {
   readonly ready: Promise<void>;
   readonly outcome: Promise<Outcome>;
   readonly say: (word: ToProcess) => void;
@@ -25,7 +25,7 @@ export async function measureInProcess(
   measurement: Measurement,
   profileFolder: string | null,
 ): Promise<Outcome> {
-  return start(measurement, profileFolder, () => {}).outcome;
+  return startPart(measurement, profileFolder, () => {}).outcome;
 }
 
 /** All parts begin once the last of them is ready, and stop once they have finished `jobs` together. */
@@ -35,8 +35,9 @@ export async function drainInProcesses(
 ): Promise<readonly Outcome[]> {
   const totals = Array.from({ length: processes }, () => 0);
   const parts: Part[] = totals.map((_, index) =>
-    start(measurement, profileFolder, (total) => {
-      totals[index] = total;
+    startPart(measurement, profileFolder, (message) => {
+      if (message.kind !== "progress") return;
+      totals[index] = message.total;
       if (totals.reduce((sum, each) => sum + each, 0) >= jobs) for (const part of parts) part.say("stop");
     }),
   );
@@ -47,10 +48,11 @@ export async function drainInProcesses(
   return outcomes;
 }
 
-function start(
+/** `heard` is told what the process says on the way. */
+export function startPart(
   measurement: Measurement,
   profileFolder: string | null,
-  progress: (total: number) => void,
+  heard: (message: FromProcess) => void,
 ): Part {
   const profiling = profileFolder === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profileFolder}`];
   const child = fork(entry, [JSON.stringify(measurement)], {
@@ -66,9 +68,9 @@ function start(
   const late = setTimeout(() => child.kill("SIGKILL"), giveUpMs);
   child.on("message", (message: FromProcess) => {
     if (message.kind === "ready") ready.resolve();
-    else if (message.kind === "progress") progress(message.total);
     else if (message.kind === "done") outcome.resolve(message.outcome);
-    else outcome.reject(new Error(`${what} failed: ${message.message}`));
+    else if (message.kind === "failed") outcome.reject(new Error(`${what} failed: ${message.message}`));
+    else heard(message);
   });
   child.once("error", outcome.reject);
   child.once("exit", (code, signal) => {

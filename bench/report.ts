@@ -1,18 +1,7 @@
 /** What the bench prints: JSON lines for programs, an aligned table with ratios for people. */
-import type { Result, StoreName } from "./figures.ts";
+import { modeNotes } from "./figures.ts";
+import type { Result } from "./figures.ts";
 import type { MemoryReport } from "./works/memory.ts";
-
-/** How each system was set up, said with the figures because they mean nothing without it. */
-export function settingLines(store: StoreName): readonly string[] {
-  if (store === "stub")
-    return ["millrace over a store that does nothing: the engine's own cost. us/job is 1,000,000 / rate."];
-  return [
-    "millrace: everything at its default: strict durability (synchronous = FULL), feed, fences, history and duties on.",
-    "plainjob: better-sqlite3, WAL, synchronous = NORMAL (it offers no other), silent logger; latency at a poll interval of 1 ms,",
-    "          idle at its default of 1,000 ms. It runs one job at a time in a process; several processes are its documented way up.",
-    "ratio: to the fastest entry of the peer in the same group. For idle, rate is store calls per second.",
-  ];
-}
 
 export function resultLine(result: Result): string {
   const { rate, p50Ms, p99Ms } = result;
@@ -41,7 +30,7 @@ const heading = [
   "p50 ms",
   "p99 ms",
   "ratio",
-  "to empty",
+  "to plain",
 ];
 const firstNumberColumn = 6;
 
@@ -55,7 +44,7 @@ function rowOf(result: Result, all: readonly Result[]): readonly string[] {
   return [
     result.work,
     result.backlog ?? "-",
-    `${result.system} ${result.version}`,
+    `${result.system} ${result.version}${result.note === undefined ? "" : `, ${result.note}`}`,
     String(result.concurrency ?? "-"),
     String(result.processes),
     result.durability,
@@ -65,13 +54,14 @@ function rowOf(result: Result, all: readonly Result[]): readonly string[] {
     p50Ms?.toFixed(3) ?? "-",
     p99Ms?.toFixed(3) ?? "-",
     ratioToPeer(result, all),
-    ratioToEmpty(result, all),
+    ratioToPlain(result, all),
   ];
 }
 
 /** Above 1 is better than the peer: more per second, or less time. For idle, fewer calls. */
 function ratioToPeer(result: Result, all: readonly Result[]): string {
-  if (result.system !== "millrace") return "-";
+  // No peer is measured beside an open reader.
+  if (result.system !== "millrace" || result.note === modeNotes["reader-open"]) return "-";
   const peers = all.filter(
     ({ system, work, backlog }) =>
       system !== "millrace" && work === result.work && backlog === result.backlog,
@@ -84,18 +74,19 @@ function ratioToPeer(result: Result, all: readonly Result[]): string {
   return (result.work === "idle" ? best / rate : rate / best).toFixed(2);
 }
 
-/** How a drain with a million others in the store compares with the same on an empty one. */
-function ratioToEmpty(result: Result, all: readonly Result[]): string {
-  if (result.backlog === null || result.rate === undefined) return "-";
-  const empty = all.find(
-    ({ system, work, backlog, concurrency, processes }) =>
+/** How a drain beside millions of others, or under a condition, compares with the same on an otherwise empty store. */
+function ratioToPlain(result: Result, all: readonly Result[]): string {
+  if (result.rate === undefined || (result.backlog === null && result.note === undefined)) return "-";
+  const plain = all.find(
+    ({ system, work, backlog, note, concurrency, processes }) =>
       system === result.system &&
       work === result.work &&
       backlog === null &&
+      note === undefined &&
       concurrency === result.concurrency &&
       processes === result.processes,
   );
-  return empty?.rate === undefined ? "-" : (result.rate / empty.rate).toFixed(2);
+  return plain?.rate === undefined ? "-" : (result.rate / plain.rate).toFixed(2);
 }
 
 /** Growth below this is noise of the collector: over 200,000 jobs it adds up to 2 MB. */

@@ -3,18 +3,19 @@
  * result. A drain is counted only if the store itself knows of every job that was counted.
  */
 import type { Asked } from "./command-line.ts";
-import { backlogJobs, medianFigures } from "./figures.ts";
+import { jobsBeside, medianFigures, modeNotes } from "./figures.ts";
 import type { Figures, Result } from "./figures.ts";
+import { measureLatencyAcross } from "./latency-across.ts";
 import { jobsToDrain, rateOf, warmUpJobs } from "./marks.ts";
 import type { Measurement } from "./measurement.ts";
 import type { Entry, Group } from "./plan.ts";
 import { drainInProcesses, measureInProcess } from "./processes.ts";
-import type { ScratchFiles } from "./scratch-files.ts";
+import type { Scratch } from "./scratch.ts";
 import { versionOf } from "./versions.ts";
 
 export interface RunOptions {
   readonly asked: Asked;
-  readonly files: ScratchFiles;
+  readonly scratch: Scratch;
   readonly progress: (line: string) => void;
 }
 
@@ -23,11 +24,14 @@ interface Measured {
   readonly durability: string;
 }
 
+/** Copying so much for every round would take longer than measuring: rounds follow each other in one place, filled up before each. */
+const uncopied = "10000000 finished";
+
 export async function runGroup(group: Group, options: RunOptions): Promise<readonly Result[]> {
-  const filled = await fillFiles(group, options);
+  const filled = await fillPlaces(group, options);
   const rounds: Measured[][] = group.entries.map(() => []);
   const measureOne = async (entry: Entry, index: number, round: number): Promise<void> => {
-    const measured = await measureEntry(group, entry, filled, options);
+    const measured = await measureEntry(group, entry, filled, round, options);
     rounds[index]?.push(measured);
     options.progress(`${describe(group, entry)}, round ${round}: ${show(measured.figures)}`);
   };
@@ -37,9 +41,10 @@ export async function runGroup(group: Group, options: RunOptions): Promise<reado
       await Promise.all(group.entries.map((entry, index) => measureOne(entry, index, round)));
     else for (const [index, entry] of group.entries.entries()) await measureOne(entry, index, round);
   }
-  for (const file of filled.values()) await options.files.remove(file);
+  for (const place of filled.values()) await options.scratch.remove(place);
   return group.entries.map((entry, index) => {
     const measured = rounds[index] ?? [];
+    const note = modeNotes[entry.mode];
     return {
       system: entry.system,
       version: versionOf(entry.system),
@@ -51,63 +56,88 @@ export async function runGroup(group: Group, options: RunOptions): Promise<reado
       backlog: entry.backlog,
       durability: measured[0]?.durability ?? "unknown",
       ...medianFigures(measured.map(({ figures }) => figures)),
+      ...(note === null ? {} : { note }),
     };
   });
 }
 
 /** All before the first round: a long fill between two entries would tear apart what is compared. */
-async function fillFiles(group: Group, { asked, files, progress }: RunOptions): Promise<Map<string, string>> {
+async function fillPlaces(group: Group, options: RunOptions): Promise<Map<string, string>> {
   const filled = new Map<string, string>();
   if (group.work !== "drain" || group.store === "stub") return filled;
-  const jobs = jobsToDrain(group.jobs);
   for (const entry of group.entries) {
     const key = fillKey(entry);
     if (filled.has(key)) continue;
-    progress(`drain: filling a file for ${key}`);
-    const measurement = measurementOf(group, entry, asked, files.fresh());
-    await measureInProcess({ ...measurement, work: "fill", jobs }, null);
-    filled.set(key, measurement.file);
+    options.progress(`drain: filling a store for ${key}`);
+    const place = await options.scratch.fresh();
+    await fill(measurementOf(group, entry, options.asked, place), options);
+    filled.set(key, place);
   }
   return filled;
 }
 
-function fillKey({ system, backlog }: Entry): string {
-  return `${system}, ${backlog ?? "otherwise empty"}`;
+async function fill(measurement: Measurement, { scratch }: RunOptions): Promise<void> {
+  const jobs = jobsToDrain(measurement.jobs);
+  await measureInProcess({ ...measurement, work: "fill", jobs }, null);
+  await scratch.filled(measurement.place);
+}
+
+/** Jobs carry with them whether they are kept, so those without history are filled apart. */
+function fillKey({ system, backlog, mode }: Entry): string {
+  return `${system}, ${backlog ?? "otherwise empty"}${mode === "no-history" ? ", no history" : ""}`;
 }
 
 async function measureEntry(
   group: Group,
   entry: Entry,
   filled: ReadonlyMap<string, string>,
-  { asked, files }: RunOptions,
+  round: number,
+  options: RunOptions,
 ): Promise<Measured> {
+  const { asked, scratch } = options;
   const source = filled.get(fillKey(entry));
-  const file = source === undefined ? files.fresh() : await files.copyOf(source);
-  const measurement = measurementOf(group, entry, asked, file);
+  if (source !== undefined && entry.backlog === uncopied) {
+    const measurement = measurementOf(group, entry, asked, source);
+    if (round > 1) await fill({ ...measurement, backlog: null }, options);
+    return drain(measurement, entry, (round - 1) * jobsToDrain(group.jobs), options);
+  }
+  const place = source === undefined ? await scratch.fresh() : await scratch.copyOf(source);
+  const measurement = measurementOf(group, entry, asked, place);
   try {
-    if (group.work === "drain") return await drain(measurement, entry, asked);
+    if (group.work === "drain") return await drain(measurement, entry, 0, options);
+    if (group.work === "latency" && entry.processes === 2)
+      return { figures: await measureLatencyAcross(measurement, asked.profileFolder), durability: "strict" };
     const outcome = await measureInProcess(measurement, asked.profileFolder);
     if (outcome.kind === "figures") return outcome;
     throw new Error(`A measurement answered ${outcome.kind}.`);
   } finally {
-    await files.remove(file);
+    await scratch.remove(place);
   }
 }
 
-function measurementOf(group: Group, entry: Entry, asked: Asked, file: string): Measurement {
-  const { system, concurrency, backlog } = entry;
+function measurementOf(group: Group, entry: Entry, asked: Asked, place: string): Measurement {
+  const { system, mode, concurrency, backlog } = entry;
   const { work, store, jobs } = group;
   const idleSeconds = asked.isQuick ? 10 : 20;
-  return { work, system, store, file, concurrency, jobs, backlog, executor: asked.executor, idleSeconds };
+  const { executor } = asked;
+  return { work, system, mode, store, place, concurrency, jobs, backlog, executor, idleSeconds };
 }
 
-async function drain(measurement: Measurement, { processes }: Entry, asked: Asked): Promise<Measured> {
+/** `earlier`: jobs of earlier rounds that are finished in the same place. */
+async function drain(
+  measurement: Measurement,
+  { processes, mode }: Entry,
+  earlier: number,
+  { asked, scratch }: RunOptions,
+): Promise<Measured> {
   const { profileFolder } = asked;
   const jobs = jobsToDrain(measurement.jobs);
+  const reader = mode === "reader-open" ? await scratch.holdReader(measurement.place) : null;
   const outcomes = await drainInProcesses(measurement, { processes, jobs, profileFolder });
+  await reader?.release();
   const parts = outcomes.filter((outcome) => outcome.kind === "drained");
   const total = parts.reduce((sum, part) => sum + part.total, 0);
-  const before = measurement.backlog === "1000000 finished" ? backlogJobs : 0;
+  const before = jobsBeside(measurement.backlog).finished + earlier;
   const inStore = Math.max(...parts.map((part) => part.inStore)) - before;
   if (total < jobs || inStore < total)
     throw new Error(`Drained ${total} of ${jobs} jobs, but the store knows of ${inStore}.`);
@@ -118,9 +148,10 @@ async function drain(measurement: Measurement, { processes }: Entry, asked: Aske
   return { figures: { rate }, durability: parts[0]?.durability ?? "unknown" };
 }
 
-function describe({ work }: Group, { system, concurrency, processes, backlog }: Entry): string {
+function describe({ work }: Group, { system, mode, concurrency, processes, backlog }: Entry): string {
   return [
     `${work} ${system}`,
+    ...(mode === "plain" ? [] : [mode]),
     ...(concurrency === null ? [] : [`concurrency ${concurrency}`]),
     ...(processes === 1 ? [] : [`${processes} processes`]),
     ...(backlog === null ? [] : [backlog]),

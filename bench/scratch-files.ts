@@ -1,30 +1,33 @@
 /**
  * Database files of one run of the bench, all in one folder on the disk the repository lies on (a temporary folder may be memory, where
- * waiting for the disk costs nothing). A filled file is made once and copied for every round, so each round starts from the same bytes.
+ * waiting for the disk costs nothing).
  */
 import { constants } from "node:fs";
 import { copyFile, mkdir, readdir, rm } from "node:fs/promises";
 import { rmSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { Scratch } from "./scratch.ts";
 
 const cacheFolder = fileURLToPath(new URL("../node_modules/.cache/millrace-bench", import.meta.url));
 
-export class ScratchFiles {
-  readonly folder = join(cacheFolder, String(process.pid));
+export class ScratchFiles implements Scratch {
+  readonly #folder = join(cacheFolder, String(process.pid));
   #made = 0;
 
   async open(): Promise<void> {
-    await mkdir(this.folder, { recursive: true });
+    await mkdir(this.#folder, { recursive: true });
   }
 
-  fresh(): string {
+  async fresh(): Promise<string> {
     this.#made += 1;
-    return join(this.folder, `${this.#made}.db`);
+    return join(this.#folder, `${this.#made}.db`);
   }
+
+  async filled(): Promise<void> {}
 
   async copyOf(file: string): Promise<string> {
-    const copy = this.fresh();
+    const copy = await this.fresh();
     for (const suffix of await suffixesOf(file)) {
       await copyFile(file + suffix, copy + suffix, constants.COPYFILE_FICLONE);
     }
@@ -35,8 +38,16 @@ export class ScratchFiles {
     for (const suffix of await suffixesOf(file)) await rm(file + suffix, { force: true });
   }
 
-  close(): void {
-    rmSync(this.folder, { recursive: true, force: true });
+  holdReader(): Promise<never> {
+    return Promise.reject(new Error("No plan holds a reader on a file."));
+  }
+
+  async close(): Promise<void> {
+    this.abandon();
+  }
+
+  abandon(): void {
+    rmSync(this.#folder, { recursive: true, force: true });
   }
 }
 

@@ -1,12 +1,9 @@
-/** The versions of what is measured, as their packages say. */
+/** The versions of what is measured, as their packages say. Read as files: not every package lets its package.json be imported. */
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import type { SystemName } from "./figures.ts";
 
-const require = createRequire(import.meta.url);
-
 export function versionOf(system: SystemName): string {
-  const file = system === "millrace" ? "../package.json" : `${system}/package.json`;
-  const { version } = JSON.parse(readFileSync(require.resolve(file), "utf8")) as { version: string };
+  const path = system === "millrace" ? "../package.json" : `../node_modules/${system}/package.json`;
+  const { version } = JSON.parse(readFileSync(new URL(path, import.meta.url), "utf8")) as { version: string };
   return version;
 }

@@ -1,0 +1,92 @@
+/**
+ * Databases of one run of the bench, all on one Postgres 18 that the bench starts for itself, durable as it ships: every system
+ * works on the same server with the same settings. A server of the caller's own is used instead when MILLRACE_BENCH_POSTGRES names it.
+ */
+import { rmSync } from "node:fs";
+import pg from "pg";
+import { startPostgres } from "../test/support/postgres-server.ts";
+import type { PostgresServer } from "../test/support/postgres-server.ts";
+import type { Scratch } from "./scratch.ts";
+
+/** What differs from the server's defaults, and what durability rests on. Said with the figures. */
+export const serverSettings = [
+  "fsync=on",
+  "synchronous_commit=on",
+  "shared_buffers=512MB",
+  "max_wal_size=4GB",
+  "checkpoint_timeout=15min",
+  "wal_level=replica",
+  "autovacuum_naptime=1min",
+  "max_connections=200",
+] as const;
+
+export class ScratchDatabases implements Scratch {
+  #server: PostgresServer | null = null;
+  #url = process.env["MILLRACE_BENCH_POSTGRES"] ?? "";
+  #made = 0;
+
+  async open(): Promise<void> {
+    if (this.#url !== "") return;
+    this.#server = await startPostgres({ settings: serverSettings });
+    this.#url = this.#server.url;
+  }
+
+  async fresh(): Promise<string> {
+    return this.#create("template1");
+  }
+
+  async filled(place: string): Promise<void> {
+    await onServer(place, ["ANALYZE", "CHECKPOINT"]);
+  }
+
+  async copyOf(place: string): Promise<string> {
+    return this.#create(nameOf(place));
+  }
+
+  async remove(place: string): Promise<void> {
+    await onServer(this.#url, [`DROP DATABASE ${nameOf(place)} WITH (FORCE)`]);
+  }
+
+  async holdReader(place: string): Promise<{ release(): Promise<void> }> {
+    const client = new pg.Client({ connectionString: place });
+    await client.connect();
+    await client.query("BEGIN ISOLATION LEVEL REPEATABLE READ");
+    await client.query("SELECT count(*) FROM pg_class");
+    return { release: () => client.end() };
+  }
+
+  async close(): Promise<void> {
+    await this.#server?.stop();
+    this.#server = null;
+  }
+
+  abandon(): void {
+    if (this.#server === null) return;
+    this.#server.process.kill("SIGQUIT");
+    rmSync(this.#server.folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+  }
+
+  /** The bytes of a template are on disk before a copy is handed out, so no measurement pays for writing them. */
+  async #create(template: string): Promise<string> {
+    this.#made += 1;
+    const name = `bench_${process.pid}_${this.#made}`;
+    await onServer(this.#url, [`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY file_copy`, "CHECKPOINT"]);
+    const url = new URL(this.#url);
+    url.pathname = `/${name}`;
+    return url.href;
+  }
+}
+
+function nameOf(place: string): string {
+  return new URL(place).pathname.slice(1);
+}
+
+async function onServer(url: string, statements: readonly string[]): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    for (const statement of statements) await client.query(statement);
+  } finally {
+    await client.end();
+  }
+}

@@ -1,0 +1,26 @@
+/** How each system was set up, said with the figures because they mean nothing without it. */
+import type { StoreName } from "./figures.ts";
+
+const lines: Readonly<Record<StoreName, readonly string[]>> = {
+  stub: ["millrace over a store that does nothing: the engine's own cost. us/job is 1,000,000 / rate."],
+  sqlite: [
+    "millrace: everything at its default: strict durability (synchronous = FULL), feed, fences, history and duties on.",
+    "plainjob: better-sqlite3, WAL, synchronous = NORMAL (it offers no other), silent logger; latency at a poll interval of 1 ms,",
+    "          idle at its default of 1,000 ms. It runs one job at a time in a process; several processes are its documented way up.",
+    "ratio: to the fastest entry of the peer in the same group. For idle, rate is store calls per second.",
+  ],
+  postgres: [
+    "server: one Postgres 18 for all: fsync and synchronous_commit on, shared_buffers 512 MB, max_wal_size 4 GB, checkpoint_timeout 15 min,",
+    "        wal_level replica, autovacuum as it ships. A store that was filled is analysed before it is measured.",
+    "millrace: everything at its default: strict durability, feed, fences, history and duties on.",
+    "pg-boss: scheduling and supervision off (on for latency and idle, with LISTEN/NOTIFY); by fetch and complete of 1,000 in 3 loops, and by work()",
+    "         with batches of 1,000, localConcurrency 3, burstWhenBatchFull. Keeps finished jobs; no fence.",
+    "graphile-worker: no logging; default mode, and local-queue mode: size 500, completeJobBatchDelay 0, failJobBatchDelay 0.",
+    "         Deletes finished jobs; no fence.",
+    "ratio: to the fastest entry of all peers in the same group. For idle, rate is queries per second. Latency is from another process.",
+  ],
+};
+
+export function settingLines(store: StoreName): readonly string[] {
+  return lines[store];
+}
