@@ -88,8 +88,7 @@ export async function findJobs(calls: Calls, request: FindRequest): Promise<Find
   const last = rows.at(-1);
   if (last === undefined || last[1] !== null)
     return { jobs, cursor: String(jobs.at(-1)?.seq), scanned: Number(last?.[0] ?? 0) };
-  const scanned = Number(last[0]);
-  return { jobs, cursor: scanned === scanMax ? (last[2] as string) : null, scanned };
+  return { jobs, cursor: last[2] ?? null, scanned: Number(last[0]) };
 }
 
 export async function tallyJobs(calls: Calls): Promise<Tally[]> {

@@ -1,6 +1,6 @@
 /**
- * Settle (sql/settle.ts). Endings without effects travel as one list per column, sorted by seq so that two calls lock in one order; a lease that
- * is named twice starts a new run, so that the second meets what the first has written.
+ * Settle (sql/settle.ts). Endings without effects travel as one list per column; a lease that is named twice starts a new run, so that the second
+ * meets what the first has written.
  */
 import { eventCodes } from "../../model/event-kind.ts";
 import { isTerminal, stateCodes } from "../../model/job-state.ts";
@@ -63,7 +63,6 @@ function inRuns(settles: readonly Settle[]): { steps: number[]; plain: number[];
   let named = new Set<string>();
   const endRun = (): void => {
     if (run.length === 0) return;
-    run.sort((one, other) => (settles[one] as Settle).seq - (settles[other] as Settle).seq);
     steps.push(run.length);
     plain.push(...run);
     run = [];

@@ -26,7 +26,8 @@ const joined = (column: string): string =>
 
 /** Takes the rows at these places and hands them out. */
 const take = (s: string, places: string): string => `
-      WITH taken AS (DELETE FROM ${s}.waiting WHERE ctid = ANY (${places}) RETURNING *),
+      WITH taken AS (DELETE FROM ${s}.waiting WHERE ctid = ANY (${places}) RETURNING seq, created_at, due_at, rank, fence, route, attempt, rev,
+        counts_attempt, holds, cancel_asked, id, input, deadline_at, settled_fence, unique_hold, policy, meta, attempts, tags, progress, digest, unique_key),
       moved AS (
         INSERT INTO ${s}.leased (seq, created_at, due_at, rank, timer_at, deadline_at, fence, settled_fence, unique_hold, claimed_at, lease_ends_at,
           route, attempt, rev, state, counts_attempt, holds, cancel_asked, id, owner, digest, unique_key, policy, meta, tags, attempts, progress, input)
@@ -68,7 +69,7 @@ END $$;
 CREATE FUNCTION ${s}.claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int4[], p_ends int4[], p_maxes int4[], p_known int4)
   RETURNS TABLE (now int8, seqs int8[], fences int8[], routes int4[], revs int4[], attempts int4[], created int8[], due int8[], deadlines int8[],
     ids text, inputs text, policies text, metas text, logs text, new_routes jsonb, next_clock int8, offer int4) LANGUAGE plpgsql
-  SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+  SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
   v_now int8 := ${s}.begin_v1(p_now, p_commit); v_ends int8 := v_now + p_lease; v_fence int8 := ${s}.epoch_v1() * ${fencesPerEpoch};

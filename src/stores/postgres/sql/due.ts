@@ -32,7 +32,7 @@ const readClock = (s: string, column: string): string => `
 
 export const dueSql = (s: string): string => `
 CREATE FUNCTION ${s}.promote_v1(p_now int8, p_commit text, p_max int4, OUT now int8, OUT jobs int8, OUT ready int4[], OUT next_clock int8) LANGUAGE plpgsql
-  SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+  SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE v_events text;
 BEGIN
@@ -55,7 +55,7 @@ END $$;
 CREATE FUNCTION ${s}.read_due_v1(p_now int8, p_clock text, p_timer int8, p_seq int8, p_max int4)
   RETURNS TABLE (now int8, next_clock int8, timer int8, seq int8, id text, fence int8, route int4, state int2, rev int4, attempt int4, policy text,
     attempts text, owner text, cancel_asked bool, started bool, late int8) LANGUAGE plpgsql
-  SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+  SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE v_now int8 := ${s}.begin_v1(p_now, NULL);
 BEGIN

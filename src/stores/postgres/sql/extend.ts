@@ -9,7 +9,7 @@ export const extendSql = (s: string): string => `
 -- (ok, cancel-asked, stale, gone), the others are leases of the owner that were not named. timer_at: the earliest attempt end that was set.
 CREATE FUNCTION ${s}.extend_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_ids text[], p_seqs int8[], p_fences int8[], p_started int8[], p_ends int8[],
   p_others bool, OUT now int8, OUT answers text[], OUT timer_at int8, OUT others jsonb) LANGUAGE plpgsql
-  SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+  SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 BEGIN
   now := ${s}.begin_v1(p_now, p_commit);
@@ -18,7 +18,7 @@ BEGIN
     UPDATE ${s}.leased l SET lease_ends_at = greatest(l.lease_ends_at, now + p_lease), started_at = coalesce(now - a.started, l.started_at),
       attempt_ends_at = CASE WHEN a.ends = -1 THEN l.attempt_ends_at ELSE now + a.ends END,
       timer_at = least(greatest(l.lease_ends_at, now + p_lease), CASE WHEN a.ends = -1 THEN l.attempt_ends_at ELSE now + a.ends END, l.deadline_at)
-    FROM asked a WHERE l.id = a.id AND l.seq = a.seq AND l.fence = a.fence
+    FROM asked a WHERE l.id = ANY (p_ids) AND l.id = a.id AND l.seq = a.seq AND l.fence = a.fence
     RETURNING a.o, l.cancel_asked, CASE WHEN a.ends >= 0 THEN l.attempt_ends_at END AS ends_at)
   SELECT array_agg(CASE WHEN e.o IS NULL THEN NULL WHEN e.cancel_asked THEN 'cancel-asked' ELSE 'ok' END ORDER BY a.o), min(e.ends_at)
     INTO answers, timer_at FROM asked a LEFT JOIN extended e ON e.o = a.o;

@@ -8,7 +8,7 @@
 const numberedMax = 2000;
 
 export const feedSql = (s: string): string => `
-CREATE FUNCTION ${s}.number_feed_v1() RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION ${s}.number_feed_v1() RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
   PERFORM 1 FROM ${s}.feed WHERE number IS NULL LIMIT 1;
   IF NOT FOUND THEN RETURN; END IF;

@@ -1,6 +1,7 @@
 /**
  * Retention: what has been kept long enough goes, a bounded piece per call. Finished jobs leave with their tags, payload and log lines. A day's
- * partition of the history that may go nearly whole goes whole: the few rows that must stay move to the rest, the partition is dropped.
+ * partition of the history that may go nearly whole goes whole: the few rows that must stay move to the rest, the partition is dropped. So with
+ * a retention of a day or more, rows of a day wait until the whole day may go, and are deleted one by one only if it cannot go whole.
  */
 const windowFactor = 4;
 const windowMin = 1000;
@@ -15,7 +16,7 @@ export const pruneSql = (s: string): string => `
 CREATE FUNCTION ${s}.remove_finished_v1(p_ids text[], p_ends int8[]) RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE v_removed int8;
 BEGIN
-  WITH gone AS (DELETE FROM ${s}.history h USING unnest(p_ids, p_ends) d(id, ended_at) WHERE h.id = d.id AND h.ended_at = d.ended_at
+  WITH gone AS (DELETE FROM ${s}.history h USING unnest(p_ids, p_ends) d(id, ended_at) WHERE h.id = ANY (p_ids) AND h.id = d.id AND h.ended_at = d.ended_at
       RETURNING h.seq, h.route, h.state, h.tags),
   counted AS (INSERT INTO ${s}.tally SELECT route, state, -count(*) FROM gone GROUP BY route, state),
   forgotten AS (SELECT ${s}.forget_v1(seq, tags) FROM gone)
@@ -35,6 +36,7 @@ BEGIN
   SELECT array_agg(id), array_agg(ended_at), max(seq) INTO v_ids, v_ends, last FROM (
     SELECT h.id, h.ended_at, h.seq FROM ${s}.history h JOIN ${s}.route r ON r.number = h.route
     WHERE h.seq > p_after AND h.seq <= v_stop AND h.state = p_state AND h.keep_until IS NULL AND h.ended_at <= v_now - p_older
+      AND (p_older < ${dayMs} OR h.ended_at < (v_now - p_older) / ${dayMs} * ${dayMs} OR h.tableoid = '${s}.history_rest'::regclass)
       AND CASE WHEN p_queue IS NULL THEN r.queue <> ALL (p_except) ELSE r.queue = p_queue END
     ORDER BY h.seq LIMIT p_max) d;
   removed := CASE WHEN v_ids IS NULL THEN 0 ELSE ${s}.remove_finished_v1(v_ids, v_ends) END;
@@ -62,7 +64,8 @@ BEGIN
 END $$;
 
 -- The newest record stays: the next number follows from it.
-CREATE FUNCTION ${s}.prune_feed_v1(p_now int8, p_commit text, p_older int8, p_max int4, OUT removed int8, OUT more bool) LANGUAGE plpgsql AS $$
+CREATE FUNCTION ${s}.prune_feed_v1(p_now int8, p_commit text, p_older int8, p_max int4, OUT removed int8, OUT more bool) LANGUAGE plpgsql
+  SET enable_seqscan = off AS $$
 DECLARE v_now int8 := ${s}.begin_v1(p_now, p_commit); v_last int8;
 BEGIN
   PERFORM ${s}.number_feed_v1();

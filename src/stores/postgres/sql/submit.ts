@@ -16,7 +16,7 @@ CREATE FUNCTION ${s}.submit_v1(p_now int8, p_commit text, p_inside bool, p_steps
   p_due_in int8[], p_due_at int8[], p_rank_base int8[], p_rank_slope int8[], p_deadline_in int8[], p_deadline_at int8[], p_ttl int8[],
   p_big_ids text, p_big_inputs text, p_tag_ids text, p_tag_names text, p_units jsonb,
   OUT now int8, OUT answers jsonb, OUT events text, OUT ready int4[], OUT timer_at int8) LANGUAGE plpgsql
-  SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+  SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
   v_queues text[] := ${texts("p_queues")}; v_names text[] := ${texts("p_names")}; v_numbers int4[];
