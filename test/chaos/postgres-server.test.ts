@@ -1,0 +1,159 @@
+/**
+ * Trouble that a real server makes: connections refused, deadlocks, serialisation failures, read-only mode. Each ends as an error that says
+ * what happened, or is repeated and ends well; nothing of a refused call is written. The server is this file's own.
+ */
+import pg from "pg";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, onTestFinished, test } from "vitest";
+import { Millrace } from "../../src/client/millrace.ts";
+import { readMillraceOptions } from "../../src/client/millrace-options.ts";
+import { job } from "../../src/engine/definition.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import { nodePlatform } from "../../src/platform/node-platform.ts";
+import type { Store } from "../../src/store/store.ts";
+import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
+import { handler } from "../../src/worker/handler.ts";
+import { aChange, aJob, remove } from "../support/builders.ts";
+import { startPostgres } from "../support/postgres-server.ts";
+import type { PostgresServer } from "../support/postgres-server.ts";
+import { until } from "./chaos-run.ts";
+
+let server: PostgresServer;
+let admin: pg.Client;
+let store: Store;
+let schemas = 0;
+let schema: string;
+beforeAll(async () => {
+  server = await startPostgres({ settings: ["deadlock_timeout=300ms", "shared_buffers=16MB"] });
+  admin = new pg.Client({ connectionString: server.url });
+  await admin.connect();
+  await admin.query("CREATE ROLE app LOGIN; GRANT CREATE ON DATABASE postgres TO app");
+}, 120_000);
+afterAll(async () => {
+  await admin.end();
+  await server.stop();
+});
+const appUrl = (): string => server.url.replace("postgres@", "app@");
+beforeEach(async () => {
+  schema = `case_${++schemas}`;
+  store = await openPostgresStore({ url: appUrl(), schema, platform: nodePlatform, poolMax: 5 });
+});
+afterEach(() => store.close());
+
+const count = async (): Promise<number> =>
+  (await admin.query(`SELECT 1 FROM ${schema}.waiting`)).rowCount ?? 0;
+
+function openMill(): Millrace {
+  const { settings, log, duties } = readMillraceOptions(nodePlatform, { giveUp: "20s", log: false });
+  return new Millrace(new Engine(store, nodePlatform, settings, log), duties);
+}
+
+test("when the server takes no more connections, a call says so and did not happen, and an enqueue waits for one", async () => {
+  onTestFinished(async () => void (await admin.query("ALTER ROLE app CONNECTION LIMIT -1")));
+  await admin.query("ALTER ROLE app CONNECTION LIMIT 2");
+  const other = new pg.Client({ connectionString: appUrl() });
+  await other.connect();
+  const calls = Array.from({ length: 4 }, (_, index) =>
+    store.submit([{ jobs: [aJob({ id: `job-${index}` })] }]),
+  );
+  const ends = await Promise.allSettled(calls);
+  const refused = ends.filter((end) => end.status === "rejected");
+  expect(refused.length).toBeGreaterThan(0);
+  for (const { reason } of refused)
+    expect(reason).toMatchObject({
+      code: "too-many-connections",
+      retryable: true,
+      outcome: "did-not-happen",
+    });
+  const made = calls.length - refused.length;
+  expect(await count()).toBe(made);
+
+  const mill = openMill();
+  const waiting = mill.enqueueMany([job<number>("plain").with(1), job<number>("plain").with(2)]);
+  await other.end();
+  await waiting;
+  expect(await count()).toBe(made + 2);
+});
+
+test("a call that loses a deadlock is repeated and ends well", async () => {
+  await store.submit([{ jobs: [aJob({ id: "a" }), aJob({ id: "b" })] }]);
+  const lock = (id: string): Promise<unknown> =>
+    admin.query(`SELECT 1 FROM ${schema}.waiting WHERE id = '${id}' FOR UPDATE`);
+  // The patient one: the other finds the deadlock first and is the one that is ended.
+  await admin.query("BEGIN; SET LOCAL deadlock_timeout = '60s'");
+  await lock("b");
+  const change = store.changeIf(["a", "b"].map((id) => aChange(id, ["ready"], remove)));
+  const watcher = new pg.Client({ connectionString: server.url });
+  await watcher.connect();
+  await until("the call waits for the lock", async () => {
+    const text = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND usename = 'app'";
+    return (await watcher.query(text)).rowCount === 1;
+  });
+  await watcher.end();
+  // Only the end of the other one's transaction lets this come back before its commit.
+  await lock("a");
+  await admin.query("COMMIT");
+  expect(await change).toMatchObject([{ kind: "ok" }, { kind: "ok" }]);
+  expect(await count()).toBe(0);
+});
+
+test("a serialisation failure is repeated; one that does not end is reported as busy, and nothing was written", async () => {
+  const failTimes = (times: number): Promise<unknown> =>
+    admin.query(`CREATE SEQUENCE ${schema}.fails; GRANT USAGE ON ${schema}.fails TO app;
+      CREATE FUNCTION ${schema}.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF nextval('${schema}.fails') <= ${times} THEN RAISE EXCEPTION USING ERRCODE = '40001'; END IF; RETURN NEW; END $$;
+      CREATE TRIGGER fail BEFORE INSERT ON ${schema}.waiting FOR EACH ROW EXECUTE FUNCTION ${schema}.fail()`);
+  await failTimes(3);
+  expect(await store.submit([{ jobs: [aJob({ id: "a" })] }])).toEqual([
+    { kind: "ok", ids: ["a"], hows: ["created"] },
+  ]);
+  await admin.query(`DROP FUNCTION ${schema}.fail CASCADE; DROP SEQUENCE ${schema}.fails`);
+  await failTimes(1000);
+  await expect(store.submit([{ jobs: [aJob({ id: "b" })] }])).rejects.toMatchObject({
+    code: "store-busy",
+    retryable: true,
+    outcome: "did-not-happen",
+  });
+  await admin.query(`DROP FUNCTION ${schema}.fail CASCADE`);
+  expect(await count()).toBe(1);
+});
+
+test("in read-only mode an enqueue is refused by name, and workers go on when it is over", async () => {
+  const mill = openMill();
+  const plain = job<number, number>("plain", { retry: { backoff: 0 } });
+  const gate = Promise.withResolvers<void>();
+  const began = Promise.withResolvers<void>();
+  const run = handler(plain, async ({ input }) => {
+    began.resolve();
+    await gate.promise;
+    return input;
+  });
+  await mill.work([run], { lease: "2s" });
+  const early = await mill.enqueue(plain, 1);
+  await began.promise;
+  const setReadOnly = async (word: "on" | "off"): Promise<void> => {
+    await admin.query(`ALTER SYSTEM SET default_transaction_read_only = ${word}`);
+    await admin.query("SELECT pg_reload_conf()");
+    const asked = async (): Promise<boolean> => {
+      const { rows } = await admin.query("SHOW default_transaction_read_only");
+      return (rows[0] as Record<string, string>)["default_transaction_read_only"] === word;
+    };
+    await until(`read-only is ${word}`, asked);
+  };
+  await setReadOnly("on");
+  await until("the store's connections know", async () => {
+    const end = await mill.enqueue(plain, 2).then(
+      () => null,
+      (error: unknown) => error,
+    );
+    if (end !== null) expect(end).toMatchObject({ code: "store-read-only", outcome: "did-not-happen" });
+    return end !== null;
+  });
+  await expect(openPostgresStore({ url: appUrl(), platform: nodePlatform })).rejects.toMatchObject({
+    code: "store-read-only",
+  });
+  gate.resolve();
+  await setReadOnly("off");
+  expect(await early.result({ timeout: "20s" })).toBe(1);
+  expect(await (await mill.enqueue(plain, 3)).result({ timeout: "20s" })).toBe(3);
+  await mill.close();
+}, 60_000);
