@@ -102,8 +102,9 @@ export function openDatabase({ pool, isOwn, where, platform }: DatabaseOptions):
       if (isClosed) return;
       isClosed = true;
       if (inFlight > 0) await new Promise<void>((resolve) => (onIdle = resolve));
+      // A connection may still report its death after the end, so an own pool keeps its listener.
       if (isOwn) await pool.end();
-      pool.removeListener("error", ignore);
+      else pool.removeListener("error", ignore);
     },
   };
 }

@@ -42,11 +42,16 @@ export async function migrate(database: Database, options: MigrateOptions): Prom
 
 /** 0 for a schema without Millrace's tables. Throws for a newer one. */
 async function readVersion(database: Database, schema: string, where: string): Promise<number> {
-  const [row] = await database.read("SELECT to_regclass($1) IS NOT NULL", [`${quoted(schema)}.meta`]);
-  if (row?.[0] !== "t") return 0;
+  if ((await database.read(metaText(schema), [])).length === 0) return 0;
   const rows = await database.read(versionText(schema), []);
   return checkVersion(rows[0]?.[0] ?? null, where);
 }
+
+/** Read from the catalogue: behind a wait for a lock, to_regclass may still answer from what this session knew before. */
+const metaText = (schema: string): string =>
+  `SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '${schema}' AND c.relname = 'meta'`;
+const schemaText = (schema: string): string =>
+  `SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = '${schema}'`;
 
 const versionText = (schema: string): string =>
   `SELECT value FROM ${quoted(schema)}.meta WHERE name = 'schema_version'`;
@@ -83,11 +88,10 @@ async function migrateTo(
       const sentence = `Another process is migrating ${where} and did not finish within ${waitMs} ms. Open it again later.`;
       throw new MillraceError("migration-running", sentence, { cause });
     }
-    const hasMeta = (await value(`SELECT to_regclass('${name}.meta')`)) !== null;
+    const hasMeta = (await value(metaText(schema))) !== null;
     const current = hasMeta ? checkVersion(await value(versionText(schema)), where) : 0;
     if (current < version) {
-      if ((await value(`SELECT to_regnamespace('${name}')`)) === null)
-        await client.query(`CREATE SCHEMA ${name}`);
+      if ((await value(schemaText(schema))) === null) await client.query(`CREATE SCHEMA ${name}`);
       await client.query(sql(name));
       await client.query(
         `INSERT INTO ${name}.meta VALUES ('schema_version', '${version}') ON CONFLICT (name) DO UPDATE SET value = excluded.value`,

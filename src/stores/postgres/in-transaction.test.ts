@@ -1,0 +1,115 @@
+import pg from "pg";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createTestDatabase, postgresSources } from "../../../test/support/postgres-shared.ts";
+import type { PostgresSource, TestDatabase } from "../../../test/support/postgres-shared.ts";
+import { aClaim, aJob, aSettle, finish } from "../../../test/support/builders.ts";
+import { nodePlatform } from "../../platform/node-platform.ts";
+import type { Hint, Store } from "../../store/store.ts";
+import { openPostgresStore } from "./postgres-store.ts";
+
+const [source] = postgresSources() as [PostgresSource];
+let database: TestDatabase;
+let store: Store;
+let client: pg.Client;
+let schemas = 0;
+
+beforeAll(async () => {
+  database = await createTestDatabase(source);
+}, 120_000);
+afterAll(() => database.drop());
+beforeEach(async () => {
+  store = await openPostgresStore({ url: database.url, platform: nodePlatform, schema: `own_${++schemas}` });
+  client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+});
+afterEach(async () => {
+  await client.end();
+  await store.close();
+});
+
+const count = async (): Promise<number> =>
+  (await store.tallyJobs()).reduce((sum, tally) => sum + tally.count, 0);
+
+describe("inside the caller's own transaction", () => {
+  test("a commit leaves exactly one job, a rollback none, and each goes with the caller's own rows", async () => {
+    await database.query("CREATE TABLE orders (id text)");
+    for (const [id, end] of [
+      ["kept", "COMMIT"],
+      ["dropped", "ROLLBACK"],
+    ] as const) {
+      await client.query("BEGIN");
+      await client.query("INSERT INTO orders VALUES ($1)", [id]);
+      const answer = await store.inTransaction(client).submit([{ jobs: [aJob({ id })] }]);
+      expect(answer).toEqual([{ kind: "ok", ids: [id], hows: ["created"] }]);
+      expect(await store.readJobs([id])).toEqual([null]);
+      await client.query(end);
+    }
+    expect((await store.readJobs(["kept", "dropped"])).map((job) => job?.id ?? null)).toEqual(["kept", null]);
+    expect(await count()).toBe(1);
+    expect(await database.query("SELECT id FROM orders")).toEqual([{ id: "kept" }]);
+    const { jobs } = await store.claim(aClaim());
+    expect(jobs.map(({ id }) => id)).toEqual(["kept"]);
+  });
+
+  test("a settle with follow-ups becomes true with the commit, or never", async () => {
+    await store.submit([{ jobs: [aJob({ id: "a" })] }]);
+    const [leased] = (await store.claim(aClaim())).jobs;
+    const settle = aSettle(leased!, finish(), { effects: { jobs: [aJob({ id: "next", name: "other" })] } });
+    await client.query("BEGIN");
+    expect(await store.inTransaction(client).settleIfLeased([settle])).toEqual([{ kind: "ok" }]);
+    await client.query("ROLLBACK");
+    expect((await store.readJobs(["a", "next"])).map((job) => job?.state ?? null)).toEqual(["running", null]);
+    await client.query("BEGIN");
+    await store.inTransaction(client).settleIfLeased([settle]);
+    await client.query("COMMIT");
+    expect((await store.readJobs(["a", "next"])).map((job) => job?.state ?? null)).toEqual([
+      "completed",
+      "ready",
+    ]);
+    expect(await store.settleIfLeased([settle])).toEqual([{ kind: "already" }]);
+  });
+
+  test("a transaction that stays open holds up neither claims nor other submits of the same queue", async () => {
+    await client.query("BEGIN");
+    await store.inTransaction(client).submit([{ jobs: [aJob({ id: "slow", name: "never seen before" })] }]);
+    await store.submit([{ jobs: [aJob({ id: "quick", name: "never seen before" })] }]);
+    const { routes } = await store.claim(aClaim({ offers: [] }));
+    const { jobs } = await store.claim(
+      aClaim({ offers: [{ routes: routes.map(({ number }) => number), max: 5 }] }),
+    );
+    expect(jobs.map(({ id }) => id)).toEqual(["quick"]);
+    expect(await store.settleIfLeased([aSettle(jobs[0]!, finish())])).toEqual([{ kind: "ok" }]);
+    await client.query("COMMIT");
+    expect(
+      (await store.readFeed({ after: 0, max: 9 })).records.flatMap(({ events }) =>
+        events.map(({ id, kind }) => `${id} ${kind}`),
+      ),
+    ).toEqual(expect.arrayContaining(["slow submitted", "quick submitted", "quick completed"]));
+  });
+
+  test("those who watch hear of it after the commit", async () => {
+    const heard = Promise.withResolvers<Hint>();
+    const unwatch = store.watch((hint) => {
+      if (hint.kind === "ready") heard.resolve(hint);
+    });
+    await client.query("BEGIN");
+    await store.inTransaction(client).submit([{ jobs: [aJob({ id: "a" })] }]);
+    await client.query("COMMIT");
+    expect(await heard.promise).toEqual({ kind: "ready", routes: [1] });
+    unwatch();
+  });
+
+  test("a connection without a transaction, after its end, a pool and other things are refused", async () => {
+    const refused = { code: "not-in-transaction" };
+    expect(() => store.inTransaction(client)).toThrow(expect.objectContaining(refused) as Error);
+    expect(() => store.inTransaction({})).toThrow(expect.objectContaining(refused) as Error);
+    const pool = new pg.Pool({ connectionString: database.url });
+    expect(() => store.inTransaction(pool)).toThrow(expect.objectContaining(refused) as Error);
+    await pool.end();
+    await client.query("BEGIN");
+    const inside = store.inTransaction(client);
+    await client.query("COMMIT");
+    await expect(inside.submit([{ jobs: [aJob({ id: "late" })] }])).rejects.toMatchObject(refused);
+    expect(await count()).toBe(0);
+  });
+});

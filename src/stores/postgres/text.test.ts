@@ -1,0 +1,49 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { packText, readNullableNumbers, readTexts, textList, unpackText } from "./text.ts";
+
+const hard = fc.string({
+  unit: fc.constantFrom(
+    "a",
+    "é",
+    "🙂",
+    "\0",
+    "\x01",
+    "\x02",
+    "\x1e",
+    "\x1f",
+    "\ud800",
+    "\udc00",
+    "{",
+    ",",
+    '"',
+    "\\",
+  ),
+});
+
+describe("texts on their way to Postgres", () => {
+  test("come back as given, whatever they hold, and are storable in between", () => {
+    fc.assert(
+      fc.property(hard, (text) => {
+        const packed = packText(text);
+        expect(packed).not.toMatch(/[\0\x02\x1e\x1f]/);
+        expect(packed.isWellFormed()).toBe(true);
+        expect(unpackText(packed)).toBe(text);
+      }),
+    );
+  });
+
+  test("come back in lists, null apart from empty", () => {
+    fc.assert(
+      fc.property(fc.array(fc.option(hard), { minLength: 1 }), (texts) => {
+        const list = textList(texts.map((text) => (text === null ? null : packText(text))));
+        expect(readTexts(list, texts.length)).toEqual(texts);
+      }),
+    );
+  });
+
+  test("numbers come back, null apart from 0", () => {
+    expect(readNullableNumbers("{1,NULL,0,-5}")).toEqual([1, null, 0, -5]);
+    expect(readNullableNumbers("{}")).toEqual([]);
+  });
+});
