@@ -1,0 +1,95 @@
+/** Postgres behind a real pgbouncer in transaction mode: no call may count on the session of the last one. */
+import pg from "pg";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { Millrace } from "../../src/client/millrace.ts";
+import { readMillraceOptions } from "../../src/client/millrace-options.ts";
+import { job } from "../../src/engine/definition.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import { nodePlatform } from "../../src/platform/node-platform.ts";
+import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
+import { handler } from "../../src/worker/handler.ts";
+import { findPgbouncer, startPgbouncer } from "../support/pgbouncer.ts";
+import type { Pgbouncer } from "../support/pgbouncer.ts";
+import { createTestDatabase, postgresSources } from "../support/postgres-shared.ts";
+import type { PostgresSource, TestDatabase } from "../support/postgres-shared.ts";
+
+const binary = findPgbouncer();
+const why = "missing" in binary ? binary.missing : null;
+if (why !== null) console.warn(`not run: Postgres behind pgbouncer (${why})`);
+
+describe.skipIf(why !== null)(`Postgres behind pgbouncer${why === null ? "" : ` (not run: ${why})`}`, () => {
+  let database: TestDatabase;
+  let pooler: Pgbouncer;
+  const mills: Millrace[] = [];
+  beforeAll(async () => {
+    database = await createTestDatabase(postgresSources()[0] as PostgresSource);
+    pooler = await startPgbouncer((binary as { path: string }).path, database.url, 3);
+  }, 180_000);
+  afterEach(async () => {
+    await Promise.all(mills.splice(0).map((mill) => mill.close()));
+  });
+  afterAll(async () => {
+    await pooler.stop();
+    await database.drop();
+  });
+
+  /** `listenUrl`: as the store takes it. */
+  async function openMill(schema: string, listenUrl?: string | null): Promise<Millrace> {
+    const { settings, log, duties } = readMillraceOptions(nodePlatform, { log: false });
+    const options = { url: pooler.url, schema, platform: nodePlatform, poolMax: 8 };
+    const store = await openPostgresStore(listenUrl === undefined ? options : { ...options, listenUrl });
+    const mill = new Millrace(new Engine(store, nodePlatform, settings, log), duties);
+    mills.push(mill);
+    return mill;
+  }
+
+  const plain = job<number, number>("plain");
+  const double = handler(plain, async ({ input }) => input * 2);
+
+  test("more connections than the pooler has to the server: tables are made, and every job runs once", async () => {
+    const runs: number[] = [];
+    const counted = handler(plain, async ({ input }) => (runs.push(input), input * 2));
+    const [one, other] = [await openMill("crowd", database.url), await openMill("crowd", database.url)];
+    await one.work([counted], { concurrency: 20 });
+    await other.work([counted], { concurrency: 20 });
+    const numbers = Array.from({ length: 300 }, (_, index) => index);
+    const handles = await Promise.all(
+      numbers.map((number) => (number % 2 === 0 ? one : other).enqueue(plain, number)),
+    );
+    const results = await Promise.all(handles.map((handle) => handle.result({ timeout: "30s" })));
+    expect(results).toEqual(numbers.map((number) => number * 2));
+    expect(runs.toSorted((left, right) => left - right)).toEqual(numbers);
+  }, 60_000);
+
+  test.each([
+    ["over a direct connection", (): string => database.url],
+    ["nowhere", () => null],
+    ["through the pooler, which swallows it", () => undefined],
+  ])(
+    "a worker that listens %s starts the job of another process",
+    async (_where, listenUrl) => {
+      const worker = await openMill("wake", listenUrl());
+      await worker.work([double]);
+      const producer = await openMill("wake", listenUrl());
+      const handle = await producer.enqueue(plain, 21);
+      expect(await handle.result({ timeout: "20s" })).toBe(42);
+    },
+    60_000,
+  );
+
+  test("the caller's own transaction through the pooler commits or rolls back with its job", async () => {
+    const mill = await openMill("own", null);
+    const client = new pg.Client({ connectionString: pooler.url });
+    await client.connect();
+    for (const end of ["ROLLBACK", "COMMIT"]) {
+      await client.query("BEGIN");
+      await mill.in(client).enqueue(plain, 1);
+      await client.query(end);
+    }
+    await expect((async () => mill.in(client).enqueue(plain, 2))()).rejects.toMatchObject({
+      code: "not-in-transaction",
+    });
+    await client.end();
+    expect(await mill.jobs.counts()).toEqual({ default: { ready: 1 } });
+  });
+});
