@@ -4,6 +4,7 @@ import type { LeasedJob, Route } from "../../store/records.ts";
 import { callWrite } from "./call.ts";
 import type { Calls } from "./call.ts";
 import type { Row } from "./database.ts";
+import type { ClaimPlan, Floors, Looks } from "./floors.ts";
 import {
   numberList,
   packText,
@@ -14,46 +15,67 @@ import {
   unpackText,
 } from "./text.ts";
 
-export async function claim(calls: Calls, request: ClaimRequest): Promise<ClaimAnswer> {
-  const offers = request.offers.filter(({ routes, max }) => routes.length > 0 && max > 0);
-  const routes: number[] = [];
+export async function claim(calls: Calls, floors: Floors, request: ClaimRequest): Promise<ClaimAnswer> {
+  const offers = request.offers
+    .filter(({ routes, max }) => routes.length > 0 && max > 0)
+    .map(({ routes, max }) => ({ routes: [...new Set(routes)], max }));
+  const plan = floors.plan(offers);
+  const answer = await ask(calls, request, offers, plan);
+  floors.learn(offers, plan, answer.looks);
+  // Below its floor an offer may still find something.
+  if (answer.jobs.length > 0 || !plan.isBounded) return answer;
+  const whole = floors.planWhole(offers);
+  const again = await ask(calls, request, offers, whole);
+  floors.learn(offers, whole, again.looks);
+  return again;
+}
+
+interface Offer {
+  readonly routes: readonly number[];
+  readonly max: number;
+}
+
+async function ask(
+  calls: Calls,
+  request: ClaimRequest,
+  offers: readonly Offer[],
+  plan: ClaimPlan,
+): Promise<ClaimAnswer & { readonly looks: Looks }> {
   const ends: number[] = [];
-  for (const offer of offers) {
-    routes.push(...new Set(offer.routes));
-    ends.push(routes.length);
-  }
+  for (const { routes } of offers) ends.push((ends.at(-1) ?? 0) + routes.length);
   const values = [
     packText(request.owner),
     request.leaseMs,
-    numberList(routes),
+    numberList(offers.flatMap(({ routes }) => routes)),
     numberList(ends),
     numberList(offers.map(({ max }) => max)),
+    plan.isBounded ? numberList(plan.floors) : null,
     request.routesKnown,
+    plan.knownClock === null,
   ];
   const rows = await callWrite(calls, "claim_v1", values);
   const last = rows.at(-1) as Row;
   const now = Number(last[0]);
   const jobs: LeasedJob[] = [];
-  for (const row of rows) if (row[1] !== null) jobsOf(row, now, jobs);
-  const nextClock = readNumber(last[15] ?? null);
-  return {
-    jobs,
-    routes: routesOf(last[14] ?? null),
-    more: isFilled(offers, rows),
-    nextDueInMs: nextClock === null ? null : Math.max(0, nextClock - now),
-    now,
-  };
-}
-
-/** Whether an offer got all that it asked for. */
-function isFilled(offers: ClaimRequest["offers"], rows: readonly Row[]): boolean {
   const taken = offers.map(() => 0);
+  const lowest: (number | null)[] = offers.map(() => null);
   for (const row of rows) {
     if (row[1] === null) continue;
     const offer = Number(row[16]) - 1;
-    taken[offer] = (taken[offer] ?? 0) + readNumbers(row[1] ?? null).length;
+    const before = jobs.length;
+    jobsOf(row, now, jobs);
+    taken[offer] = (taken[offer] ?? 0) + jobs.length - before;
+    lowest[offer] ??= readNumber(row[17] ?? null);
   }
-  return offers.some(({ max }, index) => taken[index] === max);
+  const clock = plan.knownClock ?? readNumber(last[15] ?? null);
+  return {
+    jobs,
+    routes: routesOf(last[14] ?? null),
+    more: offers.some(({ max }, index) => taken[index] === max),
+    nextDueInMs: clock === null ? null : Math.max(0, clock - now),
+    now,
+    looks: { lowest, pickUs: Number(last[18] ?? 0), jobs: jobs.length, clock, now },
+  };
 }
 
 function jobsOf(row: Row, now: number, jobs: LeasedJob[]): void {

@@ -18,6 +18,7 @@ import { isPool, loadDriver } from "./driver.ts";
 import type { PgListener, PgPool } from "./driver.ts";
 import { promoteDue, readDue } from "./due.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
+import { openFloors } from "./floors.ts";
 import { transactionStore } from "./in-transaction.ts";
 import { checkLaterFields } from "./later-fields.ts";
 import { openListener } from "./listener.ts";
@@ -112,6 +113,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     read: (text, values) => database.read(text, values),
     tell: (hints) => watch.tellOwn(hints),
   };
+  const floors = openFloors(platform);
   let closing: Promise<void> | null = null;
 
   return {
@@ -132,7 +134,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
       for (const unit of units) checkLaterFields(unit.jobs);
       return submit(calls, units);
     },
-    claim: (request) => claim(calls, request),
+    claim: (request) => claim(calls, floors, request),
     async settleIfLeased(settles) {
       for (const { effects } of settles) if (effects?.jobs !== undefined) checkLaterFields(effects.jobs);
       return settleIfLeased(calls, settles);

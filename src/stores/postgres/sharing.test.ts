@@ -117,8 +117,9 @@ describe("two stores on one schema", () => {
     const answers = await Promise.all(calls);
     await Promise.all(renewals);
     for (const at of jobs.keys()) {
-      const kinds = answers.map((answer) => answer[at]?.kind).toSorted((a = "", b = "") => (a < b ? -1 : 1));
-      expect(kinds).toEqual(["already", "already", "already", "ok"]);
+      const kinds = answers.map((answer) => String(answer[at]?.kind));
+      expect(kinds.filter((kind) => kind === "ok").length).toBe(1);
+      expect(kinds.filter((kind) => kind === "already").length).toBe(3);
     }
     expect(sortTallies(await one.tallyJobs())).toEqual(recount(await findAll(one)));
   });

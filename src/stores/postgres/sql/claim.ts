@@ -18,7 +18,7 @@ const { ready, running } = stateCodes;
 
 /** What another claimer does not hold, at the head of a route. */
 const head = (s: string, route: string, limit: string): string =>
-  `SELECT ctid, rank, seq FROM ${s}.waiting WHERE route = ${route} AND state = ${ready} AND (timer_at IS NULL OR timer_at > v_now)
+  `SELECT ctid, rank, seq FROM ${s}.waiting WHERE route = ${route} AND rank >= v_floor AND state = ${ready} AND (timer_at IS NULL OR timer_at > v_now)
     ORDER BY rank, seq LIMIT ${limit} FOR UPDATE SKIP LOCKED`;
 
 const joined = (column: string): string =>
@@ -46,8 +46,8 @@ const take = (s: string, places: string): string => `
         string_agg(coalesce(input, (SELECT p.input FROM ${s}.payload p WHERE p.seq = o.seq)), ${itemEnd}),
         ${joined("policy")}, ${joined("meta")}, ${joined("attempts")},
         (SELECT string_agg(${groupedEvents(`${eventCodes.claimed}`, `${running}`, "''")}, ${itemEnd}) FROM grouped),
-        (SELECT keys FROM freed), (SELECT f.seqs FROM freed f)
-      INTO seqs, fences, routes, revs, attempts, created, due, deadlines, ids, inputs, policies, metas, logs, v_events, v_keys, v_freed
+        (SELECT keys FROM freed), (SELECT f.seqs FROM freed f), min(rank)
+      INTO seqs, fences, routes, revs, attempts, created, due, deadlines, ids, inputs, policies, metas, logs, v_events, v_keys, v_freed, lowest
       FROM (SELECT * FROM moved ORDER BY rank, seq) o;`;
 
 export const claimSql = (s: string): string => `
@@ -59,21 +59,26 @@ BEGIN
     SELECT value::int8 INTO v_epoch FROM ${s}.meta WHERE name = 'epoch';
     RETURN v_epoch;
   END IF;
+  -- Whatever this call's durability: an epoch must never be given twice.
+  PERFORM set_config('synchronous_commit', 'on', true);
   UPDATE ${s}.meta SET value = (value::int8 + 1)::text WHERE name = 'epoch' AND NOT EXISTS (SELECT 1 FROM ${s}.alive);
   INSERT INTO ${s}.alive VALUES (1) ON CONFLICT DO NOTHING;
   SELECT value::int8 INTO v_epoch FROM ${s}.meta WHERE name = 'epoch';
   RETURN v_epoch;
 END $$;
 
--- p_ends[i] is the last index of offer i in p_routes. The last row answered carries no jobs but new routes and the next clock.
-CREATE FUNCTION ${s}.claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int4[], p_ends int4[], p_maxes int4[], p_known int4)
+-- p_ends[i] is the last index of offer i in p_routes. p_floors[i]: rows of lower rank are not looked at (floors.ts says why); null looks at all.
+-- pick_us: how long finding the rows took. The last row answered carries no jobs but new routes and, if asked for, the next clock.
+CREATE FUNCTION ${s}.claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int4[], p_ends int4[], p_maxes int4[], p_floors int8[], p_known int4,
+  p_clock bool)
   RETURNS TABLE (now int8, seqs int8[], fences int8[], routes int4[], revs int4[], attempts int4[], created int8[], due int8[], deadlines int8[],
-    ids text, inputs text, policies text, metas text, logs text, new_routes jsonb, next_clock int8, offer int4) LANGUAGE plpgsql
+    ids text, inputs text, policies text, metas text, logs text, new_routes jsonb, next_clock int8, offer int4, lowest int8, pick_us int8) LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
   v_now int8 := ${s}.begin_v1(p_now, p_commit); v_ends int8 := v_now + p_lease; v_fence int8 := ${s}.epoch_v1() * ${fencesPerEpoch};
   v_from int4 := 1; v_offer int4[]; v_left int4; v_got int4; v_batch int4; v_places tid[]; v_all text; v_events text; v_keys text[]; v_freed int8[];
+  v_floor int8; v_began timestamptz;
 BEGIN
   now := v_now;
   FOR v_i IN 1..coalesce(array_length(p_ends, 1), 0) LOOP
@@ -81,8 +86,10 @@ BEGIN
     v_from := p_ends[v_i] + 1;
     v_left := p_maxes[v_i];
     offer := v_i;
+    v_floor := coalesce(p_floors[v_i], -9223372036854775808);
     v_batch := ceil(2.0 * v_left / greatest(array_length(v_offer, 1), 1)) + 8;
     WHILE v_left > 0 AND array_length(v_offer, 1) > 0 LOOP
+      v_began := clock_timestamp();
       IF array_length(v_offer, 1) = 1 THEN
         SELECT array_agg(ctid) INTO v_places FROM (${head(s, "v_offer[1]", "v_left")}) h;
         v_got := v_left;
@@ -93,6 +100,7 @@ BEGIN
         SELECT array_agg(ctid), CASE WHEN (SELECT last FROM ends) IS NULL THEN v_left ELSE count(*)::int4 END INTO v_places, v_got
           FROM (SELECT ctid FROM heads, ends WHERE last IS NULL OR ARRAY[rank, seq] <= last ORDER BY rank, seq LIMIT v_left) c;
       END IF;
+      pick_us := coalesce(pick_us, 0) + extract(epoch FROM clock_timestamp() - v_began) * 1000000;
       EXIT WHEN v_places IS NULL;${take(s, "v_places")}
       v_all := ${s}.and_v1(v_all, v_events);
       IF v_keys IS NOT NULL THEN
@@ -104,9 +112,9 @@ BEGIN
   END LOOP;
   PERFORM ${s}.tell_v1(v_now, v_all, false);
   seqs := NULL; fences := NULL; routes := NULL; revs := NULL; attempts := NULL; created := NULL; due := NULL; deadlines := NULL;
-  ids := NULL; inputs := NULL; policies := NULL; metas := NULL; logs := NULL;
+  ids := NULL; inputs := NULL; policies := NULL; metas := NULL; logs := NULL; lowest := NULL;
   SELECT jsonb_agg(jsonb_build_array(number, queue, name) ORDER BY number) INTO new_routes FROM ${s}.route WHERE number > p_known;
-  next_clock := ${s}.next_clock_v1();
+  IF p_clock THEN next_clock := ${s}.next_clock_v1(); END IF;
   RETURN NEXT;
 END $$;
 `;

@@ -1,0 +1,46 @@
+import { describe, expect, test } from "vitest";
+import { createVirtualPlatform } from "../../../test/support/virtual-platform.ts";
+import { openFloors } from "./floors.ts";
+
+const offers = [{ routes: [1] }, { routes: [2, 3] }];
+const fast = { lowest: [5, 9], pickUs: 200, jobs: 10, clock: null, now: 0 };
+const slow = { ...fast, pickUs: 40_000 };
+
+describe("claims under a long reader", () => {
+  test("look at everything while finding is fast", () => {
+    const floors = openFloors(createVirtualPlatform());
+    floors.learn(offers, floors.plan(offers), fast);
+    expect(floors.plan(offers)).toEqual({ isBounded: false, floors: [null, null], knownClock: null });
+  });
+
+  test("begin where the last one began once finding is slow, and look at everything for a twentieth of the time", () => {
+    const platform = createVirtualPlatform();
+    const floors = openFloors(platform);
+    floors.learn(offers, floors.plan(offers), slow);
+    expect(floors.plan(offers)).toMatchObject({ isBounded: true, floors: [5, 9] });
+    floors.learn(offers, floors.plan(offers), { ...fast, lowest: [7, null] });
+    expect(floors.plan(offers)).toMatchObject({ isBounded: true, floors: [7, 9] });
+    platform.advance(799);
+    expect(floors.plan(offers).isBounded).toBe(true);
+    platform.advance(1);
+    expect(floors.plan(offers).isBounded).toBe(false);
+  });
+
+  test("forget their floors when looking at everything is fast again", () => {
+    const platform = createVirtualPlatform();
+    const floors = openFloors(platform);
+    floors.learn(offers, floors.plan(offers), slow);
+    platform.advance(1000);
+    floors.learn(offers, floors.plan(offers), fast);
+    expect(floors.plan(offers).isBounded).toBe(false);
+  });
+
+  test("ask for the next clock only when it is not known or has rung", () => {
+    const platform = createVirtualPlatform();
+    const floors = openFloors(platform);
+    floors.learn(offers, floors.plan(offers), { ...slow, clock: 300, now: 100 });
+    expect(floors.plan(offers).knownClock).toBe(300);
+    platform.advance(200);
+    expect(floors.plan(offers).knownClock).toBeNull();
+  });
+});
