@@ -20,14 +20,14 @@ export async function claim(calls: Calls, floors: Floors, request: ClaimRequest)
     .filter(({ routes, max }) => routes.length > 0 && max > 0)
     .map(({ routes, max }) => ({ routes: [...new Set(routes)], max }));
   const plan = floors.plan(offers);
-  const answer = await ask(calls, request, offers, plan);
-  floors.learn(offers, plan, answer.looks);
+  const { answer, looks } = await ask(calls, request, offers, plan);
+  floors.learn(offers, plan, looks);
   // Below its floor an offer may still find something.
   if (answer.jobs.length > 0 || !plan.isBounded) return answer;
   const whole = floors.planWhole(offers);
   const again = await ask(calls, request, offers, whole);
   floors.learn(offers, whole, again.looks);
-  return again;
+  return again.answer;
 }
 
 interface Offer {
@@ -40,7 +40,7 @@ async function ask(
   request: ClaimRequest,
   offers: readonly Offer[],
   plan: ClaimPlan,
-): Promise<ClaimAnswer & { readonly looks: Looks }> {
+): Promise<{ readonly answer: ClaimAnswer; readonly looks: Looks }> {
   const ends: number[] = [];
   for (const { routes } of offers) ends.push((ends.at(-1) ?? 0) + routes.length);
   const values = [
@@ -68,14 +68,14 @@ async function ask(
     lowest[offer] ??= readNumber(row[17] ?? null);
   }
   const clock = plan.knownClock ?? readNumber(last[15] ?? null);
-  return {
+  const answer: ClaimAnswer = {
     jobs,
     routes: routesOf(last[14] ?? null),
     more: offers.some(({ max }, index) => taken[index] === max),
     nextDueInMs: clock === null ? null : Math.max(0, clock - now),
     now,
-    looks: { lowest, pickUs: Number(last[18] ?? 0), jobs: jobs.length, clock, now },
   };
+  return { answer, looks: { lowest, pickUs: Number(last[18] ?? 0), jobs: jobs.length, clock, now } };
 }
 
 function jobsOf(row: Row, now: number, jobs: LeasedJob[]): void {

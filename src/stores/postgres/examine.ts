@@ -1,0 +1,180 @@
+/**
+ * What an operator wants to know of the server and of the schema, beyond what a store tells: settings that promises rest on, tables, indexes
+ * and functions that are no longer there, dead rows that claims walk over, transactions that keep them from being cleared. Only reads, so it
+ * also looks at a database that has no tables of Millrace yet.
+ */
+import type { Platform } from "../../platform/platform.ts";
+import { openDatabase } from "./database.ts";
+import type { Database, Row } from "./database.ts";
+import { loadDriver } from "./driver.ts";
+import { quoted, schemaVersion } from "./migrate.ts";
+import { tablesSql } from "./schema.ts";
+import { functionsSql } from "./sql/all-functions.ts";
+
+export interface TableCondition {
+  readonly name: string;
+  readonly liveRows: number;
+  readonly deadRows: number;
+  readonly bytes: number;
+}
+
+export interface OpenTransaction {
+  readonly pid: number;
+  readonly user: string;
+  readonly application: string;
+  readonly state: string;
+  readonly ageMs: number;
+  /** The beginning of its last statement. */
+  readonly query: string;
+}
+
+export interface PostgresCondition {
+  readonly server: string;
+  readonly schema: string;
+  /** 0 without tables of Millrace. */
+  readonly schemaVersion: number;
+  /** What this Millrace brings a schema to. */
+  readonly knownVersion: number;
+  readonly settings: Readonly<Record<SettingName, string>>;
+  readonly connections: { readonly open: number; readonly max: number };
+  /** "index waiting_ready", "function claim_v1". */
+  readonly missing: readonly string[];
+  readonly tables: readonly TableCondition[];
+  /** The oldest first, of those that are older than asked for. */
+  readonly transactions: readonly OpenTransaction[];
+}
+
+const settingNames = [
+  "fsync",
+  "full_page_writes",
+  "synchronous_commit",
+  "autovacuum",
+  "track_counts",
+] as const;
+type SettingName = (typeof settingNames)[number];
+
+export interface ExamineOptions {
+  readonly url: string;
+  readonly platform: Platform;
+  /** Transactions that are open for longer are named. */
+  readonly olderThanMs: number;
+}
+
+const transactionsMax = 5;
+const queryLengthMax = 80;
+
+export async function examinePostgres({
+  url,
+  platform,
+  olderThanMs,
+}: ExamineOptions): Promise<PostgresCondition> {
+  const place = new URL(url);
+  const schema = place.searchParams.get("schema") ?? "millrace";
+  place.searchParams.delete("schema");
+  const { Pool } = await loadDriver();
+  const pool = new Pool({
+    connectionString: place.href,
+    max: 1,
+    connectionTimeoutMillis: 10_000,
+    application_name: "millrace doctor",
+    allowExitOnIdle: true,
+  });
+  const where = `the database ${place.pathname.slice(1)} at ${place.host}`;
+  const database = openDatabase({ pool, isOwn: true, where, platform });
+  try {
+    const version = await readVersion(database, schema);
+    return {
+      ...(await readServer(database)),
+      schema,
+      schemaVersion: version,
+      knownVersion: schemaVersion,
+      missing: version === schemaVersion ? await findMissing(database, schema) : [],
+      tables: await readTables(database, schema),
+      transactions: await readTransactions(database, olderThanMs),
+    };
+  } finally {
+    await database.close();
+  }
+}
+
+async function readVersion(database: Database, schema: string): Promise<number> {
+  const text = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = 'meta'";
+  if ((await database.read(text, [schema])).length === 0) return 0;
+  const rows = await database.read(
+    `SELECT value FROM ${quoted(schema)}.meta WHERE name = 'schema_version'`,
+    [],
+  );
+  return Number(rows[0]?.[0] ?? 0);
+}
+
+async function readServer(
+  database: Database,
+): Promise<Pick<PostgresCondition, "server" | "settings" | "connections">> {
+  const settings = settingNames.map((name) => `current_setting('${name}')`).join(", ");
+  const text = `SELECT current_setting('server_version'), (SELECT sum(numbackends) FROM pg_catalog.pg_stat_database),
+    current_setting('max_connections'), ${settings}`;
+  const [row] = await database.read(text, []);
+  const [server, open, max, ...values] = row as string[];
+  return {
+    server: server as string,
+    connections: { open: Number(open), max: Number(max) },
+    settings: Object.fromEntries(settingNames.map((name, at) => [name, values[at]])) as Record<
+      SettingName,
+      string
+    >,
+  };
+}
+
+/** What the migrations make, read from their own text, against the catalogue. An index that is not valid counts as missing. */
+async function findMissing(database: Database, schema: string): Promise<readonly string[]> {
+  const expected = namesIn(tablesSql("s") + functionsSql("s"));
+  const text = `SELECT 'table ' || c.relname FROM pg_catalog.pg_class c WHERE c.relnamespace = $1::regnamespace AND c.relkind IN ('r', 'p')
+    UNION ALL SELECT 'index ' || c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid
+      WHERE c.relnamespace = $1::regnamespace AND i.indisvalid
+    UNION ALL SELECT 'function ' || p.proname FROM pg_catalog.pg_proc p WHERE p.pronamespace = $1::regnamespace`;
+  const there = new Set((await database.read(text, [quoted(schema)])).map(([name]) => name));
+  return expected.filter((name) => !there.has(name));
+}
+
+export function namesIn(sql: string): readonly string[] {
+  const made = /\bCREATE (?:OR REPLACE |UNIQUE |UNLOGGED )?(TABLE|INDEX|FUNCTION) (?:s\.)?(\w+)/g;
+  const names = [...sql.matchAll(made)].map(([, kind = "", name = ""]) => `${kind.toLowerCase()} ${name}`);
+  return [...new Set(names)].filter((name) => name !== "table s");
+}
+
+async function readTables(database: Database, schema: string): Promise<readonly TableCondition[]> {
+  const text = `SELECT relname, n_live_tup, n_dead_tup, pg_catalog.pg_total_relation_size(relid) FROM pg_catalog.pg_stat_user_tables
+    WHERE schemaname = $1 ORDER BY relname`;
+  return (await database.read(text, [schema])).map(([name, live, dead, bytes]) => ({
+    name: name as string,
+    liveRows: Number(live),
+    deadRows: Number(dead),
+    bytes: Number(bytes),
+  }));
+}
+
+/** Of this database only: what others hold back is theirs. Prepared transactions are open without any session. */
+async function readTransactions(
+  database: Database,
+  olderThanMs: number,
+): Promise<readonly OpenTransaction[]> {
+  const text = `SELECT * FROM (
+      SELECT pid, usename, application_name, state, (extract(epoch FROM clock_timestamp() - xact_start) * 1000)::int8 AS age, query
+        FROM pg_catalog.pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
+          AND backend_type = 'client backend'
+      UNION ALL SELECT 0, owner, gid, 'prepared', (extract(epoch FROM clock_timestamp() - prepared) * 1000)::int8, 'PREPARE TRANSACTION'
+        FROM pg_catalog.pg_prepared_xacts WHERE database = current_database()) t
+    WHERE age >= $1 ORDER BY age DESC LIMIT ${transactionsMax}`;
+  return (await database.read(text, [olderThanMs])).map(readTransaction);
+}
+
+function readTransaction([pid, user, application, state, age, query]: Row): OpenTransaction {
+  return {
+    pid: Number(pid),
+    user: user ?? "",
+    application: application ?? "",
+    state: state ?? "",
+    ageMs: Number(age),
+    query: (query ?? "").slice(0, queryLengthMax),
+  };
+}
