@@ -8,6 +8,7 @@ import { enqueue } from "./commands/enqueue.ts";
 import { explain } from "./commands/explain.ts";
 import { helpCommand } from "./commands/help.ts";
 import { list } from "./commands/list.ts";
+import { migrate } from "./commands/migrate.ts";
 import { retry } from "./commands/retry.ts";
 import { show } from "./commands/show.ts";
 import { version } from "./commands/version.ts";
@@ -24,6 +25,7 @@ export const allCommands: readonly Command[] = [
   cancel,
   duties,
   doctor,
+  migrate,
   version,
   helpCommand(() => allCommands),
 ];

@@ -122,6 +122,7 @@ describe("help and version", () => {
       "cancel",
       "duties",
       "doctor",
+      "migrate",
       "version",
       "help",
     ]);

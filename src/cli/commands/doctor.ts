@@ -1,23 +1,22 @@
 /**
  * `millrace doctor`: looks at a store as a whole. Its settings and clock, then a full walk of the index audit (timers, keys, tags, logs,
- * tallies against the records), then jobs whose clock rang long ago and was not answered. Every finding says what to do.
+ * tallies against the records), then jobs whose clock rang long ago and was not answered; on Postgres also the server. Every finding
+ * says what to do.
  */
+import { isMillraceError } from "../../model/error.ts";
 import { openStore } from "../../open.ts";
+import type { Platform } from "../../platform/platform.ts";
 import type { Clock } from "../../store/operations.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
+import type { PostgresCondition } from "../../stores/postgres/examine.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { escapeText } from "../escape.ts";
+import type { Finding } from "../finding.ts";
 import { formatMs } from "../format-time.ts";
 import { existingStoreUrl } from "../open-store.ts";
 import { packageVersion } from "../package-version.ts";
 import { toJson } from "../print-json.ts";
-
-interface Finding {
-  readonly check: string;
-  readonly problem: string;
-  readonly advice: string;
-}
 
 export const doctor: Command = {
   name: "doctor",
@@ -27,13 +26,16 @@ export const doctor: Command = {
   options: storeOption,
   async run(call) {
     const { terminal, platform, wantsJson } = call;
-    const store = await openStore(platform, existingStoreUrl(call));
+    const url = existingStoreUrl(call);
+    const store = await openAsItIs(platform, url);
     try {
       const described = await store.describe();
       const clockAheadMs = described.now - platform.now();
       const { checked, repaired } = await walkIndexes(store);
+      const server = described.kind === "postgres" ? await examineServer(url, platform) : null;
       const findings = [
         ...warnings(described),
+        ...(server?.findings ?? []),
         ...clockFindings(clockAheadMs),
         ...indexFindings(repaired),
         ...(await overdueFindings(store, described.now)),
@@ -44,6 +46,7 @@ export const doctor: Command = {
         millrace: packageVersion(),
         node: terminal.nodeVersion,
         store: { kind, durability, schemaVersion, epoch, ...capabilities, clockAheadMs },
+        ...(server === null ? {} : { postgres: server.condition }),
         jobs: await countByState(store),
         audit: { checked, repaired },
         findings,
@@ -62,15 +65,22 @@ function describe(report: {
   readonly store: Pick<StoreDescription, "kind" | "durability" | "schemaVersion" | "epoch"> & {
     readonly clockAheadMs: number;
   };
+  readonly postgres?: PostgresCondition;
   readonly jobs: Readonly<Record<string, number>>;
   readonly audit: { readonly checked: number };
   readonly findings: readonly Finding[];
 }): string {
   const { store, findings } = report;
   const jobs = Object.entries(report.jobs).map(([state, count]) => `${count} ${state}`);
+  const server = report.postgres;
   const lines = [
     `millrace  ${report.millrace} on Node.js ${report.node}`,
     `store     ${store.kind}, schema ${store.schemaVersion}, epoch ${store.epoch}, opened as ${store.durability}`,
+    ...(server === undefined
+      ? []
+      : [
+          `server    Postgres ${escapeText(server.server)}, ${server.connections.open} of ${server.connections.max} connections in use`,
+        ]),
     `clock     ${Math.abs(store.clockAheadMs) < clockSlackMs ? "agrees with this process" : `${store.clockAheadMs} ms ahead of this process`}`,
     `indexes   ${report.audit.checked} entries checked, tallies counted again`,
     `jobs      ${jobs.length === 0 ? "none" : jobs.join(", ")}`,
@@ -83,6 +93,26 @@ function describe(report: {
       : `${findings.length} ${findings.length === 1 ? "finding" : "findings"}`,
   );
   return lines.join("\n");
+}
+
+/** Loaded only here: every command would pay for it otherwise. */
+async function examineServer(
+  url: string,
+  platform: Platform,
+): Promise<{ condition: PostgresCondition; findings: readonly Finding[] }> {
+  const { examine, postgresFindings } = await import("../postgres-findings.ts");
+  const condition = await examine(url, platform);
+  return { condition, findings: postgresFindings(condition) };
+}
+
+/** A server whose settings cannot keep strict promises is looked at all the same: its warnings are findings. */
+async function openAsItIs(platform: Platform, url: string): Promise<Store> {
+  try {
+    return await openStore(platform, url);
+  } catch (error) {
+    if (!isMillraceError(error, "durability-refused")) throw error;
+    return openStore(platform, url, { durability: "relaxed" });
+  }
 }
 
 function warnings({ warnings: given }: StoreDescription): readonly Finding[] {

@@ -8,6 +8,7 @@ import { openDatabase } from "./database.ts";
 import type { Database, Row } from "./database.ts";
 import { loadDriver } from "./driver.ts";
 import { quoted, schemaVersion } from "./migrate.ts";
+import { checkSchema, nameOf, readUrl } from "./postgres-store.ts";
 import { tablesSql } from "./schema.ts";
 import { functionsSql } from "./sql/all-functions.ts";
 
@@ -60,6 +61,7 @@ export interface ExamineOptions {
   readonly olderThanMs: number;
 }
 
+const defaultSchema = "millrace";
 const transactionsMax = 5;
 const queryLengthMax = 80;
 
@@ -68,18 +70,17 @@ export async function examinePostgres({
   platform,
   olderThanMs,
 }: ExamineOptions): Promise<PostgresCondition> {
-  const place = new URL(url);
-  const schema = place.searchParams.get("schema") ?? "millrace";
-  place.searchParams.delete("schema");
+  const named = readUrl({ url, platform });
+  const schema = checkSchema(named.schema ?? defaultSchema);
   const { Pool } = await loadDriver();
   const pool = new Pool({
-    connectionString: place.href,
+    connectionString: named.url,
     max: 1,
     connectionTimeoutMillis: 10_000,
     application_name: "millrace doctor",
     allowExitOnIdle: true,
   });
-  const where = `the database ${place.pathname.slice(1)} at ${place.host}`;
+  const where = nameOf(url);
   const database = openDatabase({ pool, isOwn: true, where, platform });
   try {
     const version = await readVersion(database, schema);

@@ -167,7 +167,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
   };
 }
 
-function checkSchema(schema: string): string {
+export function checkSchema(schema: string): string {
   if (/^[A-Za-z_][A-Za-z0-9_]{0,49}$/.test(schema)) return schema;
   const sentence =
     "schema must be a plain name: letters, digits and _, at most 50, not beginning with a digit.";
@@ -175,7 +175,7 @@ function checkSchema(schema: string): string {
 }
 
 /** The schema may be named in the URL; the driver does not know that parameter. */
-function readUrl({ url, pool }: PostgresOptions): { url: string | undefined; schema: string | null } {
+export function readUrl({ url, pool }: PostgresOptions): { url: string | undefined; schema: string | null } {
   if (pool !== undefined && url === undefined) return { url: undefined, schema: null };
   if (url === undefined || !URL.canParse(url) || !/^postgres(ql)?:$/.test(new URL(url).protocol)) {
     const sentence = 'A Postgres store is named by a URL such as "postgres://user@host:5432/database".';
@@ -189,7 +189,7 @@ function readUrl({ url, pool }: PostgresOptions): { url: string | undefined; sch
 }
 
 /** For error messages: where, but never the password. */
-function nameOf(url: string | undefined): string {
+export function nameOf(url: string | undefined): string {
   if (url === undefined) return "the database of the given pool";
   const { hostname, port, pathname } = new URL(url);
   return `the database ${pathname.slice(1) || "of the user"} at ${hostname || "the default host"}${port === "" ? "" : `:${port}`}`;

@@ -1,0 +1,6 @@
+/** What doctor found, and what to do about it. */
+export interface Finding {
+  readonly check: string;
+  readonly problem: string;
+  readonly advice: string;
+}
