@@ -2,6 +2,8 @@
  * Trouble that a real server makes: connections refused, deadlocks, serialisation failures, read-only mode. Each ends as an error that says
  * what happened, or is repeated and ends well; nothing of a refused call is written. The server is this file's own.
  */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, onTestFinished, test } from "vitest";
 import { Millrace } from "../../src/client/millrace.ts";
@@ -12,6 +14,7 @@ import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { handler } from "../../src/worker/handler.ts";
+import { say } from "../cli/run-millrace.ts";
 import { aChange, aJob, remove } from "../support/builders.ts";
 import { startPostgres } from "../support/postgres-server.ts";
 import type { PostgresServer } from "../support/postgres-server.ts";
@@ -157,3 +160,47 @@ test("in read-only mode an enqueue is refused by name, and workers go on when it
   expect(await (await mill.enqueue(plain, 3)).result({ timeout: "20s" })).toBe(3);
   await mill.close();
 }, 60_000);
+
+test("a wrong password is refused by name, and no error shows it", async () => {
+  const file = join(server.folder, "data", "pg_hba.conf");
+  writeFileSync(file, `host all guarded 127.0.0.1/32 scram-sha-256\n${readFileSync(file, "utf8")}`);
+  await admin.query(
+    "CREATE ROLE guarded LOGIN PASSWORD 'right'; GRANT CREATE ON DATABASE postgres TO guarded",
+  );
+  await admin.query("SELECT pg_reload_conf()");
+  const urlWith = (password: string): string => server.url.replace("postgres@", `guarded:${password}@`);
+  await until("the server asks for a password", async () => {
+    const client = new pg.Client({ connectionString: urlWith("any") });
+    return client.connect().then(
+      () => client.end().then(() => false),
+      () => true,
+    );
+  });
+  for (const command of [["list"], ["migrate"], ["doctor"]]) {
+    const { code, err } = await say([...command, "--store", `${urlWith("wrong-secret")}?schema=guarded`]);
+    expect(err).toMatch(/^millrace: store-denied: .*password/);
+    expect(err).not.toContain("wrong-secret");
+    expect(code).toBe(1);
+  }
+  expect((await say(["migrate", "--store", `${urlWith("right")}?schema=guarded`])).code).toBe(0);
+});
+
+test("doctor looks at a server without fsync, and says what that costs", async () => {
+  const set = async (word: "on" | "off"): Promise<void> => {
+    for (const name of ["fsync", "synchronous_commit"])
+      await admin.query(`ALTER SYSTEM SET ${name} = ${word}`);
+    await admin.query("SELECT pg_reload_conf()");
+    await until(`fsync is ${word}`, async () => (await admin.query("SHOW fsync")).rows[0]?.fsync === word);
+  };
+  await set("off");
+  onTestFinished(() => set("on"));
+  const url = `${appUrl()}?schema=${schema}`;
+  const { code, out } = await say(["doctor", "--store", url]);
+  expect(out).toMatch(/opened as relaxed\n/);
+  expect(out).toMatch(/FINDING +settings: fsync is off/);
+  expect(out).toMatch(/FINDING +settings: synchronous_commit is off/);
+  expect(code).toBe(1);
+  expect((await say(["enqueue", "a", "--store", url])).err).toMatch(
+    /^millrace: durability-refused: .*fsync off/,
+  );
+});
