@@ -50,7 +50,10 @@ const NODE_MODULES_OF: Record<string, readonly string[]> = {
 };
 
 /** Drivers are optional peers: the one file of each store that loads it, and nobody else. */
-const DRIVERS: Record<string, string> = { "src/stores/postgres/driver.ts": "pg" };
+const DRIVERS: Record<string, string> = {
+  "src/stores/postgres/driver.ts": "pg",
+  "src/stores/redis/driver.ts": "ioredis",
+};
 
 const COMPUTES_ONLY = new Set(["model", "dashboard"]);
 const LOADS_USER_CODE = new Set(["cli", "worker"]);

@@ -1,0 +1,165 @@
+/**
+ * Real Redis or Valkey servers for the tests: one that is installed, else Debian's package where the run may install it, else one line that
+ * says what to do. A server has its own port on loopback and its own temporary folder, and writes an append-only file synced every
+ * second. One server serves all test files of a run: redis-shared.ts.
+ */
+import { spawn, spawnSync } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export interface RedisServer {
+  readonly url: string;
+  readonly port: number;
+  readonly folder: string;
+  readonly process: ChildProcess;
+  /** Ends it as the operating system would: no shutdown, no last sync. */
+  kill(): Promise<void>;
+  /** Ends it if it runs and starts it again on the same folder and port. */
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface RedisServerOptions {
+  readonly binary?: string;
+  /** Later settings win: `["appendfsync", "always"]`. */
+  readonly settings?: readonly (readonly [name: string, value: string])[];
+}
+
+const names = ["redis-server", "valkey-server"];
+const folders = ["/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"];
+const installMaxMs = 120_000;
+const startMaxMs = 20_000;
+
+export const installAdvice =
+  "The Redis tests need a server: install redis-server or valkey-server (Debian: apt-get install redis-server), or name one in MILLRACE_TEST_REDIS.";
+
+function installedBinary(): string | null {
+  const paths = (process.env["PATH"] ?? "").split(":").filter((path) => path !== "");
+  for (const name of names)
+    for (const folder of [...paths, ...folders])
+      if (existsSync(join(folder, name))) return join(folder, name);
+  return null;
+}
+
+/** The installed server; on Debian as root it is installed first, without starting the system's service. */
+export function redisBinary(): string {
+  const found = installedBinary();
+  if (found !== null) return found;
+  if (process.getuid?.() === 0 && existsSync("/usr/bin/apt-get")) {
+    withoutServices(() => {
+      const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
+      const run = (...args: string[]): boolean =>
+        spawnSync("apt-get", args, { env, stdio: "ignore", timeout: installMaxMs }).status === 0;
+      const install = ["install", "-y", "-qq", "--no-install-recommends", "redis-server"];
+      return run(...install) || (run("update", "-qq") && run(...install));
+    });
+    const installed = installedBinary();
+    if (installed !== null) return installed;
+  }
+  throw new Error(installAdvice);
+}
+
+/** Debian asks this file before it starts the service of a package. */
+function withoutServices(run: () => unknown): void {
+  const policy = "/usr/sbin/policy-rc.d";
+  const isOurs = !existsSync(policy);
+  if (isOurs) writeFileSync(policy, "#!/bin/sh\nexit 101\n", { mode: 0o755 });
+  try {
+    run();
+  } finally {
+    if (isOurs) rmSync(policy, { force: true });
+  }
+}
+
+export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
+  const { binary = redisBinary(), settings = [] } = options;
+  const folder = mkdtempSync(join(tmpdir(), "millrace-redis-"));
+  const port = await freePort();
+  const given = [
+    ["port", String(port)],
+    ["bind", "127.0.0.1"],
+    ["dir", folder],
+    ["save", ""],
+    ["appendonly", "yes"],
+    ["appendfsync", "everysec"],
+    ["daemonize", "no"],
+    ["loglevel", "warning"],
+    ...settings,
+  ] as const;
+  const args = given.flatMap(([name, value]) => [`--${name}`, value]);
+  const begin = (): Promise<ChildProcess> =>
+    ready(spawn(binary, args, { cwd: folder, stdio: ["ignore", "pipe", "pipe"] }), port);
+  let child = await begin();
+  const end = (signal: NodeJS.Signals): Promise<void> =>
+    new Promise((resolve) => {
+      if (child.exitCode !== null || child.signalCode !== null) return resolve();
+      child.once("exit", () => resolve());
+      child.kill(signal);
+    });
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    port,
+    folder,
+    get process() {
+      return child;
+    },
+    kill: () => end("SIGKILL"),
+    async restart() {
+      await end("SIGTERM");
+      child = await begin();
+    },
+    async stop() {
+      await end("SIGKILL");
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Ready once it answers a PING, which it refuses while it loads its files. */
+function ready(child: ChildProcess, port: number): Promise<ChildProcess> {
+  let said = "";
+  for (const stream of [child.stdout, child.stderr])
+    stream?.setEncoding("utf8").on("data", (text: string) => (said = (said + text).slice(-4000)));
+  return new Promise((resolve, reject) => {
+    let waitedMs = 0;
+    let isOver = false;
+    const fail = (cause?: unknown): void => {
+      isOver = true;
+      child.kill("SIGKILL");
+      reject(new Error(`The Redis server did not start: ${said}`, { cause }));
+    };
+    child.once("error", fail);
+    const look = (): void => {
+      if (isOver) return;
+      if (child.exitCode !== null || waitedMs > startMaxMs) return fail();
+      waitedMs += 25;
+      const socket = connect(port, "127.0.0.1", () => socket.write("PING\r\n"));
+      const again = (): void => {
+        socket.destroy();
+        setTimeout(look, 25);
+      };
+      socket.once("error", again);
+      socket.once("data", (answer) => {
+        if (!answer.toString().startsWith("+PONG")) return again();
+        socket.destroy();
+        isOver = true;
+        resolve(child);
+      });
+    };
+    look();
+  });
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });
+}
