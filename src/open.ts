@@ -11,7 +11,7 @@ import { nodePlatform } from "./platform/node-platform.ts";
 import type { Platform } from "./platform/platform.ts";
 import type { Store } from "./store/store.ts";
 
-/** `sqlite:./jobs.db`, `sqlite::memory:`, `postgres://user@host/database`; redis and buckets follow. */
+/** `sqlite:./jobs.db`, `sqlite::memory:`, `postgres://user@host/database`, `redis://host`; buckets follow. */
 export async function openMillrace(url: string, options: MillraceOptions = {}): Promise<Millrace> {
   return openMillraceOn(nodePlatform, url, options);
 }
@@ -32,7 +32,7 @@ export interface StoreOptions {
   readonly executor?: "inline" | "thread";
 }
 
-const later = ["redis", "rediss", "valkey", "s3", "gs", "az", "file", "http", "https"];
+const later = ["s3", "gs", "az", "file", "http", "https"];
 
 export async function openStore(platform: Platform, url: string, options: StoreOptions = {}): Promise<Store> {
   if (typeof url !== "string" || url === "") {
@@ -52,6 +52,13 @@ export async function openStore(platform: Platform, url: string, options: StoreO
       );
     const { openPostgresStore } = await import("./stores/postgres/postgres-store.ts");
     return openPostgresStore({ url, platform, ...rest });
+  }
+  if (/^(redis|valkey)s?$/.test(scheme)) {
+    const { executor, ...rest } = options;
+    if (executor !== undefined)
+      throw new MillraceError("invalid-option", "executor is an option of the embedded store, not of Redis.");
+    const { openRedisStore } = await import("./stores/redis/redis-store.ts");
+    return openRedisStore({ url, platform, ...rest });
   }
   if (later.includes(scheme)) throw notYetSupported(`A store of the scheme ${scheme}:`);
   throw new MillraceError(

@@ -1,0 +1,45 @@
+/** Change (lua/change.ts): what operators and duties do to a job under a guard. */
+import { stateCodes, stateOfCode } from "../../model/job-state.ts";
+import type { Change, ChangeAnswer, Guard } from "../../store/operations.ts";
+import type { Calls } from "./call.ts";
+import { readHints } from "./events.ts";
+import { nextText } from "./next.ts";
+import { fieldEnd, packNullable, packNumber, packText, unpackText } from "./text.ts";
+
+export async function changeIf(calls: Calls, changes: readonly Change[]): Promise<ChangeAnswer[]> {
+  if (changes.length === 0) return [];
+  const args = [String(changes.length), ...changes.map(({ id }) => packText(id))];
+  for (const { cases } of changes) {
+    args.push(String(cases.length));
+    for (const { guard, next, attempts = null } of cases)
+      args.push(guardText(guard), nextText(next), packNullable(attempts));
+  }
+  const [, hints, answers] = (await calls.connection.write("mr1_change", args)) as [
+    string,
+    unknown,
+    string[],
+  ];
+  calls.tell(readHints(hints));
+  return answers.map(answerOf);
+}
+
+function guardText({ states, rev, fence, rang }: Guard): string {
+  const statuses = states.map((state) => stateCodes[state]).join("");
+  return [statuses, packNumber(rev), packNumber(fence), rang?.slice(0, 1) ?? ""].join(fieldEnd);
+}
+
+function answerOf(answer: string): ChangeAnswer {
+  const [kind, one = "", two = "", three = "", four = ""] = answer.split(fieldEnd);
+  switch (kind) {
+    case "ok": {
+      const state = three === "" ? null : stateOfCode(Number(three));
+      return { kind, applied: Number(one), from: stateOfCode(Number(two)), state, rev: Number(four) };
+    }
+    case "changed":
+      return { kind, state: stateOfCode(Number(one)), rev: Number(two) };
+    case "key-held":
+      return { kind, by: unpackText(one) };
+    default:
+      return { kind: "gone" };
+  }
+}

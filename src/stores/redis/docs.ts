@@ -1,0 +1,76 @@
+/** Documents (lua/docs.ts): versioned texts under a guard, for settings, terms and the caller's KV. */
+import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
+import type { Doc, DocPut } from "../../store/records.ts";
+import type { Calls } from "./call.ts";
+import { docField, pushDoc } from "./next.ts";
+import { fieldEnd, packText, readNumber, unpackText } from "./text.ts";
+
+export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<PutDocAnswer[]> {
+  if (puts.length === 0) return [];
+  const args: string[] = [];
+  for (const put of puts) pushDoc(args, put);
+  const flat = (await calls.connection.write("mr1_put_docs", args)) as number[];
+  return puts.map((_, index) => ({
+    kind: flat[index * 2] === 1 ? "ok" : "changed",
+    version: flat[index * 2 + 1] as number,
+  }));
+}
+
+export async function readDocs(calls: Calls, request: ReadDocsRequest): Promise<ReadDocsAnswer> {
+  if ("ids" in request) {
+    if (request.ids.length === 0) return { docs: [], cursor: null };
+    const fields = [...new Set(request.ids)].map((id) => docField(request.kind, id));
+    const [flat] = (await calls.connection.read("mr1_read_docs", ["1", ...fields])) as [string[]];
+    return { docs: docsOf(flat).sort(byBytes), cursor: null };
+  }
+  const { kind, prefix, after, max } = request;
+  const { begin, end } = rangeOf(kind, prefix);
+  const behind = after === null ? null : docField(kind, after);
+  const isInside = behind !== null && Buffer.compare(Buffer.from(behind), Buffer.from(begin)) >= 0;
+  const from = isInside ? `(${behind}` : `[${begin}`;
+  const [flat, stop] = (await calls.connection.read("mr1_read_docs", [
+    "0",
+    from,
+    `[${end}`,
+    String(max),
+  ])) as [string[], string];
+  return { docs: docsOf(flat), cursor: stop === "" ? null : idOf(stop) };
+}
+
+/** No text in UTF-8 is behind the last character of Unicode, so that ends whatever has a prefix. */
+const last = "\u{10ffff}\u{10ffff}";
+
+/** A prefix may end within a character: with the first half of a pair, it is the prefix of all that have this half. */
+function rangeOf(kind: string, prefix: string): { begin: string; end: string } {
+  const first = `${packText(kind)}${fieldEnd}`;
+  if (prefix === "") return { begin: first, end: first + last };
+  if (!/[\ud800-\udbff]$/.test(prefix))
+    return { begin: first + packText(prefix), end: first + packText(prefix) + last };
+  return { begin: first + packText(`${prefix}\udc00`), end: first + packText(`${prefix}\udfff`) + last };
+}
+
+function byBytes(one: Doc, other: Doc): number {
+  return Buffer.compare(Buffer.from(one.id), Buffer.from(other.id));
+}
+
+function idOf(field: string): string {
+  return unpackText(field.slice(field.indexOf(fieldEnd) + 1));
+}
+
+/** Kind and id, then version, due, expires and body, of each. */
+function docsOf(flat: readonly string[]): Doc[] {
+  const docs: Doc[] = [];
+  for (let at = 0; at < flat.length; at += 2) {
+    const field = flat[at] as string;
+    const [version = "", due = "", expires = "", body = ""] = (flat[at + 1] as string).split(fieldEnd);
+    docs.push({
+      kind: unpackText(field.slice(0, field.indexOf(fieldEnd))),
+      id: idOf(field),
+      version: Number(version),
+      body: unpackText(body),
+      dueAt: readNumber(due),
+      expiresAt: readNumber(expires),
+    });
+  }
+  return docs;
+}

@@ -1,0 +1,59 @@
+/**
+ * The driver `ioredis`, an optional peer: loaded when a store is opened, never before. Only what Millrace uses is named here; a client of its fork
+ * iovalkey has the same shape. A client that the caller passes is copied, so that it need not have Millrace's settings: nothing is
+ * queued while the connection is away, and no command is ever sent twice by the driver.
+ */
+import { MillraceError } from "../../model/error.ts";
+
+export interface RedisClient {
+  readonly status: string;
+  readonly options: object;
+  connect(): Promise<void>;
+  disconnect(): void;
+  duplicate(options: object): RedisClient;
+  call(command: string, args: readonly (string | number)[]): Promise<unknown>;
+  subscribe(channel: string): Promise<unknown>;
+  on(event: "ready" | "close" | "end", run: () => void): unknown;
+  on(event: "error", run: (error: Error) => void): unknown;
+  on(event: "message", run: (channel: string, message: string) => void): unknown;
+  readonly stream?: { ref?(): void; unref?(): void };
+}
+
+interface RedisDriver {
+  readonly Redis: new (url: string, options: object) => RedisClient;
+}
+
+const retryMs = { first: 50, max: 2000 };
+
+export function clientOptions(commandTimeoutMs: number): object {
+  return {
+    lazyConnect: true,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    autoResubscribe: false,
+    maxRetriesPerRequest: 0,
+    enableAutoPipelining: false,
+    connectTimeout: 10_000,
+    commandTimeout: commandTimeoutMs,
+    connectionName: "millrace",
+    keyPrefix: "",
+    retryStrategy: (tries: number) => Math.min(retryMs.max, retryMs.first * 2 ** Math.min(tries, 10)),
+    reconnectOnError: null,
+  };
+}
+
+export async function loadDriver(): Promise<RedisDriver> {
+  try {
+    return (await import("ioredis")) as unknown as RedisDriver;
+  } catch (cause) {
+    const sentence =
+      'A store on Redis or Valkey needs the driver "ioredis", version 5.4 or newer: npm install ioredis.';
+    throw new MillraceError("driver-missing", sentence, { cause });
+  }
+}
+
+export function isClient(given: unknown): given is RedisClient {
+  if (typeof given !== "object" || given === null) return false;
+  const { duplicate, call, subscribe } = given as Partial<RedisClient>;
+  return typeof duplicate === "function" && typeof call === "function" && typeof subscribe === "function";
+}

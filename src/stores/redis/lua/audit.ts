@@ -1,0 +1,119 @@
+/**
+ * The index audit: walks what is derived and makes it right where it is wrong. On a healthy store it repairs nothing; a repair means a bug
+ * or a hand in the keys, and is counted by kind so that somebody looks. Each phase answers: checked, repaired, cursor ("" when it is over).
+ *
+ *  audit_jobs    after seq, max     each job stands in the index of its state with the right score
+ *  audit_index   index, rank, max   each entry of an index (1 due, 2 lease, 3 clock, 4.. the routes) is a job that belongs there
+ *  audit_keys    cursor, max        no unique key is held by a job that is gone or over, unless by time
+ *  audit_tally                      the tallies are a recount: of a large store only when its sum is wrong
+ */
+export const auditLua = String.raw`
+local RECOUNT_MAX = 20000
+
+local function isScore(found, wanted) return found and tonumber(found) == tonumber(wanted) end
+
+redis.register_function({ function_name = "mr1_audit_jobs", flags = { "allow-oom" }, callback = function(keys, args)
+  local c, refused = begin(keys, args)
+  if not c then return refused end
+  local seq, max, checked, repaired = tonumber(nextArg(c)), tonumber(nextArg(c)), 0, 0
+  while checked < max do
+    local page = call("ZRANGEBYSCORE", c.k.pages, num(floor((seq + 1) / PAGE)), "+inf", "LIMIT", 0, 1)[1]
+    if not page then return { checked, repaired, "" } end
+    local handles, last = {}, page * PAGE + PAGE - 1
+    for at = math.max(seq + 1, page * PAGE), last do handles[#handles + 1] = handleOf(at) end
+    loadJobs(c, handles)
+    for _, h in ipairs(handles) do
+      if checked == max then return { checked, repaired, num(seq) } end
+      local job = c.jobs[h]
+      seq = seqOf(h)
+      if job then
+        checked = checked + 1
+        local key, score, clock = placeOf(c.k, job)
+        if key and not isScore(call("ZSCORE", key, h), score) then
+          repaired = repaired + call("ZADD", key, "CH", score, h)
+        end
+        if clock ~= "" and not isScore(call("ZSCORE", c.k.clock, h), clock) then
+          repaired = repaired + call("ZADD", c.k.clock, "CH", clock, h)
+        end
+        if call("HGET", c.k.ids, job.id) ~= h then
+          call("HSET", c.k.ids, job.id, h)
+          repaired = repaired + 1
+        end
+      end
+    end
+  end
+  return { checked, repaired, num(seq) }
+end })
+
+redis.register_function({ function_name = "mr1_audit_index", flags = { "allow-oom" }, callback = function(keys, args)
+  local c, refused = begin(keys, args)
+  if not c then return refused end
+  local index, rank, max = tonumber(nextArg(c)), tonumber(nextArg(c)), tonumber(nextArg(c))
+  local key = ({ c.k.due, c.k.lease, c.k.clock })[index] or c.k.ready .. num(index - 3)
+  local handles, stray = call("ZRANGE", key, rank, rank + max - 1), {}
+  loadJobs(c, handles)
+  for _, h in ipairs(handles) do
+    local job, belongs = c.jobs[h], false
+    if job then
+      local place, _, clock = placeOf(c.k, job)
+      belongs = place == key or (index == 3 and clock ~= "")
+    end
+    if not belongs then stray[#stray + 1] = h end
+  end
+  many("ZREM", key, stray)
+  if #handles == max then return { #handles, #stray, num(index) .. ":" .. num(rank + max - #stray) } end
+  local isLast = index >= 3 + call("LLEN", c.k.route)
+  return { #handles, #stray, isLast and "" or num(index + 1) .. ":0" }
+end })
+
+redis.register_function({ function_name = "mr1_audit_keys", flags = { "allow-oom" }, callback = function(keys, args)
+  local c, refused = begin(keys, args)
+  if not c then return refused end
+  local page, repaired = call("HSCAN", c.k.uniq, nextArg(c), "COUNT", nextArg(c)), 0
+  for i = 1, #page[2], 2 do
+    local h, _, till = unpack(split(page[2][i + 1], US))
+    local job = jobOf(c, h)
+    if till == "" and (not job or isTerminal(job.status)) then repaired = repaired + call("HDEL", c.k.uniq, page[2][i]) end
+  end
+  return { #page[2] / 2, repaired, page[1] == "0" and "" or page[1] }
+end })
+
+redis.register_function({ function_name = "mr1_audit_tally", flags = { "allow-oom" }, callback = function(keys, args)
+  local c, refused = begin(keys, args)
+  if not c then return refused end
+  local told, sum, total = {}, 0, call("HLEN", c.k.spec)
+  local flat = call("HGETALL", c.k.tally)
+  for i = 1, #flat, 2 do
+    told[flat[i]] = tonumber(flat[i + 1])
+    sum = sum + told[flat[i]]
+  end
+  if sum == total and total > RECOUNT_MAX then return { total, 0, "" } end
+  local real, seq, repaired = {}, c.seq + 1, 0
+  while true do
+    local handles = below(c, "", seq, PAGE)
+    if #handles == 0 then break end
+    c.jobs = {}
+    loadJobs(c, handles)
+    for _, job in pairs(c.jobs) do
+      if job then
+        local field = job.route .. ":" .. job.status
+        real[field] = (real[field] or 0) + 1
+      end
+    end
+    seq = seqOf(handles[#handles])
+  end
+  for field, n in pairs(told) do
+    if n ~= (real[field] or 0) then
+      repaired = repaired + 1
+      call("HSET", c.k.tally, field, real[field] or 0)
+    end
+  end
+  for field, n in pairs(real) do
+    if not told[field] then
+      repaired = repaired + 1
+      call("HSET", c.k.tally, field, n)
+    end
+  end
+  return { total, repaired, "" }
+end })
+`;

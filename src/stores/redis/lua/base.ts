@@ -1,0 +1,213 @@
+/**
+ * What every function of the library shares: the names of keys, the call's time, its entry check, and commands over many values. Each call works
+ * on one table `c` that it fills and writes at its end (write.ts), so that a mistake before the writing leaves the store as it was.
+ *
+ *  all keys of a partition begin with its hash tag, {prefix:0}
+ *
+ *  meta    hash    kind, version, token, epoch, seq, feed            route    list    queue US name; its place is the route's number
+ *  spec    hash    handle -> spec                                    routes   hash    queue US name -> number
+ *  state   hash    handle -> state; absent until a job first moves   tally    hash    route:status -> count
+ *  ids     hash    id -> handle                                      uniq     hash    key -> handle US hold US until US id
+ *  ready:r zset    ready jobs of route r by rank                     held     zset    keys held by time, by their end
+ *  due     zset    scheduled jobs by due time                        doc      hash    kind US id -> version US due US expires US body
+ *  lease   zset    running jobs by their earliest clock              docs     zset    kind US id, all with score 0
+ *  clock   zset    waiting jobs with a deadline or ttl, likewise     docttl   zset    documents by their expiry
+ *  end:s:m list    what ended with status s in minute m              tag:t    zset    jobs with tag t by seq
+ *  ends:s  zset    the minutes of status s                           trail:h  list    at US line
+ *  keep    zset    finished jobs with a keeping time of their own    page     hash    seq / 256 -> jobs there; pages: zset of these
+ *  feed    stream  n-1: a = time, b = groups of events
+ *
+ * A handle is a job's seq as text whose byte order is its numeric order: a letter for the number of digits, then the digits.
+ */
+import { arrows, jobStates, stateCodes } from "../../../model/job-state.ts";
+
+const allowed = jobStates.flatMap((from) =>
+  [from, ...arrows[from]].map((to) => `["${stateCodes[from]}${stateCodes[to]}"] = true`),
+);
+
+/** A Lua pattern for so many fields, each with its end. */
+export const fields = (count: number): string => String.raw`([^\31]*)\31`.repeat(count);
+
+export const baseLua = String.raw`
+local US, RS = "\31", "\30"
+-- While a library is loaded, neither redis.call nor Lua's own modules are there: the first call of any function sets these.
+local call, fmt, find, sub, byte, char, match, concat, floor, min
+local function init()
+  call, fmt, find, sub, byte, char, match = redis.call, string.format, string.find, string.sub, string.byte, string.char, string.match
+  concat, floor, min = table.concat, math.floor, math.min
+end
+local CHUNK, PAGE, FENCES, MINUTE = 2000, 256, 4294967296, 60000
+local SCHEDULED, READY, RUNNING, COMPLETED = "1", "2", "3", "5"
+local ARROWS = { ${allowed.join(", ")} }
+
+-- Exact up to 2^53, where Lua's own conversion rounds.
+local function num(n) return fmt("%.0f", n) end
+
+local function handleOf(seq)
+  local s = num(seq)
+  return char(96 + #s) .. s
+end
+
+local function seqOf(h) return tonumber(sub(h, 2)) end
+
+local function push(lists, key, value)
+  local list = lists[key]
+  if not list then
+    list = {}
+    lists[key] = list
+  end
+  list[#list + 1] = value
+end
+
+local function push2(lists, key, one, two)
+  local list = lists[key]
+  if not list then
+    list = {}
+    lists[key] = list
+  end
+  list[#list + 1] = one
+  list[#list + 1] = two
+end
+
+local function many(command, key, list)
+  local n = #list
+  for i = 1, n, CHUNK do call(command, key, unpack(list, i, min(i + CHUNK - 1, n))) end
+end
+
+local function fetch(command, key, list)
+  local n = #list
+  if n == 0 then return {} end
+  if n <= CHUNK then return call(command, key, unpack(list)) end
+  local all = {}
+  for i = 1, n, CHUNK do
+    for _, value in ipairs(call(command, key, unpack(list, i, min(i + CHUNK - 1, n)))) do all[#all + 1] = value end
+  end
+  return all
+end
+
+local function split(text, mark)
+  local parts, at = {}, 1
+  while true do
+    local stop = find(text, mark, at, true)
+    if not stop then break end
+    parts[#parts + 1] = sub(text, at, stop - 1)
+    at = stop + 1
+  end
+  parts[#parts + 1] = sub(text, at)
+  return parts
+end
+
+local names = {}
+local function keysOf(tag)
+  local k = names[tag]
+  if k then return k end
+  k = {}
+  for word in string.gmatch("meta spec state ids due lease clock keep feed route routes tally uniq held doc docs docttl page pages hint", "%a+") do
+    k[word] = tag .. ":" .. word
+  end
+  k.ready, k.ends, k.ended, k.tag, k.trail = tag .. ":ready:", tag .. ":ends:", tag .. ":end:", tag .. ":tag:", tag .. ":trail:"
+  names[tag] = k
+  return k
+end
+
+-- Who entered in the life of this server process. A restart, a failover or a flush leaves it empty or different from what the data says, and
+-- every call is then refused until somebody has entered again and raised the epoch where writes may be lost (enter.ts).
+local entered = {}
+local lastNow = 0
+
+-- The platform's time where a test gives one, else the server's, which never goes back.
+local function timeOf(given)
+  if given ~= "" then return tonumber(given) end
+  local t = call("TIME")
+  local ms = t[1] * 1000 + floor(t[2] / 1000)
+  if ms < lastNow then return lastNow end
+  lastNow = ms
+  return ms
+end
+
+-- keys: the tag. args: time or nothing, sender, then the call's own, from c.i on. Answers the call, or nothing and a refusal.
+local function begin(keys, args)
+  if not call then init() end
+  local k = keysOf(keys[1])
+  local m = call("HMGET", k.meta, "token", "epoch", "seq", "feed")
+  if not m[1] or entered[keys[1]] ~= m[1] then return nil, redis.error_reply("MRENTER the store must be entered first") end
+  local now = timeOf(args[1])
+  return {
+    k = k, args = args, i = 3, now = now, at = num(now), sender = args[2], epoch = tonumber(m[2]), seq = tonumber(m[3]), feed = tonumber(m[4]),
+    jobs = {}, dirty = {}, ids = {}, idsDirty = {}, uniq = {}, uniqDirty = {}, docs = {}, docsDirty = {}, shapes = {}, routeNames = {}, routeNumbers = {}, newRoutes = {},
+    groups = {}, order = {}, groupOf = {}, zadd = {}, zrem = {}, rpush = {}, specs = {}, states = {}, newIds = {}, goneSpecs = {}, goneStates = {}, goneIds = {},
+    trails = {}, lines = {}, pages = {}, tally = {}, ready = {}, refused = {},
+  }
+end
+
+local function nextArg(c)
+  local i = c.i
+  c.i = i + 1
+  return c.args[i]
+end
+
+-- The earliest of some times as texts; "" is none.
+local function earliest(a, b, d)
+  local best = a
+  if b ~= "" and (best == "" or tonumber(b) < tonumber(best)) then best = b end
+  if d and d ~= "" and (best == "" or tonumber(d) < tonumber(best)) then best = d end
+  return best
+end
+
+-- "+ms" from now or "=instant".
+local function instant(c, due)
+  local n = tonumber(sub(due, 2))
+  if byte(due) == 43 then return c.now + n end
+  return n
+end
+
+local function after(c, ms)
+  if ms == "" then return "" end
+  return num(c.now + ms)
+end
+
+-- The earliest clock of any live job as text; "" without one.
+local function nextClock(k)
+  local best = ""
+  for _, key in ipairs({ k.due, k.lease, k.clock }) do
+    local head = call("ZRANGE", key, 0, 0, "WITHSCORES")
+    if head[2] then best = earliest(best, num(tonumber(head[2]))) end
+  end
+  return best
+end
+
+-- Whether a clock of a waiting job has rung.
+local function hasRung(c)
+  local head = call("ZRANGE", c.k.clock, 0, 0, "WITHSCORES")
+  return head[2] ~= nil and tonumber(head[2]) <= c.now
+end
+
+local function count(c, route, status, by)
+  local field = route .. ":" .. status
+  c.tally[field] = (c.tally[field] or 0) + by
+end
+
+local function countPage(c, h, by)
+  local page = floor(seqOf(h) / PAGE)
+  c.pages[page] = (c.pages[page] or 0) + by
+end
+
+-- Tells one change of one job. A group joins ids with the same event; inside a job the order of telling is kept.
+local function tellGroup(c, key, id, kind, status, extra)
+  local g = c.groups[key]
+  local last = c.groupOf[id]
+  if not g or (last and last >= g.place) then
+    g = { key, kind = kind, status = status, extra = extra, place = #c.order + 1 }
+    c.groups[key] = g
+    c.order[g.place] = g
+  end
+  g[#g + 1] = id
+  c.groupOf[id] = g.place
+  if c.undo then
+    c.undo[#c.undo + 1] = function()
+      g[#g] = nil
+      c.groupOf[id] = last
+    end
+  end
+end
+`;

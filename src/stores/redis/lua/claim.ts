@@ -1,0 +1,172 @@
+/**
+ * claim (R6): takes ready jobs in the order of (rank, seq) from the offered routes, never one of whose clocks has rung. A plain job that nobody
+ * has touched yet gets its first state by joining three texts; others are read, changed and written.
+ *
+ *  args     owner, lease, known routes, then per offer: max, number of routes, routes
+ *  answer   now, own hints, next clock, routes, filled offers, then per job: handle, spec, state ("" for the first claim of a plain job)
+ */
+import { eventCodes } from "../../../model/event-kind.ts";
+
+export const claimLua = String.raw`
+local SKIP_MAX = 10000
+local CLAIMED = "${eventCodes.claimed}"
+
+-- The next ready jobs of a route behind those looked at before: members and, on request, scores. Jobs whose clock has rung are passed over.
+local function look(c, source, wanted, hasScores)
+  local members, scores = {}, {}
+  while #members < wanted and not source.isEmpty do
+    local want = wanted - #members
+    local found
+    if hasScores then found = call("ZRANGE", source.key, source.at, source.at + want - 1, "WITHSCORES")
+    else found = call("ZRANGE", source.key, source.at, source.at + want - 1) end
+    local step = hasScores and 2 or 1
+    local got = #found / step
+    if got < want then source.isEmpty = true end
+    source.at = source.at + got
+    local clocks
+    if c.hasRung and got > 0 then
+      local only = found
+      if hasScores then
+        only = {}
+        for i = 1, #found, 2 do only[#only + 1] = found[i] end
+      end
+      clocks = fetch("ZMSCORE", c.k.clock, only)
+    end
+    for i = 1, got do
+      local clock = clocks and clocks[i]
+      if clock and tonumber(clock) <= c.now then source.skipped = source.skipped + 1
+      else
+        members[#members + 1] = found[(i - 1) * step + 1]
+        if hasScores then scores[#scores + 1] = tonumber(found[i * step]) end
+      end
+    end
+    if source.skipped > SKIP_MAX then source.isEmpty = true end
+  end
+  return members, scores
+end
+
+local function sourceOf(c, route) return { key = c.k.ready .. route, route = route, at = 0, skipped = 0, taken = {} } end
+
+local function isBefore(a, b)
+  local x, y = a.scores[a.head], b.scores[b.head]
+  if x ~= y then return x < y end
+  return a.members[a.head] < b.members[b.head]
+end
+
+-- Merges several routes by their heads, which are kept sorted.
+local function takeMerged(c, routes, wanted)
+  local heads, all, batch = {}, {}, math.ceil(2 * wanted / #routes) + 8
+  local function refill(source)
+    source.members, source.scores = look(c, source, batch, true)
+    source.head = 1
+    return #source.members > 0
+  end
+  local function settle(i)
+    while heads[i + 1] and isBefore(heads[i + 1], heads[i]) do
+      heads[i], heads[i + 1] = heads[i + 1], heads[i]
+      i = i + 1
+    end
+  end
+  for _, route in ipairs(routes) do
+    local source = sourceOf(c, route)
+    all[#all + 1] = source
+    if refill(source) then
+      table.insert(heads, 1, source)
+      settle(1)
+    end
+  end
+  local members, of, n = {}, {}, 0
+  while n < wanted and heads[1] do
+    local source = heads[1]
+    local h = source.members[source.head]
+    n = n + 1
+    members[n], of[n] = h, source.route
+    source.taken[#source.taken + 1] = h
+    source.head = source.head + 1
+    if source.head <= #source.members or refill(source) then settle(1)
+    else table.remove(heads, 1) end
+  end
+  return members, of, all
+end
+
+local function remove(source)
+  local n = #source.taken
+  if n == 0 then return end
+  if source.skipped == 0 then call("ZREMRANGEBYRANK", source.key, 0, n - 1)
+  else many("ZREM", source.key, source.taken) end
+end
+
+local function leaseJob(c, job, owner, ends)
+  touch(c, job)
+  local fence = tonumber(job.fence)
+  if fence < c.epoch * FENCES then fence = c.epoch * FENCES end
+  job.fence = num(fence + 1)
+  job.attempt = job.attempt + job.counts
+  job.counts, job.owner, job.claimed, job.started, job.lease, job.ends, job.ttl = "1", owner, c.at, "", ends, "", ""
+  freeKey(c, job, "s")
+  move(c, job, RUNNING, CLAIMED)
+end
+
+-- of: the route of each member, or one route for all. Appends to out.
+local function lease(c, members, of, owner, ends, out)
+  local specs, states = fetch("HMGET", c.k.spec, members), fetch("HMGET", c.k.state, members)
+  local fence = num(c.epoch * FENCES + 1)
+  local first, firsts, n, o = RUNNING .. fence .. US, {}, #c.states, #out
+  local leases = c.zadd[c.k.lease] or {}
+  c.zadd[c.k.lease] = leases
+  local z = #leases
+  for i, h in ipairs(members) do
+    local spec, route = specs[i], type(of) == "table" and of[i] or of
+    if spec and not states[i] and byte(spec) == 112 then
+      local f = firsts[route]
+      if not f then
+        f = { rest = concat({ "", "2", "", "p", route, "1", "1", "0", "", "", "", "", owner, c.at, "", ends, "", "", "", "", "", "", "" }, US) }
+        f.group = concat({ CLAIMED, "2", route, RUNNING, "1", "" }, US)
+        f.jobs = 0
+        firsts[route] = f
+      end
+      local id = sub(spec, 3, find(spec, US, 3, true) - 1)
+      c.states[n + 1], c.states[n + 2] = h, first .. id .. f.rest
+      n = n + 2
+      leases[z + 1], leases[z + 2] = ends, h
+      z = z + 2
+      f.jobs = f.jobs + 1
+      tellGroup(c, f.group, id, CLAIMED, RUNNING, "")
+      out[o + 1], out[o + 2], out[o + 3] = h, spec, ""
+      o = o + 3
+    elseif spec then
+      local job = readJob(c.k, h, spec, states[i])
+      leaseJob(c, job, owner, ends)
+      out[o + 1], out[o + 2], out[o + 3] = h, spec, stateOf(job)
+      o = o + 3
+    end
+  end
+  for route, f in pairs(firsts) do
+    count(c, route, READY, -f.jobs)
+    count(c, route, RUNNING, f.jobs)
+  end
+end
+
+redis.register_function("mr1_claim", function(keys, args)
+  local c, refused = begin(keys, args)
+  if not c then return refused end
+  local owner, ends, known = nextArg(c), num(c.now + nextArg(c)), tonumber(nextArg(c))
+  local out, filled, last = {}, 0, #args
+  c.hasRung = hasRung(c)
+  while c.i <= last do
+    local wanted, routes = tonumber(nextArg(c)), {}
+    for r = 1, tonumber(nextArg(c)) do routes[r] = nextArg(c) end
+    local members, of, sources
+    if #routes == 1 then
+      local source = sourceOf(c, routes[1])
+      members, of, sources = look(c, source, wanted, false), routes[1], { source }
+      source.taken = members
+    else members, of, sources = takeMerged(c, routes, wanted) end
+    if #members == wanted then filled = filled + 1 end
+    for _, source in ipairs(sources) do remove(source) end
+    if #members > 0 then lease(c, members, of, owner, ends, out) end
+  end
+  local hints = finish(c)
+  return { c.at, hints, nextClock(c.k), call("LRANGE", c.k.route, known, -1), filled, out, num(c.epoch * FENCES + 1) }
+end)
+`;

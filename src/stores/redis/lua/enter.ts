@@ -1,0 +1,40 @@
+/**
+ * enter: the first call of a process, and of everybody after the server restarted, failed over or was flushed. The token names the server process
+ * and its replication history; where it differs from the one that the data carries, acknowledged writes may be lost, and the epoch grows
+ * so that no fence is given twice.
+ *
+ *  args     highest epoch that the caller knows (0 for none), version of the layout
+ *  answer   epoch; or the errors MRFOREIGN (keys of another program) and MRNEWER (a newer layout)
+ */
+export const enterLua = String.raw`
+local function fieldOf(section, field)
+  return match(call("INFO", section), field .. ":([^\r\n]*)") or ""
+end
+
+local function isForeign(k)
+  local kind = call("TYPE", k.meta).ok
+  if kind == "hash" then return call("HGET", k.meta, "kind") ~= "millrace" end
+  if kind ~= "none" then return true end
+  return call("EXISTS", k.spec, k.state, k.ids, k.feed, k.doc, k.due, k.lease) > 0
+end
+
+redis.register_function("mr1_enter", function(keys, args)
+  if not call then init() end
+  local tag, k = keys[1], keysOf(keys[1])
+  local known, version = tonumber(args[1]), tonumber(args[2])
+  if isForeign(k) then return redis.error_reply("MRFOREIGN keys of another program") end
+  local m = call("HMGET", k.meta, "version", "token", "epoch")
+  if m[1] and tonumber(m[1]) > version then return redis.error_reply("MRNEWER layout " .. m[1]) end
+  local token = fieldOf("server", "run_id") .. "-" .. fieldOf("replication", "master_replid")
+  local epoch = tonumber(m[3] or 0)
+  if not m[1] then call("HSET", k.meta, "kind", "millrace", "version", num(version), "seq", "0", "feed", "0") end
+  if m[2] ~= token then
+    -- A caller that knows a higher epoch has seen writes that are gone.
+    if known > epoch then epoch = known end
+    epoch = epoch + 1
+    call("HSET", k.meta, "token", token, "epoch", num(epoch))
+  end
+  entered[tag] = token
+  return num(epoch)
+end)
+`;

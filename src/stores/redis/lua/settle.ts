@@ -1,0 +1,140 @@
+/**
+ * settle: what a running attempt writes at its end, under its fence. Applied at most once and only with the current fence; a repeat with the
+ * same fence answers already. A plain ending (no key, no effects, kept) is one comparison and one joining of texts, shared by all
+ * endings of the call that look alike; everything else goes through the job's tables.
+ *
+ *  args     routes as in submit, number of settles, their handles, then per settle: fence US id US, next, result, log; and for a next that
+ *           begins with *: late, number of jobs and documents, and those
+ *  next     a finish is to US event US keep US reason; the others as next.ts packs them
+ *  answer   now, own hints, then place and answer of each settle that was not applied
+ */
+import { fields } from "./base.ts";
+
+export const settleLua = String.raw`
+local REST = "^${fields(21)}([^\31]*)$"
+
+-- The end of a plain state, made once for all that look alike: what stands before the result, and the old log and progress.
+local function endingOf(c, memo, rest, f)
+  local rev, _, flags, route, attempt, counts, cancel, due, rank, deadline, ttl, owner, claimed, started, _, _, _, _, _, _, log, progress = match(rest, REST)
+  local e = { isPlain = not find(flags, "u", 1, true), log = log, progress = progress, route = route }
+  if e.isPlain then
+    rev = tonumber(rev) + 1
+    e.head = concat({ rev, "=", flags, route, attempt, counts, cancel, due, rank, deadline, ttl, owner, claimed, started, "", "", c.at, f.keep, f.reason, "" }, US)
+    e.extra = f.reason == "" and "" or "s" .. f.reason
+    e.group = concat({ f.kind, rev, route, f.to, attempt, e.extra }, US)
+    e.jobs = 0
+  end
+  memo[rest] = e
+  return e
+end
+
+-- How a finish ends, made once for all settles with the same next.
+local function finishOf(c, next)
+  local to, kind, keep, reason = unpack(split(next, US))
+  local f = { to = to, kind = kind, keep = after(c, keep), reason = reason, isPlain = keep ~= "0", memo = {}, handles = {} }
+  return f
+end
+
+local function refusalOf(c, h, id, fence)
+  local present = handleById(c, id)
+  if not present then return "gone" end
+  if present ~= h then return "stale" end
+  local job = jobOf(c, h)
+  return job and fence ~= "" and job.settled == fence and "already" or "stale"
+end
+
+-- One settle by the job's tables. Answers a refusal or nothing.
+local function settleOne(c, h, prefix, n, log, effects)
+  local fence, id = unpack(split(prefix, US))
+  local job = jobOf(c, h)
+  if not job or job.id ~= id or job.status ~= RUNNING or job.fence ~= fence then return refusalOf(c, h, id, fence) end
+  if job.cancel == "1" and (n[1] == "R" or n[1] == "S") then return "cancel-asked" end
+  touch(c, job)
+  if log ~= "" then job.log = log end
+  job.settled = fence
+  apply(c, job, n)
+  if effects then return (submitUnit(c, false, effects.jobs, effects.docs)) end
+  return nil
+end
+
+local function writeEndings(c, finishes)
+  local k = c.k
+  for _, f in pairs(finishes) do
+    if #f.handles > 0 then
+      many("ZREM", k.lease, f.handles)
+      if f.keep == "" then
+        local minute = num(floor(c.now / MINUTE))
+        for _, h in ipairs(f.handles) do push(c.rpush, k.ended .. f.to .. ":" .. minute, h) end
+        push2(c.zadd, k.ends .. f.to, minute, minute)
+      else
+        for _, h in ipairs(f.handles) do push2(c.zadd, k.keep, f.keep, h) end
+      end
+      for _, e in pairs(f.memo) do
+        if e.jobs and e.jobs > 0 then
+          count(c, e.route, RUNNING, -e.jobs)
+          count(c, e.route, f.to, e.jobs)
+        end
+      end
+    end
+  end
+end
+
+redis.register_function("mr1_settle", function(keys, args)
+  local c, refused = begin(keys, args)
+  if not c then return refused end
+  readRoutes(c)
+  local total, refusals, finishes, done = tonumber(nextArg(c)), {}, {}, {}
+  local handles = {}
+  for i = 1, total do handles[i] = args[c.i + i - 1] end
+  c.i = c.i + total
+  local states, n = fetch("HMGET", c.k.state, handles), #c.states
+  for i = 1, total do
+    local h, at = handles[i], c.i
+    local prefix, next, result, log = args[at], args[at + 1], args[at + 2], args[at + 3]
+    c.i = at + 4
+    local mark, isDone = byte(next), false
+    if mark >= 53 and mark <= 57 and not done[h] and c.jobs[h] == nil then
+      local f = finishes[next]
+      if not f then
+        f = finishOf(c, next)
+        finishes[next] = f
+      end
+      local state = states[i]
+      if f.isPlain and state and byte(state) == 51 and find(state, prefix, 2, true) == 2 then
+        local rest = sub(state, #prefix + 2)
+        local e = f.memo[rest] or endingOf(c, f.memo, rest, f)
+        if e.isPlain then
+          c.states[n + 1] = h
+          c.states[n + 2] = f.to .. prefix .. e.head .. result .. US .. (log ~= "" and log or e.log) .. US .. e.progress
+          n = n + 2
+          f.handles[#f.handles + 1] = h
+          e.jobs = e.jobs + 1
+          done[h] = c.states[n]
+          tellGroup(c, e.group, sub(prefix, find(prefix, US, 1, true) + 1, -2), f.kind, f.to, e.extra)
+          isDone = true
+        end
+      end
+    end
+    if not isDone then
+      local effects, isLate
+      if mark == 42 then
+        isLate = nextArg(c) == "1"
+        effects = { jobs = tonumber(nextArg(c)), docs = tonumber(nextArg(c)) }
+        next = sub(next, 2)
+      end
+      -- An ending of this call is not written yet, so its state is read from here.
+      if done[h] and c.jobs[h] == nil then c.jobs[h] = readJob(c.k, h, call("HGET", c.k.spec, h), done[h]) end
+      local parts, stop = split(next, US), c.i + (effects and effects.jobs * 3 + effects.docs * 5 or 0)
+      if isTerminal(parts[1]) and parts[1] <= "9" then parts[5] = result end
+      local refusal = whole(c, isLate, function() return settleOne(c, h, prefix, parts, log, effects) end)
+      c.i = stop
+      if refusal then
+        refusals[#refusals + 1] = i - 1
+        refusals[#refusals + 1] = refusal
+      end
+    end
+  end
+  writeEndings(c, finishes)
+  return { c.at, finish(c), refusals }
+end)
+`;

@@ -1,0 +1,179 @@
+/**
+ * The store on Redis or Valkey: any number of processes on one server, by the server's clock, at the durability of its append-only file. This file
+ * puts the parts together; each operation has its own, and its function in lua/.
+ *
+ *  redis-store ─► operations (one call each) ─► connection (pipelined) ─► one versioned library of functions on the server
+ *              └► watch (hints) ─► listener   └► server-check, enter (once, and after a restart or failover)
+ */
+import { MillraceError, notYetSupported } from "../../model/error.ts";
+import type { Platform } from "../../platform/platform.ts";
+import type { Store, StoreDescription } from "../../store/store.ts";
+import { RouteBook } from "./call.ts";
+import type { Calls } from "./call.ts";
+import { changeIf } from "./change.ts";
+import { claim } from "./claim.ts";
+import { openConnection } from "./connection.ts";
+import { putDocs, readDocs } from "./docs.ts";
+import { clientOptions, isClient, loadDriver } from "./driver.ts";
+import type { RedisClient } from "./driver.ts";
+import { promoteDue, readDue } from "./due.ts";
+import { extendIfLeased, recordIfLeased } from "./extend.ts";
+import { checkLaterFields } from "./later-fields.ts";
+import { layoutVersion } from "./library.ts";
+import { openListener } from "./listener.ts";
+import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
+import { checkServer } from "./server-check.ts";
+import { settleIfLeased } from "./settle.ts";
+import { submit } from "./submit.ts";
+import { auditIndexes, prune } from "./upkeep.ts";
+import { openWatch } from "./watch.ts";
+
+export interface RedisOptions {
+  /** `redis://user:password@host:port/database?prefix=name`; `rediss:` for TLS, `valkey:` and `valkeys:` mean the same. */
+  readonly url?: string;
+  /** Instead of a URL: a client of the driver ioredis or iovalkey. It is copied, and the caller closes it. */
+  readonly client?: unknown;
+  readonly platform: Platform;
+  /** What all keys begin with, in braces. */
+  readonly prefix?: string;
+  /** Left out: what the server gives. Strict: every acknowledged write is on disk. Relaxed: the server must keep some file. */
+  readonly durability?: "strict" | "relaxed";
+  /** Opens although the server may throw keys away when its memory is full. */
+  readonly allowEviction?: boolean;
+  /** Tests drive time by their platform's clock. */
+  readonly clock?: "server" | "platform";
+}
+
+const defaultPrefix = "millrace";
+/** All keys of a partition share its hash tag; there is one partition. */
+const partition = 0;
+const commandTimeoutMs = 30_000;
+
+export async function openRedisStore(options: RedisOptions): Promise<Store> {
+  const { platform, clock = "server", allowEviction = false } = options;
+  const { url, prefix: named } = readUrl(options);
+  const tag = `{${checkPrefix(options.prefix ?? named ?? defaultPrefix)}:${partition}}`;
+  const where = nameOf(url);
+  const connect = await clientMaker(options.client, url);
+  const sender = Buffer.from(platform.randomBytes(9)).toString("base64url");
+  let lastNow = 0;
+  // Never behind the last time given, whatever the machine's clock does.
+  const now = (): number | null =>
+    clock === "server" ? null : (lastNow = Math.max(lastNow, platform.now()));
+  const connection = openConnection({ client: connect(), platform, tag, sender, where, now });
+  const { durability, warnings } = await enter().catch(async (error: unknown) => {
+    await connection.close();
+    throw error;
+  });
+
+  async function enter(): ReturnType<typeof checkServer> {
+    const facts = await checkServer(connection, {
+      where,
+      durability: options.durability ?? null,
+      allowEviction,
+    });
+    await connection.enter();
+    return facts;
+  }
+
+  const watch = openWatch({
+    platform,
+    sender,
+    readFeed: (after, max) => readPackedFeed({ connection }, { after, max }),
+    listen: (heard, began) => openListener({ client: connect(), channel: `${tag}:hint`, heard, began }),
+  });
+  const calls: Calls = { connection, routes: new RouteBook(), tell: (hints) => watch.tellOwn(hints) };
+  let closing: Promise<void> | null = null;
+
+  return {
+    async describe(): Promise<StoreDescription> {
+      const [at, epoch] = (await connection.read("mr1_now", [])) as [string, string];
+      return {
+        kind: "redis",
+        durability,
+        epoch: Number(epoch),
+        now: Number(at),
+        schemaVersion: layoutVersion,
+        capabilities: { transactions: false, processes: "many" },
+        warnings,
+      };
+    },
+    async submit(units) {
+      for (const unit of units) checkLaterFields(unit.jobs);
+      return submit(calls, units);
+    },
+    claim: (request) => claim(calls, request),
+    async settleIfLeased(settles) {
+      for (const { effects } of settles) if (effects?.jobs !== undefined) checkLaterFields(effects.jobs);
+      return settleIfLeased(calls, settles);
+    },
+    extendIfLeased: (request) => extendIfLeased(calls, request),
+    recordIfLeased: (writes) => recordIfLeased(calls, writes),
+    changeIf: (changes) => changeIf(calls, changes),
+    promoteDue: (request) => promoteDue(calls, request),
+    readDue: (request) => readDue(calls, request),
+    takeOwed: () => Promise.reject(notYetSupported("takeOwed")),
+    signal: () => Promise.reject(notYetSupported("signal")),
+    adjust: () => Promise.reject(notYetSupported("adjust")),
+    putDocs: (puts) => putDocs(calls, puts),
+    readDocs: (request) => readDocs(calls, request),
+    readJobs: (ids) => readJobs(calls, ids),
+    findJobs: (request) => findJobs(calls, request),
+    tallyJobs: () => tallyJobs(calls),
+    readFeed: (request) => readFeed(calls, request),
+    readTrail: (request) => readTrail(calls, request),
+    prune: (request) => prune(calls, request),
+    auditIndexes: (request) => auditIndexes(calls, request),
+    exportPage: () => Promise.reject(notYetSupported("exportPage")),
+    importPage: () => Promise.reject(notYetSupported("importPage")),
+    watch: (listener) => watch.add(listener),
+    inTransaction() {
+      const sentence =
+        "A store on Redis has no transaction that a caller could share: it is one of an SQLite or Postgres database. Enqueue after your own commit.";
+      throw new MillraceError("not-in-transaction", sentence);
+    },
+    close() {
+      watch.close();
+      closing ??= connection.close();
+      return closing;
+    },
+  };
+}
+
+async function clientMaker(given: unknown, url: string | undefined): Promise<() => RedisClient> {
+  const own = clientOptions(commandTimeoutMs);
+  if (given !== undefined) {
+    if (isClient(given)) return () => given.duplicate(own);
+    throw new MillraceError("invalid-option", "client must be a client of the driver ioredis or iovalkey.");
+  }
+  const { Redis } = await loadDriver();
+  return () => new Redis(url as string, own);
+}
+
+function checkPrefix(prefix: string): string {
+  if (/^[^{}\p{Cc}]{1,100}$/u.test(prefix)) return prefix;
+  const sentence = "prefix must have 1 to 100 characters, without braces and control characters.";
+  throw new MillraceError("invalid-option", sentence);
+}
+
+/** The prefix may be named in the URL; the driver knows neither that parameter nor the schemes of Valkey. */
+function readUrl({ url, client }: RedisOptions): { url: string | undefined; prefix: string | null } {
+  if (client !== undefined && url === undefined) return { url: undefined, prefix: null };
+  if (url === undefined || !/^(rediss?|valkeys?):/i.test(url) || !URL.canParse(url)) {
+    const sentence = 'A Redis store is named by a URL such as "redis://user:password@host:6379/0".';
+    throw new MillraceError("unknown-store", sentence);
+  }
+  if (client !== undefined)
+    throw new MillraceError("invalid-option", "Give either a URL or a client, not both.");
+  const parsed = new URL(url.replace(/^valkey/i, "redis"));
+  const prefix = parsed.searchParams.get("prefix");
+  parsed.searchParams.delete("prefix");
+  return { url: parsed.href, prefix };
+}
+
+/** For error messages: where, but never the password. */
+function nameOf(url: string | undefined): string {
+  if (url === undefined) return "The server of the given client";
+  const { hostname, port } = new URL(url);
+  return `The server ${hostname || "localhost"}:${port || "6379"}`;
+}

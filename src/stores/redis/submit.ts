@@ -1,0 +1,68 @@
+/** Submit (lua/submit.ts): runs of plain jobs travel without asking for an answer; units that may meet something are answered one by one. */
+import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
+import type { Calls } from "./call.ts";
+import { readHints } from "./events.ts";
+import { pushJob, pushUnit, RouteList } from "./next.ts";
+import { fieldEnd, unpackText } from "./text.ts";
+
+export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<SubmitAnswer[]> {
+  const routes = new RouteList();
+  const steps: string[] = [];
+  let runAt = -1;
+  let runLength = 0;
+  for (const unit of units) {
+    if (isPlain(unit)) {
+      if (unit.jobs.length === 0) continue;
+      if (runAt < 0) {
+        runAt = steps.push("0") - 1;
+        runLength = 0;
+      }
+      for (const job of unit.jobs) pushJob(steps, routes, job);
+      runLength += unit.jobs.length;
+      steps[runAt] = String(runLength);
+      continue;
+    }
+    runAt = -1;
+    const { jobs, docs = [], isRepeat = false } = unit;
+    steps.push("0", isRepeat ? "1" : "0");
+    pushUnit(steps, routes, { jobs, docs, isEffect: false });
+  }
+  if (steps.length === 0) return units.map(created);
+  const [, hints, answers] = (await calls.connection.write("mr1_submit", [...routes.args(), ...steps])) as [
+    string,
+    unknown,
+    string[],
+  ];
+  calls.tell(readHints(hints));
+  let at = 0;
+  return units.map((unit) => (isPlain(unit) ? created(unit) : answerOf(answers[at++] as string)));
+}
+
+function isPlain({ jobs, docs, isRepeat }: SubmitUnit): boolean {
+  if (isRepeat === true || (docs !== undefined && docs.length > 0)) return false;
+  return jobs.every((job) => job.digest === null && job.unique === null);
+}
+
+function created({ jobs }: SubmitUnit): SubmitAnswer {
+  return { kind: "ok", ids: jobs.map(({ id }) => id), hows: jobs.map((): SubmitHow => "created") };
+}
+
+const hows: Readonly<Record<string, SubmitHow>> = {
+  c: "created",
+  e: "existing",
+  r: "replaced",
+  s: "rescheduled",
+};
+
+function answerOf(answer: string): SubmitAnswer {
+  const [kind, ...rest] = answer.split(fieldEnd);
+  if (kind === "refused") {
+    const [reason, id = ""] = rest;
+    return { kind, reason: reason as "id-differs" | "doc-changed", id: unpackText(id) };
+  }
+  return {
+    kind: "ok",
+    ids: rest.map((job) => unpackText(job.slice(1))),
+    hows: rest.map((job) => hows[job.slice(0, 1)] as SubmitHow),
+  };
+}
