@@ -13,6 +13,15 @@ export interface Listener {
   close(): Promise<void>;
 }
 
+interface Stream {
+  ref?(): void;
+  unref?(): void;
+}
+
+function streamOf(client: PgListener): Stream | undefined {
+  return (client as { connection?: { stream?: Stream } }).connection?.stream;
+}
+
 export interface ListenerOptions {
   readonly platform: Platform;
   readonly channel: string;
@@ -44,6 +53,8 @@ export function openListener({ platform, channel, connect, heard, began }: Liste
 
   const end = (from: PgListener): void => {
     const before = ending;
+    // Whoever waits for the end must not find the process gone before.
+    streamOf(from)?.ref?.();
     ending = from.end().then(
       () => before,
       () => before,
@@ -68,7 +79,7 @@ export function openListener({ platform, channel, connect, heard, began }: Liste
     if (isClosed) return lost(mine);
     tries = 0;
     isOn = true;
-    (mine as { connection?: { stream?: { unref?: () => void } } }).connection?.stream?.unref?.();
+    streamOf(mine)?.unref?.();
     began();
   };
 
