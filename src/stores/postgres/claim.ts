@@ -63,9 +63,9 @@ async function ask(
     if (row[1] === null) continue;
     const offer = Number(row[16]) - 1;
     const before = jobs.length;
-    jobsOf(row, now, jobs);
+    const first = jobsOf(row, now, jobs);
     taken[offer] = (taken[offer] ?? 0) + jobs.length - before;
-    lowest[offer] ??= readNumber(row[17] ?? null);
+    lowest[offer] ??= first;
   }
   const clock = plan.knownClock ?? readNumber(last[15] ?? null);
   const answer: ClaimAnswer = {
@@ -78,7 +78,8 @@ async function ask(
   return { answer, looks: { lowest, pickUs: Number(last[18] ?? 0), jobs: jobs.length, clock, now } };
 }
 
-function jobsOf(row: Row, now: number, jobs: LeasedJob[]): void {
+/** Adds the jobs of a row in order of (rank, seq). Answers the lowest rank. */
+function jobsOf(row: Row, now: number, jobs: LeasedJob[]): number | null {
   const seqs = readNumbers(row[1] ?? null);
   const count = seqs.length;
   const fences = readNumbers(row[2] ?? null);
@@ -93,7 +94,9 @@ function jobsOf(row: Row, now: number, jobs: LeasedJob[]): void {
   const policies = readTexts(row[11] ?? null, count);
   const metas = readTexts(row[12] ?? null, count);
   const logs = readTexts(row[13] ?? null, count);
-  for (let index = 0; index < count; index++) {
+  const ranks = readNumbers(row[17] ?? null);
+  const order = inOrder(ranks, seqs);
+  for (const index of order) {
     jobs.push({
       id: ids[index] as string,
       seq: seqs[index] as number,
@@ -111,6 +114,17 @@ function jobsOf(row: Row, now: number, jobs: LeasedJob[]): void {
       deadlineAt: deadlines[index] ?? null,
     });
   }
+  return ranks[order[0] ?? 0] ?? null;
+}
+
+/** Rows come as they lie in the table, which mostly is their order already. */
+function inOrder(ranks: readonly number[], seqs: readonly number[]): number[] {
+  const order = ranks.map((_, index) => index);
+  const compare = (one: number, other: number): number =>
+    (ranks[one] as number) - (ranks[other] as number) || (seqs[one] as number) - (seqs[other] as number);
+  for (let index = 1; index < order.length; index++)
+    if (compare(index - 1, index) > 0) return order.sort(compare);
+  return order;
 }
 
 function routesOf(json: string | null): Route[] {

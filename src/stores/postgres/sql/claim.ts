@@ -24,7 +24,10 @@ const head = (s: string, route: string, limit: string): string =>
 const joined = (column: string): string =>
   `CASE WHEN count(${column}) > 0 THEN string_agg(coalesce(${column}, ${nullItem}), ${itemEnd}) END`;
 
-/** Takes the rows at these places and hands them out. */
+/**
+ * Takes the rows at these places and hands them out, in no order: the client sorts by rank. What is answered is computed from the deleted rows, because
+ * a RETURNING of the insert would copy them all once more.
+ */
 const take = (s: string, places: string): string => `
       WITH taken AS (DELETE FROM ${s}.waiting WHERE ctid = ANY (${places}) RETURNING seq, created_at, due_at, rank, fence, route, attempt, rev,
         counts_attempt, holds, cancel_asked, id, input, deadline_at, settled_fence, unique_hold, policy, meta, attempts, tags, progress, digest, unique_key),
@@ -34,21 +37,21 @@ const take = (s: string, places: string): string => `
         SELECT seq, created_at, due_at, rank, least(v_ends, deadline_at), deadline_at, greatest(fence, v_fence) + 1, settled_fence, unique_hold, v_now, v_ends,
           route, attempt + counts_attempt, rev + 1, ${running}, 1, CASE holds WHEN 1 THEN 0 ELSE holds END, cancel_asked, id, p_owner, digest, unique_key,
           policy, meta, tags, attempts, progress, input
-        FROM taken
-        RETURNING seq, rank, fence, route, rev, attempt, created_at, due_at, deadline_at, id, policy, meta, attempts, input),
-      grouped AS (SELECT route, rev, attempt, count(*) AS jobs, string_agg(id, ${fieldEnd}) AS ids FROM moved GROUP BY route, rev, attempt),
+        FROM taken),
+      grouped AS (
+        SELECT route, rev + 1 AS rev, attempt + counts_attempt AS attempt, count(*) AS jobs, string_agg(id, ${fieldEnd}) AS ids
+        FROM taken GROUP BY route, rev + 1, attempt + counts_attempt),
       counted AS (
         INSERT INTO ${s}.tally SELECT route, state, jobs * sign FROM (SELECT route, sum(jobs) AS jobs FROM grouped GROUP BY route) g,
-          (VALUES (${ready}::int2, -1), (${running}::int2, 1)) v(state, sign)),
-      freed AS (SELECT array_agg(unique_key) AS keys, array_agg(seq) AS seqs FROM taken WHERE holds = 1)
-      SELECT array_agg(seq), array_agg(fence), array_agg(route), array_agg(rev), array_agg(attempt), array_agg(created_at), array_agg(due_at),
-        CASE WHEN count(deadline_at) > 0 THEN array_agg(deadline_at) END, string_agg(id, ${itemEnd}),
-        string_agg(coalesce(input, (SELECT p.input FROM ${s}.payload p WHERE p.seq = o.seq)), ${itemEnd}),
-        ${joined("policy")}, ${joined("meta")}, ${joined("attempts")},
+          (VALUES (${ready}::int2, -1), (${running}::int2, 1)) v(state, sign))
+      SELECT array_agg(seq), array_agg(greatest(fence, v_fence) + 1), array_agg(route), array_agg(rev + 1), array_agg(attempt + counts_attempt),
+        array_agg(created_at), array_agg(due_at), CASE WHEN count(deadline_at) > 0 THEN array_agg(deadline_at) END, string_agg(id, ${itemEnd}),
+        string_agg(coalesce(input, (SELECT p.input FROM ${s}.payload p WHERE p.seq = taken.seq)), ${itemEnd}),
+        ${joined("policy")}, ${joined("meta")}, ${joined("attempts")}, array_agg(rank),
         (SELECT string_agg(${groupedEvents(`${eventCodes.claimed}`, `${running}`, "''")}, ${itemEnd}) FROM grouped),
-        (SELECT keys FROM freed), (SELECT f.seqs FROM freed f), min(rank)
-      INTO seqs, fences, routes, revs, attempts, created, due, deadlines, ids, inputs, policies, metas, logs, v_events, v_keys, v_freed, lowest
-      FROM (SELECT * FROM moved ORDER BY rank, seq) o;`;
+        array_agg(unique_key) FILTER (WHERE holds = 1), array_agg(seq) FILTER (WHERE holds = 1)
+      INTO seqs, fences, routes, revs, attempts, created, due, deadlines, ids, inputs, policies, metas, logs, ranks, v_events, v_keys, v_freed
+      FROM taken;`;
 
 export const claimSql = (s: string): string => `
 -- The store's epoch, raised when the database lost its memory since (crash, failover, restore): acknowledged writes may be gone then.
@@ -72,7 +75,7 @@ END $$;
 CREATE FUNCTION ${s}.claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int4[], p_ends int4[], p_maxes int4[], p_floors int8[], p_known int4,
   p_clock bool)
   RETURNS TABLE (now int8, seqs int8[], fences int8[], routes int4[], revs int4[], attempts int4[], created int8[], due int8[], deadlines int8[],
-    ids text, inputs text, policies text, metas text, logs text, new_routes jsonb, next_clock int8, offer int4, lowest int8, pick_us int8) LANGUAGE plpgsql
+    ids text, inputs text, policies text, metas text, logs text, new_routes jsonb, next_clock int8, offer int4, ranks int8[], pick_us int8) LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
@@ -112,7 +115,7 @@ BEGIN
   END LOOP;
   PERFORM ${s}.tell_v1(v_now, v_all, false);
   seqs := NULL; fences := NULL; routes := NULL; revs := NULL; attempts := NULL; created := NULL; due := NULL; deadlines := NULL;
-  ids := NULL; inputs := NULL; policies := NULL; metas := NULL; logs := NULL; lowest := NULL;
+  ids := NULL; inputs := NULL; policies := NULL; metas := NULL; logs := NULL; ranks := NULL;
   SELECT jsonb_agg(jsonb_build_array(number, queue, name) ORDER BY number) INTO new_routes FROM ${s}.route WHERE number > p_known;
   IF p_clock THEN next_clock := ${s}.next_clock_v1(); END IF;
   RETURN NEXT;

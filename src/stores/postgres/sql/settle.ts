@@ -88,7 +88,9 @@ BEGIN
     ended AS (
       DELETE FROM ${s}.leased l USING asked a
       WHERE l.id = ANY (v_ids[v_from:v_to]) AND l.id = a.id AND l.seq = a.seq AND l.fence = a.fence
-      RETURNING l.*, a.state AS to_state, a.kind, a.keep, a.reason AS to_reason, a.result AS to_result, a.log),
+      RETURNING l.seq, l.created_at, l.due_at, l.rank, l.fence, l.route, l.attempt, l.rev, l.counts_attempt, l.holds, l.cancel_asked, l.id, l.input,
+        l.deadline_at, l.ttl_at, l.claimed_at, l.started_at, l.unique_hold, l.owner, l.policy, l.meta, l.attempts, l.tags, l.progress, l.digest, l.unique_key,
+        a.state AS to_state, a.kind, a.keep, a.reason AS to_reason, a.result AS to_result, a.log),
     kept AS (
       INSERT INTO ${s}.history (seq, created_at, due_at, rank, deadline_at, ttl_at, fence, settled_fence, unique_hold, claimed_at, started_at, ended_at,
         keep_until, route, attempt, rev, state, counts_attempt, holds, cancel_asked, id, owner, digest, unique_key, reason, policy, meta, tags, attempts,
