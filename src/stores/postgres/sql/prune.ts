@@ -77,7 +77,7 @@ BEGIN
   PERFORM ${s}.fold_v1();
 END $$;
 
--- Partitions for today and the days to come. A day whose rows are already in the rest stays there.
+-- Partitions for today and the days to come. A day whose rows are already in the rest stays there; so does all for a user who may not make tables.
 CREATE FUNCTION ${s}.make_partitions_v1(p_now int8) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_day int8; v_name text;
 BEGIN
@@ -91,7 +91,7 @@ BEGIN
       PERFORM set_config('lock_timeout', '200ms', true);
       EXECUTE format('CREATE TABLE ${s}.%I PARTITION OF ${s}.history FOR VALUES FROM (%s) TO (%s)', v_name, v_day * ${dayMs}, (v_day + 1) * ${dayMs});
       PERFORM set_config('lock_timeout', '0', true);
-    EXCEPTION WHEN lock_not_available OR check_violation OR duplicate_table THEN
+    EXCEPTION WHEN lock_not_available OR check_violation OR duplicate_table OR insufficient_privilege THEN
       RETURN;
     END;
   END LOOP;
@@ -112,7 +112,7 @@ BEGIN
       PERFORM set_config('lock_timeout', '500ms', true);
       EXECUTE format('ALTER TABLE ${s}.history DETACH PARTITION ${s}.%I', v_name);
       PERFORM set_config('lock_timeout', '0', true);
-    EXCEPTION WHEN lock_not_available THEN
+    EXCEPTION WHEN lock_not_available OR insufficient_privilege THEN
       RETURN 0;
     END;
     EXECUTE format('INSERT INTO ${s}.history SELECT h.* FROM ${s}.%I h JOIN ${s}.route r ON r.number = h.route
