@@ -13,7 +13,7 @@ import { adaptConnection } from "./connection-adapter.ts";
 import type { Connection } from "./connection-adapter.ts";
 import type { Row, Value } from "./database.ts";
 import { storeError } from "./errors.ts";
-import { checkLaterFields } from "./later-fields.ts";
+import { checkLaterFields } from "../../store/later-fields.ts";
 import { settleIfLeased } from "./settle.ts";
 import { submit } from "./submit.ts";
 import { packText } from "./text.ts";

@@ -11,7 +11,7 @@ import { storeNow } from "./clock.ts";
 import { statementsOf } from "./connection.ts";
 import type { Connection, Statements } from "./connection.ts";
 import { storeError } from "./errors.ts";
-import { checkLaterFields } from "./later-fields.ts";
+import { checkLaterFields } from "../../store/later-fields.ts";
 import { openRouteBook } from "./route-book.ts";
 import { settleIfLeased } from "./settle.ts";
 import { beginStep, endStep } from "./step.ts";

@@ -16,7 +16,7 @@ import { openExecutor } from "./executor.ts";
 import type { Call } from "./group.ts";
 import { openSession } from "./group.ts";
 import { transactionStore } from "./in-transaction.ts";
-import { checkLaterFields } from "./later-fields.ts";
+import { checkLaterFields } from "../../store/later-fields.ts";
 import { migrate, readSchemaVersion } from "./migrate.ts";
 import { checkFile, configure, inlineSleepMs, memoryPath, openDatabase, threadSleepMs } from "./open-file.ts";
 import type { FileSettings } from "./open-file.ts";

@@ -1,6 +1,6 @@
 /** Fields of a new job that a later version will honour: refused before anything is written, never ignored. */
-import { notYetSupported } from "../../model/error.ts";
-import type { NewJob } from "../../store/records.ts";
+import { notYetSupported } from "../model/error.ts";
+import type { NewJob } from "./records.ts";
 
 const laterFields = ["caps", "group", "gates", "need", "slack"] as const satisfies readonly (keyof NewJob)[];
 
