@@ -20,7 +20,7 @@ import { promoteDue, readDue } from "./due.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
 import { openFloors } from "./floors.ts";
 import { transactionStore } from "./in-transaction.ts";
-import { checkLaterFields } from "./later-fields.ts";
+import { checkLaterFields } from "../../store/later-fields.ts";
 import { openListener } from "./listener.ts";
 import { migrate, quoted, schemaVersion } from "./migrate.ts";
 import { findJobs, readFeed, readJobs, readTrail, tallyJobs } from "./read.ts";

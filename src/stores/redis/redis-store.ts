@@ -18,7 +18,7 @@ import { clientOptions, isClient, loadDriver } from "./driver.ts";
 import type { RedisClient } from "./driver.ts";
 import { promoteDue, readDue } from "./due.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
-import { checkLaterFields } from "./later-fields.ts";
+import { checkLaterFields } from "../../store/later-fields.ts";
 import { layoutVersion } from "./library.ts";
 import { openListener } from "./listener.ts";
 import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
