@@ -67,7 +67,7 @@ DECLARE
   v_ids text[] := ${texts("p_ids")}; v_reasons text[] := ${texts("p_reasons")}; v_results text[] := ${texts("p_results")};
   v_logs text[] := ${texts("p_logs")};
   v_step int4; v_from int4 := 1; v_to int4; v_single int4 := 0; v_answer jsonb; v_told text; v_all text; v_done text[];
-  v_keys text[]; v_freed int8[]; v_dropped int8[]; v_tags text[];
+  v_keys text[]; v_freed int8[]; v_dropped int8[]; v_tagged int8[]; v_tags text[];
 BEGIN
   now := ${s}.begin_v1(p_now, p_commit);
   answers := '[]';
@@ -105,15 +105,21 @@ BEGIN
       INSERT INTO ${s}.tally SELECT route, ${running}, -sum(jobs) FROM grouped GROUP BY route
         UNION ALL SELECT route, to_state, sum(jobs) FROM grouped WHERE NOT is_dropped GROUP BY route, to_state)
     SELECT (SELECT string_agg(${groupedEvents("kind", "to_state", "coalesce('s' || to_reason, '')")}, ${itemEnd}) FROM grouped),
-      CASE WHEN e.jobs < v_step THEN (SELECT coalesce(array_agg(id), '{}') FROM ended) END, e.keys, e.seqs, e.dropped, e.tags
-    INTO v_told, v_done, v_keys, v_freed, v_dropped, v_tags
+      CASE WHEN e.jobs < v_step THEN (SELECT coalesce(array_agg(id), '{}') FROM ended) END, e.keys, e.seqs, e.dropped, e.tagged, e.tags
+    INTO v_told, v_done, v_keys, v_freed, v_dropped, v_tagged, v_tags
     FROM (SELECT count(*) AS jobs, array_agg(unique_key) FILTER (WHERE holds <> 0) AS keys, array_agg(seq) FILTER (WHERE holds <> 0) AS seqs,
-      array_agg(seq) FILTER (WHERE keep = 0) AS dropped, array_agg(tags) FILTER (WHERE keep = 0) AS tags FROM ended) e;
+      array_agg(seq) FILTER (WHERE keep = 0) AS dropped, array_agg(seq) FILTER (WHERE keep = 0 AND tags IS NOT NULL) AS tagged,
+      array_agg(tags) FILTER (WHERE keep = 0 AND tags IS NOT NULL) AS tags FROM ended) e;
     v_all := ${s}.and_v1(v_all, v_told);
     IF v_keys IS NOT NULL THEN
       DELETE FROM ${s}.uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = f.key AND u.seq = f.seq;
     END IF;
-    IF v_dropped IS NOT NULL THEN PERFORM ${s}.forget_v1(d.seq, d.tags) FROM unnest(v_dropped, v_tags) d(seq, tags); END IF;
+    -- forget_v1 by sets: one job at a time it cost more than a history. Only jobs with tags go one by one.
+    IF v_dropped IS NOT NULL THEN
+      DELETE FROM ${s}.trail WHERE seq = ANY (v_dropped);
+      DELETE FROM ${s}.payload WHERE seq = ANY (v_dropped);
+      IF v_tagged IS NOT NULL THEN PERFORM ${s}.forget_v1(d.seq, d.tags) FROM unnest(v_tagged, v_tags) d(seq, tags); END IF;
+    END IF;
     IF v_done IS NOT NULL THEN
       SELECT coalesce(refused, '{}') || jsonb_object_agg(a.o + v_from - 2, ${s}.refusal_v1(a.id, a.seq, a.fence)) INTO refused
         FROM unnest(v_ids[v_from:v_to], p_seqs[v_from:v_to], p_fences[v_from:v_to]) WITH ORDINALITY a(id, seq, fence, o) WHERE a.id <> ALL (v_done);
