@@ -52,6 +52,9 @@ export interface PostgresOptions {
 
 const defaults = { schema: "millrace", poolMax: 10, connectTimeoutMs: 10_000, migrateWaitMs: 60_000 };
 
+/** A hint need not survive a crash, so nobody waits for the disk. */
+const notifyText = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)";
+
 export async function openPostgresStore(options: PostgresOptions): Promise<Store> {
   const { platform, durability = "strict", clock = "database" } = options;
   const { url, schema: named } = readUrl(options);
@@ -95,7 +98,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     platform,
     sender,
     readFeed: (after, max) => database.read(callText(schema, "read_feed_v1", 2), [after, max]),
-    notify: (payload) => database.read("SELECT pg_notify($1, $2)", [channel, payload]),
+    notify: (payload) => database.read(notifyText, [channel, payload]),
     listen: (heard, began) =>
       options.listenUrl === null
         ? { isListening: () => false, close: () => Promise.resolve() }
