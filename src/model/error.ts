@@ -78,7 +78,7 @@ export const errorCatalogue = {
   "store-full": entry(
     507,
     true,
-    "The disk or the file's page limit is full; nothing of the call was written.",
+    "The disk, the server's memory or the file's page limit is full; nothing of the call was written.",
   ),
   "store-read-only": entry(
     503,
@@ -100,7 +100,11 @@ export const errorCatalogue = {
   "store-misconfigured": entry(500, false, "A setting of the database makes Millrace's promises impossible."),
   "too-many-connections": entry(503, true, "The database takes no more connections."),
   "driver-missing": entry(500, false, "The store needs a driver that is not installed."),
-  "not-a-store": entry(400, false, "The file is not a SQLite database."),
+  "not-a-store": entry(
+    400,
+    false,
+    "The file is not a SQLite database, or the keys under the prefix are another program's.",
+  ),
   "schema-newer": entry(409, false, "The store was migrated by a newer Millrace; upgrade this one."),
   "migration-running": entry(503, true, "Another process is migrating the store and did not finish in time."),
   "durability-refused": entry(400, false, "The store cannot give the durability that was asked for."),

@@ -6,7 +6,7 @@
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { RedisClient } from "./driver.ts";
-import { isEntryMissing, isFunctionMissing, storeError } from "./errors.ts";
+import { isEntryMissing, isFunctionMissing, isRefused, storeError } from "./errors.ts";
 import { layoutVersion, libraryDigest, libraryText } from "./library.ts";
 
 export interface Connection {
@@ -44,12 +44,16 @@ export function openConnection(options: ConnectionOptions): Connection {
   let loading: Promise<void> | null = null;
   let entering: Promise<void> | null = null;
   let trouble: Error | null = null;
-  const waiting = new Set<() => void>();
-  client.on("error", (error) => (trouble = error));
+  /** Called with nothing once connected, or with what speaks against it. */
+  const waiting = new Set<(trouble?: Error) => void>();
+  client.on("error", (error) => {
+    trouble = error;
+    if (isRefused(error)) for (const end of waiting) end(error);
+  });
   client.on("ready", () => {
     trouble = null;
     if (inFlight === 0) client.stream?.unref?.();
-    for (const wake of waiting) wake();
+    for (const end of waiting) end();
   });
 
   const send = async (command: string, args: readonly string[], isWrite: boolean): Promise<unknown> => {
@@ -64,17 +68,14 @@ export function openConnection(options: ConnectionOptions): Connection {
 
   const ready = (): Promise<void> =>
     new Promise((resolve, reject) => {
-      const timer = platform.setTimer(readyWaitMs, () => {
-        waiting.delete(wake);
-        const cause = trouble ?? new Error("Connection is closed.");
-        reject(storeError(cause, where, { isSent: false, isWrite: false }) as Error);
-      });
-      const wake = (): void => {
+      const end = (against?: Error): void => {
         timer.cancel();
-        waiting.delete(wake);
-        resolve();
+        waiting.delete(end);
+        if (against === undefined) resolve();
+        else reject(storeError(against, where, { isSent: false, isWrite: false }) as Error);
       };
-      waiting.add(wake);
+      const timer = platform.setTimer(readyWaitMs, () => end(trouble ?? new Error("Connection is closed.")));
+      waiting.add(end);
       if (client.status === "end" || client.status === "wait") void client.connect().catch(() => undefined);
     });
 

@@ -54,7 +54,12 @@ export function isEntryMissing(error: unknown): boolean {
   return wordsOf(error).startsWith("MRENTER");
 }
 
-export function isConnectionLost(error: unknown): boolean {
+/** Waiting for the connection would not help. */
+export function isRefused(error: unknown): boolean {
+  return /^(NOAUTH|WRONGPASS|NOPERM)/.test(wordsOf(error));
+}
+
+function isConnectionLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code } = error as { code?: unknown };
   return connectionTrouble.test(`${typeof code === "string" ? code : ""} ${error.name} ${error.message}`);

@@ -12,14 +12,15 @@ export async function extendIfLeased(calls: Calls, request: ExtendRequest): Prom
     const ends = attemptEndsInMs === null ? "-" : packNumber(attemptEndsInMs);
     args.push(handleOf(lease.seq), leasePrefix(lease), packNumber(lease.startedAgoMs), ends);
   }
-  const [now, hints, answers, others] = (await calls.connection.write("mr1_extend", args)) as [
+  const [now, hints, answers, flat, others] = (await calls.connection.write("mr1_extend", args)) as [
     string,
     unknown,
     ExtendAnswer["answers"],
     string[],
+    (number | string)[],
   ];
   calls.tell(readHints(hints));
-  return { answers, others: leasedJobs(others, { fence: 0, claimedAt: 0 }), now: Number(now) };
+  return { answers, others: leasedJobs(flat, others, { fence: 0, claimedAt: 0 }), now: Number(now) };
 }
 
 export async function recordIfLeased(calls: Calls, writes: readonly LeasedWrite[]): Promise<RecordAnswer[]> {

@@ -24,8 +24,17 @@ function holdText(hold: UniqueHold): string {
 /** The routes that a call names, each once; a job names its place in the list. */
 export class RouteList {
   readonly #places = new Map<string, number>();
+  #last: { readonly queue: string; readonly name: string; readonly place: number } | null = null;
 
   place({ queue, name }: NewJob): number {
+    const last = this.#last;
+    if (last !== null && last.queue === queue && last.name === name) return last.place;
+    const place = this.#find(queue, name);
+    this.#last = { queue, name, place };
+    return place;
+  }
+
+  #find(queue: string, name: string): number {
     const route = `${packText(queue)}${fieldEnd}${packText(name)}`;
     const known = this.#places.get(route);
     if (known !== undefined) return known;
@@ -38,20 +47,20 @@ export class RouteList {
   }
 }
 
-/** Shape, id, body. */
-export function pushJob(args: string[], routes: RouteList, job: NewJob): void {
-  const { due, deadline, ttlMs, unique } = job;
-  const hasTags = job.tags !== null && job.tags.length > 0;
+/** What jobs that look alike share. */
+export function shapeText(routes: RouteList, job: NewJob): string {
+  const { due, deadline, ttlMs, unique, tags } = job;
+  const hasTags = tags !== null && tags.length > 0;
   const flags = `${unique === null ? "" : "u"}${hasTags ? "g" : ""}${deadline === null && ttlMs === null ? "" : "c"}`;
   const deadlineText = deadline === null ? "" : dueText(deadline);
   const onHeld = unique === null ? "" : unique.onHeld;
-  const tags = hasTags ? (job.tags as readonly string[]).map(packText).join(itemEnd) : "";
+  return `${routes.place(job)}\x1f${dueText(due)}\x1f${job.rankBase}\x1f${job.rankSlope}\x1f${deadlineText}\x1f${packNumber(ttlMs)}\x1f${onHeld}\x1f${flags === "" ? "p" : flags}`;
+}
+
+export function bodyText({ unique, digest, tags, policy, meta, input }: NewJob): string {
   const key = unique === null ? fieldEnd : `${packText(unique.key)}${fieldEnd}${holdText(unique.hold)}`;
-  args.push(
-    `${routes.place(job)}\x1f${dueText(due)}\x1f${job.rankBase}\x1f${job.rankSlope}\x1f${deadlineText}\x1f${packNumber(ttlMs)}\x1f${onHeld}\x1f${flags === "" ? "p" : flags}`,
-    packText(job.id),
-    `${key}\x1f${packNullable(job.digest)}\x1f${tags}\x1f${packNullable(job.policy)}\x1f${packNullable(job.meta)}\x1f${packText(job.input)}`,
-  );
+  const tagged = tags === null || tags.length === 0 ? "" : tags.map(packText).join(itemEnd);
+  return `${key}\x1f${packNullable(digest)}\x1f${tagged}\x1f${packNullable(policy)}\x1f${packNullable(meta)}\x1f${packText(input)}`;
 }
 
 export function docField(kind: string, id: string): string {
@@ -80,7 +89,7 @@ export function pushUnit(
   const isLate =
     docs.length > 0 || ((isEffect || jobs.length > 1) && jobs.some((job) => job.digest !== null));
   args.push(isLate ? "1" : "0", String(jobs.length), String(docs.length));
-  for (const job of jobs) pushJob(args, routes, job);
+  for (const job of jobs) args.push(shapeText(routes, job), packText(job.id), bodyText(job));
   for (const put of docs) pushDoc(args, put);
 }
 

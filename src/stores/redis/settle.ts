@@ -1,7 +1,6 @@
 /** Settle (lua/settle.ts): endings that look alike share their first texts; only what was not applied is answered. */
 import { eventCodes } from "../../model/event-kind.ts";
 import { stateCodes } from "../../model/job-state.ts";
-import type { TerminalState } from "../../model/job-state.ts";
 import type { Settle, SettleAnswer } from "../../store/operations.ts";
 import type { Calls } from "./call.ts";
 import { readHints } from "./events.ts";
@@ -14,7 +13,8 @@ export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): 
   if (settles.length === 0) return [];
   const routes = new RouteList();
   const args: string[] = [];
-  for (const settle of settles) pushSettle(args, routes, settle);
+  const run = new SettleRun(args, routes);
+  for (const settle of settles) run.add(settle);
   const handles = settles.map(({ seq }) => handleOf(seq));
   const [, hints, refusals] = (await calls.connection.write("mr1_settle", [
     ...routes.args(),
@@ -33,22 +33,43 @@ export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): 
   return answers;
 }
 
-/** Fence and id, next, result, log; effects behind them. */
-function pushSettle(args: string[], routes: RouteList, settle: Settle): void {
-  const { next, effects, attempts } = settle;
-  const mark = effects === undefined ? "" : "*";
-  args.push(leasePrefix(settle));
-  if (next.to === "scheduled" || next.to === "ready") {
-    args.push(mark + nextText(next), "");
-  } else {
-    const to = stateCodes[next.to satisfies TerminalState];
-    args.push(
-      `${mark}${to}\x1f${eventCodes[next.event]}\x1f${packNumber(next.keepMs)}\x1f${packNullable(next.reason)}`,
-      packNullable(next.result),
-    );
+/** Settles in a row with one next: their number, the next, whether results and logs come, then each. */
+class SettleRun {
+  readonly #args: string[];
+  readonly #routes: RouteList;
+  #next: string | null = null;
+  #hasMore = false;
+  #at = 0;
+  #length = 0;
+
+  constructor(args: string[], routes: RouteList) {
+    this.#args = args;
+    this.#routes = routes;
   }
-  args.push(packNullable(attempts));
-  if (effects === undefined) return;
-  const { jobs = [], docs = [] } = effects;
-  pushUnit(args, routes, { jobs, docs, isEffect: true });
+
+  add(settle: Settle): void {
+    const { effects, attempts } = settle;
+    const next = (effects === undefined ? "" : "*") + settleText(settle);
+    const result = "result" in settle.next ? packNullable(settle.next.result) : "";
+    const hasMore = result !== "" || attempts !== null;
+    if (next !== this.#next || hasMore !== this.#hasMore) {
+      this.#next = next;
+      this.#hasMore = hasMore;
+      this.#length = 0;
+      this.#at = this.#args.push("0", next, hasMore ? "1" : "0") - 3;
+    }
+    this.#length += 1;
+    this.#args[this.#at] = String(this.#length);
+    this.#args.push(leasePrefix(settle));
+    if (hasMore) this.#args.push(result, packNullable(attempts));
+    if (effects === undefined) return;
+    const { jobs = [], docs = [] } = effects;
+    pushUnit(this.#args, this.#routes, { jobs, docs, isEffect: true });
+  }
+}
+
+/** A finish goes without its result, so that endings with different results still look alike. */
+function settleText({ next }: Settle): string {
+  if (next.to === "scheduled" || next.to === "ready") return nextText(next);
+  return `${stateCodes[next.to]}\x1f${eventCodes[next.event]}\x1f${packNumber(next.keepMs)}\x1f${packNullable(next.reason)}`;
 }

@@ -1,28 +1,21 @@
 /** Submit (lua/submit.ts): runs of plain jobs travel without asking for an answer; units that may meet something are answered one by one. */
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
+import type { NewJob } from "../../store/records.ts";
 import type { Calls } from "./call.ts";
 import { readHints } from "./events.ts";
-import { pushJob, pushUnit, RouteList } from "./next.ts";
-import { fieldEnd, unpackText } from "./text.ts";
+import { bodyText, pushUnit, RouteList, shapeText } from "./next.ts";
+import { fieldEnd, packText, unpackText } from "./text.ts";
 
 export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<SubmitAnswer[]> {
   const routes = new RouteList();
   const steps: string[] = [];
-  let runAt = -1;
-  let runLength = 0;
+  const run = new PlainRun(steps);
   for (const unit of units) {
     if (isPlain(unit)) {
-      if (unit.jobs.length === 0) continue;
-      if (runAt < 0) {
-        runAt = steps.push("0") - 1;
-        runLength = 0;
-      }
-      for (const job of unit.jobs) pushJob(steps, routes, job);
-      runLength += unit.jobs.length;
-      steps[runAt] = String(runLength);
+      for (const job of unit.jobs) run.add(shapeText(routes, job), job);
       continue;
     }
-    runAt = -1;
+    run.end();
     const { jobs, docs = [], isRepeat = false } = unit;
     steps.push("0", isRepeat ? "1" : "0");
     pushUnit(steps, routes, { jobs, docs, isEffect: false });
@@ -36,6 +29,33 @@ export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promis
   calls.tell(readHints(hints));
   let at = 0;
   return units.map((unit) => (isPlain(unit) ? created(unit) : answerOf(answers[at++] as string)));
+}
+
+/** Plain jobs of one shape in a row: their number, the shape, then id and body of each. */
+class PlainRun {
+  readonly #steps: string[];
+  #shape: string | null = null;
+  #at = 0;
+  #length = 0;
+
+  constructor(steps: string[]) {
+    this.#steps = steps;
+  }
+
+  add(shape: string, job: NewJob): void {
+    if (shape !== this.#shape) {
+      this.#shape = shape;
+      this.#at = this.#steps.push("0", shape) - 2;
+      this.#length = 0;
+    }
+    this.#steps.push(packText(job.id), bodyText(job));
+    this.#length += 1;
+    this.#steps[this.#at] = String(this.#length);
+  }
+
+  end(): void {
+    this.#shape = null;
+  }
 }
 
 function isPlain({ jobs, docs, isRepeat }: SubmitUnit): boolean {

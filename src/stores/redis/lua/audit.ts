@@ -13,7 +13,7 @@ local RECOUNT_MAX = 20000
 local function isScore(found, wanted) return found and tonumber(found) == tonumber(wanted) end
 
 redis.register_function({ function_name = "mr1_audit_jobs", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = beginWide(keys, args)
   if not c then return refused end
   local seq, max, checked, repaired = tonumber(nextArg(c)), tonumber(nextArg(c)), 0, 0
   while checked < max do
@@ -46,7 +46,7 @@ redis.register_function({ function_name = "mr1_audit_jobs", flags = { "allow-oom
 end })
 
 redis.register_function({ function_name = "mr1_audit_index", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = beginWide(keys, args)
   if not c then return refused end
   local index, rank, max = tonumber(nextArg(c)), tonumber(nextArg(c)), tonumber(nextArg(c))
   local key = ({ c.k.due, c.k.lease, c.k.clock })[index] or c.k.ready .. num(index - 3)
@@ -57,7 +57,7 @@ redis.register_function({ function_name = "mr1_audit_index", flags = { "allow-oo
     if job then
       local place, _, clock = placeOf(c.k, job)
       belongs = place == key or (index == 3 and clock ~= "")
-    end
+    elseif byte(h) == 126 then belongs = true end
     if not belongs then stray[#stray + 1] = h end
   end
   many("ZREM", key, stray)
@@ -67,7 +67,7 @@ redis.register_function({ function_name = "mr1_audit_index", flags = { "allow-oo
 end })
 
 redis.register_function({ function_name = "mr1_audit_keys", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = beginWide(keys, args)
   if not c then return refused end
   local page, repaired = call("HSCAN", c.k.uniq, nextArg(c), "COUNT", nextArg(c)), 0
   for i = 1, #page[2], 2 do
@@ -79,7 +79,7 @@ redis.register_function({ function_name = "mr1_audit_keys", flags = { "allow-oom
 end })
 
 redis.register_function({ function_name = "mr1_audit_tally", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = beginWide(keys, args)
   if not c then return refused end
   local told, sum, total = {}, 0, call("HLEN", c.k.spec)
   local flat = call("HGETALL", c.k.tally)

@@ -85,6 +85,12 @@ local function fetch(command, key, list)
   return all
 end
 
+local function slice(list, from, to)
+  local part = {}
+  for i = from, to do part[i - from + 1] = list[i] end
+  return part
+end
+
 local function split(text, mark)
   local parts, at = {}, 1
   while true do
@@ -129,15 +135,26 @@ end
 local function begin(keys, args)
   if not call then init() end
   local k = keysOf(keys[1])
-  local m = call("HMGET", k.meta, "token", "epoch", "seq", "feed")
+  local m = call("HMGET", k.meta, "token", "epoch", "seq", "feed", "routes")
   if not m[1] or entered[keys[1]] ~= m[1] then return nil, redis.error_reply("MRENTER the store must be entered first") end
   local now = timeOf(args[1])
   return {
     k = k, args = args, i = 3, now = now, at = num(now), sender = args[2], epoch = tonumber(m[2]), seq = tonumber(m[3]), feed = tonumber(m[4]),
-    jobs = {}, dirty = {}, ids = {}, idsDirty = {}, uniq = {}, uniqDirty = {}, docs = {}, docsDirty = {}, shapes = {}, routeNames = {}, routeNumbers = {}, newRoutes = {},
-    groups = {}, order = {}, groupOf = {}, zadd = {}, zrem = {}, rpush = {}, specs = {}, states = {}, newIds = {}, goneSpecs = {}, goneStates = {}, goneIds = {},
-    trails = {}, lines = {}, pages = {}, tally = {}, ready = {}, refused = {},
+    routes = tonumber(m[5]), order = {}, groups = {}, zadd = {}, tally = {},
   }
+end
+
+-- The tables of a call that reads and changes jobs, keys or documents one by one; a call of plain jobs does without.
+local function widen(c)
+  if c.jobs then return end
+  c.jobs, c.dirty, c.ids, c.idsDirty, c.uniq, c.uniqDirty, c.docs, c.docsDirty = {}, {}, {}, {}, {}, {}, {}, {}
+  c.groupOf, c.zrem, c.goneSpecs, c.goneStates, c.goneIds, c.trails = {}, {}, {}, {}, {}, {}
+end
+
+local function beginWide(keys, args)
+  local c, refused = begin(keys, args)
+  if c then widen(c) end
+  return c, refused
 end
 
 local function nextArg(c)
@@ -166,20 +183,25 @@ local function after(c, ms)
   return num(c.now + ms)
 end
 
+local function headOf(key)
+  local score = call("ZRANGE", key, 0, 0, "WITHSCORES")[2]
+  return score and score ~= "inf" and tonumber(score) or nil
+end
+
 -- The earliest clock of any live job as text; "" without one.
 local function nextClock(k)
-  local best = ""
-  for _, key in ipairs({ k.due, k.lease, k.clock }) do
-    local head = call("ZRANGE", key, 0, 0, "WITHSCORES")
-    if head[2] then best = earliest(best, num(tonumber(head[2]))) end
-  end
-  return best
+  local best = headOf(k.due)
+  local lease = headOf(k.lease)
+  if lease and (not best or lease < best) then best = lease end
+  local clock = headOf(k.clock)
+  if clock and (not best or clock < best) then best = clock end
+  return best and num(best) or ""
 end
 
 -- Whether a clock of a waiting job has rung.
 local function hasRung(c)
-  local head = call("ZRANGE", c.k.clock, 0, 0, "WITHSCORES")
-  return head[2] ~= nil and tonumber(head[2]) <= c.now
+  local head = headOf(c.k.clock)
+  return head ~= nil and head <= c.now
 end
 
 local function count(c, route, status, by)
@@ -188,24 +210,29 @@ local function count(c, route, status, by)
 end
 
 local function countPage(c, h, by)
-  local page = floor(seqOf(h) / PAGE)
-  c.pages[page] = (c.pages[page] or 0) + by
+  local page, pages = floor(seqOf(h) / PAGE), c.pages or {}
+  c.pages = pages
+  pages[page] = (pages[page] or 0) + by
+end
+
+local function newGroup(c, key, kind, status, extra)
+  local g = { key, n = 1, kind = kind, status = status, extra = extra, place = #c.order + 1 }
+  c.groups[key] = g
+  c.order[g.place] = g
+  return g
 end
 
 -- Tells one change of one job. A group joins ids with the same event; inside a job the order of telling is kept.
 local function tellGroup(c, key, id, kind, status, extra)
-  local g = c.groups[key]
-  local last = c.groupOf[id]
-  if not g or (last and last >= g.place) then
-    g = { key, kind = kind, status = status, extra = extra, place = #c.order + 1 }
-    c.groups[key] = g
-    c.order[g.place] = g
-  end
-  g[#g + 1] = id
+  local g, last = c.groups[key], c.groupOf[id]
+  if not g or (last and last >= g.place) then g = newGroup(c, key, kind, status, extra) end
+  g.n = g.n + 1
+  g[g.n] = id
   c.groupOf[id] = g.place
   if c.undo then
     c.undo[#c.undo + 1] = function()
-      g[#g] = nil
+      g[g.n] = nil
+      g.n = g.n - 1
       c.groupOf[id] = last
     end
   end

@@ -42,7 +42,7 @@ local function changeOne(c, id, first, cases)
 end
 
 redis.register_function("mr1_change", function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = beginWide(keys, args)
   if not c then return refused end
   local total, ids = tonumber(nextArg(c)), {}
   for i = 1, total do ids[i] = nextArg(c) end

@@ -3,7 +3,8 @@
  * has touched yet gets its first state by joining three texts; others are read, changed and written.
  *
  *  args     owner, lease, known routes, then per offer: max, number of routes, routes
- *  answer   now, own hints, next clock, routes, filled offers, then per job: handle, spec, state ("" for the first claim of a plain job)
+ *  answer   now, next clock, routes, filled offers, the first fence, per job: handle and spec, and of all but first claims of plain jobs:
+ *           place and state
  */
 import { eventCodes } from "../../../model/event-kind.ts";
 
@@ -13,6 +14,7 @@ local CLAIMED = "${eventCodes.claimed}"
 
 -- The next ready jobs of a route behind those looked at before: members and, on request, scores. Jobs whose clock has rung are passed over.
 local function look(c, source, wanted, hasScores)
+  if not hasScores and not c.hasRung then return call("ZRANGE", source.key, 0, wanted - 1) end
   local members, scores = {}, {}
   while #members < wanted and not source.isEmpty do
     local want = wanted - #members
@@ -107,43 +109,57 @@ local function leaseJob(c, job, owner, ends)
   move(c, job, RUNNING, CLAIMED)
 end
 
--- of: the route of each member, or one route for all. Appends to out.
-local function lease(c, members, of, owner, ends, out)
+-- A plain job's first state behind its id, and its event: the same for all of a route.
+local function firstOf(c, route, owner, ends)
+  local key = concat({ CLAIMED, "2", route, RUNNING, "1", "" }, US)
+  return {
+    jobs = 0, group = c.groups[key] or newGroup(c, key, CLAIMED, RUNNING, ""),
+    rest = concat({ "", "2", "", "p", route, "1", "1", "0", "", "", "", "", owner, c.at, "", ends, "", "", "", "", "", "", "" }, US),
+  }
+end
+
+-- of: the route of each member, or one route for all. Appends handle and spec to out, and place and state to others.
+local function lease(c, members, of, owner, ends, out, others)
   local specs, states = fetch("HMGET", c.k.spec, members), fetch("HMGET", c.k.state, members)
-  local fence = num(c.epoch * FENCES + 1)
-  local first, firsts, n, o = RUNNING .. fence .. US, {}, #c.states, #out
-  local leases = c.zadd[c.k.lease] or {}
-  c.zadd[c.k.lease] = leases
-  local z = #leases
+  local first, firsts, isMerged = RUNNING .. num(c.epoch * FENCES + 1) .. US, {}, type(of) == "table"
+  local written, leases = c.states or {}, c.zadd[c.k.lease] or {}
+  c.states, c.zadd[c.k.lease] = written, leases
+  local n, z, o = #written, #leases, #out
+  local f, route = nil, nil
   for i, h in ipairs(members) do
-    local spec, route = specs[i], type(of) == "table" and of[i] or of
-    if spec and not states[i] and byte(spec) == 112 then
-      local f = firsts[route]
-      if not f then
-        f = { rest = concat({ "", "2", "", "p", route, "1", "1", "0", "", "", "", "", owner, c.at, "", ends, "", "", "", "", "", "", "" }, US) }
-        f.group = concat({ CLAIMED, "2", route, RUNNING, "1", "" }, US)
-        f.jobs = 0
-        firsts[route] = f
+    local spec = specs[i]
+    if spec then
+      if not states[i] and byte(spec) == 112 then
+        local own = isMerged and of[i] or of
+        if own ~= route then
+          route, f = own, firsts[own]
+          if not f then
+            f = firstOf(c, route, owner, ends)
+            firsts[route] = f
+          end
+        end
+        local id, g = sub(spec, 3, find(spec, US, 3, true) - 1), f.group
+        written[n + 1], written[n + 2] = h, first .. id .. f.rest
+        n = n + 2
+        leases[z + 1], leases[z + 2] = ends, h
+        z = z + 2
+        f.jobs = f.jobs + 1
+        g.n = g.n + 1
+        g[g.n] = id
+      else
+        widen(c)
+        local job = readJob(c.k, h, spec, states[i])
+        leaseJob(c, job, owner, ends)
+        others[#others + 1] = o / 2
+        others[#others + 1] = stateOf(job)
       end
-      local id = sub(spec, 3, find(spec, US, 3, true) - 1)
-      c.states[n + 1], c.states[n + 2] = h, first .. id .. f.rest
-      n = n + 2
-      leases[z + 1], leases[z + 2] = ends, h
-      z = z + 2
-      f.jobs = f.jobs + 1
-      tellGroup(c, f.group, id, CLAIMED, RUNNING, "")
-      out[o + 1], out[o + 2], out[o + 3] = h, spec, ""
-      o = o + 3
-    elseif spec then
-      local job = readJob(c.k, h, spec, states[i])
-      leaseJob(c, job, owner, ends)
-      out[o + 1], out[o + 2], out[o + 3] = h, spec, stateOf(job)
-      o = o + 3
+      out[o + 1], out[o + 2] = h, spec
+      o = o + 2
     end
   end
-  for route, f in pairs(firsts) do
-    count(c, route, READY, -f.jobs)
-    count(c, route, RUNNING, f.jobs)
+  for number, each in pairs(firsts) do
+    count(c, number, READY, -each.jobs)
+    count(c, number, RUNNING, each.jobs)
   end
 end
 
@@ -151,7 +167,7 @@ redis.register_function("mr1_claim", function(keys, args)
   local c, refused = begin(keys, args)
   if not c then return refused end
   local owner, ends, known = nextArg(c), num(c.now + nextArg(c)), tonumber(nextArg(c))
-  local out, filled, last = {}, 0, #args
+  local out, others, filled, last = {}, {}, 0, #args
   c.hasRung = hasRung(c)
   while c.i <= last do
     local wanted, routes = tonumber(nextArg(c)), {}
@@ -164,9 +180,9 @@ redis.register_function("mr1_claim", function(keys, args)
     else members, of, sources = takeMerged(c, routes, wanted) end
     if #members == wanted then filled = filled + 1 end
     for _, source in ipairs(sources) do remove(source) end
-    if #members > 0 then lease(c, members, of, owner, ends, out) end
+    if #members > 0 then lease(c, members, of, owner, ends, out, others) end
   end
-  local hints = finish(c)
-  return { c.at, hints, nextClock(c.k), call("LRANGE", c.k.route, known, -1), filled, out, num(c.epoch * FENCES + 1) }
+  finish(c)
+  return { c.at, nextClock(c.k), known < c.routes and call("LRANGE", c.k.route, known, -1) or {}, filled, num(c.epoch * FENCES + 1), out, others }
 end)
 `;

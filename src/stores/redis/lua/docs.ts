@@ -7,7 +7,7 @@
  */
 export const docsLua = String.raw`
 redis.register_function("mr1_put_docs", function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = beginWide(keys, args)
   if not c then return refused end
   local out = {}
   for i = c.i, #args, 5 do
@@ -25,11 +25,11 @@ local function isOver(c, record)
 end
 
 redis.register_function({ function_name = "mr1_read_docs", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = beginWide(keys, args)
   if not c then return refused end
   local out = {}
   if nextArg(c) == "1" then
-    local fields = { unpack(args, c.i) }
+    local fields = slice(args, c.i, #args)
     local records = fetch("HMGET", c.k.doc, fields)
     for i, field in ipairs(fields) do
       if records[i] and not isOver(c, records[i]) then

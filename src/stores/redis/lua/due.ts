@@ -9,7 +9,7 @@ import { eventCodes } from "../../../model/event-kind.ts";
 
 export const dueLua = String.raw`
 redis.register_function("mr1_promote", function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = beginWide(keys, args)
   if not c then return refused end
   local handles = call("ZRANGEBYSCORE", c.k.due, "-inf", c.at, "LIMIT", 0, nextArg(c))
   loadJobs(c, handles)
@@ -62,7 +62,7 @@ local function isEarlier(a, b)
 end
 
 redis.register_function({ function_name = "mr1_read_due", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = beginWide(keys, args)
   if not c then return refused end
   local clock, wanted, fromScore, fromHandle = nextArg(c), tonumber(nextArg(c)), nextArg(c), nextArg(c)
   local found, stop = {}, nil

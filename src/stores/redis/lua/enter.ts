@@ -15,7 +15,7 @@ local function isForeign(k)
   local kind = call("TYPE", k.meta).ok
   if kind == "hash" then return call("HGET", k.meta, "kind") ~= "millrace" end
   if kind ~= "none" then return true end
-  return call("EXISTS", k.spec, k.state, k.ids, k.feed, k.doc, k.due, k.lease) > 0
+  return call("EXISTS", k.spec, k.state, k.ids, k.feed, k.doc, k.due, k.lease, k.page) > 0
 end
 
 redis.register_function("mr1_enter", function(keys, args)
@@ -27,7 +27,12 @@ redis.register_function("mr1_enter", function(keys, args)
   if m[1] and tonumber(m[1]) > version then return redis.error_reply("MRNEWER layout " .. m[1]) end
   local token = fieldOf("server", "run_id") .. "-" .. fieldOf("replication", "master_replid")
   local epoch = tonumber(m[3] or 0)
-  if not m[1] then call("HSET", k.meta, "kind", "millrace", "version", num(version), "seq", "0", "feed", "0") end
+  if not m[1] then call("HSET", k.meta, "kind", "millrace", "version", num(version), "seq", "0", "feed", "0", "routes", "0") end
+  -- Short sorted sets and hashes are kept as lists that are searched from their head: 2 us per lease of a claim by 100. One long entry, which no
+  -- clock ever reaches, keeps these two as trees from the beginning.
+  local long = string.rep("~", 65)
+  call("ZADD", k.lease, "+inf", long)
+  call("HSET", k.page, "-", long)
   if m[2] ~= token then
     -- A caller that knows a higher epoch has seen writes that are gone.
     if known > epoch then epoch = known end

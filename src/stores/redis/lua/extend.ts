@@ -2,7 +2,7 @@
  * extend and record: what a running attempt writes while it runs, under its fence, without an event. A lease is never made shorter.
  *
  *  extend   owner, lease, wants others, then per lease: handle, fence US id US, started ago ("" leaves it), attempt ends in ("" leaves, - none)
- *  answer   now, own hints, answers, and per other running job of the owner: handle, spec, state
+ *  answer   now, own hints, answers, and of other running jobs of the owner: handle and spec, then place and state
  *  record   per write: handle, fence US id US, progress given, progress, lines, those
  */
 import { storeLimits } from "../../../store/limits.ts";
@@ -25,8 +25,7 @@ local function leased(c, h, prefix)
 end
 
 local function othersOf(c, owner, named)
-  local out, at = {}, 0
-  local found = {}
+  local out, others, found, at = {}, {}, {}, 0
   while true do
     local members = call("ZRANGE", c.k.lease, at, at + 499)
     if #members == 0 then break end
@@ -43,13 +42,14 @@ local function othersOf(c, owner, named)
   local specs, states = fetch("HMGET", c.k.spec, found), fetch("HMGET", c.k.state, found)
   for i, h in ipairs(found) do
     local n = #out
-    out[n + 1], out[n + 2], out[n + 3] = h, specs[i], states[i]
+    out[n + 1], out[n + 2] = h, specs[i]
+    others[n + 1], others[n + 2] = i - 1, states[i]
   end
-  return out
+  return out, others
 end
 
 redis.register_function({ function_name = "mr1_extend", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = beginWide(keys, args)
   if not c then return refused end
   local owner, ends, wantsOthers = nextArg(c), c.now + nextArg(c), nextArg(c) == "1"
   local total, handles, answers, named = (#args - c.i + 1) / 4, {}, {}, {}
@@ -69,7 +69,9 @@ redis.register_function({ function_name = "mr1_extend", flags = { "allow-oom" },
     answers[i] = why
   end
   local hints = finish(c)
-  return { c.at, hints, answers, wantsOthers and othersOf(c, owner, named) or {} }
+  local out, others = {}, {}
+  if wantsOthers then out, others = othersOf(c, owner, named) end
+  return { c.at, hints, answers, out, others }
 end })
 
 local function addLines(c, job, lines)
@@ -82,7 +84,7 @@ local function addLines(c, job, lines)
 end
 
 redis.register_function("mr1_record", function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = beginWide(keys, args)
   if not c then return refused end
   local answers, last = {}, #args
   while c.i <= last do

@@ -29,7 +29,7 @@ local function meantRoutes(c, isAll, queue, excepted)
 end
 
 redis.register_function({ function_name = "mr1_prune_history", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = beginWide(keys, args)
   if not c then return refused end
   local status, isAll, queue, before, max = nextArg(c), nextArg(c) == "1", nextArg(c), c.now - nextArg(c), tonumber(nextArg(c))
   local minute, left, excepted = nextArg(c), nextArg(c), {}
@@ -77,7 +77,7 @@ redis.register_function({ function_name = "mr1_prune_history", flags = { "allow-
 end })
 
 redis.register_function({ function_name = "mr1_prune_kept", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = beginWide(keys, args)
   if not c then return refused end
   local max = tonumber(nextArg(c))
   local handles = call("ZRANGEBYSCORE", c.k.keep, "-inf", c.at, "LIMIT", 0, max)
@@ -90,7 +90,7 @@ redis.register_function({ function_name = "mr1_prune_kept", flags = { "allow-oom
 end })
 
 redis.register_function({ function_name = "mr1_prune_expired", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = beginWide(keys, args)
   if not c then return refused end
   local max = tonumber(nextArg(c))
   local keysOver = call("ZRANGEBYSCORE", c.k.held, "-inf", c.at, "LIMIT", 0, max)
@@ -107,7 +107,7 @@ redis.register_function({ function_name = "mr1_prune_expired", flags = { "allow-
 end })
 
 redis.register_function({ function_name = "mr1_prune_feed", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = beginWide(keys, args)
   if not c then return refused end
   local before, max = c.now - nextArg(c), tonumber(nextArg(c))
   local removed, last = 0, nil

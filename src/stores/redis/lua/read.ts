@@ -23,7 +23,7 @@ redis.register_function({ function_name = "mr1_read_jobs", flags = { "no-writes"
   local c, refused = begin(keys, args)
   if not c then return refused end
   local known = nextArg(c)
-  local ids = { unpack(args, c.i) }
+  local ids = slice(args, c.i, #args)
   local handles = fetch("HMGET", c.k.ids, ids)
   for i = 1, #ids do handles[i] = handles[i] or "" end
   return { call("LRANGE", c.k.route, known, -1), records(c, handles, {}) }
@@ -52,7 +52,7 @@ local function routesNamed(c, queue, name)
 end
 
 redis.register_function({ function_name = "mr1_find_jobs", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = beginWide(keys, args)
   if not c then return refused end
   local known, seq, max, lookMax, statuses, tag = nextArg(c), tonumber(nextArg(c)), tonumber(nextArg(c)), tonumber(nextArg(c)), nextArg(c), nextArg(c)
   local queue, name, hasReason, reason, createdAfter, createdBefore = nextArg(c), nextArg(c), nextArg(c) == "1", nextArg(c), nextArg(c), nextArg(c)

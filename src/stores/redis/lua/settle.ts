@@ -3,8 +3,8 @@
  * same fence answers already. A plain ending (no key, no effects, kept) is one comparison and one joining of texts, shared by all
  * endings of the call that look alike; everything else goes through the job's tables.
  *
- *  args     routes as in submit, number of settles, their handles, then per settle: fence US id US, next, result, log; and for a next that
- *           begins with *: late, number of jobs and documents, and those
+ *  args     routes as in submit, number of settles, their handles, then runs: how many, next, whether results and logs come (1), and per settle
+ *           fence US id US [result, log]; and for a next that begins with *: late, number of jobs and documents, and those
  *  next     a finish is to US event US keep US reason; the others as next.ts packs them
  *  answer   now, own hints, then place and answer of each settle that was not applied
  */
@@ -21,7 +21,8 @@ local function endingOf(c, memo, rest, f)
     rev = tonumber(rev) + 1
     e.head = concat({ rev, "=", flags, route, attempt, counts, cancel, due, rank, deadline, ttl, owner, claimed, started, "", "", c.at, f.keep, f.reason, "" }, US)
     e.extra = f.reason == "" and "" or "s" .. f.reason
-    e.group = concat({ f.kind, rev, route, f.to, attempt, e.extra }, US)
+    local key = concat({ f.kind, rev, route, f.to, attempt, e.extra }, US)
+    e.group = c.groups[key] or newGroup(c, key, f.kind, f.to, e.extra)
     e.jobs = 0
   end
   memo[rest] = e
@@ -31,7 +32,7 @@ end
 -- How a finish ends, made once for all settles with the same next.
 local function finishOf(c, next)
   local to, kind, keep, reason = unpack(split(next, US))
-  local f = { to = to, kind = kind, keep = after(c, keep), reason = reason, isPlain = keep ~= "0", memo = {}, handles = {} }
+  local f = { to = to, kind = kind, keep = after(c, keep), reason = reason, isPlain = keep ~= "0", memo = {}, handles = {}, at = 0 }
   return f
 end
 
@@ -64,8 +65,8 @@ local function writeEndings(c, finishes)
       many("ZREM", k.lease, f.handles)
       if f.keep == "" then
         local minute = num(floor(c.now / MINUTE))
-        for _, h in ipairs(f.handles) do push(c.rpush, k.ended .. f.to .. ":" .. minute, h) end
-        push2(c.zadd, k.ends .. f.to, minute, minute)
+        many("RPUSH", k.ended .. f.to .. ":" .. minute, f.handles)
+        call("ZADD", k.ends .. f.to, minute, minute)
       else
         for _, h in ipairs(f.handles) do push2(c.zadd, k.keep, f.keep, h) end
       end
@@ -79,58 +80,71 @@ local function writeEndings(c, finishes)
   end
 end
 
+-- A plain ending; answers whether it was one.
+local function endPlain(c, f, h, state, prefix, result, log, done)
+  if not f.isPlain or not state or byte(state) ~= 51 or find(state, prefix, 2, true) ~= 2 then return false end
+  if done[h] or (c.jobs and c.jobs[h] ~= nil) then return false end
+  local rest = sub(state, #prefix + 2)
+  local e = f.memo[rest] or endingOf(c, f.memo, rest, f)
+  if not e.isPlain then return false end
+  local states, g = c.states, e.group
+  local n = c.statesAt
+  local ended = f.to .. prefix .. e.head .. result .. US .. (log ~= "" and log or e.log) .. US .. e.progress
+  states[n + 1], states[n + 2] = h, ended
+  c.statesAt = n + 2
+  done[h] = ended
+  f.at = f.at + 1
+  f.handles[f.at] = h
+  e.jobs = e.jobs + 1
+  g.n = g.n + 1
+  g[g.n] = sub(prefix, find(prefix, US, 1, true) + 1, -2)
+  return true
+end
+
+-- Any settle. Answers a refusal or nothing.
+local function settleAny(c, h, prefix, next, result, log, done)
+  widen(c)
+  local effects, isLate
+  if byte(next) == 42 then
+    isLate = nextArg(c) == "1"
+    effects = { jobs = tonumber(nextArg(c)), docs = tonumber(nextArg(c)) }
+    next = sub(next, 2)
+  end
+  -- An ending of this call is not written yet, so its state is read from here.
+  if done[h] and c.jobs[h] == nil then c.jobs[h] = readJob(c.k, h, call("HGET", c.k.spec, h), done[h]) end
+  local parts, stop = split(next, US), c.i + (effects and effects.jobs * 3 + effects.docs * 5 or 0)
+  if byte(next) <= 57 then parts[5] = result end
+  local refusal = whole(c, isLate, function() return settleOne(c, h, prefix, parts, log, effects) end)
+  c.i = stop
+  return refusal
+end
+
 redis.register_function("mr1_settle", function(keys, args)
   local c, refused = begin(keys, args)
   if not c then return refused end
   readRoutes(c)
   local total, refusals, finishes, done = tonumber(nextArg(c)), {}, {}, {}
-  local handles = {}
-  for i = 1, total do handles[i] = args[c.i + i - 1] end
-  c.i = c.i + total
-  local states, n = fetch("HMGET", c.k.state, handles), #c.states
-  for i = 1, total do
-    local h, at = handles[i], c.i
-    local prefix, next, result, log = args[at], args[at + 1], args[at + 2], args[at + 3]
-    c.i = at + 4
-    local mark, isDone = byte(next), false
-    if mark >= 53 and mark <= 57 and not done[h] and c.jobs[h] == nil then
-      local f = finishes[next]
-      if not f then
-        f = finishOf(c, next)
-        finishes[next] = f
-      end
-      local state = states[i]
-      if f.isPlain and state and byte(state) == 51 and find(state, prefix, 2, true) == 2 then
-        local rest = sub(state, #prefix + 2)
-        local e = f.memo[rest] or endingOf(c, f.memo, rest, f)
-        if e.isPlain then
-          c.states[n + 1] = h
-          c.states[n + 2] = f.to .. prefix .. e.head .. result .. US .. (log ~= "" and log or e.log) .. US .. e.progress
-          n = n + 2
-          f.handles[#f.handles + 1] = h
-          e.jobs = e.jobs + 1
-          done[h] = c.states[n]
-          tellGroup(c, e.group, sub(prefix, find(prefix, US, 1, true) + 1, -2), f.kind, f.to, e.extra)
-          isDone = true
-        end
-      end
+  local handles = slice(args, c.i, c.i + total - 1)
+  c.i, c.states, c.statesAt = c.i + total, {}, 0
+  local states, at = fetch("HMGET", c.k.state, handles), 0
+  while at < total do
+    local run, next, hasMore = tonumber(nextArg(c)), nextArg(c), nextArg(c) == "1"
+    local f = byte(next) ~= 42 and byte(next) <= 57 and finishes[next]
+    if f == nil then
+      f = finishOf(c, next)
+      finishes[next] = f
     end
-    if not isDone then
-      local effects, isLate
-      if mark == 42 then
-        isLate = nextArg(c) == "1"
-        effects = { jobs = tonumber(nextArg(c)), docs = tonumber(nextArg(c)) }
-        next = sub(next, 2)
-      end
-      -- An ending of this call is not written yet, so its state is read from here.
-      if done[h] and c.jobs[h] == nil then c.jobs[h] = readJob(c.k, h, call("HGET", c.k.spec, h), done[h]) end
-      local parts, stop = split(next, US), c.i + (effects and effects.jobs * 3 + effects.docs * 5 or 0)
-      if isTerminal(parts[1]) and parts[1] <= "9" then parts[5] = result end
-      local refusal = whole(c, isLate, function() return settleOne(c, h, prefix, parts, log, effects) end)
-      c.i = stop
-      if refusal then
-        refusals[#refusals + 1] = i - 1
-        refusals[#refusals + 1] = refusal
+    for _ = 1, run do
+      at = at + 1
+      local prefix, result, log = nextArg(c), "", ""
+      if hasMore then result, log = nextArg(c), nextArg(c) end
+      local h = handles[at]
+      if not f or not endPlain(c, f, h, states[at], prefix, result, log, done) then
+        local refusal = settleAny(c, h, prefix, next, result, log, done)
+        if refusal then
+          refusals[#refusals + 1] = at - 1
+          refusals[#refusals + 1] = refusal
+        end
       end
     end
   end

@@ -2,7 +2,7 @@
  * submit: the first step of a job's life. Runs of plain jobs (minted ids, no key, no document) are written without looking at anything; other
  * units are put together in the call's tables first (R8), and a unit that is refused late is taken back there.
  *
- *  args     routes (n, then queue US name), then steps until the end: n > 0 for n plain jobs, or 0 and one unit:
+ *  args     routes (n, then queue US name), then steps until the end: n > 0, a shape, and id and body of n plain jobs; or 0 and one unit:
  *           repeat, late, jobs, documents
  *  a job    shape, id, body         shape   route US due US base US slope US deadline US ttl US on-held US flags
  *                                   body    key US hold US digest US tags US policy US meta US input
@@ -17,6 +17,7 @@ local BODY = "^${fields(4)}()"
 local MET = { replace = "${eventCodes.replaced}", reschedule = "${eventCodes.rescheduled}" }
 
 local function readRoutes(c)
+  c.routeNames, c.routeNumbers, c.shapes = {}, {}, {}
   for i = 1, tonumber(nextArg(c)) do c.routeNames[i] = nextArg(c) end
 end
 
@@ -27,8 +28,8 @@ local function routeOf(c, i)
   if number then return number end
   number = call("HGET", c.k.routes, name)
   if not number then
-    c.newRoutes[#c.newRoutes + 1] = name
-    number = num(call("LLEN", c.k.route) + #c.newRoutes)
+    push(c, "newRoutes", name)
+    number = num(c.routes + #c.newRoutes)
     if c.undo then
       c.undo[#c.undo + 1] = function()
         c.newRoutes[#c.newRoutes] = nil
@@ -60,49 +61,61 @@ local function prepare(c, s)
   local k, route = c.k, routeOf(c, s.route)
   s.head = s.flags .. US
   s.mid = concat({ "", route, c.at, s.due, s.rank, s.deadline, s.ttl, "" }, US)
-  local key = s.status == READY and k.ready .. route or k.due
-  s.key, s.list = key, c.zadd[key] or {}
-  c.zadd[key] = s.list
+  s.key = s.status == READY and k.ready .. route or k.due
   s.score = s.status == READY and s.rank or s.due
   s.clock = earliest(s.deadline, s.ttl)
-  if s.status == READY then c.ready[route] = true
+  if s.status == READY then setReady(c, route)
   else
     if s.clock ~= "" then s.clock = earliest(s.clock, s.due) end
     setDue(c, s.due)
   end
   if s.clock ~= "" then setDue(c, s.clock) end
   s.tally = route .. ":" .. s.status
-  s.group = concat({ "${eventCodes.submitted}", "1", route, s.status, "0", s.status == SCHEDULED and "n" .. s.due or "" }, US)
+  local key = concat({ "${eventCodes.submitted}", "1", route, s.status, "0", s.status == SCHEDULED and "n" .. s.due or "" }, US)
+  s.group = c.groups[key] or newGroup(c, key, "${eventCodes.submitted}", s.status, "")
   s.hasTags = find(s.flags, "g", 1, true)
 end
 
+-- Jobs of one shape: id and body of each. The names of seqs with one number of digits begin with one letter.
 local function submitPlain(c, total)
-  local args, i, seq = c.args, c.i, c.seq
-  local specs, ids, tally = c.specs, c.newIds, c.tally
-  local n, m = #specs, #ids
+  local args, seq, s = c.args, c.seq, shapeOf(c, nextArg(c))
+  if not s.head then prepare(c, s) end
+  local i, head, mid, score, g = c.i, s.head, s.mid, s.score, s.group
+  local specs, ids, list = c.specs or {}, c.newIds or {}, c.zadd[s.key] or {}
+  c.specs, c.newIds, c.zadd[s.key] = specs, ids, list
+  local n, m, z, told = #specs, #ids, #list, g.n
+  local digits, limit = #num(seq + 1), nil
+  limit = 10 ^ digits
+  local letter = char(96 + digits)
   for _ = 1, total do
-    local s = c.shapes[args[i]] or shapeOf(c, args[i])
-    if not s.head or s.list ~= c.zadd[s.key] then prepare(c, s) end
-    local id, body = args[i + 1], args[i + 2]
-    i = i + 3
+    local id, body = args[i], args[i + 1]
+    i = i + 2
     seq = seq + 1
-    local h = handleOf(seq)
-    specs[n + 1], specs[n + 2] = h, s.head .. id .. s.mid .. body
+    if seq == limit then
+      letter, limit = char(96 + #num(seq)), limit * 10
+    end
+    local h = letter .. seq
+    specs[n + 1], specs[n + 2] = h, head .. id .. mid .. body
     n = n + 2
     ids[m + 1], ids[m + 2] = id, h
     m = m + 2
-    local list = s.list
-    list[#list + 1] = s.score
-    list[#list + 1] = h
+    list[z + 1], list[z + 2] = score, h
+    z = z + 2
+    told = told + 1
+    g[told] = id
     if s.clock ~= "" then push2(c.zadd, c.k.clock, s.clock, h) end
     if s.hasTags then
       local _, _, _, tags = match(body, BODY)
       for _, tag in ipairs(split(tags, RS)) do push2(c.zadd, c.k.tag .. tag, seq, h) end
     end
-    tally[s.tally] = (tally[s.tally] or 0) + 1
-    local page = floor(seq / PAGE)
-    c.pages[page] = (c.pages[page] or 0) + 1
-    tellGroup(c, s.group, id, "${eventCodes.submitted}", s.status, "")
+  end
+  g.n = told
+  c.tally[s.tally] = (c.tally[s.tally] or 0) + total
+  c.pages = c.pages or {}
+  for page = floor((c.seq + 1) / PAGE), floor(seq / PAGE) do
+    local from, to = page * PAGE, page * PAGE + PAGE - 1
+    if from < c.seq + 1 then from = c.seq + 1 end
+    c.pages[page] = (c.pages[page] or 0) + min(to, seq) - from + 1
   end
   c.i, c.seq = i, seq
 end
@@ -250,8 +263,10 @@ redis.register_function("mr1_submit", function(keys, args)
     local total = tonumber(nextArg(c))
     if total > 0 then
       submitPlain(c, total)
-      if c.i <= last then writeRecords(c) end
     else
+      -- What went before is written, so that the unit can meet it.
+      if c.specs then writeRecords(c) end
+      widen(c)
       local isRepeat, isLate, jobs, docs = nextArg(c) == "1", nextArg(c) == "1", tonumber(nextArg(c)), tonumber(nextArg(c))
       local refusal, answer = whole(c, isLate, function() return submitUnit(c, isRepeat, jobs, docs) end)
       answers[#answers + 1] = refusal and "refused" .. US .. refusal or "ok" .. (jobs > 0 and US or "") .. answer

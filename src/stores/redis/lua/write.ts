@@ -31,6 +31,11 @@ local function writeTags(c, job, was)
   end
 end
 
+local function setReady(c, route)
+  c.ready = c.ready or {}
+  c.ready[route] = true
+end
+
 local function setDue(c, at)
   local n = tonumber(at)
   if not c.due or n < c.due then c.due = n end
@@ -41,12 +46,10 @@ local function writeJob(c, job)
   local key, score, clock = placeOf(k, job)
   if not was or job.isRewritten then
     tailOf(job)
-    c.specs[#c.specs + 1] = job.h
-    c.specs[#c.specs + 1] = specOf(job)
+    push2(c, "specs", job.h, specOf(job))
   end
   if was or job.rev > 1 then
-    c.states[#c.states + 1] = job.h
-    c.states[#c.states + 1] = stateOf(job)
+    push2(c, "states", job.h, stateOf(job))
   end
   writeTags(c, job, was)
   if was then
@@ -60,12 +63,13 @@ local function writeJob(c, job)
   count(c, job.route, job.status, 1)
   if key then
     push2(c.zadd, key, score, job.h)
-    if job.status == READY and (not was or was.key ~= key) then c.ready[job.route] = true end
+    if job.status == READY and (not was or was.key ~= key) then setReady(c, job.route) end
     if job.status == SCHEDULED or (job.status == RUNNING and was and was.status == RUNNING) then setDue(c, score) end
   elseif not was or was.status ~= job.status or was.ended ~= job.ended then
     if job.keep ~= "" then push2(c.zadd, k.keep, job.keep, job.h)
     else
       local minute = num(floor(job.ended / MINUTE))
+      c.rpush = c.rpush or {}
       push(c.rpush, k.ended .. job.status .. ":" .. minute, job.h)
       push2(c.zadd, k.ends .. job.status, minute, minute)
     end
@@ -139,15 +143,9 @@ end
 
 local function writeIds(c)
   for id in pairs(c.idsDirty) do
-    if c.ids[id] then
-      c.newIds[#c.newIds + 1] = id
-      c.newIds[#c.newIds + 1] = c.ids[id]
-    else c.goneIds[#c.goneIds + 1] = id end
+    if c.ids[id] then push2(c, "newIds", id, c.ids[id]) else c.goneIds[#c.goneIds + 1] = id end
   end
   c.idsDirty = {}
-  many("HDEL", c.k.ids, c.goneIds)
-  many("HSET", c.k.ids, c.newIds)
-  c.goneIds, c.newIds = {}, {}
 end
 
 local function writePages(c)
@@ -160,83 +158,104 @@ local function writePages(c)
       elseif left == by then call("ZADD", c.k.pages, page, page) end
     end
   end
-  c.pages = {}
+  c.pages = nil
 end
 
 -- Routes whose ready jobs were none before are worth a hint to everybody.
-local function writeReady(c)
-  local woken = {}
+local function wake(c)
   for route in pairs(c.ready) do
     local key = c.k.ready .. route
     -- Jobs that wait there but cannot be claimed must not keep the hint back.
-    if c.zadd[key] and (call("EXISTS", key) == 0 or hasRung(c)) then woken[#woken + 1] = route end
+    if c.zadd[key] and (call("EXISTS", key) == 0 or hasRung(c)) then push(c, "woken", route) end
   end
-  return woken
+end
+
+local function writeRoutes(c)
+  for _, name in ipairs(c.newRoutes) do
+    c.routes = call("RPUSH", c.k.route, name)
+    call("HSET", c.k.routes, name, c.routes)
+  end
+  call("HSET", c.k.meta, "routes", c.routes)
+  c.newRoutes = nil
+end
+
+local function dropRecords(c)
+  local k = c.k
+  many("HDEL", k.spec, c.goneSpecs)
+  many("HDEL", k.state, c.goneStates)
+  many("HDEL", k.ids, c.goneIds)
+  for i = 1, #c.trails, CHUNK do call("UNLINK", unpack(c.trails, i, min(i + CHUNK - 1, #c.trails))) end
+  for key, list in pairs(c.zrem) do many("ZREM", key, list) end
+  c.goneSpecs, c.goneStates, c.goneIds, c.trails, c.zrem = {}, {}, {}, {}, {}
 end
 
 local function writeRecords(c)
   local k = c.k
-  writeJobs(c)
-  if #c.newRoutes > 0 then
-    for _, name in ipairs(c.newRoutes) do call("HSET", k.routes, name, call("RPUSH", k.route, name)) end
-    c.newRoutes = {}
+  if c.jobs then
+    writeJobs(c)
+    writeIds(c)
+    writeKeys(c)
+    writeDocs(c)
+    dropRecords(c)
   end
-  for _, route in ipairs(writeReady(c)) do push(c, "woken", route) end
-  many("HDEL", k.spec, c.goneSpecs)
-  many("HDEL", k.state, c.goneStates)
-  many("HSET", k.spec, c.specs)
-  many("HSET", k.state, c.states)
-  for key, list in pairs(c.zrem) do many("ZREM", key, list) end
+  if c.newRoutes then writeRoutes(c) end
+  if c.ready then wake(c) end
+  if c.specs then many("HSET", k.spec, c.specs) end
+  if c.states then many("HSET", k.state, c.states) end
+  if c.newIds then many("HSET", k.ids, c.newIds) end
   for key, list in pairs(c.zadd) do many("ZADD", key, list) end
-  for key, list in pairs(c.rpush) do many("RPUSH", key, list) end
-  for i = 1, #c.trails, CHUNK do call("UNLINK", unpack(c.trails, i, min(i + CHUNK - 1, #c.trails))) end
-  writeIds(c)
-  writeKeys(c)
-  writeDocs(c)
-  writePages(c)
+  if c.rpush then
+    for key, list in pairs(c.rpush) do many("RPUSH", key, list) end
+  end
+  if c.pages then writePages(c) end
   for field, by in pairs(c.tally) do
     if by ~= 0 then call("HINCRBY", k.tally, field, by) end
   end
-  c.goneSpecs, c.goneStates, c.specs, c.states, c.zrem, c.zadd, c.rpush, c.trails, c.tally = {}, {}, {}, {}, {}, {}, {}, {}, {}
+  c.specs, c.states, c.newIds, c.rpush, c.zadd, c.tally = nil, nil, nil, nil, {}, {}
 end
 
 local function hintOf(c)
-  local finished, cancels = {}, {}
+  local finished, cancels = "", {}
   for _, g in ipairs(c.order) do
-    if #g > 1 then
-      if g.status ~= "" and isTerminal(g.status) then finished[#finished + 1] = concat(g, US, 2)
+    if g.n > 1 then
+      if g.status ~= "" and isTerminal(g.status) then finished = (finished == "" and "" or finished .. US) .. concat(g, US, 2)
       elseif g.status == RUNNING and g.extra ~= "" then
-        for i = 2, #g do
+        for i = 2, g.n do
           cancels[#cancels + 1] = g[i]
           cancels[#cancels + 1] = sub(g.extra, 2)
         end
       end
     end
   end
-  return concat(finished, US), concat(cancels, US)
+  return finished, concat(cancels, US)
+end
+
+local function writeFeed(c)
+  local told = {}
+  for _, g in ipairs(c.order) do
+    if g.n > 1 then told[#told + 1] = concat(g, US) end
+  end
+  if #told == 0 then return end
+  c.feed = c.feed + 1
+  local number = num(c.feed)
+  call("XADD", c.k.feed, number .. "-1", "a", c.at, "b", concat(told, RS))
+  call("HSET", c.k.meta, "feed", number, "seq", num(c.seq))
 end
 
 -- Writes everything. Answers what the caller's own listeners are told: ready routes, the earliest clock set, finished ids, cancels.
 local function finish(c)
-  local k = c.k
   writeRecords(c)
-  local told = {}
-  for _, g in ipairs(c.order) do
-    if #g > 1 then told[#told + 1] = concat(g, US) end
+  writeFeed(c)
+  local routes = ""
+  if c.ready then
+    for route in pairs(c.ready) do routes = (routes == "" and "" or routes .. ",") .. route end
   end
-  if #told > 0 then
-    c.feed = c.feed + 1
-    call("XADD", k.feed, num(c.feed) .. "-1", "a", c.at, "b", concat(told, RS))
-    call("HSET", k.meta, "feed", num(c.feed), "seq", num(c.seq))
-  end
-  local routes = {}
-  for route in pairs(c.ready) do routes[#routes + 1] = route end
   local due = c.due and num(c.due - c.now) or ""
   local finished, cancels = hintOf(c)
   local woken = c.woken and concat(c.woken, ",") or ""
   if woken ~= "" or due ~= "" or finished ~= "" or cancels ~= "" then
-    call("PUBLISH", k.hint, concat({ concat({ c.sender, woken, due }, US), finished, cancels }, RS))
+    call("PUBLISH", c.k.hint, concat({ concat({ c.sender, woken, due }, US), finished, cancels }, RS))
   end
-  return { concat(routes, ","), due, finished, cancels }
+  return { routes, due, finished, cancels }
 end
 `;

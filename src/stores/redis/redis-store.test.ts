@@ -1,0 +1,246 @@
+import { Redis } from "ioredis";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { nodePlatform } from "../../platform/node-platform.ts";
+import type { NewJob } from "../../store/records.ts";
+import type { Hint, Store } from "../../store/store.ts";
+import { aClaim, aJob, aSettle, finish } from "../../../test/support/builders.ts";
+import { startRedis } from "../../../test/support/redis-server.ts";
+import type { RedisServer } from "../../../test/support/redis-server.ts";
+import { openRedisStore } from "./redis-store.ts";
+import type { RedisOptions } from "./redis-store.ts";
+
+let server: RedisServer;
+let admin: Redis;
+const opened: Store[] = [];
+let made = 0;
+
+beforeAll(async () => {
+  server = await startRedis();
+  admin = new Redis(server.url, { retryStrategy: () => 50 });
+  admin.on("error", () => undefined);
+}, 180_000);
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((store) => store.close()));
+});
+afterAll(async () => {
+  admin.disconnect();
+  await server.stop();
+});
+
+async function open(given: Partial<RedisOptions> = {}): Promise<Store> {
+  const url = given.client === undefined ? { url: server.url } : {};
+  const store = await openRedisStore({ ...url, platform: nodePlatform, prefix: `own-${++made}`, ...given });
+  opened.push(store);
+  return store;
+}
+
+const submit = (store: Store, job: NewJob, isRepeat = false): ReturnType<Store["submit"]> =>
+  store.submit([{ jobs: [job], isRepeat }]);
+
+/** Asks again until it holds. */
+async function eventually(holds: () => boolean | Promise<boolean>): Promise<void> {
+  for (let tries = 0; tries < 400; tries++) {
+    if (await holds()) return;
+    await new Promise((resolve) => void setTimeout(resolve, 25));
+  }
+  throw new Error("it did not happen within 10 s");
+}
+
+describe("opening", () => {
+  test("says what an acknowledgement is worth under the server's persistence", async () => {
+    const store = await open();
+    const { kind, durability, warnings, capabilities } = await store.describe();
+    expect({ kind, durability, capabilities }).toEqual({
+      kind: "redis",
+      durability: "relaxed",
+      capabilities: { transactions: false, processes: "many" },
+    });
+    expect(warnings.join()).toMatch(/everysec/);
+    await expect(open({ durability: "strict" })).rejects.toMatchObject({ code: "durability-refused" });
+    await admin.config("SET", "appendfsync", "always");
+    expect((await (await open({ durability: "strict" })).describe()).durability).toBe("strict");
+    await admin.config("SET", "appendfsync", "everysec");
+    await admin.config("SET", "appendonly", "no");
+    expect((await (await open()).describe()).durability).toBe("memory");
+    await expect(open({ durability: "relaxed" })).rejects.toMatchObject({ code: "durability-refused" });
+    await admin.config("SET", "appendonly", "yes");
+  });
+
+  test("refuses an eviction policy that can lose jobs, unless told otherwise", async () => {
+    await admin.config("SET", "maxmemory-policy", "allkeys-lru");
+    await expect(open()).rejects.toMatchObject({ code: "store-misconfigured" });
+    const { warnings } = await (await open({ allowEviction: true })).describe();
+    expect(warnings.join()).toMatch(/allkeys-lru/);
+    await admin.config("SET", "maxmemory-policy", "noeviction");
+  });
+
+  test("refuses keys of another program and a store of a newer layout, and leaves both as they are", async () => {
+    await admin.set("{taken:0}:meta", "mine");
+    await expect(open({ prefix: "taken" })).rejects.toMatchObject({ code: "not-a-store" });
+    await admin.hset("{taken2:0}:spec", "a", "1");
+    await expect(open({ prefix: "taken2" })).rejects.toMatchObject({ code: "not-a-store" });
+    await admin.hset("{newer:0}:meta", "kind", "millrace", "version", "99");
+    await expect(open({ prefix: "newer" })).rejects.toMatchObject({ code: "schema-newer" });
+    expect(await admin.keys("{taken*")).toHaveLength(2);
+    expect(await admin.hgetall("{newer:0}:meta")).toEqual({ kind: "millrace", version: "99" });
+  });
+
+  test("refuses a prefix with braces, a URL of another kind and a client that is none", async () => {
+    await expect(open({ prefix: "a{b" })).rejects.toMatchObject({ code: "invalid-option" });
+    await expect(open({ url: "http://127.0.0.1" })).rejects.toMatchObject({ code: "unknown-store" });
+    await expect(open({ client: {} })).rejects.toMatchObject({ code: "invalid-option" });
+  });
+
+  test("takes a client of the caller's own, copies it and leaves it open", async () => {
+    const client = new Redis(server.url);
+    const store = await open({ client });
+    await submit(store, aJob({ id: "a" }));
+    await store.close();
+    expect(await client.ping()).toBe("PONG");
+    client.disconnect();
+  });
+
+  test("says that nobody answers", async () => {
+    const gone = openRedisStore({ url: "redis://127.0.0.1:1", platform: nodePlatform });
+    await expect(gone).rejects.toMatchObject({ code: "store-unavailable", outcome: "did-not-happen" });
+  });
+
+  test("refuses a wrong password, a missing one and a user without the rights", async () => {
+    await admin.call("ACL", "SETUSER", "narrow", "on", ">secret", "~*", "+ping", "+info", "+config|get");
+    const url = (user: string): string => server.url.replace("//", `//${user}@`);
+    await expect(open({ url: url("narrow:secret") })).rejects.toMatchObject({ code: "store-denied" });
+    await expect(open({ url: url("narrow:wrong") })).rejects.toMatchObject({ code: "store-denied" });
+    await admin.config("SET", "requirepass", "secret");
+    await expect(open()).rejects.toMatchObject({ code: "store-denied" });
+    await open({ url: url("default:secret") });
+    await admin.config("SET", "requirepass", "");
+  });
+
+  test("refuses a replica", async () => {
+    const replica = await startRedis({ settings: [["replicaof", `127.0.0.1 ${server.port}`]] });
+    try {
+      await expect(open({ url: replica.url })).rejects.toMatchObject({ code: "store-read-only" });
+    } finally {
+      await replica.stop();
+    }
+  });
+});
+
+describe("trouble while open", () => {
+  test("a server without memory refuses writes whole, still extends and prunes, and goes on when there is room", async () => {
+    const store = await open();
+    await submit(store, aJob({ id: "a" }));
+    const [leased] = (await store.claim(aClaim())).jobs;
+    await admin.config("SET", "maxmemory", "1");
+    await expect(submit(store, aJob({ id: "b" }))).rejects.toMatchObject({ code: "store-full" });
+    const renewal = { owner: "w1", leaseMs: 9000, leases: [leased!], wantsOthers: false };
+    expect((await store.extendIfLeased(renewal)).answers).toEqual(["ok"]);
+    expect(await store.prune({ what: "kept", max: 5 })).toMatchObject({ removed: 0 });
+    await admin.config("SET", "maxmemory", "0");
+    expect(await store.readJobs(["b"])).toEqual([null]);
+    expect(await submit(store, aJob({ id: "b" }))).toMatchObject([{ kind: "ok" }]);
+  });
+
+  test("a flushed library is loaded again by the next call", async () => {
+    const store = await open();
+    await admin.call("FUNCTION", "FLUSH");
+    const { epoch } = await store.describe();
+    expect(await submit(store, aJob({ id: "a" }))).toMatchObject([{ kind: "ok" }]);
+    expect((await store.describe()).epoch).toBe(epoch);
+  });
+
+  test("a flushed server is an empty store with a higher epoch", async () => {
+    const store = await open();
+    await submit(store, aJob({ id: "a" }));
+    const { epoch } = await store.describe();
+    await admin.flushall();
+    expect(await store.readJobs(["a"])).toEqual([null]);
+    expect((await store.describe()).epoch).toBeGreaterThan(epoch);
+    expect(await submit(store, aJob({ id: "a" }))).toMatchObject([{ hows: ["created"] }]);
+  });
+
+  test("a reply that is lost leaves a write unknown; repeated after the restart it is one job, under a higher epoch", async () => {
+    const store = await open();
+    await submit(store, aJob({ id: "a" }));
+    const [before] = (await store.claim(aClaim())).jobs;
+    server.process.kill("SIGSTOP");
+    const lost = submit(store, aJob({ id: "b" }));
+    const looking = store.readJobs(["a"]);
+    const unknown = expect(lost).rejects.toMatchObject({ code: "outcome-unknown", outcome: "unknown" });
+    const unread = expect(looking).rejects.toMatchObject({ code: "store-unavailable" });
+    await server.kill();
+    await Promise.all([unknown, unread]);
+    await expect(submit(store, aJob({ id: "c" }))).rejects.toMatchObject({
+      code: "store-unavailable",
+      outcome: "did-not-happen",
+    });
+    await server.restart();
+    await eventually(async () => (await store.describe().catch(() => null)) !== null);
+    expect(await submit(store, aJob({ id: "b" }), true)).toMatchObject([{ kind: "ok", ids: ["b"] }]);
+    const [after] = (await store.claim(aClaim({ max: 9 }))).jobs;
+    expect(after?.id).toBe("b");
+    const epochOf = ({ fence }: { readonly fence: number }): number => Math.floor(fence / 2 ** 32);
+    expect(epochOf(after!)).toBeGreaterThan(epochOf(before!));
+  });
+
+  test("a closed store refuses calls, and closing twice is no error", async () => {
+    const store = await open();
+    await store.close();
+    await store.close();
+    await expect(store.describe()).rejects.toMatchObject({ code: "closed" });
+  });
+
+  test("the caller's transaction is refused with its own code", async () => {
+    const store = await open();
+    expect(() => store.inTransaction({})).toThrowError(
+      expect.objectContaining({ code: "not-in-transaction" }),
+    );
+  });
+});
+
+describe("several processes", () => {
+  test("hints of another store's calls arrive, and own ones only once", async () => {
+    const prefix = `shared-${++made}`;
+    const [one, other] = [await open({ prefix }), await open({ prefix })];
+    const heard: Hint[] = [];
+    const own: Hint[] = [];
+    one.watch((hint) => own.push(hint));
+    other.watch((hint) => heard.push(hint));
+    await eventually(async () => {
+      const [, count] = (await admin.call("PUBSUB", "NUMSUB", `{${prefix}:0}:hint`)) as [string, number];
+      return count === 2;
+    });
+    await submit(one, aJob({ id: "a" }));
+    await eventually(() => heard.some((hint) => hint.kind === "ready" && hint.routes.includes(1)));
+    const [leased] = (await one.claim(aClaim({ owner: "w5" }))).jobs;
+    await one.changeIf([
+      {
+        id: "a",
+        cases: [
+          { guard: { states: ["running"] }, next: { to: "same", event: "cancel-asked", cancelAsked: true } },
+        ],
+      },
+    ]);
+    await one.settleIfLeased([aSettle(leased!, finish())]);
+    await eventually(() => heard.some((hint) => hint.kind === "finished"));
+    expect(heard).toContainEqual({ kind: "cancel", ids: ["a"], owner: "w5" });
+    expect(heard).toContainEqual({ kind: "finished", ids: ["a"] });
+    expect(own.filter((hint) => hint.kind === "finished")).toHaveLength(1);
+  });
+
+  test("a listener that lost its connection hears again", async () => {
+    const prefix = `shared-${++made}`;
+    const [one, other] = [await open({ prefix }), await open({ prefix })];
+    const heard: Hint[] = [];
+    other.watch((hint) => heard.push(hint));
+    const listens = async (): Promise<boolean> => {
+      const [, count] = (await admin.call("PUBSUB", "NUMSUB", `{${prefix}:0}:hint`)) as [string, number];
+      return count === 1;
+    };
+    await eventually(listens);
+    await admin.call("CLIENT", "KILL", "TYPE", "pubsub");
+    await eventually(listens);
+    await submit(one, aJob({ id: "a" }));
+    await eventually(() => heard.some((hint) => hint.kind === "ready"));
+  });
+});
