@@ -8,6 +8,7 @@
  */
 import type { Platform } from "../platform/platform.ts";
 import { isMillraceError } from "../model/error.ts";
+import { answersWithin } from "./race.ts";
 import type { Turn } from "./turn.ts";
 
 /** Who waits for an item's answer. An object with two methods, because a promise per item costs the hot path. */
@@ -36,6 +37,8 @@ interface Entry<Item, Answer> {
 
 const retryFirstMs = 20;
 const retryMaxMs = 1000;
+/** A call that is not answered by then counts as lost: it may or may not have happened. */
+const callMaxMs = 90_000;
 
 export class Batcher<Item, Answer> {
   readonly #options: BatcherOptions<Item, Answer>;
@@ -112,12 +115,10 @@ export class Batcher<Item, Answer> {
     let delayMs = retryFirstMs;
     let unknownCause: unknown = null;
     for (;;) {
+      let answers: readonly Answer[];
       try {
-        const answers = await this.#options.call(entries.map((entry) => entry.item));
-        for (let index = 0; index < entries.length; index++) {
-          (entries[index] as Entry<Item, Answer>).ticket.answered(answers[index] as Answer);
-        }
-        return;
+        const items = entries.map((entry) => entry.item);
+        answers = await answersWithin(platform, this.#options.call(items), callMaxMs);
       } catch (error) {
         const isKnownError = isMillraceError(error);
         if (!isKnownError || error.outcome === "unknown") {
@@ -125,17 +126,27 @@ export class Batcher<Item, Answer> {
           if (again !== undefined) for (const entry of entries) entry.item = again(entry.item);
         }
         const isAway = isKnownError && error.retryable;
-        if (!isAway && isKnownError && entries.length > 1) return this.#deliverHalves(entries, sinceUs);
+        if (!isAway && entries.length > 1) return this.#deliverHalves(entries, sinceUs);
         const isLate = platform.monotonicUs() - sinceUs >= giveUpMs * 1000;
         if (!isAway || isLate) {
           for (const entry of entries) entry.ticket.failed(unknownCause ?? error);
           return;
         }
+        await this.#pause(delayMs);
+        delayMs = Math.min(delayMs * 2, retryMaxMs);
+        continue;
       }
-      const waitMs = delayMs * (0.5 + platform.random() / 2);
-      await new Promise<void>((resolve) => platform.setTimer(waitMs, resolve));
-      delayMs = Math.min(delayMs * 2, retryMaxMs);
+      for (let index = 0; index < entries.length; index++) {
+        (entries[index] as Entry<Item, Answer>).ticket.answered(answers[index] as Answer);
+      }
+      return;
     }
+  }
+
+  #pause(delayMs: number): Promise<void> {
+    const { platform } = this.#options;
+    const waitMs = delayMs * (0.5 + platform.random() / 2);
+    return new Promise((resolve) => void platform.setTimer(waitMs, resolve));
   }
 
   async #deliverHalves(entries: Entry<Item, Answer>[], sinceUs: number): Promise<void> {

@@ -1,4 +1,5 @@
 /** Waiting with a limit, leaving no timer behind: a forgotten one would keep the process alive. */
+import { MillraceError } from "../model/error.ts";
 import type { Platform, Timer } from "../platform/platform.ts";
 
 /** @returns true when the promise settled first, false when the time was over first. Never rejects. */
@@ -14,5 +15,19 @@ export function settlesWithin(
       resolve(true);
     };
     promise.then(settled, settled);
+  });
+}
+
+/** The promise's own answer, or `outcome-unknown` when it takes longer: a call that never ends must not hold everything behind it. */
+export function answersWithin<Value>(
+  platform: Platform,
+  promise: Promise<Value>,
+  limitMs: number,
+): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const late = (): void =>
+      reject(new MillraceError("outcome-unknown", `The store did not answer within ${limitMs} ms.`));
+    const timer = platform.setTimer(limitMs, late, false);
+    promise.then(resolve, reject).finally(() => timer.cancel());
   });
 }

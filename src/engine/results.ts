@@ -29,6 +29,7 @@ export class Results {
   #unwatch: Unwatch | null = null;
   #timer: Timer | null = null;
   #pollMs = pollFirstMs;
+  #isClosed = false;
 
   constructor(engine: Engine) {
     this.#engine = engine;
@@ -50,6 +51,8 @@ export class Results {
       };
       const aborted = (): void =>
         waiter.failed(new MillraceError("aborted", "The wait was aborted.", { cause: signal?.reason }));
+      if (this.#isClosed)
+        return reject(new MillraceError("closed", "This Millrace was closed; open a new one."));
       if (signal?.aborted === true) return aborted();
       signal?.addEventListener("abort", aborted, { once: true });
       if (timeoutMs !== null) {
@@ -63,6 +66,7 @@ export class Results {
   }
 
   close(): void {
+    this.#isClosed = true;
     for (const waiters of this.#waiters.values()) {
       for (const waiter of waiters)
         waiter.failed(new MillraceError("closed", "Millrace was closed during the wait."));

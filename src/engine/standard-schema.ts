@@ -40,8 +40,9 @@ export function checkSchema<Output>(
   problem: { readonly code: ErrorCode; readonly what: string },
 ): Output | Promise<Output> {
   const answer = schema["~standard"].validate(value);
-  return answer instanceof Promise
-    ? answer.then((result) => readResult(result, problem))
+  // Any thenable counts: a library may answer with a promise of its own.
+  return "then" in answer
+    ? Promise.resolve(answer).then((result) => readResult(result, problem))
     : readResult(answer, problem);
 }
 

@@ -13,7 +13,7 @@ import type { Unwatch } from "../store/store.ts";
 import { addRuns, idleRun } from "./duties/duty.ts";
 import type { Duty, DutyRun } from "./duties/duty.ts";
 import type { Engine } from "./engine.ts";
-import { settlesWithin } from "./race.ts";
+import { answersWithin, settlesWithin } from "./race.ts";
 
 const backoffFirstMs = 100;
 const backoffMaxMs = 30_000;
@@ -116,7 +116,7 @@ class DutyLoop {
     while (!this.#isStopping) {
       this.#wakeAtUs = Number.POSITIVE_INFINITY;
       try {
-        const run = await withDeadline(this.#engine.platform, this.duty.run(), runMaxMs);
+        const run = await answersWithin(this.#engine.platform, this.duty.run(), runMaxMs);
         failures = 0;
         if (this.duty.wakes === "clock" && typeof run.nextInMs === "number" && !run.hasMore)
           this.#alarm(run.nextInMs);
@@ -166,13 +166,4 @@ class DutyLoop {
     const delayMs = Math.max(0, Math.ceil((this.#wakeAtUs - platform.monotonicUs()) / 1000));
     this.#timer = platform.setTimer(delayMs, () => this.#wake?.(), false);
   }
-}
-
-function withDeadline<Value>(platform: Platform, promise: Promise<Value>, limitMs: number): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    const late = (): void =>
-      reject(new MillraceError("store-unavailable", `The run did not end within ${limitMs} ms.`));
-    const timer = platform.setTimer(limitMs, late, false);
-    promise.then(resolve, reject).finally(() => timer.cancel());
-  });
 }

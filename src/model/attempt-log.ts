@@ -34,15 +34,23 @@ export interface AttemptLog {
   readonly dropped: number;
 }
 
+const emptyLog: AttemptLog = { entries: [], dropped: 0 };
+
 export const logEntriesMax = 50;
 const keptFirst = 10;
 const messageCharsMax = 2000;
 const stackCharsMax = 4000;
 const causeDepthMax = 5;
 
+/** A text that cannot be read counts as empty: a damaged log must not take the job, or its worker, down with it. */
 export function readAttemptLog(text: string | null): AttemptLog {
-  if (text === null) return { entries: [], dropped: 0 };
-  return JSON.parse(text) as AttemptLog;
+  if (text === null) return emptyLog;
+  try {
+    const log = JSON.parse(text) as Partial<AttemptLog> | null;
+    return Array.isArray(log?.entries) ? { entries: log.entries, dropped: log.dropped ?? 0 } : emptyLog;
+  } catch {
+    return emptyLog;
+  }
 }
 
 export function appendAttempt(text: string | null, record: AttemptRecord): string {

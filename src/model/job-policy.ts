@@ -82,11 +82,21 @@ export function createPolicyReader(codeDefaults: JobPolicy = {}): (text: string 
     if (text === null) return empty;
     const known = decoded.get(text);
     if (known !== undefined) return known;
-    const policy = decide(JSON.parse(text) as JobPolicy);
+    const policy = decide(parsePolicy(text));
     if (decoded.size >= decodedMax) decoded.clear();
     decoded.set(text, policy);
     return policy;
   };
+}
+
+/** A text that cannot be read counts as saying nothing: the job then runs by the defaults instead of stopping its worker. */
+function parsePolicy(text: string): JobPolicy {
+  try {
+    const policy: unknown = JSON.parse(text);
+    return typeof policy === "object" && policy !== null ? policy : {};
+  } catch {
+    return {};
+  }
 }
 
 /** How long a job that ends so is kept, if the job itself says so; null leaves it to the queue's retention. */

@@ -83,10 +83,10 @@ export function replayChange(policy: DecidedPolicy, options: ReplayOptions): Ope
   return { states: terminalStates, next };
 }
 
-/** Takes a running job from its worker, whose later settle is refused. The attempt counts. */
+/** Takes a running job from its worker, whose later settle is refused. The attempt is given back: it was no fault of the job. */
 export const revokeChange: OperatorChange = {
   states: ["running"],
-  next: { ...handBack, event: "reclaimed", countsAttempt: 1 },
+  next: { ...handBack, event: "reclaimed" },
 };
 
 export const removeChange: OperatorChange = {

@@ -44,13 +44,14 @@ export interface RetryIf {
 
 export const attemptsMax = 1000;
 export const defaultAttempts = 3;
-export const defaultBackoff: Backoff = {
+const defaultPlanned = {
   kind: "exponential",
   fromMs: 1000,
   toMs: 300_000,
   factor: 2,
   jitter: "full",
-};
+} as const;
+export const defaultBackoff: Backoff = defaultPlanned;
 
 /** A backoff function that the application registers by name, so that the name can be stored with the job. */
 export type CustomBackoff = (
@@ -71,7 +72,9 @@ export function backoffDelayMs(
   sources: BackoffSources,
 ): number {
   if (backoff.kind === "custom") return customDelayMs(backoff.name, failures, error, sources);
-  const delayMs = plannedDelayMs(backoff, failures);
+  const plannedMs = plannedDelayMs(backoff, failures);
+  // A kind that only a newer version knows gives no number: the default is better than none.
+  const delayMs = Number.isFinite(plannedMs) ? plannedMs : plannedDelayMs(defaultPlanned, failures);
   return backoff.jitter === "none" ? delayMs : Math.floor(sources.random() * (delayMs + 1));
 }
 

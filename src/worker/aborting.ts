@@ -40,7 +40,7 @@ export class Aborting {
   /** Counts from the real start: the earlier of timeout and deadline. */
   watch(attempt: Attempt): void {
     const { deadlineAt, claimedAt } = attempt.job;
-    const heldMs = (attempt.startedUs - attempt.leasedUs) / 1000;
+    const heldMs = (attempt.startedUs - attempt.claimedUs) / 1000;
     const deadlineInMs =
       deadlineAt === null ? Number.POSITIVE_INFINITY : Math.max(0, deadlineAt - claimedAt - heldMs);
     const endsInMs = Math.min(attempt.policy.timeoutMs ?? Number.POSITIVE_INFINITY, deadlineInMs);

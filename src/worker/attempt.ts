@@ -30,12 +30,17 @@ export class Attempt implements WheelItem, Ticket<SettleAnswer> {
   readonly policy: DecidedPolicy;
   readonly #owner: AttemptOwner;
   phase: AttemptPhase = "waiting";
-  /** Monotonic; the lease is safe until this plus its length. */
+  /** Monotonic, when the claim was sent. */
+  readonly claimedUs: number;
+  /** Monotonic, of the claim or the last renewal; the lease is safe until this plus its length. */
   leasedUs: number;
   /** How long the lease lasts from `leasedUs`; longer than the worker's default after an extend by hand. */
   leaseMs: number;
   startedUs = 0;
   isStartReported = false;
+  /** Progress and log lines on their way: the settle must not overtake them, because they carry the lease that it ends. */
+  unrecorded = 0;
+  whenRecorded: (() => void) | null = null;
   cancelAsked = false;
   isAbandoned = false;
   abortReason: AbortReason | null = null;
@@ -48,7 +53,7 @@ export class Attempt implements WheelItem, Ticket<SettleAnswer> {
     this.job = job;
     this.policy = policy;
     this.#owner = owner;
-    this.leasedUs = leasedUs;
+    this.claimedUs = this.leasedUs = leasedUs;
     this.leaseMs = leaseMs;
   }
 

@@ -15,7 +15,9 @@ import { kvKind, readKvPutOptions } from "../engine/kv.ts";
 import type { KvPutOptions } from "../engine/kv.ts";
 import type { LogFields } from "../engine/logger.ts";
 import { planJob } from "../engine/submit.ts";
+import { checkSchema } from "../engine/standard-schema.ts";
 import { afterReturn } from "../model/after-run.ts";
+import { describeError } from "../model/attempt-log.ts";
 import type { LeaseRef } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";
 import { EffectsDraft } from "./effects-draft.ts";
@@ -47,6 +49,9 @@ export interface EffectsScope {
     delete(key: string, options?: Pick<KvPutOptions, "version">): void;
   };
 }
+
+const logCharsMax = 8000;
+const recordCharsMax = 64 * 1024;
 
 /** What the context needs of the worker around it. */
 export interface ContextHost {
@@ -112,8 +117,8 @@ export class JobContext<Out = unknown> implements EffectsScope {
   /** How far it is: a number from 0 to 1, with a message and data if you like. Only the newest is kept. */
   get progress(): (value: number, message?: string, data?: unknown) => void {
     return (value, message, data) => {
-      const progress = this.#host.engine.settings.coder.encode({ value, message, data }, "progress");
-      this.#record({ progress });
+      const shown = { value, message, data: redact(data, this.#attempt.policy.redact) };
+      this.#record({ progress: this.#encode(shown, { value: Number(value), message: String(message) }) });
     };
   }
 
@@ -147,6 +152,9 @@ export class JobContext<Out = unknown> implements EffectsScope {
   async #completeIn(connection: unknown, result?: unknown): Promise<void> {
     const { engine } = this.#host;
     const { policy, effects } = this.#attempt;
+    const { resultSchema } = this.#definition;
+    if (resultSchema !== null)
+      result = await checkSchema(resultSchema, result, { code: "invalid-result", what: "The result" });
     const encoded =
       policy.keepsResult && result !== undefined ? engine.settings.coder.encode(result, "result") : null;
     const draft = effects === null || effects.isEmpty ? undefined : await effects.build();
@@ -178,6 +186,11 @@ export class JobContext<Out = unknown> implements EffectsScope {
 
   #scope(which: "effects" | "failureEffects"): EffectsScope {
     const { engine } = this.#host;
+    if (this.#attempt.phase !== "running")
+      throw new MillraceError(
+        "lease-lost",
+        "The attempt has ended; effects must be made before the handler returns.",
+      );
     const draft = (this.#attempt[which] ??= new EffectsDraft());
     return {
       enqueue: (job, input, options) =>
@@ -207,26 +220,56 @@ export class JobContext<Out = unknown> implements EffectsScope {
     return docs[0] === undefined ? undefined : (engine.settings.coder.decode(docs[0].body) as Value);
   }
 
+  /** Never throws: a line that cannot be kept as it is must not fail the job. */
   #writeLog(level: string, message: string, fields: LogFields | undefined): void {
-    this.#host.engine.log.debug(message, { jobId: this.id, level, ...fields });
-    const line = {
-      level,
-      message,
-      ...(fields === undefined ? {} : { fields: redact(fields, this.#attempt.policy.redact) }),
-    };
-    this.#record({ logs: [this.#host.engine.settings.coder.encode(line, "log line")] });
+    const { log } = this.#host.engine;
+    const shown = fields === undefined ? {} : { fields: this.#showable(fields) };
+    log.debug(message, { jobId: this.id, level, ...shown });
+    const text = String(message).slice(0, logCharsMax);
+    this.#record({ logs: [this.#encode({ level, message: text, ...shown }, { level, message: text })] });
+  }
+
+  /** Redacted, with errors as records: what a codec can keep and a page may show. */
+  #showable(fields: LogFields): unknown {
+    const plain = Object.entries(fields).map(([key, value]) => [
+      key,
+      value instanceof Error ? describeError(value) : value,
+    ]);
+    return redact(Object.fromEntries(plain), this.#attempt.policy.redact);
+  }
+
+  #encode(value: unknown, fallback: unknown): string {
+    const { settings, log } = this.#host.engine;
+    try {
+      const encoded = settings.coder.encode(value, "log line");
+      if (encoded.length <= recordCharsMax) return encoded;
+    } catch (error) {
+      log.warn("a log line or progress could not be encoded and was cut", { id: this.id, error });
+    }
+    return settings.coder.encode(fallback, "log line");
   }
 
   #record(write: { readonly progress?: string; readonly logs?: readonly string[] }): void {
     const { engine } = this.#host;
+    const attempt = this.#attempt;
+    attempt.unrecorded += 1;
+    const recorded = (): void => {
+      attempt.unrecorded -= 1;
+      if (attempt.unrecorded === 0) attempt.whenRecorded?.();
+    };
     engine.records.push(
       { ...this.#ref, ...write },
       {
-        // A refused write means a lost lease, which the renewal tells the handler about.
-        answered: (answer) =>
-          answer === "ok" ||
-          engine.log.debug("a write of a past attempt was refused", { id: this.id, answer }),
-        failed: (error) => engine.log.warn("progress or a log line was not recorded", { id: this.id, error }),
+        answered: (answer) => {
+          // A refused write means a lost lease, which the renewal tells the handler about.
+          if (answer !== "ok")
+            engine.log.debug("a write of a past attempt was refused", { id: this.id, answer });
+          recorded();
+        },
+        failed: (error) => {
+          engine.log.warn("progress or a log line was not recorded", { id: this.id, error });
+          recorded();
+        },
       },
     );
   }

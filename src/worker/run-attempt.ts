@@ -18,7 +18,6 @@ import {
 } from "../model/after-run.ts";
 import type { Decision, EndReason } from "../model/after-run.ts";
 import { describeError } from "../model/attempt-log.ts";
-import { isMillraceError, MillraceError } from "../model/error.ts";
 import type { Attempt } from "./attempt.ts";
 import { Cancel, RetryAfter, Snooze, Unrecoverable } from "./control.ts";
 import { JobContext } from "./job-context.ts";
@@ -33,23 +32,39 @@ export interface AttemptHost {
   readonly owner: string;
 }
 
+/**
+ * The job's own payload was refused: final, with this reason. Not told by the code of whatever was thrown, because a handler's own enqueue may
+ * be refused by the same code.
+ */
+class RefusedPayload {
+  readonly reason: "invalid-input" | "invalid-result";
+  readonly error: unknown;
+
+  constructor(reason: "invalid-input" | "invalid-result", error: unknown) {
+    this.reason = reason;
+    this.error = error;
+  }
+}
+
 /** The context a handler runs with; throws what is wrong with the input. A promise only where the schema gives one. */
 export function prepareContext(
   host: ContextHost,
   attempt: Attempt,
   definition: JobDefinition,
 ): JobContext | Promise<JobContext> {
-  let input: unknown;
+  const refuse = (error: unknown): never => {
+    throw new RefusedPayload("invalid-input", error);
+  };
   try {
-    input = host.engine.settings.coder.decode(attempt.job.input);
-  } catch (cause) {
-    throw new MillraceError("invalid-input", "The stored input cannot be read.", { cause });
+    const input = host.engine.settings.coder.decode(attempt.job.input);
+    if (definition.inputSchema === null) return new JobContext(host, attempt, definition, input);
+    const checked = checkSchema(definition.inputSchema, input, { code: "invalid-input", what: "The input" });
+    return checked instanceof Promise
+      ? checked.then((value) => new JobContext(host, attempt, definition, value), refuse)
+      : new JobContext(host, attempt, definition, checked);
+  } catch (error) {
+    return refuse(error);
   }
-  if (definition.inputSchema === null) return new JobContext(host, attempt, definition, input);
-  const checked = checkSchema(definition.inputSchema, input, { code: "invalid-input", what: "The input" });
-  return checked instanceof Promise
-    ? checked.then((value) => new JobContext(host, attempt, definition, value))
-    : new JobContext(host, attempt, definition, checked);
 }
 
 /** The handler gave something back. */
@@ -61,24 +76,23 @@ export function endByReturn(
 ): AttemptEnd | Promise<AttemptEnd> {
   if (value instanceof Snooze || value instanceof Cancel || value instanceof Error)
     return endByThrow(host, attempt, value);
-  const { abortReason, policy } = attempt;
+  const { abortReason } = attempt;
   if (abortReason === "lease-lost") return null;
   if (abortReason === "timeout" || abortReason === "deadline")
     return endByThrow(host, attempt, attempt.signal.reason);
-  if (definition.resultSchema === null || value === undefined) return encodeResult(host, attempt, value);
+  if (definition.resultSchema === null) return encodeResult(host, attempt, value);
+  const refuse = (error: unknown): AttemptEnd =>
+    endByThrow(host, attempt, new RefusedPayload("invalid-result", error));
   try {
     const checked = checkSchema(definition.resultSchema, value, {
       code: "invalid-result",
       what: "The result",
     });
-    if (!(checked instanceof Promise))
-      return encodeResult(host, attempt, policy.keepsResult ? checked : undefined);
-    return checked.then(
-      (result) => encodeResult(host, attempt, result),
-      (error: unknown) => endByThrow(host, attempt, error),
-    );
+    return checked instanceof Promise
+      ? checked.then((result) => encodeResult(host, attempt, result), refuse)
+      : encodeResult(host, attempt, checked);
   } catch (error) {
-    return endByThrow(host, attempt, error);
+    return refuse(error);
   }
 }
 
@@ -108,16 +122,17 @@ export function endByThrow(host: AttemptHost, attempt: Attempt, thrown: unknown)
     if (thrown instanceof Cancel) return { next: afterCancel(policy, thrown.reason), attempts: null };
   }
   const ended = { attempt: job.attempt, policy, attempts: job.attempts, cancelAsked: attempt.cancelAsked };
-  const ranUs = attempt.startedUs === 0 ? 0 : engine.platform.monotonicUs() - attempt.startedUs;
+  const nowUs = engine.platform.monotonicUs();
+  const ranUs = attempt.startedUs === 0 ? 0 : nowUs - attempt.startedUs;
   // Store time as well as this worker knows it: the claim's time plus how long it has held the job.
-  const now = job.claimedAt + Math.round(ranUs / 1000);
+  const now = job.claimedAt + Math.round((nowUs - attempt.claimedUs) / 1000);
   const final = finalReason(thrown);
   const retryInMs = thrown instanceof RetryAfter ? delayOf(thrown, now) : undefined;
   return afterFailure(
     ended,
     {
       outcome: attempt.isAbandoned ? "abandoned" : abortReason === "timeout" ? "timed-out" : "failed",
-      error: describeError(thrown),
+      error: describeError(thrown instanceof RefusedPayload ? thrown.error : thrown),
       ranUs,
       ...(final === undefined ? {} : { final }),
       ...(retryInMs === undefined ? {} : { retryInMs }),
@@ -128,9 +143,7 @@ export function endByThrow(host: AttemptHost, attempt: Attempt, thrown: unknown)
 
 function finalReason(thrown: unknown): EndReason | undefined {
   if (thrown instanceof Unrecoverable) return "unrecoverable";
-  if (isMillraceError(thrown, "invalid-input")) return "invalid-input";
-  if (isMillraceError(thrown, "invalid-result")) return "invalid-result";
-  return undefined;
+  return thrown instanceof RefusedPayload ? thrown.reason : undefined;
 }
 
 function delayOf({ due }: RetryAfter, now: number): number {

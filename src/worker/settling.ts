@@ -37,9 +37,9 @@ export class Settling {
     this.#count += 1;
     const { to } = decision.next;
     const draft = to === "completed" ? attempt.effects : to === "failed" ? attempt.failureEffects : null;
-    if (draft === null || draft.isEmpty) return this.#push(attempt, decision, undefined);
+    if (draft === null || draft.isEmpty) return this.#afterRecords(attempt, decision, undefined);
     draft.build().then(
-      (effects) => this.#push(attempt, decision, effects),
+      (effects) => this.#afterRecords(attempt, decision, effects),
       (error: unknown) => {
         this.#count -= 1;
         this.#effectsRefused(attempt, error);
@@ -81,6 +81,11 @@ export class Settling {
       },
     );
     this.#host.forget(attempt);
+  }
+
+  #afterRecords(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {
+    if (attempt.unrecorded === 0) this.#push(attempt, decision, effects);
+    else attempt.whenRecorded = () => this.#push(attempt, decision, effects);
   }
 
   #push(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {

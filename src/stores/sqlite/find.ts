@@ -42,7 +42,8 @@ export function findJobs(statements: Statements, request: FindRequest): FindAnsw
       if (job !== null) jobs.push(job);
       if (jobs.length === max) break;
     }
-    if (rows.length < wanted && below === (rows.at(-1)?.[0] ?? below)) return { jobs, cursor: null, scanned };
+    const isPageFull = jobs.length === max && below !== rows.at(-1)?.[0];
+    if (rows.length < wanted && !isPageFull) return { jobs, cursor: null, scanned };
   }
   return { jobs, cursor: String(below), scanned };
 }
