@@ -15,8 +15,9 @@ const uncounted = new Set<string | symbol>(["watch", "inTransaction", "close"]);
 
 export function countingStore(store: Store, counts: Counts): Store {
   const counted: Record<string, unknown> = {};
-  for (const name of Object.keys(store) as (keyof Store)[]) {
-    const call = store[name].bind(store) as (...values: unknown[]) => unknown;
+  for (const [name, value] of Object.entries(store)) {
+    if (typeof value !== "function") continue;
+    const call = value.bind(store) as (...values: unknown[]) => unknown;
     counted[name] = uncounted.has(name)
       ? call
       : (...values: unknown[]) => {
@@ -32,5 +33,5 @@ export function countingStore(store: Store, counts: Counts): Store {
     counts.settled(acknowledged);
     return answers;
   };
-  return { ...(counted as unknown as Store), settleIfLeased };
+  return { ...store, ...counted, settleIfLeased };
 }

@@ -24,6 +24,8 @@ export class ScratchDatabases implements Scratch {
   #server: PostgresServer | null = null;
   #url = process.env["MILLRACE_BENCH_POSTGRES"] ?? "";
   #made = 0;
+  /** A template must have no other user, so databases are made one after the other. */
+  #making: Promise<unknown> = Promise.resolve();
 
   async open(): Promise<void> {
     if (this.#url !== "") return;
@@ -32,7 +34,7 @@ export class ScratchDatabases implements Scratch {
   }
 
   async fresh(): Promise<string> {
-    return this.#create("template1");
+    return this.#create("template0");
   }
 
   async filled(place: string): Promise<void> {
@@ -48,8 +50,7 @@ export class ScratchDatabases implements Scratch {
   }
 
   async holdReader(place: string): Promise<{ release(): Promise<void> }> {
-    const client = new pg.Client({ connectionString: place });
-    await client.connect();
+    const client = await connect(place);
     await client.query("BEGIN ISOLATION LEVEL REPEATABLE READ");
     await client.query("SELECT count(*) FROM pg_class");
     return { release: () => client.end() };
@@ -70,7 +71,10 @@ export class ScratchDatabases implements Scratch {
   async #create(template: string): Promise<string> {
     this.#made += 1;
     const name = `bench_${process.pid}_${this.#made}`;
-    await onServer(this.#url, [`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY file_copy`, "CHECKPOINT"]);
+    const text = `CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY file_copy`;
+    const made = this.#making.then(() => onServer(this.#url, [text, "CHECKPOINT"]));
+    this.#making = made.catch(() => undefined);
+    await made;
     const url = new URL(this.#url);
     url.pathname = `/${name}`;
     return url.href;
@@ -82,11 +86,18 @@ function nameOf(place: string): string {
 }
 
 async function onServer(url: string, statements: readonly string[]): Promise<void> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
+  const client = await connect(url);
   try {
     for (const statement of statements) await client.query(statement);
   } finally {
     await client.end();
   }
+}
+
+async function connect(url: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url });
+  // Its queries tell what went wrong; without a listener a server that stops would end the process.
+  client.on("error", () => undefined);
+  await client.connect();
+  return client;
 }

@@ -52,6 +52,8 @@ import type { DocPut, JobRecord, Tally } from "./records.ts";
 
 export interface Store {
   describe(): Promise<StoreDescription>;
+  /** The store works beside this process: the next claim may go out before the jobs of the last one are run. */
+  readonly claimsAhead?: boolean;
 
   submit(units: readonly SubmitUnit[]): Promise<readonly SubmitAnswer[]>;
   claim(request: ClaimRequest): Promise<ClaimAnswer>;

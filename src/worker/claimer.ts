@@ -1,6 +1,9 @@
 /**
  * Claiming: one call in flight, for all pools of the worker, made at the end of a turn together with the settles of that turn. A
  * pool that got less than it asked for is not asked for again until a hint or the slow poll says that there may be work.
+ *
+ * On a store that works beside this process the next claim goes out as soon as a full one has come in, before its jobs are run: the store
+ * claims while the handlers run.
  */
 import type { Engine } from "../engine/engine.ts";
 import type { Timer } from "../platform/platform.ts";
@@ -14,6 +17,7 @@ import { mayHaveHappened } from "./renewal.ts";
 
 /** Hints can be lost: every worker looks again this often. */
 const pollMs = 5000;
+const noneArriving: ReadonlyMap<Pool, number> = new Map();
 const backoffFirstMs = 100;
 const backoffMaxMs = 5000;
 
@@ -80,33 +84,41 @@ export class Claimer {
   /** Called whenever a slot may be free: the claim itself waits for the end of the turn. */
   consider(): void {
     if (this.#isScheduled || this.#isStopped || this.#inFlight !== null || this.#retry !== null) return;
-    if (!this.#hasAppetite()) return;
+    if (!this.#hasAppetite(noneArriving)) return;
     this.#isScheduled = true;
     this.#engine.turn.atEnd(this.#claimNow);
   }
 
-  #hasAppetite(): boolean {
+  #hasAppetite(arriving: ReadonlyMap<Pool, number>): boolean {
     if (this.#host.isLooking) return false;
     if (this.#host.unsettled > 2 * storeLimits.claimJobsMax) return false;
-    for (const pool of this.#host.pools) if (pool.isHungry && pool.wanted(this.#roundTripUs) > 0) return true;
-    return false;
+    return this.#host.pools.some((pool) => this.#wantedBy(pool, arriving) > 0);
+  }
+
+  #wantedBy(pool: Pool, arriving: ReadonlyMap<Pool, number>): number {
+    return pool.isHungry ? pool.wanted(this.#roundTripUs, arriving.get(pool) ?? 0) : 0;
   }
 
   readonly #claimNow = (): void => {
     this.#isScheduled = false;
     if (this.#isStopped || this.#inFlight !== null) return;
-    this.#inFlight = this.#claim().finally(() => {
-      this.#inFlight = null;
-      this.consider();
-    });
+    this.#send(noneArriving);
   };
 
-  async #claim(): Promise<void> {
+  #send(arriving: ReadonlyMap<Pool, number>): void {
+    const sent = this.#claim(arriving).finally(() => {
+      if (this.#inFlight === sent) this.#inFlight = null;
+      this.consider();
+    });
+    this.#inFlight = sent;
+  }
+
+  async #claim(arriving: ReadonlyMap<Pool, number>): Promise<void> {
     const { owner, leaseMs, pools } = this.#host;
     const asked: { readonly pool: Pool; readonly max: number }[] = [];
     let left: number = storeLimits.claimJobsMax;
     for (const pool of pools) {
-      const max = pool.isHungry ? Math.min(pool.wanted(this.#roundTripUs), left) : 0;
+      const max = Math.min(this.#wantedBy(pool, arriving), left);
       if (max === 0) continue;
       // Before the call: a hint that comes while it is in flight must not be forgotten by its answer.
       pool.isHungry = false;
@@ -128,12 +140,14 @@ export class Claimer {
     this.#failures = 0;
     this.#measure(sentUs);
     this.#learn(answer.routes);
-    const got = new Map<number, number>();
-    for (const job of answer.jobs) got.set(job.route, (got.get(job.route) ?? 0) + 1);
-    for (const { pool, max } of asked) {
-      const count = pool.routes.reduce((sum, route) => sum + (got.get(route) ?? 0), 0);
-      if (count >= max) pool.isHungry = true;
+    const got = new Map<Pool, number>();
+    for (const job of answer.jobs) {
+      const pool = this.poolOf(job);
+      if (pool !== undefined) got.set(pool, (got.get(pool) ?? 0) + 1);
     }
+    for (const { pool, max } of asked) if ((got.get(pool) ?? 0) >= max) pool.isHungry = true;
+    if (this.#engine.store.claimsAhead === true && !this.#isStopped && this.#hasAppetite(got))
+      this.#send(got);
     if (answer.jobs.length > 0) this.#host.claimed(answer.jobs, sentUs);
   }
 

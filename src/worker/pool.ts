@@ -75,14 +75,16 @@ export class Pool {
     this.#finishedSinceClaim += count;
   }
 
-  /** How many jobs the next claim should bring; 0 while enough are waiting here. */
-  wanted(roundTripUs: number): number {
+  /** How many jobs the next claim should bring, beside those that are arriving; 0 while enough are waiting here. */
+  wanted(roundTripUs: number, arriving: number): number {
     const free = (this.slots - this.busySlots) * this.jobsPerSlot;
     const ahead = Math.floor(this.#finishedPerUs * roundTripUs * roundTripsAhead);
-    const target = Math.min(free + ahead, storeLimits.claimJobsMax);
-    const missing = target - this.waiting;
+    // A claim that goes out ahead may bring as much as the one that is coming in.
+    const target = Math.min(free + ahead, storeLimits.claimJobsMax * (arriving > 0 ? 2 : 1));
+    const held = this.waiting + arriving;
+    const missing = target - held;
     // Small claims cost as much as large ones: with jobs in hand, wait until half of the target is missing.
-    return this.waiting > 0 && missing * 2 < target ? 0 : Math.max(0, missing);
+    return held > 0 && missing * 2 < target ? 0 : Math.max(0, missing);
   }
 
   claimed(elapsedUs: number): void {
