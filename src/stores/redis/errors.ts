@@ -23,7 +23,7 @@ const refusals: readonly (readonly [RegExp, ErrorCode, string])[] = [
     "refuses this user or password. Check the URL",
   ],
   [
-    /^NOPERM/,
+    /^NOPERM|The user executing the script can't|ACL failure in script/,
     "store-denied",
     "refuses a command or key to this user. docs/operating/redis.md lists the rights that Millrace needs",
   ],

@@ -18,6 +18,20 @@ local function isForeign(k)
   return call("EXISTS", k.spec, k.state, k.ids, k.feed, k.doc, k.due, k.lease, k.page) > 0
 end
 
+-- A right that is missing would stop a function between two writes; so each family of commands is tried before anything depends on it.
+local function proveRights(tag, k)
+  local probe = tag .. ":probe"
+  call("HSET", probe, "a", "b")
+  call("UNLINK", probe)
+  call("ZADD", probe, 1, "a")
+  call("UNLINK", probe)
+  call("RPUSH", probe, "a")
+  call("UNLINK", probe)
+  call("XADD", probe, "1-1", "a", "b")
+  call("UNLINK", probe)
+  call("PUBLISH", k.hint, "")
+end
+
 redis.register_function("mr1_enter", function(keys, args)
   if not call then init() end
   local tag, k = keys[1], keysOf(keys[1])
@@ -25,10 +39,11 @@ redis.register_function("mr1_enter", function(keys, args)
   if isForeign(k) then return redis.error_reply("MRFOREIGN keys of another program") end
   local m = call("HMGET", k.meta, "version", "token", "epoch")
   if m[1] and tonumber(m[1]) > version then return redis.error_reply("MRNEWER layout " .. m[1]) end
+  proveRights(tag, k)
   local token = fieldOf("server", "run_id") .. "-" .. fieldOf("replication", "master_replid")
   local epoch = tonumber(m[3] or 0)
   if not m[1] then call("HSET", k.meta, "kind", "millrace", "version", num(version), "seq", "0", "feed", "0", "routes", "0") end
-  -- Short sorted sets and hashes are kept as lists that are searched from their head: 2 us per lease of a claim by 100. One long entry, which no
+  -- Short sorted sets and hashes are kept as lists that are searched from their head: 2 to 3 us per job of a claim by 100. One long entry, which no
   -- clock ever reaches, keeps these two as trees from the beginning.
   local long = string.rep("~", 65)
   call("ZADD", k.lease, "+inf", long)
