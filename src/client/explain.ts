@@ -1,5 +1,6 @@
 /** Why is this job not running, and when is it expected to? Computed when asked, from the record and the tallies. */
 import type { Engine } from "../engine/engine.ts";
+import { readNotices } from "../engine/worker-notice.ts";
 import { isTerminal } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
 
@@ -15,10 +16,11 @@ export interface Explanation {
 }
 
 export async function explainJob(engine: Engine, id: string): Promise<Explanation | null> {
-  const [records, tallies, { now }] = await Promise.all([
+  const [records, tallies, { now }, notices] = await Promise.all([
     engine.store.readJobs([id]),
     engine.store.tallyJobs(),
     engine.store.describe(),
+    readNotices(engine),
   ]);
   const record = records[0];
   if (record === null || record === undefined) return null;
@@ -37,7 +39,8 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
     return explain(
       state === "completed" ? "It has completed." : `It ended as ${state}: ${record.reason ?? "no reason"}.`,
     );
-  const nth = record.attempt === 0 ? "" : ` Attempt ${record.attempt} is behind it.`;
+  const behind = record.attempt - (record.countsAttempt === 0 ? 1 : 0);
+  const nth = behind <= 0 ? "" : ` Attempt ${behind} is behind it.`;
   switch (state) {
     case "scheduled": {
       const isOverdue = record.dueAt <= now;
@@ -47,6 +50,13 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
       return explain(why, record.dueAt);
     }
     case "ready": {
+      const serving = notices.filter(({ queues }) => queues.includes(queue));
+      if (serving.length === 0)
+        return explain(`No live worker serves the queue ${JSON.stringify(queue)}.${nth}`);
+      if (!serving.some(({ names }) => names.includes(name)))
+        return explain(
+          `No live worker of the queue ${JSON.stringify(queue)} has a handler for ${JSON.stringify(name)}.${nth}`,
+        );
       const running = count("running");
       const why = `It waits for a free slot of a worker that serves the queue ${JSON.stringify(queue)} and has a handler for ${JSON.stringify(name)}; ${running} like it ${running === 1 ? "is" : "are"} running.${nth}`;
       return explain(why);

@@ -18,8 +18,24 @@ export interface JobQuery {
   createdBefore?: Date | number;
 }
 
-/** The same query, over these states unless it names its own. */
+/**
+ * What an action on many jobs is about: the same query, over these states unless it names its own. Without a condition it is refused, and a
+ * condition that is there but undefined is a mistake: both would act on everything.
+ */
 export function overStates(query: JobQuery, states: readonly JobState[]): JobQuery {
+  const conditions = typeof query === "object" && query !== null ? Object.entries(query) : [];
+  if (conditions.length === 0)
+    throw new MillraceError(
+      "invalid-option",
+      "filter: name at least one condition, such as queue, name, tag or states.",
+    );
+  for (const [key, value] of conditions) {
+    if (value === undefined)
+      throw new MillraceError(
+        "invalid-option",
+        `filter: ${key} is undefined; leave it out or give it a value.`,
+      );
+  }
   return query.state === undefined && query.states === undefined ? { ...query, states } : query;
 }
 
@@ -39,6 +55,10 @@ export function readFilter(query: JobQuery): JobFilter {
     throw new MillraceError("invalid-option", "filter: give either state or states, not both.");
   }
   const states = query.states ?? (state === undefined ? undefined : [state]);
+  for (const [key, value] of Object.entries({ queue, name, tag, reason })) {
+    if (value !== undefined && typeof value !== "string")
+      throw new MillraceError("invalid-option", `filter: ${key} must be a text.`);
+  }
   for (const each of states ?? []) {
     if (!isJobState(each))
       throw new MillraceError("invalid-option", `filter: ${JSON.stringify(each)} is not a state of a job.`);

@@ -225,6 +225,38 @@ describe("operating", () => {
   });
 });
 
+describe("mistakes are refused", () => {
+  const wrong: readonly (readonly [string, () => Promise<unknown>])[] = [
+    ["a cursor that is none", () => v.mill.jobs.list({ cursor: "zzz" })],
+    ["a limit that is no number", () => v.mill.jobs.list({ limit: Number.NaN })],
+    ["a filter by a number", () => v.mill.jobs.list({ queue: 5 as never })],
+    ["a purge without a condition", () => v.mill.jobs.purge({})],
+    ["a purge of an undefined queue", () => v.mill.jobs.purge({ queue: undefined as never })],
+    ["a cancel of nothing", () => v.mill.jobs.cancel(undefined as never)],
+    ["a redrive at no speed", () => v.mill.jobs.retry({ state: "failed" }, { perSecond: 0 })],
+    ["a redrive at two times", () => v.mill.jobs.retry({ state: "failed" }, { delay: 1, runAt: 1 })],
+    ["a reschedule without a time", async () => v.mill.jobs.reschedule("a", {})],
+    ["an unknown option of runNow", async () => v.mill.jobs.runNow("a", { inptu: 1 } as never)],
+    ["something that is no job", () => v.mill.enqueue("plain" as never, {})],
+    ["a list of something else", () => v.mill.enqueueMany([plain] as never)],
+    ["a worker of definitions", () => v.mill.work([plain] as never)],
+    ["a router that is no function", () => openVirtualMill({ router: "x" as never })],
+    ["a logger without functions", () => openVirtualMill({ log: {} as never })],
+  ];
+  test.each(wrong)("%s", async (_what, act) => {
+    await v.run(v.mill.enqueue(plain, { n: 1 }));
+    await expect(v.run(act())).rejects.toThrow(coded("invalid-option"));
+    expect(await v.run(v.mill.jobs.counts())).toEqual({ default: { ready: 1 } });
+  });
+
+  test("a wait on a closed Millrace", async () => {
+    const w = await openVirtualMill();
+    const handle = await w.run(w.mill.enqueue(plain, { n: 1 }));
+    await w.close();
+    await expect(handle.result()).rejects.toThrow(coded("closed"));
+  });
+});
+
 describe("the caller's KV", () => {
   test("puts, gets, deletes, compares and sets, expires and scans by prefix in byte order", async () => {
     const { kv } = v.mill;

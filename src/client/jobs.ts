@@ -3,11 +3,10 @@
  * writes it under a guard, so a job that moved on meanwhile is answered, not overwritten.
  */
 import type { Engine } from "../engine/engine.ts";
-import { readEnqueueOptions, readInstant } from "../engine/job-options.ts";
+import { readDue, readEnqueueOptions } from "../engine/job-options.ts";
 import { writePolicy } from "../model/job-policy.ts";
 import type { JobPolicy } from "../model/job-policy.ts";
 import type { Due, Edit } from "../model/change.ts";
-import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { isTerminal, liveStates } from "../model/job-state.ts";
@@ -21,7 +20,7 @@ import {
   revokeChange,
 } from "../model/operate.ts";
 import type { OperatorChange } from "../model/operate.ts";
-import { checkOptions } from "../model/option.ts";
+import { checkBoolean, checkOptions, checkWhole } from "../model/option.ts";
 import type { Priority } from "../model/rank.ts";
 import type { ChangeAnswer } from "../store/operations.ts";
 import type { JobRecord } from "../store/records.ts";
@@ -70,7 +69,12 @@ export class Jobs {
   /** One page, newest first. An empty page with a cursor means: nothing found yet, go on. */
   async list(query: JobQuery & { limit?: number; cursor?: string | null } = {}): Promise<JobPage> {
     const { limit = 50, cursor = null, ...filter } = query;
-    const max = Math.min(Math.max(1, limit), pageMax);
+    const max = checkWhole(limit, "list: limit", 1, pageMax);
+    if (cursor !== null && !/^\d{1,16}$/.test(String(cursor)))
+      throw new MillraceError(
+        "invalid-option",
+        "list: cursor must be the cursor of an earlier page, or null.",
+      );
     const page = await this.#engine.store.findJobs({ filter: readFilter(filter), max, scanMax, cursor });
     return { jobs: page.jobs.map((record) => viewJob(this.#engine, record)), cursor: page.cursor };
   }
@@ -115,7 +119,7 @@ export class Jobs {
   ): Promise<CancelAnswer | Readonly<Record<CancelAnswer, number>>> {
     const cancelOne = async (record: JobRecord): Promise<CancelAnswer> => {
       const policy = this.#engine.readPolicy(record.policy);
-      const answer = await this.#change(record.id, cancelChanges(policy, reason.slice(0, 200)));
+      const answer = await this.#change(record.id, cancelChanges(policy, String(reason).slice(0, 200)));
       if (answer.kind === "ok") return answer.state === "cancelled" ? "cancelled" : "signalled";
       return answer.kind === "gone" ? "not-found" : "finished";
     };
@@ -131,15 +135,16 @@ export class Jobs {
   /** Redrives finished jobs: one by id, or all that match (by default the failed ones). */
   async retry(target: string | JobQuery, options: RetryJobOptions = {}): Promise<number> {
     checkOptions(options, "retry", ["delay", "runAt", "resetAttempts", "input", "perSecond"]);
-    const { resetAttempts: resetsAttempts = true, perSecond } = options;
+    const { perSecond } = options;
+    const resetsAttempts = checkBoolean(options.resetAttempts ?? true, "retry: resetAttempts");
+    if (perSecond !== undefined && !(perSecond >= 0.001 && perSecond <= 1_000_000))
+      throw new MillraceError("invalid-option", "retry: perSecond must be a number from 0.001 to 1000000.");
+    const when = readWhen(options, "retry");
     const edit = this.#editOf(options);
     const { strideMs } = this.#engine.settings;
     let position = 0;
     const retryOne = async (record: JobRecord): Promise<boolean> => {
-      const due = spread(
-        readWhen(options),
-        perSecond === undefined ? 0 : Math.floor((position++ * 1000) / perSecond),
-      );
+      const due = spread(when, perSecond === undefined ? 0 : Math.floor((position++ * 1000) / perSecond));
       const policy = this.#engine.readPolicy(record.policy);
       const answer = await this.#change(record.id, [
         replayChange(policy, { due, resetsAttempts, strideMs, ...(edit === undefined ? {} : { edit }) }),
@@ -153,12 +158,18 @@ export class Jobs {
 
   /** A waiting job starts as soon as a worker is free, if you like with another input. */
   runNow(id: string, options: { input?: unknown } = {}): Promise<void> {
+    checkOptions(options, "runNow", ["input"]);
     return this.#reschedule(id, { inMs: 0 }, this.#editOf(options));
   }
 
   reschedule(id: string, when: WhenOptions): Promise<void> {
-    checkOptions(when, "reschedule", ["delay", "runAt"]);
-    return this.#reschedule(id, readWhen(when), undefined);
+    const given = checkOptions(when, "reschedule", ["delay", "runAt"]);
+    if (given["delay"] === undefined && given["runAt"] === undefined)
+      throw new MillraceError(
+        "invalid-option",
+        "reschedule: give delay or runAt; runNow() starts it at once.",
+      );
+    return this.#reschedule(id, readWhen(when, "reschedule"), undefined);
   }
 
   /** Changes input or priority of a job that has not started. */
@@ -268,9 +279,13 @@ export class Jobs {
   }
 }
 
-function readWhen({ delay, runAt }: WhenOptions): Due {
-  if (runAt !== undefined) return { at: readInstant(runAt, "runAt") };
-  return { inMs: delay === undefined ? 0 : durationMs(delay, "delay") };
+function readWhen({ delay, runAt }: WhenOptions, what: string): Due {
+  return (
+    readDue(
+      { ...(delay === undefined ? {} : { delay }), ...(runAt === undefined ? {} : { runAt }) },
+      what,
+    ) ?? { inMs: 0 }
+  );
 }
 
 function spread(due: Due, byMs: number): Due {

@@ -17,7 +17,7 @@ import type { Duration } from "../model/duration.ts";
 import { durationMs } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { defaultRetention } from "../model/job-policy.ts";
-import { checkOptions } from "../model/option.ts";
+import { checkOptions, isListOfFunctions } from "../model/option.ts";
 import { defaultStrideMs, strictStrideMs } from "../model/rank.ts";
 import type { CustomBackoff } from "../model/retry-policy.ts";
 import { consoleLogger } from "../platform/console-logger.ts";
@@ -44,7 +44,7 @@ export interface MillraceOptions {
   /** Around every enqueue. */
   middleware?: readonly EnqueueMiddleware[];
   codec?: Codec;
-  encryption?: EncryptionOptions;
+  encryption?: Pick<EncryptionOptions, "current" | "keys">;
   compression?: CompressionOptions;
   /** The largest encoded input or result; 1 MiB by default. */
   payloadBytesMax?: number;
@@ -90,6 +90,8 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
   const { codec, encryption, compression, payloadBytesMax, durability, executor } = options;
   oneOf(durability, "durability", ["strict", "relaxed"]);
   oneOf(executor, "executor", ["inline", "thread"]);
+  checkFunctions(options);
+  if (encryption !== undefined) checkOptions(encryption, "open: encryption", ["current", "keys"]);
   const defaults = options.defaults ?? {};
   checkOptions(defaults, "open: defaults", ["priority", "retry", "timeout", "ttl", "keepResult"]);
   return {
@@ -99,7 +101,13 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
         ...(payloadBytesMax === undefined ? {} : { maxBytes: payloadBytesMax }),
         ...(encryption === undefined
           ? {}
-          : { encryption: { randomBytes: (count: number) => platform.randomBytes(count), ...encryption } }),
+          : {
+              encryption: {
+                current: encryption.current,
+                keys: encryption.keys,
+                randomBytes: (count: number) => platform.randomBytes(count),
+              },
+            }),
         ...(compression === undefined ? {} : { compression }),
       }),
       codeDefaults: readPolicy(defaults, "open: defaults"),
@@ -124,6 +132,18 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
       ...(executor === undefined ? {} : { executor }),
     },
   };
+}
+
+function checkFunctions({ router, middleware, backoffs, log }: MillraceOptions): void {
+  const wrong = (sentence: string): MillraceError => new MillraceError("invalid-option", `open: ${sentence}`);
+  if (router !== undefined && typeof router !== "function") throw wrong("router must be a function.");
+  if (middleware !== undefined && !isListOfFunctions(middleware))
+    throw wrong("middleware must be a list of functions.");
+  if (backoffs !== undefined && (typeof backoffs !== "object" || !isListOfFunctions(Object.values(backoffs))))
+    throw wrong("backoffs must be an object of functions.");
+  const levels = ["debug", "info", "warn", "error"] as const;
+  if (log !== undefined && log !== false && !levels.every((level) => typeof log?.[level] === "function"))
+    throw wrong("log must be false or have the functions debug, info, warn and error.");
 }
 
 function readGrace(value: Duration | false | undefined): number | null {

@@ -175,6 +175,11 @@ export class Millrace implements Enqueuer {
   }
 
   async #planAll(submissions: readonly AnySubmission[]): Promise<readonly NewJob[]> {
+    if (
+      !Array.isArray(submissions) ||
+      submissions.some((each: unknown) => typeof each !== "object" || each === null)
+    )
+      throw new MillraceError("invalid-option", "enqueueMany: give a list of job.with(input, options).");
     if (submissions.length > storeLimits.unitJobsMax) {
       throw new MillraceError(
         "invalid-option",

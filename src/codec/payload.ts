@@ -43,7 +43,7 @@ const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 export function createPayloadCoder(options: PayloadOptions = {}): PayloadCoder {
   checkOptions("payload options", options, ["codec", "maxBytes", "encryption", "compression"]);
   const codec = checkCodec(options.codec ?? jsonCodec);
-  const maxBytes = checkWhole("maxBytes", options.maxBytes ?? payloadBytesDefault, {
+  const maxBytes = checkWhole("payloadBytesMax", options.maxBytes ?? payloadBytesDefault, {
     min: 1,
     max: payloadBytesCeiling,
   });

@@ -24,7 +24,7 @@ export function tooLarge(what: string, maxBytes: number, bytes?: number): Millra
   const size = bytes === undefined ? `more than ${maxBytes}` : String(bytes);
   return new MillraceError(
     "payload-too-large",
-    `The ${what} takes ${size} bytes and the limit is ${maxBytes}: keep the bulk elsewhere and pass a reference, or raise maxBytes.`,
+    `The ${what} takes ${size} bytes and the limit is ${maxBytes}: keep the bulk elsewhere and pass a reference, or raise payloadBytesMax.`,
   );
 }
 

@@ -78,6 +78,13 @@ export function job(name: string, options: JobOptions = {}): AnyJob {
   return Object.freeze(definition);
 }
 
+/** For callers without types: anything but a definition is refused by name. */
+export function checkDefinition(value: unknown, what: string): void {
+  const isDefinition =
+    typeof value === "object" && value !== null && "inputSchema" in value && "with" in value;
+  if (!isDefinition) throw new MillraceError("invalid-option", `${what}: the job must be one made by job().`);
+}
+
 function withRedaction(options: ReadOptions, paths: readonly string[]): ReadOptions {
   if (paths.length === 0) return options;
   // Compiled once here only to refuse a bad path when it is written.

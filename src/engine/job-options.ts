@@ -149,7 +149,7 @@ export function readPositive(value: unknown, what: string): number {
   return ms;
 }
 
-function readDue(options: EnqueueOptions, what: string): Due | undefined {
+export function readDue(options: Pick<EnqueueOptions, "delay" | "runAt">, what: string): Due | undefined {
   const { delay, runAt } = options;
   if (delay !== undefined && runAt !== undefined) {
     throw new MillraceError("invalid-option", `${what}: give either delay or runAt, not both.`);

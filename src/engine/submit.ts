@@ -15,6 +15,7 @@ import type { Unique, UniquePlan } from "../model/unique-key.ts";
 import type { SubmitAnswer } from "../store/operations.ts";
 import type { NewJob } from "../store/records.ts";
 import { throughMiddleware } from "./enqueue-middleware.ts";
+import { checkDefinition } from "./definition.ts";
 import type { AnyJob, Submission } from "./definition.ts";
 import type { Engine } from "./engine.ts";
 import { readEnqueueOptions } from "./job-options.ts";
@@ -62,6 +63,7 @@ function checkAndBuild(engine: Engine, submission: Submission): NewJob | Promise
 }
 
 function planFor(engine: Engine, { job: definition, options }: Submission): Plan {
+  checkDefinition(definition, "enqueue");
   if (options !== undefined) {
     const given = readEnqueueOptions(options, `enqueue ${JSON.stringify(definition.name)}`);
     return makePlan(engine, definition, mergeOptions(definition.options, given));

@@ -31,3 +31,7 @@ export function checkBoolean(value: unknown, what: string): boolean {
   if (typeof value === "boolean") return value;
   throw new MillraceError("invalid-option", `${what} must be true or false.`);
 }
+
+export function isListOfFunctions(value: unknown): boolean {
+  return Array.isArray(value) && value.every((each) => typeof each === "function");
+}

@@ -94,7 +94,9 @@ function readHold(window: unknown, policy: unknown): UniqueHold {
   }
   if (window === undefined || window === "unfinished") return "end";
   if (window === "queued") return "started";
-  return durationMs(window, "unique.window");
+  const windowMs = durationMs(window, "unique.window");
+  if (windowMs === 0) throw new MillraceError("invalid-duration", "unique.window must be longer than 0.");
+  return windowMs;
 }
 
 function readOnHeld(policy: unknown): OnHeld {

@@ -4,15 +4,20 @@ import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Platform, Timer } from "./platform.ts";
 
-/** Node fires longer timers at once; the caller looks again when a capped one rings. */
+/** Node fires longer timers at once, so those are set in stretches. */
 const timerMaxMs = 2 ** 31 - 1;
 
 export const nodePlatform: Platform = {
   now: () => Date.now(),
   monotonicUs: () => Math.floor(performance.now() * 1000),
   setTimer(delayMs, run, keepsAlive = true): Timer {
-    const timer = setTimeout(run, Math.min(Math.max(delayMs, 0), timerMaxMs));
-    if (!keepsAlive) timer.unref();
+    let timer: NodeJS.Timeout;
+    const set = (leftMs: number): void => {
+      const stretchMs = Math.min(Math.max(leftMs, 0), timerMaxMs);
+      timer = setTimeout(() => (leftMs > stretchMs ? set(leftMs - stretchMs) : run()), stretchMs);
+      if (!keepsAlive) timer.unref();
+    };
+    set(delayMs);
     return { cancel: () => clearTimeout(timer) };
   },
   defer: (run) => void setImmediate(run),

@@ -1,6 +1,7 @@
 /**
  * Handlers: what runs when a job is claimed. A handler belongs to one definition; types flow from there.
  */
+import { checkDefinition } from "../engine/definition.ts";
 import type { JobDefinition } from "../engine/definition.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
@@ -80,9 +81,7 @@ export function batchHandler<In, Out, Result>(
 }
 
 function checkFunction(definition: unknown, run: unknown): void {
-  const isDefinition = typeof definition === "object" && definition !== null && "inputSchema" in definition;
-  if (!isDefinition)
-    throw new MillraceError("invalid-option", "A handler's first argument must be a job made by job().");
+  checkDefinition(definition, "handler");
   if (typeof run !== "function")
     throw new MillraceError("invalid-option", "A handler's last argument must be a function.");
 }

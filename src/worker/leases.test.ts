@@ -158,6 +158,35 @@ describe("leases", () => {
     expect(calls.slice(0, 2)).toEqual([`submit at ${turnUs}`, `claim at ${turnUs}`]);
   });
 
+  test("are lost at their end when the store never answers the renewal, and a claim that hangs does not hold a stop", async () => {
+    const reasons: string[] = [];
+    const started = deferred();
+    const worker = await v.run(
+      v.mill.work(
+        [
+          handler(slow, ({ signal }) => {
+            started.resolve();
+            return heedful(signal, deferred<string>().promise).catch((error: unknown) => {
+              reasons.push(reasonOf(error));
+              throw error;
+            });
+          }),
+        ],
+        { lease: "1s", abortGrace: "1s" },
+      ),
+    );
+    await v.run(v.mill.enqueue(slow, {}));
+    await v.run(started.promise);
+    v.store.extendIfLeased = () => new Promise<never>(() => {});
+    v.store.claim = () => new Promise<never>(() => {});
+    await v.advance(2000);
+    expect(reasons).toEqual(["lease-lost"]);
+    await v.advance(10_000);
+    const from = v.platform.time.now;
+    await v.run(worker.stop({ grace: "1s" }));
+    expect(v.platform.time.now - from).toBeLessThan(5000);
+  });
+
   test("can be extended by hand", async () => {
     const extended = deferred();
     const release = deferred<string>();

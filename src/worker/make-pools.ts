@@ -11,6 +11,14 @@ export function makePools(
   handlers: readonly Handler[],
   settings: WorkerSettings,
 ): readonly Pool[] {
+  if (
+    !Array.isArray(handlers) ||
+    handlers.some((each: Partial<Handler> | null) => each?.definition === undefined)
+  )
+    throw new MillraceError(
+      "invalid-option",
+      "work: the first argument must be a list of handlers made by handler().",
+    );
   if (handlers.length === 0) throw new MillraceError("no-handlers", "A worker needs at least one handler.");
   const singles = new Set<string>();
   const seen = new Set<string>();

@@ -6,6 +6,7 @@
  * stranded.
  */
 import type { Engine } from "../engine/engine.ts";
+import { answersWithin } from "../engine/race.ts";
 import { isMillraceError } from "../model/error.ts";
 import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
@@ -17,6 +18,7 @@ import type { Attempt } from "./attempt.ts";
 /** A handler that runs longer than this is reported as started: a crash then counts as its attempt. */
 const reportAfterMs = 200;
 const retryMs = 500;
+const patienceMinMs = 100;
 /** The duty's backstop fires only after the worker's own timeout and abort grace had their chance. */
 const backstopSlackMs = 5000;
 
@@ -111,12 +113,13 @@ export class Renewal {
       const chunk = due.slice(from, from + storeLimits.callItemsMax);
       // Others are what the store holds beside everything known here, so all known leases are named.
       const named = wantsOthers && from === 0 ? this.#withKnown(chunk, nowUs) : chunk;
-      const answer = await this.#engine.store.extendIfLeased({
+      const call = this.#engine.store.extendIfLeased({
         owner,
         leaseMs,
         leases: named.map(({ extend }) => extend),
         wantsOthers: wantsOthers && from === 0,
       });
+      const answer = await answersWithin(this.#engine.platform, call, this.#patienceMs(nowUs));
       for (const [index, { attempt, extend }] of named.entries())
         this.#heed(attempt, extend, answer.answers[index], nowUs);
       if (wantsOthers && from === 0) {
@@ -126,6 +129,14 @@ export class Renewal {
       }
     }
     return hasUnreported ? Math.min(reportAfterMs, leaseMs / 3) : leaseMs / 6;
+  }
+
+  /** Until the first lease ends: after that the handlers must be told, whether the store answers or not. */
+  #patienceMs(nowUs: number): number {
+    let endsUs = nowUs + this.#host.leaseMs * 1000;
+    for (const { leasedUs, leaseMs } of this.#host.leases.values())
+      endsUs = Math.min(endsUs, leasedUs + leaseMs * 1000);
+    return Math.max(patienceMinMs, (endsUs - nowUs) / 1000);
   }
 
   #withKnown(

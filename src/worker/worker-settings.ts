@@ -2,9 +2,9 @@
 import type { Engine } from "../engine/engine.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
-import { MillraceError } from "../model/error.ts";
+import { MillraceError, notYetSupported } from "../model/error.ts";
 import { checkName } from "../model/name.ts";
-import { checkBoolean, checkOptions, checkWhole } from "../model/option.ts";
+import { checkBoolean, checkOptions, checkWhole, isListOfFunctions } from "../model/option.ts";
 import type { HandlerMiddleware } from "./middleware.ts";
 
 export interface WorkerOptions {
@@ -50,7 +50,10 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
     "label",
     "signals",
   ];
+  refuseLater(options);
   checkOptions(options, "work", known);
+  if (options.middleware !== undefined && !isListOfFunctions(options.middleware))
+    throw new MillraceError("invalid-option", "work: middleware must be a list of functions.");
   const concurrency = checkWhole(options.concurrency ?? 10, "work: concurrency", 1, slotsMax);
   const leaseMs = durationMs(options.lease ?? 15_000, "work: lease");
   if (leaseMs < leaseMinMs)
@@ -65,6 +68,12 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
     middleware: options.middleware ?? [],
     wantsSignals: checkBoolean(options.signals ?? false, "work: signals"),
   };
+}
+
+const laterKeys = ["capabilities", "limits", "workers", "weights"];
+
+function refuseLater(options: object): void {
+  for (const key of laterKeys) if (key in options) throw notYetSupported(`work: the option ${key}`);
 }
 
 function readQueues(

@@ -29,6 +29,7 @@ import { makePools } from "./make-pools.ts";
 import { Renewal } from "./renewal.ts";
 import { Settling } from "./settling.ts";
 import { endByReturn, endByThrow, prepareContext } from "./run-attempt.ts";
+import { runBatch } from "./run-batch.ts";
 import type { AttemptEnd } from "./run-attempt.ts";
 import type { WorkerSettings } from "./worker-settings.ts";
 
@@ -215,18 +216,14 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
       if (each.status === "fulfilled") ready.push({ attempt, context: each.value });
       else this.#ended(null, attempt, endByThrow(this, attempt, each.reason));
     }
-    let outcomes: readonly unknown[] = [];
-    let thrown: { readonly error: unknown } | null = null;
-    try {
-      if (ready.length > 0) outcomes = (await pool.handler.run(ready.map(({ context }) => context))) ?? [];
-    } catch (error) {
-      thrown = { error };
-    }
+    const contexts = ready.map(({ context }) => context);
+    const outcomes = await runBatch(pool.handler, this.#settings.middleware, contexts);
     for (const [index, { attempt }] of ready.entries()) {
+      const outcome = outcomes[index] as PromiseSettledResult<unknown>;
       const end =
-        thrown === null
-          ? endByReturn(this, attempt, definition, outcomes[index])
-          : endByThrow(this, attempt, thrown.error);
+        outcome.status === "fulfilled"
+          ? endByReturn(this, attempt, definition, outcome.value)
+          : endByThrow(this, attempt, outcome.reason);
       this.#ended(null, attempt, end);
     }
     pool.busySlots -= 1;
@@ -302,8 +299,10 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
       this.aborting.leaseLost(attempt);
       throw new MillraceError("lease-lost", `The job ${id} is no longer leased to this attempt.`);
     }
-    attempt.leasedUs = leasedUs;
-    attempt.leaseMs = leaseMs;
+    if (attempt.leasedUs + attempt.leaseMs * 1000 < leasedUs + leaseMs * 1000) {
+      attempt.leasedUs = leasedUs;
+      attempt.leaseMs = leaseMs;
+    }
     if (answers[0] === "cancel-asked") this.aborting.cancelAsked(attempt);
   }
 
@@ -321,7 +320,8 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
   }
 
   async #stop(graceMs: number): Promise<StopReport> {
-    await this.#claimer.stop();
+    // A claim that hangs must not hold the stop; what it takes is handed back, or reclaimed when its lease ends.
+    await settlesWithin(this.engine.platform, this.#claimer.stop(), Math.max(graceMs, this.abortGraceMs));
     for (const pool of this.pools) {
       if (pool instanceof BatchPool) pool.stop();
       for (const attempt of pool.takeAll()) this.settling.settle(attempt, { next: handBack, attempts: null });

@@ -68,7 +68,7 @@ describe("work stops", () => {
       state: "ready",
     });
     const { why } = await sayJson(["explain", String(id), "--store", store]);
-    expect(why).toMatch(/^It waits for a free slot/);
+    expect(why).toMatch(/^No live worker serves the queue/);
   });
 
   test("at once on a second signal, and the job is not lost", async () => {

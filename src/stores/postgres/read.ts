@@ -86,8 +86,8 @@ export async function findJobs(calls: Calls, request: FindRequest): Promise<Find
   const found = rows.filter((row) => row[1] !== null);
   const jobs = found.map((row) => recordOf(row.slice(1)));
   const last = rows.at(-1);
-  if (last === undefined || last[1] !== null)
-    return { jobs, cursor: String(jobs.at(-1)?.seq), scanned: Number(last?.[0] ?? 0) };
+  if (last === undefined) return { jobs, cursor: null, scanned: 0 };
+  if (last[1] !== null) return { jobs, cursor: String(jobs.at(-1)?.seq), scanned: Number(last[0]) };
   return { jobs, cursor: last[2] ?? null, scanned: Number(last[0]) };
 }
 
