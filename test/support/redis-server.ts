@@ -30,6 +30,7 @@ export interface RedisServerOptions {
 
 const names = ["redis-server", "valkey-server"];
 const folders = ["/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"];
+const aptGet = "/usr/bin/apt-get";
 const installMaxMs = 120_000;
 const startMaxMs = 20_000;
 
@@ -48,11 +49,11 @@ function installedBinary(): string | null {
 export function redisBinary(): string {
   const found = installedBinary();
   if (found !== null) return found;
-  if (process.getuid?.() === 0 && existsSync("/usr/bin/apt-get")) {
+  if (process.getuid?.() === 0 && existsSync(aptGet)) {
     withoutServices(() => {
       const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
       const run = (...args: string[]): boolean =>
-        spawnSync("apt-get", args, { env, stdio: "ignore", timeout: installMaxMs }).status === 0;
+        spawnSync(aptGet, args, { env, stdio: "ignore", timeout: installMaxMs }).status === 0;
       const install = ["install", "-y", "-qq", "--no-install-recommends", "redis-server"];
       return run(...install) || (run("update", "-qq") && run(...install));
     });
