@@ -17,6 +17,8 @@ export interface Connection {
   ask(command: string, args: readonly string[]): Promise<unknown>;
   /** Connects, loads the library where it is missing, and enters. Answers the epoch. */
   enter(): Promise<number>;
+  /** From now on a write is answered only when the server's append-only file is on disk. */
+  waitForFile(): void;
   close(): Promise<void>;
 }
 
@@ -34,12 +36,14 @@ export interface ConnectionOptions {
 
 const readyWaitMs = 2000;
 const roundsMax = 4;
+const fileWaitMs = 10_000;
 
 export function openConnection(options: ConnectionOptions): Connection {
   const { client, platform, tag, sender, where, now } = options;
   let isClosed = false;
   let inFlight = 0;
   let epoch = 0;
+  let waitsForFile = false;
   let onIdle: (() => void) | null = null;
   let loading: Promise<void> | null = null;
   let entering: Promise<void> | null = null;
@@ -59,11 +63,24 @@ export function openConnection(options: ConnectionOptions): Connection {
   const send = async (command: string, args: readonly string[], isWrite: boolean): Promise<unknown> => {
     if (client.status !== "ready") await ready();
     try {
-      return await client.call(command, args);
+      const answering = client.call(command, args);
+      // Sent behind the write at once: the server answers when all that this connection wrote is on disk.
+      const waiting = isWrite && waitsForFile ? client.call("WAITAOF", ["1", "0", String(fileWaitMs)]) : null;
+      waiting?.catch(() => undefined);
+      const answer = await answering;
+      if (waiting !== null) await onDisk(waiting);
+      return answer;
     } catch (error) {
       if (isFunctionMissing(error) || isEntryMissing(error)) throw error;
       throw storeError(error, where, { isSent: true, isWrite });
     }
+  };
+
+  const onDisk = async (waiting: Promise<unknown>): Promise<void> => {
+    const answer = await waiting.catch((cause: unknown) => cause);
+    if (Array.isArray(answer) && Number(answer[0]) >= 1) return;
+    const sentence = `${where} did the call, but did not say in time that it is on disk.`;
+    throw new MillraceError("outcome-unknown", sentence, { cause: answer });
   };
 
   const ready = (): Promise<void> =>
@@ -150,6 +167,7 @@ export function openConnection(options: ConnectionOptions): Connection {
         await enter();
         return epoch;
       }),
+    waitForFile: () => void (waitsForFile = true),
     async close() {
       if (isClosed) return;
       isClosed = true;

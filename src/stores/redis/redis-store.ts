@@ -73,6 +73,7 @@ export async function openRedisStore(options: RedisOptions): Promise<Store> {
       allowEviction,
     });
     await connection.enter();
+    if (facts.waitsForFile) connection.waitForFile();
     return facts;
   }
 

@@ -4,6 +4,7 @@
  *
  *  the server's persistence           an acknowledgement survives          level
  *  append-only file, fsync always     power loss                           strict
+ *  the same with everysec, where strict is asked for and the server can wait for its file (WAITAOF)   power loss   strict
  *  append-only file, everysec or no   the server's end, but its last second (or more) is lost with the machine   relaxed
  *  snapshots only, or nothing known   the server's clean end               relaxed
  *  none                               nothing                              memory
@@ -16,6 +17,8 @@ const oldestMajor = 7;
 
 export interface ServerFacts {
   readonly durability: Durability;
+  /** Every write has to wait until the append-only file is on disk. */
+  readonly waitsForFile: boolean;
   readonly warnings: readonly string[];
 }
 
@@ -49,6 +52,12 @@ export async function checkServer(connection: Connection, wishes: ServerWishes):
   }
   const durability = await durabilityOf(connection, info, warnings);
   if (wishes.durability === "strict" && durability !== "strict") {
+    if (info.get("aof_enabled") === "1" && (await canWait(connection))) {
+      warnings.push(
+        "Every write waits for the append-only file; with appendfsync always that takes less time.",
+      );
+      return { durability: "strict", waitsForFile: true, warnings };
+    }
     const sentence = `${where} does not sync every write to its append-only file, so an acknowledged write may be lost with power. Set appendonly yes and appendfsync always, or open the store with durability "relaxed".`;
     throw new MillraceError("durability-refused", sentence);
   }
@@ -56,7 +65,13 @@ export async function checkServer(connection: Connection, wishes: ServerWishes):
     const sentence = `${where} writes neither an append-only file nor snapshots, so an acknowledged write ends with the server. Set appendonly yes, or leave the durability open.`;
     throw new MillraceError("durability-refused", sentence);
   }
-  return { durability, warnings };
+  return { durability, waitsForFile: false, warnings };
+}
+
+/** Redis and Valkey from 7.2 on. */
+async function canWait(connection: Connection): Promise<boolean> {
+  const answer = await connection.ask("COMMAND", ["INFO", "WAITAOF"]).catch(() => null);
+  return Array.isArray(answer) && answer[0] !== null;
 }
 
 function readInfo(text: string): Map<string, string> {
