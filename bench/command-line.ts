@@ -37,8 +37,7 @@ export function readCommandLine(words: readonly string[]): Asked {
   const only = given.only === undefined ? null : oneOf("only", given.only, [...works, "memory"] as const);
   if (store === "stub" && (only === "latency" || only === "idle" || only === "memory"))
     throw new UsageError(`--only ${only} needs a real store.`);
-  if (store !== "sqlite" && given.executor !== undefined)
-    throw new UsageError("--executor is about SQLite.");
+  if (store !== "sqlite" && given.executor !== undefined) throw new UsageError("--executor is about SQLite.");
   if (given.json === true && only === "memory")
     throw new UsageError("--only memory has no JSON form; run it without --json.");
   return {

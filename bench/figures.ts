@@ -30,6 +30,7 @@ export const modeNotes = {
   "local-queue": "local-queue mode",
   fetch: "3 loops of fetch and complete, by 1000",
   work: "work(), by 1000, 3 at a time",
+  notify: "work() with LISTEN/NOTIFY",
 } as const;
 export type Mode = keyof typeof modeNotes;
 

@@ -56,9 +56,7 @@ export async function openGraphileContender({ place, mode, isCounting }: OpenOpt
     },
     async countFinished(filled) {
       const { rows } = await utils.withPgClient((client) =>
-        client.query<{ count: number }>(
-          "SELECT count(*)::int AS count FROM graphile_worker._private_jobs",
-        ),
+        client.query<{ count: number }>("SELECT count(*)::int AS count FROM graphile_worker._private_jobs"),
       );
       return filled - (rows[0]?.count ?? 0);
     },

@@ -24,10 +24,18 @@ const finishSlots = 500;
 
 export async function openMillraceContender(store: StoreName, options: OpenOptions): Promise<Contender> {
   const { place, mode, executor } = options;
-  const { settings, duties, log, store: storeOptions } = readMillraceOptions(nodePlatform, {
+  const {
+    settings,
+    duties,
+    log,
+    store: storeOptions,
+  } = readMillraceOptions(nodePlatform, {
     ...(executor === null ? {} : { executor }),
   });
-  const benchJob = job<BenchInput, void>("bench", mode === "no-history" ? { retention: { completed: 0 } } : {});
+  const benchJob = job<BenchInput, void>(
+    "bench",
+    mode === "no-history" ? { retention: { completed: 0 } } : {},
+  );
   const { queue, name } = benchJob;
   const input = settings.coder.encode(makeInput(0), "input");
   const counts: Counts = { calls: 0, settled: () => {} };
@@ -56,7 +64,10 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
     },
     async countFinished(filled) {
       const tallies = await opened.tallyJobs();
-      const completed = tallies.reduce((sum, { state, count }) => (state === "completed" ? sum + count : sum), 0);
+      const completed = tallies.reduce(
+        (sum, { state, count }) => (state === "completed" ? sum + count : sum),
+        0,
+      );
       const known = tallies.reduce((sum, { count }) => sum + count, 0);
       return mode === "no-history" ? filled - known : completed;
     },

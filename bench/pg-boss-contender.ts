@@ -51,7 +51,12 @@ export async function openPgBossContender({
       if (mode === "fetch") return fetchLoops(boss, started, finished);
       ended = finished;
       const batch = isQuiet
-        ? { batchSize: bulkJobs, localConcurrency: loops, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 }
+        ? {
+            batchSize: bulkJobs,
+            localConcurrency: loops,
+            burstWhenBatchFull: true,
+            pollingIntervalSeconds: 0.5,
+          }
         : {};
       await boss.work(queue, batch, async (jobs) => {
         for (const { data } of jobs) started(data);

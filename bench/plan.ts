@@ -35,7 +35,6 @@ function plainjob({ processes = 1, backlog = null }: Partial<Entry> = {}): Entry
   return { system: "plainjob", concurrency: null, processes, backlog, mode: "plain" };
 }
 
-/** How a peer on Postgres enqueues does not depend on how it works. */
 function peer(system: SystemName, concurrency: number | null, mode: Mode = "plain", processes = 1): Entry {
   return { system, concurrency, processes, backlog: null, mode };
 }
@@ -83,14 +82,14 @@ function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
   // The peers commit single enqueues one by one: 200,000 of them would take minutes per round.
   const few = jobs ?? (isQuick ? 1_000 : 20_000);
   const concurrent = jobs ?? (isQuick ? 5_000 : 100_000);
-  const everybody = (slots: number | null): readonly Entry[] => [
-    millrace(slots ?? 1),
+  const everybody = (slots: number): readonly Entry[] => [
+    millrace(slots),
     peer("pg-boss", slots),
     peer("graphile-worker", slots),
   ];
   const across = [
     { ...millrace(defaultSlots), processes: 2 },
-    peer("pg-boss", null, "work", 2),
+    peer("pg-boss", null, "notify", 2),
     peer("graphile-worker", defaultSlots, "default", 2),
   ];
   return [

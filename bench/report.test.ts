@@ -59,6 +59,14 @@ describe("the table", () => {
     expect(crowdedRow).toMatch(/- +0\.90$/);
   });
 
+  it("compares a drain under a condition with the plain one, and says the condition", () => {
+    const strained: Result = { ...drained, note: "keeps no finished jobs", rate: 15_000 };
+    const mode: Result = { ...peer, note: "local-queue mode", rate: 20_000 };
+    const [, plainRow, strainedRow] = resultTable([drained, strained, peer, mode]).split("\n");
+    expect(plainRow).toMatch(/1\.50 +-$/);
+    expect(strainedRow).toMatch(/millrace 1\.0\.0, keeps no finished jobs .* 0\.75 +0\.50$/);
+  });
+
   it("calls fewer calls and shorter times better", () => {
     const idle: Result = { ...drained, work: "idle", jobs: 0, rate: 1 };
     const idlePeer: Result = { ...peer, work: "idle", jobs: 0, rate: 2 };
