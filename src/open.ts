@@ -4,7 +4,7 @@
  */
 import { Millrace } from "./client/millrace.ts";
 import { readMillraceOptions } from "./client/millrace-options.ts";
-import type { MillraceOptions } from "./client/millrace-options.ts";
+import type { MillraceOptions, StoreOptions } from "./client/millrace-options.ts";
 import { Engine } from "./engine/engine.ts";
 import { MillraceError, notYetSupported } from "./model/error.ts";
 import { nodePlatform } from "./platform/node-platform.ts";
@@ -27,11 +27,6 @@ export async function openMillraceOn(
   return new Millrace(new Engine(store, platform, settings, log), duties);
 }
 
-export interface StoreOptions {
-  readonly durability?: "strict" | "relaxed";
-  readonly executor?: "inline" | "thread";
-}
-
 const later = ["s3", "gs", "az", "file", "http", "https"];
 
 export async function openStore(platform: Platform, url: string, options: StoreOptions = {}): Promise<Store> {
@@ -40,31 +35,55 @@ export async function openStore(platform: Platform, url: string, options: StoreO
   }
   const scheme = url.slice(0, Math.max(0, url.indexOf(":"))).toLowerCase();
   if (scheme === "sqlite") {
+    onlyFor("SQLite", options, ["executor"]);
     const { openSqliteStore } = await import("./stores/sqlite/sqlite-store.ts");
-    return openSqliteStore({ path: sqlitePath(url), platform, ...options });
+    const { executor } = options;
+    return openSqliteStore({
+      path: sqlitePath(url),
+      platform,
+      ...durabilityOf(options),
+      ...(executor === undefined ? {} : { executor }),
+    });
   }
   if (scheme === "postgres" || scheme === "postgresql") {
-    const { executor, ...rest } = options;
-    if (executor !== undefined)
-      throw new MillraceError(
-        "invalid-option",
-        "executor is an option of the embedded store, not of Postgres.",
-      );
+    onlyFor("Postgres", options, ["postgres"]);
     const { openPostgresStore } = await import("./stores/postgres/postgres-store.ts");
-    return openPostgresStore({ url, platform, ...rest });
+    const { pool, ...rest } = options.postgres ?? {};
+    return openPostgresStore({
+      ...(pool === undefined ? { url } : { pool }),
+      ...rest,
+      ...durabilityOf(options),
+      platform,
+    });
   }
   if (/^(redis|valkey)s?$/.test(scheme)) {
-    const { executor, ...rest } = options;
-    if (executor !== undefined)
-      throw new MillraceError("invalid-option", "executor is an option of the embedded store, not of Redis.");
+    onlyFor("Redis", options, ["redis"]);
     const { openRedisStore } = await import("./stores/redis/redis-store.ts");
-    return openRedisStore({ url, platform, ...rest });
+    const { client, ...rest } = options.redis ?? {};
+    return openRedisStore({
+      ...(client === undefined ? { url } : { client }),
+      ...rest,
+      ...durabilityOf(options),
+      platform,
+    });
   }
   if (later.includes(scheme)) throw notYetSupported(`A store of the scheme ${scheme}:`);
   throw new MillraceError(
     "unknown-store",
     `${JSON.stringify(url.slice(0, 80))} has no scheme that Millrace knows; try "sqlite:./jobs.db".`,
   );
+}
+
+/** An option that the named store would ignore is refused. */
+function onlyFor(store: string, options: StoreOptions, allowed: readonly (keyof StoreOptions)[]): void {
+  for (const key of ["executor", "postgres", "redis"] as const) {
+    if (options[key] !== undefined && !allowed.includes(key))
+      throw new MillraceError("invalid-option", `open: ${key} is not an option of the store ${store}.`);
+  }
+}
+
+function durabilityOf({ durability }: StoreOptions): Pick<StoreOptions, "durability"> {
+  return durability === undefined ? {} : { durability };
 }
 
 /** `sqlite:jobs.db`, `sqlite:./jobs.db`, `sqlite:///var/jobs.db`, `sqlite::memory:`. */

@@ -23,11 +23,19 @@ import type { CustomBackoff } from "../model/retry-policy.ts";
 import { consoleLogger } from "../platform/console-logger.ts";
 import type { Platform } from "../platform/platform.ts";
 
-export interface MillraceOptions {
+/** What is about the store itself; the engine around it is the same everywhere. */
+export interface StoreOptions {
   /** What an acknowledgement is worth: survives power loss (strict, default) or only the process (relaxed). */
   durability?: "strict" | "relaxed";
-  /** Where the embedded store's work is done: on the calling thread, or in a thread of its own. */
+  /** SQLite: where its work is done, on the calling thread or in a thread of its own. */
   executor?: "inline" | "thread";
+  /** Postgres: your own pool of the `pg` driver, the schema, how many connections, and a direct URL for LISTEN behind a pooler. */
+  postgres?: { pool?: unknown; schema?: string; poolMax?: number; listenUrl?: string | null };
+  /** Redis: your own client of the driver, the prefix of all keys, and consent to a server that may evict jobs. */
+  redis?: { client?: unknown; prefix?: string; allowEviction?: boolean };
+}
+
+export interface MillraceOptions extends StoreOptions {
   /** Defaults of this code for every job that says nothing itself. */
   defaults?: Pick<EnqueueOptions, "priority" | "retry" | "timeout" | "ttl" | "keepResult">;
   /** How long finished jobs are kept: completed 7 days, failed 30, others 7. */
@@ -59,6 +67,8 @@ export interface MillraceOptions {
 const known = [
   "durability",
   "executor",
+  "postgres",
+  "redis",
   "defaults",
   "retention",
   "feedRetention",
@@ -80,7 +90,7 @@ export interface ReadMillraceOptions {
   readonly settings: EngineSettings;
   readonly duties: DutyTuning;
   readonly log: Logger;
-  readonly store: { readonly durability?: "strict" | "relaxed"; readonly executor?: "inline" | "thread" };
+  readonly store: StoreOptions;
 }
 
 const dayMs = 86_400_000;
@@ -90,6 +100,10 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
   const { codec, encryption, compression, payloadBytesMax, durability, executor } = options;
   oneOf(durability, "durability", ["strict", "relaxed"]);
   oneOf(executor, "executor", ["inline", "thread"]);
+  if (options.postgres !== undefined)
+    checkOptions(options.postgres, "open: postgres", ["pool", "schema", "poolMax", "listenUrl"]);
+  if (options.redis !== undefined)
+    checkOptions(options.redis, "open: redis", ["client", "prefix", "allowEviction"]);
   checkFunctions(options);
   if (encryption !== undefined) checkOptions(encryption, "open: encryption", ["current", "keys"]);
   const defaults = options.defaults ?? {};
@@ -127,10 +141,7 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
     },
     duties: readDutyOptions(options.duties),
     log: options.log === false ? silentLogger : guardLogger(options.log ?? consoleLogger),
-    store: {
-      ...(durability === undefined ? {} : { durability }),
-      ...(executor === undefined ? {} : { executor }),
-    },
+    store: { durability, executor, postgres: options.postgres, redis: options.redis },
   };
 }
 

@@ -8,7 +8,7 @@
  * interval, not once per duty.
  */
 import { MillraceError } from "../model/error.ts";
-import type { Platform, Timer } from "../platform/platform.ts";
+import type { Timer } from "../platform/platform.ts";
 import type { Unwatch } from "../store/store.ts";
 import { addRuns, idleRun } from "./duties/duty.ts";
 import type { Duty, DutyRun } from "./duties/duty.ts";

@@ -3,6 +3,7 @@
  * decisions under the guard that the clock still has rung. A batch that is full goes on behind its cursor, so nothing starves
  * behind items that cannot be served.
  */
+import type { JobState } from "../../model/job-state.ts";
 import type { Change, ChangeCase, Clock } from "../../store/operations.ts";
 import type { DueJob } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
@@ -14,6 +15,8 @@ export interface DueDutyOptions {
   readonly tuning: Tuning;
   readonly name: string;
   readonly clock: Clock;
+  /** Told of a change that was applied. */
+  readonly applied?: (job: DueJob, state: JobState) => void;
   /** The change for one job, or null to leave it for now. */
   readonly decide: (job: DueJob, now: number) => ChangeCase | null;
 }
@@ -43,7 +46,14 @@ export function dueDuty(engine: Engine, options: DueDutyOptions): Duty & { reado
           engine.log.error(`duty ${options.name}: a job could not be decided`, { id: job.id, error });
         }
       }
-      const processed = await applyChanges(engine, changes, { name: options.name, quarantine, outcomes });
+      const byId = new Map(due.jobs.map((job) => [job.id, job]));
+      const tell = (id: string, state: JobState): void => options.applied?.(byId.get(id) as DueJob, state);
+      const processed = await applyChanges(engine, changes, {
+        name: options.name,
+        quarantine,
+        outcomes,
+        tell,
+      });
       errors += changes.length - processed.answered;
       return {
         processed: processed.applied,
@@ -59,7 +69,12 @@ export function dueDuty(engine: Engine, options: DueDutyOptions): Duty & { reado
 async function applyChanges(
   engine: Engine,
   changes: readonly Change[],
-  into: { readonly name: string; readonly quarantine: Quarantine; readonly outcomes: Record<string, number> },
+  into: {
+    readonly name: string;
+    readonly quarantine: Quarantine;
+    readonly outcomes: Record<string, number>;
+    readonly tell: (id: string, state: JobState) => void;
+  },
 ): Promise<{ applied: number; answered: number }> {
   let applied = 0;
   let answered = 0;
@@ -77,7 +92,9 @@ async function applyChanges(
     // Losing the race is fine: the worker settled, or another process did this first.
     const outcome = answer.value.kind === "ok" ? (answer.value.state ?? "removed") : answer.value.kind;
     into.outcomes[outcome] = (into.outcomes[outcome] ?? 0) + 1;
-    if (answer.value.kind === "ok") applied += 1;
+    if (answer.value.kind !== "ok") continue;
+    applied += 1;
+    if (answer.value.state !== null) into.tell(id, answer.value.state);
   }
   return { applied, answered };
 }

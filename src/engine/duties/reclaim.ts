@@ -16,16 +16,16 @@ export function reclaimDuty(engine: Engine, leases: LeaseBook, tuning: Tuning): 
     tuning,
     name: "reclaim",
     clock: "lease",
+    applied({ id, attempt, owner, lateMs }, state) {
+      const fields = { id, attempt, worker: owner, lateMs };
+      if (state === "failed")
+        engine.log.error("job failed for good: crash-loop, its worker died with it too often", fields);
+      else engine.log.warn("lease expired, job reclaimed", fields);
+    },
     decide(job, now) {
       if (leases.isHeldHere(job)) return null;
       const ended = { ...job, policy: engine.readPolicy(job.policy) };
       const { next, attempts } = afterCrash(ended, job.started, modelSources(engine, now, job.owner ?? ""));
-      engine.log.warn("lease expired, job reclaimed", {
-        id: job.id,
-        attempt: job.attempt,
-        worker: job.owner,
-        lateMs: job.lateMs,
-      });
       return {
         guard: { states: ["running"], rev: job.rev, fence: job.fence, rang: "lease" },
         next,

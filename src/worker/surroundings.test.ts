@@ -1,0 +1,250 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { z } from "zod";
+import { openVirtualMill } from "../../test/support/virtual-mill.ts";
+import type { VirtualMill } from "../../test/support/virtual-mill.ts";
+import { job } from "../engine/definition.ts";
+import { batchHandler, handler } from "./handler.ts";
+
+let v: VirtualMill;
+beforeEach(async () => {
+  v = await openVirtualMill();
+});
+afterEach(() => v.close());
+
+const plain = job<{ n: number }, number>("plain", {
+  retry: { attempts: 3, backoff: { kind: "fixed", delay: "1s", jitter: "none" } },
+});
+
+describe("a job is not hurt by", () => {
+  test("a log line that cannot be kept: errors become records, the rest is cut", async () => {
+    await v.run(
+      v.mill.work([
+        handler(plain, async ({ log, progress }) => {
+          log.error("call failed", { error: new Error("boom") });
+          log.info("odd", { fn: () => 1 });
+          log.info("x".repeat(2_000_000));
+          progress(0.5, "half", () => 1);
+          return 1;
+        }),
+      ]),
+    );
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    expect(await v.run(handle.result())).toBe(1);
+    const lines = await v.run(v.mill.jobs.logs(handle.id));
+    expect(lines[0]).toMatchObject({
+      message: "call failed",
+      fields: { error: { name: "Error", message: "boom" } },
+    });
+    expect(lines.map(({ message }) => message.length)).toEqual([11, 3, 8000]);
+  });
+
+  test("a slow store: the settle does not overtake log lines and progress", async () => {
+    const record = v.store.recordIfLeased.bind(v.store);
+    v.store.recordIfLeased = async (writes) => {
+      await new Promise<void>((resolve) => void v.platform.setTimer(20, resolve));
+      return record(writes);
+    };
+    await v.run(
+      v.mill.work([
+        handler(plain, async ({ log, progress }) => {
+          log.info("one");
+          await new Promise<void>((resolve) => void v.platform.setTimer(3, resolve));
+          log.info("two");
+          progress(1);
+          return 1;
+        }),
+      ]),
+    );
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    await v.run(handle.result());
+    expect((await v.run(v.mill.jobs.logs(handle.id))).map(({ message }) => message)).toEqual(["one", "two"]);
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ progress: { value: 1 } });
+  });
+
+  test("a damaged policy or attempt log: it runs by the defaults", async () => {
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    const edit = { policy: "{bad" };
+    await v.run(
+      v.store.changeIf([
+        {
+          id: handle.id,
+          cases: [
+            { guard: { states: ["ready"] }, next: { to: "same", event: "edited", edit }, attempts: "{bad" },
+          ],
+        },
+      ]),
+    );
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ failures: [] });
+    await v.run(
+      v.mill.work([
+        handler(plain, async ({ attempt }) => {
+          if (attempt === 1) throw new Error("once");
+          return attempt;
+        }),
+      ]),
+    );
+    expect(await v.run(handle.result())).toBe(2);
+  });
+
+  test("an enqueue of its own that is refused: that is a failed attempt like any other", async () => {
+    const typed = job("typed-child", { input: z.object({ a: z.string() }) });
+    await v.run(
+      v.mill.work([
+        handler(plain, async ({ attempt }) => {
+          if (attempt < 3) await v.mill.enqueue(typed, { a: 1 } as never);
+          return attempt;
+        }),
+      ]),
+    );
+    expect(await v.run((await v.run(v.mill.enqueue(plain, { n: 1 }))).result())).toBe(3);
+  });
+
+  test("effects made after its handler returned are refused, not lost silently", async () => {
+    const late = Promise.withResolvers<unknown>();
+    await v.run(
+      v.mill.work([
+        handler(plain, async (context) => {
+          v.platform.setTimer(50, () => {
+            try {
+              late.resolve(context.enqueue(plain, { n: 2 }));
+            } catch (error) {
+              late.resolve(error);
+            }
+          });
+          return 1;
+        }),
+      ]),
+    );
+    await v.run(v.mill.enqueue(plain, { n: 1 }));
+    expect(await v.run(late.promise)).toMatchObject({ code: "lease-lost" });
+  });
+});
+
+describe("around a handler", () => {
+  test("middleware wraps each job of a batch, and one that answers by itself does not hold the others up", async () => {
+    const item = job<number, number>("item");
+    const sizes: number[] = [];
+    await v.run(
+      v.mill.work(
+        [
+          batchHandler(item, { size: 3, wait: 50 }, async (jobs) => {
+            sizes.push(jobs.length);
+            return jobs.map(({ input }) => input);
+          }),
+        ],
+        {
+          middleware: [
+            async (context, next) => (context.input === 2 ? 20 : ((await next()) as number) + 100),
+          ],
+        },
+      ),
+    );
+    const handles = await v.run(v.mill.enqueueMany([item.with(1), item.with(2), item.with(3)]));
+    expect(await v.run(Promise.all(handles.map((handle) => handle.result())))).toEqual([101, 20, 103]);
+    expect(sizes).toEqual([2]);
+  });
+
+  test("a batch handler that gives back too few outcomes fails its batch", async () => {
+    const item = job<number, number>("item", { retry: { attempts: 1 } });
+    await v.run(v.mill.work([batchHandler(item, { size: 3, wait: 50 }, async () => [1])]));
+    const handles = await v.run(v.mill.enqueueMany([item.with(1), item.with(2)]));
+    for (const handle of handles)
+      await expect(v.run(handle.result())).rejects.toThrow("one outcome for each");
+  });
+
+  test("middleware wraps every handler, outermost first", async () => {
+    const seen: string[] = [];
+    const layer = (name: string) => async (context: { name: string }, next: () => Promise<unknown>) => {
+      seen.push(`${name}>${context.name}`);
+      const result = await next();
+      seen.push(`<${name}`);
+      return result;
+    };
+    await v.run(
+      v.mill.work([handler(plain, async () => 7)], { middleware: [layer("outer"), layer("inner")] }),
+    );
+    expect(await v.run((await v.run(v.mill.enqueue(plain, { n: 1 }))).result())).toBe(7);
+    expect(seen).toEqual(["outer>plain", "inner>plain", "<inner", "<outer"]);
+  });
+
+  test("a worker does not claim names it has no handler for", async () => {
+    await v.run(v.mill.work([handler(plain, async () => 1)]));
+    const other = await v.run(v.mill.enqueue(job("other"), {}));
+    await v.advance(60_000);
+    expect(await v.run(v.mill.jobs.get(other.id))).toMatchObject({ state: "ready", attempt: 0 });
+  });
+
+  test("follow-ups and KV writes are applied with the completion and thrown away on a retry", async () => {
+    const child = job<{ of: string }>("child");
+    await v.run(
+      v.mill.work([
+        handler(plain, async ({ id, attempt, enqueue, kv }) => {
+          enqueue(child, { of: id });
+          kv.put("count", attempt);
+          expect(await kv.get("count")).toBe(attempt);
+          if (attempt === 1) throw new Error("once");
+          return attempt;
+        }),
+      ]),
+    );
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    await v.run(handle.result());
+    expect(await v.run(v.mill.kv.getEntry("count"))).toMatchObject({ value: 2, version: 1 });
+    expect((await v.run(v.mill.jobs.list({ name: "child" }))).jobs).toHaveLength(1);
+  });
+
+  test("effects for failure are applied only when the job ends in failed", async () => {
+    const failing = job("failing", { retry: { attempts: 2, backoff: 0 } });
+    await v.run(
+      v.mill.work([
+        handler(failing, async ({ onFailure, kv }) => {
+          kv.put("done", true);
+          onFailure.kv.put("lost", true);
+          throw new Error("no");
+        }),
+      ]),
+    );
+    const handle = await v.run(v.mill.enqueue(failing, {}));
+    await expect(v.run(handle.result())).rejects.toMatchObject({ code: "job-failed" });
+    expect(await v.run(v.mill.kv.getEntry("lost"))).toMatchObject({ value: true, version: 1 });
+    expect(await v.run(v.mill.kv.get("done"))).toBeUndefined();
+  });
+
+  test("a refused effect is a failed attempt, without any of its effects", async () => {
+    await v.run(v.mill.kv.put("taken", 1));
+    await v.run(
+      v.mill.work([
+        handler(plain, async ({ attempt, kv, enqueue }) => {
+          enqueue(job("child"), {});
+          kv.put("taken", 2, attempt === 1 ? { version: 0 } : {});
+          return attempt;
+        }),
+      ]),
+    );
+    expect(await v.run((await v.run(v.mill.enqueue(plain, { n: 1 }))).result())).toBe(2);
+    expect((await v.run(v.mill.jobs.list({ name: "child" }))).jobs).toHaveLength(1);
+  });
+
+  test("progress and log lines stay with the job", async () => {
+    await v.run(
+      v.mill.work([
+        handler(plain, async ({ log, progress }) => {
+          log.info("started", { part: 1 });
+          progress(0.5, "half", { rows: 10 });
+          log.warn("odd");
+          return 1;
+        }),
+      ]),
+    );
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    await v.run(handle.result());
+    await v.advance(100);
+    expect(await v.run(v.mill.jobs.logs(handle.id))).toMatchObject([
+      { level: "info", message: "started", fields: { part: 1 } },
+      { level: "warn", message: "odd" },
+    ]);
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({
+      progress: { value: 0.5, message: "half", data: { rows: 10 } },
+    });
+  });
+});
