@@ -2,7 +2,7 @@
  * Databases of one run of the bench, all on one Postgres 18 that the bench starts for itself, durable as it ships: every system
  * works on the same server with the same settings. A server of the caller's own is used instead when MILLRACE_BENCH_POSTGRES names it.
  */
-import { rmSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import pg from "pg";
 import { startPostgres } from "../test/support/postgres-server.ts";
 import type { PostgresServer } from "../test/support/postgres-server.ts";
@@ -63,8 +63,17 @@ export class ScratchDatabases implements Scratch {
 
   abandon(): void {
     if (this.#server === null) return;
-    this.#server.process.kill("SIGQUIT");
-    rmSync(this.#server.folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+    const { process: server, folder } = this.#server;
+    server.kill("SIGQUIT");
+    // It writes until it is gone, and nothing can be awaited here.
+    for (let tries = 0; tries < 20 && existsSync(folder); tries++) {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
+      try {
+        rmSync(folder, { recursive: true, force: true });
+      } catch {
+        continue;
+      }
+    }
   }
 
   /** The bytes of a template are on disk before a copy is handed out, so no measurement pays for writing them. */
