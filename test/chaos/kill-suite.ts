@@ -163,7 +163,7 @@ export function describeKills({ title, isSerial, jobs, faultsMs, open }: KillSub
 }
 
 /** Invariants of one claimer (31, 32), and the times of a feed whose records were written one after the other. */
-const isAboutOneOrder = ({ invariant, id }: Violation): boolean =>
+export const isAboutOneOrder = ({ invariant, id }: Violation): boolean =>
   invariant === 31 || invariant === 32 || (invariant === 24 && id === undefined);
 
 /** The next producer begins with what the last one could not be sure of. */

@@ -5,7 +5,7 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
-import type { PgClient, PgPool } from "./driver.ts";
+import type { PgClient, PgPool, PgPoolClient } from "./driver.ts";
 import { isConnectionLost, isWorthRepeating, storeError } from "./errors.ts";
 
 export type Value = string | number | boolean | null | readonly string[];
@@ -27,6 +27,8 @@ export interface DatabaseOptions {
   /** How error messages name the server. */
   readonly where: string;
   readonly platform: Platform;
+  /** How long an answer may take: a peer that is gone without a word would be waited for for ever. */
+  readonly callTimeoutMs: number;
 }
 
 const repeatsMax = 6;
@@ -35,30 +37,45 @@ const repeatMs = 4;
 /** Every value as the text that Postgres sent. */
 export const rawTypes = { getTypeParser: () => (value: string) => value };
 
-export function openDatabase({ pool, isOwn, where, platform }: DatabaseOptions): Database {
+export function openDatabase({ pool, isOwn, where, platform, callTimeoutMs }: DatabaseOptions): Database {
   let isClosed = false;
   let inFlight = 0;
   let onIdle: (() => void) | null = null;
-  // A connection that dies while idle is dropped by the pool; without a listener it would end the process.
+  // The pool hears of a connection that dies while it is idle; whoever holds one has to listen himself. Unheard, either ends the process.
   const ignore = (): void => undefined;
   pool.on("error", ignore);
 
-  const connect = async (isWrite: boolean): Promise<PgClient> => {
+  const connect = async (isWrite: boolean): Promise<PgPoolClient> => {
     try {
-      return await pool.connect();
+      const client = await pool.connect();
+      client.on("error", ignore);
+      return client;
     } catch (error) {
       throw storeError(error, where, { isSent: false, isWrite });
     }
   };
 
+  const release = (client: PgPoolClient, isBroken: boolean): void => {
+    // A broken one may still have something to say while it ends.
+    if (!isBroken) client.removeListener("error", ignore);
+    client.release?.(isBroken);
+  };
+
   const once = async (text: string, values: readonly Value[], isWrite: boolean): Promise<Row[]> => {
     const client = await connect(isWrite);
     try {
-      const { rows } = await client.query({ text, values, rowMode: "array", types: rawTypes });
-      client.release?.();
+      const query = {
+        text,
+        values,
+        rowMode: "array",
+        types: rawTypes,
+        query_timeout: callTimeoutMs,
+      } as const;
+      const { rows } = await client.query(query);
+      release(client, false);
       return rows as Row[];
     } catch (error) {
-      client.release?.(isConnectionLost(error));
+      release(client, isConnectionLost(error));
       throw error;
     }
   };
@@ -90,11 +107,11 @@ export function openDatabase({ pool, isOwn, where, platform }: DatabaseOptions):
       const client = await connect(true);
       try {
         const answer = await use(client);
-        client.release?.();
+        release(client, false);
         return answer;
       } catch (error) {
         // Whatever the connection was in the middle of ends with it.
-        client.release?.(true);
+        release(client, true);
         throw storeError(error, where, { isSent: true, isWrite: false });
       }
     },

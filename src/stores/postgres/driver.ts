@@ -10,6 +10,8 @@ export interface PgQuery {
   readonly values: readonly unknown[];
   readonly rowMode?: "array";
   readonly types?: { readonly getTypeParser: () => (value: string) => unknown };
+  /** The driver gives up on the answer after so long. */
+  readonly query_timeout?: number;
 }
 
 export interface PgClient {
@@ -24,8 +26,13 @@ export interface PgListener extends PgClient {
   on(event: "error" | "end", run: (error?: Error) => void): unknown;
 }
 
+export interface PgPoolClient extends PgClient {
+  on(event: "error", run: (error: Error) => void): unknown;
+  removeListener(event: "error", run: (error: Error) => void): unknown;
+}
+
 export interface PgPool {
-  connect(): Promise<PgClient>;
+  connect(): Promise<PgPoolClient>;
   end(): Promise<void>;
   on(event: "error", run: (error: Error) => void): unknown;
   removeListener(event: "error", run: (error: Error) => void): unknown;

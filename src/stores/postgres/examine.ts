@@ -61,6 +61,7 @@ export interface ExamineOptions {
   readonly olderThanMs: number;
 }
 
+const callTimeoutMs = 30_000;
 const defaultSchema = "millrace";
 const transactionsMax = 5;
 const queryLengthMax = 80;
@@ -81,7 +82,7 @@ export async function examinePostgres({
     allowExitOnIdle: true,
   });
   const where = nameOf(url);
-  const database = openDatabase({ pool, isOwn: true, where, platform });
+  const database = openDatabase({ pool, isOwn: true, where, platform, callTimeoutMs });
   try {
     const version = await readVersion(database, schema);
     return {

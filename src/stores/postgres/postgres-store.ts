@@ -44,13 +44,21 @@ export interface PostgresOptions {
   readonly poolMax?: number;
   /** A direct connection for LISTEN where `url` leads to a pooler; null listens nowhere and only looks. */
   readonly listenUrl?: string | null;
+  /** How long a call may take before its connection is given up; its outcome is then unknown. */
+  readonly callTimeoutMs?: number;
   /** How long an opening waits for another process's migration. */
   readonly migrateWaitMs?: number;
   /** Tests drive time by their platform's clock. */
   readonly clock?: "database" | "platform";
 }
 
-const defaults = { schema: "millrace", poolMax: 10, connectTimeoutMs: 10_000, migrateWaitMs: 60_000 };
+const defaults = {
+  schema: "millrace",
+  poolMax: 10,
+  connectTimeoutMs: 10_000,
+  callTimeoutMs: 60_000,
+  migrateWaitMs: 60_000,
+};
 
 /** A hint need not survive a crash, so nobody waits for the disk. */
 const notifyText = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)";
@@ -69,11 +77,18 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
       connectionString: url,
       max: options.poolMax ?? defaults.poolMax,
       connectionTimeoutMillis: defaults.connectTimeoutMs,
+      keepAlive: true,
       application_name: "millrace",
       allowExitOnIdle: true,
     });
   const where = nameOf(url);
-  const database = openDatabase({ pool, isOwn: given === undefined, where, platform });
+  const database = openDatabase({
+    pool,
+    isOwn: given === undefined,
+    where,
+    platform,
+    callTimeoutMs: options.callTimeoutMs ?? defaults.callTimeoutMs,
+  });
   const schema = quoted(schemaName);
   const { epoch, commit, warnings } = await enter().catch(async (error: unknown) => {
     await database.close().catch(() => undefined);
@@ -91,8 +106,12 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
   const sender = Buffer.from(platform.randomBytes(9)).toString("base64url");
   const connectListener = (): PgListener => {
     const { listenUrl } = options;
-    if (typeof listenUrl === "string") return new driver.Client({ connectionString: listenUrl });
-    return new driver.Client(given === undefined ? { connectionString: url } : { ...pool.options });
+    if (typeof listenUrl === "string")
+      return new driver.Client({ connectionString: listenUrl, keepAlive: true });
+    return new driver.Client({
+      ...(given === undefined ? { connectionString: url } : pool.options),
+      keepAlive: true,
+    });
   };
   const watch = openWatch({
     platform,

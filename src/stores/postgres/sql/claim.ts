@@ -104,7 +104,9 @@ BEGIN
           FROM (SELECT ctid FROM heads, ends WHERE last IS NULL OR ARRAY[rank, seq] <= last ORDER BY rank, seq LIMIT v_left) c;
       END IF;
       pick_us := coalesce(pick_us, 0) + extract(epoch FROM clock_timestamp() - v_began) * 1000000;
-      EXIT WHEN v_places IS NULL;${take(s, "v_places")}
+      EXIT WHEN v_places IS NULL;
+      -- Jobs that were submitted while this call ran are among them: by the clock of its begin they would be claimed before they were due.
+      v_now := greatest(v_now, ${s}.begin_v1(p_now, NULL)); v_ends := v_now + p_lease; now := v_now;${take(s, "v_places")}
       v_all := ${s}.and_v1(v_all, v_events);
       IF v_keys IS NOT NULL THEN
         DELETE FROM ${s}.uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = f.key AND u.seq = f.seq;

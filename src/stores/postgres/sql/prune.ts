@@ -77,8 +77,10 @@ BEGIN
   PERFORM ${s}.fold_v1();
 END $$;
 
+-- Only who owns the table may partition it: these two run with the rights of whoever migrated, whichever user calls them.
 -- Partitions for today and the days to come. A day whose rows are already in the rest stays there; so does all for a user who may not make tables.
-CREATE FUNCTION ${s}.make_partitions_v1(p_now int8) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION ${s}.make_partitions_v1(p_now int8) RETURNS void LANGUAGE plpgsql
+  SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE v_day int8; v_name text;
 BEGIN
   FOR v_i IN 0..${daysAhead} LOOP
@@ -98,7 +100,8 @@ BEGIN
 END $$;
 
 -- Drops the oldest day that ended before p_before if nearly all of it may go; answers how many rows went.
-CREATE FUNCTION ${s}.drop_partition_v1(p_state int2, p_queue text, p_except text[], p_before int8) RETURNS int8 LANGUAGE plpgsql AS $$
+CREATE FUNCTION ${s}.drop_partition_v1(p_state int2, p_queue text, p_except text[], p_before int8) RETURNS int8 LANGUAGE plpgsql
+  SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE v_name text; v_rows int8; v_stay int8;
 BEGIN
   IF p_queue IS NOT NULL THEN RETURN 0; END IF;

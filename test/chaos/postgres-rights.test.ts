@@ -1,0 +1,65 @@
+/** A user with no more than the documented rights does everything that workers, clients and duties do; one with less is told so. */
+import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { job } from "../../src/engine/definition.ts";
+import { openMillrace } from "../../src/open.ts";
+import { handler } from "../../src/worker/handler.ts";
+import { createTestDatabase, postgresSources } from "../support/postgres-shared.ts";
+import type { PostgresSource, TestDatabase } from "../support/postgres-shared.ts";
+
+const role = `app_${randomBytes(4).toString("hex")}`;
+/** The rights are read from the page that tells people to grant them. */
+const page = readFileSync(join(import.meta.dirname, "../../docs/operating/postgres.md"), "utf8");
+const [, grants = ""] = /```sql\n(GRANT USAGE[^`]*)```/.exec(page) ?? [];
+const rights = grants.replaceAll(/\bTO worker\b/g, `TO ${role}`);
+
+let database: TestDatabase;
+let appUrl: string;
+beforeAll(async () => {
+  database = await createTestDatabase(postgresSources()[0] as PostgresSource);
+  await database.query(`CREATE ROLE ${role} LOGIN`);
+  const url = new URL(database.url);
+  url.username = role;
+  appUrl = url.href;
+}, 120_000);
+afterAll(async () => {
+  await database.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`);
+  await database.drop();
+});
+
+const hostile = {
+  text: "NUL \0, lone \ud800\udfff\udc00, \u001e\u0001",
+  big: -(2n ** 70n),
+  deep: [null, new Date(0)],
+};
+const denied = expect.objectContaining({ code: "store-denied", outcome: "did-not-happen" });
+
+test("without rights the store is not opened and nothing is made; with the documented ones everything works", async () => {
+  await expect(openMillrace(appUrl)).rejects.toThrow(denied);
+  expect(await database.query("SELECT 1 FROM pg_namespace WHERE nspname = 'millrace'")).toEqual([]);
+  const owner = await openMillrace(database.url);
+  await owner.close();
+  await expect(openMillrace(appUrl)).rejects.toThrow(denied);
+  expect(rights).toContain(`TO ${role};`);
+  await database.query(rights);
+
+  const mill = await openMillrace(appUrl, { retention: { completed: 0 }, log: false });
+  const plain = job<typeof hostile, typeof hostile>("plain", { retry: { backoff: 0 } });
+  const run = handler(plain, async ({ input, attempt, progress, log, kv }) => {
+    progress(0.5, "half");
+    log.info("a line");
+    kv.put("key", attempt);
+    if (attempt === 1) throw new Error("once more");
+    return input;
+  });
+  await mill.work([run]);
+  const options = { tags: ["tag"], unique: "key", delay: 10 };
+  const handle = await mill.enqueue(plain, hostile, options);
+  expect(await handle.result({ timeout: "20s" })).toEqual(hostile);
+  const waiting = await mill.enqueue(plain, hostile, { delay: "1h" });
+  await mill.jobs.cancel(waiting.id);
+  for (const name of mill.dutyNames) expect((await mill.runDuty(name)).errors, name).toBe(0);
+  await mill.close();
+}, 60_000);
