@@ -70,7 +70,8 @@ describe("the table", () => {
   it("calls fewer calls and shorter times better", () => {
     const idle: Result = { ...drained, work: "idle", jobs: 0, rate: 1 };
     const idlePeer: Result = { ...peer, work: "idle", jobs: 0, rate: 2 };
-    expect(resultTable([idle, idlePeer]).split("\n")[1]).toMatch(/2\.00 +-$/);
+    const busyPeer: Result = { ...idlePeer, system: "pg-boss", rate: 5 };
+    expect(resultTable([idle, idlePeer, busyPeer]).split("\n")[1]).toMatch(/2\.00 +-$/);
     const { rate: _, ...shared } = drained;
     const quick: Result = { ...shared, work: "latency", p50Ms: 0.5, p99Ms: 1 };
     const slow: Result = { ...quick, system: "plainjob", p50Ms: 1 };

@@ -70,8 +70,8 @@ function ratioToPeer(result: Result, all: readonly Result[]): string {
   if (result.p50Ms !== undefined)
     return (Math.min(...peers.map(({ p50Ms }) => p50Ms ?? 0)) / result.p50Ms).toFixed(2);
   const rate = result.rate ?? 0;
-  const best = Math.max(...peers.map((peer) => peer.rate ?? 0));
-  return (result.work === "idle" ? best / rate : rate / best).toFixed(2);
+  const rates = peers.map((peer) => peer.rate ?? 0);
+  return (result.work === "idle" ? Math.min(...rates) / rate : rate / Math.max(...rates)).toFixed(2);
 }
 
 /** How a drain beside millions of others, or under a condition, compares with the same on an otherwise empty store. */
