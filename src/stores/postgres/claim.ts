@@ -19,7 +19,7 @@ export async function claim(calls: Calls, floors: Floors, request: ClaimRequest)
   const offers = request.offers
     .filter(({ routes, max }) => routes.length > 0 && max > 0)
     .map(({ routes, max }) => ({ routes: [...new Set(routes)], max }));
-  const plan = floors.plan(offers);
+  const plan = floors.plan(offers, request.leaseMs);
   const { answer, looks } = await ask(calls, request, offers, plan);
   floors.learn(offers, plan, looks);
   // Below its floor an offer may still find something.

@@ -18,7 +18,7 @@ import { isPool, loadDriver } from "./driver.ts";
 import type { PgListener, PgPool } from "./driver.ts";
 import { promoteDue, readDue } from "./due.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
-import { openFloors } from "./floors.ts";
+import { noFloors, openFloors } from "./floors.ts";
 import { transactionStore } from "./in-transaction.ts";
 import { checkLaterFields } from "../../store/later-fields.ts";
 import { openListener } from "./listener.ts";
@@ -135,7 +135,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     read: (text, values) => database.read(text, values),
     tell: (hints) => watch.tellOwn(hints),
   };
-  const floors = openFloors(platform);
+  const floors = clock === "platform" ? noFloors : openFloors(platform);
   let closing: Promise<void> | null = null;
 
   return {
