@@ -4,7 +4,6 @@ export const storeLimits = {
   callItemsMax: 1000,
   /** Jobs handed out by one claim. */
   claimJobsMax: 500,
-  routesPerClaimMax: 64,
   /** Jobs in one unit (one enqueueMany). */
   unitJobsMax: 100_000,
   tagsPerJobMax: 16,
