@@ -17,10 +17,10 @@ export interface Asked {
   readonly profileFolder: string | null;
 }
 
-export const usage = `npm run bench -- [--store sqlite|postgres|stub] [--json] [--quick] [--only WORK] [--jobs N] [--rounds N]
+export const usage = `npm run bench -- [--store sqlite|postgres|redis|stub] [--json] [--quick] [--only WORK] [--jobs N] [--rounds N]
                  [--executor inline|thread] [--profile FOLDER]
 
-  --store     sqlite (default), postgres: Millrace beside its peers; stub: the engine alone, over a store that does nothing
+  --store     sqlite (default), postgres, redis: Millrace beside its peers; stub: the engine alone, over a store that does nothing
   --json      one JSON line per result instead of the table
   --quick     one round of few jobs, within 40 s, without the runs on a million jobs
   --only      ${works.join(", ")} or memory
@@ -37,6 +37,8 @@ export function readCommandLine(words: readonly string[]): Asked {
   const only = given.only === undefined ? null : oneOf("only", given.only, [...works, "memory"] as const);
   if (store === "stub" && (only === "latency" || only === "idle" || only === "memory"))
     throw new UsageError(`--only ${only} needs a real store.`);
+  if (store !== "redis" && only === "footprint")
+    throw new UsageError("--only footprint is about Redis, where jobs live in memory.");
   if (store !== "sqlite" && given.executor !== undefined) throw new UsageError("--executor is about SQLite.");
   if (given.json === true && only === "memory")
     throw new UsageError("--only memory has no JSON form; run it without --json.");

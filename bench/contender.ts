@@ -15,13 +15,13 @@ export interface Contender {
   countFinished(filled: number): Promise<number> | number;
   /** Leaves all waiting jobs finished, as working them off would, in whatever way is quick. */
   finishAll(count: number): Promise<void>;
-  /** Store calls since the start, the store's own periodic reads included; 0 unless opened for counting. On Postgres, queries of the driver. */
+  /** Store calls since the start, the store's own periodic reads included; 0 unless opened for counting. On a server, what the driver sends. */
   readonly storeCalls: number;
   close(): Promise<unknown> | void;
 }
 
 export interface OpenOptions {
-  /** A file, or the URL of a database. */
+  /** A file, or the URL of a database or prefix. */
   readonly place: string;
   readonly mode: Mode;
   /** Null leaves it to the store. */

@@ -10,12 +10,13 @@ export const works = [
   "drain",
   "latency",
   "idle",
+  "footprint",
 ] as const;
 export type Work = (typeof works)[number];
 
-export const storeNames = ["sqlite", "postgres", "stub"] as const;
+export const storeNames = ["sqlite", "postgres", "redis", "stub"] as const;
 export type StoreName = (typeof storeNames)[number];
-export type SystemName = "millrace" | "plainjob" | "pg-boss" | "graphile-worker";
+export type SystemName = "millrace" | "plainjob" | "pg-boss" | "graphile-worker" | "bullmq";
 export type Executor = "inline" | "thread";
 
 /** What lies in the store beside the measured jobs. */
@@ -57,16 +58,23 @@ export interface Result {
   readonly rate?: number;
   readonly p50Ms?: number;
   readonly p99Ms?: number;
+  /** Memory of the server per waiting job, its input included. */
+  readonly bytesPerJob?: number;
   /** How the system was run, or under what; absent where there is nothing to say. */
   readonly note?: string;
 }
 
 /** What one round of one measurement answers. */
-export type Figures = { readonly rate: number } | { readonly p50Ms: number; readonly p99Ms: number };
+export type Figures =
+  | { readonly rate: number }
+  | { readonly p50Ms: number; readonly p99Ms: number }
+  | { readonly bytesPerJob: number };
 
 export function medianFigures(rounds: readonly Figures[]): Figures {
   const rates = rounds.flatMap((figures) => ("rate" in figures ? [figures.rate] : []));
   if (rates.length > 0) return { rate: median(rates) };
+  const sizes = rounds.flatMap((figures) => ("bytesPerJob" in figures ? [figures.bytesPerJob] : []));
+  if (sizes.length > 0) return { bytesPerJob: median(sizes) };
   const times = rounds.flatMap((figures) => ("p50Ms" in figures ? [figures] : []));
   return {
     p50Ms: median(times.map(({ p50Ms }) => p50Ms)),

@@ -80,6 +80,7 @@ describe("npm run bench", () => {
       ["--jobs", "0"],
       ["--fast"],
       ["--json", "--only", "memory"],
+      ["--only", "footprint"],
     ]) {
       await expect(bench(...words)).rejects.toMatchObject({
         code: 2,

@@ -76,7 +76,8 @@ for (const [signal, code] of [
   process.once(signal, () => process.exit(code));
 
 async function openScratch(store: StoreName): Promise<Scratch> {
-  // The driver and the server of Postgres are loaded only for it.
+  // Drivers and servers are loaded only where they are used.
+  if (store === "redis") return new (await import("./scratch-keys.ts")).ScratchKeys();
   if (store !== "postgres") return new ScratchFiles();
   const { ScratchDatabases } = await import("./scratch-databases.ts");
   return new ScratchDatabases();

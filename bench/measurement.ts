@@ -10,7 +10,7 @@ export interface Measurement {
   readonly work: Work | "fill" | "memory" | LatencyPart;
   readonly system: SystemName;
   readonly store: StoreName;
-  /** A file, or the URL of a database. */
+  /** A file, or the URL of a database or prefix. */
   readonly place: string;
   readonly mode: Mode;
   readonly concurrency: number | null;

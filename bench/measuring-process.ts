@@ -56,6 +56,8 @@ async function open(measurement: Measurement): Promise<Contender> {
       return (await import("./pg-boss-contender.ts")).openPgBossContender(options);
     case "graphile-worker":
       return (await import("./graphile-contender.ts")).openGraphileContender(options);
+    case "bullmq":
+      return (await import("./bullmq-contender.ts")).openBullmqContender(options);
   }
 }
 
@@ -96,6 +98,7 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
     case "memory":
       return { kind: "memory", report: await measureMemory(contender, { jobs, concurrency }) };
     case "fill":
+    case "footprint":
       await fill(contender, measurement);
       return { kind: "done" };
   }

@@ -1,5 +1,5 @@
 /**
- * Millrace as it ships: strict durability, feed, fences, history and duties on, everything at its default. Opened by hand
+ * Millrace as it ships: the store's own durability, feed, fences, history and duties on, everything at its default. Opened by hand
  * instead of by `Millrace.open` only so that a counting store fits between the engine and its store.
  */
 import { StatementSync } from "node:sqlite";
@@ -12,7 +12,6 @@ import { nodePlatform } from "../src/platform/node-platform.ts";
 import type { Store } from "../src/store/store.ts";
 import { handler } from "../src/worker/handler.ts";
 import type { Contender, OpenOptions } from "./contender.ts";
-import { watchQueries } from "./driver-queries.ts";
 import { countingStore } from "./counting-store.ts";
 import type { Counts } from "./counting-store.ts";
 import type { StoreName } from "./figures.ts";
@@ -39,7 +38,7 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
   const { queue, name } = benchJob;
   const input = settings.coder.encode(makeInput(0), "input");
   const counts: Counts = { calls: 0, settled: () => {} };
-  const storeCalls = options.isCounting ? countCalls(store, counts) : () => 0;
+  const storeCalls = options.isCounting ? await countCalls(store, counts) : () => 0;
   const opened: Store =
     store === "stub"
       ? openStubStore({ queue, name, count: options.jobs, input })
@@ -91,11 +90,12 @@ interface Statements {
   get: (this: StatementSync, ...values: never[]) => unknown;
 }
 
-function countCalls(store: StoreName, counts: Counts): () => number {
+/** On a server what counts is what it is asked, whoever asks. Only the driver in use is loaded. */
+async function countCalls(store: StoreName, counts: Counts): Promise<() => number> {
   if (store === "sqlite") return countOwnReads(counts);
-  // On Postgres what counts is what the database is asked, whoever asks.
+  if (store === "redis") return (await import("./driver-commands.ts")).watchCommands();
   let queries = 0;
-  watchQueries({ sent: () => (queries += 1) });
+  (await import("./driver-queries.ts")).watchQueries({ sent: () => (queries += 1) });
   return () => queries;
 }
 

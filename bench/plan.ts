@@ -119,6 +119,32 @@ function strainedDrains(): readonly Entry[] {
   return [{ ...millrace(100), mode: "reader-open" }, millrace(100, "10000000 finished")];
 }
 
+function redisParts({ isQuick, jobs }: Asked): readonly Part[] {
+  const many = jobs ?? (isQuick ? 10_000 : 100_000);
+  // One job at a time, the peer takes half a minute for 100,000.
+  const few = jobs ?? (isQuick ? 2_000 : 20_000);
+  const bulk = jobs ?? (isQuick ? 20_000 : 200_000);
+  const both = (slots: number, more: Partial<Entry> = {}): readonly Entry[] => [
+    { ...millrace(slots), ...more },
+    { ...peer("bullmq", slots), ...more },
+  ];
+  const crowded = isQuick ? [] : both(100, { backlog: "1000000 waiting" });
+  return [
+    { work: "enqueue-single", jobs: few, entries: both(1) },
+    { work: "enqueue-concurrent", jobs: many, entries: both(enqueuesInFlight) },
+    { work: "enqueue-bulk", jobs: bulk, entries: both(1) },
+    { work: "drain", jobs: few, entries: both(1) },
+    {
+      work: "drain",
+      jobs: many,
+      entries: [...both(10), ...both(100), ...both(100, { processes: 4 }), ...crowded],
+    },
+    { work: "latency", jobs: jobs ?? (isQuick ? 200 : 1000), entries: both(defaultSlots) },
+    { work: "idle", jobs: 0, rounds: 1, entries: both(defaultSlots) },
+    { work: "footprint", jobs: jobs ?? (isQuick ? 20_000 : 100_000), rounds: 1, entries: both(1) },
+  ];
+}
+
 function stubParts({ isQuick, jobs }: Asked): readonly Part[] {
   const many = jobs ?? (isQuick ? 100_000 : 300_000);
   return [
@@ -129,4 +155,4 @@ function stubParts({ isQuick, jobs }: Asked): readonly Part[] {
   ];
 }
 
-const partsOf = { sqlite: sqliteParts, postgres: postgresParts, stub: stubParts };
+const partsOf = { sqlite: sqliteParts, postgres: postgresParts, redis: redisParts, stub: stubParts };

@@ -67,6 +67,22 @@ describe("the table", () => {
     expect(strainedRow).toMatch(/millrace 1\.0\.0, keeps no finished jobs .* 0\.75 +0\.50$/);
   });
 
+  it("compares like with like where the peer has the same settings", () => {
+    const one: Result = { ...drained, store: "redis", concurrency: 1, rate: 6000 };
+    const peerAtOne: Result = { ...one, system: "bullmq", rate: 3000 };
+    const peerAtMany: Result = { ...peerAtOne, concurrency: 100, rate: 12_000 };
+    const twoProcesses: Result = { ...peerAtOne, processes: 2, rate: 9000 };
+    expect(resultTable([one, peerAtOne, peerAtMany, twoProcesses]).split("\n")[1]).toMatch(/2\.00 +-$/);
+  });
+
+  it("calls less memory better", () => {
+    const { rate: _, ...shared } = drained;
+    const small: Result = { ...shared, work: "footprint", bytesPerJob: 500 };
+    const large: Result = { ...small, system: "bullmq", bytesPerJob: 750 };
+    expect(resultTable([small, large]).split("\n")[1]).toMatch(/500 +1\.50 +-$/);
+    expect(resultLine(small)).toContain('"bytesPerJob":500');
+  });
+
   it("calls fewer calls and shorter times better", () => {
     const idle: Result = { ...drained, work: "idle", jobs: 0, rate: 1 };
     const idlePeer: Result = { ...peer, work: "idle", jobs: 0, rate: 2 };
@@ -94,6 +110,7 @@ describe("figures", () => {
       { p50Ms: 3, p99Ms: 8 },
     ];
     expect(medianFigures(rounds)).toEqual({ p50Ms: 2, p99Ms: 8 });
+    expect(medianFigures([{ bytesPerJob: 5 }])).toEqual({ bytesPerJob: 5 });
     expect(percentile([4, 1, 3, 2], 0.99)).toBe(4);
     expect(percentile([4, 1, 3, 2], 0.5)).toBe(2);
   });

@@ -4,12 +4,13 @@ import type { Result } from "./figures.ts";
 import type { MemoryReport } from "./works/memory.ts";
 
 export function resultLine(result: Result): string {
-  const { rate, p50Ms, p99Ms } = result;
+  const { rate, p50Ms, p99Ms, bytesPerJob } = result;
   return JSON.stringify({
     ...result,
     ...(rate === undefined ? {} : { rate: rounded(rate) }),
     ...(p50Ms === undefined ? {} : { p50Ms: rounded(p50Ms) }),
     ...(p99Ms === undefined ? {} : { p99Ms: rounded(p99Ms) }),
+    ...(bytesPerJob === undefined ? {} : { bytesPerJob: rounded(bytesPerJob) }),
   });
 }
 
@@ -29,6 +30,7 @@ const heading = [
   "us/job",
   "p50 ms",
   "p99 ms",
+  "bytes/job",
   "ratio",
   "to plain",
 ];
@@ -53,25 +55,37 @@ function rowOf(result: Result, all: readonly Result[]): readonly string[] {
     rate === undefined || isIdle ? "-" : (1e6 / rate).toFixed(2),
     p50Ms?.toFixed(3) ?? "-",
     p99Ms?.toFixed(3) ?? "-",
+    result.bytesPerJob?.toFixed(0) ?? "-",
     ratioToPeer(result, all),
     ratioToPlain(result, all),
   ];
 }
 
-/** Above 1 is better than the peer: more per second, or less time. For idle, fewer calls. */
+/** Above 1 is better than the peer: more per second, less time or less memory. For idle, fewer calls. */
 function ratioToPeer(result: Result, all: readonly Result[]): string {
   // No peer is measured beside an open reader.
   if (result.system !== "millrace" || result.note === modeNotes["reader-open"]) return "-";
+  const peers = peersOf(result, all);
+  if (peers.length === 0) return "-";
+  if (result.p50Ms !== undefined)
+    return (Math.min(...peers.map(({ p50Ms }) => p50Ms ?? 0)) / result.p50Ms).toFixed(2);
+  if (result.bytesPerJob !== undefined)
+    return (Math.min(...peers.map(({ bytesPerJob }) => bytesPerJob ?? 0)) / result.bytesPerJob).toFixed(2);
+  const rate = result.rate ?? 0;
+  const rates = peers.map((peer) => peer.rate ?? 0);
+  return (result.work === "idle" ? Math.min(...rates) / rate : rate / Math.max(...rates)).toFixed(2);
+}
+
+/** Where every peer has a setting for it, like is compared with like: the same concurrency, as many processes. */
+function peersOf(result: Result, all: readonly Result[]): readonly Result[] {
   const peers = all.filter(
     ({ system, work, backlog }) =>
       system !== "millrace" && work === result.work && backlog === result.backlog,
   );
-  if (peers.length === 0) return "-";
-  if (result.p50Ms !== undefined)
-    return (Math.min(...peers.map(({ p50Ms }) => p50Ms ?? 0)) / result.p50Ms).toFixed(2);
-  const rate = result.rate ?? 0;
-  const rates = peers.map((peer) => peer.rate ?? 0);
-  return (result.work === "idle" ? Math.min(...rates) / rate : rate / Math.max(...rates)).toFixed(2);
+  if (peers.some(({ concurrency }) => concurrency === null)) return peers;
+  return peers.filter(
+    ({ concurrency, processes }) => concurrency === result.concurrency && processes === result.processes,
+  );
 }
 
 /** How a drain beside millions of others, or under a condition, compares with the same on an otherwise empty store. */

@@ -5,6 +5,7 @@
 import type { Asked } from "./command-line.ts";
 import { jobsBeside, medianFigures, modeNotes } from "./figures.ts";
 import type { Figures, Result } from "./figures.ts";
+import { waitMs } from "./clock.ts";
 import { measureLatencyAcross } from "./latency-across.ts";
 import { jobsToDrain, rateOf, warmUpJobs } from "./marks.ts";
 import type { Measurement } from "./measurement.ts";
@@ -105,6 +106,7 @@ async function measureEntry(
   const measurement = measurementOf(group, entry, asked, place);
   try {
     if (group.work === "drain") return await drain(measurement, entry, 0, options);
+    if (group.work === "footprint") return await weigh(measurement, options);
     if (group.work === "latency" && entry.processes === 2)
       return { figures: await measureLatencyAcross(measurement, asked.profileFolder), durability: "strict" };
     const outcome = await measureInProcess(measurement, asked.profileFolder);
@@ -121,6 +123,17 @@ function measurementOf(group: Group, entry: Entry, asked: Asked, place: string):
   const idleSeconds = asked.isQuick ? 10 : 20;
   const { executor } = asked;
   return { work, system, mode, store, place, concurrency, jobs, backlog, executor, idleSeconds };
+}
+
+/** Buffers of the filling process are gone a moment after it. */
+const settleDownMs = 200;
+
+async function weigh(measurement: Measurement, { asked, scratch }: RunOptions): Promise<Measured> {
+  const before = await scratch.memoryBytes();
+  await measureInProcess(measurement, asked.profileFolder);
+  await waitMs(settleDownMs);
+  const bytesPerJob = ((await scratch.memoryBytes()) - before) / measurement.jobs;
+  return { figures: { bytesPerJob }, durability: "relaxed" };
 }
 
 /** `earlier`: jobs of earlier rounds that are finished in the same place. */
@@ -159,6 +172,7 @@ function describe({ work }: Group, { system, mode, concurrency, processes, backl
 }
 
 function show(figures: Figures): string {
+  if ("bytesPerJob" in figures) return `${figures.bytesPerJob.toFixed(0)} bytes per job`;
   return "rate" in figures
     ? `${figures.rate.toFixed(figures.rate < 100 ? 2 : 0)}/s`
     : `p50 ${figures.p50Ms.toFixed(3)} ms, p99 ${figures.p99Ms.toFixed(3)} ms`;

@@ -56,6 +56,10 @@ export class ScratchDatabases implements Scratch {
     return { release: () => client.end() };
   }
 
+  memoryBytes(): Promise<never> {
+    return Promise.reject(new Error("No plan weighs the memory of a database."));
+  }
+
   async close(): Promise<void> {
     await this.#server?.stop();
     this.#server = null;

@@ -42,6 +42,10 @@ export class ScratchFiles implements Scratch {
     return Promise.reject(new Error("No plan holds a reader on a file."));
   }
 
+  memoryBytes(): Promise<never> {
+    return Promise.reject(new Error("A file takes no memory of a server."));
+  }
+
   async close(): Promise<void> {
     this.abandon();
   }

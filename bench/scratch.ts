@@ -1,4 +1,4 @@
-/** Places for stores of one run of the bench: files or databases, gone when it ends. */
+/** Places for stores of one run of the bench: files, databases or prefixes, gone when it ends. */
 
 export interface Scratch {
   open(): Promise<void>;
@@ -11,6 +11,8 @@ export interface Scratch {
   remove(place: string): Promise<void>;
   /** A reader that began now and goes on reading until it is released. */
   holdReader(place: string): Promise<{ release(): Promise<void> }>;
+  /** Memory that the server uses for everything it holds. */
+  memoryBytes(): Promise<number>;
   /** Leaves nothing behind. */
   close(): Promise<void>;
   /** The same at once, when the process is ending. */

@@ -9,6 +9,13 @@ const lines: Readonly<Record<StoreName, readonly string[]>> = {
     "          idle at its default of 1,000 ms. It runs one job at a time in a process; several processes are its documented way up.",
     "ratio: to the fastest entry of the peer in the same group. For idle, rate is store calls per second.",
   ],
+  redis: [
+    "server: one Redis for all: append-only file, appendfsync everysec, no rewrite of that file while measuring; on the disk of the repository.",
+    "millrace: everything at its default: feed, fences, history and duties on; finished jobs are kept.",
+    "bullmq: Queue and Worker on the same driver (ioredis), finished jobs kept (removeOnComplete false, its default), no QueueEvents, no metrics.",
+    "ratio: to BullMQ at the same concurrency and with as many processes. For idle, rate is commands per second that the process sends.",
+    "footprint: memory of the server per waiting job, its input included; the server's used_memory before and after.",
+  ],
   postgres: [
     "server: one Postgres 18 for all: fsync and synchronous_commit on, shared_buffers 512 MB, max_wal_size 4 GB, checkpoint_timeout 15 min,",
     "        wal_level replica, autovacuum as it ships. A store that was filled is analysed before it is measured.",

@@ -1,0 +1,55 @@
+/** The bench on Redis as it is typed, on few jobs: both systems run to their end, and the store knows of every job. */
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+
+const main = fileURLToPath(new URL("main.ts", import.meta.url));
+const run = promisify(execFile);
+/** A server and a dozen processes, each with its own start. */
+const patienceMs = 180_000;
+
+async function bench(...words: string[]): Promise<Record<string, unknown>[]> {
+  const all = ["--store", "redis", "--quick", "--rounds", "1", "--json", ...words];
+  const { stdout } = await run(process.execPath, ["--conditions=millrace-source", main, ...all]);
+  const lines = stdout.trim().split("\n");
+  return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+describe("npm run bench -- --store redis", () => {
+  it(
+    "drains Millrace and BullMQ on one server, at each concurrency and over several processes",
+    async () => {
+      const results = await bench("--only", "drain", "--jobs", "500");
+      expect(results.map(({ system, concurrency, processes }) => [system, concurrency, processes])).toEqual([
+        ["millrace", 1, 1],
+        ["bullmq", 1, 1],
+        ["millrace", 10, 1],
+        ["bullmq", 10, 1],
+        ["millrace", 100, 1],
+        ["bullmq", 100, 1],
+        ["millrace", 100, 4],
+        ["bullmq", 100, 4],
+      ]);
+      for (const result of results) expect(result).toMatchObject({ store: "redis", durability: "relaxed" });
+    },
+    patienceMs,
+  );
+
+  it(
+    "weighs waiting jobs, and tells latency as two times",
+    async () => {
+      const [weighed, late] = await Promise.all([
+        bench("--only", "footprint", "--jobs", "2000"),
+        bench("--only", "latency", "--jobs", "20"),
+      ]);
+      // Less than the input alone cannot be: then something was counted wrong.
+      for (const result of weighed) expect(result["bytesPerJob"]).toBeGreaterThan(200);
+      expect(late.map(({ system, p50Ms }) => [system, Number(p50Ms) > 0])).toEqual([
+        ["millrace", true],
+        ["bullmq", true],
+      ]);
+    },
+    patienceMs,
+  );
+});
