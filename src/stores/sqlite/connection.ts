@@ -13,7 +13,10 @@ export interface Connection {
 }
 
 export interface Statement {
-  run(...values: readonly SqlValue[]): { readonly changes: number | bigint };
+  /** Values by name come first, if there are any. */
+  run(...values: readonly (SqlValue | Readonly<Record<string, SqlValue>>)[]): {
+    readonly changes: number | bigint;
+  };
   get(...values: readonly SqlValue[]): unknown;
   all(...values: readonly SqlValue[]): unknown[];
 }
@@ -23,6 +26,7 @@ export type Statements = (sql: string) => Statement;
 
 interface NodeStatement {
   setReturnArrays(isOn: boolean): void;
+  setAllowBareNamedParameters(isOn: boolean): void;
 }
 
 interface BetterStatement {
@@ -50,8 +54,11 @@ export function statementsOf(connection: Connection): Statements {
 
 function prepareRows(connection: Connection, sql: string): Statement {
   const statement = connection.prepare(sql) as Partial<NodeStatement & BetterStatement>;
-  if (statement.setReturnArrays !== undefined) statement.setReturnArrays(true);
-  else if (statement.reader === true) statement.raw?.(true);
+  if (statement.setReturnArrays !== undefined) {
+    statement.setReturnArrays(true);
+    // The caller's own connection may have been opened without; better-sqlite3 knows no other names.
+    statement.setAllowBareNamedParameters?.(true);
+  } else if (statement.reader === true) statement.raw?.(true);
   return statement as unknown as Statement;
 }
 

@@ -7,6 +7,8 @@ import type { NewJob } from "../../store/records.ts";
 import { dueAtOf, timerAtOf, waitingCode } from "./clock.ts";
 import { insertRows } from "./connection.ts";
 import type { SqlValue, Statements } from "./connection.ts";
+import { isPlain, openAlikeInsert } from "./insert-alike.ts";
+import type { Placed } from "./insert-alike.ts";
 import { routeNumber } from "./route-book.ts";
 import { count, hintDue, tell } from "./step.ts";
 import type { Step } from "./step.ts";
@@ -37,11 +39,13 @@ const lastSeqGiven = "SELECT seq FROM sqlite_sequence WHERE name = 'millrace_spe
 
 export function openInsert(step: Step): Insert {
   const { statements, turn, now } = step;
+  const alike = openAlikeInsert(statements, now);
   let specs: SqlValue[] = [];
   let jobs: SqlValue[] = [];
   let pending: Map<string, string | null> | null = null;
   const flush = (): void => {
     pending?.clear();
+    alike.flush();
     if (specs.length === 0) return;
     const [newSpecs, newJobs] = [specs, jobs];
     specs = [];
@@ -49,33 +53,23 @@ export function openInsert(step: Step): Insert {
     insertRows(statements, addSpec, specRow, newSpecs, specWidth);
     insertRows(statements, addJob, jobRow, newJobs, jobWidth);
   };
-  const add = (job: NewJob): number => {
-    const seq = (turn.lastSeq ?? readLastSeq(statements)) + 1;
-    turn.lastSeq = seq;
-    const route = routeNumber(statements, turn.routes, job.queue, job.name);
-    const dueAt = dueAtOf(job.due, now);
-    const state = waitingCode(dueAt, now);
-    const deadlineAt = job.deadline === null ? null : dueAtOf(job.deadline, now);
-    const ttlAt = job.ttlMs === null ? null : dueAt + job.ttlMs;
-    const timerAt = timerAtOf(state, { dueAt, deadlineAt, ttlAt });
+  const addSpecial = (job: NewJob, placed: Placed): void => {
+    const { seq, route, state, rank, dueAt, timerAt, deadlineAt, ttlAt } = placed;
     const hold = job.unique === null ? null : holdCode(job.unique.hold);
     const tags = tagsText(job);
     // prettier-ignore
     specs.push(seq, job.id, now, job.digest, job.unique?.key ?? null, hold, job.policy, job.meta, tags, job.input);
-    jobs.push(
-      seq,
-      job.id,
-      route,
-      state,
-      job.rankBase + job.rankSlope * dueAt,
-      dueAt,
-      timerAt,
-      deadlineAt,
-      ttlAt,
-      holdsOf(hold),
-    );
-    pending?.set(job.id, job.digest);
+    jobs.push(seq, job.id, route, state, rank, dueAt, timerAt, deadlineAt, ttlAt, holdsOf(hold));
     addTags(statements, seq, job.tags);
+  };
+  const add = (job: NewJob): number => {
+    const seq = (turn.lastSeq ?? readLastSeq(statements)) + 1;
+    turn.lastSeq = seq;
+    const placed = place(job, seq, routeNumber(statements, turn.routes, job.queue, job.name), now);
+    if (isPlain(job)) alike.add(job, placed);
+    else addSpecial(job, placed);
+    pending?.set(job.id, job.digest);
+    const { route, state, dueAt, timerAt } = placed;
     count(step, route, state, 1);
     hintDue(step, timerAt);
     const extra = state === stateCodes.scheduled ? dueAt : null;
@@ -90,6 +84,17 @@ export function openInsert(step: Step): Insert {
     return pending.get(id);
   };
   return { add, flush, pendingDigest };
+}
+
+/** Rule R1. */
+function place(job: NewJob, seq: number, route: number, now: number): Placed {
+  const dueAt = dueAtOf(job.due, now);
+  const state = waitingCode(dueAt, now);
+  const deadlineAt = job.deadline === null ? null : dueAtOf(job.deadline, now);
+  const ttlAt = job.ttlMs === null ? null : dueAt + job.ttlMs;
+  const timerAt = timerAtOf(state, { dueAt, deadlineAt, ttlAt });
+  const rank = job.rankBase + job.rankSlope * dueAt;
+  return { seq, route, state, rank, dueAt, timerAt, deadlineAt, ttlAt };
 }
 
 export function tagsText(job: NewJob): string | null {
