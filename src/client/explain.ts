@@ -1,8 +1,10 @@
 /** Why is this job not running, and when is it expected to? Computed when asked, from the record and the tallies. */
 import type { Engine } from "../engine/engine.ts";
 import { readNotices } from "../engine/worker-notice.ts";
+import { readAttemptLog } from "../model/attempt-log.ts";
 import { isTerminal } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
+import type { JobRecord } from "../store/records.ts";
 
 export interface Explanation {
   readonly id: string;
@@ -64,7 +66,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
     case "running":
       return explain(
         record.cancelAsked
-          ? `It runs on ${record.owner}; its cancel was asked for and its handler was told.`
+          ? `It runs on ${record.owner}; its cancel was asked for${cancelReason(record)} and its handler was told.`
           : `It runs on ${record.owner}, attempt ${record.attempt}; its lease ends in ${(record.leaseEndsAt ?? now) - now} ms unless renewed.`,
       );
     case "blocked":
@@ -72,4 +74,9 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
     case "suspended":
       return explain("It waits for a signal, a timer or children.");
   }
+}
+
+function cancelReason({ attempts }: JobRecord): string {
+  const { cancelReason: reason } = readAttemptLog(attempts);
+  return reason === undefined ? "" : ` (${reason})`;
 }

@@ -3,6 +3,7 @@ import { redact } from "../codec/redact.ts";
 import type { Engine } from "../engine/engine.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
 import type { AttemptRecord } from "../model/attempt-log.ts";
+import { readMeta } from "../model/job-meta.ts";
 import type { JobState } from "../model/job-state.ts";
 import type { JobRecord } from "../store/records.ts";
 
@@ -22,6 +23,8 @@ export interface JobView {
   readonly headers: Readonly<Record<string, string>>;
   readonly failures: readonly AttemptRecord[];
   readonly cancelAsked: boolean;
+  /** Why its cancel was asked for while it ran. */
+  readonly cancelReason: string | null;
   readonly uniqueKey: string | null;
   readonly worker: string | null;
   readonly createdAt: Date;
@@ -35,9 +38,9 @@ export interface JobView {
 
 export function viewJob(engine: Engine, record: JobRecord): JobView {
   const policy = engine.readPolicy(record.policy);
+  const { entries, cancelReason } = readAttemptLog(record.attempts);
   const show = (payload: string | null): unknown =>
     payload === null ? undefined : redact(decode(engine, payload), policy.redact);
-  const meta = record.meta === null ? {} : (JSON.parse(record.meta) as { headers?: Record<string, string> });
   return {
     id: record.id,
     name: record.name,
@@ -50,9 +53,10 @@ export function viewJob(engine: Engine, record: JobRecord): JobView {
     result: show(record.result),
     progress: show(record.progress),
     tags: record.tags ?? [],
-    headers: meta.headers ?? {},
-    failures: readAttemptLog(record.attempts).entries,
+    headers: readMeta(record.meta).headers ?? {},
+    failures: entries,
     cancelAsked: record.cancelAsked,
+    cancelReason: record.cancelAsked ? (cancelReason ?? null) : null,
     uniqueKey: record.uniqueKey,
     worker: record.owner,
     createdAt: new Date(record.createdAt),

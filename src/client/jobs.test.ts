@@ -151,6 +151,22 @@ describe("operating", () => {
     await expect(v.run(v.mill.jobs.edit(handle.id, { input: 1 }))).rejects.toThrow(coded("job-changed"));
   });
 
+  test("headers can be edited before the start, and the trace context stays", async () => {
+    const options = { delay: "1h", headers: { tenant: "1", old: "x" }, trace: { traceparent: "00-1" } };
+    const telling = job("telling");
+    const handle = await v.run(v.mill.enqueue(telling, { n: 1 }, options));
+    await v.run(v.mill.jobs.edit(handle.id, { headers: { tenant: "2" } }));
+    await v.run(v.mill.jobs.runNow(handle.id));
+    await v.run(v.mill.work([handler(telling, async ({ headers, trace }) => ({ headers, trace }))]));
+    expect(await v.run(handle.result())).toEqual({
+      headers: { tenant: "2" },
+      trace: { traceparent: "00-1" },
+    });
+    await expect(v.run(v.mill.jobs.edit(handle.id, { headers: { a: 1 } as never }))).rejects.toThrow(
+      coded("invalid-option"),
+    );
+  });
+
   test("an edited priority moves the job in the order", async () => {
     const [, last] = await v.run(v.mill.enqueueMany([plain.with({ n: 1 }), plain.with({ n: 2 })]));
     await v.run(v.mill.jobs.edit(last!.id, { priority: "critical" }));

@@ -4,8 +4,8 @@
  */
 import type { Engine } from "../engine/engine.ts";
 import { readDue, readEnqueueOptions } from "../engine/job-options.ts";
-import { writePolicy } from "../model/job-policy.ts";
-import type { JobPolicy } from "../model/job-policy.ts";
+import { readMeta, writeMeta } from "../model/job-meta.ts";
+import { parsePolicy, writePolicy } from "../model/job-policy.ts";
 import type { Due, Edit } from "../model/change.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
@@ -43,6 +43,13 @@ export interface RetryJobOptions extends WhenOptions {
   input?: unknown;
   /** For many: so many per second, spread by due time. */
   perSecond?: number;
+}
+
+export interface EditJobOptions {
+  input?: unknown;
+  priority?: Priority;
+  /** Instead of those it was enqueued with; its trace context stays. */
+  headers?: Readonly<Record<string, string>>;
 }
 
 export interface JobPage {
@@ -115,11 +122,14 @@ export class Jobs {
   cancel(query: JobQuery, reason?: string): Promise<Readonly<Record<CancelAnswer, number>>>;
   async cancel(
     target: string | JobQuery,
-    reason = "asked",
+    reason?: string,
   ): Promise<CancelAnswer | Readonly<Record<CancelAnswer, number>>> {
+    if (reason !== undefined && typeof reason !== "string")
+      throw new MillraceError("invalid-option", "cancel: the reason must be a text.");
     const cancelOne = async (record: JobRecord): Promise<CancelAnswer> => {
-      const policy = this.#engine.readPolicy(record.policy);
-      const answer = await this.#change(record.id, cancelChanges(policy, String(reason).slice(0, 200)));
+      const answer = await this.#changeAsRead(record, ({ policy, attempts, cancelAsked }) =>
+        cancelChanges({ policy: this.#engine.readPolicy(policy), attempts, cancelAsked }, reason),
+      );
       if (answer.kind === "ok") return answer.state === "cancelled" ? "cancelled" : "signalled";
       return answer.kind === "gone" ? "not-found" : "finished";
     };
@@ -172,18 +182,22 @@ export class Jobs {
     return this.#reschedule(id, readWhen(when, "reschedule"), undefined);
   }
 
-  /** Changes input or priority of a job that has not started. */
-  async edit(id: string, changes: { input?: unknown; priority?: Priority }): Promise<void> {
-    checkOptions(changes, "edit", ["input", "priority"]);
-    const record = await this.#mustRead(id);
-    const { strideMs } = this.#engine.settings;
-    const edit = this.#editOf(changes) ?? {};
-    if (changes.priority === undefined)
-      return refuse(await this.#change(id, [editChange(edit, null, strideMs)]), id);
-    const { level = 0 } = readEnqueueOptions({ priority: changes.priority }, "edit").policy;
-    const policy = record.policy === null ? {} : (JSON.parse(record.policy) as JobPolicy);
-    const repriced = { ...edit, policy: writePolicy({ ...policy, level }) };
-    refuse(await this.#change(id, [editChange(repriced, level, strideMs)]), id);
+  /** Changes input, priority or headers of a job that has not started. */
+  async edit(id: string, changes: EditJobOptions): Promise<void> {
+    checkOptions(changes, "edit", ["input", "priority", "headers"]);
+    const { input: _input, ...rest } = changes;
+    const { policy, headers } = readEnqueueOptions(rest, "edit");
+    const { level } = policy;
+    const input = this.#editOf(changes);
+    const answer = await this.#changeAsRead(await this.#mustRead(id), (record) => {
+      const edit: Edit = {
+        ...input,
+        ...(level === undefined ? {} : { policy: writePolicy({ ...parsePolicy(record.policy), level }) }),
+        ...(headers === undefined ? {} : { meta: writeMeta({ ...readMeta(record.meta), headers }) }),
+      };
+      return [editChange(edit, level ?? null, this.#engine.settings.strideMs)];
+    });
+    refuse(answer, id);
   }
 
   /** Takes a running job away from its worker; it is claimable again at once. */
@@ -205,21 +219,36 @@ export class Jobs {
     return removed.filter(Boolean).length;
   }
 
-  /** Under the rev that was read, because the change says again what it read; a job that moved on meanwhile is read again. */
   async #reschedule(id: string, due: Due, edit: Edit | undefined): Promise<void> {
-    for (let tries = 1; ; tries++) {
-      const record = await this.#mustRead(id);
-      const { countsAttempt, fence, rev } = record;
-      const waiting = {
-        policy: this.#engine.readPolicy(record.policy),
-        countsAttempt,
-        hasStarted: fence > 0,
-      };
-      const { states, next } = rescheduleChange(waiting, due, this.#engine.settings.strideMs, edit);
-      const answer = await this.#engine.changes.add({ id, cases: [{ guard: { states, rev }, next }] });
-      const isAgain = answer.kind === "changed" && states.includes(answer.state) && tries < triesMax;
-      if (!isAgain) return refuse(answer, id);
+    const answer = await this.#changeAsRead(await this.#mustRead(id), (record) => {
+      const policy = this.#engine.readPolicy(record.policy);
+      const waiting = { policy, countsAttempt: record.countsAttempt, hasStarted: record.fence > 0 };
+      return [rescheduleChange(waiting, due, this.#engine.settings.strideMs, edit)];
+    });
+    refuse(answer, id);
+  }
+
+  /** Under the rev that was read, because the change says again what it read; a job that moved on meanwhile is read again. */
+  async #changeAsRead(
+    first: JobRecord,
+    make: (record: JobRecord) => readonly OperatorChange[],
+  ): Promise<ChangeAnswer> {
+    let record: JobRecord | null = first;
+    for (let tries = 1; record !== null; tries++) {
+      const { id, rev }: JobRecord = record;
+      const changes = make(record);
+      const cases = changes.map(({ states, next, attempts = null }) => ({
+        guard: { states, rev },
+        next,
+        attempts,
+      }));
+      const answer = await this.#engine.changes.add({ id, cases });
+      const isAgain =
+        answer.kind === "changed" && changes.some(({ states }) => states.includes(answer.state));
+      if (!isAgain || tries === triesMax) return answer;
+      record = await this.#engine.reads.add(id);
     }
+    return { kind: "gone" };
   }
 
   #editOf(options: { input?: unknown }): Edit | undefined {

@@ -5,7 +5,7 @@
  * else. What must hold: inflating is bounded, so a small payload that would inflate without end is refused as unreadable.
  */
 import { deflateSync, inflateSync } from "node:zlib";
-import { checkOptions, checkWhole } from "./option-check.ts";
+import { checkOptions, checkWhole } from "../model/option.ts";
 import { unreadable } from "./refusal.ts";
 
 export interface CompressionOptions {
@@ -25,12 +25,9 @@ export type Deflate = (bytes: Uint8Array) => Uint8Array | undefined;
 
 /** Answers undefined when the bytes are below the threshold or would not shrink. */
 export function createDeflate(options: CompressionOptions): Deflate {
-  checkOptions("compression", options, ["thresholdBytes", "level"]);
-  const thresholdBytes = checkWhole("compression.thresholdBytes", options.thresholdBytes ?? 1024, {
-    min: 0,
-    max: 2 ** 31,
-  });
-  const level = checkWhole("compression.level", options.level ?? 1, { min: 1, max: 9 });
+  checkOptions(options, "compression", ["thresholdBytes", "level"]);
+  const thresholdBytes = checkWhole(options.thresholdBytes ?? 1024, "compression.thresholdBytes", 0, 2 ** 31);
+  const level = checkWhole(options.level ?? 1, "compression.level", 1, 9);
   return (bytes) => {
     if (bytes.length < thresholdBytes) return undefined;
     const deflated = deflateSync(bytes, { level });

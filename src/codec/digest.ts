@@ -9,7 +9,7 @@
 import { createHash } from "node:crypto";
 import { payloadBytesCeiling } from "./codec.ts";
 import { anyField, type FieldPath, parseFieldPaths } from "./field-path.ts";
-import { invalidOption } from "./option-check.ts";
+import { invalidOption } from "../model/option.ts";
 import { asRefusal } from "./refusal.ts";
 import { TaggedWriter } from "./tagged-json.ts";
 

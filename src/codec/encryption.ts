@@ -16,7 +16,7 @@ import {
   randomFillSync,
 } from "node:crypto";
 import { MillraceError } from "../model/error.ts";
-import { checkOptions, invalidOption } from "./option-check.ts";
+import { checkOptions, invalidOption } from "../model/option.ts";
 import { unreadable } from "./refusal.ts";
 
 export interface EncryptionOptions {
@@ -41,8 +41,8 @@ const TAG_BYTES = 16;
 const keyIdPattern = /^[A-Za-z0-9_.-]{1,64}$/;
 
 export function createKeyRing(options: EncryptionOptions): KeyRing {
-  checkOptions("encryption", options, ["current", "keys", "randomBytes"]);
-  checkOptions("encryption.keys", options.keys, Object.keys(options.keys ?? {}));
+  checkOptions(options, "encryption", ["current", "keys", "randomBytes"]);
+  checkOptions(options.keys, "encryption.keys", Object.keys(options.keys ?? {}));
   const keys = new Map(Object.entries(options.keys).map(([id, key]) => [id, readKey(id, key)]));
   const currentId = options.current;
   const currentKey = keys.get(currentId);

@@ -5,7 +5,7 @@
  * `a\.b`. Brackets are refused unless escaped: `items[*].secret` would match nothing, and a redaction that matches nothing
  * leaks. Only own properties count, so no path reaches a prototype.
  */
-import { invalidOption } from "./option-check.ts";
+import { invalidOption } from "../model/option.ts";
 
 export const anyField: unique symbol = Symbol("any key or index");
 

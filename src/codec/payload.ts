@@ -11,11 +11,11 @@
  * and encryption and as stored; each layer occurs at most once, so nothing unwraps without end.
  */
 import { isMillraceError } from "../model/error.ts";
+import { checkOptions, checkWhole, invalidOption } from "../model/option.ts";
 import { type Codec, payloadBytesCeiling } from "./codec.ts";
 import { type CompressionOptions, createDeflate, inflate } from "./compression.ts";
 import { createKeyRing, type EncryptionOptions, isKeyId, type KeyRing, unknownKey } from "./encryption.ts";
 import { jsonCodec } from "./json-codec.ts";
-import { checkOptions, checkWhole, invalidOption } from "./option-check.ts";
 import { notEncodable, tooLarge, unreadable } from "./refusal.ts";
 
 export interface PayloadOptions {
@@ -41,12 +41,14 @@ const codecNamePattern = /^[a-z0-9-]{1,32}$/;
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 export function createPayloadCoder(options: PayloadOptions = {}): PayloadCoder {
-  checkOptions("payload options", options, ["codec", "maxBytes", "encryption", "compression"]);
+  checkOptions(options, "payload options", ["codec", "maxBytes", "encryption", "compression"]);
   const codec = checkCodec(options.codec ?? jsonCodec);
-  const maxBytes = checkWhole("payloadBytesMax", options.maxBytes ?? payloadBytesDefault, {
-    min: 1,
-    max: payloadBytesCeiling,
-  });
+  const maxBytes = checkWhole(
+    options.maxBytes ?? payloadBytesDefault,
+    "payloadBytesMax",
+    1,
+    payloadBytesCeiling,
+  );
   const keyRing = options.encryption === undefined ? undefined : createKeyRing(options.encryption);
   const deflate = options.compression === undefined ? undefined : createDeflate(options.compression);
   const hasLayers = keyRing !== undefined || deflate !== undefined;

@@ -24,6 +24,8 @@ export interface BatcherOptions<Item, Answer> {
   /** How much of a call an item takes; a larger item than the maximum travels alone. */
   readonly weigh?: (item: Item) => number;
   readonly weightMax: number;
+  /** Told of an item that leaves for its call: from now on it must not change. */
+  readonly taken?: (item: Item) => void;
   /** The form in which an item is repeated after a call whose outcome is unknown. */
   readonly again?: (item: Item) => Item;
   /** For how long a call is repeated while the store is away. */
@@ -76,7 +78,10 @@ export class Batcher<Item, Answer> {
     this.#isScheduled = false;
     if (this.#isInFlight || this.#pending.length === 0) return;
     this.#isInFlight = true;
-    void this.#deliver(this.#takeBatch(), this.#options.platform.monotonicUs()).then(this.#landed);
+    const { platform, taken } = this.#options;
+    const batch = this.#takeBatch();
+    if (taken !== undefined) for (const { item } of batch) taken(item);
+    void this.#deliver(batch, platform.monotonicUs()).then(this.#landed);
   };
 
   readonly #landed = (): void => {

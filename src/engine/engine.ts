@@ -12,8 +12,6 @@ import { storeLimits } from "../store/limits.ts";
 import type {
   Change,
   ChangeAnswer,
-  LeasedWrite,
-  RecordAnswer,
   Settle,
   SettleAnswer,
   SubmitAnswer,
@@ -24,6 +22,7 @@ import type { Store } from "../store/store.ts";
 import { Batcher } from "./batcher.ts";
 import type { EnqueueMiddleware } from "./enqueue-middleware.ts";
 import type { Logger } from "./logger.ts";
+import { Records } from "./records.ts";
 import type { Router } from "./router.ts";
 import { Turn } from "./turn.ts";
 
@@ -61,7 +60,7 @@ export class Engine {
 
   readonly submits: Batcher<SubmitUnit, SubmitAnswer>;
   readonly settles: Batcher<Settle, SettleAnswer>;
-  readonly records: Batcher<LeasedWrite, RecordAnswer>;
+  readonly records: Records;
   readonly changes: Batcher<Change, ChangeAnswer>;
   readonly reads: Batcher<string, JobRecord | null>;
 
@@ -95,7 +94,7 @@ export class Engine {
       call: (settles) => store.settleIfLeased(settles),
       weigh: weighSettle,
     });
-    this.records = new Batcher({ ...shared, call: (writes) => store.recordIfLeased(writes) });
+    this.records = new Records({ ...shared, call: (writes) => store.recordIfLeased(writes) });
     this.changes = new Batcher({ ...shared, call: (changes) => store.changeIf(changes) });
     this.reads = new Batcher({ ...shared, call: (ids) => store.readJobs(ids) });
   }

@@ -7,7 +7,7 @@ export type EnqueueMiddleware = (
 ) => Promise<void>;
 
 /** Runs a submission through all middleware and gives back what came out; one that does not call next refuses the enqueue. */
-export async function throughMiddleware(
+export async function passThrough(
   middleware: readonly EnqueueMiddleware[],
   submission: Submission,
 ): Promise<Submission | null> {

@@ -6,6 +6,7 @@
  */
 import { canonicalText, digestText, pickFields } from "../codec/digest.ts";
 import { MillraceError } from "../model/error.ts";
+import { writeMeta } from "../model/job-meta.ts";
 import { writePolicy } from "../model/job-policy.ts";
 import type { JobPolicy } from "../model/job-policy.ts";
 import { checkName } from "../model/name.ts";
@@ -14,7 +15,7 @@ import { scopedKey } from "../model/unique-key.ts";
 import type { Unique, UniquePlan } from "../model/unique-key.ts";
 import type { SubmitAnswer } from "../store/operations.ts";
 import type { NewJob } from "../store/records.ts";
-import { throughMiddleware } from "./enqueue-middleware.ts";
+import { passThrough } from "./enqueue-middleware.ts";
 import { checkDefinition } from "./definition.ts";
 import type { AnyJob, Submission } from "./definition.ts";
 import type { Engine } from "./engine.ts";
@@ -39,7 +40,7 @@ const plansByEngine = new WeakMap<Engine, WeakMap<AnyJob, Plan>>();
 export function planJob(engine: Engine, submission: Submission): NewJob | Promise<NewJob> {
   const { enqueueMiddleware } = engine.settings;
   if (enqueueMiddleware.length === 0) return checkAndBuild(engine, submission);
-  return throughMiddleware(enqueueMiddleware, submission).then((passed) => {
+  return passThrough(enqueueMiddleware, submission).then((passed) => {
     if (passed !== null) return checkAndBuild(engine, passed);
     throw new MillraceError(
       "aborted",
@@ -84,14 +85,13 @@ function mergeOptions(definition: ReadOptions, enqueue: ReadOptions): ReadOption
 
 function makePlan(engine: Engine, definition: AnyJob, options: ReadOptions): Plan {
   const { codeDefaults, router, strideMs } = engine.settings;
-  const { headers, trace } = options;
   const policy: JobPolicy = options.policy;
   return {
     queue: checkName(router(definition.name, definition.queue), "the router's queue"),
     policy: writePolicy(policy),
     rankBase: rankBaseOf(engine.levelOf(policy), strideMs),
     ttlMs: policy.ttlMs ?? codeDefaults.ttlMs ?? null,
-    meta: headers === undefined && trace === undefined ? null : JSON.stringify({ headers, trace }),
+    meta: writeMeta(options),
     options,
   };
 }

@@ -12,8 +12,7 @@
  *  released (shutdown)    ready                                        given back
  *  crashed                reclaimed with backoff, or failed            stays, or given back when it never started
  */
-import { appendAttempt } from "./attempt-log.ts";
-import { readAttemptLog } from "./attempt-log.ts";
+import { appendAttempt, readAttemptLog, shortReason } from "./attempt-log.ts";
 import type { AttemptOutcome, ErrorRecord } from "./attempt-log.ts";
 import type { Finish, HandBack, Schedule, SettleNext } from "./change.ts";
 import type { EventKind } from "./event-kind.ts";
@@ -88,7 +87,7 @@ export function afterFailure(ended: EndedAttempt, failure: Failure, sources: Sou
     error: failure.error,
     ...(failure.ranUs === undefined ? {} : { ranUs: failure.ranUs }),
   });
-  if (ended.cancelAsked) return { next: finish("cancelled", policy, "asked", null), attempts };
+  if (ended.cancelAsked) return { next: afterCancelAsked(ended), attempts };
   const reason = failure.final ?? reasonToStop(policy, attempt, failure);
   if (reason !== null) return { next: finish("failed", policy, reason, null), attempts };
   const delayMs = failure.retryInMs ?? backoffDelayMs(policy.backoff, attempt, failure.error, sources);
@@ -109,8 +108,15 @@ export function afterSnooze(policy: DecidedPolicy, delayMs: number, strideMs: nu
 /** Claimed but not finished by a worker that stops: at once claimable again, at its old place. */
 export const handBack: HandBack = { to: "ready", event: "handed-back", countsAttempt: 0 };
 
+export const defaultCancelReason = "asked";
+
 export function afterCancel(policy: DecidedPolicy, reason: string): Finish {
-  return finish("cancelled", policy, reason, null);
+  return finish("cancelled", policy, shortReason(reason), null);
+}
+
+/** The cancel that was asked for while it ran: its reason is in the log, unless whoever ends the attempt has not heard of it. */
+export function afterCancelAsked(ended: Pick<EndedAttempt, "policy" | "attempts">): Finish {
+  return afterCancel(ended.policy, readAttemptLog(ended.attempts).cancelReason ?? defaultCancelReason);
 }
 
 export function afterExpiry(policy: DecidedPolicy, clock: "deadline" | "ttl"): Finish {
@@ -134,7 +140,7 @@ export function afterCrash(ended: EndedAttempt, started: boolean, sources: Sourc
     worker: sources.worker,
     ...(started ? {} : { unstarted: true }),
   });
-  if (ended.cancelAsked) return { next: finish("cancelled", policy, "asked", null), attempts };
+  if (ended.cancelAsked) return { next: afterCancelAsked(ended), attempts };
   if (isGivenBack) return { next: schedule(policy, 0, 0, "reclaimed", sources.strideMs), attempts };
   if (attempt >= policy.attempts) return { next: finish("failed", policy, "crash-loop", null), attempts };
   const delayMs = backoffDelayMs(policy.backoff, attempt, { name: "Crash" }, sources);

@@ -32,6 +32,8 @@ export interface AttemptLog {
   readonly entries: readonly AttemptRecord[];
   /** How many entries in the middle were dropped to stay inside the bound. */
   readonly dropped: number;
+  /** Why the cancel of a running job was asked for: whoever ends the attempt ends the job with it. */
+  readonly cancelReason?: string;
 }
 
 const emptyLog: AttemptLog = { entries: [], dropped: 0 };
@@ -41,13 +43,16 @@ const keptFirst = 10;
 const messageCharsMax = 2000;
 const stackCharsMax = 4000;
 const causeDepthMax = 5;
+const cancelReasonCharsMax = 200;
 
 /** A text that cannot be read counts as empty: a damaged log must not take the job, or its worker, down with it. */
 export function readAttemptLog(text: string | null): AttemptLog {
   if (text === null) return emptyLog;
   try {
     const log = JSON.parse(text) as Partial<AttemptLog> | null;
-    return Array.isArray(log?.entries) ? { entries: log.entries, dropped: log.dropped ?? 0 } : emptyLog;
+    if (!Array.isArray(log?.entries)) return emptyLog;
+    const { entries, dropped = 0, cancelReason } = log;
+    return { entries, dropped, ...(typeof cancelReason === "string" ? { cancelReason } : {}) };
   } catch {
     return emptyLog;
   }
@@ -61,7 +66,17 @@ export function appendAttempt(text: string | null, record: AttemptRecord): strin
     entries.splice(keptFirst, 1);
     dropped += 1;
   }
-  return JSON.stringify({ entries, dropped } satisfies AttemptLog);
+  return JSON.stringify({ ...log, entries, dropped } satisfies AttemptLog);
+}
+
+/** The log of a running job whose cancel is asked for. A later reason replaces an earlier one. */
+export function noteCancelReason(text: string | null, reason: string): string {
+  const cancelReason = shortReason(reason);
+  return JSON.stringify({ ...readAttemptLog(text), cancelReason } satisfies AttemptLog);
+}
+
+export function shortReason(reason: string): string {
+  return reason.slice(0, cancelReasonCharsMax);
 }
 
 /** Any thrown value counts, also one that is no Error or whose getters throw. */

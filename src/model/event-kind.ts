@@ -27,7 +27,6 @@ export const eventCodes = {
   "cancel-asked": 19,
   replayed: 20,
   removed: 21,
-  "timed-out": 22,
 } as const;
 
 export type EventKind = keyof typeof eventCodes;

@@ -10,7 +10,6 @@
  */
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~";
-export const mintedIdLength = 21;
 
 export interface IdSources {
   /** Wall clock; it only orders ids roughly and decides nothing. */
@@ -56,16 +55,4 @@ function digits(value: number, length: number): string {
     value = Math.floor(value / 64);
   }
   return text;
-}
-
-/** The minting time of an id, for people; decides nothing. */
-export function mintedAt(id: string): number | null {
-  if (id.length !== mintedIdLength) return null;
-  let ms = 0;
-  for (const character of id.slice(0, 8)) {
-    const digit = alphabet.indexOf(character);
-    if (digit < 0) return null;
-    ms = ms * 64 + digit;
-  }
-  return ms;
 }

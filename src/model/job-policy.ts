@@ -90,7 +90,8 @@ export function createPolicyReader(codeDefaults: JobPolicy = {}): (text: string 
 }
 
 /** A text that cannot be read counts as saying nothing: the job then runs by the defaults instead of stopping its worker. */
-function parsePolicy(text: string): JobPolicy {
+export function parsePolicy(text: string | null): JobPolicy {
+  if (text === null) return {};
   try {
     const policy: unknown = JSON.parse(text);
     return typeof policy === "object" && policy !== null ? policy : {};

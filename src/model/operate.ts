@@ -2,7 +2,8 @@
  * What operators and clients may do to a job from outside, as guarded changes: cancel, run now, reschedule, edit, replay, revoke and
  * remove. Each says in which states it applies; a store refuses the rest.
  */
-import { afterCancel, handBack } from "./after-run.ts";
+import { afterCancel, defaultCancelReason, handBack } from "./after-run.ts";
+import { noteCancelReason } from "./attempt-log.ts";
 import type { ChangeNext, Due, Edit, Schedule } from "./change.ts";
 import type { DecidedPolicy } from "./job-policy.ts";
 import { terminalStates, waitingStates } from "./job-state.ts";
@@ -12,13 +13,29 @@ import { rankBaseOf } from "./rank.ts";
 export interface OperatorChange {
   readonly states: readonly JobState[];
   readonly next: ChangeNext;
+  /** The packed attempt log from now on; left alone when absent. */
+  readonly attempts?: string;
 }
 
-/** Queued jobs end at once; a running one is told, and how it ends depends on its handler. */
-export function cancelChanges(policy: DecidedPolicy, reason: string): readonly OperatorChange[] {
+export interface CancellableJob {
+  readonly policy: DecidedPolicy;
+  readonly attempts: string | null;
+  readonly cancelAsked: boolean;
+}
+
+/**
+ * Queued jobs end at once; a running one is told, and how it ends depends on its handler. The reason waits in the attempt log until then, so
+ * the change holds only for the log that was read. Asking again without a reason leaves the one that was given.
+ */
+export function cancelChanges(job: CancellableJob, reason: string | undefined): readonly OperatorChange[] {
+  const isRepeat = job.cancelAsked && reason === undefined;
   return [
-    { states: waitingStates, next: afterCancel(policy, reason) },
-    { states: ["running"], next: { to: "same", event: "cancel-asked", cancelAsked: true } },
+    { states: waitingStates, next: afterCancel(job.policy, reason ?? defaultCancelReason) },
+    {
+      states: ["running"],
+      next: { to: "same", event: "cancel-asked", cancelAsked: true },
+      ...(isRepeat ? {} : { attempts: noteCancelReason(job.attempts, reason ?? defaultCancelReason) }),
+    },
   ];
 }
 

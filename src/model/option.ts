@@ -3,18 +3,21 @@
  */
 import { MillraceError } from "./error.ts";
 
+export function invalidOption(message: string): MillraceError {
+  return new MillraceError("invalid-option", message);
+}
+
 export function checkOptions(
   value: unknown,
   what: string,
   allowed: readonly string[],
 ): Readonly<Record<string, unknown>> {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new MillraceError("invalid-option", `${what} must be an object.`);
+    throw invalidOption(`${what} must be an object.`);
   }
   for (const key of Object.keys(value)) {
     if (!allowed.includes(key)) {
-      throw new MillraceError(
-        "invalid-option",
+      throw invalidOption(
         `${what}: unknown option ${JSON.stringify(key.slice(0, 80))}; known are ${allowed.join(", ")}.`,
       );
     }
@@ -24,12 +27,12 @@ export function checkOptions(
 
 export function checkWhole(value: unknown, what: string, min: number, max: number): number {
   if (typeof value === "number" && Number.isInteger(value) && value >= min && value <= max) return value;
-  throw new MillraceError("invalid-option", `${what} must be a whole number from ${min} to ${max}.`);
+  throw invalidOption(`${what} must be a whole number from ${min} to ${max}.`);
 }
 
 export function checkBoolean(value: unknown, what: string): boolean {
   if (typeof value === "boolean") return value;
-  throw new MillraceError("invalid-option", `${what} must be true or false.`);
+  throw invalidOption(`${what} must be true or false.`);
 }
 
 export function isListOfFunctions(value: unknown): boolean {

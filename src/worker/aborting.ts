@@ -4,9 +4,9 @@
  * it ends.
  */
 import type { Engine } from "../engine/engine.ts";
-import { afterCancel } from "../model/after-run.ts";
 import type { LeasedJob } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";
+import { cancelDecision, learnCancelReason } from "./cancel-reason.ts";
 import type { AbortReason } from "./control.ts";
 import { endByThrow } from "./run-attempt.ts";
 import type { Settling } from "./settling.ts";
@@ -59,10 +59,10 @@ export class Aborting {
   }
 
   cancelAsked(attempt: Attempt): void {
-    attempt.cancelAsked = true;
+    learnCancelReason(this.#host.engine, attempt);
     if (attempt.phase !== "waiting") return this.abort(attempt, "cancel");
     this.#host.dropWaiting(attempt);
-    this.#host.settling.settle(attempt, { next: afterCancel(attempt.policy, "asked"), attempts: null });
+    this.#host.settling.settle(attempt, cancelDecision(attempt));
   }
 
   leaseLost(attempt: Attempt): void {

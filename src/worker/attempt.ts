@@ -38,16 +38,17 @@ export class Attempt implements WheelItem, Ticket<SettleAnswer> {
   leaseMs: number;
   startedUs = 0;
   isStartReported = false;
-  /** Progress and log lines on their way: the settle must not overtake them, because they carry the lease that it ends. */
-  unrecorded = 0;
-  whenRecorded: (() => void) | null = null;
   cancelAsked = false;
+  /** The attempt log in which the reason of the cancel stands, once it was read. */
+  cancelLog: string | null = null;
   isAbandoned = false;
   abortReason: AbortReason | null = null;
   effects: EffectsDraft | null = null;
   failureEffects: EffectsDraft | null = null;
   wheelTick = -1;
   #controller: AbortController | null = null;
+  #settleHolds = 0;
+  #heldSettle: (() => void) | null = null;
 
   constructor(job: LeasedJob, policy: DecidedPolicy, owner: AttemptOwner, leasedUs: number, leaseMs: number) {
     this.job = job;
@@ -71,6 +72,28 @@ export class Attempt implements WheelItem, Ticket<SettleAnswer> {
     this.abortReason = reason;
     this.#controller?.abort(new AttemptAborted(reason));
     return true;
+  }
+
+  /**
+   * What is on its way and must not be overtaken by the settle: progress and log lines, because they carry the lease that it ends, and the
+   * reason of a cancel, because the job ends with it.
+   */
+  holdSettle(): void {
+    this.#settleHolds += 1;
+  }
+
+  freeSettle(): void {
+    this.#settleHolds -= 1;
+    if (this.#settleHolds > 0) return;
+    const settle = this.#heldSettle;
+    this.#heldSettle = null;
+    settle?.();
+  }
+
+  /** At once, or when the last hold is gone. */
+  whenFree(settle: () => void): void {
+    if (this.#settleHolds === 0) settle();
+    else this.#heldSettle = settle;
   }
 
   rang(): void {

@@ -7,6 +7,7 @@ import { redact } from "../codec/redact.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
+import { readMeta } from "../model/job-meta.ts";
 import { checkName } from "../model/name.ts";
 import type { JobDefinition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -90,11 +91,11 @@ export class JobContext<Out = unknown> implements EffectsScope {
   }
 
   get headers(): Readonly<Record<string, string>> {
-    return this.#meta.headers ?? {};
+    return readMeta(this.#attempt.job.meta).headers ?? {};
   }
 
   get trace(): Readonly<Record<string, string>> {
-    return this.#meta.trace ?? {};
+    return readMeta(this.#attempt.job.meta).trace ?? {};
   }
 
   /** Fires once, with an AttemptAborted as its reason: cancel, timeout, deadline, lease-lost or shutdown. */
@@ -172,13 +173,6 @@ export class JobContext<Out = unknown> implements EffectsScope {
     );
   }
 
-  get #meta(): { headers?: Record<string, string>; trace?: Record<string, string> } {
-    const { meta } = this.#attempt.job;
-    return meta === null
-      ? {}
-      : (JSON.parse(meta) as { headers?: Record<string, string>; trace?: Record<string, string> });
-  }
-
   get #ref(): LeaseRef {
     const { id, seq, fence } = this.#attempt.job;
     return { id, seq, fence };
@@ -252,25 +246,21 @@ export class JobContext<Out = unknown> implements EffectsScope {
   #record(write: { readonly progress?: string; readonly logs?: readonly string[] }): void {
     const { engine } = this.#host;
     const attempt = this.#attempt;
-    attempt.unrecorded += 1;
-    const recorded = (): void => {
-      attempt.unrecorded -= 1;
-      if (attempt.unrecorded === 0) attempt.whenRecorded?.();
-    };
-    engine.records.push(
+    const isOwnWrite = engine.records.write(
       { ...this.#ref, ...write },
       {
         answered: (answer) => {
           // A refused write means a lost lease, which the renewal tells the handler about.
           if (answer !== "ok")
             engine.log.debug("a write of a past attempt was refused", { id: this.id, answer });
-          recorded();
+          attempt.freeSettle();
         },
         failed: (error) => {
-          engine.log.warn("progress or a log line was not recorded", { id: this.id, error });
-          recorded();
+          engine.log.warn("progress or log lines were not recorded", { id: this.id, error });
+          attempt.freeSettle();
         },
       },
     );
+    if (isOwnWrite) attempt.holdSettle();
   }
 }

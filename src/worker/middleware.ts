@@ -4,7 +4,7 @@ import type { JobContext } from "./job-context.ts";
 export type HandlerMiddleware = (context: JobContext, next: () => Promise<unknown>) => Promise<unknown>;
 
 /** Composed once per handler; without middleware the handler itself is called. */
-export function throughMiddleware(
+export function wrapHandler(
   middleware: readonly HandlerMiddleware[],
   run: (context: JobContext) => unknown,
 ): (context: JobContext) => unknown {

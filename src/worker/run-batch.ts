@@ -6,7 +6,7 @@ import { MillraceError } from "../model/error.ts";
 import type { BatchHandler } from "./handler.ts";
 import type { JobContext } from "./job-context.ts";
 import type { HandlerMiddleware } from "./middleware.ts";
-import { throughMiddleware } from "./middleware.ts";
+import { wrapHandler } from "./middleware.ts";
 
 /** Never rejects: one settled outcome per context, in order. */
 export function runBatch(
@@ -36,7 +36,7 @@ export function runBatch(
   return Promise.allSettled(
     contexts.map(async (context) => {
       let hasEntered = false;
-      const run = throughMiddleware(middleware, (inner) => ((hasEntered = true), enter(inner)));
+      const run = wrapHandler(middleware, (inner) => ((hasEntered = true), enter(inner)));
       try {
         return await run(context);
       } finally {

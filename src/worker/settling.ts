@@ -3,12 +3,12 @@
  * one, a cancel that was asked for meanwhile makes it cancelled, and a lease that is gone makes the result a dropped one.
  */
 import type { Engine } from "../engine/engine.ts";
-import { afterCancel } from "../model/after-run.ts";
 import type { Decision } from "../model/after-run.ts";
 import { MillraceError } from "../model/error.ts";
 import type { SettleAnswer } from "../store/operations.ts";
 import type { Effects, LeasedJob, Route } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";
+import { cancelDecision, learnCancelReason, withCancelReason } from "./cancel-reason.ts";
 import { describeEnd } from "./describe-end.ts";
 import { endByThrow } from "./run-attempt.ts";
 
@@ -37,9 +37,9 @@ export class Settling {
     this.#count += 1;
     const { to } = decision.next;
     const draft = to === "completed" ? attempt.effects : to === "failed" ? attempt.failureEffects : null;
-    if (draft === null || draft.isEmpty) return this.#afterRecords(attempt, decision, undefined);
+    if (draft === null || draft.isEmpty) return this.#whenFree(attempt, decision, undefined);
     draft.build().then(
-      (effects) => this.#afterRecords(attempt, decision, effects),
+      (effects) => this.#whenFree(attempt, decision, effects),
       (error: unknown) => {
         this.#count -= 1;
         this.#effectsRefused(attempt, error);
@@ -54,8 +54,8 @@ export class Settling {
       case "already":
         break;
       case "cancel-asked":
-        attempt.cancelAsked = true;
-        return this.settle(attempt, { next: afterCancel(attempt.policy, "asked"), attempts: null });
+        learnCancelReason(this.#host.engine, attempt);
+        return this.settle(attempt, cancelDecision(attempt));
       case "doc-changed":
       case "id-differs": {
         const message = `An effect was refused: ${answer.kind} (${answer.id}).`;
@@ -83,9 +83,8 @@ export class Settling {
     this.#host.forget(attempt);
   }
 
-  #afterRecords(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {
-    if (attempt.unrecorded === 0) this.#push(attempt, decision, effects);
-    else attempt.whenRecorded = () => this.#push(attempt, decision, effects);
+  #whenFree(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {
+    attempt.whenFree(() => this.#push(attempt, decision, effects));
   }
 
   #push(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {
@@ -93,7 +92,7 @@ export class Settling {
     const { id, seq, fence } = attempt.job;
     const { next, attempts } = decision;
     if (next.event !== "completed") describeEnd(engine, attempt, decision, this.#host.routeOf(attempt.job));
-    const settle = { id, seq, fence, next, attempts };
+    const settle = { id, seq, fence, next: withCancelReason(attempt, next), attempts };
     engine.settles.push(effects === undefined ? settle : { ...settle, effects }, attempt);
   }
 

@@ -23,7 +23,7 @@ import { Claimer } from "./claimer.ts";
 import type { Handler, SingleHandler } from "./handler.ts";
 import type { JobContext } from "./job-context.ts";
 import type { ContextHost } from "./job-context.ts";
-import { throughMiddleware } from "./middleware.ts";
+import { wrapHandler } from "./middleware.ts";
 import type { Pool } from "./pool.ts";
 import { makePools } from "./make-pools.ts";
 import { Renewal } from "./renewal.ts";
@@ -93,7 +93,7 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
     this.abortGraceMs = settings.abortGraceMs;
     this.pools = makePools(engine, handlers, settings);
     for (const handler of handlers) {
-      const run = throughMiddleware(
+      const run = wrapHandler(
         settings.middleware,
         (handler as SingleHandler).run as (context: JobContext) => unknown,
       );

@@ -168,7 +168,7 @@ function* errorsAreKept(ledger: Ledger, id: string, events: readonly TimelineEve
   const { entries, dropped } = readAttemptLog(record.attempts);
   const count = (...kinds: readonly string[]): number =>
     events.filter(({ kind }) => kinds.includes(kind)).length;
-  const least = count("retry-scheduled", "reclaimed", "failed", "timed-out");
+  const least = count("retry-scheduled", "reclaimed", "failed");
   // A handler that threw after its cancel was asked for leaves an error as well; one that was never told leaves none.
   const most = least + count("cancelled");
   const kept = entries.length + dropped;

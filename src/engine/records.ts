@@ -1,0 +1,56 @@
+/**
+ * What running attempts write about themselves: progress and log lines. What one attempt writes while its last write still waits for its call joins
+ * that write: of progress the last one counts, of lines all are kept, in order. So a handler that reports a thousand times in one turn
+ * costs the store one write.
+ */
+import { storeLimits } from "../store/limits.ts";
+import type { LeasedWrite, RecordAnswer } from "../store/operations.ts";
+import { Batcher } from "./batcher.ts";
+import type { BatcherOptions, Ticket } from "./batcher.ts";
+
+type Draft = { -readonly [Key in keyof LeasedWrite]: LeasedWrite[Key] } & { logs?: string[] };
+
+export class Records {
+  readonly #batcher: Batcher<Draft, RecordAnswer>;
+  /** Writes that no call has taken yet, by lease. */
+  readonly #waiting = new Map<string, Draft>();
+
+  constructor(options: Omit<BatcherOptions<LeasedWrite, RecordAnswer>, "weigh" | "taken">) {
+    this.#batcher = new Batcher<Draft, RecordAnswer>({
+      platform: options.platform,
+      turn: options.turn,
+      call: options.call,
+      weightMax: options.weightMax,
+      giveUpMs: options.giveUpMs,
+      weigh: ({ logs }) => 1 + (logs?.length ?? 0),
+      taken: (draft) => {
+        const key = leaseKey(draft);
+        if (this.#waiting.get(key) === draft) this.#waiting.delete(key);
+      },
+    });
+  }
+
+  /** @returns false when it joined a write whose ticket answers for both: then its own is never called. */
+  write(write: LeasedWrite, ticket: Ticket<RecordAnswer>): boolean {
+    const { progress, logs = [] } = write;
+    const key = leaseKey(write);
+    const waiting = this.#waiting.get(key);
+    if (waiting !== undefined && (waiting.logs?.length ?? 0) + logs.length < storeLimits.callItemsMax) {
+      if (progress !== undefined) waiting.progress = progress;
+      if (logs.length > 0) (waiting.logs ??= []).push(...logs);
+      return false;
+    }
+    const draft: Draft = { ...write, ...(logs.length === 0 ? {} : { logs: [...logs] }) } as Draft;
+    this.#waiting.set(key, draft);
+    this.#batcher.push(draft, ticket);
+    return true;
+  }
+
+  whenIdle(): Promise<void> {
+    return this.#batcher.whenIdle();
+  }
+}
+
+function leaseKey({ id, seq, fence }: LeasedWrite): string {
+  return `${fence}:${seq}:${id}`;
+}

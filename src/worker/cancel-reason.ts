@@ -1,0 +1,33 @@
+/**
+ * Why a running job was cancelled. A worker hears only that a cancel was asked for (a hint, the answer to a renewal or to a settle); the reason
+ * stands in the job's record and is read while the handler unwinds. The settle waits for it, so that the job ends with it.
+ */
+import type { Engine } from "../engine/engine.ts";
+import { afterCancelAsked } from "../model/after-run.ts";
+import type { Decision } from "../model/after-run.ts";
+import type { SettleNext } from "../model/change.ts";
+import type { JobRecord } from "../store/records.ts";
+import type { Attempt } from "./attempt.ts";
+
+export function learnCancelReason(engine: Engine, attempt: Attempt): void {
+  if (attempt.cancelAsked) return;
+  attempt.cancelAsked = true;
+  attempt.holdSettle();
+  const { id, seq, fence } = attempt.job;
+  const learned = (record: JobRecord | null): void => {
+    if (record?.seq === seq && record.fence === fence) attempt.cancelLog = record.attempts;
+    attempt.freeSettle();
+  };
+  engine.reads.push(id, { answered: learned, failed: () => learned(null) });
+}
+
+/** For a job that is cancelled without its handler: it has not started, or its end was refused because of the cancel. */
+export function cancelDecision({ policy, cancelLog }: Attempt): Decision {
+  return { next: afterCancelAsked({ policy, attempts: cancelLog }), attempts: null };
+}
+
+/** The decision was made when the handler ended, maybe before the reason was known. */
+export function withCancelReason(attempt: Attempt, next: SettleNext): SettleNext {
+  if (next.to !== "cancelled" || !attempt.cancelAsked) return next;
+  return afterCancelAsked({ policy: attempt.policy, attempts: attempt.cancelLog });
+}
