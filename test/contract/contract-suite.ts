@@ -8,7 +8,7 @@
 import { describe, expect, test } from "vitest";
 import type { Platform } from "../../src/platform/platform.ts";
 import type { Store } from "../../src/store/store.ts";
-import { createVirtualPlatform } from "../support/virtual-platform.ts";
+import { createHeldPlatform } from "../support/held-platform.ts";
 import { auditAll, findAll, recount, sortTallies } from "../support/walk.ts";
 import { changeCases } from "./cases/change-cases.ts";
 import { claimCases } from "./cases/claim-cases.ts";
@@ -63,7 +63,7 @@ export function describeStoreContract(
         for (const [title, run] of group.cases) {
           if (Object.hasOwn(skips, title)) continue;
           test(`${title}`, async () => {
-            const platform = createVirtualPlatform();
+            const platform = createHeldPlatform();
             const store = await open({ platform });
             try {
               await run(createSubject(store, platform));
@@ -82,7 +82,7 @@ export function describeStoreContract(
         test(`${JSON.stringify(hostile.slice(0, 50))} works like a plain one`, async () => {
           const opened: Store[] = [];
           const openFresh = async (): Promise<Store> => {
-            const store = await open({ platform: createVirtualPlatform() });
+            const store = await open({ platform: createHeldPlatform() });
             opened.push(store);
             return store;
           };

@@ -3,12 +3,12 @@ import type { ClaimRequest, SubmitAnswer } from "../../src/store/operations.ts";
 import type { FeedEvent, JobRecord, LeasedJob, NewJob } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import { aClaim } from "../support/builders.ts";
-import type { VirtualPlatform } from "../support/virtual-platform.ts";
+import type { HeldPlatform } from "../support/held-platform.ts";
 import { readWholeFeed } from "../support/walk.ts";
 
 export interface Subject {
   readonly store: Store;
-  readonly platform: VirtualPlatform;
+  readonly platform: HeldPlatform;
   /** Each job as its own unit, in one call. */
   readonly submit: (...jobs: readonly NewJob[]) => Promise<readonly SubmitAnswer[]>;
   readonly claim: (
@@ -27,7 +27,7 @@ export interface ContractGroup {
   readonly cases: readonly ContractCase[];
 }
 
-export function createSubject(store: Store, platform: VirtualPlatform): Subject {
+export function createSubject(store: Store, platform: HeldPlatform): Subject {
   const subject: Subject = {
     store,
     platform,

@@ -13,7 +13,7 @@ import {
   remove,
   schedule,
 } from "../support/builders.ts";
-import { startAt } from "../support/virtual-platform.ts";
+import { startAt } from "../support/held-platform.ts";
 import { finishScripts, guardScripts } from "./guard-scripts.ts";
 import {
   submit,

@@ -11,8 +11,8 @@ import type { Platform } from "../../src/platform/platform.ts";
 import type { FeedAnswer, FindAnswer, PruneAnswer, ReadDueAnswer } from "../../src/store/operations.ts";
 import type { Tally } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
-import { createVirtualPlatform, startAt } from "../support/virtual-platform.ts";
-import type { VirtualPlatform } from "../support/virtual-platform.ts";
+import { createHeldPlatform, startAt } from "../support/held-platform.ts";
+import type { HeldPlatform } from "../support/held-platform.ts";
 import { sortEvents, sortTallies } from "../support/walk.ts";
 import { ruleNames } from "./vector-scripts.ts";
 import type { Operation, Script } from "./vector-calls.ts";
@@ -38,7 +38,7 @@ const closing = [
 
 export async function answerScript(
   store: Store,
-  platform: VirtualPlatform,
+  platform: HeldPlatform,
   [title, ...calls]: Script,
 ): Promise<Vector> {
   const steps: Step[] = [];
@@ -70,7 +70,7 @@ export function describeVectors(open: (options: { readonly platform: Platform })
     describe(`rule ${rule}`, () => {
       for (const { title, steps } of readVectors(rule)) {
         test(`${title}`, async () => {
-          const platform = createVirtualPlatform();
+          const platform = createHeldPlatform();
           const store = await open({ platform });
           try {
             const { epoch } = await store.describe();

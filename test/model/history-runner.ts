@@ -1,8 +1,8 @@
 /** Runs random histories on fresh stores and on the reference model: what each store's test of histories calls. */
 import fc from "fast-check";
 import type { Store } from "../../src/store/store.ts";
-import { createVirtualPlatform } from "../support/virtual-platform.ts";
-import type { VirtualPlatform } from "../support/virtual-platform.ts";
+import { createHeldPlatform } from "../support/held-platform.ts";
+import type { HeldPlatform } from "../support/held-platform.ts";
 import { histories } from "./history-commands.ts";
 import { HistoryWorld } from "./history-world.ts";
 import type { Sightings } from "./history-world.ts";
@@ -11,13 +11,13 @@ const { HISTORY_SEED: seed, HISTORY_PATH: path, HISTORY_RUNS: runs } = process.e
 const replay = seed === undefined ? {} : { seed: Number(seed), ...(path === undefined ? {} : { path }) };
 
 export async function expectSameAnswers(
-  open: (platform: VirtualPlatform) => Promise<Store>,
+  open: (platform: HeldPlatform) => Promise<Store>,
   numRuns: number,
   commandsMax: number,
 ): Promise<Sightings> {
   const sightings: Sightings = new Map();
   const property = fc.asyncProperty(histories(commandsMax), async (commands) => {
-    const platform = createVirtualPlatform();
+    const platform = createHeldPlatform();
     const store = await open(platform);
     try {
       const { epoch } = await store.describe();

@@ -20,7 +20,7 @@ import type { DocPut, DueJob, LeasedJob, NewJob } from "../../src/store/records.
 import type { Store } from "../../src/store/store.ts";
 import { aChange, aJob, askCancel, finish, handBack, remove, replay, schedule } from "../support/builders.ts";
 import { openReference } from "../support/reference-as-store.ts";
-import type { VirtualPlatform } from "../support/virtual-platform.ts";
+import type { HeldPlatform } from "../support/held-platform.ts";
 import {
   auditAll,
   findAll,
@@ -52,13 +52,13 @@ export class HistoryWorld {
   readonly #sightings: Sightings;
   readonly #store: Store;
   readonly #reference: Store;
-  readonly #platform: VirtualPlatform;
+  readonly #platform: HeldPlatform;
   readonly #ids: string[] = [];
   readonly #leases: LeasedJob[] = [];
   readonly #units: SubmitUnit[] = [];
   #minted = 0;
 
-  constructor(store: Store, platform: VirtualPlatform, options: { epoch: number; sightings: Sightings }) {
+  constructor(store: Store, platform: HeldPlatform, options: { epoch: number; sightings: Sightings }) {
     this.#store = store;
     this.#platform = platform;
     this.#reference = openReference(platform, options.epoch);

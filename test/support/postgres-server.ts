@@ -22,26 +22,18 @@ import {
   symlinkSync,
 } from "node:fs";
 import { createRequire } from "node:module";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { freePort } from "./free-port.ts";
+import { startServer } from "./test-server.ts";
+import type { TestServer } from "./test-server.ts";
 
 export interface PostgresBinaries {
   readonly version: number;
   readonly folder: string;
 }
 
-export interface PostgresServer {
-  readonly url: string;
-  readonly port: number;
-  readonly process: ChildProcess;
-  readonly folder: string;
-  /** Ends it as the operating system would: no shutdown, no flush. */
-  kill(): Promise<void>;
-  /** Starts it again on the same data and port. */
-  restart(): Promise<void>;
-  stop(): Promise<void>;
-}
+export type PostgresServer = TestServer;
 
 const require = createRequire(import.meta.url);
 const isRoot = process.getuid?.() === 0;
@@ -144,6 +136,8 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
   if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr || String(made.error)}`);
   const port = await freePort();
   const begin = (): Promise<ChildProcess> => {
+    // What a killed server left behind would look like one that is ready.
+    rmSync(join(dataFolder, "postmaster.pid"), { force: true });
     const args = ["-D", dataFolder, "-p", String(port)];
     for (const setting of [...settings, ...more]) args.push("-c", setting);
     const child = spawn(join(binaries.folder, "postgres"), args, {
@@ -154,31 +148,8 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
     });
     return ready(child, dataFolder);
   };
-  let child = await begin();
-  const end = (signal: NodeJS.Signals): Promise<void> =>
-    new Promise((resolve) => {
-      if (child.exitCode !== null || child.signalCode !== null) return resolve();
-      child.once("exit", () => resolve());
-      child.kill(signal);
-    });
-  return {
-    url: `postgres://postgres@127.0.0.1:${port}/postgres`,
-    port,
-    folder,
-    get process() {
-      return child;
-    },
-    kill: () => end("SIGKILL"),
-    async restart() {
-      await end("SIGQUIT");
-      rmSync(join(dataFolder, "postmaster.pid"), { force: true });
-      child = await begin();
-    },
-    async stop() {
-      await end("SIGQUIT");
-      rmSync(folder, { recursive: true, force: true });
-    },
-  };
+  const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
+  return startServer({ url, port, folder, begin, signals: { restart: "SIGQUIT", stop: "SIGQUIT" } });
 }
 
 /** Ready once the server says so in the last line of its pid file. */
@@ -202,17 +173,6 @@ function ready(child: ChildProcess, dataFolder: string): Promise<ChildProcess> {
     child.once("error", (cause) => {
       clearInterval(look);
       reject(new Error("Postgres did not start.", { cause }));
-    });
-  });
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
     });
   });
 }

@@ -1,23 +1,16 @@
 /**
- * One Postgres server of each version for all test files of a run, however many workers run them: the first that needs it starts a keeper process,
- * the others wait for its word. The keeper stops the server when the run's main process is gone, killed or not.
- *
+ * Databases for the tests, each on the one server of its version that all test files of a run share (shared-server.ts).
  * MILLRACE_TEST_POSTGRES names another server to use instead of the one from npm.
  */
-import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import pg from "pg";
 import type { Store } from "../../src/store/store.ts";
 import { installedBinaries, npmBinaries } from "./postgres-server.ts";
-
-export type ServerKind = "npm" | "installed";
+import { sharedServerUrl } from "./shared-server.ts";
 
 export interface PostgresSource {
   readonly title: string;
-  readonly kind: ServerKind | "named";
+  readonly kind: "npm" | "installed" | "named";
 }
 
 /** The servers that this machine can test on. */
@@ -30,38 +23,9 @@ export function postgresSources(): PostgresSource[] {
   return sources;
 }
 
-const startMaxMs = 90_000;
-const lookMs = 40;
-
 async function serverUrl(kind: PostgresSource["kind"]): Promise<string> {
   if (kind === "named") return process.env["MILLRACE_TEST_POSTGRES"] as string;
-  const folder = join(tmpdir(), `millrace-pg-run-${process.ppid}`);
-  mkdirSync(folder, { recursive: true });
-  const said = join(folder, `${kind}.said`);
-  if (isFirst(join(folder, `${kind}.lock`))) {
-    const keeper = join(import.meta.dirname, "postgres-keeper.ts");
-    spawn(process.execPath, [keeper, kind, said, String(process.ppid)], {
-      detached: true,
-      stdio: "ignore",
-    }).unref();
-  }
-  for (let waitedMs = 0; !existsSync(said); waitedMs += lookMs) {
-    if (waitedMs > startMaxMs)
-      throw new Error(`no Postgres server (${kind}) was started within ${startMaxMs} ms`);
-    await new Promise((resolve) => void setTimeout(resolve, lookMs));
-  }
-  const word = readFileSync(said, "utf8");
-  if (!word.startsWith("postgres://")) throw new Error(word);
-  return word;
-}
-
-function isFirst(lock: string): boolean {
-  try {
-    mkdirSync(lock);
-    return true;
-  } catch {
-    return false;
-  }
+  return sharedServerUrl(`postgres-${kind}`);
 }
 
 export interface TestDatabase {

@@ -6,21 +6,14 @@
 import { spawn, spawnSync } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { freePort } from "./free-port.ts";
+import { startServer } from "./test-server.ts";
+import type { TestServer } from "./test-server.ts";
 
-export interface RedisServer {
-  readonly url: string;
-  readonly port: number;
-  readonly folder: string;
-  readonly process: ChildProcess;
-  /** Ends it as the operating system would: no shutdown, no last sync. */
-  kill(): Promise<void>;
-  /** Ends it if it runs and starts it again on the same folder and port. */
-  restart(): Promise<void>;
-  stop(): Promise<void>;
-}
+export type RedisServer = TestServer;
 
 export interface RedisServerOptions {
   readonly binary?: string;
@@ -93,30 +86,8 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   const args = given.flatMap(([name, value]) => [`--${name}`, value]);
   const begin = (): Promise<ChildProcess> =>
     ready(spawn(binary, args, { cwd: folder, stdio: ["ignore", "pipe", "pipe"] }), port);
-  let child = await begin();
-  const end = (signal: NodeJS.Signals): Promise<void> =>
-    new Promise((resolve) => {
-      if (child.exitCode !== null || child.signalCode !== null) return resolve();
-      child.once("exit", () => resolve());
-      child.kill(signal);
-    });
-  return {
-    url: `redis://127.0.0.1:${port}`,
-    port,
-    folder,
-    get process() {
-      return child;
-    },
-    kill: () => end("SIGKILL"),
-    async restart() {
-      await end("SIGTERM");
-      child = await begin();
-    },
-    async stop() {
-      await end("SIGKILL");
-      rmSync(folder, { recursive: true, force: true });
-    },
-  };
+  const signals = { restart: "SIGTERM", stop: "SIGKILL" } as const;
+  return startServer({ url: `redis://127.0.0.1:${port}`, port, folder, begin, signals });
 }
 
 /** Ready once it answers a PING, which it refuses while it loads its files. */
@@ -151,16 +122,5 @@ function ready(child: ChildProcess, port: number): Promise<ChildProcess> {
       });
     };
     look();
-  });
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
   });
 }

@@ -1,48 +1,14 @@
 /**
- * One Redis server for all test files of a run, however many workers run them: the first that needs it starts a keeper process, the others
- * wait for its word. The keeper stops the server when the run's main process is gone, killed or not. A test file works under prefixes of
- * its own. MILLRACE_TEST_REDIS names another server to use instead.
+ * Prefixes for the tests on the one Redis server that all test files of a run share (shared-server.ts). MILLRACE_TEST_REDIS names another server
+ * to use instead.
  */
-import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { Redis } from "ioredis";
 import type { Store } from "../../src/store/store.ts";
-
-const startMaxMs = 150_000;
-const lookMs = 40;
+import { sharedServerUrl } from "./shared-server.ts";
 
 export async function redisUrl(): Promise<string> {
-  const named = process.env["MILLRACE_TEST_REDIS"];
-  if (named !== undefined) return named;
-  const folder = join(tmpdir(), `millrace-redis-run-${process.ppid}`);
-  mkdirSync(folder, { recursive: true });
-  const said = join(folder, "said");
-  if (isFirst(join(folder, "lock"))) {
-    const keeper = join(import.meta.dirname, "redis-keeper.ts");
-    spawn(process.execPath, [keeper, said, String(process.ppid)], {
-      detached: true,
-      stdio: "ignore",
-    }).unref();
-  }
-  for (let waitedMs = 0; !existsSync(said); waitedMs += lookMs) {
-    if (waitedMs > startMaxMs) throw new Error(`no Redis server was started within ${startMaxMs} ms`);
-    await new Promise((resolve) => void setTimeout(resolve, lookMs));
-  }
-  const word = readFileSync(said, "utf8");
-  if (!word.startsWith("redis://")) throw new Error(word);
-  return word;
-}
-
-function isFirst(lock: string): boolean {
-  try {
-    mkdirSync(lock);
-    return true;
-  } catch {
-    return false;
-  }
+  return process.env["MILLRACE_TEST_REDIS"] ?? (await sharedServerUrl("redis"));
 }
 
 /** Prefixes on the shared server that nobody else uses; each is emptied when its store is closed. */

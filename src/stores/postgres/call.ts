@@ -1,6 +1,6 @@
 /** What every operation needs: how to run a function of the store's schema, what time to give it, and where hints go. */
+import type { Hints } from "../../store/hints.ts";
 import type { Row, Value } from "./database.ts";
-import type { Hints } from "./events.ts";
 
 export interface Calls {
   /** Quoted. */

@@ -1,9 +1,10 @@
 /** Change (sql/change.ts): what operators and duties do to a job under a guard. */
 import { stateCodes, stateOfCode } from "../../model/job-state.ts";
 import type { Change, ChangeAnswer } from "../../store/operations.ts";
+import { emptyHints } from "../../store/hints.ts";
+import { hintEvents } from "../../store/packed-events.ts";
 import { callWrite, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
-import { addHints, emptyHints } from "./events.ts";
 import { packNullable, packText, unpackText } from "./text.ts";
 import { nextOf } from "./unit.ts";
 
@@ -22,7 +23,7 @@ export async function changeIf(calls: Calls, changes: readonly Change[]): Promis
     await callWrite(calls, "change_v1", [JSON.stringify(changes.map(changeOf))]),
   );
   const hints = emptyHints();
-  addHints(hints, events ?? null, Number(now));
+  hintEvents(hints, events ?? "", Number(now));
   calls.tell(hints);
   return (JSON.parse(answered ?? "[]") as RawAnswer[]).map(answerOf);
 }

@@ -2,10 +2,10 @@
 import { stateOfCode } from "../../model/job-state.ts";
 import type { PromoteAnswer, ReadDueAnswer, ReadDueRequest } from "../../store/operations.ts";
 import type { DueJob } from "../../store/records.ts";
+import { emptyHints } from "../../store/hints.ts";
 import { callRead, callWrite, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
 import type { Row } from "./database.ts";
-import { emptyHints } from "./events.ts";
 import { readNumbers, unpackNullable, unpackText } from "./text.ts";
 
 export async function promoteDue(calls: Calls, { max }: { readonly max: number }): Promise<PromoteAnswer> {

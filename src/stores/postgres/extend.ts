@@ -7,9 +7,9 @@ import type {
   RecordAnswer,
 } from "../../store/operations.ts";
 import type { LeasedJob } from "../../store/records.ts";
+import { emptyHints, hintDue } from "../../store/hints.ts";
 import { callWrite, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
-import { emptyHints, hintDue } from "./events.ts";
 import { numberList, packText, unpackNullable, unpackText } from "./text.ts";
 
 /** The attempt's end stays as it is. */

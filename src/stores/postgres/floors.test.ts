@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createVirtualPlatform } from "../../../test/support/virtual-platform.ts";
+import { createHeldPlatform } from "../../../test/support/held-platform.ts";
 import { openFloors } from "./floors.ts";
 
 const offers = [{ routes: [1] }, { routes: [2, 3] }];
@@ -8,13 +8,13 @@ const slow = { ...fast, pickUs: 40_000 };
 
 describe("claims under a long reader", () => {
   test("look at everything while finding is fast", () => {
-    const floors = openFloors(createVirtualPlatform());
+    const floors = openFloors(createHeldPlatform());
     floors.learn(offers, floors.plan(offers, 15_000), fast);
     expect(floors.plan(offers, 15_000)).toEqual({ isBounded: false, floors: [null, null], knownClock: null });
   });
 
   test("begin where the last one began once finding is slow, and look at everything for a twentieth of the time", () => {
-    const platform = createVirtualPlatform();
+    const platform = createHeldPlatform();
     const floors = openFloors(platform);
     floors.learn(offers, floors.plan(offers, 15_000), slow);
     expect(floors.plan(offers, 15_000)).toMatchObject({ isBounded: true, floors: [5, 9] });
@@ -27,7 +27,7 @@ describe("claims under a long reader", () => {
   });
 
   test("forget their floors when looking at everything is fast again", () => {
-    const platform = createVirtualPlatform();
+    const platform = createHeldPlatform();
     const floors = openFloors(platform);
     floors.learn(offers, floors.plan(offers, 15_000), slow);
     platform.advance(1000);
@@ -36,7 +36,7 @@ describe("claims under a long reader", () => {
   });
 
   test("ask for the next clock only when it is not known or has rung", () => {
-    const platform = createVirtualPlatform();
+    const platform = createHeldPlatform();
     const floors = openFloors(platform);
     floors.learn(offers, floors.plan(offers, 15_000), { ...slow, clock: 300, now: 100 });
     expect(floors.plan(offers, 15_000).knownClock).toBe(300);

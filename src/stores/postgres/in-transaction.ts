@@ -8,12 +8,12 @@
 import { MillraceError } from "../../model/error.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { TransactionStore } from "../../store/store.ts";
+import { checkSettles, checkUnits } from "../../store/later-version.ts";
 import type { Calls } from "./call.ts";
 import { adaptConnection } from "./connection-adapter.ts";
 import type { Connection } from "./connection-adapter.ts";
 import type { Row, Value } from "./database.ts";
 import { storeError } from "./errors.ts";
-import { checkLaterFields } from "../../store/later-fields.ts";
 import { settleIfLeased } from "./settle.ts";
 import { submit } from "./submit.ts";
 import { packText } from "./text.ts";
@@ -34,7 +34,7 @@ export function transactionStore(given: unknown, own: OwnStore): TransactionStor
   };
   return {
     async submit(units) {
-      for (const unit of units) checkLaterFields(unit.jobs);
+      checkUnits(units);
       await checked();
       await makeRoutes(
         own.calls,
@@ -45,7 +45,7 @@ export function transactionStore(given: unknown, own: OwnStore): TransactionStor
       return answers;
     },
     async settleIfLeased(settles) {
-      for (const { effects } of settles) checkLaterFields(effects?.jobs ?? []);
+      checkSettles(settles);
       await checked();
       await makeRoutes(
         own.calls,

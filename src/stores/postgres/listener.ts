@@ -3,15 +3,10 @@
  * breaks, and never keeps the process alive. Nothing depends on it: behind it stands the watch's slow look.
  */
 import type { Platform, Timer } from "../../platform/platform.ts";
+import type { Listener } from "../../store/watch.ts";
 import type { PgListener } from "./driver.ts";
 
 const retryMs = { first: 250, max: 15_000 };
-
-export interface Listener {
-  /** Whether hints of others come in right now. */
-  isListening(): boolean;
-  close(): Promise<void>;
-}
 
 interface Stream {
   ref?(): void;

@@ -5,10 +5,12 @@
  *  postgres-store ─► operations (one call each) ─► database (pool, repeats) ─► versioned functions in the schema
  *                 └► watch (hints) ─► listener   └► server-check, migrate (once, at the start)
  */
-import { MillraceError, notYetSupported } from "../../model/error.ts";
+import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
-import { callText } from "./call.ts";
+import { openWatch } from "../../store/watch.ts";
+import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
+import { openAnnouncer, readPayload } from "./announce.ts";
 import type { Calls } from "./call.ts";
 import { changeIf } from "./change.ts";
 import { claim } from "./claim.ts";
@@ -20,15 +22,13 @@ import { promoteDue, readDue } from "./due.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
 import { noFloors, openFloors } from "./floors.ts";
 import { transactionStore } from "./in-transaction.ts";
-import { checkLaterFields } from "../../store/later-fields.ts";
 import { openListener } from "./listener.ts";
 import { migrate, quoted, schemaVersion } from "./migrate.ts";
-import { findJobs, readFeed, readJobs, readTrail, tallyJobs } from "./read.ts";
+import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
 import { checkServer, enterEpoch } from "./server-check.ts";
 import { settleIfLeased } from "./settle.ts";
 import { submit } from "./submit.ts";
 import { auditIndexes, prune } from "./upkeep.ts";
-import { openWatch } from "./watch.ts";
 
 export interface PostgresOptions {
   /** `postgres://user:password@host:port/database?schema=name`. */
@@ -114,14 +114,26 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     });
   };
   const watch = openWatch({
+    timers: platform,
+    readFeed: (after, max) => readPackedFeed(calls, { after, max }),
+    listen: ({ heard, changed }) => {
+      if (options.listenUrl === null) return { isListening: () => false, close: () => undefined };
+      return openListener({
+        platform,
+        channel,
+        connect: connectListener,
+        heard(payload) {
+          const { by, hints, hasMore } = readPayload(payload);
+          if (by !== sender) heard(hints, hasMore);
+        },
+        began: changed,
+      });
+    },
+  });
+  const announcer = openAnnouncer({
     platform,
     sender,
-    readFeed: (after, max) => database.read(callText(schema, "read_feed_v1", 2), [after, max]),
     notify: (payload) => database.read(notifyText, [channel, payload]),
-    listen: (heard, began) =>
-      options.listenUrl === null
-        ? { isListening: () => false, close: () => Promise.resolve() }
-        : openListener({ platform, channel, connect: connectListener, heard, began }),
   });
 
   let lastNow = 0;
@@ -133,7 +145,10 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     now: () => (clock === "database" ? null : (lastNow = Math.max(lastNow, platform.now()))),
     write: (text, values) => database.write(text, values),
     read: (text, values) => database.read(text, values),
-    tell: (hints) => watch.tellOwn(hints),
+    tell(hints) {
+      watch.tellOwn(hints);
+      announcer.tell(hints);
+    },
   };
   const floors = clock === "platform" ? noFloors : openFloors(platform);
   let closing: Promise<void> | null = null;
@@ -154,12 +169,12 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
       };
     },
     async submit(units) {
-      for (const unit of units) checkLaterFields(unit.jobs);
+      checkUnits(units);
       return submit(calls, units);
     },
     claim: (request) => claim(calls, floors, request),
     async settleIfLeased(settles) {
-      for (const { effects } of settles) if (effects?.jobs !== undefined) checkLaterFields(effects.jobs);
+      checkSettles(settles);
       return settleIfLeased(calls, settles);
     },
     extendIfLeased: (request) => extendIfLeased(calls, request),
@@ -167,9 +182,6 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     changeIf: (changes) => changeIf(calls, changes),
     promoteDue: (request) => promoteDue(calls, request),
     readDue: (request) => readDue(calls, request),
-    takeOwed: () => Promise.reject(notYetSupported("takeOwed")),
-    signal: () => Promise.reject(notYetSupported("signal")),
-    adjust: () => Promise.reject(notYetSupported("adjust")),
     putDocs: (puts) => putDocs(calls, puts),
     readDocs: (request) => readDocs(calls, request),
     readJobs: (ids) => readJobs(calls, ids),
@@ -179,11 +191,11 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     readTrail: (request) => readTrail(calls, request),
     prune: (request) => prune(calls, request),
     auditIndexes: (request) => auditIndexes(calls, request),
-    exportPage: () => Promise.reject(notYetSupported("exportPage")),
-    importPage: () => Promise.reject(notYetSupported("importPage")),
+    ...laterOperations,
     watch: (listener) => watch.add(listener),
     inTransaction: (connection) => transactionStore(connection, { calls, where, channel }),
     close() {
+      announcer.close();
       closing ??= watch.close().then(() => database.close());
       return closing;
     },

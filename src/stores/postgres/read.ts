@@ -8,10 +8,11 @@ import type {
   TrailAnswer,
 } from "../../store/operations.ts";
 import type { JobRecord, Tally } from "../../store/records.ts";
+import { readEvents } from "../../store/packed-events.ts";
+import type { PackedFeed } from "../../store/watch.ts";
 import { callRead } from "./call.ts";
 import type { Calls } from "./call.ts";
 import type { Row } from "./database.ts";
-import { eventsOf } from "./events.ts";
 import { numberList, packText, readNumber, unpackNullable, unpackText } from "./text.ts";
 
 export async function readJobs(calls: Calls, ids: readonly string[]): Promise<(JobRecord | null)[]> {
@@ -102,15 +103,19 @@ export async function tallyJobs(calls: Calls): Promise<Tally[]> {
 }
 
 /** Numbers what is fresh, so it is a read that writes. */
-export async function readFeed(calls: Calls, { after, max }: FeedRequest): Promise<FeedAnswer> {
+export async function readPackedFeed(calls: Calls, { after, max }: FeedRequest): Promise<PackedFeed> {
   const rows = await callRead(calls, "read_feed_v1", [after, max]);
-  if (after < 0) return { records: [], cursor: Number(rows[0]?.[0] ?? 0) };
-  const records = rows.map(([number, at, body]) => ({
-    number: Number(number),
-    at: Number(at),
-    events: eventsOf(body as string),
-  }));
-  return { records, cursor: records.at(-1)?.number ?? after };
+  const end = Number(rows.at(-1)?.[0] ?? Math.max(0, after));
+  if (after < 0) return { end, records: [] };
+  return { end, records: rows.map(([number, at, body]) => [Number(number), Number(at), body as string]) };
+}
+
+export async function readFeed(calls: Calls, request: FeedRequest): Promise<FeedAnswer> {
+  const { end, records } = await readPackedFeed(calls, request);
+  return {
+    records: records.map(([number, at, events]) => ({ number, at, events: readEvents(events) })),
+    cursor: end,
+  };
 }
 
 export async function readTrail(

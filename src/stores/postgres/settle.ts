@@ -7,9 +7,10 @@ import { isTerminal, stateCodes } from "../../model/job-state.ts";
 import type { JobState } from "../../model/job-state.ts";
 import type { Finish } from "../../model/change.ts";
 import type { Settle, SettleAnswer } from "../../store/operations.ts";
+import { emptyHints } from "../../store/hints.ts";
+import { hintEvents } from "../../store/packed-events.ts";
 import { callWrite, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
-import { addHints, emptyHints } from "./events.ts";
 import {
   numberList,
   packNullable,
@@ -45,7 +46,7 @@ export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): 
   }
   const single = JSON.parse(answered ?? "[]") as SettleAnswer[];
   for (const [at, index] of singles.entries()) answers[index] = unpackAnswer(single[at] as SettleAnswer);
-  addHints(hints, events ?? null, Number(now));
+  hintEvents(hints, events ?? "", Number(now));
   calls.tell(hints);
   return answers;
 }

@@ -12,7 +12,7 @@ import {
   schedule,
 } from "../../../test/support/builders.ts";
 import { recount, sortTallies, findAll, readWholeFeed } from "../../../test/support/walk.ts";
-import { createVirtualPlatform } from "../../../test/support/virtual-platform.ts";
+import { createHeldPlatform } from "../../../test/support/held-platform.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import type { Hint, Store } from "../../store/store.ts";
 import { openPostgresStore } from "./postgres-store.ts";
@@ -252,7 +252,7 @@ describe("hints between two stores", () => {
 describe("retention by whole days", () => {
   test("a day that may go nearly whole is dropped, what must stay stays, and the counts are right", async () => {
     const dayMs = 86_400_000;
-    const platform = createVirtualPlatform();
+    const platform = createHeldPlatform();
     platform.setNow(100 * dayMs + 1000);
     const store = await openPostgresStore({ url: database.url, platform, schema: "days", clock: "platform" });
     const history = {

@@ -3,9 +3,10 @@
  */
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
+import { emptyHints, hintDue } from "../../store/hints.ts";
+import { hintEvents } from "../../store/packed-events.ts";
 import { callWrite, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
-import { addHints, emptyHints, hintDue } from "./events.ts";
 import {
   numberList,
   packNullable,
@@ -48,7 +49,7 @@ export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promis
   const hints = emptyHints();
   for (const route of readNumbers(ready ?? null)) hints.routes.add(route);
   if (timerAt !== null) hintDue(hints, Number(timerAt) - Number(now));
-  addHints(hints, events ?? null, Number(now));
+  hintEvents(hints, events ?? "", Number(now));
   calls.tell(hints);
   const answers = JSON.parse(answered ?? "[]") as SubmitAnswer[];
   let at = 0;

@@ -1,38 +1,18 @@
 /**
- * Texts and lists as they travel to Postgres and back. Postgres text holds no NUL, and UTF-8 no lone surrogate; Millrace promises that every
- * text comes back as it was given. So what cannot be stored is escaped with \x01, and so are the few characters that lists use:
- *
- *  \x1e  between the items of a list        \x1f  between the fields of an event        \x02  an item that is null
- *
- * A list of texts is one parameter that Postgres splits: faster on both sides than an array literal, which quotes every item.
+ * Texts and lists as they travel to Postgres and back; store/packed-text.ts says how a text is escaped. A list of texts is one parameter that
+ * Postgres splits: faster on both sides than an array literal, which quotes every item.
  */
+import { packText, unpackText } from "../../store/packed-text.ts";
+
+export { packText, unpackText };
 
 /** As SQL literals. */
 export const itemEnd = "E'\\x1e'";
 export const fieldEnd = "E'\\x1f'";
 export const nullItem = "E'\\x02'";
 
-const hardCharacters = /[\0-\x02\x1e\x1f]/;
-const hardOrSurrogate =
-  /[\0-\x02\x1e\x1f]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
-
-/** The empty text is escaped too: an empty list and a list of one empty text would look the same. */
-export function packText(text: string): string {
-  if (text !== "" && !hardCharacters.test(text) && text.isWellFormed()) return text;
-  if (text === "") return "\x01e";
-  return text.replace(hardOrSurrogate, (hard) => `\x01${hard.charCodeAt(0).toString(16).padStart(4, "0")}`);
-}
-
 export function packNullable(text: string | null): string | null {
   return text === null ? null : packText(text);
-}
-
-export function unpackText(packed: string): string {
-  if (!packed.includes("\x01")) return packed;
-  if (packed === "\x01e") return "";
-  return packed.replace(/\x01([0-9a-f]{4})/g, (_, code: string) =>
-    String.fromCharCode(Number.parseInt(code, 16)),
-  );
 }
 
 export function unpackNullable(packed: string | null): string | null {

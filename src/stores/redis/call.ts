@@ -1,7 +1,7 @@
 /** What every operation needs: the connection, what it knows of routes, and where hints go. */
 import type { Route } from "../../store/records.ts";
+import type { Hints } from "../../store/hints.ts";
 import type { Connection } from "./connection.ts";
-import type { Hints } from "./events.ts";
 import { fieldEnd, unpackText } from "./text.ts";
 
 export interface Calls {

@@ -2,7 +2,7 @@
 import { stateCodes, stateOfCode } from "../../model/job-state.ts";
 import type { Change, ChangeAnswer, Guard } from "../../store/operations.ts";
 import type { Calls } from "./call.ts";
-import { readHints } from "./events.ts";
+import { readHints } from "./hint-text.ts";
 import { nextText } from "./next.ts";
 import { fieldEnd, packNullable, packNumber, packText, unpackText } from "./text.ts";
 

@@ -3,7 +3,7 @@ import type { PromoteAnswer, ReadDueAnswer, ReadDueRequest } from "../../store/o
 import type { DueJob } from "../../store/records.ts";
 import type { Calls } from "./call.ts";
 import { inMs } from "./claim.ts";
-import { readHints } from "./events.ts";
+import { readHints } from "./hint-text.ts";
 import { dueJobOf } from "./record.ts";
 
 export async function promoteDue(calls: Calls, { max }: { readonly max: number }): Promise<PromoteAnswer> {

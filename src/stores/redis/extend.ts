@@ -2,7 +2,7 @@
 import type { ExtendAnswer, ExtendRequest, LeasedWrite, RecordAnswer } from "../../store/operations.ts";
 import type { Calls } from "./call.ts";
 import { leasedJobs } from "./claim.ts";
-import { readHints } from "./events.ts";
+import { readHints } from "./hint-text.ts";
 import { handleOf, leasePrefix, packNumber, packText } from "./text.ts";
 
 export async function extendIfLeased(calls: Calls, request: ExtendRequest): Promise<ExtendAnswer> {

@@ -2,13 +2,8 @@
  * The one connection per process that listens. The driver connects it again when it breaks, and it never keeps the process alive. Nothing depends
  * on it: behind it stands the watch's slow look.
  */
+import type { Listener } from "../../store/watch.ts";
 import type { RedisClient } from "./driver.ts";
-
-export interface Listener {
-  /** Whether hints of others come in right now. */
-  isListening(): boolean;
-  close(): void;
-}
 
 export interface ListenerOptions {
   readonly client: RedisClient;

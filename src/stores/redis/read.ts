@@ -7,9 +7,10 @@ import type {
   FindRequest,
   TrailAnswer,
 } from "../../store/operations.ts";
+import { readEvents } from "../../store/packed-events.ts";
 import type { JobRecord, Tally } from "../../store/records.ts";
+import type { PackedFeed } from "../../store/watch.ts";
 import type { Calls } from "./call.ts";
-import { eventsOf } from "./events.ts";
 import { jobRecordOf } from "./record.ts";
 import { fieldEnd, packNumber, packText, unpackText } from "./text.ts";
 
@@ -77,7 +78,7 @@ export async function tallyJobs(calls: Calls): Promise<Tally[]> {
 export async function readPackedFeed(
   { connection }: Pick<Calls, "connection">,
   { after, max }: FeedRequest,
-): Promise<{ end: number; records: readonly (readonly [number: number, at: number, events: string])[] }> {
+): Promise<PackedFeed> {
   const [end, flat] = (await connection.read("mr1_read_feed", [String(after), String(max)])) as [
     string,
     string[],
@@ -92,7 +93,7 @@ export async function readFeed(calls: Calls, request: FeedRequest): Promise<Feed
   const { end, records } = await readPackedFeed(calls, request);
   if (request.after < 0) return { records: [], cursor: end };
   return {
-    records: records.map(([number, at, events]) => ({ number, at, events: eventsOf(events) })),
+    records: records.map(([number, at, events]) => ({ number, at, events: readEvents(events) })),
     cursor: records.at(-1)?.[0] ?? request.after,
   };
 }

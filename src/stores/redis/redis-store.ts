@@ -5,9 +5,11 @@
  *  redis-store ─► operations (one call each) ─► connection (pipelined) ─► one versioned library of functions on the server
  *              └► watch (hints) ─► listener   └► server-check, enter (once, and after a restart or failover)
  */
-import { MillraceError, notYetSupported } from "../../model/error.ts";
+import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
+import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
+import { openWatch } from "../../store/watch.ts";
 import { RouteBook } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { changeIf } from "./change.ts";
@@ -18,7 +20,7 @@ import { clientOptions, isClient, loadDriver } from "./driver.ts";
 import type { RedisClient } from "./driver.ts";
 import { promoteDue, readDue } from "./due.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
-import { checkLaterFields } from "../../store/later-fields.ts";
+import { readMessage } from "./hint-text.ts";
 import { layoutVersion } from "./library.ts";
 import { openListener } from "./listener.ts";
 import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
@@ -26,7 +28,6 @@ import { checkServer } from "./server-check.ts";
 import { settleIfLeased } from "./settle.ts";
 import { submit } from "./submit.ts";
 import { auditIndexes, prune } from "./upkeep.ts";
-import { openWatch } from "./watch.ts";
 
 export interface RedisOptions {
   /** `redis://user:password@host:port/database?prefix=name`; `rediss:` for TLS, `valkey:` and `valkeys:` mean the same. */
@@ -78,10 +79,18 @@ export async function openRedisStore(options: RedisOptions): Promise<Store> {
   }
 
   const watch = openWatch({
-    platform,
-    sender,
+    timers: platform,
     readFeed: (after, max) => readPackedFeed({ connection }, { after, max }),
-    listen: (heard, began) => openListener({ client: connect(), channel: `${tag}:hint`, heard, began }),
+    listen: ({ heard, changed }) =>
+      openListener({
+        client: connect(),
+        channel: `${tag}:hint`,
+        heard(message) {
+          const { by, hints } = readMessage(message);
+          if (by !== sender) heard(hints);
+        },
+        began: changed,
+      }),
   });
   const calls: Calls = { connection, routes: new RouteBook(), tell: (hints) => watch.tellOwn(hints) };
   let closing: Promise<void> | null = null;
@@ -100,12 +109,12 @@ export async function openRedisStore(options: RedisOptions): Promise<Store> {
       };
     },
     async submit(units) {
-      for (const unit of units) checkLaterFields(unit.jobs);
+      checkUnits(units);
       return submit(calls, units);
     },
     claim: (request) => claim(calls, request),
     async settleIfLeased(settles) {
-      for (const { effects } of settles) if (effects?.jobs !== undefined) checkLaterFields(effects.jobs);
+      checkSettles(settles);
       return settleIfLeased(calls, settles);
     },
     extendIfLeased: (request) => extendIfLeased(calls, request),
@@ -113,9 +122,6 @@ export async function openRedisStore(options: RedisOptions): Promise<Store> {
     changeIf: (changes) => changeIf(calls, changes),
     promoteDue: (request) => promoteDue(calls, request),
     readDue: (request) => readDue(calls, request),
-    takeOwed: () => Promise.reject(notYetSupported("takeOwed")),
-    signal: () => Promise.reject(notYetSupported("signal")),
-    adjust: () => Promise.reject(notYetSupported("adjust")),
     putDocs: (puts) => putDocs(calls, puts),
     readDocs: (request) => readDocs(calls, request),
     readJobs: (ids) => readJobs(calls, ids),
@@ -125,8 +131,7 @@ export async function openRedisStore(options: RedisOptions): Promise<Store> {
     readTrail: (request) => readTrail(calls, request),
     prune: (request) => prune(calls, request),
     auditIndexes: (request) => auditIndexes(calls, request),
-    exportPage: () => Promise.reject(notYetSupported("exportPage")),
-    importPage: () => Promise.reject(notYetSupported("importPage")),
+    ...laterOperations,
     watch: (listener) => watch.add(listener),
     inTransaction() {
       const sentence =
@@ -134,8 +139,7 @@ export async function openRedisStore(options: RedisOptions): Promise<Store> {
       throw new MillraceError("not-in-transaction", sentence);
     },
     close() {
-      watch.close();
-      closing ??= connection.close();
+      closing ??= watch.close().then(() => connection.close());
       return closing;
     },
   };

@@ -3,7 +3,7 @@ import { eventCodes } from "../../model/event-kind.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import type { Settle, SettleAnswer } from "../../store/operations.ts";
 import type { Calls } from "./call.ts";
-import { readHints } from "./events.ts";
+import { readHints } from "./hint-text.ts";
 import { nextText, pushUnit, RouteList } from "./next.ts";
 import { fieldEnd, handleOf, leasePrefix, packNullable, packNumber, unpackText } from "./text.ts";
 

@@ -2,7 +2,7 @@
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Calls } from "./call.ts";
-import { readHints } from "./events.ts";
+import { readHints } from "./hint-text.ts";
 import { bodyText, pushUnit, RouteList, shapeText } from "./next.ts";
 import { fieldEnd, packText, unpackText } from "./text.ts";
 

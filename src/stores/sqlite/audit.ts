@@ -5,8 +5,8 @@
  *  cursor   jobs:<seq> -> unique:<key> -> tags:<tag, seq> -> trail:<seq> -> tallies -> null
  */
 import { stateCodes } from "../../model/job-state.ts";
-import { timerAtSql } from "./clock.ts";
 import type { AuditAnswer } from "../../store/operations.ts";
+import { timerAtSql } from "./clock.ts";
 import type { Step } from "./step.ts";
 
 export function auditIndexes(

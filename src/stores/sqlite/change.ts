@@ -10,8 +10,7 @@ import type { Change, ChangeAnswer, ChangeCase, Clock, Guard } from "../../store
 import { timerAtOf } from "./clock.ts";
 import { finishJobs } from "./finish.ts";
 import { forgetJobs } from "./forget.ts";
-import { readFinished } from "./finished-job.ts";
-import { readLive, seqOfId } from "./live-job.ts";
+import { readFinished, readLive, seqOfId } from "./live-job.ts";
 import type { LiveJob } from "./live-job.ts";
 import { editSpec, placeJob, waitingChanges } from "./place.ts";
 import { replayJob } from "./replay.ts";

@@ -7,11 +7,11 @@ import { realpathSync } from "node:fs";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { TransactionStore } from "../../store/store.ts";
+import { checkSettles, checkUnits } from "../../store/later-version.ts";
 import { storeNow } from "./clock.ts";
 import { statementsOf } from "./connection.ts";
 import type { Connection, Statements } from "./connection.ts";
 import { storeError } from "./errors.ts";
-import { checkLaterFields } from "../../store/later-fields.ts";
 import { openRouteBook } from "./route-book.ts";
 import { settleIfLeased } from "./settle.ts";
 import { beginStep, endStep } from "./step.ts";
@@ -34,12 +34,12 @@ export function transactionStore(given: unknown, file: OwnFile): TransactionStor
   return {
     submit: (units) =>
       run((step) => {
-        for (const unit of units) checkLaterFields(unit.jobs);
+        checkUnits(units);
         return submit(step, units);
       }),
     settleIfLeased: (settles) =>
       run((step) => {
-        for (const { effects } of settles) checkLaterFields(effects?.jobs ?? []);
+        checkSettles(settles);
         return settleIfLeased(step, settles);
       }),
   };

@@ -1,4 +1,7 @@
-/** A live job's row as the changing operations see it: what guards read, and what a move to history or back must carry along. */
+/**
+ * A job's row as the changing operations see it: what guards read, and what a move to history or back must carry along. A finished job, whose
+ * row is in history, has the same shape: it holds no key and has no lease.
+ */
 import type { SqlValue, Statements } from "./connection.ts";
 
 export interface LiveJob {
@@ -36,11 +39,19 @@ const columns = `seq, id, route, state, rank, due_at, deadline_at, ttl_at, attem
 const readSeveral = `SELECT ${columns} FROM millrace_job WHERE seq IN (SELECT value FROM json_each(?))`;
 /** Input: seq. Answer: the live row, if any. */
 const readOne = `SELECT ${columns} FROM millrace_job WHERE seq = ?`;
+/** Input: seq. Answer: the finished row, if any. */
+const readEnded = `SELECT seq, id, route, state, rank, due_at, deadline_at, ttl_at, attempt, counts_attempt, fence, settled_fence, rev, cancel_asked,
+  0, owner, claimed_at, started_at, NULL, NULL, attempts, progress FROM millrace_history WHERE seq = ?`;
 /** Input: id. Answer: its seq, live or finished. */
 const seqOf = "SELECT seq FROM millrace_spec WHERE id = ?";
 
 export function readLive(statements: Statements, seq: number): LiveJob | null {
   const row = statements(readOne).get(seq);
+  return row === undefined ? null : liveJobOf(row as SqlValue[]);
+}
+
+export function readFinished(statements: Statements, seq: number): LiveJob | null {
+  const row = statements(readEnded).get(seq);
   return row === undefined ? null : liveJobOf(row as SqlValue[]);
 }
 

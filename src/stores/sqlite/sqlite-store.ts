@@ -6,9 +6,10 @@
  *               └► watch (hints)               └► open-file, migrate, epoch (once, at the start)
  */
 import { realpathSync } from "node:fs";
-import { MillraceError, notYetSupported } from "../../model/error.ts";
+import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
+import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
 import { enterEpoch, leaveEpoch } from "./epoch.ts";
 import type { Entry } from "./epoch.ts";
 import { isBusy, storeError } from "./errors.ts";
@@ -16,7 +17,6 @@ import { openExecutor } from "./executor.ts";
 import type { Call } from "./group.ts";
 import { openSession } from "./group.ts";
 import { transactionStore } from "./in-transaction.ts";
-import { checkLaterFields } from "../../store/later-fields.ts";
 import { migrate, readSchemaVersion } from "./migrate.ts";
 import { checkFile, configure, inlineSleepMs, memoryPath, openDatabase, threadSleepMs } from "./open-file.ts";
 import type { FileSettings } from "./open-file.ts";
@@ -85,12 +85,12 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
       };
     },
     async submit(units) {
-      for (const unit of units) checkLaterFields(unit.jobs);
+      checkUnits(units);
       return call("submit", units);
     },
     claim: (request) => call("claim", request),
     async settleIfLeased(settles) {
-      for (const { effects } of settles) if (effects?.jobs !== undefined) checkLaterFields(effects.jobs);
+      checkSettles(settles);
       return call("settleIfLeased", settles);
     },
     extendIfLeased: (request) => call("extendIfLeased", request),
@@ -98,9 +98,6 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     changeIf: (changes) => call("changeIf", changes),
     promoteDue: (request) => call("promoteDue", request),
     readDue: (request) => call("readDue", request),
-    takeOwed: () => Promise.reject(notYetSupported("takeOwed")),
-    signal: () => Promise.reject(notYetSupported("signal")),
-    adjust: () => Promise.reject(notYetSupported("adjust")),
     putDocs: (puts) => call("putDocs", puts),
     readDocs: (request) => call("readDocs", request),
     readJobs: (ids) => call("readJobs", ids),
@@ -110,8 +107,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     readTrail: (request) => call("readTrail", request),
     prune: (request) => call("prune", request),
     auditIndexes: (request) => call("auditIndexes", request),
-    exportPage: () => Promise.reject(notYetSupported("exportPage")),
-    importPage: () => Promise.reject(notYetSupported("importPage")),
+    ...laterOperations,
     watch: (listener) => watch.add(listener),
     inTransaction: (connection) =>
       transactionStore(connection, { path, epoch: entry.epoch, platform, isMemory }),

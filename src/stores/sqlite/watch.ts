@@ -7,14 +7,17 @@
  */
 import { watch as watchFile } from "node:fs";
 import type { FSWatcher } from "node:fs";
-import { isTerminal } from "../../model/job-state.ts";
+import { eventCodes } from "../../model/event-kind.ts";
+import { stateCodes } from "../../model/job-state.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
+import { emptyHints, handOut, hintEvent } from "../../store/hints.ts";
+import type { CodedEvent, Hints } from "../../store/hints.ts";
 import type { FeedAnswer } from "../../store/operations.ts";
+import type { FeedEvent } from "../../store/records.ts";
 import type { Hint, Unwatch } from "../../store/store.ts";
 import type { Executor } from "./executor.ts";
 import type { GroupOutcome } from "./group.ts";
-import { emptyHints } from "./step.ts";
-import type { Hints } from "./step.ts";
+import type { Hints as StepHints } from "./step.ts";
 
 /** Behind file events once in two seconds, so that an idle worker with its duties stays below two reads per second; without them oftener. */
 const slowLookMs = { behindEvents: 2000, alone: 1000 };
@@ -51,10 +54,6 @@ export function openWatch({ platform, logPath, executor }: WatchOptions): Watch 
   let gap = 0;
   let isLooking = false;
   let isClosed = false;
-
-  const emit = (hints: Hints): void => {
-    for (const hint of hintsOf(hints, platform.now())) for (const listener of listeners) hand(listener, hint);
-  };
 
   const start = (): void => {
     if (logPath === null || isClosed) return;
@@ -139,19 +138,11 @@ export function openWatch({ platform, logPath, executor }: WatchOptions): Watch 
         max: feedPageMax,
       })) as FeedAnswer;
       const hints = emptyHints();
-      for (const { number, events } of records) {
-        if (own.delete(number)) continue;
-        for (const { id, route, state, kind, extra } of events) {
-          if (state === "ready" && !hints.routes.includes(route)) hints.routes.push(route);
-          else if (state === "scheduled" && typeof extra === "number")
-            hints.dueAt = Math.min(hints.dueAt ?? extra, extra);
-          else if (state === "running" && kind === "cancel-asked" && typeof extra === "string")
-            hints.cancels.push({ id, owner: extra });
-          else if (state !== null && isTerminal(state)) hints.finished.push(id);
-        }
-      }
+      const now = platform.now();
+      for (const { number, events } of records)
+        if (!own.delete(number)) for (const event of events) hintEvent(hints, codedEvent(event), now);
       seen = cursor;
-      emit(hints);
+      handOut(hints, listeners);
       if (records.length < feedPageMax) return;
     }
   };
@@ -172,7 +163,7 @@ export function openWatch({ platform, logPath, executor }: WatchOptions): Watch 
           else own.add(number);
         }
       }
-      emit(hints);
+      handOut(hintsOf(hints, platform.now()), listeners);
     },
     close() {
       isClosed = true;
@@ -182,22 +173,17 @@ export function openWatch({ platform, logPath, executor }: WatchOptions): Watch 
   };
 }
 
-/** A listener that throws harms neither the call that made the hint nor the other listeners. */
-function hand(listener: (hint: Hint) => void, hint: Hint): void {
-  try {
-    listener(hint);
-  } catch {
-    return;
-  }
+function codedEvent({ kind, route, state, extra, id }: FeedEvent): CodedEvent {
+  return {
+    kind: eventCodes[kind],
+    route,
+    state: state === null ? null : stateCodes[state],
+    extra,
+    ids: [id],
+  };
 }
 
-function hintsOf({ routes, dueAt, finished, cancels }: Hints, now: number): Hint[] {
-  const hints: Hint[] = [];
-  if (routes.length > 0) hints.push({ kind: "ready", routes });
-  if (dueAt !== null) hints.push({ kind: "due", inMs: Math.max(0, dueAt - now) });
-  if (finished.length > 0) hints.push({ kind: "finished", ids: finished });
-  const owners = new Map<string, string[]>();
-  for (const { id, owner } of cancels) owners.set(owner, [...(owners.get(owner) ?? []), id]);
-  for (const [owner, ids] of owners) hints.push({ kind: "cancel", ids, owner });
-  return hints;
+function hintsOf({ routes, dueAt, finished, cancels }: StepHints, now: number): Hints {
+  const dueInMs = dueAt === null ? null : Math.max(0, dueAt - now);
+  return { routes: new Set(routes), dueInMs, finished, cancels };
 }

@@ -1,7 +1,7 @@
 /** claim (R6): which jobs, in which order, and what a claim does to them. */
 import { expect } from "vitest";
 import { aChange, aClaim, aJob, aSettle, finish, handBack, schedule } from "../../support/builders.ts";
-import { startAt } from "../../support/virtual-platform.ts";
+import { startAt } from "../../support/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
 
 const ids = (jobs: readonly { readonly id: string }[]): string[] => jobs.map(({ id }) => id);

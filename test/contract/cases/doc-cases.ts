@@ -1,7 +1,7 @@
 /** putDocs and readDocs: versions, guards, expiry, and the order of ids. */
 import { expect } from "vitest";
 import { aDoc } from "../../support/builders.ts";
-import { startAt } from "../../support/virtual-platform.ts";
+import { startAt } from "../../support/held-platform.ts";
 import { readAllDocs } from "../../support/walk.ts";
 import type { ContractGroup } from "../subject.ts";
 

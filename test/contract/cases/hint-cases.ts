@@ -2,7 +2,7 @@
 import { expect } from "vitest";
 import type { Hint, Store } from "../../../src/store/store.ts";
 import { aChange, aJob, aSettle, askCancel, finish, schedule } from "../../support/builders.ts";
-import { startAt } from "../../support/virtual-platform.ts";
+import { startAt } from "../../support/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
 
 export const hintTitle =

@@ -2,7 +2,7 @@
 import { expect } from "vitest";
 import type { JobFilter } from "../../../src/store/operations.ts";
 import { aChange, aClaim, aJob, aSettle, finish, remove, schedule } from "../../support/builders.ts";
-import { startAt } from "../../support/virtual-platform.ts";
+import { startAt } from "../../support/held-platform.ts";
 import { findAll, readWholeFeed, sortTallies } from "../../support/walk.ts";
 import type { ContractGroup, Subject } from "../subject.ts";
 

@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import type { TerminalState } from "../../../src/model/job-state.ts";
 import type { PruneRequest } from "../../../src/store/operations.ts";
 import { aDoc, aJob, aSettle, finish } from "../../support/builders.ts";
-import { startAt } from "../../support/virtual-platform.ts";
+import { startAt } from "../../support/held-platform.ts";
 import { auditAll, findAll, pruneAll, readWholeFeed } from "../../support/walk.ts";
 import type { ContractGroup, Subject } from "../subject.ts";
 

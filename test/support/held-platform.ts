@@ -7,13 +7,13 @@ import type { Platform } from "../../src/platform/platform.ts";
 
 export const startAt = 1_000_000;
 
-export interface VirtualPlatform extends Platform {
+export interface HeldPlatform extends Platform {
   /** Moves the clock to this time, forward or back. */
   setNow(at: number): void;
   advance(ms: number): void;
 }
 
-export function createVirtualPlatform(): VirtualPlatform {
+export function createHeldPlatform(): HeldPlatform {
   let now = startAt;
   let drawn = 1;
   return {
@@ -24,7 +24,7 @@ export function createVirtualPlatform(): VirtualPlatform {
       drawn = (drawn * 48_271) % 2_147_483_647;
       return drawn / 2_147_483_647;
     },
-    bootId: () => "virtual",
+    bootId: () => "held",
     setNow: (at) => void (now = at),
     advance: (ms) => void (now += ms),
   };

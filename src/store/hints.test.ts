@@ -1,0 +1,95 @@
+import { describe, expect, test } from "vitest";
+import { eventCodes } from "../model/event-kind.ts";
+import { stateCodes } from "../model/job-state.ts";
+import { emptyHints, handOut, hintDue, isEmpty } from "./hints.ts";
+import type { Hints } from "./hints.ts";
+import { hintEvents, readEvents } from "./packed-events.ts";
+import type { Hint } from "./store.ts";
+
+function group(
+  fields: { kind: number; route?: number; state: number | ""; extra?: string },
+  ...ids: string[]
+) {
+  const { kind, route = 1, state, extra = "" } = fields;
+  return [kind, 4, route, state, 2, extra, ...ids].join("\x1f");
+}
+
+function hintsOf(...groups: string[]): Hints {
+  const hints = emptyHints();
+  hintEvents(hints, groups.join("\x1e"), 1000);
+  return hints;
+}
+
+function handed(hints: Hints): Hint[] {
+  const all: Hint[] = [];
+  handOut(hints, [(hint) => all.push(hint)]);
+  return all;
+}
+
+describe("packed events", () => {
+  test("are read as one event per job, with texts as they were given", () => {
+    const packed = [
+      group({ kind: eventCodes.completed, state: stateCodes.completed, extra: "sdone" }, "a", "\x01001f"),
+      group({ kind: eventCodes["cancel-asked"], state: "" }, "b"),
+    ].join("\x1e");
+    const told = { rev: 4, route: 1, attempt: 2 };
+    expect(readEvents(packed)).toEqual([
+      { ...told, kind: "completed", state: "completed", extra: "done", id: "a" },
+      { ...told, kind: "completed", state: "completed", extra: "done", id: "\x1f" },
+      { ...told, kind: "cancel-asked", state: null, extra: null, id: "b" },
+    ]);
+    expect(readEvents("")).toEqual([]);
+  });
+
+  test("hint at ready routes once each, at the earliest clock, at what finished and at whose cancel was asked for", () => {
+    const kind = eventCodes.submitted;
+    const hints = hintsOf(
+      group({ kind, route: 1, state: stateCodes.ready }, "a"),
+      group({ kind, route: 2, state: stateCodes.ready }, "b", "c"),
+      group({ kind, route: 1, state: stateCodes.ready }, "d"),
+      group({ kind, state: stateCodes.scheduled, extra: "n1900" }, "e"),
+      group({ kind, state: stateCodes.scheduled, extra: "n1400" }, "f"),
+      group({ kind: eventCodes.failed, state: stateCodes.failed, extra: "sboom" }, "g", "h"),
+      group({ kind: eventCodes["cancel-asked"], state: stateCodes.running, extra: "sw1" }, "i"),
+      group({ kind: eventCodes["cancel-asked"], state: stateCodes.running, extra: "sw2" }, "j"),
+      group({ kind: eventCodes["cancel-asked"], state: stateCodes.running, extra: "sw1" }, "k"),
+      group({ kind: eventCodes.claimed, state: stateCodes.running, extra: "sw1" }, "l"),
+    );
+    expect(handed(hints)).toEqual([
+      { kind: "ready", routes: [1, 2] },
+      { kind: "due", inMs: 400 },
+      { kind: "finished", ids: ["g", "h"] },
+      { kind: "cancel", ids: ["i", "k"], owner: "w1" },
+      { kind: "cancel", ids: ["j"], owner: "w2" },
+    ]);
+  });
+
+  test("of kinds and states that a newer version added still hint at what is known of them", () => {
+    expect(handed(hintsOf(group({ kind: 900, route: 3, state: stateCodes.ready }, "a")))).toEqual([
+      { kind: "ready", routes: [3] },
+    ]);
+  });
+});
+
+describe("hints", () => {
+  test("of a clock that has rung are due at once", () => {
+    const hints = emptyHints();
+    expect(isEmpty(hints)).toBe(true);
+    hintDue(hints, 20);
+    hintDue(hints, -5);
+    hintDue(hints, 10);
+    expect(isEmpty(hints)).toBe(false);
+    expect(handed(hints)).toEqual([{ kind: "due", inMs: 0 }]);
+  });
+
+  test("reach every listener, also behind one that throws", () => {
+    const hints = emptyHints();
+    hints.finished.push("a");
+    const heard: Hint[] = [];
+    const thrower = (): void => {
+      throw new Error("a bad listener");
+    };
+    handOut(hints, [thrower, (hint) => heard.push(hint)]);
+    expect(heard).toEqual([{ kind: "finished", ids: ["a"] }]);
+  });
+});

@@ -1,0 +1,75 @@
+/**
+ * What one call, one message of another process or one page of the feed makes known to those who watch (rule R10), collected before it is handed
+ * out as hints of the contract. Each hint may be lost or come twice; none is ever needed.
+ */
+import { eventCodes } from "../model/event-kind.ts";
+import { stateCodes } from "../model/job-state.ts";
+import type { Hint } from "./store.ts";
+
+export interface Hints {
+  routes: Set<number>;
+  /** The earliest clock that was set, relative to the call's time. */
+  dueInMs: number | null;
+  finished: string[];
+  cancels: { id: string; owner: string }[];
+}
+
+export function emptyHints(): Hints {
+  return { routes: new Set(), dueInMs: null, finished: [], cancels: [] };
+}
+
+export function isEmpty({ routes, dueInMs, finished, cancels }: Hints): boolean {
+  return routes.size === 0 && dueInMs === null && finished.length === 0 && cancels.length === 0;
+}
+
+export function hintDue(hints: Hints, inMs: number): void {
+  const left = Math.max(0, inMs);
+  if (hints.dueInMs === null || left < hints.dueInMs) hints.dueInMs = left;
+}
+
+/** An event that several jobs share, with its codes: those that a newer version added must not stop an older one from watching. */
+export interface CodedEvent {
+  readonly kind: number;
+  readonly route: number;
+  readonly state: number | null;
+  readonly extra: string | number | null;
+  readonly ids: readonly string[];
+}
+
+/** Adds what follows from an event. `now` is the time of the call that told it. */
+export function hintEvent(hints: Hints, { kind, route, state, extra, ids }: CodedEvent, now: number): void {
+  if (state === null) return;
+  if (state === stateCodes.ready) hints.routes.add(route);
+  else if (state === stateCodes.scheduled && typeof extra === "number") hintDue(hints, extra - now);
+  else if (state === stateCodes.running && kind === eventCodes["cancel-asked"] && typeof extra === "string")
+    for (const id of ids) hints.cancels.push({ id, owner: extra });
+  else if (state >= stateCodes.completed) hints.finished.push(...ids);
+}
+
+function contractHints({ routes, dueInMs, finished, cancels }: Hints): Hint[] {
+  const hints: Hint[] = [];
+  if (routes.size > 0) hints.push({ kind: "ready", routes: [...routes] });
+  if (dueInMs !== null) hints.push({ kind: "due", inMs: dueInMs });
+  if (finished.length > 0) hints.push({ kind: "finished", ids: finished });
+  const owners = new Map<string, string[]>();
+  for (const { id, owner } of cancels) {
+    const ids = owners.get(owner);
+    if (ids === undefined) owners.set(owner, [id]);
+    else ids.push(id);
+  }
+  for (const [owner, ids] of owners) hints.push({ kind: "cancel", ids, owner });
+  return hints;
+}
+
+/** A listener that throws harms neither the call that made the hint nor the other listeners. */
+export function handOut(hints: Hints, listeners: Iterable<(hint: Hint) => void>): void {
+  for (const hint of contractHints(hints)) {
+    for (const listener of listeners) {
+      try {
+        listener(hint);
+      } catch {
+        continue;
+      }
+    }
+  }
+}

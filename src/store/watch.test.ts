@@ -1,0 +1,167 @@
+import { describe, expect, test } from "vitest";
+import { eventCodes } from "../model/event-kind.ts";
+import { stateCodes } from "../model/job-state.ts";
+import { createVirtualPlatform } from "../testing/virtual-platform.ts";
+import { emptyHints } from "./hints.ts";
+import type { Hint } from "./store.ts";
+import { openWatch } from "./watch.ts";
+import type { Ears, PackedFeed, PackedRecord } from "./watch.ts";
+
+/** A feed and a line to other processes that a test fills, cuts and mends, on virtual time. */
+function aShared() {
+  const platform = createVirtualPlatform();
+  const records: PackedRecord[] = [];
+  const line = { isUp: true, ears: null as Ears | null, isClosed: false };
+  const feed = { isAway: false, reads: 0 };
+  const readFeed = async (after: number, max: number): Promise<PackedFeed> => {
+    feed.reads += 1;
+    if (feed.isAway) throw new Error("the store is away");
+    const end = records.at(-1)?.[0] ?? 0;
+    return { end, records: after < 0 ? [] : records.filter(([number]) => number > after).slice(0, max) };
+  };
+  const watch = openWatch({
+    timers: platform,
+    readFeed,
+    listen(ears) {
+      line.ears = ears;
+      return { isListening: () => line.isUp, close: () => void (line.isClosed = true) };
+    },
+  });
+  return {
+    watch,
+    line,
+    feed,
+    records,
+    time: platform.time,
+    /** Another process's job becomes ready. */
+    tell: (route: number): void => {
+      const body = [eventCodes.submitted, 0, route, stateCodes.ready, 0, "", `job-${route}`].join("\x1f");
+      records.push([(records.at(-1)?.[0] ?? 0) + 1, platform.now(), body]);
+    },
+    advanceMs: (ms: number) => platform.time.advance(ms * 1000),
+  };
+}
+
+function readyHints(...routes: number[]) {
+  const hints = emptyHints();
+  for (const route of routes) hints.routes.add(route);
+  return hints;
+}
+
+const ready = (...routes: number[]): Hint => ({ kind: "ready", routes });
+
+describe("a watch", () => {
+  test("hands out hints of its own process at once, and of others as they are heard", () => {
+    const { watch, line } = aShared();
+    const heard: Hint[] = [];
+    watch.add((hint) => heard.push(hint));
+    watch.tellOwn(readyHints(1));
+    line.ears?.heard(readyHints(2));
+    expect(heard).toEqual([ready(1), ready(2)]);
+  });
+
+  test("finds in the feed what the line lost, within 5 s while it listens and within 1 s while it is deaf", async () => {
+    const { watch, line, tell, advanceMs } = aShared();
+    const heard: Hint[] = [];
+    watch.add((hint) => heard.push(hint));
+    await advanceMs(0);
+    tell(1);
+    await advanceMs(4999);
+    expect(heard).toEqual([]);
+    await advanceMs(1);
+    expect(heard).toEqual([ready(1)]);
+    line.isUp = false;
+    line.ears?.changed();
+    await advanceMs(0);
+    tell(2);
+    await advanceMs(1000);
+    expect(heard).toEqual([ready(1), ready(2)]);
+  });
+
+  test("tells nothing of what happened before anybody watched", async () => {
+    const { watch, tell, advanceMs } = aShared();
+    tell(1);
+    const heard: Hint[] = [];
+    const unwatch = watch.add((hint) => heard.push(hint));
+    await advanceMs(20_000);
+    unwatch();
+    tell(2);
+    await advanceMs(20_000);
+    watch.add((hint) => heard.push(hint));
+    await advanceMs(20_000);
+    expect(heard).toEqual([]);
+  });
+
+  test("looks at once when a message says that there is more, and no oftener than every 100 ms", async () => {
+    const { watch, line, feed, tell, advanceMs } = aShared();
+    const heard: Hint[] = [];
+    watch.add((hint) => heard.push(hint));
+    await advanceMs(0);
+    tell(7);
+    for (let message = 0; message < 50; message++) line.ears?.heard(emptyHints(), true);
+    await advanceMs(0);
+    expect(heard).toEqual([ready(7)]);
+    tell(8);
+    line.ears?.heard(emptyHints(), true);
+    await advanceMs(99);
+    expect(heard).toEqual([ready(7)]);
+    await advanceMs(1);
+    expect(heard).toEqual([ready(7), ready(8)]);
+    expect(feed.reads).toBe(3);
+  });
+
+  test("goes on after the store was away, and with the feed of a store that was emptied", async () => {
+    const { watch, line, feed, records, tell, advanceMs } = aShared();
+    line.isUp = false;
+    const heard: Hint[] = [];
+    watch.add((hint) => heard.push(hint));
+    await advanceMs(0);
+    feed.isAway = true;
+    tell(1);
+    await advanceMs(10_000);
+    expect(heard).toEqual([]);
+    feed.isAway = false;
+    await advanceMs(1000);
+    expect(heard).toEqual([ready(1)]);
+    records.length = 0;
+    await advanceMs(1000);
+    tell(2);
+    await advanceMs(1000);
+    expect(heard).toEqual([ready(1), ready(2)]);
+  });
+
+  test("skips what is too far behind", async () => {
+    const { watch, feed, tell, advanceMs } = aShared();
+    const routes = new Set<number>();
+    watch.add((hint) => hint.kind === "ready" && hint.routes.forEach((route) => routes.add(route)));
+    await advanceMs(0);
+    for (let route = 1; route <= 2500; route++) tell(route);
+    await advanceMs(5000);
+    expect(routes.size).toBe(2000);
+    tell(9999);
+    await advanceMs(5000);
+    expect(routes.size).toBe(2001);
+    expect(feed.reads).toBe(13);
+  });
+
+  test("that nobody uses any more, or that is closed, does nothing more", async () => {
+    const { watch, line, time, feed, advanceMs } = aShared();
+    const unwatch = watch.add(() => undefined);
+    await advanceMs(0);
+    line.ears?.heard(emptyHints(), true);
+    unwatch();
+    unwatch();
+    await advanceMs(0);
+    expect(time.pending).toBe(0);
+    watch.add(() => undefined);
+    await watch.close();
+    expect(line.isClosed).toBe(true);
+    await advanceMs(0);
+    expect(time.pending).toBe(0);
+    const { reads } = feed;
+    line.ears?.changed();
+    line.ears?.heard(readyHints(1), true);
+    await advanceMs(10_000);
+    expect(feed.reads).toBe(reads);
+  });
+});

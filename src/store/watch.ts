@@ -1,0 +1,155 @@
+/**
+ * Hints for those who watch a store that several processes share: from this process's own calls at once; from other processes through the
+ * store's listening connection; and, because a message may be lost, by a slow look at the feed.
+ *
+ *  own call ──► tellOwn ───────────────┐
+ *  message ──► listener ──► heard ─────┼──► those who watch
+ *  feed ──► look (slow; soon, when a message says that there is more than it tells)
+ *
+ * Works only while somebody watches, and never keeps the process alive.
+ */
+import { emptyHints, handOut, isEmpty } from "./hints.ts";
+import type { Hints } from "./hints.ts";
+import { hintEvents } from "./packed-events.ts";
+import type { Hint, Unwatch } from "./store.ts";
+
+/** Deaf: no message comes in, so the look alone decides how late another process's job is seen. */
+const slowLookMs = { listening: 5000, deaf: 1000 };
+/** Between two looks that messages ask for. */
+const lookGapMs = 100;
+const feedPageMax = 200;
+/** Behind by more than this, the rest is skipped: hints may be lost. */
+const pagesMax = 10;
+
+/** The one connection per process on which others' hints come in. */
+export interface Listener {
+  /** Whether hints of others come in right now. */
+  isListening(): boolean;
+  close(): void | Promise<void>;
+}
+
+/** What a listener does with what it hears. */
+export interface Ears {
+  /** Hints of another process. `hasMore`: it had more to tell than the message holds. */
+  readonly heard: (hints: Hints, hasMore?: boolean) => void;
+  /** Listening began, began again or ended: what came meanwhile was not heard. */
+  readonly changed: () => void;
+}
+
+export type PackedRecord = readonly [number: number, at: number, events: string];
+
+export interface PackedFeed {
+  /** The last number of the whole feed, or where that is not known of those read. */
+  readonly end: number;
+  readonly records: readonly PackedRecord[];
+}
+
+/** What a watch needs of the platform. */
+export interface Timers {
+  setTimer(delayMs: number, run: () => void, keepsAlive: boolean): { cancel(): void };
+}
+
+export interface WatchOptions {
+  readonly timers: Timers;
+  /** Records behind a number. Behind -1: none but the present end. */
+  readonly readFeed: (after: number, max: number) => Promise<PackedFeed>;
+  readonly listen: (ears: Ears) => Listener;
+}
+
+export interface Watch {
+  add(listener: (hint: Hint) => void): Unwatch;
+  /** What a call of this process's own has to tell. */
+  tellOwn(hints: Hints): void;
+  close(): Promise<void>;
+}
+
+export function openWatch({ timers, readFeed, listen }: WatchOptions): Watch {
+  const watchers = new Set<(hint: Hint) => void>();
+  let listener: Listener | null = null;
+  let slow: { cancel(): void } | null = null;
+  let soon: { cancel(): void } | null = null;
+  /** The last record of the feed whose hints are out; null before the first look. */
+  let seen: number | null = null;
+  let isLooking = false;
+  let isClosed = false;
+
+  const look = async (): Promise<void> => {
+    if (isLooking || watchers.size === 0 || isClosed) return;
+    isLooking = true;
+    slow?.cancel();
+    try {
+      const next = seen === null ? (await readFeed(-1, 0)).end : await readOthers(seen);
+      if (watchers.size > 0) seen = next;
+    } catch {
+      // A store that is away: the slow look comes again.
+    } finally {
+      isLooking = false;
+      if (watchers.size > 0 && !isClosed) {
+        const delayMs = listener?.isListening() === true ? slowLookMs.listening : slowLookMs.deaf;
+        slow = timers.setTimer(delayMs, () => void look(), false);
+      }
+    }
+  };
+
+  /** Answers how far the feed was read. */
+  const readOthers = async (from: number): Promise<number> => {
+    let after = from;
+    for (let page = 0; page < pagesMax; page++) {
+      const { end, records } = await readFeed(after, feedPageMax);
+      // A feed that ends before what was seen is another one: the store was emptied or lost writes.
+      if (end < after) return end;
+      const hints = emptyHints();
+      for (const [number, at, events] of records) {
+        hintEvents(hints, events, at);
+        after = number;
+      }
+      handOut(hints, watchers);
+      if (records.length < feedPageMax) return after;
+    }
+    return (await readFeed(-1, 0)).end;
+  };
+
+  const lookSoon = (): void => {
+    if (soon !== null) return;
+    // The first look is at once, so that a commit of a caller's own transaction is seen without delay.
+    void look();
+    const again = (): void => {
+      soon = null;
+      void look();
+    };
+    soon = timers.setTimer(lookGapMs, again, false);
+  };
+
+  const ears: Ears = {
+    heard(hints, hasMore = false) {
+      handOut(hints, watchers);
+      if (hasMore && watchers.size > 0) lookSoon();
+    },
+    changed: () => void look(),
+  };
+
+  return {
+    add(watcher) {
+      watchers.add(watcher);
+      listener ??= listen(ears);
+      if (watchers.size === 1) void look();
+      return () => {
+        if (!watchers.delete(watcher) || watchers.size > 0) return;
+        slow?.cancel();
+        soon?.cancel();
+        soon = null;
+        seen = null;
+      };
+    },
+    tellOwn(hints) {
+      if (!isEmpty(hints)) handOut(hints, watchers);
+    },
+    async close() {
+      isClosed = true;
+      watchers.clear();
+      slow?.cancel();
+      soon?.cancel();
+      await listener?.close();
+    },
+  };
+}

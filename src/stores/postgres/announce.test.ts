@@ -1,0 +1,57 @@
+import { describe, expect, test } from "vitest";
+import { emptyHints } from "../../store/hints.ts";
+import type { Hints } from "../../store/hints.ts";
+import { createVirtualPlatform } from "../../testing/virtual-platform.ts";
+import { openAnnouncer, readPayload, writePayload } from "./announce.ts";
+
+function hintsOf(given: Partial<Hints>): Hints {
+  return { ...emptyHints(), ...given };
+}
+
+describe("a payload of NOTIFY", () => {
+  test("brings hints back as they were told", () => {
+    const hints = hintsOf({
+      routes: new Set([1, 5]),
+      dueInMs: 40,
+      finished: ["a", "b\0"],
+      cancels: [{ id: "c", owner: "w" }],
+    });
+    expect(readPayload(writePayload(hints, "me"))).toEqual({ by: "me", hints, hasMore: false });
+  });
+
+  test("that would be too large says that there is more, and keeps routes and clock", () => {
+    for (const finished of [["x".repeat(8000)], Array.from({ length: 300 }, (_, at) => `job-${at}`)]) {
+      const text = writePayload(hintsOf({ routes: new Set([2]), dueInMs: 0, finished }), "me");
+      expect(text.length).toBeLessThan(8000);
+      expect(readPayload(text)).toEqual({
+        by: "me",
+        hints: hintsOf({ routes: new Set([2]), dueInMs: 0 }),
+        hasMore: true,
+      });
+    }
+  });
+
+  test("with more routes than fit says so", () => {
+    const routes = new Set(Array.from({ length: 400 }, (_, at) => at + 1));
+    expect(readPayload(writePayload(hintsOf({ routes }), "me")).hasMore).toBe(true);
+  });
+
+  test.each(["", "hello", "null", '{"r": 5}'])("of somebody else (%j) only asks for a look", (text) => {
+    expect(readPayload(text)).toEqual({ by: null, hints: emptyHints(), hasMore: true });
+  });
+});
+
+test("hints of many calls go out as one message after the first, and none after the end", async () => {
+  const platform = createVirtualPlatform();
+  const sent: string[] = [];
+  const notify = async (payload: string): Promise<void> => void sent.push(payload);
+  const announcer = openAnnouncer({ platform, sender: "me", notify });
+  for (const route of [1, 2, 3, 2]) announcer.tell(hintsOf({ routes: new Set([route]) }));
+  announcer.tell(emptyHints());
+  await platform.time.advance(100_000);
+  expect(sent.map((payload) => [...readPayload(payload).hints.routes])).toEqual([[1], [2, 3]]);
+  announcer.close();
+  announcer.tell(hintsOf({ routes: new Set([4]) }));
+  await platform.time.advance(100_000);
+  expect(sent).toHaveLength(2);
+});

@@ -1,0 +1,103 @@
+/**
+ * How hints travel to other processes: as payloads of NOTIFY, sent after the answer, coalesced and outside the transaction that made them, because
+ * a NOTIFY inside would serialise commits. A hint that cannot be sent is lost; the slow looks of the others find what it told.
+ *
+ *  payload   {"by": sender, "r": routes, "d": due in ms, "f": finished ids, "c": [[id, owner]], "more": true}   more: look at the feed
+ */
+import type { Platform } from "../../platform/platform.ts";
+import { emptyHints, hintDue, isEmpty } from "../../store/hints.ts";
+import type { Hints } from "../../store/hints.ts";
+
+const sendGapMs = 15;
+const idsMax = 250;
+/** Postgres takes payloads below 8,000 bytes. */
+const payloadBytesMax = 7500;
+
+interface Payload {
+  readonly by?: string;
+  readonly r?: number[];
+  readonly d?: number;
+  readonly f?: string[];
+  readonly c?: [id: string, owner: string][];
+  readonly more?: boolean;
+}
+
+export interface Announcer {
+  tell(hints: Hints): void;
+  close(): void;
+}
+
+export interface AnnouncerOptions {
+  readonly platform: Platform;
+  /** Who does not hear them again. */
+  readonly sender: string;
+  readonly notify: (payload: string) => Promise<unknown>;
+}
+
+export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): Announcer {
+  let outgoing = emptyHints();
+  let isSending = false;
+  let isClosed = false;
+
+  const send = async (): Promise<void> => {
+    if (isSending) return;
+    isSending = true;
+    while (!isEmpty(outgoing) && !isClosed) {
+      const payload = writePayload(outgoing, sender);
+      outgoing = emptyHints();
+      await notify(payload).catch(() => undefined);
+      await new Promise<void>((resolve) => void platform.setTimer(sendGapMs, resolve, false));
+    }
+    isSending = false;
+  };
+
+  return {
+    tell(hints) {
+      if (isClosed || isEmpty(hints)) return;
+      joinHints(outgoing, hints);
+      void send();
+    },
+    close() {
+      isClosed = true;
+    },
+  };
+}
+
+function joinHints(all: Hints, { routes, dueInMs, finished, cancels }: Hints): void {
+  for (const route of routes) all.routes.add(route);
+  if (dueInMs !== null) hintDue(all, dueInMs);
+  if (all.finished.length <= idsMax) all.finished.push(...finished.slice(0, idsMax + 1));
+  if (all.cancels.length <= idsMax) all.cancels.push(...cancels.slice(0, idsMax + 1));
+}
+
+export function writePayload({ routes, dueInMs, finished, cancels }: Hints, sender: string): string {
+  const brief = {
+    by: sender,
+    ...(routes.size === 0 ? {} : { r: [...routes].slice(0, idsMax) }),
+    ...(dueInMs === null ? {} : { d: dueInMs }),
+  };
+  const whole = JSON.stringify({
+    ...brief,
+    ...(finished.length === 0 ? {} : { f: finished }),
+    ...(cancels.length === 0 ? {} : { c: cancels.map(({ id, owner }) => [id, owner]) }),
+  });
+  const fits = [routes.size, finished.length, cancels.length].every((count) => count <= idsMax);
+  if (fits && Buffer.byteLength(whole) < payloadBytesMax) return whole;
+  return JSON.stringify({ ...brief, more: true });
+}
+
+/** A payload of somebody else who uses the channel says only that there may be more in the feed. */
+export function readPayload(text: string): { by: string | null; hints: Hints; hasMore: boolean } {
+  const hints = emptyHints();
+  let payload: Payload;
+  try {
+    payload = JSON.parse(text) as Payload;
+    for (const route of payload.r ?? []) hints.routes.add(route);
+    if (payload.d !== undefined) hintDue(hints, payload.d);
+    hints.finished = payload.f ?? [];
+    hints.cancels = (payload.c ?? []).map(([id, owner]) => ({ id, owner }));
+  } catch {
+    return { by: null, hints: emptyHints(), hasMore: true };
+  }
+  return { by: payload.by ?? null, hints, hasMore: payload.more === true };
+}

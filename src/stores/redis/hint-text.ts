@@ -1,0 +1,31 @@
+/** Hints as the library tells them (lua/write.ts): to the caller in its answer, to other processes as a published message. */
+import { emptyHints, hintDue } from "../../store/hints.ts";
+import type { Hints } from "../../store/hints.ts";
+import { escapeMark, fieldEnd, itemEnd, unpackText } from "../../store/packed-text.ts";
+
+/** An answer: ready routes, earliest clock, finished ids, cancels. */
+export function readHints(answer: unknown): Hints {
+  const [routes, due, finished, cancels] = answer as [string, string, string, string];
+  const hints = emptyHints();
+  if (routes !== "") for (const route of routes.split(",")) hints.routes.add(Number(route));
+  if (due !== "") hintDue(hints, Number(due));
+  if (finished !== "") hints.finished = readTexts(finished);
+  if (cancels !== "") {
+    const texts = readTexts(cancels);
+    for (let at = 0; at < texts.length; at += 2)
+      hints.cancels.push({ id: texts[at] as string, owner: texts[at + 1] as string });
+  }
+  return hints;
+}
+
+function readTexts(list: string): string[] {
+  const texts = list.split(fieldEnd);
+  return list.includes(escapeMark) ? texts.map(unpackText) : texts;
+}
+
+/** A published message: its sender, and what it tells. */
+export function readMessage(message: string): { by: string; hints: Hints } {
+  const [head = "", finished = "", cancels = ""] = message.split(itemEnd);
+  const [by = "", routes = "", due = ""] = head.split(fieldEnd);
+  return { by, hints: readHints([routes, due, finished, cancels]) };
+}
