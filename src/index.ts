@@ -46,13 +46,21 @@ export type { LogFields, Logger } from "./engine/logger.ts";
 export type { DutyRun } from "./engine/duties/duty.ts";
 export type { DutyOptions } from "./engine/duties/duty-tuning.ts";
 export type { StandardSchema } from "./engine/standard-schema.ts";
-export type { Enqueuer, HandlesOf } from "./client/millrace.ts";
+export type { CloseReport, Enqueuer, HandlesOf } from "./client/millrace.ts";
 export type { MillraceOptions } from "./client/millrace-options.ts";
 export type { JobHandle, Peek, WaitForOptions } from "./client/job-handle.ts";
-export type { CancelAnswer, JobPage, Jobs, RetryJobOptions, WhenOptions } from "./client/jobs.ts";
+export type {
+  CancelAnswer,
+  EditJobOptions,
+  JobPage,
+  Jobs,
+  RetryJobOptions,
+  WhenOptions,
+} from "./client/jobs.ts";
 export type { JobQuery } from "./client/job-filter.ts";
 export type { JobView } from "./client/job-view.ts";
 export type { Explanation } from "./client/explain.ts";
+export type { Quarantined } from "./client/quarantined.ts";
 export { errorCatalogue, isMillraceError, MillraceError } from "./model/error.ts";
 export type { ErrorCode, ErrorOutcome } from "./model/error.ts";
 export type { AttemptRecord, ErrorRecord } from "./model/attempt-log.ts";

@@ -1,6 +1,8 @@
 /** Why is this job not running, and when is it expected to? Computed when asked, from the record and the tallies. */
 import type { Engine } from "../engine/engine.ts";
 import { readNotices } from "../engine/worker-notice.ts";
+import { readQuarantined } from "./quarantined.ts";
+import type { Quarantined } from "./quarantined.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
 import { isTerminal } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
@@ -18,22 +20,24 @@ export interface Explanation {
 }
 
 export async function explainJob(engine: Engine, id: string): Promise<Explanation | null> {
-  const [records, tallies, { now }, notices] = await Promise.all([
+  const [records, tallies, { now }, notices, quarantined] = await Promise.all([
     engine.store.readJobs([id]),
     engine.store.tallyJobs(),
     engine.store.describe(),
     readNotices(engine),
+    readQuarantined(engine.store),
   ]);
   const record = records[0];
   if (record === null || record === undefined) return null;
   const { state, queue, name } = record;
+  const leftAlone = describeCase(quarantined.find(({ item }) => item === id));
   const count = (wanted: JobState): number =>
     tallies.find((tally) => tally.queue === queue && tally.name === name && tally.state === wanted)?.count ??
     0;
   const explain = (why: string, expectedAt: number | null = null): Explanation => ({
     id,
     state,
-    why,
+    why: isTerminal(state) ? why : why + leftAlone,
     expectedAt: expectedAt === null ? null : new Date(expectedAt),
     readyLikeThis: count("ready"),
   });
@@ -74,6 +78,12 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
     case "suspended":
       return explain("It waits for a signal, a timer or children.");
   }
+}
+
+function describeCase(item: Quarantined | undefined): string {
+  if (item === undefined) return "";
+  const { duty, failures, error, until } = item;
+  return ` The duty ${duty} failed on it ${failures} times and leaves it alone until ${until.toISOString()}: ${error}`;
 }
 
 function cancelReason({ attempts }: JobRecord): string {

@@ -27,6 +27,8 @@ import { explainJob } from "./explain.ts";
 import type { Explanation } from "./explain.ts";
 import { JobHandle } from "./job-handle.ts";
 import { Jobs } from "./jobs.ts";
+import { readQuarantined } from "./quarantined.ts";
+import type { Quarantined } from "./quarantined.ts";
 
 /** One handle per submission, each with its own result type. */
 export type HandlesOf<Many extends readonly AnySubmission[]> = {
@@ -46,6 +48,15 @@ export interface Enqueuer {
   enqueueMany<const Many extends readonly AnySubmission[]>(submissions: Many): Promise<HandlesOf<Many>>;
 }
 
+export interface CloseReport {
+  readonly notStopped: {
+    /** Handlers that ignored their abort: their jobs went back, but their code still runs. */
+    readonly handlers: number;
+    /** Background duties, by name, whose call to the store had not come back. */
+    readonly duties: readonly string[];
+  };
+}
+
 const dutiesGraceMs = 5000;
 
 export class Millrace implements Enqueuer {
@@ -57,7 +68,7 @@ export class Millrace implements Enqueuer {
   readonly #workers = new Set<JobWorker>();
   readonly #supervisor: Supervisor;
   #dutiesRunning = false;
-  #closing: Promise<void> | null = null;
+  #closing: Promise<CloseReport> | null = null;
 
   /** Use `Millrace.open` or `openMillrace`. */
   constructor(engine: Engine, duties: DutyTuning) {
@@ -141,6 +152,11 @@ export class Millrace implements Enqueuer {
     return this.#supervisor.dutyNames;
   }
 
+  /** What the duties of any process leave alone for a while because it failed again and again. */
+  quarantined(): Promise<readonly Quarantined[]> {
+    return readQuarantined(this.#engine.store);
+  }
+
   explain(id: string): Promise<Explanation | null> {
     return explainJob(this.#engine, id);
   }
@@ -149,8 +165,8 @@ export class Millrace implements Enqueuer {
     return this.#engine.store.describe();
   }
 
-  /** Stops the workers, ends the waits and closes the store. Closing twice is one close. */
-  close(): Promise<void> {
+  /** Stops the workers, ends the waits, closes the store and says what did not stop. Closing twice is one close. */
+  close(): Promise<CloseReport> {
     this.#closing ??= this.#close();
     return this.#closing;
   }
@@ -159,14 +175,17 @@ export class Millrace implements Enqueuer {
     await this.close();
   }
 
-  async #close(): Promise<void> {
+  async #close(): Promise<CloseReport> {
+    const { log, submits, changes, store } = this.#engine;
     const reports: StopReport[] = await Promise.all([...this.#workers].map((worker) => worker.stop()));
-    const notStopped = reports.reduce((sum, report) => sum + report.notStopped, 0);
-    if (notStopped > 0) this.#engine.log.warn("handlers still run after the close", { notStopped });
-    if (this.#dutiesRunning) await this.#supervisor.stop(dutiesGraceMs);
+    const handlers = reports.reduce((sum, report) => sum + report.notStopped, 0);
+    if (handlers > 0) log.warn("handlers still run after the close", { handlers });
+    const duties = this.#dutiesRunning ? await this.#supervisor.stop(dutiesGraceMs) : [];
+    if (duties.length > 0) log.warn("duties still run after the close", { duties });
     this.#results.close();
-    await Promise.all([this.#engine.submits.whenIdle(), this.#engine.changes.whenIdle()]);
-    await this.#engine.store.close();
+    await Promise.all([submits.whenIdle(), changes.whenIdle()]);
+    await store.close();
+    return { notStopped: { handlers, duties } };
   }
 
   #checkOpen(): void {

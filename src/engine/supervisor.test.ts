@@ -1,15 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { openVirtualMill } from "../../test/support/virtual-mill.ts";
+import { deferred, openVirtualMill } from "../../test/support/virtual-mill.ts";
 import { createPayloadCoder } from "../codec/payload.ts";
 import { createVirtualPlatform } from "../testing/virtual-platform.ts";
 import type { Store } from "../store/store.ts";
 import { openSqliteStore } from "../stores/sqlite/sqlite-store.ts";
-import { MillraceError } from "../model/error.ts";
 import { Engine } from "./engine.ts";
 import type { Duty, DutyRun } from "./duties/duty.ts";
 import { idleRun } from "./duties/duty.ts";
-import { Quarantine } from "./duties/quarantine.ts";
 import { job } from "./definition.ts";
+import { handler } from "../worker/handler.ts";
 import type { Logger } from "./logger.ts";
 import { silentLogger } from "./logger.ts";
 import { declaredRouter } from "./router.ts";
@@ -58,7 +57,7 @@ describe("the supervisor", () => {
     expect(new Set(runs).size).toBe(1);
     await advance(1000);
     expect(runs).toHaveLength(5);
-    expect(await finish(supervisor, advance)).toBe(0);
+    expect(await finish(supervisor, advance)).toEqual([]);
     await advance(10_000);
     expect(runs).toHaveLength(5);
   });
@@ -90,7 +89,7 @@ describe("the supervisor", () => {
     supervisor.start();
     await advance(61_000);
     expect(runs).toBe(2);
-    expect(await finish(supervisor, advance, 2000)).toBe(1);
+    expect(await finish(supervisor, advance, 2000)).toEqual(["hung"]);
   });
 
   test("wakes the duties of other clocks only when one has rung that promoting did not serve", async () => {
@@ -109,51 +108,44 @@ describe("the supervisor", () => {
     expect(alarms).toBeGreaterThanOrEqual(2);
     await finish(supervisor, advance);
   });
+
+  test("a ring that was answered does not hide the one behind it", async () => {
+    const v = await openVirtualMill();
+    v.mill.startDuties();
+    await v.run(v.mill.enqueue(job("doomed"), {}, { deadline: "10s" }));
+    const late = await v.run(v.mill.enqueue(job("late"), {}, { delay: 10_100 }));
+    await v.advance(10_150);
+    expect(await v.run(v.store.readJobs([late.id]))).toMatchObject([{ state: "ready" }]);
+    await v.close();
+  });
+
+  test("says of a duty that is switched off that it is, and of an unknown one what there is", async () => {
+    const v = await openVirtualMill({ duties: { retention: false } });
+    await expect(v.run(v.mill.runDuty("retention"))).rejects.toThrow("is switched off in this process");
+    await expect(v.run(v.mill.runDuty("nap"))).rejects.toThrow("known are promote, ");
+    await v.close();
+  });
+
+  test("what did not stop is told by the close", async () => {
+    const v = await openVirtualMill({ duties: { retention: { sleep: "1s" } } });
+    expect(await v.close()).toEqual({ notStopped: { handlers: 0, duties: [] } });
+    const w = await openVirtualMill();
+    w.store.prune = () => new Promise<never>(() => {});
+    const started = deferred();
+    const stubborn = handler(job("stubborn"), () => (started.resolve(), new Promise<never>(() => {})));
+    await w.run(w.mill.work([stubborn], { shutdownGrace: 0, abortGrace: "1s" }));
+    await w.run(w.mill.enqueue(stubborn.definition, {}));
+    await w.run(started.promise);
+    expect(await w.close()).toEqual({ notStopped: { handlers: 1, duties: ["retention"] } });
+  });
 });
 
 async function finish(
   supervisor: Supervisor,
   advance: (ms: number) => Promise<void>,
   graceMs = 5000,
-): Promise<number> {
+): Promise<readonly string[]> {
   const stopped = supervisor.stop(graceMs);
   await advance(graceMs);
   return stopped;
 }
-
-describe("poison items", () => {
-  test("are left alone for growing periods after three failures, and a success clears them", async () => {
-    const platform = createVirtualPlatform();
-    const quarantine = new Quarantine(platform);
-    quarantine.failed("bad");
-    quarantine.failed("bad");
-    expect(quarantine.has("bad")).toBe(false);
-    quarantine.failed("bad");
-    expect(quarantine.list()).toEqual(["bad"]);
-    await platform.time.advance(10_000_000);
-    expect(quarantine.has("bad")).toBe(false);
-    quarantine.failed("bad");
-    await platform.time.advance(10_000_000);
-    expect(quarantine.has("bad")).toBe(true);
-    quarantine.succeeded("bad");
-    expect(quarantine.has("bad")).toBe(false);
-  });
-
-  test("a job that the store cannot change does not stop the jobs behind it", async () => {
-    const v = await openVirtualMill();
-    const plain = job("plain");
-    const poison = await v.run(v.mill.enqueue(plain, {}, { deadline: "1s" }));
-    const good = await v.run(v.mill.enqueue(plain, {}, { deadline: "1s" }));
-    const changeIf = v.store.changeIf.bind(v.store);
-    v.store.changeIf = (changes) =>
-      changes.some(({ id }) => id === poison.id)
-        ? Promise.reject(new MillraceError("store-corrupt", "its page is damaged"))
-        : changeIf(changes);
-    v.mill.startDuties();
-    await v.advance(60_000);
-    expect(await v.run(v.mill.handle(good.id).peek())).toMatchObject({ status: "ended", state: "expired" });
-    const [left] = await v.run(v.store.readJobs([poison.id]));
-    expect(left?.state).toBe("ready");
-    await v.close();
-  });
-});

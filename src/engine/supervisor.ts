@@ -1,40 +1,44 @@
 /**
- * One supervisor runs the duties: each in a loop of its own, so that one that hangs or crashes stops no other. A full batch runs
- * again at once; else the duty sleeps until the next clock it knows of, until it is woken, or until its upper bound, with jitter.
- * A crashed run is started again with backoff. Stopping is bounded and says how many did not stop.
+ * One supervisor runs the duties: each in a loop of its own (duty-loop.ts), so that one that hangs or crashes stops no other. What they leave
+ * alone is told to operators. Stopping is bounded and says which did not stop.
  *
  * The alarm: the promote duty learns from the store when the next clock of any job rings. If a clock has rung and promoting did not
- * serve it, the duties that answer the other clocks (leases, timeouts, deadlines) are woken. So an idle store is asked once per
- * interval, not once per duty.
+ * serve it, the duties that answer the other clocks (leases, timeouts, deadlines) are woken; one that served a job wakes the promote duty in
+ * turn, which then sees the next ring. So an idle store is asked once per interval, not once per duty, and no ring hides another.
  */
 import { MillraceError } from "../model/error.ts";
-import type { Timer } from "../platform/platform.ts";
 import type { Unwatch } from "../store/store.ts";
 import { addRuns, idleRun } from "./duties/duty.ts";
 import type { Duty, DutyRun } from "./duties/duty.ts";
+import { dutyNames } from "./duties/duty-tuning.ts";
+import { quarantinePut } from "./duties/quarantine-notice.ts";
+import type { QuarantinedItem } from "./duties/quarantine-notice.ts";
+import { DutyLoop } from "./duty-loop.ts";
 import type { Engine } from "./engine.ts";
-import { answersWithin, settlesWithin } from "./race.ts";
+import { settlesWithin } from "./race.ts";
 
-const backoffFirstMs = 100;
-const backoffMaxMs = 30_000;
-/** A run that takes longer is given up: the loop goes on without it. */
-const runMaxMs = 60_000;
 const runsPerCallMax = 10_000;
+/** A ring that nobody could answer is not tried again sooner; a lease that ends behind it is still noticed within 2 s. */
+const alarmAgainMs = 1500;
 
 export class Supervisor {
   readonly #engine: Engine;
-  readonly #loops: DutyLoop[];
+  readonly #loops: readonly DutyLoop[];
+  readonly #noticeId: string;
+  #alarmAgainUs = 0;
+  #notice = "[]";
+  #noticed: Promise<unknown> = Promise.resolve();
   #unwatch: Unwatch | null = null;
 
   constructor(engine: Engine, duties: readonly Duty[]) {
     this.#engine = engine;
-    this.#loops = duties.map((duty) => new DutyLoop(engine, duty, (nextInMs) => this.#alarm(nextInMs)));
+    this.#noticeId = engine.mintId();
+    this.#loops = duties.map((duty) => new DutyLoop(engine, duty, (loop, run) => this.#ended(loop, run)));
   }
 
   start(): void {
     this.#unwatch = this.#engine.store.watch((hint) => {
-      if (hint.kind !== "due") return;
-      for (const loop of this.#loops) if (loop.duty.wakes === "clock") loop.wakeIn(hint.inMs);
+      if (hint.kind === "due") this.#wake("clock", hint.inMs);
     });
     for (const loop of this.#loops) loop.start();
   }
@@ -42,18 +46,13 @@ export class Supervisor {
   /** Runs one duty until it has nothing more to do, and reports. */
   async runOnce(name: string): Promise<DutyRun> {
     const loop = this.#loops.find(({ duty }) => duty.name === name);
-    if (loop === undefined) {
-      const known = this.#loops.map(({ duty }) => duty.name).join(", ");
-      throw new MillraceError(
-        "invalid-option",
-        `There is no duty ${JSON.stringify(name)}; known are ${known}.`,
-      );
-    }
+    if (loop === undefined) throw noSuchDuty(name);
     let report = idleRun;
     for (let run = 0; run < runsPerCallMax; run++) {
       report = addRuns(report, await loop.duty.run());
       if (!report.hasMore) break;
     }
+    this.#tellQuarantined();
     return report;
   }
 
@@ -61,109 +60,71 @@ export class Supervisor {
     return this.#loops.map(({ duty }) => duty.name);
   }
 
-  /** @returns how many duties did not stop within the grace. */
-  async stop(graceMs: number): Promise<number> {
+  /** @returns the names of the duties that did not stop within the grace. */
+  async stop(graceMs: number): Promise<readonly string[]> {
     this.#unwatch?.();
     this.#unwatch = null;
-    let left = this.#loops.length;
-    const all = Promise.all(this.#loops.map((loop) => loop.stop().then(() => void (left -= 1))));
+    const left = new Set(this.dutyNames);
+    const all = Promise.all(this.#loops.map((loop) => loop.stop().then(() => left.delete(loop.duty.name))));
     await settlesWithin(this.#engine.platform, all, graceMs);
-    return left;
+    // Another process meets the same items and tells of them itself.
+    if (this.#notice !== "[]") this.#put([]);
+    await settlesWithin(this.#engine.platform, this.#noticed, graceMs);
+    return [...left];
   }
 
-  #alarm(nextInMs: number): void {
-    if (nextInMs > 0) return;
-    for (const loop of this.#loops) if (loop.duty.wakes === "alarm") loop.wakeIn(0);
-  }
-}
-
-class DutyLoop {
-  readonly duty: Duty;
-  readonly #engine: Engine;
-  readonly #alarm: (nextInMs: number) => void;
-  #isStopping = false;
-  #ended: Promise<void> = Promise.resolve();
-  #wake: (() => void) | null = null;
-  #timer: Timer | null = null;
-  #wakeAtUs = Number.POSITIVE_INFINITY;
-
-  constructor(engine: Engine, duty: Duty, alarm: (nextInMs: number) => void) {
-    this.#engine = engine;
-    this.duty = duty;
-    this.#alarm = alarm;
-  }
-
-  start(): void {
-    this.#ended = this.#loop();
-  }
-
-  stop(): Promise<void> {
-    this.#isStopping = true;
-    this.#wake?.();
-    return this.#ended;
-  }
-
-  /** Wakes the duty then, if it would sleep longer. */
-  wakeIn(inMs: number): void {
-    const atUs = this.#engine.platform.monotonicUs() + Math.max(0, inMs) * 1000;
-    if (atUs >= this.#wakeAtUs) return;
-    this.#wakeAtUs = atUs;
-    if (this.#wake !== null) this.#setTimer();
-  }
-
-  async #loop(): Promise<void> {
-    let failures = 0;
-    while (!this.#isStopping) {
-      this.#wakeAtUs = Number.POSITIVE_INFINITY;
-      try {
-        const run = await answersWithin(this.#engine.platform, this.duty.run(), runMaxMs);
-        failures = 0;
-        if (this.duty.wakes === "clock" && typeof run.nextInMs === "number" && !run.hasMore)
-          this.#alarm(run.nextInMs);
-        if (!run.hasMore) await this.#sleep(this.#sleepMs(run));
-        else if (run.pauseMs !== undefined) await this.#sleep(run.pauseMs);
-        else await new Promise<void>((resolve) => this.#engine.platform.defer(resolve));
-      } catch (error) {
-        failures += 1;
-        if (this.#isStopping) return;
-        this.#engine.log.warn(`duty ${this.duty.name} failed and starts again`, { failures, error });
-        await this.#sleep(
-          Math.min(backoffFirstMs * 2 ** Math.min(failures, 20), backoffMaxMs) * this.#jitter(),
-        );
-      }
+  #ended({ duty }: DutyLoop, run: DutyRun | null): void {
+    this.#tellQuarantined();
+    if (run === null || run.hasMore) return;
+    if (duty.wakes === "clock") {
+      if (typeof run.nextInMs === "number" && run.nextInMs <= 0) this.#alarm();
+      else this.#alarmAgainUs = 0;
+    } else if (duty.wakes === "alarm" && run.processed > 0) {
+      this.#alarmAgainUs = 0;
+      this.#wake("clock", 0);
     }
   }
 
-  #sleepMs(run: DutyRun): number {
-    // A clock that has rung already belongs to another duty: asking again at once would be a busy loop.
-    const nextInMs =
-      typeof run.nextInMs === "number" && run.nextInMs > 0 ? run.nextInMs : Number.POSITIVE_INFINITY;
-    return Math.min(nextInMs, this.duty.sleepMaxMs * this.#jitter());
+  #alarm(): void {
+    const nowUs = this.#engine.platform.monotonicUs();
+    if (nowUs < this.#alarmAgainUs) return;
+    this.#alarmAgainUs = nowUs + alarmAgainMs * 1000;
+    this.#wake("alarm", 0);
   }
 
-  #jitter(): number {
-    return 0.85 + this.#engine.platform.random() * 0.15;
+  #wake(which: Duty["wakes"], inMs: number): void {
+    for (const loop of this.#loops) if (loop.duty.wakes === which) loop.wakeIn(inMs);
   }
 
-  #sleep(delayMs: number): Promise<void> {
-    const atUs = this.#engine.platform.monotonicUs() + delayMs * 1000;
-    this.#wakeAtUs = Math.min(this.#wakeAtUs, atUs);
-    return new Promise((resolve) => {
-      this.#wake = () => {
-        this.#timer?.cancel();
-        this.#timer = null;
-        this.#wake = null;
-        resolve();
-      };
-      if (this.#isStopping) return this.#wake();
-      this.#setTimer();
-    });
+  #tellQuarantined(): void {
+    const { hostName, processId } = this.#engine.platform;
+    const process = `${hostName}:${processId}`;
+    const items = this.#loops.flatMap(({ duty, cases }) =>
+      cases.map((each): QuarantinedItem => ({ duty: duty.name, ...each, process })),
+    );
+    if (JSON.stringify(items) !== this.#notice) this.#put(items);
   }
 
-  #setTimer(): void {
-    const { platform } = this.#engine;
-    this.#timer?.cancel();
-    const delayMs = Math.max(0, Math.ceil((this.#wakeAtUs - platform.monotonicUs()) / 1000));
-    this.#timer = platform.setTimer(delayMs, () => this.#wake?.(), false);
+  /** One after another, so that the last word counts. A notice that could not be written is only a notice. */
+  #put(items: readonly QuarantinedItem[]): void {
+    const { store, platform, log } = this.#engine;
+    this.#notice = JSON.stringify(items);
+    this.#noticed = this.#noticed
+      .then(() => store.putDocs([quarantinePut(this.#noticeId, items, platform.now())]))
+      .catch((error: unknown) =>
+        log.debug("the notice of quarantined items could not be written", { error }),
+      );
   }
+}
+
+function noSuchDuty(name: string): MillraceError {
+  if (dutyNames.some((known) => known === name))
+    return new MillraceError(
+      "invalid-option",
+      `The duty ${JSON.stringify(name)} is switched off in this process (open: duties); run it where it is on.`,
+    );
+  return new MillraceError(
+    "invalid-option",
+    `There is no duty ${JSON.stringify(name)}; known are ${dutyNames.join(", ")}.`,
+  );
 }

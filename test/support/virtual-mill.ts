@@ -1,5 +1,6 @@
 /** A whole Millrace on a store in memory and virtual time, for tests of engine, worker and client. */
 import { Millrace } from "../../src/client/millrace.ts";
+import type { CloseReport } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
 import type { MillraceOptions } from "../../src/client/millrace-options.ts";
 import { Engine } from "../../src/engine/engine.ts";
@@ -17,7 +18,7 @@ export interface VirtualMill {
   run<Value>(promise: Promise<Value>): Promise<Value>;
   /** Lets time run for so long. */
   advance(ms: number): Promise<void>;
-  close(): Promise<void>;
+  close(): Promise<CloseReport>;
 }
 
 const patienceUs = 24 * 3_600_000_000;

@@ -6,9 +6,10 @@ import { afterTimeout } from "../../model/after-run.ts";
 import type { Engine } from "../engine.ts";
 import { modelSources } from "../model-sources.ts";
 import { dueDuty } from "./due-jobs.ts";
+import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 
-export function attemptTimeoutDuty(engine: Engine, tuning: Tuning): ReturnType<typeof dueDuty> {
+export function attemptTimeoutDuty(engine: Engine, tuning: Tuning): Duty {
   return dueDuty(engine, {
     tuning,
     name: "attempt-timeout",

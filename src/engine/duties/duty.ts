@@ -2,6 +2,7 @@
  * A duty is one piece of background upkeep: named, separate, able to start and stop, safe to run in several processes at once because
  * every change it makes is guarded. It does one bounded batch per run and says whether more is left.
  */
+import type { Quarantine } from "./quarantine.ts";
 
 export interface DutyRun {
   readonly processed: number;
@@ -23,6 +24,8 @@ export interface Duty {
    */
   readonly wakes: "clock" | "alarm" | "sleep";
   readonly sleepMaxMs: number;
+  /** Items it leaves alone for a while. A duty without one is one call to the store: it has no items, and the supervisor tells of its failures. */
+  readonly quarantine?: Quarantine;
   run(): Promise<DutyRun>;
 }
 

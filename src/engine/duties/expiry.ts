@@ -6,17 +6,18 @@ import { afterExpiry } from "../../model/after-run.ts";
 import { liveStates } from "../../model/job-state.ts";
 import type { Engine } from "../engine.ts";
 import { dueDuty } from "./due-jobs.ts";
+import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 
-export function deadlineDuty(engine: Engine, tuning: Tuning): ReturnType<typeof dueDuty> {
+export function deadlineDuty(engine: Engine, tuning: Tuning): Duty {
   return expiryDuty(engine, tuning, "deadline");
 }
 
-export function timeToLiveDuty(engine: Engine, tuning: Tuning): ReturnType<typeof dueDuty> {
+export function timeToLiveDuty(engine: Engine, tuning: Tuning): Duty {
   return expiryDuty(engine, tuning, "ttl");
 }
 
-function expiryDuty(engine: Engine, tuning: Tuning, clock: "deadline" | "ttl"): ReturnType<typeof dueDuty> {
+function expiryDuty(engine: Engine, tuning: Tuning, clock: "deadline" | "ttl"): Duty {
   return dueDuty(engine, {
     tuning,
     name: clock === "deadline" ? "deadline" : "time-to-live",

@@ -1,27 +1,37 @@
 /**
  * Index audit: walks the store slowly and repairs what disagrees with the records (a timer, a tally, a key without its job). It finds
- * nothing in a healthy store; what it finds is a bug, so it says so.
+ * nothing in a healthy store; what it finds is a bug, so it says so. A page that cannot be read ends the walk, and the next one begins
+ * at the head.
  */
 import type { Engine } from "../engine.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
+import { Quarantine } from "./quarantine.ts";
 
 /** Short pauses inside a walk, so that the audit never competes with work. */
 const betweenStepsMs = 1000;
 
 export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
+  const quarantine = new Quarantine(engine.platform);
   let cursor: string | null = null;
   return {
     name: "index-audit",
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
+    quarantine,
     async run() {
-      const {
-        checked,
-        repaired,
-        cursor: next,
-      } = await engine.store.auditIndexes({ cursor, max: tuning.batchMax });
-      cursor = next;
+      const page = cursor === null ? "the first page" : `the page after ${cursor}`;
+      let answer: Awaited<ReturnType<Engine["store"]["auditIndexes"]>>;
+      try {
+        answer = await engine.store.auditIndexes({ cursor, max: tuning.batchMax });
+      } catch (error) {
+        quarantine.failed(page, error);
+        if (quarantine.has(page)) cursor = null;
+        throw error;
+      }
+      quarantine.succeeded(page);
+      const { checked, repaired } = answer;
+      cursor = answer.cursor;
       const count = Object.values(repaired).reduce((sum, each) => sum + each, 0);
       if (count > 0)
         engine.log.error("index audit repaired entries that should not have been wrong", { repaired });
@@ -29,7 +39,7 @@ export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
         processed: checked,
         errors: 0,
         outcomes: { ...repaired },
-        hasMore: next !== null,
+        hasMore: cursor !== null,
         pauseMs: betweenStepsMs,
       };
     },

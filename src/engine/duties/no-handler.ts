@@ -7,55 +7,84 @@ import { afterNoHandler } from "../../model/after-run.ts";
 import type { Change } from "../../store/operations.ts";
 import type { Engine } from "../engine.ts";
 import { readNotices } from "../worker-notice.ts";
-import type { Duty } from "./duty.ts";
-import { idleRun } from "./duty.ts";
+import { applyChanges } from "./apply-changes.ts";
+import type { Duty, DutyRun } from "./duty.ts";
+import { addRuns, idleRun } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
+import { Quarantine } from "./quarantine.ts";
 
 const scanMax = 10_000;
+const name = "no-handler";
+
+interface Orphans {
+  readonly queue: string;
+  readonly name: string;
+}
 
 export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
   const { noHandlerGraceMs } = engine.settings;
+  const quarantine = new Quarantine(engine.platform);
+  // Per route, where the last run stopped: jobs that cannot be changed do not hide those behind them.
+  const cursors = new Map<string, string>();
+
+  async function failOrphans(route: Orphans, item: string, graceMs: number): Promise<DutyRun> {
+    const { now } = await engine.store.describe();
+    const before = now - graceMs;
+    const page = await engine.store.findJobs({
+      filter: { states: ["ready"], ...route, createdBefore: before },
+      max: tuning.batchMax,
+      scanMax,
+      cursor: cursors.get(item) ?? null,
+    });
+    if (page.cursor === null) cursors.delete(item);
+    else cursors.set(item, page.cursor);
+    const late = page.jobs.filter(({ id, dueAt }) => dueAt <= before && !quarantine.has(id));
+    const changes = late.map((job): Change => {
+      const next = afterNoHandler(engine.readPolicy(job.policy));
+      return { id: job.id, cases: [{ guard: { states: ["ready"], rev: job.rev }, next }] };
+    });
+    const { applied, errors, outcomes } = await applyChanges(engine, changes, { name, quarantine });
+    if (applied > 0)
+      engine.log.error("jobs failed: no worker of their queue has a handler", { ...route, failed: applied });
+    return { processed: applied, errors, outcomes, hasMore: page.cursor !== null };
+  }
+
   return {
-    name: "no-handler",
+    name,
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
+    quarantine,
     async run() {
       if (noHandlerGraceMs === null) return idleRun;
-      const orphans = await orphanRoutes(engine);
-      let processed = 0;
-      let hasMore = false;
-      for (const { queue, name } of orphans) {
-        const { now } = await engine.store.describe();
-        const before = now - noHandlerGraceMs;
-        const filter = { states: ["ready"], queue, name, createdBefore: before } as const;
-        const page = await engine.store.findJobs({ filter, max: tuning.batchMax, scanMax, cursor: null });
-        const late = page.jobs.filter((job) => job.dueAt <= before);
-        const changes = late.map((job): Change => {
-          const next = afterNoHandler(engine.readPolicy(job.policy));
-          return { id: job.id, cases: [{ guard: { states: ["ready"], rev: job.rev }, next }] };
-        });
-        const answers = await Promise.all(changes.map((change) => engine.changes.add(change)));
-        const failed = answers.filter(({ kind }) => kind === "ok").length;
-        if (failed > 0)
-          engine.log.error("jobs failed: no worker of their queue has a handler", { queue, name, failed });
-        processed += failed;
-        hasMore ||= failed > 0 && page.cursor !== null;
+      let report = idleRun;
+      for (const route of await orphanRoutes(engine)) {
+        const item = `${JSON.stringify(route.queue)} ${JSON.stringify(route.name)}`;
+        if (quarantine.has(item)) continue;
+        try {
+          const run = await failOrphans(route, item, noHandlerGraceMs);
+          quarantine.succeeded(item);
+          report = { ...addRuns(report, run), hasMore: report.hasMore || run.hasMore };
+        } catch (error) {
+          quarantine.failed(item, error);
+          engine.log.error(`duty ${name}: a queue could not be looked at`, { ...route, error });
+          report = { ...report, errors: report.errors + 1 };
+        }
       }
-      return { processed, errors: 0, outcomes: { failed: processed }, hasMore };
+      return report;
     },
   };
 }
 
 /** Routes with ready jobs whose queue has live workers, none of them with a handler for the name. */
-async function orphanRoutes(
-  engine: Engine,
-): Promise<readonly { readonly queue: string; readonly name: string }[]> {
+async function orphanRoutes(engine: Engine): Promise<readonly Orphans[]> {
   const tallies = await engine.store.tallyJobs();
   const waiting = tallies.filter(({ state, count }) => state === "ready" && count > 0);
   if (waiting.length === 0) return [];
   const notices = await readNotices(engine);
-  return waiting.filter(({ queue, name }) => {
-    const serving = notices.filter(({ queues }) => queues.includes(queue));
-    return serving.length > 0 && !serving.some(({ names }) => names.includes(name));
-  });
+  return waiting
+    .filter((route) => {
+      const serving = notices.filter(({ queues }) => queues.includes(route.queue));
+      return serving.length > 0 && !serving.some(({ names }) => names.includes(route.name));
+    })
+    .map((route) => ({ queue: route.queue, name: route.name }));
 }

@@ -1,19 +1,37 @@
 /**
  * Items that made a duty fail again and again are left alone for growing periods, so that one bad item never poisons the rest. A
- * success clears it. What is quarantined is visible to operators.
+ * success clears it. What is quarantined is told to operators (quarantine-notice.ts).
+ *
+ * A store that is away is nobody's fault: such a failure is not counted.
  */
+import { isMillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 
 interface Case {
   failures: number;
   untilUs: number;
+  /** The same by the wall clock, for people. */
+  until: number;
+  error: string;
 }
 
-const failuresBefore = 3;
+export interface QuarantineCase {
+  readonly item: string;
+  readonly failures: number;
+  /** What the last failure said. */
+  readonly error: string;
+  /** Epoch milliseconds by this process's clock: when it is tried again. */
+  readonly until: number;
+}
+
+export const failuresBefore = 3;
 const firstMs = 10_000;
 const longestMs = 3_600_000;
+/** A duty that sleeps long comes late to its next try: until then the item counts as quarantined. */
+export const shownAfterMs = 900_000;
 /** Beyond this the oldest case is forgotten: it is only a memory of this process. */
 const casesMax = 10_000;
+const errorCharsMax = 500;
 
 export class Quarantine {
   readonly #platform: Platform;
@@ -23,6 +41,7 @@ export class Quarantine {
     this.#platform = platform;
   }
 
+  /** To be left alone for now. */
   has(item: string): boolean {
     const found = this.#cases.get(item);
     return (
@@ -30,11 +49,17 @@ export class Quarantine {
     );
   }
 
-  failed(item: string): void {
+  failed(item: string, error: unknown): void {
+    if (isMillraceError(error) && error.retryable) return;
     const failures = (this.#cases.get(item)?.failures ?? 0) + 1;
     const periodMs = Math.min(firstMs * 2 ** Math.max(0, failures - failuresBefore), longestMs);
     this.#cases.delete(item);
-    this.#cases.set(item, { failures, untilUs: this.#platform.monotonicUs() + periodMs * 1000 });
+    this.#cases.set(item, {
+      failures,
+      untilUs: this.#platform.monotonicUs() + periodMs * 1000,
+      until: this.#platform.now() + periodMs,
+      error: errorText(error),
+    });
     if (this.#cases.size > casesMax) this.#cases.delete(this.#cases.keys().next().value as string);
   }
 
@@ -42,7 +67,16 @@ export class Quarantine {
     if (this.#cases.size > 0) this.#cases.delete(item);
   }
 
-  list(): readonly string[] {
-    return [...this.#cases].filter(([item]) => this.has(item)).map(([item]) => item);
+  list(): readonly QuarantineCase[] {
+    const nowUs = this.#platform.monotonicUs();
+    return [...this.#cases]
+      .filter(
+        ([, { failures, untilUs }]) => failures >= failuresBefore && nowUs < untilUs + shownAfterMs * 1000,
+      )
+      .map(([item, { failures, error, until }]) => ({ item, failures, error, until }));
   }
+}
+
+export function errorText(error: unknown): string {
+  return String(error instanceof Error ? error.message : error).slice(0, errorCharsMax);
 }

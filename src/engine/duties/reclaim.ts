@@ -9,9 +9,10 @@ import type { Engine } from "../engine.ts";
 import type { LeaseBook } from "../lease-book.ts";
 import { modelSources } from "../model-sources.ts";
 import { dueDuty } from "./due-jobs.ts";
+import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 
-export function reclaimDuty(engine: Engine, leases: LeaseBook, tuning: Tuning): ReturnType<typeof dueDuty> {
+export function reclaimDuty(engine: Engine, leases: LeaseBook, tuning: Tuning): Duty {
   return dueDuty(engine, {
     tuning,
     name: "reclaim",

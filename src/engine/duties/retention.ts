@@ -1,6 +1,6 @@
 /**
  * Retention: finished jobs, feed records, keys and documents leave once nobody is promised them any more. Always in small bites,
- * never one giant delete.
+ * never one giant delete, and each kind for itself: one that cannot be pruned does not keep the others.
  */
 import { terminalStates } from "../../model/job-state.ts";
 import type { TerminalState } from "../../model/job-state.ts";
@@ -8,60 +8,79 @@ import type { PruneRequest } from "../../store/operations.ts";
 import type { Engine } from "../engine.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
+import { Quarantine } from "./quarantine.ts";
 
 const bitesPerRunMax = 20;
 
 export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
-  const { retention, feedKeepMs } = engine.settings;
+  const requests = pruneRequests(engine, tuning.batchMax);
+  const quarantine = new Quarantine(engine.platform);
+  // Per kind, where the last run stopped: what is kept longer is not looked at again in every run.
+  const cursors = new Map<string, string | null>();
+
+  async function prune(kind: string, request: PruneRequest): Promise<{ removed: number; hasMore: boolean }> {
+    let removed = 0;
+    for (let bite = 0; bite < bitesPerRunMax; bite++) {
+      const answer = await engine.store.prune(
+        request.what === "history" ? { ...request, cursor: cursors.get(kind) ?? null } : request,
+      );
+      cursors.set(kind, answer.cursor);
+      removed += answer.removed;
+      if (!answer.more) return { removed, hasMore: false };
+    }
+    return { removed, hasMore: true };
+  }
+
+  return {
+    name: "retention",
+    wakes: "sleep",
+    sleepMaxMs: tuning.sleepMaxMs,
+    quarantine,
+    async run() {
+      const outcomes: Record<string, number> = {};
+      const failures: unknown[] = [];
+      let processed = 0;
+      let hasMore = false;
+      for (const [kind, request] of requests) {
+        if (quarantine.has(kind)) continue;
+        try {
+          const pruned = await prune(kind, request);
+          quarantine.succeeded(kind);
+          outcomes[kind] = pruned.removed;
+          processed += pruned.removed;
+          hasMore ||= pruned.hasMore;
+        } catch (error) {
+          failures.push(error);
+          quarantine.failed(kind, error);
+          engine.log.error("duty retention: a kind could not be pruned", { kind, error });
+        }
+      }
+      // Nothing went: the store is away, and the run as a whole is tried again sooner than after the sleep.
+      if (failures.length === requests.length) throw failures[0];
+      return { processed, errors: failures.length, outcomes, hasMore };
+    },
+  };
+}
+
+function pruneRequests(
+  { settings: { retention, feedKeepMs } }: Engine,
+  max: number,
+): readonly (readonly [kind: string, request: PruneRequest])[] {
   const keptMs = (outcome: TerminalState): number =>
     outcome === "completed"
       ? retention.completedMs
       : outcome === "failed"
         ? retention.failedMs
         : retention.otherMs;
-  const requests: readonly (readonly [string, PruneRequest])[] = [
-    ...terminalStates.map((outcome) => {
-      const olderThanMs = keptMs(outcome);
-      return [
-        outcome,
-        {
-          what: "history",
-          outcome,
-          queue: null,
-          exceptQueues: [],
-          olderThanMs,
-          max: tuning.batchMax,
-          cursor: null,
-        },
-      ] as const;
-    }),
-    ["kept", { what: "kept", max: tuning.batchMax }],
-    ["expired", { what: "expired", max: tuning.batchMax }],
-    ["feed", { what: "feed", olderThanMs: feedKeepMs, max: tuning.batchMax }],
+  const history = terminalStates.map((outcome) => {
+    const olderThanMs = keptMs(outcome);
+    const request = { what: "history", outcome, queue: null, exceptQueues: [], olderThanMs, max } as const;
+    return [outcome, { ...request, cursor: null }] as const;
+  });
+  return [
+    ...history,
+    ["kept", { what: "kept", max }],
+    ["expired", { what: "expired", max }],
+    ["feed", { what: "feed", olderThanMs: feedKeepMs, max }],
   ];
-  // Per kind, where the last run stopped: what is kept longer is not looked at again in every run.
-  const cursors = new Map<string, string | null>();
-  return {
-    name: "retention",
-    wakes: "sleep",
-    sleepMaxMs: tuning.sleepMaxMs,
-    async run() {
-      const outcomes: Record<string, number> = {};
-      let processed = 0;
-      let hasMore = false;
-      for (const [kind, request] of requests) {
-        for (let bite = 0; bite < bitesPerRunMax; bite++) {
-          const answer = await engine.store.prune(
-            request.what === "history" ? { ...request, cursor: cursors.get(kind) ?? null } : request,
-          );
-          cursors.set(kind, answer.cursor);
-          outcomes[kind] = (outcomes[kind] ?? 0) + answer.removed;
-          processed += answer.removed;
-          if (!answer.more) break;
-          hasMore ||= bite === bitesPerRunMax - 1;
-        }
-      }
-      return { processed, errors: 0, outcomes, hasMore };
-    },
-  };
 }

@@ -200,6 +200,19 @@ export const changeCases: ContractGroup = {
       },
     ],
     [
+      "a mark writes the attempt log it carries, and the worker's settle leaves it when it says nothing",
+      async ({ store, lease, read }) => {
+        const leased = await lease(aJob({ id: "a" }));
+        const guard = { states: ["running"] as JobState[], rev: 2 };
+        expect(
+          await store.changeIf([{ id: "a", cases: [{ guard, next: askCancel, attempts: "why" }] }]),
+        ).toMatchObject([{ kind: "ok", state: "running" }]);
+        expect(await read("a")).toMatchObject({ cancelAsked: true, attempts: "why", fence: leased.fence });
+        await store.settleIfLeased([aSettle(leased, finish("cancelled"))]);
+        expect(await read("a")).toMatchObject({ state: "cancelled", attempts: "why" });
+      },
+    ],
+    [
       "an extended lease is not reclaimed",
       async ({ store, lease, platform }) => {
         const leased = await lease(aJob({ id: "a" }));

@@ -1,0 +1,52 @@
+/**
+ * What the duties of one process had to leave alone, told to operators of every other: one document per process, written when it changes,
+ * gone by itself once nothing is quarantined any more or the process is.
+ */
+import type { DocPut } from "../../store/records.ts";
+import type { Store } from "../../store/store.ts";
+import { shownAfterMs } from "./quarantine.ts";
+
+const noticeKind = "quarantine";
+const casesShownMax = 100;
+const pageMax = 500;
+
+export interface QuarantinedItem {
+  readonly duty: string;
+  /** A job's id, or what the duty was about ("completed" for retention); null for the duty as a whole. */
+  readonly item: string | null;
+  readonly failures: number;
+  readonly error: string;
+  /** When it is tried again, in epoch milliseconds by the clock of the process. */
+  readonly until: number;
+  /** Which process leaves it alone. */
+  readonly process: string;
+}
+
+export function quarantinePut(id: string, items: readonly QuarantinedItem[], now: number): DocPut {
+  const shown = items.slice(0, casesShownMax);
+  const last = Math.max(now, ...shown.map(({ until }) => until));
+  return {
+    kind: noticeKind,
+    id,
+    body: shown.length === 0 ? null : JSON.stringify(shown),
+    guard: "any",
+    expiresInMs: last - now + shownAfterMs,
+  };
+}
+
+/** Of all processes, by duty. */
+export async function readQuarantined(store: Pick<Store, "readDocs">): Promise<readonly QuarantinedItem[]> {
+  const items: QuarantinedItem[] = [];
+  let after: string | null = null;
+  do {
+    const page: Awaited<ReturnType<Store["readDocs"]>> = await store.readDocs({
+      kind: noticeKind,
+      prefix: "",
+      after,
+      max: pageMax,
+    });
+    for (const { body } of page.docs) items.push(...(JSON.parse(body) as readonly QuarantinedItem[]));
+    after = page.cursor;
+  } while (after !== null);
+  return items.toSorted((left, right) => (left.duty < right.duty ? -1 : left.duty > right.duty ? 1 : 0));
+}

@@ -1,0 +1,138 @@
+/**
+ * The loop of one duty: run, sleep, run again. A full batch runs again at once; else the duty sleeps until the next clock it knows of, until
+ * it is woken, or until its upper bound, with jitter. A crashed run is started again with backoff.
+ */
+import type { Timer } from "../platform/platform.ts";
+import type { Duty, DutyRun } from "./duties/duty.ts";
+import { errorText, failuresBefore } from "./duties/quarantine.ts";
+import type { QuarantineCase } from "./duties/quarantine.ts";
+import type { Engine } from "./engine.ts";
+import { answersWithin } from "./race.ts";
+
+const backoffFirstMs = 100;
+const backoffMaxMs = 30_000;
+/** A run that takes longer is given up: the loop goes on without it. */
+const runMaxMs = 60_000;
+/**
+ * A clock that has rung hides the next one from the clock duty. Whoever answers it wakes this duty again; where nobody can (a quarantined job, a duty
+ * switched off everywhere), this bounds how late a due job becomes ready.
+ */
+const hiddenRingMs = 250;
+
+interface Trouble {
+  readonly failures: number;
+  readonly error: string;
+  readonly until: number;
+}
+
+export class DutyLoop {
+  readonly duty: Duty;
+  readonly #engine: Engine;
+  readonly #ended: (loop: DutyLoop, run: DutyRun | null) => void;
+  #isStopping = false;
+  #whenStopped: Promise<void> = Promise.resolve();
+  #trouble: Trouble | null = null;
+  #wake: (() => void) | null = null;
+  #timer: Timer | null = null;
+  #wakeAtUs = Number.POSITIVE_INFINITY;
+
+  /** @param ended told after every run, with null when it failed. */
+  constructor(engine: Engine, duty: Duty, ended: (loop: DutyLoop, run: DutyRun | null) => void) {
+    this.#engine = engine;
+    this.duty = duty;
+    this.#ended = ended;
+  }
+
+  start(): void {
+    this.#whenStopped = this.#loop();
+  }
+
+  stop(): Promise<void> {
+    this.#isStopping = true;
+    this.#wake?.();
+    return this.#whenStopped;
+  }
+
+  /** Wakes the duty then, if it would sleep longer. */
+  wakeIn(inMs: number): void {
+    const atUs = this.#engine.platform.monotonicUs() + Math.max(0, inMs) * 1000;
+    if (atUs >= this.#wakeAtUs) return;
+    this.#wakeAtUs = atUs;
+    if (this.#wake !== null) this.#setTimer();
+  }
+
+  /** What it leaves alone, and its own failures: those have no item. */
+  get cases(): readonly (Omit<QuarantineCase, "item"> & { readonly item: string | null })[] {
+    const items = this.duty.quarantine?.list() ?? [];
+    const trouble = this.#trouble;
+    return trouble === null || trouble.failures < failuresBefore
+      ? items
+      : [{ item: null, ...trouble }, ...items];
+  }
+
+  async #loop(): Promise<void> {
+    while (!this.#isStopping) {
+      this.#wakeAtUs = Number.POSITIVE_INFINITY;
+      try {
+        const run = await answersWithin(this.#engine.platform, this.duty.run(), runMaxMs);
+        this.#trouble = null;
+        this.#ended(this, run);
+        if (!run.hasMore) await this.#sleep(this.#sleepMs(run));
+        else if (run.pauseMs !== undefined) await this.#sleep(run.pauseMs);
+        else await new Promise<void>((resolve) => this.#engine.platform.defer(resolve));
+      } catch (error) {
+        if (this.#isStopping) return;
+        const delayMs = this.#failed(error);
+        this.#ended(this, null);
+        await this.#sleep(delayMs);
+      }
+    }
+  }
+
+  /** @returns how long to wait before the next try. */
+  #failed(error: unknown): number {
+    const failures = (this.#trouble?.failures ?? 0) + 1;
+    const delayMs = Math.min(backoffFirstMs * 2 ** Math.min(failures, 20), backoffMaxMs) * this.#jitter();
+    this.#trouble = {
+      failures,
+      error: errorText(error),
+      until: Math.round(this.#engine.platform.now() + delayMs),
+    };
+    this.#engine.log.warn(`duty ${this.duty.name} failed and starts again`, { failures, error });
+    return delayMs;
+  }
+
+  #sleepMs({ nextInMs }: DutyRun): number {
+    const sleepMaxMs = this.duty.sleepMaxMs * this.#jitter();
+    if (typeof nextInMs !== "number") return sleepMaxMs;
+    if (nextInMs > 0) return Math.min(nextInMs, sleepMaxMs);
+    // The ring belongs to another duty: asking again at once would be a busy loop.
+    return this.duty.wakes === "clock" ? Math.min(hiddenRingMs, sleepMaxMs) : sleepMaxMs;
+  }
+
+  #jitter(): number {
+    return 0.85 + this.#engine.platform.random() * 0.15;
+  }
+
+  #sleep(delayMs: number): Promise<void> {
+    const atUs = this.#engine.platform.monotonicUs() + delayMs * 1000;
+    this.#wakeAtUs = Math.min(this.#wakeAtUs, atUs);
+    return new Promise((resolve) => {
+      this.#wake = () => {
+        this.#timer?.cancel();
+        this.#timer = null;
+        this.#wake = null;
+        resolve();
+      };
+      if (this.#isStopping) return this.#wake();
+      this.#setTimer();
+    });
+  }
+
+  #setTimer(): void {
+    const { platform } = this.#engine;
+    this.#timer?.cancel();
+    const delayMs = Math.max(0, Math.ceil((this.#wakeAtUs - platform.monotonicUs()) / 1000));
+    this.#timer = platform.setTimer(delayMs, () => this.#wake?.(), false);
+  }
+}
