@@ -52,6 +52,11 @@ export const errorCatalogue = {
     "The option or operation belongs to a later version and is refused, not ignored.",
   ),
   "id-conflict": entry(409, false, "A job with this caller-given id exists with another name or input."),
+  "placement-conflict": entry(
+    400,
+    false,
+    "Things that must be written in one step lie in different partitions of the store.",
+  ),
   "key-held": entry(409, false, "The job's unique key is held by another live job."),
   "job-not-found": entry(404, false, "No job with this id, or it was pruned."),
   "job-changed": entry(409, false, "The job's state does not allow this, or it changed meanwhile."),
@@ -104,6 +109,11 @@ export const errorCatalogue = {
     400,
     false,
     "The file is not a SQLite database, or the keys under the prefix are another program's.",
+  ),
+  "partitions-differ": entry(
+    409,
+    false,
+    "The store was made with another number of partitions; it stays for its life.",
   ),
   "schema-newer": entry(409, false, "The store was migrated by a newer Millrace; upgrade this one."),
   "migration-running": entry(503, true, "Another process is migrating the store and did not finish in time."),

@@ -229,6 +229,8 @@ export interface FindAnswer {
 }
 
 export interface FeedRequest {
+  /** Which partition's feed, from 0 on: each has numbers of its own. 0 where it is not given. */
+  readonly partition?: number;
   /** Records with a greater number; 0 from the beginning, -1 for none but the present end. */
   readonly after: number;
   readonly max: number;

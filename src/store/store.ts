@@ -54,6 +54,8 @@ export interface Store {
   describe(): Promise<StoreDescription>;
   /** The store works beside this process: the next claim may go out before the jobs of the last one are run. */
   readonly claimsAhead?: boolean;
+  /** How many partitions the store has; left out for one. What is written in one step must lie in one (model/placement.ts). */
+  readonly partitions?: number;
 
   submit(units: readonly SubmitUnit[]): Promise<readonly SubmitAnswer[]>;
   claim(request: ClaimRequest): Promise<ClaimAnswer>;
@@ -115,10 +117,14 @@ export type Durability = "strict" | "relaxed" | "memory";
 export interface StoreDescription {
   readonly kind: string;
   readonly durability: Durability;
+  /** What an acknowledgement is worth under the settings that were found, in a plain sentence. */
+  readonly acknowledged?: string;
   /** The high part of every fence: grows whenever the store may have lost writes. */
   readonly epoch: number;
   readonly now: number;
   readonly schemaVersion: number;
+  /** Left out for one. */
+  readonly partitions?: number;
   readonly capabilities: { readonly transactions: boolean; readonly processes: "one" | "many" };
   /** Settings worth a warning, in plain sentences; shown by doctor. */
   readonly warnings: readonly string[];

@@ -6,7 +6,8 @@
  *  cutReply     the next request that matches passes, and the          dropRequest the next request that matches is thrown
  *               connection is reset before any of its reply            away, and the connection is reset
  *  halfOpen     nothing passes in either direction any more, and       oneWay      requests pass, replies do not
- *               nobody is told; heal() resets what was half-open
+ *               nobody is told; heal() resets what was half-open,
+ *               speakAgain() leaves it so and lets new ones pass
  *
  * A match looks for a text in the bytes of one chunk, so the text must come in one piece: a short statement does.
  */
@@ -17,6 +18,8 @@ export interface TcpProxy {
   readonly port: number;
   /** Open connections. */
   readonly count: number;
+  /** Connections taken so far. */
+  readonly made: number;
   delayMs: number;
   /** 0 for whole chunks. */
   sliceBytes: number;
@@ -27,6 +30,7 @@ export interface TcpProxy {
   dropRequest(match: string): Promise<void>;
   halfOpen(): void;
   oneWay(): void;
+  speakAgain(): void;
   heal(): void;
   close(): Promise<void>;
 }
@@ -42,6 +46,8 @@ interface Pair {
   readonly far: Socket;
   /** The request passed that was waited for: its reply is the end. */
   isDoomed: boolean;
+  /** Was half-open once, and stays so. */
+  isSilent: boolean;
 }
 
 export async function openTcpProxy(target: {
@@ -50,6 +56,7 @@ export async function openTcpProxy(target: {
 }): Promise<TcpProxy> {
   const pairs = new Set<Pair>();
   const traps = new Set<Trap>();
+  let made = 0;
   let silence: "none" | "replies" | "all" = "none";
 
   const end = (pair: Pair): void => {
@@ -62,20 +69,21 @@ export async function openTcpProxy(target: {
     near.on("error", () => undefined);
     if (proxy.isRefusing) return void near.resetAndDestroy();
     const far = connect({ port: target.port, host: target.host ?? "127.0.0.1" });
-    const pair: Pair = { near, far, isDoomed: false };
+    const pair: Pair = { near, far, isDoomed: false, isSilent: false };
     pairs.add(pair);
+    made += 1;
     near.setNoDelay(true);
     far.setNoDelay(true);
     far.on("error", () => end(pair));
     near.on("close", () => end(pair));
     far.on("close", () => {
       // The other side's orderly end is handed on; a doomed or silenced connection is told nothing.
-      if (silence === "none" && !pair.isDoomed) near.end();
+      if (silence === "none" && !pair.isDoomed && !pair.isSilent) near.end();
     });
     const toFar = handOn(far, proxy);
     const toNear = handOn(near, proxy);
     near.on("data", (chunk) => {
-      if (silence === "all") return;
+      if (silence === "all" || pair.isSilent) return;
       const trap = [...traps].find(({ match }) => chunk.includes(match));
       if (trap === undefined) return toFar(chunk);
       traps.delete(trap);
@@ -92,7 +100,7 @@ export async function openTcpProxy(target: {
       }
     });
     far.on("data", (chunk) => {
-      if (silence === "none" && !pair.isDoomed) toNear(chunk);
+      if (silence === "none" && !pair.isDoomed && !pair.isSilent) toNear(chunk);
     });
   });
 
@@ -111,11 +119,18 @@ export async function openTcpProxy(target: {
     get count() {
       return pairs.size;
     },
+    get made() {
+      return made;
+    },
     cut,
     cutReply: (match) => trap(match, true),
     dropRequest: (match) => trap(match, false),
     halfOpen: () => void (silence = "all"),
     oneWay: () => void (silence = "replies"),
+    speakAgain() {
+      for (const pair of pairs) pair.isSilent = true;
+      silence = "none";
+    },
     heal() {
       if (silence !== "none") cut();
       silence = "none";

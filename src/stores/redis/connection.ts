@@ -1,13 +1,24 @@
 /**
  * The one connection on which a store's calls travel, pipelined by the driver in the order they were made. A call that finds the library or the
- * entry missing (a flush, a restart, a failover) did not happen: both are made good here and the call is sent again. A lost reply is
- * the caller's to repeat, because only the caller can mark a call as a repeat.
+ * entry missing (a flush, a restart, a failover) did not happen: both are made good here and the call is sent again; likewise one that met a
+ * server which has become a replica. A lost reply is the caller's to repeat, because only the caller can mark a call as a repeat.
+ *
+ *  connected ─► server checked, once per connection ─► calls ─► no reply within the limit: cut, unknown, and connected again
  */
-import { MillraceError } from "../../model/error.ts";
+import { isMillraceError, MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { RedisClient } from "./driver.ts";
-import { isEntryMissing, isFunctionMissing, isRefused, storeError } from "./errors.ts";
-import { layoutVersion, libraryDigest, libraryText } from "./library.ts";
+import {
+  isDatabaseRefused,
+  isEntryMissing,
+  isFunctionMissing,
+  isReadOnly,
+  isRefused,
+  isSilence,
+  storeError,
+} from "./errors.ts";
+import { layoutVersion, libraryBuild, libraryDigest, libraryText } from "./library.ts";
+import { cutOnSilence } from "./silence.ts";
 
 export interface Connection {
   /** A function that may change something. */
@@ -15,10 +26,8 @@ export interface Connection {
   read(name: string, args: readonly string[]): Promise<unknown>;
   /** A command of the server's own. */
   ask(command: string, args: readonly string[]): Promise<unknown>;
-  /** Connects, loads the library where it is missing, and enters. Answers the epoch. */
+  /** Connects, checks the server, loads the library where it is missing, and enters. Answers how many partitions the store has. */
   enter(): Promise<number>;
-  /** From now on a write is answered only when the server's append-only file is on disk. */
-  waitForFile(): void;
   close(): Promise<void>;
 }
 
@@ -32,29 +41,51 @@ export interface ConnectionOptions {
   readonly where: string;
   /** The time that calls carry: null for the server's. */
   readonly now: () => number | null;
+  /** How many partitions the store must have; null takes what it was made with. */
+  readonly partitions: number | null;
+  /** The driver ends a call that has no reply by then. */
+  readonly callTimeoutMs: number;
+  /** Made of every connection before a call travels on it: behind it may be another server than behind the last one. */
+  readonly check: (ask: Connection["ask"]) => Promise<{
+    /** A write is answered only when the server's append-only file is on disk. */
+    readonly waitsForFile: boolean;
+  }>;
 }
 
 const readyWaitMs = 2000;
+const greetingMaxMs = 10_000;
 const roundsMax = 4;
-const fileWaitMs = 10_000;
+const notSent = { isSent: false, isWrite: false };
 
 export function openConnection(options: ConnectionOptions): Connection {
-  const { client, platform, tag, sender, where, now } = options;
+  const { client, platform, tag, sender, where, now, callTimeoutMs } = options;
+  // The server gives up before the driver does, so that a slow disk is told from a silent server.
+  const fileWaitMs = Math.ceil(callTimeoutMs / 2);
   let isClosed = false;
   let inFlight = 0;
   let epoch = 0;
+  let partitions = options.partitions;
   let waitsForFile = false;
   let onIdle: (() => void) | null = null;
   let loading: Promise<void> | null = null;
   let entering: Promise<void> | null = null;
   let trouble: Error | null = null;
+  let hasOtherDatabase: Error | null = null;
+  /** Connections so far, and the last one whose server was checked. */
+  let connections = 0;
+  let checked = 0;
+  let checking: Promise<void> | null = null;
+  const cut = cutOnSilence({ client, platform, limitMs: Math.min(callTimeoutMs, greetingMaxMs) });
   /** Called with nothing once connected, or with what speaks against it. */
   const waiting = new Set<(trouble?: Error) => void>();
   client.on("error", (error) => {
     trouble = error;
+    if (isDatabaseRefused(error)) hasOtherDatabase = error;
     if (isRefused(error)) for (const end of waiting) end(error);
   });
+  client.on("close", () => (hasOtherDatabase = null));
   client.on("ready", () => {
+    connections += 1;
     trouble = null;
     if (inFlight === 0) client.stream?.unref?.();
     for (const end of waiting) end();
@@ -62,6 +93,7 @@ export function openConnection(options: ConnectionOptions): Connection {
 
   const send = async (command: string, args: readonly string[], isWrite: boolean): Promise<unknown> => {
     if (client.status !== "ready") await ready();
+    if (hasOtherDatabase !== null) throw storeError(hasOtherDatabase, where, notSent);
     try {
       const answering = client.call(command, args);
       // Sent behind the write at once: the server answers when all that this connection wrote is on disk.
@@ -71,7 +103,8 @@ export function openConnection(options: ConnectionOptions): Connection {
       if (waiting !== null) await onDisk(waiting);
       return answer;
     } catch (error) {
-      if (isFunctionMissing(error) || isEntryMissing(error)) throw error;
+      if (isFunctionMissing(error) || isEntryMissing(error) || isReadOnly(error)) throw error;
+      if (isSilence(error)) void cut();
       throw storeError(error, where, { isSent: true, isWrite });
     }
   };
@@ -89,7 +122,7 @@ export function openConnection(options: ConnectionOptions): Connection {
         timer.cancel();
         waiting.delete(end);
         if (against === undefined) resolve();
-        else reject(storeError(against, where, { isSent: false, isWrite: false }) as Error);
+        else reject(storeError(against, where, notSent) as Error);
       };
       const timer = platform.setTimer(readyWaitMs, () => end(trouble ?? new Error("Connection is closed.")));
       waiting.add(end);
@@ -102,22 +135,57 @@ export function openConnection(options: ConnectionOptions): Connection {
   };
 
   const loadLibrary = async (): Promise<void> => {
-    const build = await send("FCALL", ["mr1_build", "0"], false).catch((error: unknown) => {
-      if (isFunctionMissing(error)) return null;
+    const answer = await send("FCALL", ["mr1_build", "0"], false).catch((error: unknown) => {
+      if (isFunctionMissing(error)) return "0";
       throw error;
     });
-    if (build !== libraryDigest) await send("FUNCTION", ["LOAD", "REPLACE", libraryText], false);
+    const [build, digest] = String(answer).split(" ");
+    // A newer build of the same version does the same, without bugs that this one may have.
+    if (Number(build) > libraryBuild || digest === libraryDigest) return;
+    await send("FUNCTION", ["LOAD", "REPLACE", libraryText], false);
+  };
+
+  const check = (): Promise<void> => {
+    const at = connections;
+    checking ??= options
+      .check((command, args) => send(command, args, false))
+      .then(({ waitsForFile: waits }) => {
+        waitsForFile = waits;
+        checked = at;
+      })
+      .catch(async (error: unknown) => {
+        // The name may lead to the primary soon, but this connection never will.
+        if (isMillraceError(error, "store-read-only")) await cut();
+        throw error;
+      })
+      .finally(() => (checking = null));
+    return checking;
+  };
+
+  const whenChecked = async (): Promise<void> => {
+    if (client.status !== "ready") await ready();
+    if (checked !== connections) await check();
   };
 
   const enter = (): Promise<void> => {
     entering ??= (async () => {
       for (let round = 1; ; round++) {
         try {
-          const args = ["mr1_enter", "1", tag, String(epoch), String(layoutVersion)];
-          epoch = Number(await send("FCALL", args, false));
+          await whenChecked();
+          const time = now();
+          const [raised, made] = (await send(
+            "FCALL",
+            [
+              ...["mr1_enter", "1", tag, String(epoch), String(layoutVersion)],
+              ...[time === null ? "" : String(time), partitions === null ? "" : String(partitions)],
+            ],
+            false,
+          )) as [string, string];
+          epoch = Number(raised);
+          partitions = Number(made);
           return;
         } catch (error) {
-          if (!isFunctionMissing(error) || round > roundsMax) throw error;
+          if (!isFunctionMissing(error) || round > roundsMax) throw storeError(error, where, notSent);
           await load();
         }
       }
@@ -129,16 +197,18 @@ export function openConnection(options: ConnectionOptions): Connection {
     for (let round = 1; ; round++) {
       const time = now();
       try {
+        if (client.status !== "ready" || checked !== connections) await whenChecked();
         return await send(
           "FCALL",
           [name, "1", tag, time === null ? "" : String(time), sender, ...args],
           isWrite,
         );
       } catch (error) {
-        if (round > roundsMax) throw error;
+        if (round > roundsMax) throw storeError(error, where, notSent);
         if (isFunctionMissing(error)) await load();
         else if (isEntryMissing(error)) await enter();
-        else throw error;
+        else if (isReadOnly(error) && round === 1) await cut();
+        else throw storeError(error, where, notSent);
       }
     }
   };
@@ -163,11 +233,11 @@ export function openConnection(options: ConnectionOptions): Connection {
     ask: (command, args) => counted(() => send(command, args, false)),
     enter: () =>
       counted(async () => {
+        await whenChecked();
         await load();
         await enter();
-        return epoch;
+        return partitions as number;
       }),
-    waitForFile: () => void (waitsForFile = true),
     async close() {
       if (isClosed) return;
       isClosed = true;

@@ -9,14 +9,14 @@ export interface RedisClient {
   readonly status: string;
   readonly options: object;
   connect(): Promise<void>;
-  disconnect(): void;
+  disconnect(reconnect?: boolean): void;
   duplicate(options: object): RedisClient;
   call(command: string, args: readonly (string | number)[]): Promise<unknown>;
   subscribe(channel: string): Promise<unknown>;
-  on(event: "ready" | "close" | "end", run: () => void): unknown;
+  on(event: "connect" | "ready" | "close" | "end", run: () => void): unknown;
   on(event: "error", run: (error: Error) => void): unknown;
   on(event: "message", run: (channel: string, message: string) => void): unknown;
-  readonly stream?: { ref?(): void; unref?(): void };
+  readonly stream?: { ref?(): void; unref?(): void; destroy?(): void };
 }
 
 interface RedisDriver {
@@ -25,7 +25,7 @@ interface RedisDriver {
 
 const retryMs = { first: 50, max: 2000 };
 
-export function clientOptions(commandTimeoutMs: number): object {
+export function clientOptions(callTimeoutMs: number): object {
   return {
     lazyConnect: true,
     enableOfflineQueue: false,
@@ -34,8 +34,10 @@ export function clientOptions(commandTimeoutMs: number): object {
     maxRetriesPerRequest: 0,
     enableAutoPipelining: false,
     connectTimeout: 10_000,
-    commandTimeout: commandTimeoutMs,
-    connectionName: "millrace",
+    commandTimeout: callTimeoutMs,
+    // What a server says to the first command, such as that it takes no more connections, must reach a command that is heard: the ready check.
+    connectionName: null,
+    disableClientInfo: true,
     keyPrefix: "",
     retryStrategy: (tries: number) => Math.min(retryMs.max, retryMs.first * 2 ** Math.min(tries, 10)),
     reconnectOnError: null,

@@ -8,7 +8,7 @@ import type { ErrorCode } from "../../model/error.ts";
 const connectionTrouble =
   /ECONN|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|MaxRetriesPerRequest|max retries|timed out|Connection is closed|isn't writeable|Socket closed/i;
 
-/** [begin of the server's words, code, sentence]. Nothing of a call that is refused so has happened. */
+/** [the server's words, code, sentence]. Nothing of a call that is refused so has happened. */
 const refusals: readonly (readonly [RegExp, ErrorCode, string])[] = [
   [/^OOM/, "store-full", "has no memory left (maxmemory); nothing of this call was written"],
   [
@@ -18,19 +18,24 @@ const refusals: readonly (readonly [RegExp, ErrorCode, string])[] = [
   ],
   [/^READONLY/, "store-read-only", "is a replica, so nothing can be written there. Name the primary"],
   [
-    /^(NOAUTH|WRONGPASS)|invalid username-password|without any password/,
+    /^(NOAUTH|WRONGPASS)|invalid username-password/,
     "store-denied",
     "refuses this user or password. Check the URL",
   ],
   [
-    /^NOPERM|The user executing the script can't|ACL failure in script/,
+    /^DENIED/,
+    "store-denied",
+    "is in protected mode and refuses connections from other machines. Give it a password or users, or bind it to this machine's network",
+  ],
+  [
+    /^NOPERM/,
     "store-denied",
     "refuses a command or key to this user. docs/operating/redis.md lists the rights that Millrace needs",
   ],
   [
-    /^LOADING|^MASTERDOWN|^CLUSTERDOWN|^TRYAGAIN/,
+    /^LOADING|^MASTERDOWN|^CLUSTERDOWN|^TRYAGAIN|^NOREPLICAS/,
     "store-unavailable",
-    "is not ready yet; nothing of this call happened",
+    "does not take this call yet; nothing of it happened",
   ],
   [
     /^BUSY|^UNKILLABLE/,
@@ -38,8 +43,51 @@ const refusals: readonly (readonly [RegExp, ErrorCode, string])[] = [
     "is busy with a long script of somebody else; nothing of this call happened",
   ],
   [/max number of clients/, "too-many-connections", "takes no more connections. Raise maxclients"],
-  [/^MRFOREIGN/, "not-a-store", "has keys of another program under this prefix. Choose another prefix"],
+  [
+    /DB index is out of range|SELECT is not allowed/,
+    "store-missing",
+    "has no database of this number. Name another one in the URL",
+  ],
+  [
+    /unknown command/i,
+    "store-too-old",
+    "does not know a command that Millrace needs. Redis 7 or Valkey 7.2 is the oldest",
+  ],
+  [
+    /^ERR Function \S+ already exists/,
+    "store-misconfigured",
+    "holds a library of another program with functions of Millrace's names. Remove it, or use another server",
+  ],
+  [
+    /Protocol error/,
+    "store-unavailable",
+    "does not answer as a Redis server; nothing of this call happened. Check host, port and scheme",
+  ],
+  [
+    /^MRFOREIGN/,
+    "not-a-store",
+    "has keys under this prefix that are another program's, or a store whose key meta was removed or evicted. Choose another prefix, or restore the server's files",
+  ],
+  [
+    /^MRPARTITIONS/,
+    "partitions-differ",
+    "holds a store that was made with another number of partitions, which stays for its life. Leave the option out",
+  ],
   [/^MRNEWER/, "schema-newer", "holds a store of a newer Millrace under this prefix; upgrade this one"],
+];
+
+/** The same for what stops a function on its way: part of its writes may be there, and the index audit puts right what follows from them. */
+const interruptions: readonly (readonly [RegExp, ErrorCode, string])[] = [
+  [
+    /WRONGTYPE/,
+    "not-a-store",
+    "has a key of another program among those of this store, so a call ended half-way. Remove that key, then run millrace doctor",
+  ],
+  [
+    /The user executing the script can't|ACL failure in script/,
+    "store-denied",
+    "took a right away from this user, so a call ended half-way. docs/operating/redis.md lists the rights that Millrace needs; run millrace doctor",
+  ],
 ];
 
 function wordsOf(error: unknown): string {
@@ -56,7 +104,22 @@ export function isEntryMissing(error: unknown): boolean {
 
 /** Waiting for the connection would not help. */
 export function isRefused(error: unknown): boolean {
-  return /^(NOAUTH|WRONGPASS|NOPERM)/.test(wordsOf(error));
+  return /^(NOAUTH|WRONGPASS|NOPERM|DENIED)|max number of clients|Protocol error/.test(wordsOf(error));
+}
+
+/** The server could not choose the database that the URL names; the driver goes on in another one. */
+export function isDatabaseRefused(error: unknown): boolean {
+  return /DB index is out of range|SELECT is not allowed|'select' command/i.test(wordsOf(error));
+}
+
+/** Behind this connection is a replica, perhaps since a moment ago. */
+export function isReadOnly(error: unknown): boolean {
+  return wordsOf(error).startsWith("READONLY");
+}
+
+/** The call's time was over before its reply came. */
+export function isSilence(error: unknown): boolean {
+  return wordsOf(error).startsWith("Command timed out");
 }
 
 function isConnectionLost(error: unknown): boolean {
@@ -73,8 +136,13 @@ export function storeError(
 ): unknown {
   if (error instanceof MillraceError) return error;
   const said = wordsOf(error);
-  const refuse = (code: ErrorCode, sentence: string): MillraceError =>
-    new MillraceError(code, `${sentence} (Redis: ${said})`, { cause: error });
+  const refuse = (code: ErrorCode, sentence: string, outcome?: "unknown"): MillraceError =>
+    new MillraceError(code, `${sentence} (Redis: ${said})`, {
+      cause: error,
+      ...(outcome === undefined ? {} : { outcome }),
+    });
+  for (const [words, code, sentence] of interruptions)
+    if (words.test(said)) return refuse(code, `${where} ${sentence}.`, isWrite ? "unknown" : undefined);
   for (const [words, code, sentence] of refusals)
     if (words.test(said)) return refuse(code, `${where} ${sentence}.`);
   if (!isConnectionLost(error)) return error;

@@ -18,6 +18,9 @@ import { settleLua } from "./lua/settle.ts";
 import { submitLua } from "./lua/submit.ts";
 import { writeLua } from "./lua/write.ts";
 
+/** Grows with each release that changes the library's text: a process never replaces a higher build by its own. */
+export const libraryBuild = 1;
+
 /** Of the keys and records; a store of a higher one is refused. */
 export const layoutVersion = 1;
 
@@ -32,5 +35,5 @@ export const libraryDigest = createHash("sha256").update(body).digest("hex").sli
 
 export const libraryText = `#!lua name=millrace_v1
 ${body}
-redis.register_function({ function_name = "mr1_build", flags = { "no-writes" }, callback = function() return "${libraryDigest}" end })
+redis.register_function({ function_name = "mr1_build", flags = { "no-writes" }, callback = function() return "${libraryBuild} ${libraryDigest}" end })
 `;

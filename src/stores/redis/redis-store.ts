@@ -7,24 +7,26 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
-import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { openWatch } from "../../store/watch.ts";
+import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
 import { RouteBook } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { changeIf } from "./change.ts";
 import { claim } from "./claim.ts";
 import { openConnection } from "./connection.ts";
+import type { Connection } from "./connection.ts";
 import { putDocs, readDocs } from "./docs.ts";
 import { clientOptions, isClient, loadDriver } from "./driver.ts";
 import type { RedisClient } from "./driver.ts";
 import { promoteDue, readDue } from "./due.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
-import { readMessage } from "./hint-text.ts";
 import { layoutVersion } from "./library.ts";
+import { readMessage } from "./hint-text.ts";
 import { openListener } from "./listener.ts";
 import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
 import { checkServer } from "./server-check.ts";
+import type { ServerFacts } from "./server-check.ts";
 import { settleIfLeased } from "./settle.ts";
 import { submit } from "./submit.ts";
 import { auditIndexes, prune } from "./upkeep.ts";
@@ -41,6 +43,8 @@ export interface RedisOptions {
   readonly durability?: "strict" | "relaxed";
   /** Opens although the server may throw keys away when its memory is full. */
   readonly allowEviction?: boolean;
+  /** The longest a call may take before its connection is cut and its outcome is unknown. Default: 30 s. */
+  readonly callTimeoutMs?: number;
   /** Tests drive time by their platform's clock. */
   readonly clock?: "server" | "platform";
 }
@@ -48,35 +52,30 @@ export interface RedisOptions {
 const defaultPrefix = "millrace";
 /** All keys of a partition share its hash tag; there is one partition. */
 const partition = 0;
-const commandTimeoutMs = 30_000;
+const defaultCallTimeoutMs = 30_000;
 
 export async function openRedisStore(options: RedisOptions): Promise<Store> {
   const { platform, clock = "server", allowEviction = false } = options;
+  const { callTimeoutMs = defaultCallTimeoutMs } = options;
   const { url, prefix: named } = readUrl(options);
   const tag = `{${checkPrefix(options.prefix ?? named ?? defaultPrefix)}:${partition}}`;
   const where = nameOf(url);
-  const connect = await clientMaker(options.client, url);
+  const connect = await clientMaker(options.client, url, callTimeoutMs);
   const sender = Buffer.from(platform.randomBytes(9)).toString("base64url");
   let lastNow = 0;
   // Never behind the last time given, whatever the machine's clock does.
   const now = (): number | null =>
     clock === "server" ? null : (lastNow = Math.max(lastNow, platform.now()));
-  const connection = openConnection({ client: connect(), platform, tag, sender, where, now });
-  const { durability, warnings } = await enter().catch(async (error: unknown) => {
+  const wishes = { where, durability: options.durability ?? null, allowEviction };
+  let facts: ServerFacts | null = null;
+  const check = async (ask: Connection["ask"]): Promise<ServerFacts> =>
+    (facts = await checkServer(ask, wishes));
+  const opening = { client: connect(), platform, tag, sender, where, now, callTimeoutMs, check, partitions: null };
+  const connection = openConnection(opening);
+  await connection.enter().catch(async (error: unknown) => {
     await connection.close();
     throw error;
   });
-
-  async function enter(): ReturnType<typeof checkServer> {
-    const facts = await checkServer(connection, {
-      where,
-      durability: options.durability ?? null,
-      allowEviction,
-    });
-    await connection.enter();
-    if (facts.waitsForFile) connection.waitForFile();
-    return facts;
-  }
 
   const watch = openWatch({
     timers: platform,
@@ -84,6 +83,8 @@ export async function openRedisStore(options: RedisOptions): Promise<Store> {
     listen: ({ heard, changed }) =>
       openListener({
         client: connect(),
+        platform,
+        callTimeoutMs,
         channel: `${tag}:hint`,
         heard(message) {
           const { by, hints } = readMessage(message);
@@ -98,9 +99,11 @@ export async function openRedisStore(options: RedisOptions): Promise<Store> {
   return {
     async describe(): Promise<StoreDescription> {
       const [at, epoch] = (await connection.read("mr1_now", [])) as [string, string];
+      const { durability, acknowledged, warnings } = facts as ServerFacts;
       return {
         kind: "redis",
         durability,
+        acknowledged,
         epoch: Number(epoch),
         now: Number(at),
         schemaVersion: layoutVersion,
@@ -145,8 +148,12 @@ export async function openRedisStore(options: RedisOptions): Promise<Store> {
   };
 }
 
-async function clientMaker(given: unknown, url: string | undefined): Promise<() => RedisClient> {
-  const own = clientOptions(commandTimeoutMs);
+async function clientMaker(
+  given: unknown,
+  url: string | undefined,
+  callTimeoutMs: number,
+): Promise<() => RedisClient> {
+  const own = clientOptions(callTimeoutMs);
   if (given !== undefined) {
     if (isClient(given)) return () => given.duplicate(own);
     throw new MillraceError("invalid-option", "client must be a client of the driver ioredis or iovalkey.");

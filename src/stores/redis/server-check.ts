@@ -1,6 +1,6 @@
 /**
- * What is asked of a server before anything is written there: a version, a role and settings under which the promises can be kept. A promise that
- * the server would break is refused by name, not watched failing later.
+ * What is asked of a server before anything is written there, and again of every connection: a version, a role and settings under which the
+ * promises can be kept. A promise that the server would break is refused by name, not watched failing later.
  *
  *  the server's persistence           an acknowledgement survives          level
  *  append-only file, fsync always     power loss                           strict
@@ -17,6 +17,8 @@ const oldestMajor = 7;
 
 export interface ServerFacts {
   readonly durability: Durability;
+  /** What an acknowledgement is worth, in words. */
+  readonly acknowledged: string;
   /** Every write has to wait until the append-only file is on disk. */
   readonly waitsForFile: boolean;
   readonly warnings: readonly string[];
@@ -29,9 +31,45 @@ export interface ServerWishes {
   readonly allowEviction: boolean;
 }
 
-export async function checkServer(connection: Connection, wishes: ServerWishes): Promise<ServerFacts> {
+/** What the server says of itself. */
+export interface ServerWords {
+  readonly info: ReadonlyMap<string, string>;
+  /** Null where the server does not tell, as managed ones do: what cannot be known is not promised. */
+  readonly settings: { readonly appendfsync: string | null; readonly save: string | null };
+  /** Whether it has WAITAOF: Redis and Valkey from 7.2 on. */
+  readonly canWait: boolean;
+}
+
+export async function checkServer(ask: Connection["ask"], wishes: ServerWishes): Promise<ServerFacts> {
+  await ask("CLIENT", ["SETNAME", "millrace"]).catch(ignoreRefusal);
+  return judgeServer(await readWords(ask), wishes);
+}
+
+/** A call that got lost is no answer: the check must not take it for one. */
+function ignoreRefusal(error: unknown): null {
+  if (error instanceof MillraceError && error.code !== "store-denied" && error.code !== "store-too-old")
+    throw error;
+  return null;
+}
+
+export async function readWords(ask: Connection["ask"]): Promise<ServerWords> {
+  const setting = async (name: string): Promise<string | null> => {
+    const answer = await ask("CONFIG", ["GET", name]).catch(ignoreRefusal);
+    return Array.isArray(answer) ? ((answer[1] as string | undefined) ?? null) : null;
+  };
+  const info = readInfo(String(await ask("INFO", [])));
+  const [appendfsync, save] = [await setting("appendfsync"), await setting("save")];
+  const command = await ask("COMMAND", ["INFO", "WAITAOF"]).catch(ignoreRefusal);
+  return {
+    info,
+    settings: { appendfsync, save },
+    canWait: Array.isArray(command) && command[0] !== null,
+  };
+}
+
+export function judgeServer(words: ServerWords, wishes: ServerWishes): ServerFacts {
+  const { info } = words;
   const { where } = wishes;
-  const info = readInfo(String(await connection.ask("INFO", [])));
   const version = info.get("redis_version") ?? "0";
   if (Number.parseInt(version, 10) < oldestMajor) {
     const sentence = `${where} is version ${version}; Millrace needs Redis 7 or Valkey 7.2, or newer.`;
@@ -50,62 +88,61 @@ export async function checkServer(connection: Connection, wishes: ServerWishes):
       throw new MillraceError("store-misconfigured", `${sentence}, or open the store with allowEviction.`);
     warnings.push(`${sentence}.`);
   }
-  const durability = await durabilityOf(connection, info, warnings);
-  if (wishes.durability === "strict" && durability !== "strict") {
-    if (info.get("aof_enabled") === "1" && (await canWait(connection))) {
-      warnings.push(
-        "Every write waits for the append-only file; with appendfsync always that takes less time.",
-      );
-      return { durability: "strict", waitsForFile: true, warnings };
-    }
+  return { ...judgePersistence(words, wishes), warnings };
+}
+
+function judgePersistence(words: ServerWords, wishes: ServerWishes): Omit<ServerFacts, "warnings"> {
+  const { where, durability: wish } = wishes;
+  const { durability, acknowledged } = worthOf(words);
+  if (wish === "strict" && durability !== "strict") {
+    if (words.info.get("aof_enabled") === "1" && words.canWait)
+      return {
+        durability: "strict",
+        waitsForFile: true,
+        acknowledged:
+          "An acknowledged write survives power loss: each one waits until the append-only file is on disk, which takes less time with appendfsync always.",
+      };
     const sentence = `${where} does not sync every write to its append-only file, so an acknowledged write may be lost with power. Set appendonly yes and appendfsync always, or open the store with durability "relaxed".`;
     throw new MillraceError("durability-refused", sentence);
   }
-  if (wishes.durability === "relaxed" && durability === "memory") {
+  if (wish === "relaxed" && durability === "memory") {
     const sentence = `${where} writes neither an append-only file nor snapshots, so an acknowledged write ends with the server. Set appendonly yes, or leave the durability open.`;
     throw new MillraceError("durability-refused", sentence);
   }
-  return { durability, waitsForFile: false, warnings };
+  return { durability, acknowledged, waitsForFile: false };
 }
 
-/** Redis and Valkey from 7.2 on. */
-async function canWait(connection: Connection): Promise<boolean> {
-  const answer = await connection.ask("COMMAND", ["INFO", "WAITAOF"]).catch(() => null);
-  return Array.isArray(answer) && answer[0] !== null;
+function worthOf({ info, settings }: ServerWords): Pick<ServerFacts, "durability" | "acknowledged"> {
+  if (info.get("aof_enabled") === "1") {
+    const { appendfsync } = settings;
+    if (appendfsync === "always")
+      return {
+        durability: "strict",
+        acknowledged:
+          "An acknowledged write survives power loss: appendfsync is always, so it is on disk before the answer.",
+      };
+    return {
+      durability: "relaxed",
+      acknowledged:
+        appendfsync === "everysec"
+          ? "An acknowledged write survives the end of the server; with the machine the last second may be lost (appendfsync is everysec)."
+          : `An acknowledged write survives the end of the server; with the machine the last moments may be lost (appendfsync is ${appendfsync ?? "not known"}).`,
+    };
+  }
+  if (settings.save === "")
+    return {
+      durability: "memory",
+      acknowledged:
+        "An acknowledged write ends with the server, which writes neither an append-only file nor snapshots.",
+    };
+  return {
+    durability: "relaxed",
+    acknowledged:
+      "An acknowledged write survives a clean end of the server only; otherwise whatever came after the last snapshot is lost, for there is no append-only file.",
+  };
 }
 
-function readInfo(text: string): Map<string, string> {
+export function readInfo(text: string): Map<string, string> {
   const lines = text.split(/\r?\n/).filter((line) => line.includes(":"));
   return new Map(lines.map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1)]));
-}
-
-async function durabilityOf(
-  connection: Connection,
-  info: ReadonlyMap<string, string>,
-  warnings: string[],
-): Promise<Durability> {
-  // Managed servers often refuse CONFIG; what cannot be known is not promised.
-  const setting = async (name: string): Promise<string | null> => {
-    const answer = await connection.ask("CONFIG", ["GET", name]).catch(() => null);
-    return Array.isArray(answer) ? ((answer[1] as string | undefined) ?? null) : null;
-  };
-  if (info.get("aof_enabled") === "1") {
-    const sync = await setting("appendfsync");
-    if (sync === "always") return "strict";
-    warnings.push(
-      sync === "everysec"
-        ? "appendfsync is everysec: with the machine, the last second of acknowledged work may be lost."
-        : `appendfsync is ${sync ?? "not known"}: with the machine, the last acknowledged work may be lost.`,
-    );
-    return "relaxed";
-  }
-  const save = await setting("save");
-  if (save === "") {
-    warnings.push("The server writes neither an append-only file nor snapshots: all jobs end with it.");
-    return "memory";
-  }
-  warnings.push(
-    "The server writes snapshots but no append-only file: whatever came after the last snapshot may be lost with it.",
-  );
-  return "relaxed";
 }

@@ -4,7 +4,7 @@
  *
  *  all keys of a partition begin with its hash tag, {prefix:0}
  *
- *  meta    hash    kind, version, token, epoch, seq, feed            route    list    queue US name; its place is the route's number
+ *  meta    hash    kind, version, token, epoch, fence, seq, feed     route    list    queue US name; its place is the route's number
  *  spec    hash    handle -> spec                                    routes   hash    queue US name -> number
  *  state   hash    handle -> state; absent until a job first moves   tally    hash    route:status -> count
  *  ids     hash    id -> handle                                      uniq     hash    key -> handle US hold US until US id
@@ -135,11 +135,11 @@ end
 local function begin(keys, args)
   if not call then init() end
   local k = keysOf(keys[1])
-  local m = call("HMGET", k.meta, "token", "epoch", "seq", "feed", "routes")
+  local m = call("HMGET", k.meta, "token", "fence", "seq", "feed", "routes")
   if not m[1] or entered[keys[1]] ~= m[1] then return nil, redis.error_reply("MRENTER the store must be entered first") end
   local now = timeOf(args[1])
   return {
-    k = k, args = args, i = 3, now = now, at = num(now), sender = args[2], epoch = tonumber(m[2]), seq = tonumber(m[3]), feed = tonumber(m[4]),
+    k = k, args = args, i = 3, now = now, at = num(now), sender = args[2], fence = tonumber(m[2]), seq = tonumber(m[3]), feed = tonumber(m[4]),
     routes = tonumber(m[5]), order = {}, groups = {}, zadd = {}, tally = {},
   }
 end

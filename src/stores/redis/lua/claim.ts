@@ -101,7 +101,7 @@ end
 local function leaseJob(c, job, owner, ends)
   touch(c, job)
   local fence = tonumber(job.fence)
-  if fence < c.epoch * FENCES then fence = c.epoch * FENCES end
+  if fence < c.fence then fence = c.fence end
   job.fence = num(fence + 1)
   job.attempt = job.attempt + job.counts
   job.counts, job.owner, job.claimed, job.started, job.lease, job.ends, job.ttl = "1", owner, c.at, "", ends, "", ""
@@ -121,7 +121,7 @@ end
 -- of: the route of each member, or one route for all. Appends handle and spec to out, and place and state to others.
 local function lease(c, members, of, owner, ends, out, others)
   local specs, states = fetch("HMGET", c.k.spec, members), fetch("HMGET", c.k.state, members)
-  local first, firsts, isMerged = RUNNING .. num(c.epoch * FENCES + 1) .. US, {}, type(of) == "table"
+  local first, firsts, isMerged = RUNNING .. num(c.fence + 1) .. US, {}, type(of) == "table"
   local written, leases = c.states or {}, c.zadd[c.k.lease] or {}
   c.states, c.zadd[c.k.lease] = written, leases
   local n, z, o = #written, #leases, #out
@@ -183,6 +183,6 @@ redis.register_function("mr1_claim", function(keys, args)
     if #members > 0 then lease(c, members, of, owner, ends, out, others) end
   end
   finish(c)
-  return { c.at, nextClock(c.k), known < c.routes and call("LRANGE", c.k.route, known, -1) or {}, filled, num(c.epoch * FENCES + 1), out, others }
+  return { c.at, nextClock(c.k), known < c.routes and call("LRANGE", c.k.route, known, -1) or {}, filled, num(c.fence + 1), out, others }
 end)
 `;

@@ -3,10 +3,17 @@
  * and its replication history; where it differs from the one that the data carries, acknowledged writes may be lost, and the epoch grows
  * so that no fence is given twice.
  *
- *  args     highest epoch that the caller knows (0 for none), version of the layout
- *  answer   epoch; or the errors MRFOREIGN (keys of another program) and MRNEWER (a newer layout)
+ * That raise is a write like any other and can be lost in its turn, so a number that only counts could come twice. Every entry therefore also takes
+ * the time into the fences that it gives: a later entry begins above all that an earlier one can have given, whether it knows of it or not.
+ *
+ *  fence    epoch * 2^32 + (ms mod 2^27) * 16: the floor of all fences under this entry. epoch >= ms / 2^27, ms since 2026
+ *  args     highest epoch that the caller knows (0 for none), version of the layout, time or nothing, partitions or nothing
+ *  answer   epoch, partitions; or the errors MRFOREIGN (keys of another program), MRNEWER (a newer layout), MRPARTITIONS (made with another number)
  */
 export const enterLua = String.raw`
+-- A window of 37 hours; a job would have to be claimed 16 times in every millisecond to reach the floor of a later entry.
+local SINCE, WINDOW, PER_MS = 1767225600000, 134217728, 16
+
 local function fieldOf(section, field)
   return match(call("INFO", section), field .. ":([^\r\n]*)") or ""
 end
@@ -37,12 +44,15 @@ redis.register_function("mr1_enter", function(keys, args)
   local tag, k = keys[1], keysOf(keys[1])
   local known, version = tonumber(args[1]), tonumber(args[2])
   if isForeign(k) then return redis.error_reply("MRFOREIGN keys of another program") end
-  local m = call("HMGET", k.meta, "version", "token", "epoch")
+  local m = call("HMGET", k.meta, "version", "token", "epoch", "partitions")
   if m[1] and tonumber(m[1]) > version then return redis.error_reply("MRNEWER layout " .. m[1]) end
+  local wanted = args[4] or ""
+  local partitions = m[4] or (m[1] or wanted == "") and "1" or wanted
+  if wanted ~= "" and wanted ~= partitions then return redis.error_reply("MRPARTITIONS " .. partitions) end
   proveRights(tag, k)
   local token = fieldOf("server", "run_id") .. "-" .. fieldOf("replication", "master_replid")
   local epoch = tonumber(m[3] or 0)
-  if not m[1] then call("HSET", k.meta, "kind", "millrace", "version", num(version), "seq", "0", "feed", "0", "routes", "0") end
+  if not m[1] then call("HSET", k.meta, "kind", "millrace", "version", num(version), "seq", "0", "feed", "0", "routes", "0", "partitions", partitions) end
   -- Short sorted sets and hashes are kept as lists that are searched from their head: 2 to 3 us per job of a claim by 100. One long entry, which no
   -- clock ever reaches, keeps these two as trees from the beginning.
   local long = string.rep("~", 65)
@@ -51,10 +61,11 @@ redis.register_function("mr1_enter", function(keys, args)
   if m[2] ~= token then
     -- A caller that knows a higher epoch has seen writes that are gone.
     if known > epoch then epoch = known end
-    epoch = epoch + 1
-    call("HSET", k.meta, "token", token, "epoch", num(epoch))
+    local ms = math.max(0, timeOf(args[3] or "") - SINCE)
+    epoch = math.max(epoch + 1, floor(ms / WINDOW))
+    call("HSET", k.meta, "token", token, "epoch", num(epoch), "fence", num(epoch * FENCES + ms % WINDOW * PER_MS))
   end
   entered[tag] = token
-  return num(epoch)
+  return { num(epoch), partitions }
 end)
 `;

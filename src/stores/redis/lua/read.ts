@@ -117,6 +117,6 @@ end })
 redis.register_function({ function_name = "mr1_now", flags = { "no-writes" }, callback = function(keys, args)
   local c, refused = begin(keys, args)
   if not c then return refused end
-  return { c.at, num(c.epoch) }
+  return { c.at, num(floor(c.fence / FENCES)) }
 end })
 `;
