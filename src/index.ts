@@ -58,12 +58,12 @@ export type {
   WhenOptions,
 } from "./client/jobs.ts";
 export type { JobQuery } from "./client/job-filter.ts";
-export type { JobView } from "./client/job-view.ts";
+export type { AttemptView, JobView } from "./client/job-view.ts";
 export type { Explanation } from "./client/explain.ts";
 export type { Quarantined } from "./client/quarantined.ts";
 export { errorCatalogue, isMillraceError, MillraceError } from "./model/error.ts";
 export type { ErrorCode, ErrorOutcome } from "./model/error.ts";
-export type { AttemptRecord, ErrorRecord } from "./model/attempt-log.ts";
+export type { AttemptOutcome, ErrorRecord } from "./model/attempt-log.ts";
 export type { Duration } from "./model/duration.ts";
 export type { JobState, TerminalState } from "./model/job-state.ts";
 export type { Priority } from "./model/rank.ts";

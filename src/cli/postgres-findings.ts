@@ -3,7 +3,7 @@ import type { Platform } from "../platform/platform.ts";
 import { examinePostgres } from "../stores/postgres/examine.ts";
 import type { PostgresCondition, TableCondition } from "../stores/postgres/examine.ts";
 import type { Finding } from "./finding.ts";
-import { formatMs } from "./format-time.ts";
+import { durationText } from "../model/duration.ts";
 
 const oldTransactionMs = 60_000;
 
@@ -27,7 +27,7 @@ export function postgresFindings(condition: PostgresCondition): readonly Finding
     })),
     ...condition.transactions.map(({ pid, user, application, state, ageMs, query }) => ({
       check: "transactions",
-      problem: `A transaction of ${user} (process ${pid}, ${application || "no application name"}, ${state}) has been open for ${formatMs(ageMs)}: ${query}`,
+      problem: `A transaction of ${user} (process ${pid}, ${application || "no application name"}, ${state}) has been open for ${durationText(ageMs)}: ${query}`,
       advice: `Dead rows stay as long as it is open. End it in its application, or: SELECT pg_terminate_backend(${pid}).`,
     })),
     ...connectionFindings(condition),

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { escapeJson, escapeText, shorten } from "./escape.ts";
 import { formatTable } from "./format-table.ts";
-import { formatAge, formatMs } from "./format-time.ts";
+import { formatAge } from "./format-time.ts";
 import { toJson, toJsonLine } from "./print-json.ts";
 
 describe("escaping", () => {
@@ -67,21 +67,6 @@ describe("tables", () => {
 });
 
 describe("times", () => {
-  test.each([
-    [0, "0ms"],
-    [999, "999ms"],
-    [1000, "1s"],
-    [3250, "3.2s"],
-    [59_999, "59.9s"],
-    [60_000, "1m"],
-    [125_000, "2m 5s"],
-    [3_600_000, "1h"],
-    [90_061_000, "1d 1h"],
-    [400 * 86_400_000, "400d"],
-  ])("%d ms is %s", (ms, text) => {
-    expect(formatMs(ms)).toBe(text);
-  });
-
   test("lie behind or ahead", () => {
     expect(formatAge(new Date(1000), 3000)).toBe("2s ago");
     expect(formatAge(new Date(3000), 1000)).toBe("in 2s");

@@ -4,6 +4,7 @@ import { readNotices } from "../engine/worker-notice.ts";
 import { readQuarantined } from "./quarantined.ts";
 import type { Quarantined } from "./quarantined.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
+import { durationText } from "../model/duration.ts";
 import { isTerminal } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
 import type { JobRecord } from "../store/records.ts";
@@ -52,7 +53,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
       const isOverdue = record.dueAt <= now;
       const why = isOverdue
         ? "It is due, but nobody promoted it: no process runs the promote duty on this store."
-        : `It is not due for ${record.dueAt - now} ms.${nth}`;
+        : `It is not due for ${durationText(record.dueAt - now)}.${nth}`;
       return explain(why, record.dueAt);
     }
     case "ready": {
@@ -71,7 +72,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
       return explain(
         record.cancelAsked
           ? `It runs on ${record.owner}; its cancel was asked for${cancelReason(record)} and its handler was told.`
-          : `It runs on ${record.owner}, attempt ${record.attempt}; its lease ends in ${(record.leaseEndsAt ?? now) - now} ms unless renewed.`,
+          : `It runs on ${record.owner}, attempt ${record.attempt}; its lease ends in ${durationText(Math.max(0, (record.leaseEndsAt ?? now) - now))} unless renewed.`,
       );
     case "blocked":
       return explain("It waits for other jobs.");

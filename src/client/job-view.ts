@@ -7,6 +7,12 @@ import { readMeta } from "../model/job-meta.ts";
 import type { JobState } from "../model/job-state.ts";
 import type { JobRecord } from "../store/records.ts";
 
+/** An attempt that did not complete. */
+export interface AttemptView extends Omit<AttemptRecord, "at"> {
+  /** When it ended. */
+  readonly at: Date;
+}
+
 export interface JobView {
   readonly id: string;
   readonly name: string;
@@ -21,7 +27,7 @@ export interface JobView {
   readonly progress: unknown;
   readonly tags: readonly string[];
   readonly headers: Readonly<Record<string, string>>;
-  readonly failures: readonly AttemptRecord[];
+  readonly failures: readonly AttemptView[];
   readonly cancelAsked: boolean;
   /** Why its cancel was asked for while it ran. */
   readonly cancelReason: string | null;
@@ -54,7 +60,7 @@ export function viewJob(engine: Engine, record: JobRecord): JobView {
     progress: show(record.progress),
     tags: record.tags ?? [],
     headers: readMeta(record.meta).headers ?? {},
-    failures: entries,
+    failures: entries.map((entry) => ({ ...entry, at: new Date(entry.at) })),
     cancelAsked: record.cancelAsked,
     cancelReason: record.cancelAsked ? (cancelReason ?? null) : null,
     uniqueKey: record.uniqueKey,

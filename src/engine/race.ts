@@ -1,4 +1,5 @@
 /** Waiting with a limit, leaving no timer behind: a forgotten one would keep the process alive. */
+import { durationText } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import type { Platform, Timer } from "../platform/platform.ts";
 
@@ -26,7 +27,9 @@ export function answersWithin<Value>(
 ): Promise<Value> {
   return new Promise((resolve, reject) => {
     const late = (): void =>
-      reject(new MillraceError("outcome-unknown", `The store did not answer within ${limitMs} ms.`));
+      reject(
+        new MillraceError("outcome-unknown", `The store did not answer within ${durationText(limitMs)}.`),
+      );
     const timer = platform.setTimer(limitMs, late, false);
     promise.then(resolve, reject).finally(() => timer.cancel());
   });

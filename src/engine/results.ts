@@ -3,6 +3,7 @@
  * read in one batch. Hints may be lost, so behind them all waited-for ids are read again, slowly, in one call and not one per
  * waiter.
  */
+import { durationText } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { isTerminal } from "../model/job-state.ts";
 import type { Timer } from "../platform/platform.ts";
@@ -56,7 +57,7 @@ export class Results {
       if (signal?.aborted === true) return aborted();
       signal?.addEventListener("abort", aborted, { once: true });
       if (timeoutMs !== null) {
-        const message = `The job ${id} did not end within ${timeoutMs} ms; it goes on.`;
+        const message = `The job ${id} did not end within ${durationText(timeoutMs)}; it goes on.`;
         timer = this.#engine.platform.setTimer(timeoutMs, () =>
           waiter.failed(new MillraceError("wait-timeout", message)),
         );

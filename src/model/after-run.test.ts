@@ -130,7 +130,7 @@ describe("after a timeout", () => {
     expect(decision.next).toEqual(retried(500, "retry-scheduled"));
     const [entry] = readAttemptLog(decision.attempts).entries;
     expect(entry).toMatchObject({ outcome: "timed-out", error: { name: "AttemptTimeout" } });
-    expect(entry?.error?.message).toContain("5000 ms");
+    expect(entry?.error?.message).toContain("timeout of 5s");
   });
 
   test("the last attempt is final", () => {

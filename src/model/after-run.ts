@@ -15,6 +15,7 @@
 import { appendAttempt, readAttemptLog, shortReason } from "./attempt-log.ts";
 import type { AttemptOutcome, ErrorRecord } from "./attempt-log.ts";
 import type { Finish, HandBack, Schedule, SettleNext } from "./change.ts";
+import { durationText } from "./duration.ts";
 import type { EventKind } from "./event-kind.ts";
 import { keepMsOf } from "./job-policy.ts";
 import type { DecidedPolicy } from "./job-policy.ts";
@@ -81,7 +82,8 @@ export function afterFailure(ended: EndedAttempt, failure: Failure, sources: Sou
   const { policy, attempt } = ended;
   const attempts = appendAttempt(ended.attempts, {
     attempt,
-    outcome: failure.outcome,
+    // What a handler throws once it was told to stop is no failure of its own.
+    outcome: ended.cancelAsked && failure.outcome === "failed" ? "cancelled" : failure.outcome,
     at: sources.now,
     worker: sources.worker,
     error: failure.error,
@@ -152,7 +154,7 @@ export function afterTimeout(ended: EndedAttempt, sources: Sources): Decision {
   const timeoutMs = ended.policy.timeoutMs ?? 0;
   const error: ErrorRecord = {
     name: "AttemptTimeout",
-    message: `The attempt ran longer than its timeout of ${timeoutMs} ms.`,
+    message: `The attempt ran longer than its timeout of ${durationText(timeoutMs)}.`,
   };
   return afterFailure(ended, { outcome: "timed-out", error }, sources);
 }

@@ -1,5 +1,5 @@
 /**
- * What is remembered of attempts that did not succeed: one entry per failed, timed-out, crashed or abandoned run, in order, kept
+ * What is remembered of attempts that did not succeed: one entry per failed, timed-out, crashed, abandoned or cancelled run, in order, kept
  * as one text with the job and folded into its history. Written by whoever ends the attempt, read by people.
  *
  * Bounded everywhere: a job that fails a thousand times with megabytes of stack must not grow its record without end.
@@ -13,7 +13,7 @@ export interface ErrorRecord {
   readonly cause?: ErrorRecord;
 }
 
-export type AttemptOutcome = "failed" | "timed-out" | "crashed" | "abandoned";
+export type AttemptOutcome = "failed" | "timed-out" | "crashed" | "abandoned" | "cancelled";
 
 export interface AttemptRecord {
   readonly attempt: number;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { durationMaxMs, durationMs } from "./duration.ts";
+import { durationMaxMs, durationMs, durationText } from "./duration.ts";
 import { isMillraceError } from "./error.ts";
 
 const units: readonly (readonly [string, number])[] = [
@@ -99,5 +99,22 @@ describe("durations", () => {
       ),
       { numRuns: 2000 },
     );
+  });
+});
+
+describe("a duration for people", () => {
+  test.each([
+    [0, "0ms"],
+    [999, "999ms"],
+    [1000, "1s"],
+    [3250, "3.2s"],
+    [59_999, "59.9s"],
+    [60_000, "1m"],
+    [125_000, "2m 5s"],
+    [3_600_000, "1h"],
+    [90_061_000, "1d 1h"],
+    [400 * 86_400_000, "400d"],
+  ])("of %d ms is %s", (ms, text) => {
+    expect(durationText(ms)).toBe(text);
   });
 });

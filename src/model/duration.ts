@@ -1,5 +1,6 @@
 /**
- * Durations as people write them: milliseconds, or text such as "250ms", "10m", "1h30m", "7d". Checked before any write.
+ * Durations as people write them: milliseconds, or text such as "250ms", "10m", "1h30m", "7d". Checked before any write. And as people
+ * read them, in every sentence that names one.
  */
 import { MillraceError } from "./error.ts";
 
@@ -35,6 +36,25 @@ function parse(text: string): number {
     totalMs += Number(match[1]) * (unitMs[match[2] as string] as number);
   }
   return totalMs;
+}
+
+const shownUnits = [
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["m", 60_000],
+  ["s", 1000],
+] as const;
+
+/** For people: "250ms", "3.2s", "4m 5s", "2h 3m"; the two largest units. */
+export function durationText(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)}ms`;
+  if (ms < 60_000) return `${(Math.floor(ms / 100) / 10).toString()}s`;
+  const at = shownUnits.findIndex(([, unit]) => ms >= unit);
+  const [name, largerMs] = shownUnits[at] as (typeof shownUnits)[number];
+  const count = Math.floor(ms / largerMs);
+  const [restName, restMs] = shownUnits[at + 1] as (typeof shownUnits)[number];
+  const rest = Math.floor((ms - count * largerMs) / restMs);
+  return rest === 0 ? `${count}${name}` : `${count}${name} ${rest}${restName}`;
 }
 
 function checkRange(ms: number, given: unknown, what: string): number {

@@ -55,7 +55,9 @@ describe("the reason given to cancel a running job", () => {
     expect((await v.run(v.mill.explain(id)))?.why).toContain(`its cancel was asked for (${reason})`);
     release.reject(new Error("unwound"));
     await expect(v.run(v.mill.handle(id).result())).rejects.toThrow(reason);
-    expect((await v.run(v.mill.jobs.get(id)))?.failures).toMatchObject([{ error: { message: "unwound" } }]);
+    expect((await v.run(v.mill.jobs.get(id)))?.failures).toMatchObject([
+      { outcome: "cancelled", at: expect.any(Date), error: { message: "unwound" } },
+    ]);
   });
 
   test("is kept when the handler wanted to try again and only the refused settle tells of the cancel", async () => {

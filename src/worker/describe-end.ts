@@ -3,6 +3,7 @@ import type { Engine } from "../engine/engine.ts";
 import type { Decision } from "../model/after-run.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
 import type { ErrorRecord } from "../model/attempt-log.ts";
+import { durationText } from "../model/duration.ts";
 import type { Route } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";
 
@@ -20,8 +21,8 @@ export function describeEnd(
   const which = `attempt ${job.attempt} of ${policy.attempts}`;
   if (next.to === "failed") engine.log.error(`job failed for good: ${next.reason} (${which})`, fields);
   else if (next.to === "scheduled") {
-    const inMs = "inMs" in next.due ? next.due.inMs : null;
-    engine.log.warn(`${which} failed, next try in ${inMs} ms`, fields);
+    const when = "inMs" in next.due ? `in ${durationText(next.due.inMs)}` : "at its time";
+    engine.log.warn(`${which} failed, next try ${when}`, fields);
   }
 }
 

@@ -170,7 +170,7 @@ describe("looking", () => {
     expect(await sayJson(["explain", waiting, "--store", store])).toEqual({
       id: waiting,
       state: "scheduled",
-      why: expect.stringMatching(/^It is not due for \d+ ms/),
+      why: expect.stringMatching(/^It is not due for \d+m \d+s/),
       expectedAt: expect.stringMatching(/^\d{4}-/),
       readyLikeThis: 0,
     });

@@ -13,7 +13,7 @@ import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { escapeText } from "../escape.ts";
 import type { Finding } from "../finding.ts";
-import { formatMs } from "../format-time.ts";
+import { durationText } from "../../model/duration.ts";
 import { existingStoreUrl } from "../open-store.ts";
 import { packageVersion } from "../package-version.ts";
 import { toJson } from "../print-json.ts";
@@ -131,7 +131,7 @@ function clockFindings(aheadMs: number): readonly Finding[] {
   return [
     {
       check: "clock",
-      problem: `The store's time is ${formatMs(Math.abs(aheadMs))} ${side} this machine's clock.`,
+      problem: `The store's time is ${durationText(Math.abs(aheadMs))} ${side} this machine's clock.`,
       advice:
         "Set the clock of every machine that uses the store (NTP); until they agree, delays and leases end early or late.",
     },

@@ -6,7 +6,8 @@ import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { escapeText, shorten } from "../escape.ts";
-import { formatAge, formatInstant, formatMs } from "../format-time.ts";
+import { durationText } from "../../model/duration.ts";
+import { formatAge, formatInstant } from "../format-time.ts";
 import { jobShape } from "../job-shape.ts";
 import { existingStoreUrl, withMillrace } from "../open-store.ts";
 import { toJson, toJsonLine } from "../print-json.ts";
@@ -77,7 +78,7 @@ function timeline(job: JobView, logs: Logs, wantsStacks: boolean, now: number): 
     { at: job.createdAt, lines: ["created"] },
     { at: job.dueAt, lines: [job.dueAt.getTime() > now ? `due ${formatAge(job.dueAt, now)}` : "due"] },
     ...job.failures.map(({ at, attempt, outcome, ranUs, worker, error }) => {
-      const ran = ranUs === undefined ? "" : ` after ${formatMs(ranUs / 1000)}`;
+      const ran = ranUs === undefined ? "" : ` after ${durationText(ranUs / 1000)}`;
       const where = worker === undefined || worker === "" ? "" : ` on ${escapeText(worker)}`;
       return {
         at: new Date(at),
