@@ -13,7 +13,6 @@ import type { Hints } from "./hints.ts";
 import { hintEvents } from "./packed-events.ts";
 import type { Hint, Unwatch } from "./store.ts";
 
-/** Deaf: no message comes in, so the look alone decides how late another process's job is seen. */
 const slowLookMs = { listening: 5000, deaf: 1000 };
 /** Between two looks that messages ask for. */
 const lookGapMs = 100;
@@ -54,6 +53,8 @@ export interface WatchOptions {
   /** Records behind a number. Behind -1: none but the present end. */
   readonly readFeed: (after: number, max: number) => Promise<PackedFeed>;
   readonly listen: (ears: Ears) => Listener;
+  /** Between two looks while no message comes in, when they alone decide how late another process's job is seen; 1 s unless said. */
+  readonly deafLookMs?: number;
 }
 
 export interface Watch {
@@ -63,7 +64,8 @@ export interface Watch {
   close(): Promise<void>;
 }
 
-export function openWatch({ timers, readFeed, listen }: WatchOptions): Watch {
+export function openWatch(options: WatchOptions): Watch {
+  const { timers, readFeed, listen, deafLookMs = slowLookMs.deaf } = options;
   const watchers = new Set<(hint: Hint) => void>();
   let listener: Listener | null = null;
   let slow: { cancel(): void } | null = null;
@@ -85,7 +87,7 @@ export function openWatch({ timers, readFeed, listen }: WatchOptions): Watch {
     } finally {
       isLooking = false;
       if (watchers.size > 0 && !isClosed) {
-        const delayMs = listener?.isListening() === true ? slowLookMs.listening : slowLookMs.deaf;
+        const delayMs = listener?.isListening() === true ? slowLookMs.listening : deafLookMs;
         slow = timers.setTimer(delayMs, () => void look(), false);
       }
     }

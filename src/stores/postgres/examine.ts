@@ -8,7 +8,7 @@ import { openDatabase } from "./database.ts";
 import type { Database, Row } from "./database.ts";
 import { loadDriver } from "./driver.ts";
 import { quoted, schemaVersion } from "./migrate.ts";
-import { checkSchema, nameOf, readUrl } from "./postgres-store.ts";
+import { checkSchema, nameOf, readStoreUrl } from "./store-url.ts";
 import { tablesSql } from "./schema.ts";
 import { functionsSql } from "./sql/all-functions.ts";
 
@@ -71,7 +71,7 @@ export async function examinePostgres({
   platform,
   olderThanMs,
 }: ExamineOptions): Promise<PostgresCondition> {
-  const named = readUrl({ url, platform });
+  const named = readStoreUrl(url);
   const schema = checkSchema(named.schema ?? defaultSchema);
   const { Pool } = await loadDriver();
   const pool = new Pool({

@@ -27,11 +27,12 @@ import { migrate, quoted, schemaVersion } from "./migrate.ts";
 import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
 import { checkServer, enterEpoch } from "./server-check.ts";
 import { settleIfLeased } from "./settle.ts";
+import { checkListenUrl, checkSchema, nameOf, readStoreUrl } from "./store-url.ts";
 import { submit } from "./submit.ts";
 import { auditIndexes, prune } from "./upkeep.ts";
 
 export interface PostgresOptions {
-  /** `postgres://user:password@host:port/database?schema=name`. */
+  /** `postgres://user:password@host:port/database?schema=name&listenUrl=…`. */
   readonly url?: string;
   /** Instead of a URL: a pool of the `pg` driver, which the caller closes. */
   readonly pool?: unknown;
@@ -42,7 +43,7 @@ export interface PostgresOptions {
   readonly durability?: "strict" | "relaxed";
   /** Connections at most, beside the one that listens. */
   readonly poolMax?: number;
-  /** A direct connection for LISTEN where `url` leads to a pooler; null listens nowhere and only looks. */
+  /** A direct connection for LISTEN where `url` leads to a pooler; null (in a URL: none) listens nowhere and only looks. */
   readonly listenUrl?: string | null;
   /** How long a call may take before its connection is given up; its outcome is then unknown. */
   readonly callTimeoutMs?: number;
@@ -60,13 +61,15 @@ const defaults = {
   migrateWaitMs: 60_000,
 };
 
+/** An idle worker asks once a second beside its looks; both together stay below three queries per second. */
+const deafLookMs = 600;
+
 /** A hint need not survive a crash, so nobody waits for the disk. */
 const notifyText = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)";
 
 export async function openPostgresStore(options: PostgresOptions): Promise<Store> {
   const { platform, durability = "strict", clock = "database" } = options;
-  const { url, schema: named } = readUrl(options);
-  const schemaName = checkSchema(options.schema ?? named ?? defaults.schema);
+  const { url, schema: schemaName, listenUrl } = readPlace(options);
   const driver = await loadDriver();
   const given = options.pool;
   if (given !== undefined && !isPool(given))
@@ -104,36 +107,41 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
 
   const channel = `${schemaName}_hint`;
   const sender = Buffer.from(platform.randomBytes(9)).toString("base64url");
+  const notify = (to: string, payload: string): Promise<unknown> => database.read(notifyText, [to, payload]);
   const connectListener = (): PgListener => {
-    const { listenUrl } = options;
-    if (typeof listenUrl === "string")
-      return new driver.Client({ connectionString: listenUrl, keepAlive: true });
+    const direct = listenUrl ?? url;
+    const target = direct === undefined ? pool.options : { connectionString: direct };
     return new driver.Client({
-      ...(given === undefined ? { connectionString: url } : pool.options),
+      ...target,
+      application_name: "millrace listener",
+      connectionTimeoutMillis: defaults.connectTimeoutMs,
       keepAlive: true,
     });
   };
   const watch = openWatch({
     timers: platform,
+    deafLookMs,
     readFeed: (after, max) => readPackedFeed(calls, { after, max }),
     listen: ({ heard, changed }) => {
-      if (options.listenUrl === null) return { isListening: () => false, close: () => undefined };
+      if (listenUrl === null) return { isListening: () => false, close: () => undefined };
       return openListener({
         platform,
         channel,
+        echoChannel: `millrace_echo_${sender}`,
         connect: connectListener,
+        notify,
         heard(payload) {
           const { by, hints, hasMore } = readPayload(payload);
           if (by !== sender) heard(hints, hasMore);
         },
-        began: changed,
+        changed,
       });
     },
   });
   const announcer = openAnnouncer({
     platform,
     sender,
-    notify: (payload) => database.read(notifyText, [channel, payload]),
+    notify: (payload) => notify(channel, payload),
   });
 
   let lastNow = 0;
@@ -202,30 +210,20 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
   };
 }
 
-export function checkSchema(schema: string): string {
-  if (/^[A-Za-z_][A-Za-z0-9_]{0,49}$/.test(schema)) return schema;
-  const sentence =
-    "schema must be a plain name: letters, digits and _, at most 50, not beginning with a digit.";
-  throw new MillraceError("invalid-option", sentence);
-}
-
-/** The schema may be named in the URL; the driver does not know that parameter. */
-export function readUrl({ url, pool }: PostgresOptions): { url: string | undefined; schema: string | null } {
-  if (pool !== undefined && url === undefined) return { url: undefined, schema: null };
-  if (url === undefined || !URL.canParse(url) || !/^postgres(ql)?:$/.test(new URL(url).protocol)) {
-    const sentence = 'A Postgres store is named by a URL such as "postgres://user@host:5432/database".';
-    throw new MillraceError("unknown-store", sentence);
-  }
-  if (pool !== undefined) throw new MillraceError("invalid-option", "Give either a URL or a pool, not both.");
-  const parsed = new URL(url);
-  const schema = parsed.searchParams.get("schema");
-  parsed.searchParams.delete("schema");
-  return { url: schema === null ? url : parsed.href, schema };
-}
-
-/** For error messages: where, but never the password. */
-export function nameOf(url: string | undefined): string {
-  if (url === undefined) return "the database of the given pool";
-  const { hostname, port, pathname } = new URL(url);
-  return `the database ${pathname.slice(1) || "of the user"} at ${hostname || "the default host"}${port === "" ? "" : `:${port}`}`;
+/** Where the store is: what the options say goes before what the URL says. */
+function readPlace(options: PostgresOptions): {
+  url: string | undefined;
+  schema: string;
+  listenUrl: string | null | undefined;
+} {
+  const { pool, schema, listenUrl } = options;
+  if (pool !== undefined && options.url !== undefined)
+    throw new MillraceError("invalid-option", "Give either a URL or a pool, not both.");
+  const named = pool === undefined ? readStoreUrl(options.url) : null;
+  const direct = listenUrl === undefined ? named?.listenUrl : listenUrl;
+  return {
+    url: named?.url,
+    schema: checkSchema(schema ?? named?.schema ?? defaults.schema),
+    listenUrl: typeof direct === "string" ? checkListenUrl(direct) : direct,
+  };
 }

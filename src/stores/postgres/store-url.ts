@@ -1,0 +1,49 @@
+/** How a store on Postgres is named: a URL of the driver's, with parameters that are Millrace's own and that the driver never sees. */
+import { MillraceError } from "../../model/error.ts";
+
+export interface StoreUrl {
+  /** For the driver. */
+  readonly url: string;
+  readonly schema: string | null;
+  /** Null where the URL says "none", undefined where it says nothing. */
+  readonly listenUrl: string | null | undefined;
+}
+
+const own = ["schema", "listenUrl"] as const;
+
+export function readStoreUrl(url: string | undefined): StoreUrl {
+  if (url === undefined || !isPostgresUrl(url)) {
+    const sentence = 'A Postgres store is named by a URL such as "postgres://user@host:5432/database".';
+    throw new MillraceError("unknown-store", sentence);
+  }
+  const parsed = new URL(url);
+  const [schema = null, listen] = own.map((name) => parsed.searchParams.get(name) ?? undefined);
+  if (schema === null && listen === undefined) return { url, schema, listenUrl: undefined };
+  for (const name of own) parsed.searchParams.delete(name);
+  const listenUrl = listen === "none" ? null : listen;
+  return { url: parsed.href, schema, listenUrl };
+}
+
+function isPostgresUrl(url: string): boolean {
+  return URL.canParse(url) && /^postgres(ql)?:$/.test(new URL(url).protocol);
+}
+
+export function checkSchema(schema: string): string {
+  if (/^[A-Za-z_][A-Za-z0-9_]{0,49}$/.test(schema)) return schema;
+  const sentence =
+    "schema must be a plain name: letters, digits and _, at most 50, not beginning with a digit.";
+  throw new MillraceError("invalid-option", sentence);
+}
+
+export function checkListenUrl(listenUrl: string): string {
+  if (isPostgresUrl(listenUrl)) return listenUrl;
+  const sentence = 'listenUrl must be a URL such as "postgres://user@host:5432/database".';
+  throw new MillraceError("invalid-option", sentence);
+}
+
+/** For error messages: where, but never the password. */
+export function nameOf(url: string | undefined): string {
+  if (url === undefined) return "the database of the given pool";
+  const { hostname, port, pathname } = new URL(url);
+  return `the database ${pathname.slice(1) || "of the user"} at ${hostname || "the default host"}${port === "" ? "" : `:${port}`}`;
+}
