@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createIdMinter } from "./job-id.ts";
+import { createIdMinter, mintedPartition } from "./job-id.ts";
 
 const byteOrder = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
@@ -54,14 +54,34 @@ describe("minted ids", () => {
   test("of different shards and partitions differ even with equal time and randomness", () => {
     const sources = { now: () => 5, random: () => 0.5 };
     const places = [
-      { shard: 0, partition: 0 },
-      { shard: 0, partition: 1023 },
-      { shard: 1, partition: 0 },
-      { shard: 255, partition: 1023 },
-    ];
-    const ids = places.map((place) => createIdMinter(sources, place)());
+      [0, 0],
+      [0, 1023],
+      [1, 0],
+      [255, 1023],
+    ] as const;
+    const ids = places.map(([shard, partition]) => createIdMinter(sources, { shard })(partition));
     expect(new Set(ids).size).toBe(places.length);
     expect([...ids].sort(byteOrder)).toEqual(ids);
+    expect(ids.map(mintedPartition)).toEqual([0, 1023, 0, 1023]);
+  });
+
+  test("of one millisecond lie in one partition, over time in all of them, and where they are asked to", () => {
+    let now = 1;
+    let drawn = 0;
+    const mint = createIdMinter({ now: () => now, random: () => (drawn++ % 7) / 7 }, { partitions: 4 });
+    const seen = new Set<number | null>();
+    for (; now < 100; now++) {
+      const [one, other, asked] = [mint(), mint(), mint(2)] as [string, string, string];
+      expect(mintedPartition(other)).toBe(mintedPartition(one));
+      expect(mintedPartition(asked)).toBe(2);
+      seen.add(mintedPartition(one));
+    }
+    expect([...seen].sort()).toEqual([0, 1, 2, 3]);
+  });
+
+  test("are told from ids of another form", () => {
+    for (const id of ["", "order-17", "a".repeat(20), "a".repeat(22), `${"a".repeat(20)}-`])
+      expect(mintedPartition(id)).toBeNull();
   });
 });
 

@@ -19,22 +19,30 @@ export interface IdSources {
 }
 
 const low = 2 ** 30;
+const partitionCodes = 1024;
+const mintedForm = /^[0-9A-Z_a-z~]{21}$/;
 
+/**
+ * Where no partition is asked for, one is drawn for each millisecond: jobs spread evenly, and those that are enqueued together still travel in one
+ * call.
+ */
 export function createIdMinter(
   sources: IdSources,
-  place: { shard: number; partition: number } = { shard: 0, partition: 0 },
-): () => string {
-  const placed = digits(place.shard * 1024 + place.partition, 3);
+  { shard = 0, partitions = 1 }: { readonly shard?: number; readonly partitions?: number } = {},
+): (partition?: number) => string {
   let lastMs = -1;
+  let time = "";
   let prefix = "";
   let high = 0;
   let highText = "";
   let counter = 0;
-  return () => {
+  const place = (partition: number): string => digits(shard * partitionCodes + partition, 3);
+  return (partition) => {
     const now = sources.now();
     if (now > lastMs) {
       lastMs = now;
-      prefix = digits(now, 8) + placed;
+      time = digits(now, 8);
+      prefix = time + place(partitions === 1 ? 0 : Math.floor(sources.random() * partitions));
       high = Math.floor(sources.random() * low);
       highText = digits(high, 5);
       // The upper half stays free for counting up inside this millisecond.
@@ -44,8 +52,19 @@ export function createIdMinter(
       high = (high + 1) % low;
       highText = digits(high, 5);
     }
-    return prefix + highText + digits(counter, 5);
+    return (partition === undefined ? prefix : time + place(partition)) + highText + digits(counter, 5);
   };
+}
+
+/** The partition that an id of the minted form carries; null for an id of another form. */
+export function mintedPartition(id: string): number | null {
+  if (!mintedForm.test(id)) return null;
+  const [high, middle, last] = [...id.slice(8, 11)].map((letter) => alphabet.indexOf(letter)) as [
+    number,
+    number,
+    number,
+  ];
+  return (high * 4096 + middle * 64 + last) % partitionCodes;
 }
 
 function digits(value: number, length: number): string {

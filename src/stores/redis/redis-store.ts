@@ -70,7 +70,17 @@ export async function openRedisStore(options: RedisOptions): Promise<Store> {
   let facts: ServerFacts | null = null;
   const check = async (ask: Connection["ask"]): Promise<ServerFacts> =>
     (facts = await checkServer(ask, wishes));
-  const opening = { client: connect(), platform, tag, sender, where, now, callTimeoutMs, check, partitions: null };
+  const opening = {
+    client: connect(),
+    platform,
+    tag,
+    sender,
+    where,
+    now,
+    callTimeoutMs,
+    check,
+    partitions: null,
+  };
   const connection = openConnection(opening);
   await connection.enter().catch(async (error: unknown) => {
     await connection.close();
