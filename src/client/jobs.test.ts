@@ -214,6 +214,28 @@ describe("operating", () => {
     await w.close();
   });
 
+  test("an outcome that open keeps for no time writes no history, unless the job says otherwise", async () => {
+    const w = await openVirtualMill({ retention: { completed: 0 } });
+    const kept = job("kept", { retention: { completed: "10m" } });
+    const half = job("half", { retention: { failed: "10m" } });
+    const settled: unknown[] = [];
+    const settle = w.store.settleIfLeased.bind(w.store);
+    w.store.settleIfLeased = (settles) => {
+      for (const { next } of settles) if ("keepMs" in next) settled.push([next.to, next.keepMs]);
+      return settle(settles);
+    };
+    await w.run(w.mill.work([plain, kept, half].map((each) => handler(each as typeof plain, async () => 1))));
+    for (const each of [plain, kept, half]) await w.run(w.mill.enqueue(each as typeof plain, { n: 1 }));
+    await w.advance(1000);
+    expect(settled).toEqual([
+      ["completed", 0],
+      ["completed", 600_000],
+      ["completed", 0],
+    ]);
+    expect(await w.run(w.mill.jobs.counts())).toEqual({ default: { completed: 1 } });
+    await w.close();
+  });
+
   test("a job that no worker of its queue has a handler for ends as no-handler after its grace, and only then", async () => {
     const w = await openVirtualMill({ noHandlerGrace: "1h" });
     const orphan = await w.run(w.mill.enqueue(job("renamed"), {}));

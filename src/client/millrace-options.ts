@@ -9,6 +9,7 @@ import type { EngineSettings } from "../engine/engine.ts";
 import type { EnqueueMiddleware } from "../engine/enqueue-middleware.ts";
 import { readPolicy, readPositive, readRetention } from "../engine/job-options.ts";
 import type { EnqueueOptions, RetentionOptions } from "../engine/job-options.ts";
+import { checkKnownBackoff, customBackoffOf } from "../engine/known-backoff.ts";
 import { guardLogger, silentLogger } from "../engine/logger.ts";
 import type { Logger } from "../engine/logger.ts";
 import { declaredRouter } from "../engine/router.ts";
@@ -108,6 +109,9 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
   if (encryption !== undefined) checkOptions(encryption, "open: encryption", ["current", "keys"]);
   const defaults = options.defaults ?? {};
   checkOptions(defaults, "open: defaults", ["priority", "retry", "timeout", "ttl", "keepResult"]);
+  const codeDefaults = readPolicy(defaults, "open: defaults");
+  const backoffs = options.backoffs ?? {};
+  checkKnownBackoff(backoffs, customBackoffOf(codeDefaults), "open: defaults");
   return {
     settings: {
       coder: createPayloadCoder({
@@ -124,7 +128,7 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
             }),
         ...(compression === undefined ? {} : { compression }),
       }),
-      codeDefaults: readPolicy(defaults, "open: defaults"),
+      codeDefaults,
       retention: { ...defaultRetention, ...readRetention(options.retention ?? {}, "open: retention") },
       feedKeepMs: durationMs(options.feedRetention ?? 7 * dayMs, "open: feedRetention"),
       noHandlerGraceMs: readGrace(options.noHandlerGrace),
@@ -135,7 +139,7 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
             ? defaultStrideMs
             : readPositive(options.ageing, "open: ageing"),
       router: options.router ?? declaredRouter,
-      backoffs: options.backoffs ?? {},
+      backoffs,
       enqueueMiddleware: options.middleware ?? [],
       giveUpMs: durationMs(options.giveUp ?? 10_000, "open: giveUp"),
     },

@@ -4,7 +4,7 @@
  */
 import type { PayloadCoder } from "../codec/payload.ts";
 import { createIdMinter } from "../model/job-id.ts";
-import { createPolicyReader } from "../model/job-policy.ts";
+import { createPolicyReader, outcomesNotKept } from "../model/job-policy.ts";
 import type { DecidedPolicy, JobPolicy, Retention } from "../model/job-policy.ts";
 import type { CustomBackoff } from "../model/retry-policy.ts";
 import type { Platform } from "../platform/platform.ts";
@@ -67,6 +67,8 @@ export class Engine {
   /** Workers of this process that want to know what is being submitted. */
   readonly arrivals = new Set<(job: NewJob) => void>();
 
+  readonly #handled = new Map<string, number>();
+
   constructor(store: Store, platform: Platform, settings: EngineSettings, log: Logger) {
     this.store = store;
     this.platform = platform;
@@ -74,7 +76,10 @@ export class Engine {
     this.log = log;
     this.turn = new Turn(platform);
     this.mintId = createIdMinter({ now: () => platform.now(), random: () => platform.random() });
-    this.readPolicy = createPolicyReader(settings.codeDefaults);
+    this.readPolicy = createPolicyReader({
+      ...settings.codeDefaults,
+      retention: outcomesNotKept(settings.retention),
+    });
     const shared = {
       platform,
       turn: this.turn,
@@ -108,6 +113,18 @@ export class Engine {
     const [first] = unit.jobs;
     if (first !== undefined) for (const arrival of this.arrivals) arrival(first);
     return answer;
+  }
+
+  /** A worker of this process has handlers for these names. @returns takes them back. */
+  addHandled(names: readonly string[]): () => void {
+    const count = (name: string, by: number): void =>
+      void this.#handled.set(name, (this.#handled.get(name) ?? 0) + by);
+    for (const name of names) count(name, 1);
+    return () => names.forEach((name) => count(name, -1));
+  }
+
+  isHandledHere(name: string): boolean {
+    return (this.#handled.get(name) ?? 0) > 0;
   }
 
   /** What the code says of time-to-live and priority when the job does not. */

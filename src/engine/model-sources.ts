@@ -4,5 +4,12 @@ import type { Engine } from "./engine.ts";
 
 export function modelSources(engine: Engine, now: number, worker: string): Sources {
   const { strideMs, backoffs } = engine.settings;
-  return { now, worker, strideMs, custom: backoffs, random: () => engine.platform.random() };
+  return {
+    now,
+    worker,
+    strideMs,
+    custom: backoffs,
+    random: () => engine.platform.random(),
+    report: (problem) => engine.log.error(problem),
+  };
 }

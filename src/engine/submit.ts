@@ -19,6 +19,7 @@ import { passThrough } from "./enqueue-middleware.ts";
 import { checkDefinition } from "./definition.ts";
 import type { AnyJob, Submission } from "./definition.ts";
 import type { Engine } from "./engine.ts";
+import { checkKnownBackoff, customBackoffOf } from "./known-backoff.ts";
 import { readEnqueueOptions } from "./job-options.ts";
 import type { ReadOptions } from "./job-options.ts";
 import { checkSchema } from "./standard-schema.ts";
@@ -30,6 +31,7 @@ interface Plan {
   readonly rankBase: number;
   readonly ttlMs: number | null;
   readonly meta: string | null;
+  readonly customBackoff: string | null;
   readonly options: ReadOptions;
 }
 
@@ -52,6 +54,12 @@ export function planJob(engine: Engine, submission: Submission): NewJob | Promis
 function checkAndBuild(engine: Engine, submission: Submission): NewJob | Promise<NewJob> {
   const { job: definition, input } = submission;
   const plan = planFor(engine, submission);
+  if (plan.customBackoff !== null && engine.isHandledHere(definition.name))
+    checkKnownBackoff(
+      engine.settings.backoffs,
+      plan.customBackoff,
+      `enqueue ${JSON.stringify(definition.name)}`,
+    );
   if (definition.inputSchema === null) return build(engine, definition, plan, input);
   // The input is stored as given: the handler's side runs the schema again, so transforms happen once, over there.
   const checked = checkSchema(definition.inputSchema, input, {
@@ -92,6 +100,7 @@ function makePlan(engine: Engine, definition: AnyJob, options: ReadOptions): Pla
     rankBase: rankBaseOf(engine.levelOf(policy), strideMs),
     ttlMs: policy.ttlMs ?? codeDefaults.ttlMs ?? null,
     meta: writeMeta(options),
+    customBackoff: customBackoffOf(policy),
     options,
   };
 }

@@ -54,7 +54,8 @@ describe("policies", () => {
     fc.assert(
       fc.property(policies, policies, (policy, defaults) => {
         const read = createPolicyReader(defaults);
-        const expected = { ...createPolicyReader()(null), ...defaults, ...policy };
+        const retention = { ...defaults.retention, ...policy.retention };
+        const expected = { ...createPolicyReader()(null), ...defaults, ...policy, retention };
         expect(read(writePolicy(policy))).toEqual(expected);
         expect(read(writePolicy(policy))).toEqual(expected);
       }),

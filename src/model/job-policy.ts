@@ -75,7 +75,13 @@ export function createPolicyReader(codeDefaults: JobPolicy = {}): (text: string 
   const said: JobPolicy = Object.fromEntries(
     Object.entries(codeDefaults).filter(([, value]) => value !== undefined),
   );
-  const decide = (policy: JobPolicy): DecidedPolicy => ({ ...enginePolicy, ...said, ...policy });
+  const decide = (policy: JobPolicy): DecidedPolicy => ({
+    ...enginePolicy,
+    ...said,
+    ...policy,
+    // Each outcome for itself: a job that says how long its failures are kept says nothing about its completion.
+    retention: { ...said.retention, ...policy.retention },
+  });
   const empty = decide({});
   const decoded = new Map<string, DecidedPolicy>();
   return (text) => {
@@ -98,6 +104,14 @@ export function parsePolicy(text: string | null): JobPolicy {
   } catch {
     return {};
   }
+}
+
+/**
+ * Outcomes that are not kept at all: the end of each such job says so itself, so that no history is written only to be pruned. How long the
+ * others are kept stays with the retention duty, where it can be changed later.
+ */
+export function outcomesNotKept(retention: Retention): Retention {
+  return Object.fromEntries(Object.entries(retention).filter(([, keptMs]) => keptMs === 0));
 }
 
 /** How long a job that ends so is kept, if the job itself says so; null leaves it to the queue's retention. */

@@ -121,9 +121,12 @@ describe("a custom backoff", () => {
     ["answers nothing", () => undefined],
     ["answers NaN", () => Number.NaN],
     ["answers eternity", () => Number.POSITIVE_INFINITY],
-  ])("that %s falls back to the default, so that the job is not lost", (_, mine) => {
+  ])("that %s falls back to the default, so that the job is not lost, and says so", (_, mine) => {
     const custom: Record<string, () => number> = mine === undefined ? {} : { mine: mine as () => number };
-    expect(backoffDelayMs(backoff, 2, error, { random: () => 0.999999, custom })).toBe(2000);
+    const problems: string[] = [];
+    const report = (problem: string) => problems.push(problem);
+    expect(backoffDelayMs(backoff, 2, error, { random: () => 0.999999, custom, report })).toBe(2000);
+    expect(problems).toEqual([expect.stringContaining('The backoff "mine"')]);
   });
 
   test("is not found in what every object inherits", () => {

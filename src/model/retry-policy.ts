@@ -52,6 +52,7 @@ const defaultPlanned = {
   jitter: "full",
 } as const;
 export const defaultBackoff: Backoff = defaultPlanned;
+const insteadOf = "the default backoff was taken instead.";
 
 /** A backoff function that the application registers by name, so that the name can be stored with the job. */
 export type CustomBackoff = (
@@ -62,6 +63,8 @@ export type CustomBackoff = (
 export interface BackoffSources {
   readonly random: () => number;
   readonly custom?: Readonly<Record<string, CustomBackoff>>;
+  /** Told when the policy could not be followed and the default backoff was taken instead. */
+  readonly report?: (problem: string) => void;
 }
 
 /** @param failures how many attempts of this round have failed, this one included; at least 1. */
@@ -72,9 +75,12 @@ export function backoffDelayMs(
   sources: BackoffSources,
 ): number {
   if (backoff.kind === "custom") return customDelayMs(backoff.name, failures, error, sources);
-  const plannedMs = plannedDelayMs(backoff, failures);
-  // A kind that only a newer version knows gives no number: the default is better than none.
-  const delayMs = Number.isFinite(plannedMs) ? plannedMs : plannedDelayMs(defaultPlanned, failures);
+  let delayMs = plannedDelayMs(backoff, failures);
+  if (!Number.isFinite(delayMs)) {
+    // A kind that only a newer version knows gives no number: the default is better than none.
+    sources.report?.(`The backoff kind ${JSON.stringify(backoff.kind)} is not known here; ${insteadOf}`);
+    delayMs = plannedDelayMs(defaultPlanned, failures);
+  }
   return backoff.jitter === "none" ? delayMs : Math.floor(sources.random() * (delayMs + 1));
 }
 
@@ -95,20 +101,28 @@ export function plannedDelayMs(backoff: Exclude<Backoff, { kind: "custom" }>, fa
   }
 }
 
-/** A missing or misbehaving function must not lose the job: it falls back to the default and the job goes on. */
+/** A missing or misbehaving function must not lose the job: the default is taken, which is reported, and the job goes on. */
 function customDelayMs(
   name: string,
   failures: number,
   error: { readonly name: string; readonly code?: string },
   sources: BackoffSources,
 ): number {
-  const custom =
-    sources.custom !== undefined && Object.hasOwn(sources.custom, name) ? sources.custom[name] : undefined;
+  const { custom = {}, random, report } = sources;
+  const shown = JSON.stringify(name);
   try {
-    return durationMs(custom?.(failures, error), `backoff ${name}`);
-  } catch {
-    return backoffDelayMs(defaultBackoff, failures, error, { random: sources.random });
+    if (isKnownBackoff(custom, name)) return durationMs(custom[name]?.(failures, error), "it");
+    report?.(`The backoff ${shown} is not among the backoffs given to open here; ${insteadOf}`);
+  } catch (problem) {
+    const said = problem instanceof Error ? problem.message : String(problem);
+    report?.(`The backoff ${shown} gave no duration (${said}); ${insteadOf}`);
   }
+  return backoffDelayMs(defaultBackoff, failures, error, { random });
+}
+
+/** Own names only: what every object has is nobody's backoff. */
+export function isKnownBackoff(custom: Readonly<Record<string, CustomBackoff>>, name: string): boolean {
+  return Object.hasOwn(custom, name);
 }
 
 export function isRetryable(

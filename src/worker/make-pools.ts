@@ -1,5 +1,6 @@
 /** From handlers and settings to pools: one per served queue, and one per batch handler. */
 import type { Engine } from "../engine/engine.ts";
+import { checkKnownBackoff, customBackoffOf } from "../engine/known-backoff.ts";
 import { MillraceError } from "../model/error.ts";
 import { BatchPool } from "./batch-pool.ts";
 import type { Handler } from "./handler.ts";
@@ -27,6 +28,11 @@ export function makePools(
     if (seen.has(definition.name))
       throw new MillraceError("duplicate-handler", `Two handlers for ${JSON.stringify(definition.name)}.`);
     seen.add(definition.name);
+    checkKnownBackoff(
+      engine.settings.backoffs,
+      customBackoffOf(definition.options.policy),
+      `work: the job ${JSON.stringify(definition.name)}`,
+    );
     if (kind === "single") singles.add(definition.name);
     queuesOfHandlers.add(engine.settings.router(definition.name, definition.queue));
   }

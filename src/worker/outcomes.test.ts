@@ -3,6 +3,7 @@ import { z } from "zod";
 import { openVirtualMill } from "../../test/support/virtual-mill.ts";
 import type { VirtualMill } from "../../test/support/virtual-mill.ts";
 import { job } from "../engine/definition.ts";
+import { silentLogger } from "../engine/logger.ts";
 import { Cancel, RetryAfter, Snooze, Suspend, Throttled, Unrecoverable } from "./control.ts";
 import { batchHandler, handler } from "./handler.ts";
 
@@ -171,6 +172,35 @@ describe("what a handler does decides what follows", () => {
     );
     await v.run((await v.run(v.mill.enqueue(slow, {}))).result());
     expect((starts[1] as number) - (starts[0] as number)).toBeGreaterThanOrEqual(60_000);
+  });
+
+  test("a custom backoff that is not there is refused where the job is handled, and reported where it is only retried", async () => {
+    const errors: string[] = [];
+    await v.close();
+    v = await openVirtualMill({
+      backoffs: { fine: () => 1, odd: () => -1 },
+      log: { ...silentLogger, error: (message) => errors.push(message) },
+    });
+    const named = (name: string) => ({ retry: { attempts: 2, backoff: { kind: "custom", name } } }) as const;
+    const lost = job("lost", named("toString"));
+    const plain = job("plain");
+    const refused = { code: "invalid-option", message: expect.stringContaining("(fine, odd)") };
+    await expect(v.run(v.mill.work([handler(lost, async () => {})]))).rejects.toMatchObject(refused);
+    await expect(
+      openVirtualMill({ defaults: { retry: { backoff: { kind: "custom", name: "gone" } } } }),
+    ).rejects.toMatchObject({ code: "invalid-option" });
+    const handles = [
+      await v.run(v.mill.enqueue(plain, {}, named("gone"))),
+      await v.run(v.mill.enqueue(plain, {}, named("odd"))),
+    ];
+    await v.run(v.mill.work([handler(plain, () => Promise.reject(new Error("no")))]));
+    await expect(v.run(v.mill.enqueue(plain, {}, named("gone")))).rejects.toMatchObject(refused);
+    for (const handle of handles)
+      await expect(v.run(handle.result())).rejects.toMatchObject({ code: "job-failed" });
+    expect(errors.filter((message) => message.startsWith("The backoff "))).toEqual([
+      'The backoff "gone" is not among the backoffs given to open here; the default backoff was taken instead.',
+      'The backoff "odd" gave no duration (it: -1 is negative.); the default backoff was taken instead.',
+    ]);
   });
 });
 

@@ -75,6 +75,7 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
   readonly #leaveBook: () => void;
   #running = 0;
   #stopping: Promise<StopReport> | null = null;
+  #leaveHandled: (() => void) | null = null;
   #leaveSignals: (() => void) | null = null;
   #whenQuiet: (() => void) | null = null;
 
@@ -111,6 +112,7 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
   start(): void {
     if (this.#settings.wantsSignals)
       this.#leaveSignals = this.engine.platform.onTermination(() => void this.stop());
+    this.#leaveHandled = this.engine.addHandled([...this.#runnables.keys()]);
     this.#announcing.start();
     this.#claimer.start();
   }
@@ -338,6 +340,7 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
     this.#renewal.stop();
     await settlesWithin(this.engine.platform, this.#announcing.stop(), this.abortGraceMs);
     this.#leaveBook();
+    this.#leaveHandled?.();
     this.#leaveSignals?.();
     this.#stopped(this);
     return { notStopped: this.#running };
