@@ -75,7 +75,7 @@ export const errorCatalogue = {
   "not-in-transaction": entry(
     400,
     false,
-    "The connection given to in() has no open transaction, or is of another kind or file.",
+    "The connection given to in() has no open transaction, or is of another kind, file or database.",
   ),
   "unknown-store": entry(400, false, "The store URL has a scheme that Millrace does not know."),
   "store-unavailable": entry(503, true, "The store could not be reached or could not be opened."),

@@ -134,13 +134,18 @@ const big = { text: "x".repeat(5000), big: 1n };
 const coded = (code: string) => expect.objectContaining({ code });
 
 let database: TestDatabase;
+let elsewhere: TestDatabase;
 let schemas: SchemaPool;
 beforeAll(async () => {
   database = await createTestDatabase(postgresSources()[0] as PostgresSource);
+  elsewhere = await createTestDatabase(postgresSources()[0] as PostgresSource);
   await database.query("CREATE TABLE users (name text)");
   schemas = new SchemaPool(database);
 }, 120_000);
-afterAll(() => database.drop());
+afterAll(async () => {
+  await database.drop();
+  await elsewhere.drop();
+});
 
 describe.each(Object.keys(libraries))("the caller's own transaction through %s", (title) => {
   let mill: Millrace;
@@ -214,6 +219,17 @@ describe.each(Object.keys(libraries))("the caller's own transaction through %s",
     await library.transact(async (tx) => void (ended = tx));
     const late = (async () => mill.in(ended).enqueue(plain, hostile))();
     await expect(late).rejects.toThrow(coded("not-in-transaction"));
+    expect(await mill.jobs.counts()).toEqual({});
+  });
+
+  test("a transaction of another database is refused, and goes on", async () => {
+    const astray = await (libraries[title] as (typeof libraries)[string])(elsewhere.url);
+    await astray.transact(async (tx, run) => {
+      const refused = (async () => mill.in(tx).enqueue(plain, hostile))();
+      await expect(refused).rejects.toThrow(coded("not-in-transaction"));
+      await run("SELECT 1");
+    });
+    await astray.close();
     expect(await mill.jobs.counts()).toEqual({});
   });
 });

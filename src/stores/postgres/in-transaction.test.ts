@@ -112,4 +112,34 @@ describe("inside the caller's own transaction", () => {
     await expect(inside.submit([{ jobs: [aJob({ id: "late" })] }])).rejects.toMatchObject(refused);
     expect(await count()).toBe(0);
   });
+
+  test.each(postgresSources())(
+    "a connection to another database, though it has the same tables, is refused before anything is written ($title)",
+    async (place) => {
+      const elsewhere = await createTestDatabase(place);
+      const twin = await openPostgresStore({
+        url: elsewhere.url,
+        platform: nodePlatform,
+        schema: `own_${schemas}`,
+      });
+      const astray = new pg.Client({ connectionString: elsewhere.url });
+      await astray.connect();
+      await astray.query("BEGIN");
+      const inside = store.inTransaction(astray);
+      await expect(inside.submit([{ jobs: [aJob({ id: "a" })] }])).rejects.toMatchObject({
+        code: "not-in-transaction",
+        message: expect.stringContaining(`another database ("${new URL(elsewhere.url).pathname.slice(1)}")`),
+      });
+      // The caller's transaction is as good as before, and the right store takes it.
+      await twin.inTransaction(astray).submit([{ jobs: [aJob({ id: "b" })] }]);
+      await astray.query("COMMIT");
+      await astray.end();
+      expect(await count()).toBe(0);
+      expect(await twin.tallyJobs()).toMatchObject([{ count: 1 }]);
+      const routes = await database.query(`SELECT 1 FROM own_${schemas}.route`);
+      expect(routes).toEqual([]);
+      await twin.close();
+      await elsewhere.drop();
+    },
+  );
 });

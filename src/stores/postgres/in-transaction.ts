@@ -3,12 +3,14 @@
  * commit, or never. Only appends and the jobs' own rows and keys are touched, so a slow caller holds nobody up. Routes are made
  * beforehand on the store's own connection, because a new route's number is taken under a lock.
  *
- * The others are told by a NOTIFY inside the transaction: it goes out with the commit, and with nothing else.
+ * A connection that leads elsewhere is refused before anything is written: its jobs would be lost to this store's workers, and its routes would
+ * be numbers of another database. The others are told by a NOTIFY inside the transaction: it goes out with the commit, and with
+ * nothing else.
  */
 import { MillraceError } from "../../model/error.ts";
+import { checkSettles, checkUnits } from "../../store/later-version.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { TransactionStore } from "../../store/store.ts";
-import { checkSettles, checkUnits } from "../../store/later-version.ts";
 import type { Calls } from "./call.ts";
 import { adaptConnection } from "./connection-adapter.ts";
 import type { Connection } from "./connection-adapter.ts";
@@ -24,37 +26,37 @@ export interface OwnStore {
   readonly channel: string;
 }
 
-export function transactionStore(given: unknown, own: OwnStore): TransactionStore {
-  const connection = adaptConnection(given);
-  if (connection === null) throw refused("it is no connection of a driver that Millrace knows");
-  if (connection.isOpen() === false) throw refused("no transaction is open on it");
-  const inside = callsInside(connection, own);
-  const checked = async (): Promise<void> => {
-    if (!(await isInTransaction(connection, own))) throw refused("no transaction is open on it");
-  };
-  return {
-    async submit(units) {
-      checkUnits(units);
-      await checked();
-      await makeRoutes(
-        own.calls,
-        units.flatMap((unit) => unit.jobs),
-      );
-      const answers = await submit(inside, units);
-      await announce(inside, own);
-      return answers;
-    },
-    async settleIfLeased(settles) {
-      checkSettles(settles);
-      await checked();
-      await makeRoutes(
-        own.calls,
-        settles.flatMap(({ effects }) => effects?.jobs ?? []),
-      );
-      const answers = await settleIfLeased(inside, settles);
-      await announce(inside, own);
-      return answers;
-    },
+/** Answers how a caller's connection becomes a store; what it learns of connections and routes serves all that follow. */
+export function openTransactions(own: OwnStore): (given: unknown) => TransactionStore {
+  const { calls, channel } = own;
+  const makeRoutes = routeMaker(calls);
+  const checkDatabase = databaseCheck(own);
+
+  return (given) => {
+    const connection = adaptConnection(given);
+    if (connection === null) throw refused("it is no connection of a driver that Millrace knows");
+    if (connection.isOpen() === false) throw refused("no transaction is open on it");
+    const inside = callsInside(connection, own);
+    const run = async <Answer>(jobs: readonly NewJob[], operate: () => Promise<Answer>): Promise<Answer> => {
+      if (!(await isInTransaction(connection, inside))) throw refused("no transaction is open on it");
+      await checkDatabase(given as object, inside);
+      await makeRoutes(jobs);
+      const answer = await operate();
+      await inside.write("SELECT pg_notify($1, $2)", [channel, '{"more":true}']);
+      return answer;
+    };
+    return {
+      async submit(units) {
+        checkUnits(units);
+        const jobs = units.flatMap((unit) => unit.jobs);
+        return run(jobs, () => submit(inside, units));
+      },
+      async settleIfLeased(settles) {
+        checkSettles(settles);
+        const jobs = settles.flatMap(({ effects }) => effects?.jobs ?? []);
+        return run(jobs, () => settleIfLeased(inside, settles));
+      },
+    };
   };
 }
 
@@ -75,45 +77,56 @@ function callsInside(connection: Connection, { calls, where }: OwnStore): Calls 
     write: run,
     read: run,
     tell: () => undefined,
+    ride: () => null,
   };
 }
 
 /** The driver's own word where it has one; else two statements see the same transaction only if one is open. */
-async function isInTransaction(connection: Connection, { where }: OwnStore): Promise<boolean> {
+async function isInTransaction(connection: Connection, inside: Calls): Promise<boolean> {
   const known = connection.isOpen();
   if (known !== null) return known;
-  try {
-    const first = await connection.run("SELECT pg_current_xact_id()::text", []);
-    const second = await connection.run("SELECT pg_current_xact_id()::text", []);
-    return first[0]?.[0] === second[0]?.[0];
-  } catch (error) {
-    throw storeError(error, where, { isSent: false, isWrite: true });
-  }
+  const text = "SELECT pg_current_xact_id()::text";
+  const [first] = await inside.read(text, []);
+  const [second] = await inside.read(text, []);
+  return first?.[0] === second?.[0];
 }
 
-async function makeRoutes(calls: Calls, jobs: readonly NewJob[]): Promise<void> {
-  const routes = new Map(jobs.map(({ queue, name }) => [`${queue.length}:${queue}${name}`, { queue, name }]));
-  const unknown = [...routes].filter(([key]) => !knownRoutes(calls).has(key));
-  for (const [key, { queue, name }] of unknown) {
-    await calls.write(`SELECT ${calls.schema}.route_number_v1($1, $2)`, [packText(queue), packText(name)]);
-    knownRoutes(calls).add(key);
-  }
+/** A database of one life of one server; the same on every connection to it, whoever asks. */
+const identityText = `SELECT oid, extract(epoch FROM pg_postmaster_start_time()), datname FROM pg_catalog.pg_database WHERE datname = current_database()`;
+
+/** A connection stays with its database, so each is asked once. */
+function databaseCheck({ calls, where }: OwnStore): (given: object, inside: Calls) => Promise<void> {
+  const trusted = new WeakSet<object>();
+  const identityOf = async (asked: Calls): Promise<{ identity: string; name: string }> => {
+    const [row] = await asked.read(identityText, []);
+    return { identity: `${row?.[0]} ${row?.[1]}`, name: row?.[2] ?? "" };
+  };
+  let own: string | null = null;
+  return async (given, inside) => {
+    if (trusted.has(given)) return;
+    const { identity, name } = await identityOf(inside);
+    // Asked again where they differ: the server may have been started anew since.
+    if (identity !== own) own = (await identityOf(calls)).identity;
+    if (identity !== own)
+      throw refused(`it leads to another database (${JSON.stringify(name)}) than the store, which is in ${where}`);
+    trusted.add(given);
+  };
 }
 
-const routesOf = new WeakMap<Calls, Set<string>>();
 const knownMax = 10_000;
 
 /** Routes never go away, so a route that was there once need not be asked for again. */
-function knownRoutes(calls: Calls): Set<string> {
-  const known = routesOf.get(calls);
-  if (known !== undefined && known.size < knownMax) return known;
-  const fresh = new Set<string>();
-  routesOf.set(calls, fresh);
-  return fresh;
-}
-
-async function announce(inside: Calls, { channel }: OwnStore): Promise<void> {
-  await inside.write("SELECT pg_notify($1, $2)", [channel, '{"more":true}']);
+function routeMaker(calls: Calls): (jobs: readonly NewJob[]) => Promise<void> {
+  let known = new Set<string>();
+  return async (jobs) => {
+    for (const { queue, name } of jobs) {
+      const key = `${queue.length}:${queue}${name}`;
+      if (known.has(key)) continue;
+      await calls.write(`SELECT ${calls.schema}.route_number_v1($1, $2)`, [packText(queue), packText(name)]);
+      if (known.size >= knownMax) known = new Set();
+      known.add(key);
+    }
+  };
 }
 
 function refused(why: string): MillraceError {

@@ -21,7 +21,7 @@ import type { PgListener, PgPool } from "./driver.ts";
 import { promoteDue, readDue } from "./due.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
 import { noFloors, openFloors } from "./floors.ts";
-import { transactionStore } from "./in-transaction.ts";
+import { openTransactions } from "./in-transaction.ts";
 import { openListener } from "./listener.ts";
 import { migrate, quoted, schemaVersion } from "./migrate.ts";
 import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
@@ -153,10 +153,11 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     now: () => (clock === "database" ? null : (lastNow = Math.max(lastNow, platform.now()))),
     write: (text, values) => database.write(text, values),
     read: (text, values) => database.read(text, values),
-    tell(hints) {
+    tell(hints, isTold = false) {
       watch.tellOwn(hints);
-      announcer.tell(hints);
+      if (!isTold) announcer.tell(hints);
     },
+    ride: () => announcer.ride(),
   };
   const floors = clock === "platform" ? noFloors : openFloors(platform);
   let closing: Promise<void> | null = null;
@@ -201,7 +202,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     auditIndexes: (request) => auditIndexes(calls, request),
     ...laterOperations,
     watch: (listener) => watch.add(listener),
-    inTransaction: (connection) => transactionStore(connection, { calls, where, channel }),
+    inTransaction: openTransactions({ calls, where, channel }),
     close() {
       announcer.close();
       closing ??= watch.close().then(() => database.close());
