@@ -1,0 +1,308 @@
+/**
+ * A real Redis whose administrator or disk does what it should not, and servers that are not what the URL says: each is named by a stable
+ * code, nothing is written by halves, and everybody goes on when it is over.
+ */
+import { mkdirSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import { join } from "node:path";
+import { Redis } from "ioredis";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { Millrace } from "../../src/client/millrace.ts";
+import { readMillraceOptions } from "../../src/client/millrace-options.ts";
+import { job } from "../../src/engine/definition.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import { nodePlatform } from "../../src/platform/node-platform.ts";
+import type { Store } from "../../src/store/store.ts";
+import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
+import type { RedisOptions } from "../../src/stores/redis/redis-store.ts";
+import { handler } from "../../src/worker/handler.ts";
+import { aJob } from "../support/builders.ts";
+import { startRedis } from "../support/redis-server.ts";
+import type { RedisServer } from "../support/redis-server.ts";
+import { auditAll } from "../support/walk.ts";
+import { until } from "./chaos-run.ts";
+
+let server: RedisServer;
+let admin: Redis;
+let store: Store;
+let prefix: string;
+let cases = 0;
+const opened: { close(): Promise<unknown> }[] = [];
+
+beforeAll(async () => {
+  server = await startRedis();
+  admin = new Redis(server.url, { maxRetriesPerRequest: null, retryStrategy: () => 50 });
+  admin.on("error", () => undefined);
+}, 180_000);
+afterAll(async () => {
+  admin.disconnect();
+  await server.stop();
+});
+beforeEach(async () => {
+  prefix = `case-${++cases}`;
+  store = await open();
+});
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((each) => each.close()));
+});
+
+async function open(given: Partial<RedisOptions> = {}): Promise<Store> {
+  const made = await openRedisStore({ url: server.url, platform: nodePlatform, prefix, ...given });
+  opened.push(made);
+  return made;
+}
+
+function openMill(giveUp: string): Millrace {
+  const { settings, log, duties } = readMillraceOptions(nodePlatform, { giveUp, log: false });
+  const mill = new Millrace(new Engine(store, nodePlatform, settings, log), duties);
+  opened.unshift(mill);
+  return mill;
+}
+
+const set = (name: string, value: string): Promise<unknown> => admin.config("SET", name, value);
+const killClients = (): Promise<unknown> =>
+  Promise.all([
+    admin.call("CLIENT", "KILL", "TYPE", "pubsub"),
+    admin.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"),
+  ]);
+const failure = (call: Promise<unknown>): Promise<unknown> =>
+  call.then(
+    () => null,
+    (error: unknown) => error,
+  );
+const plain = job<number, number>("plain", { retry: { backoff: 0 } });
+
+/** A worker whose one handler waits to be let go. */
+async function holdJob(
+  mill: Millrace,
+): Promise<{ result: Promise<number>; readonly letGo: () => void; readonly runs: () => number }> {
+  const gate = Promise.withResolvers<void>();
+  const began = Promise.withResolvers<void>();
+  let runs = 0;
+  const run = handler(plain, async ({ input }) => {
+    runs += 1;
+    began.resolve();
+    await gate.promise;
+    return input;
+  });
+  await mill.work([run], { lease: "3s" });
+  const handle = await mill.enqueue(plain, 1);
+  await began.promise;
+  return { result: handle.result({ timeout: "20s" }), letGo: () => gate.resolve(), runs: () => runs };
+}
+
+describe("out of memory", () => {
+  test("an enqueue is refused whole and by name; a settle waits, its job keeps its lease and ends once there is room", async () => {
+    const mill = openMill("10ms");
+    const { result, letGo, runs } = await holdJob(mill);
+    onTestFinished(async () => void (await set("maxmemory", "0")));
+    await set("maxmemory", "1");
+    await expect(mill.enqueue(plain, 2)).rejects.toMatchObject({
+      code: "store-full",
+      retryable: true,
+      outcome: "did-not-happen",
+    });
+    const settlesBefore = await callsOf("fcall");
+    letGo();
+    await until("the settle was tried", async () => (await callsOf("fcall")) > settlesBefore + 2);
+    expect(await auditAll(store)).toEqual({});
+    await set("maxmemory", "0");
+    expect(await result).toBe(1);
+    expect(runs()).toBe(1);
+    expect(await store.tallyJobs()).toMatchObject([{ state: "completed", count: 1 }]);
+    expect(await auditAll(store)).toEqual({});
+  });
+
+  async function callsOf(command: string): Promise<number> {
+    const stats = await admin.info("commandstats");
+    return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+  }
+});
+
+test("a server that cannot write its files refuses by name, and takes the same call when it can", async () => {
+  // A folder where the snapshot should go: saving fails, and the server stops taking writes.
+  const inTheWay = join(server.folder, "dump.rdb");
+  mkdirSync(inTheWay);
+  onTestFinished(async () => void (await set("save", "")));
+  await set("save", "3600 1");
+  await admin.bgsave();
+  await until("saving has failed", async () =>
+    (await admin.info("persistence")).includes("rdb_last_bgsave_status:err"),
+  );
+  expect(await failure(store.submit([{ jobs: [aJob({ id: "a" })] }]))).toMatchObject({
+    code: "store-full",
+    outcome: "did-not-happen",
+  });
+  expect(await store.readJobs(["a"])).toEqual([null]);
+  rmSync(inTheWay, { recursive: true });
+  await admin.bgsave();
+  await until("saving works", async () =>
+    (await admin.info("persistence")).includes("rdb_last_bgsave_status:ok"),
+  );
+  expect(await store.submit([{ jobs: [aJob({ id: "a" })] }])).toMatchObject([{ kind: "ok" }]);
+});
+
+test("while somebody else's script holds the server, calls are refused as busy and did not happen; an enqueue waits for its end", async () => {
+  await set("busy-reply-threshold", "50");
+  const mill = openMill("20s");
+  const loop = new Redis(server.url, { maxRetriesPerRequest: 0 });
+  const looping = failure(loop.call("EVAL", "while true do end", "0"));
+  await until("the server is busy", async () => {
+    const error = await failure(store.submit([{ jobs: [aJob({ id: "a" })] }]));
+    if (error !== null) expect(error).toMatchObject({ code: "store-busy", outcome: "did-not-happen" });
+    return error !== null;
+  });
+  const waiting = mill.enqueue(plain, 1, { id: "b" });
+  await admin.call("SCRIPT", "KILL");
+  await looping;
+  loop.disconnect();
+  expect((await waiting).id).toBe("b");
+});
+
+describe("users and passwords", () => {
+  const urlOf = (user: string): string => server.url.replace("//", `//${user}@`);
+  const rights = [
+    ...["~*", "&*", "+@hash", "+@sortedset", "+@list", "+@stream", "+@pubsub", "+@connection", "+exists"],
+    ...["+unlink", "+type", "+time", "+info", "+fcall", "+function|load", "+config|get"],
+  ];
+
+  test("a password that is changed under an open store is named, and the store goes on when the old one is back", async () => {
+    await admin.call("ACL", "SETUSER", "mover", "on", ">right", ...rights);
+    const moved = await open({ url: urlOf("mover:right") });
+    await admin.call("ACL", "SETUSER", "mover", "resetpass", ">other");
+    await killClients();
+    await until("the store is denied", async () => {
+      const error = await failure(moved.describe());
+      return error !== null && (error as { code?: string }).code === "store-denied";
+    });
+    const said = String(await failure(moved.describe()));
+    expect(said).not.toContain("right");
+    await admin.call("ACL", "SETUSER", "mover", ">right");
+    await until("the store answers", async () => (await failure(moved.describe())) === null);
+    expect(await moved.submit([{ jobs: [aJob({ id: "a" })] }])).toMatchObject([{ kind: "ok" }]);
+  });
+
+  test("a right that is taken away under an open store stops a call half-way: that is said, and repeating it makes it whole", async () => {
+    await admin.call("ACL", "SETUSER", "narrowed", "on", ">secret", ...rights);
+    const narrowed = await open({ url: urlOf("narrowed:secret") });
+    await admin.call("ACL", "SETUSER", "narrowed", "-@sortedset");
+    expect(await failure(narrowed.submit([{ jobs: [aJob({ id: "a" })] }]))).toMatchObject({
+      code: "store-denied",
+      outcome: "unknown",
+    });
+    await admin.call("ACL", "SETUSER", "narrowed", "+@sortedset");
+    const repeated = await narrowed.submit([{ jobs: [aJob({ id: "a" })], isRepeat: true }]);
+    expect(repeated).toMatchObject([{ kind: "ok", ids: ["a"] }]);
+    await auditAll(narrowed);
+    expect(await auditAll(narrowed)).toEqual({});
+    expect(await narrowed.readJobs(["a"])).toMatchObject([{ state: "ready" }]);
+  });
+});
+
+describe("keys and libraries of others", () => {
+  test("a key of another program among the store's own stops a call half-way: that is said by name", async () => {
+    await admin.set(`{${prefix}:0}:tag:mine`, "theirs");
+    expect(await failure(store.submit([{ jobs: [aJob({ id: "a", tags: ["mine"] })] }]))).toMatchObject({
+      code: "not-a-store",
+      outcome: "unknown",
+    });
+    expect(await admin.get(`{${prefix}:0}:tag:mine`)).toBe("theirs");
+    await admin.del(`{${prefix}:0}:tag:mine`);
+    await auditAll(store);
+    expect(await auditAll(store)).toEqual({});
+    expect(await store.submit([{ jobs: [aJob({ id: "b", tags: ["mine"] })] }])).toMatchObject([
+      { kind: "ok" },
+    ]);
+  });
+
+  test("a store whose layout has no version that makes sense is not taken for one", async () => {
+    await admin.hset("{odd:0}:meta", "kind", "millrace", "version", "abc");
+    await expect(open({ prefix: "odd" })).rejects.toMatchObject({ code: "not-a-store" });
+    expect(await admin.hgetall("{odd:0}:meta")).toEqual({ kind: "millrace", version: "abc" });
+  });
+
+  test("a store whose meta key was evicted or deleted is refused, and not begun anew over what is left", async () => {
+    await store.submit([{ jobs: [aJob({ id: "a" })] }]);
+    const meta = await admin.hgetall(`{${prefix}:0}:meta`);
+    await admin.del(`{${prefix}:0}:meta`);
+    expect(await failure(store.readJobs(["a"]))).toMatchObject({ code: "not-a-store" });
+    await expect(open()).rejects.toMatchObject({ code: "not-a-store" });
+    await admin.hset(`{${prefix}:0}:meta`, meta);
+    expect(await store.readJobs(["a"])).toMatchObject([{ id: "a" }]);
+  });
+
+  test("a newer build of the library stays, and a library of another program with the same names is named", async () => {
+    const [[, , , , , , , code] = []] = (await admin.call("FUNCTION", "LIST", "WITHCODE")) as string[][];
+    onTestFinished(async () => void (await admin.call("FUNCTION", "FLUSH")));
+    const newer = String(code).replace(/return "(\d+) \w+" end/, 'return "99 ffffffffffffffff" end');
+    expect(newer).not.toBe(code);
+    await admin.call("FUNCTION", "LOAD", "REPLACE", newer);
+    const other = await open();
+    expect(await other.submit([{ jobs: [aJob({ id: "a" })] }])).toMatchObject([{ kind: "ok" }]);
+    expect(await admin.call("FCALL", "mr1_build", "0")).toMatch(/^99 /);
+
+    await admin.call("FUNCTION", "FLUSH");
+    const foreign = `#!lua name=theirs\nredis.register_function("mr1_submit", function() return "theirs" end)`;
+    await admin.call("FUNCTION", "LOAD", foreign);
+    await expect(open()).rejects.toMatchObject({ code: "store-misconfigured" });
+    await admin.call("FUNCTION", "DELETE", "theirs");
+    expect(await store.readJobs(["a"])).toMatchObject([{ id: "a" }]);
+  });
+});
+
+describe("settings that change under an open store", () => {
+  test("an eviction policy is seen with the next connection, and the store goes on when it is right again", async () => {
+    onTestFinished(async () => void (await set("maxmemory-policy", "noeviction")));
+    await set("maxmemory-policy", "allkeys-lru");
+    await killClients();
+    await until("the store refuses", async () => {
+      const error = await failure(store.describe());
+      return error !== null && (error as { code?: string }).code === "store-misconfigured";
+    });
+    await set("maxmemory-policy", "noeviction");
+    expect(await store.submit([{ jobs: [aJob({ id: "a" })] }])).toMatchObject([{ kind: "ok" }]);
+  });
+
+  test("a server that no longer syncs every write is refused by a strict store with the next connection", async () => {
+    onTestFinished(async () => {
+      await set("appendonly", "yes");
+      await set("appendfsync", "everysec");
+    });
+    await set("appendfsync", "always");
+    const strict = await open({ durability: "strict" });
+    await set("appendonly", "no");
+    await killClients();
+    await until("the store refuses", async () => {
+      const error = await failure(strict.submit([{ jobs: [aJob({ id: "a" })] }]));
+      return error !== null && (error as { code?: string }).code === "durability-refused";
+    });
+    expect(await store.readJobs(["a"])).toEqual([null]);
+  });
+});
+
+describe("what the URL leads to", () => {
+  test("a database number that the server does not have", async () => {
+    await expect(open({ url: `${server.url}/99` })).rejects.toMatchObject({ code: "store-missing" });
+    expect(await admin.exists(`{${prefix}:0}:meta`)).toBe(1);
+    const elsewhere = await open({ url: `${server.url}/7` });
+    await elsewhere.submit([{ jobs: [aJob({ id: "a" })] }]);
+    expect(await store.readJobs(["a"])).toEqual([null]);
+  });
+
+  test("a server that speaks something else", async () => {
+    const other = createServer((_, response) => response.end("hello"));
+    await new Promise<void>((resolve) => void other.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void other.close());
+    const { port } = other.address() as { port: number };
+    await expect(open({ url: `redis://127.0.0.1:${port}` })).rejects.toMatchObject({
+      code: "store-unavailable",
+      outcome: "did-not-happen",
+    });
+  });
+
+  test("a name that does not resolve", async () => {
+    await expect(open({ url: "redis://no-such-host.invalid" })).rejects.toMatchObject({
+      code: "store-unavailable",
+    });
+  });
+});
