@@ -55,3 +55,25 @@ test("hints of many calls go out as one message after the first, and none after 
   await platform.time.advance(100_000);
   expect(sent).toHaveLength(2);
 });
+
+test("a call that tells by itself takes the turn of a message, and gives it back when it did not", async () => {
+  const platform = createVirtualPlatform();
+  const sent: string[] = [];
+  const notify = async (payload: string): Promise<void> => void sent.push(payload);
+  const announcer = openAnnouncer({ platform, sender: "me", notify });
+  const first = announcer.ride();
+  expect(first?.by).toBe("me");
+  expect(announcer.ride()).toBeNull();
+  announcer.tell(hintsOf({ routes: new Set([1]) }));
+  expect(sent).toHaveLength(0);
+  first?.over(false);
+  expect(sent).toHaveLength(1);
+
+  await platform.time.advance(100_000);
+  announcer.ride()?.over(true);
+  expect(announcer.ride()).toBeNull();
+  announcer.tell(hintsOf({ routes: new Set([2]) }));
+  expect(sent).toHaveLength(1);
+  await platform.time.advance(100_000);
+  expect(sent).toHaveLength(2);
+});

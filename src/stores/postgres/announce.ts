@@ -1,6 +1,7 @@
 /**
  * How hints travel to other processes: as payloads of NOTIFY, sent after the answer, coalesced and outside the transaction that made them, because
- * a NOTIFY inside would serialise commits. A hint that cannot be sent is lost; the slow looks of the others find what it told.
+ * a NOTIFY inside would serialise commits. Only the single submit of a quiet process may take its hint along (sql/submit-one.ts). A hint that
+ * cannot be sent is lost; the slow looks of the others find what it told.
  *
  *  payload   {"by": sender, "r": routes, "d": due in ms, "f": finished ids, "c": [[id, owner]], "more": true}   more: look at the feed
  */
@@ -22,8 +23,16 @@ interface Payload {
   readonly more?: boolean;
 }
 
+/** The turn of a call that tells the others itself. */
+export interface Ride {
+  readonly by: string;
+  over(isTold: boolean): void;
+}
+
 export interface Announcer {
   tell(hints: Hints): void;
+  /** Null while something is being sent, or was a moment ago. */
+  ride(): Ride | null;
   close(): void;
 }
 
@@ -39,14 +48,18 @@ export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): A
   let isSending = false;
   let isClosed = false;
 
-  const send = async (): Promise<void> => {
+  const pause = (): Promise<void> =>
+    new Promise((resolve) => void platform.setTimer(sendGapMs, resolve, false));
+
+  const send = async (hasJustSent = false): Promise<void> => {
     if (isSending) return;
     isSending = true;
+    if (hasJustSent) await pause();
     while (!isEmpty(outgoing) && !isClosed) {
       const payload = writePayload(outgoing, sender);
       outgoing = emptyHints();
       await notify(payload).catch(() => undefined);
-      await new Promise<void>((resolve) => void platform.setTimer(sendGapMs, resolve, false));
+      await pause();
     }
     isSending = false;
   };
@@ -56,6 +69,17 @@ export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): A
       if (isClosed || isEmpty(hints)) return;
       joinHints(outgoing, hints);
       void send();
+    },
+    ride() {
+      if (isClosed || isSending) return null;
+      isSending = true;
+      return {
+        by: sender,
+        over(isTold) {
+          isSending = false;
+          void send(isTold);
+        },
+      };
     },
     close() {
       isClosed = true;

@@ -1,7 +1,7 @@
 /** Claim (sql/claim.ts): the columns of what was handed out, put together again. */
 import type { ClaimAnswer, ClaimRequest } from "../../store/operations.ts";
 import type { LeasedJob, Route } from "../../store/records.ts";
-import { callWrite } from "./call.ts";
+import { callLightly } from "./call.ts";
 import type { Calls } from "./call.ts";
 import type { Row } from "./database.ts";
 import type { ClaimPlan, Floors, Looks } from "./floors.ts";
@@ -53,7 +53,7 @@ async function ask(
     request.routesKnown,
     plan.knownClock === null,
   ];
-  const rows = await callWrite(calls, "claim_v1", values);
+  const rows = await callLightly(calls, "claim_v1", values);
   const last = rows.at(-1) as Row;
   const now = Number(last[0]);
   const jobs: LeasedJob[] = [];
@@ -63,7 +63,7 @@ async function ask(
     if (row[1] === null) continue;
     const offer = Number(row[16]) - 1;
     const before = jobs.length;
-    const first = jobsOf(row, now, jobs);
+    const first = jobsOf(row, jobs);
     taken[offer] = (taken[offer] ?? 0) + jobs.length - before;
     lowest[offer] ??= first;
   }
@@ -79,7 +79,8 @@ async function ask(
 }
 
 /** Adds the jobs of a row in order of (rank, seq). Answers the lowest rank. */
-function jobsOf(row: Row, now: number, jobs: LeasedJob[]): number | null {
+function jobsOf(row: Row, jobs: LeasedJob[]): number | null {
+  const claimedAt = Number(row[0]);
   const seqs = readNumbers(row[1] ?? null);
   const count = seqs.length;
   const fences = readNumbers(row[2] ?? null);
@@ -110,7 +111,7 @@ function jobsOf(row: Row, now: number, jobs: LeasedJob[]): number | null {
       attempts: logs[index] ?? null,
       createdAt: created[index] as number,
       dueAt: due[index] as number,
-      claimedAt: now,
+      claimedAt,
       deadlineAt: deadlines[index] ?? null,
     });
   }

@@ -17,12 +17,15 @@ import {
   textList,
   unpackText,
 } from "./text.ts";
+import { at, inMs, submitOne } from "./submit-one.ts";
 import { tagsText, unitOf } from "./unit.ts";
 
 const inlineMax = 1024;
 
 export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<SubmitAnswer[]> {
   if (units.length === 0) return [];
+  const single = calls.isInside ? null : singleOf(units);
+  if (single !== null) return [await submitOne(calls, single)];
   const steps: number[] = [];
   const plain: NewJob[] = [];
   const keyed: object[] = [];
@@ -52,8 +55,17 @@ export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promis
   hintEvents(hints, events ?? "", Number(now));
   calls.tell(hints);
   const answers = JSON.parse(answered ?? "[]") as SubmitAnswer[];
-  let at = 0;
-  return units.map((unit) => (isPlain(unit) ? created(unit) : unpackAnswer(answers[at++] as SubmitAnswer)));
+  let next = 0;
+  return units.map((unit) => (isPlain(unit) ? created(unit) : unpackAnswer(answers[next++] as SubmitAnswer)));
+}
+
+/** The only job of a call that the short path can take. */
+function singleOf(units: readonly SubmitUnit[]): NewJob | null {
+  const [unit] = units;
+  if (units.length !== 1 || unit === undefined || unit.jobs.length !== 1 || !isPlain(unit)) return null;
+  const job = unit.jobs[0] as NewJob;
+  const hasTags = job.tags !== null && job.tags.length > 0;
+  return hasTags || packText(job.input).length > inlineMax ? null : job;
 }
 
 function isPlain({ jobs, docs, isRepeat }: SubmitUnit): boolean {
@@ -107,9 +119,6 @@ function plainValues(jobs: readonly NewJob[]): (string | null)[] {
     }
   }
   if (count === 0) return Array.from({ length: 19 }, () => null);
-  const inMs = (due: NewJob["due"] | null): number | null =>
-    due !== null && "inMs" in due ? due.inMs : null;
-  const at = (due: NewJob["due"] | null): number | null => (due !== null && "at" in due ? due.at : null);
   return [
     textList(queues),
     textList(names),

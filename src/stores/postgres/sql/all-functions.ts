@@ -11,11 +11,23 @@ import { pruneSql } from "./prune.ts";
 import { readSql } from "./read.ts";
 import { settleSql } from "./settle.ts";
 import { stepSql } from "./step.ts";
+import { submitOneSql } from "./submit-one.ts";
 import { submitUnitSql } from "./submit-unit.ts";
 import { submitSql } from "./submit.ts";
 
 const parts = [
-  ...[stepSql, jobSql, docsSql, submitUnitSql, submitSql, claimSql, settleSql, extendSql, changeSql],
+  ...[
+    stepSql,
+    jobSql,
+    docsSql,
+    submitUnitSql,
+    submitOneSql,
+    submitSql,
+    claimSql,
+    settleSql,
+    extendSql,
+    changeSql,
+  ],
   ...[dueSql, readSql, feedSql, pruneSql, auditSql],
 ];
 

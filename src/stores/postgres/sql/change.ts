@@ -47,13 +47,13 @@ BEGIN
 END $$;
 
 -- p_changes: [{id, cases: [{guard, next, attempts?}]}], in order.
-CREATE FUNCTION ${s}.change_v1(p_now int8, p_commit text, p_changes jsonb, OUT now int8, OUT answers jsonb, OUT events text) LANGUAGE plpgsql AS $$
+CREATE FUNCTION ${s}.change_v1(p_now int8, p_commit text, p_changes text, OUT now int8, OUT answers jsonb, OUT events text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE v_change jsonb; v_case jsonb; v_next jsonb; v_at int4; v_found record; j ${s}.waiting; v_applied record; v_answer jsonb; v_state int2;
 BEGIN
   now := ${s}.begin_v1(p_now, p_commit);
   answers := '[]';
-  FOR v_change IN SELECT * FROM jsonb_array_elements(p_changes) LOOP
+  FOR v_change IN SELECT * FROM jsonb_array_elements(p_changes::jsonb) LOOP
     SELECT * INTO v_found FROM ${s}.lock_job_v1(v_change->>'id');
     IF v_found.place IS NULL THEN answers := answers || '[{"kind": "gone"}]'; CONTINUE; END IF;
     j := v_found.j;

@@ -11,6 +11,7 @@ import { eventCodes } from "../../../model/event-kind.ts";
 import { stateCodes } from "../../../model/job-state.ts";
 import { fieldEnd, itemEnd, nullItem } from "../text.ts";
 import { groupedEvents } from "./job.ts";
+import { nextClock } from "./step.ts";
 
 export const fencesPerEpoch = 2 ** 32;
 
@@ -18,7 +19,7 @@ const { ready, running } = stateCodes;
 
 /** What another claimer does not hold, at the head of a route. */
 const head = (s: string, route: string, limit: string): string =>
-  `SELECT ctid, rank, seq FROM ${s}.waiting WHERE route = ${route} AND rank >= v_floor AND state = ${ready} AND (timer_at IS NULL OR timer_at > v_now)
+  `SELECT ctid, rank, seq FROM ${s}.waiting WHERE route = ${route} AND rank >= v_floor AND state = ${ready} AND (timer_at IS NULL OR timer_at > now)
     ORDER BY rank, seq LIMIT ${limit} FOR UPDATE SKIP LOCKED`;
 
 const joined = (column: string): string =>
@@ -34,7 +35,7 @@ const take = (s: string, places: string): string => `
       moved AS (
         INSERT INTO ${s}.leased (seq, created_at, due_at, rank, timer_at, deadline_at, fence, settled_fence, unique_hold, claimed_at, lease_ends_at,
           route, attempt, rev, state, counts_attempt, holds, cancel_asked, id, owner, digest, unique_key, policy, meta, tags, attempts, progress, input)
-        SELECT seq, created_at, due_at, rank, least(v_ends, deadline_at), deadline_at, greatest(fence, v_fence) + 1, settled_fence, unique_hold, v_now, v_ends,
+        SELECT seq, created_at, due_at, rank, least(v_ends, deadline_at), deadline_at, greatest(fence, v_fence) + 1, settled_fence, unique_hold, now, v_ends,
           route, attempt + counts_attempt, rev + 1, ${running}, 1, CASE holds WHEN 1 THEN 0 ELSE holds END, cancel_asked, id, p_owner, digest, unique_key,
           policy, meta, tags, attempts, progress, input
         FROM taken),
@@ -54,49 +55,50 @@ const take = (s: string, places: string): string => `
       FROM taken;`;
 
 export const claimSql = (s: string): string => `
--- The store's epoch, raised when the database lost its memory since (crash, failover, restore): acknowledged writes may be gone then.
+-- Enters this life of the server: answers its epoch, raised when the row that says so is gone. That row is unlogged: a crash, a failover and a
+-- restore empty its table, and acknowledged writes or claims may be gone then.
 CREATE FUNCTION ${s}.epoch_v1() RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE v_epoch int8;
 BEGIN
-  IF EXISTS (SELECT 1 FROM ${s}.alive) THEN
-    SELECT value::int8 INTO v_epoch FROM ${s}.meta WHERE name = 'epoch';
-    RETURN v_epoch;
-  END IF;
+  SELECT epoch INTO v_epoch FROM ${s}.alive;
+  IF FOUND THEN RETURN v_epoch; END IF;
+  PERFORM pg_advisory_xact_lock(hashtextextended('${s}.epoch', 0));
+  SELECT epoch INTO v_epoch FROM ${s}.alive;
+  IF FOUND THEN RETURN v_epoch; END IF;
   -- Whatever this call's durability: an epoch must never be given twice.
   PERFORM set_config('synchronous_commit', 'on', true);
-  UPDATE ${s}.meta SET value = (value::int8 + 1)::text WHERE name = 'epoch' AND NOT EXISTS (SELECT 1 FROM ${s}.alive);
-  INSERT INTO ${s}.alive VALUES (1) ON CONFLICT DO NOTHING;
-  SELECT value::int8 INTO v_epoch FROM ${s}.meta WHERE name = 'epoch';
+  UPDATE ${s}.meta SET value = (value::int8 + 1)::text WHERE name = 'epoch' RETURNING value::int8 INTO v_epoch;
+  INSERT INTO ${s}.alive VALUES (1, v_epoch);
   RETURN v_epoch;
 END $$;
 
 -- p_ends[i] is the last index of offer i in p_routes. p_floors[i]: rows of lower rank are not looked at (floors.ts says why); null looks at all.
--- pick_us: how long finding the rows took. The last row answered carries no jobs but new routes and, if asked for, the next clock.
+-- pick_us: how long finding the rows took. The last row answered carries new routes and, if asked for, the next clock, beside the last jobs.
 CREATE FUNCTION ${s}.claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int4[], p_ends int4[], p_maxes int4[], p_floors int8[], p_known int4,
   p_clock bool)
   RETURNS TABLE (now int8, seqs int8[], fences int8[], routes int4[], revs int4[], attempts int4[], created int8[], due int8[], deadlines int8[],
     ids text, inputs text, policies text, metas text, logs text, new_routes jsonb, next_clock int8, offer int4, ranks int8[], pick_us int8) LANGUAGE plpgsql
-  SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
+  SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
-  v_now int8 := ${s}.begin_v1(p_now, p_commit); v_ends int8 := v_now + p_lease; v_fence int8 := ${s}.epoch_v1() * ${fencesPerEpoch};
-  v_from int4 := 1; v_offer int4[]; v_left int4; v_got int4; v_batch int4; v_places tid[]; v_all text; v_events text; v_keys text[]; v_freed int8[];
-  v_floor int8; v_began timestamptz;
+  v_ends int8; v_fence int8; v_from int4 := 1; v_offer int4[]; v_left int4; v_got int4; v_batch int4; v_places tid[]; v_all text; v_events text;
+  v_keys text[]; v_freed int8[]; v_floor int8; v_began timestamptz; v_newest int4;
 BEGIN
-  now := v_now;
+  now := ${s}.begin_v1(p_now, p_commit);
+  SELECT epoch * ${fencesPerEpoch} INTO v_fence FROM ${s}.alive;
+  IF NOT FOUND THEN v_fence := ${s}.epoch_v1() * ${fencesPerEpoch}; END IF;
   FOR v_i IN 1..coalesce(array_length(p_ends, 1), 0) LOOP
     v_offer := p_routes[v_from:p_ends[v_i]];
     v_from := p_ends[v_i] + 1;
     v_left := p_maxes[v_i];
-    offer := v_i;
     v_floor := coalesce(p_floors[v_i], -9223372036854775808);
-    v_batch := ceil(2.0 * v_left / greatest(array_length(v_offer, 1), 1)) + 8;
-    WHILE v_left > 0 AND array_length(v_offer, 1) > 0 LOOP
+    WHILE v_left > 0 LOOP
       v_began := clock_timestamp();
       IF array_length(v_offer, 1) = 1 THEN
         SELECT array_agg(ctid) INTO v_places FROM (${head(s, "v_offer[1]", "v_left")}) h;
         v_got := v_left;
       ELSE
+        v_batch := coalesce(v_batch, ceil(2.0 * v_left / array_length(v_offer, 1)) + 8);
         -- The heads of all routes in one order, as far as it is certain: up to the last row seen of a route that may have more.
         WITH heads AS MATERIALIZED (SELECT r.route, h.* FROM unnest(v_offer) r(route) CROSS JOIN LATERAL (${head(s, "r.route", "v_batch")}) h),
         ends AS (SELECT min(last) AS last FROM (SELECT max(ARRAY[rank, seq]) AS last FROM heads GROUP BY route HAVING count(*) = v_batch) l)
@@ -105,21 +107,24 @@ BEGIN
       END IF;
       pick_us := coalesce(pick_us, 0) + extract(epoch FROM clock_timestamp() - v_began) * 1000000;
       EXIT WHEN v_places IS NULL;
+      IF seqs IS NOT NULL THEN RETURN NEXT; END IF;
+      offer := v_i;
       -- Jobs that were submitted while this call ran are among them: by the clock of its begin they would be claimed before they were due.
-      v_now := greatest(v_now, ${s}.begin_v1(p_now, NULL)); v_ends := v_now + p_lease; now := v_now;${take(s, "v_places")}
+      now := greatest(now, ${s}.begin_v1(p_now, NULL));
+      v_ends := now + p_lease;${take(s, "v_places")}
       v_all := ${s}.and_v1(v_all, v_events);
       IF v_keys IS NOT NULL THEN
         DELETE FROM ${s}.uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = f.key AND u.seq = f.seq;
       END IF;
-      RETURN NEXT;
       v_left := v_left - greatest(v_got, 1);
     END LOOP;
+    v_batch := NULL;
   END LOOP;
-  PERFORM ${s}.tell_v1(v_now, v_all, false);
-  seqs := NULL; fences := NULL; routes := NULL; revs := NULL; attempts := NULL; created := NULL; due := NULL; deadlines := NULL;
-  ids := NULL; inputs := NULL; policies := NULL; metas := NULL; logs := NULL; ranks := NULL;
-  SELECT jsonb_agg(jsonb_build_array(number, queue, name) ORDER BY number) INTO new_routes FROM ${s}.route WHERE number > p_known;
-  IF p_clock THEN next_clock := ${s}.next_clock_v1(); END IF;
+  IF v_all IS NOT NULL THEN PERFORM ${s}.tell_v1(now, v_all, false); END IF;
+  SELECT CASE WHEN p_clock THEN ${nextClock(s)} END, (SELECT max(number) FROM ${s}.route) INTO next_clock, v_newest;
+  IF v_newest > p_known THEN
+    SELECT jsonb_agg(jsonb_build_array(number, queue, name) ORDER BY number) INTO new_routes FROM ${s}.route WHERE number > p_known;
+  END IF;
   RETURN NEXT;
 END $$;
 `;

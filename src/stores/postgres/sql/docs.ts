@@ -31,11 +31,11 @@ BEGIN
   END LOOP;
 END $$;
 
-CREATE FUNCTION ${s}.put_docs_v1(p_now int8, p_commit text, p_puts jsonb) RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql AS $$
+CREATE FUNCTION ${s}.put_docs_v1(p_now int8, p_commit text, p_puts text) RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE v_now int8 := ${s}.begin_v1(p_now, p_commit); v_put jsonb;
 BEGIN
-  FOR v_put IN SELECT * FROM jsonb_array_elements(p_puts) LOOP
+  FOR v_put IN SELECT * FROM jsonb_array_elements(p_puts::jsonb) LOOP
     RETURN QUERY SELECT d.kind, d.version FROM ${s}.put_doc_v1(v_now, v_put) d;
   END LOOP;
 END $$;

@@ -35,10 +35,10 @@ BEGIN
 END $$;
 
 -- p_writes: [{id, fence, progress?, logs?}], in order.
-CREATE FUNCTION ${s}.record_v1(p_now int8, p_commit text, p_writes jsonb) RETURNS text[] LANGUAGE plpgsql AS $$
+CREATE FUNCTION ${s}.record_v1(p_now int8, p_commit text, p_writes text) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE v_now int8 := ${s}.begin_v1(p_now, p_commit); v_write jsonb; v_seq int8; v_answers text[] := '{}'; v_last int4; v_line text;
 BEGIN
-  FOR v_write IN SELECT * FROM jsonb_array_elements(p_writes) LOOP
+  FOR v_write IN SELECT * FROM jsonb_array_elements(p_writes::jsonb) LOOP
     SELECT seq INTO v_seq FROM ${s}.leased WHERE id = v_write->>'id' AND seq = (v_write->>'seq')::int8
       AND fence = (v_write->>'fence')::int8 FOR UPDATE;
     IF NOT FOUND THEN

@@ -12,6 +12,8 @@ CREATE FUNCTION ${s}.number_feed_v1() RETURNS void LANGUAGE plpgsql SET enable_s
 BEGIN
   PERFORM 1 FROM ${s}.feed WHERE number IS NULL LIMIT 1;
   IF NOT FOUND THEN RETURN; END IF;
+  -- What somebody has read must not vanish in a crash, and claims do not wait for the disk.
+  IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;
   PERFORM pg_advisory_xact_lock(hashtextextended('${s}.feed', 0));
   UPDATE ${s}.feed f SET number = n.number FROM (
     SELECT ctid, coalesce((SELECT max(number) FROM ${s}.feed WHERE number IS NOT NULL), 0) + row_number() OVER (ORDER BY id) AS number FROM (

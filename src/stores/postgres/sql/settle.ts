@@ -59,22 +59,22 @@ END $$;
 
 -- refused: position of a plain ending -> why it was not applied.
 CREATE FUNCTION ${s}.settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_ids text, p_seqs int8[], p_fences int8[], p_states int2[], p_kinds int2[],
-  p_keeps int8[], p_reasons text, p_results text, p_logs text, p_singles jsonb,
+  p_keeps int8[], p_reasons text, p_results text, p_logs text, p_singles text,
   OUT now int8, OUT refused jsonb, OUT answers jsonb, OUT events text) LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
   v_ids text[] := ${texts("p_ids")}; v_reasons text[] := ${texts("p_reasons")}; v_results text[] := ${texts("p_results")};
-  v_logs text[] := ${texts("p_logs")};
+  v_logs text[] := ${texts("p_logs")}; v_singles jsonb := p_singles;
   v_step int4; v_from int4 := 1; v_to int4; v_single int4 := 0; v_answer jsonb; v_told text; v_all text; v_done text[];
   v_keys text[]; v_freed int8[]; v_dropped int8[]; v_tagged int8[]; v_tags text[];
 BEGIN
   now := ${s}.begin_v1(p_now, p_commit);
   answers := '[]';
-  IF p_singles IS NOT NULL THEN PERFORM ${s}.lock_keys_v1(jsonb_path_query_array(p_singles, '$[*].effects')); END IF;
+  IF p_singles IS NOT NULL THEN PERFORM ${s}.lock_keys_v1(jsonb_path_query_array(v_singles, '$[*].effects')); END IF;
   FOREACH v_step IN ARRAY p_steps LOOP
     IF v_step = 0 THEN
-      v_answer := ${s}.settle_whole_v1(now, p_singles->v_single);
+      v_answer := ${s}.settle_whole_v1(now, v_singles->v_single);
       v_single := v_single + 1;
       events := ${s}.and_v1(events, v_answer->>'events');
       v_all := ${s}.and_v1(v_all, v_answer->>'events');

@@ -8,7 +8,13 @@
  */
 import { fieldEnd, itemEnd } from "../text.ts";
 
-const foldEvery = 1024;
+export const foldEvery = 1024;
+
+/** The earliest clock of any live job; null without one. */
+export const nextClock = (s: string): string => `least(
+    (SELECT w.due_at FROM ${s}.waiting w WHERE w.state = 1 ORDER BY w.due_at, w.seq LIMIT 1),
+    (SELECT w.timer_at FROM ${s}.waiting w WHERE w.timer_at IS NOT NULL AND (w.state <> 1 OR w.timer_at < w.due_at) ORDER BY w.timer_at, w.seq LIMIT 1),
+    (SELECT l.timer_at FROM ${s}.leased l ORDER BY l.timer_at, l.seq LIMIT 1))`;
 
 export const stepSql = (s: string): string => `
 -- p_now: the time by the test's clock; null for the database's. p_commit: synchronous_commit of this transaction; null leaves it.
@@ -48,12 +54,8 @@ BEGIN
   RETURN v_number;
 END $$;
 
--- The earliest clock of any live job; null without one.
 CREATE FUNCTION ${s}.next_clock_v1() RETURNS int8 LANGUAGE sql STABLE AS $$
-  SELECT least(
-    (SELECT due_at FROM ${s}.waiting WHERE state = 1 ORDER BY due_at, seq LIMIT 1),
-    (SELECT timer_at FROM ${s}.waiting WHERE timer_at IS NOT NULL AND (state <> 1 OR timer_at < due_at) ORDER BY timer_at, seq LIMIT 1),
-    (SELECT timer_at FROM ${s}.leased ORDER BY timer_at, seq LIMIT 1))
+  SELECT ${nextClock(s)}
 $$;
 
 -- One event as the feed packs it. p_extra comes with its n or s; a removed job has no state.

@@ -16,7 +16,7 @@ export const submitSql = (s: string): string => `
 CREATE FUNCTION ${s}.submit_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_queues text, p_names text, p_routes int4[],
   p_ids text, p_inputs text, p_policies text, p_metas text, p_tags text,
   p_due_in int8[], p_due_at int8[], p_rank_base int8[], p_rank_slope int8[], p_deadline_in int8[], p_deadline_at int8[], p_ttl int8[],
-  p_big_ids text, p_big_inputs text, p_tag_ids text, p_tag_names text, p_units jsonb,
+  p_big_ids text, p_big_inputs text, p_tag_ids text, p_tag_names text, p_units text,
   OUT now int8, OUT answers jsonb, OUT events text, OUT ready int4[], OUT timer_at int8) LANGUAGE plpgsql
   SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
@@ -24,6 +24,7 @@ DECLARE
   v_queues text[] := ${texts("p_queues")}; v_names text[] := ${texts("p_names")}; v_numbers int4[];
   v_ids text[] := ${texts("p_ids")}; v_inputs text[] := ${texts("p_inputs")}; v_policies text[] := ${texts("p_policies")};
   v_metas text[] := ${texts("p_metas")}; v_tags text[] := ${texts("p_tags")};
+  v_units jsonb := p_units;
   v_step int4; v_from int4 := 1; v_to int4; v_unit int4 := 0; v_events text; v_plain text; v_ready int4[]; v_timer int8; v_answer jsonb;
 BEGIN
   now := ${s}.begin_v1(p_now, p_commit);
@@ -32,10 +33,10 @@ BEGIN
     SELECT array_agg(r.number ORDER BY u.o) INTO v_numbers
       FROM unnest(v_queues, v_names) WITH ORDINALITY u(queue, name, o) LEFT JOIN ${s}.route r ON r.queue = u.queue AND r.name = u.name;
   END IF;
-  IF p_units IS NOT NULL THEN PERFORM ${s}.lock_keys_v1(p_units); END IF;
+  IF p_units IS NOT NULL THEN PERFORM ${s}.lock_keys_v1(v_units); END IF;
   FOREACH v_step IN ARRAY p_steps LOOP
     IF v_step = 0 THEN
-      v_answer := ${s}.submit_whole_v1(now, p_units->v_unit);
+      v_answer := ${s}.submit_whole_v1(now, v_units->v_unit);
       v_unit := v_unit + 1;
       events := ${s}.and_v1(events, v_answer->>'events');
       answers := answers || jsonb_build_array(v_answer - 'events');
