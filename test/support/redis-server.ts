@@ -8,7 +8,7 @@ import type { ChildProcess } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { freePort } from "./free-port.ts";
 import { startServer } from "./test-server.ts";
 import type { TestServer } from "./test-server.ts";
@@ -30,18 +30,19 @@ const startMaxMs = 20_000;
 export const installAdvice =
   "The Redis tests need a server: install redis-server or valkey-server (Debian: apt-get install redis-server), or name one in MILLRACE_TEST_REDIS.";
 
-function installedBinary(): string | null {
+/** Of each name the first that is found. */
+function installedBinaries(): string[] {
   const paths = (process.env["PATH"] ?? "").split(":").filter((path) => path !== "");
-  for (const name of names)
-    for (const folder of [...paths, ...folders])
-      if (existsSync(join(folder, name))) return join(folder, name);
-  return null;
+  const found = names.map((name) =>
+    [...paths, ...folders].map((folder) => join(folder, name)).find((path) => existsSync(path)),
+  );
+  return found.filter((path) => path !== undefined);
 }
 
 /** The installed server; on Debian as root it is installed first, without starting the system's service. */
 export function redisBinary(): string {
-  const found = installedBinary();
-  if (found !== null) return found;
+  const [found] = installedBinaries();
+  if (found !== undefined) return found;
   if (process.getuid?.() === 0 && existsSync(aptGet)) {
     withoutServices(() => {
       const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
@@ -50,10 +51,19 @@ export function redisBinary(): string {
       const install = ["install", "-y", "-qq", "--no-install-recommends", "redis-server"];
       return run(...install) || (run("update", "-qq") && run(...install));
     });
-    const installed = installedBinary();
-    if (installed !== null) return installed;
+    const [installed] = installedBinaries();
+    if (installed !== undefined) return installed;
   }
   throw new Error(installAdvice);
+}
+
+/** Every kind of server that is installed: what one cannot do another may. */
+export function redisBinaries(): readonly { readonly binary: string; readonly version: string }[] {
+  redisBinary();
+  return installedBinaries().map((binary) => {
+    const said = spawnSync(binary, ["--version"], { encoding: "utf8" }).stdout;
+    return { binary, version: `${basename(binary)} ${/ v=(\S+)/.exec(said)?.[1] ?? "?"}` };
+  });
 }
 
 /** Debian asks this file before it starts the service of a package. */
