@@ -19,8 +19,9 @@ import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
 import type { NewJob } from "../store/records.ts";
 import type { StoreDescription } from "../store/store.ts";
 import type { Handler } from "../worker/handler.ts";
+import { Renewals } from "../worker/renewal.ts";
 import { JobWorker } from "../worker/worker.ts";
-import type { StopReport, Worker } from "../worker/worker.ts";
+import type { StopReport, Worker, WorkerHouse } from "../worker/worker.ts";
 import { readWorkerOptions } from "../worker/worker-settings.ts";
 import type { WorkerOptions } from "../worker/worker-settings.ts";
 import { explainJob } from "./explain.ts";
@@ -64,7 +65,7 @@ export class Millrace implements Enqueuer {
   readonly kv: Kv;
   readonly #engine: Engine;
   readonly #results: Results;
-  readonly #leases = new LeaseBook();
+  readonly #house: WorkerHouse;
   readonly #workers = new Set<JobWorker>();
   readonly #supervisor: Supervisor;
   #dutiesRunning = false;
@@ -74,7 +75,13 @@ export class Millrace implements Enqueuer {
   constructor(engine: Engine, duties: DutyTuning) {
     this.#engine = engine;
     this.#results = new Results(engine);
-    this.#supervisor = new Supervisor(engine, allDuties(engine, this.#leases, duties));
+    const leaseBook = new LeaseBook();
+    this.#house = {
+      leaseBook,
+      renewals: new Renewals(engine),
+      stopped: (worker) => this.#workers.delete(worker),
+    };
+    this.#supervisor = new Supervisor(engine, allDuties(engine, leaseBook, duties));
     this.jobs = new Jobs(engine);
     this.kv = new Kv(engine);
   }
@@ -126,9 +133,7 @@ export class Millrace implements Enqueuer {
   async work(handlers: readonly Handler[], options: WorkerOptions = {}): Promise<Worker> {
     this.#checkOpen();
     const settings = readWorkerOptions(this.#engine, options);
-    const worker = new JobWorker(this.#engine, this.#leases, handlers, settings, (stopped) =>
-      this.#workers.delete(stopped),
-    );
+    const worker = new JobWorker(this.#engine, this.#house, handlers, settings);
     this.#workers.add(worker);
     this.startDuties();
     worker.start();

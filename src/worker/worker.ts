@@ -26,7 +26,7 @@ import type { ContextHost } from "./job-context.ts";
 import { wrapHandler } from "./middleware.ts";
 import type { Pool } from "./pool.ts";
 import { makePools } from "./make-pools.ts";
-import { Renewal } from "./renewal.ts";
+import type { Renewals, RenewalSeat } from "./renewal.ts";
 import { Settling } from "./settling.ts";
 import { endByReturn, endByThrow, prepareContext } from "./run-attempt.ts";
 import { runBatch } from "./run-batch.ts";
@@ -56,6 +56,13 @@ export interface Worker extends AsyncDisposable {
   stop(options?: { readonly grace?: Duration }): Promise<StopReport>;
 }
 
+/** What the workers of one process share. */
+export interface WorkerHouse {
+  readonly leaseBook: LeaseBook;
+  readonly renewals: Renewals;
+  readonly stopped: (worker: JobWorker) => void;
+}
+
 export class JobWorker implements Worker, AttemptOwner, ContextHost {
   readonly id: string;
   readonly engine: Engine;
@@ -70,7 +77,7 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
   readonly #stopped: (worker: JobWorker) => void;
   readonly #runnables = new Map<string, Runnable>();
   readonly #claimer: Claimer;
-  readonly #renewal: Renewal;
+  readonly #renewal: RenewalSeat;
   readonly #announcing: Announcing;
   readonly #leaveBook: () => void;
   #running = 0;
@@ -79,16 +86,10 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
   #leaveSignals: (() => void) | null = null;
   #whenQuiet: (() => void) | null = null;
 
-  constructor(
-    engine: Engine,
-    leaseBook: LeaseBook,
-    handlers: readonly Handler[],
-    settings: WorkerSettings,
-    stopped: (worker: JobWorker) => void,
-  ) {
+  constructor(engine: Engine, house: WorkerHouse, handlers: readonly Handler[], settings: WorkerSettings) {
     this.engine = engine;
     this.#settings = settings;
-    this.#stopped = stopped;
+    this.#stopped = house.stopped;
     this.id = this.owner = settings.owner;
     this.leaseMs = settings.leaseMs;
     this.abortGraceMs = settings.abortGraceMs;
@@ -101,12 +102,14 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
       this.#runnables.set(handler.definition.name, { handler, run });
     }
     this.#claimer = new Claimer(engine, this);
-    this.#renewal = new Renewal(engine, this);
+    this.#renewal = house.renewals.join(this);
     const queues = [...new Set(this.pools.map(({ queue }) => queue))];
     this.#announcing = new Announcing(engine, this.owner, { queues, names: [...this.#runnables.keys()] });
     this.settling = new Settling(this);
     this.aborting = new Aborting(this);
-    this.#leaveBook = leaseBook.addHolder((lease) => this.leases.get(lease.id)?.job.fence === lease.fence);
+    this.#leaveBook = house.leaseBook.addHolder(
+      (lease) => this.leases.get(lease.id)?.job.fence === lease.fence,
+    );
   }
 
   start(): void {
@@ -337,7 +340,7 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
       }
     }
     await settlesWithin(this.engine.platform, this.engine.records.whenIdle(), this.abortGraceMs);
-    this.#renewal.stop();
+    this.#renewal.leave();
     await settlesWithin(this.engine.platform, this.#announcing.stop(), this.abortGraceMs);
     this.#leaveBook();
     this.#leaveHandled?.();

@@ -1,0 +1,74 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { deferred, openVirtualMill } from "../../test/support/virtual-mill.ts";
+import type { VirtualMill } from "../../test/support/virtual-mill.ts";
+import { job } from "../engine/definition.ts";
+import { MillraceError } from "../model/error.ts";
+import { handler } from "./handler.ts";
+
+let v: VirtualMill;
+beforeEach(async () => {
+  v = await openVirtualMill();
+});
+afterEach(() => v.close());
+
+const slow = job<unknown, string>("slow");
+
+describe("the leases", () => {
+  test("of all workers of one process are renewed in one call, those of another length in another", async () => {
+    const other = job("other");
+    const quick = job("quick");
+    const never = (): Promise<never> => new Promise(() => {});
+    const options = { lease: "3s", shutdownGrace: 0, abortGrace: 10 } as const;
+    const calls: number[] = [];
+    const extend = v.store.extendIfLeased.bind(v.store);
+    v.store.extendIfLeased = (request) => (calls.push(request.leases.length), extend(request));
+    const workers = [
+      await v.run(v.mill.work([handler(slow, never)], options)),
+      await v.run(v.mill.work([handler(other, never)], options)),
+    ];
+    for (const each of [slow, other, other]) await v.run(v.mill.enqueue(each, {}));
+    await v.advance(1000);
+    calls.length = 0;
+    await v.advance(30_000);
+    expect(new Set(calls)).toEqual(new Set([3]));
+    expect(calls.length).toBeLessThanOrEqual(30);
+    const third = await v.run(v.mill.work([handler(quick, never)], { ...options, lease: "6s" }));
+    await v.run(v.mill.enqueue(quick, {}));
+    await v.advance(1000);
+    calls.length = 0;
+    await v.advance(30_000);
+    expect(new Set(calls)).toEqual(new Set([1, 3]));
+    await Promise.all([...workers, third].map((worker) => v.run(worker.stop())));
+  });
+
+  test("that are renewed by a call that fails for one worker's lost claim are kept for the other", async () => {
+    const other = job("other");
+    const release = deferred<string>();
+    const started = deferred();
+    const run = handler(slow, () => (started.resolve(), release.promise));
+    await v.run(v.mill.work([run], { lease: "3s" }));
+    const handle = await v.run(v.mill.enqueue(slow, {}));
+    await v.run(started.promise);
+    const claim = v.store.claim.bind(v.store);
+    let isLost = false;
+    v.store.claim = async (request) => {
+      const answer = await claim(request);
+      if (isLost || answer.jobs.length === 0) return answer;
+      isLost = true;
+      throw new MillraceError("outcome-unknown", "the reply was lost");
+    };
+    const extend = v.store.extendIfLeased.bind(v.store);
+    let refusals = 3;
+    v.store.extendIfLeased = (request) =>
+      request.wantsOthers && refusals-- > 0
+        ? Promise.reject(new MillraceError("store-unavailable", "not now"))
+        : extend(request);
+    await v.run(v.mill.work([handler(other, async ({ attempt }) => `attempt ${attempt}`)], { lease: "3s" }));
+    const found = await v.run(v.mill.enqueue(other, {}));
+    expect(await v.run(found.result())).toBe("attempt 1");
+    await v.advance(10_000);
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ state: "running", attempt: 1 });
+    release.resolve("kept");
+    expect(await v.run(handle.result())).toBe("kept");
+  });
+});
