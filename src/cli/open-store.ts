@@ -1,13 +1,13 @@
 /**
- * The store a command works on: `--store`, else MILLRACE_STORE. Commands that only look or operate refuse a file that is not there,
- * because a typing mistake must not leave an empty database behind.
+ * The store a command works on: `--store`, else MILLRACE_STORE. Commands that only look or operate refuse a place where no store is, because a
+ * typing mistake must neither leave an empty store behind nor look like an empty one.
  */
-import { existsSync } from "node:fs";
 import type { Millrace } from "../client/millrace.ts";
 import type { MillraceOptions } from "../client/millrace-options.ts";
 import { MillraceError } from "../model/error.ts";
 import { openMillraceOn, sqlitePath } from "../open.ts";
 import type { Call } from "./command.ts";
+import { readStoreVersion } from "./store-version.ts";
 
 export function storeUrl({ options, terminal }: Call): string {
   const url = options.get("store")?.trim() || terminal.readEnv("MILLRACE_STORE");
@@ -18,15 +18,24 @@ export function storeUrl({ options, terminal }: Call): string {
   );
 }
 
-export function existingStoreUrl(call: Call): string {
+/** Of a store that is there already. */
+export async function existingStoreUrl(call: Call): Promise<string> {
   const url = storeUrl(call);
-  if (!/^sqlite:/i.test(url)) return url;
-  const path = sqlitePath(url);
-  if (path === ":memory:" || existsSync(path)) return url;
+  if (/^sqlite::memory:$/i.test(url) || !/^(sqlite|postgres(ql)?):/i.test(url)) return url;
+  const { from } = await readStoreVersion(call.platform, url);
+  if (from > 0) return url;
   throw new MillraceError(
-    "store-unavailable",
-    `${JSON.stringify(path)} does not exist; millrace work and millrace enqueue make it, or name another file.`,
+    "store-missing",
+    `There is no store of Millrace at ${nameOfPlace(url)}. millrace migrate, enqueue and work make one; or name another.`,
   );
+}
+
+/** Without user and password. */
+function nameOfPlace(url: string): string {
+  if (/^sqlite:/i.test(url)) return JSON.stringify(sqlitePath(url));
+  const { protocol, host, pathname, searchParams } = new URL(url);
+  const schema = searchParams.get("schema");
+  return `${protocol}//${host}${pathname}${schema === null ? "" : ` in the schema ${schema}`}`;
 }
 
 /** Opens, lets the command use it, and closes whatever comes. */

@@ -30,6 +30,7 @@ export function postgresFindings(condition: PostgresCondition): readonly Finding
       problem: `A transaction of ${user} (process ${pid}, ${application || "no application name"}, ${state}) has been open for ${durationText(ageMs)}: ${query}`,
       advice: `Dead rows stay as long as it is open. End it in its application, or: SELECT pg_terminate_backend(${pid}).`,
     })),
+    ...hearingFindings(condition),
     ...connectionFindings(condition),
   ];
 }
@@ -50,6 +51,19 @@ function settingFindings({ settings }: PostgresCondition): readonly Finding[] {
       advice: "Set autovacuum and track_counts to on.",
     });
   return found;
+}
+
+function hearingFindings({ hears }: PostgresCondition): readonly Finding[] {
+  if (hears !== false) return [];
+  return [
+    {
+      check: "wake-ups",
+      problem:
+        "A NOTIFY does not arrive where this URL listens, so a job of another process starts up to 0.6 s late.",
+      advice:
+        "The URL probably leads through a pooler in transaction mode: name a direct address with listenUrl, or say listenUrl=none.",
+    },
+  ];
 }
 
 /** Far above the thresholds that the tables give autovacuum. */

@@ -99,7 +99,7 @@ export const errorCatalogue = {
   "store-missing": entry(
     404,
     false,
-    "The database does not exist, or lacks tables that were removed by hand.",
+    "The database does not exist, or has no tables of Millrace.",
   ),
   "store-too-old": entry(500, false, "The database server is older than Millrace supports."),
   "store-misconfigured": entry(500, false, "A setting of the database makes Millrace's promises impossible."),

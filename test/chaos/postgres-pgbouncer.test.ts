@@ -1,6 +1,7 @@
 /** Postgres behind a real pgbouncer in transaction mode: no call may count on the session of the last one. */
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { postgresFindings } from "../../src/cli/postgres-findings.ts";
 import { Millrace } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
 import { openMillrace } from "../../src/open.ts";
@@ -8,6 +9,7 @@ import { until } from "./chaos-run.ts";
 import { job } from "../../src/engine/definition.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
+import { examinePostgres } from "../../src/stores/postgres/examine.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { findPgbouncer, startPgbouncer } from "../support/pgbouncer.ts";
@@ -93,6 +95,16 @@ describe.skipIf(why !== null)(`Postgres behind pgbouncer${why === null ? "" : ` 
       );
     await until("somebody listens past the pooler", async () => (await listening()).length > 0);
     expect(await listening()).toHaveLength(1);
+  });
+
+  test("doctor says that nothing is heard through the pooler, and what to do", async () => {
+    const condition = await examinePostgres({ url: pooler.url, platform: nodePlatform, olderThanMs: 60_000 });
+    expect(condition.hears).toBe(false);
+    expect(postgresFindings(condition)).toContainEqual(expect.objectContaining({ check: "wake-ups" }));
+    const named = `${pooler.url}?listenUrl=${encodeURIComponent(database.url)}`;
+    expect(await examinePostgres({ url: named, platform: nodePlatform, olderThanMs: 0 })).toMatchObject({
+      hears: true,
+    });
   });
 
   test("the caller's own transaction through the pooler commits or rolls back with its job", async () => {

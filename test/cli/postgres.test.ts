@@ -4,10 +4,11 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { postgresFindings } from "../../src/cli/postgres-findings.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { examinePostgres } from "../../src/stores/postgres/examine.ts";
+import { until } from "../chaos/chaos-run.ts";
 import { startOldPostgres } from "../support/old-postgres.ts";
 import { createTestDatabase, postgresSources } from "../support/postgres-shared.ts";
 import type { PostgresSource, TestDatabase } from "../support/postgres-shared.ts";
-import { aStoreUrl, millraceJson, say, sayJson } from "./run-millrace.ts";
+import { aStoreUrl, lookingCommands, millraceJson, say, sayJson } from "./run-millrace.ts";
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -58,6 +59,25 @@ describe("migrate", () => {
   });
 });
 
+describe("a database without a store", () => {
+  test.each(lookingCommands)("is refused by %j, which makes nothing there", async (...args) => {
+    const before = await schemaNames();
+    const { code, err } = await say([...args, "--store", storeIn("nowhere")]);
+    expect(err).toMatch(
+      /^millrace: store-missing: There is no store of Millrace at postgres:\/\/127\.0\.0\.1:\d+\/\w+ in the schema nowhere\. .*\n$/,
+    );
+    expect(code).toBe(1);
+    expect(await schemaNames()).toEqual(before);
+  });
+
+  test("gets none from an enqueue whose options are refused", async () => {
+    const { code, err } = await say(["enqueue", "a", "--delay", "soon", "--store", storeIn("refused")]);
+    expect(err).toMatch(/^millrace: invalid-duration: /);
+    expect(code).toBe(2);
+    expect(await schemaNames()).not.toContain("refused");
+  });
+});
+
 describe("doctor on Postgres", () => {
   test("finds nothing in a healthy store, and says what it looked at", async () => {
     const store = storeIn("healthy");
@@ -71,6 +91,7 @@ describe("doctor on Postgres", () => {
         schemaVersion: 1,
         knownVersion: 1,
         missing: [],
+        hears: true,
         settings: { fsync: "on" },
       },
       findings: [],
@@ -88,8 +109,10 @@ describe("doctor on Postgres", () => {
       INSERT INTO ill.payload SELECT number, 'x' FROM generate_series(1, 60000) number; DELETE FROM ill.payload`);
     let out = "";
     // The server counts dead rows a moment after the transaction that made them.
-    for (let looks = 0; looks < 20 && !out.includes("bloat"); looks++)
+    await until("the server has counted them", async () => {
       ({ out } = await say(["doctor", "--store", store]));
+      return out.includes("bloat");
+    });
     expect(out).toMatch(/FINDING +schema: The index waiting_ready is missing/);
     expect(out).toMatch(/FINDING +schema: The function prune_kept_v1 is missing/);
     expect(out).toMatch(/FINDING +bloat: The table payload holds about 60000 dead rows/);

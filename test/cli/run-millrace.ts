@@ -29,6 +29,18 @@ export async function say(
   return { code, signal: null, out, err };
 }
 
+/** Commands that look at a store or operate on it: none of them makes one. */
+export const lookingCommands = [
+  ["list"],
+  ["show", "x"],
+  ["explain", "x"],
+  ["retry", "--state", "failed"],
+  ["cancel", "x"],
+  ["duties"],
+  ["duties", "run", "reclaim"],
+  ["doctor"],
+];
+
 export const root = join(import.meta.dirname, "..", "..");
 
 export interface Ended {

@@ -1,8 +1,9 @@
 // Wrong usage: one line, a hint, exit 2, and nothing is touched. The same as one JSON document with --json.
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
-import { aFolder, millrace, millraceJson, say } from "./run-millrace.ts";
+import { aFolder, lookingCommands, millrace, millraceJson, say } from "./run-millrace.ts";
 
 describe("wrong usage", () => {
   const wrong: [args: string[], sentence: RegExp][] = [
@@ -48,8 +49,7 @@ describe("wrong usage", () => {
     expect(rest).toEqual([]);
     expect(out).toBe("");
     expect(code).toBe(2);
-    // Commands that make a store may open it before the engine refuses an option, but nothing is written to it.
-    if (args[0] !== "enqueue") expect(existsSync(path)).toBe(false);
+    expect(existsSync(path)).toBe(false);
   });
 
   test("with --json it is one document on standard output", async () => {
@@ -85,15 +85,25 @@ describe("the store", () => {
     expect(unknown.code).toBe(2);
   });
 
-  test("that is a missing file is refused by commands that look, without making it", async () => {
-    const path = join(aFolder(), "nowhere.db");
-    for (const args of [["list"], ["show", "x"], ["retry", "--state", "failed"], ["doctor"], ["duties"]]) {
-      const { code, err } = await say([...args, "--store", `sqlite:${path}`]);
-      expect(err).toMatch(/^millrace: store-unavailable: .*nowhere\.db.* does not exist/);
-      expect(code).toBe(1);
-    }
-    expect(existsSync(path)).toBe(false);
-  });
+  test.each(lookingCommands)(
+    "%j refuses a file that is not there or is no store, and leaves it so",
+    async (...args) => {
+      const folder = aFolder();
+      const [missing, empty, foreign] = ["nowhere.db", "empty.db", "foreign.db"].map((name) =>
+        join(folder, name),
+      );
+      writeFileSync(empty as string, "");
+      new DatabaseSync(foreign as string).exec("CREATE TABLE theirs (id)");
+      for (const path of [missing, empty, foreign] as string[]) {
+        const before = existsSync(path) ? readFileSync(path) : null;
+        const { code, err } = await say([...args, "--store", `sqlite:${path}`]);
+        expect(err).toMatch(/^millrace: store-missing: There is no store of Millrace at ".*\.db"/);
+        expect(err.trimEnd().split("\n")).toHaveLength(1);
+        expect(code).toBe(1);
+        expect(existsSync(path) ? readFileSync(path) : null).toEqual(before);
+      }
+    },
+  );
 
   test("in a folder that does not exist is refused by enqueue", async () => {
     const { code, err } = await millrace([

@@ -33,7 +33,7 @@ export const cancel: Command = {
 
 async function cancelOne(call: Call, id: string): Promise<number> {
   const { terminal, options, wantsJson } = call;
-  const answer = await withMillrace(call, existingStoreUrl(call), (mill) =>
+  const answer = await withMillrace(call, await existingStoreUrl(call), (mill) =>
     mill.jobs.cancel(id, options.get("why")),
   );
   if (answer === "not-found")
@@ -48,7 +48,7 @@ async function cancelOne(call: Call, id: string): Promise<number> {
 async function cancelMany(call: Call): Promise<number> {
   const { terminal, options, wantsJson } = call;
   const query = readQuery(options, liveStates);
-  const { cancelled, signalled, finished } = await withMillrace(call, existingStoreUrl(call), (mill) =>
+  const { cancelled, signalled, finished } = await withMillrace(call, await existingStoreUrl(call), (mill) =>
     mill.jobs.cancel(query, options.get("why")),
   );
   terminal.writeOut(

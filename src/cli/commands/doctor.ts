@@ -3,6 +3,8 @@
  * tallies against the records), then jobs whose clock rang long ago and was not answered; on Postgres also the server. Every finding
  * says what to do.
  */
+import { readQuarantined } from "../../client/quarantined.ts";
+import { durationText } from "../../model/duration.ts";
 import { isMillraceError } from "../../model/error.ts";
 import { openStore } from "../../open.ts";
 import type { Platform } from "../../platform/platform.ts";
@@ -13,7 +15,7 @@ import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { escapeText } from "../escape.ts";
 import type { Finding } from "../finding.ts";
-import { durationText } from "../../model/duration.ts";
+import { formatInstant } from "../format-time.ts";
 import { existingStoreUrl } from "../open-store.ts";
 import { packageVersion } from "../package-version.ts";
 import { toJson } from "../print-json.ts";
@@ -26,7 +28,7 @@ export const doctor: Command = {
   options: storeOption,
   async run(call) {
     const { terminal, platform, wantsJson } = call;
-    const url = existingStoreUrl(call);
+    const url = await existingStoreUrl(call);
     const store = await openAsItIs(platform, url);
     try {
       const described = await store.describe();
@@ -39,6 +41,7 @@ export const doctor: Command = {
         ...clockFindings(clockAheadMs),
         ...indexFindings(repaired),
         ...(await overdueFindings(store, described.now)),
+        ...(await quarantineFindings(store)),
       ];
       const { kind, durability, schemaVersion, epoch, capabilities } = described;
       const report = {
@@ -192,6 +195,15 @@ async function overdueFindings(store: Store, now: number): Promise<readonly Find
     problem: `${count}${count >= sampleMax ? " or more" : ""} ${count === 1 ? "job" : "jobs"} whose ${what} more than a minute ago ${count === 1 ? "was" : "were"} left alone.`,
     advice:
       "No process runs the duties on this store: start millrace work, or any process that calls work() or startDuties().",
+  }));
+}
+
+async function quarantineFindings(store: Store): Promise<readonly Finding[]> {
+  const items = await readQuarantined(store);
+  return items.map(({ duty, item, failures, error, until }) => ({
+    check: "duties",
+    problem: `The duty ${duty} failed ${failures} times${item === null ? "" : ` on ${item}`}: ${error}`,
+    advice: `It is left alone until ${formatInstant(until)} and then tried again. Look at the job with millrace show, and at the log of the process.`,
   }));
 }
 

@@ -22,14 +22,14 @@ export const duties: Command = {
 };
 
 async function listDuties(call: Call): Promise<number> {
-  const names = await withMillrace(call, existingStoreUrl(call), async (mill) => mill.dutyNames);
+  const names = await withMillrace(call, await existingStoreUrl(call), async (mill) => mill.dutyNames);
   call.terminal.writeOut(call.wantsJson ? `${toJson({ duties: names })}\n` : `${names.join("\n")}\n`);
   return 0;
 }
 
 async function runDuty(call: Call, name: string): Promise<number> {
   const { terminal, wantsJson } = call;
-  const { processed, errors, outcomes } = await withMillrace(call, existingStoreUrl(call), (mill) =>
+  const { processed, errors, outcomes } = await withMillrace(call, await existingStoreUrl(call), (mill) =>
     mill.runDuty(name),
   );
   const told = Object.entries(outcomes).map(([outcome, count]) => `, ${outcome} ${count}`);

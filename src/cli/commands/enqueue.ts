@@ -1,5 +1,5 @@
 /** `millrace enqueue`: makes a job without the handlers' code. Its schema, if it has one, is checked when a worker runs it. */
-import type { EnqueueOptions } from "../../index.ts";
+import type { EnqueueOptions, Millrace } from "../../index.ts";
 import { job } from "../../index.ts";
 import type { Priority } from "../../model/rank.ts";
 import { storeOption } from "../command.ts";
@@ -36,9 +36,11 @@ export const enqueue: Command = {
     const enqueueOptions = readOptions(options);
     const json = text === "-" ? await terminal.readIn() : text;
     const input = json === undefined ? undefined : readJson(json, "The input");
-    const { id, how } = await withMillrace(call, storeUrl(call), (mill) =>
-      mill.enqueue(definition, input, enqueueOptions),
-    );
+    const url = storeUrl(call);
+    const submit = (mill: Millrace) => mill.enqueue(definition, input, enqueueOptions);
+    // First on a store in memory: what would be refused must not leave a new store behind.
+    await withMillrace(call, "sqlite::memory:", submit);
+    const { id, how } = await withMillrace(call, url, submit);
     terminal.writeOut(
       wantsJson ? `${toJson({ id, how, created: how === "created" })}\n` : `${escapeText(id)} ${how}\n`,
     );

@@ -16,7 +16,7 @@ export const explain: Command = {
   async run(call) {
     const { terminal, platform, words, wantsJson } = call;
     const id = words[0] as string;
-    const explanation = await withMillrace(call, existingStoreUrl(call), (mill) => mill.explain(id));
+    const explanation = await withMillrace(call, await existingStoreUrl(call), (mill) => mill.explain(id));
     if (explanation === null)
       throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);
     if (wantsJson) {

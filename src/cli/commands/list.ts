@@ -30,7 +30,7 @@ export const list: Command = {
     const { options, terminal, platform, wantsJson } = call;
     const query = readQuery(options, jobStates);
     const limit = readWhole(options, "limit", [1, 500]) ?? 50;
-    const page = await withMillrace(call, existingStoreUrl(call), (mill) =>
+    const page = await withMillrace(call, await existingStoreUrl(call), (mill) =>
       readPage(mill, { ...query, limit, cursor: options.get("cursor") ?? null }),
     );
     if (wantsJson) {

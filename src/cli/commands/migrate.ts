@@ -2,18 +2,13 @@
  * `millrace migrate`: brings a store's tables to this version, as every opening does; by itself so that it can be done before a deployment, by a
  * user who owns the schema. With --dry-run it only says what would be done.
  */
-import { MillraceError, notYetSupported } from "../../model/error.ts";
-import { openStore, sqlitePath } from "../../open.ts";
-import type { Platform } from "../../platform/platform.ts";
+import { openStore } from "../../open.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { storeUrl } from "../open-store.ts";
 import { toJson } from "../print-json.ts";
-
-interface Versions {
-  readonly from: number;
-  readonly to: number;
-}
+import { readStoreVersion } from "../store-version.ts";
+import type { StoreVersion } from "../store-version.ts";
 
 export const migrate: Command = {
   name: "migrate",
@@ -29,7 +24,7 @@ export const migrate: Command = {
     const { terminal, platform, options, wantsJson } = call;
     const url = storeUrl(call);
     const isDryRun = options.has("dry-run");
-    const { from, to } = await readVersions(platform, url);
+    const { from, to } = await readStoreVersion(platform, url);
     if (!isDryRun) await (await openStore(platform, url)).close();
     const steps = Array.from({ length: to - from }, (_, index) => from + index + 1);
     const report = { from, to, steps, dryRun: isDryRun };
@@ -43,28 +38,10 @@ function describe({
   to,
   steps,
   dryRun,
-}: Versions & { steps: readonly number[]; dryRun: boolean }): string {
+}: StoreVersion & { steps: readonly number[]; dryRun: boolean }): string {
   if (steps.length === 0) return `the tables are of version ${to}: nothing to do`;
   const before = from === 0 ? "there are no tables yet" : `the tables are of version ${from}`;
   return dryRun
     ? `${before}; would migrate to version ${steps.join(", then ")}; nothing was written`
     : `${before.replace("are", "were").replace(" yet", "")}; migrated to version ${steps.join(", then ")}`;
-}
-
-async function readVersions(platform: Platform, url: string): Promise<Versions> {
-  const scheme = url.slice(0, url.indexOf(":")).toLowerCase();
-  if (scheme === "sqlite") {
-    const { readFileVersion } = await import("../../stores/sqlite/file-version.ts");
-    const { schemaVersion } = await import("../../stores/sqlite/schema.ts");
-    return { from: readFileVersion(sqlitePath(url)), to: schemaVersion };
-  }
-  if (scheme === "postgres" || scheme === "postgresql") {
-    const { examinePostgres } = await import("../../stores/postgres/examine.ts");
-    const found = await examinePostgres({ url, platform, olderThanMs: 0 });
-    const { schema, schemaVersion: from, knownVersion: to } = found;
-    if (from <= to) return { from, to };
-    const sentence = `The schema ${schema} has the tables of a newer Millrace (version ${from}, this one knows ${to}). Upgrade this process.`;
-    throw new MillraceError("schema-newer", sentence);
-  }
-  throw notYetSupported("migrate on a store of this scheme");
 }

@@ -31,7 +31,7 @@ export const retry: Command = {
     if (id === undefined && options.has("input")) throw wrong("--input goes with one ID");
     const target = id ?? { ...readQuery(options, terminalStates) };
     const retryOptions = readOptions(options);
-    const retried = await withMillrace(call, existingStoreUrl(call), (mill) =>
+    const retried = await withMillrace(call, await existingStoreUrl(call), (mill) =>
       mill.jobs.retry(target, retryOptions),
     );
     terminal.writeOut(

@@ -22,7 +22,7 @@ export const show: Command = {
   async run(call) {
     const { terminal, platform, words, options, wantsJson } = call;
     const id = words[0] as string;
-    const [job, logs] = await withMillrace(call, existingStoreUrl(call), (mill) =>
+    const [job, logs] = await withMillrace(call, await existingStoreUrl(call), (mill) =>
       Promise.all([mill.jobs.get(id), readLogs(mill, id)]),
     );
     if (job === null) throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);

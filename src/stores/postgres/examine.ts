@@ -7,6 +7,8 @@ import type { Platform } from "../../platform/platform.ts";
 import { openDatabase } from "./database.ts";
 import type { Database, Row } from "./database.ts";
 import { loadDriver } from "./driver.ts";
+import type { PgDriver, PgListener } from "./driver.ts";
+import { openListener } from "./listener.ts";
 import { quoted, schemaVersion } from "./migrate.ts";
 import { checkSchema, nameOf, readStoreUrl } from "./store-url.ts";
 import { tablesSql } from "./schema.ts";
@@ -41,6 +43,8 @@ export interface PostgresCondition {
   /** "index waiting_ready", "function claim_v1". */
   readonly missing: readonly string[];
   readonly tables: readonly TableCondition[];
+  /** Whether a NOTIFY arrives at the address that listens; null where none does. */
+  readonly hears: boolean | null;
   /** The oldest first, of those that are older than asked for. */
   readonly transactions: readonly OpenTransaction[];
 }
@@ -62,28 +66,14 @@ export interface ExamineOptions {
 }
 
 const callTimeoutMs = 30_000;
+const hearMaxMs = 2000;
 const defaultSchema = "millrace";
 const transactionsMax = 5;
 const queryLengthMax = 80;
 
-export async function examinePostgres({
-  url,
-  platform,
-  olderThanMs,
-}: ExamineOptions): Promise<PostgresCondition> {
-  const named = readStoreUrl(url);
-  const schema = checkSchema(named.schema ?? defaultSchema);
-  const { Pool } = await loadDriver();
-  const pool = new Pool({
-    connectionString: named.url,
-    max: 1,
-    connectionTimeoutMillis: 10_000,
-    application_name: "millrace doctor",
-    allowExitOnIdle: true,
-  });
-  const where = nameOf(url);
-  const database = openDatabase({ pool, isOwn: true, where, platform, callTimeoutMs });
-  try {
+export async function examinePostgres(options: ExamineOptions): Promise<PostgresCondition> {
+  return look(options, async (database, { schema, listenUrl, driver }) => {
+    const listen = listenUrl === null ? null : () => new driver.Client({ connectionString: listenUrl });
     const version = await readVersion(database, schema);
     return {
       ...(await readServer(database)),
@@ -92,8 +82,47 @@ export async function examinePostgres({
       knownVersion: schemaVersion,
       missing: version === schemaVersion ? await findMissing(database, schema) : [],
       tables: await readTables(database, schema),
-      transactions: await readTransactions(database, olderThanMs),
+      hears: listen === null ? null : await hearsItself(database, options.platform, listen),
+      transactions: await readTransactions(database, options.olderThanMs),
     };
+  });
+}
+
+/** From 0 where there are no tables of Millrace. */
+export async function readPostgresVersion(
+  options: Omit<ExamineOptions, "olderThanMs">,
+): Promise<{ schema: string; from: number; to: number }> {
+  return look(options, async (database, { schema }) => ({
+    schema,
+    from: await readVersion(database, schema),
+    to: schemaVersion,
+  }));
+}
+
+interface Place {
+  readonly schema: string;
+  readonly listenUrl: string | null;
+  readonly driver: PgDriver;
+}
+
+async function look<Answer>(
+  { url, platform }: Omit<ExamineOptions, "olderThanMs">,
+  use: (database: Database, place: Place) => Promise<Answer>,
+): Promise<Answer> {
+  const named = readStoreUrl(url);
+  const schema = checkSchema(named.schema ?? defaultSchema);
+  const listenUrl = named.listenUrl === undefined ? named.url : named.listenUrl;
+  const driver = await loadDriver();
+  const pool = new driver.Pool({
+    connectionString: named.url,
+    max: 1,
+    connectionTimeoutMillis: 10_000,
+    application_name: "millrace doctor",
+    allowExitOnIdle: true,
+  });
+  const database = openDatabase({ pool, isOwn: true, where: nameOf(url), platform, callTimeoutMs });
+  try {
+    return await use(database, { schema, listenUrl, driver });
   } finally {
     await database.close();
   }
@@ -136,6 +165,29 @@ async function findMissing(database: Database, schema: string): Promise<readonly
     UNION ALL SELECT 'function ' || p.proname FROM pg_catalog.pg_proc p WHERE p.pronamespace = $1::regnamespace`;
   const there = new Set((await database.read(text, [quoted(schema)])).map(([name]) => name));
   return expected.filter((name) => !there.has(name));
+}
+
+async function hearsItself(
+  database: Database,
+  platform: Platform,
+  connect: () => PgListener,
+): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const channel = `millrace_echo_${Buffer.from(platform.randomBytes(9)).toString("base64url")}`;
+  const listener = openListener({
+    platform,
+    channel,
+    echoChannel: channel,
+    connect,
+    notify: (to, payload) => database.read("SELECT pg_notify($1, $2)", [to, payload]),
+    heard: () => undefined,
+    changed: () => resolve(true),
+  });
+  const patience = platform.setTimer(hearMaxMs, () => resolve(false));
+  const hears = await promise;
+  patience.cancel();
+  await listener.close();
+  return hears;
 }
 
 export function namesIn(sql: string): readonly string[] {

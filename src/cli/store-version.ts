@@ -1,0 +1,32 @@
+/**
+ * Which version's tables a store has, by looking only: nothing is made, migrated or entered. For migrate, and for the commands that refuse a
+ * place where no store is.
+ */
+import { MillraceError, notYetSupported } from "../model/error.ts";
+import { sqlitePath } from "../open.ts";
+import type { Platform } from "../platform/platform.ts";
+
+export interface StoreVersion {
+  /** What is there; 0 where no store is. */
+  readonly from: number;
+  /** What this Millrace brings it to. */
+  readonly to: number;
+}
+
+/** Throws for a store of a newer version. */
+export async function readStoreVersion(platform: Platform, url: string): Promise<StoreVersion> {
+  const scheme = url.slice(0, url.indexOf(":")).toLowerCase();
+  if (scheme === "sqlite") {
+    const { readFileVersion } = await import("../stores/sqlite/file-version.ts");
+    const { schemaVersion } = await import("../stores/sqlite/schema.ts");
+    return { from: readFileVersion(sqlitePath(url)), to: schemaVersion };
+  }
+  if (scheme === "postgres" || scheme === "postgresql") {
+    const { readPostgresVersion } = await import("../stores/postgres/examine.ts");
+    const { schema, from, to } = await readPostgresVersion({ url, platform });
+    if (from <= to) return { from, to };
+    const sentence = `The schema ${schema} has the tables of a newer Millrace (version ${from}, this one knows ${to}). Upgrade this process.`;
+    throw new MillraceError("schema-newer", sentence);
+  }
+  throw notYetSupported("Reading the version of a store of this scheme");
+}
