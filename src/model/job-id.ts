@@ -59,12 +59,8 @@ export function createIdMinter(
 /** The partition that an id of the minted form carries; null for an id of another form. */
 export function mintedPartition(id: string): number | null {
   if (!mintedForm.test(id)) return null;
-  const [high, middle, last] = [...id.slice(8, 11)].map((letter) => alphabet.indexOf(letter)) as [
-    number,
-    number,
-    number,
-  ];
-  return (high * 4096 + middle * 64 + last) % partitionCodes;
+  const digit = (place: number): number => alphabet.indexOf(id.charAt(place));
+  return (digit(8) * 4096 + digit(9) * 64 + digit(10)) % partitionCodes;
 }
 
 function digits(value: number, length: number): string {

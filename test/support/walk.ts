@@ -54,11 +54,17 @@ export function readAllDocs(store: Store, kind: string, prefix: string, max = 10
   });
 }
 
-export function readWholeFeed(store: Store, max = 100): Promise<FeedRecord[]> {
-  return walk(0, async (after) => {
-    const { records, cursor } = await store.readFeed({ after, max });
-    return { items: records.map(sortEvents), next: records.length === 0 ? null : cursor };
-  });
+/** Of all partitions, one after the other. */
+export async function readWholeFeed(store: Store, max = 100): Promise<FeedRecord[]> {
+  const all: FeedRecord[] = [];
+  for (let partition = 0; partition < (store.partitions ?? 1); partition++) {
+    const records = await walk(0, async (after) => {
+      const page = await store.readFeed({ partition, after, max });
+      return { items: page.records.map(sortEvents), next: page.records.length === 0 ? null : page.cursor };
+    });
+    all.push(...records);
+  }
+  return all;
 }
 
 /** Inside one record the order between jobs is free, the order inside a job is rev. */

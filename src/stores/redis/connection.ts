@@ -41,8 +41,8 @@ export interface ConnectionOptions {
   readonly where: string;
   /** The time that calls carry: null for the server's. */
   readonly now: () => number | null;
-  /** How many partitions the store must have; null takes what it was made with. */
-  readonly partitions: number | null;
+  /** How many partitions the store must have, in words of lua/enter.ts. */
+  readonly partitions: string;
   /** The driver ends a call that has no reply by then. */
   readonly callTimeoutMs: number;
   /** Made of every connection before a call travels on it: behind it may be another server than behind the last one. */
@@ -177,12 +177,12 @@ export function openConnection(options: ConnectionOptions): Connection {
             "FCALL",
             [
               ...["mr1_enter", "1", tag, String(epoch), String(layoutVersion)],
-              ...[time === null ? "" : String(time), partitions === null ? "" : String(partitions)],
+              ...[time === null ? "" : String(time), partitions],
             ],
             false,
           )) as [string, string];
           epoch = Number(raised);
-          partitions = Number(made);
+          partitions = made;
           return;
         } catch (error) {
           if (!isFunctionMissing(error) || round > roundsMax) throw storeError(error, where, notSent);
@@ -236,7 +236,7 @@ export function openConnection(options: ConnectionOptions): Connection {
         await whenChecked();
         await load();
         await enter();
-        return partitions as number;
+        return Number(partitions);
       }),
     async close() {
       if (isClosed) return;

@@ -19,8 +19,18 @@ export interface RedisClient {
   readonly stream?: { ref?(): void; unref?(): void; destroy?(): void };
 }
 
+/** A cluster client of the caller's own: only read, never used. */
+export interface RedisCluster {
+  nodes(role: "all"): RedisClient[];
+  readonly startupNodes?: readonly (string | number | object)[];
+  readonly options: {
+    readonly redisOptions?: object;
+    readonly natMap?: Readonly<Record<string, { readonly host: string; readonly port: number }>>;
+  };
+}
+
 interface RedisDriver {
-  readonly Redis: new (url: string, options: object) => RedisClient;
+  readonly Redis: new (...args: [url: string, options: object] | [options: object]) => RedisClient;
 }
 
 const retryMs = { first: 50, max: 2000 };
@@ -52,6 +62,14 @@ export async function loadDriver(): Promise<RedisDriver> {
       'A store on Redis or Valkey needs the driver "ioredis", version 5.4 or newer: npm install ioredis.';
     throw new MillraceError("driver-missing", sentence, { cause });
   }
+}
+
+export function isCluster(given: unknown): given is RedisCluster {
+  return (
+    typeof given === "object" &&
+    given !== null &&
+    typeof (given as Partial<RedisCluster>).nodes === "function"
+  );
 }
 
 export function isClient(given: unknown): given is RedisClient {

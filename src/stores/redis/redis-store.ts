@@ -1,40 +1,28 @@
 /**
- * The store on Redis or Valkey: any number of processes on one server, by the server's clock, at the durability of its append-only file. This file
- * puts the parts together; each operation has its own, and its function in lua/.
+ * The store on Redis or Valkey: any number of processes on one server or a cluster, by the server's clock, at the durability of its append-only
+ * file. One partition on one server is the plain case and has its own connection; several share theirs (cluster-nodes.ts) and are put
+ * together by the store of several partitions that all kinds of stores have.
  *
- *  redis-store ─► operations (one call each) ─► connection (pipelined) ─► one versioned library of functions on the server
- *              └► watch (hints) ─► listener   └► server-check, enter (once, and after a restart or failover)
+ *  one partition       partition.ts ─► connection
+ *  several             partitioned store ─► partition.ts, each ─► connection ─► view ─► the server that has its slot
  */
 import { MillraceError } from "../../model/error.ts";
+import { partitionsMax } from "../../model/placement.ts";
+import type { Placement } from "../../model/placement.ts";
 import type { Platform } from "../../platform/platform.ts";
-import type { Store, StoreDescription } from "../../store/store.ts";
-import { openWatch } from "../../store/watch.ts";
-import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
-import { RouteBook } from "./call.ts";
-import type { Calls } from "./call.ts";
-import { changeIf } from "./change.ts";
-import { claim } from "./claim.ts";
-import { openConnection } from "./connection.ts";
-import type { Connection } from "./connection.ts";
-import { putDocs, readDocs } from "./docs.ts";
-import { clientOptions, isClient, loadDriver } from "./driver.ts";
-import type { RedisClient } from "./driver.ts";
-import { promoteDue, readDue } from "./due.ts";
-import { extendIfLeased, recordIfLeased } from "./extend.ts";
-import { layoutVersion } from "./library.ts";
-import { readMessage } from "./hint-text.ts";
-import { openListener } from "./listener.ts";
-import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
-import { checkServer } from "./server-check.ts";
-import type { ServerFacts } from "./server-check.ts";
-import { settleIfLeased } from "./settle.ts";
-import { submit } from "./submit.ts";
-import { auditIndexes, prune } from "./upkeep.ts";
+import { partitionedStore } from "../../store/partitioned/partitioned-store.ts";
+import type { Store } from "../../store/store.ts";
+import { ClusterNodes } from "./cluster-nodes.ts";
+import { slotOf } from "./cluster-slot.ts";
+import { openPartition, tagOf } from "./partition.ts";
+import type { OpenPartition, Opening, PartitionOptions } from "./partition.ts";
+import { findServers } from "./redis-servers.ts";
+import type { RedisServers } from "./redis-servers.ts";
 
 export interface RedisOptions {
-  /** `redis://user:password@host:port/database?prefix=name`; `rediss:` for TLS, `valkey:` and `valkeys:` mean the same. */
+  /** `redis://user:password@host:port/database?prefix=name`; `?cluster=true` for a cluster, whose hosts may be several, by comma. */
   readonly url?: string;
-  /** Instead of a URL: a client of the driver ioredis or iovalkey. It is copied, and the caller closes it. */
+  /** Instead of a URL: a client or cluster client of the driver ioredis or iovalkey. It is copied, and the caller closes it. */
   readonly client?: unknown;
   readonly platform: Platform;
   /** What all keys begin with, in braces. */
@@ -45,157 +33,106 @@ export interface RedisOptions {
   readonly allowEviction?: boolean;
   /** The longest a call may take before its connection is cut and its outcome is unknown. Default: 30 s. */
   readonly callTimeoutMs?: number;
+  /** How many parts the keys are in, for the life of the store. Left out: what it was made with; a new one gets 1, on a cluster 16. */
+  readonly partitions?: number;
   /** Tests drive time by their platform's clock. */
   readonly clock?: "server" | "platform";
+  /** Tests place jobs where they want. */
+  readonly placement?: Placement;
 }
 
 const defaultPrefix = "millrace";
-/** All keys of a partition share its hash tag; there is one partition. */
-const partition = 0;
 const defaultCallTimeoutMs = 30_000;
+/** Slots with large hashes move badly, and few of them spread badly over servers. */
+const clusterPartitions = 16;
 
 export async function openRedisStore(options: RedisOptions): Promise<Store> {
   const { platform, clock = "server", allowEviction = false } = options;
   const { callTimeoutMs = defaultCallTimeoutMs } = options;
-  const { url, prefix: named } = readUrl(options);
-  const tag = `{${checkPrefix(options.prefix ?? named ?? defaultPrefix)}:${partition}}`;
-  const where = nameOf(url);
-  const connect = await clientMaker(options.client, url, callTimeoutMs);
-  const sender = Buffer.from(platform.randomBytes(9)).toString("base64url");
+  const servers = await findServers(options, callTimeoutMs);
+  const { where, isCluster } = servers;
+  const given = readPartitions(options.partitions ?? servers.partitions);
   let lastNow = 0;
-  // Never behind the last time given, whatever the machine's clock does.
-  const now = (): number | null =>
-    clock === "server" ? null : (lastNow = Math.max(lastNow, platform.now()));
-  const wishes = { where, durability: options.durability ?? null, allowEviction };
-  let facts: ServerFacts | null = null;
-  const check = async (ask: Connection["ask"]): Promise<ServerFacts> =>
-    (facts = await checkServer(ask, wishes));
-  const opening = {
-    client: connect(),
+  const shared: PartitionOptions = {
     platform,
-    tag,
-    sender,
-    where,
-    now,
+    prefix: checkPrefix(options.prefix ?? servers.prefix ?? defaultPrefix),
     callTimeoutMs,
-    check,
-    partitions: null,
+    wishes: { where, durability: options.durability ?? null, allowEviction },
+    sender: Buffer.from(platform.randomBytes(9)).toString("base64url"),
+    // Never behind the last time given, whatever the machine's clock does.
+    now: () => (clock === "server" ? null : (lastNow = Math.max(lastNow, platform.now()))),
   };
-  const connection = openConnection(opening);
-  await connection.enter().catch(async (error: unknown) => {
-    await connection.close();
-    throw error;
-  });
-
-  const watch = openWatch({
-    timers: platform,
-    readFeed: (after, max) => readPackedFeed({ connection }, { after, max }),
-    listen: ({ heard, changed }) =>
-      openListener({
-        client: connect(),
-        platform,
-        callTimeoutMs,
-        channel: `${tag}:hint`,
-        heard(message) {
-          const { by, hints } = readMessage(message);
-          if (by !== sender) heard(hints);
-        },
-        began: changed,
-      }),
-  });
-  const calls: Calls = { connection, routes: new RouteBook(), tell: (hints) => watch.tellOwn(hints) };
-  let closing: Promise<void> | null = null;
-
-  return {
-    async describe(): Promise<StoreDescription> {
-      const [at, epoch] = (await connection.read("mr1_now", [])) as [string, string];
-      const { durability, acknowledged, warnings } = facts as ServerFacts;
-      return {
-        kind: "redis",
-        durability,
-        acknowledged,
-        epoch: Number(epoch),
-        now: Number(at),
-        schemaVersion: layoutVersion,
-        capabilities: { transactions: false, processes: "many" },
-        warnings,
-      };
-    },
-    async submit(units) {
-      checkUnits(units);
-      return submit(calls, units);
-    },
-    claim: (request) => claim(calls, request),
-    async settleIfLeased(settles) {
-      checkSettles(settles);
-      return settleIfLeased(calls, settles);
-    },
-    extendIfLeased: (request) => extendIfLeased(calls, request),
-    recordIfLeased: (writes) => recordIfLeased(calls, writes),
-    changeIf: (changes) => changeIf(calls, changes),
-    promoteDue: (request) => promoteDue(calls, request),
-    readDue: (request) => readDue(calls, request),
-    putDocs: (puts) => putDocs(calls, puts),
-    readDocs: (request) => readDocs(calls, request),
-    readJobs: (ids) => readJobs(calls, ids),
-    findJobs: (request) => findJobs(calls, request),
-    tallyJobs: () => tallyJobs(calls),
-    readFeed: (request) => readFeed(calls, request),
-    readTrail: (request) => readTrail(calls, request),
-    prune: (request) => prune(calls, request),
-    auditIndexes: (request) => auditIndexes(calls, request),
-    ...laterOperations,
-    watch: (listener) => watch.add(listener),
-    inTransaction() {
-      const sentence =
-        "A store on Redis has no transaction that a caller could share: it is one of an SQLite or Postgres database. Enqueue after your own commit.";
-      throw new MillraceError("not-in-transaction", sentence);
-    },
-    close() {
-      closing ??= watch.close().then(() => connection.close());
-      return closing;
-    },
-  };
+  const wanted = given === null ? `?${isCluster ? clusterPartitions : 1}` : String(given);
+  if (!isCluster && (given ?? 1) === 1) {
+    const only = await openAlone(shared, servers, wanted);
+    if (only.partitions === 1) return only.store;
+    await only.store.close();
+  }
+  const stores = await openSeveral(shared, servers, wanted);
+  const [first] = stores as [Store];
+  if (stores.length === 1) return first;
+  const { placement } = options;
+  const nowMs = (): number => platform.monotonicUs() / 1000;
+  return partitionedStore(stores, placement === undefined ? { nowMs } : { nowMs, placement });
 }
 
-async function clientMaker(
-  given: unknown,
-  url: string | undefined,
-  callTimeoutMs: number,
-): Promise<() => RedisClient> {
-  const own = clientOptions(callTimeoutMs);
-  if (given !== undefined) {
-    if (isClient(given)) return () => given.duplicate(own);
-    throw new MillraceError("invalid-option", "client must be a client of the driver ioredis or iovalkey.");
+function openAlone(
+  shared: PartitionOptions,
+  { seeds, connect }: RedisServers,
+  wanted: string,
+): Promise<OpenPartition> {
+  const open = (): ReturnType<typeof connect> => connect(seeds[0] as string);
+  return openPartition(shared, { number: 0, wanted, client: open(), connectListener: open });
+}
+
+async function openSeveral(
+  shared: PartitionOptions,
+  servers: RedisServers,
+  wanted: string,
+): Promise<readonly Store[]> {
+  const { platform, prefix } = shared;
+  const { seeds, connect, isCluster } = servers;
+  const nodes = new ClusterNodes({ platform, seeds, connect, kind: isCluster ? "cluster" : "alone" });
+  let listening: ClusterNodes | null = null;
+  const connectListener = (): ReturnType<typeof connect> => {
+    const kind = isCluster ? "any" : "alone";
+    listening ??= new ClusterNodes({ platform, seeds, connect, kind, addresses: () => nodes.addresses });
+    return listening.view(null);
+  };
+  const opening = (number: number, count: string): Opening => ({
+    number,
+    wanted: count,
+    client: nodes.view(slotOf(tagOf(prefix, number))),
+    connectListener,
+  });
+  const { store: first, partitions } = await openPartition(shared, opening(0, wanted));
+  const others = await Promise.allSettled(
+    Array.from({ length: partitions - 1 }, (_, index) =>
+      openPartition(shared, opening(index + 1, String(partitions))),
+    ),
+  );
+  const stores = [
+    first,
+    ...others.flatMap((each) => (each.status === "fulfilled" ? [each.value.store] : [])),
+  ];
+  const failed = others.find((each) => each.status === "rejected");
+  if (failed !== undefined) {
+    await Promise.all(stores.map((store) => store.close()));
+    throw failed.reason;
   }
-  const { Redis } = await loadDriver();
-  return () => new Redis(url as string, own);
+  return stores;
+}
+
+function readPartitions(given: number | string | null | undefined): number | null {
+  if (given === undefined || given === null) return null;
+  const count = typeof given === "string" && /^\d+$/.test(given) ? Number(given) : given;
+  if (typeof count === "number" && Number.isInteger(count) && count >= 1 && count <= partitionsMax)
+    return count;
+  throw new MillraceError("invalid-option", `partitions must be a whole number from 1 to ${partitionsMax}.`);
 }
 
 function checkPrefix(prefix: string): string {
   if (/^[^{}\p{Cc}]{1,100}$/u.test(prefix)) return prefix;
   const sentence = "prefix must have 1 to 100 characters, without braces and control characters.";
   throw new MillraceError("invalid-option", sentence);
-}
-
-/** The prefix may be named in the URL; the driver knows neither that parameter nor the schemes of Valkey. */
-function readUrl({ url, client }: RedisOptions): { url: string | undefined; prefix: string | null } {
-  if (client !== undefined && url === undefined) return { url: undefined, prefix: null };
-  if (url === undefined || !/^(rediss?|valkeys?):/i.test(url) || !URL.canParse(url)) {
-    const sentence = 'A Redis store is named by a URL such as "redis://user:password@host:6379/0".';
-    throw new MillraceError("unknown-store", sentence);
-  }
-  if (client !== undefined)
-    throw new MillraceError("invalid-option", "Give either a URL or a client, not both.");
-  const parsed = new URL(url.replace(/^valkey/i, "redis"));
-  const prefix = parsed.searchParams.get("prefix");
-  parsed.searchParams.delete("prefix");
-  return { url: parsed.href, prefix };
-}
-
-/** For error messages: where, but never the password. */
-function nameOf(url: string | undefined): string {
-  if (url === undefined) return "The server of the given client";
-  const { hostname, port } = new URL(url);
-  return `The server ${hostname || "localhost"}:${port || "6379"}`;
 }

@@ -7,7 +7,8 @@
  * the time into the fences that it gives: a later entry begins above all that an earlier one can have given, whether it knows of it or not.
  *
  *  fence    epoch * 2^32 + (ms mod 2^27) * 16: the floor of all fences under this entry. epoch >= ms / 2^27, ms since 2026
- *  args     highest epoch that the caller knows (0 for none), version of the layout, time or nothing, partitions or nothing
+ *  args     highest epoch that the caller knows (0 for none), version of the layout, time or nothing, partitions: n, or ?n where any will do
+ *           and n if nobody has said yet
  *  answer   epoch, partitions; or the errors MRFOREIGN (keys of another program), MRNEWER (a newer layout), MRPARTITIONS (made with another number)
  */
 export const enterLua = String.raw`
@@ -20,7 +21,7 @@ end
 
 local function isForeign(k)
   local kind = call("TYPE", k.meta).ok
-  if kind == "hash" then return call("HGET", k.meta, "kind") ~= "millrace" end
+  if kind == "hash" then return call("HGET", k.meta, "kind") ~= "millrace" or not tonumber(call("HGET", k.meta, "version") or "") end
   if kind ~= "none" then return true end
   return call("EXISTS", k.spec, k.state, k.ids, k.feed, k.doc, k.due, k.lease, k.page) > 0
 end
@@ -46,9 +47,9 @@ redis.register_function("mr1_enter", function(keys, args)
   if isForeign(k) then return redis.error_reply("MRFOREIGN keys of another program") end
   local m = call("HMGET", k.meta, "version", "token", "epoch", "partitions")
   if m[1] and tonumber(m[1]) > version then return redis.error_reply("MRNEWER layout " .. m[1]) end
-  local wanted = args[4] or ""
-  local partitions = m[4] or (m[1] or wanted == "") and "1" or wanted
-  if wanted ~= "" and wanted ~= partitions then return redis.error_reply("MRPARTITIONS " .. partitions) end
+  local mark, wanted = match(args[4], "^(%??)(%d+)$")
+  local partitions = m[4] or wanted
+  if mark == "" and wanted ~= partitions then return redis.error_reply("MRPARTITIONS " .. partitions) end
   proveRights(tag, k)
   local token = fieldOf("server", "run_id") .. "-" .. fieldOf("replication", "master_replid")
   local epoch = tonumber(m[3] or 0)
@@ -61,7 +62,7 @@ redis.register_function("mr1_enter", function(keys, args)
   if m[2] ~= token then
     -- A caller that knows a higher epoch has seen writes that are gone.
     if known > epoch then epoch = known end
-    local ms = math.max(0, timeOf(args[3] or "") - SINCE)
+    local ms = math.max(0, timeOf(args[3]) - SINCE)
     epoch = math.max(epoch + 1, floor(ms / WINDOW))
     call("HSET", k.meta, "token", token, "epoch", num(epoch), "fence", num(epoch * FENCES + ms % WINDOW * PER_MS))
   end

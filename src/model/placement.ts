@@ -1,0 +1,119 @@
+/**
+ * Placement: which partition of a store a job, a unique key or a document belongs to. A minted id carries its partition; an id that a caller gave,
+ * a key and a document's name choose theirs by hash. What must happen in one step must lie in one partition: what does not is refused
+ * when it is given, because no store could keep the promise later.
+ *
+ * Of a name with text in braces only that text counts, so that people can bring things together: the id "order-{17}", the unique key "pay-{17}" and
+ * the KV key "total-{17}" lie in one partition.
+ *
+ * These rules are part of the stored data: changing one would lose jobs in stores that exist.
+ */
+import { MillraceError } from "./error.ts";
+import { mintedPartition } from "./job-id.ts";
+
+export const partitionsMax = 1024;
+
+export interface Placement {
+  readonly partitions: number;
+  ofId(id: string): number;
+  /** Of a unique key or a document. */
+  ofName(name: string): number;
+}
+
+/** What is written in one step, as far as placement is concerned. */
+export interface Placed {
+  readonly jobs?: readonly PlacedJob[] | undefined;
+  readonly docs?: readonly { readonly id: string }[] | undefined;
+}
+
+export interface PlacedJob {
+  readonly id: string;
+  /** Null for a minted id. */
+  readonly digest: string | null;
+  readonly unique: { readonly key: string } | null;
+}
+
+export function createPlacement(partitions: number): Placement {
+  return {
+    partitions,
+    ofId: (id) => (mintedPartition(id) ?? hashName(id)) % partitions,
+    ofName: (name) => hashName(name) % partitions,
+  };
+}
+
+/** The one partition that all of it lies in; null for nothing. */
+export function partitionOfUnit(
+  placement: Placement,
+  unit: Placed,
+  home: number | null = null,
+): number | null {
+  return onePartition(placement, unit, home, true);
+}
+
+/**
+ * The jobs of a unit, with such minted ids that all of it lies in one partition: the one that a given id, a key or a document asks for, else that
+ * of the first job. Before the first try only: afterwards the ids are what makes a repeat safe.
+ */
+export function placeJobs<Job extends PlacedJob>(
+  placement: Placement,
+  unit: Placed & { readonly jobs: readonly Job[] },
+  mint: (partition: number) => string,
+  home: number | null = null,
+): readonly Job[] {
+  const jobs: readonly Job[] = unit.jobs;
+  const [first] = jobs;
+  if (first === undefined) return jobs;
+  const partition = onePartition(placement, unit, home, false) ?? placement.ofId(first.id);
+  return jobs.map((job) =>
+    job.digest !== null || placement.ofId(job.id) === partition ? job : { ...job, id: mint(partition) },
+  );
+}
+
+function onePartition(
+  placement: Placement,
+  { jobs = [], docs = [] }: Placed,
+  home: number | null,
+  areIdsFixed: boolean,
+): number | null {
+  let partition = home;
+  let by = "the job itself";
+  const want = (wanted: number, what: string, name: string): void => {
+    if (partition === null) {
+      partition = wanted;
+      by = `${what} ${JSON.stringify(name)}`;
+    } else if (partition !== wanted) {
+      throw new MillraceError(
+        "placement-conflict",
+        `The ${what} ${JSON.stringify(name)} and ${by} lie in different partitions of this store, so they cannot be written in one step. Write them apart, or give both names the same text in braces.`,
+      );
+    }
+  };
+  for (const { id, digest, unique } of jobs) {
+    if (areIdsFixed || digest !== null) want(placement.ofId(id), "id", id);
+    if (unique !== null) want(placement.ofName(unique.key), "unique key", unique.key);
+  }
+  for (const { id } of docs) want(placement.ofName(id), "document", id);
+  return partition;
+}
+
+/** The text between the first brace and the next closing one, if there is any. */
+function countedPart(name: string): string {
+  const from = name.indexOf("{");
+  if (from < 0) return name;
+  const to = name.indexOf("}", from + 1);
+  return to <= from + 1 ? name : name.slice(from + 1, to);
+}
+
+/** FNV-1a over the UTF-16 code units, with a final mix: equal on every machine, and spread evenly over few partitions. */
+function hashName(name: string): number {
+  const counted = countedPart(name);
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < counted.length; at++) {
+    const unit = counted.charCodeAt(at);
+    hash = Math.imul(hash ^ (unit & 0xff), 0x01000193);
+    hash = Math.imul(hash ^ (unit >>> 8), 0x01000193);
+  }
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return (hash ^ (hash >>> 16)) >>> 0;
+}

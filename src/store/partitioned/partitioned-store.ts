@@ -1,0 +1,271 @@
+/**
+ * A store of several partitions: the whole contract over stores that each hold a part of the jobs. A job lives in one partition from its submit to
+ * its removal, and everything that happens in one step happens there. This file sends each piece to its partition and puts the answers
+ * together; what a claim visits stands in claim.ts, what is known of a partition in outlook.ts.
+ *
+ *  unit, settle, change ─► the partition of the id      claim, promote ─► partitions that may have work
+ *  document ─► the partition of its name                lists, tallies, prunes, audits ─► all of them
+ *
+ * Seqs, feed numbers and epochs are each partition's own. Ranks order jobs inside a partition.
+ */
+import { isMillraceError, MillraceError } from "../../model/error.ts";
+import { createPlacement, partitionOfUnit } from "../../model/placement.ts";
+import type { Placement } from "../../model/placement.ts";
+import { checkSettles, checkUnits, laterOperations } from "../later-version.ts";
+import type { ExtendAnswer, ExtendRequest, SubmitAnswer, SubmitUnit } from "../operations.ts";
+import type { LeasedJob } from "../records.ts";
+import type { Durability, Hint, Store, StoreDescription, Unwatch } from "../store.ts";
+import { Claims } from "./claim.ts";
+import { addTallies, findJobs, readDocs, readDue } from "./look.ts";
+import { Outlook } from "./outlook.ts";
+import { learnRoutes, withRoutes } from "./partition.ts";
+import type { Partition, PartitionedCalls } from "./partition.ts";
+import { RouteTable } from "./route-table.ts";
+import { auditIndexes, Promotion, prune } from "./upkeep.ts";
+
+export interface PartitionedOptions {
+  /** Steady milliseconds of this process. */
+  readonly nowMs: () => number;
+  /** Tests place things where they want. */
+  readonly placement?: Placement;
+}
+
+/** Until all partitions are listened to, hints may be missed. */
+const settlingMs = 10_000;
+const weakest: readonly Durability[] = ["memory", "relaxed", "strict"];
+
+export function partitionedStore(stores: readonly Store[], options: PartitionedOptions): Store {
+  const { nowMs, placement = createPlacement(stores.length) } = options;
+  const partitions = stores.map((store, number): Partition => ({ number, store, outlook: new Outlook() }));
+  const routes = new RouteTable(stores.length);
+  const watchers = new Set<(hint: Hint) => void>();
+  let unwatches: Unwatch[] = [];
+  let watchedMs = 0;
+  const isWatched = (): boolean => unwatches.length > 0 && nowMs() - watchedMs >= settlingMs;
+  const calls: PartitionedCalls = { partitions, routes, nowMs, isWatched };
+  const claims = new Claims(calls);
+  const promotion = new Promotion(calls);
+  const at = (number: number): Partition => partitions[number] as Partition;
+
+  /** Each item in its partition, in the order given there; the answers in the order of the items. */
+  const split = async <Item, Answer>(
+    items: readonly Item[],
+    numberOf: (item: Item) => number,
+    ask: (store: Store, items: readonly Item[]) => Promise<readonly Answer[]>,
+  ): Promise<Answer[]> => {
+    const places = Map.groupBy(items.keys(), (index) => numberOf(items[index] as Item));
+    if (places.size === 1) {
+      const [number] = places.keys();
+      return [...(await ask(at(number as number).store, items))];
+    }
+    const answers: Answer[] = [];
+    const settled = await Promise.allSettled(
+      [...places].map(async ([number, indexes]) => {
+        const own = await ask(
+          at(number).store,
+          indexes.map((index) => items[index] as Item),
+        );
+        for (const [place, index] of indexes.entries()) answers[index] = own[place] as Answer;
+      }),
+    );
+    throwFailure(settled);
+    return answers;
+  };
+
+  const tell = (hint: Hint): void => {
+    for (const watcher of watchers) {
+      try {
+        watcher(hint);
+      } catch {
+        continue;
+      }
+    }
+  };
+
+  const heed = (partition: Partition, hint: Hint): void => {
+    const { number, outlook } = partition;
+    if (hint.kind === "due") outlook.heardDue(hint.inMs, nowMs());
+    if (hint.kind !== "ready") return tell(hint);
+    const known = hint.routes.map((route) => routes.outer(number, route));
+    if (known.every((route) => route !== undefined)) {
+      outlook.heardReady(known);
+      return tell({ kind: "ready", routes: known });
+    }
+    // Counted at once, so that a claim on its way does not overrule it.
+    outlook.heardReady([]);
+    learnRoutes(calls, partition).then(
+      () => {
+        const outer = hint.routes.flatMap((route) => routes.outer(number, route) ?? []);
+        outlook.heardReady(outer);
+        if (unwatches.length > 0 && outer.length > 0) tell({ kind: "ready", routes: outer });
+      },
+      // A partition that is away: its slow look hints again.
+      () => undefined,
+    );
+  };
+
+  /**
+   * New routes get their numbers in the order of submission, as far as this process submits them. Who watches is told of their first job in this
+   * call's time, so the partition's own number is asked for at once.
+   */
+  const noteRoutes = async (
+    units: readonly SubmitUnit[],
+    answers: readonly SubmitAnswer[],
+  ): Promise<void> => {
+    const behind = new Set<Partition>();
+    for (const [place, { jobs }] of units.entries()) {
+      const answer = answers[place];
+      if (answer?.kind !== "ok") continue;
+      for (const [index, { queue, name }] of jobs.entries()) {
+        if (answer.hows[index] === "existing") continue;
+        const number = routes.number(queue, name);
+        const partition = at(placement.ofId(answer.ids[index] as string));
+        if (unwatches.length > 0 && !routes.has(partition.number, number)) behind.add(partition);
+      }
+    }
+    for (const partition of behind) await learnRoutes(calls, partition).catch(() => undefined);
+  };
+
+  const extend = async (request: ExtendRequest): Promise<ExtendAnswer> => {
+    const places = Map.groupBy(request.leases.keys(), (index) =>
+      placement.ofId(request.leases[index]?.id as string),
+    );
+    const asked = request.wantsOthers
+      ? partitions
+      : partitions.filter(({ number }) => places.has(number) || (places.size === 0 && number === 0));
+    const answers: ExtendAnswer["answers"][number][] = [];
+    const others: LeasedJob[] = [];
+    let now = 0;
+    const settled = await Promise.allSettled(
+      asked.map(async (partition) => {
+        const indexes = places.get(partition.number) ?? [];
+        const leases = indexes.map((index) => request.leases[index] as ExtendRequest["leases"][number]);
+        const own = await partition.store.extendIfLeased({ ...request, leases });
+        for (const [place, index] of indexes.entries())
+          answers[index] = own.answers[place] as ExtendAnswer["answers"][number];
+        others.push(...(await withRoutes(calls, partition, own.others)));
+        now = Math.max(now, own.now);
+      }),
+    );
+    throwFailure(settled);
+    return { answers, others: others.sort((one, other) => one.seq - other.seq), now };
+  };
+
+  return {
+    partitions: stores.length,
+    ...(stores[0]?.claimsAhead === undefined ? {} : { claimsAhead: stores[0].claimsAhead }),
+    async describe(): Promise<StoreDescription> {
+      const all = await Promise.all(stores.map((store) => store.describe()));
+      const [first] = all as [StoreDescription];
+      return {
+        ...first,
+        durability: weakest.find((level) => all.some(({ durability }) => durability === level)) ?? "memory",
+        epoch: Math.max(...all.map(({ epoch }) => epoch)),
+        partitions: stores.length,
+        warnings: [...new Set(all.flatMap(({ warnings }) => warnings))],
+      };
+    },
+    async submit(units) {
+      checkUnits(units);
+      const answers = await split(
+        units,
+        (unit) => partitionOfUnit(placement, unit) ?? 0,
+        (store, own) => store.submit(own),
+      );
+      await noteRoutes(units, answers);
+      return answers;
+    },
+    claim: (request) => claims.claim(request),
+    async settleIfLeased(settles) {
+      checkSettles(settles);
+      return split(
+        settles,
+        ({ id, effects = {} }) => partitionOfUnit(placement, effects, placement.ofId(id)) as number,
+        (store, own) => store.settleIfLeased(own),
+      );
+    },
+    extendIfLeased: extend,
+    recordIfLeased: (writes) =>
+      split(
+        writes,
+        ({ id }) => placement.ofId(id),
+        (store, own) => store.recordIfLeased(own),
+      ),
+    changeIf: (changes) =>
+      split(
+        changes,
+        ({ id }) => placement.ofId(id),
+        (store, own) => store.changeIf(own),
+      ),
+    promoteDue: ({ max }) => promotion.promote(max, () => claims.nextInMs()),
+    async readDue(request) {
+      const page = await readDue(calls, request);
+      return { ...page, nextInMs: claims.nextInMs() };
+    },
+    putDocs: (puts) =>
+      split(
+        puts,
+        ({ id }) => placement.ofName(id),
+        (store, own) => store.putDocs(own),
+      ),
+    readDocs: (request) => readDocs(calls, request, (name) => placement.ofName(name)),
+    readJobs: (ids) =>
+      split(
+        ids,
+        (id) => placement.ofId(id),
+        (store, own) => store.readJobs(own),
+      ),
+    findJobs: (request) => findJobs(calls, request),
+    tallyJobs: async () => addTallies(await Promise.all(stores.map((store) => store.tallyJobs()))),
+    async readFeed({ partition: number = 0, after, max }) {
+      const partition = partitions[number];
+      if (partition === undefined)
+        throw new MillraceError("invalid-option", `This store has no partition ${number}.`);
+      const { records, cursor } = await partition.store.readFeed({ after, max });
+      const told = records.map(async (record) => ({
+        ...record,
+        events: await withRoutes(calls, partition, record.events),
+      }));
+      return { records: await Promise.all(told), cursor };
+    },
+    readTrail: (request) => at(placement.ofId(request.id)).store.readTrail(request),
+    prune: (request) => prune(calls, request),
+    auditIndexes: (request) => auditIndexes(calls, request),
+    ...laterOperations,
+    watch(watcher) {
+      watchers.add(watcher);
+      if (unwatches.length === 0) {
+        for (const { outlook } of partitions) outlook.forget();
+        watchedMs = nowMs();
+        unwatches = partitions.map((partition) => partition.store.watch((hint) => heed(partition, hint)));
+      }
+      return () => {
+        if (!watchers.delete(watcher) || watchers.size > 0) return;
+        for (const unwatch of unwatches.splice(0)) unwatch();
+      };
+    },
+    inTransaction: (connection) => at(0).store.inTransaction(connection),
+    async close() {
+      watchers.clear();
+      await Promise.all(stores.map((store) => store.close()));
+    },
+  };
+}
+
+/**
+ * A call that failed in some partitions is told as failed: as one whose outcome is not known, because other partitions may have done their part, so that
+ * who repeats it marks it as a repeat.
+ */
+function throwFailure(settled: readonly PromiseSettledResult<unknown>[]): void {
+  const failures = settled.flatMap((result) =>
+    result.status === "rejected" ? [result.reason as unknown] : [],
+  );
+  if (failures.length === 0) return;
+  if (failures.length === settled.length)
+    throw failures.find((error) => !isMillraceError(error) || error.outcome === "unknown") ?? failures[0];
+  throw new MillraceError(
+    "outcome-unknown",
+    "Some partitions of the store could not be reached; the others did their part. Repeat the call with the same ids.",
+    { cause: failures[0] },
+  );
+}

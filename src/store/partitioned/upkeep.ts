@@ -1,0 +1,97 @@
+/**
+ * Upkeep over partitions: promotion, pruning and the audit, one partition after the other, so that a call never does more than it was asked for. A
+ * partition that cannot be reached is passed over; it comes again later.
+ *
+ *  cursor   partition : its own cursor
+ */
+import type { AuditAnswer, PromoteAnswer, PruneAnswer, PruneRequest } from "../operations.ts";
+import { reach } from "./partition.ts";
+import type { Partition, PartitionedCalls } from "./partition.ts";
+
+/** A partition that is away may have clocks that ring. */
+const lookAgainMs = 1000;
+
+export class Promotion {
+  readonly #calls: PartitionedCalls;
+  #turn = 0;
+
+  constructor(calls: PartitionedCalls) {
+    this.#calls = calls;
+  }
+
+  /** Where a clock may have rung, and one other in turn, because a hint may be lost. */
+  async promote(max: number, nextInMs: () => number | null): Promise<PromoteAnswer> {
+    const { partitions, nowMs } = this.#calls;
+    const turn = this.#turn++ % partitions.length;
+    const rotated = [...partitions.slice(turn), ...partitions.slice(0, turn)];
+    const failures: unknown[] = [];
+    let count = 0;
+    let isAnyAnswer = false;
+    for (const [index, partition] of rotated.entries()) {
+      const { outlook } = partition;
+      const atMs = nowMs();
+      if (count === max) break;
+      if (outlook.isAway(atMs) || (index > 0 && this.#calls.isWatched() && !outlook.mayHaveRung(atMs)))
+        continue;
+      const news = outlook.news;
+      const left = max - count;
+      const answer = await reach(this.#calls, partition, failures, (store) =>
+        store.promoteDue({ max: left }),
+      );
+      if (answer === null) continue;
+      isAnyAnswer = true;
+      outlook.sawClock(answer.nextDueInMs, atMs, news);
+      count += answer.count;
+    }
+    if (!isAnyAnswer && failures.length > 0) throw failures[0];
+    const next = nextInMs();
+    const nextDueInMs = failures.length === 0 ? next : Math.min(next ?? lookAgainMs, lookAgainMs);
+    return { count, more: count === max, nextDueInMs };
+  }
+}
+
+function placeOf(cursor: string | null): { at: number; rest: string | null } {
+  if (cursor === null) return { at: 0, rest: null };
+  const end = cursor.indexOf(":");
+  return { at: Number(cursor.slice(0, end)), rest: end + 1 === cursor.length ? null : cursor.slice(end + 1) };
+}
+
+export async function prune(calls: PartitionedCalls, request: PruneRequest): Promise<PruneAnswer> {
+  const { partitions } = calls;
+  const { at, rest } = placeOf(request.what === "history" ? request.cursor : null);
+  const failures: unknown[] = [];
+  let removed = 0;
+  for (const partition of partitions.slice(at)) {
+    const { number } = partition;
+    const max = request.max - removed;
+    const answer = await reach(calls, partition, failures, (store) =>
+      store.prune(
+        request.what === "history"
+          ? { ...request, max, cursor: number === at ? rest : null }
+          : { ...request, max },
+      ),
+    );
+    if (answer === null) continue;
+    removed += answer.removed;
+    if (answer.more) return { removed, more: true, cursor: cursorIn(request, number, answer.cursor) };
+    if (removed === request.max && number + 1 < partitions.length)
+      return { removed, more: true, cursor: cursorIn(request, number + 1, null) };
+  }
+  if (failures.length === partitions.length - at) throw failures[0];
+  return { removed, more: false, cursor: null };
+}
+
+function cursorIn({ what }: PruneRequest, number: number, rest: string | null): string | null {
+  return what === "history" ? `${number}:${rest ?? ""}` : null;
+}
+
+export async function auditIndexes(
+  { partitions }: PartitionedCalls,
+  { cursor, max }: { readonly cursor: string | null; readonly max: number },
+): Promise<AuditAnswer> {
+  const { at, rest } = placeOf(cursor);
+  const answer = await (partitions[at] as Partition).store.auditIndexes({ cursor: rest, max });
+  const next =
+    answer.cursor === null ? (at + 1 < partitions.length ? `${at + 1}:` : null) : `${at}:${answer.cursor}`;
+  return { ...answer, cursor: next };
+}

@@ -1,0 +1,199 @@
+/**
+ * The connections of a store of several partitions: one per server, shared by the partitions that live there. Each partition works on a view that
+ * looks like a client of its own and follows its slot from server to server: after a failover or a move it is as if the connection had
+ * been made anew.
+ *
+ * Only a call that the server refused to do (MOVED, ASK) is sent again, to the server that was named. A call whose reply was lost is
+ * its caller's to repeat.
+ */
+import { MillraceError } from "../../model/error.ts";
+import type { Platform, Timer } from "../../platform/platform.ts";
+import type { RedisClient } from "./driver.ts";
+import { ClusterView } from "./cluster-view.ts";
+
+export interface NodesOptions {
+  readonly platform: Platform;
+  /** Where the first connections go. */
+  readonly seeds: readonly string[];
+  /**
+   * alone: everything lives on the one server. cluster: slots live where the cluster says. any: one server after the other, of those that `addresses`
+   * names, as a listener needs it: what is published on one is heard on all.
+   */
+  readonly kind: "alone" | "cluster" | "any";
+  readonly addresses?: () => readonly string[];
+  /** A client of the server at `host:port`; not connected yet. */
+  readonly connect: (address: string) => RedisClient;
+}
+
+/** One server, and the views that work on it now. */
+export interface Node {
+  readonly address: string;
+  readonly client: RedisClient;
+  readonly views: Set<ClusterView>;
+  /** Views with a call on its way, which keeps the process alive. */
+  readonly busy: Set<ClusterView>;
+}
+
+/** Between two looks at who owns what, while some partition has no server that answers. */
+const lookMs = 250;
+
+export class ClusterNodes {
+  readonly #options: NodesOptions;
+  readonly #nodes = new Map<string, Node>();
+  readonly #views = new Set<ClusterView>();
+  #addresses: readonly string[];
+  #isLooking = false;
+  #again: Timer | null = null;
+  #isClosed = false;
+
+  constructor(options: NodesOptions) {
+    this.#options = options;
+    this.#addresses = options.seeds;
+  }
+
+  /** A view on the server that owns the slot; null for any server, as a listener needs it. */
+  view(slot: number | null): ClusterView {
+    const view = new ClusterView(this, slot);
+    this.#views.add(view);
+    const { kind, seeds } = this.#options;
+    if (kind === "alone") view.moveTo(this.node(seeds[0] as string));
+    if (kind === "any")
+      view.moveTo([...this.#nodes.values()].find(({ views }) => views.size > 0) ?? this.#anyNode());
+    return view;
+  }
+
+  /** Servers that own slots. */
+  get addresses(): readonly string[] {
+    return this.#addresses;
+  }
+
+  node(address: string): Node {
+    const known = this.#nodes.get(address);
+    if (known !== undefined) return known;
+    const client = this.#options.connect(address);
+    const node: Node = { address, client, views: new Set(), busy: new Set() };
+    const tell = (event: "connect" | "ready" | "close" | "end") => (): void => {
+      for (const view of [...node.views]) view.emit(event);
+      if (event === "close") this.look();
+    };
+    for (const event of ["connect", "ready", "close", "end"] as const) client.on(event, tell(event));
+    client.on("error", (error) => {
+      for (const view of [...node.views]) view.emit("error", error);
+    });
+    client.on("message", (channel, message) => {
+      for (const view of [...node.views]) view.emit("message", channel, message);
+    });
+    this.#nodes.set(address, node);
+    return node;
+  }
+
+  /** Finds out who owns what, soon and until every view has a server. */
+  look(): void {
+    if (this.#options.kind === "alone" || this.#isClosed || this.#isLooking) return;
+    this.#isLooking = true;
+    void (this.#options.kind === "any" ? this.#roam() : this.#ask()).finally(() => {
+      this.#isLooking = false;
+      this.#again?.cancel();
+      if (!this.#isClosed && [...this.#views].some((view) => !view.isServed))
+        this.#again = this.#options.platform.setTimer(lookMs, () => this.look(), false);
+    });
+  }
+
+  /** Nobody works on the view any more. */
+  release(view: ClusterView): void {
+    if (!this.#views.delete(view)) return;
+    view.moveTo(null);
+    this.#drop();
+    if (this.#views.size > 0) return;
+    this.#isClosed = true;
+    this.#again?.cancel();
+    for (const { client } of this.#nodes.values()) client.disconnect();
+  }
+
+  async #ask(): Promise<void> {
+    const isReady = (address: string): boolean => this.#nodes.get(address)?.client.status === "ready";
+    const known = [...new Set([...this.#addresses, ...this.#options.seeds])];
+    for (const address of [...known.filter(isReady), ...known.filter((each) => !isReady(each))]) {
+      const owners = await this.#ownersBy(address);
+      if (owners === null || this.#isClosed) continue;
+      this.#addresses = [...new Set(owners.map((owner) => owner.address))];
+      this.#assign(owners);
+      return;
+    }
+  }
+
+  /** Who owns which slots, as one server sees it; null when it does not say. */
+  async #ownersBy(address: string): Promise<Owner[] | null> {
+    const { client } = this.node(address);
+    try {
+      if (client.status === "wait" || client.status === "end") await client.connect();
+      if (client.status !== "ready") return null;
+      return readOwners(await client.call("CLUSTER", ["SLOTS"]), address);
+    } catch (error) {
+      for (const view of this.#views) view.emit("error", error as Error);
+      return null;
+    } finally {
+      if ((this.#nodes.get(address)?.busy.size ?? 0) === 0) client.stream?.unref?.();
+    }
+  }
+
+  #assign(owners: readonly Owner[]): void {
+    for (const view of this.#views) {
+      const { slot } = view;
+      const owner = owners.find(({ from, to }) => slot !== null && from <= slot && slot <= to);
+      if (owner !== undefined) view.moveTo(this.node(owner.address));
+    }
+    this.#drop();
+  }
+
+  /** All views on to the next server, unless their own answers or may still. */
+  async #roam(): Promise<void> {
+    const lost = [...this.#views].filter((view) => !view.isServed && !view.isBeginning);
+    const [first] = lost;
+    if (first === undefined) return;
+    const next = this.#anyNode(first.address);
+    for (const view of lost) view.moveTo(next);
+    this.#drop();
+  }
+
+  /** The server behind this one. */
+  #anyNode(address: string | null = null): Node {
+    const named = this.#options.addresses?.() ?? [];
+    const addresses = named.length === 0 ? this.#options.seeds : named;
+    return this.node(addresses[(addresses.indexOf(address ?? "") + 1) % addresses.length] as string);
+  }
+
+  /** Servers that own nothing of this store are left, once they do not answer. */
+  #drop(): void {
+    for (const [address, { views, client }] of this.#nodes) {
+      if (views.size > 0 || client.status === "ready" || this.#options.seeds.includes(address)) continue;
+      client.disconnect();
+      this.#nodes.delete(address);
+    }
+  }
+}
+
+interface Owner {
+  readonly from: number;
+  readonly to: number;
+  readonly address: string;
+}
+
+function readOwners(answer: unknown, askedAddress: string): Owner[] {
+  const rows = answer as [number, number, [string | null, number]][];
+  if (!Array.isArray(rows) || rows.length === 0)
+    throw new MillraceError(
+      "store-unavailable",
+      "The cluster has no slots yet; nothing of this call happened.",
+    );
+  return rows.map(([from, to, [host, port]]) => ({
+    from,
+    to,
+    // A server that does not know its own name means the one it was asked under.
+    address: `${host === null || host === "" || host === "?" ? hostOf(askedAddress) : host}:${port}`,
+  }));
+}
+
+export function hostOf(address: string): string {
+  return address.slice(0, address.lastIndexOf(":"));
+}

@@ -1,0 +1,147 @@
+/** What one partition sees of the servers of a store (cluster-nodes.ts): a client of the server that has its keys now. */
+import type { ClusterNodes, Node } from "./cluster-nodes.ts";
+import type { RedisClient } from "./driver.ts";
+
+type Run = (...args: never[]) => void;
+
+const redirectsMax = 5;
+
+export class ClusterView implements RedisClient {
+  readonly slot: number | null;
+  readonly options = {};
+  readonly #nodes: ClusterNodes;
+  readonly #runs = new Map<string, Run[]>();
+  readonly #channels = new Set<string>();
+  #node: Node | null = null;
+
+  constructor(nodes: ClusterNodes, slot: number | null) {
+    this.#nodes = nodes;
+    this.slot = slot;
+  }
+
+  /** Keeps the process alive only while a partition has a call on its way. */
+  readonly stream = {
+    ref: (): void => {
+      const node = this.#node;
+      node?.busy.add(this);
+      node?.client.stream?.ref?.();
+    },
+    unref: (): void => {
+      const node = this.#node;
+      node?.busy.delete(this);
+      if (node?.busy.size === 0) node.client.stream?.unref?.();
+    },
+    destroy: (): void => this.#node?.client.stream?.destroy?.(),
+  };
+
+  get status(): string {
+    return this.#node?.client.status ?? "wait";
+  }
+
+  get isServed(): boolean {
+    return this.status === "ready";
+  }
+
+  /** Whether a connection is being made for the first time. */
+  get isBeginning(): boolean {
+    return this.status === "connecting" || this.status === "connect";
+  }
+
+  get address(): string | null {
+    return this.#node?.address ?? null;
+  }
+
+  on(event: string, run: Run): this {
+    this.#runs.set(event, [...(this.#runs.get(event) ?? []), run]);
+    // A connection that another partition made is new to this one.
+    if (event === "ready" && this.isServed) (run as () => void)();
+    return this;
+  }
+
+  emit(event: string, ...args: unknown[]): void {
+    if (event === "message" && !this.#channels.has(args[0] as string)) return;
+    for (const run of this.#runs.get(event) ?? []) (run as (...given: unknown[]) => void)(...args);
+  }
+
+  /** From now on the partition lives there. */
+  moveTo(node: Node | null): void {
+    const before = this.#node;
+    if (before === node) return;
+    before?.views.delete(this);
+    const wasBusy = before?.busy.delete(this) === true;
+    if (before?.busy.size === 0) before.client.stream?.unref?.();
+    this.#node = node;
+    if (before?.client.status === "ready") this.emit("close");
+    if (node === null) return;
+    node.views.add(this);
+    if (wasBusy) this.stream.ref();
+    const { client } = node;
+    if (client.status === "ready") this.emit("ready");
+    else if (client.status === "wait" || client.status === "end")
+      void client.connect().catch(() => undefined);
+  }
+
+  async connect(): Promise<void> {
+    const client = this.#node?.client;
+    if (client === undefined) this.#nodes.look();
+    else if (client.status === "wait" || client.status === "end") await client.connect();
+  }
+
+  disconnect(isAgain = false): void {
+    if (isAgain) this.#node?.client.disconnect(true);
+    else this.#nodes.release(this);
+  }
+
+  duplicate(): RedisClient {
+    return this.#nodes.view(this.slot);
+  }
+
+  async subscribe(channel: string): Promise<unknown> {
+    this.#channels.add(channel);
+    return this.#client().subscribe(channel);
+  }
+
+  async call(command: string, args: readonly (string | number)[]): Promise<unknown> {
+    let client = this.#client();
+    let isAsking = false;
+    for (let redirects = 0; ; redirects++) {
+      try {
+        if (isAsking) client.call("ASKING", []).catch(() => undefined);
+        return await client.call(command, args);
+      } catch (error) {
+        const [kind, , address] = error instanceof Error ? error.message.split(" ") : [];
+        if ((kind !== "MOVED" && kind !== "ASK") || address === undefined || redirects === redirectsMax)
+          throw error;
+        isAsking = kind === "ASK";
+        client = await this.#follow(address, isAsking, error);
+      }
+    }
+  }
+
+  #client(): RedisClient {
+    if (this.#node === null) throw new Error("Stream isn't writeable: no server is known to own this slot.");
+    return this.#node.client;
+  }
+
+  /** The server that was named. A slot that has moved stays there; one that is on its way is asked for once. */
+  async #follow(address: string, isAsking: boolean, refusal: unknown): Promise<RedisClient> {
+    const node = this.#nodes.node(address.startsWith(":") ? this.#hostOf(address) : address);
+    const { client } = node;
+    if (client.status === "wait" || client.status === "end") await client.connect().catch(() => undefined);
+    if (client.status !== "ready") {
+      this.#nodes.look();
+      throw refusal;
+    }
+    if (!isAsking) {
+      this.moveTo(node);
+      this.#nodes.look();
+    }
+    return client;
+  }
+
+  /** A server that does not know its own name means the one it was asked under. */
+  #hostOf(port: string): string {
+    const own = this.address ?? "";
+    return own.slice(0, own.lastIndexOf(":")) + port;
+  }
+}

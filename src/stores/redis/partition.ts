@@ -1,0 +1,150 @@
+/**
+ * One partition of the store: the whole contract on the keys of one hash tag. This file puts the parts together; each operation has its own, and
+ * its function in lua/. A store of one partition is this and nothing else.
+ *
+ *  partition ─► operations (one call each) ─► connection (pipelined) ─► one versioned library of functions on the server
+ *            └► watch (hints) ─► listener   └► server-check, enter (once, and after a restart or failover)
+ */
+import { MillraceError } from "../../model/error.ts";
+import type { Platform } from "../../platform/platform.ts";
+import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
+import type { Store, StoreDescription } from "../../store/store.ts";
+import { openWatch } from "../../store/watch.ts";
+import { RouteBook } from "./call.ts";
+import type { Calls } from "./call.ts";
+import { changeIf } from "./change.ts";
+import { claim } from "./claim.ts";
+import { openConnection } from "./connection.ts";
+import type { Connection } from "./connection.ts";
+import { putDocs, readDocs } from "./docs.ts";
+import type { RedisClient } from "./driver.ts";
+import { promoteDue, readDue } from "./due.ts";
+import { extendIfLeased, recordIfLeased } from "./extend.ts";
+import { readMessage } from "./hint-text.ts";
+import { layoutVersion } from "./library.ts";
+import { openListener } from "./listener.ts";
+import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
+import { checkServer } from "./server-check.ts";
+import type { ServerFacts, ServerWishes } from "./server-check.ts";
+import { settleIfLeased } from "./settle.ts";
+import { submit } from "./submit.ts";
+import { auditIndexes, prune } from "./upkeep.ts";
+
+/** What all partitions of a store share. */
+export interface PartitionOptions {
+  readonly platform: Platform;
+  readonly prefix: string;
+  readonly callTimeoutMs: number;
+  readonly wishes: ServerWishes;
+  /** Whose own messages are not heard twice. */
+  readonly sender: string;
+  /** The time that calls carry: null for the server's. */
+  readonly now: () => number | null;
+}
+
+export interface Opening {
+  readonly number: number;
+  /** How many there must be; in words of lua/enter.ts. */
+  readonly wanted: string;
+  readonly client: RedisClient;
+  /** Another connection, for listening. */
+  readonly connectListener: () => RedisClient;
+}
+
+export interface OpenPartition {
+  readonly store: Store;
+  /** How many partitions the whole store has. */
+  readonly partitions: number;
+}
+
+export async function openPartition(options: PartitionOptions, opening: Opening): Promise<OpenPartition> {
+  const { platform, callTimeoutMs, wishes, sender, now } = options;
+  const { client, wanted } = opening;
+  const { where } = wishes;
+  const tag = tagOf(options.prefix, opening.number);
+  let facts: ServerFacts | null = null;
+  const check = async (ask: Connection["ask"]): Promise<ServerFacts> =>
+    (facts = await checkServer(ask, wishes));
+  const shared = { platform, sender, where, now, callTimeoutMs };
+  const connection = openConnection({ ...shared, client, tag, check, partitions: wanted });
+  const partitions = await connection.enter().catch(async (error: unknown) => {
+    await connection.close();
+    throw error;
+  });
+
+  const watch = openWatch({
+    timers: platform,
+    readFeed: (after, max) => readPackedFeed({ connection }, { after, max }),
+    listen: ({ heard, changed }) =>
+      openListener({
+        client: opening.connectListener(),
+        platform,
+        callTimeoutMs,
+        channel: `${tag}:hint`,
+        heard(message) {
+          const { by, hints } = readMessage(message);
+          if (by !== sender) heard(hints);
+        },
+        began: changed,
+      }),
+  });
+  const calls: Calls = { connection, routes: new RouteBook(), tell: (hints) => watch.tellOwn(hints) };
+  let closing: Promise<void> | null = null;
+
+  const store: Store = {
+    async describe(): Promise<StoreDescription> {
+      const [at, epoch] = (await connection.read("mr1_now", [])) as [string, string];
+      const { durability, acknowledged, warnings } = facts as ServerFacts;
+      return {
+        kind: "redis",
+        durability,
+        acknowledged,
+        epoch: Number(epoch),
+        now: Number(at),
+        schemaVersion: layoutVersion,
+        capabilities: { transactions: false, processes: "many" },
+        warnings,
+      };
+    },
+    async submit(units) {
+      checkUnits(units);
+      return submit(calls, units);
+    },
+    claim: (request) => claim(calls, request),
+    async settleIfLeased(settles) {
+      checkSettles(settles);
+      return settleIfLeased(calls, settles);
+    },
+    extendIfLeased: (request) => extendIfLeased(calls, request),
+    recordIfLeased: (writes) => recordIfLeased(calls, writes),
+    changeIf: (changes) => changeIf(calls, changes),
+    promoteDue: (request) => promoteDue(calls, request),
+    readDue: (request) => readDue(calls, request),
+    putDocs: (puts) => putDocs(calls, puts),
+    readDocs: (request) => readDocs(calls, request),
+    readJobs: (ids) => readJobs(calls, ids),
+    findJobs: (request) => findJobs(calls, request),
+    tallyJobs: () => tallyJobs(calls),
+    readFeed: (request) => readFeed(calls, request),
+    readTrail: (request) => readTrail(calls, request),
+    prune: (request) => prune(calls, request),
+    auditIndexes: (request) => auditIndexes(calls, request),
+    ...laterOperations,
+    watch: (listener) => watch.add(listener),
+    inTransaction() {
+      const sentence =
+        "A store on Redis has no transaction that a caller could share: it is one of an SQLite or Postgres database. Enqueue after your own commit.";
+      throw new MillraceError("not-in-transaction", sentence);
+    },
+    close() {
+      closing ??= watch.close().then(() => connection.close());
+      return closing;
+    },
+  };
+  return { store, partitions };
+}
+
+/** All keys of a partition begin with it, so that they live in one slot of a cluster. */
+export function tagOf(prefix: string, number: number): string {
+  return `{${prefix}:${number}}`;
+}
