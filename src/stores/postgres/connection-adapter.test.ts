@@ -7,6 +7,7 @@ import { CamelCasePlugin, CompiledQuery, Kysely, PostgresDialect } from "kysely"
 import pg from "pg";
 import postgres from "postgres";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { aClaim, aDoc, aJob, aSettle, finish } from "../../../test/support/builders.ts";
 import { createTestDatabase, postgresSources, SchemaPool } from "../../../test/support/postgres-shared.ts";
 import type { PostgresSource, TestDatabase } from "../../../test/support/postgres-shared.ts";
 import { Millrace } from "../../client/millrace.ts";
@@ -14,6 +15,7 @@ import { readMillraceOptions } from "../../client/millrace-options.ts";
 import { job } from "../../engine/definition.ts";
 import { Engine } from "../../engine/engine.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
+import type { Store } from "../../store/store.ts";
 import { handler } from "../../worker/handler.ts";
 import { openPostgresStore } from "./postgres-store.ts";
 
@@ -149,11 +151,12 @@ afterAll(async () => {
 
 describe.each(Object.keys(libraries))("the caller's own transaction through %s", (title) => {
   let mill: Millrace;
+  let store: Store;
   let library: Library;
   beforeEach(async () => {
     await database.query("DELETE FROM users");
     const platform = nodePlatform;
-    const store = await schemas.open((url, schema) => openPostgresStore({ url, schema, platform }));
+    store = await schemas.open((url, schema) => openPostgresStore({ url, schema, platform }));
     const { settings, log, duties } = readMillraceOptions(platform, { log: false });
     mill = new Millrace(new Engine(store, platform, settings, log), duties);
     library = await (libraries[title] as (typeof libraries)[string])(database.url);
@@ -220,6 +223,29 @@ describe.each(Object.keys(libraries))("the caller's own transaction through %s",
     const late = (async () => mill.in(ended).enqueue(plain, hostile))();
     await expect(late).rejects.toThrow(coded("not-in-transaction"));
     expect(await mill.jobs.counts()).toEqual({});
+  });
+
+  test("what travels as JSON beside the lists is encoded once, whatever it holds", async () => {
+    const [input, key] = [JSON.stringify(hostile.text), `q7:default:k "1" \\ ' ? $1`];
+    const unique = { key, hold: "end", onHeld: "keep" } as const;
+    const job = aJob({ id: "a", queue: "default", input, unique, tags: ['"t"'], digest: "d" });
+    const doc = aDoc("note", '{"said":"\\"yes\\""}');
+    const [submitted] = await library.transact((tx) =>
+      store.inTransaction(tx).submit([{ jobs: [job], docs: [doc] }]),
+    );
+    expect(submitted).toEqual({ kind: "ok", ids: ["a"], hows: ["created"] });
+    const [leased] = (await store.claim(aClaim())).jobs;
+    const effects = { jobs: [{ ...job, id: "b" }], docs: [{ ...doc, id: "other" }] };
+    const settle = aSettle(leased!, finish("completed", { result: input }), { effects });
+    expect(await library.transact((tx) => store.inTransaction(tx).settleIfLeased([settle]))).toEqual([
+      { kind: "ok" },
+    ]);
+    expect(await store.readJobs(["a", "b"])).toMatchObject([
+      { state: "completed", input, uniqueKey: key, tags: ['"t"'], result: input },
+      { state: "ready", input, uniqueKey: key, tags: ['"t"'] },
+    ]);
+    const { docs } = await store.readDocs({ kind: doc.kind, ids: ["note", "other"] });
+    expect(docs.map((each) => each?.body)).toEqual([doc.body, doc.body]);
   });
 
   test("a transaction of another database is refused, and goes on", async () => {

@@ -65,7 +65,7 @@ function isPostgresJs(given: unknown): given is PostgresJs {
   return typeof unsafe === "function" && typeof typed === "function";
 }
 
-/** Postgres decides the type, and postgres.js has no serialiser for it: it would encode JSON that is text already once more. */
+/** Postgres decides the type, and postgres.js has no serialiser for it: the one for boolean would make "f" of every text. */
 const unknownType = 705;
 
 function postgresJsConnection(sql: PostgresJs): Connection {
