@@ -23,6 +23,8 @@ export type FaultClass = (typeof faultClasses)[number];
 export interface Plan {
   readonly seed: number;
   readonly nodes: number;
+  /** Workers per node: they share its duties and the renewal of their leases. */
+  readonly workers: number;
   readonly queues: number;
   readonly concurrency: number;
   readonly leaseMs: number;
@@ -60,6 +62,7 @@ export function drawPlan(seed: number): Plan {
   return {
     seed,
     nodes: random.whole(1, 6),
+    workers: random.fork("workers").pick([1, 1, 2, 3]),
     queues: random.whole(1, 4),
     concurrency: random.whole(1, 8),
     leaseMs,
@@ -84,5 +87,5 @@ function drawRate(random: SeededRandom): number {
 /** The plan in one line, for the report of a failure. */
 export function describePlan(plan: Plan): string {
   const faults = faultClasses.filter((name) => plan.isOn[name]).map((name) => `${name}:${plan.rate[name]}`);
-  return `${plan.nodes} nodes, ${plan.queues} queues, ${plan.concurrency} slots, lease ${plan.leaseMs} ms, ${plan.jobs} jobs, faults ${faults.join(" ") || "none"}${plan.isDeaf ? ", deaf" : ""}`;
+  return `${plan.nodes} nodes with ${plan.workers} workers, ${plan.queues} queues, ${plan.concurrency} slots, lease ${plan.leaseMs} ms, ${plan.jobs} jobs, faults ${faults.join(" ") || "none"}${plan.isDeaf ? ", deaf" : ""}`;
 }

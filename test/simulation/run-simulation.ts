@@ -115,7 +115,7 @@ class World {
   async finish(): Promise<Run> {
     this.#isClosing = true;
     const closing = this.#nodes.map(async (node) => {
-      await node.stopWorker(this.plan.leaseMs);
+      await node.stopWorkers(this.plan.leaseMs);
       await node.mill.close();
     });
     let isClosed = false;
@@ -197,7 +197,7 @@ class World {
   async #restartWorker(): Promise<void> {
     const node = this.#pickNode();
     if (node === undefined || !node.isWorking) return;
-    await node.stopWorker(this.#random.whole(0, 2 * this.plan.leaseMs));
+    await node.stopWorkers(this.#random.whole(0, 2 * this.plan.leaseMs));
     if (!this.#isClosing) await node.work();
   }
 

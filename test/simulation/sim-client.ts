@@ -155,7 +155,7 @@ async function interfere(host: ClientHost, node: SimNode, random: SeededRandom):
     switch (random.whole(0, 7)) {
       case 0:
       case 1:
-        return void (await jobs.cancel(id));
+        return void (await jobs.cancel(id, `asked by ${node.process.name}`));
       case 2:
         return void (await jobs.retry(id, {
           resetAttempts: random.chance(0.5),

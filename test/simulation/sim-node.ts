@@ -36,7 +36,7 @@ export class SimNode {
   readonly mill: Millrace;
   readonly #options: NodeOptions;
   readonly #connection: Store;
-  #worker: Worker | null = null;
+  #workers: readonly Worker[] = [];
   #isStopping = false;
   /** What clients of this node are still at. */
   actions = 0;
@@ -66,11 +66,11 @@ export class SimNode {
   }
 
   get isWorking(): boolean {
-    return this.#worker !== null;
+    return this.#workers.length > 0;
   }
 
   async work(): Promise<void> {
-    if (this.#worker !== null || !this.process.isAlive) return;
+    if (this.isWorking || !this.process.isAlive) return;
     const { network, jobs, effects } = this.#options;
     const { plan, time } = network;
     const handlers = makeHandlers(jobs, {
@@ -80,19 +80,26 @@ export class SimNode {
       nowUs: () => time.elapsedUs,
       crash: () => this.crash(),
     });
-    this.#worker = await this.mill.work(handlers, {
+    const options = {
       concurrency: plan.concurrency,
       lease: plan.leaseMs,
       abortGrace: plan.abortGraceMs,
       shutdownGrace: plan.leaseMs,
-    });
+    };
+    const starts = Array.from({ length: plan.workers }, () => this.mill.work(handlers, options));
+    this.#workers = await Promise.all(starts);
   }
 
   /** A stop in good order; afterwards the store is asked, past all faults, what it still holds for that worker. */
-  async stopWorker(graceMs: number): Promise<void> {
-    const worker = this.#worker;
-    if (worker === null || this.#isStopping) return;
+  async stopWorkers(graceMs: number): Promise<void> {
+    if (!this.isWorking || this.#isStopping) return;
     this.#isStopping = true;
+    await Promise.all(this.#workers.map((worker) => this.#stopWorker(worker, graceMs)));
+    this.#isStopping = false;
+    this.#workers = [];
+  }
+
+  async #stopWorker(worker: Worker, graceMs: number): Promise<void> {
     const { network } = this.#options;
     const wasStormy = network.isStormy;
     const invokedUs = network.time.elapsedUs;
@@ -103,8 +110,6 @@ export class SimNode {
       scanMax: 100_000,
       cursor: null,
     });
-    this.#isStopping = false;
-    this.#worker = null;
     network.history.push({
       kind: "stop",
       actor: this.process.name,

@@ -1,6 +1,7 @@
 /**
  * The whole engine, many nodes, a virtual clock and seeded faults, judged by the history checker. A fixed number of seeds, so that every
- * run is the same; MILLRACE_SEED=N replays one seed and tells the story of the first job that broke a rule, MILLRACE_SEEDS=N runs more.
+ * run is the same; MILLRACE_SEED=N replays one seed and tells the story of the first job that broke a rule, MILLRACE_SEEDS=N runs the
+ * first N, MILLRACE_SEEDS=A-B those from A to B.
  */
 import { expect, test } from "vitest";
 import { checkHistory, tellStory } from "../history/check-history.ts";
@@ -12,7 +13,10 @@ import { countSometimes, sometimes } from "./sometimes.ts";
 import type { Sometimes } from "./sometimes.ts";
 
 const chosenSeed = process.env["MILLRACE_SEED"];
-const smokeSeeds = Number(process.env["MILLRACE_SEEDS"] ?? 180);
+const [lastSeed = 180, firstSeed = 1] = (process.env["MILLRACE_SEEDS"] ?? "180")
+  .split("-")
+  .map(Number)
+  .toReversed();
 const perTest = 20;
 const testMs = 600_000;
 
@@ -41,9 +45,9 @@ async function runSeed(seed: number): Promise<{ run: Run; failure: string | null
 const unlessChosen = <Item>(items: readonly Item[]): Item[] => (chosenSeed === undefined ? [...items] : []);
 const groups =
   chosenSeed === undefined
-    ? Array.from({ length: Math.ceil(smokeSeeds / perTest) }, (_, index) => ({
-        from: index * perTest + 1,
-        to: Math.min((index + 1) * perTest, smokeSeeds),
+    ? Array.from({ length: Math.ceil((lastSeed - firstSeed + 1) / perTest) }, (_, index) => ({
+        from: firstSeed + index * perTest,
+        to: Math.min(firstSeed + (index + 1) * perTest - 1, lastSeed),
       }))
     : [{ from: Number(chosenSeed), to: Number(chosenSeed) }];
 const counts = new Map<Sometimes, number>();

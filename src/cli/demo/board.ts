@@ -19,12 +19,18 @@ export interface Scene {
 export const shownStates = ["scheduled", "ready", "running", "completed", "failed", "cancelled"] as const;
 
 const newsMax = 6;
+/** Each line is written over the old one and only its rest is cleared: a frame that began by clearing would flicker. */
+const nextLine = "\u001b[K\n";
+/** Terminals that know synchronised updates show the frame at once; the others ignore the marks. */
+const beginFrame = "\u001b[?2026h";
+const endFrame = "\u001b[0J\u001b[?2026l";
 const colours: Readonly<Record<string, number>> = { running: 36, completed: 32, failed: 31, cancelled: 33 };
 
 export class Board {
   readonly #terminal: Terminal;
   readonly #news: string[] = [];
   #drawnLines = 0;
+  #drawnColumns = 0;
   #toldSeconds = -1;
 
   constructor(terminal: Terminal) {
@@ -59,9 +65,17 @@ export class Board {
     ]
       .slice(0, Math.max(1, rows - 2))
       .map((line) => (line.includes("\u001b") ? line : shorten(line, columns - 1)));
-    const up = this.#drawnLines === 0 ? "" : `\u001b[${this.#drawnLines}A\u001b[0J`;
-    this.#terminal.writeOut(`${up}${lines.join("\n")}\n`);
+    this.#terminal.writeOut(
+      `${beginFrame}${this.#toTop(columns)}${lines.join(nextLine)}${nextLine}${endFrame}`,
+    );
     this.#drawnLines = lines.length;
+    this.#drawnColumns = columns;
+  }
+
+  /** A terminal made narrower has wrapped what was drawn, so nobody knows where it begins: a clean screen instead. */
+  #toTop(columns: number): string {
+    if (columns < this.#drawnColumns) return "\u001b[2J\u001b[H";
+    return this.#drawnLines === 0 ? "" : `\u001b[${this.#drawnLines}A`;
   }
 
   #tellSecond({ elapsedMs, counts }: Scene): void {
