@@ -77,7 +77,9 @@ export class Jobs {
   async list(query: JobQuery & { limit?: number; cursor?: string | null } = {}): Promise<JobPage> {
     const { limit = 50, cursor = null, ...filter } = query;
     const max = checkWhole(limit, "list: limit", 1, pageMax);
-    if (cursor !== null && !/^\d{1,16}$/.test(String(cursor)))
+    const { partitions = 1 } = this.#engine.store;
+    const form = partitions === 1 ? /^\d{1,16}$/ : /^[\d.-]{1,20000}$/;
+    if (cursor !== null && !form.test(String(cursor)))
       throw new MillraceError(
         "invalid-option",
         "list: cursor must be the cursor of an earlier page, or null.",

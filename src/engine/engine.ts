@@ -6,6 +6,8 @@ import type { PayloadCoder } from "../codec/payload.ts";
 import { createIdMinter } from "../model/job-id.ts";
 import { createPolicyReader, outcomesNotKept } from "../model/job-policy.ts";
 import type { DecidedPolicy, JobPolicy, Retention } from "../model/job-policy.ts";
+import { createPlacement, placeJobs } from "../model/placement.ts";
+import type { Placement } from "../model/placement.ts";
 import type { CustomBackoff } from "../model/retry-policy.ts";
 import type { Platform } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
@@ -17,11 +19,14 @@ import type {
   SubmitAnswer,
   SubmitUnit,
 } from "../store/operations.ts";
-import type { JobRecord, NewJob } from "../store/records.ts";
+import type { Effects, JobRecord, NewJob } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 import { Batcher } from "./batcher.ts";
+import type { BatcherOptions } from "./batcher.ts";
 import type { EnqueueMiddleware } from "./enqueue-middleware.ts";
 import type { Logger } from "./logger.ts";
+import { PartitionBatcher } from "./partition-batcher.ts";
+import type { Batching } from "./partition-batcher.ts";
 import { Records } from "./records.ts";
 import type { Router } from "./router.ts";
 import { Turn } from "./turn.ts";
@@ -55,18 +60,19 @@ export class Engine {
   readonly settings: EngineSettings;
   readonly log: Logger;
   readonly turn: Turn;
-  readonly mintId: () => string;
+  readonly mintId: (partition?: number) => string;
   readonly readPolicy: (text: string | null) => DecidedPolicy;
 
-  readonly submits: Batcher<SubmitUnit, SubmitAnswer>;
-  readonly settles: Batcher<Settle, SettleAnswer>;
+  readonly submits: Batching<SubmitUnit, SubmitAnswer>;
+  readonly settles: Batching<Settle, SettleAnswer>;
   readonly records: Records;
-  readonly changes: Batcher<Change, ChangeAnswer>;
-  readonly reads: Batcher<string, JobRecord | null>;
+  readonly changes: Batching<Change, ChangeAnswer>;
+  readonly reads: Batching<string, JobRecord | null>;
 
   /** Workers of this process that want to know what is being submitted. */
   readonly arrivals = new Set<(job: NewJob) => void>();
 
+  readonly #placement: Placement | null;
   readonly #handled = new Map<string, number>();
 
   constructor(store: Store, platform: Platform, settings: EngineSettings, log: Logger) {
@@ -75,7 +81,13 @@ export class Engine {
     this.settings = settings;
     this.log = log;
     this.turn = new Turn(platform);
-    this.mintId = createIdMinter({ now: () => platform.now(), random: () => platform.random() });
+    const { partitions = 1 } = store;
+    const placement = partitions === 1 ? null : createPlacement(partitions);
+    this.#placement = placement;
+    this.mintId = createIdMinter(
+      { now: () => platform.now(), random: () => platform.random() },
+      { partitions },
+    );
     this.readPolicy = createPolicyReader({
       ...settings.codeDefaults,
       retention: outcomesNotKept(settings.retention),
@@ -86,22 +98,44 @@ export class Engine {
       weightMax: storeLimits.callItemsMax,
       giveUpMs: settings.giveUpMs,
     };
-    this.submits = new Batcher({
+    const batching = <Item, Answer>(
+      options: BatcherOptions<Item, Answer>,
+      idOf: (item: Item) => string,
+    ): Batching<Item, Answer> =>
+      placement === null
+        ? new Batcher(options)
+        : new PartitionBatcher(options, partitions, (item) => placement.ofId(idOf(item)));
+    const submitting: BatcherOptions<SubmitUnit, SubmitAnswer> = {
       ...shared,
       call: (units) => store.submit(units),
       weigh: (unit) => unit.jobs.length,
       // The ids are ours, so repeating a submit that may have happened makes no second job.
       again: (unit) => ({ ...unit, isRepeat: true }),
-    });
-    this.settles = new Batcher({
+    };
+    const settling: BatcherOptions<Settle, SettleAnswer> = {
       ...shared,
       giveUpMs: settleGiveUpMs,
       call: (settles) => store.settleIfLeased(settles),
       weigh: weighSettle,
-    });
+    };
+    const byId = ({ id }: { readonly id: string }): string => id;
+    this.submits = batching(submitting, ({ jobs }) => jobs[0]?.id ?? "");
+    this.settles = batching(settling, byId);
     this.records = new Records({ ...shared, call: (writes) => store.recordIfLeased(writes) });
-    this.changes = new Batcher({ ...shared, call: (changes) => store.changeIf(changes) });
-    this.reads = new Batcher({ ...shared, call: (ids) => store.readJobs(ids) });
+    this.changes = batching<Change, ChangeAnswer>(
+      { ...shared, call: (changes) => store.changeIf(changes) },
+      byId,
+    );
+    this.reads = batching({ ...shared, call: (ids) => store.readJobs(ids) }, (id) => id);
+  }
+
+  /** The same with minted ids that let all of it be written in one step; `home` is the id of the job that it happens with. */
+  placed<Unit extends Effects>(unit: Unit, home?: string): Unit {
+    const placement = this.#placement;
+    if (placement === null) return unit;
+    const { jobs = [], docs } = unit;
+    const at = home === undefined ? null : placement.ofId(home);
+    return { ...unit, jobs: placeJobs(placement, { jobs, docs }, this.mintId, at) };
   }
 
   /**
@@ -109,7 +143,7 @@ export class Engine {
    * submit, so that both share one commit and the job starts as soon as it is durable.
    */
   submit(unit: SubmitUnit): Promise<SubmitAnswer> {
-    const answer = this.submits.add(unit);
+    const answer = this.submits.add(this.placed(unit));
     const [first] = unit.jobs;
     if (first !== undefined) for (const arrival of this.arrivals) arrival(first);
     return answer;

@@ -61,9 +61,10 @@ export function placeJobs<Job extends PlacedJob>(
   home: number | null = null,
 ): readonly Job[] {
   const jobs: readonly Job[] = unit.jobs;
+  const asked = onePartition(placement, unit, home, false);
   const [first] = jobs;
   if (first === undefined) return jobs;
-  const partition = onePartition(placement, unit, home, false) ?? placement.ofId(first.id);
+  const partition = asked ?? placement.ofId(first.id);
   return jobs.map((job) =>
     job.digest !== null || placement.ofId(job.id) === partition ? job : { ...job, id: mint(partition) },
   );

@@ -38,7 +38,8 @@ export class Settling {
     const { to } = decision.next;
     const draft = to === "completed" ? attempt.effects : to === "failed" ? attempt.failureEffects : null;
     if (draft === null || draft.isEmpty) return this.#whenFree(attempt, decision, undefined);
-    draft.build().then(
+    const placed = draft.build().then((effects) => this.#host.engine.placed(effects, attempt.job.id));
+    placed.then(
       (effects) => this.#whenFree(attempt, decision, effects),
       (error: unknown) => {
         this.#count -= 1;

@@ -4,6 +4,7 @@ import type { CloseReport } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
 import type { MillraceOptions } from "../../src/client/millrace-options.ts";
 import { Engine } from "../../src/engine/engine.ts";
+import { partitionedStore } from "../../src/store/partitioned/partitioned-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
 import { createVirtualPlatform } from "../../src/testing/virtual-platform.ts";
@@ -23,10 +24,15 @@ export interface VirtualMill {
 
 const patienceUs = 24 * 3_600_000_000;
 
-export async function openVirtualMill(options: MillraceOptions = {}): Promise<VirtualMill> {
+export async function openVirtualMill(options: MillraceOptions = {}, partitions = 1): Promise<VirtualMill> {
   const platform = createVirtualPlatform();
   const run = <Value>(promise: Promise<Value>): Promise<Value> => runUntil(platform, promise);
-  const store = await openSqliteStore({ path: ":memory:", platform });
+  const open = (): Promise<Store> => openSqliteStore({ path: ":memory:", platform });
+  const nowMs = (): number => platform.monotonicUs() / 1000;
+  const store =
+    partitions === 1
+      ? await open()
+      : partitionedStore(await Promise.all(Array.from({ length: partitions }, open)), { nowMs });
   const { settings, log, duties } = readMillraceOptions(platform, { log: false, ...options });
   const mill = new Millrace(new Engine(store, platform, settings, log), duties);
   return {

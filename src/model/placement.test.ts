@@ -1,0 +1,98 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { createIdMinter } from "./job-id.ts";
+import { createPlacement, partitionOfUnit, placeJobs } from "./placement.ts";
+import type { PlacedJob } from "./placement.ts";
+
+const placement = createPlacement(16);
+const mint = createIdMinter({ now: () => 1, random: () => 0.5 }, { partitions: 16 });
+const minted = (partition: number, key: string | null = null): PlacedJob => ({
+  id: mint(partition),
+  digest: null,
+  unique: key === null ? null : { key },
+});
+const given = (id: string, key: string | null = null): PlacedJob => ({ ...minted(0, key), id, digest: "d" });
+const conflict = expect.objectContaining({ code: "placement-conflict" });
+
+describe("a place", () => {
+  test("of a minted id is the one it carries, of other names their hash", () => {
+    for (const partition of [0, 7, 15]) expect(placement.ofId(mint(partition))).toBe(partition);
+    // Stored data depends on these.
+    expect(["order-17", "", "ü", "🙂", "a:b"].map((name) => placement.ofName(name))).toEqual([
+      9, 11, 0, 11, 0,
+    ]);
+  });
+
+  test("depends on the text in braces alone, where there is some", () => {
+    const at = placement.ofName("17");
+    for (const name of ["order-{17}", "{17}", "q4:mail:pay-{17}", "{17}{18}", "a{17}b"]) {
+      expect(placement.ofName(name)).toBe(at);
+      expect(placement.ofId(name)).toBe(at);
+    }
+    for (const name of ["{}17", "17{", "}17{", "{17"])
+      expect(placement.ofName(name)).toBe(placement.ofName(name));
+    expect(
+      new Set(["{}a", "{}b", "{}c", "{}d", "{}e"].map((name) => placement.ofName(name))).size,
+    ).toBeGreaterThan(1);
+  });
+
+  test("is one of all, and names that count up spread over them evenly", () => {
+    fc.assert(
+      fc.property(fc.string(), fc.integer({ min: 1, max: 1024 }), (name, partitions) => {
+        const some = createPlacement(partitions);
+        expect(some.ofName(name)).toBeLessThan(partitions);
+        expect(some.ofId(name)).toBeLessThan(partitions);
+      }),
+    );
+    const counts = new Map<number, number>();
+    for (let n = 0; n < 16_000; n++) {
+      const at = placement.ofId(`order-${n}`);
+      counts.set(at, (counts.get(at) ?? 0) + 1);
+    }
+    for (const count of counts.values()) expect(Math.abs(count - 1000)).toBeLessThan(150);
+    expect(counts.size).toBe(16);
+  });
+});
+
+describe("a unit", () => {
+  test("goes where a given id, a key or a document asks it to, and its minted ids with it", () => {
+    const at = placement.ofName("17");
+    const units = [
+      { jobs: [minted(1), given("{17}")] },
+      { jobs: [minted(1), minted(2, "{17}")] },
+      { jobs: [minted(1), minted(2)], docs: [{ id: "total-{17}" }] },
+      { jobs: [given("a{17}", "b{17}")], docs: [{ id: "{17}" }] },
+    ];
+    for (const unit of units) {
+      const jobs = placeJobs(placement, unit, mint);
+      expect(partitionOfUnit(placement, { ...unit, jobs })).toBe(at);
+      expect(jobs.map(({ id }) => placement.ofId(id))).toEqual(jobs.map(() => at));
+    }
+  });
+
+  test("that asks for nothing goes where its first job is, and stays whole", () => {
+    const jobs = [minted(3), minted(9), minted(3)];
+    const placed = placeJobs(placement, { jobs }, mint);
+    expect(placed.map(({ id }) => placement.ofId(id))).toEqual([3, 3, 3]);
+    expect([placed[0], placed[2]]).toEqual([jobs[0], jobs[2]]);
+    expect(new Set(placed.map(({ id }) => id)).size).toBe(3);
+  });
+
+  test("that happens with a job goes where that job is, or is refused", () => {
+    const [job] = placeJobs(placement, { jobs: [minted(3)] }, mint, 5);
+    expect(placement.ofId(job!.id)).toBe(5);
+    const elsewhere = (placement.ofName("17") + 1) % 16;
+    expect(() => placeJobs(placement, { jobs: [minted(3, "{17}")] }, mint, elsewhere)).toThrow(conflict);
+    expect(() => placeJobs(placement, { jobs: [], docs: [{ id: "{17}" }] }, mint, elsewhere)).toThrow(
+      conflict,
+    );
+  });
+
+  test("whose parts lie in different places is refused with both names", () => {
+    expect(() => placeJobs(placement, { jobs: [given("order-1", "{17}")] }, mint)).toThrow(
+      /"\{17\}".*"order-1"/,
+    );
+    expect(() => partitionOfUnit(placement, { jobs: [minted(1), minted(2)] })).toThrow(conflict);
+    expect(partitionOfUnit(placement, {})).toBeNull();
+  });
+});
