@@ -7,12 +7,14 @@ import { readMillraceOptions } from "./client/millrace-options.ts";
 import type { MillraceOptions, StoreOptions } from "./client/millrace-options.ts";
 import { Engine } from "./engine/engine.ts";
 import { MillraceError, notYetSupported } from "./model/error.ts";
-import { nodePlatform } from "./platform/node-platform.ts";
+import { checkNodeVersion } from "./model/node-version.ts";
+import { nodePlatform, nodeVersion } from "./platform/node-platform.ts";
 import type { Platform } from "./platform/platform.ts";
 import type { Store } from "./store/store.ts";
 
 /** `sqlite:./jobs.db`, `sqlite::memory:`, `postgres://user@host/database`, `redis://host`; buckets follow. */
 export async function openMillrace(url: string, options: MillraceOptions = {}): Promise<Millrace> {
+  checkNodeVersion(nodeVersion);
   return openMillraceOn(nodePlatform, url, options);
 }
 

@@ -2,7 +2,7 @@
  * One command line, from its arguments to its exit code: finds the command, reads its arguments, runs it, and turns whatever comes out
  * into text and a code (0 done, 1 failed, 2 wrong usage).
  */
-import { MillraceError } from "../model/error.ts";
+import { checkNodeVersion } from "../model/node-version.ts";
 import type { Platform } from "../platform/platform.ts";
 import type { Terminal } from "../platform/terminal.ts";
 import { allCommands } from "./all-commands.ts";
@@ -18,7 +18,7 @@ export async function runCommandLine(terminal: Terminal, platform: Platform): Pr
   const name = first === "--help" || first === "-h" ? "help" : first === "--version" ? "version" : first;
   const command = allCommands.find((each) => each.name === name);
   try {
-    checkNode(terminal.nodeVersion);
+    checkNodeVersion(terminal.nodeVersion);
     if (command === undefined) throw wrong(`there is no command ${quote(name)}`);
     const { words, options } = readArgs(args, { ...command.options, ...sharedOptions });
     const call: Call = { terminal, platform, words, options, wantsJson };
@@ -42,13 +42,4 @@ function* untilDashes(args: readonly string[]): Generator<string> {
 
 function find(name: string): Command {
   return allCommands.find((each) => each.name === name) as Command;
-}
-
-function checkNode(version: string): void {
-  const [major = 0, minor = 0] = version.split(".").map(Number);
-  if (major > 22 || (major === 22 && minor >= 18)) return;
-  throw new MillraceError(
-    "unsupported-node",
-    `This is Node.js ${version}; Millrace needs 22.18 or newer. Upgrade Node.js.`,
-  );
 }

@@ -50,3 +50,6 @@ function readBootId(): string | null {
     return null;
   }
 }
+
+/** Such as "22.18.0". */
+export const nodeVersion: string = process.versions.node;

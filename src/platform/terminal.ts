@@ -5,6 +5,7 @@
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { nodeVersion } from "./node-platform.ts";
 
 export interface Terminal {
   readonly args: readonly string[];
@@ -28,7 +29,7 @@ export interface Terminal {
 
 export const nodeTerminal: Terminal = {
   args: process.argv.slice(2),
-  nodeVersion: process.versions.node,
+  nodeVersion,
   get isTTY() {
     return process.stdout.isTTY;
   },
