@@ -108,6 +108,32 @@ test("a failover that loses writes takes them back whole: lost claims are claime
   expect(await store.settleIfLeased([aSettle(again!, finish())])).toMatchObject([{ kind: "ok" }]);
 }, 30_000);
 
+test("a route that was lost with its first job does not lend its number to another one", async () => {
+  await store.submit([{ jobs: [aJob({ id: "a", queue: "kept" })] }]);
+  await until("the replica has it", isLevel);
+  link.halfOpen();
+  await store.submit([{ jobs: [aJob({ id: "b", queue: "lost" })] }]);
+  const { routes } = await store.claim(aClaim({ offers: [] }));
+  expect(routes.map(({ number, queue }) => [number, queue])).toEqual([
+    [1, "kept"],
+    [2, "lost"],
+  ]);
+  await failOver();
+  await until("the store answers", answers);
+  const other = await openRedisStore({ url: `redis://127.0.0.1:${door.port}`, platform: nodePlatform });
+  await other.submit([{ jobs: [aJob({ id: "c", queue: "new" })] }]);
+  await other.close();
+  // A worker that serves the lost queue asks for its number, which the server has given to the new one.
+  const asked = await store.claim(aClaim({ offers: [{ routes: [2], max: 5 }], routesKnown: 2 }));
+  expect(asked.jobs).toEqual([]);
+  expect(asked.routes).toMatchObject([{ number: 3, queue: "new" }]);
+  const { jobs } = await store.claim(aClaim({ offers: [{ routes: [1, 3], max: 5 }], routesKnown: 3 }));
+  expect(jobs.map(({ id, route }) => [id, route])).toEqual([
+    ["a", 1],
+    ["c", 3],
+  ]);
+}, 30_000);
+
 test("under load a killed primary costs at most the last acknowledged jobs; all that are there end, and no fence is seen twice", async () => {
   const { settings, log, duties } = readMillraceOptions(nodePlatform, { giveUp: "20s", log: false });
   const mill = new Millrace(new Engine(store, nodePlatform, settings, log), duties);

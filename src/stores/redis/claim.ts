@@ -1,36 +1,48 @@
 /** Claim (lua/claim.ts): the records of what was handed out, put together as leased jobs. */
 import type { ClaimAnswer, ClaimRequest } from "../../store/operations.ts";
 import type { LeasedJob } from "../../store/records.ts";
-import { readRoutes } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { leasedJobOf } from "./record.ts";
+import { knownText } from "./route-book.ts";
 import { packText } from "./text.ts";
 
 type Answer = [string, string, string[], number, string, string[], (number | string)[]];
 
+/** Entries that come between a claim and its repetition. */
+const roundsMax = 4;
+
 export async function claim(calls: Calls, request: ClaimRequest): Promise<ClaimAnswer> {
-  const args = [packText(request.owner), String(request.leaseMs), String(request.routesKnown)];
-  for (const { routes, max } of request.offers) {
-    if (routes.length === 0 || max <= 0) continue;
-    const distinct = [...new Set(routes)];
-    args.push(String(max), String(distinct.length), ...distinct.map(String));
+  const { routes: book } = calls;
+  for (let round = 1; ; round++) {
+    const { page } = book;
+    const known = page.own.length;
+    const args = [packText(request.owner), String(request.leaseMs), knownText(page)];
+    for (const { routes, max } of request.offers) {
+      const numbers = book.serverNumbers(page, routes);
+      if (numbers.length > 0 && max > 0)
+        args.push(String(max), String(numbers.length), ...numbers.map(String));
+    }
+    const [at, clock, listed, filled, fence, flat, others] = (await calls.connection.write(
+      "mr1_claim",
+      args,
+    )) as Answer;
+    // The numbers were of another entry, so nothing was claimed by them.
+    const isStale = book.learn(page, known, listed) !== page;
+    if (isStale && request.offers.length > 0 && round < roundsMax) continue;
+    const now = Number(at);
+    return {
+      jobs: leasedJobs(calls, flat, others, { fence: Number(fence), claimedAt: now }),
+      routes: book.behind(request.routesKnown),
+      more: filled > 0,
+      nextDueInMs: inMs(clock, now),
+      now,
+    };
   }
-  const [at, clock, routes, filled, fence, flat, others] = (await calls.connection.write(
-    "mr1_claim",
-    args,
-  )) as Answer;
-  const now = Number(at);
-  return {
-    jobs: leasedJobs(flat, others, { fence: Number(fence), claimedAt: now }),
-    routes: readRoutes(request.routesKnown, routes),
-    more: filled > 0,
-    nextDueInMs: inMs(clock, now),
-    now,
-  };
 }
 
 /** Handle and spec of each; place and state of those that were not plain and claimed for the first time. */
 export function leasedJobs(
+  { routes }: Calls,
   flat: readonly string[],
   others: readonly (number | string)[],
   first: { readonly fence: number; readonly claimedAt: number },
@@ -39,7 +51,9 @@ export function leasedJobs(
   for (let at = 0; at < others.length; at += 2) states.set(others[at] as number, others[at + 1] as string);
   const jobs: LeasedJob[] = [];
   for (let at = 0; at < flat.length; at += 2)
-    jobs.push(leasedJobOf(flat[at] as string, flat[at + 1] as string, states.get(at / 2) ?? "", first));
+    jobs.push(
+      leasedJobOf(routes, flat[at] as string, flat[at + 1] as string, states.get(at / 2) ?? "", first),
+    );
   return jobs;
 }
 

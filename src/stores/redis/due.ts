@@ -29,7 +29,7 @@ export async function readDue(calls: Calls, { clock, max, cursor }: ReadDueReque
   const jobs: DueJob[] = [];
   for (let place = 0; place < flat.length; place += 4) {
     const [, own, spec, state] = flat.slice(place, place + 4) as [string, string, string, string];
-    jobs.push(dueJobOf(own, spec, state, { clock, now }));
+    jobs.push(dueJobOf(calls.routes, own, spec, state, { clock, now }));
   }
   return { jobs, cursor: handle === "" ? null : `${score}:${handle}`, now, nextInMs: inMs(nextClock, now) };
 }

@@ -20,7 +20,7 @@ export async function extendIfLeased(calls: Calls, request: ExtendRequest): Prom
     (number | string)[],
   ];
   calls.tell(readHints(hints));
-  return { answers, others: leasedJobs(flat, others, { fence: 0, claimedAt: 0 }), now: Number(now) };
+  return { answers, others: leasedJobs(calls, flat, others, { fence: 0, claimedAt: 0 }), now: Number(now) };
 }
 
 export async function recordIfLeased(calls: Calls, writes: readonly LeasedWrite[]): Promise<RecordAnswer[]> {

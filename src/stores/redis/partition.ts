@@ -10,7 +10,6 @@ import type { Platform } from "../../platform/platform.ts";
 import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { openWatch } from "../../store/watch.ts";
-import { RouteBook } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { changeIf } from "./change.ts";
 import { claim } from "./claim.ts";
@@ -26,6 +25,7 @@ import { openListener } from "./listener.ts";
 import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
 import { checkServer } from "./server-check.ts";
 import type { ServerFacts, ServerWishes } from "./server-check.ts";
+import { RouteBook } from "./route-book.ts";
 import { settleIfLeased } from "./settle.ts";
 import { submit } from "./submit.ts";
 import { auditIndexes, prune } from "./upkeep.ts";
@@ -72,6 +72,7 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
     throw error;
   });
 
+  const routes = new RouteBook();
   const watch = openWatch({
     timers: platform,
     readFeed: (after, max) => readPackedFeed({ connection }, { after, max }),
@@ -83,12 +84,12 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
         channel: `${tag}:hint`,
         heard(message) {
           const { by, hints } = readMessage(message);
-          if (by !== sender) heard(hints);
+          if (by !== sender) heard(routes.ownHints(hints));
         },
         began: changed,
       }),
   });
-  const calls: Calls = { connection, routes: new RouteBook(), tell: (hints) => watch.tellOwn(hints) };
+  const calls: Calls = { connection, routes, tell: (hints) => watch.tellOwn(routes.ownHints(hints)) };
   let closing: Promise<void> | null = null;
 
   const store: Store = {

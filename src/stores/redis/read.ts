@@ -12,25 +12,33 @@ import type { JobRecord, Tally } from "../../store/records.ts";
 import type { PackedFeed } from "../../store/watch.ts";
 import type { Calls } from "./call.ts";
 import { jobRecordOf } from "./record.ts";
+import { knownText } from "./route-book.ts";
+import type { RoutePage } from "./route-book.ts";
 import { fieldEnd, packNumber, packText, unpackText } from "./text.ts";
 
 export async function readJobs(calls: Calls, ids: readonly string[]): Promise<(JobRecord | null)[]> {
   if (ids.length === 0) return [];
-  const known = calls.routes.known;
-  const [routes, flat] = (await calls.connection.read("mr1_read_jobs", [
-    String(known),
+  const asked = askRoutes(calls);
+  const [listed, flat] = (await calls.connection.read("mr1_read_jobs", [
+    asked.text,
     ...ids.map(packText),
   ])) as [string[], string[]];
-  calls.routes.add(known, routes);
-  return recordsOf(calls, flat);
+  return recordsOf(calls, asked.learn(listed), flat);
+}
+
+/** What is known of routes goes out with a call, and what is new comes back with its answer. */
+function askRoutes({ routes }: Calls): { text: string; learn(listed: readonly string[]): RoutePage } {
+  const { page } = routes;
+  const known = page.own.length;
+  return { text: knownText(page), learn: (listed) => routes.learn(page, known, listed) };
 }
 
 /** Handle, spec and state of each; "" where there is none. */
-function recordsOf({ routes }: Calls, flat: readonly string[]): (JobRecord | null)[] {
+function recordsOf({ routes: book }: Calls, page: RoutePage, flat: readonly string[]): (JobRecord | null)[] {
   const records: (JobRecord | null)[] = [];
   for (let at = 0; at < flat.length; at += 3) {
     const [handle, spec, state] = flat.slice(at, at + 3) as [string, string, string];
-    records.push(handle === "" ? null : jobRecordOf(routes, handle, spec, state));
+    records.push(handle === "" ? null : jobRecordOf({ book, page }, handle, spec, state));
   }
   return records;
 }
@@ -39,9 +47,9 @@ export async function findJobs(calls: Calls, request: FindRequest): Promise<Find
   const { filter, max, scanMax, cursor } = request;
   const { states = jobStates, tag, queue, name, reason, createdAfter, createdBefore } = filter;
   const packed = (text: string | undefined): string => (text === undefined ? "" : packText(text));
-  const known = calls.routes.known;
-  const [routes, scanned, next, flat] = (await calls.connection.read("mr1_find_jobs", [
-    String(known),
+  const asked = askRoutes(calls);
+  const [listed, scanned, next, flat] = (await calls.connection.read("mr1_find_jobs", [
+    asked.text,
     cursor ?? String(Number.MAX_SAFE_INTEGER),
     String(max),
     String(scanMax),
@@ -54,21 +62,20 @@ export async function findJobs(calls: Calls, request: FindRequest): Promise<Find
     packNumber(createdAfter),
     packNumber(createdBefore),
   ])) as [string[], number, string, string[]];
-  calls.routes.add(known, routes);
-  const jobs = recordsOf(calls, flat) as JobRecord[];
+  const jobs = recordsOf(calls, asked.learn(listed), flat) as JobRecord[];
   return { jobs, cursor: next === "" ? null : next, scanned };
 }
 
 export async function tallyJobs(calls: Calls): Promise<Tally[]> {
-  const known = calls.routes.known;
-  const [routes, flat] = (await calls.connection.read("mr1_tally", [String(known)])) as [string[], string[]];
-  calls.routes.add(known, routes);
+  const asked = askRoutes(calls);
+  const [listed, flat] = (await calls.connection.read("mr1_tally", [asked.text])) as [string[], string[]];
+  const page = asked.learn(listed);
   const tallies: Tally[] = [];
   for (let at = 0; at < flat.length; at += 2) {
     const [route = "", status = ""] = (flat[at] as string).split(":");
     const count = Number(flat[at + 1]);
     if (count === 0) continue;
-    const { queue, name } = calls.routes.of(Number(route));
+    const { queue, name } = calls.routes.of(page, Number(route));
     tallies.push({ queue, name, state: stateOfCode(Number(status)), count });
   }
   return tallies;
@@ -93,7 +100,13 @@ export async function readFeed(calls: Calls, request: FeedRequest): Promise<Feed
   const { end, records } = await readPackedFeed(calls, request);
   if (request.after < 0) return { records: [], cursor: end };
   return {
-    records: records.map(([number, at, events]) => ({ number, at, events: readEvents(events) })),
+    records: records.map(([number, at, packed]) => {
+      const events = readEvents(packed).map((event) => ({
+        ...event,
+        route: calls.routes.ownOf(event.route),
+      }));
+      return { number, at, events };
+    }),
     cursor: records.at(-1)?.[0] ?? request.after,
   };
 }

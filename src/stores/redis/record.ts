@@ -1,7 +1,7 @@
 /** The two records of a job (lua/job.ts draws them), put together as the contract hands a job out. */
 import { stateOfCode } from "../../model/job-state.ts";
 import type { DueJob, JobRecord, LeasedJob } from "../../store/records.ts";
-import type { RouteBook } from "./call.ts";
+import type { RouteBook, RoutePage } from "./route-book.ts";
 import { fieldEnd, itemEnd, readNumber, seqOf, unpackNullable, unpackText } from "./text.ts";
 
 /** Fields of a spec, by place. */
@@ -45,6 +45,7 @@ function ownOr(specs: Parts, states: Parts, own: number, other: number): number 
 
 /** As a claim hands it out. `stateText` "" is the first claim of a plain job, whose fence is the epoch's first. */
 export function leasedJobOf(
+  routes: RouteBook,
   handle: string,
   specText: string,
   stateText: string,
@@ -57,7 +58,7 @@ export function leasedJobOf(
     id: unpackText(text(specs, spec.id)),
     seq: seqOf(handle),
     fence: isFirst ? first.fence : Number(text(states, state.fence).slice(1)),
-    route: Number(isFirst ? text(specs, spec.route) : text(states, state.route)),
+    route: routes.ownOf(Number(isFirst ? text(specs, spec.route) : text(states, state.route))),
     rev: isFirst ? 2 : Number(text(states, state.rev)),
     attempt: isFirst ? 1 : Number(text(states, state.attempt)),
     input: unpackText(text(specs, spec.input)),
@@ -80,7 +81,7 @@ function untouched(specs: Parts): Parts {
 }
 
 export function jobRecordOf(
-  routes: RouteBook,
+  routes: { readonly book: RouteBook; readonly page: RoutePage },
   handle: string,
   specText: string,
   stateText: string,
@@ -88,7 +89,7 @@ export function jobRecordOf(
   const specs = specText.split(fieldEnd);
   const states = stateText === "" ? untouched(specs) : stateText.split(fieldEnd);
   const number = (place: number): number | null => readNumber(text(states, place));
-  const { queue, name } = routes.of(Number(text(states, state.route)));
+  const { queue, name } = routes.book.of(routes.page, Number(text(states, state.route)));
   const tags = text(specs, spec.tags);
   return {
     id: unpackText(text(specs, spec.id)),
@@ -127,6 +128,7 @@ export function jobRecordOf(
 
 /** `clockAt`: when the clock that was asked for rang. */
 export function dueJobOf(
+  routes: RouteBook,
   handle: string,
   specText: string,
   stateText: string,
@@ -144,7 +146,7 @@ export function dueJobOf(
     id: unpackText(text(specs, spec.id)),
     seq: seqOf(handle),
     fence: Number(text(states, state.fence).slice(1)),
-    route: Number(text(states, state.route)),
+    route: routes.ownOf(Number(text(states, state.route))),
     state: stateOfCode(Number(text(states, state.fence).slice(0, 1))),
     rev: Number(text(states, state.rev)),
     attempt: Number(text(states, state.attempt)),

@@ -157,6 +157,20 @@ local function beginWide(keys, args)
   return c, refused
 end
 
+-- What the caller does not know of routes. known: mark and count of those it does. Numbers hold under one entry, of which the floor of its fences is
+-- the mark: under another one the mark and all routes are listed, and the numbers that came with the call mean nothing.
+local function routesFor(c, known)
+  local mark, n = match(known, "^(%d+):(%d+)$")
+  local here = num(c.fence)
+  if mark == here then
+    n = tonumber(n)
+    return n < c.routes and call("LRANGE", c.k.route, n, -1) or {}, true
+  end
+  local all = call("LRANGE", c.k.route, 0, -1)
+  table.insert(all, 1, here)
+  return all, false
+end
+
 local function nextArg(c)
   local i = c.i
   c.i = i + 1

@@ -2,7 +2,7 @@
  * claim (R6): takes ready jobs in the order of (rank, seq) from the offered routes, never one of whose clocks has rung. A plain job that nobody
  * has touched yet gets its first state by joining three texts; others are read, changed and written.
  *
- *  args     owner, lease, known routes, then per offer: max, number of routes, routes
+ *  args     owner, lease, known routes (mark:count), then per offer: max, number of routes, routes
  *  answer   now, next clock, routes, filled offers, the first fence, per job: handle and spec, and of all but first claims of plain jobs:
  *           place and state
  */
@@ -166,23 +166,25 @@ end
 redis.register_function("mr1_claim", function(keys, args)
   local c, refused = begin(keys, args)
   if not c then return refused end
-  local owner, ends, known = nextArg(c), num(c.now + nextArg(c)), tonumber(nextArg(c))
+  local owner, ends = nextArg(c), num(c.now + nextArg(c))
+  local routes, isKnown = routesFor(c, nextArg(c))
+  if not isKnown then return { c.at, nextClock(c.k), routes, 0, "0", {}, {} } end
   local out, others, filled, last = {}, {}, 0, #args
   c.hasRung = hasRung(c)
   while c.i <= last do
-    local wanted, routes = tonumber(nextArg(c)), {}
-    for r = 1, tonumber(nextArg(c)) do routes[r] = nextArg(c) end
+    local wanted, offered = tonumber(nextArg(c)), {}
+    for r = 1, tonumber(nextArg(c)) do offered[r] = nextArg(c) end
     local members, of, sources
-    if #routes == 1 then
-      local source = sourceOf(c, routes[1])
-      members, of, sources = look(c, source, wanted, false), routes[1], { source }
+    if #offered == 1 then
+      local source = sourceOf(c, offered[1])
+      members, of, sources = look(c, source, wanted, false), offered[1], { source }
       source.taken = members
-    else members, of, sources = takeMerged(c, routes, wanted) end
+    else members, of, sources = takeMerged(c, offered, wanted) end
     if #members == wanted then filled = filled + 1 end
     for _, source in ipairs(sources) do remove(source) end
     if #members > 0 then lease(c, members, of, owner, ends, out, others) end
   end
   finish(c)
-  return { c.at, nextClock(c.k), known < c.routes and call("LRANGE", c.k.route, known, -1) or {}, filled, num(c.fence + 1), out, others }
+  return { c.at, nextClock(c.k), routes, filled, num(c.fence + 1), out, others }
 end)
 `;

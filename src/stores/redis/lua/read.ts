@@ -2,7 +2,7 @@
  * Looking at jobs: by id, in lists, their counts, their log lines, and what was told. A list looks at no more than it was asked to and says where
  * to go on, so a filter that matches nothing never holds the server for long.
  *
- *  read_jobs   known routes, ids -> routes, per id: handle, spec, state ("" where there is none)
+ *  read_jobs   known routes (mark:count), ids -> routes, per id: handle, spec, state ("" where there is none)
  *  find_jobs   known routes, below, max, look max, statuses, tag, queue, name, reason given, reason, created after, created before
  *              -> routes, looked at, where to go on ("" at the end), per job: handle, spec, state
  *  tally       -> routes, route:status, count ..
@@ -22,11 +22,11 @@ end
 redis.register_function({ function_name = "mr1_read_jobs", flags = { "no-writes" }, callback = function(keys, args)
   local c, refused = begin(keys, args)
   if not c then return refused end
-  local known = nextArg(c)
+  local listed = routesFor(c, nextArg(c))
   local ids = slice(args, c.i, #args)
   local handles = fetch("HMGET", c.k.ids, ids)
   for i = 1, #ids do handles[i] = handles[i] or "" end
-  return { call("LRANGE", c.k.route, known, -1), records(c, handles, {}) }
+  return { listed, records(c, handles, {}) }
 end })
 
 -- Handles below a seq, newest first: of a tag, or of all jobs by pages of seqs.
@@ -54,7 +54,8 @@ end
 redis.register_function({ function_name = "mr1_find_jobs", flags = { "no-writes" }, callback = function(keys, args)
   local c, refused = beginWide(keys, args)
   if not c then return refused end
-  local known, seq, max, lookMax, statuses, tag = nextArg(c), tonumber(nextArg(c)), tonumber(nextArg(c)), tonumber(nextArg(c)), nextArg(c), nextArg(c)
+  local listed = routesFor(c, nextArg(c))
+  local seq, max, lookMax, statuses, tag = tonumber(nextArg(c)), tonumber(nextArg(c)), tonumber(nextArg(c)), nextArg(c), nextArg(c)
   local queue, name, hasReason, reason, createdAfter, createdBefore = nextArg(c), nextArg(c), nextArg(c) == "1", nextArg(c), nextArg(c), nextArg(c)
   local routes, looked, found = routesNamed(c, queue, name), 0, {}
   if seq > c.seq + 1 then seq = c.seq + 1 end
@@ -85,13 +86,13 @@ redis.register_function({ function_name = "mr1_find_jobs", flags = { "no-writes"
       end
     end
   end
-  return { call("LRANGE", c.k.route, known, -1), looked, isEnd and "" or num(seq), records(c, found, {}) }
+  return { listed, looked, isEnd and "" or num(seq), records(c, found, {}) }
 end })
 
 redis.register_function({ function_name = "mr1_tally", flags = { "no-writes" }, callback = function(keys, args)
   local c, refused = begin(keys, args)
   if not c then return refused end
-  return { call("LRANGE", c.k.route, nextArg(c), -1), call("HGETALL", c.k.tally) }
+  return { (routesFor(c, nextArg(c))), call("HGETALL", c.k.tally) }
 end })
 
 redis.register_function({ function_name = "mr1_read_feed", flags = { "no-writes" }, callback = function(keys, args)

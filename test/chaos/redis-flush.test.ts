@@ -1,0 +1,100 @@
+/**
+ * All keys flushed under open stores, by an administrator's mistake: what was there is gone, and that is said; what comes afterwards is run
+ * by the right handlers, although the server numbers its routes anew, and nobody is silent.
+ */
+import { Redis } from "ioredis";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { Millrace } from "../../src/client/millrace.ts";
+import { readMillraceOptions } from "../../src/client/millrace-options.ts";
+import { job } from "../../src/engine/definition.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import { nodePlatform } from "../../src/platform/node-platform.ts";
+import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
+import { handler } from "../../src/worker/handler.ts";
+import { aClaim, aJob } from "../support/builders.ts";
+import { startRedis } from "../support/redis-server.ts";
+import type { RedisServer } from "../support/redis-server.ts";
+import { auditAll } from "../support/walk.ts";
+
+let server: RedisServer;
+let admin: Redis;
+const opened: { close(): Promise<unknown> }[] = [];
+beforeAll(async () => {
+  server = await startRedis();
+  admin = new Redis(server.url);
+}, 180_000);
+afterAll(async () => {
+  admin.disconnect();
+  await server.stop();
+});
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((each) => each.close()));
+});
+
+async function openMill(): Promise<Millrace> {
+  const store = await openRedisStore({ url: server.url, platform: nodePlatform });
+  const { settings, log, duties } = readMillraceOptions(nodePlatform, { log: false });
+  const mill = new Millrace(new Engine(store, nodePlatform, settings, log), duties);
+  opened.push(mill);
+  return mill;
+}
+
+const [one, two, three] = ["one", "two", "three"].map((name) => job<string, string>(name)) as [
+  ReturnType<typeof job<string, string>>,
+  ReturnType<typeof job<string, string>>,
+  ReturnType<typeof job<string, string>>,
+];
+
+test("after a flush a worker runs new jobs by their own handlers, whatever numbers their routes get", async () => {
+  const worker = await openMill();
+  const producer = await openMill();
+  const echo =
+    (name: string) =>
+    async ({ input }: { readonly input: string }) =>
+      `${name} ran ${input}`;
+  await worker.work([handler(one, echo("one")), handler(two, echo("two")), handler(three, echo("three"))]);
+  const run = async (definition: typeof one, input: string): Promise<string> =>
+    (await producer.enqueue(definition, input)).result({ timeout: "20s" });
+  expect(await run(one, "a")).toBe("one ran a");
+  expect(await run(two, "b")).toBe("two ran b");
+  for (const order of [
+    [three, two, one],
+    [two, three, one],
+  ]) {
+    await admin.flushall();
+    for (const definition of order) expect(await run(definition, "x")).toBe(`${definition.name} ran x`);
+  }
+});
+
+test("a store that knows the old numbers claims nothing by them, and its own numbers keep their meaning", async () => {
+  const open = () => openRedisStore({ url: server.url, platform: nodePlatform, prefix: "numbers" });
+  const [old, other] = [await open(), await open()];
+  opened.push(old, other);
+  await old.submit([{ jobs: [aJob({ id: "a", queue: "first" }), aJob({ id: "b", queue: "second" })] }]);
+  const learnt = await old.claim(aClaim({ offers: [{ routes: [1, 2], max: 0 }] }));
+  expect(learnt.routes.map(({ number, queue }) => [number, queue])).toEqual([
+    [1, "first"],
+    [2, "second"],
+  ]);
+  const { epoch } = await old.describe();
+  await admin.flushall();
+  await other.submit([{ jobs: [aJob({ id: "c", queue: "third" }), aJob({ id: "d", queue: "first" })] }]);
+
+  // On the server 1 is now the third queue, and 2 the first one.
+  const nothing = await old.claim(aClaim({ offers: [{ routes: [2], max: 5 }], routesKnown: 2 }));
+  expect(nothing.jobs).toEqual([]);
+  expect(nothing.routes).toMatchObject([{ number: 3, queue: "third" }]);
+  const { jobs } = await old.claim(aClaim({ offers: [{ routes: [1, 3], max: 5 }], routesKnown: 3 }));
+  expect(jobs.map(({ id, route }) => [id, route])).toEqual([
+    ["c", 3],
+    ["d", 1],
+  ]);
+  expect((await old.readJobs(["a", "c", "d"])).map((each) => each?.queue)).toEqual([
+    undefined,
+    "third",
+    "first",
+  ]);
+  expect((await old.tallyJobs()).map(({ queue }) => queue).toSorted()).toEqual(["first", "third"]);
+  expect((await old.describe()).epoch).toBeGreaterThanOrEqual(epoch);
+  expect(await auditAll(old)).toEqual({});
+});
