@@ -67,7 +67,7 @@ function openMill(on: Store, giveUp: string): Millrace {
 }
 
 test("a reply lost after the commit is reported as unknown, and repeating the submit makes no second job", async () => {
-  const cut = proxy.cutReply("submit_v1");
+  const cut = proxy.cutReply("submit_one_v1");
   const unit = { jobs: [aJob({ id: "a" })] };
   await expect(store.submit([unit])).rejects.toThrow(unknown);
   await cut;
@@ -79,7 +79,7 @@ test("a reply lost after the commit is reported as unknown, and repeating the su
 });
 
 test("a request that was lost on its way is unknown too, and repeating it makes the job", async () => {
-  const dropped = proxy.dropRequest("submit_v1");
+  const dropped = proxy.dropRequest("submit_one_v1");
   const unit = { jobs: [aJob({ id: "a" })] };
   await expect(store.submit([unit])).rejects.toThrow(unknown);
   await dropped;
@@ -142,10 +142,10 @@ test("a connection that falls silent ends its calls as unknown, and the next one
 test("an application's enqueue survives lost replies and requests, and one that gives up can be repeated with its key", async () => {
   const plain = job<number>("plain");
   const mill = openMill(store, "10s");
-  const cut = proxy.cutReply("submit_v1");
+  const cut = proxy.cutReply("submit_one_v1");
   await mill.enqueue(plain, 1);
   await cut;
-  const dropped = proxy.dropRequest("submit_v1");
+  const dropped = proxy.dropRequest("submit_one_v1");
   await mill.enqueue(plain, 2);
   await dropped;
   expect(await count()).toBe(2);

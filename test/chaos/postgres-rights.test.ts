@@ -45,7 +45,7 @@ test("without rights the store is not opened and nothing is made; with the docum
   expect(rights).toContain(`TO ${role};`);
   await database.query(rights);
 
-  const mill = await openMillrace(appUrl, { retention: { completed: 0 }, log: false });
+  const mill = await openMillrace(appUrl, { log: false });
   const plain = job<typeof hostile, typeof hostile>("plain", { retry: { backoff: 0 } });
   const run = handler(plain, async ({ input, attempt, progress, log, kv }) => {
     progress(0.5, "half");
@@ -60,6 +60,10 @@ test("without rights the store is not opened and nothing is made; with the docum
   expect(await handle.result({ timeout: "20s" })).toEqual(hostile);
   const waiting = await mill.enqueue(plain, hostile, { delay: "1h" });
   await mill.jobs.cancel(waiting.id);
-  for (const name of mill.dutyNames) expect((await mill.runDuty(name)).errors, name).toBe(0);
   await mill.close();
+
+  const forgetful = await openMillrace(appUrl, { retention: { completed: 1 }, log: false });
+  for (const name of forgetful.dutyNames) expect((await forgetful.runDuty(name)).errors, name).toBe(0);
+  expect(await forgetful.jobs.counts()).toEqual({ default: { cancelled: 1 } });
+  await forgetful.close();
 }, 60_000);
