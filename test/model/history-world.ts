@@ -6,6 +6,7 @@ import { expect } from "vitest";
 import { afterCrash, afterExpiry, afterTimeout } from "../../src/model/after-run.ts";
 import { createPolicyReader, writePolicy } from "../../src/model/job-policy.ts";
 import { liveStates, terminalStates } from "../../src/model/job-state.ts";
+import { createPlacement } from "../../src/model/placement.ts";
 import type { JobState } from "../../src/model/job-state.ts";
 import type {
   Change,
@@ -16,6 +17,7 @@ import type {
   Settle,
   SubmitUnit,
 } from "../../src/store/operations.ts";
+import { partitionedStore } from "../../src/store/partitioned/partitioned-store.ts";
 import type { DocPut, DueJob, LeasedJob, NewJob } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import { aChange, aJob, askCancel, finish, handBack, remove, replay, schedule } from "../support/builders.ts";
@@ -56,12 +58,19 @@ export class HistoryWorld {
   readonly #ids: string[] = [];
   readonly #leases: LeasedJob[] = [];
   readonly #units: SubmitUnit[] = [];
+  /** What names begin with, in turn: what is written in one step must lie in one partition. */
+  readonly #places: readonly string[];
   #minted = 0;
+  #placed = 0;
 
   constructor(store: Store, platform: HeldPlatform, options: { epoch: number; sightings: Sightings }) {
     this.#store = store;
     this.#platform = platform;
-    this.#reference = openReference(platform, options.epoch);
+    const { partitions = 1 } = store;
+    const parts = Array.from({ length: partitions }, () => openReference(platform, options.epoch));
+    const nowMs = (): number => platform.monotonicUs() / 1000;
+    this.#places = partitions === 1 ? [""] : placesIn(partitions);
+    this.#reference = partitions === 1 ? (parts[0] as Store) : partitionedStore(parts, { nowMs });
     this.#sightings = options.sightings;
   }
 
@@ -138,7 +147,7 @@ export class HistoryWorld {
       case "duty":
         return this.#duty(command.clock, command.max, what);
       case "put": {
-        const puts = command.docs.map(docPut);
+        const puts = command.docs.map((doc) => docPut(doc, this.#nextPlace()));
         await this.#both(what, (store) => store.putDocs(puts));
         return;
       }
@@ -149,7 +158,11 @@ export class HistoryWorld {
       }
       case "look": {
         const { max, scanMax } = command;
-        await this.#both(what, (store) => findAll(store, this.#filter(command.filter), max, scanMax));
+        await this.#both(what, async (store) => {
+          const jobs = await findAll(store, this.#filter(command.filter), max, scanMax);
+          // Where a scan ends early in one partition, the order holds inside a page only.
+          return this.#places.length === 1 ? jobs : jobs.sort((one, other) => (one.id < other.id ? -1 : 1));
+        });
         await this.#both(what, async (store) => sortTallies(await store.tallyJobs()));
         return;
       }
@@ -160,15 +173,19 @@ export class HistoryWorld {
     for (const id of ids) if (!this.#ids.includes(id)) this.#ids.push(id);
   }
 
-  #unit({ jobs, docs }: UnitShape): SubmitUnit {
+  #nextPlace(): string {
+    return pick(this.#places, this.#placed++);
+  }
+
+  #unit({ jobs, docs }: UnitShape, place = this.#nextPlace()): SubmitUnit {
     return {
-      jobs: jobs.map((job) => this.#job(job)),
-      ...(docs.length === 0 ? {} : { docs: docs.map(docPut) }),
+      jobs: jobs.map((job) => this.#job(job, place)),
+      ...(docs.length === 0 ? {} : { docs: docs.map((doc) => docPut(doc, place)) }),
     };
   }
 
-  #job(shape: JobShape): NewJob {
-    const id = shape.given === null ? `m${++this.#minted}` : `given-${shape.given}`;
+  #job(shape: JobShape, place: string): NewJob {
+    const id = `${place}${shape.given === null ? `m${++this.#minted}` : `given-${shape.given}`}`;
     const due = (inMs: number) =>
       shape.isInstant ? { at: this.#platform.now() + inMs } : { inMs: Math.max(0, inMs) };
     return aJob({
@@ -184,7 +201,7 @@ export class HistoryWorld {
       rankSlope: shape.slope,
       deadline: shape.deadlineInMs === null ? null : due(shape.deadlineInMs),
       ttlMs: shape.ttlMs,
-      unique: shape.unique === null ? null : { ...shape.unique, key: `k${shape.unique.key}` },
+      unique: shape.unique === null ? null : { ...shape.unique, key: `${place}k${shape.unique.key}` },
     });
   }
 
@@ -202,7 +219,8 @@ export class HistoryWorld {
       next: settleNext(next),
       attempts: lease % 2 ? `log ${fence}` : null,
     };
-    return effects === null ? settle : { ...settle, effects: this.#unit(effects) };
+    const place = this.#places.find((each) => id.startsWith(each)) as string;
+    return effects === null ? settle : { ...settle, effects: this.#unit(effects, place) };
   }
 
   async #extend(
@@ -300,6 +318,14 @@ function note(sightings: Sightings, what: string, answer: unknown): void {
   if (Array.isArray(told["others"]) && told["others"].length > 0) see("others");
 }
 
+/** Of each partition a beginning of names that lie there. */
+function placesIn(partitions: number): string[] {
+  const placement = createPlacement(partitions);
+  const places = new Map<number, string>();
+  for (let n = 0; places.size < partitions; n++) places.set(placement.ofName(`{${n}}`), `{${n}}`);
+  return [...places.values()];
+}
+
 function pick<Item>(items: readonly Item[], index: number): Item {
   return items[index % items.length] as Item;
 }
@@ -319,9 +345,15 @@ function readableLog(text: string | null): string | null {
   return text?.startsWith("{") === true ? text : null;
 }
 
-function docPut({ id, isDelete, guard, expiresInMs }: DocShape): DocPut {
+function docPut({ id, isDelete, guard, expiresInMs }: DocShape, place: string): DocPut {
   const wanted = guard === -1 ? "any" : guard === -2 ? "absent" : { version: guard };
-  return { kind: "kv", id: `doc-${id}`, body: isDelete ? null : `${guard}`, guard: wanted, expiresInMs };
+  return {
+    kind: "kv",
+    id: `${place}doc-${id}`,
+    body: isDelete ? null : `${guard}`,
+    guard: wanted,
+    expiresInMs,
+  };
 }
 
 function settleNext(shape: NextShape): Settle["next"] {

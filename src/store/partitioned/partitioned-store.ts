@@ -134,7 +134,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       ? partitions
       : partitions.filter(({ number }) => places.has(number) || (places.size === 0 && number === 0));
     const answers: ExtendAnswer["answers"][number][] = [];
-    const others: LeasedJob[] = [];
+    const others: LeasedJob[][] = partitions.map(() => []);
     let now = 0;
     const settled = await Promise.allSettled(
       asked.map(async (partition) => {
@@ -143,12 +143,12 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
         const own = await partition.store.extendIfLeased({ ...request, leases });
         for (const [place, index] of indexes.entries())
           answers[index] = own.answers[place] as ExtendAnswer["answers"][number];
-        others.push(...(await withRoutes(calls, partition, own.others)));
+        others[partition.number] = [...(await withRoutes(calls, partition, own.others))];
         now = Math.max(now, own.now);
       }),
     );
     throwFailure(settled);
-    return { answers, others: others.sort((one, other) => one.seq - other.seq), now };
+    return { answers, others: others.flat().sort((one, other) => one.seq - other.seq), now };
   };
 
   return {

@@ -1,0 +1,33 @@
+/**
+ * Random histories on Redis in three partitions, compared answer by answer with three reference models put together in the same way. Replay and
+ * longer looks as in histories.test.ts:
+ *
+ *   HISTORY_SEED=<seed> HISTORY_PATH=<path> npx vitest run test/model/histories-redis-partitions.test.ts
+ */
+import { afterAll, beforeAll, describe, test } from "vitest";
+import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
+import { redisUrl, RedisPrefixes } from "../support/redis-shared.ts";
+import { expectSameAnswers } from "./history-runner.ts";
+
+const historyRuns = 60;
+const commandsMax = 50;
+const partitions = 3;
+
+describe("any history on Redis in three partitions", () => {
+  let prefixes: RedisPrefixes;
+  beforeAll(async () => {
+    prefixes = new RedisPrefixes(await redisUrl());
+  }, 180_000);
+  afterAll(() => prefixes.close());
+
+  test("is answered as three reference models answer it", async () => {
+    await expectSameAnswers(
+      (platform) =>
+        prefixes.open((url, prefix) =>
+          openRedisStore({ url, prefix, platform, clock: "platform", partitions }),
+        ),
+      historyRuns,
+      commandsMax,
+    );
+  }, 600_000);
+});
