@@ -40,8 +40,14 @@ async function importFile(file: string): Promise<Readonly<Record<string, unknown
         { cause },
       );
     }
-    throw new MillraceError("no-handlers", `${JSON.stringify(file)} cannot be loaded: ${name}: ${message}`, {
-      cause,
-    });
+    const isTakenForCommonJs = name === "SyntaxError" && /outside a module|token 'export'/.test(message);
+    const advice = isTakenForCommonJs
+      ? '. Set "type": "module" in the package.json above it, or end its name in .mts.'
+      : "";
+    throw new MillraceError(
+      "no-handlers",
+      `${JSON.stringify(file)} cannot be loaded: ${name}: ${message}${advice}`,
+      { cause },
+    );
   }
 }

@@ -1,6 +1,6 @@
 // A worker process: what it needs to start, and how it stops.
 import { writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { aFolder, aStoreUrl, millrace, root, sayJson, startMillrace } from "./run-millrace.ts";
 import type { Running } from "./run-millrace.ts";
@@ -145,6 +145,17 @@ describe("work takes handlers", () => {
     const { code, err } = await millrace(["work", aJobsFile(source), "--store", aStoreUrl()]);
     expect(err).toMatch(sentence);
     expect(err.trimEnd().split("\n")).toHaveLength(1);
+    expect(code).toBe(1);
+  });
+
+  test("but refuses a module in a package of CommonJS, and says what to change", async () => {
+    const file = join(aFolder(), "jobs.ts");
+    writeFileSync(file, 'import { job } from "millrace";\nexport const a = job("a");\n');
+    writeFileSync(join(dirname(file), "package.json"), '{ "type": "commonjs" }');
+    const { code, err } = await millrace(["work", file, "--store", aStoreUrl()]);
+    expect(err).toMatch(
+      /cannot be loaded: SyntaxError: .* Set "type": "module" in the package\.json above it/,
+    );
     expect(code).toBe(1);
   });
 

@@ -1,10 +1,20 @@
 // What a user gets: builds and packs the package, installs the tarball into an empty project without network and without scripts, does one
 // job there on a database file, and lets the compiler resolve the shipped types.
-import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 
 const root = join(import.meta.dirname, "..", "..");
 const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
@@ -94,15 +104,46 @@ test("the command line starts", () => {
   expect(run(command, ["--help"], project)).toContain("millrace");
 });
 
+test("the first five minutes go as their page says", async () => {
+  const page = readFileSync(join(root, "docs", "guides", "first-five-minutes.md"), "utf8");
+  for (const [, name, code] of page.matchAll(/^```ts\n\/\/ (\S+)\n([\s\S]*?)^```$/gm))
+    writeFileSync(join(project, name as string), code as string);
+  const store = "sqlite:./minutes.db";
+  const env = { ...ownEnv(), MILLRACE_STORE: store };
+  const cli = join(project, "node_modules", "millrace", "dist", "cli", "main.js");
+  const millrace = (...args: string[]): string =>
+    run(process.execPath, [cli, ...args, "--store", store], project);
+  const worker = spawn(process.execPath, [cli, "work", "./jobs.ts"], { cwd: project, env });
+  onTestFinished(() => void worker.kill("SIGKILL"));
+  const ended = once(worker, "exit");
+  await once(worker.stdout, "data");
+  const [id] = millrace("enqueue", "greet", '{"name":"Ann"}').split(" ") as [string];
+  const enqueued = spawnSync(process.execPath, ["enqueue.ts", "--wait"], {
+    cwd: project,
+    env,
+    encoding: "utf8",
+  });
+  expect(enqueued.stdout).toMatch(/^\S{21}\nhello Bob\n$/);
+  expect(millrace("show", id)).toContain('result    "hello Ann"');
+  expect(millrace("doctor")).toContain("no findings");
+  worker.kill("SIGTERM");
+  expect(await ended).toEqual([0, null]);
+}, 60_000);
+
 function listFiles(path: string, recursive: boolean): string[] {
   const names = readdirSync(path, { recursive, encoding: "utf8" });
   return names.filter((name) => !name.startsWith(".")).map((name) => name.replaceAll("\\", "/"));
 }
 
-/** Answers what the command printed, or fails with it; settings of an npm that started this test do not reach the command. */
-function run(command: string, args: string[], cwd: string): string {
+/** Settings of an npm that started this test do not reach the commands. */
+function ownEnv(): NodeJS.ProcessEnv {
   const own = Object.entries(process.env).filter(([name]) => !/^(npm_|node_options$|vitest)/i.test(name));
-  const env = Object.fromEntries(own);
+  return Object.fromEntries(own);
+}
+
+/** Answers what the command printed, or fails with it. */
+function run(command: string, args: string[], cwd: string): string {
+  const env = ownEnv();
   const answer = spawnSync(command, args, {
     cwd,
     env,
