@@ -41,7 +41,7 @@ export interface RedisOptions {
   readonly placement?: Placement;
 }
 
-const defaultPrefix = "millrace";
+export const defaultPrefix = "millrace";
 const defaultCallTimeoutMs = 30_000;
 /** Slots with large hashes move badly, and few of them spread badly over servers. */
 const clusterPartitions = 16;
@@ -131,7 +131,7 @@ function readPartitions(given: number | string | null | undefined): number | nul
   throw new MillraceError("invalid-option", `partitions must be a whole number from 1 to ${partitionsMax}.`);
 }
 
-function checkPrefix(prefix: string): string {
+export function checkPrefix(prefix: string): string {
   if (/^[^{}\p{Cc}]{1,100}$/u.test(prefix)) return prefix;
   const sentence = "prefix must have 1 to 100 characters, without braces and control characters.";
   throw new MillraceError("invalid-option", sentence);

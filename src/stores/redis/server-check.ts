@@ -41,12 +41,12 @@ export interface ServerWords {
 }
 
 export async function checkServer(ask: Connection["ask"], wishes: ServerWishes): Promise<ServerFacts> {
-  await ask("CLIENT", ["SETNAME", "millrace"]).catch(ignoreRefusal);
+  await ask("CLIENT", ["SETNAME", "millrace"]).catch(ifTold);
   return judgeServer(await readWords(ask), wishes);
 }
 
-/** A call that got lost is no answer: the check must not take it for one. */
-function ignoreRefusal(error: unknown): null {
+/** What a server does not tell this user stays unknown. A call that got lost is no answer, and must not be taken for one. */
+export function ifTold(error: unknown): null {
   if (error instanceof MillraceError && error.code !== "store-denied" && error.code !== "store-too-old")
     throw error;
   return null;
@@ -54,12 +54,12 @@ function ignoreRefusal(error: unknown): null {
 
 export async function readWords(ask: Connection["ask"]): Promise<ServerWords> {
   const setting = async (name: string): Promise<string | null> => {
-    const answer = await ask("CONFIG", ["GET", name]).catch(ignoreRefusal);
+    const answer = await ask("CONFIG", ["GET", name]).catch(ifTold);
     return Array.isArray(answer) ? ((answer[1] as string | undefined) ?? null) : null;
   };
   const info = readInfo(String(await ask("INFO", [])));
   const [appendfsync, save] = [await setting("appendfsync"), await setting("save")];
-  const command = await ask("COMMAND", ["INFO", "WAITAOF"]).catch(ignoreRefusal);
+  const command = await ask("COMMAND", ["INFO", "WAITAOF"]).catch(ifTold);
   return {
     info,
     settings: { appendfsync, save },
@@ -112,7 +112,7 @@ function judgePersistence(words: ServerWords, wishes: ServerWishes): Omit<Server
   return { durability, acknowledged, waitsForFile: false };
 }
 
-function worthOf({ info, settings }: ServerWords): Pick<ServerFacts, "durability" | "acknowledged"> {
+export function worthOf({ info, settings }: ServerWords): Pick<ServerFacts, "durability" | "acknowledged"> {
   if (info.get("aof_enabled") === "1") {
     const { appendfsync } = settings;
     if (appendfsync === "always")

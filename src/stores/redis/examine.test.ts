@@ -1,0 +1,110 @@
+import { Redis } from "ioredis";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { nodePlatform } from "../../platform/node-platform.ts";
+import type { Store } from "../../store/store.ts";
+import { aClaim, aJob } from "../../../test/support/builders.ts";
+import { startRedis } from "../../../test/support/redis-server.ts";
+import type { RedisServer } from "../../../test/support/redis-server.ts";
+import { examineRedis, readRedisVersion } from "./examine.ts";
+import { openRedisStore } from "./redis-store.ts";
+
+let server: RedisServer;
+let admin: Redis;
+let prefix: string;
+let cases = 0;
+const opened: Store[] = [];
+beforeAll(async () => {
+  server = await startRedis();
+  admin = new Redis(server.url);
+}, 180_000);
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((store) => store.close()));
+});
+afterAll(async () => {
+  admin.disconnect();
+  await server.stop();
+});
+
+function next(): { url: string; platform: typeof nodePlatform } {
+  // What a pattern would take for more than itself.
+  prefix = `odd*[a]?\\ ${++cases}`;
+  return { url: `${server.url}?prefix=${encodeURIComponent(prefix)}`, platform: nodePlatform };
+}
+
+async function open(url: string): Promise<Store> {
+  const store = await openRedisStore({ url, platform: nodePlatform });
+  opened.push(store);
+  return store;
+}
+
+test("looking at a server without a store makes none", async () => {
+  const options = next();
+  expect(await readRedisVersion(options)).toEqual({ from: 0, to: 1 });
+  const { servers } = await examineRedis(options);
+  expect(servers).toMatchObject([{ partitions: [], writesFile: true, durability: "relaxed" }]);
+  expect(await admin.dbsize()).toBe(0);
+});
+
+test("the kinds of keys are counted and weighed, of this store alone", async () => {
+  const options = next();
+  const store = await open(options.url);
+  await (await open(next().url)).submit([{ jobs: [aJob({ id: "other" })] }]);
+  await store.submit([{ jobs: [aJob({ id: "a", tags: ["t"] }), aJob({ id: "b" })] }]);
+  const [leased] = (await store.claim(aClaim({ max: 1 }))).jobs;
+  await store.recordIfLeased([{ ...leased!, logs: ["line"] }]);
+  const { servers } = await examineRedis(options);
+  const [{ partitions, server: version, library, memory, connections } = {} as never] = servers;
+  expect(partitions).toHaveLength(1);
+  const { kinds, orphans, layout, epoch } = partitions[0]!;
+  const spec = kinds.find(({ kind }) => kind === "spec");
+  expect(spec).toMatchObject({ keys: 1, entries: 2, isPartial: false });
+  expect(spec?.bytes).toBeGreaterThan(0);
+  expect(kinds.find(({ kind }) => kind === "tag")).toMatchObject({ keys: 1, entries: 1 });
+  expect(orphans).toEqual([]);
+  expect(layout).toBe(1);
+  expect(epoch).toBe((await store.describe()).epoch);
+  expect(version).toMatch(/^(Redis|Valkey) \d+\.\d+\.\d+$/);
+  expect(library).toMatch(/^\d+ [0-9a-f]{16}$/);
+  expect(memory.usedBytes).toBeGreaterThan(0);
+  expect(memory.maxBytes).toBeGreaterThan(memory.usedBytes);
+  expect(connections.open).toBeGreaterThan(0);
+  expect(await readRedisVersion(options)).toEqual({ from: 1, to: 1 });
+});
+
+test("log lines and tags of jobs that are gone are found", async () => {
+  const options = next();
+  await (await open(options.url)).submit([{ jobs: [aJob({ id: "a", tags: ["t"] })] }]);
+  const tag = `{${prefix}:0}`;
+  await admin.rpush(`${tag}:trail:b99`, "line");
+  await admin.zadd(`${tag}:tag:gone`, 99, "b99");
+  const { servers } = await examineRedis(options);
+  expect(servers[0]?.partitions[0]?.orphans).toEqual([`${tag}:trail:b99`, `${tag}:tag:gone`]);
+});
+
+test("a store of a newer layout, keys of another program, a wrong password and no server are told apart", async () => {
+  const options = next();
+  await admin.hset(`{${prefix}:0}:meta`, "kind", "millrace", "version", "99");
+  await expect(readRedisVersion(options)).rejects.toMatchObject({ code: "schema-newer" });
+  await admin.hset(`{${prefix}:0}:meta`, "kind", "theirs");
+  await expect(readRedisVersion(options)).rejects.toMatchObject({ code: "not-a-store" });
+  await admin.set(`{${prefix}:0}:meta`, "theirs");
+  await expect(readRedisVersion(options)).rejects.toMatchObject({ code: "not-a-store" });
+  const other = (url: string): ReturnType<typeof readRedisVersion> =>
+    readRedisVersion({ url, platform: nodePlatform });
+  await expect(other(server.url.replace("//", "//nobody:wrong@"))).rejects.toMatchObject({
+    code: "store-denied",
+  });
+  await expect(other("redis://127.0.0.1:1")).rejects.toMatchObject({ code: "store-unavailable" });
+});
+
+test("what a user may not ask is left unknown", async () => {
+  const options = next();
+  await (await open(options.url)).submit([{ jobs: [aJob({ id: "a" })] }]);
+  const user = ["on", ">secret", "~*", "+@hash", "+@connection", "+info", "+fcall"];
+  await admin.call("ACL", "SETUSER", "narrow", ...user);
+  const url = options.url.replace("//", "//narrow:secret@");
+  const { servers } = await examineRedis({ ...options, url });
+  expect(servers).toMatchObject([
+    { partitions: [], acknowledged: expect.stringMatching(/not known/) as unknown },
+  ]);
+});

@@ -1,0 +1,151 @@
+/**
+ * What an operator wants to know of the servers and of the keys, beyond what a store tells: persistence and its last errors, room in memory and for
+ * connections, how large each kind of key is, and keys that belong to no job. Only reads: loads no library and enters nothing, so it also
+ * looks at a server that has no store yet. What a user may not ask is left unknown.
+ */
+import { MillraceError } from "../../model/error.ts";
+import type { Platform } from "../../platform/platform.ts";
+import { openConnection } from "./connection.ts";
+import type { Connection } from "./connection.ts";
+import { readKeys } from "./examine-keys.ts";
+import type { PartitionCondition } from "./examine-keys.ts";
+import { layoutVersion } from "./library.ts";
+import { tagOf } from "./partition.ts";
+import { findServers } from "./redis-servers.ts";
+import { checkPrefix, defaultPrefix } from "./redis-store.ts";
+import { readWords, worthOf } from "./server-check.ts";
+import type { ServerFacts } from "./server-check.ts";
+
+export interface ServerCondition {
+  readonly address: string;
+  /** "Redis 7.0.15", "Valkey 8.0.1". */
+  readonly server: string;
+  readonly acknowledged: string;
+  readonly durability: ServerFacts["durability"];
+  readonly writesFile: boolean;
+  /** Of those that went wrong the last time: "append-only file", "rewrite", "snapshot". */
+  readonly failedWrites: readonly string[];
+  readonly evictionPolicy: string;
+  readonly memory: { readonly usedBytes: number; readonly maxBytes: number; readonly isLimited: boolean };
+  readonly connections: { readonly open: number; readonly max: number };
+  readonly replicas: number;
+  /** Build and digest of the library that is loaded; null for none. */
+  readonly library: string | null;
+  readonly partitions: readonly PartitionCondition[];
+}
+
+export interface RedisCondition {
+  readonly prefix: string;
+  readonly servers: readonly ServerCondition[];
+}
+
+export interface ExamineOptions {
+  readonly url: string;
+  readonly platform: Platform;
+}
+
+const callTimeoutMs = 30_000;
+
+export function examineRedis(options: ExamineOptions): Promise<RedisCondition> {
+  return look(options, async (servers, prefix) => {
+    const conditions: ServerCondition[] = [];
+    for (const { address, ask } of servers) conditions.push(await examineServer(address, ask, prefix));
+    return { prefix, servers: conditions };
+  });
+}
+
+/** From 0 where the prefix has no store. Throws for a store of a newer layout and for keys of another program. */
+export function readRedisVersion(options: ExamineOptions): Promise<{ from: number; to: number }> {
+  return look(options, async (servers, prefix) => {
+    for (const { ask } of servers) {
+      const fields = ["kind", "version"];
+      const answer = await ask("HMGET", [`${tagOf(prefix, 0)}:meta`, ...fields]).catch(elsewhere);
+      if (answer === null) continue;
+      const [kind, version] = answer as (string | null)[];
+      if (kind === null && version === null) continue;
+      const from = Number(version);
+      if (kind !== "millrace" || !Number.isInteger(from) || from < 1) {
+        const sentence = `The prefix ${prefix} has keys of another program. Choose another prefix.`;
+        throw new MillraceError("not-a-store", sentence);
+      }
+      if (from <= layoutVersion) return { from, to: layoutVersion };
+      const sentence = `The prefix ${prefix} holds a store of a newer Millrace (layout ${from}, this one knows ${layoutVersion}). Upgrade this process.`;
+      throw new MillraceError("schema-newer", sentence);
+    }
+    return { from: 0, to: layoutVersion };
+  });
+}
+
+/** A server of a cluster that does not have the key says who does. */
+function elsewhere(error: unknown): null {
+  if (error instanceof Error && /^(MOVED|ASK) /.test(error.message)) return null;
+  throw error;
+}
+
+interface Asked {
+  readonly address: string;
+  readonly ask: Connection["ask"];
+}
+
+async function look<Answer>(
+  { url, platform }: ExamineOptions,
+  use: (servers: readonly Asked[], prefix: string) => Promise<Answer>,
+): Promise<Answer> {
+  const servers = await findServers({ url }, callTimeoutMs);
+  const { where, seeds, isCluster } = servers;
+  const prefix = checkPrefix(servers.prefix ?? defaultPrefix);
+  const opened: Connection[] = [];
+  const open = (address: string): Asked => {
+    const check = async (): Promise<{ waitsForFile: boolean }> => ({ waitsForFile: false });
+    const nothing = { tag: "", sender: "", now: () => null, partitions: "", check };
+    const client = servers.connect(address);
+    const connection = openConnection({ client, platform, where, callTimeoutMs, ...nothing });
+    opened.push(connection);
+    return { address, ask: (command, args) => connection.ask(command, args) };
+  };
+  try {
+    const first = open(seeds[0] as string);
+    if (!isCluster) return await use([first], prefix);
+    const owners = (await first.ask("CLUSTER", ["SLOTS"])) as [number, number, [string, number]][];
+    const addresses = [...new Set(owners.map(([, , [host, port]]) => `${host}:${port}`))];
+    return await use(addresses.map(open), prefix);
+  } finally {
+    await Promise.all(opened.map((connection) => connection.close()));
+  }
+}
+
+const statuses = [
+  ["aof_last_write_status", "append-only file"],
+  ["aof_last_bgrewrite_status", "rewrite of the append-only file"],
+  ["rdb_last_bgsave_status", "snapshot"],
+] as const;
+
+async function examineServer(
+  address: string,
+  ask: Connection["ask"],
+  prefix: string,
+): Promise<ServerCondition> {
+  const words = await readWords(ask);
+  const { info } = words;
+  const number = (name: string): number => Number(info.get(name) ?? 0);
+  const valkey = info.get("valkey_version");
+  const library = await ask("FCALL", ["mr1_build", "0"]).catch(() => null);
+  const maxBytes = number("maxmemory");
+  return {
+    address,
+    server: valkey === undefined ? `Redis ${info.get("redis_version") ?? "?"}` : `Valkey ${valkey}`,
+    ...worthOf(words),
+    writesFile: info.get("aof_enabled") === "1",
+    failedWrites: statuses.filter(([name]) => info.get(name) === "err").map(([, what]) => what),
+    evictionPolicy: info.get("maxmemory_policy") ?? "unknown",
+    memory: {
+      usedBytes: number("used_memory"),
+      maxBytes: maxBytes > 0 ? maxBytes : number("total_system_memory"),
+      isLimited: maxBytes > 0,
+    },
+    connections: { open: number("connected_clients"), max: number("maxclients") },
+    replicas: number("connected_slaves"),
+    library: library === null ? null : String(library),
+    partitions: await readKeys(ask, prefix),
+  };
+}
