@@ -21,7 +21,7 @@ export function storeUrl({ options, terminal }: Call): string {
 /** Of a store that is there already. */
 export async function existingStoreUrl(call: Call): Promise<string> {
   const url = storeUrl(call);
-  if (/^sqlite::memory:$/i.test(url) || !/^(sqlite|postgres(ql)?):/i.test(url)) return url;
+  if (/^sqlite::memory:$/i.test(url) || !/^(sqlite|postgres(ql)?|(redis|valkey)s?):/i.test(url)) return url;
   const { from } = await readStoreVersion(call.platform, url);
   if (from > 0) return url;
   throw new MillraceError(
@@ -34,8 +34,11 @@ export async function existingStoreUrl(call: Call): Promise<string> {
 function nameOfPlace(url: string): string {
   if (/^sqlite:/i.test(url)) return JSON.stringify(sqlitePath(url));
   const { protocol, host, pathname, searchParams } = new URL(url);
-  const schema = searchParams.get("schema");
-  return `${protocol}//${host}${pathname}${schema === null ? "" : ` in the schema ${schema}`}`;
+  const parts = ["schema", "prefix"].flatMap((name) => {
+    const value = searchParams.get(name);
+    return value === null ? [] : [` in the ${name} ${value}`];
+  });
+  return `${protocol}//${host}${pathname}${parts.join("")}`;
 }
 
 /** Opens, lets the command use it, and closes whatever comes. */

@@ -28,5 +28,9 @@ export async function readStoreVersion(platform: Platform, url: string): Promise
     const sentence = `The schema ${schema} has the tables of a newer Millrace (version ${from}, this one knows ${to}). Upgrade this process.`;
     throw new MillraceError("schema-newer", sentence);
   }
+  if (/^(redis|valkey)s?$/.test(scheme)) {
+    const { readRedisVersion } = await import("../stores/redis/examine.ts");
+    return readRedisVersion({ url, platform });
+  }
   throw notYetSupported("Reading the version of a store of this scheme");
 }

@@ -1,8 +1,9 @@
 /**
  * `millrace doctor`: looks at a store as a whole. Its settings and clock, then a full walk of the index audit (timers, keys, tags, logs,
- * tallies against the records), then jobs whose clock rang long ago and was not answered; on Postgres also the server. Every finding
+ * tallies against the records), then jobs whose clock rang long ago and was not answered, and the server it lives on. Every finding
  * says what to do.
  */
+import type { StoreOptions } from "../../client/millrace-options.ts";
 import { readQuarantined } from "../../client/quarantined.ts";
 import { durationText } from "../../model/duration.ts";
 import { isMillraceError } from "../../model/error.ts";
@@ -10,10 +11,10 @@ import { openStore } from "../../open.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Clock } from "../../store/operations.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
-import type { PostgresCondition } from "../../stores/postgres/examine.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { escapeText } from "../escape.ts";
+import { examineServer } from "../examine-server.ts";
 import type { Finding } from "../finding.ts";
 import { formatInstant } from "../format-time.ts";
 import { existingStoreUrl } from "../open-store.ts";
@@ -34,27 +35,35 @@ export const doctor: Command = {
       const described = await store.describe();
       const clockAheadMs = described.now - platform.now();
       const { checked, repaired } = await walkIndexes(store);
-      const server = described.kind === "postgres" ? await examineServer(url, platform) : null;
+      const server = await examineServer(described.kind, url, platform);
       const findings = [
         ...warnings(described),
-        ...(server?.findings ?? []),
+        ...server.findings,
         ...clockFindings(clockAheadMs),
         ...indexFindings(repaired),
         ...(await overdueFindings(store, described.now)),
         ...(await quarantineFindings(store)),
       ];
-      const { kind, durability, schemaVersion, epoch, capabilities } = described;
+      const { kind, durability, acknowledged, schemaVersion, epoch, capabilities } = described;
       const report = {
         ok: findings.length === 0,
         millrace: packageVersion(),
         node: terminal.nodeVersion,
-        store: { kind, durability, schemaVersion, epoch, ...capabilities, clockAheadMs },
-        ...(server === null ? {} : { postgres: server.condition }),
+        store: {
+          kind,
+          durability,
+          ...(acknowledged === undefined ? {} : { acknowledged }),
+          schemaVersion,
+          epoch,
+          ...capabilities,
+          clockAheadMs,
+        },
+        ...server.condition,
         jobs: await countByState(store),
         audit: { checked, repaired },
         findings,
       };
-      terminal.writeOut(`${wantsJson ? toJson(report) : describe(report)}\n`);
+      terminal.writeOut(`${wantsJson ? toJson(report) : describe(report, server.lines)}\n`);
       return findings.length === 0 ? 0 : 1;
     } finally {
       await store.close();
@@ -62,28 +71,25 @@ export const doctor: Command = {
   },
 };
 
-function describe(report: {
+interface Report {
   readonly millrace: string;
   readonly node: string;
-  readonly store: Pick<StoreDescription, "kind" | "durability" | "schemaVersion" | "epoch"> & {
-    readonly clockAheadMs: number;
-  };
-  readonly postgres?: PostgresCondition;
+  readonly store: Pick<
+    StoreDescription,
+    "kind" | "durability" | "acknowledged" | "schemaVersion" | "epoch"
+  > & { readonly clockAheadMs: number };
   readonly jobs: Readonly<Record<string, number>>;
   readonly audit: { readonly checked: number };
   readonly findings: readonly Finding[];
-}): string {
+}
+
+function describe(report: Report, servers: readonly string[]): string {
   const { store, findings } = report;
   const jobs = Object.entries(report.jobs).map(([state, count]) => `${count} ${state}`);
-  const server = report.postgres;
   const lines = [
     `millrace  ${report.millrace} on Node.js ${report.node}`,
     `store     ${store.kind}, schema ${store.schemaVersion}, epoch ${store.epoch}, opened as ${store.durability}`,
-    ...(server === undefined
-      ? []
-      : [
-          `server    Postgres ${escapeText(server.server)}, ${server.connections.open} of ${server.connections.max} connections in use`,
-        ]),
+    ...servers.map((line) => `server    ${escapeText(line)}`),
     `clock     ${Math.abs(store.clockAheadMs) < clockSlackMs ? "agrees with this process" : `${store.clockAheadMs} ms ahead of this process`}`,
     `indexes   ${report.audit.checked} entries checked, tallies counted again`,
     `jobs      ${jobs.length === 0 ? "none" : jobs.join(", ")}`,
@@ -98,24 +104,21 @@ function describe(report: {
   return lines.join("\n");
 }
 
-/** Loaded only here: every command would pay for it otherwise. */
-async function examineServer(
-  url: string,
-  platform: Platform,
-): Promise<{ condition: PostgresCondition; findings: readonly Finding[] }> {
-  const { examine, postgresFindings } = await import("../postgres-findings.ts");
-  const condition = await examine(url, platform);
-  return { condition, findings: postgresFindings(condition) };
-}
-
 /** A server whose settings cannot keep strict promises is looked at all the same: its warnings are findings. */
 async function openAsItIs(platform: Platform, url: string): Promise<Store> {
   try {
     return await openStore(platform, url);
   } catch (error) {
-    if (!isMillraceError(error, "durability-refused")) throw error;
-    return openStore(platform, url, { durability: "relaxed" });
+    const options = lenient(error, url);
+    if (options === null) throw error;
+    return openStore(platform, url, options);
   }
+}
+
+function lenient(error: unknown, url: string): StoreOptions | null {
+  if (isMillraceError(error, "durability-refused")) return { durability: "relaxed" };
+  const isRedis = /^(redis|valkey)s?:/i.test(url);
+  return isRedis && isMillraceError(error, "store-misconfigured") ? { redis: { allowEviction: true } } : null;
 }
 
 function warnings({ warnings: given }: StoreDescription): readonly Finding[] {
