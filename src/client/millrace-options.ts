@@ -32,8 +32,17 @@ export interface StoreOptions {
   executor?: "inline" | "thread";
   /** Postgres: your own pool of the `pg` driver, the schema, how many connections, and a direct URL for LISTEN behind a pooler. */
   postgres?: { pool?: unknown; schema?: string; poolMax?: number; listenUrl?: string | null };
-  /** Redis: your own client of the driver, the prefix of all keys, and consent to a server that may evict jobs. */
-  redis?: { client?: unknown; prefix?: string; allowEviction?: boolean };
+  /**
+   * Redis: your own client of the driver, the prefix of all keys, consent to a server that may evict jobs, how long a call may take, and the number
+   * of partitions.
+   */
+  redis?: {
+    client?: unknown;
+    prefix?: string;
+    allowEviction?: boolean;
+    callTimeoutMs?: number;
+    partitions?: number;
+  };
 }
 
 export interface MillraceOptions extends StoreOptions {
@@ -95,6 +104,7 @@ export interface ReadMillraceOptions {
 }
 
 const dayMs = 86_400_000;
+const redisOptions = ["client", "prefix", "allowEviction", "callTimeoutMs", "partitions"] as const;
 
 export function readMillraceOptions(platform: Platform, options: MillraceOptions): ReadMillraceOptions {
   checkOptions(options, "open", known);
@@ -103,8 +113,7 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
   oneOf(executor, "executor", ["inline", "thread"]);
   if (options.postgres !== undefined)
     checkOptions(options.postgres, "open: postgres", ["pool", "schema", "poolMax", "listenUrl"]);
-  if (options.redis !== undefined)
-    checkOptions(options.redis, "open: redis", ["client", "prefix", "allowEviction"]);
+  if (options.redis !== undefined) checkOptions(options.redis, "open: redis", redisOptions);
   checkFunctions(options);
   if (encryption !== undefined) checkOptions(encryption, "open: encryption", ["current", "keys"]);
   const defaults = options.defaults ?? {};

@@ -58,22 +58,6 @@ describe("opening", () => {
       capabilities: { transactions: false, processes: "many" },
     });
     expect(acknowledged).toMatch(/last second may be lost \(appendfsync is everysec\)/);
-    const [waitaof] = (await admin.call("COMMAND", "INFO", "WAITAOF")) as unknown[];
-    if (waitaof === null) {
-      await expect(open({ durability: "strict" })).rejects.toMatchObject({ code: "durability-refused" });
-    } else {
-      const waiting = await open({ durability: "strict" });
-      expect(await submit(waiting, aJob({ id: "a" }))).toMatchObject([{ kind: "ok" }]);
-      expect((await waiting.describe()).durability).toBe("strict");
-      expect(await admin.info("commandstats")).toMatch(/cmdstat_waitaof:calls=1,/);
-    }
-    await admin.config("SET", "appendfsync", "always");
-    expect((await (await open({ durability: "strict" })).describe()).durability).toBe("strict");
-    await admin.config("SET", "appendfsync", "everysec");
-    await admin.config("SET", "appendonly", "no");
-    expect((await (await open()).describe()).durability).toBe("memory");
-    await expect(open({ durability: "relaxed" })).rejects.toMatchObject({ code: "durability-refused" });
-    await admin.config("SET", "appendonly", "yes");
   });
 
   test("refuses an eviction policy that can lose jobs, unless told otherwise", async () => {
@@ -82,6 +66,14 @@ describe("opening", () => {
     const { warnings } = await (await open({ allowEviction: true })).describe();
     expect(warnings.join()).toMatch(/allkeys-lru/);
     await admin.config("SET", "maxmemory-policy", "noeviction");
+  });
+
+  test("works under a prefix with colons, spaces and other letters", async () => {
+    const prefix = "a:b c: ünï 🐟 *?[x]";
+    const store = await open({ prefix });
+    await submit(store, aJob({ id: "a", tags: ["t"] }));
+    expect(await store.readJobs(["a"])).toMatchObject([{ id: "a" }]);
+    expect(await (await open({ prefix: "a:b c" })).readJobs(["a"])).toEqual([null]);
   });
 
   test("refuses keys of another program and a store of a newer layout, and leaves both as they are", async () => {
@@ -99,6 +91,8 @@ describe("opening", () => {
     await expect(open({ prefix: "a{b" })).rejects.toMatchObject({ code: "invalid-option" });
     await expect(open({ url: "http://127.0.0.1" })).rejects.toMatchObject({ code: "unknown-store" });
     await expect(open({ client: {} })).rejects.toMatchObject({ code: "invalid-option" });
+    for (const callTimeoutMs of [0, 1.5, Number.NaN, 1e9])
+      await expect(open({ callTimeoutMs })).rejects.toMatchObject({ code: "invalid-option" });
   });
 
   test("takes a client of the caller's own, copies it and leaves it open", async () => {

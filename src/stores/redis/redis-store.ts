@@ -43,12 +43,13 @@ export interface RedisOptions {
 
 export const defaultPrefix = "millrace";
 const defaultCallTimeoutMs = 30_000;
+const callTimeoutMaxMs = 600_000;
 /** Slots with large hashes move badly, and few of them spread badly over servers. */
 const clusterPartitions = 16;
 
 export async function openRedisStore(options: RedisOptions): Promise<Store> {
   const { platform, clock = "server", allowEviction = false } = options;
-  const { callTimeoutMs = defaultCallTimeoutMs } = options;
+  const callTimeoutMs = checkCallTimeout(options.callTimeoutMs ?? defaultCallTimeoutMs);
   const servers = await findServers(options, callTimeoutMs);
   const { where, isCluster } = servers;
   const given = readPartitions(options.partitions ?? servers.partitions);
@@ -129,6 +130,12 @@ function readPartitions(given: number | string | null | undefined): number | nul
   if (typeof count === "number" && Number.isInteger(count) && count >= 1 && count <= partitionsMax)
     return count;
   throw new MillraceError("invalid-option", `partitions must be a whole number from 1 to ${partitionsMax}.`);
+}
+
+function checkCallTimeout(ms: number): number {
+  if (Number.isInteger(ms) && ms >= 1 && ms <= callTimeoutMaxMs) return ms;
+  const sentence = `callTimeoutMs must be a whole number from 1 to ${callTimeoutMaxMs}.`;
+  throw new MillraceError("invalid-option", sentence);
 }
 
 export function checkPrefix(prefix: string): string {
