@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Hint, Store } from "../../store/store.ts";
-import { aClaim, aJob, aSettle, finish } from "../../../test/support/builders.ts";
+import { aChange, aClaim, aJob, aSettle, finish, remove } from "../../../test/support/builders.ts";
 import { startRedis } from "../../../test/support/redis-server.ts";
 import { auditAll } from "../../../test/support/walk.ts";
 import type { RedisServer } from "../../../test/support/redis-server.ts";
@@ -167,16 +167,21 @@ describe("opening", () => {
 });
 
 describe("trouble while open", () => {
-  test("a server without memory refuses writes whole, still extends and prunes, and goes on when there is room", async () => {
+  test("a server without memory refuses writes whole, still extends, prunes and removes, and goes on when there is room", async () => {
     const store = await open();
     await submit(store, aJob({ id: "a" }));
+    await submit(store, aJob({ id: "c", queue: "later" }));
     const [leased] = (await store.claim(aClaim())).jobs;
     await admin.config("SET", "maxmemory", "1");
     await expect(submit(store, aJob({ id: "b" }))).rejects.toMatchObject({ code: "store-full" });
     const renewal = { owner: "w1", leaseMs: 9000, leases: [leased!], wantsOthers: false };
     expect((await store.extendIfLeased(renewal)).answers).toEqual(["ok"]);
     expect(await store.prune({ what: "kept", max: 5 })).toMatchObject({ removed: 0 });
+    // Room can be made: jobs are removed, also after a restart, when the store must be entered first.
+    await admin.hdel(`{own-${made}:0}:meta`, "token");
+    expect(await store.changeIf([aChange("c", ["ready"], remove)])).toMatchObject([{ kind: "ok" }]);
     await admin.config("SET", "maxmemory", "0");
+    expect(await store.readJobs(["c"])).toEqual([null]);
     expect(await store.readJobs(["b"])).toEqual([null]);
     expect(await submit(store, aJob({ id: "b" }))).toMatchObject([{ kind: "ok" }]);
   });
