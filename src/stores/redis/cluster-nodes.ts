@@ -3,8 +3,8 @@
  * looks like a client of its own and follows its slot from server to server: after a failover or a move it is as if the connection had
  * been made anew.
  *
- * Only a call that the server refused to do (MOVED, ASK) is sent again, to the server that was named. A call whose reply was lost is
- * its caller's to repeat.
+ * Only a call that a server refused because the slot has moved is sent again, to the server that was named. A call whose reply was lost is its
+ * caller's to repeat.
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
@@ -36,6 +36,7 @@ export interface Node {
 
 /** Between two looks at who owns what, while some partition has no server that answers. */
 const lookMs = 250;
+const answerMaxMs = 1000;
 
 export class ClusterNodes {
   readonly #options: NodesOptions;
@@ -128,13 +129,25 @@ export class ClusterNodes {
     try {
       if (client.status === "wait" || client.status === "end") await client.connect();
       if (client.status !== "ready") return null;
-      return readOwners(await client.call("CLUSTER", ["SLOTS"]), address);
+      return readOwners(await this.#soon(client.call("CLUSTER", ["SLOTS"])), address);
     } catch (error) {
       for (const view of this.#views) view.emit("error", error as Error);
       return null;
     } finally {
       if ((this.#nodes.get(address)?.busy.size ?? 0) === 0) client.stream?.unref?.();
     }
+  }
+
+  /** A server that has fallen silent must not keep the others from being asked. */
+  #soon<Answer>(answer: Promise<Answer>): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const late = this.#options.platform.setTimer(
+        answerMaxMs,
+        () => reject(new Error("Connection is closed: the server is silent.")),
+        false,
+      );
+      void answer.then(resolve, reject).finally(() => late.cancel());
+    });
   }
 
   #assign(owners: readonly Owner[]): void {

@@ -103,17 +103,19 @@ export class ClusterView implements RedisClient {
 
   async call(command: string, args: readonly (string | number)[]): Promise<unknown> {
     let client = this.#client();
-    let isAsking = false;
     for (let redirects = 0; ; redirects++) {
       try {
-        if (isAsking) client.call("ASKING", []).catch(() => undefined);
         return await client.call(command, args);
       } catch (error) {
         const [kind, , address] = error instanceof Error ? error.message.split(" ") : [];
-        if ((kind !== "MOVED" && kind !== "ASK") || address === undefined || redirects === redirectsMax)
-          throw error;
-        isAsking = kind === "ASK";
-        client = await this.#follow(address, isAsking, error);
+        // A slot that is being moved has a part of its keys here and a part there, and no function can work on that: it has to wait.
+        if (kind === "ASK")
+          throw new Error("TRYAGAIN the slot of this partition is being moved", { cause: error });
+        if (kind !== "MOVED" || address === undefined) throw error;
+        const named = redirects < redirectsMax ? await this.#follow(address) : null;
+        if (named === null)
+          throw new Error("TRYAGAIN the slot of this partition has moved", { cause: error });
+        client = named;
       }
     }
   }
@@ -123,19 +125,14 @@ export class ClusterView implements RedisClient {
     return this.#node.client;
   }
 
-  /** The server that was named. A slot that has moved stays there; one that is on its way is asked for once. */
-  async #follow(address: string, isAsking: boolean, refusal: unknown): Promise<RedisClient> {
+  /** The server that was named, where the partition now lives; null while it does not answer. */
+  async #follow(address: string): Promise<RedisClient | null> {
     const node = this.#nodes.node(address.startsWith(":") ? this.#hostOf(address) : address);
     const { client } = node;
     if (client.status === "wait" || client.status === "end") await client.connect().catch(() => undefined);
-    if (client.status !== "ready") {
-      this.#nodes.look();
-      throw refusal;
-    }
-    if (!isAsking) {
-      this.moveTo(node);
-      this.#nodes.look();
-    }
+    this.#nodes.look();
+    if (client.status !== "ready") return null;
+    this.moveTo(node);
     return client;
   }
 

@@ -24,6 +24,7 @@ local function leased(c, h, prefix)
   return nil, handleById(c, id) and "stale" or "gone"
 end
 
+-- What was claimed under an earlier entry is left to the reclaim: its owner may have run and settled it, and the settle was lost with the server.
 local function othersOf(c, owner, named)
   local out, others, found, at = {}, {}, {}, 0
   while true do
@@ -34,7 +35,7 @@ local function othersOf(c, owner, named)
     for i, h in ipairs(members) do
       if states[i] then
         local fence, id, rest = match(states[i], "^.([^\31]*)\31([^\31]*)\31(.*)$")
-        if select(12, match(rest, REST)) == owner and not named[fence .. US .. id .. US] then found[#found + 1] = h end
+        if select(12, match(rest, REST)) == owner and not named[fence .. US .. id .. US] and tonumber(fence) > c.fence then found[#found + 1] = h end
       end
     end
   end

@@ -1,0 +1,147 @@
+/**
+ * A cluster under load whose primary is killed without a word: its replica is promoted, the workers go on by themselves, no fence is given twice, and
+ * what an asynchronous failover may lose is lost by the killed primary's partitions and from its last moments only.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Millrace } from "../../src/client/millrace.ts";
+import { readMillraceOptions } from "../../src/client/millrace-options.ts";
+import { job } from "../../src/engine/definition.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import { createPlacement } from "../../src/model/placement.ts";
+import { nodePlatform } from "../../src/platform/node-platform.ts";
+import type { Store } from "../../src/store/store.ts";
+import { slotOf } from "../../src/stores/redis/cluster-slot.ts";
+import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
+import { handler } from "../../src/worker/handler.ts";
+import { startRedisCluster } from "../support/redis-cluster.ts";
+import type { ClusterMember, RedisCluster } from "../support/redis-cluster.ts";
+import { auditAll } from "../support/walk.ts";
+import { until } from "./chaos-run.ts";
+
+const partitions = 16;
+const placement = createPlacement(partitions);
+const tick = job<{ readonly n: number }>("tick", {
+  retry: { attempts: 50, backoff: { kind: "fixed", delay: 20, jitter: "none" } },
+});
+/** For an acknowledgement that came while the link was being cut. */
+const slackMs = 1000;
+
+let cluster: RedisCluster;
+const opened: Millrace[] = [];
+beforeAll(async () => {
+  cluster = await startRedisCluster();
+}, 180_000);
+afterAll(async () => {
+  await Promise.all(opened.map((mill) => mill.close()));
+  await cluster.stop();
+});
+
+async function openMill(
+  given: Store | null = null,
+): Promise<{ mill: Millrace; store: Store; claimed: string[] }> {
+  const { settings, log, duties } = readMillraceOptions(nodePlatform, { log: false, giveUp: "20s" });
+  const inner = given ?? (await openRedisStore({ url: cluster.url, platform: nodePlatform }));
+  const claimed: string[] = [];
+  const store: Store = {
+    ...inner,
+    async claim(request) {
+      const answer = await inner.claim(request);
+      for (const { id, seq, fence } of answer.jobs) claimed.push(`${id} ${seq} ${fence}`);
+      return answer;
+    },
+  };
+  const mill = new Millrace(new Engine(store, nodePlatform, settings, log), duties);
+  opened.push(mill);
+  return { mill, store, claimed };
+}
+
+/** The partitions by the primary that has them. */
+async function homes(): Promise<Map<ClusterMember, number[]>> {
+  const found = new Map<ClusterMember, number[]>();
+  for (let number = 0; number < partitions; number++) {
+    const owner = await cluster.ownerOf(slotOf(`{millrace:${number}}`));
+    found.set(owner, [...(found.get(owner) ?? []), number]);
+  }
+  return found;
+}
+
+describe("a primary of a cluster that dies under load", () => {
+  test("is replaced: no job hangs, no fence comes twice, and only its last moments are lost", async () => {
+    const producer = await openMill();
+    expect((await producer.mill.describe()).partitions).toBe(partitions);
+    const workers = [await openMill(), await openMill()];
+    const runs: string[] = [];
+    for (const { mill } of workers)
+      await mill.work([handler(tick, async ({ fence }) => void runs.push(fence.key))], {
+        concurrency: 10,
+        lease: 3000,
+      });
+
+    const acked = new Map<string, number>();
+    let isOver = false;
+    let refused = 0;
+    const produce = async (from: number): Promise<void> => {
+      for (let n = from; !isOver; n += 4) {
+        try {
+          const { id } = await producer.mill.enqueue(tick, { n }, n % 3 === 0 ? { id: `given-${n}` } : {});
+          acked.set(id, nodePlatform.now());
+        } catch {
+          refused += 1;
+        }
+        await new Promise((resolve) => void setTimeout(resolve, 2));
+      }
+    };
+    const producing = Promise.all([0, 1, 2, 3].map(produce));
+    await until("load runs", () => acked.size > 500 && runs.length > 300);
+
+    const before = await homes();
+    const [victim, lost] = [...before].toSorted((one, other) => other[1].length - one[1].length)[0]!;
+    const slot = slotOf(`{millrace:${lost[0]}}`);
+    // The replica falls behind, as it may at any time: whatever comes now is lost with the primary.
+    const cutAt = nodePlatform.now();
+    await victim.admin.call("ACL", "SETUSER", "default", "-psync", "-sync");
+    await victim.admin.call("CLIENT", "KILL", "TYPE", "replica");
+    const isThere = (id: string): boolean => lost.includes(placement.ofId(id));
+    const ackedThere = (): number => [...acked].filter(([id, at]) => at > cutAt && isThere(id)).length;
+    await until("acknowledged jobs are not replicated", () => ackedThere() > 30);
+    const killedAt = nodePlatform.now();
+    await victim.server.kill();
+    await until("the replica is promoted", async () => (await cluster.ownerOf(slot)) !== victim);
+    const promotedAt = nodePlatform.now();
+    const ranBefore = runs.length;
+    await until("the replica's partitions work again", () => {
+      const later = [...acked].filter(([id, at]) => at > promotedAt && isThere(id));
+      return later.length > 50 && runs.length > ranBefore + 200;
+    });
+    isOver = true;
+    await producing;
+
+    const isLive = ({ state }: { state: string }): boolean =>
+      ["ready", "running", "scheduled"].includes(state);
+    await until("all is done", async () => {
+      const tallies = await producer.store.tallyJobs();
+      return !tallies.some(isLive);
+    });
+    const ids = [...acked.keys()];
+    const records = await producer.store.readJobs(ids);
+    const missing = ids.filter((_, index) => records[index] === null);
+    expect(missing.filter((id) => !isThere(id))).toEqual([]);
+    expect(missing.length).toBeGreaterThan(0);
+    expect(missing.filter((id) => (acked.get(id) as number) < cutAt - slackMs)).toEqual([]);
+    expect(missing.filter((id) => (acked.get(id) as number) > killedAt + slackMs)).toEqual([]);
+    expect(records.filter((record) => record !== null && record.state !== "completed")).toEqual([]);
+
+    const claimed = workers.flatMap((worker) => worker.claimed);
+    expect(claimed.filter((lease, index) => claimed.indexOf(lease) !== index)).toEqual([]);
+    expect(runs.filter((key, index) => runs.indexOf(key) !== index)).toEqual([]);
+    expect(await auditAll(producer.store)).toEqual({});
+    const said = {
+      acked: ids.length,
+      missing: missing.length,
+      windowMs: killedAt - cutAt,
+      refused,
+      downMs: promotedAt - killedAt,
+    };
+    console.info(`cluster failover: ${JSON.stringify(said)}`);
+  }, 90_000);
+});
