@@ -1,5 +1,6 @@
 /** Looking at jobs (lua/read.ts): by id, in lists, their counts, their log lines, and what was told. */
 import { jobStates, stateCodes, stateOfCode } from "../../model/job-state.ts";
+import type { JobState } from "../../model/job-state.ts";
 import type {
   FeedAnswer,
   FeedRequest,
@@ -66,19 +67,29 @@ export async function findJobs(calls: Calls, request: FindRequest): Promise<Find
   return { jobs, cursor: next === "" ? null : next, scanned };
 }
 
+/** Ready jobs are counted by their index, and what is in no other state is running. */
 export async function tallyJobs(calls: Calls): Promise<Tally[]> {
   const asked = askRoutes(calls);
-  const [listed, flat] = (await calls.connection.read("mr1_tally", [asked.text])) as [string[], string[]];
+  const [listed, ready, flat] = (await calls.connection.read("mr1_tally", [asked.text])) as [
+    string[],
+    number[],
+    string[],
+  ];
   const page = asked.learn(listed);
-  const tallies: Tally[] = [];
+  const counts = ready.map((count) => new Map<JobState, number>([["ready", count]]));
+  const totals = ready.map(() => 0);
   for (let at = 0; at < flat.length; at += 2) {
-    const [route = "", status = ""] = (flat[at] as string).split(":");
+    const [route, status] = (flat[at] as string).split(":");
     const count = Number(flat[at + 1]);
-    if (count === 0) continue;
-    const { queue, name } = calls.routes.of(page, Number(route));
-    tallies.push({ queue, name, state: stateOfCode(Number(status)), count });
+    if (status === "t") totals[Number(route) - 1] = count;
+    else counts[Number(route) - 1]?.set(stateOfCode(Number(status)), count);
   }
-  return tallies;
+  return counts.flatMap((byState, index) => {
+    const { queue, name } = calls.routes.of(page, index + 1);
+    const others = [...byState.values()].reduce((sum, count) => sum + count, 0);
+    byState.set("running", (totals[index] ?? 0) - others);
+    return [...byState].flatMap(([state, count]) => (count === 0 ? [] : [{ queue, name, state, count }]));
+  });
 }
 
 /** End of the feed, then number, time and events of each record. */

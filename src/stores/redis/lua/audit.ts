@@ -17,7 +17,9 @@ redis.register_function({ function_name = "mr1_audit_jobs", flags = { "allow-oom
   if not c then return refused end
   local seq, max, checked, repaired = tonumber(nextArg(c)), tonumber(nextArg(c)), 0, 0
   while checked < max do
-    local page = call("ZRANGEBYSCORE", c.k.pages, num(floor((seq + 1) / PAGE)), "+inf", "LIMIT", 0, 1)[1]
+    local from, open = floor((seq + 1) / PAGE), floor((c.seq + 1) / PAGE)
+    local page = call("ZRANGEBYSCORE", c.k.pages, num(from), "+inf", "LIMIT", 0, 1)[1]
+    if not page and from <= open then page = open end
     if not page then return { checked, repaired, "" } end
     local handles, last = {}, page * PAGE + PAGE - 1
     for at = math.max(seq + 1, page * PAGE), last do handles[#handles + 1] = handleOf(at) end
@@ -34,6 +36,9 @@ redis.register_function({ function_name = "mr1_audit_jobs", flags = { "allow-oom
         end
         if clock ~= "" and not isScore(call("ZSCORE", c.k.clock, h), clock) then
           repaired = repaired + call("ZADD", c.k.clock, "CH", clock, h)
+        end
+        if isBad(job.status) and not call("ZSCORE", c.k.bad .. job.status, h) then
+          repaired = repaired + call("ZADD", c.k.bad .. job.status, seqOf(h), h)
         end
         if call("HGET", c.k.ids, job.id) ~= h then
           call("HSET", c.k.ids, job.id, h)
@@ -85,19 +90,20 @@ redis.register_function({ function_name = "mr1_audit_tally", flags = { "allow-oo
   local flat = call("HGETALL", c.k.tally)
   for i = 1, #flat, 2 do
     told[flat[i]] = tonumber(flat[i + 1])
-    sum = sum + told[flat[i]]
+    if sub(flat[i], -1) == "t" then sum = sum + told[flat[i]] end
   end
   if sum == total and total > RECOUNT_MAX then return { total, 0, "" } end
   local real, seq, repaired = {}, c.seq + 1, 0
   while true do
-    local handles = below(c, "", seq, PAGE)
+    local handles = below(c, "", nil, seq, PAGE)
     if #handles == 0 then break end
     c.jobs = {}
     loadJobs(c, handles)
     for _, job in pairs(c.jobs) do
       if job then
-        local field = job.route .. ":" .. job.status
-        real[field] = (real[field] or 0) + 1
+        local all, field = job.route .. ":t", job.route .. ":" .. job.status
+        real[all] = (real[all] or 0) + 1
+        if job.status ~= READY and job.status ~= RUNNING then real[field] = (real[field] or 0) + 1 end
       end
     end
     seq = seqOf(handles[#handles])

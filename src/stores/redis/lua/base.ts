@@ -4,9 +4,10 @@
  *
  *  all keys of a partition begin with its hash tag, {prefix:0}
  *
- *  meta    hash    kind, version, token, epoch, fence, seq, feed     route    list    queue US name; its place is the route's number
- *  spec    hash    handle -> spec                                    routes   hash    queue US name -> number
- *  state   hash    handle -> state; absent until a job first moves   tally    hash    route:status -> count
+ *  meta    hash    kind, version, token, epoch, fence, partitions,   route    list    queue US name; its place is the route's number
+ *                  routes, and per route: queue US name -> number    tally    hash    route:status -> count, and route:t of all its jobs
+ *  spec    hash    handle -> spec                                    bad:s    zset    jobs that ended with status s, not completed, by seq
+ *  state   hash    handle -> state; absent until a job first moves
  *  ids     hash    id -> handle                                      uniq     hash    key -> handle US hold US until US id
  *  ready:r zset    ready jobs of route r by rank                     held     zset    keys held by time, by their end
  *  due     zset    scheduled jobs by due time                        doc      hash    kind US id -> version US due US expires US body
@@ -14,8 +15,8 @@
  *  clock   zset    waiting jobs with a deadline or ttl, likewise     docttl   zset    documents by their expiry
  *  end:s:m list    what ended with status s in minute m              tag:t    zset    jobs with tag t by seq
  *  ends:s  zset    the minutes of status s                           trail:h  list    at US line
- *  keep    zset    finished jobs with a keeping time of their own    page     hash    seq / 256 -> jobs there; pages: zset of these
- *  feed    stream  n-1: a = time, b = groups of events
+ *  keep    zset    finished jobs with a keeping time of their own    page     hash    seq / 256 -> jobs left there; pages: zset of these,
+ *  feed    stream  n-1: a = time, b = groups of events, s = seq                       without the last, which is still being filled
  *
  * A handle is a job's seq as text whose byte order is its numeric order: a letter for the number of digits, then the digits.
  */
@@ -108,17 +109,19 @@ local function keysOf(tag)
   local k = names[tag]
   if k then return k end
   k = {}
-  for word in string.gmatch("meta spec state ids due lease clock keep feed route routes tally uniq held doc docs docttl page pages hint", "%a+") do
+  for word in string.gmatch("meta spec state ids due lease clock keep feed route tally uniq held doc docs docttl page pages hint", "%a+") do
     k[word] = tag .. ":" .. word
   end
-  k.ready, k.ends, k.ended, k.tag, k.trail = tag .. ":ready:", tag .. ":ends:", tag .. ":end:", tag .. ":tag:", tag .. ":trail:"
+  k.ready, k.ends, k.ended, k.bad = tag .. ":ready:", tag .. ":ends:", tag .. ":end:", tag .. ":bad:"
+  k.tag, k.trail = tag .. ":tag:", tag .. ":trail:"
   names[tag] = k
   return k
 end
 
--- Who entered in the life of this server process. A restart, a failover or a flush leaves it empty or different from what the data says, and
--- every call is then refused until somebody has entered again and raised the epoch where writes may be lost (enter.ts).
-local entered = {}
+-- What this server process remembers of a store since somebody entered it, by tag and token: its last seq and the last number of its feed, which every
+-- call would otherwise write once more. A restart, a failover, a flush or a new build of the library leaves it empty or different from what the
+-- data says, and every call is then refused until somebody has entered again and raised the epoch where writes may be lost (enter.ts).
+local lives = {}
 local lastNow = 0
 
 -- The platform's time where a test gives one, else the server's, which never goes back.
@@ -131,17 +134,25 @@ local function timeOf(given)
   return ms
 end
 
--- keys: the tag. args: time or nothing, sender, then the call's own, from c.i on. Answers the call, or nothing and a refusal.
-local function begin(keys, args)
+-- keys: the tag. args: time or nothing, sender, then the call's own, from c.i on: with names, first their number and the routes that the call
+-- names. Answers the call, or nothing and a refusal.
+local function begin(keys, args, hasNames)
   if not call then init() end
-  local k = keysOf(keys[1])
-  local m = call("HMGET", k.meta, "token", "fence", "seq", "feed", "routes")
-  if not m[1] or entered[keys[1]] ~= m[1] then return nil, redis.error_reply("MRENTER the store must be entered first") end
+  local k, named, m = keysOf(keys[1]), hasNames and tonumber(args[3]) or 0, nil
+  if named == 0 then m = call("HMGET", k.meta, "token", "fence", "routes")
+  else m = call("HMGET", k.meta, "token", "fence", "routes", unpack(args, 4, 3 + named)) end
+  local life = lives[keys[1]]
+  life = life and m[1] and life[m[1]]
+  if not life then return nil, redis.error_reply("MRENTER the store must be entered first") end
   local now = timeOf(args[1])
-  return {
-    k = k, args = args, i = 3, now = now, at = num(now), sender = args[2], fence = tonumber(m[2]), seq = tonumber(m[3]), feed = tonumber(m[4]),
-    routes = tonumber(m[5]), order = {}, groups = {}, zadd = {}, tally = {},
+  local c = {
+    k = k, args = args, i = 3, now = now, at = num(now), sender = args[2], fence = tonumber(m[2]), life = life, seq = life.seq, feed = life.feed,
+    routes = tonumber(m[3]), order = {}, groups = {}, zadd = {}, tally = {},
   }
+  if hasNames then
+    c.i, c.names, c.numbers, c.shapes = 4 + named, args, m, {}
+  end
+  return c
 end
 
 -- The tables of a call that reads and changes jobs, keys or documents one by one; a call of plain jobs does without.
@@ -203,30 +214,37 @@ local function headOf(key)
 end
 
 -- The earliest clock of any live job as text; "" without one.
-local function nextClock(k)
+local function nextClock(c)
+  local k = c.k
   local best = headOf(k.due)
   local lease = headOf(k.lease)
   if lease and (not best or lease < best) then best = lease end
-  local clock = headOf(k.clock)
+  -- Read before, and only a call that changed jobs one by one can have moved it.
+  local clock = c.clockHead
+  if clock == nil or c.jobs then clock = headOf(k.clock) end
   if clock and (not best or clock < best) then best = clock end
   return best and num(best) or ""
 end
 
 -- Whether a clock of a waiting job has rung.
 local function hasRung(c)
-  local head = headOf(c.k.clock)
-  return head ~= nil and head <= c.now
+  c.clockHead = headOf(c.k.clock) or false
+  return c.clockHead and c.clockHead <= c.now
 end
 
+-- Ready jobs are counted by their index, and running ones are all the others, so that neither claim nor hand-back counts anything.
 local function count(c, route, status, by)
+  local tally, all = c.tally, route .. ":t"
+  tally[all] = (tally[all] or 0) + by
+  if status == READY or status == RUNNING then return end
   local field = route .. ":" .. status
-  c.tally[field] = (c.tally[field] or 0) + by
+  tally[field] = (tally[field] or 0) + by
 end
 
-local function countPage(c, h, by)
+local function leavePage(c, h)
   local page, pages = floor(seqOf(h) / PAGE), c.pages or {}
   c.pages = pages
-  pages[page] = (pages[page] or 0) + by
+  pages[page] = (pages[page] or 0) - 1
 end
 
 local function newGroup(c, key, kind, status, extra)

@@ -10,11 +10,19 @@ import { eventCodes } from "../../../model/event-kind.ts";
 
 export const claimLua = String.raw`
 local SKIP_MAX = 10000
+-- Up to so many, one command takes them out; the scores that come with each cost more than a second command for many.
+local POP_MAX = 16
 local CLAIMED = "${eventCodes.claimed}"
 
 -- The next ready jobs of a route behind those looked at before: members and, on request, scores. Jobs whose clock has rung are passed over.
 local function look(c, source, wanted, hasScores)
-  if not hasScores and not c.hasRung then return call("ZRANGE", source.key, 0, wanted - 1) end
+  if not hasScores and not c.hasRung then
+    if wanted > POP_MAX then return call("ZRANGE", source.key, 0, wanted - 1) end
+    local popped, members = call("ZPOPMIN", source.key, wanted), {}
+    for i = 1, #popped, 2 do members[#members + 1] = popped[i] end
+    source.isGone = true
+    return members
+  end
   local members, scores = {}, {}
   while #members < wanted and not source.isEmpty do
     local want = wanted - #members
@@ -93,7 +101,7 @@ end
 
 local function remove(source)
   local n = #source.taken
-  if n == 0 then return end
+  if n == 0 or source.isGone then return end
   if source.skipped == 0 then call("ZREMRANGEBYRANK", source.key, 0, n - 1)
   else many("ZREM", source.key, source.taken) end
 end
@@ -113,7 +121,7 @@ end
 local function firstOf(c, route, owner, ends)
   local key = concat({ CLAIMED, "2", route, RUNNING, "1", "" }, US)
   return {
-    jobs = 0, group = c.groups[key] or newGroup(c, key, CLAIMED, RUNNING, ""),
+    group = c.groups[key] or newGroup(c, key, CLAIMED, RUNNING, ""),
     rest = concat({ "", "2", "", "p", route, "1", "1", "0", "", "", "", "", owner, c.at, "", ends, "", "", "", "", "", "", "" }, US),
   }
 end
@@ -143,7 +151,6 @@ local function lease(c, members, of, owner, ends, out, others)
         n = n + 2
         leases[z + 1], leases[z + 2] = ends, h
         z = z + 2
-        f.jobs = f.jobs + 1
         g.n = g.n + 1
         g[g.n] = id
       else
@@ -157,10 +164,6 @@ local function lease(c, members, of, owner, ends, out, others)
       o = o + 2
     end
   end
-  for number, each in pairs(firsts) do
-    count(c, number, READY, -each.jobs)
-    count(c, number, RUNNING, each.jobs)
-  end
 end
 
 redis.register_function("mr1_claim", function(keys, args)
@@ -168,7 +171,7 @@ redis.register_function("mr1_claim", function(keys, args)
   if not c then return refused end
   local owner, ends = nextArg(c), num(c.now + nextArg(c))
   local routes, isKnown = routesFor(c, nextArg(c))
-  if not isKnown then return { c.at, nextClock(c.k), routes, 0, "0", {}, {} } end
+  if not isKnown then return { c.at, nextClock(c), routes, 0, "0", {}, {} } end
   local out, others, filled, last = {}, {}, 0, #args
   c.hasRung = hasRung(c)
   while c.i <= last do
@@ -185,6 +188,6 @@ redis.register_function("mr1_claim", function(keys, args)
     if #members > 0 then lease(c, members, of, owner, ends, out, others) end
   end
   finish(c)
-  return { c.at, nextClock(c.k), routes, filled, num(c.fence + 1), out, others }
+  return { c.at, nextClock(c), routes, filled, num(c.fence + 1), out, others }
 end)
 `;

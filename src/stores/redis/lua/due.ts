@@ -21,7 +21,7 @@ redis.register_function("mr1_promote", function(keys, args)
     else push(c.zrem, c.k.due, h) end
   end
   local hints = finish(c)
-  return { c.at, hints, #handles, nextClock(c.k) }
+  return { c.at, hints, #handles, nextClock(c) }
 end)
 
 local LOOK_MAX = 2000
@@ -81,6 +81,6 @@ redis.register_function({ function_name = "mr1_read_due", flags = { "no-writes" 
   end
   local cursor = stop
   if #out == wanted * 4 then cursor = (stop or #found > wanted) and last or nil end
-  return { c.at, nextClock(c.k), cursor and cursor.score or "", cursor and cursor.h or "", out }
+  return { c.at, nextClock(c), cursor and cursor.score or "", cursor and cursor.h or "", out }
 end })
 `;

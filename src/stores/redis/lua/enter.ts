@@ -14,6 +14,8 @@
 export const enterLua = String.raw`
 -- A window of 37 hours; a job would have to be claimed 16 times in every millisecond to reach the floor of a later entry.
 local SINCE, WINDOW, PER_MS = 1767225600000, 134217728, 16
+-- The numbers of the feed begin above all that an earlier entry can have given too, so that no reader waits behind a number that was lost.
+local FEED_PER_MS = 1024
 
 local function fieldOf(section, field)
   return match(call("INFO", section), field .. ":([^\r\n]*)") or ""
@@ -40,8 +42,39 @@ local function proveRights(tag, k)
   call("PUBLISH", k.hint, "")
 end
 
+<<<<<<< HEAD
 -- Allowed without memory: whoever cannot enter cannot prune either.
 redis.register_function({ function_name = "mr1_enter", flags = { "allow-oom" }, callback = function(keys, args)
+=======
+-- What is to be remembered of a store. The newest record of the feed, which is never pruned, tells both; where a hand took it away, all jobs are looked at.
+local function lifeOf(k)
+  local last = call("XREVRANGE", k.feed, "+", "-", "COUNT", 1)[1]
+  if last then return { feed = tonumber(match(last[1], "^%d+")), seq = tonumber(last[2][6]) } end
+  local life, pages = { feed = 0, seq = 0 }, {}
+  for _, h in ipairs(call("HVALS", k.ids)) do
+    local seq = seqOf(h)
+    if seq > life.seq then life.seq = seq end
+    pages[floor(seq / PAGE)] = (pages[floor(seq / PAGE)] or 0) + 1
+  end
+  if life.seq == 0 then return life end
+  -- The page that was being filled is not counted on; the next job begins another.
+  life.seq = floor(life.seq / PAGE) * PAGE + PAGE - 1
+  call("UNLINK", k.pages)
+  for page, jobs in pairs(pages) do
+    call("HSET", k.page, page, jobs)
+    call("ZADD", k.pages, page, page)
+  end
+  if call("EXISTS", k.feed) == 1 then
+    local told = call("XINFO", "STREAM", k.feed)
+    for i = 1, #told, 2 do
+      if told[i] == "last-generated-id" then life.feed = tonumber(match(told[i + 1], "^%d+")) end
+    end
+  end
+  return life
+end
+
+redis.register_function("mr1_enter", function(keys, args)
+>>>>>>> a099b2a (wip)
   if not call then init() end
   local tag, k = keys[1], keysOf(keys[1])
   local known, version = tonumber(args[1]), tonumber(args[2])
@@ -52,22 +85,31 @@ redis.register_function({ function_name = "mr1_enter", flags = { "allow-oom" }, 
   local partitions = m[4] or wanted
   if mark == "" and wanted ~= partitions then return redis.error_reply("MRPARTITIONS " .. partitions) end
   proveRights(tag, k)
-  local token = fieldOf("server", "run_id") .. "-" .. fieldOf("replication", "master_replid")
+  local server = fieldOf("server", "run_id") .. "-" .. fieldOf("replication", "master_replid") .. "-"
   local epoch = tonumber(m[3] or 0)
-  if not m[1] then call("HSET", k.meta, "kind", "millrace", "version", num(version), "seq", "0", "feed", "0", "routes", "0", "partitions", partitions) end
+  if not m[1] then call("HSET", k.meta, "kind", "millrace", "version", num(version), "routes", "0", "partitions", partitions) end
   -- Short sorted sets and hashes are kept as lists that are searched from their head: 2 to 3 us per job of a claim by 100. One long entry, which no
   -- clock ever reaches, keeps these two as trees from the beginning.
   local long = string.rep("~", 65)
   call("ZADD", k.lease, "+inf", long)
   call("HSET", k.page, "-", long)
-  if m[2] ~= token then
+  local alive, isSame, feed = lives[tag] or {}, sub(m[2] or "", 1, #server) == server, 0
+  if not isSame then
     -- A caller that knows a higher epoch has seen writes that are gone.
     if known > epoch then epoch = known end
-    local ms = math.max(0, timeOf(args[3]) - SINCE)
-    epoch = math.max(epoch + 1, floor(ms / WINDOW))
-    call("HSET", k.meta, "token", token, "epoch", num(epoch), "fence", num(epoch * FENCES + ms % WINDOW * PER_MS))
+    local ms = math.max(0, timeOf(args[3] or "") - SINCE)
+    epoch, feed = math.max(epoch + 1, floor(ms / WINDOW)), ms * FEED_PER_MS
+    call("HSET", k.meta, "epoch", num(epoch), "fence", num(epoch * FENCES + ms % WINDOW * PER_MS))
   end
-  entered[tag] = token
+  if not isSame or not alive[m[2]] then
+    -- The time tells apart what stands under one tag in several databases of the server, or was copied.
+    local life, t = lifeOf(k), call("TIME")
+    life.feed = math.max(life.feed, feed)
+    local token = server .. t[1] .. "." .. t[2]
+    call("HSET", k.meta, "token", token)
+    alive[token] = life
+    lives[tag] = alive
+  end
   return { num(epoch), partitions }
 end })
 `;

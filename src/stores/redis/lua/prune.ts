@@ -14,8 +14,9 @@ local function dropPlain(c, h, id, route, status)
   c.goneSpecs[#c.goneSpecs + 1] = h
   c.goneStates[#c.goneStates + 1] = h
   c.goneIds[#c.goneIds + 1] = id
+  if isBad(status) then push(c.zrem, c.k.bad .. status, h) end
   count(c, route, status, -1)
-  countPage(c, h, -1)
+  leavePage(c, h)
 end
 
 -- Queues whose history is meant, by route.

@@ -63,12 +63,12 @@ local function writeEndings(c, finishes)
   for _, f in pairs(finishes) do
     if #f.handles > 0 then
       many("ZREM", k.lease, f.handles)
-      if f.keep == "" then
-        local minute = num(floor(c.now / MINUTE))
-        many("RPUSH", k.ended .. f.to .. ":" .. minute, f.handles)
-        call("ZADD", k.ends .. f.to, minute, minute)
+      if f.keep == "" then appendEnded(k, f.to, num(floor(c.now / MINUTE)), f.handles)
       else
         for _, h in ipairs(f.handles) do push2(c.zadd, k.keep, f.keep, h) end
+      end
+      if f.to ~= COMPLETED then
+        for _, h in ipairs(f.handles) do push2(c.zadd, k.bad .. f.to, seqOf(h), h) end
       end
       for _, e in pairs(f.memo) do
         if e.jobs and e.jobs > 0 then
@@ -120,9 +120,8 @@ local function settleAny(c, h, prefix, next, result, log, done)
 end
 
 redis.register_function("mr1_settle", function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = begin(keys, args, true)
   if not c then return refused end
-  readRoutes(c)
   local total, refusals, finishes, done = tonumber(nextArg(c)), {}, {}, {}
   local handles = slice(args, c.i, c.i + total - 1)
   c.i, c.states, c.statesAt = c.i + total, {}, 0

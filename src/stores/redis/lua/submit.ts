@@ -16,28 +16,19 @@ local SHAPE = "^${fields(7)}([^\31]*)$"
 local BODY = "^${fields(4)}()"
 local MET = { replace = "${eventCodes.replaced}", reschedule = "${eventCodes.rescheduled}" }
 
-local function readRoutes(c)
-  c.routeNames, c.routeNumbers, c.shapes = {}, {}, {}
-  for i = 1, tonumber(nextArg(c)) do c.routeNames[i] = nextArg(c) end
-end
-
 -- The number of the call's i-th route; a new one gets the next.
 local function routeOf(c, i)
-  local name = c.routeNames[i]
-  local number = c.routeNumbers[name]
+  local number = c.numbers[3 + i]
   if number then return number end
-  number = call("HGET", c.k.routes, name)
-  if not number then
-    push(c, "newRoutes", name)
-    number = num(c.routes + #c.newRoutes)
-    if c.undo then
-      c.undo[#c.undo + 1] = function()
-        c.newRoutes[#c.newRoutes] = nil
-        c.routeNumbers[name] = nil
-      end
+  push(c, "newRoutes", c.names[3 + i])
+  number = num(c.routes + #c.newRoutes)
+  c.numbers[3 + i] = number
+  if c.undo then
+    c.undo[#c.undo + 1] = function()
+      c.newRoutes[#c.newRoutes] = nil
+      c.numbers[3 + i] = false
     end
   end
-  c.routeNumbers[name] = number
   return number
 end
 
@@ -70,7 +61,7 @@ local function prepare(c, s)
     setDue(c, s.due)
   end
   if s.clock ~= "" then setDue(c, s.clock) end
-  s.tally = route .. ":" .. s.status
+  s.number = route
   local key = concat({ "${eventCodes.submitted}", "1", route, s.status, "0", s.status == SCHEDULED and "n" .. s.due or "" }, US)
   s.group = c.groups[key] or newGroup(c, key, "${eventCodes.submitted}", s.status, "")
   s.hasTags = find(s.flags, "g", 1, true)
@@ -110,13 +101,7 @@ local function submitPlain(c, total)
     end
   end
   g.n = told
-  c.tally[s.tally] = (c.tally[s.tally] or 0) + total
-  c.pages = c.pages or {}
-  for page = floor((c.seq + 1) / PAGE), floor(seq / PAGE) do
-    local from, to = page * PAGE, page * PAGE + PAGE - 1
-    if from < c.seq + 1 then from = c.seq + 1 end
-    c.pages[page] = (c.pages[page] or 0) + min(to, seq) - from + 1
-  end
+  count(c, s.number, s.status, total)
   c.i, c.seq = i, seq
 end
 
@@ -255,9 +240,8 @@ end
 
 -- Answers: own hints, then one text per unit that was not plain: ok US how id .., or refused US reason US id.
 redis.register_function("mr1_submit", function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = begin(keys, args, true)
   if not c then return refused end
-  readRoutes(c)
   local answers, last = {}, #args
   while c.i <= last do
     local total = tonumber(nextArg(c))

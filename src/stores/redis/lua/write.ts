@@ -5,6 +5,17 @@
  *  hint   sender US routes that became ready, by comma US earliest clock set, relative US RS finished id US id .. RS id US owner US ..
  */
 export const writeLua = String.raw`
+-- A list that is new is listed itself.
+local function appendEnded(k, status, minute, handles)
+  local list, n = k.ended .. status .. ":" .. minute, #handles
+  for i = 1, n, CHUNK do
+    local size = min(CHUNK, n - i + 1)
+    if call("RPUSH", list, unpack(handles, i, i + size - 1)) == size then call("ZADD", k.ends .. status, minute, minute) end
+  end
+end
+
+local function isBad(status) return status > COMPLETED end
+
 local function writeDropped(c, job)
   local k, was = c.k, job.was
   c.goneSpecs[#c.goneSpecs + 1] = job.h
@@ -16,8 +27,9 @@ local function writeDropped(c, job)
   if was.key then push(c.zrem, was.key, job.h) end
   if was.clock then push(c.zrem, k.clock, job.h) end
   if was.keep then push(c.zrem, k.keep, job.h) end
+  if isBad(was.status) then push(c.zrem, k.bad .. was.status, job.h) end
   count(c, was.route, was.status, -1)
-  countPage(c, job.h, -1)
+  leavePage(c, job.h)
 end
 
 local function writeTags(c, job, was)
@@ -56,9 +68,8 @@ local function writeJob(c, job)
     if was.key and was.key ~= key then push(c.zrem, was.key, job.h) end
     if was.clock and clock == "" then push(c.zrem, k.clock, job.h) end
     if was.keep and job.keep == "" then push(c.zrem, k.keep, job.h) end
+    if isBad(was.status) and was.status ~= job.status then push(c.zrem, k.bad .. was.status, job.h) end
     count(c, was.route, was.status, -1)
-  else
-    countPage(c, job.h, 1)
   end
   count(c, job.route, job.status, 1)
   if key then
@@ -68,11 +79,10 @@ local function writeJob(c, job)
   elseif not was or was.status ~= job.status or was.ended ~= job.ended then
     if job.keep ~= "" then push2(c.zadd, k.keep, job.keep, job.h)
     else
-      local minute = num(floor(job.ended / MINUTE))
-      c.rpush = c.rpush or {}
-      push(c.rpush, k.ended .. job.status .. ":" .. minute, job.h)
-      push2(c.zadd, k.ends .. job.status, minute, minute)
+      c.ended = c.ended or {}
+      push(c.ended, job.status .. num(floor(job.ended / MINUTE)), job.h)
     end
+    if isBad(job.status) then push2(c.zadd, k.bad .. job.status, seqOf(job.h), job.h) end
   end
   if clock ~= "" then
     push2(c.zadd, k.clock, clock, job.h)
@@ -148,17 +158,30 @@ local function writeIds(c)
   c.idsDirty = {}
 end
 
-local function writePages(c)
-  for page, by in pairs(c.pages) do
-    if by ~= 0 then
-      local left = call("HINCRBY", c.k.page, page, by)
-      if left == 0 then
-        call("HDEL", c.k.page, page)
-        call("ZREM", c.k.pages, page)
-      elseif left == by then call("ZADD", c.k.pages, page, page) end
-    end
+-- A page is counted when its last seq was given: then all its jobs come at once, and those that have left before were counted below zero.
+local function fillPages(c)
+  local life = c.life
+  for page = floor((life.seq + 1) / PAGE), floor((c.seq + 1) / PAGE) - 1 do
+    c.pages = c.pages or {}
+    -- No job has the seq 0.
+    c.pages[page] = (c.pages[page] or 0) + (page == 0 and PAGE - 1 or PAGE)
+    c.filled = c.filled or {}
+    c.filled[page] = true
   end
-  c.pages = nil
+  -- Before anything is written: what a call that breaks off has given is never given again.
+  life.seq = c.seq
+end
+
+local function writePages(c)
+  local filled = c.filled or {}
+  for page, by in pairs(c.pages) do
+    local left = call("HINCRBY", c.k.page, page, by)
+    if left == 0 then
+      call("HDEL", c.k.page, page)
+      call("ZREM", c.k.pages, page)
+    elseif filled[page] then call("ZADD", c.k.pages, page, page) end
+  end
+  c.pages, c.filled = nil, nil
 end
 
 -- Routes whose ready jobs were none before are worth a hint to everybody.
@@ -173,9 +196,8 @@ end
 local function writeRoutes(c)
   for _, name in ipairs(c.newRoutes) do
     c.routes = call("RPUSH", c.k.route, name)
-    call("HSET", c.k.routes, name, c.routes)
+    call("HSET", c.k.meta, name, c.routes, "routes", c.routes)
   end
-  call("HSET", c.k.meta, "routes", c.routes)
   c.newRoutes = nil
 end
 
@@ -191,6 +213,7 @@ end
 
 local function writeRecords(c)
   local k = c.k
+  if c.seq > c.life.seq then fillPages(c) end
   if c.jobs then
     writeJobs(c)
     writeIds(c)
@@ -204,14 +227,14 @@ local function writeRecords(c)
   if c.states then many("HSET", k.state, c.states) end
   if c.newIds then many("HSET", k.ids, c.newIds) end
   for key, list in pairs(c.zadd) do many("ZADD", key, list) end
-  if c.rpush then
-    for key, list in pairs(c.rpush) do many("RPUSH", key, list) end
+  if c.ended then
+    for key, handles in pairs(c.ended) do appendEnded(k, sub(key, 1, 1), sub(key, 2), handles) end
   end
   if c.pages then writePages(c) end
   for field, by in pairs(c.tally) do
     if by ~= 0 then call("HINCRBY", k.tally, field, by) end
   end
-  c.specs, c.states, c.newIds, c.rpush, c.zadd, c.tally = nil, nil, nil, nil, {}, {}
+  c.specs, c.states, c.newIds, c.ended, c.zadd, c.tally = nil, nil, nil, nil, {}, {}
 end
 
 local function hintOf(c)
@@ -237,9 +260,8 @@ local function writeFeed(c)
   end
   if #told == 0 then return end
   c.feed = c.feed + 1
-  local number = num(c.feed)
-  call("XADD", c.k.feed, number .. "-1", "a", c.at, "b", concat(told, RS))
-  call("HSET", c.k.meta, "feed", number, "seq", num(c.seq))
+  c.life.feed = c.feed
+  call("XADD", c.k.feed, num(c.feed) .. "-1", "a", c.at, "b", concat(told, RS), "s", num(c.seq))
 end
 
 -- Writes everything. Answers what the caller's own listeners are told: ready routes, the earliest clock set, finished ids, cancels.

@@ -1,0 +1,154 @@
+/** What the layout promises beyond the contract: lists that look at few jobs, and a memory of the library that can be lost at any time. */
+import { Redis } from "ioredis";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { nodePlatform } from "../../platform/node-platform.ts";
+import type { JobState } from "../../model/job-state.ts";
+import type { Store } from "../../store/store.ts";
+import { aChange, aClaim, aJob, aSettle, finish, remove, replay } from "../../../test/support/builders.ts";
+import { startRedis } from "../../../test/support/redis-server.ts";
+import type { RedisServer } from "../../../test/support/redis-server.ts";
+import { auditAll } from "../../../test/support/walk.ts";
+import { openRedisStore } from "./redis-store.ts";
+
+let server: RedisServer;
+let admin: Redis;
+let made = 0;
+const opened: Store[] = [];
+
+beforeAll(async () => {
+  server = await startRedis();
+  admin = new Redis(server.url);
+}, 180_000);
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((store) => store.close()));
+});
+afterAll(async () => {
+  admin.disconnect();
+  await server.stop();
+});
+
+async function open(prefix = `layout-${++made}`, database = 0): Promise<Store> {
+  const url = `${server.url}/${database}`;
+  const store = await openRedisStore({ url, platform: nodePlatform, prefix });
+  opened.push(store);
+  return store;
+}
+
+const idOf = (number: number): string => `j${String(number).padStart(6, "0")}`;
+
+/** Jobs `from` to `to`, in one call. */
+async function submit(store: Store, from: number, to: number): Promise<void> {
+  const jobs = Array.from({ length: to - from + 1 }, (_, index) => aJob({ id: idOf(from + index) }));
+  await store.submit([{ jobs }]);
+}
+
+async function end(store: Store, max: number, to: "completed" | "failed"): Promise<void> {
+  const { jobs } = await store.claim(aClaim({ max }));
+  await store.settleIfLeased(jobs.map((job) => aSettle(job, finish(to))));
+}
+
+async function list(
+  store: Store,
+  states: readonly JobState[],
+  scanMax = 10_000,
+): Promise<{ ids: string[]; scanned: number }> {
+  const ids: string[] = [];
+  let scanned = 0;
+  let cursor: string | null = null;
+  do {
+    const page = await store.findJobs({ filter: { states }, max: 100, scanMax, cursor });
+    ids.push(...page.jobs.map(({ id }) => id));
+    scanned += page.scanned;
+    cursor = page.cursor;
+  } while (cursor !== null);
+  return { ids, scanned };
+}
+
+describe("lists", () => {
+  test("find few failed or live jobs among many completed ones by looking at no others", async () => {
+    const store = await open();
+    await submit(store, 1, 3);
+    await end(store, 3, "failed");
+    await submit(store, 4, 1003);
+    await end(store, 1000, "completed");
+    await submit(store, 1004, 1006);
+    await store.claim(aClaim({ max: 1 }));
+    expect(await list(store, ["failed"])).toEqual({ ids: [idOf(3), idOf(2), idOf(1)], scanned: 3 });
+    expect(await list(store, ["ready"])).toEqual({ ids: [idOf(1006), idOf(1005)], scanned: 2 });
+    expect(await list(store, ["running", "failed"])).toMatchObject({
+      ids: [idOf(1004), idOf(3), idOf(2), idOf(1)],
+    });
+  });
+
+  test("know a failed job no longer once it was replayed, removed or pruned", async () => {
+    const store = await open();
+    await submit(store, 1, 4);
+    await end(store, 4, "failed");
+    await store.changeIf([
+      aChange(idOf(1), ["failed"], replay()),
+      aChange(idOf(2), ["failed"], remove),
+      aChange(idOf(3), ["failed"], replay(60_000)),
+    ]);
+    expect((await list(store, ["failed"])).ids).toEqual([idOf(4)]);
+    const history = { what: "history", outcome: "failed", queue: null, exceptQueues: [] } as const;
+    await store.prune({ ...history, olderThanMs: 0, max: 10, cursor: null });
+    expect((await list(store, ["failed"])).ids).toEqual([]);
+    expect(await admin.keys(`{layout-${made}:0}:bad:*`)).toEqual([]);
+    expect(await auditAll(store)).toEqual({});
+  });
+
+  test("reach every job across pages that are full, emptied and still being filled", async () => {
+    const store = await open();
+    await submit(store, 1, 900);
+    await store.changeIf(
+      Array.from({ length: 300 }, (_, index) => aChange(idOf(200 + index), ["ready"], remove)),
+    );
+    await submit(store, 901, 905);
+    const { ids } = await list(store, ["ready", "completed"]);
+    const wanted = Array.from({ length: 905 }, (_, index) => index + 1)
+      .filter((number) => number < 200 || number >= 500)
+      .map(idOf);
+    expect(ids).toEqual(wanted.reverse());
+    // Page 1 is seqs 256 to 511; page 3 is still being filled.
+    expect(await admin.zrange(`{layout-${made}:0}:pages`, "0", "-1")).toEqual(["0", "1", "2"]);
+  });
+});
+
+describe("what the library remembers", () => {
+  test("is read again after the library was lost: no seq and no feed number comes twice", async () => {
+    const store = await open();
+    await submit(store, 1, 300);
+    await admin.call("FUNCTION", "FLUSH");
+    await submit(store, 301, 600);
+    const { jobs } = await store.claim(aClaim({ max: 600 }));
+    expect(jobs.map(({ seq }) => seq)).toEqual(Array.from({ length: 600 }, (_, index) => index + 1));
+    const { records } = await store.readFeed({ after: 0, max: 10 });
+    const [first = 0] = records.map(({ number }) => number);
+    expect(records.map(({ number }) => number - first)).toEqual([0, 1, 2]);
+    expect(await auditAll(store)).toEqual({});
+  });
+
+  test("is rebuilt where a hand took the feed away: every job stays in its lists, and new ones come behind", async () => {
+    const store = await open();
+    await submit(store, 1, 300);
+    await admin.del(`{layout-${made}:0}:feed`);
+    await admin.call("FUNCTION", "FLUSH");
+    await submit(store, 301, 302);
+    const { ids } = await list(store, ["ready", "completed"]);
+    expect(ids).toEqual(Array.from({ length: 302 }, (_, index) => idOf(302 - index)));
+    expect(await auditAll(store)).toEqual({});
+  });
+
+  test("keeps stores of one prefix in two databases of a server apart", async () => {
+    const prefix = `layout-${++made}`;
+    const [one, other] = [await open(prefix, 0), await open(prefix, 1)];
+    for (let number = 1; number <= 3; number++) {
+      await submit(one, number, number);
+      await submit(other, number, number);
+    }
+    for (const store of [one, other]) {
+      const { jobs } = await store.claim(aClaim({ max: 10 }));
+      expect(jobs.map(({ seq }) => seq)).toEqual([1, 2, 3]);
+    }
+  });
+});
