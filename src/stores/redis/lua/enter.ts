@@ -42,10 +42,6 @@ local function proveRights(tag, k)
   call("PUBLISH", k.hint, "")
 end
 
-<<<<<<< HEAD
--- Allowed without memory: whoever cannot enter cannot prune either.
-redis.register_function({ function_name = "mr1_enter", flags = { "allow-oom" }, callback = function(keys, args)
-=======
 -- What is to be remembered of a store. The newest record of the feed, which is never pruned, tells both; where a hand took it away, all jobs are looked at.
 local function lifeOf(k)
   local last = call("XREVRANGE", k.feed, "+", "-", "COUNT", 1)[1]
@@ -73,8 +69,8 @@ local function lifeOf(k)
   return life
 end
 
-redis.register_function("mr1_enter", function(keys, args)
->>>>>>> a099b2a (wip)
+-- Allowed without memory: whoever cannot enter cannot prune either.
+redis.register_function({ function_name = "mr1_enter", flags = { "allow-oom" }, callback = function(keys, args)
   if not call then init() end
   local tag, k = keys[1], keysOf(keys[1])
   local known, version = tonumber(args[1]), tonumber(args[2])
