@@ -1,0 +1,78 @@
+/** `millrace doctor` on a real server that an administrator has set up badly: each fault is a finding that says what to do. */
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from "vitest";
+import { say, sayJson } from "../cli/run-millrace.ts";
+import { startRedis } from "../support/redis-server.ts";
+import type { RedisServer } from "../support/redis-server.ts";
+
+let server: RedisServer;
+let admin: Redis;
+let url: string;
+let cases = 0;
+beforeAll(async () => {
+  server = await startRedis();
+  admin = new Redis(server.url);
+}, 180_000);
+afterAll(async () => {
+  admin.disconnect();
+  await server.stop();
+});
+beforeEach(async () => {
+  url = `${server.url}?prefix=case-${++cases}`;
+  await sayJson(["enqueue", "send", "1", "--store", url]);
+});
+
+async function set(name: string, value: string, after: string): Promise<void> {
+  onTestFinished(async () => void (await admin.config("SET", name, after)));
+  await admin.config("SET", name, value);
+}
+
+async function doctor(): Promise<{ code: number | null; findings: readonly string[]; out: string }> {
+  const { code, out } = await say(["doctor", "--store", url]);
+  return { code, out, findings: out.split("\n").filter((line) => line.startsWith("FINDING")) };
+}
+
+test("a good server has no findings, and its line says what an acknowledgement is worth", async () => {
+  const { code, findings, out } = await doctor();
+  expect(findings).toEqual([]);
+  expect(out).toMatch(/the last second may be lost \(appendfsync is everysec\)/);
+  expect(out).toMatch(/memory used, .* in 1 jobs' keys/);
+  expect(code).toBe(0);
+});
+
+test("a server without files", async () => {
+  await set("appendonly", "no", "yes");
+  const { code, findings } = await doctor();
+  expect(findings).toEqual([
+    expect.stringMatching(/persistence: .* neither an append-only file nor snapshots/),
+  ]);
+  expect(code).toBe(1);
+});
+
+test("a server that may evict", async () => {
+  await set("maxmemory-policy", "allkeys-lru", "noeviction");
+  const { code, findings } = await doctor();
+  expect(findings).toEqual([expect.stringMatching(/maxmemory-policy "allkeys-lru"/)]);
+  expect(code).toBe(1);
+});
+
+test("a server that is nearly full", async () => {
+  const used = Number(/used_memory:(\d+)/.exec(await admin.info("memory"))?.[1]);
+  await set("maxmemory", String(Math.round(used * 1.1)), "0");
+  const { code, findings } = await doctor();
+  expect(findings).toEqual([expect.stringMatching(/memory: .* uses .* of .* \(maxmemory\)/)]);
+  expect(code).toBe(1);
+});
+
+test("keys of jobs that are gone, and an index that somebody changed", async () => {
+  await admin.rpush(`{case-${cases}:0}:trail:b99`, "line");
+  await admin.del(`{case-${cases}:0}:ready:1`);
+  const { code, findings } = await doctor();
+  expect(findings).toEqual([
+    expect.stringMatching(/orphans: 1 key belongs to jobs that are gone: .*trail:b99/),
+    expect.stringMatching(/indexes: 1 timer entry disagreed/),
+  ]);
+  expect(code).toBe(1);
+  await admin.del(`{case-${cases}:0}:trail:b99`);
+  expect((await doctor()).findings).toEqual([]);
+});
