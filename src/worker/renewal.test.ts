@@ -41,6 +41,30 @@ describe("the leases", () => {
     await Promise.all([...workers, third].map((worker) => v.run(worker.stop())));
   });
 
+  test("that had ended when their claim was answered are handed back, and nothing is started on them", async () => {
+    const starts: number[] = [];
+    const claim = v.store.claim.bind(v.store);
+    let isSlow = true;
+    v.store.claim = async (request) => {
+      const answer = await claim(request);
+      if (!isSlow || answer.jobs.length === 0) return answer;
+      isSlow = false;
+      await new Promise<void>((resolve) => void v.platform.setTimer(1000, resolve));
+      return answer;
+    };
+    const duties = v.store.readDue.bind(v.store);
+    // Nobody else takes it away meanwhile.
+    v.store.readDue = async (request) => ({ ...(await duties(request)), jobs: [] });
+    const run = handler(slow, async ({ attempt, fence }) => {
+      starts.push(fence.value % 2 ** 32);
+      return `attempt ${attempt}`;
+    });
+    await v.run(v.mill.work([run], { lease: "500ms" }));
+    const handle = await v.run(v.mill.enqueue(slow, {}));
+    expect(await v.run(handle.result())).toBe("attempt 1");
+    expect(starts).toEqual([2]);
+  });
+
   test("that are renewed by a call that fails for one worker's lost claim are kept for the other", async () => {
     const other = job("other");
     const release = deferred<string>();

@@ -140,6 +140,12 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
 
   claimed(jobs: readonly LeasedJob[], leasedUs: number): void {
     const touched = new Set<Pool>();
+    // An answer that took as long as the lease: the jobs may be somebody else's by now, so none is started.
+    const isLate = this.engine.platform.monotonicUs() - leasedUs >= this.leaseMs * 1000;
+    if (isLate)
+      this.engine.log.warn("a claim was answered after its leases had ended; its jobs go back", {
+        jobs: jobs.length,
+      });
     for (const job of jobs) {
       const pool = this.#claimer.poolOf(job);
       const attempt = new Attempt(job, this.engine.readPolicy(job.policy), this, leasedUs, this.leaseMs);
@@ -149,7 +155,7 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
       this.leases.set(job.id, attempt);
       // The job came back to this very worker: whatever still runs here for it has lost its lease.
       if (earlier !== undefined) this.aborting.leaseLost(earlier);
-      if (pool === undefined || this.#stopping !== null) {
+      if (pool === undefined || this.#stopping !== null || isLate) {
         this.settling.settle(attempt, { next: handBack, attempts: null });
         continue;
       }

@@ -33,8 +33,9 @@ export interface RunOptions {
 
 const dayMs = 86_400_000;
 const drainMaxUs = 30 * 60_000_000;
-/** Longer than every grace, poll and backoff that a closed node could still wait for. */
-const restUs = 120_000_000;
+/** Longer than every grace, poll and backoff that a closed node could still wait for, and than a handler that ignores its abort. */
+const restMs = 120_000;
+const longestHandlerLeases = 4;
 const eventsMax = 2_000_000;
 
 export async function runSimulation(plan: Plan, options: RunOptions = {}): Promise<Run> {
@@ -121,7 +122,7 @@ class World {
     let isClosed = false;
     void Promise.all(closing).then(() => (isClosed = true));
     for (let wait = 0; wait < 100 && !isClosed; wait++) await this.#runFor(5_000_000);
-    await this.#runFor(restUs);
+    await this.#runFor((restMs + longestHandlerLeases * this.plan.leaseMs) * 1000);
     const snapshot = await takeSnapshot(this.network.store, this.#random.fork("pages"));
     const pending = this.#nodes.reduce((sum, node) => sum + node.process.pending, 0);
     const evidence: Evidence = {

@@ -10,7 +10,11 @@ export const pastSeeds: readonly (readonly [seed: number, found: string])[] = [
   [86, "a claim's late reply and the look for lost leases both handed out the same lease, and both ran it"],
   [13, "rescheduling a snoozed job burnt the attempt that the snooze had given back"],
   [
-    151,
+    58,
     "a job whose cancel was asked for was retried, because its worker had not heard of the cancel when it settled",
+  ],
+  [
+    10163,
+    "a claim was answered after its leases had ended, and its jobs were started while their own process reclaimed them",
   ],
 ];
