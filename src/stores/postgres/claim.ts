@@ -8,6 +8,7 @@ import type { ClaimPlan, Floors, Looks } from "./floors.ts";
 import {
   numberList,
   packText,
+  readBrief,
   readNullableNumbers,
   readNumber,
   readNumbers,
@@ -83,19 +84,19 @@ function jobsOf(row: Row, jobs: LeasedJob[]): number | null {
   const claimedAt = Number(row[0]);
   const seqs = readNumbers(row[1] ?? null);
   const count = seqs.length;
-  const fences = readNumbers(row[2] ?? null);
-  const routes = readNumbers(row[3] ?? null);
-  const revs = readNumbers(row[4] ?? null);
-  const attempts = readNumbers(row[5] ?? null);
+  const fences = readBrief(row[2] ?? null, count);
+  const routes = readBrief(row[3] ?? null, count);
+  const revs = readBrief(row[4] ?? null, count);
+  const attempts = readBrief(row[5] ?? null, count);
   const created = readNumbers(row[6] ?? null);
-  const due = readNumbers(row[7] ?? null);
+  const due = row[7] === null ? created : readNumbers(row[7] ?? null);
   const deadlines = readNullableNumbers(row[8] ?? null);
   const ids = readTexts(row[9] ?? null, count);
   const inputs = readTexts(row[10] ?? null, count);
   const policies = readTexts(row[11] ?? null, count);
   const metas = readTexts(row[12] ?? null, count);
   const logs = readTexts(row[13] ?? null, count);
-  const ranks = readNumbers(row[17] ?? null);
+  const ranks = row[17] === null ? due : readNumbers(row[17] ?? null);
   const order = inOrder(ranks, seqs);
   for (const index of order) {
     jobs.push({

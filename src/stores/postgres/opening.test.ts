@@ -179,6 +179,8 @@ describe("opening a store on Postgres", () => {
     const [after] = (await store.claim(aClaim({ max: 1 }))).jobs;
     expect(Math.floor((after?.fence ?? 0) / 2 ** 32)).toBe(Math.floor((before?.fence ?? 0) / 2 ** 32) + 1);
     expect((await store.describe()).epoch).toBe(2);
+    const mine = { owner: "w1", leaseMs: 1000, leases: [], wantsOthers: true };
+    expect((await store.extendIfLeased(mine)).others.map(({ id }) => id)).toEqual([after?.id]);
     await store.close();
   });
 });

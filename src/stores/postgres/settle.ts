@@ -85,14 +85,23 @@ function inRuns(settles: readonly Settle[]): { steps: number[]; plain: number[];
 }
 
 function plainValues(ends: readonly (Settle & { readonly next: Finish })[]): (string | null)[] {
+  const [{ next: first }] = ends as [(typeof ends)[number]];
+  const areAlike = ends.every(
+    ({ next }) =>
+      next.to === first.to &&
+      next.event === first.event &&
+      next.keepMs === first.keepMs &&
+      next.reason === first.reason,
+  );
+  const nexts = areAlike ? [first] : ends.map(({ next }) => next);
   return [
     textList(ends.map(({ id }) => packText(id))),
     numberList(ends.map(({ seq }) => seq)),
     numberList(ends.map(({ fence }) => fence)),
-    numberList(ends.map(({ next }) => stateCodes[next.to])),
-    numberList(ends.map(({ next }) => eventCodes[next.event])),
-    sparseNumberList(ends.map(({ next }) => next.keepMs)),
-    sparseTextList(ends.map(({ next }) => packNullable(next.reason))),
+    numberList(nexts.map(({ to }) => stateCodes[to])),
+    numberList(nexts.map(({ event }) => eventCodes[event])),
+    sparseNumberList(nexts.map(({ keepMs }) => keepMs)),
+    sparseTextList(nexts.map(({ reason }) => packNullable(reason))),
     sparseTextList(ends.map(({ next }) => packNullable(next.result))),
     sparseTextList(ends.map(({ attempts }) => packNullable(attempts))),
   ];

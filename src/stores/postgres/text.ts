@@ -66,6 +66,12 @@ export function readNumbers(list: string | null): number[] {
   return list.slice(1, -1).split(",").map(Number);
 }
 
+/** A list that holds one item when all are the same. */
+export function readBrief(list: string | null, length: number): number[] {
+  const numbers = readNumbers(list);
+  return numbers.length === 1 && length > 1 ? Array.from({ length }, () => numbers[0] as number) : numbers;
+}
+
 export function readNullableNumbers(list: string | null): (number | null)[] {
   if (list === null || list.length <= 2) return [];
   return list

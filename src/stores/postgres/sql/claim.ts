@@ -10,49 +10,61 @@
 import { eventCodes } from "../../../model/event-kind.ts";
 import { stateCodes } from "../../../model/job-state.ts";
 import { fieldEnd, itemEnd, nullItem } from "../text.ts";
-import { groupedEvents } from "./job.ts";
+import { brief, groupedEvents } from "./job.ts";
 import { nextClock } from "./step.ts";
 
 export const fencesPerEpoch = 2 ** 32;
 
 const { ready, running } = stateCodes;
 
-/** What another claimer does not hold, at the head of a route. */
-const head = (s: string, route: string, limit: string): string =>
-  `SELECT ctid, rank, seq FROM ${s}.waiting WHERE route = ${route} AND rank >= v_floor AND state = ${ready} AND (timer_at IS NULL OR timer_at > now)
-    ORDER BY rank, seq LIMIT ${limit} FOR UPDATE SKIP LOCKED`;
-
 const joined = (column: string): string =>
   `CASE WHEN count(${column}) > 0 THEN string_agg(coalesce(${column}, ${nullItem}), ${itemEnd}) END`;
 
-/**
- * Takes the rows at these places and hands them out, in no order: the client sorts by rank. What is answered is computed from the deleted rows, because
- * a RETURNING of the insert would copy them all once more.
- */
-const take = (s: string, places: string): string => `
-      WITH taken AS (DELETE FROM ${s}.waiting WHERE ctid = ANY (${places}) RETURNING seq, created_at, due_at, rank, fence, route, attempt, rev,
-        counts_attempt, holds, cancel_asked, id, input, deadline_at, settled_fence, unique_hold, policy, meta, attempts, tags, progress, digest, unique_key),
-      moved AS (
-        INSERT INTO ${s}.leased (seq, created_at, due_at, rank, timer_at, deadline_at, fence, settled_fence, unique_hold, claimed_at, lease_ends_at,
+const columns =
+  "seq, created_at, due_at, rank, fence, route, attempt, rev, counts_attempt, holds, id, input, deadline_at, unique_key, policy, meta, attempts";
+
+/** What another claimer does not hold, at the head of a route. */
+const head = (s: string, route: string, limit: string, wanted: string): string =>
+  `SELECT ctid, ${wanted} FROM ${s}.waiting WHERE route = ${route} AND rank >= v_floor AND state = ${ready} AND (timer_at IS NULL OR timer_at > now)
+    ORDER BY rank, seq LIMIT ${limit} FOR UPDATE SKIP LOCKED`;
+
+const unlike = (column: string, other: string): string =>
+  `CASE WHEN NOT bool_and(${column} = ${other}) THEN array_agg(${column}) END`;
+
+/** The rows of a select as lists, one per column. What says nothing, or nothing that another list does not say, is left out. */
+const lists = (s: string, rows: string): string => `
+        SELECT array_agg(ctid), array_agg(seq), ${brief("greatest(fence, v_fence) + 1")}, ${brief("route")}, ${brief("rev + 1")},
+          ${brief("attempt + counts_attempt")}, array_agg(created_at), ${unlike("due_at", "created_at")},
+          CASE WHEN count(deadline_at) > 0 THEN array_agg(deadline_at) END, string_agg(id, ${itemEnd}),
+          string_agg(coalesce(input, (SELECT p.input FROM ${s}.payload p WHERE p.seq = h.seq)), ${itemEnd}),
+          ${joined("policy")}, ${joined("meta")}, ${joined("attempts")}, ${unlike("rank", "due_at")},
+          array_agg(unique_key) FILTER (WHERE holds = 1), array_agg(seq) FILTER (WHERE holds = 1)
+        INTO v_places, seqs, fences, routes, revs, attempts, created, due, deadlines, ids, inputs, policies, metas, logs, ranks, v_keys, v_freed
+        FROM (${rows}) h;`;
+
+/** Moves the rows, which are locked, and tells of them. Most often they are alike; else they are grouped. */
+const move = (s: string): string => `
+      INSERT INTO ${s}.leased (seq, created_at, due_at, rank, timer_at, deadline_at, fence, settled_fence, unique_hold, claimed_at, lease_ends_at,
           route, attempt, rev, state, counts_attempt, holds, cancel_asked, id, owner, digest, unique_key, policy, meta, tags, attempts, progress, input)
         SELECT seq, created_at, due_at, rank, least(v_ends, deadline_at), deadline_at, greatest(fence, v_fence) + 1, settled_fence, unique_hold, now, v_ends,
           route, attempt + counts_attempt, rev + 1, ${running}, 1, CASE holds WHEN 1 THEN 0 ELSE holds END, cancel_asked, id, p_owner, digest, unique_key,
           policy, meta, tags, attempts, progress, input
-        FROM taken),
-      grouped AS (
-        SELECT route, rev + 1 AS rev, attempt + counts_attempt AS attempt, count(*) AS jobs, string_agg(id, ${fieldEnd}) AS ids
-        FROM taken GROUP BY route, rev + 1, attempt + counts_attempt),
-      counted AS (
-        INSERT INTO ${s}.tally SELECT route, state, jobs * sign FROM (SELECT route, sum(jobs) AS jobs FROM grouped GROUP BY route) g,
-          (VALUES (${ready}::int2, -1), (${running}::int2, 1)) v(state, sign))
-      SELECT array_agg(seq), array_agg(greatest(fence, v_fence) + 1), array_agg(route), array_agg(rev + 1), array_agg(attempt + counts_attempt),
-        array_agg(created_at), array_agg(due_at), CASE WHEN count(deadline_at) > 0 THEN array_agg(deadline_at) END, string_agg(id, ${itemEnd}),
-        string_agg(coalesce(input, (SELECT p.input FROM ${s}.payload p WHERE p.seq = taken.seq)), ${itemEnd}),
-        ${joined("policy")}, ${joined("meta")}, ${joined("attempts")}, array_agg(rank),
-        (SELECT string_agg(${groupedEvents(`${eventCodes.claimed}`, `${running}`, "''")}, ${itemEnd}) FROM grouped),
-        array_agg(unique_key) FILTER (WHERE holds = 1), array_agg(seq) FILTER (WHERE holds = 1)
-      INTO seqs, fences, routes, revs, attempts, created, due, deadlines, ids, inputs, policies, metas, logs, ranks, v_events, v_keys, v_freed
-      FROM taken;`;
+        FROM ${s}.waiting WHERE ctid = ANY (v_places);
+      DELETE FROM ${s}.waiting WHERE ctid = ANY (v_places);
+      v_count := array_length(v_places, 1);
+      IF array_length(routes, 1) = 1 AND array_length(revs, 1) = 1 AND array_length(attempts, 1) = 1 THEN
+        v_events := concat_ws(${fieldEnd}, ${eventCodes.claimed}, revs[1], routes[1], ${running}, attempts[1], '', translate(ids, ${itemEnd}, ${fieldEnd}));
+        INSERT INTO ${s}.tally VALUES (routes[1], ${ready}, -v_count), (routes[1], ${running}, v_count);
+      ELSE
+        WITH grouped AS (
+          SELECT coalesce(route, routes[1]) AS route, coalesce(rev, revs[1]) AS rev, coalesce(attempt, attempts[1]) AS attempt, count(*) AS jobs,
+            string_agg(id, ${fieldEnd}) AS ids
+          FROM unnest(routes, revs, attempts, string_to_array(ids, ${itemEnd})) g(route, rev, attempt, id) GROUP BY 1, 2, 3),
+        counted AS (
+          INSERT INTO ${s}.tally SELECT route, state, jobs * sign FROM (SELECT route, sum(jobs) AS jobs FROM grouped GROUP BY route) g,
+            (VALUES (${ready}::int2, -1), (${running}::int2, 1)) v(state, sign))
+        SELECT string_agg(${groupedEvents(`${eventCodes.claimed}`, `${running}`, "''")}, ${itemEnd}) INTO v_events FROM grouped;
+      END IF;`;
 
 export const claimSql = (s: string): string => `
 -- Enters this life of the server: answers its epoch, raised when the row that says so is gone. That row is unlogged: a crash, a failover and a
@@ -81,8 +93,8 @@ CREATE FUNCTION ${s}.claim_v1(p_now int8, p_commit text, p_owner text, p_lease i
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
-  v_ends int8; v_fence int8; v_from int4 := 1; v_offer int4[]; v_left int4; v_got int4; v_batch int4; v_places tid[]; v_all text; v_events text;
-  v_keys text[]; v_freed int8[]; v_floor int8; v_began timestamptz; v_newest int4;
+  v_ends int8; v_fence int8; v_from int4 := 1; v_offer int4[]; v_left int4; v_got int4; v_batch int4; v_places tid[]; v_picked tid[]; v_count int4;
+  v_all text; v_events text; v_keys text[]; v_freed int8[]; v_floor int8; v_began timestamptz; v_newest int4;
 BEGIN
   now := ${s}.begin_v1(p_now, p_commit);
   SELECT epoch * ${fencesPerEpoch} INTO v_fence FROM ${s}.alive;
@@ -94,24 +106,24 @@ BEGIN
     v_floor := coalesce(p_floors[v_i], -9223372036854775808);
     WHILE v_left > 0 LOOP
       v_began := clock_timestamp();
-      IF array_length(v_offer, 1) = 1 THEN
-        SELECT array_agg(ctid) INTO v_places FROM (${head(s, "v_offer[1]", "v_left")}) h;
+      IF seqs IS NOT NULL THEN RETURN NEXT; END IF;
+      IF array_length(v_offer, 1) = 1 THEN${lists(s, head(s, "v_offer[1]", "v_left", columns))}
         v_got := v_left;
       ELSE
         v_batch := coalesce(v_batch, ceil(2.0 * v_left / array_length(v_offer, 1)) + 8);
         -- The heads of all routes in one order, as far as it is certain: up to the last row seen of a route that may have more.
-        WITH heads AS MATERIALIZED (SELECT r.route, h.* FROM unnest(v_offer) r(route) CROSS JOIN LATERAL (${head(s, "r.route", "v_batch")}) h),
+        WITH heads AS MATERIALIZED (SELECT r.route, h.* FROM unnest(v_offer) r(route) CROSS JOIN LATERAL (${head(s, "r.route", "v_batch", "rank, seq")}) h),
         ends AS (SELECT min(last) AS last FROM (SELECT max(ARRAY[rank, seq]) AS last FROM heads GROUP BY route HAVING count(*) = v_batch) l)
-        SELECT array_agg(ctid), CASE WHEN (SELECT last FROM ends) IS NULL THEN v_left ELSE count(*)::int4 END INTO v_places, v_got
+        SELECT array_agg(ctid), CASE WHEN (SELECT last FROM ends) IS NULL THEN v_left ELSE count(*)::int4 END INTO v_picked, v_got
           FROM (SELECT ctid FROM heads, ends WHERE last IS NULL OR ARRAY[rank, seq] <= last ORDER BY rank, seq LIMIT v_left) c;
+        ${lists(s, `SELECT ctid, ${columns} FROM ${s}.waiting WHERE ctid = ANY (v_picked)`)}
       END IF;
       pick_us := coalesce(pick_us, 0) + extract(epoch FROM clock_timestamp() - v_began) * 1000000;
       EXIT WHEN v_places IS NULL;
-      IF seqs IS NOT NULL THEN RETURN NEXT; END IF;
       offer := v_i;
       -- Jobs that were submitted while this call ran are among them: by the clock of its begin they would be claimed before they were due.
       now := greatest(now, ${s}.begin_v1(p_now, NULL));
-      v_ends := now + p_lease;${take(s, "v_places")}
+      v_ends := now + p_lease;${move(s)}
       v_all := ${s}.and_v1(v_all, v_events);
       IF v_keys IS NOT NULL THEN
         DELETE FROM ${s}.uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = f.key AND u.seq = f.seq;

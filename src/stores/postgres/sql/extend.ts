@@ -1,5 +1,6 @@
 /** What a running attempt writes while it runs, always under its fence: a longer lease, the report of its start, progress and logs. */
 import { storeLimits } from "../../../store/limits.ts";
+import { fencesPerEpoch } from "./claim.ts";
 
 const linesMax = storeLimits.logLinesPerJobMax;
 export const droppedLine = `Further log lines were dropped: a job keeps at most ${linesMax}.`;
@@ -28,9 +29,10 @@ BEGIN
     END IF;
   END LOOP;
   IF p_others THEN
+    -- None of an earlier life of the server: its end may have been acknowledged and lost, and the job would run twice under one fence.
     SELECT jsonb_agg(jsonb_build_array(l.seq, l.id, l.fence, l.route, l.rev, l.attempt, coalesce(l.input, (SELECT p.input FROM ${s}.payload p WHERE p.seq = l.seq)),
       l.policy, l.meta, l.attempts, l.created_at, l.due_at, l.claimed_at, l.deadline_at) ORDER BY l.seq) INTO others
-    FROM ${s}.leased l WHERE l.owner = p_owner AND NOT EXISTS (SELECT 1 FROM unnest(p_ids, p_fences) a(id, fence) WHERE a.id = l.id AND a.fence = l.fence);
+    FROM ${s}.leased l JOIN ${s}.alive e ON l.fence > e.epoch * ${fencesPerEpoch} WHERE l.owner = p_owner AND NOT EXISTS (SELECT 1 FROM unnest(p_ids, p_fences) a(id, fence) WHERE a.id = l.id AND a.fence = l.fence);
   END IF;
 END $$;
 

@@ -169,3 +169,7 @@ END $$;
 /** Groups of a set-based call: one group of ids for each (rev, route, attempt, ...) that occurs. */
 export const groupedEvents = (kind: string, state: string, extra: string): string =>
   `concat_ws(${fieldEnd}, ${kind}, rev, route, ${state}, attempt, ${extra}, ids)`;
+
+/** A column as a list, which has a single item when all are the same. */
+export const brief = (value: string): string =>
+  `CASE WHEN min(${value}) = max(${value}) THEN ARRAY[min(${value})] ELSE array_agg(${value}) END`;

@@ -8,10 +8,41 @@
  */
 import { stateCodes } from "../../../model/job-state.ts";
 import { fieldEnd, itemEnd, nullItem } from "../text.ts";
-import { groupedEvents } from "./job.ts";
+import { brief, groupedEvents } from "./job.ts";
 
 const texts = (parameter: string): string => `string_to_array(${parameter}, ${itemEnd}, ${nullItem})`;
 const { running } = stateCodes;
+
+/** What history takes over from leased as it is. */
+const copied =
+  "created_at, due_at, rank, deadline_at, ttl_at, unique_hold, claimed_at, started_at, counts_attempt, cancel_asked, owner, digest, policy, meta, attempts, progress, input";
+const carried = copied
+  .split(", ")
+  .map((column) => `l.${column}`)
+  .join(", ");
+
+/** The next run of plain endings: out of leased and, unless nothing of them is kept, into history. */
+const end = (s: string, isKept: boolean): string => `
+      WITH ended AS (
+        DELETE FROM ${s}.leased l USING unnest(v_ids[v_from:v_to], p_seqs[v_from:v_to], p_fences[v_from:v_to]) WITH ORDINALITY a(id, seq, fence, o)
+        WHERE l.id = ANY (v_ids[v_from:v_to]) AND l.id = a.id AND l.seq = a.seq AND l.fence = a.fence
+        RETURNING l.seq, l.fence, l.route, l.attempt, l.rev + 1 AS rev, l.holds, l.id, l.tags, l.unique_key, a.o::int4 + v_from - 1 AS at,
+          CASE WHEN v_alike THEN 1 ELSE a.o::int4 + v_from - 1 END AS k${isKept ? `, ${carried}` : ""})${
+            isKept
+              ? `,
+      kept AS (
+        INSERT INTO ${s}.history (seq, fence, settled_fence, ended_at, keep_until, route, attempt, rev, state, holds, id, unique_key, reason, tags, result,
+          ${copied})
+        SELECT seq, fence, fence, now, now + p_keeps[k], route, attempt, rev, p_states[k], 0, id, unique_key, v_reasons[k], tags, v_results[at],
+          ${copied.replace("attempts", "coalesce(v_logs[at], attempts)")}
+        FROM ended WHERE p_keeps[k] IS DISTINCT FROM 0)`
+              : ""
+          }
+      SELECT count(*), string_agg(id, ${fieldEnd}),
+        CASE WHEN NOT v_alike THEN array_agg(at) END, ${brief("route")}, ${brief("rev")}, ${brief("attempt")},
+        array_agg(unique_key) FILTER (WHERE holds <> 0), array_agg(seq) FILTER (WHERE holds <> 0), array_agg(seq) FILTER (WHERE p_keeps[k] = 0),
+        array_agg(seq) FILTER (WHERE p_keeps[k] = 0 AND tags IS NOT NULL), array_agg(tags) FILTER (WHERE p_keeps[k] = 0 AND tags IS NOT NULL)
+      INTO v_count, v_ended, v_at, v_routes, v_revs, v_attempts, v_keys, v_freed, v_dropped, v_tagged, v_tags FROM ended;`;
 
 export const settleSql = (s: string): string => `
 -- Why a lease is not the current one. An id with another seq is another job, that came after this one was removed.
@@ -57,7 +88,7 @@ BEGIN
   END;
 END $$;
 
--- refused: position of a plain ending -> why it was not applied.
+-- refused: position of a plain ending -> why it was not applied. Where all plain endings are alike, states, kinds, keeps and reasons have one item.
 CREATE FUNCTION ${s}.settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_ids text, p_seqs int8[], p_fences int8[], p_states int2[], p_kinds int2[],
   p_keeps int8[], p_reasons text, p_results text, p_logs text, p_singles text,
   OUT now int8, OUT refused jsonb, OUT answers jsonb, OUT events text) LANGUAGE plpgsql
@@ -67,6 +98,7 @@ DECLARE
   v_ids text[] := ${texts("p_ids")}; v_reasons text[] := ${texts("p_reasons")}; v_results text[] := ${texts("p_results")};
   v_logs text[] := ${texts("p_logs")}; v_singles jsonb := p_singles;
   v_step int4; v_from int4 := 1; v_to int4; v_single int4 := 0; v_answer jsonb; v_told text; v_all text; v_done text[];
+  v_alike bool := array_length(p_states, 1) = 1; v_count int4; v_ended text; v_at int4[]; v_routes int4[]; v_revs int4[]; v_attempts int4[];
   v_keys text[]; v_freed int8[]; v_dropped int8[]; v_tagged int8[]; v_tags text[];
 BEGIN
   now := ${s}.begin_v1(p_now, p_commit);
@@ -82,34 +114,29 @@ BEGIN
       CONTINUE;
     END IF;
     v_to := v_from + v_step - 1;
-    WITH asked AS (
-      SELECT * FROM unnest(v_ids[v_from:v_to], p_seqs[v_from:v_to], p_fences[v_from:v_to], p_states[v_from:v_to], p_kinds[v_from:v_to], p_keeps[v_from:v_to],
-        v_reasons[v_from:v_to], v_results[v_from:v_to], v_logs[v_from:v_to]) a(id, seq, fence, state, kind, keep, reason, result, log)),
-    ended AS (
-      DELETE FROM ${s}.leased l USING asked a
-      WHERE l.id = ANY (v_ids[v_from:v_to]) AND l.id = a.id AND l.seq = a.seq AND l.fence = a.fence
-      RETURNING l.seq, l.created_at, l.due_at, l.rank, l.fence, l.route, l.attempt, l.rev, l.counts_attempt, l.holds, l.cancel_asked, l.id, l.input,
-        l.deadline_at, l.ttl_at, l.claimed_at, l.started_at, l.unique_hold, l.owner, l.policy, l.meta, l.attempts, l.tags, l.progress, l.digest, l.unique_key,
-        a.state AS to_state, a.kind, a.keep, a.reason AS to_reason, a.result AS to_result, a.log),
-    kept AS (
-      INSERT INTO ${s}.history (seq, created_at, due_at, rank, deadline_at, ttl_at, fence, settled_fence, unique_hold, claimed_at, started_at, ended_at,
-        keep_until, route, attempt, rev, state, counts_attempt, holds, cancel_asked, id, owner, digest, unique_key, reason, policy, meta, tags, attempts,
-        progress, result, input)
-      SELECT seq, created_at, due_at, rank, deadline_at, ttl_at, fence, fence, unique_hold, claimed_at, started_at, now, now + keep, route, attempt, rev + 1,
-        to_state, counts_attempt, 0, cancel_asked, id, owner, digest, unique_key, to_reason, policy, meta, tags, coalesce(log, attempts), progress, to_result, input
-      FROM ended WHERE keep IS DISTINCT FROM 0),
-    grouped AS (
-      SELECT route, rev + 1 AS rev, attempt, to_state, kind, to_reason, coalesce(keep, 1) = 0 AS is_dropped, count(*) AS jobs, string_agg(id, ${fieldEnd}) AS ids
-      FROM ended GROUP BY route, rev, attempt, to_state, kind, to_reason, coalesce(keep, 1) = 0),
-    counted AS (
-      INSERT INTO ${s}.tally SELECT route, ${running}, -sum(jobs) FROM grouped GROUP BY route
-        UNION ALL SELECT route, to_state, sum(jobs) FROM grouped WHERE NOT is_dropped GROUP BY route, to_state)
-    SELECT (SELECT string_agg(${groupedEvents("kind", "to_state", "coalesce('s' || to_reason, '')")}, ${itemEnd}) FROM grouped),
-      CASE WHEN e.jobs < v_step THEN (SELECT coalesce(array_agg(id), '{}') FROM ended) END, e.keys, e.seqs, e.dropped, e.tagged, e.tags
-    INTO v_told, v_done, v_keys, v_freed, v_dropped, v_tagged, v_tags
-    FROM (SELECT count(*) AS jobs, array_agg(unique_key) FILTER (WHERE holds <> 0) AS keys, array_agg(seq) FILTER (WHERE holds <> 0) AS seqs,
-      array_agg(seq) FILTER (WHERE keep = 0) AS dropped, array_agg(seq) FILTER (WHERE keep = 0 AND tags IS NOT NULL) AS tagged,
-      array_agg(tags) FILTER (WHERE keep = 0 AND tags IS NOT NULL) AS tags FROM ended) e;
+    IF v_alike AND p_keeps[1] = 0 THEN${end(s, false)}
+    ELSE${end(s, true)}
+    END IF;
+    v_told := NULL;
+    IF v_count > 0 THEN
+      IF v_alike AND array_length(v_routes, 1) = 1 AND array_length(v_revs, 1) = 1 AND array_length(v_attempts, 1) = 1 THEN
+        v_told := concat_ws(${fieldEnd}, p_kinds[1], v_revs[1], v_routes[1], p_states[1], v_attempts[1], coalesce('s' || v_reasons[1], ''), v_ended);
+        INSERT INTO ${s}.tally VALUES (v_routes[1], ${running}, -v_count);
+        IF p_keeps[1] IS DISTINCT FROM 0 THEN INSERT INTO ${s}.tally VALUES (v_routes[1], p_states[1], v_count); END IF;
+      ELSE
+        WITH grouped AS (
+          SELECT coalesce(g.route, v_routes[1]) AS route, coalesce(g.rev, v_revs[1]) AS rev, coalesce(g.attempt, v_attempts[1]) AS attempt,
+            p_states[k] AS state, p_kinds[k] AS kind, v_reasons[k] AS reason, coalesce(p_keeps[k], 1) = 0 AS is_dropped, count(*) AS jobs,
+            string_agg(g.id, ${fieldEnd}) AS ids
+          FROM unnest(v_routes, v_revs, v_attempts, v_at, string_to_array(v_ended, ${fieldEnd})) g(route, rev, attempt, at, id)
+          CROSS JOIN LATERAL (SELECT CASE WHEN v_alike THEN 1 ELSE g.at END AS k) a
+          GROUP BY 1, 2, 3, 4, 5, 6, 7),
+        counted AS (
+          INSERT INTO ${s}.tally SELECT route, ${running}, -sum(jobs) FROM grouped GROUP BY route
+            UNION ALL SELECT route, state, sum(jobs) FROM grouped WHERE NOT is_dropped GROUP BY route, state)
+        SELECT string_agg(${groupedEvents("kind", "state", "coalesce('s' || reason, '')")}, ${itemEnd}) INTO v_told FROM grouped;
+      END IF;
+    END IF;
     v_all := ${s}.and_v1(v_all, v_told);
     IF v_keys IS NOT NULL THEN
       DELETE FROM ${s}.uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = f.key AND u.seq = f.seq;
@@ -120,7 +147,8 @@ BEGIN
       DELETE FROM ${s}.payload WHERE seq = ANY (v_dropped);
       IF v_tagged IS NOT NULL THEN PERFORM ${s}.forget_v1(d.seq, d.tags) FROM unnest(v_tagged, v_tags) d(seq, tags); END IF;
     END IF;
-    IF v_done IS NOT NULL THEN
+    IF v_count < v_step THEN
+      v_done := coalesce(string_to_array(v_ended, ${fieldEnd}), '{}');
       SELECT coalesce(refused, '{}') || jsonb_object_agg(a.o + v_from - 2, ${s}.refusal_v1(a.id, a.seq, a.fence)) INTO refused
         FROM unnest(v_ids[v_from:v_to], p_seqs[v_from:v_to], p_fences[v_from:v_to]) WITH ORDINALITY a(id, seq, fence, o) WHERE a.id <> ALL (v_done);
     END IF;
