@@ -121,7 +121,9 @@ export class Engine {
     const byId = ({ id }: { readonly id: string }): string => id;
     this.submits = batching(submitting, ({ jobs }) => jobs[0]?.id ?? "");
     this.settles = batching(settling, byId);
-    this.records = new Records({ ...shared, call: (writes) => store.recordIfLeased(writes) });
+    this.records = new Records({ ...shared, call: (writes) => store.recordIfLeased(writes) }, (options) =>
+      batching(options, byId),
+    );
     this.changes = batching<Change, ChangeAnswer>(
       { ...shared, call: (changes) => store.changeIf(changes) },
       byId,
@@ -147,6 +149,13 @@ export class Engine {
     const [first] = unit.jobs;
     if (first !== undefined) for (const arrival of this.arrivals) arrival(first);
     return answer;
+  }
+
+  /** The items of each partition; all of them where there is one. */
+  byPartition<Item>(items: readonly Item[], idOf: (item: Item) => string): readonly (readonly Item[])[] {
+    const placement = this.#placement;
+    if (placement === null) return [items];
+    return [...Map.groupBy(items, (item) => placement.ofId(idOf(item))).values()];
   }
 
   /** A worker of this process has handlers for these names. @returns takes them back. */

@@ -5,18 +5,21 @@
  */
 import { storeLimits } from "../store/limits.ts";
 import type { LeasedWrite, RecordAnswer } from "../store/operations.ts";
-import { Batcher } from "./batcher.ts";
 import type { BatcherOptions, Ticket } from "./batcher.ts";
+import type { Batching } from "./partition-batcher.ts";
 
 type Draft = { -readonly [Key in keyof LeasedWrite]: LeasedWrite[Key] } & { logs?: string[] };
 
 export class Records {
-  readonly #batcher: Batcher<Draft, RecordAnswer>;
+  readonly #batcher: Batching<Draft, RecordAnswer>;
   /** Writes that no call has taken yet, by lease. */
   readonly #waiting = new Map<string, Draft>();
 
-  constructor(options: Omit<BatcherOptions<LeasedWrite, RecordAnswer>, "weigh" | "taken">) {
-    this.#batcher = new Batcher<Draft, RecordAnswer>({
+  constructor(
+    options: Omit<BatcherOptions<LeasedWrite, RecordAnswer>, "weigh" | "taken">,
+    batching: (options: BatcherOptions<Draft, RecordAnswer>) => Batching<Draft, RecordAnswer>,
+  ) {
+    this.#batcher = batching({
       platform: options.platform,
       turn: options.turn,
       call: options.call,

@@ -152,8 +152,10 @@ class Renewal {
     const asking = [...this.#seats].filter(({ wantsOthers }) => wantsOthers);
     const calls = asking.map((seat) => this.#findOthers(seat, due, nowUs));
     const plain = due.filter(({ host }) => !asking.some((seat) => seat.host === host));
-    for (let from = 0; from < plain.length; from += storeLimits.callItemsMax)
-      calls.push(this.#extend(plain.slice(from, from + storeLimits.callItemsMax), nowUs));
+    // A partition that is away must not keep the leases of the others from being renewed.
+    for (const some of this.#engine.byPartition(plain, ({ attempt }) => attempt.job.id))
+      for (let from = 0; from < some.length; from += storeLimits.callItemsMax)
+        calls.push(this.#extend(some.slice(from, from + storeLimits.callItemsMax), nowUs));
     const failed = (await Promise.allSettled(calls)).find(({ status }) => status === "rejected");
     for (const { host } of this.#seats) this.#dropExpired(host);
     this.#isRenewing = false;

@@ -2,13 +2,13 @@
  * Claims over partitions. Those that may have work are asked, beginning with another one each time: first one for all that is wanted, then, if that was
  * not enough, a few at once for a share each. While hints come in, nobody is asked in vain more often than every 30 s, because a hint may be lost.
  *
- * The order of ranks holds inside a partition. A claim whose outcome is not known is told in the owner's next claim if this one has jobs to hand out:
- * whoever is told looks for what else is his.
+ * The order of ranks holds inside a partition. A claim whose outcome is not known is told as soon as its partition answers again: whoever is told
+ * looks for what else is his. Until then that partition is left out and the others go on.
  */
 import type { ClaimAnswer, ClaimRequest } from "../operations.ts";
 import type { LeasedJob } from "../records.ts";
 import { earlier } from "./outlook.ts";
-import { isAway, withRoutes } from "./partition.ts";
+import { isAway, learnRoutes, withRoutes } from "./partition.ts";
 import type { Partition, PartitionedCalls } from "./partition.ts";
 
 const askedAtOnceMax = 4;
@@ -23,7 +23,9 @@ interface Wanted {
 
 export class Claims {
   readonly #calls: PartitionedCalls;
-  readonly #lost = new Map<string, unknown>();
+  /** By owner: claims whose outcome is not known, not told yet; and those told, until their jobs were looked for. */
+  readonly #lost = new Map<string, Map<Partition, unknown>>();
+  readonly #told = new Map<string, Set<Partition>>();
   #turn = 0;
 
   constructor(calls: PartitionedCalls) {
@@ -31,18 +33,21 @@ export class Claims {
   }
 
   async claim(request: ClaimRequest): Promise<ClaimAnswer> {
-    const lost = this.#lost.get(request.owner);
-    if (this.#lost.delete(request.owner)) throw lost;
+    const { owner } = request;
+    await this.#tellLost(owner);
     const { routes } = this.#calls;
     const wanted = request.offers
       .filter((offer) => offer.routes.length > 0 && offer.max > 0)
       .map(({ routes: offered, max }): Wanted => ({ routes: offered, left: max, jobs: [] }));
     const { now, failures } = await this.#ask(request, wanted);
     const jobs = wanted.flatMap((offer) => offer.jobs);
-    const unknown = failures.find((error) => !isAway(error));
-    if (unknown !== undefined && jobs.length === 0) throw unknown;
-    if (unknown !== undefined) this.#lost.set(request.owner, unknown);
-    if (now === null) throw failures[0];
+    for (const [partition, error] of failures) {
+      if (isAway(error)) continue;
+      const lost = this.#lost.get(owner) ?? new Map<Partition, unknown>();
+      this.#lost.set(owner, lost.set(partition, error));
+    }
+    if (jobs.length === 0) await this.#tellLost(owner, true);
+    if (now === null) throw failures[0]?.[1] ?? [...(this.#lost.get(owner)?.values() ?? [])][0];
     return {
       jobs,
       routes: routes.after(request.routesKnown),
@@ -50,6 +55,32 @@ export class Claims {
       nextDueInMs: this.nextInMs(),
       now,
     };
+  }
+
+  /** Where an owner's lost claims are to be looked for; null when nobody knows of one. */
+  whereLost(owner: string): ReadonlySet<Partition> | null {
+    return this.#told.get(owner) ?? null;
+  }
+
+  found(owner: string): void {
+    this.#told.delete(owner);
+  }
+
+  /** Throws what became of a claim, once its partition can be asked about it. */
+  async #tellLost(owner: string, isAtOnce = false): Promise<void> {
+    for (const [partition, error] of this.#lost.get(owner) ?? []) {
+      const { outlook } = partition;
+      if (!isAtOnce && outlook.isAway(this.#calls.nowMs())) continue;
+      try {
+        await learnRoutes(this.#calls, partition);
+      } catch {
+        outlook.failed(this.#calls.nowMs());
+        continue;
+      }
+      this.#lost.get(owner)?.delete(partition);
+      this.#told.set(owner, (this.#told.get(owner) ?? new Set()).add(partition));
+      throw error;
+    }
   }
 
   /** Until the next clock of any partition rings, as far as it is known. */
@@ -64,18 +95,21 @@ export class Claims {
   async #ask(
     request: ClaimRequest,
     wanted: readonly Wanted[],
-  ): Promise<{ now: number | null; failures: unknown[] }> {
+  ): Promise<{ now: number | null; failures: [Partition, unknown][] }> {
     const { partitions } = this.#calls;
     const turn = this.#turn++ % partitions.length;
     const rotated = [...partitions.slice(turn), ...partitions.slice(0, turn)];
-    const failures: unknown[] = [];
+    const failures: [Partition, unknown][] = [];
+    const lost = this.#lost.get(request.owner);
     const asked = new Set<Partition>();
     let now: number | null = null;
     let width = 1;
     for (;;) {
-      const next = rotated.filter((partition) => this.#isWorthAsking(partition, wanted, asked));
-      // Nobody is known to have work: one is asked all the same.
-      const few = next.length > 0 || asked.size > 0 ? next.slice(0, width) : rotated.slice(0, 1);
+      const next = rotated.filter(
+        (partition) => lost?.has(partition) !== true && this.#isWorthAsking(partition, wanted, asked),
+      );
+      const few =
+        next.length > 0 || asked.size > 0 ? next.slice(0, width) : this.#anyOf(rotated, request.owner);
       if (few.length === 0) return { now, failures };
       const answers = await Promise.allSettled(
         few.map((partition, index) => this.#askOne(request, wanted, partition, [index, few.length])),
@@ -85,13 +119,20 @@ export class Claims {
         if (answer.status === "fulfilled") now = Math.max(now ?? 0, answer.value);
         else {
           (few[index] as Partition).outlook.failed(this.#calls.nowMs());
-          failures.push(answer.reason);
+          failures.push([few[index] as Partition, answer.reason]);
         }
       }
-      if (failures.some((error) => !isAway(error))) return { now, failures };
       const left = Math.max(0, ...wanted.map((offer) => offer.left));
       width = Math.max(1, Math.min(askedAtOnceMax, Math.floor(left / shareMin)));
     }
+  }
+
+  /** Nobody is known to have work: one is asked all the same. */
+  #anyOf(rotated: readonly Partition[], owner: string): readonly Partition[] {
+    const lost = this.#lost.get(owner);
+    const nowMs = this.#calls.nowMs();
+    const free = rotated.filter((partition) => lost?.has(partition) !== true);
+    return [...free.filter(({ outlook }) => !outlook.isAway(nowMs)), ...free].slice(0, 1);
   }
 
   #isWorthAsking(partition: Partition, wanted: readonly Wanted[], asked: ReadonlySet<Partition>): boolean {

@@ -130,9 +130,11 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     const places = Map.groupBy(request.leases.keys(), (index) =>
       placement.ofId(request.leases[index]?.id as string),
     );
-    const asked = request.wantsOthers
-      ? partitions
-      : partitions.filter(({ number }) => places.has(number) || (places.size === 0 && number === 0));
+    const whereLost = request.wantsOthers ? (claims.whereLost(request.owner) ?? new Set(partitions)) : null;
+    const named = partitions.filter(
+      (partition) => places.has(partition.number) || whereLost?.has(partition) === true,
+    );
+    const asked = named.length === 0 ? partitions.slice(0, 1) : named;
     const answers: ExtendAnswer["answers"][number][] = [];
     const others: LeasedJob[][] = partitions.map(() => []);
     let now = 0;
@@ -148,6 +150,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       }),
     );
     throwFailure(settled);
+    if (request.wantsOthers) claims.found(request.owner);
     return { answers, others: others.flat().sort((one, other) => one.seq - other.seq), now };
   };
 
