@@ -1,0 +1,215 @@
+/**
+ * A real server behind a proxy that breaks connections: what a lost reply, a lost request and a reset look like to the caller, that repeating makes
+ * no second job, and that load goes through. Any store that lives on a server runs this; what only one of them can meet stands in its
+ * own file.
+ */
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Millrace } from "../../src/client/millrace.ts";
+import { readMillraceOptions } from "../../src/client/millrace-options.ts";
+import { job } from "../../src/engine/definition.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import { nodePlatform } from "../../src/platform/node-platform.ts";
+import type { Store } from "../../src/store/store.ts";
+import { handler } from "../../src/worker/handler.ts";
+import { aClaim, aJob, aSettle, finish } from "../support/builders.ts";
+import type { TcpProxy } from "../support/tcp-proxy.ts";
+import { until } from "./chaos-run.ts";
+
+/** How long a call through the proxy may take. */
+export const callTimeoutMs = 700;
+
+export interface NetworkPlace {
+  readonly proxy: TcpProxy;
+  /** Through the proxy, with calls of at most `callTimeoutMs`. */
+  readonly store: Store;
+  /** Past it. */
+  readonly direct: Store;
+  close(): Promise<void>;
+}
+
+export interface NetworkSubject {
+  readonly title: string;
+  /** By what the proxy knows a call: of one plain job, of one with a key, and of the others. */
+  readonly words: Readonly<Record<"submit" | "submitKeyed" | "claim" | "settle" | "readJobs", string>>;
+  readonly open: () => Promise<NetworkPlace>;
+}
+
+export const coded = (code: string, outcome: string) => expect.objectContaining({ code, outcome });
+export const unknown = coded("outcome-unknown", "unknown");
+export const away = coded("store-unavailable", "did-not-happen");
+
+export const plain = job<number, number>("plain", { retry: { attempts: 50, backoff: 0 } });
+export const echo = handler(plain, async ({ input }) => input);
+
+/** Mills that end with the case. */
+export function millOpener() {
+  const opened: Millrace[] = [];
+  return {
+    openMill: (on: Store, giveUp: string): Millrace => {
+      const { settings, log, duties } = readMillraceOptions(nodePlatform, { giveUp, log: false });
+      const mill = new Millrace(new Engine(on, nodePlatform, settings, log), duties);
+      opened.push(mill);
+      return mill;
+    },
+    closeMills: async (): Promise<void> => {
+      await Promise.all(opened.splice(0).map((mill) => mill.close()));
+    },
+  };
+}
+
+export const countJobs = async (store: Store): Promise<number> =>
+  (await store.tallyJobs()).reduce((sum, each) => sum + each.count, 0);
+
+export const answers = (store: Store): Promise<boolean> =>
+  store.describe().then(
+    () => true,
+    () => false,
+  );
+
+export function describeNetwork({ title, words, open }: NetworkSubject): void {
+  describe(`${title}`, () => {
+    let place: NetworkPlace;
+    let proxy: TcpProxy;
+    let store: Store;
+    let direct: Store;
+    const { openMill, closeMills } = millOpener();
+    beforeEach(async () => {
+      place = await open();
+      ({ proxy, store, direct } = place);
+    });
+    afterEach(async () => {
+      proxy.heal();
+      await closeMills();
+      await place.close();
+    });
+
+    test("a reply lost after the server did the call is unknown, and repeating the submit makes no second job", async () => {
+      const cut = proxy.cutReply(words.submit);
+      const unit = { jobs: [aJob({ id: "a" })] };
+      await expect(store.submit([unit])).rejects.toThrow(unknown);
+      await cut;
+      expect(await countJobs(direct)).toBe(1);
+      expect(await store.submit([{ ...unit, isRepeat: true }])).toEqual([
+        { kind: "ok", ids: ["a"], hows: ["existing"] },
+      ]);
+      expect(await countJobs(direct)).toBe(1);
+    });
+
+    test("the same of a job with a key: whoever comes with the key finds the first", async () => {
+      const unique = { key: "k", hold: 60_000, onHeld: "keep" as const };
+      const cut = proxy.cutReply(words.submitKeyed);
+      const unit = { jobs: [aJob({ id: "a", unique })] };
+      await expect(store.submit([unit])).rejects.toThrow(unknown);
+      await cut;
+      expect(await store.submit([{ ...unit, isRepeat: true }])).toMatchObject([{ kind: "ok", ids: ["a"] }]);
+      expect(await store.submit([{ jobs: [aJob({ id: "b", unique })] }])).toMatchObject([
+        { kind: "ok", ids: ["a"] },
+      ]);
+      expect(await countJobs(direct)).toBe(1);
+    });
+
+    test("a request that was lost on its way is unknown too, and repeating it makes the job", async () => {
+      const dropped = proxy.dropRequest(words.submit);
+      const unit = { jobs: [aJob({ id: "a" })] };
+      await expect(store.submit([unit])).rejects.toThrow(unknown);
+      await dropped;
+      expect(await countJobs(direct)).toBe(0);
+      expect(await store.submit([{ ...unit, isRepeat: true }])).toEqual([
+        { kind: "ok", ids: ["a"], hows: ["created"] },
+      ]);
+      expect(await countJobs(direct)).toBe(1);
+    });
+
+    test("a claim whose reply was lost is found again by its owner, and a settle whose reply was lost was applied", async () => {
+      await store.submit([{ jobs: [aJob({ id: "a" })] }]);
+      // A first claim may only learn the routes.
+      await store.claim(aClaim({ offers: [] }));
+      const cutClaim = proxy.cutReply(words.claim);
+      await expect(store.claim(aClaim({ leaseMs: 60_000 }))).rejects.toThrow(unknown);
+      await cutClaim;
+      const renewal = { owner: "w1", leaseMs: 60_000, leases: [], wantsOthers: true };
+      const { others } = await store.extendIfLeased(renewal);
+      expect(others).toMatchObject([{ id: "a" }]);
+      const settle = aSettle(others?.[0] as never, finish());
+      const cutSettle = proxy.cutReply(words.settle);
+      await expect(store.settleIfLeased([settle])).rejects.toThrow(unknown);
+      await cutSettle;
+      expect(await store.settleIfLeased([settle])).toEqual([{ kind: "already" }]);
+    });
+
+    test("a read is only unavailable, and so is a call that no connection could be made for", async () => {
+      const dropped = proxy.dropRequest(words.readJobs);
+      await expect(store.readJobs(["a"])).rejects.toThrow(away);
+      await dropped;
+      proxy.isRefusing = true;
+      proxy.cut();
+      await expect(store.submit([{ jobs: [aJob({ id: "a" })] }])).rejects.toThrow(away);
+      expect(await countJobs(direct)).toBe(0);
+      proxy.heal();
+      await until("the store answers", () => answers(store));
+      expect(await store.readJobs(["a"])).toEqual([null]);
+    });
+
+    test("an application's enqueue survives lost replies and requests, and one that gives up can be repeated with its key", async () => {
+      const mill = openMill(store, "10s");
+      const cut = proxy.cutReply(words.submit);
+      await mill.enqueue(plain, 1);
+      await cut;
+      const dropped = proxy.dropRequest(words.submit);
+      await mill.enqueue(plain, 2);
+      await dropped;
+      expect(await countJobs(direct)).toBe(2);
+
+      const hasty = openMill(store, "1ms");
+      const lost = proxy.cutReply(words.submitKeyed).then(() => void (proxy.isRefusing = true));
+      await expect(hasty.enqueue(plain, 3, { id: "order-3", unique: "order-3" })).rejects.toThrow(unknown);
+      await lost;
+      proxy.heal();
+      await until("the store answers", () => answers(store));
+      const handle = await hasty.enqueue(plain, 3, { id: "order-3", unique: "order-3" });
+      expect([handle.id, await countJobs(direct)]).toEqual(["order-3", 3]);
+    });
+
+    test("under load, with connections cut mid-call, replies late and in slices, each job is completed once", async () => {
+      const mill = openMill(store, "20s");
+      const runs = new Map<number, number>();
+      const counted = handler(
+        plain,
+        async ({ input }) => (runs.set(input, (runs.get(input) ?? 0) + 1), input),
+      );
+      await mill.work([counted], { concurrency: 10, lease: "2s" });
+      const jobs = 300;
+      proxy.delayMs = 3;
+      proxy.sliceBytes = 100;
+      let isOver = false;
+      const cutting = (async () => {
+        for (let cuts = 0; cuts < 12; cuts++) {
+          const sofar = runs.size;
+          await until("some more jobs have run", () => isOver || runs.size > sofar, 20_000);
+          proxy.cut();
+        }
+        proxy.delayMs = proxy.sliceBytes = 0;
+      })();
+      const handles = [];
+      for (let number = 0; number < jobs; number += 10) {
+        const batch = Array.from({ length: 10 }, (_, index) =>
+          plain.with(number + index, { id: `job-${number + index}` }),
+        );
+        handles.push(...(await mill.enqueueMany(batch)));
+      }
+      const results = await Promise.all(handles.map((handle) => handle.result({ timeout: "40s" })));
+      isOver = true;
+      await cutting;
+      expect(results).toEqual(Array.from({ length: jobs }, (_, number) => number));
+      expect(await direct.tallyJobs()).toMatchObject([{ state: "completed", count: jobs }]);
+    }, 90_000);
+
+    test("a worker hears of jobs of others again after all its connections were cut", async () => {
+      await openMill(store, "10s").work([echo]);
+      const other = openMill(direct, "10s");
+      expect(await (await other.enqueue(plain, 1)).result({ timeout: "10s" })).toBe(1);
+      proxy.cut();
+      expect(await (await other.enqueue(plain, 2)).result({ timeout: "15s" })).toBe(2);
+    }, 30_000);
+  });
+}
