@@ -5,6 +5,8 @@ import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { findAll, readAllDocs } from "../support/walk.ts";
 import type { Snapshot } from "./history.ts";
 
+const numbersPerPartition = 1e9;
+
 export async function takeSnapshot(store: Store, random: SeededRandom): Promise<Snapshot> {
   const { routes } = await store.claim({ owner: "snapshot", leaseMs: 1000, offers: [], routesKnown: 0 });
   return {
@@ -18,13 +20,18 @@ export async function takeSnapshot(store: Store, random: SeededRandom): Promise<
   };
 }
 
+/** The feeds of all partitions, one behind the other, with numbers that go on. */
 async function readFeed(store: Store, pageMax: () => number): Promise<FeedRecord[]> {
   const all: FeedRecord[] = [];
-  let after = 0;
-  for (;;) {
-    const { records, cursor } = await store.readFeed({ after, max: pageMax() });
-    if (records.length === 0) return all;
-    all.push(...records);
-    after = cursor;
+  for (let partition = 0; partition < (store.partitions ?? 1); partition++) {
+    let after = 0;
+    for (;;) {
+      const { records, cursor } = await store.readFeed({ partition, after, max: pageMax() });
+      if (records.length === 0) break;
+      for (const record of records)
+        all.push({ ...record, number: partition * numbersPerPartition + record.number });
+      after = cursor;
+    }
   }
+  return all;
 }
