@@ -17,11 +17,14 @@ export async function claim(calls: Calls, request: ClaimRequest): Promise<ClaimA
     const { page } = book;
     const known = page.own.length;
     const args = [packText(request.owner), String(request.leaseMs), knownText(page)];
+    const asked: number[] = [];
     for (const { routes, max } of request.offers) {
       const numbers = book.serverNumbers(page, routes);
-      if (numbers.length > 0 && max > 0)
-        args.push(String(max), String(numbers.length), ...numbers.map(String));
+      if (numbers.length === 0 || max <= 0) continue;
+      args.push(String(max), String(numbers.length), ...numbers.map(String));
+      asked.push(...numbers);
     }
+    calls.claims.sends(asked);
     const [at, clock, listed, filled, fence, flat, others] = (await calls.connection.write(
       "mr1_claim",
       args,

@@ -26,6 +26,7 @@ import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } fr
 import { checkServer } from "./server-check.ts";
 import type { ServerFacts, ServerWishes } from "./server-check.ts";
 import { RouteBook } from "./route-book.ts";
+import { SentClaims } from "./sent-claims.ts";
 import { settleIfLeased } from "./settle.ts";
 import { submit } from "./submit.ts";
 import { auditIndexes, prune } from "./upkeep.ts";
@@ -89,7 +90,12 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
         began: changed,
       }),
   });
-  const calls: Calls = { connection, routes, tell: (hints) => watch.tellOwn(routes.ownHints(hints)) };
+  const calls: Calls = {
+    connection,
+    routes,
+    claims: new SentClaims(),
+    tell: (hints) => watch.tellOwn(routes.ownHints(hints)),
+  };
   let closing: Promise<void> | null = null;
 
   const store: Store = {

@@ -16,13 +16,14 @@ export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): 
   const run = new SettleRun(args, routes);
   for (const settle of settles) run.add(settle);
   const handles = settles.map(({ seq }) => handleOf(seq));
+  const { count } = calls.claims;
   const [, hints, refusals] = (await calls.connection.write("mr1_settle", [
     ...routes.args(),
     String(settles.length),
     ...handles,
     ...args,
   ])) as [string, unknown, (number | string)[]];
-  calls.tell(readHints(hints));
+  calls.tell(calls.claims.without(readHints(hints), count));
   const answers: SettleAnswer[] = settles.map(() => ok);
   for (let at = 0; at < refusals.length; at += 2) {
     const [kind, id] = (refusals[at + 1] as string).split(fieldEnd);

@@ -21,12 +21,13 @@ export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promis
     pushUnit(steps, routes, { jobs, docs, isEffect: false });
   }
   if (steps.length === 0) return units.map(created);
+  const { count } = calls.claims;
   const [, hints, answers] = (await calls.connection.write("mr1_submit", [...routes.args(), ...steps])) as [
     string,
     unknown,
     string[],
   ];
-  calls.tell(readHints(hints));
+  calls.tell(calls.claims.without(readHints(hints), count));
   let at = 0;
   return units.map((unit) => (isPlain(unit) ? created(unit) : answerOf(answers[at++] as string)));
 }
