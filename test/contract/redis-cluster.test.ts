@@ -1,23 +1,32 @@
-/** The store keeps the contract on a real cluster of three primaries and three replicas, and lives through a slot's move. */
+/** The store keeps the contract on a real cluster of three primaries and three replicas, and lives there as on one server. */
 import { randomBytes } from "node:crypto";
-import { afterAll, beforeAll } from "vitest";
+import { Cluster } from "ioredis";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { nodePlatform } from "../../src/platform/node-platform.ts";
+import type { Hint, Store } from "../../src/store/store.ts";
+import { slotOf } from "../../src/stores/redis/cluster-slot.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
-import { startRedisCluster } from "../support/redis-cluster.ts";
+import type { RedisOptions } from "../../src/stores/redis/redis-store.ts";
+import { aClaim, aJob, aSettle, finish } from "../support/builders.ts";
+import { startRedisCluster, untilHolds } from "../support/redis-cluster.ts";
 import type { RedisCluster } from "../support/redis-cluster.ts";
+import { findAll } from "../support/walk.ts";
 import { describeStoreContract } from "./contract-suite.ts";
 
 const partitions = 4;
 let cluster: RedisCluster;
-let opened = 0;
+let made = 0;
+const opened: Store[] = [];
 beforeAll(async () => {
   cluster = await startRedisCluster();
 }, 180_000);
+afterEach(() => Promise.all(opened.splice(0).map((store) => store.close())));
 afterAll(() => cluster.stop());
 
 describeStoreContract(
   "A Redis cluster with all of a case in one of four partitions",
   async ({ platform }) => {
-    const partition = opened++ % partitions;
+    const partition = made++ % partitions;
     const placement = { partitions, ofId: () => partition, ofName: () => partition };
     const prefix = randomBytes(6).toString("hex");
     const { url } = cluster;
@@ -25,3 +34,117 @@ describeStoreContract(
     return { ...store, readFeed: (request) => store.readFeed({ partition, ...request }) };
   },
 );
+
+async function open(given: Partial<RedisOptions> = {}): Promise<Store> {
+  const url = given.client === undefined ? { url: cluster.url } : {};
+  const store = await openRedisStore({ ...url, platform: nodePlatform, ...given });
+  opened.push(store);
+  return store;
+}
+
+const submit = (store: Store, ...ids: readonly string[]): ReturnType<Store["submit"]> =>
+  store.submit(ids.map((id) => ({ jobs: [aJob({ id })] })));
+const many = Array.from({ length: 60 }, (_, n) => `job-${n}`);
+
+describe("a store on a cluster", () => {
+  test("gets 16 partitions where nobody says another number, keeps it, and refuses another one", async () => {
+    const prefix = `p${++made}`;
+    expect((await (await open({ prefix })).describe()).partitions).toBe(16);
+    await expect(open({ prefix, partitions: 4 })).rejects.toMatchObject({ code: "partitions-differ" });
+    await open({ prefix: `${prefix}-few`, partitions: 2 });
+    expect((await (await open({ prefix: `${prefix}-few` })).describe()).partitions).toBe(2);
+    await expect(open({ prefix: `${prefix}-none`, partitions: 0 })).rejects.toMatchObject({
+      code: "invalid-option",
+    });
+  });
+
+  test("spreads its jobs over the servers, and hands them out from all", async () => {
+    const prefix = `p${++made}`;
+    const store = await open({ prefix });
+    await submit(store, ...many);
+    const owners = new Set<string>();
+    for (let number = 0; number < 16; number++)
+      owners.add((await cluster.ownerOf(slotOf(`{${prefix}:${number}}`))).id);
+    expect(owners.size).toBe(3);
+    await store.claim(aClaim({ offers: [] }));
+    const { jobs } = await store.claim(aClaim({ max: 100 }));
+    expect(jobs.map(({ id }) => id).sort()).toEqual(many.toSorted());
+    const answers = await store.settleIfLeased(jobs.map((job) => aSettle(job, finish())));
+    expect(answers.every(({ kind }) => kind === "ok")).toBe(true);
+    expect(await store.tallyJobs()).toEqual([{ queue: "mail", name: "send", state: "completed", count: 60 }]);
+  });
+
+  test("hears of other processes' jobs in every partition, and again when the server that it listens on dies", async () => {
+    const prefix = `p${++made}`;
+    const [one, other] = [await open({ prefix }), await open({ prefix })];
+    const hints: Hint[] = [];
+    other.watch((hint) => hints.push(hint));
+    const listening = async (): Promise<(typeof cluster.primaries)[number] | undefined> => {
+      for (const member of cluster.primaries) {
+        const flat = (await member.admin.call("PUBSUB", "NUMSUB", `{${prefix}:15}:hint`)) as [string, number];
+        if (flat[1] === 1) return member;
+      }
+      return undefined;
+    };
+    await untilHolds(async () => (await listening()) !== undefined);
+    const finished = (): string[] => hints.flatMap((hint) => (hint.kind === "finished" ? hint.ids : []));
+    const runAll = async (ids: readonly string[]): Promise<void> => {
+      await submit(one, ...ids);
+      const { jobs } = await one.claim(aClaim({ max: 100, owner: "w9" }));
+      await one.settleIfLeased(jobs.map((job) => aSettle(job, finish())));
+      await untilHolds(async () => ids.every((id) => finished().includes(id)));
+    };
+    await runAll(many);
+    const before = await listening();
+    await before!.admin.call("CLIENT", "KILL", "TYPE", "pubsub");
+    await untilHolds(async () => (await listening()) !== undefined);
+    await runAll(many.map((id) => `${id}-again`));
+  });
+
+  test("takes a cluster client of the caller's own, reads it and leaves it open", async () => {
+    const client = new Cluster(
+      cluster.primaries.map(({ server }) => ({ host: "127.0.0.1", port: server.port })),
+    );
+    const store = await open({ client, prefix: `p${++made}`, partitions: 3 });
+    await submit(store, "a", "b", "c");
+    await store.close();
+    expect(await client.ping()).toBe("PONG");
+    client.disconnect();
+  });
+
+  test("says that no server answers, and that one of a cluster was named as if it were alone", async () => {
+    const gone = open({ url: "redis://127.0.0.1:1,127.0.0.1:2/?cluster=true" });
+    await expect(gone).rejects.toMatchObject({ code: "store-unavailable" });
+    const [first] = cluster.primaries;
+    await expect(open({ url: first!.server.url })).rejects.toMatchObject({ code: "store-misconfigured" });
+  });
+
+  test("waits while a slot is being moved, and goes on where it went, with all its jobs", async () => {
+    const prefix = `p${++made}`;
+    const store = await open({ prefix, partitions: 2, callTimeoutMs: 5000 });
+    await submit(store, ...many);
+    const [before] = (await store.claim(aClaim({ offers: [] }))).routes;
+    expect(before).toBeDefined();
+    const { jobs } = await store.claim(aClaim({ max: 20 }));
+    const slot = String(slotOf(`{${prefix}:0}`));
+    const from = await cluster.ownerOf(Number(slot));
+    const to = cluster.primaries.find((member) => member !== from)!;
+    await to.admin.call("CLUSTER", "SETSLOT", slot, "IMPORTING", from.id);
+    await from.admin.call("CLUSTER", "SETSLOT", slot, "MIGRATING", to.id);
+    const keys = (await from.admin.call("CLUSTER", "GETKEYSINSLOT", slot, "1000")) as string[];
+    const [first, ...rest] = keys;
+    const move = (...some: string[]): Promise<unknown> =>
+      from.admin.call("MIGRATE", "127.0.0.1", String(to.server.port), "", "0", "5000", "KEYS", ...some);
+    await move(first as string);
+    await expect(store.tallyJobs()).rejects.toMatchObject({ code: "store-unavailable" });
+    await move(...rest);
+    for (const member of [to, from, ...cluster.primaries])
+      await member.admin.call("CLUSTER", "SETSLOT", slot, "NODE", to.id);
+    await untilHolds(async () => (await store.tallyJobs()).length > 0);
+    expect((await findAll(store)).map(({ id }) => id).sort()).toEqual(many.toSorted());
+    const answers = await store.settleIfLeased(jobs.map((job) => aSettle(job, finish())));
+    expect(answers.map(({ kind }) => kind)).toEqual(jobs.map(() => "ok"));
+    const { jobs: more } = await store.claim(aClaim({ max: 100 }));
+    expect(more).toHaveLength(many.length - jobs.length);
+  });
+});

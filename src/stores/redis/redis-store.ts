@@ -58,7 +58,7 @@ export async function openRedisStore(options: RedisOptions): Promise<Store> {
     platform,
     prefix: checkPrefix(options.prefix ?? servers.prefix ?? defaultPrefix),
     callTimeoutMs,
-    wishes: { where, durability: options.durability ?? null, allowEviction },
+    wishes: { where, durability: options.durability ?? null, allowEviction, isCluster },
     sender: Buffer.from(platform.randomBytes(9)).toString("base64url"),
     // Never behind the last time given, whatever the machine's clock does.
     now: () => (clock === "server" ? null : (lastNow = Math.max(lastNow, platform.now()))),

@@ -29,6 +29,8 @@ export interface ServerWishes {
   /** Null takes what the server gives. */
   readonly durability: "strict" | "relaxed" | null;
   readonly allowEviction: boolean;
+  /** The store was opened as one on a cluster, so that it follows its slots. */
+  readonly isCluster?: boolean;
 }
 
 /** What the server says of itself. */
@@ -74,6 +76,10 @@ export function judgeServer(words: ServerWords, wishes: ServerWishes): ServerFac
   if (Number.parseInt(version, 10) < oldestMajor) {
     const sentence = `${where} is version ${version}; Millrace needs Redis 7 or Valkey 7.2, or newer.`;
     throw new MillraceError("store-too-old", sentence);
+  }
+  if (info.get("cluster_enabled") === "1" && wishes.isCluster !== true) {
+    const sentence = `${where} is one server of a cluster. Add ?cluster=true to the URL, or pass a cluster client.`;
+    throw new MillraceError("store-misconfigured", sentence);
   }
   if (info.get("role") === "slave")
     throw new MillraceError(
