@@ -7,7 +7,6 @@
  */
 export const itemEnd = "\x1e";
 export const fieldEnd = "\x1f";
-export const nullItem = "\x02";
 /** Absent from a list: none of its texts is escaped. */
 export const escapeMark = "\x01";
 
