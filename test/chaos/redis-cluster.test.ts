@@ -15,6 +15,7 @@ import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { startRedisCluster } from "../support/redis-cluster.ts";
 import type { ClusterMember, RedisCluster } from "../support/redis-cluster.ts";
+import { aJob } from "../support/builders.ts";
 import { auditAll } from "../support/walk.ts";
 import { until } from "./chaos-run.ts";
 
@@ -144,4 +145,28 @@ describe("a primary of a cluster that dies under load", () => {
     };
     console.info(`cluster failover: ${JSON.stringify(said)}`);
   }, 90_000);
+
+  test("that falls silent instead is left as soon as its replica is promoted, long before the call's own limit", async () => {
+    const { store } = await openMill();
+    const homesNow = [...(await homes())];
+    const [frozen, own] = homesNow.find(([member]) => cluster.primaries.includes(member))!;
+    const ids = Array.from({ length: 400 }, (_, n) => `silent-${n}`);
+    const there = ids.filter((each) => own.includes(placement.ofId(each))).slice(0, 3);
+    expect(there).toHaveLength(3);
+    const submit = (given: string, isRepeat: boolean): ReturnType<Store["submit"]> =>
+      store.submit([{ jobs: [aJob({ id: given, digest: "d" })], isRepeat }]);
+    expect(await submit(there[0]!, false)).toMatchObject([{ hows: ["created"] }]);
+    frozen.server.process.kill("SIGSTOP");
+    const fromMs = nodePlatform.now();
+    const error: unknown = await submit(there[1]!, false).catch((each: unknown) => each);
+    expect(error).toMatchObject({ code: "outcome-unknown" });
+    expect(nodePlatform.now() - fromMs).toBeLessThan(15_000);
+    expect(await submit(there[1]!, true)).toMatchObject([{ hows: ["created"] }]);
+    frozen.server.process.kill("SIGCONT");
+    expect(await submit(there[2]!, false)).toMatchObject([{ hows: ["created"] }]);
+    await until("the old primary has become a replica", async () =>
+      (await frozen.admin.info("replication")).includes("role:slave"),
+    );
+    expect((await store.readJobs(there)).map((record) => record?.id)).toEqual(there);
+  }, 60_000);
 });

@@ -99,6 +99,7 @@ describe("a store on a cluster", () => {
     await before!.admin.call("CLIENT", "KILL", "TYPE", "pubsub");
     await untilHolds(async () => (await listening()) !== undefined);
     await runAll(many.map((id) => `${id}-again`));
+    expect(new Set(finished()).size).toBe(120);
   });
 
   test("takes a cluster client of the caller's own, reads it and leaves it open", async () => {

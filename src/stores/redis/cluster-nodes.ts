@@ -37,6 +37,7 @@ export interface Node {
 /** Between two looks at who owns what, while some partition has no server that answers. */
 const lookMs = 250;
 const answerMaxMs = 1000;
+const lateMs = 2000;
 
 export class ClusterNodes {
   readonly #options: NodesOptions;
@@ -98,6 +99,23 @@ export class ClusterNodes {
       if (!this.#isClosed && [...this.#views].some((view) => !view.isServed))
         this.#again = this.#options.platform.setTimer(lookMs, () => this.look(), false);
     });
+  }
+
+  /** A call that has no answer after a while may wait for a server that the cluster has given up. @returns ends the watch over it. */
+  lookWhileLate(): () => void {
+    if (this.#options.kind !== "cluster") return () => undefined;
+    const { platform } = this.#options;
+    const lookAgain = (): Timer =>
+      platform.setTimer(
+        lateMs,
+        () => {
+          this.look();
+          late = lookAgain();
+        },
+        false,
+      );
+    let late = lookAgain();
+    return () => late.cancel();
   }
 
   /** Nobody works on the view any more. */
@@ -176,10 +194,10 @@ export class ClusterNodes {
     return this.node(addresses[(addresses.indexOf(address ?? "") + 1) % addresses.length] as string);
   }
 
-  /** Servers that own nothing of this store are left, once they do not answer. */
+  /** Servers that own nothing of this store are left. Calls that are still on their way there end with an outcome that is not known. */
   #drop(): void {
     for (const [address, { views, client }] of this.#nodes) {
-      if (views.size > 0 || client.status === "ready" || this.#options.seeds.includes(address)) continue;
+      if (views.size > 0) continue;
       client.disconnect();
       this.#nodes.delete(address);
     }

@@ -104,6 +104,7 @@ export class ClusterView implements RedisClient {
   async call(command: string, args: readonly (string | number)[]): Promise<unknown> {
     let client = this.#client();
     for (let redirects = 0; ; redirects++) {
+      const over = this.#nodes.lookWhileLate();
       try {
         return await client.call(command, args);
       } catch (error) {
@@ -116,6 +117,8 @@ export class ClusterView implements RedisClient {
         if (named === null)
           throw new Error("TRYAGAIN the slot of this partition has moved", { cause: error });
         client = named;
+      } finally {
+        over();
       }
     }
   }
