@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Millrace } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
+import type { StoreOptions } from "../../src/client/millrace-options.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { openStore } from "../../src/open.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
@@ -20,6 +21,8 @@ export interface ChaosOptions {
   readonly role: "worker" | "producer";
   readonly name: string;
   readonly url: string;
+  /** The store's own options. */
+  readonly store?: StoreOptions;
   readonly leaseMs: number;
   readonly concurrency: number;
   /** Producers: the numbers of the jobs to enqueue, and the pause between two enqueues. */
@@ -34,7 +37,7 @@ export interface ChaosOptions {
 const longMs = 1500;
 const options = JSON.parse(process.argv[2] as string) as ChaosOptions;
 const read = readMillraceOptions(nodePlatform, { giveUp: "5s" });
-const store = recordStore(await openStore(nodePlatform, options.url));
+const store = recordStore(await openStore(nodePlatform, options.url, options.store));
 const mill = new Millrace(new Engine(store, nodePlatform, read.settings, read.log), read.duties);
 say({ line: "ready" });
 await (options.role === "worker" ? runWorker() : runProducer());

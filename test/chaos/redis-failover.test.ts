@@ -134,6 +134,19 @@ test("a route that was lost with its first job does not lend its number to anoth
   ]);
 }, 30_000);
 
+test("a reader of the feed whose last records were lost sees all that come afterwards", async () => {
+  await store.submit([{ jobs: [aJob({ id: "a" })] }]);
+  await until("the replica has it", isLevel);
+  link.halfOpen();
+  for (const id of ["b", "c", "d"]) await store.submit([{ jobs: [aJob({ id })] }]);
+  const { cursor } = await store.readFeed({ after: -1, max: 0 });
+  await failOver();
+  await until("the store answers", answers);
+  for (const id of ["e", "f"]) await store.submit([{ jobs: [aJob({ id })] }]);
+  const { records } = await store.readFeed({ after: cursor, max: 100 });
+  expect(records.flatMap(({ events }) => events.map(({ id }) => id))).toEqual(["e", "f"]);
+}, 30_000);
+
 test("under load a killed primary costs at most the last acknowledged jobs; all that are there end, and no fence is seen twice", async () => {
   const { settings, log, duties } = readMillraceOptions(nodePlatform, { giveUp: "20s", log: false });
   const mill = new Millrace(new Engine(store, nodePlatform, settings, log), duties);
