@@ -36,19 +36,22 @@ export async function fillFinished(contender: Contender, place: string, count: n
       const at = `(extract(epoch FROM now()) * 1000)::int8 - ${ago * dayMs}`;
       await client.query(`SELECT millrace.make_partitions_v1(${at})`);
     }
-    // The pattern keeps its place at the head; numbers of new jobs begin behind.
+    // The pattern keeps its place at the head; numbers of new jobs begin behind. Rows come with their count, or an audit in between would add it too.
     for (let from = 2; from <= count; from += chunk) {
+      const to = Math.min(count, from + chunk - 1);
+      await client.query("BEGIN");
       await client.query(
         `INSERT INTO millrace.history (${names.join(", ")})
          SELECT ${values.join(", ")} FROM (SELECT * FROM millrace.history ORDER BY seq LIMIT 1) p,
            LATERAL (SELECT n, p.ended_at - $1::int8 * ($3::int8 - n) / $3::int8 - 1000 AS at FROM generate_series($2::int8, $4::int8) n) s`,
-        [days * dayMs, from, count, Math.min(count, from + chunk - 1)],
+        [days * dayMs, from, count, to],
       );
+      await client.query(
+        "INSERT INTO millrace.tally SELECT route, state, $1 FROM millrace.history ORDER BY seq LIMIT 1",
+        [to - from + 1],
+      );
+      await client.query("COMMIT");
     }
-    await client.query(
-      "INSERT INTO millrace.tally SELECT route, state, $1 FROM millrace.history ORDER BY seq LIMIT 1",
-      [count - 1],
-    );
     await client.query("SELECT setval('millrace.job_seq', $1)", [count + 1]);
   } finally {
     await client.end();

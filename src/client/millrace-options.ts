@@ -30,8 +30,14 @@ export interface StoreOptions {
   durability?: "strict" | "relaxed";
   /** SQLite: where its work is done, on the calling thread or in a thread of its own. */
   executor?: "inline" | "thread";
-  /** Postgres: your own pool of the `pg` driver, the schema, how many connections, and a direct URL for LISTEN behind a pooler. */
-  postgres?: { pool?: unknown; schema?: string; poolMax?: number; listenUrl?: string | null };
+  /** Postgres: your own pool of the `pg` driver, the schema, how many connections, a direct URL for LISTEN behind a pooler, how long a call may take. */
+  postgres?: {
+    pool?: unknown;
+    schema?: string;
+    poolMax?: number;
+    listenUrl?: string | null;
+    callTimeoutMs?: number;
+  };
   /**
    * Redis: your own client of the driver, the prefix of all keys, consent to a server that may evict jobs, how long a call may take, and the number
    * of partitions.
@@ -104,6 +110,7 @@ export interface ReadMillraceOptions {
 }
 
 const dayMs = 86_400_000;
+const postgresOptions = ["pool", "schema", "poolMax", "listenUrl", "callTimeoutMs"] as const;
 const redisOptions = ["client", "prefix", "allowEviction", "callTimeoutMs", "partitions"] as const;
 
 export function readMillraceOptions(platform: Platform, options: MillraceOptions): ReadMillraceOptions {
@@ -111,8 +118,7 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
   const { codec, encryption, compression, payloadBytesMax, durability, executor } = options;
   oneOf(durability, "durability", ["strict", "relaxed"]);
   oneOf(executor, "executor", ["inline", "thread"]);
-  if (options.postgres !== undefined)
-    checkOptions(options.postgres, "open: postgres", ["pool", "schema", "poolMax", "listenUrl"]);
+  if (options.postgres !== undefined) checkOptions(options.postgres, "open: postgres", postgresOptions);
   if (options.redis !== undefined) checkOptions(options.redis, "open: redis", redisOptions);
   checkFunctions(options);
   if (encryption !== undefined) checkOptions(encryption, "open: encryption", ["current", "keys"]);

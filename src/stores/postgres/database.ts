@@ -34,6 +34,16 @@ export interface DatabaseOptions {
 const repeatsMax = 6;
 const repeatMs = 4;
 
+/** The longest timer. */
+const callTimeoutMaxMs = 2 ** 31 - 1;
+
+export function checkCallTimeout(callTimeoutMs: number): number {
+  if (Number.isInteger(callTimeoutMs) && callTimeoutMs > 0 && callTimeoutMs <= callTimeoutMaxMs)
+    return callTimeoutMs;
+  const sentence = `callTimeoutMs must be a whole number from 1 to ${callTimeoutMaxMs}.`;
+  throw new MillraceError("invalid-option", sentence);
+}
+
 /** Every value as the text that Postgres sent. */
 export const rawTypes = { getTypeParser: () => (value: string) => value };
 

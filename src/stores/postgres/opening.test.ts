@@ -123,6 +123,7 @@ describe("opening a store on Postgres", () => {
     expect(await refusal({ url: "http://localhost/x" })).toMatchObject({ code: "unknown-store" });
     expect(await refusal({ schema: 'a"b' })).toMatchObject({ code: "invalid-option" });
     expect(await refusal({ pool: {} })).toMatchObject({ code: "invalid-option" });
+    expect(await refusal({ callTimeoutMs: 0 })).toMatchObject({ code: "invalid-option" });
     await expect(openStore(nodePlatform, database.url, { executor: "thread" })).rejects.toMatchObject({
       code: "invalid-option",
     });

@@ -14,7 +14,7 @@ import { openAnnouncer, readPayload } from "./announce.ts";
 import type { Calls } from "./call.ts";
 import { changeIf } from "./change.ts";
 import { claim } from "./claim.ts";
-import { openDatabase } from "./database.ts";
+import { checkCallTimeout, openDatabase } from "./database.ts";
 import { putDocs, readDocs } from "./docs.ts";
 import { isPool, loadDriver } from "./driver.ts";
 import type { PgListener, PgPool } from "./driver.ts";
@@ -70,6 +70,7 @@ const notifyText = "SELECT set_config('synchronous_commit', 'off', true), pg_not
 export async function openPostgresStore(options: PostgresOptions): Promise<Store> {
   const { platform, durability = "strict", clock = "database" } = options;
   const { url, schema: schemaName, listenUrl } = readPlace(options);
+  const callTimeoutMs = checkCallTimeout(options.callTimeoutMs ?? defaults.callTimeoutMs);
   const driver = await loadDriver();
   const given = options.pool;
   if (given !== undefined && !isPool(given))
@@ -90,7 +91,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     isOwn: given === undefined,
     where,
     platform,
-    callTimeoutMs: options.callTimeoutMs ?? defaults.callTimeoutMs,
+    callTimeoutMs,
   });
   const schema = quoted(schemaName);
   const { epoch, commit, warnings } = await enter().catch(async (error: unknown) => {
