@@ -3,14 +3,12 @@
  * puts the parts together; each operation has its own, and its function in sql/.
  *
  *  postgres-store ─► operations (one call each) ─► database (pool, repeats) ─► versioned functions in the schema
- *                 └► watch (hints) ─► listener   └► server-check, migrate (once, at the start)
+ *                 └► wake (hints)                └► server-check, migrate (once, at the start)
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
-import type { Store, StoreDescription } from "../../store/store.ts";
-import { openWatch } from "../../store/watch.ts";
 import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
-import { openAnnouncer, readPayload } from "./announce.ts";
+import type { Store, StoreDescription } from "../../store/store.ts";
 import type { Calls } from "./call.ts";
 import { changeIf } from "./change.ts";
 import { claim } from "./claim.ts";
@@ -22,7 +20,6 @@ import { promoteDue, readDue } from "./due.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
 import { noFloors, openFloors } from "./floors.ts";
 import { openTransactions } from "./in-transaction.ts";
-import { openListener } from "./listener.ts";
 import { migrate, quoted, schemaVersion } from "./migrate.ts";
 import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
 import { checkServer, enterEpoch } from "./server-check.ts";
@@ -30,6 +27,7 @@ import { settleIfLeased } from "./settle.ts";
 import { checkListenUrl, checkSchema, nameOf, readStoreUrl } from "./store-url.ts";
 import { submit } from "./submit.ts";
 import { auditIndexes, prune } from "./upkeep.ts";
+import { openWake } from "./wake.ts";
 
 export interface PostgresOptions {
   /** `postgres://user:password@host:port/database?schema=name&listenUrl=…`. */
@@ -61,12 +59,6 @@ const defaults = {
   migrateWaitMs: 60_000,
 };
 
-/** An idle worker asks once a second beside its looks; both together stay below three queries per second. */
-const deafLookMs = 600;
-
-/** A hint need not survive a crash, so nobody waits for the disk. */
-const notifyText = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)";
-
 export async function openPostgresStore(options: PostgresOptions): Promise<Store> {
   const { platform, durability = "strict", clock = "database" } = options;
   const { url, schema: schemaName, listenUrl } = readPlace(options);
@@ -86,13 +78,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
       allowExitOnIdle: true,
     });
   const where = nameOf(url);
-  const database = openDatabase({
-    pool,
-    isOwn: given === undefined,
-    where,
-    platform,
-    callTimeoutMs,
-  });
+  const database = openDatabase({ pool, isOwn: given === undefined, where, platform, callTimeoutMs });
   const schema = quoted(schemaName);
   const { epoch, commit, warnings } = await enter().catch(async (error: unknown) => {
     await database.close().catch(() => undefined);
@@ -107,8 +93,6 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
   }
 
   const channel = `${schemaName}_hint`;
-  const sender = Buffer.from(platform.randomBytes(9)).toString("base64url");
-  const notify = (to: string, payload: string): Promise<unknown> => database.read(notifyText, [to, payload]);
   const connectListener = (): PgListener => {
     const direct = listenUrl ?? url;
     const target = direct === undefined ? pool.options : { connectionString: direct };
@@ -119,30 +103,12 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
       keepAlive: true,
     });
   };
-  const watch = openWatch({
-    timers: platform,
-    deafLookMs,
-    readFeed: (after, max) => readPackedFeed(calls, { after, max }),
-    listen: ({ heard, changed }) => {
-      if (listenUrl === null) return { isListening: () => false, close: () => undefined };
-      return openListener({
-        platform,
-        channel,
-        echoChannel: `millrace_echo_${sender}`,
-        connect: connectListener,
-        notify,
-        heard(payload) {
-          const { by, hints, hasMore } = readPayload(payload);
-          if (by !== sender) heard(hints, hasMore);
-        },
-        changed,
-      });
-    },
-  });
-  const announcer = openAnnouncer({
+  const wake = openWake({
     platform,
-    sender,
-    notify: (payload) => notify(channel, payload),
+    database,
+    channel,
+    readFeed: (after, max) => readPackedFeed(calls, { after, max }),
+    connect: listenUrl === null ? null : connectListener,
   });
 
   let lastNow = 0;
@@ -154,11 +120,8 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     now: () => (clock === "database" ? null : (lastNow = Math.max(lastNow, platform.now()))),
     write: (text, values) => database.write(text, values),
     read: (text, values) => database.read(text, values),
-    tell(hints, isTold = false) {
-      watch.tellOwn(hints);
-      if (!isTold) announcer.tell(hints);
-    },
-    ride: () => announcer.ride(),
+    tell: (hints, isTold) => wake.tell(hints, isTold),
+    ride: () => wake.ride(),
   };
   const floors = clock === "platform" ? noFloors : openFloors(platform);
   let closing: Promise<void> | null = null;
@@ -202,11 +165,10 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     prune: (request) => prune(calls, request),
     auditIndexes: (request) => auditIndexes(calls, request),
     ...laterOperations,
-    watch: (listener) => watch.add(listener),
+    watch: (watcher) => wake.add(watcher),
     inTransaction: openTransactions({ calls, where, channel }),
     close() {
-      announcer.close();
-      closing ??= watch.close().then(() => database.close());
+      closing ??= wake.close().then(() => database.close());
       return closing;
     },
   };

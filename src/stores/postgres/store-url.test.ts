@@ -35,6 +35,7 @@ test.each(["", "1a", "a-b", 'a"b', "a".repeat(51)])("the schema %j is refused", 
 
 test("a listening address that is no URL of Postgres is refused", () => {
   expect(checkListenUrl(direct)).toBe(direct);
+  expect(checkListenUrl(`${direct}&schema=jobs`)).toBe(direct);
   for (const url of ["", "yes", "http://host"])
     expect(() => checkListenUrl(url)).toThrow(expect.objectContaining({ code: "invalid-option" }));
 });

@@ -35,8 +35,9 @@ export function checkSchema(schema: string): string {
   throw new MillraceError("invalid-option", sentence);
 }
 
+/** Answers it for the driver. */
 export function checkListenUrl(listenUrl: string): string {
-  if (isPostgresUrl(listenUrl)) return listenUrl;
+  if (isPostgresUrl(listenUrl)) return readStoreUrl(listenUrl).url;
   const sentence = 'listenUrl must be a URL such as "postgres://user@host:5432/database".';
   throw new MillraceError("invalid-option", sentence);
 }
