@@ -7,10 +7,10 @@ import type { Hint, Store } from "../../src/store/store.ts";
 import { slotOf } from "../../src/stores/redis/cluster-slot.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import type { RedisOptions } from "../../src/stores/redis/redis-store.ts";
-import { aClaim, aJob, aSettle, finish } from "../support/builders.ts";
+import { aClaim, aJob, aSettle, finish, handBack } from "../support/builders.ts";
 import { startRedisCluster, untilHolds } from "../support/redis-cluster.ts";
 import type { RedisCluster } from "../support/redis-cluster.ts";
-import { findAll } from "../support/walk.ts";
+import { auditAll, findAll } from "../support/walk.ts";
 import { describeStoreContract } from "./contract-suite.ts";
 
 const partitions = 4;
@@ -120,32 +120,42 @@ describe("a store on a cluster", () => {
     await expect(open({ url: first!.server.url })).rejects.toMatchObject({ code: "store-misconfigured" });
   });
 
-  test("waits while a slot is being moved, and goes on where it went, with all its jobs", async () => {
+  test("waits while a slot is being moved, and goes on where it went and came back, with all its jobs", async () => {
     const prefix = `p${++made}`;
-    const store = await open({ prefix, partitions: 2, callTimeoutMs: 5000 });
-    await submit(store, ...many);
-    const [before] = (await store.claim(aClaim({ offers: [] }))).routes;
-    expect(before).toBeDefined();
-    const { jobs } = await store.claim(aClaim({ max: 20 }));
+    const store = await open({ prefix, partitions: 2 });
     const slot = String(slotOf(`{${prefix}:0}`));
-    const from = await cluster.ownerOf(Number(slot));
-    const to = cluster.primaries.find((member) => member !== from)!;
-    await to.admin.call("CLUSTER", "SETSLOT", slot, "IMPORTING", from.id);
-    await from.admin.call("CLUSTER", "SETSLOT", slot, "MIGRATING", to.id);
-    const keys = (await from.admin.call("CLUSTER", "GETKEYSINSLOT", slot, "1000")) as string[];
-    const [first, ...rest] = keys;
-    const move = (...some: string[]): Promise<unknown> =>
-      from.admin.call("MIGRATE", "127.0.0.1", String(to.server.port), "", "0", "5000", "KEYS", ...some);
-    await move(first as string);
-    await expect(store.tallyJobs()).rejects.toMatchObject({ code: "store-unavailable" });
-    await move(...rest);
-    for (const member of [to, from, ...cluster.primaries])
-      await member.admin.call("CLUSTER", "SETSLOT", slot, "NODE", to.id);
-    await untilHolds(async () => (await store.tallyJobs()).length > 0);
+    const home = await cluster.ownerOf(Number(slot));
+    const away = cluster.primaries.find((member) => member !== home)!;
+    const seen = new Set<string>();
+    const runSome = async (): Promise<void> => {
+      const { jobs } = await store.claim(aClaim({ max: 10, owner: `w${seen.size}` }));
+      expect(jobs).toHaveLength(10);
+      for (const { id, fence } of jobs) seen.add(`${id} ${fence}`);
+      const answers = await store.settleIfLeased(jobs.map((job) => aSettle(job, handBack)));
+      expect(answers).toEqual(jobs.map(() => ({ kind: "ok" })));
+    };
+    await submit(store, ...many);
+    await store.claim(aClaim({ offers: [] }));
+    for (const [from, to] of [
+      [home, away],
+      [away, home],
+    ] as const) {
+      await runSome();
+      await to.admin.call("CLUSTER", "SETSLOT", slot, "IMPORTING", from.id);
+      await from.admin.call("CLUSTER", "SETSLOT", slot, "MIGRATING", to.id);
+      const [first, ...rest] = (await from.admin.call("CLUSTER", "GETKEYSINSLOT", slot, "1000")) as string[];
+      const move = (...keys: string[]): Promise<unknown> =>
+        from.admin.call("MIGRATE", "127.0.0.1", String(to.server.port), "", "0", "5000", "KEYS", ...keys);
+      await move(first as string);
+      await expect(store.tallyJobs()).rejects.toMatchObject({ code: "store-unavailable" });
+      await move(...rest);
+      for (const { admin } of [to, from, ...cluster.primaries])
+        await admin.call("CLUSTER", "SETSLOT", slot, "NODE", to.id);
+      await untilHolds(async () => (await store.tallyJobs()).length > 0);
+    }
+    await runSome();
+    expect(seen.size).toBe(30);
     expect((await findAll(store)).map(({ id }) => id).sort()).toEqual(many.toSorted());
-    const answers = await store.settleIfLeased(jobs.map((job) => aSettle(job, finish())));
-    expect(answers.map(({ kind }) => kind)).toEqual(jobs.map(() => "ok"));
-    const { jobs: more } = await store.claim(aClaim({ max: 100 }));
-    expect(more).toHaveLength(many.length - jobs.length);
+    expect(await auditAll(store)).toEqual({});
   });
 });
