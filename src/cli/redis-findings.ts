@@ -16,10 +16,12 @@ export function redisFindings({ servers }: RedisCondition): readonly Finding[] {
 /** What each server is, in one line. */
 export function serverLines({ servers }: RedisCondition): readonly string[] {
   return servers.map(({ server, address, memory, connections, replicas, acknowledged, partitions }) => {
-    const jobs = partitions.flatMap(({ kinds }) => kinds).find(({ kind }) => kind === "spec");
-    const bytes = partitions.flatMap(({ kinds }) => kinds).map((kind) => kind.bytes);
+    const all = partitions.flatMap(({ kinds }) => kinds);
+    const jobs = sum(all.filter(({ kind }) => kind === "spec").map(({ entries }) => entries));
+    const bytes = all.map((kind) => kind.bytes);
     const known = bytes.length === 0 || bytes.includes(null) ? null : sum(bytes as number[]);
-    const size = known === null ? "" : `, ${bytesText(known)} in ${jobs?.entries ?? 0} jobs' keys`;
+    const size =
+      known === null ? "" : `, ${bytesText(known)} in the keys of ${jobs} ${jobs === 1 ? "job" : "jobs"}`;
     return `${server} at ${address}, ${bytesText(memory.usedBytes)} of ${bytesText(memory.maxBytes)} memory used${size}, ${connections.open} of ${connections.max} connections, ${replicas} replicas. ${acknowledged}`;
   });
 }

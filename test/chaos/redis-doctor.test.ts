@@ -36,8 +36,15 @@ test("a good server has no findings, and its line says what an acknowledgement i
   const { code, findings, out } = await doctor();
   expect(findings).toEqual([]);
   expect(out).toMatch(/the last second may be lost \(appendfsync is everysec\)/);
-  expect(out).toMatch(/memory used, .* in 1 jobs' keys/);
+  expect(out).toMatch(/memory used, .* in the keys of 1 job,/);
   expect(code).toBe(0);
+});
+
+test("the jobs of all partitions are counted", async () => {
+  const store = `${server.url}?prefix=several&partitions=4`;
+  for (let job = 0; job < 9; job++)
+    await sayJson(["enqueue", "send", "1", "--id", `job-${job}`, "--store", store]);
+  expect((await say(["doctor", "--store", store])).out).toMatch(/in the keys of 9 jobs,/);
 });
 
 test("a server without files", async () => {

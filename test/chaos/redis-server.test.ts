@@ -207,6 +207,10 @@ describe("keys and libraries of others", () => {
       outcome: "unknown",
     });
     expect(await admin.get(`{${prefix}:0}:tag:mine`)).toBe("theirs");
+    // Whatever of it was written keeps its place: no later job is written over it.
+    await store.submit([{ jobs: [aJob({ id: "later" })] }]);
+    const seqs = (await store.readJobs(["a", "later"])).flatMap((each) => (each === null ? [] : [each.seq]));
+    expect(new Set(seqs).size).toBe(seqs.length);
     await admin.del(`{${prefix}:0}:tag:mine`);
     await auditAll(store);
     expect(await auditAll(store)).toEqual({});
@@ -284,9 +288,34 @@ describe("what the URL leads to", () => {
   test("a database number that the server does not have", async () => {
     await expect(open({ url: `${server.url}/99` })).rejects.toMatchObject({ code: "store-missing" });
     expect(await admin.exists(`{${prefix}:0}:meta`)).toBe(1);
+  });
+
+  test("two databases of one server under one prefix are two stores", async () => {
     const elsewhere = await open({ url: `${server.url}/7` });
-    await elsewhere.submit([{ jobs: [aJob({ id: "a" })] }]);
+    for (const [at, id] of ["a", "b", "c"].entries()) {
+      await store.submit([{ jobs: [aJob({ id })] }]);
+      if (at > 0) await elsewhere.submit([{ jobs: [aJob({ id: `${id}-there` })] }]);
+    }
+    expect((await store.readJobs(["a", "b", "c", "c-there"])).map((each) => each?.seq)).toEqual([
+      1,
+      2,
+      3,
+      undefined,
+    ]);
+    expect((await elsewhere.readJobs(["b-there", "c-there", "a"])).map((each) => each?.seq)).toEqual([
+      1,
+      2,
+      undefined,
+    ]);
+    // Somebody swaps them: each store goes on with what it finds.
+    await admin.call("SWAPDB", "0", "7");
+    onTestFinished(async () => void (await admin.call("SWAPDB", "0", "7")));
     expect(await store.readJobs(["a"])).toEqual([null]);
+    await store.submit([{ jobs: [aJob({ id: "d" })] }]);
+    await elsewhere.submit([{ jobs: [aJob({ id: "e" })] }]);
+    expect((await store.readJobs(["b-there", "c-there", "d"])).map((each) => each?.seq)).toEqual([1, 2, 3]);
+    expect((await elsewhere.readJobs(["a", "c", "e"])).map((each) => each?.seq)).toEqual([1, 3, 4]);
+    expect([await auditAll(store), await auditAll(elsewhere)]).toEqual([{}, {}]);
   });
 
   test("a server that speaks something else", async () => {
