@@ -108,7 +108,9 @@ function databaseCheck({ calls, where }: OwnStore): (given: object, inside: Call
     // Asked again where they differ: the server may have been started anew since.
     if (identity !== own) own = (await identityOf(calls)).identity;
     if (identity !== own)
-      throw refused(`it leads to another database (${JSON.stringify(name)}) than the store, which is in ${where}`);
+      throw refused(
+        `it leads to another database (${JSON.stringify(name)}) than the store, which is in ${where}`,
+      );
     trusted.add(given);
   };
 }
