@@ -329,6 +329,13 @@ describe("what the URL leads to", () => {
     });
   });
 
+  test("a server without TLS, asked for it", async () => {
+    await expect(open({ url: server.url.replace("redis:", "rediss:") })).rejects.toMatchObject({
+      code: "store-unavailable",
+      outcome: "did-not-happen",
+    });
+  });
+
   test("a name that does not resolve", async () => {
     await expect(open({ url: "redis://no-such-host.invalid" })).rejects.toMatchObject({
       code: "store-unavailable",

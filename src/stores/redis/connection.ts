@@ -9,6 +9,7 @@ import { isMillraceError, MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { RedisClient } from "./driver.ts";
 import {
+  connectError,
   isDatabaseRefused,
   isEntryMissing,
   isFunctionMissing,
@@ -122,7 +123,7 @@ export function openConnection(options: ConnectionOptions): Connection {
         timer.cancel();
         waiting.delete(end);
         if (against === undefined) resolve();
-        else reject(storeError(against, where, notSent) as Error);
+        else reject(connectError(against, where));
       };
       const timer = platform.setTimer(readyWaitMs, () => end(trouble ?? new Error("Connection is closed.")));
       waiting.add(end);

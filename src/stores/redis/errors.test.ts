@@ -1,6 +1,6 @@
 /** The server's and the driver's own words, as they were seen, and what is made of each. */
 import { expect, test } from "vitest";
-import { storeError } from "./errors.ts";
+import { connectError, storeError } from "./errors.ts";
 
 const sent = { isSent: true, isWrite: true };
 const seen = (words: string, how = sent): unknown => storeError(new Error(words), "The server", how);
@@ -41,6 +41,17 @@ test("a read that was stopped half-way, or a call that was never sent, did not h
     code: "store-unavailable",
     outcome: "did-not-happen",
   });
+});
+
+test("whatever keeps a connection from being made, nothing was sent; about certificates more is said", () => {
+  for (const words of ["self-signed certificate", "write EPROTO ... SSL routines::wrong version number"])
+    expect(connectError(new Error(words), "The server")).toMatchObject({
+      code: "store-unavailable",
+      outcome: "did-not-happen",
+      message: expect.stringMatching(/rediss:/) as unknown,
+    });
+  expect(connectError(new Error("WRONGPASS invalid"), "The server")).toMatchObject({ code: "store-denied" });
+  expect(connectError(new Error("odd"), "The server")).toMatchObject({ code: "store-unavailable" });
 });
 
 test("what nobody foresaw stays as it is", () => {

@@ -91,7 +91,9 @@ const interruptions: readonly (readonly [RegExp, ErrorCode, string])[] = [
 ];
 
 function wordsOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  if (!(error instanceof Error)) return String(error);
+  // The driver's words for it are about an option of its own.
+  return error.name === "MaxRetriesPerRequestError" ? "Connection is closed." : error.message;
 }
 
 export function isFunctionMissing(error: unknown): boolean {
@@ -126,6 +128,18 @@ function isConnectionLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code } = error as { code?: unknown };
   return connectionTrouble.test(`${typeof code === "string" ? code : ""} ${error.name} ${error.message}`);
+}
+
+/** Why there is no connection: whatever it was, nothing was sent. */
+export function connectError(error: unknown, where: string): MillraceError {
+  const known = storeError(error, where, { isSent: false, isWrite: false });
+  if (known instanceof MillraceError) return known;
+  const said = wordsOf(error);
+  const advice = /certificate|SSL|TLS/i.test(said)
+    ? "Check whether it speaks TLS (rediss:) and whom its certificate names; for a certificate of your own, open the store with a client that knows it"
+    : "Check the server and the URL";
+  const sentence = `${where} takes no connection; nothing of this call happened. ${advice}. (Redis: ${said})`;
+  return new MillraceError("store-unavailable", sentence, { cause: error });
 }
 
 /** `isSent`: the command was on its way. `isWrite`: it may have changed something. */
