@@ -21,7 +21,7 @@ import type { StoreDescription } from "../store/store.ts";
 import type { Handler } from "../worker/handler.ts";
 import { Renewals } from "../worker/renewal.ts";
 import { JobWorker } from "../worker/worker.ts";
-import type { StopReport, Worker, WorkerHouse } from "../worker/worker.ts";
+import type { StopReport, Worker, SharedByWorkers } from "../worker/worker.ts";
 import { readWorkerOptions } from "../worker/worker-settings.ts";
 import type { WorkerOptions } from "../worker/worker-settings.ts";
 import { explainJob } from "./explain.ts";
@@ -65,7 +65,7 @@ export class Millrace implements Enqueuer {
   readonly kv: Kv;
   readonly #engine: Engine;
   readonly #results: Results;
-  readonly #house: WorkerHouse;
+  readonly #shared: SharedByWorkers;
   readonly #workers = new Set<JobWorker>();
   readonly #supervisor: Supervisor;
   #dutiesRunning = false;
@@ -76,7 +76,7 @@ export class Millrace implements Enqueuer {
     this.#engine = engine;
     this.#results = new Results(engine);
     const leaseBook = new LeaseBook();
-    this.#house = {
+    this.#shared = {
       leaseBook,
       renewals: new Renewals(engine),
       stopped: (worker) => this.#workers.delete(worker),
@@ -133,7 +133,7 @@ export class Millrace implements Enqueuer {
   async work(handlers: readonly Handler[], options: WorkerOptions = {}): Promise<Worker> {
     this.#checkOpen();
     const settings = readWorkerOptions(this.#engine, options);
-    const worker = new JobWorker(this.#engine, this.#house, handlers, settings);
+    const worker = new JobWorker(this.#engine, this.#shared, handlers, settings);
     this.#workers.add(worker);
     this.startDuties();
     worker.start();

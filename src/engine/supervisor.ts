@@ -49,7 +49,7 @@ export class Supervisor {
     if (loop === undefined) throw noSuchDuty(name);
     let report = idleRun;
     for (let run = 0; run < runsPerCallMax; run++) {
-      report = addRuns(report, await loop.duty.run());
+      report = addRuns(report, await loop.duty.run(true));
       if (!report.hasMore) break;
     }
     this.#tellQuarantined();

@@ -47,8 +47,7 @@ export class Attempt implements WheelItem, Ticket<SettleAnswer> {
   failureEffects: EffectsDraft | null = null;
   wheelTick = -1;
   #controller: AbortController | null = null;
-  #settleHolds = 0;
-  #heldSettle: (() => void) | null = null;
+  #hold: { count: number; settle: (() => void) | null } | null = null;
 
   constructor(job: LeasedJob, policy: DecidedPolicy, owner: AttemptOwner, leasedUs: number, leaseMs: number) {
     this.job = job;
@@ -79,21 +78,25 @@ export class Attempt implements WheelItem, Ticket<SettleAnswer> {
    * reason of a cancel, because the job ends with it.
    */
   holdSettle(): void {
-    this.#settleHolds += 1;
+    this.#hold ??= { count: 0, settle: null };
+    this.#hold.count += 1;
   }
 
   freeSettle(): void {
-    this.#settleHolds -= 1;
-    if (this.#settleHolds > 0) return;
-    const settle = this.#heldSettle;
-    this.#heldSettle = null;
-    settle?.();
+    const hold = this.#hold;
+    if (hold === null || --hold.count > 0) return;
+    this.#hold = null;
+    hold.settle?.();
   }
 
-  /** At once, or when the last hold is gone. */
+  /** The plain case, asked first so that it makes no function. */
+  get isFree(): boolean {
+    return this.#hold === null;
+  }
+
+  /** Only while it is held. */
   whenFree(settle: () => void): void {
-    if (this.#settleHolds === 0) settle();
-    else this.#heldSettle = settle;
+    if (this.#hold !== null) this.#hold.settle = settle;
   }
 
   rang(): void {

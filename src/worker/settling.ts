@@ -85,7 +85,8 @@ export class Settling {
   }
 
   #whenFree(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {
-    attempt.whenFree(() => this.#push(attempt, decision, effects));
+    if (attempt.isFree) this.#push(attempt, decision, effects);
+    else attempt.whenFree(() => this.#push(attempt, decision, effects));
   }
 
   #push(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {

@@ -57,7 +57,7 @@ export interface Worker extends AsyncDisposable {
 }
 
 /** What the workers of one process share. */
-export interface WorkerHouse {
+export interface SharedByWorkers {
   readonly leaseBook: LeaseBook;
   readonly renewals: Renewals;
   readonly stopped: (worker: JobWorker) => void;
@@ -86,10 +86,15 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
   #leaveSignals: (() => void) | null = null;
   #whenQuiet: (() => void) | null = null;
 
-  constructor(engine: Engine, house: WorkerHouse, handlers: readonly Handler[], settings: WorkerSettings) {
+  constructor(
+    engine: Engine,
+    shared: SharedByWorkers,
+    handlers: readonly Handler[],
+    settings: WorkerSettings,
+  ) {
     this.engine = engine;
     this.#settings = settings;
-    this.#stopped = house.stopped;
+    this.#stopped = shared.stopped;
     this.id = this.owner = settings.owner;
     this.leaseMs = settings.leaseMs;
     this.abortGraceMs = settings.abortGraceMs;
@@ -102,12 +107,12 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
       this.#runnables.set(handler.definition.name, { handler, run });
     }
     this.#claimer = new Claimer(engine, this);
-    this.#renewal = house.renewals.join(this);
+    this.#renewal = shared.renewals.join(this);
     const queues = [...new Set(this.pools.map(({ queue }) => queue))];
     this.#announcing = new Announcing(engine, this.owner, { queues, names: [...this.#runnables.keys()] });
     this.settling = new Settling(this);
     this.aborting = new Aborting(this);
-    this.#leaveBook = house.leaseBook.addHolder(
+    this.#leaveBook = shared.leaseBook.addHolder(
       (lease) => this.leases.get(lease.id)?.job.fence === lease.fence,
     );
   }

@@ -7,7 +7,6 @@ export const pastSeeds: readonly (readonly [seed: number, found: string])[] = [
     2,
     "a worker cut off past its lease took the same lease up again as a lost one and ran the job twice under one fence",
   ],
-  [86, "a claim's late reply and the look for lost leases both handed out the same lease, and both ran it"],
   [13, "rescheduling a snoozed job burnt the attempt that the snooze had given back"],
   [
     58,

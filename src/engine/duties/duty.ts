@@ -26,7 +26,8 @@ export interface Duty {
   readonly sleepMaxMs: number;
   /** Items it leaves alone for a while. A duty without one is one call to the store: it has no items, and the supervisor tells of its failures. */
   readonly quarantine?: Quarantine;
-  run(): Promise<DutyRun>;
+  /** @param isAsked by an operator: a duty that one process does for all then does not leave it to another. */
+  run(isAsked?: boolean): Promise<DutyRun>;
 }
 
 export const idleRun: DutyRun = { processed: 0, errors: 0, outcomes: {}, hasMore: false };
