@@ -100,6 +100,27 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   return startServer({ url: `redis://127.0.0.1:${port}`, port, folder, begin, signals });
 }
 
+/** A sentinel that alone decides, and soon, about the primary at a port, which it calls "millrace". */
+export async function startSentinel(primary: { readonly port: number }): Promise<RedisServer> {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-sentinel-"));
+  const port = await freePort();
+  const file = join(folder, "sentinel.conf");
+  const lines = [
+    `port ${port}`,
+    "bind 127.0.0.1",
+    `dir ${folder}`,
+    `sentinel monitor millrace 127.0.0.1 ${primary.port} 1`,
+    "sentinel down-after-milliseconds millrace 500",
+    "sentinel failover-timeout millrace 5000",
+  ];
+  writeFileSync(file, `${lines.join("\n")}\n`);
+  const stdio = ["ignore", "pipe", "pipe"] as const;
+  const begin = (): Promise<ChildProcess> =>
+    ready(spawn(redisBinary(), [file, "--sentinel"], { cwd: folder, stdio: [...stdio] }), port);
+  const signals = { restart: "SIGTERM", stop: "SIGKILL" } as const;
+  return startServer({ url: `redis://127.0.0.1:${port}`, port, folder, begin, signals });
+}
+
 /** Ready once it answers a PING, which it refuses while it loads its files. */
 function ready(child: ChildProcess, port: number): Promise<ChildProcess> {
   let said = "";
