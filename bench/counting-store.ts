@@ -6,7 +6,7 @@ import type { Store } from "../src/store/store.ts";
 
 export interface Counts {
   calls: number;
-  /** Told how many settles a call has just acknowledged. */
+  /** Told how many jobs a call has just completed, by the store's own answer. What a worker that stops hands back does not count. */
   settled: (count: number) => void;
 }
 
@@ -28,9 +28,10 @@ export function countingStore(store: Store, counts: Counts): Store {
   const settleIfLeased: Store["settleIfLeased"] = async (settles) => {
     counts.calls += 1;
     const answers = await store.settleIfLeased(settles);
-    let acknowledged = 0;
-    for (const answer of answers) if (answer.kind === "ok") acknowledged += 1;
-    counts.settled(acknowledged);
+    let completed = 0;
+    for (const [index, { kind }] of answers.entries())
+      if (kind === "ok" && settles[index]?.next.to === "completed") completed += 1;
+    counts.settled(completed);
     return answers;
   };
   return { ...store, ...counted, settleIfLeased };
