@@ -96,11 +96,7 @@ export const errorCatalogue = {
     false,
     "The database refuses the user, the password or a right that Millrace needs.",
   ),
-  "store-missing": entry(
-    404,
-    false,
-    "The database does not exist, or has no tables of Millrace.",
-  ),
+  "store-missing": entry(404, false, "The database does not exist, or has no tables of Millrace."),
   "store-too-old": entry(500, false, "The database server is older than Millrace supports."),
   "store-misconfigured": entry(500, false, "A setting of the database makes Millrace's promises impossible."),
   "too-many-connections": entry(503, true, "The database takes no more connections."),
