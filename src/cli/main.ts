@@ -4,6 +4,8 @@
 import * as nodeModule from "node:module";
 
 nodeModule.enableCompileCache?.();
+const { hideSqliteWarning } = await import("../platform/quiet-warnings.ts");
+hideSqliteWarning();
 const { nodePlatform } = await import("../platform/node-platform.ts");
 const { nodeTerminal } = await import("../platform/terminal.ts");
 const { runCommandLine } = await import("./command-line.ts");

@@ -10,6 +10,7 @@ import type { EnqueueOptions } from "../engine/job-options.ts";
 import { Kv } from "../engine/kv.ts";
 import { LeaseBook } from "../engine/lease-book.ts";
 import { Results } from "../engine/results.ts";
+import { settlesWithin } from "../engine/race.ts";
 import { planJob, refusalError } from "../engine/submit.ts";
 import { Supervisor } from "../engine/supervisor.ts";
 import { MillraceError } from "../model/error.ts";
@@ -55,10 +56,14 @@ export interface CloseReport {
     readonly handlers: number;
     /** Background duties, by name, whose call to the store had not come back. */
     readonly duties: readonly string[];
+    /** The store itself, whose connections then end with the process. */
+    readonly store: boolean;
   };
 }
 
 const dutiesGraceMs = 5000;
+/** For calls that are on their way, and for the store to close. */
+const callsGraceMs = 10_000;
 
 export class Millrace implements Enqueuer {
   readonly jobs: Jobs;
@@ -181,16 +186,20 @@ export class Millrace implements Enqueuer {
   }
 
   async #close(): Promise<CloseReport> {
-    const { log, submits, changes, store } = this.#engine;
+    const { log, submits, changes, store, platform, settings } = this.#engine;
     const reports: StopReport[] = await Promise.all([...this.#workers].map((worker) => worker.stop()));
     const handlers = reports.reduce((sum, report) => sum + report.notStopped, 0);
     if (handlers > 0) log.warn("handlers still run after the close", { handlers });
     const duties = this.#dutiesRunning ? await this.#supervisor.stop(dutiesGraceMs) : [];
     if (duties.length > 0) log.warn("duties still run after the close", { duties });
     this.#results.close();
-    await Promise.all([submits.whenIdle(), changes.whenIdle()]);
-    await store.close();
-    return { notStopped: { handlers, duties } };
+    const idle = Promise.all([submits.whenIdle(), changes.whenIdle()]);
+    await settlesWithin(platform, idle, Math.max(callsGraceMs, settings.giveUpMs));
+    const closing = store.close();
+    const isClosed = await settlesWithin(platform, closing, callsGraceMs);
+    if (isClosed) await closing;
+    else log.warn("the store did not close in time; its connections end with the process");
+    return { notStopped: { handlers, duties, store: !isClosed } };
   }
 
   #checkOpen(): void {

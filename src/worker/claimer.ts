@@ -6,6 +6,7 @@
  * claims while the handlers run.
  */
 import type { Engine } from "../engine/engine.ts";
+import { answersWithin } from "../engine/race.ts";
 import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { ClaimAnswer } from "../store/operations.ts";
@@ -17,6 +18,7 @@ import { mayHaveHappened } from "./renewal.ts";
 
 /** Hints can be lost: every worker looks again this often. */
 const pollMs = 5000;
+const claimMaxMs = 90_000;
 const noneArriving: ReadonlyMap<Pool, number> = new Map();
 const backoffFirstMs = 100;
 const backoffMaxMs = 5000;
@@ -131,7 +133,9 @@ export class Claimer {
       const offers = asked
         .filter(({ pool }) => pool.routes.length > 0)
         .map(({ pool, max }) => ({ routes: pool.routes, max }));
-      answer = await this.#engine.store.claim({ owner, leaseMs, offers, routesKnown: this.#routesKnown });
+      const call = this.#engine.store.claim({ owner, leaseMs, offers, routesKnown: this.#routesKnown });
+      // One that never comes back would end all claiming: after the limit it is a lost claim, and what it took is looked for.
+      answer = await answersWithin(this.#engine.platform, call, claimMaxMs);
     } catch (error) {
       for (const { pool } of asked) pool.isHungry = true;
       this.#failed(error);

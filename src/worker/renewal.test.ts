@@ -65,6 +65,23 @@ describe("the leases", () => {
     expect(starts).toEqual([2]);
   });
 
+  test("of a claim that never comes back are looked for after a limit, and claiming goes on", async () => {
+    const claim = v.store.claim.bind(v.store);
+    let isHung = false;
+    v.store.claim = async (request) => {
+      const answer = await claim(request);
+      if (isHung || answer.jobs.length === 0) return answer;
+      isHung = true;
+      return new Promise<never>(() => {});
+    };
+    await v.run(v.mill.work([handler(slow, async () => "done")], { lease: "10m" }));
+    const handle = await v.run(v.mill.enqueue(slow, {}));
+    const from = v.platform.time.now;
+    expect(await v.run(handle.result())).toBe("done");
+    expect(v.platform.time.now - from).toBeLessThan(95_000);
+    expect(await v.run((await v.run(v.mill.enqueue(slow, {}))).result())).toBe("done");
+  });
+
   test("that are renewed by a call that fails for one worker's lost claim are kept for the other", async () => {
     const other = job("other");
     const release = deferred<string>();
