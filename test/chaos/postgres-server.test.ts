@@ -204,3 +204,27 @@ test("doctor looks at a server without fsync, and says what that costs", async (
     /^millrace: durability-refused: .*fsync off/,
   );
 });
+
+test("the caller's own transaction is taken before and after a restart of the server", async () => {
+  const other = await startPostgres({ settings: ["shared_buffers=16MB"] });
+  onTestFinished(() => other.stop());
+  const own = await openPostgresStore({ url: other.url, platform: nodePlatform });
+  onTestFinished(() => own.close());
+  for (const id of ["before", "after"]) {
+    const client = new pg.Client({ connectionString: other.url });
+    client.on("error", () => undefined);
+    await client.connect();
+    await client.query("BEGIN");
+    await own.inTransaction(client).submit([{ jobs: [aJob({ id })] }]);
+    await client.query("COMMIT");
+    await client.end();
+    if (id === "before") await other.restart();
+    await until("the store answers", () =>
+      own.describe().then(
+        () => true,
+        () => false,
+      ),
+    );
+  }
+  expect((await own.readJobs(["before", "after"])).map((each) => each?.state)).toEqual(["ready", "ready"]);
+}, 60_000);
