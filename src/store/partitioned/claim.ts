@@ -178,7 +178,7 @@ export class Claims {
     const jobs = await withRoutes(this.#calls, partition, answer.jobs);
     outlook.asked(sentMs);
     for (const { offer, max, routes: offered } of asks) {
-      const got = jobs.filter(({ route }) => offered.includes(route));
+      const got = asks.length === 1 ? jobs : jobs.filter(({ route }) => offered.includes(route));
       offer.jobs.push(...got);
       offer.left -= got.length;
       outlook.found(offered, got.length < max, news);

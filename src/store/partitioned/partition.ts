@@ -32,12 +32,15 @@ export async function withRoutes<Item extends { readonly route: number }>(
   items: readonly Item[],
 ): Promise<readonly Item[]> {
   const { routes } = calls;
-  if (items.some(({ route }) => routes.outer(partition.number, route) === undefined))
+  const { number } = partition;
+  if (items.some(({ route }) => routes.outer(number, route) === undefined))
     await learnRoutes(calls, partition);
+  // Where the partition happens to number its routes as the store does, nothing is copied.
+  if (items.every(({ route }) => routes.outer(number, route) === route)) return items;
   return items.map((item) => {
-    const route = routes.outer(partition.number, item.route);
+    const route = routes.outer(number, item.route);
     if (route === undefined)
-      throw new Error(`partition ${partition.number} has no route with the number ${item.route}`);
+      throw new Error(`partition ${number} has no route with the number ${item.route}`);
     return { ...item, route };
   });
 }

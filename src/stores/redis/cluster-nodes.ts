@@ -32,12 +32,15 @@ export interface Node {
   readonly views: Set<ClusterView>;
   /** Views with a call on its way, which keeps the process alive. */
   readonly busy: Set<ClusterView>;
+  /** The last one, for whoever asks soon after. */
+  ping: { readonly atUs: number; readonly answer: Promise<unknown> } | null;
 }
 
 /** Between two looks at who owns what, while some partition has no server that answers. */
 const lookMs = 250;
 const answerMaxMs = 1000;
 const lateMs = 2000;
+const pingUs = 5_000_000;
 
 export class ClusterNodes {
   readonly #options: NodesOptions;
@@ -73,8 +76,9 @@ export class ClusterNodes {
     const known = this.#nodes.get(address);
     if (known !== undefined) return known;
     const client = this.#options.connect(address);
-    const node: Node = { address, client, views: new Set(), busy: new Set() };
+    const node: Node = { address, client, views: new Set(), busy: new Set(), ping: null };
     const tell = (event: "connect" | "ready" | "close" | "end") => (): void => {
+      if (event === "close") node.ping = null;
       for (const view of [...node.views]) view.emit(event);
       if (event === "close") this.look();
     };
@@ -87,6 +91,13 @@ export class ClusterNodes {
     });
     this.#nodes.set(address, node);
     return node;
+  }
+
+  ping(node: Node): Promise<unknown> {
+    const nowUs = this.#options.platform.monotonicUs();
+    if (node.ping === null || nowUs - node.ping.atUs > pingUs)
+      node.ping = { atUs: nowUs, answer: node.client.call("PING", []) };
+    return node.ping.answer;
   }
 
   /** Finds out who owns what, soon and until every view has a server. */

@@ -102,6 +102,8 @@ export class ClusterView implements RedisClient {
   }
 
   async call(command: string, args: readonly (string | number)[]): Promise<unknown> {
+    // Whether the connection lives is the same question for all partitions on it.
+    if (command === "PING" && this.#node !== null) return this.#nodes.ping(this.#node);
     let client = this.#client();
     for (let redirects = 0; ; redirects++) {
       const over = this.#nodes.lookWhileLate();
