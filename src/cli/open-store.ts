@@ -30,15 +30,17 @@ export async function existingStoreUrl(call: Call): Promise<string> {
   );
 }
 
-/** Without user and password. */
-function nameOfPlace(url: string): string {
+/** Without user and password. A Redis URL may name several hosts, so it is not always one that the platform can parse. */
+export function nameOfPlace(url: string): string {
   if (/^sqlite:/i.test(url)) return JSON.stringify(sqlitePath(url));
-  const { protocol, host, pathname, searchParams } = new URL(url);
+  const [, scheme = "", place = "", query = ""] =
+    /^(\w+:\/\/)(?:[^/?#]*@)?([^?#]*)\??([^#]*)/.exec(url) ?? [];
+  const parameters = new URLSearchParams(query);
   const parts = ["schema", "prefix"].flatMap((name) => {
-    const value = searchParams.get(name);
+    const value = parameters.get(name);
     return value === null ? [] : [` in the ${name} ${value}`];
   });
-  return `${protocol}//${host}${pathname}${parts.join("")}`;
+  return `${scheme}${place}${parts.join("")}`;
 }
 
 /** Opens, lets the command use it, and closes whatever comes. */

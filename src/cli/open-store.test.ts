@@ -1,0 +1,18 @@
+import { expect, test } from "vitest";
+import { nameOfPlace } from "./open-store.ts";
+
+test.each([
+  ["sqlite:./jobs.db", '"./jobs.db"'],
+  [
+    "postgres://user:secret@host:5433/app?schema=jobs&sslmode=require",
+    "postgres://host:5433/app in the schema jobs",
+  ],
+  [
+    "redis://:se%40cret@one:6379,two:6379/?cluster=true&prefix=shop",
+    "redis://one:6379,two:6379/ in the prefix shop",
+  ],
+  ["rediss://host", "rediss://host"],
+  ["postgres:///app", "postgres:///app"],
+])("%s is named as %s", (url, name) => {
+  expect(nameOfPlace(url)).toBe(name);
+});
