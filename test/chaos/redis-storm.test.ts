@@ -10,13 +10,13 @@ import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
-import { checkHistory } from "../history/check-history.ts";
 import { startRedis } from "../support/redis-server.ts";
 import type { RedisServer } from "../support/redis-server.ts";
 import { openTcpProxy } from "../support/tcp-proxy.ts";
 import type { TcpProxy } from "../support/tcp-proxy.ts";
 import { auditAll } from "../support/walk.ts";
 import { ChaosRun, until } from "./chaos-run.ts";
+import { judgeBy } from "./kill-suite.ts";
 import type { ChaosProcess } from "./supervisor.ts";
 
 const leaseMs = 1500;
@@ -34,8 +34,6 @@ beforeEach(async () => {
   admin = new Redis(server.url, { maxRetriesPerRequest: null, retryStrategy: () => 50 });
   admin.on("error", () => undefined);
   proxy = await openTcpProxy({ port: server.port });
-  store = await openRedisStore({ url: server.url, platform: nodePlatform });
-  run = new ChaosRun({ store, url: `redis://127.0.0.1:${proxy.port}` }, leaseMs);
 }, 180_000);
 afterEach(async () => {
   await run.supervisor.killAll();
@@ -45,72 +43,80 @@ afterEach(async () => {
   await server.stop();
 });
 
-test("in a storm of faults nothing acknowledged is lost, nothing is settled twice, and all that are there end", async () => {
-  const random = createSeededRandom(process.env["MILLRACE_STORM"] ?? "storm");
-  const options = { store: { redis: { callTimeoutMs } } };
-  let started = 0;
-  const startWorker = (): ChaosProcess =>
-    run.start({ role: "worker", name: `worker-${++started}`, ...options });
-  let workers = [startWorker(), startWorker(), startWorker()];
-  await Promise.all(workers.map(({ ready }) => ready));
-  const producers = [0, 1].map((half) => {
-    const [from, to] = [(half * jobs) / 2 + 1, ((half + 1) * jobs) / 2];
-    return run.start({ role: "producer", name: `producer-${half}`, from, to, everyMs: 8, ...options });
-  });
-  await Promise.all(producers.map(({ ready }) => ready));
+test.each([1, 4])(
+  "in a storm of faults on %i partitions nothing acknowledged is lost, nothing is settled twice, and all that are there end",
+  async (partitions) => {
+    store = await openRedisStore({ url: server.url, platform: nodePlatform, partitions });
+    run = new ChaosRun({ store, url: `redis://127.0.0.1:${proxy.port}` }, leaseMs);
+    const random = createSeededRandom(process.env["MILLRACE_STORM"] ?? "storm");
+    const options = { store: { redis: { callTimeoutMs } } };
+    let started = 0;
+    const startWorker = (): ChaosProcess =>
+      run.start({ role: "worker", name: `worker-${++started}`, ...options });
+    let workers = [startWorker(), startWorker(), startWorker()];
+    await Promise.all(workers.map(({ ready }) => ready));
+    const producers = [0, 1].map((half) => {
+      const [from, to] = [(half * jobs) / 2 + 1, ((half + 1) * jobs) / 2];
+      return run.start({ role: "producer", name: `producer-${half}`, from, to, everyMs: 8, ...options });
+    });
+    await Promise.all(producers.map(({ ready }) => ready));
 
-  const storm: Readonly<Record<string, () => unknown>> = {
-    cut: () => proxy.cut(),
-    silence: async () => {
-      if (random.chance(0.5)) proxy.halfOpen();
-      else proxy.oneWay();
-      await sleep(random.whole(50, 900));
-      proxy.speakAgain();
-    },
-    slow: () => {
-      proxy.delayMs = random.pick([0, 2, 20]);
-      proxy.sliceBytes = random.pick([0, 50]);
-    },
-    pause: () => admin.call("CLIENT", "PAUSE", String(random.whole(50, 900)), random.pick(["ALL", "WRITE"])),
-    flush: () => admin.call("FUNCTION", "FLUSH", random.pick(["SYNC", "ASYNC"])),
-    crash: async () => {
-      await server.kill();
-      await server.restart();
-    },
-    kill: () => {
-      const victim = random.pick(workers);
-      victim.send("SIGKILL");
-      workers = [...workers.filter((each) => each !== victim), startWorker()];
-    },
-    freeze: () => {
-      const victim = random.pick(workers);
-      victim.send("SIGSTOP");
-      void sleep(random.whole(leaseMs / 2, 2 * leaseMs)).then(() => victim.send("SIGCONT"));
-    },
-  };
-  for (let fault = 0; fault < faults; fault++) {
-    await sleep(random.whole(20, 400));
-    await storm[random.pick(Object.keys(storm))]?.();
-  }
-  proxy.delayMs = proxy.sliceBytes = 0;
-  proxy.heal();
-  for (const each of workers) each.send("SIGCONT");
-  // One that was started in the storm may have found no server.
-  await startWorker().ready;
-  await Promise.all(producers.map(({ exited }) => exited));
-  await until("everything has ended", () => run.isDrained().catch(() => false));
-  const evidence = await run.finish(false);
+    const storm: Readonly<Record<string, () => unknown>> = {
+      cut: () => proxy.cut(),
+      silence: async () => {
+        if (random.chance(0.5)) proxy.halfOpen();
+        else proxy.oneWay();
+        await sleep(random.whole(50, 900));
+        proxy.speakAgain();
+      },
+      slow: () => {
+        proxy.delayMs = random.pick([0, 2, 20]);
+        proxy.sliceBytes = random.pick([0, 50]);
+      },
+      pause: () =>
+        admin.call("CLIENT", "PAUSE", String(random.whole(50, 900)), random.pick(["ALL", "WRITE"])),
+      flush: () => admin.call("FUNCTION", "FLUSH", random.pick(["SYNC", "ASYNC"])),
+      crash: async () => {
+        await server.kill();
+        await server.restart();
+      },
+      kill: () => {
+        const victim = random.pick(workers);
+        victim.send("SIGKILL");
+        workers = [...workers.filter((each) => each !== victim), startWorker()];
+      },
+      freeze: () => {
+        const victim = random.pick(workers);
+        victim.send("SIGSTOP");
+        void sleep(random.whole(leaseMs / 2, 2 * leaseMs)).then(() => victim.send("SIGCONT"));
+      },
+    };
+    for (let fault = 0; fault < faults; fault++) {
+      await sleep(random.whole(20, 400));
+      await storm[random.pick(Object.keys(storm))]?.();
+    }
+    proxy.delayMs = proxy.sliceBytes = 0;
+    proxy.heal();
+    for (const each of workers) each.send("SIGCONT");
+    // One that was started in the storm may have found no server.
+    await startWorker().ready;
+    await Promise.all(producers.map(({ exited }) => exited));
+    await until("everything has ended", () => run.isDrained().catch(() => false));
+    const evidence = await run.finish(false);
 
-  expect(checkHistory(evidence).filter(({ invariant }) => invariant !== 31)).toEqual([]);
-  const enqueues = evidence.operations.filter(({ kind }) => kind === "enqueue");
-  expect(enqueues).toHaveLength(jobs);
-  const acknowledged = enqueues.filter(({ seen }) => seen === "ok");
-  expect(acknowledged.length).toBeGreaterThan(jobs / 2);
-  const made = evidence.snapshot.jobs.filter(({ name }) => name === "work");
-  expect(made.length).toBeGreaterThanOrEqual(acknowledged.length);
-  expect(evidence.snapshot.jobs.every(({ state }) => state === "completed")).toBe(true);
-  expect(evidence.snapshot.jobs.filter(({ leaseEndsAt }) => leaseEndsAt !== null)).toEqual([]);
-  expect(await auditAll(store)).toEqual({});
-  // The storm was felt.
-  expect(evidence.operations.filter(({ seen }) => seen === "unknown").length).toBeGreaterThan(0);
-}, 90_000);
+    const judge = judgeBy({ isSerial: partitions === 1, joinsEvents: true });
+    expect(judge(evidence)).toEqual([]);
+    const enqueues = evidence.operations.filter(({ kind }) => kind === "enqueue");
+    expect(enqueues).toHaveLength(jobs);
+    const acknowledged = enqueues.filter(({ seen }) => seen === "ok");
+    expect(acknowledged.length).toBeGreaterThan(jobs / 2);
+    const made = evidence.snapshot.jobs.filter(({ name }) => name === "work");
+    expect(made.length).toBeGreaterThanOrEqual(acknowledged.length);
+    expect(evidence.snapshot.jobs.every(({ state }) => state === "completed")).toBe(true);
+    expect(evidence.snapshot.jobs.filter(({ leaseEndsAt }) => leaseEndsAt !== null)).toEqual([]);
+    expect(await auditAll(store)).toEqual({});
+    // The storm was felt.
+    expect(evidence.operations.filter(({ seen }) => seen === "unknown").length).toBeGreaterThan(0);
+  },
+  90_000,
+);
