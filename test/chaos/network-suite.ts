@@ -24,7 +24,13 @@ export interface NetworkPlace {
   readonly store: Store;
   /** Past it. */
   readonly direct: Store;
-  close(): Promise<void>;
+}
+
+export async function closePlace({ proxy, store, direct }: NetworkPlace): Promise<void> {
+  proxy.heal();
+  await store.close();
+  await direct.close();
+  await proxy.close();
 }
 
 export interface NetworkSubject {
@@ -80,7 +86,7 @@ export function describeNetwork({ title, words, open }: NetworkSubject): void {
     afterEach(async () => {
       proxy.heal();
       await closeMills();
-      await place.close();
+      await closePlace(place);
     });
 
     test("a reply lost after the server did the call is unknown, and repeating the submit makes no second job", async () => {

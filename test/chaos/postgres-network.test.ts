@@ -6,7 +6,7 @@ import { aJob } from "../support/builders.ts";
 import { createTestDatabase, postgresSources, SchemaPool } from "../support/postgres-shared.ts";
 import type { PostgresSource, TestDatabase } from "../support/postgres-shared.ts";
 import { openTcpProxy } from "../support/tcp-proxy.ts";
-import { callTimeoutMs, countJobs, describeNetwork, unknown } from "./network-suite.ts";
+import { callTimeoutMs, closePlace, countJobs, describeNetwork, unknown } from "./network-suite.ts";
 import type { NetworkPlace } from "./network-suite.ts";
 
 let database: TestDatabase;
@@ -28,16 +28,7 @@ async function open(): Promise<NetworkPlace> {
   url.hostname = "127.0.0.1";
   url.port = String(proxy.port);
   const store = await openPostgresStore({ ...shared, url: url.href, schema, callTimeoutMs });
-  return {
-    proxy,
-    store,
-    direct,
-    async close() {
-      await store.close();
-      await direct.close();
-      await proxy.close();
-    },
-  };
+  return { proxy, store, direct };
 }
 
 describeNetwork({
@@ -58,8 +49,7 @@ describe("a Postgres that falls silent", () => {
     place = await open();
   });
   afterEach(async () => {
-    place.proxy.heal();
-    await place.close();
+    await closePlace(place);
   });
 
   test("ends the calls of its connections as unknown, and the next ones use another", async () => {

@@ -18,6 +18,7 @@ import {
   answers,
   away,
   callTimeoutMs,
+  closePlace,
   coded,
   countJobs,
   describeNetwork,
@@ -48,16 +49,7 @@ async function open(): Promise<NetworkPlace> {
   const url = `redis://127.0.0.1:${proxy.port}`;
   const direct = await openRedisStore({ url: server.url, platform: nodePlatform, prefix });
   const store = await openRedisStore({ url, platform: nodePlatform, prefix, callTimeoutMs });
-  return {
-    proxy,
-    store,
-    direct,
-    async close() {
-      await store.close();
-      await direct.close();
-      await proxy.close();
-    },
-  };
+  return { proxy, store, direct };
 }
 
 describeNetwork({
@@ -85,7 +77,7 @@ describe("a Redis that is silent, paused, full or kills", () => {
   afterEach(async () => {
     proxy.heal();
     await closeMills();
-    await place.close();
+    await closePlace(place);
   });
 
   /** Connections that listen for hints of this case. */

@@ -1,30 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { hardText } from "../../../test/support/hard-text.ts";
 import { packText, readNullableNumbers, readTexts, textList } from "./text.ts";
-
-const hard = fc.string({
-  unit: fc.constantFrom(
-    "a",
-    "é",
-    "🙂",
-    "\0",
-    "\x01",
-    "\x02",
-    "\x1e",
-    "\x1f",
-    "\ud800",
-    "\udc00",
-    "{",
-    ",",
-    '"',
-    "\\",
-  ),
-});
 
 describe("texts on their way to Postgres", () => {
   test("come back in lists, null apart from empty", () => {
     fc.assert(
-      fc.property(fc.array(fc.option(hard), { minLength: 1 }), (texts) => {
+      fc.property(fc.array(fc.option(hardText), { minLength: 1 }), (texts) => {
         const list = textList(texts.map((text) => (text === null ? null : packText(text))));
         expect(readTexts(list, texts.length)).toEqual(texts);
       }),
