@@ -1,5 +1,6 @@
 /** The store keeps the contract on a real cluster of three primaries and three replicas, and lives there as on one server. */
 import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { Cluster } from "ioredis";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
@@ -111,6 +112,24 @@ describe("a store on a cluster", () => {
     await store.close();
     expect(await client.ping()).toBe("PONG");
     client.disconnect();
+  });
+
+  test("needs no more rights than its documentation lists", async () => {
+    const page = readFileSync(new URL("../../docs/operating/redis.md", import.meta.url), "utf8");
+    const listed =
+      /^ACL SETUSER (.*)$/m.exec(page)?.[1]?.replaceAll("{millrace:0}", "{millrace:*}").split(" ") ?? [];
+    for (const { admin } of [...cluster.primaries, ...cluster.replicas])
+      await admin.call("ACL", "SETUSER", ...listed, "+cluster|slots");
+    const store = await open({ url: cluster.url.replace("//", "//millrace:password@"), partitions: 3 });
+    const hints: Hint[] = [];
+    store.watch((hint) => hints.push(hint));
+    await submit(store, ...many);
+    await store.claim(aClaim({ offers: [] }));
+    const { jobs } = await store.claim(aClaim({ max: 100 }));
+    expect(jobs).toHaveLength(60);
+    await store.settleIfLeased(jobs.map((job) => aSettle(job, finish())));
+    expect(await auditAll(store)).toEqual({});
+    expect(hints.some(({ kind }) => kind === "finished")).toBe(true);
   });
 
   test("says that no server answers, and that one of a cluster was named as if it were alone", async () => {
