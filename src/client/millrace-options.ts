@@ -39,8 +39,8 @@ export interface StoreOptions {
     callTimeoutMs?: number;
   };
   /**
-   * Redis: your own client of the driver, the prefix of all keys, consent to a server that may evict jobs, how long a call may take, and the number
-   * of partitions.
+   * Redis: your own client of the driver, the prefix of all keys, consent to a server that may evict jobs, how long a call may take, the number of
+   * partitions, and how many replicas must have a write before it is acknowledged.
    */
   redis?: {
     client?: unknown;
@@ -48,6 +48,7 @@ export interface StoreOptions {
     allowEviction?: boolean;
     callTimeoutMs?: number;
     partitions?: number;
+    replicas?: number;
   };
 }
 
@@ -111,7 +112,14 @@ export interface ReadMillraceOptions {
 
 const dayMs = 86_400_000;
 const postgresOptions = ["pool", "schema", "poolMax", "listenUrl", "callTimeoutMs"] as const;
-const redisOptions = ["client", "prefix", "allowEviction", "callTimeoutMs", "partitions"] as const;
+const redisOptions = [
+  "client",
+  "prefix",
+  "allowEviction",
+  "callTimeoutMs",
+  "partitions",
+  "replicas",
+] as const;
 
 export function readMillraceOptions(platform: Platform, options: MillraceOptions): ReadMillraceOptions {
   checkOptions(options, "open", known);

@@ -69,3 +69,37 @@ test("a raise that was lost is not repeated", async () => {
   expect(Math.floor(two / 2 ** 32)).toBe(Math.floor(three / 2 ** 32));
   expect([one < two, two < three]).toEqual([true, true]);
 }, 60_000);
+
+test("a write that must be on a replica is acknowledged when it is there, and not before", async () => {
+  const alone = await startRedis();
+  const follower = await startRedis({ settings: [["replicaof", `127.0.0.1 ${alone.port}`]] });
+  const admin = new Redis(follower.url);
+  try {
+    const store = await openRedisStore({
+      url: alone.url,
+      platform: nodePlatform,
+      replicas: 1,
+      callTimeoutMs: 2000,
+    });
+    opened.push(store);
+    await until("the replica follows", async () =>
+      (await admin.info("replication")).includes("master_link_status:up"),
+    );
+    const submit = (id: string, isRepeat = false): ReturnType<Store["submit"]> =>
+      store.submit([{ jobs: [aJob({ id })], isRepeat }]);
+    expect(await submit("a")).toMatchObject([{ kind: "ok" }]);
+    expect(await admin.hlen("{millrace:0}:spec")).toBe(1);
+    follower.process.kill("SIGSTOP");
+    await expect(submit("b")).rejects.toMatchObject({ code: "outcome-unknown" });
+    follower.process.kill("SIGCONT");
+    expect(await submit("b", true)).toMatchObject([{ hows: ["existing"] }]);
+    await expect(
+      openRedisStore({ url: alone.url, platform: nodePlatform, replicas: -1 }),
+    ).rejects.toMatchObject({
+      code: "invalid-option",
+    });
+  } finally {
+    admin.disconnect();
+    await Promise.all([alone.stop(), follower.stop()]);
+  }
+}, 60_000);

@@ -42,6 +42,8 @@ export interface ConnectionOptions {
   readonly where: string;
   /** The time that calls carry: null for the server's. */
   readonly now: () => number | null;
+  /** A write is answered only when so many replicas have it. */
+  readonly replicas?: number;
   /** How many partitions the store must have, in words of lua/enter.ts. */
   readonly partitions: string;
   /** The driver ends a call that has no reply by then. */
@@ -59,7 +61,7 @@ const roundsMax = 4;
 const notSent = { isSent: false, isWrite: false };
 
 export function openConnection(options: ConnectionOptions): Connection {
-  const { client, platform, tag, sender, where, now, callTimeoutMs } = options;
+  const { client, platform, tag, sender, where, now, callTimeoutMs, replicas = 0 } = options;
   // The server gives up before the driver does, so that a slow disk is told from a silent server.
   const fileWaitMs = Math.ceil(callTimeoutMs / 2);
   let isClosed = false;
@@ -100,8 +102,12 @@ export function openConnection(options: ConnectionOptions): Connection {
       // Sent behind the write at once: the server answers when all that this connection wrote is on disk.
       const waiting = isWrite && waitsForFile ? client.call("WAITAOF", ["1", "0", String(fileWaitMs)]) : null;
       waiting?.catch(() => undefined);
+      const copying =
+        isWrite && replicas > 0 ? client.call("WAIT", [String(replicas), String(fileWaitMs)]) : null;
+      copying?.catch(() => undefined);
       const answer = await answering;
       if (waiting !== null) await onDisk(waiting);
+      if (copying !== null) await onReplicas(copying);
       return answer;
     } catch (error) {
       if (isFunctionMissing(error) || isEntryMissing(error) || isReadOnly(error)) throw error;
@@ -114,6 +120,13 @@ export function openConnection(options: ConnectionOptions): Connection {
     const answer = await waiting.catch((cause: unknown) => cause);
     if (Array.isArray(answer) && Number(answer[0]) >= 1) return;
     const sentence = `${where} did the call, but did not say in time that it is on disk.`;
+    throw new MillraceError("outcome-unknown", sentence, { cause: answer });
+  };
+
+  const onReplicas = async (copying: Promise<unknown>): Promise<void> => {
+    const answer = await copying.catch((cause: unknown) => cause);
+    if (typeof answer === "number" && answer >= replicas) return;
+    const sentence = `${where} did the call, but did not say in time that ${replicas} replicas have it.`;
     throw new MillraceError("outcome-unknown", sentence, { cause: answer });
   };
 

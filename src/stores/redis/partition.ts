@@ -36,6 +36,7 @@ export interface PartitionOptions {
   readonly platform: Platform;
   readonly prefix: string;
   readonly callTimeoutMs: number;
+  readonly replicas: number;
   readonly wishes: ServerWishes;
   /** Whose own messages are not heard twice. */
   readonly sender: string;
@@ -59,14 +60,14 @@ export interface OpenPartition {
 }
 
 export async function openPartition(options: PartitionOptions, opening: Opening): Promise<OpenPartition> {
-  const { platform, callTimeoutMs, wishes, sender, now } = options;
+  const { platform, callTimeoutMs, replicas, wishes, sender, now } = options;
   const { client, wanted } = opening;
   const { where } = wishes;
   const tag = tagOf(options.prefix, opening.number);
   let facts: ServerFacts | null = null;
   const check = async (ask: Connection["ask"]): Promise<ServerFacts> =>
     (facts = await checkServer(ask, wishes));
-  const shared = { platform, sender, where, now, callTimeoutMs };
+  const shared = { platform, sender, where, now, callTimeoutMs, replicas };
   const connection = openConnection({ ...shared, client, tag, check, partitions: wanted });
   const partitions = await connection.enter().catch(async (error: unknown) => {
     await connection.close();

@@ -33,6 +33,8 @@ export interface RedisOptions {
   readonly allowEviction?: boolean;
   /** The longest a call may take before its connection is cut and its outcome is unknown. Default: 30 s. */
   readonly callTimeoutMs?: number;
+  /** An acknowledged write is on so many replicas, so that a failover to one of them does not lose it. Default: 0, which waits for none. */
+  readonly replicas?: number;
   /** How many parts the keys are in, for the life of the store. Left out: what it was made with; a new one gets 1, on a cluster 16. */
   readonly partitions?: number;
   /** Tests drive time by their platform's clock. */
@@ -58,6 +60,7 @@ export async function openRedisStore(options: RedisOptions): Promise<Store> {
     platform,
     prefix: checkPrefix(options.prefix ?? servers.prefix ?? defaultPrefix),
     callTimeoutMs,
+    replicas: checkReplicas(options.replicas ?? 0),
     wishes: { where, durability: options.durability ?? null, allowEviction, isCluster },
     sender: Buffer.from(platform.randomBytes(9)).toString("base64url"),
     // Never behind the last time given, whatever the machine's clock does.
@@ -136,6 +139,11 @@ function checkCallTimeout(ms: number): number {
   if (Number.isInteger(ms) && ms >= 1 && ms <= callTimeoutMaxMs) return ms;
   const sentence = `callTimeoutMs must be a whole number from 1 to ${callTimeoutMaxMs}.`;
   throw new MillraceError("invalid-option", sentence);
+}
+
+function checkReplicas(replicas: number): number {
+  if (Number.isInteger(replicas) && replicas >= 0 && replicas <= 100) return replicas;
+  throw new MillraceError("invalid-option", "replicas must be a whole number from 0 to 100.");
 }
 
 export function checkPrefix(prefix: string): string {
