@@ -142,6 +142,20 @@ test("a server that cannot write its files refuses by name, and takes the same c
   expect(await store.submit([{ jobs: [aJob({ id: "a" })] }])).toMatchObject([{ kind: "ok" }]);
 });
 
+test("a server that wants more replicas than it has takes no writes, and says so", async () => {
+  onTestFinished(async () => void (await set("min-replicas-to-write", "0")));
+  await set("min-replicas-to-write", "1");
+  const mill = openMill("20s");
+  expect(await failure(store.submit([{ jobs: [aJob({ id: "a" })] }]))).toMatchObject({
+    code: "store-unavailable",
+    retryable: true,
+    outcome: "did-not-happen",
+  });
+  const waiting = mill.enqueue(plain, 1, { id: "b" });
+  await set("min-replicas-to-write", "0");
+  expect((await waiting).id).toBe("b");
+});
+
 test("while somebody else's script holds the server, calls are refused as busy and did not happen; an enqueue waits for its end", async () => {
   await set("busy-reply-threshold", "50");
   const mill = openMill("20s");
