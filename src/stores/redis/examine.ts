@@ -104,14 +104,25 @@ async function look<Answer>(
     return { address, ask: (command, args) => connection.ask(command, args) };
   };
   try {
-    const first = open(seeds[0] as string);
-    if (!isCluster) return await use([first], prefix);
-    const owners = (await first.ask("CLUSTER", ["SLOTS"])) as [number, number, [string, number]][];
-    const addresses = [...new Set(owners.map(([, , [host, port]]) => `${host}:${port}`))];
-    return await use(addresses.map(open), prefix);
+    if (!isCluster) return await use([open(seeds[0] as string)], prefix);
+    return await use((await primaries(seeds.map(open))).map(open), prefix);
   } finally {
     await Promise.all(opened.map((connection) => connection.close()));
   }
+}
+
+/** The addresses of those that own slots, from the first server that answers. */
+async function primaries(seeds: readonly Asked[]): Promise<readonly string[]> {
+  let trouble: unknown = null;
+  for (const { ask } of seeds) {
+    try {
+      const owners = (await ask("CLUSTER", ["SLOTS"])) as [number, number, [string, number]][];
+      return [...new Set(owners.map(([, , [host, port]]) => `${host}:${port}`))];
+    } catch (error) {
+      trouble = error;
+    }
+  }
+  throw trouble;
 }
 
 const statuses = [
