@@ -6,7 +6,7 @@
  * claims while the handlers run.
  */
 import type { Engine } from "../engine/engine.ts";
-import { answersWithin } from "../engine/race.ts";
+import { MillraceError } from "../model/error.ts";
 import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { ClaimAnswer } from "../store/operations.ts";
@@ -36,6 +36,12 @@ export interface ClaimerHost {
   readonly aborting: Aborting;
 }
 
+interface SentClaim {
+  readonly sentUs: number;
+  readonly asked: readonly { readonly pool: Pool; readonly max: number }[];
+  isGivenUp: boolean;
+}
+
 export class Claimer {
   readonly #engine: Engine;
   readonly #host: ClaimerHost;
@@ -48,6 +54,7 @@ export class Claimer {
   #isStopped = true;
   #isScheduled = false;
   #inFlight: Promise<void> | null = null;
+  #sent: SentClaim | null = null;
   #roundTripUs = 0;
   #lastClaimUs = 0;
 
@@ -128,19 +135,20 @@ export class Claimer {
       left -= max;
     }
     const sentUs = this.#engine.platform.monotonicUs();
+    const sent: SentClaim = { sentUs, asked, isGivenUp: false };
+    this.#sent = sent;
     let answer: ClaimAnswer;
     try {
       const offers = asked
         .filter(({ pool }) => pool.routes.length > 0)
         .map(({ pool, max }) => ({ routes: pool.routes, max }));
-      const call = this.#engine.store.claim({ owner, leaseMs, offers, routesKnown: this.#routesKnown });
-      // One that never comes back would end all claiming: after the limit it is a lost claim, and what it took is looked for.
-      answer = await answersWithin(this.#engine.platform, call, claimMaxMs);
+      answer = await this.#engine.store.claim({ owner, leaseMs, offers, routesKnown: this.#routesKnown });
     } catch (error) {
-      for (const { pool } of asked) pool.isHungry = true;
-      this.#failed(error);
+      if (!sent.isGivenUp) this.#failed(error, asked);
       return;
     }
+    // Whatever it took after all is asked for like that of any lost claim.
+    if (sent.isGivenUp) return this.#host.claimLost();
     this.#failures = 0;
     this.#measure(sentUs);
     this.#learn(answer.routes);
@@ -176,7 +184,18 @@ export class Claimer {
     }
   }
 
-  #failed(error: unknown): void {
+  /** A claim that never comes back would end all claiming. Looked at with the slow poll: a timer for each claim costs more than the claim. */
+  #giveUpHung(): void {
+    const sent = this.#sent;
+    const heldUs = this.#engine.platform.monotonicUs() - (sent?.sentUs ?? 0);
+    if (sent === null || this.#inFlight === null || heldUs < claimMaxMs * 1000) return;
+    sent.isGivenUp = true;
+    this.#inFlight = null;
+    this.#failed(new MillraceError("outcome-unknown", "The claim was not answered."), sent.asked);
+  }
+
+  #failed(error: unknown, asked: SentClaim["asked"]): void {
+    for (const { pool } of asked) pool.isHungry = true;
     if (mayHaveHappened(error)) this.#host.claimLost();
     if (this.#isStopped) return;
     this.#failures += 1;
@@ -213,6 +232,7 @@ export class Claimer {
     this.#poll = this.#engine.platform.setTimer(
       pollMs * (0.85 + this.#engine.platform.random() * 0.15),
       () => {
+        this.#giveUpHung();
         for (const pool of this.#host.pools) pool.isHungry = true;
         this.consider();
         this.#setPoll();
