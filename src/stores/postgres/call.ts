@@ -26,29 +26,20 @@ export function callText(schema: string, name: string, count: number): string {
 }
 
 export function callWrite(calls: Calls, name: string, values: readonly Value[]): Promise<Row[]> {
-  return write(calls, name, calls.commit, values);
-}
-
-/** For what may go with a crash of the server, because the epoch then says so (decision 0012): nobody waits for the disk. */
-export function callLightly(calls: Calls, name: string, values: readonly Value[]): Promise<Row[]> {
-  return write(calls, name, "off", values);
-}
-
-function write(
-  calls: Calls,
-  name: string,
-  commit: Calls["commit"],
-  values: readonly Value[],
-): Promise<Row[]> {
-  const all = [calls.now(), commit, ...values];
+  const all = [calls.now(), calls.commit, ...values];
   return calls.write(callText(calls.schema, name, all.length), all);
 }
 
-/** For a function that answers one short text: a table in the FROM costs the server a tenth of a small call. */
+/** For a function that answers one text: a table of columns costs the server a tenth of a small call. */
 export async function callScalar(calls: Calls, name: string, values: readonly Value[]): Promise<string> {
   const all = [calls.now(), calls.commit, ...values];
   const rows = await calls.write(`SELECT ${calls.schema}.${name}(${places(all.length)})`, all);
   return onlyRow(rows)[0] as string;
+}
+
+/** For what may go with a crash of the server, because the epoch then says so (decision 0012): nobody waits for the disk. */
+export function lightly(calls: Calls): Calls {
+  return { ...calls, commit: "off" };
 }
 
 export function callRead(calls: Calls, name: string, values: readonly Value[]): Promise<Row[]> {

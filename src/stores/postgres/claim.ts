@@ -1,10 +1,11 @@
 /** Claim (sql/claim.ts): the columns of what was handed out, put together again. */
 import type { ClaimAnswer, ClaimRequest } from "../../store/operations.ts";
 import type { LeasedJob, Route } from "../../store/records.ts";
-import { callLightly } from "./call.ts";
+import { callScalar, lightly } from "./call.ts";
 import type { Calls } from "./call.ts";
 import type { Row } from "./database.ts";
 import type { ClaimPlan, Floors, Looks } from "./floors.ts";
+import { answerFields } from "./sql/claim.ts";
 import {
   numberList,
   packText,
@@ -54,49 +55,51 @@ async function ask(
     request.routesKnown,
     plan.knownClock === null,
   ];
-  const rows = await callLightly(calls, "claim_v1", values);
-  const last = rows.at(-1) as Row;
-  const now = Number(last[0]);
+  const fields = (await callScalar(lightly(calls), "claim_v1", values)).split("\x1f");
+  const [time, pickUs, nextClock, newRoutes] = fields as [string, string, string, string];
+  const now = Number(time);
   const jobs: LeasedJob[] = [];
   const taken = offers.map(() => 0);
   const lowest: (number | null)[] = offers.map(() => null);
-  for (const row of rows) {
-    if (row[1] === null) continue;
-    const offer = Number(row[16]) - 1;
+  for (let from = 4; from < fields.length; from += answerFields) {
+    const batch = fields.slice(from, from + answerFields).map((field) => (field === "" ? null : field));
+    const offer = Number(batch[1]) - 1;
     const before = jobs.length;
-    const first = jobsOf(row, jobs);
+    const first = jobsOf(batch, jobs);
     taken[offer] = (taken[offer] ?? 0) + jobs.length - before;
     lowest[offer] ??= first;
   }
-  const clock = plan.knownClock ?? readNumber(last[15] ?? null);
+  const clock = plan.knownClock ?? readNumber(nextClock === "" ? null : nextClock);
   const answer: ClaimAnswer = {
     jobs,
-    routes: routesOf(last[14] ?? null),
+    routes: routesOf(newRoutes),
     more: offers.some(({ max }, index) => taken[index] === max),
     nextDueInMs: clock === null ? null : Math.max(0, clock - now),
     now,
   };
-  return { answer, looks: { lowest, pickUs: Number(last[18] ?? 0), jobs: jobs.length, clock, now } };
+  return { answer, looks: { lowest, pickUs: Number(pickUs), jobs: jobs.length, clock, now } };
 }
 
-/** Adds the jobs of a row in order of (rank, seq). Answers the lowest rank. */
-function jobsOf(row: Row, jobs: LeasedJob[]): number | null {
-  const claimedAt = Number(row[0]);
-  const seqs = readNumbers(row[1] ?? null);
+/** Adds the jobs of a batch in order of (rank, seq). Answers the lowest rank. */
+function jobsOf(batch: Row, jobs: LeasedJob[]): number | null {
+  const [time, , seqList, fenceList, routeList, revList, attemptList, createdList, dueList] = batch;
+  const claimedAt = Number(time);
+  const seqs = readNumbers(seqList ?? null);
   const count = seqs.length;
-  const fences = readBrief(row[2] ?? null, count);
-  const routes = readBrief(row[3] ?? null, count);
-  const revs = readBrief(row[4] ?? null, count);
-  const attempts = readBrief(row[5] ?? null, count);
-  const created = readNumbers(row[6] ?? null);
-  const due = row[7] === null ? created : readNumbers(row[7] ?? null);
-  const deadlines = readNullableNumbers(row[8] ?? null);
-  const ids = readTexts(row[9] ?? null, count);
-  const inputs = readTexts(row[10] ?? null, count);
-  const policies = readTexts(row[11] ?? null, count);
-  const metas = readTexts(row[12] ?? null, count);
-  const logs = readTexts(row[13] ?? null, count);
-  const ranks = row[17] === null ? due : readNumbers(row[17] ?? null);
+  const fences = readBrief(fenceList ?? null, count);
+  const routes = readBrief(routeList ?? null, count);
+  const revs = readBrief(revList ?? null, count);
+  const attempts = readBrief(attemptList ?? null, count);
+  const created = readNumbers(createdList ?? null);
+  const due = dueList === null ? created : readNumbers(dueList ?? null);
+  const [deadlineList, idList, inputList, policyList, metaList, logList, rankList] = batch.slice(9);
+  const deadlines = readNullableNumbers(deadlineList ?? null);
+  const ids = readTexts(idList ?? null, count);
+  const inputs = readTexts(inputList ?? null, count);
+  const policies = readTexts(policyList ?? null, count);
+  const metas = readTexts(metaList ?? null, count);
+  const logs = readTexts(logList ?? null, count);
+  const ranks = rankList === null ? due : readNumbers(rankList ?? null);
   const order = inOrder(ranks, seqs);
   for (const index of order) {
     jobs.push({
@@ -129,8 +132,8 @@ function inOrder(ranks: readonly number[], seqs: readonly number[]): number[] {
   return order;
 }
 
-function routesOf(json: string | null): Route[] {
-  const rows = JSON.parse(json ?? "[]") as [number: number, queue: string, name: string][];
+function routesOf(json: string): Route[] {
+  const rows = JSON.parse(json === "" ? "[]" : json) as [number: number, queue: string, name: string][];
   return rows.map(([number, queue, name]) => ({
     number,
     queue: unpackText(queue),

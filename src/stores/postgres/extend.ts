@@ -8,7 +8,7 @@ import type {
 } from "../../store/operations.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
-import { callLightly, callWrite, onlyRow } from "./call.ts";
+import { callWrite, lightly, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { numberList, packText, unpackNullable, unpackText } from "./text.ts";
 
@@ -33,7 +33,7 @@ export async function extendIfLeased(calls: Calls, request: ExtendRequest): Prom
     ),
     request.wantsOthers,
   ];
-  const [now, answered, timerAt, others] = onlyRow(await callLightly(calls, "extend_v1", values));
+  const [now, answered, timerAt, others] = onlyRow(await callWrite(lightly(calls), "extend_v1", values));
   const words = (answered ?? "{}").slice(1, -1).split(",");
   const answerOf = new Map(
     leases.map((lease, at) => [keyOf(lease), words[at] as ExtendAnswer["answers"][number]]),

@@ -29,7 +29,7 @@ const analysed = "autovacuum_analyze_scale_factor = 0.1, autovacuum_analyze_thre
 
 export const tablesSql = (s: string): string => `
 CREATE TABLE ${s}.meta (name text PRIMARY KEY, value text NOT NULL);
-CREATE UNLOGGED TABLE ${s}.alive (one int4 PRIMARY KEY, epoch int8 NOT NULL);
+CREATE UNLOGGED TABLE ${s}.alive (epoch int8 NOT NULL);
 CREATE TABLE ${s}.route (
   number int4 PRIMARY KEY, queue text COLLATE "C" NOT NULL, name text COLLATE "C" NOT NULL, UNIQUE (queue, name)
 );
@@ -70,5 +70,5 @@ CREATE TABLE ${s}.feed (id int8 NOT NULL DEFAULT nextval('${s}.feed_id'), number
 CREATE UNIQUE INDEX feed_number ON ${s}.feed (number) WHERE number IS NOT NULL;
 CREATE INDEX feed_fresh ON ${s}.feed (id) WHERE number IS NULL;
 INSERT INTO ${s}.meta VALUES ('epoch', '1');
-INSERT INTO ${s}.alive VALUES (1, 1);
+INSERT INTO ${s}.alive VALUES (1);
 `;

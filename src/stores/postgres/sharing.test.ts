@@ -51,6 +51,8 @@ async function heardFrom(
   const unwatch = store.watch((hint) => {
     if (isWanted(hint)) heard.resolve(hint);
   });
+  // The watch has found the end of the feed before anything happens; what its listener misses it then looks up.
+  await store.readFeed({ after: 0, max: 1 });
   await act();
   const hint = await heard.promise;
   unwatch();

@@ -10,6 +10,9 @@ import { fieldEnd, itemEnd } from "../text.ts";
 
 export const foldEvery = 1024;
 
+/** The time of a call: by the test's clock where one is given. Written out where a function call would be felt. */
+export const timeNow = "coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8)";
+
 /** The earliest clock of any live job; null without one. */
 export const nextClock = (s: string): string => `least(
     (SELECT w.due_at FROM ${s}.waiting w WHERE w.state = 1 ORDER BY w.due_at, w.seq LIMIT 1),
@@ -21,7 +24,7 @@ export const stepSql = (s: string): string => `
 CREATE FUNCTION ${s}.begin_v1(p_now int8, p_commit text) RETURNS int8 LANGUAGE plpgsql AS $$
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
-  RETURN coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8);
+  RETURN ${timeNow};
 END $$;
 
 -- Writes the call's feed record, if it changed any job. Inside the caller's transaction nothing shared is touched.
