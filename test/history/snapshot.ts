@@ -5,8 +5,6 @@ import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { findAll, readAllDocs } from "../support/walk.ts";
 import type { Snapshot } from "./history.ts";
 
-const numbersPerPartition = 1e9;
-
 export async function takeSnapshot(store: Store, random: SeededRandom): Promise<Snapshot> {
   const { routes } = await store.claim({ owner: "snapshot", leaseMs: 1000, offers: [], routesKnown: 0 });
   return {
@@ -20,18 +18,21 @@ export async function takeSnapshot(store: Store, random: SeededRandom): Promise<
   };
 }
 
-/** The feeds of all partitions, one behind the other, with numbers that go on. */
+/** The feeds of all partitions, by time and numbered anew. */
 async function readFeed(store: Store, pageMax: () => number): Promise<FeedRecord[]> {
+  const { partitions = 1 } = store;
   const all: FeedRecord[] = [];
-  for (let partition = 0; partition < (store.partitions ?? 1); partition++) {
+  for (let partition = 0; partition < partitions; partition++) {
     let after = 0;
     for (;;) {
       const { records, cursor } = await store.readFeed({ partition, after, max: pageMax() });
       if (records.length === 0) break;
-      for (const record of records)
-        all.push({ ...record, number: partition * numbersPerPartition + record.number });
+      all.push(...records);
       after = cursor;
     }
   }
-  return all;
+  if (partitions === 1) return all;
+  return all
+    .sort((one, other) => one.at - other.at)
+    .map((record, index) => ({ ...record, number: index + 1 }));
 }

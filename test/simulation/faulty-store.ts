@@ -16,6 +16,8 @@ type Reply = { readonly seen: Seen; readonly answer?: unknown; readonly error?: 
 /** What all processes share: the real store, the weather, and the record of it all. */
 export interface Network {
   readonly store: Store;
+  /** What it is made of: processes reach each part on a way of its own. */
+  readonly parts: readonly Store[];
   readonly time: VirtualTime;
   readonly plan: Plan;
   readonly history: Operation[];
@@ -44,8 +46,13 @@ const recorded = new Set([
 const hangMinUs = 5_000_000;
 const hangMaxUs = 60_000_000;
 
-export function connectStore(network: Network, process: SimProcess, random: SeededRandom): Store {
-  const { store, time, plan } = network;
+export function connectStore(
+  network: Network,
+  process: SimProcess,
+  random: SeededRandom,
+  store: Store = network.store,
+): Store {
+  const { time, plan } = network;
   const strikes = (name: FaultClass, weight = 1): boolean =>
     network.isStormy && plan.isOn[name] && random.chance(plan.rate[name] * weight);
 

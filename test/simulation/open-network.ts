@@ -1,5 +1,7 @@
 /** The store of a simulation, in memory and with a clock of its own, and the network around it. */
 import type { Platform } from "../../src/platform/platform.ts";
+import { partitionedStore } from "../../src/store/partitioned/partitioned-store.ts";
+import type { Store } from "../../src/store/store.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { createVirtualPlatform } from "../../src/testing/virtual-platform.ts";
@@ -13,14 +15,21 @@ export interface NetworkOptions {
   readonly random: SeededRandom;
   /** What the store's clock is wrong by; may change. */
   readonly clock: { readonly offsetMs: number };
+  readonly partitions?: number;
 }
 
-export async function openNetwork({ plan, time, random, clock }: NetworkOptions): Promise<Network> {
+export async function openNetwork(options: NetworkOptions): Promise<Network> {
+  const { plan, time, random, clock, partitions = 1 } = options;
   const base = createVirtualPlatform({ time, random });
   const platform: Platform = { ...base, now: () => base.now() + clock.offsetMs };
-  const store = await openSqliteStore({ path: ":memory:", platform, executor: "inline" });
+  const parts: Store[] = [];
+  for (let number = 0; number < partitions; number++)
+    parts.push(await openSqliteStore({ path: ":memory:", platform, executor: "inline" }));
+  const nowMs = (): number => platform.monotonicUs() / 1000;
+  const store = partitions === 1 ? (parts[0] as Store) : partitionedStore(parts, { nowMs });
   return {
     store,
+    parts,
     time,
     plan,
     history: [],

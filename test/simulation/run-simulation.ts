@@ -29,6 +29,8 @@ export interface RunOptions {
   readonly log?: Logger;
   /** Replaces what skew drew: for the test that wall clocks decide nothing. */
   readonly offsetMs?: number;
+  /** Of the store; one where it is not given. */
+  readonly partitions?: number;
 }
 
 const dayMs = 86_400_000;
@@ -79,7 +81,9 @@ class World {
 
   async open(): Promise<void> {
     const random = this.#random.fork("store");
-    this.network = await openNetwork({ plan: this.plan, time: this.time, random, clock: this.#storeClock });
+    const { partitions = 1 } = this.#options;
+    const clock = this.#storeClock;
+    this.network = await openNetwork({ plan: this.plan, time: this.time, random, clock, partitions });
     this.#client = { network: this.network, jobs: this.#jobs, knownIds: [], given: new Map(), keys: 0 };
   }
 

@@ -6,6 +6,7 @@ import { Millrace } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { Logger } from "../../src/engine/logger.ts";
+import { partitionedStore } from "../../src/store/partitioned/partitioned-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { Worker } from "../../src/worker/worker.ts";
@@ -52,7 +53,7 @@ export class SimNode {
       clock: { offsetMs, drift },
       processId,
     });
-    this.#connection = connectStore(network, this.process, random.fork("network"));
+    this.#connection = this.#connect(random);
     const read = readMillraceOptions(this.process.platform, {
       log: options.log,
       giveUp: plan.giveUpMs,
@@ -63,6 +64,16 @@ export class SimNode {
       new Engine(this.#connection, this.process.platform, read.settings, read.log),
       read.duties,
     );
+  }
+
+  #connect(random: SeededRandom): Store {
+    const { network } = this.#options;
+    const { parts } = network;
+    if (parts.length === 1) return connectStore(network, this.process, random.fork("network"));
+    const ways = parts.map((part, number) =>
+      connectStore(network, this.process, random.fork(`network ${number}`), part),
+    );
+    return partitionedStore(ways, { nowMs: () => this.process.platform.monotonicUs() / 1000 });
   }
 
   get isWorking(): boolean {
