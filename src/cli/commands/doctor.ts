@@ -88,7 +88,7 @@ function describe(report: Report, servers: readonly string[]): string {
   const jobs = Object.entries(report.jobs).map(([state, count]) => `${count} ${state}`);
   const lines = [
     `millrace  ${report.millrace} on Node.js ${report.node}`,
-    `store     ${store.kind}, schema ${store.schemaVersion}, epoch ${store.epoch}, opened as ${store.durability}`,
+    `store     ${store.kind}, schema ${store.schemaVersion}, epoch ${store.epoch}, ${store.partitions === undefined ? "" : `${store.partitions} partitions, `}opened as ${store.durability}`,
     ...servers.map((line) => `server    ${escapeText(line)}`),
     `clock     ${Math.abs(store.clockAheadMs) < clockSlackMs ? "agrees with this process" : `${store.clockAheadMs} ms ahead of this process`}`,
     `indexes   ${report.audit.checked} entries checked, tallies counted again`,
