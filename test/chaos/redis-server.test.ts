@@ -173,6 +173,21 @@ test("while somebody else's script holds the server, calls are refused as busy a
   expect((await waiting).id).toBe("b");
 });
 
+test("calls that wait for a connection leave nothing behind on the one that is gone", async () => {
+  const warnings: Error[] = [];
+  const listener = (warning: Error): void => void warnings.push(warning);
+  process.on("warning", listener);
+  onTestFinished(() => void process.off("warning", listener));
+  const several = await open({ prefix: `${prefix}-several`, partitions: 16 });
+  for (let round = 0; round < 3; round++) {
+    await Promise.all([several.tallyJobs(), killClients()].map(failure));
+    for (let call = 0; call < 5; call++)
+      await Promise.all([several.tallyJobs(), several.describe(), store.describe()].map(failure));
+    await until("calls go on", async () => (await failure(several.tallyJobs())) === null);
+  }
+  expect(warnings).toEqual([]);
+});
+
 describe("users and passwords", () => {
   const urlOf = (user: string): string => server.url.replace("//", `//${user}@`);
   const rights = [

@@ -8,6 +8,7 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
+import { holdProcess } from "./driver.ts";
 import type { RedisClient } from "./driver.ts";
 import { ClusterView } from "./cluster-view.ts";
 
@@ -163,7 +164,7 @@ export class ClusterNodes {
       for (const view of this.#views) view.emit("error", error as Error);
       return null;
     } finally {
-      if ((this.#nodes.get(address)?.busy.size ?? 0) === 0) client.stream?.unref?.();
+      if ((this.#nodes.get(address)?.busy.size ?? 0) === 0) holdProcess(client, false);
     }
   }
 

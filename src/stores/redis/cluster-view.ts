@@ -1,5 +1,6 @@
 /** What one partition sees of the servers of a store (cluster-nodes.ts): a client of the server that has its keys now. */
 import type { ClusterNodes, Node } from "./cluster-nodes.ts";
+import { holdProcess } from "./driver.ts";
 import type { RedisClient } from "./driver.ts";
 
 type Run = (...args: never[]) => void;
@@ -24,12 +25,12 @@ export class ClusterView implements RedisClient {
     ref: (): void => {
       const node = this.#node;
       node?.busy.add(this);
-      node?.client.stream?.ref?.();
+      if (node !== null) holdProcess(node.client, true);
     },
     unref: (): void => {
       const node = this.#node;
       node?.busy.delete(this);
-      if (node?.busy.size === 0) node.client.stream?.unref?.();
+      if (node?.busy.size === 0) holdProcess(node.client, false);
     },
     destroy: (): void => this.#node?.client.stream?.destroy?.(),
   };
@@ -69,7 +70,7 @@ export class ClusterView implements RedisClient {
     if (before === node) return;
     before?.views.delete(this);
     const wasBusy = before?.busy.delete(this) === true;
-    if (before?.busy.size === 0) before.client.stream?.unref?.();
+    if (before?.busy.size === 0) holdProcess(before.client, false);
     this.#node = node;
     if (before?.client.status === "ready") this.emit("close");
     if (node === null) return;

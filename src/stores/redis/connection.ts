@@ -7,6 +7,7 @@
  */
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
+import { holdProcess } from "./driver.ts";
 import type { RedisClient } from "./driver.ts";
 import {
   connectError,
@@ -90,7 +91,7 @@ export function openConnection(options: ConnectionOptions): Connection {
   client.on("ready", () => {
     connections += 1;
     trouble = null;
-    if (inFlight === 0) client.stream?.unref?.();
+    if (inFlight === 0) holdProcess(client, false);
     for (const end of waiting) end();
   });
 
@@ -230,12 +231,12 @@ export function openConnection(options: ConnectionOptions): Connection {
   // The socket keeps the process alive only while a call is on its way.
   const counted = async <Answer>(work: () => Promise<Answer>): Promise<Answer> => {
     if (isClosed) throw new MillraceError("closed", "This store was closed.");
-    if (++inFlight === 1) client.stream?.ref?.();
+    if (++inFlight === 1) holdProcess(client, true);
     try {
       return await work();
     } finally {
       if (--inFlight === 0) {
-        client.stream?.unref?.();
+        holdProcess(client, false);
         onIdle?.();
       }
     }

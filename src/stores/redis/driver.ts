@@ -16,7 +16,7 @@ export interface RedisClient {
   on(event: "connect" | "ready" | "close" | "end", run: () => void): unknown;
   on(event: "error", run: (error: Error) => void): unknown;
   on(event: "message", run: (channel: string, message: string) => void): unknown;
-  readonly stream?: { ref?(): void; unref?(): void; destroy?(): void };
+  readonly stream?: { readonly destroyed?: boolean; ref?(): void; unref?(): void; destroy?(): void };
 }
 
 /** A cluster client of the caller's own: only read, never used. */
@@ -31,6 +31,13 @@ export interface RedisCluster {
 
 interface RedisDriver {
   readonly Redis: new (...args: [url: string, options: object] | [options: object]) => RedisClient;
+}
+
+/** Whether the connection keeps the process alive. One that is gone is left alone: it would only collect listeners. */
+export function holdProcess({ stream }: Pick<RedisClient, "stream">, isHeld: boolean): void {
+  if (stream === undefined || stream.destroyed === true) return;
+  if (isHeld) stream.ref?.();
+  else stream.unref?.();
 }
 
 const retryMs = { first: 50, max: 2000 };

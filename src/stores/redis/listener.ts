@@ -4,6 +4,7 @@
  */
 import type { Platform, Timer } from "../../platform/platform.ts";
 import type { Listener } from "../../store/watch.ts";
+import { holdProcess } from "./driver.ts";
 import type { RedisClient } from "./driver.ts";
 import { cutOnSilence } from "./silence.ts";
 
@@ -58,7 +59,7 @@ export function openListener(options: ListenerOptions): Listener {
     if (!isClosed) heard(message);
   });
   client.on("ready", () => {
-    client.stream?.unref?.();
+    holdProcess(client, false);
     visit();
   });
   void client.connect().catch(() => undefined);
