@@ -4,7 +4,7 @@
  */
 import type { Timer } from "../platform/platform.ts";
 import type { Duty, DutyRun } from "./duties/duty.ts";
-import { errorText, failuresBefore } from "./duties/quarantine.ts";
+import { errorText, failuresBefore, isStoreAway } from "./duties/quarantine.ts";
 import type { QuarantineCase } from "./duties/quarantine.ts";
 import type { Engine } from "./engine.ts";
 import { answersWithin } from "./race.ts";
@@ -23,6 +23,8 @@ interface Trouble {
   readonly failures: number;
   readonly error: string;
   readonly until: number;
+  /** Nobody's fault, and nothing that a notice in the store could tell. */
+  readonly isStoreAway: boolean;
 }
 
 export class DutyLoop {
@@ -64,10 +66,9 @@ export class DutyLoop {
   /** What it leaves alone, and its own failures: those have no item. */
   get cases(): readonly (Omit<QuarantineCase, "item"> & { readonly item: string | null })[] {
     const items = this.duty.quarantine?.list() ?? [];
-    const trouble = this.#trouble;
-    return trouble === null || trouble.failures < failuresBefore
-      ? items
-      : [{ item: null, ...trouble }, ...items];
+    if (this.#trouble === null) return items;
+    const { failures, error, until, isStoreAway: isAway } = this.#trouble;
+    return isAway || failures < failuresBefore ? items : [{ item: null, failures, error, until }, ...items];
   }
 
   async #loop(): Promise<void> {
@@ -97,6 +98,7 @@ export class DutyLoop {
       failures,
       error: errorText(error),
       until: Math.round(this.#engine.platform.now() + delayMs),
+      isStoreAway: isStoreAway(error),
     };
     this.#engine.log.warn(`duty ${this.duty.name} failed and starts again`, { failures, error });
     return delayMs;

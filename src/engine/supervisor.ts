@@ -11,11 +11,12 @@ import type { Unwatch } from "../store/store.ts";
 import { addRuns, idleRun } from "./duties/duty.ts";
 import type { Duty, DutyRun } from "./duties/duty.ts";
 import { dutyNames } from "./duties/duty-tuning.ts";
+import { itemMaxMs } from "./duties/quarantine.ts";
 import { quarantinePut } from "./duties/quarantine-notice.ts";
 import type { QuarantinedItem } from "./duties/quarantine-notice.ts";
 import { DutyLoop } from "./duty-loop.ts";
 import type { Engine } from "./engine.ts";
-import { settlesWithin } from "./race.ts";
+import { answersWithin, settlesWithin } from "./race.ts";
 
 const runsPerCallMax = 10_000;
 /** A ring that nobody could answer is not tried again sooner; a lease that ends behind it is still noticed within 2 s. */
@@ -26,8 +27,10 @@ export class Supervisor {
   readonly #loops: readonly DutyLoop[];
   readonly #noticeId: string;
   #alarmAgainUs = 0;
-  #notice = "[]";
-  #noticed: Promise<unknown> = Promise.resolve();
+  /** What the notice says by now; null when that is not known. */
+  #notice: string | null = "[]";
+  #toTell: readonly QuarantinedItem[] = [];
+  #telling: Promise<void> | null = null;
   #unwatch: Unwatch | null = null;
 
   constructor(engine: Engine, duties: readonly Duty[]) {
@@ -69,7 +72,7 @@ export class Supervisor {
     await settlesWithin(this.#engine.platform, all, graceMs);
     // Another process meets the same items and tells of them itself.
     if (this.#notice !== "[]") this.#put([]);
-    await settlesWithin(this.#engine.platform, this.#noticed, graceMs);
+    if (this.#telling !== null) await settlesWithin(this.#engine.platform, this.#telling, graceMs);
     return [...left];
   }
 
@@ -105,15 +108,25 @@ export class Supervisor {
     if (JSON.stringify(items) !== this.#notice) this.#put(items);
   }
 
-  /** One after another, so that the last word counts. A notice that could not be written is only a notice. */
   #put(items: readonly QuarantinedItem[]): void {
-    const { store, platform, log } = this.#engine;
     this.#notice = JSON.stringify(items);
-    this.#noticed = this.#noticed
-      .then(() => store.putDocs([quarantinePut(this.#noticeId, items, platform.now())]))
-      .catch((error: unknown) =>
-        log.debug("the notice of quarantined items could not be written", { error }),
-      );
+    this.#toTell = items;
+    this.#telling ??= this.#tell().finally(() => (this.#telling = null));
+  }
+
+  /** One write at a time, and the last word counts. One that fails is made again after the next run of a duty. */
+  async #tell(): Promise<void> {
+    const { store, platform, log } = this.#engine;
+    for (let told: readonly QuarantinedItem[] | null = null; told !== this.#toTell;) {
+      told = this.#toTell;
+      try {
+        const put = store.putDocs([quarantinePut(this.#noticeId, told, platform.now())]);
+        await answersWithin(platform, put, itemMaxMs);
+      } catch (error) {
+        this.#notice = null;
+        log.debug("the notice of quarantined items could not be written", { error });
+      }
+    }
   }
 }
 

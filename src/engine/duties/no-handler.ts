@@ -6,12 +6,13 @@
 import { afterNoHandler } from "../../model/after-run.ts";
 import type { Change } from "../../store/operations.ts";
 import type { Engine } from "../engine.ts";
+import { answersWithin } from "../race.ts";
 import { readNotices } from "../worker-notice.ts";
 import { applyChanges } from "./apply-changes.ts";
 import type { Duty, DutyRun } from "./duty.ts";
 import { addRuns, idleRun } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
-import { Quarantine } from "./quarantine.ts";
+import { itemMaxMs, Quarantine } from "./quarantine.ts";
 
 const scanMax = 10_000;
 const name = "no-handler";
@@ -61,7 +62,11 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
         const item = `${JSON.stringify(route.queue)} ${JSON.stringify(route.name)}`;
         if (quarantine.has(item)) continue;
         try {
-          const run = await failOrphans(route, item, noHandlerGraceMs);
+          const run = await answersWithin(
+            engine.platform,
+            failOrphans(route, item, noHandlerGraceMs),
+            itemMaxMs,
+          );
           quarantine.succeeded(item);
           report = { ...addRuns(report, run), hasMore: report.hasMore || run.hasMore };
         } catch (error) {

@@ -35,6 +35,9 @@ describe("a quarantine", () => {
     const quarantine = new Quarantine(createVirtualPlatform());
     for (let failure = 0; failure < 10; failure++) quarantine.failed("fine", away);
     expect(quarantine.has("fine")).toBe(false);
+    for (let failure = 0; failure < 3; failure++)
+      quarantine.failed("slow", new MillraceError("outcome-unknown", "no answer"));
+    expect(quarantine.has("slow")).toBe(true);
   });
 });
 
@@ -120,6 +123,24 @@ describe("one bad item", () => {
     expect(tries).toBeLessThan(15);
     expect(await v.run(v.mill.runDuty("retention"))).toMatchObject({ outcomes: { cancelled: 0, feed: 0 } });
     expect(await v.run(v.mill.quarantined())).toMatchObject([{ duty: "retention", item: "completed" }]);
+  });
+
+  test("that hangs does not keep the others, and is left alone like one that fails", async () => {
+    const prune = v.store.prune.bind(v.store);
+    let hung = 0;
+    v.store.prune = (request) =>
+      request.what === "history" && request.outcome === "completed"
+        ? (hung++, new Promise<never>(() => {}))
+        : prune(request);
+    const cancelled = await v.run(v.mill.enqueue(plain, {}, { delay: "1d" }));
+    await v.run(v.mill.jobs.cancel(cancelled.id));
+    v.mill.startDuties();
+    await v.advance(3_600_000);
+    expect(await v.run(v.store.readJobs([cancelled.id]))).toEqual([null]);
+    expect(hung).toBeLessThan(15);
+    expect(await v.run(v.mill.quarantined())).toMatchObject([
+      { duty: "retention", item: "completed", error: "The store did not answer within 20s." },
+    ]);
   });
 
   test("page ends the walk of the audit, which begins again at the head", async () => {

@@ -32,6 +32,8 @@ export const shownAfterMs = 900_000;
 /** Beyond this the oldest case is forgotten: it is only a memory of this process. */
 const casesMax = 10_000;
 const errorCharsMax = 500;
+/** What a duty does for one item; an item that hangs must not use up the time of the run. */
+export const itemMaxMs = 20_000;
 
 export class Quarantine {
   readonly #platform: Platform;
@@ -50,7 +52,7 @@ export class Quarantine {
   }
 
   failed(item: string, error: unknown): void {
-    if (isMillraceError(error) && error.retryable) return;
+    if (isStoreAway(error)) return;
     const failures = (this.#cases.get(item)?.failures ?? 0) + 1;
     const periodMs = Math.min(firstMs * 2 ** Math.max(0, failures - failuresBefore), longestMs);
     this.#cases.delete(item);
@@ -75,6 +77,11 @@ export class Quarantine {
       )
       .map(([item, { failures, error, until }]) => ({ item, failures, error, until }));
   }
+}
+
+/** Nothing happened and it may be tried again. A call that was not answered may lie in the item: a write that always takes too long. */
+export function isStoreAway(error: unknown): boolean {
+  return isMillraceError(error) && error.retryable && error.outcome === "did-not-happen";
 }
 
 export function errorText(error: unknown): string {

@@ -6,9 +6,10 @@ import { terminalStates } from "../../model/job-state.ts";
 import type { TerminalState } from "../../model/job-state.ts";
 import type { PruneRequest } from "../../store/operations.ts";
 import type { Engine } from "../engine.ts";
+import { answersWithin } from "../race.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
-import { Quarantine } from "./quarantine.ts";
+import { itemMaxMs, Quarantine } from "./quarantine.ts";
 
 const bitesPerRunMax = 20;
 
@@ -44,7 +45,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
       for (const [kind, request] of requests) {
         if (quarantine.has(kind)) continue;
         try {
-          const pruned = await prune(kind, request);
+          const pruned = await answersWithin(engine.platform, prune(kind, request), itemMaxMs);
           quarantine.succeeded(kind);
           outcomes[kind] = pruned.removed;
           processed += pruned.removed;
