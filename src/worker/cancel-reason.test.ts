@@ -37,7 +37,12 @@ describe("the reason given to cancel a running job", () => {
     const id = await startSlow();
     await v.run(v.mill.jobs.cancel(id, reason));
     await expect(v.run(v.mill.handle(id).result())).rejects.toThrow(reason);
-    expect(await v.run(v.mill.jobs.get(id))).toMatchObject({ state: "cancelled", reason });
+    expect(await v.run(v.mill.jobs.get(id))).toMatchObject({
+      state: "cancelled",
+      reason,
+      cancelReason: reason,
+      failures: [{ outcome: "cancelled" }],
+    });
     expect(await v.run(v.mill.explain(id))).toMatchObject({ why: `It ended as cancelled: ${reason}.` });
     expect(await lastEventOf(id)).toMatchObject({ kind: "cancelled", extra: reason });
   });

@@ -5,7 +5,7 @@
 import type { Engine } from "../engine/engine.ts";
 import { afterCancelAsked } from "../model/after-run.ts";
 import type { Decision } from "../model/after-run.ts";
-import type { SettleNext } from "../model/change.ts";
+import { noteCancelReason, readAttemptLog } from "../model/attempt-log.ts";
 import type { JobRecord } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";
 
@@ -26,8 +26,15 @@ export function cancelDecision({ policy, cancelLog }: Attempt): Decision {
   return { next: afterCancelAsked({ policy, attempts: cancelLog }), attempts: null };
 }
 
-/** The decision was made when the handler ended, maybe before the reason was known. */
-export function withCancelReason(attempt: Attempt, next: SettleNext): SettleNext {
-  if (next.to !== "cancelled" || !attempt.cancelAsked) return next;
-  return afterCancelAsked({ policy: attempt.policy, attempts: attempt.cancelLog });
+/** The decision was made when the handler ended, maybe before the reason was known; and its log is that of the claim, without it. */
+export function withCancelReason(attempt: Attempt, decision: Decision): Decision {
+  const { policy, cancelAsked, cancelLog } = attempt;
+  if (decision.next.to !== "cancelled" || !cancelAsked) return decision;
+  const { cancelReason } = readAttemptLog(cancelLog);
+  const { attempts } = decision;
+  return {
+    next: afterCancelAsked({ policy, attempts: cancelLog }),
+    attempts:
+      attempts === null || cancelReason === undefined ? attempts : noteCancelReason(attempts, cancelReason),
+  };
 }

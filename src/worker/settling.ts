@@ -92,9 +92,9 @@ export class Settling {
   #push(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {
     const { engine } = this.#host;
     const { id, seq, fence } = attempt.job;
-    const { next, attempts } = decision;
+    const { next, attempts } = withCancelReason(attempt, decision);
     if (next.event !== "completed") describeEnd(engine, attempt, decision, this.#host.routeOf(attempt.job));
-    const settle = { id, seq, fence, next: withCancelReason(attempt, next), attempts };
+    const settle = { id, seq, fence, next, attempts };
     engine.settles.push(effects === undefined ? settle : { ...settle, effects }, attempt);
   }
 
