@@ -44,7 +44,15 @@ export const doctor: Command = {
         ...(await overdueFindings(store, described.now)),
         ...(await quarantineFindings(store)),
       ];
-      const { kind, durability, acknowledged, schemaVersion, epoch, capabilities } = described;
+      const {
+        kind,
+        durability,
+        acknowledged,
+        schemaVersion,
+        epoch,
+        partitions = 1,
+        capabilities,
+      } = described;
       const report = {
         ok: findings.length === 0,
         millrace: packageVersion(),
@@ -54,6 +62,7 @@ export const doctor: Command = {
           durability,
           ...(acknowledged === undefined ? {} : { acknowledged }),
           schemaVersion,
+          ...(partitions === undefined ? {} : { partitions }),
           epoch,
           ...capabilities,
           clockAheadMs,
@@ -76,7 +85,7 @@ interface Report {
   readonly node: string;
   readonly store: Pick<
     StoreDescription,
-    "kind" | "durability" | "acknowledged" | "schemaVersion" | "epoch"
+    "kind" | "durability" | "acknowledged" | "schemaVersion" | "epoch" | "partitions"
   > & { readonly clockAheadMs: number };
   readonly jobs: Readonly<Record<string, number>>;
   readonly audit: { readonly checked: number };
