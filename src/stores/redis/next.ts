@@ -21,6 +21,10 @@ function holdText(hold: UniqueHold): string {
   return hold === "started" ? "s" : hold === "end" ? "e" : String(hold);
 }
 
+export function routeText({ queue, name }: Pick<NewJob, "queue" | "name">): string {
+  return `${packText(queue)}${fieldEnd}${packText(name)}`;
+}
+
 /** The routes that a call names, each once; a job names its place in the list. */
 export class RouteList {
   readonly #places = new Map<string, number>();
@@ -35,7 +39,7 @@ export class RouteList {
   }
 
   #find(queue: string, name: string): number {
-    const route = `${packText(queue)}${fieldEnd}${packText(name)}`;
+    const route = routeText({ queue, name });
     const known = this.#places.get(route);
     if (known !== undefined) return known;
     this.#places.set(route, this.#places.size + 1);

@@ -1,12 +1,18 @@
-/** Submit (lua/submit.ts): runs of plain jobs travel without asking for an answer; units that may meet something are answered one by one. */
+/** Submit (lua/submit.ts, lua/submit-one.ts): runs of plain jobs travel without asking for an answer; units that may meet something are answered one by one. */
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
+import { emptyHints } from "../../store/hints.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Calls } from "./call.ts";
 import { readHints } from "./hint-text.ts";
-import { bodyText, pushUnit, RouteList, shapeText } from "./next.ts";
+import { bodyText, pushUnit, RouteList, routeText, shapeText } from "./next.ts";
 import { fieldEnd, packText, unpackText } from "./text.ts";
 
 export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<SubmitAnswer[]> {
+  const only = onlyJob(units);
+  if (only !== null) {
+    await submitOne(calls, only);
+    return units.map(created);
+  }
   const routes = new RouteList();
   const steps: string[] = [];
   const run = new PlainRun(steps);
@@ -30,6 +36,27 @@ export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promis
   calls.tell(calls.claims.without(readHints(hints), count));
   let at = 0;
   return units.map((unit) => (isPlain(unit) ? created(unit) : answerOf(answers[at++] as string)));
+}
+
+/** The job of a call that has no other and wants nothing special. */
+function onlyJob(units: readonly SubmitUnit[]): NewJob | null {
+  const [unit] = units;
+  if (units.length !== 1 || unit?.jobs.length !== 1 || !isPlain(unit)) return null;
+  const [job] = unit.jobs as [NewJob];
+  const { due, deadline, ttlMs, tags } = job;
+  const isPlainest = deadline === null && ttlMs === null && (tags === null || tags.length === 0);
+  return isPlainest && "inMs" in due && due.inMs === 0 ? job : null;
+}
+
+async function submitOne(calls: Calls, job: NewJob): Promise<void> {
+  const { count } = calls.claims;
+  const route = await calls.connection.write("mr1_submit_one", [
+    ...[routeText(job), String(job.rankBase), String(job.rankSlope)],
+    ...[packText(job.id), bodyText(job)],
+  ]);
+  const hints = emptyHints();
+  hints.routes.add(Number(route));
+  calls.tell(calls.claims.without(hints, count));
 }
 
 /** Plain jobs of one shape in a row: their number, the shape, then id and body of each. */

@@ -134,6 +134,13 @@ local function timeOf(given)
   return ms
 end
 
+local function lifeOf(tag, token)
+  local alive = lives[tag]
+  return alive and token and alive[token]
+end
+
+local function notEntered() return redis.error_reply("MRENTER the store must be entered first") end
+
 -- keys: the tag. args: time or nothing, sender, then the call's own, from c.i on: with names, first their number and the routes that the call
 -- names. Answers the call, or nothing and a refusal.
 local function begin(keys, args, hasNames)
@@ -141,9 +148,8 @@ local function begin(keys, args, hasNames)
   local k, named, m = keysOf(keys[1]), hasNames and tonumber(args[3]) or 0, nil
   if named == 0 then m = call("HMGET", k.meta, "token", "fence", "routes")
   else m = call("HMGET", k.meta, "token", "fence", "routes", unpack(args, 4, 3 + named)) end
-  local life = lives[keys[1]]
-  life = life and m[1] and life[m[1]]
-  if not life then return nil, redis.error_reply("MRENTER the store must be entered first") end
+  local life = lifeOf(keys[1], m[1])
+  if not life then return nil, notEntered() end
   local now = timeOf(args[1])
   local c = {
     k = k, args = args, i = 3, now = now, at = num(now), sender = args[2], fence = tonumber(m[2]), life = life, seq = life.seq, feed = life.feed,

@@ -117,13 +117,24 @@ local function leaseJob(c, job, owner, ends)
   move(c, job, RUNNING, CLAIMED)
 end
 
--- A plain job's first state behind its id, and its event: the same for all of a route.
+-- A plain job's first state behind its id, and its event before it: the same for all of a route.
 local function firstOf(c, route, owner, ends)
-  local key = concat({ CLAIMED, "2", route, RUNNING, "1", "" }, US)
-  return {
-    group = c.groups[key] or newGroup(c, key, CLAIMED, RUNNING, ""),
-    rest = concat({ "", "2", "", "p", route, "1", "1", "0", "", "", "", "", owner, c.at, "", ends, "", "", "", "", "", "", "" }, US),
-  }
+  return concat({ "", "2", "", "p", route, "1", "1", "0", "", "", "", "", owner, c.at, "", ends, "", "", "", "", "", "", "" }, US),
+    concat({ CLAIMED, "2", route, RUNNING, "1", "" }, US)
+end
+
+local function idOf(spec) return sub(spec, 3, find(spec, US, 3, true) - 1) end
+
+-- One plain job for the first time, the usual claim on an idle queue, written without the tables of a call. Answers its spec, or nothing when it is
+-- not such a job.
+local function leaseOne(c, h, route, owner, ends)
+  local k, spec = c.k, call("HGET", c.k.spec, h)
+  if not spec or byte(spec) ~= 112 or call("HEXISTS", k.state, h) == 1 then return nil end
+  local id, rest, event = idOf(spec), firstOf(c, route, owner, ends)
+  call("HSET", k.state, h, RUNNING .. num(c.fence + 1) .. US .. id .. rest)
+  call("ZADD", k.lease, ends, h)
+  tellFeed(k, c.life, c.at, event .. US .. id)
+  return spec
 end
 
 -- of: the route of each member, or one route for all. Appends handle and spec to out, and place and state to others.
@@ -142,11 +153,12 @@ local function lease(c, members, of, owner, ends, out, others)
         if own ~= route then
           route, f = own, firsts[own]
           if not f then
-            f = firstOf(c, route, owner, ends)
+            local rest, key = firstOf(c, route, owner, ends)
+            f = { rest = rest, group = c.groups[key] or newGroup(c, key, CLAIMED, RUNNING, "") }
             firsts[route] = f
           end
         end
-        local id, g = sub(spec, 3, find(spec, US, 3, true) - 1), f.group
+        local id, g = idOf(spec), f.group
         written[n + 1], written[n + 2] = h, first .. id .. f.rest
         n = n + 2
         leases[z + 1], leases[z + 2] = ends, h
@@ -185,7 +197,9 @@ redis.register_function("mr1_claim", function(keys, args)
     else members, of, sources = takeMerged(c, offered, wanted) end
     if #members == wanted then filled = filled + 1 end
     for _, source in ipairs(sources) do remove(source) end
-    if #members > 0 then lease(c, members, of, owner, ends, out, others) end
+    local spec = #members == 1 and #offered == 1 and c.i > last and #out == 0 and leaseOne(c, members[1], of, owner, ends)
+    if spec then out = { members[1], spec }
+    elseif #members > 0 then lease(c, members, of, owner, ends, out, others) end
   end
   finish(c)
   return { c.at, nextClock(c), routes, filled, num(c.fence + 1), out, others }

@@ -43,7 +43,7 @@ local function proveRights(tag, k)
 end
 
 -- What is to be remembered of a store. The newest record of the feed, which is never pruned, tells both; where a hand took it away, all jobs are looked at.
-local function lifeOf(k)
+local function readLife(k)
   local last = call("XREVRANGE", k.feed, "+", "-", "COUNT", 1)[1]
   if last then return { feed = tonumber(match(last[1], "^%d+")), seq = tonumber(last[2][6]) } end
   local life, pages = { feed = 0, seq = 0 }, {}
@@ -99,7 +99,7 @@ redis.register_function({ function_name = "mr1_enter", flags = { "allow-oom" }, 
   end
   if not isSame or not alive[m[2]] then
     -- The time tells apart what stands under one tag in several databases of the server, or was copied.
-    local life, t = lifeOf(k), call("TIME")
+    local life, t = readLife(k), call("TIME")
     life.feed = math.max(life.feed, feed)
     local token = server .. t[1] .. "." .. t[2]
     call("HSET", k.meta, "token", token)

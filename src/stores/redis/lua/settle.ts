@@ -67,7 +67,7 @@ local function writeEndings(c, finishes)
       else
         for _, h in ipairs(f.handles) do push2(c.zadd, k.keep, f.keep, h) end
       end
-      if f.to ~= COMPLETED then
+      if isBad(f.to) then
         for _, h in ipairs(f.handles) do push2(c.zadd, k.bad .. f.to, seqOf(h), h) end
       end
       for _, e in pairs(f.memo) do
@@ -101,6 +101,24 @@ local function endPlain(c, f, h, state, prefix, result, log, done)
   return true
 end
 
+-- A single plain ending, written without the tables of a call. Answers the id, or nothing when it is not such an ending.
+local function endOne(c, h, next, prefix, result, log)
+  if byte(next) == 42 or byte(next) > 57 then return nil end
+  local k, f, state = c.k, finishOf(c, next), call("HGET", c.k.state, h)
+  if not f.isPlain or not state or byte(state) ~= 51 or find(state, prefix, 2, true) ~= 2 then return nil end
+  local e = endingOf(c, f.memo, sub(state, #prefix + 2), f)
+  if not e.isPlain then return nil end
+  local id = sub(prefix, find(prefix, US, 1, true) + 1, -2)
+  call("HSET", k.state, h, f.to .. prefix .. e.head .. result .. US .. (log ~= "" and log or e.log) .. US .. e.progress)
+  call("ZREM", k.lease, h)
+  if f.keep == "" then appendEnded(k, f.to, num(floor(c.now / MINUTE)), { h }) else call("ZADD", k.keep, f.keep, h) end
+  if isBad(f.to) then call("ZADD", k.bad .. f.to, num(seqOf(h)), h) end
+  call("HINCRBY", k.tally, e.route .. ":" .. f.to, "1")
+  tellFeed(k, c.life, c.at, e.group[1] .. US .. id)
+  call("PUBLISH", k.hint, c.sender .. US .. US .. RS .. id .. RS)
+  return id
+end
+
 -- Any settle. Answers a refusal or nothing.
 local function settleAny(c, h, prefix, next, result, log, done)
   widen(c)
@@ -123,6 +141,12 @@ redis.register_function("mr1_settle", function(keys, args)
   local c, refused = begin(keys, args, true)
   if not c then return refused end
   local total, refusals, finishes, done = tonumber(nextArg(c)), {}, {}, {}
+  if total == 1 then
+    local i = c.i
+    local id = endOne(c, args[i], args[i + 2], args[i + 4], args[i + 3] == "1" and args[i + 5] or "", args[i + 3] == "1" and args[i + 6] or "")
+    if id then return { c.at, { "", "", id, "" }, refusals } end
+    c.order, c.groups = {}, {}
+  end
   local handles = slice(args, c.i, c.i + total - 1)
   c.i, c.states, c.statesAt = c.i + total, {}, 0
   local states, at = fetch("HMGET", c.k.state, handles), 0

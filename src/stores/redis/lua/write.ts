@@ -193,11 +193,14 @@ local function wake(c)
   end
 end
 
+local function addRoute(k, name)
+  local number = num(call("RPUSH", k.route, name))
+  call("HSET", k.meta, name, number, "routes", number)
+  return number
+end
+
 local function writeRoutes(c)
-  for _, name in ipairs(c.newRoutes) do
-    c.routes = call("RPUSH", c.k.route, name)
-    call("HSET", c.k.meta, name, c.routes, "routes", c.routes)
-  end
+  for _, name in ipairs(c.newRoutes) do c.routes = tonumber(addRoute(c.k, name)) end
   c.newRoutes = nil
 end
 
@@ -253,15 +256,18 @@ local function hintOf(c)
   return finished, concat(cancels, US)
 end
 
+-- The number is taken before the record is written: one that is lost is a gap, one that came twice would be refused for ever.
+local function tellFeed(k, life, at, events)
+  life.feed = life.feed + 1
+  call("XADD", k.feed, num(life.feed) .. "-1", "a", at, "b", events, "s", num(life.seq))
+end
+
 local function writeFeed(c)
   local told = {}
   for _, g in ipairs(c.order) do
     if g.n > 1 then told[#told + 1] = concat(g, US) end
   end
-  if #told == 0 then return end
-  c.feed = c.feed + 1
-  c.life.feed = c.feed
-  call("XADD", c.k.feed, num(c.feed) .. "-1", "a", c.at, "b", concat(told, RS), "s", num(c.seq))
+  if #told > 0 then tellFeed(c.k, c.life, c.at, concat(told, RS)) end
 end
 
 -- Writes everything. Answers what the caller's own listeners are told: ready routes, the earliest clock set, finished ids, cancels.
