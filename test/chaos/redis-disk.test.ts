@@ -3,7 +3,7 @@
  * again, it is as if room had been made. Where the system cannot set limits for a running process (prlimit), this is named as not run.
  */
 import { spawnSync } from "node:child_process";
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
@@ -16,7 +16,8 @@ import type { RedisServer } from "../support/redis-server.ts";
 import { auditAll } from "../support/walk.ts";
 import { until } from "./chaos-run.ts";
 
-const canLimit = spawnSync("prlimit", ["--version"]).status === 0;
+const prlimit = "/usr/bin/prlimit";
+const canLimit = existsSync(prlimit);
 const limitKib = 128;
 const ends: (() => unknown)[] = [];
 afterEach(async () => {
@@ -37,7 +38,7 @@ async function startLimited(appendfsync: "everysec" | "always"): Promise<RedisSe
 }
 
 const makeRoom = ({ process: { pid } }: RedisServer): void => {
-  expect(spawnSync("prlimit", ["--pid", String(pid), "--fsize=unlimited"]).status).toBe(0);
+  expect(spawnSync(prlimit, ["--pid", String(pid), "--fsize=unlimited"]).status).toBe(0);
 };
 
 async function open({ url }: RedisServer): Promise<Store> {
