@@ -50,7 +50,7 @@ export const doctor: Command = {
         acknowledged,
         schemaVersion,
         epoch,
-        partitions = 1,
+        partitions,
         capabilities,
       } = described;
       const report = {
