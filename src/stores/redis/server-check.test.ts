@@ -1,5 +1,5 @@
 /**
- * What is made of a server's own words. The texts were recorded from real servers (the versions that are named); too old a server is not started
+ * What is made of a server's own words. The texts follow the form in which servers of the named versions answer INFO; too old a server is not started
  * here, because none that old is to be had.
  */
 import { describe, expect, test } from "vitest";
