@@ -44,15 +44,7 @@ export const doctor: Command = {
         ...(await overdueFindings(store, described.now)),
         ...(await quarantineFindings(store)),
       ];
-      const {
-        kind,
-        durability,
-        acknowledged,
-        schemaVersion,
-        epoch,
-        partitions,
-        capabilities,
-      } = described;
+      const { kind, durability, acknowledged, schemaVersion, epoch, partitions, capabilities } = described;
       const report = {
         ok: findings.length === 0,
         millrace: packageVersion(),
