@@ -16,8 +16,11 @@ interface Migration {
   readonly sql: (schema: string) => string;
 }
 
+/** Days whose first jobs end before retention has run once would stay in the rest for ever. */
+const firstDaysSql = (s: string): string => `SELECT ${s}.make_partitions_v1(${s}.begin_v1(NULL, NULL));`;
+
 const migrations: readonly Migration[] = [
-  { version: 1, sql: (schema) => tablesSql(schema) + functionsSql(schema) },
+  { version: 1, sql: (schema) => tablesSql(schema) + functionsSql(schema) + firstDaysSql(schema) },
 ];
 
 export const schemaVersion = 1;

@@ -252,6 +252,18 @@ describe("hints between two stores", () => {
 });
 
 describe("retention by whole days", () => {
+  test("does not walk over what is too young, however much there is", async () => {
+    await fill(1100);
+    for (let left = 1100; left > 0;) {
+      const { jobs } = await one.claim(aClaim({ max: 500, leaseMs: 60_000 }));
+      await one.settleIfLeased(jobs.map((job) => aSettle(job, finish())));
+      left -= jobs.length;
+    }
+    const young = { what: "history", outcome: "completed", queue: null, exceptQueues: [], max: 10 } as const;
+    const answer = await one.prune({ ...young, olderThanMs: 3 * 86_400_000, cursor: null });
+    expect(answer).toEqual({ removed: 0, more: false, cursor: null });
+  });
+
   test("a day that may go nearly whole is dropped, what must stay stays, and the counts are right", async () => {
     const dayMs = 86_400_000;
     const platform = createHeldPlatform();

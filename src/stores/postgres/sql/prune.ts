@@ -3,6 +3,8 @@
  * partition of the history that may go nearly whole goes whole: the few rows that must stay move to the rest, the partition is dropped. So with
  * a retention of a day or more, rows of a day wait until the whole day may go, and are deleted one by one only if it cannot go whole.
  */
+import { stateCodes } from "../../../model/job-state.ts";
+
 const windowFactor = 4;
 const windowMin = 1000;
 const dayMs = 86_400_000;
@@ -10,6 +12,17 @@ const dayMs = 86_400_000;
 const daysAhead = 3;
 /** Below this a partition is emptied row by row. */
 const dropMin = 5000;
+
+const { completed } = stateCodes;
+
+/** Rows of days that may go, and of the rest, which has all days. */
+const oldRows = (s: string, where: string): string =>
+  [`history WHERE ended_at < v_bound`, `history_rest WHERE ended_at >= v_bound AND ended_at <= v_old`]
+    .map(
+      (rows) =>
+        `SELECT seq, id, ended_at, route, state, keep_until FROM ${s}.${rows} AND seq > p_after AND ${where}`,
+    )
+    .join(" UNION ALL ");
 
 export const pruneSql = (s: string): string => `
 -- Removes finished rows by place; answers how many.
@@ -24,21 +37,28 @@ BEGIN
   RETURN v_removed;
 END $$;
 
--- Finished jobs of an outcome without a keeping time of their own, in order of seq behind p_after.
+-- Finished jobs of an outcome without a keeping time of their own, in order of seq behind p_after. Days that are too young are not looked at, so what
+-- this costs follows from what may go, not from what is kept.
 CREATE FUNCTION ${s}.prune_history_v1(p_now int8, p_commit text, p_state int2, p_queue text, p_except text[], p_older int8, p_max int4, p_after int8,
-  OUT removed int8, OUT more bool, OUT last int8) LANGUAGE plpgsql AS $$
+  OUT removed int8, OUT more bool, OUT last int8) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE v_now int8 := ${s}.begin_v1(p_now, p_commit); v_window int4 := greatest(${windowMin}, p_max * ${windowFactor}); v_ids text[]; v_ends int8[]; v_seen int8; v_stop int8;
+  v_old int8 := v_now - p_older; v_bound int8 := CASE WHEN p_older < ${dayMs} THEN v_old / ${dayMs} + 1 ELSE v_old / ${dayMs} END * ${dayMs};
 BEGIN
   PERFORM ${s}.make_partitions_v1(v_now);
-  removed := CASE WHEN p_after = 0 THEN ${s}.drop_partition_v1(p_state, p_queue, p_except, v_now - p_older) ELSE 0 END;
+  removed := CASE WHEN p_after = 0 THEN ${s}.drop_partition_v1(p_state, p_queue, p_except, v_old) ELSE 0 END;
   IF removed > 0 THEN more := true; last := 0; RETURN; END IF;
-  SELECT count(*), max(seq) INTO v_seen, v_stop FROM (SELECT seq FROM ${s}.history WHERE (p_state = 5 OR state <> 5) AND seq > p_after ORDER BY seq LIMIT v_window) w;
-  SELECT array_agg(id), array_agg(ended_at), max(seq) INTO v_ids, v_ends, last FROM (
-    SELECT h.id, h.ended_at, h.seq FROM ${s}.history h JOIN ${s}.route r ON r.number = h.route
-    WHERE h.seq > p_after AND h.seq <= v_stop AND h.state = p_state AND h.keep_until IS NULL AND h.ended_at <= v_now - p_older
-      AND (p_older < ${dayMs} OR h.ended_at < (v_now - p_older) / ${dayMs} * ${dayMs} OR h.tableoid = '${s}.history_rest'::regclass)
-      AND CASE WHEN p_queue IS NULL THEN r.queue <> ALL (p_except) ELSE r.queue = p_queue END
-    ORDER BY h.seq LIMIT p_max) d;
+  IF p_state = ${completed} THEN
+    SELECT count(*), max(seq) INTO v_seen, v_stop FROM (SELECT seq FROM (${oldRows(s, "true")}) h ORDER BY seq LIMIT v_window) w;
+  ELSE
+    SELECT count(*), max(seq) INTO v_seen, v_stop FROM (SELECT seq FROM (${oldRows(s, `state <> ${completed}`)}) h ORDER BY seq LIMIT v_window) w;
+  END IF;
+  IF v_seen > 0 THEN
+    SELECT array_agg(id), array_agg(ended_at), max(seq) INTO v_ids, v_ends, last FROM (
+      SELECT h.id, h.ended_at, h.seq FROM (${oldRows(s, "seq <= v_stop")}) h JOIN ${s}.route r ON r.number = h.route
+      WHERE h.state = p_state AND h.keep_until IS NULL AND h.ended_at <= v_old
+        AND CASE WHEN p_queue IS NULL THEN r.queue <> ALL (p_except) ELSE r.queue = p_queue END
+      ORDER BY h.seq LIMIT p_max) d;
+  END IF;
   removed := CASE WHEN v_ids IS NULL THEN 0 ELSE ${s}.remove_finished_v1(v_ids, v_ends) END;
   IF removed < p_max THEN last := v_stop; more := v_seen = v_window; ELSE more := true; END IF;
 END $$;

@@ -8,7 +8,7 @@
 import { eventCodes } from "../../../model/event-kind.ts";
 import { stateCodes } from "../../../model/job-state.ts";
 import { fieldEnd } from "../text.ts";
-import { foldEvery } from "./step.ts";
+import { foldEvery, timeNow } from "./step.ts";
 
 const { scheduled, ready } = stateCodes;
 
@@ -20,10 +20,11 @@ export const submitOneSql = (s: string): string => `
 CREATE FUNCTION ${s}.submit_one_v1(p_now int8, p_commit text, p_by text, p_queue text, p_name text, p_id text, p_input text, p_policy text, p_meta text,
   p_due_in int8, p_due_at int8, p_rank_base int8, p_rank_slope int8, p_deadline_in int8, p_deadline_at int8, p_ttl int8) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-  v_now int8 := ${s}.begin_v1(p_now, p_commit); v_route int4; v_due int8 := coalesce(p_due_at, v_now + p_due_in);
+  v_now int8 := ${timeNow}; v_route int4; v_due int8 := coalesce(p_due_at, v_now + p_due_in);
   v_deadline int8 := coalesce(p_deadline_at, v_now + p_deadline_in); v_state int2 := CASE WHEN v_due <= v_now THEN ${ready} ELSE ${scheduled} END;
   v_timer int8 := least(v_deadline, v_due + p_ttl, CASE WHEN v_due > v_now THEN v_due END); v_feed int8; v_told bool := false;
 BEGIN
+  IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
   SELECT number INTO v_route FROM ${s}.route WHERE queue = p_queue AND name = p_name;
   IF NOT FOUND THEN v_route := ${s}.route_number_v1(p_queue, p_name); END IF;
   INSERT INTO ${s}.waiting (seq, created_at, due_at, rank, fence, route, attempt, rev, state, counts_attempt, holds, cancel_asked, id, input, timer_at,
