@@ -38,9 +38,14 @@ function deadlineOf(specs: Parts, states: Parts): number | null {
   return readNumber(own === "" ? text(specs, spec.deadline) : own);
 }
 
-function ownOr(specs: Parts, states: Parts, own: number, other: number): number {
-  const given = text(states, own);
-  return Number(given === "" ? text(specs, other) : given);
+/** A spec that names no due time means that of its making, and without a rank its due time. */
+function dueOf(specs: Parts, states: Parts): number {
+  return Number(text(states, state.due) || text(specs, spec.due) || text(specs, spec.created));
+}
+
+function rankOf(specs: Parts, states: Parts): number {
+  const rank = text(states, state.rank) || text(specs, spec.rank);
+  return rank === "" ? dueOf(specs, []) : Number(rank);
 }
 
 /** As a claim hands it out. `stateText` "" is the first claim of a plain job, whose fence is the epoch's first. */
@@ -66,7 +71,7 @@ export function leasedJobOf(
     meta: unpackNullable(text(specs, spec.meta)),
     attempts: unpackNullable(text(states, state.log)),
     createdAt: Number(text(specs, spec.created)),
-    dueAt: ownOr(specs, states, state.due, spec.due),
+    dueAt: dueOf(specs, states),
     claimedAt: isFirst ? first.claimedAt : Number(text(states, state.claimed)),
     deadlineAt: deadlineOf(specs, states),
   };
@@ -74,7 +79,7 @@ export function leasedJobOf(
 
 /** A job without a state has never been touched. */
 function untouched(specs: Parts): Parts {
-  const isReady = Number(text(specs, spec.due)) <= Number(text(specs, spec.created));
+  const isReady = dueOf(specs, []) <= Number(text(specs, spec.created));
   const states = [`${isReady ? 2 : 1}0`, "", "1", "", "", text(specs, spec.route), "0", "1", "0"];
   states[state.ttl] = text(specs, spec.ttl);
   return states;
@@ -107,9 +112,9 @@ export function jobRecordOf(
     tags: tags === "" ? null : tags.split(itemEnd).map(unpackText),
     attempts: unpackNullable(text(states, state.log)),
     progress: unpackNullable(text(states, state.progress)),
-    rank: ownOr(specs, states, state.rank, spec.rank),
+    rank: rankOf(specs, states),
     createdAt: Number(text(specs, spec.created)),
-    dueAt: ownOr(specs, states, state.due, spec.due),
+    dueAt: dueOf(specs, states),
     deadlineAt: deadlineOf(specs, states),
     ttlAt: number(state.ttl),
     uniqueKey: unpackNullable(text(specs, spec.key)),

@@ -17,12 +17,13 @@ redis.register_function("mr1_submit_one", function(keys, args)
   if not route then route = addRoute(k, args[3]) end
   local now = timeOf(args[1])
   local at, seq, id, ready = num(now), life.seq + 1, args[6], k.ready .. route
-  local rank = args[4] == "0" and args[5] == "1" and at or num(args[4] + args[5] * now)
+  local isPlain = args[4] == "0" and args[5] == "1"
+  local rank = isPlain and at or num(args[4] + args[5] * now)
   local h = handleOf(seq)
   local isWoken = call("EXISTS", ready) == 0 or hasRung({ k = k, now = now })
   local c = { k = k, life = life, seq = seq }
   fillPages(c)
-  call("HSET", k.spec, h, "p" .. US .. id .. US .. route .. US .. at .. US .. at .. US .. rank .. US .. US .. US .. args[7])
+  call("HSET", k.spec, h, "p" .. US .. id .. US .. route .. US .. at .. US .. US .. (isPlain and "" or rank) .. US .. US .. US .. args[7])
   call("HSET", k.ids, id, h)
   call("ZADD", ready, rank, h)
   call("HINCRBY", k.tally, route .. ":t", "1")

@@ -51,7 +51,7 @@ end
 local function prepare(c, s)
   local k, route = c.k, routeOf(c, s.route)
   s.head = s.flags .. US
-  s.mid = concat({ "", route, c.at, s.due, s.rank, s.deadline, s.ttl, "" }, US)
+  s.mid = concat({ "", route, c.at, s.due ~= c.at and s.due or "", s.rank ~= s.due and s.rank or "", s.deadline, s.ttl, "" }, US)
   s.key = s.status == READY and k.ready .. route or k.due
   s.score = s.status == READY and s.rank or s.due
   s.clock = earliest(s.deadline, s.ttl)
