@@ -97,6 +97,18 @@ describe("lists", () => {
     expect(await auditAll(store)).toEqual({});
   });
 
+  test("are whole again after the audit where a hand took entries away", async () => {
+    const store = await open();
+    await store.submit([{ jobs: [aJob({ id: "a", tags: ["red"] })] }]);
+    await end(store, 1, "failed");
+    await admin.del(`{layout-${made}:0}:bad:6`, `{layout-${made}:0}:tag:red`);
+    expect((await list(store, ["failed"])).ids).toEqual([]);
+    expect(await auditAll(store)).toEqual({ timer: 2 });
+    expect((await list(store, ["failed"])).ids).toEqual(["a"]);
+    const tagged = await store.findJobs({ filter: { tag: "red" }, max: 10, scanMax: 10, cursor: null });
+    expect(tagged.jobs.map(({ id }) => id)).toEqual(["a"]);
+  });
+
   test("reach every job across pages that are full, emptied and still being filled", async () => {
     const store = await open();
     await submit(store, 1, 900);

@@ -2,7 +2,7 @@
  * The index audit: walks what is derived and makes it right where it is wrong. On a healthy store it repairs nothing; a repair means a bug
  * or a hand in the keys, and is counted by kind so that somebody looks. Each phase answers: checked, repaired, cursor ("" when it is over).
  *
- *  audit_jobs    after seq, max     each job stands in the index of its state with the right score
+ *  audit_jobs    after seq, max     each job stands in the index of its state with the right score, and in those of its tags
  *  audit_index   index, rank, max   each entry of an index (1 due, 2 lease, 3 clock, 4.. the routes) is a job that belongs there
  *  audit_keys    cursor, max        no unique key is held by a job that is gone or over, unless by time
  *  audit_tally                      the tallies are a recount: of a large store only when its sum is wrong
@@ -37,8 +37,12 @@ redis.register_function({ function_name = "mr1_audit_jobs", flags = { "allow-oom
         if clock ~= "" and not isScore(call("ZSCORE", c.k.clock, h), clock) then
           repaired = repaired + call("ZADD", c.k.clock, "CH", clock, h)
         end
-        if isBad(job.status) and not call("ZSCORE", c.k.bad .. job.status, h) then
-          repaired = repaired + call("ZADD", c.k.bad .. job.status, seqOf(h), h)
+        local bySeq = isBad(job.status) and { c.k.bad .. job.status } or {}
+        if job.tags ~= "" then
+          for _, tag in ipairs(split(job.tags, RS)) do bySeq[#bySeq + 1] = c.k.tag .. tag end
+        end
+        for _, list in ipairs(bySeq) do
+          if not call("ZSCORE", list, h) then repaired = repaired + call("ZADD", list, seqOf(h), h) end
         end
         if call("HGET", c.k.ids, job.id) ~= h then
           call("HSET", c.k.ids, job.id, h)
