@@ -140,6 +140,19 @@ describe("what the library remembers", () => {
     expect(await auditAll(store)).toEqual({});
   });
 
+  test("is told by the newest record of the feed, which stays whatever is pruned, also after an entry", async () => {
+    const store = await open();
+    await submit(store, 1, 2);
+    // As if another server process had written this.
+    await admin.hset(`{layout-${made}:0}:meta`, "token", "another");
+    await store.describe();
+    await store.prune({ what: "feed", olderThanMs: 0, max: 10 });
+    expect(await admin.xlen(`{layout-${made}:0}:feed`)).toBe(1);
+    await admin.call("FUNCTION", "FLUSH");
+    await submit(store, 3, 3);
+    expect((await store.readJobs([idOf(3)])).map((job) => job?.seq)).toEqual([3]);
+  });
+
   test("is rebuilt where a hand took the feed away: every job stays in its lists, and new ones come behind", async () => {
     const store = await open();
     await submit(store, 1, 300);

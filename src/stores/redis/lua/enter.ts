@@ -52,10 +52,9 @@ local function readLife(k)
     if seq > life.seq then life.seq = seq end
     pages[floor(seq / PAGE)] = (pages[floor(seq / PAGE)] or 0) + 1
   end
-  if life.seq == 0 then return life end
+  call("UNLINK", k.pages, k.page)
   -- The page that was being filled is not counted on; the next job begins another.
-  life.seq = floor(life.seq / PAGE) * PAGE + PAGE - 1
-  call("UNLINK", k.pages)
+  if life.seq > 0 then life.seq = floor(life.seq / PAGE) * PAGE + PAGE - 1 end
   for page, jobs in pairs(pages) do
     call("HSET", k.page, page, jobs)
     call("ZADD", k.pages, page, page)
@@ -84,11 +83,6 @@ redis.register_function({ function_name = "mr1_enter", flags = { "allow-oom" }, 
   local server = fieldOf("server", "run_id") .. "-" .. fieldOf("replication", "master_replid") .. "-"
   local epoch = tonumber(m[3] or 0)
   if not m[1] then call("HSET", k.meta, "kind", "millrace", "version", num(version), "routes", "0", "partitions", partitions) end
-  -- Short sorted sets and hashes are kept as lists that are searched from their head: 2 to 3 us per job of a claim by 100. One long entry, which no
-  -- clock ever reaches, keeps these two as trees from the beginning.
-  local long = string.rep("~", 65)
-  call("ZADD", k.lease, "+inf", long)
-  call("HSET", k.page, "-", long)
   local alive, isSame, feed = lives[tag] or {}, sub(m[2] or "", 1, #server) == server, 0
   if not isSame then
     -- A caller that knows a higher epoch has seen writes that are gone.
@@ -106,6 +100,11 @@ redis.register_function({ function_name = "mr1_enter", flags = { "allow-oom" }, 
     alive[token] = life
     lives[tag] = alive
   end
+  -- Short sorted sets and hashes are kept as lists that are searched from their head: 2 to 3 us per job of a claim by 100. One long entry, which no
+  -- clock ever reaches, keeps these two as trees from the beginning.
+  local long = string.rep("~", 65)
+  call("ZADD", k.lease, "+inf", long)
+  call("HSET", k.page, "-", long)
   return { num(epoch), partitions }
 end })
 `;

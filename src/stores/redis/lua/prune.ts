@@ -111,10 +111,11 @@ redis.register_function({ function_name = "mr1_prune_feed", flags = { "allow-oom
   local c, refused = beginWide(keys, args)
   if not c then return refused end
   local before, max = c.now - nextArg(c), tonumber(nextArg(c))
-  local removed, last = 0, nil
+  local removed, last, newest = 0, nil, call("XREVRANGE", c.k.feed, "+", "-", "COUNT", 1)[1]
   for _, entry in ipairs(call("XRANGE", c.k.feed, "-", "+", "COUNT", max)) do
     local number = tonumber(match(entry[1], "^%d+"))
-    if number >= c.feed or tonumber(entry[2][2]) > before then break end
+    -- After an entry the next number is far above the newest one, which tells the last seq and stays.
+    if entry[1] == newest[1] or tonumber(entry[2][2]) > before then break end
     removed, last = removed + 1, number
   end
   if last then call("XTRIM", c.k.feed, "MINID", "=", num(last + 1) .. "-0") end
