@@ -1,4 +1,5 @@
 // Vitest runs the TypeScript sources as they are: the condition "millrace-source" makes `import ... from "millrace"` mean src/.
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
 const conditions = ["millrace-source", "node", "import", "module", "default"];
@@ -10,7 +11,10 @@ export default defineConfig({
   ssr: { resolve: { conditions: nodeConditions, externalConditions: nodeConditions } },
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts", "bench/**/*.test.ts"],
+    setupFiles: ["test/support/fixed-seed.ts"],
     pool: "forks",
+    // Much of the time is spent waiting for servers, disks and leases, so two cores carry two files at once; left alone Vitest takes one.
+    maxWorkers: Math.max(2, availableParallelism() - 1),
     execArgv: ["--conditions=millrace-source"],
     testTimeout: 30_000,
     hookTimeout: 30_000,

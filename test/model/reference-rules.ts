@@ -205,6 +205,13 @@ export class ReferenceRules {
     if (entry?.seq === job.seq && holds(entry.hold)) this.all.keys.delete(job.uniqueKey as string);
   }
 
+  /** Whether a minted id is known: by its job, or, where that kept nothing, by the key that it still holds. */
+  hasMade({ id, digest, unique }: NewJob): boolean {
+    const entry = unique === null ? undefined : this.all.keys.get(unique.key);
+    const holds = entry !== undefined && entry.id === id && entry.until > this.now;
+    return digest === null && (this.all.jobs.has(id) || holds);
+  }
+
   /** Who holds the key that a replay has to take again. */
   holderOf(job: Job): string | null {
     const entry = job.hold === "end" ? this.all.keys.get(job.uniqueKey as string) : undefined;

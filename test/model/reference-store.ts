@@ -31,9 +31,7 @@ export class ReferenceStore {
     }
     return this.#rules.call(() =>
       units.map((unit) => {
-        const hasHappened =
-          unit.isRepeat === true &&
-          unit.jobs.some(({ id, digest }) => digest === null && this.#rules.all.jobs.has(id));
+        const hasHappened = unit.isRepeat === true && unit.jobs.some((job) => this.#rules.hasMade(job));
         return this.#rules.unit(() =>
           this.#rules.put(unit.jobs, hasHappened ? [] : unit.docs, unit.isRepeat === true),
         );

@@ -18,7 +18,7 @@ import type { Step } from "./step.ts";
 import { holdCode, holdsOf, readHolder, takeKey } from "./unique.ts";
 
 export type KeyedAnswer =
-  /** `isKnown`: a job with this very id is there. */
+  /** `isKnown`: a job with this very id is there, or was and still holds its key. */
   | { readonly kind: "ok"; readonly id: string; readonly how: SubmitHow; readonly isKnown: boolean }
   | { readonly kind: "refused"; readonly reason: "id-differs"; readonly id: string };
 
@@ -56,7 +56,8 @@ function knownDigest(step: Step, insert: Insert, id: string): string | null | un
 function meetHolder(step: Step, seq: number, id: string, job: NewJob): KeyedAnswer {
   const onHeld = job.unique?.onHeld ?? "keep";
   const holder = onHeld === "keep" ? null : readLive(step.statements, seq);
-  if (holder === null || !hasNotStarted(holder)) return { kind: "ok", id, how: "existing", isKnown: false };
+  if (holder === null || !hasNotStarted(holder))
+    return { kind: "ok", id, how: "existing", isKnown: id === job.id };
   if (onHeld === "replace") replaceHolder(step, holder, job);
   else placeJob(step, holder, placeOf(step, holder, job), "rescheduled");
   return { kind: "ok", id, how: onHeld === "replace" ? "replaced" : "rescheduled", isKnown: false };

@@ -54,8 +54,8 @@ export function allOrNothing<A extends { readonly kind: string }>(
 export function submitUnit(step: Step, insert: Insert, unit: SubmitUnit): SubmitAnswer {
   const ids: string[] = [];
   const hows: SubmitHow[] = [];
-  // A unit one of whose minted ids is known has happened whole, so its documents are not put again. A kept holder of a
-  // unique key proves nothing: the first try may never have arrived.
+  // A unit one of whose minted ids is known has happened whole, so its documents are not put again. Another job that holds
+  // a unique key proves nothing: the first try may never have arrived.
   let hasHappened = false;
   for (const job of unit.jobs) {
     if (job.digest === null && job.unique === null && unit.isRepeat !== true) {

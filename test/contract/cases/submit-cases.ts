@@ -148,6 +148,16 @@ export const submitCases: ContractGroup = {
       },
     ],
     [
+      "a repeat whose job kept nothing but still holds its key by time has happened: its documents are not put again",
+      async ({ store, lease }) => {
+        const job = aJob({ id: "a", unique: { key: "k", hold: 60_000, onHeld: "keep" } });
+        await store.settleIfLeased([aSettle(await lease(job), finish("completed", { keepMs: 0 }))]);
+        const unit = { jobs: [job], docs: [aDoc("d", "1")], isRepeat: true };
+        expect(await store.submit([unit])).toEqual([{ kind: "ok", ids: ["a"], hows: ["existing"] }]);
+        expect((await store.readDocs({ kind: "kv", ids: ["d"] })).docs).toEqual([]);
+      },
+    ],
+    [
       "a caller-given id with an equal digest is the same job, live and finished",
       async ({ store, submit, lease }) => {
         const job = aJob({ id: "order-1", digest: "d1" });
