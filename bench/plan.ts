@@ -121,24 +121,25 @@ function strainedDrains(): readonly Entry[] {
 
 function redisParts({ isQuick, jobs }: Asked): readonly Part[] {
   const many = jobs ?? (isQuick ? 10_000 : 100_000);
-  // One job at a time, the peer takes half a minute for 100,000.
+  // In a hurry all drains start from one filled store. One job at a time, the peer takes half a minute for 100,000.
   const few = jobs ?? (isQuick ? 2_000 : 20_000);
   const bulk = jobs ?? (isQuick ? 20_000 : 200_000);
   const both = (slots: number, more: Partial<Entry> = {}): readonly Entry[] => [
     { ...millrace(slots), ...more },
     { ...peer("bullmq", slots), ...more },
   ];
-  const crowded = isQuick ? [] : both(100, { backlog: "1000000 waiting" });
+  const spread = [...both(10), ...both(100), ...both(100, { processes: 4 })];
+  const drained: readonly Part[] = isQuick
+    ? [{ work: "drain", jobs: jobs ?? 4_000, entries: [...both(1), ...spread] }]
+    : [
+        { work: "drain", jobs: few, entries: both(1) },
+        { work: "drain", jobs: many, entries: [...spread, ...both(100, { backlog: "1000000 waiting" })] },
+      ];
   return [
     { work: "enqueue-single", jobs: few, entries: both(1) },
     { work: "enqueue-concurrent", jobs: many, entries: both(enqueuesInFlight) },
     { work: "enqueue-bulk", jobs: bulk, entries: both(1) },
-    { work: "drain", jobs: few, entries: both(1) },
-    {
-      work: "drain",
-      jobs: many,
-      entries: [...both(10), ...both(100), ...both(100, { processes: 4 }), ...crowded],
-    },
+    ...drained,
     { work: "latency", jobs: jobs ?? (isQuick ? 200 : 1000), entries: both(defaultSlots) },
     { work: "idle", jobs: 0, rounds: 1, entries: both(defaultSlots) },
     { work: "footprint", jobs: jobs ?? (isQuick ? 20_000 : 100_000), rounds: 1, entries: both(1) },

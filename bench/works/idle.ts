@@ -2,8 +2,8 @@
 import { waitMs } from "../clock.ts";
 import type { Contender } from "../contender.ts";
 
-/** The first claims, the first run of every duty and the first look at the file belong to the start. */
-const settleDownMs = 1500;
+/** The first claims, the first run of every duty (the index audit takes five steps, one a second) and the first look at the file belong to the start. */
+const settleDownMs = 6000;
 
 export async function measureIdle(
   contender: Contender,
