@@ -36,6 +36,8 @@ const readAll =
   "SELECT seq, route, state, ended_at, keep_until FROM millrace_history WHERE seq > ? ORDER BY seq LIMIT ?";
 const readOthers = `SELECT seq, route, state, ended_at, keep_until FROM millrace_history INDEXED BY millrace_history_other
   WHERE state <> ${stateCodes.completed} AND seq > ? ORDER BY seq LIMIT ?`;
+/** Input: seq. Answer: when it was submitted. */
+const readCreated = "SELECT created_at FROM millrace_spec WHERE seq = ?";
 /** No input. Answer: every route with its queue. */
 const readQueues = "SELECT number, queue FROM millrace_route";
 
@@ -51,6 +53,12 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
   let more = true;
   for (let looked = 0; more && looked < windowRows && old.length < request.max;) {
     const rows = read.all(last, chunkRows) as Row[];
+    // Nobody ends before being submitted, and seqs are given in order of time: behind a young job all are young. Without this every
+    // run would walk everything that is kept.
+    if (isSubmittedAfter(step, rows[0], endedBefore)) {
+      more = false;
+      break;
+    }
     more = rows.length === chunkRows;
     for (const row of rows) {
       if (old.length === request.max) {
@@ -66,6 +74,11 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
   }
   removeFinished(step, old);
   return { removed: old.length, more, cursor: more ? String(last) : null };
+}
+
+function isSubmittedAfter({ statements }: Step, row: Row | undefined, time: number): boolean {
+  const found = row === undefined ? undefined : statements(readCreated).get(row[0]);
+  return found !== undefined && (found as [createdAt: number])[0] > time;
 }
 
 function isQueueMeant({ queue, exceptQueues }: HistoryRequest, of: string): boolean {
