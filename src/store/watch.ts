@@ -19,6 +19,8 @@ const lookGapMs = 100;
 const feedPageMax = 200;
 /** Behind by more than this, the rest is skipped: hints may be lost. */
 const pagesMax = 10;
+/** Hinted again by the first look. */
+const lookBackRecords = 50;
 
 /** The one connection per process on which others' hints come in. */
 export interface Listener {
@@ -80,7 +82,7 @@ export function openWatch(options: WatchOptions): Watch {
     isLooking = true;
     slow?.cancel();
     try {
-      const next = seen === null ? (await readFeed(-1, 0)).end : await readOthers(seen);
+      const next = await readOthers(seen ?? (await firstSeen()));
       if (watchers.size > 0) seen = next;
     } catch {
       // A store that is away: the slow look comes again.
@@ -92,6 +94,9 @@ export function openWatch(options: WatchOptions): Watch {
       }
     }
   };
+
+  /** Whoever begins to watch has looked before, and things happen until this look arrives: so it begins a little in the past. */
+  const firstSeen = async (): Promise<number> => Math.max(0, (await readFeed(-1, 0)).end - lookBackRecords);
 
   /** Answers how far the feed was read. */
   const readOthers = async (from: number): Promise<number> => {
