@@ -1,19 +1,15 @@
-/** Processes killed and frozen on Redis in four partitions. */
+/** A place for processes to be killed and frozen on: one Redis server, in so many partitions. */
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { RedisPrefixes, redisUrl } from "../support/redis-shared.ts";
-import { describeKills } from "./kill-suite.ts";
+import type { KillSubject } from "./kill-suite.ts";
 
-describeKills({
-  title: "processes on Redis in four partitions",
-  isSerial: false,
-  joinsEvents: true,
-  jobs: 400,
-  faultsMs: 4000,
-  open: async () => {
+export const openOnRedis =
+  (partitions: number): KillSubject["open"] =>
+  async () => {
     const prefixes = new RedisPrefixes(await redisUrl());
     const prefix = prefixes.next();
-    const url = `${prefixes.url}?prefix=${prefix}&partitions=4`;
+    const url = `${prefixes.url}?prefix=${prefix}&partitions=${partitions}`;
     return {
       store: await openRedisStore({ url, platform: nodePlatform }),
       url,
@@ -22,5 +18,4 @@ describeKills({
         prefixes.close();
       },
     };
-  },
-});
+  };

@@ -1,0 +1,12 @@
+/** Processes killed and frozen on Redis in four partitions. */
+import { describeKills } from "./kill-suite.ts";
+import { openOnRedis } from "./redis-kill-subject.ts";
+
+describeKills({
+  title: "processes on Redis in four partitions",
+  isSerial: false,
+  joinsEvents: true,
+  jobs: 400,
+  faultsMs: 4000,
+  open: openOnRedis(4),
+});
