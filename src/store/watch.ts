@@ -1,10 +1,13 @@
 /**
  * Hints for those who watch a store that several processes share: from this process's own calls at once; from other processes through the
- * store's listening connection; and, because a message may be lost, by a slow look at the feed.
+ * store's listening connection, or, while that is deaf, by looks at the feed.
  *
  *  own call ──► tellOwn ───────────────┐
  *  message ──► listener ──► heard ─────┼──► those who watch
- *  feed ──► look (slow; soon, when a message says that there is more than it tells)
+ *  feed ──► look (while deaf; once when hearing began again; soon, when a message says that there is more than it tells)
+ *
+ * While messages come in, the feed is not read: what it tells was heard, and reading it all again would hold up the calls that jobs wait for. A
+ * message that is lost all the same is made good by the slow polls of those who watch.
  *
  * Works only while somebody watches, and never keeps the process alive.
  */
@@ -13,7 +16,8 @@ import type { Hints } from "./hints.ts";
 import { hintEvents } from "./packed-events.ts";
 import type { Hint, Unwatch } from "./store.ts";
 
-const slowLookMs = { listening: 5000, deaf: 1000 };
+/** Between two looks while deaf, and between two notes of how far the feed has come while not. */
+const slowMs = { listening: 5000, deaf: 1000 };
 /** Between two looks that messages ask for. */
 const lookGapMs = 100;
 const feedPageMax = 200;
@@ -67,7 +71,7 @@ export interface Watch {
 }
 
 export function openWatch(options: WatchOptions): Watch {
-  const { timers, readFeed, listen, deafLookMs = slowLookMs.deaf } = options;
+  const { timers, readFeed, listen, deafLookMs = slowMs.deaf } = options;
   const watchers = new Set<(hint: Hint) => void>();
   let listener: Listener | null = null;
   let slow: { cancel(): void } | null = null;
@@ -77,26 +81,30 @@ export function openWatch(options: WatchOptions): Watch {
   let isLooking = false;
   let isClosed = false;
 
-  const look = async (): Promise<void> => {
+  /** `isSlow`: nothing calls for it but time. */
+  const look = async (isSlow = false): Promise<void> => {
     if (isLooking || watchers.size === 0 || isClosed) return;
     isLooking = true;
     slow?.cancel();
     try {
-      const next = await readOthers(seen ?? (await firstSeen()));
+      const next = isSlow && isListening() ? await end() : await readOthers(seen ?? (await firstSeen()));
       if (watchers.size > 0) seen = next;
     } catch {
       // A store that is away: the slow look comes again.
     } finally {
       isLooking = false;
       if (watchers.size > 0 && !isClosed) {
-        const delayMs = listener?.isListening() === true ? slowLookMs.listening : deafLookMs;
-        slow = timers.setTimer(delayMs, () => void look(), false);
+        slow = timers.setTimer(isListening() ? slowMs.listening : deafLookMs, () => void look(true), false);
       }
     }
   };
 
+  const isListening = (): boolean => listener?.isListening() === true;
+
+  const end = async (): Promise<number> => (await readFeed(-1, 0)).end;
+
   /** Whoever begins to watch has looked before, and things happen until this look arrives: so it begins a little in the past. */
-  const firstSeen = async (): Promise<number> => Math.max(0, (await readFeed(-1, 0)).end - lookBackRecords);
+  const firstSeen = async (): Promise<number> => Math.max(0, (await end()) - lookBackRecords);
 
   /** Answers how far the feed was read. */
   const readOthers = async (from: number): Promise<number> => {
@@ -113,7 +121,7 @@ export function openWatch(options: WatchOptions): Watch {
       handOut(hints, watchers);
       if (records.length < feedPageMax) return after;
     }
-    return (await readFeed(-1, 0)).end;
+    return end();
   };
 
   const lookSoon = (): void => {

@@ -99,7 +99,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
         outlook.heardReady(outer);
         if (unwatches.length > 0 && outer.length > 0) tell({ kind: "ready", routes: outer });
       },
-      // A partition that is away: its slow look hints again.
+      // A partition that is away: it is looked at when it is heard again, and the next claim there learns its routes.
       () => undefined,
     );
   };

@@ -23,9 +23,9 @@ function readTexts(list: string): string[] {
   return list.includes(escapeMark) ? texts.map(unpackText) : texts;
 }
 
-/** A published message: its sender, and what it tells. */
-export function readMessage(message: string): { by: string; hints: Hints } {
+/** A published message: its sender, then what it tells. */
+export function readMessage(message: string): Hints {
   const [head = "", finished = "", cancels = ""] = message.split(itemEnd);
-  const [by = "", routes = "", due = ""] = head.split(fieldEnd);
-  return { by, hints: readHints([routes, due, finished, cancels]) };
+  const [, routes = "", due = ""] = head.split(fieldEnd);
+  return readHints([routes, due, finished, cancels]);
 }

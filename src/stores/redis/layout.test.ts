@@ -109,6 +109,26 @@ describe("lists", () => {
     expect(tagged.jobs.map(({ id }) => id)).toEqual(["a"]);
   });
 
+  test("are counted right again after the audit where a hand changed the tallies", async () => {
+    const store = await open("tallies");
+    await submit(store, 1, 300);
+    await end(store, 200, "completed");
+    await end(store, 10, "failed");
+    await store.claim(aClaim({ max: 5 }));
+    const right = await store.tallyJobs();
+    expect(await auditAll(store)).toEqual({});
+    for (const [field, by] of [
+      ["1:5", -1],
+      ["1:6", 2],
+      ["1:1", 1],
+      ["1:t", 7],
+    ] as const) {
+      await admin.hincrby("{tallies:0}:tally", field, by);
+      expect(Object.values(await auditAll(store))).toEqual([1]);
+      expect(await store.tallyJobs()).toEqual(right);
+    }
+  });
+
   test("reach every job across pages that are full, emptied and still being filled", async () => {
     const store = await open();
     await submit(store, 1, 900);

@@ -29,6 +29,7 @@ import { RouteBook } from "./route-book.ts";
 import { SentClaims } from "./sent-claims.ts";
 import { settleIfLeased } from "./settle.ts";
 import { submit } from "./submit.ts";
+import { fieldEnd } from "./text.ts";
 import { auditIndexes, prune } from "./upkeep.ts";
 
 /** What all partitions of a store share. */
@@ -75,6 +76,7 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
   });
 
   const routes = new RouteBook();
+  const own = `${sender}${fieldEnd}`;
   const watch = openWatch({
     timers: platform,
     readFeed: (after, max) => readPackedFeed({ connection }, { after, max }),
@@ -85,8 +87,7 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
         callTimeoutMs,
         channel: `${tag}:hint`,
         heard(message) {
-          const { by, hints } = readMessage(message);
-          if (by !== sender) heard(routes.ownHints(hints));
+          if (!message.startsWith(own)) heard(routes.ownHints(readMessage(message)));
         },
         began: changed,
       }),

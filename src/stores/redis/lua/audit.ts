@@ -5,11 +5,9 @@
  *  audit_jobs    after seq, max     each job stands in the index of its state with the right score, and in those of its tags
  *  audit_index   index, rank, max   each entry of an index (1 due, 2 lease, 3 clock, 4.. the routes) is a job that belongs there
  *  audit_keys    cursor, max        no unique key is held by a job that is gone or over, unless by time
- *  audit_tally                      the tallies are a recount: of a large store only when its sum is wrong
+ *  audit_tally                      the tallies of all routes add up to the jobs and to the indexes of their states; else they are recounted
  */
 export const auditLua = String.raw`
-local RECOUNT_MAX = 20000
-
 local function isScore(found, wanted) return found and tonumber(found) == tonumber(wanted) end
 
 redis.register_function({ function_name = "mr1_audit_jobs", flags = { "allow-oom" }, callback = function(keys, args)
@@ -87,16 +85,33 @@ redis.register_function({ function_name = "mr1_audit_keys", flags = { "allow-oom
   return { #page[2] / 2, repaired, page[1] == "0" and "" or page[1] }
 end })
 
+-- Of all routes together: what is counted and what only its index counts (ready, running) are all jobs there are.
+local function isRight(c, sums, total)
+  local k, scheduled = c.k, call("ZCARD", c.k.due)
+  if (sums.t or 0) ~= total or (sums[SCHEDULED] or 0) ~= scheduled then return false end
+  -- Without the entry that keeps the index in its form (enter.ts).
+  local known = scheduled + call("ZCOUNT", k.lease, "-inf", "(+inf")
+  for route = 1, c.routes do known = known + call("ZCARD", k.ready .. num(route)) end
+  for status, n in pairs(sums) do
+    if status ~= "t" and status ~= SCHEDULED then
+      if isBad(status) and n ~= call("ZCARD", k.bad .. status) then return false end
+      known = known + n
+    end
+  end
+  return known == total
+end
+
 redis.register_function({ function_name = "mr1_audit_tally", flags = { "allow-oom" }, callback = function(keys, args)
   local c, refused = beginWide(keys, args)
   if not c then return refused end
-  local told, sum, total = {}, 0, call("HLEN", c.k.spec)
+  local told, sums, total = {}, {}, call("HLEN", c.k.spec)
   local flat = call("HGETALL", c.k.tally)
   for i = 1, #flat, 2 do
+    local status = sub(flat[i], -1)
     told[flat[i]] = tonumber(flat[i + 1])
-    if sub(flat[i], -1) == "t" then sum = sum + told[flat[i]] end
+    sums[status] = (sums[status] or 0) + told[flat[i]]
   end
-  if sum == total and total > RECOUNT_MAX then return { total, 0, "" } end
+  if isRight(c, sums, total) then return { total, 0, "" } end
   local real, seq, repaired = {}, c.seq + 1, 0
   while true do
     local handles = below(c, "", nil, seq, PAGE)
