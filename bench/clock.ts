@@ -8,8 +8,16 @@ export function waitMs(delayMs: number): Promise<void> {
   return new Promise((resolve) => void setTimeout(resolve, delayMs));
 }
 
-export function nextTurn(): Promise<void> {
-  return new Promise((resolve) => void setImmediate(resolve));
+/** Spends some time turn by turn, leaving as little garbage as can be: what is measured must not pay for the wait before it. */
+export function spendMs(lengthMs: number): Promise<void> {
+  const untilMs = performance.now() + lengthMs;
+  return new Promise((resolve) => {
+    const turn = (): void => {
+      if (performance.now() < untilMs) setImmediate(turn);
+      else resolve();
+    };
+    turn();
+  });
 }
 
 /** A heap without garbage of the set-up. The measuring processes run with --expose-gc. */

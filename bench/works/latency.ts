@@ -5,7 +5,7 @@
  * Node fires timers in steps of a millisecond, all that are due together: an enqueue out of a timer would always meet a worker that polls by
  * timer at the same point of its beat. So the last stretch of the pause is spent turn by turn.
  */
-import { collectGarbage, nextTurn, nowMs, waitMs } from "../clock.ts";
+import { collectGarbage, nowMs, spendMs, waitMs } from "../clock.ts";
 import type { Contender } from "../contender.ts";
 import { percentile } from "../figures.ts";
 import { makeInput } from "../input.ts";
@@ -30,8 +30,7 @@ export async function measureLatency(
   for (let sample = -warmUp; sample < samples; sample++) {
     if (sample === 0) collectGarbage();
     await waitMs(pauseMs);
-    const untilMs = nowMs() + Math.random() * strayMs;
-    while (nowMs() < untilMs) await nextTurn();
+    await spendMs(Math.random() * strayMs);
     const end = new Promise<void>((resolve) => void (finished = resolve));
     const enqueuedAtMs = nowMs();
     await contender.enqueue(makeInput(sample + warmUp));

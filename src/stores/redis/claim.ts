@@ -25,10 +25,7 @@ export async function claim(calls: Calls, request: ClaimRequest): Promise<ClaimA
       asked.push(...numbers);
     }
     calls.claims.sends(asked);
-    const [at, clock, listed, filled, fence, flat, others] = (await calls.connection.write(
-      "mr1_claim",
-      args,
-    )) as Answer;
+    const [at, clock, listed, filled, fence, flat, others] = (await calls.pairs.claim(args)) as Answer;
     // The numbers were of another entry, so nothing was claimed by them.
     const isStale = book.learn(page, known, listed) !== page;
     if (isStale && request.offers.length > 0 && round < roundsMax) continue;

@@ -16,6 +16,7 @@ import { pruneLua } from "./lua/prune.ts";
 import { readLua } from "./lua/read.ts";
 import { settleLua } from "./lua/settle.ts";
 import { submitLua } from "./lua/submit.ts";
+import { submitClaimLua } from "./lua/submit-claim.ts";
 import { submitOneLua } from "./lua/submit-one.ts";
 import { writeLua } from "./lua/write.ts";
 
@@ -27,8 +28,8 @@ export const layoutVersion = 1;
 
 // In the order in which they use each other.
 const parts = [
-  ...[baseLua, jobLua, writeLua, submitLua, submitOneLua, claimLua, settleLua, changeLua],
-  ...[extendLua, dueLua, docsLua, readLua, pruneLua, auditLua, enterLua],
+  ...[baseLua, jobLua, writeLua, submitLua, submitOneLua, claimLua, submitClaimLua],
+  ...[settleLua, changeLua, extendLua, dueLua, docsLua, readLua, pruneLua, auditLua, enterLua],
 ];
 const body = parts.join("");
 

@@ -22,6 +22,7 @@ import { extendIfLeased, recordIfLeased } from "./extend.ts";
 import { readMessage } from "./hint-text.ts";
 import { layoutVersion } from "./library.ts";
 import { openListener } from "./listener.ts";
+import { Pairs } from "./pairs.ts";
 import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
 import { checkServer } from "./server-check.ts";
 import type { ServerFacts, ServerWishes } from "./server-check.ts";
@@ -96,6 +97,7 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
     connection,
     routes,
     claims: new SentClaims(),
+    pairs: new Pairs(connection),
     tell: (hints) => watch.tellOwn(routes.ownHints(hints)),
   };
   let closing: Promise<void> | null = null;

@@ -1,4 +1,4 @@
-/** Submit (lua/submit.ts, lua/submit-one.ts): runs of plain jobs travel without asking for an answer; units that may meet something are answered one by one. */
+/** Submit (lua/submit.ts, lua/submit-one.ts, lua/submit-claim.ts): runs of plain jobs travel without asking for an answer; units that may meet something are answered one by one. */
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import { emptyHints } from "../../store/hints.ts";
 import type { NewJob } from "../../store/records.ts";
@@ -50,8 +50,8 @@ function onlyJob(units: readonly SubmitUnit[]): NewJob | null {
 
 async function submitOne(calls: Calls, job: NewJob): Promise<void> {
   const { count } = calls.claims;
-  const route = await calls.connection.write("mr1_submit_one", [
-    ...[routeText(job), String(job.rankBase), String(job.rankSlope)],
+  const route = await calls.pairs.submitOne([
+    ...["1", routeText(job), String(job.rankBase), String(job.rankSlope)],
     ...[packText(job.id), bodyText(job)],
   ]);
   const hints = emptyHints();

@@ -178,9 +178,9 @@ local function lease(c, members, of, owner, ends, out, others)
   end
 end
 
-redis.register_function("mr1_claim", function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
+-- The claim whose args begin at c.i.
+local function claim(c)
+  local args = c.args
   local owner, ends = nextArg(c), num(c.now + nextArg(c))
   local routes, isKnown = routesFor(c, nextArg(c))
   if not isKnown then return { c.at, nextClock(c), routes, 0, "0", {}, {} } end
@@ -203,5 +203,11 @@ redis.register_function("mr1_claim", function(keys, args)
   end
   finish(c)
   return { c.at, nextClock(c), routes, filled, num(c.fence + 1), out, others }
+end
+
+redis.register_function("mr1_claim", function(keys, args)
+  local c, refused = begin(keys, args)
+  if not c then return refused end
+  return claim(c)
 end)
 `;
