@@ -65,6 +65,18 @@ describe.skipIf(why !== null)(`Postgres behind pgbouncer${why === null ? "" : ` 
     expect(runs.toSorted((left, right) => left - right)).toEqual(numbers);
   }, 60_000);
 
+  test("nothing is prepared on the server's processes, which belong to nobody", async () => {
+    const mill = await openMill("unnamed", null);
+    await mill.enqueueMany([1, 2, 3].map((number) => plain.with(number)));
+    const client = new pg.Client(pooler.url);
+    await client.connect();
+    const { rows } = await client.query(
+      "SELECT name FROM pg_prepared_statements WHERE name LIKE 'millrace%'",
+    );
+    await client.end();
+    expect(rows).toEqual([]);
+  });
+
   test.each([
     ["over a direct connection", (): string => database.url],
     ["nowhere", () => null],

@@ -22,7 +22,7 @@ export interface Calls {
 
 /** `SELECT * FROM schema.name($1, $2, ...)`. */
 export function callText(schema: string, name: string, count: number): string {
-  return `SELECT * FROM ${schema}.${name}(${places(count)})`;
+  return textOf("SELECT * FROM ", schema, name, count);
 }
 
 export function callWrite(calls: Calls, name: string, values: readonly Value[]): Promise<Row[]> {
@@ -33,7 +33,7 @@ export function callWrite(calls: Calls, name: string, values: readonly Value[]):
 /** For a function that answers one text: a table of columns costs the server a tenth of a small call. */
 export async function callScalar(calls: Calls, name: string, values: readonly Value[]): Promise<string> {
   const all = [calls.now(), calls.commit, ...values];
-  const rows = await calls.write(`SELECT ${calls.schema}.${name}(${places(all.length)})`, all);
+  const rows = await calls.write(textOf("SELECT ", calls.schema, name, all.length), all);
   return onlyRow(rows)[0] as string;
 }
 
@@ -53,6 +53,16 @@ export function onlyRow(rows: readonly Row[]): Row {
   return row;
 }
 
-function places(count: number): string {
-  return Array.from({ length: count }, (_, index) => `$${index + 1}`).join(", ");
+/** By schema and function: a function has one number of values, and is called in one way. */
+const texts = new Map<string, Map<string, string>>();
+
+function textOf(how: string, schema: string, name: string, count: number): string {
+  let own = texts.get(schema);
+  if (own === undefined) texts.set(schema, (own = new Map()));
+  let text = own.get(name);
+  if (text === undefined) {
+    const places = Array.from({ length: count }, (_, index) => `$${index + 1}`).join(", ");
+    own.set(name, (text = `${how}${schema}.${name}(${places})`));
+  }
+  return text;
 }

@@ -12,7 +12,8 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Row, Value } from "./database.ts";
-import { rawTypes } from "./database.ts";
+import { rawTypes } from "./statement.ts";
+import { valueText } from "./text.ts";
 import type { PgClient } from "./driver.ts";
 import { rowText, unpackRow } from "./row-text.ts";
 
@@ -71,7 +72,7 @@ const unknownType = 705;
 function postgresJsConnection(sql: PostgresJs): Connection {
   return {
     async run(text, values) {
-      const typed = values.map((value) => (value === null ? null : sql.typed(textOf(value), unknownType)));
+      const typed = values.map((value) => (value === null ? null : sql.typed(valueText(value), unknownType)));
       const rows = await sql.unsafe(text, typed).raw();
       return rows.map((row) => row.map((value) => (value === null ? null : decoder.decode(value))));
     },
@@ -81,11 +82,6 @@ function postgresJsConnection(sql: PostgresJs): Connection {
 }
 
 const decoder = new TextDecoder();
-
-function textOf(value: Exclude<Value, null>): string {
-  if (typeof value !== "object") return String(value);
-  return `{${value.map((item) => `"${item.replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
-}
 
 /** Drizzle keeps what it was given, or what it took from it for the transaction, in its session. */
 function clientOfDrizzle(given: unknown): unknown {

@@ -1,12 +1,13 @@
 /**
- * The store's connections: one statement per call, without names and without anything that a session remembers, so that a pooler in transaction
- * mode may stand in between. A deadlock or serialisation failure is repeated here a few times; trouble with the connection is the
+ * The store's connections: one statement per call, without anything that a session must remember, so that a pooler in transaction mode may stand
+ * in between. A deadlock or serialisation failure is repeated here a few times; trouble with the connection is the
  * caller's to repeat, because only the caller can mark a call as a repeat.
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { PgClient, PgPool, PgPoolClient } from "./driver.ts";
-import { isConnectionLost, isWorthRepeating, storeError } from "./errors.ts";
+import { isConnectionLost, isNameUnknown, isWorthRepeating, storeError } from "./errors.ts";
+import { forgetNames, runStatement } from "./statement.ts";
 
 export type Value = string | number | boolean | null | readonly string[];
 export type Row = (string | null)[];
@@ -44,9 +45,6 @@ export function checkCallTimeout(callTimeoutMs: number): number {
   throw new MillraceError("invalid-option", sentence);
 }
 
-/** Every value as the text that Postgres sent. */
-export const rawTypes = { getTypeParser: () => (value: string) => value };
-
 export function openDatabase({ pool, isOwn, where, platform, callTimeoutMs }: DatabaseOptions): Database {
   let isClosed = false;
   let inFlight = 0;
@@ -74,17 +72,11 @@ export function openDatabase({ pool, isOwn, where, platform, callTimeoutMs }: Da
   const once = async (text: string, values: readonly Value[], isWrite: boolean): Promise<Row[]> => {
     const client = await connect(isWrite);
     try {
-      const query = {
-        text,
-        values,
-        rowMode: "array",
-        types: rawTypes,
-        query_timeout: callTimeoutMs,
-      } as const;
-      const { rows } = await client.query(query);
+      const rows = await runStatement(client, text, values, callTimeoutMs);
       release(client, false);
-      return rows as Row[];
+      return rows;
     } catch (error) {
+      if (isNameUnknown(error)) forgetNames(client);
       release(client, isConnectionLost(error));
       throw error;
     }

@@ -16,10 +16,16 @@ export function sqlState(error: unknown): string | null {
   return typeof code === "string" && /^[0-9A-Z]{5}$/.test(code) ? code : null;
 }
 
-/** Deadlocks and serialisation failures: nothing happened, and the same call may succeed at once. */
+/** Deadlocks and serialisation failures, and names of statements: nothing happened, and the same call may succeed at once. */
 export function isWorthRepeating(error: unknown): boolean {
   const state = sqlState(error);
-  return state === "40P01" || state === "40001";
+  return state === "40P01" || state === "40001" || isNameUnknown(error);
+}
+
+/** The server process does not know a prepared statement, or knows another one by its name: somebody else has used the connection. */
+export function isNameUnknown(error: unknown): boolean {
+  const state = sqlState(error);
+  return state === "26000" || state === "42P05";
 }
 
 const connectionTrouble = /^(08|57P0[1-5])/;

@@ -5,7 +5,7 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Database } from "./database.ts";
-import { rawTypes } from "./database.ts";
+import { rawTypes } from "./statement.ts";
 import type { PgClient } from "./driver.ts";
 import { sqlState } from "./errors.ts";
 import { tablesSql } from "./schema.ts";

@@ -3,6 +3,7 @@
  * Postgres splits: faster on both sides than an array literal, which quotes every item.
  */
 import { packText, unpackText } from "../../store/packed-text.ts";
+import type { Value } from "./database.ts";
 
 export { packText, unpackText };
 
@@ -10,6 +11,12 @@ export { packText, unpackText };
 export const itemEnd = "E'\\x1e'";
 export const fieldEnd = "E'\\x1f'";
 export const nullItem = "E'\\x02'";
+
+/** A value as Postgres reads it from text. */
+export function valueText(value: Exclude<Value, null>): string {
+  if (typeof value !== "object") return String(value);
+  return `{${value.map((item) => `"${item.replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
+}
 
 export function packNullable(text: string | null): string | null {
   return text === null ? null : packText(text);
