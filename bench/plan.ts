@@ -78,10 +78,10 @@ function crowdedDrains(): readonly Entry[] {
 }
 
 function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
-  const many = jobs ?? (isQuick ? 10_000 : 200_000);
+  const many = jobs ?? (isQuick ? 5_000 : 200_000);
   // The peers commit single enqueues one by one: 200,000 of them would take minutes per round.
   const few = jobs ?? (isQuick ? 500 : 20_000);
-  const concurrent = jobs ?? (isQuick ? 3_000 : 100_000);
+  const concurrent = jobs ?? (isQuick ? 1_000 : 100_000);
   const everybody = (slots: number): readonly Entry[] => [
     millrace(slots),
     peer("pg-boss", slots),

@@ -33,9 +33,25 @@ export async function measureEnqueue(
   { jobs, inFlight }: { readonly jobs: number; readonly inFlight: number },
 ): Promise<{ readonly rate: number }> {
   const inputs = makeInputs(jobs);
-  await enqueueAll(contender, makeInputs(warmUpJobs(jobs)), inFlight);
+  await warmUp(contender, enqueueAll, { jobs: warmUpJobs(jobs), inFlight });
   collectGarbage();
   const startMs = nowMs();
   await enqueueAll(contender, inputs, inFlight);
   return { rate: (jobs * 1000) / (nowMs() - startMs) };
+}
+
+/** A system that takes a thousand single enqueues in two seconds need not be waited for until it has taken two thousand. */
+const warmUpMaxMs = 1500;
+const pieceMin = 100;
+
+async function warmUp(
+  contender: Contender,
+  enqueueAll: EnqueueAll,
+  { jobs, inFlight }: { readonly jobs: number; readonly inFlight: number },
+): Promise<void> {
+  const inputs = makeInputs(jobs);
+  const size = enqueueAll === enqueueBulk ? jobs : Math.max(inFlight, pieceMin);
+  const untilMs = nowMs() + warmUpMaxMs;
+  for (let from = 0; from < jobs && nowMs() < untilMs; from += size)
+    await enqueueAll(contender, inputs.slice(from, from + size), inFlight);
 }
