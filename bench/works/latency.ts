@@ -9,11 +9,13 @@ import { collectGarbage, nowMs, spendMs, waitMs } from "../clock.ts";
 import type { Contender } from "../contender.ts";
 import { percentile } from "../figures.ts";
 import { makeInput } from "../input.ts";
+import { warmUpJobs } from "../marks.ts";
 
-const warmUp = 50;
 const pauseMs = 3;
 /** Longer than a timer's step. */
 const strayMs = 2;
+/** In a hurry the warm-up is short too. */
+const warmUpShare = 2;
 
 export async function measureLatency(
   contender: Contender,
@@ -26,16 +28,22 @@ export async function measureLatency(
     started: () => void (startedAtMs = nowMs()),
     finished: () => finished(),
   });
-  const delaysMs: number[] = [];
-  for (let sample = -warmUp; sample < samples; sample++) {
-    if (sample === 0) collectGarbage();
-    await waitMs(pauseMs);
-    await spendMs(Math.random() * strayMs);
+  const run = async (number: number): Promise<number> => {
     const end = new Promise<void>((resolve) => void (finished = resolve));
     const enqueuedAtMs = nowMs();
-    await contender.enqueue(makeInput(sample + warmUp));
+    await contender.enqueue(makeInput(number));
     await end;
-    if (sample >= 0) delaysMs.push(startedAtMs - enqueuedAtMs);
+    return startedAtMs - enqueuedAtMs;
+  };
+  // One behind the other: what is compiled late is compiled while something is measured.
+  const warmUp = Math.min(warmUpJobs(samples), warmUpShare * samples);
+  for (let number = 0; number < warmUp; number++) await run(number);
+  collectGarbage();
+  const delaysMs: number[] = [];
+  for (let sample = 0; sample < samples; sample++) {
+    await waitMs(pauseMs);
+    await spendMs(Math.random() * strayMs);
+    delaysMs.push(await run(warmUp + sample));
   }
   await workers.stop();
   return { p50Ms: percentile(delaysMs, 0.5), p99Ms: percentile(delaysMs, 0.99) };
