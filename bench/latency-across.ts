@@ -7,9 +7,9 @@ import { waitMs } from "./clock.ts";
 import { percentile } from "./figures.ts";
 import type { Figures } from "./figures.ts";
 import type { FromProcess, Measurement } from "./measurement.ts";
+import { latencyWarmUp } from "./marks.ts";
 import { startPart } from "./processes.ts";
 
-const warmUp = 20;
 const pauseMs = 15;
 /** A worker that polls must not always be met at the same point of its beat. */
 const strayMs = 10;
@@ -34,8 +34,9 @@ export async function measureLatencyAcross(
   const outcomes = Promise.all([enqueuer.outcome, worker.outcome]);
   await Promise.race([outcomes, enqueuer.ready]);
 
+  const warmUp = latencyWarmUp(measurement.jobs);
   const sample = async (number: number): Promise<void> => {
-    await waitMs(pauseMs + Math.random() * strayMs);
+    if (number >= warmUp) await waitMs(pauseMs + Math.random() * strayMs);
     const both = new Promise<void>((resolve) => {
       noted = () => {
         if (enqueuedAtMs[number] !== undefined && startedAtMs[number] !== undefined) resolve();

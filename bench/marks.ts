@@ -34,6 +34,11 @@ export function warmUpJobs(jobs: number): number {
   return Math.max(warmUpMin, Math.ceil(jobs / 20));
 }
 
+/** One behind the other, before samples that are far apart. In a hurry, with few samples, it is short too. */
+export function latencyWarmUp(samples: number): number {
+  return Math.min(warmUpMin, 2 * samples);
+}
+
 /** How many jobs must be there for `jobs` of them to lie inside the clock. */
 export function jobsToDrain(jobs: number): number {
   return jobs + warmUpJobs(jobs) + batchMax;

@@ -9,13 +9,11 @@ import { collectGarbage, nowMs, spendMs, waitMs } from "../clock.ts";
 import type { Contender } from "../contender.ts";
 import { percentile } from "../figures.ts";
 import { makeInput } from "../input.ts";
-import { warmUpJobs } from "../marks.ts";
+import { latencyWarmUp } from "../marks.ts";
 
 const pauseMs = 3;
 /** Longer than a timer's step. */
 const strayMs = 2;
-/** In a hurry the warm-up is short too. */
-const warmUpShare = 2;
 
 export async function measureLatency(
   contender: Contender,
@@ -36,7 +34,7 @@ export async function measureLatency(
     return startedAtMs - enqueuedAtMs;
   };
   // One behind the other: what is compiled late is compiled while something is measured.
-  const warmUp = Math.min(warmUpJobs(samples), warmUpShare * samples);
+  const warmUp = latencyWarmUp(samples);
   for (let number = 0; number < warmUp; number++) await run(number);
   collectGarbage();
   const delaysMs: number[] = [];
