@@ -12,12 +12,14 @@ function aShared() {
   const platform = createVirtualPlatform();
   const records: PackedRecord[] = [];
   const line = { isUp: true, ears: null as Ears | null, isClosed: false };
-  const feed = { isAway: false, reads: 0 };
+  const feed = { isAway: false, reads: 0, answerMs: 0 };
   const readFeed = async (after: number, max: number): Promise<PackedFeed> => {
     feed.reads += 1;
     if (feed.isAway) throw new Error("the store is away");
     const end = records.at(-1)?.[0] ?? 0;
-    return { end, records: after < 0 ? [] : records.filter(([number]) => number > after).slice(0, max) };
+    const page = after < 0 ? [] : records.filter(([number]) => number > after).slice(0, max);
+    if (feed.answerMs > 0) await new Promise<void>((done) => platform.setTimer(feed.answerMs, done));
+    return { end, records: page };
   };
   const watch = openWatch({
     timers: platform,
@@ -96,6 +98,60 @@ describe("a watch", () => {
     line.ears?.heard(emptyHints(), true);
     await advanceMs(0);
     expect(heard).toEqual([ready(301)]);
+  });
+
+  test("looks again when it is called for a look while one is on its way, which may have been too early", async () => {
+    const { watch, line, feed, tell, advanceMs } = aShared();
+    line.isUp = false;
+    feed.answerMs = 10;
+    const heard: Hint[] = [];
+    watch.add((hint) => heard.push(hint));
+    await advanceMs(15);
+    tell(1);
+    line.isUp = true;
+    line.ears?.changed();
+    await advanceMs(20);
+    expect(heard).toEqual([ready(1)]);
+    await advanceMs(5000);
+    tell(2);
+    line.ears?.heard(emptyHints(), true);
+    await advanceMs(25);
+    expect(heard).toEqual([ready(1), ready(2)]);
+  });
+
+  test("does not count as heard what a note of the feed's end met while hearing ended", async () => {
+    const { watch, line, feed, tell, advanceMs } = aShared();
+    const heard: Hint[] = [];
+    watch.add((hint) => heard.push(hint));
+    await advanceMs(0);
+    tell(1);
+    feed.answerMs = 10;
+    await advanceMs(5005);
+    line.isUp = false;
+    line.ears?.changed();
+    await advanceMs(15);
+    expect(heard).toEqual([ready(1)]);
+  });
+
+  test("that could not look when hearing began again does not forget what it missed", async () => {
+    const { watch, line, feed, tell, advanceMs } = aShared();
+    const heard: Hint[] = [];
+    watch.add((hint) => heard.push(hint));
+    await advanceMs(0);
+    line.isUp = false;
+    line.ears?.changed();
+    await advanceMs(0);
+    feed.isAway = true;
+    tell(1);
+    line.isUp = true;
+    line.ears?.changed();
+    await advanceMs(500);
+    feed.isAway = false;
+    await advanceMs(500);
+    expect(heard).toEqual([ready(1)]);
+    const { reads } = feed;
+    await advanceMs(5000);
+    expect(feed.reads, "back to its slow notes").toBe(reads + 1);
   });
 
   test("begins a little in the past, so that nothing falls between a watcher's own look and its first", async () => {

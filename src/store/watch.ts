@@ -16,7 +16,7 @@ import type { Hints } from "./hints.ts";
 import { hintEvents } from "./packed-events.ts";
 import type { Hint, Unwatch } from "./store.ts";
 
-/** Between two looks while deaf, and between two notes of how far the feed has come while not. */
+/** Between two looks while deaf or after one that failed, and between two notes of how far the feed has come while listening. */
 const slowMs = { listening: 5000, deaf: 1000 };
 /** Between two looks that messages ask for. */
 const lookGapMs = 100;
@@ -79,24 +79,39 @@ export function openWatch(options: WatchOptions): Watch {
   /** The last record of the feed whose hints are out; null before the first look. */
   let seen: number | null = null;
   let isLooking = false;
+  /** Something calls for a look that has not been made yet: one that is on its way may have been too early, or fails. */
+  let isOwed = false;
   let isClosed = false;
 
-  /** `isSlow`: nothing calls for it but time. */
-  const look = async (isSlow = false): Promise<void> => {
+  const look = async (): Promise<void> => {
     if (isLooking || watchers.size === 0 || isClosed) return;
     isLooking = true;
     slow?.cancel();
+    const isNote = !isOwed && isListening();
+    isOwed = false;
+    let isFailed = false;
     try {
-      const next = isSlow && isListening() ? await end() : await readOthers(seen ?? (await firstSeen()));
-      if (watchers.size > 0) seen = next;
+      const next = isNote ? await end() : await readOthers(seen ?? (await firstSeen()));
+      // A note that was overtaken may count what was not heard.
+      if (watchers.size > 0 && !(isNote && isOwed)) seen = next;
     } catch {
-      // A store that is away: the slow look comes again.
-    } finally {
-      isLooking = false;
-      if (watchers.size > 0 && !isClosed) {
-        slow = timers.setTimer(isListening() ? slowMs.listening : deafLookMs, () => void look(true), false);
-      }
+      // A store that is away.
+      isFailed = true;
+      isOwed ||= !isNote;
     }
+    isLooking = false;
+    if (isOwed && !isFailed) return look();
+    if (watchers.size === 0 || isClosed) return;
+    slow = timers.setTimer(
+      isListening() && !isOwed ? slowMs.listening : deafLookMs,
+      () => void look(),
+      false,
+    );
+  };
+
+  const lookNow = (): void => {
+    isOwed = true;
+    void look();
   };
 
   const isListening = (): boolean => listener?.isListening() === true;
@@ -127,10 +142,10 @@ export function openWatch(options: WatchOptions): Watch {
   const lookSoon = (): void => {
     if (soon !== null) return;
     // The first look is at once, so that a commit of a caller's own transaction is seen without delay.
-    void look();
+    lookNow();
     const again = (): void => {
       soon = null;
-      void look();
+      lookNow();
     };
     soon = timers.setTimer(lookGapMs, again, false);
   };
@@ -140,14 +155,14 @@ export function openWatch(options: WatchOptions): Watch {
       handOut(hints, watchers);
       if (hasMore && watchers.size > 0) lookSoon();
     },
-    changed: () => void look(),
+    changed: lookNow,
   };
 
   return {
     add(watcher) {
       watchers.add(watcher);
       listener ??= listen(ears);
-      if (watchers.size === 1) void look();
+      if (watchers.size === 1) lookNow();
       return () => {
         if (!watchers.delete(watcher) || watchers.size > 0) return;
         slow?.cancel();
