@@ -2,31 +2,30 @@
  * Two failovers in a row, of which the second loses even the raise of the epoch that the first one caused: the fences given after it are
  * above all that were given before, although nothing in the data says so.
  */
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { Redis } from "ioredis";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { aChange, aClaim, aJob, schedule } from "../support/builders.ts";
+import { closeAfterEach } from "../support/close-after-each.ts";
 import { startRedis } from "../support/redis-server.ts";
 import type { RedisServer } from "../support/redis-server.ts";
 import { until } from "./chaos-run.ts";
 
 let primary: RedisServer;
 let replicas: RedisServer[] = [];
-const opened: Store[] = [];
 beforeAll(async () => {
   primary = await startRedis();
   const settings = [["replicaof", `127.0.0.1 ${primary.port}`]] as const;
   replicas = [await startRedis({ settings }), await startRedis({ settings })];
 }, 180_000);
-afterEach(() => Promise.all(opened.splice(0).map((store) => store.close())));
 afterAll(() => Promise.all([primary, ...replicas].map((server) => server.stop())));
 
+const closeLater = closeAfterEach();
+
 async function open({ url }: RedisServer): Promise<Store> {
-  const store = await openRedisStore({ url, platform: nodePlatform });
-  opened.push(store);
-  return store;
+  return closeLater(await openRedisStore({ url, platform: nodePlatform }));
 }
 
 /** Claims the job as a process does that knows nothing of the past. */
@@ -75,13 +74,8 @@ test("a write that must be on a replica is acknowledged when it is there, and no
   const follower = await startRedis({ settings: [["replicaof", `127.0.0.1 ${alone.port}`]] });
   const admin = new Redis(follower.url);
   try {
-    const store = await openRedisStore({
-      url: alone.url,
-      platform: nodePlatform,
-      replicas: 1,
-      callTimeoutMs: 2000,
-    });
-    opened.push(store);
+    const strict = { url: alone.url, platform: nodePlatform, replicas: 1, callTimeoutMs: 2000 };
+    const store = closeLater(await openRedisStore(strict));
     await until("the replica follows", async () =>
       (await admin.info("replication")).includes("master_link_status:up"),
     );

@@ -1,30 +1,18 @@
 /** `millrace doctor` on a real server that an administrator has set up badly: each fault is a finding that says what to do. */
-import { Redis } from "ioredis";
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from "vitest";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { say, sayJson } from "../cli/run-millrace.ts";
-import { startRedis } from "../support/redis-server.ts";
-import type { RedisServer } from "../support/redis-server.ts";
+import { useOwnRedis } from "../support/use-redis.ts";
 
-let server: RedisServer;
-let admin: Redis;
+const redis = useOwnRedis();
 let url: string;
-let cases = 0;
-beforeAll(async () => {
-  server = await startRedis();
-  admin = new Redis(server.url);
-}, 180_000);
-afterAll(async () => {
-  admin.disconnect();
-  await server.stop();
-});
 beforeEach(async () => {
-  url = `${server.url}?prefix=case-${++cases}`;
+  url = `${redis.server.url}?prefix=${redis.prefix}`;
   await sayJson(["enqueue", "send", "1", "--store", url]);
 });
 
 async function set(name: string, value: string, after: string): Promise<void> {
-  onTestFinished(async () => void (await admin.config("SET", name, after)));
-  await admin.config("SET", name, value);
+  onTestFinished(async () => void (await redis.admin.config("SET", name, after)));
+  await redis.admin.config("SET", name, value);
 }
 
 async function doctor(): Promise<{ code: number | null; findings: readonly string[]; out: string }> {
@@ -41,7 +29,7 @@ test("a good server has no findings, and its line says what an acknowledgement i
 });
 
 test("the jobs of all partitions are counted", async () => {
-  const store = `${server.url}?prefix=several&partitions=4`;
+  const store = `${redis.server.url}?prefix=several&partitions=4`;
   for (let job = 0; job < 9; job++)
     await sayJson(["enqueue", "send", "1", "--id", `job-${job}`, "--store", store]);
   expect((await say(["doctor", "--store", store])).out).toMatch(/in the keys of 9 jobs,/);
@@ -64,7 +52,7 @@ test("a server that may evict", async () => {
 });
 
 test("a server that is nearly full", async () => {
-  const used = Number(/used_memory:(\d+)/.exec(await admin.info("memory"))?.[1]);
+  const used = Number(/used_memory:(\d+)/.exec(await redis.admin.info("memory"))?.[1]);
   await set("maxmemory", String(Math.round(used * 1.1)), "0");
   const { code, findings } = await doctor();
   expect(findings).toEqual([expect.stringMatching(/memory: .* uses .* of .* \(maxmemory\)/)]);
@@ -72,14 +60,14 @@ test("a server that is nearly full", async () => {
 });
 
 test("keys of jobs that are gone, and an index that somebody changed", async () => {
-  await admin.rpush(`{case-${cases}:0}:trail:b99`, "line");
-  await admin.del(`{case-${cases}:0}:ready:1`);
+  await redis.admin.rpush(`{${redis.prefix}:0}:trail:b99`, "line");
+  await redis.admin.del(`{${redis.prefix}:0}:ready:1`);
   const { code, findings } = await doctor();
   expect(findings).toEqual([
     expect.stringMatching(/orphans: 1 key belongs to jobs that are gone: .*trail:b99/),
     expect.stringMatching(/indexes: 1 timer entry disagreed/),
   ]);
   expect(code).toBe(1);
-  await admin.del(`{case-${cases}:0}:trail:b99`);
+  await redis.admin.del(`{${redis.prefix}:0}:trail:b99`);
   expect((await doctor()).findings).toEqual([]);
 });

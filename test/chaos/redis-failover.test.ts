@@ -2,7 +2,7 @@
  * A primary with one replica behind a proxy that is switched over, as a virtual address or a name would be: what an asynchronous failover may
  * lose, that no fence is given twice, and that nobody is silent afterwards.
  */
-import { Redis } from "ioredis";
+import type { Redis } from "ioredis";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Millrace } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
@@ -17,6 +17,7 @@ import { startRedis } from "../support/redis-server.ts";
 import type { RedisServer } from "../support/redis-server.ts";
 import { openTcpProxy } from "../support/tcp-proxy.ts";
 import type { TcpProxy } from "../support/tcp-proxy.ts";
+import { connectAdmin } from "../support/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
 import { until } from "./chaos-run.ts";
 
@@ -35,12 +36,7 @@ beforeEach(async () => {
   primary = await startRedis({ settings: [["repl-diskless-sync-delay", "0"]] });
   link = await openTcpProxy({ port: primary.port });
   replica = await startRedis({ settings: [["replicaof", `127.0.0.1 ${link.port}`]] });
-  const connect = ({ url }: RedisServer): Redis => {
-    const client = new Redis(url, { maxRetriesPerRequest: null, retryStrategy: () => 50 });
-    client.on("error", () => undefined);
-    return client;
-  };
-  [onPrimary, onReplica] = [connect(primary), connect(replica)];
+  [onPrimary, onReplica] = [connectAdmin(primary), connectAdmin(replica)];
   target = { port: primary.port };
   door = await openTcpProxy(target);
   store = await openRedisStore({ url: `redis://127.0.0.1:${door.port}`, platform: nodePlatform });

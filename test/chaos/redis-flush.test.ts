@@ -2,41 +2,23 @@
  * All keys flushed under open stores, by an administrator's mistake: what was there is gone, and that is said; what comes afterwards is run
  * by the right handlers, although the server numbers its routes anew, and nobody is silent.
  */
-import { Redis } from "ioredis";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Millrace } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
 import { job } from "../../src/engine/definition.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
-import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { aClaim, aJob } from "../support/builders.ts";
-import { startRedis } from "../support/redis-server.ts";
-import type { RedisServer } from "../support/redis-server.ts";
+import { useOwnRedis } from "../support/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
 
-let server: RedisServer;
-let admin: Redis;
-const opened: { close(): Promise<unknown> }[] = [];
-beforeAll(async () => {
-  server = await startRedis();
-  admin = new Redis(server.url);
-}, 180_000);
-afterAll(async () => {
-  admin.disconnect();
-  await server.stop();
-});
-afterEach(async () => {
-  await Promise.all(opened.splice(0).map((each) => each.close()));
-});
+const redis = useOwnRedis();
 
 async function openMill(): Promise<Millrace> {
-  const store = await openRedisStore({ url: server.url, platform: nodePlatform });
+  const store = await redis.open();
   const { settings, log, duties } = readMillraceOptions(nodePlatform, { log: false });
-  const mill = new Millrace(new Engine(store, nodePlatform, settings, log), duties);
-  opened.push(mill);
-  return mill;
+  return redis.closeLater(new Millrace(new Engine(store, nodePlatform, settings, log), duties));
 }
 
 const [one, two, three] = ["one", "two", "three"].map((name) => job<string, string>(name)) as [
@@ -61,15 +43,13 @@ test("after a flush a worker runs new jobs by their own handlers, whatever numbe
     [three, two, one],
     [two, three, one],
   ]) {
-    await admin.flushall();
+    await redis.admin.flushall();
     for (const definition of order) expect(await run(definition, "x")).toBe(`${definition.name} ran x`);
   }
 });
 
 test("a store that knows the old numbers claims nothing by them, and its own numbers keep their meaning", async () => {
-  const open = () => openRedisStore({ url: server.url, platform: nodePlatform, prefix: "numbers" });
-  const [old, other] = [await open(), await open()];
-  opened.push(old, other);
+  const [old, other] = [await redis.open(), await redis.open()];
   await old.submit([{ jobs: [aJob({ id: "a", queue: "first" }), aJob({ id: "b", queue: "second" })] }]);
   const learnt = await old.claim(aClaim({ offers: [{ routes: [1, 2], max: 0 }] }));
   expect(learnt.routes.map(({ number, queue }) => [number, queue])).toEqual([
@@ -77,7 +57,7 @@ test("a store that knows the old numbers claims nothing by them, and its own num
     [2, "second"],
   ]);
   const { epoch } = await old.describe();
-  await admin.flushall();
+  await redis.admin.flushall();
   await other.submit([{ jobs: [aJob({ id: "c", queue: "third" }), aJob({ id: "d", queue: "first" })] }]);
 
   // On the server 1 is now the third queue, and 2 the first one.

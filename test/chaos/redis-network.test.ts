@@ -2,17 +2,15 @@
  * A real Redis behind a proxy that breaks connections, and what only such a server meets: a pause, its own kills, a flushed library. A worker is
  * never silent afterwards.
  */
-import { Redis } from "ioredis";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Hint, Store } from "../../src/store/store.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { aJob } from "../support/builders.ts";
-import { startRedis } from "../support/redis-server.ts";
-import type { RedisServer } from "../support/redis-server.ts";
 import { openTcpProxy } from "../support/tcp-proxy.ts";
 import type { TcpProxy } from "../support/tcp-proxy.ts";
+import { useOwnRedis } from "../support/use-redis.ts";
 import { until } from "./chaos-run.ts";
 import {
   answers,
@@ -29,22 +27,10 @@ import {
 } from "./network-suite.ts";
 import type { NetworkPlace } from "./network-suite.ts";
 
-let server: RedisServer;
-let admin: Redis;
-let prefix: string;
-let cases = 0;
-beforeAll(async () => {
-  server = await startRedis();
-  admin = new Redis(server.url, { maxRetriesPerRequest: null });
-  admin.on("error", () => undefined);
-}, 180_000);
-afterAll(async () => {
-  admin.disconnect();
-  await server.stop();
-});
+const redis = useOwnRedis();
 
 async function open(): Promise<NetworkPlace> {
-  prefix = `case-${++cases}`;
+  const { prefix, server } = redis;
   const proxy = await openTcpProxy({ port: server.port });
   const url = `redis://127.0.0.1:${proxy.port}`;
   const direct = await openRedisStore({ url: server.url, platform: nodePlatform, prefix });
@@ -82,7 +68,7 @@ describe("a Redis that is silent, paused, full or kills", () => {
 
   /** Connections that listen for hints of this case. */
   const listeners = async (): Promise<number> =>
-    ((await admin.call("PUBSUB", "NUMSUB", `{${prefix}:0}:hint`)) as [string, number])[1];
+    ((await redis.admin.call("PUBSUB", "NUMSUB", `{${redis.prefix}:0}:hint`)) as [string, number])[1];
 
   test("a connection that falls silent ends its calls as unknown and is replaced, without anybody closing it", async () => {
     await store.readJobs(["a"]);
@@ -106,12 +92,12 @@ describe("a Redis that is silent, paused, full or kills", () => {
     const hints: Hint[] = [];
     store.watch((hint) => hints.push(hint));
     await until("the store listens", async () => (await listeners()) === 1);
-    const before = (await admin.client("LIST", "TYPE", "PUBSUB")) as string;
+    const before = (await redis.admin.client("LIST", "TYPE", "PUBSUB")) as string;
     proxy.halfOpen();
     proxy.speakAgain();
     const ids = (list: string): string[] => [...list.matchAll(/^id=(\d+)/gm)].map(([, id = ""]) => id);
     await until("another connection listens", async () => {
-      const now = ids((await admin.client("LIST", "TYPE", "PUBSUB")) as string);
+      const now = ids((await redis.admin.client("LIST", "TYPE", "PUBSUB")) as string);
       return now.some((id) => !ids(before).includes(id));
     });
     await until("it hears", async () => {
@@ -125,7 +111,7 @@ describe("a Redis that is silent, paused, full or kills", () => {
     const mill = openMill(store, "20s");
     await mill.work([echo], { lease: "3s" });
     await (await mill.enqueue(plain, 0)).result({ timeout: "10s" });
-    await admin.call("CLIENT", "PAUSE", "1500", "ALL");
+    await redis.admin.call("CLIENT", "PAUSE", "1500", "ALL");
     await expect(store.submit([{ jobs: [aJob({ id: "late" })] }])).rejects.toThrow(unknown);
     const handles = await Promise.all([1, 2, 3].map((number) => mill.enqueue(plain, number)));
     const results = await Promise.all(handles.map((handle) => handle.result({ timeout: "20s" })));
@@ -140,8 +126,8 @@ describe("a Redis that is silent, paused, full or kills", () => {
     const other = openMill(direct, "10s");
     expect(await (await other.enqueue(plain, 1)).result({ timeout: "10s" })).toBe(1);
     for (let round = 2; round < 5; round++) {
-      await admin.call("CLIENT", "KILL", "TYPE", "pubsub");
-      await admin.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+      await redis.admin.call("CLIENT", "KILL", "TYPE", "pubsub");
+      await redis.admin.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
       expect(await (await other.enqueue(plain, round)).result({ timeout: "10s" })).toBe(round);
     }
     await until("both listen again", async () => (await listeners()) === 2);
@@ -156,7 +142,7 @@ describe("a Redis that is silent, paused, full or kills", () => {
     for (let number = 0; number < 300; number += 10) {
       const batch = Array.from({ length: 10 }, (_, index) => plain.with(number + index));
       handles.push(...(await mill.enqueueMany(batch)));
-      if (number % 50 === 0) await admin.call("FUNCTION", "FLUSH", "SYNC");
+      if (number % 50 === 0) await redis.admin.call("FUNCTION", "FLUSH", "SYNC");
     }
     await Promise.all(handles.map((handle) => handle.result({ timeout: "20s" })));
     expect(runs.size).toBe(300);
@@ -165,16 +151,13 @@ describe("a Redis that is silent, paused, full or kills", () => {
   });
 
   test("a server that takes no more connections says so, and an enqueue waits for one", async () => {
-    const [, max] = (await admin.config("GET", "maxclients")) as [string, string];
-    onTestFinished(async () => void (await admin.config("SET", "maxclients", max)));
-    const list = ((await admin.client("LIST")) as string).trim().split("\n").length;
-    await admin.config("SET", "maxclients", String(list));
-    const url = server.url;
-    await expect(openRedisStore({ url, platform: nodePlatform, prefix })).rejects.toThrow(
-      coded("too-many-connections", "did-not-happen"),
-    );
+    const [, max] = (await redis.admin.config("GET", "maxclients")) as [string, string];
+    onTestFinished(async () => void (await redis.admin.config("SET", "maxclients", max)));
+    const list = ((await redis.admin.client("LIST")) as string).trim().split("\n").length;
+    await redis.admin.config("SET", "maxclients", String(list));
+    await expect(redis.open()).rejects.toThrow(coded("too-many-connections", "did-not-happen"));
     // The store's connection is lost, and somebody else takes its place.
-    await admin.config("SET", "maxclients", String(list - 1));
+    await redis.admin.config("SET", "maxclients", String(list - 1));
     proxy.cut();
     const mill = openMill(store, "20s");
     const waiting = mill.enqueue(plain, 1);
@@ -184,7 +167,7 @@ describe("a Redis that is silent, paused, full or kills", () => {
         (error: unknown) => coded("too-many-connections", "did-not-happen").asymmetricMatch(error),
       ),
     );
-    await admin.config("SET", "maxclients", max);
+    await redis.admin.config("SET", "maxclients", max);
     await waiting;
     expect(await countJobs(direct)).toBe(1);
   });

@@ -6,64 +6,38 @@ import { mkdirSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { Redis } from "ioredis";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { Millrace } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
 import { job } from "../../src/engine/definition.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
-import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
-import type { RedisOptions } from "../../src/stores/redis/redis-store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { aJob } from "../support/builders.ts";
-import { startRedis } from "../support/redis-server.ts";
-import type { RedisServer } from "../support/redis-server.ts";
+import { useOwnRedis } from "../support/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
 import { until } from "./chaos-run.ts";
 
-let server: RedisServer;
-let admin: Redis;
+const redis = useOwnRedis();
+const { open } = redis;
 let store: Store;
 let prefix: string;
-let cases = 0;
-const opened: { close(): Promise<unknown> }[] = [];
-
-beforeAll(async () => {
-  server = await startRedis();
-  admin = new Redis(server.url, { maxRetriesPerRequest: null, retryStrategy: () => 50 });
-  admin.on("error", () => undefined);
-}, 180_000);
-afterAll(async () => {
-  admin.disconnect();
-  await server.stop();
-});
 beforeEach(async () => {
-  prefix = `case-${++cases}`;
+  ({ prefix } = redis);
   store = await open();
 });
-afterEach(async () => {
-  await Promise.all(opened.splice(0).map((each) => each.close()));
-});
-
-async function open(given: Partial<RedisOptions> = {}): Promise<Store> {
-  const made = await openRedisStore({ url: server.url, platform: nodePlatform, prefix, ...given });
-  opened.push(made);
-  return made;
-}
 
 function openMill(giveUp: string): Millrace {
   const { settings, log, duties } = readMillraceOptions(nodePlatform, { giveUp, log: false });
-  const mill = new Millrace(new Engine(store, nodePlatform, settings, log), duties);
-  opened.unshift(mill);
-  return mill;
+  return redis.closeLater(new Millrace(new Engine(store, nodePlatform, settings, log), duties));
 }
 
-const set = (name: string, value: string): Promise<unknown> => admin.config("SET", name, value);
+const set = (name: string, value: string): Promise<unknown> => redis.admin.config("SET", name, value);
 const killClients = (): Promise<unknown> =>
   Promise.all([
-    admin.call("CLIENT", "KILL", "TYPE", "pubsub"),
-    admin.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"),
+    redis.admin.call("CLIENT", "KILL", "TYPE", "pubsub"),
+    redis.admin.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"),
   ]);
 const failure = (call: Promise<unknown>): Promise<unknown> =>
   call.then(
@@ -114,20 +88,20 @@ describe("out of memory", () => {
   });
 
   async function callsOf(command: string): Promise<number> {
-    const stats = await admin.info("commandstats");
+    const stats = await redis.admin.info("commandstats");
     return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
   }
 });
 
 test("a server that cannot write its files refuses by name, and takes the same call when it can", async () => {
   // A folder where the snapshot should go: saving fails, and the server stops taking writes.
-  const inTheWay = join(server.folder, "dump.rdb");
+  const inTheWay = join(redis.server.folder, "dump.rdb");
   mkdirSync(inTheWay);
   onTestFinished(async () => void (await set("save", "")));
   await set("save", "3600 1");
-  await admin.bgsave();
+  await redis.admin.bgsave();
   await until("saving has failed", async () =>
-    (await admin.info("persistence")).includes("rdb_last_bgsave_status:err"),
+    (await redis.admin.info("persistence")).includes("rdb_last_bgsave_status:err"),
   );
   expect(await failure(store.submit([{ jobs: [aJob({ id: "a" })] }]))).toMatchObject({
     code: "store-full",
@@ -135,9 +109,9 @@ test("a server that cannot write its files refuses by name, and takes the same c
   });
   expect(await store.readJobs(["a"])).toEqual([null]);
   rmSync(inTheWay, { recursive: true });
-  await admin.bgsave();
+  await redis.admin.bgsave();
   await until("saving works", async () =>
-    (await admin.info("persistence")).includes("rdb_last_bgsave_status:ok"),
+    (await redis.admin.info("persistence")).includes("rdb_last_bgsave_status:ok"),
   );
   expect(await store.submit([{ jobs: [aJob({ id: "a" })] }])).toMatchObject([{ kind: "ok" }]);
 });
@@ -159,7 +133,7 @@ test("a server that wants more replicas than it has takes no writes, and says so
 test("while somebody else's script holds the server, calls are refused as busy and did not happen; an enqueue waits for its end", async () => {
   await set("busy-reply-threshold", "50");
   const mill = openMill("20s");
-  const loop = new Redis(server.url, { maxRetriesPerRequest: 0 });
+  const loop = new Redis(redis.server.url, { maxRetriesPerRequest: 0 });
   const looping = failure(loop.call("EVAL", "while true do end", "0"));
   await until("the server is busy", async () => {
     const error = await failure(store.submit([{ jobs: [aJob({ id: "a" })] }]));
@@ -167,7 +141,7 @@ test("while somebody else's script holds the server, calls are refused as busy a
     return error !== null;
   });
   const waiting = mill.enqueue(plain, 1, { id: "b" });
-  await admin.call("SCRIPT", "KILL");
+  await redis.admin.call("SCRIPT", "KILL");
   await looping;
   loop.disconnect();
   expect((await waiting).id).toBe("b");
@@ -189,16 +163,16 @@ test("calls that wait for a connection leave nothing behind on the one that is g
 });
 
 describe("users and passwords", () => {
-  const urlOf = (user: string): string => server.url.replace("//", `//${user}@`);
+  const urlOf = (user: string): string => redis.server.url.replace("//", `//${user}@`);
   const rights = [
     ...["~*", "&*", "+@hash", "+@sortedset", "+@list", "+@stream", "+@pubsub", "+@connection", "+exists"],
     ...["+unlink", "+type", "+time", "+info", "+fcall", "+function|load", "+config|get"],
   ];
 
   test("a password that is changed under an open store is named, and the store goes on when the old one is back", async () => {
-    await admin.call("ACL", "SETUSER", "mover", "on", ">right", ...rights);
+    await redis.admin.call("ACL", "SETUSER", "mover", "on", ">right", ...rights);
     const moved = await open({ url: urlOf("mover:right") });
-    await admin.call("ACL", "SETUSER", "mover", "resetpass", ">other");
+    await redis.admin.call("ACL", "SETUSER", "mover", "resetpass", ">other");
     await killClients();
     await until("the store is denied", async () => {
       const error = await failure(moved.describe());
@@ -206,20 +180,20 @@ describe("users and passwords", () => {
     });
     const said = String(await failure(moved.describe()));
     expect(said).not.toContain("right");
-    await admin.call("ACL", "SETUSER", "mover", ">right");
+    await redis.admin.call("ACL", "SETUSER", "mover", ">right");
     await until("the store answers", async () => (await failure(moved.describe())) === null);
     expect(await moved.submit([{ jobs: [aJob({ id: "a" })] }])).toMatchObject([{ kind: "ok" }]);
   });
 
   test("a right that is taken away under an open store stops a call half-way: that is said, and repeating it makes it whole", async () => {
-    await admin.call("ACL", "SETUSER", "narrowed", "on", ">secret", ...rights);
+    await redis.admin.call("ACL", "SETUSER", "narrowed", "on", ">secret", ...rights);
     const narrowed = await open({ url: urlOf("narrowed:secret") });
-    await admin.call("ACL", "SETUSER", "narrowed", "-@sortedset");
+    await redis.admin.call("ACL", "SETUSER", "narrowed", "-@sortedset");
     expect(await failure(narrowed.submit([{ jobs: [aJob({ id: "a" })] }]))).toMatchObject({
       code: "store-denied",
       outcome: "unknown",
     });
-    await admin.call("ACL", "SETUSER", "narrowed", "+@sortedset");
+    await redis.admin.call("ACL", "SETUSER", "narrowed", "+@sortedset");
     const repeated = await narrowed.submit([{ jobs: [aJob({ id: "a" })], isRepeat: true }]);
     expect(repeated).toMatchObject([{ kind: "ok", ids: ["a"] }]);
     await auditAll(narrowed);
@@ -230,17 +204,17 @@ describe("users and passwords", () => {
 
 describe("keys and libraries of others", () => {
   test("a key of another program among the store's own stops a call half-way: that is said by name", async () => {
-    await admin.set(`{${prefix}:0}:tag:mine`, "theirs");
+    await redis.admin.set(`{${prefix}:0}:tag:mine`, "theirs");
     expect(await failure(store.submit([{ jobs: [aJob({ id: "a", tags: ["mine"] })] }]))).toMatchObject({
       code: "not-a-store",
       outcome: "unknown",
     });
-    expect(await admin.get(`{${prefix}:0}:tag:mine`)).toBe("theirs");
+    expect(await redis.admin.get(`{${prefix}:0}:tag:mine`)).toBe("theirs");
     // Whatever of it was written keeps its place: no later job is written over it.
     await store.submit([{ jobs: [aJob({ id: "later" })] }]);
     const seqs = (await store.readJobs(["a", "later"])).flatMap((each) => (each === null ? [] : [each.seq]));
     expect(new Set(seqs).size).toBe(seqs.length);
-    await admin.del(`{${prefix}:0}:tag:mine`);
+    await redis.admin.del(`{${prefix}:0}:tag:mine`);
     await auditAll(store);
     expect(await auditAll(store)).toEqual({});
     expect(await store.submit([{ jobs: [aJob({ id: "b", tags: ["mine"] })] }])).toMatchObject([
@@ -249,36 +223,40 @@ describe("keys and libraries of others", () => {
   });
 
   test("a store whose layout has no version that makes sense is not taken for one", async () => {
-    await admin.hset("{odd:0}:meta", "kind", "millrace", "version", "abc");
+    await redis.admin.hset("{odd:0}:meta", "kind", "millrace", "version", "abc");
     await expect(open({ prefix: "odd" })).rejects.toMatchObject({ code: "not-a-store" });
-    expect(await admin.hgetall("{odd:0}:meta")).toEqual({ kind: "millrace", version: "abc" });
+    expect(await redis.admin.hgetall("{odd:0}:meta")).toEqual({ kind: "millrace", version: "abc" });
   });
 
   test("a store whose meta key was evicted or deleted is refused, and not begun anew over what is left", async () => {
     await store.submit([{ jobs: [aJob({ id: "a" })] }]);
-    const meta = await admin.hgetall(`{${prefix}:0}:meta`);
-    await admin.del(`{${prefix}:0}:meta`);
+    const meta = await redis.admin.hgetall(`{${prefix}:0}:meta`);
+    await redis.admin.del(`{${prefix}:0}:meta`);
     expect(await failure(store.readJobs(["a"]))).toMatchObject({ code: "not-a-store" });
     await expect(open()).rejects.toMatchObject({ code: "not-a-store" });
-    await admin.hset(`{${prefix}:0}:meta`, meta);
+    await redis.admin.hset(`{${prefix}:0}:meta`, meta);
     expect(await store.readJobs(["a"])).toMatchObject([{ id: "a" }]);
   });
 
   test("a newer build of the library stays, and a library of another program with the same names is named", async () => {
-    const [[, , , , , , , code] = []] = (await admin.call("FUNCTION", "LIST", "WITHCODE")) as string[][];
-    onTestFinished(async () => void (await admin.call("FUNCTION", "FLUSH")));
+    const [[, , , , , , , code] = []] = (await redis.admin.call(
+      "FUNCTION",
+      "LIST",
+      "WITHCODE",
+    )) as string[][];
+    onTestFinished(async () => void (await redis.admin.call("FUNCTION", "FLUSH")));
     const newer = String(code).replace(/return "(\d+) \w+" end/, 'return "99 ffffffffffffffff" end');
     expect(newer).not.toBe(code);
-    await admin.call("FUNCTION", "LOAD", "REPLACE", newer);
+    await redis.admin.call("FUNCTION", "LOAD", "REPLACE", newer);
     const other = await open();
     expect(await other.submit([{ jobs: [aJob({ id: "a" })] }])).toMatchObject([{ kind: "ok" }]);
-    expect(await admin.call("FCALL", "mr1_build", "0")).toMatch(/^99 /);
+    expect(await redis.admin.call("FCALL", "mr1_build", "0")).toMatch(/^99 /);
 
-    await admin.call("FUNCTION", "FLUSH");
+    await redis.admin.call("FUNCTION", "FLUSH");
     const foreign = `#!lua name=theirs\nredis.register_function("mr1_submit", function() return "theirs" end)`;
-    await admin.call("FUNCTION", "LOAD", foreign);
+    await redis.admin.call("FUNCTION", "LOAD", foreign);
     await expect(open()).rejects.toMatchObject({ code: "store-misconfigured" });
-    await admin.call("FUNCTION", "DELETE", "theirs");
+    await redis.admin.call("FUNCTION", "DELETE", "theirs");
     expect(await store.readJobs(["a"])).toMatchObject([{ id: "a" }]);
   });
 });
@@ -315,12 +293,12 @@ describe("settings that change under an open store", () => {
 
 describe("what the URL leads to", () => {
   test("a database number that the server does not have", async () => {
-    await expect(open({ url: `${server.url}/99` })).rejects.toMatchObject({ code: "store-missing" });
-    expect(await admin.exists(`{${prefix}:0}:meta`)).toBe(1);
+    await expect(open({ url: `${redis.server.url}/99` })).rejects.toMatchObject({ code: "store-missing" });
+    expect(await redis.admin.exists(`{${prefix}:0}:meta`)).toBe(1);
   });
 
   test("two databases of one server under one prefix are two stores", async () => {
-    const elsewhere = await open({ url: `${server.url}/7` });
+    const elsewhere = await open({ url: `${redis.server.url}/7` });
     for (const [at, id] of ["a", "b", "c"].entries()) {
       await store.submit([{ jobs: [aJob({ id })] }]);
       if (at > 0) await elsewhere.submit([{ jobs: [aJob({ id: `${id}-there` })] }]);
@@ -337,8 +315,8 @@ describe("what the URL leads to", () => {
       undefined,
     ]);
     // Somebody swaps them: each store goes on with what it finds.
-    await admin.call("SWAPDB", "0", "7");
-    onTestFinished(async () => void (await admin.call("SWAPDB", "0", "7")));
+    await redis.admin.call("SWAPDB", "0", "7");
+    onTestFinished(async () => void (await redis.admin.call("SWAPDB", "0", "7")));
     expect(await store.readJobs(["a"])).toEqual([null]);
     await store.submit([{ jobs: [aJob({ id: "d" })] }]);
     await elsewhere.submit([{ jobs: [aJob({ id: "e" })] }]);
@@ -359,7 +337,7 @@ describe("what the URL leads to", () => {
   });
 
   test("a server without TLS, asked for it", async () => {
-    await expect(open({ url: server.url.replace("redis:", "rediss:") })).rejects.toMatchObject({
+    await expect(open({ url: redis.server.url.replace("redis:", "rediss:") })).rejects.toMatchObject({
       code: "store-unavailable",
       outcome: "did-not-happen",
     });

@@ -4,7 +4,7 @@
  * by the same checker as the simulation.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { Redis } from "ioredis";
+import type { Redis } from "ioredis";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -14,6 +14,7 @@ import { startRedis } from "../support/redis-server.ts";
 import type { RedisServer } from "../support/redis-server.ts";
 import { openTcpProxy } from "../support/tcp-proxy.ts";
 import type { TcpProxy } from "../support/tcp-proxy.ts";
+import { connectAdmin } from "../support/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
 import { ChaosRun, until } from "./chaos-run.ts";
 import { judgeBy } from "./kill-suite.ts";
@@ -31,8 +32,7 @@ let store: Store;
 let run: ChaosRun;
 beforeEach(async () => {
   server = await startRedis({ settings: [["appendfsync", "always"]] });
-  admin = new Redis(server.url, { maxRetriesPerRequest: null, retryStrategy: () => 50 });
-  admin.on("error", () => undefined);
+  admin = connectAdmin(server);
   proxy = await openTcpProxy({ port: server.port });
 }, 180_000);
 afterEach(async () => {

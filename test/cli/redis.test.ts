@@ -1,19 +1,16 @@
 /** The command line on Redis: a place without a store, migrate, and doctor. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { RedisPrefixes, redisUrl } from "../support/redis-shared.ts";
+import { afterAll, describe, expect, test } from "vitest";
+import { useSharedRedis } from "../support/use-redis.ts";
 import { lookingCommands, say, sayJson } from "./run-millrace.ts";
 
-let prefixes: RedisPrefixes;
+const shared = useSharedRedis();
 const used: string[] = [];
-beforeAll(async () => {
-  prefixes = new RedisPrefixes(await redisUrl());
-}, 180_000);
 afterAll(async () => {
-  for (const prefix of used) await prefixes.clear(prefix);
-  prefixes.close();
+  for (const prefix of used) await shared.prefixes.clear(prefix);
 });
 
 function aPlace(): { store: string; keys: () => Promise<string[]> } {
+  const { prefixes } = shared;
   const prefix = prefixes.next();
   used.push(prefix);
   const url = new URL(prefixes.url);

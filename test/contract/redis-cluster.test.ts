@@ -2,13 +2,14 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Cluster } from "ioredis";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Hint, Store } from "../../src/store/store.ts";
 import { slotOf } from "../../src/stores/redis/cluster-slot.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import type { RedisOptions } from "../../src/stores/redis/redis-store.ts";
 import { aClaim, aJob, aSettle, finish, handBack } from "../support/builders.ts";
+import { closeAfterEach } from "../support/close-after-each.ts";
 import { startRedisCluster, untilHolds } from "../support/redis-cluster.ts";
 import type { RedisCluster } from "../support/redis-cluster.ts";
 import { auditAll, findAll } from "../support/walk.ts";
@@ -17,12 +18,11 @@ import { describeStoreContract } from "./contract-suite.ts";
 const partitions = 4;
 let cluster: RedisCluster;
 let made = 0;
-const opened: Store[] = [];
 beforeAll(async () => {
   cluster = await startRedisCluster();
 }, 180_000);
-afterEach(() => Promise.all(opened.splice(0).map((store) => store.close())));
 afterAll(() => cluster.stop());
+const closeLater = closeAfterEach();
 
 describeStoreContract(
   "A Redis cluster with all of a case in one of four partitions",
@@ -38,9 +38,7 @@ describeStoreContract(
 
 async function open(given: Partial<RedisOptions> = {}): Promise<Store> {
   const url = given.client === undefined ? { url: cluster.url } : {};
-  const store = await openRedisStore({ ...url, platform: nodePlatform, ...given });
-  opened.push(store);
-  return store;
+  return closeLater(await openRedisStore({ ...url, platform: nodePlatform, ...given }));
 }
 
 const submit = (store: Store, ...ids: readonly string[]): ReturnType<Store["submit"]> =>

@@ -4,9 +4,9 @@
  *
  *   HISTORY_SEED=<seed> HISTORY_PATH=<path> npx vitest run test/model/histories-redis-partitions.test.ts
  */
-import { afterAll, beforeAll, describe, test } from "vitest";
+import { describe, test } from "vitest";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
-import { redisUrl, RedisPrefixes } from "../support/redis-shared.ts";
+import { useSharedRedis } from "../support/use-redis.ts";
 import { expectSameAnswers } from "./history-runner.ts";
 
 const historyRuns = 60;
@@ -14,16 +14,12 @@ const commandsMax = 50;
 const partitions = 3;
 
 describe("any history on Redis in three partitions", () => {
-  let prefixes: RedisPrefixes;
-  beforeAll(async () => {
-    prefixes = new RedisPrefixes(await redisUrl());
-  }, 180_000);
-  afterAll(() => prefixes.close());
+  const shared = useSharedRedis();
 
   test("is answered as three reference models answer it", async () => {
     await expectSameAnswers(
       (platform) =>
-        prefixes.open((url, prefix) =>
+        shared.prefixes.open((url, prefix) =>
           openRedisStore({ url, prefix, platform, clock: "platform", partitions }),
         ),
       historyRuns,

@@ -71,6 +71,19 @@ describe("a statement", () => {
     expect(await run(client, text, [1])).toEqual([["1"]]);
   });
 
+  test("whose values cannot be sent leaves the connection in order, also where it had to wait for its turn", async () => {
+    const client = await connect();
+    const text = "SELECT $1::text[]";
+    const wrong = [[undefined]] as unknown as Parameters<typeof runStatement>[2];
+    await expect(run(client, text, wrong)).rejects.toThrow(TypeError);
+    expect(await run(client, text, [["a"]])).toEqual([["{a}"]]);
+    const before = client.query("SELECT 1");
+    const refused = run(client, text, wrong);
+    await expect(refused).rejects.toThrow(TypeError);
+    await before;
+    expect(await run(client, text, [["b"]])).toEqual([["{b}"]]);
+  });
+
   test("goes to a client of another kind as the driver's own query", async () => {
     const asked: unknown[] = [];
     const other = {

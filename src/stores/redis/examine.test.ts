@@ -1,40 +1,17 @@
-import { Redis } from "ioredis";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { nodePlatform } from "../../platform/node-platform.ts";
-import type { Store } from "../../store/store.ts";
 import { aClaim, aJob } from "../../../test/support/builders.ts";
-import { startRedis } from "../../../test/support/redis-server.ts";
-import type { RedisServer } from "../../../test/support/redis-server.ts";
+import { useOwnRedis } from "../../../test/support/use-redis.ts";
 import { examineRedis, readRedisVersion } from "./examine.ts";
-import { openRedisStore } from "./redis-store.ts";
 
-let server: RedisServer;
-let admin: Redis;
+const redis = useOwnRedis();
 let prefix: string;
-let cases = 0;
-const opened: Store[] = [];
-beforeAll(async () => {
-  server = await startRedis();
-  admin = new Redis(server.url);
-}, 180_000);
-afterEach(async () => {
-  await Promise.all(opened.splice(0).map((store) => store.close()));
-});
-afterAll(async () => {
-  admin.disconnect();
-  await server.stop();
-});
+let made = 0;
 
 function next(): { url: string; platform: typeof nodePlatform } {
   // What a pattern would take for more than itself.
-  prefix = `odd*[a]?\\ ${++cases}`;
-  return { url: `${server.url}?prefix=${encodeURIComponent(prefix)}`, platform: nodePlatform };
-}
-
-async function open(url: string): Promise<Store> {
-  const store = await openRedisStore({ url, platform: nodePlatform });
-  opened.push(store);
-  return store;
+  prefix = `odd*[a]?\\ ${++made}`;
+  return { url: `${redis.server.url}?prefix=${encodeURIComponent(prefix)}`, platform: nodePlatform };
 }
 
 test("looking at a server without a store makes none", async () => {
@@ -42,13 +19,13 @@ test("looking at a server without a store makes none", async () => {
   expect(await readRedisVersion(options)).toEqual({ from: 0, to: 1 });
   const { servers } = await examineRedis(options);
   expect(servers).toMatchObject([{ partitions: [], writesFile: true, durability: "relaxed" }]);
-  expect(await admin.dbsize()).toBe(0);
+  expect(await redis.admin.dbsize()).toBe(0);
 });
 
 test("the kinds of keys are counted and weighed, of this store alone", async () => {
   const options = next();
-  const store = await open(options.url);
-  await (await open(next().url)).submit([{ jobs: [aJob({ id: "other" })] }]);
+  const store = await redis.open({ ...options, prefix });
+  await (await redis.open({ ...next(), prefix })).submit([{ jobs: [aJob({ id: "other" })] }]);
   await store.submit([{ jobs: [aJob({ id: "a", tags: ["t"] }), aJob({ id: "b" })] }]);
   const [leased] = (await store.claim(aClaim({ max: 1 }))).jobs;
   await store.recordIfLeased([{ ...leased!, logs: ["line"] }]);
@@ -73,25 +50,25 @@ test("the kinds of keys are counted and weighed, of this store alone", async () 
 
 test("log lines and tags of jobs that are gone are found", async () => {
   const options = next();
-  await (await open(options.url)).submit([{ jobs: [aJob({ id: "a", tags: ["t"] })] }]);
+  await (await redis.open({ ...options, prefix })).submit([{ jobs: [aJob({ id: "a", tags: ["t"] })] }]);
   const tag = `{${prefix}:0}`;
-  await admin.rpush(`${tag}:trail:b99`, "line");
-  await admin.zadd(`${tag}:tag:gone`, 99, "b99");
+  await redis.admin.rpush(`${tag}:trail:b99`, "line");
+  await redis.admin.zadd(`${tag}:tag:gone`, 99, "b99");
   const { servers } = await examineRedis(options);
   expect(servers[0]?.partitions[0]?.orphans).toEqual([`${tag}:trail:b99`, `${tag}:tag:gone`]);
 });
 
 test("a store of a newer layout, keys of another program, a wrong password and no server are told apart", async () => {
   const options = next();
-  await admin.hset(`{${prefix}:0}:meta`, "kind", "millrace", "version", "99");
+  await redis.admin.hset(`{${prefix}:0}:meta`, "kind", "millrace", "version", "99");
   await expect(readRedisVersion(options)).rejects.toMatchObject({ code: "schema-newer" });
-  await admin.hset(`{${prefix}:0}:meta`, "kind", "theirs");
+  await redis.admin.hset(`{${prefix}:0}:meta`, "kind", "theirs");
   await expect(readRedisVersion(options)).rejects.toMatchObject({ code: "not-a-store" });
-  await admin.set(`{${prefix}:0}:meta`, "theirs");
+  await redis.admin.set(`{${prefix}:0}:meta`, "theirs");
   await expect(readRedisVersion(options)).rejects.toMatchObject({ code: "not-a-store" });
   const other = (url: string): ReturnType<typeof readRedisVersion> =>
     readRedisVersion({ url, platform: nodePlatform });
-  await expect(other(server.url.replace("//", "//nobody:wrong@"))).rejects.toMatchObject({
+  await expect(other(redis.server.url.replace("//", "//nobody:wrong@"))).rejects.toMatchObject({
     code: "store-denied",
   });
   await expect(other("redis://127.0.0.1:1")).rejects.toMatchObject({ code: "store-unavailable" });
@@ -99,9 +76,9 @@ test("a store of a newer layout, keys of another program, a wrong password and n
 
 test("what a user may not ask is left unknown", async () => {
   const options = next();
-  await (await open(options.url)).submit([{ jobs: [aJob({ id: "a" })] }]);
+  await (await redis.open({ ...options, prefix })).submit([{ jobs: [aJob({ id: "a" })] }]);
   const user = ["on", ">secret", "~*", "+@hash", "+@connection", "+info", "+fcall"];
-  await admin.call("ACL", "SETUSER", "narrow", ...user);
+  await redis.admin.call("ACL", "SETUSER", "narrow", ...user);
   const url = options.url.replace("//", "//narrow:secret@");
   const { servers } = await examineRedis({ ...options, url });
   expect(servers).toMatchObject([

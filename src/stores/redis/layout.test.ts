@@ -1,38 +1,12 @@
 /** What the layout promises beyond the contract: lists that look at few jobs, and a memory of the library that can be lost at any time. */
-import { Redis } from "ioredis";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { nodePlatform } from "../../platform/node-platform.ts";
+import { describe, expect, test } from "vitest";
 import type { JobState } from "../../model/job-state.ts";
 import type { Store } from "../../store/store.ts";
 import { aChange, aClaim, aJob, aSettle, finish, remove, replay } from "../../../test/support/builders.ts";
-import { startRedis } from "../../../test/support/redis-server.ts";
-import type { RedisServer } from "../../../test/support/redis-server.ts";
+import { useOwnRedis } from "../../../test/support/use-redis.ts";
 import { auditAll } from "../../../test/support/walk.ts";
-import { openRedisStore } from "./redis-store.ts";
 
-let server: RedisServer;
-let admin: Redis;
-let made = 0;
-const opened: Store[] = [];
-
-beforeAll(async () => {
-  server = await startRedis();
-  admin = new Redis(server.url);
-}, 180_000);
-afterEach(async () => {
-  await Promise.all(opened.splice(0).map((store) => store.close()));
-});
-afterAll(async () => {
-  admin.disconnect();
-  await server.stop();
-});
-
-async function open(prefix = `layout-${++made}`, database = 0): Promise<Store> {
-  const url = `${server.url}/${database}`;
-  const store = await openRedisStore({ url, platform: nodePlatform, prefix });
-  opened.push(store);
-  return store;
-}
+const redis = useOwnRedis();
 
 const idOf = (number: number): string => `j${String(number).padStart(6, "0")}`;
 
@@ -66,7 +40,7 @@ async function list(
 
 describe("lists", () => {
   test("find few failed or live jobs among many completed ones by looking at no others", async () => {
-    const store = await open();
+    const store = await redis.open();
     await submit(store, 1, 3);
     await end(store, 3, "failed");
     await submit(store, 4, 1003);
@@ -81,7 +55,7 @@ describe("lists", () => {
   });
 
   test("know a failed job no longer once it was replayed, removed or pruned", async () => {
-    const store = await open();
+    const store = await redis.open();
     await submit(store, 1, 4);
     await end(store, 4, "failed");
     await store.changeIf([
@@ -93,15 +67,15 @@ describe("lists", () => {
     const history = { what: "history", outcome: "failed", queue: null, exceptQueues: [] } as const;
     await store.prune({ ...history, olderThanMs: 0, max: 10, cursor: null });
     expect((await list(store, ["failed"])).ids).toEqual([]);
-    expect(await admin.keys(`{layout-${made}:0}:bad:*`)).toEqual([]);
+    expect(await redis.admin.keys(`{${redis.prefix}:0}:bad:*`)).toEqual([]);
     expect(await auditAll(store)).toEqual({});
   });
 
   test("are whole again after the audit where a hand took entries away", async () => {
-    const store = await open();
+    const store = await redis.open();
     await store.submit([{ jobs: [aJob({ id: "a", tags: ["red"] })] }]);
     await end(store, 1, "failed");
-    await admin.del(`{layout-${made}:0}:bad:6`, `{layout-${made}:0}:tag:red`);
+    await redis.admin.del(`{${redis.prefix}:0}:bad:6`, `{${redis.prefix}:0}:tag:red`);
     expect((await list(store, ["failed"])).ids).toEqual([]);
     expect(await auditAll(store)).toEqual({ timer: 2 });
     expect((await list(store, ["failed"])).ids).toEqual(["a"]);
@@ -110,7 +84,7 @@ describe("lists", () => {
   });
 
   test("are counted right again after the audit where a hand changed the tallies", async () => {
-    const store = await open("tallies");
+    const store = await redis.open();
     await submit(store, 1, 300);
     await end(store, 200, "completed");
     await end(store, 10, "failed");
@@ -123,14 +97,14 @@ describe("lists", () => {
       ["1:1", 1],
       ["1:t", 7],
     ] as const) {
-      await admin.hincrby("{tallies:0}:tally", field, by);
+      await redis.admin.hincrby(`{${redis.prefix}:0}:tally`, field, by);
       expect(Object.values(await auditAll(store))).toEqual([1]);
       expect(await store.tallyJobs()).toEqual(right);
     }
   });
 
   test("reach every job across pages that are full, emptied and still being filled", async () => {
-    const store = await open();
+    const store = await redis.open();
     await submit(store, 1, 900);
     await store.changeIf(
       Array.from({ length: 300 }, (_, index) => aChange(idOf(200 + index), ["ready"], remove)),
@@ -142,15 +116,15 @@ describe("lists", () => {
       .map(idOf);
     expect(ids).toEqual(wanted.reverse());
     // Page 1 is seqs 256 to 511; page 3 is still being filled.
-    expect(await admin.zrange(`{layout-${made}:0}:pages`, "0", "-1")).toEqual(["0", "1", "2"]);
+    expect(await redis.admin.zrange(`{${redis.prefix}:0}:pages`, "0", "-1")).toEqual(["0", "1", "2"]);
   });
 });
 
 describe("what the library remembers", () => {
   test("is read again after the library was lost: no seq and no feed number comes twice", async () => {
-    const store = await open();
+    const store = await redis.open();
     await submit(store, 1, 300);
-    await admin.call("FUNCTION", "FLUSH");
+    await redis.admin.call("FUNCTION", "FLUSH");
     await submit(store, 301, 600);
     const { jobs } = await store.claim(aClaim({ max: 600 }));
     expect(jobs.map(({ seq }) => seq)).toEqual(Array.from({ length: 600 }, (_, index) => index + 1));
@@ -161,23 +135,23 @@ describe("what the library remembers", () => {
   });
 
   test("is told by the newest record of the feed, which stays whatever is pruned, also after an entry", async () => {
-    const store = await open();
+    const store = await redis.open();
     await submit(store, 1, 2);
     // As if another server process had written this.
-    await admin.hset(`{layout-${made}:0}:meta`, "token", "another");
+    await redis.admin.hset(`{${redis.prefix}:0}:meta`, "token", "another");
     await store.describe();
     await store.prune({ what: "feed", olderThanMs: 0, max: 10 });
-    expect(await admin.xlen(`{layout-${made}:0}:feed`)).toBe(1);
-    await admin.call("FUNCTION", "FLUSH");
+    expect(await redis.admin.xlen(`{${redis.prefix}:0}:feed`)).toBe(1);
+    await redis.admin.call("FUNCTION", "FLUSH");
     await submit(store, 3, 3);
     expect((await store.readJobs([idOf(3)])).map((job) => job?.seq)).toEqual([3]);
   });
 
   test("is rebuilt where a hand took the feed away: every job stays in its lists, and new ones come behind", async () => {
-    const store = await open();
+    const store = await redis.open();
     await submit(store, 1, 300);
-    await admin.del(`{layout-${made}:0}:feed`);
-    await admin.call("FUNCTION", "FLUSH");
+    await redis.admin.del(`{${redis.prefix}:0}:feed`);
+    await redis.admin.call("FUNCTION", "FLUSH");
     await submit(store, 301, 302);
     const { ids } = await list(store, ["ready", "completed"]);
     expect(ids).toEqual(Array.from({ length: 302 }, (_, index) => idOf(302 - index)));
@@ -185,8 +159,9 @@ describe("what the library remembers", () => {
   });
 
   test("keeps stores of one prefix in two databases of a server apart", async () => {
-    const prefix = `layout-${++made}`;
-    const [one, other] = [await open(prefix, 0), await open(prefix, 1)];
+    const inDatabase = (number: number): Promise<Store> =>
+      redis.open({ url: `${redis.server.url}/${number}` });
+    const [one, other] = [await inDatabase(0), await inDatabase(1)];
     for (let number = 1; number <= 3; number++) {
       await submit(one, number, number);
       await submit(other, number, number);

@@ -1,40 +1,17 @@
 import { readFileSync } from "node:fs";
 import { Redis } from "ioredis";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Hint, Store } from "../../store/store.ts";
 import { aChange, aClaim, aJob, aSettle, finish, remove } from "../../../test/support/builders.ts";
 import { startRedis } from "../../../test/support/redis-server.ts";
 import { auditAll } from "../../../test/support/walk.ts";
-import type { RedisServer } from "../../../test/support/redis-server.ts";
+import { useOwnRedis } from "../../../test/support/use-redis.ts";
 import { openRedisStore } from "./redis-store.ts";
-import type { RedisOptions } from "./redis-store.ts";
 
-let server: RedisServer;
-let admin: Redis;
-const opened: Store[] = [];
-let made = 0;
-
-beforeAll(async () => {
-  server = await startRedis();
-  admin = new Redis(server.url, { retryStrategy: () => 50 });
-  admin.on("error", () => undefined);
-}, 180_000);
-afterEach(async () => {
-  await Promise.all(opened.splice(0).map((store) => store.close()));
-});
-afterAll(async () => {
-  admin.disconnect();
-  await server.stop();
-});
-
-async function open(given: Partial<RedisOptions> = {}): Promise<Store> {
-  const url = given.client === undefined ? { url: server.url } : {};
-  const store = await openRedisStore({ ...url, platform: nodePlatform, prefix: `own-${++made}`, ...given });
-  opened.push(store);
-  return store;
-}
+const redis = useOwnRedis();
+const { open } = redis;
 
 const submit = (store: Store, job: NewJob, isRepeat = false): ReturnType<Store["submit"]> =>
   store.submit([{ jobs: [job], isRepeat }]);
@@ -61,11 +38,11 @@ describe("opening", () => {
   });
 
   test("refuses an eviction policy that can lose jobs, unless told otherwise", async () => {
-    await admin.config("SET", "maxmemory-policy", "allkeys-lru");
+    await redis.admin.config("SET", "maxmemory-policy", "allkeys-lru");
     await expect(open()).rejects.toMatchObject({ code: "store-misconfigured" });
     const { warnings } = await (await open({ allowEviction: true })).describe();
     expect(warnings.join()).toMatch(/allkeys-lru/);
-    await admin.config("SET", "maxmemory-policy", "noeviction");
+    await redis.admin.config("SET", "maxmemory-policy", "noeviction");
   });
 
   test("works under a prefix with colons, spaces and other letters", async () => {
@@ -77,14 +54,14 @@ describe("opening", () => {
   });
 
   test("refuses keys of another program and a store of a newer layout, and leaves both as they are", async () => {
-    await admin.set("{taken:0}:meta", "mine");
+    await redis.admin.set("{taken:0}:meta", "mine");
     await expect(open({ prefix: "taken" })).rejects.toMatchObject({ code: "not-a-store" });
-    await admin.hset("{taken2:0}:spec", "a", "1");
+    await redis.admin.hset("{taken2:0}:spec", "a", "1");
     await expect(open({ prefix: "taken2" })).rejects.toMatchObject({ code: "not-a-store" });
-    await admin.hset("{newer:0}:meta", "kind", "millrace", "version", "99");
+    await redis.admin.hset("{newer:0}:meta", "kind", "millrace", "version", "99");
     await expect(open({ prefix: "newer" })).rejects.toMatchObject({ code: "schema-newer" });
-    expect(await admin.keys("{taken*")).toHaveLength(2);
-    expect(await admin.hgetall("{newer:0}:meta")).toEqual({ kind: "millrace", version: "99" });
+    expect(await redis.admin.keys("{taken*")).toHaveLength(2);
+    expect(await redis.admin.hgetall("{newer:0}:meta")).toEqual({ kind: "millrace", version: "99" });
   });
 
   test("refuses a prefix with braces, a URL of another kind and a client that is none", async () => {
@@ -96,7 +73,7 @@ describe("opening", () => {
   });
 
   test("takes a client of the caller's own, copies it and leaves it open", async () => {
-    const client = new Redis(server.url);
+    const client = new Redis(redis.server.url);
     const store = await open({ client });
     await submit(store, aJob({ id: "a" }));
     await store.close();
@@ -110,8 +87,18 @@ describe("opening", () => {
   });
 
   test("refuses a wrong password, a missing one and a user without the rights", async () => {
-    await admin.call("ACL", "SETUSER", "narrow", "on", ">secret", "~*", "+ping", "+info", "+config|get");
-    const url = (user: string): string => server.url.replace("//", `//${user}@`);
+    await redis.admin.call(
+      "ACL",
+      "SETUSER",
+      "narrow",
+      "on",
+      ">secret",
+      "~*",
+      "+ping",
+      "+info",
+      "+config|get",
+    );
+    const url = (user: string): string => redis.server.url.replace("//", `//${user}@`);
     await expect(open({ url: url("narrow:secret") })).rejects.toMatchObject({ code: "store-denied" });
     const rights = [
       "~*",
@@ -125,23 +112,23 @@ describe("opening", () => {
       "+fcall",
       "+function",
     ];
-    await admin.call("ACL", "SETUSER", "narrow", ...rights);
+    await redis.admin.call("ACL", "SETUSER", "narrow", ...rights);
     await expect(open({ url: url("narrow:secret"), prefix: "narrow" })).rejects.toMatchObject({
       code: "store-denied",
     });
-    expect(await admin.keys("{narrow:0}*")).toEqual([]);
+    expect(await redis.admin.keys("{narrow:0}*")).toEqual([]);
     await expect(open({ url: url("narrow:wrong") })).rejects.toMatchObject({ code: "store-denied" });
-    await admin.config("SET", "requirepass", "secret");
+    await redis.admin.config("SET", "requirepass", "secret");
     await expect(open()).rejects.toMatchObject({ code: "store-denied" });
     await open({ url: url("default:secret") });
-    await admin.config("SET", "requirepass", "");
+    await redis.admin.config("SET", "requirepass", "");
   });
 
   test("needs no more rights than its documentation lists", async () => {
     const page = readFileSync(new URL("../../../docs/operating/redis.md", import.meta.url), "utf8");
     const listed = /^ACL SETUSER (.*)$/m.exec(page)?.[1]?.split(" ") ?? [];
-    await admin.call("ACL", "SETUSER", ...listed);
-    const url = server.url.replace("//", "//millrace:password@");
+    await redis.admin.call("ACL", "SETUSER", ...listed);
+    const url = redis.server.url.replace("//", "//millrace:password@");
     const store = await open({ url, prefix: "millrace" });
     const hints: Hint[] = [];
     store.watch((hint) => hints.push(hint));
@@ -157,7 +144,7 @@ describe("opening", () => {
   });
 
   test("refuses a replica", async () => {
-    const replica = await startRedis({ settings: [["replicaof", `127.0.0.1 ${server.port}`]] });
+    const replica = await startRedis({ settings: [["replicaof", `127.0.0.1 ${redis.server.port}`]] });
     try {
       await expect(open({ url: replica.url })).rejects.toMatchObject({ code: "store-read-only" });
     } finally {
@@ -172,15 +159,15 @@ describe("trouble while open", () => {
     await submit(store, aJob({ id: "a" }));
     await submit(store, aJob({ id: "c", queue: "later" }));
     const [leased] = (await store.claim(aClaim())).jobs;
-    await admin.config("SET", "maxmemory", "1");
+    await redis.admin.config("SET", "maxmemory", "1");
     await expect(submit(store, aJob({ id: "b" }))).rejects.toMatchObject({ code: "store-full" });
     const renewal = { owner: "w1", leaseMs: 9000, leases: [leased!], wantsOthers: false };
     expect((await store.extendIfLeased(renewal)).answers).toEqual(["ok"]);
     expect(await store.prune({ what: "kept", max: 5 })).toMatchObject({ removed: 0 });
     // Room can be made: jobs are removed, also after a restart, when the store must be entered first.
-    await admin.hdel(`{own-${made}:0}:meta`, "token");
+    await redis.admin.hdel(`{${redis.prefix}:0}:meta`, "token");
     expect(await store.changeIf([aChange("c", ["ready"], remove)])).toMatchObject([{ kind: "ok" }]);
-    await admin.config("SET", "maxmemory", "0");
+    await redis.admin.config("SET", "maxmemory", "0");
     expect(await store.readJobs(["c"])).toEqual([null]);
     expect(await store.readJobs(["b"])).toEqual([null]);
     expect(await submit(store, aJob({ id: "b" }))).toMatchObject([{ kind: "ok" }]);
@@ -188,7 +175,7 @@ describe("trouble while open", () => {
 
   test("a flushed library is loaded again by the next call", async () => {
     const store = await open();
-    await admin.call("FUNCTION", "FLUSH");
+    await redis.admin.call("FUNCTION", "FLUSH");
     const { epoch } = await store.describe();
     expect(await submit(store, aJob({ id: "a" }))).toMatchObject([{ kind: "ok" }]);
     expect((await store.describe()).epoch).toBe(epoch);
@@ -198,7 +185,7 @@ describe("trouble while open", () => {
     const store = await open();
     await submit(store, aJob({ id: "a" }));
     const { epoch } = await store.describe();
-    await admin.flushall();
+    await redis.admin.flushall();
     expect(await store.readJobs(["a"])).toEqual([null]);
     expect((await store.describe()).epoch).toBeGreaterThan(epoch);
     expect(await submit(store, aJob({ id: "a" }))).toMatchObject([{ hows: ["created"] }]);
@@ -208,9 +195,9 @@ describe("trouble while open", () => {
     const store = await open();
     await submit(store, aJob({ id: "a" }));
     const [before] = (await store.claim(aClaim())).jobs;
-    server.process.kill("SIGSTOP");
+    redis.server.process.kill("SIGSTOP");
     const both = Promise.allSettled([submit(store, aJob({ id: "b" })), store.readJobs(["a"])]);
-    await server.kill();
+    await redis.server.kill();
     expect(await both).toMatchObject([
       { reason: { code: "outcome-unknown", outcome: "unknown" } },
       { reason: { code: "store-unavailable", outcome: "did-not-happen" } },
@@ -219,7 +206,7 @@ describe("trouble while open", () => {
       code: "store-unavailable",
       outcome: "did-not-happen",
     });
-    await server.restart();
+    await redis.server.restart();
     await eventually(async () => (await store.describe().catch(() => null)) !== null);
     expect(await submit(store, aJob({ id: "b" }), true)).toMatchObject([{ kind: "ok", ids: ["b"] }]);
     const [after] = (await store.claim(aClaim({ max: 9 }))).jobs;
@@ -245,14 +232,17 @@ describe("trouble while open", () => {
 
 describe("several processes", () => {
   test("hints of another store's calls arrive, and own ones only once", async () => {
-    const prefix = `shared-${++made}`;
-    const [one, other] = [await open({ prefix }), await open({ prefix })];
+    const { prefix } = redis;
+    const [one, other] = [await open(), await open()];
     const heard: Hint[] = [];
     const own: Hint[] = [];
     one.watch((hint) => own.push(hint));
     other.watch((hint) => heard.push(hint));
     await eventually(async () => {
-      const [, count] = (await admin.call("PUBSUB", "NUMSUB", `{${prefix}:0}:hint`)) as [string, number];
+      const [, count] = (await redis.admin.call("PUBSUB", "NUMSUB", `{${prefix}:0}:hint`)) as [
+        string,
+        number,
+      ];
       return count === 2;
     });
     await submit(one, aJob({ id: "a" }));
@@ -274,16 +264,19 @@ describe("several processes", () => {
   });
 
   test("a listener that lost its connection hears again", async () => {
-    const prefix = `shared-${++made}`;
-    const [one, other] = [await open({ prefix }), await open({ prefix })];
+    const { prefix } = redis;
+    const [one, other] = [await open(), await open()];
     const heard: Hint[] = [];
     other.watch((hint) => heard.push(hint));
     const listens = async (): Promise<boolean> => {
-      const [, count] = (await admin.call("PUBSUB", "NUMSUB", `{${prefix}:0}:hint`)) as [string, number];
+      const [, count] = (await redis.admin.call("PUBSUB", "NUMSUB", `{${prefix}:0}:hint`)) as [
+        string,
+        number,
+      ];
       return count === 1;
     };
     await eventually(listens);
-    await admin.call("CLIENT", "KILL", "TYPE", "pubsub");
+    await redis.admin.call("CLIENT", "KILL", "TYPE", "pubsub");
     await eventually(listens);
     await submit(one, aJob({ id: "a" }));
     await eventually(() => heard.length > 0);

@@ -8,26 +8,23 @@ import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import { aJob as buildJob } from "../../../test/support/builders.ts";
+import { closeAfterEach } from "../../../test/support/close-after-each.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Hint, Store } from "../../store/store.ts";
 import { openSqliteStore } from "./sqlite-store.ts";
 
 let folder = "";
 let path = "";
-const opened: Store[] = [];
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "millrace-shared-"));
   path = join(folder, "jobs.db");
 });
-afterEach(async () => {
-  await Promise.all(opened.splice(0).map((store) => store.close()));
-  rmSync(folder, { recursive: true, force: true });
-});
+// The last hook runs first: the stores are closed when the folder goes.
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+const closeLater = closeAfterEach();
 
 async function open(executor: "inline" | "thread", busyTimeoutMs = 10_000): Promise<Store> {
-  const store = await openSqliteStore({ path, platform: nodePlatform, executor, busyTimeoutMs });
-  opened.push(store);
-  return store;
+  return closeLater(await openSqliteStore({ path, platform: nodePlatform, executor, busyTimeoutMs }));
 }
 
 const aJob = (id: string, given: Partial<NewJob> = {}): NewJob => buildJob({ id, ...given });
