@@ -12,6 +12,7 @@ import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { aClaim, aJob, aSettle, finish } from "../support/builders.ts";
+import { closeAfterEach } from "../support/close-after-each.ts";
 import type { TcpProxy } from "../support/tcp-proxy.ts";
 import { until } from "./chaos-run.ts";
 
@@ -24,13 +25,6 @@ export interface NetworkPlace {
   readonly store: Store;
   /** Past it. */
   readonly direct: Store;
-}
-
-export async function closePlace({ proxy, store, direct }: NetworkPlace): Promise<void> {
-  proxy.heal();
-  await store.close();
-  await direct.close();
-  await proxy.close();
 }
 
 export interface NetworkSubject {
@@ -47,18 +41,38 @@ export const away = coded("store-unavailable", "did-not-happen");
 export const plain = job<number, number>("plain", { retry: { attempts: 50, backoff: 0 } });
 export const echo = handler(plain, async ({ input }) => input);
 
-/** Mills that end with the case. */
-export function millOpener() {
-  const opened: Millrace[] = [];
+interface OpenPlace extends NetworkPlace {
+  /** Ends with the case. */
+  readonly openMill: (on: Store, giveUp: string) => Millrace;
+}
+
+/** A place for each case of a describe block. After the case the network is healed and all is closed, the mills first. */
+export function usePlace(open: () => Promise<NetworkPlace>): OpenPlace {
+  let place: NetworkPlace;
+  beforeEach(async () => {
+    place = await open();
+  });
+  // The last hook runs first.
+  afterEach(async () => {
+    await place.store.close();
+    await place.direct.close();
+    await place.proxy.close();
+  });
+  const closeLater = closeAfterEach();
+  afterEach(() => place.proxy.heal());
   return {
-    openMill: (on: Store, giveUp: string): Millrace => {
-      const { settings, log, duties } = readMillraceOptions(nodePlatform, { giveUp, log: false });
-      const mill = new Millrace(new Engine(on, nodePlatform, settings, log), duties);
-      opened.push(mill);
-      return mill;
+    get proxy() {
+      return place.proxy;
     },
-    closeMills: async (): Promise<void> => {
-      await Promise.all(opened.splice(0).map((mill) => mill.close()));
+    get store() {
+      return place.store;
+    },
+    get direct() {
+      return place.direct;
+    },
+    openMill: (on, giveUp) => {
+      const { settings, log, duties } = readMillraceOptions(nodePlatform, { giveUp, log: false });
+      return closeLater(new Millrace(new Engine(on, nodePlatform, settings, log), duties));
     },
   };
 }
@@ -74,22 +88,11 @@ export const answers = (store: Store): Promise<boolean> =>
 
 export function describeNetwork({ title, words, open }: NetworkSubject): void {
   describe(`${title}`, () => {
-    let place: NetworkPlace;
-    let proxy: TcpProxy;
-    let store: Store;
-    let direct: Store;
-    const { openMill, closeMills } = millOpener();
-    beforeEach(async () => {
-      place = await open();
-      ({ proxy, store, direct } = place);
-    });
-    afterEach(async () => {
-      proxy.heal();
-      await closeMills();
-      await closePlace(place);
-    });
+    const place = usePlace(open);
+    const { openMill } = place;
 
     test("a reply lost after the server did the call is unknown, and repeating the submit makes no second job", async () => {
+      const { proxy, store, direct } = place;
       const cut = proxy.cutReply(words.submit);
       const unit = { jobs: [aJob({ id: "a" })] };
       await expect(store.submit([unit])).rejects.toThrow(unknown);
@@ -102,6 +105,7 @@ export function describeNetwork({ title, words, open }: NetworkSubject): void {
     });
 
     test("the same of a job with a key: whoever comes with the key finds the first", async () => {
+      const { proxy, store, direct } = place;
       const unique = { key: "k", hold: 60_000, onHeld: "keep" as const };
       const cut = proxy.cutReply(words.submitKeyed);
       const unit = { jobs: [aJob({ id: "a", unique })] };
@@ -115,6 +119,7 @@ export function describeNetwork({ title, words, open }: NetworkSubject): void {
     });
 
     test("a request that was lost on its way is unknown too, and repeating it makes the job", async () => {
+      const { proxy, store, direct } = place;
       const dropped = proxy.dropRequest(words.submit);
       const unit = { jobs: [aJob({ id: "a" })] };
       await expect(store.submit([unit])).rejects.toThrow(unknown);
@@ -127,6 +132,7 @@ export function describeNetwork({ title, words, open }: NetworkSubject): void {
     });
 
     test("a claim whose reply was lost is found again by its owner, and a settle whose reply was lost was applied", async () => {
+      const { proxy, store } = place;
       await store.submit([{ jobs: [aJob({ id: "a" })] }]);
       // A first claim may only learn the routes.
       await store.claim(aClaim({ offers: [] }));
@@ -144,6 +150,7 @@ export function describeNetwork({ title, words, open }: NetworkSubject): void {
     });
 
     test("a read is only unavailable, and so is a call that no connection could be made for", async () => {
+      const { proxy, store, direct } = place;
       const dropped = proxy.dropRequest(words.readJobs);
       await expect(store.readJobs(["a"])).rejects.toThrow(away);
       await dropped;
@@ -157,6 +164,7 @@ export function describeNetwork({ title, words, open }: NetworkSubject): void {
     });
 
     test("an application's enqueue survives lost replies and requests, and one that gives up can be repeated with its key", async () => {
+      const { proxy, store, direct } = place;
       const mill = openMill(store, "10s");
       const cut = proxy.cutReply(words.submit);
       await mill.enqueue(plain, 1);
@@ -177,6 +185,7 @@ export function describeNetwork({ title, words, open }: NetworkSubject): void {
     });
 
     test("under load, with connections cut mid-call, replies late and in slices, each job is completed once", async () => {
+      const { proxy, store, direct } = place;
       const mill = openMill(store, "20s");
       const runs = new Map<number, number>();
       const counted = handler(
@@ -211,6 +220,7 @@ export function describeNetwork({ title, words, open }: NetworkSubject): void {
     }, 90_000);
 
     test("a worker hears of jobs of others again after all its connections were cut", async () => {
+      const { proxy, store, direct } = place;
       await openMill(store, "10s").work([echo]);
       const other = openMill(direct, "10s");
       expect(await (await other.enqueue(plain, 1)).result({ timeout: "10s" })).toBe(1);

@@ -1,12 +1,12 @@
 /** A real Postgres behind a proxy that breaks connections. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { aJob } from "../support/builders.ts";
 import { createTestDatabase, postgresSources, SchemaPool } from "../support/postgres-shared.ts";
 import type { PostgresSource, TestDatabase } from "../support/postgres-shared.ts";
 import { openTcpProxy } from "../support/tcp-proxy.ts";
-import { callTimeoutMs, closePlace, countJobs, describeNetwork, unknown } from "./network-suite.ts";
+import { callTimeoutMs, countJobs, describeNetwork, unknown, usePlace } from "./network-suite.ts";
 import type { NetworkPlace } from "./network-suite.ts";
 
 let database: TestDatabase;
@@ -44,13 +44,7 @@ describeNetwork({
 });
 
 describe("a Postgres that falls silent", () => {
-  let place: NetworkPlace;
-  beforeEach(async () => {
-    place = await open();
-  });
-  afterEach(async () => {
-    await closePlace(place);
-  });
+  const place = usePlace(open);
 
   test("ends the calls of its connections as unknown, and the next ones use another", async () => {
     const { proxy, store, direct } = place;

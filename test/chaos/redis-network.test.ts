@@ -2,28 +2,26 @@
  * A real Redis behind a proxy that breaks connections, and what only such a server meets: a pause, its own kills, a flushed library. A worker is
  * never silent afterwards.
  */
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
-import type { Hint, Store } from "../../src/store/store.ts";
+import type { Hint } from "../../src/store/store.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { aJob } from "../support/builders.ts";
 import { openTcpProxy } from "../support/tcp-proxy.ts";
-import type { TcpProxy } from "../support/tcp-proxy.ts";
 import { useOwnRedis } from "../support/use-redis.ts";
 import { until } from "./chaos-run.ts";
 import {
   answers,
   away,
   callTimeoutMs,
-  closePlace,
   coded,
   countJobs,
   describeNetwork,
   echo,
-  millOpener,
   plain,
   unknown,
+  usePlace,
 } from "./network-suite.ts";
 import type { NetworkPlace } from "./network-suite.ts";
 
@@ -51,26 +49,15 @@ describeNetwork({
 });
 
 describe("a Redis that is silent, paused, full or kills", () => {
-  let place: NetworkPlace;
-  let proxy: TcpProxy;
-  let store: Store;
-  let direct: Store;
-  const { openMill, closeMills } = millOpener();
-  beforeEach(async () => {
-    place = await open();
-    ({ proxy, store, direct } = place);
-  });
-  afterEach(async () => {
-    proxy.heal();
-    await closeMills();
-    await closePlace(place);
-  });
+  const place = usePlace(open);
+  const { openMill } = place;
 
   /** Connections that listen for hints of this case. */
   const listeners = async (): Promise<number> =>
     ((await redis.admin.call("PUBSUB", "NUMSUB", `{${redis.prefix}:0}:hint`)) as [string, number])[1];
 
   test("a connection that falls silent ends its calls as unknown and is replaced, without anybody closing it", async () => {
+    const { proxy, store, direct } = place;
     await store.readJobs(["a"]);
     proxy.halfOpen();
     await expect(store.submit([{ jobs: [aJob({ id: "a" })] }])).rejects.toThrow(unknown);
@@ -89,6 +76,7 @@ describe("a Redis that is silent, paused, full or kills", () => {
   });
 
   test("a listening connection that falls silent is found by its ping, and the new one hears", async () => {
+    const { proxy, store, direct } = place;
     const hints: Hint[] = [];
     store.watch((hint) => hints.push(hint));
     await until("the store listens", async () => (await listeners()) === 1);
@@ -108,6 +96,7 @@ describe("a Redis that is silent, paused, full or kills", () => {
   });
 
   test("while the server is paused calls end as unknown; afterwards each acknowledged or repeated job is there once", async () => {
+    const { store, direct } = place;
     const mill = openMill(store, "20s");
     await mill.work([echo], { lease: "3s" });
     await (await mill.enqueue(plain, 0)).result({ timeout: "10s" });
@@ -121,6 +110,7 @@ describe("a Redis that is silent, paused, full or kills", () => {
   });
 
   test("a worker goes on after both of its connections were killed by the server, and hears of others' jobs at once", async () => {
+    const { store, direct } = place;
     const mill = openMill(store, "10s");
     await mill.work([echo]);
     const other = openMill(direct, "10s");
@@ -134,6 +124,7 @@ describe("a Redis that is silent, paused, full or kills", () => {
   });
 
   test("a library flushed under load is loaded again, and nothing is lost or run twice", async () => {
+    const { store, direct } = place;
     const mill = openMill(store, "20s");
     const runs = new Map<number, number>();
     const counted = handler(plain, async ({ input }) => (runs.set(input, (runs.get(input) ?? 0) + 1), input));
@@ -151,6 +142,7 @@ describe("a Redis that is silent, paused, full or kills", () => {
   });
 
   test("a server that takes no more connections says so, and an enqueue waits for one", async () => {
+    const { proxy, store, direct } = place;
     const [, max] = (await redis.admin.config("GET", "maxclients")) as [string, string];
     onTestFinished(async () => void (await redis.admin.config("SET", "maxclients", max)));
     const list = ((await redis.admin.client("LIST")) as string).trim().split("\n").length;
