@@ -135,6 +135,21 @@ describe("a job and the claim behind it in one call", () => {
     ]);
   });
 
+  test("hand the job out to a worker of more routes than one command takes", async () => {
+    const place = await open();
+    const { store } = place;
+    const jobs = Array.from({ length: 9000 }, (_, index) => job(`r${index}`, { name: `n${index}` }));
+    for (let at = 0; at < jobs.length; at += 1000) await store.submit([{ jobs: jobs.slice(at, at + 1000) }]);
+    const routes = jobs.map((_, index) => index + 1);
+    await store.claim(aClaim({ offers: [] }));
+    const each = routes.map((route) => ({ routes: [route], max: 1 }));
+    const before = await store.claim(aClaim({ offers: each, routesKnown: 9000 }));
+    expect(before.jobs).toHaveLength(9000);
+    const offers = [{ routes, max: 1 }];
+    const after = await pair(place, job("a", { name: "n7" }), aClaim({ offers, routesKnown: 9000 }));
+    expect(ids(after.jobs)).toEqual(["a"]);
+  });
+
   test("are told to watchers as any other: nothing is left to claim, the end is hinted at", async () => {
     const place = await open();
     const { store } = place;

@@ -10,7 +10,7 @@ export const submitClaimLua = String.raw`
 -- Whether the claim makes one offer, with this route in it, and none of its routes has a ready job; and whether it knows all routes.
 local function isFirst(c, route, args)
   local offered, isOffered, keys = tonumber(args[13] or 0), false, {}
-  if #args ~= 13 + offered or args[12] == "0" or args[11] ~= num(c.fence) .. ":" .. num(c.routes) then return false end
+  if offered > CHUNK or #args ~= 13 + offered or args[12] == "0" or args[11] ~= num(c.fence) .. ":" .. num(c.routes) then return false end
   for i = 1, offered do
     local each = args[13 + i]
     isOffered = isOffered or each == route
