@@ -25,11 +25,7 @@ export interface PgConnection {
   /** Names that the server has prepared on this connection, with their texts. */
   readonly parsedStatements: Record<string, string | undefined>;
   parse(message: { readonly name: string; readonly text: string }): void;
-  bind(message: {
-    readonly statement: string;
-    readonly values: readonly unknown[];
-    readonly valueMapper: (value: never) => unknown;
-  }): void;
+  bind(message: { readonly statement: string; readonly values: readonly (string | null)[] }): void;
   execute(message: object): void;
   sync(): void;
 }

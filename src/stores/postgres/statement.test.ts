@@ -71,7 +71,7 @@ describe("a statement", () => {
     expect(await run(client, text, [1])).toEqual([["1"]]);
   });
 
-  test("whose values cannot be sent leaves the connection in order, also where it had to wait for its turn", async () => {
+  test("whose values are none leaves the connection in order, also where it had to wait for its turn", async () => {
     const client = await connect();
     const text = "SELECT $1::text[]";
     const wrong = [[undefined]] as unknown as Parameters<typeof runStatement>[2];
@@ -82,6 +82,20 @@ describe("a statement", () => {
     await expect(refused).rejects.toThrow(TypeError);
     await before;
     expect(await run(client, text, [["b"]])).toEqual([["{b}"]]);
+  });
+
+  test("that the driver cannot put together leaves the connection in order", async () => {
+    const client = await connect();
+    const { connection } = client as unknown as { connection: { bind: (message: object) => void } };
+    const { bind } = connection;
+    connection.bind = () => {
+      throw new RangeError("no memory for it");
+    };
+    const asked = [run(client, "SELECT 3"), client.query("SELECT 1")];
+    await expect(asked[0]).rejects.toThrow("no memory for it");
+    await asked[1];
+    connection.bind = bind;
+    expect(await run(client, "SELECT 3")).toEqual([["3"]]);
   });
 
   test("goes to a client of another kind as the driver's own query", async () => {
@@ -97,6 +111,8 @@ describe("a statement", () => {
 describe("a store whose connections somebody else uses too", () => {
   const withPool = async (use: (pool: pg.Pool) => Promise<void>): Promise<void> => {
     const pool = new pg.Pool({ connectionString: database.url, max: 1 });
+    // The database goes before the last connection has.
+    pool.on("error", () => undefined);
     try {
       await use(pool);
     } finally {

@@ -76,8 +76,9 @@ class Statement implements PgStatement {
   readonly text: string;
   readonly query_timeout: number;
   callback: (error: Error | null, rows: Row[]) => void;
-  readonly #values: readonly Value[];
+  readonly #values: readonly (string | null)[];
   readonly #rows: Row[] = [];
+  #failure: Error | null = null;
 
   constructor(
     text: string,
@@ -90,15 +91,21 @@ class Statement implements PgStatement {
     this.name = name;
     this.query_timeout = timeoutMs;
     this.callback = callback;
-    this.#values = values;
+    // Before anything is sent: of a value that is none, only this call knows.
+    this.#values = values.map(textOf);
   }
 
   submit(connection: PgConnection): void {
     const { name, text } = this;
     connection.stream.cork?.();
-    if (name === "" || connection.parsedStatements[name] !== text) connection.parse({ name, text });
-    connection.bind({ statement: name, values: this.#values, valueMapper: textOf });
-    connection.execute({});
+    try {
+      if (name === "" || connection.parsedStatements[name] !== text) connection.parse({ name, text });
+      connection.bind({ statement: name, values: this.#values });
+      connection.execute({});
+    } catch (error) {
+      // Too large to be put together: nothing is executed, and the answer to the sync ends the turn.
+      this.#failure = error as Error;
+    }
     connection.sync();
     connection.stream.uncork?.();
   }
@@ -108,7 +115,7 @@ class Statement implements PgStatement {
   }
 
   handleReadyForQuery(): void {
-    this.callback(null, this.#rows);
+    this.callback(this.#failure, this.#rows);
   }
 
   handleError(error: Error): void {
