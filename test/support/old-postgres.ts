@@ -27,11 +27,20 @@ const columns = settings.map((_, at) =>
   Buffer.concat([Buffer.from(`c${at}\0`), int32(0), int16(0), text, int16(65_535), int32(0), int16(0)]),
 );
 const values = settings.map((value) => Buffer.concat([int32(value.length), Buffer.from(value)]));
-const answer = Buffer.concat([
-  message("T", Buffer.concat([int16(columns.length), ...columns])),
+const described = message("T", Buffer.concat([int16(columns.length), ...columns]));
+const row = Buffer.concat([
   message("D", Buffer.concat([int16(values.length), ...values])),
   message("C", Buffer.from("SELECT 1\0")),
 ]);
+/** By the message that asks: of a statement with parse, bind, describe, execute and sync, or of a plain text. */
+const answers: Readonly<Record<string, Buffer>> = {
+  P: message("1", Buffer.alloc(0)),
+  B: message("2", Buffer.alloc(0)),
+  D: described,
+  E: row,
+  S: ready,
+  Q: Buffer.concat([described, row, ready]),
+};
 
 export async function startOldPostgres(): Promise<OldPostgres> {
   const asked: string[] = [];
@@ -46,10 +55,11 @@ export async function startOldPostgres(): Promise<OldPostgres> {
       }
       for (let at = 0; at < chunk.length; at += 1 + chunk.readInt32BE(at + 1)) {
         const type = chunk.toString("latin1", at, at + 1);
-        if (type === "Q") {
-          asked.push(chunk.toString("utf8", at + 5, at + chunk.readInt32BE(at + 1)));
-          socket.write(Buffer.concat([answer, ready]));
-        }
+        const body = chunk.toString("utf8", at + 5, at + 1 + chunk.readInt32BE(at + 1));
+        if (type === "Q") asked.push(body.slice(0, -1));
+        if (type === "P") asked.push(body.split("\0")[1] as string);
+        const answer = answers[type];
+        if (answer !== undefined) socket.write(answer);
         if (type === "X") socket.end();
       }
     });
