@@ -21,7 +21,7 @@ const slowMs = { listening: 5000, deaf: 1000 };
 /** Between two looks that messages ask for. */
 const lookGapMs = 100;
 const feedPageMax = 200;
-/** Behind by more than this, the rest is skipped: hints may be lost. */
+/** Behind by more than this, all but the newest page is skipped: hints may be lost, but not what a look was called for. */
 const pagesMax = 10;
 /** Hinted again by the first look. */
 const lookBackRecords = 50;
@@ -124,10 +124,11 @@ export function openWatch(options: WatchOptions): Watch {
   /** Answers how far the feed was read. */
   const readOthers = async (from: number): Promise<number> => {
     let after = from;
-    for (let page = 0; page < pagesMax; page++) {
-      const { end, records } = await readFeed(after, feedPageMax);
+    for (let page = 0; page <= pagesMax; page++) {
+      if (page === pagesMax) after = Math.max(after, (await end()) - feedPageMax);
+      const { end: last, records } = await readFeed(after, feedPageMax);
       // A feed that ends before what was seen is another one: the store was emptied or lost writes.
-      if (end < after) return end;
+      if (last < after) return last;
       const hints = emptyHints();
       for (const [number, at, events] of records) {
         hintEvents(hints, events, at);
@@ -136,7 +137,7 @@ export function openWatch(options: WatchOptions): Watch {
       handOut(hints, watchers);
       if (records.length < feedPageMax) return after;
     }
-    return end();
+    return after;
   };
 
   const lookSoon = (): void => {
