@@ -1,14 +1,12 @@
 /** When the next claim goes out: with the jobs of the last one run, or ahead of them on a store that works beside this process. */
 import { describe, expect, test } from "vitest";
 import { runUntil } from "../../test/support/virtual-mill.ts";
-import { Millrace } from "../client/millrace.ts";
-import { readMillraceOptions } from "../client/millrace-options.ts";
 import { job } from "../engine/definition.ts";
-import { Engine } from "../engine/engine.ts";
 import type { Store } from "../store/store.ts";
 import { openSqliteStore } from "../stores/sqlite/sqlite-store.ts";
 import { createVirtualPlatform } from "../testing/virtual-platform.ts";
 import { handler } from "./handler.ts";
+import { millOn } from "../../test/support/mill-on.ts";
 
 const quick = job<number, void>("quick");
 const jobs = 10_000;
@@ -34,8 +32,7 @@ async function drain(claimsAhead: boolean): Promise<{ ahead: number; inFlightMax
     taken += last;
     return answer;
   };
-  const { settings, log, duties } = readMillraceOptions(platform, { log: false });
-  const mill = new Millrace(new Engine({ ...store, claim, claimsAhead }, platform, settings, log), duties);
+  const mill = millOn({ ...store, claim, claimsAhead }, {}, platform);
   const run = <Value>(promise: Promise<Value>): Promise<Value> => runUntil(platform, promise);
   await run(mill.enqueueMany(runs.map((_, index) => quick.with(index))));
   const all = Promise.withResolvers<void>();

@@ -2,8 +2,6 @@
  * One run of real processes on one store: starts them, waits for conditions, and takes the evidence for the history checker when all has
  * ended. The store given here only looks; what the processes did they said themselves.
  */
-import { setTimeout as sleep } from "node:timers/promises";
-import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import type { Evidence, Operation } from "../history/history.ts";
@@ -16,23 +14,6 @@ export interface ChaosPlace {
   readonly store: Store;
   /** By which the processes open it. */
   readonly url: string;
-}
-
-const drainMaxMs = 40_000;
-const lookMs = 50;
-
-/** Looks until the condition holds; the condition, not the pause, decides. */
-export async function until(
-  what: string,
-  holds: () => boolean | Promise<boolean>,
-  limitMs = drainMaxMs,
-): Promise<void> {
-  const endUs = nodePlatform.monotonicUs() + limitMs * 1000;
-  while (!(await holds())) {
-    if (nodePlatform.monotonicUs() > endUs)
-      throw new Error(`within ${limitMs} ms it did not come about that ${what}`);
-    await sleep(lookMs);
-  }
 }
 
 export class ChaosRun {

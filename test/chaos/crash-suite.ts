@@ -6,10 +6,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { Violation } from "../history/check-history.ts";
 import type { Evidence } from "../history/history.ts";
 import type { TestServer } from "../support/test-server.ts";
-import { ChaosRun, until } from "./chaos-run.ts";
+import { ChaosRun } from "./chaos-run.ts";
 import type { ChaosPlace } from "./chaos-run.ts";
 import { judgeBy } from "./kill-suite.ts";
 import type { KillSubject } from "./kill-suite.ts";
+import { until } from "../support/until.ts";
 
 const leaseMs = 1500;
 

@@ -10,10 +10,11 @@ import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import { checkHistory } from "../history/check-history.ts";
 import type { Violation } from "../history/check-history.ts";
 import type { Evidence } from "../history/history.ts";
-import { ChaosRun, countEvents, until } from "./chaos-run.ts";
+import { ChaosRun, countEvents } from "./chaos-run.ts";
 import type { ChaosPlace } from "./chaos-run.ts";
 import type { Line } from "./recorded-store.ts";
 import type { ChaosProcess } from "./supervisor.ts";
+import { until } from "../support/until.ts";
 
 const leaseMs = 1000;
 const testMs = 120_000;

@@ -4,17 +4,15 @@
  * own file.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Millrace } from "../../src/client/millrace.ts";
-import { readMillraceOptions } from "../../src/client/millrace-options.ts";
+import type { Millrace } from "../../src/client/millrace.ts";
 import { job } from "../../src/engine/definition.ts";
-import { Engine } from "../../src/engine/engine.ts";
-import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { aClaim, aJob, aSettle, finish } from "../support/builders.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import type { TcpProxy } from "../support/tcp-proxy.ts";
-import { until } from "./chaos-run.ts";
+import { answers, until } from "../support/until.ts";
+import { millOn } from "../support/mill-on.ts";
 
 /** How long a call through the proxy may take. */
 export const callTimeoutMs = 700;
@@ -71,20 +69,13 @@ export function usePlace(open: () => Promise<NetworkPlace>): OpenPlace {
       return place.direct;
     },
     openMill: (on, giveUp) => {
-      const { settings, log, duties } = readMillraceOptions(nodePlatform, { giveUp, log: false });
-      return closeLater(new Millrace(new Engine(on, nodePlatform, settings, log), duties));
+      return closeLater(millOn(on, { giveUp }));
     },
   };
 }
 
 export const countJobs = async (store: Store): Promise<number> =>
   (await store.tallyJobs()).reduce((sum, each) => sum + each.count, 0);
-
-export const answers = (store: Store): Promise<boolean> =>
-  store.describe().then(
-    () => true,
-    () => false,
-  );
 
 export function describeNetwork({ title, words, open }: NetworkSubject): void {
   describe(`${title}`, () => {

@@ -9,7 +9,7 @@ import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { aClaim, aJob, aSettle, finish } from "../support/builders.ts";
 import { startPostgres } from "../support/postgres-server.ts";
 import type { PostgresServer } from "../support/postgres-server.ts";
-import { until } from "./chaos-run.ts";
+import { answers, until } from "../support/until.ts";
 
 let server: PostgresServer;
 let store: Store;
@@ -30,14 +30,7 @@ const restarted = (): Promise<unknown> =>
     ),
   );
 
-/** The first call after a restart may still meet a connection of before. */
-const answering = (): Promise<unknown> =>
-  until("the store answers", () =>
-    store.describe().then(
-      () => true,
-      () => false,
-    ),
-  );
+const answering = (): Promise<unknown> => until("the store answers", () => answers(store));
 
 const epochOf = (fence: number): number => Math.floor(fence / 2 ** 32);
 

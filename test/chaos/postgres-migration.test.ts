@@ -7,9 +7,9 @@ import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { aJob } from "../support/builders.ts";
 import { createTestDatabase, postgresSources } from "../support/postgres-shared.ts";
 import type { PostgresSource, TestDatabase } from "../support/postgres-shared.ts";
-import { until } from "./chaos-run.ts";
 import { Supervisor } from "./supervisor.ts";
 import type { ChaosProcess } from "./supervisor.ts";
+import { until } from "../support/until.ts";
 
 let database: TestDatabase;
 let supervisor: Supervisor;

@@ -1,21 +1,21 @@
 /** Postgres behind a real pgbouncer in transaction mode: no call may count on the session of the last one. */
 import pg from "pg";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { postgresFindings } from "../../src/cli/postgres-findings.ts";
-import { Millrace } from "../../src/client/millrace.ts";
-import { readMillraceOptions } from "../../src/client/millrace-options.ts";
+import type { Millrace } from "../../src/client/millrace.ts";
 import { openMillrace } from "../../src/open.ts";
-import { until } from "./chaos-run.ts";
 import { job } from "../../src/engine/definition.ts";
-import { Engine } from "../../src/engine/engine.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { examinePostgres } from "../../src/stores/postgres/examine.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { handler } from "../../src/worker/handler.ts";
+import { closeAfterEach } from "../support/close-after-each.ts";
 import { findPgbouncer, startPgbouncer } from "../support/pgbouncer.ts";
 import type { Pgbouncer } from "../support/pgbouncer.ts";
 import { createTestDatabase, postgresSources } from "../support/postgres-shared.ts";
 import type { PostgresSource, TestDatabase } from "../support/postgres-shared.ts";
+import { until } from "../support/until.ts";
+import { millOn } from "../support/mill-on.ts";
 
 const binary = findPgbouncer();
 const why = "missing" in binary ? binary.missing : null;
@@ -24,27 +24,22 @@ if (why !== null) console.warn(`not run: Postgres behind pgbouncer (${why})`);
 describe.skipIf(why !== null)(`Postgres behind pgbouncer${why === null ? "" : ` (not run: ${why})`}`, () => {
   let database: TestDatabase;
   let pooler: Pgbouncer;
-  const mills: Millrace[] = [];
   beforeAll(async () => {
     database = await createTestDatabase(postgresSources()[0] as PostgresSource);
     pooler = await startPgbouncer((binary as { path: string }).path, database.url, 3);
   }, 180_000);
-  afterEach(async () => {
-    await Promise.all(mills.splice(0).map((mill) => mill.close()));
-  });
   afterAll(async () => {
     await pooler.stop();
     await database.drop();
   });
 
+  const closeLater = closeAfterEach();
+
   /** `listenUrl`: as the store takes it. */
   async function openMill(schema: string, listenUrl?: string | null): Promise<Millrace> {
-    const { settings, log, duties } = readMillraceOptions(nodePlatform, { log: false });
     const options = { url: pooler.url, schema, platform: nodePlatform, poolMax: 8 };
     const store = await openPostgresStore(listenUrl === undefined ? options : { ...options, listenUrl });
-    const mill = new Millrace(new Engine(store, nodePlatform, settings, log), duties);
-    mills.push(mill);
-    return mill;
+    return closeLater(millOn(store));
   }
 
   const plain = job<number, number>("plain");

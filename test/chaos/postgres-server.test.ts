@@ -6,10 +6,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, onTestFinished, test } from "vitest";
-import { Millrace } from "../../src/client/millrace.ts";
-import { readMillraceOptions } from "../../src/client/millrace-options.ts";
+import type { Millrace } from "../../src/client/millrace.ts";
 import { job } from "../../src/engine/definition.ts";
-import { Engine } from "../../src/engine/engine.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
@@ -18,7 +16,8 @@ import { say } from "../cli/run-millrace.ts";
 import { aChange, aJob, remove } from "../support/builders.ts";
 import { startPostgres } from "../support/postgres-server.ts";
 import type { PostgresServer } from "../support/postgres-server.ts";
-import { until } from "./chaos-run.ts";
+import { answers, until } from "../support/until.ts";
+import { millOn } from "../support/mill-on.ts";
 
 let server: PostgresServer;
 let admin: pg.Client;
@@ -46,8 +45,7 @@ const count = async (): Promise<number> =>
   (await admin.query(`SELECT 1 FROM ${schema}.waiting`)).rowCount ?? 0;
 
 function openMill(): Millrace {
-  const { settings, log, duties } = readMillraceOptions(nodePlatform, { giveUp: "20s", log: false });
-  return new Millrace(new Engine(store, nodePlatform, settings, log), duties);
+  return millOn(store, { giveUp: "20s" });
 }
 
 test("when the server takes no more connections, a call says so and did not happen, and an enqueue waits for one", async () => {
@@ -219,12 +217,7 @@ test("the caller's own transaction is taken before and after a restart of the se
     await client.query("COMMIT");
     await client.end();
     if (id === "before") await other.restart();
-    await until("the store answers", () =>
-      own.describe().then(
-        () => true,
-        () => false,
-      ),
-    );
+    await until("the store answers", () => answers(own));
   }
   expect((await own.readJobs(["before", "after"])).map((each) => each?.state)).toEqual(["ready", "ready"]);
 }, 60_000);

@@ -11,7 +11,7 @@ import { aChange, aClaim, aJob, schedule } from "../support/builders.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { startRedis } from "../support/redis-server.ts";
 import type { RedisServer } from "../support/redis-server.ts";
-import { until } from "./chaos-run.ts";
+import { until } from "../support/until.ts";
 
 let primary: RedisServer;
 let replicas: RedisServer[] = [];

@@ -3,10 +3,8 @@
  * what an asynchronous failover may lose is lost by the killed primary's partitions and from its last moments only.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Millrace } from "../../src/client/millrace.ts";
-import { readMillraceOptions } from "../../src/client/millrace-options.ts";
+import type { Millrace } from "../../src/client/millrace.ts";
 import { job } from "../../src/engine/definition.ts";
-import { Engine } from "../../src/engine/engine.ts";
 import { createPlacement } from "../../src/model/placement.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -17,7 +15,8 @@ import { startRedisCluster } from "../support/redis-cluster.ts";
 import type { ClusterMember, RedisCluster } from "../support/redis-cluster.ts";
 import { aJob } from "../support/builders.ts";
 import { auditAll } from "../support/walk.ts";
-import { until } from "./chaos-run.ts";
+import { until } from "../support/until.ts";
+import { millOn } from "../support/mill-on.ts";
 
 const partitions = 16;
 const placement = createPlacement(partitions);
@@ -40,7 +39,6 @@ afterAll(async () => {
 async function openMill(
   given: Store | null = null,
 ): Promise<{ mill: Millrace; store: Store; claimed: string[] }> {
-  const { settings, log, duties } = readMillraceOptions(nodePlatform, { log: false, giveUp: "20s" });
   const inner = given ?? (await openRedisStore({ url: cluster.url, platform: nodePlatform }));
   const claimed: string[] = [];
   const store: Store = {
@@ -51,7 +49,7 @@ async function openMill(
       return answer;
     },
   };
-  const mill = new Millrace(new Engine(store, nodePlatform, settings, log), duties);
+  const mill = millOn(store, { giveUp: "20s" });
   opened.push(mill);
   return { mill, store, claimed };
 }

@@ -10,10 +10,9 @@ import { aClaim, aJob, aSettle, finish } from "../support/builders.ts";
 import { startRedis } from "../support/redis-server.ts";
 import type { TestServer } from "../support/test-server.ts";
 import { auditAll } from "../support/walk.ts";
-import { until } from "./chaos-run.ts";
 import type { ChaosPlace } from "./chaos-run.ts";
 import { describeCrashes } from "./crash-suite.ts";
-import { answers } from "./network-suite.ts";
+import { answers, until } from "../support/until.ts";
 
 let cases = 0;
 const start = (): Promise<TestServer> => startRedis({ settings: [["appendfsync", "always"]] });

@@ -14,7 +14,7 @@ import { aJob } from "../support/builders.ts";
 import { redisBinary, startRedis } from "../support/redis-server.ts";
 import type { RedisServer } from "../support/redis-server.ts";
 import { auditAll } from "../support/walk.ts";
-import { until } from "./chaos-run.ts";
+import { answers, until } from "../support/until.ts";
 
 const prlimit = "/usr/bin/prlimit";
 const canLimit = existsSync(prlimit);
@@ -84,12 +84,7 @@ describe.each(canLimit ? ["a limit on the size of files"] : [])("with %s", () =>
     await server.kill();
     await server.restart();
     makeRoom(server);
-    await until("the store answers", () =>
-      store.describe().then(
-        () => true,
-        () => false,
-      ),
-    );
+    await until("the store answers", () => answers(store));
     expect(await missing(store, [...acknowledged, refused])).toBe(0);
     expect(await auditAll(store)).toEqual({});
   });
@@ -101,12 +96,7 @@ describe.each(canLimit ? ["a limit on the size of files"] : [])("with %s", () =>
     expect(refusal).toMatchObject({ code: "outcome-unknown", outcome: "unknown" });
     await server.restart();
     makeRoom(server);
-    await until("the store answers", () =>
-      store.describe().then(
-        () => true,
-        () => false,
-      ),
-    );
+    await until("the store answers", () => answers(store));
     expect(await missing(store, acknowledged)).toBe(0);
     const again = await store.submit([{ jobs: [aJob({ id: refused })], isRepeat: true }]);
     expect(again).toMatchObject([{ kind: "ok", ids: [refused] }]);

@@ -7,7 +7,7 @@ import { aClaim, aJob, aSettle, finish } from "../support/builders.ts";
 import { redisBinaries } from "../support/redis-server.ts";
 import { useOwnRedis } from "../support/use-redis.ts";
 import type { OwnRedis } from "../support/use-redis.ts";
-import { until } from "./chaos-run.ts";
+import { until } from "../support/until.ts";
 
 const kinds = redisBinaries();
 

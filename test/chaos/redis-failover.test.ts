@@ -4,10 +4,7 @@
  */
 import type { Redis } from "ioredis";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Millrace } from "../../src/client/millrace.ts";
-import { readMillraceOptions } from "../../src/client/millrace-options.ts";
 import { job } from "../../src/engine/definition.ts";
-import { Engine } from "../../src/engine/engine.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
@@ -19,7 +16,8 @@ import { openTcpProxy } from "../support/tcp-proxy.ts";
 import type { TcpProxy } from "../support/tcp-proxy.ts";
 import { connectAdmin } from "../support/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
-import { until } from "./chaos-run.ts";
+import { answers, until } from "../support/until.ts";
+import { millOn } from "../support/mill-on.ts";
 
 let primary: RedisServer;
 let replica: RedisServer;
@@ -71,12 +69,6 @@ async function failOver(): Promise<void> {
   door.cut();
 }
 
-const answers = (): Promise<boolean> =>
-  store.describe().then(
-    () => true,
-    () => false,
-  );
-
 test("a failover that loses writes takes them back whole: lost claims are claimed again with higher fences, lost jobs can be repeated", async () => {
   await store.submit([{ jobs: [aJob({ id: "a" }), aJob({ id: "b" })] }]);
   const [a] = (await store.claim(aClaim({ max: 1, leaseMs: 60_000 }))).jobs;
@@ -89,7 +81,7 @@ test("a failover that loses writes takes them back whole: lost claims are claime
   const unit = { jobs: [aJob({ id: "c" })] };
   expect(await store.submit([unit])).toMatchObject([{ kind: "ok" }]);
   await failOver();
-  await until("the store answers", answers);
+  await until("the store answers", () => answers(store));
 
   expect((await store.describe()).epoch).toBeGreaterThan(epoch);
   expect(await auditAll(store)).toEqual({});
@@ -115,7 +107,7 @@ test("a route that was lost with its first job does not lend its number to anoth
     [2, "lost"],
   ]);
   await failOver();
-  await until("the store answers", answers);
+  await until("the store answers", () => answers(store));
   const other = await openRedisStore({ url: `redis://127.0.0.1:${door.port}`, platform: nodePlatform });
   await other.submit([{ jobs: [aJob({ id: "c", queue: "new" })] }]);
   await other.close();
@@ -137,15 +129,14 @@ test("a reader of the feed whose last records were lost sees all that come after
   for (const id of ["b", "c", "d"]) await store.submit([{ jobs: [aJob({ id })] }]);
   const { cursor } = await store.readFeed({ after: -1, max: 0 });
   await failOver();
-  await until("the store answers", answers);
+  await until("the store answers", () => answers(store));
   for (const id of ["e", "f"]) await store.submit([{ jobs: [aJob({ id })] }]);
   const { records } = await store.readFeed({ after: cursor, max: 100 });
   expect(records.flatMap(({ events }) => events.map(({ id }) => id))).toEqual(["e", "f"]);
 }, 30_000);
 
 test("under load a killed primary costs at most the last acknowledged jobs; all that are there end, and no fence is seen twice", async () => {
-  const { settings, log, duties } = readMillraceOptions(nodePlatform, { giveUp: "20s", log: false });
-  const mill = new Millrace(new Engine(store, nodePlatform, settings, log), duties);
+  const mill = millOn(store, { giveUp: "20s" });
   const plain = job<number, number>("plain", { retry: { attempts: 50, backoff: 0 } });
   const fences: string[] = [];
   const run = handler(plain, async ({ id, fence, input }) => (fences.push(`${id}#${fence.value}`), input));

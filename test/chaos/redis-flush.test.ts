@@ -3,22 +3,19 @@
  * by the right handlers, although the server numbers its routes anew, and nobody is silent.
  */
 import { expect, test } from "vitest";
-import { Millrace } from "../../src/client/millrace.ts";
-import { readMillraceOptions } from "../../src/client/millrace-options.ts";
+import type { Millrace } from "../../src/client/millrace.ts";
 import { job } from "../../src/engine/definition.ts";
-import { Engine } from "../../src/engine/engine.ts";
-import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { aClaim, aJob } from "../support/builders.ts";
 import { useOwnRedis } from "../support/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
+import { millOn } from "../support/mill-on.ts";
 
 const redis = useOwnRedis();
 
 async function openMill(): Promise<Millrace> {
   const store = await redis.open();
-  const { settings, log, duties } = readMillraceOptions(nodePlatform, { log: false });
-  return redis.closeLater(new Millrace(new Engine(store, nodePlatform, settings, log), duties));
+  return redis.closeLater(millOn(store));
 }
 
 const [one, two, three] = ["one", "two", "three"].map((name) => job<string, string>(name)) as [

@@ -10,9 +10,7 @@ import { handler } from "../../src/worker/handler.ts";
 import { aJob } from "../support/builders.ts";
 import { openTcpProxy } from "../support/tcp-proxy.ts";
 import { useOwnRedis } from "../support/use-redis.ts";
-import { until } from "./chaos-run.ts";
 import {
-  answers,
   away,
   callTimeoutMs,
   coded,
@@ -24,6 +22,7 @@ import {
   usePlace,
 } from "./network-suite.ts";
 import type { NetworkPlace } from "./network-suite.ts";
+import { answers, until } from "../support/until.ts";
 
 const redis = useOwnRedis();
 

@@ -5,17 +5,15 @@
 import { Redis } from "ioredis";
 import type { RedisOptions } from "ioredis";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Millrace } from "../../src/client/millrace.ts";
-import { readMillraceOptions } from "../../src/client/millrace-options.ts";
 import { job } from "../../src/engine/definition.ts";
-import { Engine } from "../../src/engine/engine.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { startRedis, startSentinel } from "../support/redis-server.ts";
 import type { RedisServer } from "../support/redis-server.ts";
 import { auditAll } from "../support/walk.ts";
-import { until } from "./chaos-run.ts";
+import { until } from "../support/until.ts";
+import { millOn } from "../support/mill-on.ts";
 
 let primary: RedisServer;
 let replica: RedisServer;
@@ -57,8 +55,7 @@ test("a failover that Sentinel makes is followed by itself: workers and producer
     lazyConnect: true,
   });
   const store = await openRedisStore({ client, platform: nodePlatform, callTimeoutMs: 2000 });
-  const { settings, log, duties } = readMillraceOptions(nodePlatform, { giveUp: "25s", log: false });
-  const mill = new Millrace(new Engine(store, nodePlatform, settings, log), duties);
+  const mill = millOn(store, { giveUp: "25s" });
   const plain = job<number, number>("plain", { retry: { attempts: 50, backoff: 0 } });
   const fences: string[] = [];
   const run = handler(plain, async ({ id, fence, input }) => (fences.push(`${id}#${fence.value}`), input));

@@ -7,17 +7,15 @@ import { createServer } from "node:http";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { Millrace } from "../../src/client/millrace.ts";
-import { readMillraceOptions } from "../../src/client/millrace-options.ts";
+import type { Millrace } from "../../src/client/millrace.ts";
 import { job } from "../../src/engine/definition.ts";
-import { Engine } from "../../src/engine/engine.ts";
-import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { aJob } from "../support/builders.ts";
 import { useOwnRedis } from "../support/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
-import { until } from "./chaos-run.ts";
+import { until } from "../support/until.ts";
+import { millOn } from "../support/mill-on.ts";
 
 const redis = useOwnRedis();
 const { open } = redis;
@@ -29,8 +27,7 @@ beforeEach(async () => {
 });
 
 function openMill(giveUp: string): Millrace {
-  const { settings, log, duties } = readMillraceOptions(nodePlatform, { giveUp, log: false });
-  return redis.closeLater(new Millrace(new Engine(store, nodePlatform, settings, log), duties));
+  return redis.closeLater(millOn(store, { giveUp }));
 }
 
 const set = (name: string, value: string): Promise<unknown> => redis.admin.config("SET", name, value);

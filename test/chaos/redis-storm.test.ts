@@ -16,9 +16,10 @@ import { openTcpProxy } from "../support/tcp-proxy.ts";
 import type { TcpProxy } from "../support/tcp-proxy.ts";
 import { connectAdmin } from "../support/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
-import { ChaosRun, until } from "./chaos-run.ts";
+import { ChaosRun } from "./chaos-run.ts";
 import { judgeBy } from "./kill-suite.ts";
 import type { ChaosProcess } from "./supervisor.ts";
+import { until } from "../support/until.ts";
 
 const leaseMs = 1500;
 const callTimeoutMs = 600;

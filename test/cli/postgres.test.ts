@@ -4,11 +4,11 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { postgresFindings } from "../../src/cli/postgres-findings.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { examinePostgres } from "../../src/stores/postgres/examine.ts";
-import { until } from "../chaos/chaos-run.ts";
 import { startOldPostgres } from "../support/old-postgres.ts";
 import { createTestDatabase, postgresSources } from "../support/postgres-shared.ts";
 import type { PostgresSource, TestDatabase } from "../support/postgres-shared.ts";
 import { aStoreUrl, lookingCommands, millraceJson, say, sayJson } from "./run-millrace.ts";
+import { until } from "../support/until.ts";
 
 let database: TestDatabase;
 beforeAll(async () => {

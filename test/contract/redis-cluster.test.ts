@@ -10,8 +10,9 @@ import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import type { RedisOptions } from "../../src/stores/redis/redis-store.ts";
 import { aClaim, aJob, aSettle, finish, handBack } from "../support/builders.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
-import { startRedisCluster, untilHolds } from "../support/redis-cluster.ts";
+import { startRedisCluster } from "../support/redis-cluster.ts";
 import type { RedisCluster } from "../support/redis-cluster.ts";
+import { until } from "../support/until.ts";
 import { auditAll, findAll } from "../support/walk.ts";
 import { describeStoreContract } from "./contract-suite.ts";
 
@@ -85,18 +86,18 @@ describe("a store on a cluster", () => {
       }
       return undefined;
     };
-    await untilHolds(async () => (await listening()) !== undefined);
+    await until("it listens", async () => (await listening()) !== undefined);
     const finished = (): string[] => hints.flatMap((hint) => (hint.kind === "finished" ? hint.ids : []));
     const runAll = async (ids: readonly string[]): Promise<void> => {
       await submit(one, ...ids);
       const { jobs } = await one.claim(aClaim({ max: 100, owner: "w9" }));
       await one.settleIfLeased(jobs.map((job) => aSettle(job, finish())));
-      await untilHolds(async () => ids.every((id) => finished().includes(id)));
+      await until("it hears of all", () => ids.every((id) => finished().includes(id)));
     };
     await runAll(many);
     const before = await listening();
     await before!.admin.call("CLIENT", "KILL", "TYPE", "pubsub");
-    await untilHolds(async () => (await listening()) !== undefined);
+    await until("it listens", async () => (await listening()) !== undefined);
     await runAll(many.map((id) => `${id}-again`));
     expect(new Set(finished()).size).toBe(120);
   });
@@ -168,7 +169,12 @@ describe("a store on a cluster", () => {
       await move(...rest);
       for (const { admin } of [to, from, ...cluster.primaries])
         await admin.call("CLUSTER", "SETSLOT", slot, "NODE", to.id);
-      await untilHolds(async () => (await store.tallyJobs()).length > 0);
+      await until("all partitions answer", () =>
+        store.tallyJobs().then(
+          (tallies) => tallies.length > 0,
+          () => false,
+        ),
+      );
     }
     await runSome();
     expect(seen.size).toBe(30);

@@ -7,9 +7,9 @@ import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { until } from "../chaos/chaos-run.ts";
 import pg from "pg";
 import { freePort } from "./free-port.ts";
+import { until } from "./until.ts";
 
 export type PgbouncerBinary = { readonly path: string } | { readonly missing: string };
 

@@ -6,6 +6,7 @@ import { Redis } from "ioredis";
 import { freePort } from "./free-port.ts";
 import { startRedis } from "./redis-server.ts";
 import type { RedisServer } from "./redis-server.ts";
+import { until } from "./until.ts";
 
 export interface RedisCluster {
   /** Names the first two primaries. */
@@ -27,7 +28,6 @@ const slotCount = 16_384;
 const size = 3;
 /** How long a primary is silent before the others call it down. */
 const nodeTimeoutMs = 1000;
-const lookMs = 50;
 const patienceMs = 30_000;
 
 export async function startRedisCluster(): Promise<RedisCluster> {
@@ -112,14 +112,8 @@ async function each(
   members: readonly ClusterMember[],
   holds: (member: ClusterMember) => Promise<boolean>,
 ): Promise<void> {
-  for (const member of members) await untilHolds(() => holds(member));
-}
-
-export async function untilHolds(holds: () => Promise<boolean>): Promise<void> {
-  for (let waitedMs = 0; !(await holds().catch(() => false)); waitedMs += lookMs) {
-    if (waitedMs > patienceMs) throw new Error("the cluster did not get ready");
-    await new Promise((resolve) => void setTimeout(resolve, lookMs));
-  }
+  for (const member of members)
+    await until("the cluster is ready", () => holds(member).catch(() => false), patienceMs);
 }
 
 async function ownerOf(members: readonly ClusterMember[], slot: number): Promise<ClusterMember> {

@@ -1,15 +1,14 @@
 /** A whole Millrace on a store in memory and virtual time, for tests of engine, worker and client. */
-import { Millrace } from "../../src/client/millrace.ts";
+import type { Millrace } from "../../src/client/millrace.ts";
 import type { CloseReport } from "../../src/client/millrace.ts";
-import { readMillraceOptions } from "../../src/client/millrace-options.ts";
 import type { MillraceOptions } from "../../src/client/millrace-options.ts";
-import { Engine } from "../../src/engine/engine.ts";
 import { partitionedStore } from "../../src/store/partitioned/partitioned-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
 import { createVirtualPlatform } from "../../src/testing/virtual-platform.ts";
 import type { VirtualPlatform } from "../../src/testing/virtual-platform.ts";
 import { settleTurn } from "../../src/testing/virtual-time.ts";
+import { millOn } from "./mill-on.ts";
 
 export interface VirtualMill {
   readonly mill: Millrace;
@@ -33,8 +32,7 @@ export async function openVirtualMill(options: MillraceOptions = {}, partitions 
     partitions === 1
       ? await open()
       : partitionedStore(await Promise.all(Array.from({ length: partitions }, open)), { nowMs });
-  const { settings, log, duties } = readMillraceOptions(platform, { log: false, ...options });
-  const mill = new Millrace(new Engine(store, platform, settings, log), duties);
+  const mill = millOn(store, options, platform);
   return {
     mill,
     store,

@@ -1,10 +1,9 @@
 import { expect, test } from "vitest";
 import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
-import { Millrace } from "../../client/millrace.ts";
-import { readMillraceOptions } from "../../client/millrace-options.ts";
+import type { Millrace } from "../../client/millrace.ts";
 import type { Store } from "../../store/store.ts";
 import { job } from "../definition.ts";
-import { Engine } from "../engine.ts";
+import { millOn } from "../../../test/support/mill-on.ts";
 
 test("one process of a store audits for all, another takes over when it is gone, and an operator is never sent away", async () => {
   const v = await openVirtualMill({ duties: false });
@@ -19,8 +18,7 @@ test("one process of a store audits for all, another takes over when it is gone,
       },
       close: async () => {},
     };
-    const { settings, log, duties } = readMillraceOptions(v.platform, { log: false });
-    const mill = new Millrace(new Engine(store, v.platform, settings, log), duties);
+    const mill = millOn(store, {}, v.platform);
     mill.startDuties();
     return mill;
   };

@@ -10,14 +10,13 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { aClaim, aDoc, aJob, aSettle, finish } from "../../../test/support/builders.ts";
 import { createTestDatabase, postgresSources, SchemaPool } from "../../../test/support/postgres-shared.ts";
 import type { PostgresSource, TestDatabase } from "../../../test/support/postgres-shared.ts";
-import { Millrace } from "../../client/millrace.ts";
-import { readMillraceOptions } from "../../client/millrace-options.ts";
+import type { Millrace } from "../../client/millrace.ts";
 import { job } from "../../engine/definition.ts";
-import { Engine } from "../../engine/engine.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import type { Store } from "../../store/store.ts";
 import { handler } from "../../worker/handler.ts";
 import { openPostgresStore } from "./postgres-store.ts";
+import { millOn } from "../../../test/support/mill-on.ts";
 
 interface Library {
   /** Begins, lets `use` work on the transaction, and commits; whatever `use` throws rolls back and comes out. */
@@ -157,8 +156,7 @@ describe.each(Object.keys(libraries))("the caller's own transaction through %s",
     await database.query("DELETE FROM users");
     const platform = nodePlatform;
     store = await schemas.open((url, schema) => openPostgresStore({ url, schema, platform }));
-    const { settings, log, duties } = readMillraceOptions(platform, { log: false });
-    mill = new Millrace(new Engine(store, platform, settings, log), duties);
+    mill = millOn(store);
     library = await (libraries[title] as (typeof libraries)[string])(database.url);
   });
   afterEach(async () => {

@@ -1,7 +1,6 @@
 /** The listening connection on real servers: directly, through a pooler that swallows what is told, and over a line that goes dead. */
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { until } from "../../../test/chaos/chaos-run.ts";
 import { findPgbouncer, startPgbouncer } from "../../../test/support/pgbouncer.ts";
 import { createTestDatabase, postgresSources } from "../../../test/support/postgres-shared.ts";
 import type { PostgresSource, TestDatabase } from "../../../test/support/postgres-shared.ts";
@@ -11,6 +10,7 @@ import type { Platform } from "../../platform/platform.ts";
 import type { Listener } from "../../store/watch.ts";
 import type { PgListener } from "./driver.ts";
 import { openListener } from "./listener.ts";
+import { until } from "../../../test/support/until.ts";
 
 /** What takes a minute takes four seconds. */
 const hasty: Platform = {

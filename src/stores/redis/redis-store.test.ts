@@ -6,6 +6,7 @@ import type { NewJob } from "../../store/records.ts";
 import type { Hint, Store } from "../../store/store.ts";
 import { aChange, aClaim, aJob, aSettle, finish, remove } from "../../../test/support/builders.ts";
 import { startRedis } from "../../../test/support/redis-server.ts";
+import { answers, until } from "../../../test/support/until.ts";
 import { auditAll } from "../../../test/support/walk.ts";
 import { useOwnRedis } from "../../../test/support/use-redis.ts";
 import { openRedisStore } from "./redis-store.ts";
@@ -15,15 +16,6 @@ const { open } = redis;
 
 const submit = (store: Store, job: NewJob, isRepeat = false): ReturnType<Store["submit"]> =>
   store.submit([{ jobs: [job], isRepeat }]);
-
-/** Asks again until it holds. */
-async function eventually(holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (let tries = 0; tries < 400; tries++) {
-    if (await holds()) return;
-    await new Promise((resolve) => void setTimeout(resolve, 25));
-  }
-  throw new Error("it did not happen within 10 s");
-}
 
 describe("opening", () => {
   test("says what an acknowledgement is worth under the server's persistence", async () => {
@@ -207,7 +199,7 @@ describe("trouble while open", () => {
       outcome: "did-not-happen",
     });
     await redis.server.restart();
-    await eventually(async () => (await store.describe().catch(() => null)) !== null);
+    await until("the store answers", () => answers(store));
     expect(await submit(store, aJob({ id: "b" }), true)).toMatchObject([{ kind: "ok", ids: ["b"] }]);
     const [after] = (await store.claim(aClaim({ max: 9 }))).jobs;
     expect(after?.id).toBe("b");
@@ -238,7 +230,7 @@ describe("several processes", () => {
     const own: Hint[] = [];
     one.watch((hint) => own.push(hint));
     other.watch((hint) => heard.push(hint));
-    await eventually(async () => {
+    await until("both listen", async () => {
       const [, count] = (await redis.admin.call("PUBSUB", "NUMSUB", `{${prefix}:0}:hint`)) as [
         string,
         number,
@@ -246,7 +238,9 @@ describe("several processes", () => {
       return count === 2;
     });
     await submit(one, aJob({ id: "a" }));
-    await eventually(() => heard.some((hint) => hint.kind === "ready" && hint.routes.includes(1)));
+    await until("it hears of the job", () =>
+      heard.some((hint) => hint.kind === "ready" && hint.routes.includes(1)),
+    );
     const [leased] = (await one.claim(aClaim({ owner: "w5" }))).jobs;
     await one.changeIf([
       {
@@ -257,7 +251,7 @@ describe("several processes", () => {
       },
     ]);
     await one.settleIfLeased([aSettle(leased!, finish())]);
-    await eventually(() => heard.some((hint) => hint.kind === "finished"));
+    await until("it hears of the end", () => heard.some((hint) => hint.kind === "finished"));
     expect(heard).toContainEqual({ kind: "cancel", ids: ["a"], owner: "w5" });
     expect(heard).toContainEqual({ kind: "finished", ids: ["a"] });
     expect(own.filter((hint) => hint.kind === "finished")).toHaveLength(1);
@@ -275,11 +269,11 @@ describe("several processes", () => {
       ];
       return count === 1;
     };
-    await eventually(listens);
+    await until("it listens", listens);
     await redis.admin.call("CLIENT", "KILL", "TYPE", "pubsub");
-    await eventually(listens);
+    await until("it listens", listens);
     await submit(one, aJob({ id: "a" }));
-    await eventually(() => heard.length > 0);
+    await until("it hears", () => heard.length > 0);
     expect(heard).toContainEqual({ kind: "ready", routes: [1] });
   });
 });
