@@ -93,8 +93,7 @@ describe.skipIf(why !== null)(`Postgres behind pgbouncer${why === null ? "" : ` 
     const url = new URL(pooler.url);
     url.searchParams.set("schema", "named");
     url.searchParams.set("listenUrl", database.url);
-    const mill = await openMillrace(url.href, { log: false });
-    mills.push(mill);
+    const mill = closeLater(await openMillrace(url.href, { log: false }));
     await mill.work([double]);
     const listening = (): Promise<unknown[]> =>
       database.query(
