@@ -1,17 +1,13 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { openVirtualMill } from "../../test/support/virtual-mill.ts";
-import type { VirtualMill } from "../../test/support/virtual-mill.ts";
+import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { job } from "../engine/definition.ts";
 import { routeAllTo, routeByPrefix } from "../engine/router.ts";
 import { MillraceError } from "../model/error.ts";
 import { handler } from "../worker/handler.ts";
 
-let v: VirtualMill;
-beforeEach(async () => {
-  v = await openVirtualMill();
-});
-afterEach(() => v.close());
+const v = useVirtualMill();
 
 const plain = job<{ n: number }>("plain");
 const coded = (code: string) => expect.objectContaining({ code });

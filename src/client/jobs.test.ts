@@ -1,14 +1,10 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { deferred, openVirtualMill } from "../../test/support/virtual-mill.ts";
-import type { VirtualMill } from "../../test/support/virtual-mill.ts";
+import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { job } from "../engine/definition.ts";
 import { handler } from "../worker/handler.ts";
 
-let v: VirtualMill;
-beforeEach(async () => {
-  v = await openVirtualMill();
-});
-afterEach(() => v.close());
+const v = useVirtualMill();
 
 const plain = job<{ n: number }, number>("plain", { retry: { attempts: 1 } });
 const coded = (code: string) => expect.objectContaining({ code });

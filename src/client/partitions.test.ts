@@ -1,6 +1,5 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { openVirtualMill } from "../../test/support/virtual-mill.ts";
-import type { VirtualMill } from "../../test/support/virtual-mill.ts";
+import { describe, expect, test } from "vitest";
+import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { job } from "../engine/definition.ts";
 import { MillraceError } from "../model/error.ts";
 import { createPlacement } from "../model/placement.ts";
@@ -8,11 +7,7 @@ import { handler } from "../worker/handler.ts";
 
 const partitions = 4;
 const placement = createPlacement(partitions);
-let v: VirtualMill;
-beforeEach(async () => {
-  v = await openVirtualMill({}, partitions);
-});
-afterEach(() => v.close());
+const v = useVirtualMill({}, partitions);
 
 const plain = job<{ n: number }>("plain");
 const placesOf = (handles: readonly { readonly id: string }[]): Set<number> =>

@@ -1,15 +1,14 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { deferred, openVirtualMill } from "../../test/support/virtual-mill.ts";
-import type { VirtualMill } from "../../test/support/virtual-mill.ts";
+import { beforeEach, expect, test } from "vitest";
+import { deferred } from "../../test/support/virtual-mill.ts";
+import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import type { LeasedWrite } from "../store/operations.ts";
 import { handler } from "../worker/handler.ts";
 import { job } from "./definition.ts";
 
-let v: VirtualMill;
+const v = useVirtualMill();
 let writes: LeasedWrite[];
 let calls: number;
-beforeEach(async () => {
-  v = await openVirtualMill();
+beforeEach(() => {
   writes = [];
   calls = 0;
   const record = v.store.recordIfLeased.bind(v.store);
@@ -19,7 +18,6 @@ beforeEach(async () => {
     return record(given);
   };
 });
-afterEach(() => v.close());
 
 const plain = job("plain");
 

@@ -1,15 +1,11 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { deferred, openVirtualMill } from "../../test/support/virtual-mill.ts";
-import type { VirtualMill } from "../../test/support/virtual-mill.ts";
+import { describe, expect, test } from "vitest";
+import { deferred } from "../../test/support/virtual-mill.ts";
+import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { job } from "../engine/definition.ts";
 import { MillraceError } from "../model/error.ts";
 import { handler } from "./handler.ts";
 
-let v: VirtualMill;
-beforeEach(async () => {
-  v = await openVirtualMill();
-});
-afterEach(() => v.close());
+const v = useVirtualMill();
 
 const slow = job("slow");
 const reason = "account closed";

@@ -1,17 +1,13 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { openVirtualMill } from "../../test/support/virtual-mill.ts";
-import type { VirtualMill } from "../../test/support/virtual-mill.ts";
+import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { job } from "../engine/definition.ts";
 import { silentLogger } from "../engine/logger.ts";
 import { Cancel, RetryAfter, Snooze, Suspend, Throttled, Unrecoverable } from "./control.ts";
 import { batchHandler, handler } from "./handler.ts";
 
-let v: VirtualMill;
-beforeEach(async () => {
-  v = await openVirtualMill();
-});
-afterEach(() => v.close());
+const v = useVirtualMill();
 
 const plain = job<{ n: number }, number>("plain", {
   retry: { attempts: 3, backoff: { kind: "fixed", delay: "1s", jitter: "none" } },
@@ -157,8 +153,7 @@ describe("what a handler does decides what follows", () => {
   });
 
   test("a custom backoff is found by its name", async () => {
-    await v.close();
-    v = await openVirtualMill({ backoffs: { slow: (failures) => failures * 60_000 } });
+    await v.reopen({ backoffs: { slow: (failures) => failures * 60_000 } });
     const slow = job<unknown, number>("slow", { retry: { backoff: { kind: "custom", name: "slow" } } });
     const starts: number[] = [];
     await v.run(
@@ -176,8 +171,7 @@ describe("what a handler does decides what follows", () => {
 
   test("a custom backoff that is not there is refused where the job is handled, and reported where it is only retried", async () => {
     const errors: string[] = [];
-    await v.close();
-    v = await openVirtualMill({
+    await v.reopen({
       backoffs: { fine: () => 1, odd: () => -1 },
       log: { ...silentLogger, error: (message) => errors.push(message) },
     });

@@ -1,22 +1,17 @@
 /** Real processes that open one empty database: many at once, and one that is killed while it makes the tables. */
 import { randomBytes } from "node:crypto";
 import pg from "pg";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { aJob } from "../support/builders.ts";
-import { createTestDatabase, postgresSources } from "../support/postgres-shared.ts";
-import type { PostgresSource, TestDatabase } from "../support/postgres-shared.ts";
+import { useTestDatabase } from "../support/use-postgres.ts";
 import { Supervisor } from "./supervisor.ts";
 import type { ChaosProcess } from "./supervisor.ts";
 import { until } from "../support/until.ts";
 
-let database: TestDatabase;
+const database = useTestDatabase();
 let supervisor: Supervisor;
-beforeAll(async () => {
-  database = await createTestDatabase(postgresSources()[0] as PostgresSource);
-}, 120_000);
-afterAll(() => database.drop());
 beforeEach(() => void (supervisor = new Supervisor()));
 afterEach(() => supervisor.killAll());
 

@@ -1,21 +1,16 @@
 /** A real Postgres behind a proxy that breaks connections. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { aJob } from "../support/builders.ts";
-import { createTestDatabase, postgresSources, SchemaPool } from "../support/postgres-shared.ts";
-import type { PostgresSource, TestDatabase } from "../support/postgres-shared.ts";
+import { SchemaPool } from "../support/postgres-shared.ts";
+import { useTestDatabase } from "../support/use-postgres.ts";
 import { openTcpProxy } from "../support/tcp-proxy.ts";
 import { callTimeoutMs, countJobs, describeNetwork, unknown, usePlace } from "./network-suite.ts";
 import type { NetworkPlace } from "./network-suite.ts";
 
-let database: TestDatabase;
-let schemas: SchemaPool;
-beforeAll(async () => {
-  database = await createTestDatabase(postgresSources()[0] as PostgresSource);
-  schemas = new SchemaPool(database);
-}, 120_000);
-afterAll(() => database.drop());
+const database = useTestDatabase();
+const schemas = new SchemaPool(database);
 
 async function open(): Promise<NetworkPlace> {
   const url = new URL(database.url);

@@ -12,8 +12,7 @@ import { handler } from "../../src/worker/handler.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { findPgbouncer, startPgbouncer } from "../support/pgbouncer.ts";
 import type { Pgbouncer } from "../support/pgbouncer.ts";
-import { createTestDatabase, postgresSources } from "../support/postgres-shared.ts";
-import type { PostgresSource, TestDatabase } from "../support/postgres-shared.ts";
+import { useTestDatabase } from "../support/use-postgres.ts";
 import { until } from "../support/until.ts";
 import { millOn } from "../support/mill-on.ts";
 
@@ -22,16 +21,12 @@ const why = "missing" in binary ? binary.missing : null;
 if (why !== null) console.warn(`not run: Postgres behind pgbouncer (${why})`);
 
 describe.skipIf(why !== null)(`Postgres behind pgbouncer${why === null ? "" : ` (not run: ${why})`}`, () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let pooler: Pgbouncer;
   beforeAll(async () => {
-    database = await createTestDatabase(postgresSources()[0] as PostgresSource);
     pooler = await startPgbouncer((binary as { path: string }).path, database.url, 3);
   }, 180_000);
-  afterAll(async () => {
-    await pooler.stop();
-    await database.drop();
-  });
+  afterAll(() => pooler.stop());
 
   const closeLater = closeAfterEach();
 

@@ -6,8 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { job } from "../../src/engine/definition.ts";
 import { openMillrace } from "../../src/open.ts";
 import { handler } from "../../src/worker/handler.ts";
-import { createTestDatabase, postgresSources } from "../support/postgres-shared.ts";
-import type { PostgresSource, TestDatabase } from "../support/postgres-shared.ts";
+import { useTestDatabase } from "../support/use-postgres.ts";
 
 const role = `app_${randomBytes(4).toString("hex")}`;
 /** The rights are read from the page that tells people to grant them. */
@@ -15,19 +14,15 @@ const page = readFileSync(join(import.meta.dirname, "../../docs/operating/postgr
 const [, grants = ""] = /```sql\n(GRANT USAGE[^`]*)```/.exec(page) ?? [];
 const rights = grants.replaceAll(/\bTO worker\b/g, `TO ${role}`);
 
-let database: TestDatabase;
+const database = useTestDatabase();
 let appUrl: string;
 beforeAll(async () => {
-  database = await createTestDatabase(postgresSources()[0] as PostgresSource);
   await database.query(`CREATE ROLE ${role} LOGIN`);
   const url = new URL(database.url);
   url.username = role;
   appUrl = url.href;
 }, 120_000);
-afterAll(async () => {
-  await database.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`);
-  await database.drop();
-});
+afterAll(() => database.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`));
 
 const hostile = {
   text: "NUL \0, lone \ud800\udfff\udc00, \u001e\u0001",

@@ -1,20 +1,15 @@
 /** The command line on Postgres: migrate, doctor, and what it says when the server, the user or the database is not the right one. */
 import pg from "pg";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { postgresFindings } from "../../src/cli/postgres-findings.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { examinePostgres } from "../../src/stores/postgres/examine.ts";
 import { startOldPostgres } from "../support/old-postgres.ts";
-import { createTestDatabase, postgresSources } from "../support/postgres-shared.ts";
-import type { PostgresSource, TestDatabase } from "../support/postgres-shared.ts";
+import { useTestDatabase } from "../support/use-postgres.ts";
 import { aStoreUrl, lookingCommands, millraceJson, say, sayJson } from "./run-millrace.ts";
 import { until } from "../support/until.ts";
 
-let database: TestDatabase;
-beforeAll(async () => {
-  database = await createTestDatabase(postgresSources()[0] as PostgresSource);
-}, 120_000);
-afterAll(() => database.drop());
+const database = useTestDatabase();
 const storeIn = (schema: string): string => `${database.url}?schema=${schema}`;
 const schemaNames = async (): Promise<unknown[]> =>
   (await database.query("SELECT nspname FROM pg_namespace")).map(({ nspname }) => nspname);

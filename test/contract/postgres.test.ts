@@ -1,8 +1,7 @@
 /** The store on Postgres keeps the contract, on every version that is at hand: an empty schema for each case. */
-import { afterAll, beforeAll } from "vitest";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
-import { createTestDatabase, postgresSources, SchemaPool } from "../support/postgres-shared.ts";
-import type { TestDatabase } from "../support/postgres-shared.ts";
+import { postgresSources, SchemaPool } from "../support/postgres-shared.ts";
+import { useTestDatabase } from "../support/use-postgres.ts";
 import { describeStoreContract } from "./contract-suite.ts";
 
 const skips = {
@@ -11,13 +10,8 @@ const skips = {
 };
 
 for (const source of postgresSources()) {
-  let database: TestDatabase;
-  let schemas: SchemaPool;
-  beforeAll(async () => {
-    database = await createTestDatabase(source);
-    schemas = new SchemaPool(database);
-  }, 120_000);
-  afterAll(() => database.drop());
+  const database = useTestDatabase(source);
+  const schemas = new SchemaPool(database);
 
   describeStoreContract(
     source.title,

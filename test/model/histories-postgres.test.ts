@@ -3,21 +3,17 @@
  *
  *   HISTORY_SEED=<seed> HISTORY_PATH=<path> npx vitest run test/model/histories-postgres.test.ts
  */
-import { afterAll, beforeAll, describe, test } from "vitest";
+import { describe, test } from "vitest";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
-import { createTestDatabase, postgresSources, SchemaPool } from "../support/postgres-shared.ts";
-import type { TestDatabase } from "../support/postgres-shared.ts";
+import { postgresSources, SchemaPool } from "../support/postgres-shared.ts";
+import { useTestDatabase } from "../support/use-postgres.ts";
 import { expectSameAnswers } from "./history-runner.ts";
 
 const historyRuns = 40;
 const commandsMax = 50;
 
 describe.each(postgresSources())("any history on $title", (source) => {
-  let database: TestDatabase;
-  beforeAll(async () => {
-    database = await createTestDatabase(source);
-  }, 120_000);
-  afterAll(() => database.drop());
+  const database = useTestDatabase(source);
 
   test("is answered as the reference model answers it", async () => {
     const schemas = new SchemaPool(database);

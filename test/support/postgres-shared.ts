@@ -34,6 +34,9 @@ export interface TestDatabase {
   drop(): Promise<void>;
 }
 
+/** For those who do not end it. */
+export type LentDatabase = Omit<TestDatabase, "drop">;
+
 /** A database of its own for a test file. */
 export async function createTestDatabase({ kind }: PostgresSource): Promise<TestDatabase> {
   const server = new URL(await serverUrl(kind));
@@ -68,11 +71,11 @@ async function once(url: string, text: string): Promise<void> {
 
 /** Schemas of one database that are used again and again: emptying one is ten times faster than making one. */
 export class SchemaPool {
-  readonly #database: TestDatabase;
+  readonly #database: LentDatabase;
   readonly #free: string[] = [];
   #made = 0;
 
-  constructor(database: TestDatabase) {
+  constructor(database: LentDatabase) {
     this.#database = database;
   }
 

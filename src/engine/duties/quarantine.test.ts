@@ -1,6 +1,5 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
-import type { VirtualMill } from "../../../test/support/virtual-mill.ts";
+import { describe, expect, test } from "vitest";
+import { useVirtualMill } from "../../../test/support/use-virtual-mill.ts";
 import { MillraceError } from "../../model/error.ts";
 import { createVirtualPlatform } from "../../testing/virtual-platform.ts";
 import { handler } from "../../worker/handler.ts";
@@ -42,11 +41,7 @@ describe("a quarantine", () => {
 });
 
 describe("one bad item", () => {
-  let v: VirtualMill;
-  beforeEach(async () => {
-    v = await openVirtualMill({ noHandlerGrace: "1m", retention: { completed: "1m", other: "1m" } });
-  });
-  afterEach(() => v.close());
+  const v = useVirtualMill({ noHandlerGrace: "1m", retention: { completed: "1m", other: "1m" } });
 
   /** A store whose changes of this job always fail. */
   function poison(id: string): void {

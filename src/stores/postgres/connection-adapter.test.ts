@@ -6,10 +6,10 @@ import knex from "knex";
 import { CamelCasePlugin, CompiledQuery, Kysely, PostgresDialect } from "kysely";
 import pg from "pg";
 import postgres from "postgres";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { aClaim, aDoc, aJob, aSettle, finish } from "../../../test/support/builders.ts";
-import { createTestDatabase, postgresSources, SchemaPool } from "../../../test/support/postgres-shared.ts";
-import type { PostgresSource, TestDatabase } from "../../../test/support/postgres-shared.ts";
+import { SchemaPool } from "../../../test/support/postgres-shared.ts";
+import { useTestDatabase } from "../../../test/support/use-postgres.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import { job } from "../../engine/definition.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
@@ -134,18 +134,11 @@ const hostile = { text: `NUL \0, lone \ud800, "quotes" 'and' \\, ? ?? $1 :name {
 const big = { text: "x".repeat(5000), big: 1n };
 const coded = (code: string) => expect.objectContaining({ code });
 
-let database: TestDatabase;
-let elsewhere: TestDatabase;
-let schemas: SchemaPool;
+const database = useTestDatabase();
+const elsewhere = useTestDatabase();
+const schemas = new SchemaPool(database);
 beforeAll(async () => {
-  database = await createTestDatabase(postgresSources()[0] as PostgresSource);
-  elsewhere = await createTestDatabase(postgresSources()[0] as PostgresSource);
   await database.query("CREATE TABLE users (name text)");
-  schemas = new SchemaPool(database);
-}, 120_000);
-afterAll(async () => {
-  await database.drop();
-  await elsewhere.drop();
 });
 
 describe.each(Object.keys(libraries))("the caller's own transaction through %s", (title) => {

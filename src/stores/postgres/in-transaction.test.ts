@@ -1,22 +1,17 @@
 import pg from "pg";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createTestDatabase, postgresSources } from "../../../test/support/postgres-shared.ts";
-import type { PostgresSource, TestDatabase } from "../../../test/support/postgres-shared.ts";
+import { useTestDatabase } from "../../../test/support/use-postgres.ts";
 import { aClaim, aJob, aSettle, finish } from "../../../test/support/builders.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import type { Hint, Store } from "../../store/store.ts";
 import { openPostgresStore } from "./postgres-store.ts";
 
-const [source] = postgresSources() as [PostgresSource];
-let database: TestDatabase;
+const database = useTestDatabase();
 let store: Store;
 let client: pg.Client;
 let schemas = 0;
 
-beforeAll(async () => {
-  database = await createTestDatabase(source);
-}, 120_000);
-afterAll(() => database.drop());
 beforeEach(async () => {
   store = await openPostgresStore({ url: database.url, platform: nodePlatform, schema: `own_${++schemas}` });
   client = new pg.Client({ connectionString: database.url });

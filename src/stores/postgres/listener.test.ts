@@ -1,9 +1,8 @@
 /** The listening connection on real servers: directly, through a pooler that swallows what is told, and over a line that goes dead. */
 import pg from "pg";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { findPgbouncer, startPgbouncer } from "../../../test/support/pgbouncer.ts";
-import { createTestDatabase, postgresSources } from "../../../test/support/postgres-shared.ts";
-import type { PostgresSource, TestDatabase } from "../../../test/support/postgres-shared.ts";
+import { useTestDatabase } from "../../../test/support/use-postgres.ts";
 import { openTcpProxy } from "../../../test/support/tcp-proxy.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import type { Platform } from "../../platform/platform.ts";
@@ -18,15 +17,11 @@ const hasty: Platform = {
   setTimer: (delayMs, run, keepsAlive) => nodePlatform.setTimer(delayMs / 15, run, keepsAlive),
 };
 
-let database: TestDatabase;
+const database = useTestDatabase();
 const closings: (() => unknown)[] = [];
-beforeAll(async () => {
-  database = await createTestDatabase(postgresSources()[0] as PostgresSource);
-}, 120_000);
 afterEach(async () => {
   for (const close of closings.splice(0).reverse()) await close();
 });
-afterAll(() => database.drop());
 
 function listenAt(url: string): {
   listener: Listener;

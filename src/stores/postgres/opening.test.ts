@@ -1,7 +1,6 @@
 import pg from "pg";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createTestDatabase, postgresSources } from "../../../test/support/postgres-shared.ts";
-import type { PostgresSource, TestDatabase } from "../../../test/support/postgres-shared.ts";
+import { describe, expect, test } from "vitest";
+import { useTestDatabase } from "../../../test/support/use-postgres.ts";
 import { aClaim, aJob } from "../../../test/support/builders.ts";
 import type { MillraceError } from "../../model/error.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
@@ -9,12 +8,7 @@ import { openStore } from "../../open.ts";
 import { openPostgresStore } from "./postgres-store.ts";
 import type { PostgresOptions } from "./postgres-store.ts";
 
-const [source] = postgresSources() as [PostgresSource];
-let database: TestDatabase;
-beforeAll(async () => {
-  database = await createTestDatabase(source);
-}, 120_000);
-afterAll(() => database.drop());
+const database = useTestDatabase();
 
 const open = (options: Partial<PostgresOptions> = {}) =>
   openPostgresStore({ url: database.url, platform: nodePlatform, ...options });

@@ -1,6 +1,5 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { createTestDatabase, postgresSources } from "../../../test/support/postgres-shared.ts";
-import type { PostgresSource, TestDatabase } from "../../../test/support/postgres-shared.ts";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { useTestDatabase } from "../../../test/support/use-postgres.ts";
 import {
   aChange,
   aClaim,
@@ -17,16 +16,11 @@ import { nodePlatform } from "../../platform/node-platform.ts";
 import type { Hint, Store } from "../../store/store.ts";
 import { openPostgresStore } from "./postgres-store.ts";
 
-const [source] = postgresSources() as [PostgresSource];
-let database: TestDatabase;
+const database = useTestDatabase();
 let one: Store;
 let other: Store;
 let schemas = 0;
 
-beforeAll(async () => {
-  database = await createTestDatabase(source);
-}, 120_000);
-afterAll(() => database.drop());
 beforeEach(async () => {
   const schema = `shared_${++schemas}`;
   one = await openPostgresStore({ url: database.url, platform: nodePlatform, schema });
