@@ -103,6 +103,19 @@ describe("lists", () => {
     }
   });
 
+  test("are counted right again where a job is counted with another route, which adds up over all", async () => {
+    const store = await redis.open();
+    await store.submit([{ jobs: [aJob({ id: "a" }), aJob({ id: "b", name: "other" })] }]);
+    const right = await store.tallyJobs();
+    for (const [field, by] of [
+      ["1:t", 1],
+      ["2:t", -1],
+    ] as const)
+      await redis.admin.hincrby(`{${redis.prefix}:0}:tally`, field, by);
+    expect(Object.values(await auditAll(store))).toEqual([2]);
+    expect(await store.tallyJobs()).toEqual(right);
+  });
+
   test("reach every job across pages that are full, emptied and still being filled", async () => {
     const store = await redis.open();
     await submit(store, 1, 900);

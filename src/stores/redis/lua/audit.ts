@@ -5,7 +5,8 @@
  *  audit_jobs    after seq, max     each job stands in the index of its state with the right score, and in those of its tags
  *  audit_index   index, rank, max   each entry of an index (1 due, 2 lease, 3 clock, 4.. the routes) is a job that belongs there
  *  audit_keys    cursor, max        no unique key is held by a job that is gone or over, unless by time
- *  audit_tally                      the tallies of all routes add up to the jobs and to the indexes of their states; else they are recounted
+ *  audit_tally                      the tallies of all routes add up to the jobs and to the indexes of their states; else they are recounted.
+ *                                   A job that is counted with another route is found where that leaves its own fewer than are ready
  */
 export const auditLua = String.raw`
 local function isScore(found, wanted) return found and tonumber(found) == tonumber(wanted) end
@@ -85,13 +86,18 @@ redis.register_function({ function_name = "mr1_audit_keys", flags = { "allow-oom
   return { #page[2] / 2, repaired, page[1] == "0" and "" or page[1] }
 end })
 
--- Of all routes together: what is counted and what only its index counts (ready, running) are all jobs there are.
-local function isRight(c, sums, total)
+-- Of all routes together: what is counted and what only its index counts (ready, running) are all jobs there are. Of one route, as many as are
+-- ready are left over at least; whatever else is left is running there. left: by route, its jobs without those that are counted by state.
+local function isRight(c, sums, left, total)
   local k, scheduled = c.k, call("ZCARD", c.k.due)
   if (sums.t or 0) ~= total or (sums[SCHEDULED] or 0) ~= scheduled then return false end
   -- Without the entry that keeps the index in its form (enter.ts).
   local known = scheduled + call("ZCOUNT", k.lease, "-inf", "(+inf")
-  for route = 1, c.routes do known = known + call("ZCARD", k.ready .. num(route)) end
+  for route = 1, c.routes do
+    local ready = call("ZCARD", k.ready .. num(route))
+    if ready > (left[num(route)] or 0) then return false end
+    known = known + ready
+  end
   for status, n in pairs(sums) do
     if status ~= "t" and status ~= SCHEDULED then
       if isBad(status) and n ~= call("ZCARD", k.bad .. status) then return false end
@@ -104,14 +110,15 @@ end
 redis.register_function({ function_name = "mr1_audit_tally", flags = { "allow-oom" }, callback = function(keys, args)
   local c, refused = beginWide(keys, args)
   if not c then return refused end
-  local told, sums, total = {}, {}, call("HLEN", c.k.spec)
+  local told, sums, left, total = {}, {}, {}, call("HLEN", c.k.spec)
   local flat = call("HGETALL", c.k.tally)
   for i = 1, #flat, 2 do
-    local status = sub(flat[i], -1)
-    told[flat[i]] = tonumber(flat[i + 1])
-    sums[status] = (sums[status] or 0) + told[flat[i]]
+    local route, status, n = sub(flat[i], 1, -3), sub(flat[i], -1), tonumber(flat[i + 1])
+    told[flat[i]] = n
+    sums[status] = (sums[status] or 0) + n
+    left[route] = (left[route] or 0) + (status == "t" and n or -n)
   end
-  if isRight(c, sums, total) then return { total, 0, "" } end
+  if isRight(c, sums, left, total) then return { total, 0, "" } end
   local real, seq, repaired = {}, c.seq + 1, 0
   while true do
     local handles = below(c, "", nil, seq, PAGE)
