@@ -91,7 +91,7 @@ class Statement implements PgStatement {
     this.name = name;
     this.query_timeout = timeoutMs;
     this.callback = callback;
-    // Before anything is sent: of a value that is none, only this call knows.
+    // Not in the driver's hands, where a value that cannot be a text would break the connection.
     this.#values = values.map(textOf);
   }
 
