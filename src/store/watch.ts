@@ -100,13 +100,14 @@ export function openWatch(options: WatchOptions): Watch {
       isOwed ||= !isNote;
     }
     isLooking = false;
-    if (isOwed && !isFailed) return look();
     if (watchers.size === 0 || isClosed) return;
-    slow = timers.setTimer(
-      isListening() && !isOwed ? slowMs.listening : deafLookMs,
-      () => void look(),
-      false,
-    );
+    if (isOwed && !isFailed) void look();
+    else
+      slow = timers.setTimer(
+        isListening() && !isOwed ? slowMs.listening : deafLookMs,
+        () => void look(),
+        false,
+      );
   };
 
   const lookNow = (): void => {
