@@ -7,7 +7,8 @@
 import { writeSync } from "node:fs";
 import { isMillraceError } from "../../src/model/error.ts";
 import type { Store } from "../../src/store/store.ts";
-import type { Effect, Seen, StoreCallKind } from "../history/history.ts";
+import { recordedCalls } from "../history/history.ts";
+import type { Effect, Seen } from "../history/history.ts";
 
 export type Line =
   | {
@@ -29,14 +30,6 @@ export type Line =
   | { readonly line: "stopped"; readonly atUs: number; readonly owner: string; readonly notStopped: number };
 
 const lineFd = 3;
-const recorded: readonly StoreCallKind[] = [
-  "submit",
-  "claim",
-  "settleIfLeased",
-  "extendIfLeased",
-  "recordIfLeased",
-  "changeIf",
-];
 
 export const nowUs = (): number => Number(process.hrtime.bigint() / 1000n);
 
@@ -75,7 +68,7 @@ export async function saying<Answer>(
 
 export function recordStore(store: Store): Store {
   const wrapped: Record<string, unknown> = { ...store };
-  for (const kind of recorded) {
+  for (const kind of recordedCalls) {
     const operation = store[kind] as (request: unknown) => Promise<unknown>;
     wrapped[kind] = (request: unknown) => saying(kind, request, () => operation(request));
   }

@@ -49,6 +49,16 @@ export type StoreCall =
 
 export type StoreCallKind = StoreCall["kind"];
 
+/** The calls that evidence is taken of. */
+export const recordedCalls: readonly StoreCallKind[] = [
+  "submit",
+  "claim",
+  "settleIfLeased",
+  "extendIfLeased",
+  "recordIfLeased",
+  "changeIf",
+];
+
 /** What application code saw of an enqueue: the inputs, each used for one job only, the ids it got. */
 export type Enqueue = Base & {
   readonly kind: "enqueue";

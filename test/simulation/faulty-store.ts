@@ -6,6 +6,7 @@ import { isMillraceError, MillraceError } from "../../src/model/error.ts";
 import type { Hint, Store } from "../../src/store/store.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { VirtualTime } from "../../src/testing/virtual-time.ts";
+import { recordedCalls } from "../history/history.ts";
 import type { Operation, Seen, StoreCall } from "../history/history.ts";
 import type { FaultClass, Plan } from "./plan.ts";
 import type { SimProcess } from "./sim-process.ts";
@@ -35,14 +36,7 @@ export interface Network {
   watchers: number;
 }
 
-const recorded = new Set([
-  "submit",
-  "claim",
-  "settleIfLeased",
-  "extendIfLeased",
-  "recordIfLeased",
-  "changeIf",
-]);
+const recorded = new Set<string>(recordedCalls);
 const hangMinUs = 5_000_000;
 const hangMaxUs = 60_000_000;
 
