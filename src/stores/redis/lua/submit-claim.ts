@@ -1,13 +1,14 @@
 /**
  * submit_claim: a single plain job and the claim that was sent right behind it, in one call. On an idle queue the job goes to its worker without
  * ever waiting: no entry among the ready jobs to add and take out again, no hint to others, one record in the feed. It leaves what submit_one and
- * then claim would leave, and runs just those where other jobs are ready.
+ * then claim would leave, and runs just those where other jobs are ready or the claim is not of the usual kind.
  *
  *  args     those of submit_one, then those of claim
  *  answer   the route's number, the answer of claim
  */
 export const submitClaimLua = String.raw`
--- Whether the claim makes one offer, with this route in it, and none of its routes has a ready job; and whether it knows all routes.
+-- Whether the claim makes one offer, with this route in it and no more than one command takes, none of which has a ready job; and whether it
+-- knows all routes.
 local function isFirst(c, route, args)
   local offered, isOffered, keys = tonumber(args[13] or 0), false, {}
   if offered > CHUNK or #args ~= 13 + offered or args[12] == "0" or args[11] ~= num(c.fence) .. ":" .. num(c.routes) then return false end
