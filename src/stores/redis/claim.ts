@@ -1,6 +1,7 @@
 /** Claim (lua/claim.ts): the records of what was handed out, put together as leased jobs. */
 import type { ClaimAnswer, ClaimRequest } from "../../store/operations.ts";
 import type { LeasedJob } from "../../store/records.ts";
+import { emptyHints } from "../../store/hints.ts";
 import type { Calls } from "./call.ts";
 import { leasedJobOf } from "./record.ts";
 import { knownText } from "./route-book.ts";
@@ -29,6 +30,7 @@ export async function claim(calls: Calls, request: ClaimRequest): Promise<ClaimA
     // The numbers were of another entry, so nothing was claimed by them.
     const isStale = book.learn(page, known, listed) !== page;
     if (isStale && request.offers.length > 0 && round < roundsMax) continue;
+    tellRegained(calls, known, request.routesKnown);
     const now = Number(at);
     return {
       jobs: leasedJobs(calls, flat, others, { fence: Number(fence), claimedAt: now }),
@@ -38,6 +40,15 @@ export async function claim(calls: Calls, request: ClaimRequest): Promise<ClaimA
       now,
     };
   }
+}
+
+/** A route that the caller knows, and that the server has just got again under this entry: this claim could not ask for it yet. */
+function tellRegained(calls: Calls, known: number, routesKnown: number): void {
+  const { own } = calls.routes.page;
+  const hints = emptyHints();
+  for (let number = known + 1; number <= own.length; number++)
+    if ((own[number - 1] as number) <= routesKnown) hints.routes.add(number);
+  calls.tell(hints);
 }
 
 /** Handle and spec of each; place and state of those that were not plain and claimed for the first time. */

@@ -23,9 +23,9 @@ function readTexts(list: string): string[] {
   return list.includes(escapeMark) ? texts.map(unpackText) : texts;
 }
 
-/** A published message: its sender, then what it tells. */
-export function readMessage(message: string): Hints {
+/** A published message: its sender, the mark of the entry that its routes belong to, then what it tells. */
+export function readMessage(message: string): { readonly mark: string; readonly hints: Hints } {
   const [head = "", finished = "", cancels = ""] = message.split(itemEnd);
-  const [, routes = "", due = ""] = head.split(fieldEnd);
-  return readHints([routes, due, finished, cancels]);
+  const [, mark = "", routes = "", due = ""] = head.split(fieldEnd);
+  return { mark, hints: readHints([routes, due, finished, cancels]) };
 }

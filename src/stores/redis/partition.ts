@@ -88,7 +88,9 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
         callTimeoutMs,
         channel: `${tag}:hint`,
         heard(message) {
-          if (!message.startsWith(own)) heard(routes.ownHints(readMessage(message)));
+          if (message.startsWith(own)) return;
+          const { mark, hints } = readMessage(message);
+          heard(routes.ownHints(hints, mark));
         },
         began: changed,
       }),

@@ -81,7 +81,10 @@ export class RouteBook {
     return [...new Set(own.map((number) => page.own.indexOf(number) + 1))].filter((number) => number > 0);
   }
 
-  ownHints(hints: Hints): Hints {
+  /** Under another entry than the known one a number says nothing: somebody has to ask, as for a route that nobody has read yet. */
+  ownHints(hints: Hints, mark = this.#page.mark): Hints {
+    if (mark !== this.#page.mark)
+      return { ...hints, routes: new Set([...hints.routes].map(() => this.#routes.length + 1)) };
     if (this.#isPlain) return hints;
     return { ...hints, routes: new Set([...hints.routes].map((number) => this.ownOf(number))) };
   }

@@ -33,18 +33,18 @@ local function submitOne(c, route, args)
   writeOne(c, route, args[7], h, spec)
   call("ZADD", ready, rank, h)
   tellFeed(k, c.life, c.at, event)
-  if isWoken then call("PUBLISH", k.hint, args[2] .. US .. route .. US .. RS .. RS) end
+  if isWoken then call("PUBLISH", k.hint, args[2] .. US .. num(c.fence) .. US .. route .. US .. RS .. RS) end
 end
 
 redis.register_function("mr1_submit_one", function(keys, args)
   if not call then init() end
   local k = keysOf(keys[1])
-  local m = call("HMGET", k.meta, "token", args[4])
-  local life, route = lifeOf(keys[1], m[1]), m[2]
+  local m = call("HMGET", k.meta, "token", "fence", args[4])
+  local life, route = lifeOf(keys[1], m[1]), m[3]
   if not life then return notEntered() end
   local now = timeOf(args[1])
   if not route then route = addRoute(k, args[4]) end
-  submitOne({ k = k, life = life, now = now, at = num(now) }, route, args)
+  submitOne({ k = k, life = life, now = now, at = num(now), fence = tonumber(m[2]) }, route, args)
   return route
 end)
 `;

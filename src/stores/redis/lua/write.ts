@@ -2,7 +2,8 @@
  * The end of a call: all it changed is written, by commands over many values, then one record goes to the feed and one hint to those who listen
  * (R10). Nothing here can be refused.
  *
- *  hint   sender US routes that became ready, by comma US earliest clock set, relative US RS finished id US id .. RS id US owner US ..
+ *  hint   sender US mark of the entry US routes that became ready, by comma US earliest clock set, relative US RS finished id US id .. RS id US owner US ..
+ *         The mark says under which entry the routes have these numbers (base.ts).
  */
 export const writeLua = String.raw`
 -- A list that is new is listed itself.
@@ -282,7 +283,7 @@ local function finish(c)
   local finished, cancels = hintOf(c)
   local woken = c.woken and concat(c.woken, ",") or ""
   if woken ~= "" or due ~= "" or finished ~= "" or cancels ~= "" then
-    call("PUBLISH", c.k.hint, concat({ concat({ c.sender, woken, due }, US), finished, cancels }, RS))
+    call("PUBLISH", c.k.hint, concat({ concat({ c.sender, num(c.fence), woken, due }, US), finished, cancels }, RS))
   end
   return { routes, due, finished, cancels }
 end
