@@ -147,7 +147,10 @@ local function begin(keys, args, hasNames)
   if not call then init() end
   local k, named, m = keysOf(keys[1]), hasNames and tonumber(args[3]) or 0, nil
   if named == 0 then m = call("HMGET", k.meta, "token", "fence", "routes")
-  else m = call("HMGET", k.meta, "token", "fence", "routes", unpack(args, 4, 3 + named)) end
+  else
+    m = call("HMGET", k.meta, "token", "fence", "routes", unpack(args, 4, min(3 + named, 3 + CHUNK)))
+    for i = 4 + CHUNK, 3 + named do m[i] = call("HGET", k.meta, args[i]) end
+  end
   local life = lifeOf(keys[1], m[1])
   if not life then return nil, notEntered() end
   local now = timeOf(args[1])

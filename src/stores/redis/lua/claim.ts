@@ -80,11 +80,9 @@ local function takeMerged(c, routes, wanted)
   for _, route in ipairs(routes) do
     local source = sourceOf(c, route)
     all[#all + 1] = source
-    if refill(source) then
-      table.insert(heads, 1, source)
-      settle(1)
-    end
+    if refill(source) then heads[#heads + 1] = source end
   end
+  table.sort(heads, isBefore)
   local members, of, n = {}, {}, 0
   while n < wanted and heads[1] do
     local source = heads[1]
