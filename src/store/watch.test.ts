@@ -5,10 +5,10 @@ import { createVirtualPlatform } from "../testing/virtual-platform.ts";
 import { emptyHints } from "./hints.ts";
 import type { Hint } from "./store.ts";
 import { openWatch } from "./watch.ts";
-import type { Ears, PackedFeed, PackedRecord } from "./watch.ts";
+import type { Ears, PackedFeed, PackedRecord, WatchOptions } from "./watch.ts";
 
 /** A feed and a line to other processes that a test fills, cuts and mends, on virtual time. */
-function aShared() {
+function aShared(given: Partial<WatchOptions> = {}) {
   const platform = createVirtualPlatform();
   const records: PackedRecord[] = [];
   const line = { isUp: true, ears: null as Ears | null, isClosed: false };
@@ -22,6 +22,7 @@ function aShared() {
     return { end, records: page };
   };
   const watch = openWatch({
+    ...given,
     timers: platform,
     readFeed,
     listen(ears) {
@@ -204,6 +205,17 @@ describe("a watch", () => {
     tell(2);
     await advanceMs(1000);
     expect(heard).toEqual([ready(1), ready(2)]);
+  });
+
+  test("hands out what the feed tells by the store's own numbers", async () => {
+    const { watch, tell, advanceMs } = aShared({
+      ownHints: (hints) => ({ ...hints, routes: new Set([...hints.routes].map((route) => route + 100)) }),
+    });
+    const heard: Hint[] = [];
+    tell(7);
+    watch.add((hint) => heard.push(hint));
+    await advanceMs(0);
+    expect(heard).toEqual([ready(107)]);
   });
 
   test("skips the middle of what is too far behind: the newest may be what it was called for", async () => {

@@ -59,6 +59,8 @@ export interface WatchOptions {
   /** Records behind a number. Behind -1: none but the present end. */
   readonly readFeed: (after: number, max: number) => Promise<PackedFeed>;
   readonly listen: (ears: Ears) => Listener;
+  /** What the feed tells, by the store's own numbers of routes, where its records have others. */
+  readonly ownHints?: (hints: Hints) => Hints;
   /** Between two looks while no message comes in, when they alone decide how late another process's job is seen; 1 s unless said. */
   readonly deafLookMs?: number;
 }
@@ -71,7 +73,7 @@ export interface Watch {
 }
 
 export function openWatch(options: WatchOptions): Watch {
-  const { timers, readFeed, listen, deafLookMs = slowMs.deaf } = options;
+  const { timers, readFeed, listen, ownHints, deafLookMs = slowMs.deaf } = options;
   const watchers = new Set<(hint: Hint) => void>();
   let listener: Listener | null = null;
   let slow: { cancel(): void } | null = null;
@@ -135,7 +137,7 @@ export function openWatch(options: WatchOptions): Watch {
         hintEvents(hints, events, at);
         after = number;
       }
-      handOut(hints, watchers);
+      handOut(ownHints?.(hints) ?? hints, watchers);
       if (records.length < feedPageMax) return after;
     }
     return after;

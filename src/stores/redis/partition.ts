@@ -81,6 +81,7 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
   const watch = openWatch({
     timers: platform,
     readFeed: (after, max) => readPackedFeed({ connection }, { after, max }),
+    ownHints: (hints) => routes.ownHints(hints),
     listen: ({ heard, changed }) =>
       openListener({
         client: opening.connectListener(),
