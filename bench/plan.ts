@@ -78,9 +78,9 @@ function crowdedDrains(): readonly Entry[] {
 }
 
 function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
-  const many = jobs ?? (isQuick ? 5_000 : 200_000);
+  const many = jobs ?? (isQuick ? 4_000 : 200_000);
   // The peers commit single enqueues one by one: 200,000 of them would take minutes per round.
-  const few = jobs ?? (isQuick ? 500 : 20_000);
+  const few = jobs ?? (isQuick ? 400 : 20_000);
   const concurrent = jobs ?? (isQuick ? 1_000 : 100_000);
   const everybody = (slots: number): readonly Entry[] => [
     millrace(slots),
@@ -97,7 +97,7 @@ function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "enqueue-concurrent", jobs: concurrent, entries: everybody(enqueuesInFlight) },
     { work: "enqueue-bulk", jobs: many, entries: everybody(1) },
     { work: "drain", jobs: many, entries: [...postgresDrains(), ...(isQuick ? [] : strainedDrains())] },
-    { work: "latency", jobs: jobs ?? (isQuick ? 50 : 1000), entries: across },
+    { work: "latency", jobs: jobs ?? (isQuick ? 30 : 1000), entries: across },
     { work: "idle", jobs: 0, rounds: 1, entries: across.map((entry) => ({ ...entry, processes: 1 })) },
   ];
 }
