@@ -45,6 +45,7 @@ export async function claim(calls: Calls, request: ClaimRequest): Promise<ClaimA
 /** A route that the caller knows, and that the server has just got again under this entry: this claim could not ask for it yet. */
 function tellRegained(calls: Calls, known: number, routesKnown: number): void {
   const { own } = calls.routes.page;
+  if (own.length <= known) return;
   const hints = emptyHints();
   for (let number = known + 1; number <= own.length; number++)
     if ((own[number - 1] as number) <= routesKnown) hints.routes.add(number);
