@@ -53,16 +53,15 @@ export function onlyRow(rows: readonly Row[]): Row {
   return row;
 }
 
-/** By schema and function: a function has one number of values, and is called in one way. */
-const texts = new Map<string, Map<string, string>>();
+/** Made once: the text of a call is looked up with each of them. */
+const texts = new Map<string, string>();
 
 function textOf(how: string, schema: string, name: string, count: number): string {
-  let own = texts.get(schema);
-  if (own === undefined) texts.set(schema, (own = new Map()));
-  let text = own.get(name);
+  const key = `${how}${schema}.${name}(${count}`;
+  let text = texts.get(key);
   if (text === undefined) {
     const places = Array.from({ length: count }, (_, index) => `$${index + 1}`).join(", ");
-    own.set(name, (text = `${how}${schema}.${name}(${places})`));
+    texts.set(key, (text = `${how}${schema}.${name}(${places})`));
   }
   return text;
 }
