@@ -9,12 +9,7 @@ interface Closable {
 export function closeAfterEach(): <Thing extends Closable>(thing: Thing) => Thing {
   const opened: Closable[] = [];
   afterEach(async () => {
-    await Promise.all(
-      opened
-        .splice(0)
-        .toReversed()
-        .map((thing) => thing.close()),
-    );
+    for (const thing of opened.splice(0).toReversed()) await thing.close();
   });
   return (thing) => {
     opened.push(thing);
