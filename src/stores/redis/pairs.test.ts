@@ -1,39 +1,45 @@
 /** A job submitted and claimed in one call leaves the keys that two calls leave, and is handed out by the same order. */
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { ClaimRequest } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Hint, Store } from "../../store/store.ts";
 import { createVirtualPlatform } from "../../testing/virtual-platform.ts";
 import { aClaim, aJob, aSettle, finish } from "../../../test/support/builders.ts";
-import { redisUrl, RedisPrefixes } from "../../../test/support/redis-shared.ts";
+import { closeAfterEach } from "../../../test/support/close-after-each.ts";
+import { until } from "../../../test/support/until.ts";
+import { useSharedRedis } from "../../../test/support/use-redis.ts";
 import { openRedisStore } from "./redis-store.ts";
 
-let prefixes: RedisPrefixes;
-beforeAll(async () => {
-  prefixes = new RedisPrefixes(await redisUrl());
-}, 180_000);
-afterAll(() => prefixes.close());
+const redis = useSharedRedis();
+const closeLater = closeAfterEach();
 
 interface Place {
   readonly store: Store;
   readonly prefix: string;
 }
 
-const opened: Place[] = [];
-afterEach(async () => {
-  for (const { store, prefix } of opened.splice(0)) {
-    await store.close();
-    await prefixes.clear(prefix);
-  }
-});
-
 async function open(): Promise<Place> {
-  const prefix = prefixes.next();
-  const platform = createVirtualPlatform();
-  const store = await openRedisStore({ url: prefixes.url, prefix, platform, clock: "platform" });
-  const place = { store, prefix };
-  opened.push(place);
-  return place;
+  let prefix = "";
+  const store = await redis.prefixes.open((url, own) => {
+    prefix = own;
+    return openRedisStore({ url, prefix, platform: createVirtualPlatform(), clock: "platform" });
+  });
+  return { store: closeLater(store), prefix };
+}
+
+/** Every message that the store's functions publish, each once the server has handed out all before it. */
+async function published({ prefix }: Place): Promise<() => Promise<string[]>> {
+  const channel = `{${prefix}:0}:hint`;
+  const listener = redis.prefixes.client.duplicate();
+  const messages: string[] = [];
+  listener.on("message", (_, message: string) => messages.push(message));
+  await listener.subscribe(channel);
+  closeLater({ close: async () => listener.disconnect() });
+  return async () => {
+    await redis.prefixes.client.publish(channel, "end");
+    await until("the last message is heard", () => messages.includes("end"));
+    return messages.splice(0).slice(0, -1);
+  };
 }
 
 /** In one turn, as a worker does whose own process submits. */
@@ -49,7 +55,7 @@ async function apart({ store }: Place, job: NewJob, request: ClaimRequest) {
 
 /** Every key with what it holds; of the feed its events in a row, because one call makes one record. */
 async function keysOf({ prefix }: Place): Promise<Record<string, unknown>> {
-  const { client } = prefixes;
+  const { client } = redis.prefixes;
   const tag = `{${prefix}:0}:`;
   const held: Record<string, unknown> = {};
   for (const key of (await client.keys(`${tag}*`)).toSorted()) {
@@ -102,7 +108,8 @@ describe("a job and the claim behind it in one call", () => {
     }
     expect(answers[0]).toEqual(answers[1]);
     expect(await keysOf(one)).toEqual(await keysOf(two));
-    const records = async ({ prefix }: Place): Promise<number> => prefixes.client.xlen(`{${prefix}:0}:feed`);
+    const records = async ({ prefix }: Place): Promise<number> =>
+      redis.prefixes.client.xlen(`{${prefix}:0}:feed`);
     expect((await records(two)) - (await records(one)), "calls saved").toBe(2);
   });
 
@@ -153,12 +160,15 @@ describe("a job and the claim behind it in one call", () => {
   test("are told to watchers as any other: nothing is left to claim, the end is hinted at", async () => {
     const place = await open();
     const { store } = place;
+    const messages = await published(place);
     await apart(place, job("first"), aClaim());
+    expect(await messages(), "a job that waits is told to other processes").toHaveLength(1);
     const hints: Hint[] = [];
     store.watch((hint) => hints.push(hint));
     const { jobs } = await pair(place, job("second"), aClaim({ routesKnown: 1 }));
-    expect(hints.filter(({ kind }) => kind === "ready")).toEqual([]);
+    expect(await messages(), "one that goes to its worker at once is not").toEqual([]);
     await store.settleIfLeased(jobs.map((each) => aSettle(each, finish())));
+    expect(await messages()).toEqual([expect.stringContaining("second")]);
     expect(hints).toContainEqual({ kind: "finished", ids: ["second"] });
   });
 
