@@ -79,7 +79,8 @@ describe("enqueue and drain", () => {
   test("a thousand jobs drain in one go", async () => {
     const t = await start({ handlers: [greets] });
     await t.enqueueMany(Array.from({ length: 1000 }, (_, index) => greet.with({ name: `n${index}` })));
-    expect(await t.drain()).toEqual({ ran: 1000 });
+    // The limit is one of real time, and so many jobs may take long on a busy machine.
+    expect(await t.drain({ timeout: "25s" })).toEqual({ ran: 1000 });
     expect(t.completed(greet)).toHaveLength(1000);
   });
 
