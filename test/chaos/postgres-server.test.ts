@@ -79,19 +79,29 @@ test("a call that loses a deadlock is repeated and ends well", async () => {
   await store.submit([{ jobs: [aJob({ id: "a" }), aJob({ id: "b" })] }]);
   const lock = (id: string): Promise<unknown> =>
     admin.query(`SELECT 1 FROM ${schema}.waiting WHERE id = '${id}' FOR UPDATE`);
-  // The patient one: the other finds the deadlock first and is the one that is ended.
+  // Between its two jobs the call waits for this gate, so that the circle is closed by the call and by nobody else: whoever looks for a deadlock looks
+  // once, some time after its own wait began.
+  const gate = new pg.Client({ connectionString: server.url });
+  await gate.connect();
+  onTestFinished(() => gate.end());
+  await gate.query(`SELECT pg_advisory_lock(1);
+    CREATE FUNCTION ${schema}.wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN OLD; END $$;
+    CREATE TRIGGER wait BEFORE DELETE ON ${schema}.waiting FOR EACH ROW WHEN (OLD.id = 'a') EXECUTE FUNCTION ${schema}.wait()`);
+  const waits = (user: string): Promise<void> =>
+    until(`${user} waits for a lock`, async () => {
+      const text = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND usename = $1";
+      return (await gate.query(text, [user])).rowCount === 1;
+    });
+  // The patient one: the call finds the deadlock first and is the one that is ended.
   await admin.query("BEGIN; SET LOCAL deadlock_timeout = '60s'");
   await lock("b");
   const change = store.changeIf(["a", "b"].map((id) => aChange(id, ["ready"], remove)));
-  const watcher = new pg.Client({ connectionString: server.url });
-  await watcher.connect();
-  await until("the call waits for the lock", async () => {
-    const text = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND usename = 'app'";
-    return (await watcher.query(text)).rowCount === 1;
-  });
-  await watcher.end();
-  // Only the end of the other one's transaction lets this come back before its commit.
-  await lock("a");
+  await waits("app");
+  const locked = lock("a");
+  await waits("postgres");
+  await gate.query("SELECT pg_advisory_unlock(1)");
+  // Only the end of the call's transaction lets this come back before its commit.
+  await locked;
   await admin.query("COMMIT");
   expect(await change).toMatchObject([{ kind: "ok" }, { kind: "ok" }]);
   expect(await count()).toBe(0);
