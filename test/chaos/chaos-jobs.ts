@@ -5,8 +5,8 @@ export interface ChaosInput {
   readonly number: number;
   /** How long the handler works. */
   readonly ms: number;
-  /** Blocks the whole process meanwhile, so that nothing of it can notice a lost lease. */
-  readonly isBlocking?: boolean;
+  /** The process of this name stops itself there, all of it, so that nothing of it can notice a lost lease; somebody sends it SIGCONT. */
+  readonly freezes?: string;
   /** Fails so many times before it succeeds. */
   readonly failures?: number;
   /** Enqueues a follow-up with its completion. */

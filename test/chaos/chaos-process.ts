@@ -39,7 +39,6 @@ const options = JSON.parse(process.argv[2] as string) as ChaosOptions;
 const read = readMillraceOptions(nodePlatform, { giveUp: "5s" });
 const store = recordStore(await openStore(nodePlatform, options.url, options.store));
 const mill = new Millrace(new Engine(store, nodePlatform, read.settings, read.log), read.duties);
-say({ line: "ready" });
 await (options.role === "worker" ? runWorker() : runProducer());
 
 async function runWorker(): Promise<void> {
@@ -54,6 +53,7 @@ async function runWorker(): Promise<void> {
       await mill.close();
     });
   });
+  say({ line: "ready" });
 }
 
 function log(context: JobContext, effect: Pick<Effect, "kind" | "how" | "wasAborted">): void {
@@ -65,9 +65,9 @@ function log(context: JobContext, effect: Pick<Effect, "kind" | "how" | "wasAbor
 }
 
 async function run(context: JobContext<ChaosInput>): Promise<string> {
-  const { ms, isBlocking, failures = 0, hasFollow, number } = context.input;
+  const { ms, freezes, failures = 0, hasFollow, number } = context.input;
   log(context, { kind: "began" });
-  if (isBlocking === true) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+  if (freezes === options.name) process.kill(process.pid, "SIGSTOP");
   else await sleep(ms);
   const isFailing = context.attempt <= failures;
   if (!isFailing && hasFollow === true) context.enqueue(follow, { parent: context.id });
@@ -85,6 +85,7 @@ async function runFollow(context: JobContext): Promise<null> {
 
 /** Ids are numbers, so what a killed producer may or may not have enqueued is enqueued again by the next one. */
 async function runProducer(): Promise<void> {
+  say({ line: "ready" });
   for (let number = options.from; number <= options.to; number++) {
     const random = createSeededRandom(`job ${number}`);
     const input = options.input ?? {

@@ -56,6 +56,7 @@ export class ChaosRun {
       effects: this.supervisor.effects,
       snapshot,
       isFaultFree,
+      slackMs: 10_000,
       healedAt: null,
       leftovers: {},
     };

@@ -9,7 +9,7 @@ describeKills({
   title: "processes on one Postgres database",
   isSerial: false,
   jobs: 700,
-  faultsMs: 6000,
+  faults: 14,
   open: async () => {
     const database = await createTestDatabase(postgresSources()[0] as PostgresSource);
     const { url } = database;

@@ -7,6 +7,6 @@ describeKills({
   isSerial: true,
   joinsEvents: true,
   jobs: 700,
-  faultsMs: 6000,
+  faults: 14,
   open: openOnRedis(1),
 });

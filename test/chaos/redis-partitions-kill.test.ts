@@ -7,6 +7,6 @@ describeKills({
   isSerial: false,
   joinsEvents: true,
   jobs: 400,
-  faultsMs: 4000,
+  faults: 10,
   open: openOnRedis(4),
 });

@@ -14,7 +14,7 @@ export function* checkOrder(ledger: Ledger): Generator<Violation> {
 }
 
 function* dueJobsArePromoted(ledger: Ledger): Generator<Violation> {
-  const { isFaultFree, healedAt } = ledger.evidence;
+  const { isFaultFree, healedAt, slackMs = 0 } = ledger.evidence;
   if (healedAt === null && !isFaultFree) return;
   const calmSince = isFaultFree ? 0 : (healedAt ?? 0) + recoveryMs;
   for (const [id, events] of ledger.timelines) {
@@ -22,7 +22,7 @@ function* dueJobsArePromoted(ledger: Ledger): Generator<Violation> {
       const next = events[index + 1];
       if (event.state !== "scheduled" || next === undefined || next.kind !== "promoted") continue;
       const dueAt = Number(event.extra);
-      if (dueAt > calmSince && next.at - dueAt > promoteMaxMs)
+      if (dueAt > calmSince && next.at - dueAt > promoteMaxMs + slackMs)
         yield {
           invariant: 26,
           id,

@@ -113,6 +113,8 @@ export interface Evidence {
   readonly snapshot: Snapshot;
   /** No fault was injected: no lease may be lost, no settle refused. */
   readonly isFaultFree: boolean;
+  /** How long real processes may get no processor: what is promised in seconds may be late by as much. Virtual time has none. */
+  readonly slackMs?: number;
   /** Store time since which nothing was disturbed; null when that was never so. */
   readonly healedAt: number | null;
   /** How many of each were left after everything was closed. */
