@@ -63,6 +63,17 @@ describe("a watch", () => {
     expect(heard).toEqual([ready(1), ready(2)]);
   });
 
+  test("notes how far the feed has come every five seconds; of several in one process each so much more rarely", async () => {
+    for (const watches of [1, 16]) {
+      const { watch, feed, advanceMs } = aShared({ watches });
+      watch.add(() => undefined);
+      await advanceMs(1000);
+      feed.reads = 0;
+      await advanceMs(160_000);
+      expect(feed.reads).toBe(32 / watches);
+    }
+  });
+
   test("finds in the feed what comes while it is deaf, each second, and what came before it was noticed", async () => {
     const { watch, line, tell, advanceMs } = aShared();
     const heard: Hint[] = [];

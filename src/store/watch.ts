@@ -17,7 +17,7 @@ import { hintEvents } from "./packed-events.ts";
 import type { Hint, Unwatch } from "./store.ts";
 
 /** Between two looks while deaf or after one that failed, and between two notes of how far the feed has come while listening. */
-const slowMs = { listening: 5000, deaf: 1000 };
+const slowMs = { note: 5000, deaf: 1000 };
 /** Between two looks that messages ask for. */
 const lookGapMs = 100;
 const feedPageMax = 200;
@@ -63,6 +63,8 @@ export interface WatchOptions {
   readonly ownHints?: (hints: Hints) => Hints;
   /** Between two looks while no message comes in, when they alone decide how late another process's job is seen; 1 s unless said. */
   readonly deafLookMs?: number;
+  /** How many such watches one process has: each notes so much more rarely that together they ask no more than one. */
+  readonly watches?: number;
 }
 
 export interface Watch {
@@ -73,7 +75,7 @@ export interface Watch {
 }
 
 export function openWatch(options: WatchOptions): Watch {
-  const { timers, readFeed, listen, ownHints, deafLookMs = slowMs.deaf } = options;
+  const { timers, readFeed, listen, ownHints, deafLookMs = slowMs.deaf, watches = 1 } = options;
   const watchers = new Set<(hint: Hint) => void>();
   let listener: Listener | null = null;
   let slow: { cancel(): void } | null = null;
@@ -106,7 +108,7 @@ export function openWatch(options: WatchOptions): Watch {
     if (isOwed && !isFailed) void look();
     else
       slow = timers.setTimer(
-        isListening() && !isOwed ? slowMs.listening : deafLookMs,
+        isListening() && !isOwed ? slowMs.note * watches : deafLookMs,
         () => void look(),
         false,
       );

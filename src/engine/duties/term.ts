@@ -5,12 +5,14 @@
 import type { Engine } from "../engine.ts";
 
 const termKind = "term";
+const renewedAfter = 3;
 
 export class Term {
   readonly #engine: Engine;
   readonly #name: string;
   readonly #lengthMs: number;
   #version = 0;
+  #madeUs = 0;
 
   constructor(engine: Engine, name: string, lengthMs: number) {
     this.#engine = engine;
@@ -18,8 +20,10 @@ export class Term {
     this.#lengthMs = lengthMs;
   }
 
-  /** Takes the term or makes it longer. @returns false while another process has it. */
+  /** Takes the term, or makes it longer when a good part of it is over. @returns false while another process has it. */
   async hold(): Promise<boolean> {
+    const heldUs = this.#engine.platform.monotonicUs() - this.#madeUs;
+    if (this.#version > 0 && heldUs < (this.#lengthMs * 1000) / renewedAfter) return true;
     if (this.#version > 0 && (await this.#put({ version: this.#version }))) return true;
     // Run out meanwhile, or never had: free unless somebody else was faster.
     return this.#put("absent");
@@ -29,7 +33,9 @@ export class Term {
     const { hostName, processId } = this.#engine.platform;
     const body = JSON.stringify({ process: `${hostName}:${processId}` });
     const put = { kind: termKind, id: this.#name, body, guard, expiresInMs: this.#lengthMs };
+    const sentUs = this.#engine.platform.monotonicUs();
     const [answer] = await this.#engine.store.putDocs([put]);
+    this.#madeUs = sentUs;
     this.#version = answer?.kind === "ok" ? answer.version : 0;
     return answer?.kind === "ok";
   }

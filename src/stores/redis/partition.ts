@@ -80,6 +80,7 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
   const own = `${sender}${fieldEnd}`;
   const watch = openWatch({
     timers: platform,
+    watches: partitions,
     readFeed: (after, max) => readPackedFeed({ connection }, { after, max }),
     ownHints: (hints) => routes.ownHints(hints),
     listen: ({ heard, changed }) =>
