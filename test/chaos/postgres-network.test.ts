@@ -12,7 +12,7 @@ import type { NetworkPlace } from "./network-suite.ts";
 const database = useTestDatabase();
 const schemas = new SchemaPool(database);
 
-async function open(): Promise<NetworkPlace> {
+async function open(given: { readonly callTimeoutMs?: number } = {}): Promise<NetworkPlace> {
   const url = new URL(database.url);
   const proxy = await openTcpProxy({ port: Number(url.port), host: url.hostname });
   const shared = { platform: nodePlatform, poolMax: 3 };
@@ -22,7 +22,7 @@ async function open(): Promise<NetworkPlace> {
   );
   url.hostname = "127.0.0.1";
   url.port = String(proxy.port);
-  const store = await openPostgresStore({ ...shared, url: url.href, schema, callTimeoutMs });
+  const store = await openPostgresStore({ ...shared, url: url.href, schema, ...given });
   return { proxy, store, direct };
 }
 
@@ -39,7 +39,7 @@ describeNetwork({
 });
 
 describe("a Postgres that falls silent", () => {
-  const place = usePlace(open);
+  const place = usePlace(() => open({ callTimeoutMs }));
 
   test("ends the calls of its connections as unknown, and the next ones use another", async () => {
     const { proxy, store, direct } = place;

@@ -26,12 +26,12 @@ import { answers, until } from "../support/until.ts";
 
 const redis = useOwnRedis();
 
-async function open(): Promise<NetworkPlace> {
+async function open(given: { readonly callTimeoutMs?: number } = {}): Promise<NetworkPlace> {
   const { prefix, server } = redis;
   const proxy = await openTcpProxy({ port: server.port });
   const url = `redis://127.0.0.1:${proxy.port}`;
   const direct = await openRedisStore({ url: server.url, platform: nodePlatform, prefix });
-  const store = await openRedisStore({ url, platform: nodePlatform, prefix, callTimeoutMs });
+  const store = await openRedisStore({ url, platform: nodePlatform, prefix, ...given });
   return { proxy, store, direct };
 }
 
@@ -48,7 +48,7 @@ describeNetwork({
 });
 
 describe("a Redis that is silent, paused, full or kills", () => {
-  const place = usePlace(open);
+  const place = usePlace(() => open({ callTimeoutMs }));
   const { openMill } = place;
 
   /** Connections that listen for hints of this case. */
@@ -99,7 +99,7 @@ describe("a Redis that is silent, paused, full or kills", () => {
     const mill = openMill(store, "20s");
     await mill.work([echo], { lease: "3s" });
     await (await mill.enqueue(plain, 0)).result({ timeout: "10s" });
-    await redis.admin.call("CLIENT", "PAUSE", "1500", "ALL");
+    await redis.admin.call("CLIENT", "PAUSE", String(2 * callTimeoutMs), "ALL");
     await expect(store.submit([{ jobs: [aJob({ id: "late" })] }])).rejects.toThrow(unknown);
     const handles = await Promise.all([1, 2, 3].map((number) => mill.enqueue(plain, number)));
     const results = await Promise.all(handles.map((handle) => handle.result({ timeout: "20s" })));
