@@ -13,6 +13,7 @@ import type { Duty, DutyRun } from "./duty.ts";
 import { addRuns, idleRun } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 import { itemMaxMs, Quarantine } from "./quarantine.ts";
+import { Rest } from "./rest.ts";
 
 const scanMax = 10_000;
 const name = "no-handler";
@@ -25,6 +26,7 @@ interface Orphans {
 export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
   const { noHandlerGraceMs } = engine.settings;
   const quarantine = new Quarantine(engine.platform);
+  const rest = new Rest(noHandlerGraceMs ?? 0, tuning.sleepMaxMs);
   // Per route, where the last run stopped: jobs that cannot be changed do not hide those behind them.
   const cursors = new Map<string, string>();
 
@@ -55,8 +57,8 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
-    async run() {
-      if (noHandlerGraceMs === null) return idleRun;
+    async run(isAsked = false) {
+      if (noHandlerGraceMs === null || (rest.isOn() && !isAsked)) return idleRun;
       let report = idleRun;
       for (const route of await orphanRoutes(engine)) {
         const item = `${JSON.stringify(route.queue)} ${JSON.stringify(route.name)}`;
@@ -75,6 +77,7 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
           report = { ...report, errors: report.errors + 1 };
         }
       }
+      if (!report.hasMore && report.errors === 0) rest.begin();
       return report;
     },
   };

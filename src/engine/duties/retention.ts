@@ -10,25 +10,17 @@ import { answersWithin } from "../race.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 import { itemMaxMs, Quarantine } from "./quarantine.ts";
+import { Rest } from "./rest.ts";
 
 const bitesPerRunMax = 20;
-/** What is kept long may leave late by a thousandth of it, so that an idle store is not asked in vain every time. */
-const lateShare = 1000;
-const runsBetweenMax = 10;
 
 export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
-  const requests = pruneRequests(engine, tuning.batchMax);
+  const kinds = pruneRequests(engine, tuning.batchMax).map(([kind, request]) => {
+    return { kind, request, rest: new Rest(promisedMs(request), tuning.sleepMaxMs) };
+  });
   const quarantine = new Quarantine(engine.platform);
   // Per kind, where the last run stopped: what is kept longer is not looked at again in every run.
   const cursors = new Map<string, string | null>();
-  // Per kind, how many more runs pass it over.
-  const resting = new Map<string, number>();
-
-  function isResting(kind: string): boolean {
-    const runs = resting.get(kind) ?? 0;
-    resting.set(kind, Math.max(0, runs - 1));
-    return runs > 0;
-  }
 
   async function prune(kind: string, request: PruneRequest): Promise<{ removed: number; hasMore: boolean }> {
     let removed = 0;
@@ -54,8 +46,8 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
       let processed = 0;
       let visited = 0;
       let hasMore = false;
-      for (const [kind, request] of requests) {
-        if (quarantine.has(kind) || (isResting(kind) && !isAsked)) continue;
+      for (const { kind, request, rest } of kinds) {
+        if (quarantine.has(kind) || (rest.isOn() && !isAsked)) continue;
         visited += 1;
         try {
           const pruned = await answersWithin(engine.platform, prune(kind, request), itemMaxMs);
@@ -63,7 +55,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
           outcomes[kind] = pruned.removed;
           processed += pruned.removed;
           hasMore ||= pruned.hasMore;
-          if (!pruned.hasMore) resting.set(kind, runsBetween(request, tuning.sleepMaxMs) - 1);
+          if (!pruned.hasMore) rest.begin();
         } catch (error) {
           failures.push(error);
           quarantine.failed(kind, error);
@@ -77,10 +69,18 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
   };
 }
 
-/** One: in every run. */
-function runsBetween(request: PruneRequest, sleepMs: number): number {
-  const keptMs = "olderThanMs" in request ? request.olderThanMs : 0;
-  return Math.min(runsBetweenMax, Math.max(1, Math.floor(keptMs / lateShare / sleepMs)));
+function promisedMs(request: PruneRequest): number {
+  switch (request.what) {
+    case "history":
+    case "feed":
+      return request.olderThanMs;
+    case "kept":
+      // Each job says for itself how long, and may say a minute.
+      return 0;
+    case "expired":
+      // Nobody sees them any more: only their room waits.
+      return Number.POSITIVE_INFINITY;
+  }
 }
 
 function pruneRequests(

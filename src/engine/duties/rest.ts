@@ -1,0 +1,28 @@
+/**
+ * What is promised only after hours or days may come late by a thousandth of that: a duty passes it over for some of its runs, so that an idle store is
+ * not asked in vain every time.
+ */
+const lateShare = 1000;
+const runsMax = 10;
+
+export class Rest {
+  readonly #runs: number;
+  #left = 0;
+
+  /** @param sleepMs between two runs of the duty. */
+  constructor(promisedMs: number, sleepMs: number) {
+    this.#runs = Math.min(runsMax, Math.max(1, Math.floor(promisedMs / lateShare / sleepMs))) - 1;
+  }
+
+  /** Asked once in every run: whether it is passed over. */
+  isOn(): boolean {
+    if (this.#left === 0) return false;
+    this.#left -= 1;
+    return true;
+  }
+
+  /** Nothing was left to do. */
+  begin(): void {
+    this.#left = this.#runs;
+  }
+}
