@@ -2,6 +2,7 @@
  * Claims do not wait for the disk (docs/decisions/0012), so a server that is killed forgets the last of them. Here it forgets for certain: nothing but a
  * commit that waits writes this server's log out. What must hold: the job runs again, under a fence that was never given, and the old one is void.
  */
+import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -14,13 +15,24 @@ import { answers, until } from "../support/until.ts";
 let server: PostgresServer;
 let store: Store;
 beforeAll(async () => {
-  server = await startPostgres({ settings: ["fsync=on", "shared_buffers=32MB", "wal_writer_delay=10s"] });
+  server = await startPostgres({ settings: ["fsync=on", "shared_buffers=32MB", "autovacuum=off"] });
   store = await openPostgresStore({ url: server.url, platform: nodePlatform, listenUrl: null });
 }, 120_000);
 afterAll(async () => {
   await store.close();
   await server.stop();
 });
+
+/** The process that writes the log out now and then is stopped in its tracks. Answers its id: it must be ended with its server, of which it hears nothing. */
+async function freezeLogWriter(): Promise<number> {
+  const client = new pg.Client({ connectionString: server.url });
+  await client.connect();
+  const { rows } = await client.query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'");
+  await client.end();
+  const { pid } = rows[0] as { pid: number };
+  process.kill(pid, "SIGSTOP");
+  return pid;
+}
 
 const restarted = (): Promise<unknown> =>
   until("the server is back", () =>
@@ -36,10 +48,12 @@ const epochOf = (fence: number): number => Math.floor(fence / 2 ** 32);
 
 test("a claim that the server forgot is made again under a new fence, and the old one is void", async () => {
   await store.submit([{ jobs: [aJob({ id: "a" })] }]);
+  const logWriter = await freezeLogWriter();
   const [lost] = (await store.claim(aClaim({ leaseMs: 600_000 }))).jobs;
   if (lost === undefined) throw new Error("nothing was claimed");
   await store.extendIfLeased({ owner: "w1", leaseMs: 600_000, leases: [lost], wantsOthers: false });
   await server.kill();
+  process.kill(logWriter, "SIGKILL");
   await restarted();
   await answering();
 
