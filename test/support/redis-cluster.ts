@@ -26,12 +26,19 @@ export interface ClusterMember {
 
 const slotCount = 16_384;
 const size = 3;
-/** How long a primary is silent before the others call it down. */
-const nodeTimeoutMs = 1000;
+/** Longer than a busy machine leaves a server without a processor: a member that has not greeted by then is forgotten, and nobody asks it again. */
+const joinMaxMs = 5000;
 const patienceMs = 30_000;
 
-export async function startRedisCluster(): Promise<RedisCluster> {
-  const members = await Promise.all(Array.from({ length: size * 2 }, startMember));
+export interface RedisClusterOptions {
+  /** How long a primary is silent before the others call it down and its replica takes its place. */
+  readonly nodeTimeoutMs?: number;
+}
+
+export async function startRedisCluster(options: RedisClusterOptions = {}): Promise<RedisCluster> {
+  const { nodeTimeoutMs = 15_000 } = options;
+  const starts = await Promise.allSettled(Array.from({ length: size * 2 }, startMember));
+  const members = starts.flatMap((start) => (start.status === "fulfilled" ? [start.value] : []));
   const primaries = members.slice(0, size);
   const replicas = members.slice(size);
   const stop = async (): Promise<void> => {
@@ -39,7 +46,9 @@ export async function startRedisCluster(): Promise<RedisCluster> {
     await Promise.all(members.map(({ server }) => server.stop()));
   };
   try {
+    for (const start of starts) if (start.status === "rejected") throw start.reason;
     await join(primaries, replicas, members);
+    for (const { admin } of members) await admin.config("SET", "cluster-node-timeout", String(nodeTimeoutMs));
   } catch (error) {
     await stop();
     throw error;
@@ -65,7 +74,7 @@ async function startMember(): Promise<Starting> {
       ["cluster-enabled", "yes"],
       ["cluster-config-file", "nodes.conf"],
       ["cluster-port", String(busPort)],
-      ["cluster-node-timeout", String(nodeTimeoutMs)],
+      ["cluster-node-timeout", String(joinMaxMs)],
       ["cluster-replica-validity-factor", "0"],
       ["repl-diskless-sync-delay", "0"],
     ],
