@@ -32,6 +32,7 @@ export const modeNotes = {
   fetch: "3 loops of fetch and complete, by 1000",
   work: "work(), by 1000, 3 at a time",
   notify: "work() with LISTEN/NOTIFY",
+  rested: "each after a pause",
 } as const;
 export type Mode = keyof typeof modeNotes;
 

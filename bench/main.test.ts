@@ -69,8 +69,10 @@ describe("npm run bench", { timeout: patienceMs }, () => {
       bench("--quick", "--only", "latency", "--jobs", "20", "--json"),
       bench("--quick", "--only", "enqueue-bulk", "--jobs", "2000"),
     ]);
-    for (const result of linesOf(json.stdout))
+    for (const { note, ...result } of linesOf(json.stdout)) {
       expect(Object.keys(result)).toEqual([...shared, "p50Ms", "p99Ms"]);
+      expect([undefined, "each after a pause"]).toContain(note);
+    }
     expect(table.stdout).toContain("synchronous = NORMAL");
     expect(table.stdout).toMatch(/enqueue-bulk +- +millrace/);
   });

@@ -82,7 +82,11 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
       return { kind: "drained", marks: book.marks, total: book.total, inStore, durability };
     }
     case "latency": {
-      const figures = await measureLatency(contender, { samples: jobs, concurrency });
+      const figures = await measureLatency(contender, {
+        samples: jobs,
+        concurrency,
+        isRested: measurement.mode === "rested",
+      });
       return { kind: "figures", figures, durability };
     }
     case "latency-enqueuer":

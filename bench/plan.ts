@@ -61,7 +61,7 @@ function sqliteParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "enqueue-concurrent", jobs: many, entries: [millrace(enqueuesInFlight)] },
     { work: "enqueue-bulk", jobs: bulk, entries: [millrace(1), plainjob()] },
     { work: "drain", jobs: many, entries: [...drains(), ...(isQuick ? [] : crowdedDrains())] },
-    { work: "latency", jobs: jobs ?? (isQuick ? 200 : 1000), entries: [millrace(defaultSlots), plainjob()] },
+    ...latencies(isQuick, jobs, [millrace(defaultSlots), plainjob()]),
     { work: "idle", jobs: 0, rounds: 1, entries: [millrace(defaultSlots), plainjob()] },
   ];
 }
@@ -75,6 +75,15 @@ function drains(): readonly Entry[] {
 function crowdedDrains(): readonly Entry[] {
   const backlogs: readonly Backlog[] = ["1000000 waiting", "1000000 finished"];
   return backlogs.flatMap((backlog) => [millrace(100, backlog), plainjob({ backlog })]);
+}
+
+/** One job behind the other, and each after a pause. */
+function latencies(isQuick: boolean, jobs: number | null, entries: readonly Entry[]): readonly Part[] {
+  const rested = entries.map((entry): Entry => ({ ...entry, mode: "rested" }));
+  return [
+    { work: "latency", jobs: jobs ?? (isQuick ? 1000 : 10_000), entries },
+    { work: "latency", jobs: jobs ?? (isQuick ? 200 : 1000), entries: rested },
+  ];
 }
 
 function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
@@ -140,7 +149,7 @@ function redisParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "enqueue-concurrent", jobs: many, entries: both(enqueuesInFlight) },
     { work: "enqueue-bulk", jobs: bulk, entries: both(1) },
     ...drained,
-    { work: "latency", jobs: jobs ?? (isQuick ? 200 : 1000), entries: both(defaultSlots) },
+    ...latencies(isQuick, jobs, both(defaultSlots)),
     { work: "idle", jobs: 0, rounds: 1, entries: both(defaultSlots) },
     { work: "footprint", jobs: jobs ?? (isQuick ? 20_000 : 100_000), rounds: 1, entries: both(1) },
   ];

@@ -91,7 +91,20 @@ describe("the table", () => {
     const { rate: _, ...shared } = drained;
     const quick: Result = { ...shared, work: "latency", p50Ms: 0.5, p99Ms: 1 };
     const slow: Result = { ...quick, system: "plainjob", p50Ms: 1 };
-    expect(resultTable([quick, slow]).split("\n")[1]).toMatch(/2\.00 +-$/);
+    expect(resultTable([quick, slow]).split("\n")[1]).toMatch(/2\.00, 1\.00 +-$/);
+  });
+
+  it("compares latencies after a pause with the peer's after a pause", () => {
+    const { rate: _, ...shared } = drained;
+    const quick: Result = { ...shared, work: "latency", p50Ms: 0.5, p99Ms: 1 };
+    const slow: Result = { ...quick, system: "plainjob", p50Ms: 1, p99Ms: 4 };
+    const rested = { note: "each after a pause", p50Ms: 2, p99Ms: 4 };
+    const [, row, , restedRow] = resultTable([
+      ...[quick, slow, { ...quick, ...rested }],
+      { ...slow, ...rested, p50Ms: 3 },
+    ]).split("\n");
+    expect(row).toMatch(/2\.00, 4\.00 +-$/);
+    expect(restedRow).toMatch(/1\.50, 1\.00 +-$/);
   });
 
   it("says whether memory stayed flat", () => {

@@ -61,14 +61,17 @@ function rowOf(result: Result, all: readonly Result[]): readonly string[] {
   ];
 }
 
-/** Above 1 is better than the peer: more per second, less time or less memory. For idle, fewer calls. */
+/** Above 1 is better than the peer: more per second, less time (p50, p99) or less memory. For idle, fewer calls. */
 function ratioToPeer(result: Result, all: readonly Result[]): string {
   // No peer is measured beside an open reader.
   if (result.system !== "millrace" || result.note === modeNotes["reader-open"]) return "-";
   const peers = peersOf(result, all);
   if (peers.length === 0) return "-";
-  if (result.p50Ms !== undefined)
-    return (Math.min(...peers.map(({ p50Ms }) => p50Ms ?? 0)) / result.p50Ms).toFixed(2);
+  if (result.p50Ms !== undefined && result.p99Ms !== undefined) {
+    const p50 = Math.min(...peers.map(({ p50Ms }) => p50Ms ?? 0)) / result.p50Ms;
+    const p99 = Math.min(...peers.map(({ p99Ms }) => p99Ms ?? 0)) / result.p99Ms;
+    return `${p50.toFixed(2)}, ${p99.toFixed(2)}`;
+  }
   if (result.bytesPerJob !== undefined)
     return (Math.min(...peers.map(({ bytesPerJob }) => bytesPerJob ?? 0)) / result.bytesPerJob).toFixed(2);
   const rate = result.rate ?? 0;
@@ -79,13 +82,20 @@ function ratioToPeer(result: Result, all: readonly Result[]): string {
 /** Where every peer has a setting for it, like is compared with like: the same concurrency, as many processes. */
 function peersOf(result: Result, all: readonly Result[]): readonly Result[] {
   const peers = all.filter(
-    ({ system, work, backlog }) =>
-      system !== "millrace" && work === result.work && backlog === result.backlog,
+    ({ system, work, backlog, note }) =>
+      system !== "millrace" &&
+      work === result.work &&
+      backlog === result.backlog &&
+      isRested(note) === isRested(result.note),
   );
   if (peers.some(({ concurrency }) => concurrency === null)) return peers;
   return peers.filter(
     ({ concurrency, processes }) => concurrency === result.concurrency && processes === result.processes,
   );
+}
+
+function isRested(note: string | undefined): boolean {
+  return note === modeNotes.rested;
 }
 
 /** How a drain beside millions of others, or under a condition, compares with the same on an otherwise empty store. */
