@@ -100,7 +100,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   return startServer({ url: `redis://127.0.0.1:${port}`, port, folder, begin, signals });
 }
 
-/** A sentinel that alone decides, and soon, about the primary at a port, which it calls "millrace". */
+/** A sentinel that alone decides, within seconds, about the primary at a port, which it calls "millrace". */
 export async function startSentinel(primary: { readonly port: number }): Promise<RedisServer> {
   const folder = mkdtempSync(join(tmpdir(), "millrace-sentinel-"));
   const port = await freePort();
@@ -110,7 +110,8 @@ export async function startSentinel(primary: { readonly port: number }): Promise
     "bind 127.0.0.1",
     `dir ${folder}`,
     `sentinel monitor millrace 127.0.0.1 ${primary.port} 1`,
-    "sentinel down-after-milliseconds millrace 500",
+    // After it got no processor for two seconds a sentinel waits for thirty, and it promotes no replica that was cut off ten times as long as this.
+    "sentinel down-after-milliseconds millrace 3500",
     "sentinel failover-timeout millrace 5000",
   ];
   writeFileSync(file, `${lines.join("\n")}\n`);
