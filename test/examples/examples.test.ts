@@ -33,8 +33,6 @@ const shown: Readonly<Record<string, readonly RegExp[]>> = {
     /^five changes, jobs: 1$/,
     /^reminder: high priority$/,
     /^reminder: low priority$/,
-    /^reminder: only once$/,
-    /^reminder: 300 ms later$/,
     /^the late reminder came in time$/,
   ],
   "transaction.ts": [
@@ -70,6 +68,15 @@ const shown: Readonly<Record<string, readonly RegExp[]>> = {
   ],
 };
 
+/** In an order of its own: on a machine that is late, what is due by then overtakes the low priority. */
+const shownBeside: Readonly<Record<string, readonly RegExp[]>> = {
+  "delays-and-unique.ts": [
+    /^reminder: only once$/,
+    /^reminder: 300 ms later$/,
+    /^the late reminder came in time$/,
+  ],
+};
+
 describe("the examples", () => {
   const files = readdirSync(examples).filter((file) => file.endsWith(".ts"));
 
@@ -83,7 +90,7 @@ describe("the examples", () => {
     const end = await runScript(join(examples, file), folder);
     expect(end.err).toBe("");
     expect(end.code).toBe(0);
-    expectInOrder(end, shown[file] ?? []);
+    for (const lines of [shown[file], shownBeside[file]]) expectInOrder(end, lines ?? []);
     expect(end.tookMs).toBeLessThan(endsWithinMs);
   });
 });
