@@ -32,8 +32,9 @@ export const doctor: Command = {
     const url = await existingStoreUrl(call);
     const store = await openAsItIs(platform, url);
     try {
+      const askedAt = platform.now();
       const described = await store.describe();
-      const clockAheadMs = described.now - platform.now();
+      const clockAheadMs = aheadMs(described.now, askedAt, platform.now());
       const { checked, repaired } = await walkIndexes(store);
       const server = await examineServer(described.kind, url, platform);
       const findings = [
@@ -132,13 +133,18 @@ function warnings({ warnings: given }: StoreDescription): readonly Finding[] {
 
 const clockSlackMs = 1000;
 
-function clockFindings(aheadMs: number): readonly Finding[] {
-  if (Math.abs(aheadMs) < clockSlackMs) return [];
-  const side = aheadMs > 0 ? "ahead of" : "behind";
+/** Of what a store said between a question and its answer: an answer that took its time says nothing against the clock. */
+export function aheadMs(now: number, askedAt: number, answeredAt: number): number {
+  return Math.max(0, now - answeredAt) + Math.min(0, now - askedAt);
+}
+
+function clockFindings(clockAheadMs: number): readonly Finding[] {
+  if (Math.abs(clockAheadMs) < clockSlackMs) return [];
+  const side = clockAheadMs > 0 ? "ahead of" : "behind";
   return [
     {
       check: "clock",
-      problem: `The store's time is ${durationText(Math.abs(aheadMs))} ${side} this machine's clock.`,
+      problem: `The store's time is ${durationText(Math.abs(clockAheadMs))} ${side} this machine's clock.`,
       advice:
         "Set the clock of every machine that uses the store (NTP); until they agree, delays and leases end early or late.",
     },
