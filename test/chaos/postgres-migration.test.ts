@@ -61,7 +61,7 @@ test("a migration killed half-way leaves nothing, and the next process makes the
     const victim = startOpening("torn", 1);
     const isHalfWay = async (): Promise<boolean> => {
       const text =
-        "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND application_name = 'millrace'";
+        "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND application_name = 'millrace' AND datname = current_database()";
       return (await holder.query(text)).rowCount === 1;
     };
     await until("the migration is half-way", isHalfWay);
