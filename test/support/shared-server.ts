@@ -14,7 +14,7 @@ const startMaxMs = 150_000;
 const lookMs = 40;
 
 export async function sharedServerUrl(kind: ServerKind): Promise<string> {
-  const folder = join(tmpdir(), `millrace-run-${process.ppid}-${kind}`);
+  const folder = join(tmpdir(), `millrace-run-${process.env["MILLRACE_TEST_RUN"] ?? process.ppid}-${kind}`);
   const said = join(folder, "said");
   if (isFirst(folder)) {
     const keeper = join(import.meta.dirname, "server-keeper.ts");
