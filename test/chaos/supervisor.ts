@@ -43,12 +43,12 @@ export class ChaosProcess {
     );
     const lines = createInterface({ input: child.stdio[3] as Readable });
     lines.on("line", (text) => this.#heard(JSON.parse(text) as Line));
-    this.ready = this.hears((line) => line.line === "ready").then(() => undefined);
-    this.ready.catch(() => undefined);
     this.exited = Promise.all([
       new Promise<void>((resolve) => child.once("exit", () => resolve())),
       new Promise<void>((resolve) => lines.once("close", resolve)),
     ]).then(() => undefined);
+    this.ready = this.hears((line) => line.line === "ready").then(() => undefined);
+    this.ready.catch(() => undefined);
   }
 
   get isRunning(): boolean {
@@ -68,7 +68,8 @@ export class ChaosProcess {
         resolve(line);
       };
       this.#listeners.add(listener);
-      this.#child.once("exit", () => reject(new Error(`${this.name} ended early: ${this.complaints}`)));
+      // Its last lines may be read after it has gone.
+      void this.exited.then(() => reject(new Error(`${this.name} ended early: ${this.complaints}`)));
     });
   }
 
