@@ -16,7 +16,7 @@ import type { ChaosProcess } from "./supervisor.ts";
 import { until } from "../support/until.ts";
 
 const leaseMs = 1000;
-const testMs = 120_000;
+const testMs = 240_000;
 
 export interface KillSubject {
   readonly title: string;
