@@ -146,6 +146,14 @@ test("while somebody else's script holds the server, calls are refused as busy a
   expect((await waiting).id).toBe("b");
 });
 
+test("a process that stood still while it connected finds the server all the same", async () => {
+  const opening = open({ prefix: `${prefix}-late` });
+  await new Promise((resolve) => void setImmediate(resolve));
+  // Longer than a call waits for its connection.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2500);
+  expect(await (await opening).submit([{ jobs: [aJob({ id: "a" })] }])).toMatchObject([{ kind: "ok" }]);
+});
+
 test("calls that wait for a connection leave nothing behind on the one that is gone", async () => {
   const warnings: Error[] = [];
   const listener = (warning: Error): void => void warnings.push(warning);

@@ -6,7 +6,7 @@
  *  connected ─► server checked, once per connection ─► calls ─► no reply within the limit: cut, unknown, and connected again
  */
 import { isMillraceError, MillraceError } from "../../model/error.ts";
-import type { Platform } from "../../platform/platform.ts";
+import type { Platform, Timer } from "../../platform/platform.ts";
 import { holdProcess } from "./driver.ts";
 import type { RedisClient } from "./driver.ts";
 import {
@@ -57,6 +57,8 @@ export interface ConnectionOptions {
 }
 
 const readyWaitMs = 2000;
+/** Of a time in which this process itself stood still one piece is counted, and not all of it: the server had no part in it. */
+const readyWaitPieces = 4;
 const greetingMaxMs = 10_000;
 const roundsMax = 4;
 const notSent = { isSent: false, isWrite: false };
@@ -139,7 +141,13 @@ export function openConnection(options: ConnectionOptions): Connection {
         if (against === undefined) resolve();
         else reject(connectError(against, where));
       };
-      const timer = platform.setTimer(readyWaitMs, () => end(trouble ?? new Error("Connection is closed.")));
+      let pieces = readyWaitPieces;
+      const wait = (): Timer =>
+        platform.setTimer(readyWaitMs / readyWaitPieces, () => {
+          if (--pieces > 0) timer = wait();
+          else end(trouble ?? new Error("Connection is closed."));
+        });
+      let timer = wait();
       waiting.add(end);
       if (client.status === "end" || client.status === "wait") void client.connect().catch(() => undefined);
     });
