@@ -13,6 +13,7 @@ import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { aJob } from "../support/builders.ts";
 import { redisBinary, startRedis } from "../support/redis-server.ts";
 import type { RedisServer } from "../support/redis-server.ts";
+import { connectAdmin } from "../support/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
 import { answers, until } from "../support/until.ts";
 
@@ -63,6 +64,14 @@ async function fill(store: Store): Promise<{ acknowledged: string[]; refusal: un
   throw new Error("the disk did not become full");
 }
 
+/** While one sync is on its way, the next writes may wait in the server's memory for two seconds, acknowledged or not. */
+async function hasWritten(server: RedisServer): Promise<boolean> {
+  const admin = connectAdmin(server);
+  const said = await admin.info("persistence");
+  admin.disconnect();
+  return said.includes("aof_buffer_length:0");
+}
+
 const missing = async (store: Store, ids: readonly string[]): Promise<number> =>
   (await store.readJobs(ids)).filter((each) => each === null).length;
 
@@ -81,6 +90,7 @@ describe.each(canLimit ? ["a limit on the size of files"] : [])("with %s", () =>
         () => false,
       ),
     );
+    await until("the server has handed its file all that it acknowledged", () => hasWritten(server));
     await server.kill();
     await server.restart();
     makeRoom(server);
