@@ -52,6 +52,12 @@ export function openDatabase({ pool, isOwn, where, platform, callTimeoutMs }: Da
   // The pool hears of a connection that dies while it is idle; whoever holds one has to listen himself. Unheard, either ends the process.
   const ignore = (): void => undefined;
   pool.on("error", ignore);
+  // One may die in the very bytes that end its greeting, when nobody holds it yet: whoever asked for it goes on when they are all read.
+  const greeted = (client: PgPoolClient): void => {
+    client.on("error", ignore);
+    platform.defer(() => client.removeListener("error", ignore));
+  };
+  pool.on("connect", greeted);
 
   const connect = async (isWrite: boolean): Promise<PgPoolClient> => {
     try {
@@ -122,8 +128,9 @@ export function openDatabase({ pool, isOwn, where, platform, callTimeoutMs }: Da
       isClosed = true;
       if (inFlight > 0) await new Promise<void>((resolve) => (onIdle = resolve));
       // A connection may still report its death after the end, so an own pool keeps its listener.
-      if (isOwn) await pool.end();
-      else pool.removeListener("error", ignore);
+      if (isOwn) return pool.end();
+      pool.removeListener("connect", greeted);
+      pool.removeListener("error", ignore);
     },
   };
 }

@@ -57,7 +57,9 @@ export interface PgPool {
   connect(): Promise<PgPoolClient>;
   end(): Promise<void>;
   on(event: "error", run: (error: Error) => void): unknown;
+  on(event: "connect", run: (client: PgPoolClient) => void): unknown;
   removeListener(event: "error", run: (error: Error) => void): unknown;
+  removeListener(event: "connect", run: (client: PgPoolClient) => void): unknown;
   readonly options: object;
 }
 
