@@ -22,7 +22,9 @@ import type { ChaosProcess } from "./supervisor.ts";
 import { until } from "../support/until.ts";
 
 const leaseMs = 1500;
-const callTimeoutMs = 600;
+/** Longer than a busy machine leaves a process without a processor while it opens its store, and shorter than the longest silence. */
+const callTimeoutMs = 1500;
+const silenceMaxMs = 2000;
 const faults = 25;
 const jobs = 600;
 
@@ -67,7 +69,7 @@ test.each([1, 4])(
       silence: async () => {
         if (random.chance(0.5)) proxy.halfOpen();
         else proxy.oneWay();
-        await sleep(random.whole(50, 900));
+        await sleep(random.whole(50, silenceMaxMs));
         proxy.speakAgain();
       },
       slow: () => {
@@ -75,7 +77,7 @@ test.each([1, 4])(
         proxy.sliceBytes = random.pick([0, 50]);
       },
       pause: () =>
-        admin.call("CLIENT", "PAUSE", String(random.whole(50, 900)), random.pick(["ALL", "WRITE"])),
+        admin.call("CLIENT", "PAUSE", String(random.whole(50, silenceMaxMs)), random.pick(["ALL", "WRITE"])),
       flush: () => admin.call("FUNCTION", "FLUSH", random.pick(["SYNC", "ASYNC"])),
       crash: async () => {
         await server.kill();
