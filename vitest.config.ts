@@ -19,8 +19,8 @@ export default defineConfig({
     // Much of the time is spent waiting for servers, disks and leases, so two cores carry two files at once; left alone Vitest takes one.
     maxWorkers: Math.max(2, availableParallelism() - 1),
     execArgv: ["--conditions=millrace-source"],
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
     retry: 0,
   },
 });
