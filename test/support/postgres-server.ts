@@ -103,7 +103,12 @@ function reachableCopy(native: string, version: string): string {
 }
 
 const settings = [
-  ...["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=300", "shared_buffers=128MB"],
+  ...[
+    "listen_addresses=127.0.0.1",
+    "unix_socket_directories=",
+    "max_connections=300",
+    "shared_buffers=128MB",
+  ],
   ...[
     "wal_level=minimal",
     "max_wal_senders=0",
