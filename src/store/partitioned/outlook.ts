@@ -13,7 +13,7 @@ const awayMaxMs = 10_000;
 export class Outlook {
   readonly #empty = new Set<number>();
   #askedAtMs: number | null = null;
-  #isClockKnown = false;
+  #clockSeenMs = Number.NEGATIVE_INFINITY;
   #nextAtMs: number | null = null;
   #news = 0;
   #failures = 0;
@@ -37,7 +37,7 @@ export class Outlook {
   /** Begins anew: hints were not heard for a while. */
   forget(): void {
     this.#askedAtMs = null;
-    this.#isClockKnown = false;
+    this.#clockSeenMs = Number.NEGATIVE_INFINITY;
     this.#empty.clear();
   }
 
@@ -69,11 +69,17 @@ export class Outlook {
     this.#failures = 0;
     const atMs = inMs === null ? null : nowMs + inMs;
     this.#nextAtMs = news === this.#news ? atMs : earlier(atMs, this.#nextAtMs);
-    this.#isClockKnown = true;
+    this.#clockSeenMs = nowMs;
+  }
+
+  /** When a call last saw its next clock; long ago if none did. */
+  get clockSeenMs(): number {
+    return this.#clockSeenMs;
   }
 
   mayHaveRung(nowMs: number): boolean {
-    return !this.#isClockKnown || (this.#nextAtMs !== null && this.#nextAtMs <= nowMs);
+    const isKnown = this.#clockSeenMs > Number.NEGATIVE_INFINITY;
+    return !isKnown || (this.#nextAtMs !== null && this.#nextAtMs <= nowMs);
   }
 
   /** Null when no clock is known to be set. */

@@ -239,6 +239,31 @@ describe("clocks", () => {
     expect(await claimAll()).toEqual(["p3-a"]);
   });
 
+  test("of leases that nobody hinted at are known before a lease of 15 s ends, whatever the number of partitions", async () => {
+    const sixteen = Array.from({ length: 16 }, () => openPart(platform));
+    const wide = partitionedStore(sixteen, {
+      nowMs: () => platform.now(),
+      placement: { partitions: 16, ofId: () => 0, ofName: () => 0 },
+    });
+    wide.watch(() => undefined);
+    const look = async (): Promise<number | null> => {
+      platform.advance(1400);
+      return (await wide.promoteDue({ max: 10 })).nextDueInMs;
+    };
+    for (let round = 0; round < 40; round++) expect(await look()).toBe(null);
+    for (const part of sixteen) {
+      // Another process, which dies at once.
+      await part.submit([{ jobs: [aJob({ id: "a" })] }]);
+      const { jobs } = await part.claim(aClaim({ leaseMs: 15_000 }));
+      let next: number | null = null;
+      for (let round = 0; round < 10 && next === null; round++) next = await look();
+      expect(next).toBeGreaterThan(0);
+      await part.settleIfLeased(jobs.map((job) => aSettle(job, finish())));
+      platform.advance(20_000);
+      while ((await look()) !== null);
+    }
+  });
+
   test("that rang are read page by page from every partition", async () => {
     await submit("p0-a", "p1-a", "p1-b", "p3-a", "p3-b", "p3-c");
     await store.claim(aClaim({ leaseMs: 10 }));

@@ -178,7 +178,10 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       await noteRoutes(units, answers);
       return answers;
     },
-    claim: (request) => claims.claim(request),
+    claim(request) {
+      promotion.leases(request.leaseMs);
+      return claims.claim(request);
+    },
     async settleIfLeased(settles) {
       checkSettles(settles);
       return split(

@@ -10,29 +10,41 @@ import type { Partition, PartitionedCalls } from "./partition.ts";
 
 /** A partition that is away may have clocks that ring. */
 const lookAgainMs = 1000;
+/**
+ * A lease is hinted at to nobody. Whoever looks at a partition before the first lease behind its last look can have ended knows of that end in time,
+ * and so notices at once when its worker has died.
+ */
+const lookShare = 0.8;
+const leaseMaxMs = 15_000;
 
 export class Promotion {
   readonly #calls: PartitionedCalls;
-  #turn = 0;
+  #leaseMs = leaseMaxMs;
 
   constructor(calls: PartitionedCalls) {
     this.#calls = calls;
   }
 
-  /** Where a clock may have rung, and one other in turn, because a hint may be lost. */
+  /** How long the leases of this process are: those of others are taken to be alike. */
+  leases(lengthMs: number): void {
+    this.#leaseMs = Math.min(leaseMaxMs, lengthMs);
+  }
+
+  /** Where a clock has rung, where nobody has looked for long, and in any case where nobody has looked for longest, because a hint may be lost. */
   async promote(max: number, nextInMs: () => number | null): Promise<PromoteAnswer> {
     const { partitions, nowMs } = this.#calls;
-    const turn = this.#turn++ % partitions.length;
-    const rotated = [...partitions.slice(turn), ...partitions.slice(0, turn)];
+    const byAge = partitions
+      .filter(({ outlook }) => !outlook.isAway(nowMs()))
+      .toSorted((one, other) => one.outlook.clockSeenMs - other.outlook.clockSeenMs);
     const failures: unknown[] = [];
     let count = 0;
     let isAnyAnswer = false;
-    for (const [index, partition] of rotated.entries()) {
+    for (const [index, partition] of byAge.entries()) {
       const { outlook } = partition;
       const atMs = nowMs();
       if (count === max) break;
-      if (outlook.isAway(atMs) || (index > 0 && this.#calls.isWatched() && !outlook.mayHaveRung(atMs)))
-        continue;
+      const isOld = atMs - outlook.clockSeenMs >= this.#leaseMs * lookShare;
+      if (index > 0 && this.#calls.isWatched() && !isOld && !outlook.mayHaveRung(atMs)) continue;
       const news = outlook.news;
       const left = max - count;
       const answer = await reach(this.#calls, partition, failures, (store) =>
