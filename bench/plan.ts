@@ -61,7 +61,7 @@ function sqliteParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "enqueue-concurrent", jobs: many, entries: [millrace(enqueuesInFlight)] },
     { work: "enqueue-bulk", jobs: bulk, entries: [millrace(1), plainjob()] },
     { work: "drain", jobs: many, entries: [...drains(), ...(isQuick ? [] : crowdedDrains())] },
-    ...latencies(isQuick, jobs, [millrace(defaultSlots), plainjob()]),
+    restedLatency(isQuick, jobs, [millrace(defaultSlots), plainjob()]),
     { work: "idle", jobs: 0, rounds: 1, entries: [millrace(defaultSlots), plainjob()] },
   ];
 }
@@ -77,13 +77,10 @@ function crowdedDrains(): readonly Entry[] {
   return backlogs.flatMap((backlog) => [millrace(100, backlog), plainjob({ backlog })]);
 }
 
-/** One job behind the other, and each after a pause. */
-function latencies(isQuick: boolean, jobs: number | null, entries: readonly Entry[]): readonly Part[] {
+/** On an idle queue: each job after a pause. */
+function restedLatency(isQuick: boolean, jobs: number | null, entries: readonly Entry[]): Part {
   const rested = entries.map((entry): Entry => ({ ...entry, mode: "rested" }));
-  return [
-    { work: "latency", jobs: jobs ?? (isQuick ? 1000 : 10_000), entries },
-    { work: "latency", jobs: jobs ?? (isQuick ? 200 : 1000), entries: rested },
-  ];
+  return { work: "latency", jobs: jobs ?? (isQuick ? 200 : 1000), entries: rested };
 }
 
 function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
@@ -149,7 +146,8 @@ function redisParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "enqueue-concurrent", jobs: many, entries: both(enqueuesInFlight) },
     { work: "enqueue-bulk", jobs: bulk, entries: both(1) },
     ...drained,
-    ...latencies(isQuick, jobs, both(defaultSlots)),
+    { work: "latency", jobs: jobs ?? (isQuick ? 1000 : 10_000), entries: both(defaultSlots) },
+    restedLatency(isQuick, jobs, both(defaultSlots)),
     { work: "idle", jobs: 0, rounds: 1, entries: both(defaultSlots) },
     { work: "footprint", jobs: jobs ?? (isQuick ? 20_000 : 100_000), rounds: 1, entries: both(1) },
   ];
