@@ -5,7 +5,8 @@
 import type { Engine } from "../engine.ts";
 
 const termKind = "term";
-const renewedAfter = 3;
+/** A holder makes it longer when this much of it is over: a write for each step of a walk would cost more than the step. */
+const renewedAfter = 1 / 3;
 
 export class Term {
   readonly #engine: Engine;
@@ -23,7 +24,7 @@ export class Term {
   /** Takes the term, or makes it longer when a good part of it is over. @returns false while another process has it. */
   async hold(): Promise<boolean> {
     const heldUs = this.#engine.platform.monotonicUs() - this.#madeUs;
-    if (this.#version > 0 && heldUs < (this.#lengthMs * 1000) / renewedAfter) return true;
+    if (this.#version > 0 && heldUs < this.#lengthMs * 1000 * renewedAfter) return true;
     if (this.#version > 0 && (await this.#put({ version: this.#version }))) return true;
     // Run out meanwhile, or never had: free unless somebody else was faster.
     return this.#put("absent");

@@ -9,11 +9,13 @@
 const trustMs = 30_000;
 const awayFirstMs = 500;
 const awayMaxMs = 10_000;
+/** Before every time there is. */
+const neverMs = Number.MIN_SAFE_INTEGER;
 
 export class Outlook {
   readonly #empty = new Set<number>();
   #askedAtMs: number | null = null;
-  #clockSeenMs = Number.NEGATIVE_INFINITY;
+  #clockSeenMs = neverMs;
   #nextAtMs: number | null = null;
   #news = 0;
   #failures = 0;
@@ -37,7 +39,7 @@ export class Outlook {
   /** Begins anew: hints were not heard for a while. */
   forget(): void {
     this.#askedAtMs = null;
-    this.#clockSeenMs = Number.NEGATIVE_INFINITY;
+    this.#clockSeenMs = neverMs;
     this.#empty.clear();
   }
 
@@ -72,14 +74,13 @@ export class Outlook {
     this.#clockSeenMs = nowMs;
   }
 
-  /** When a call last saw its next clock; long ago if none did. */
+  /** When a call last saw its next clock; before all time if none did. */
   get clockSeenMs(): number {
     return this.#clockSeenMs;
   }
 
   mayHaveRung(nowMs: number): boolean {
-    const isKnown = this.#clockSeenMs > Number.NEGATIVE_INFINITY;
-    return !isKnown || (this.#nextAtMs !== null && this.#nextAtMs <= nowMs);
+    return this.#clockSeenMs === neverMs || (this.#nextAtMs !== null && this.#nextAtMs <= nowMs);
   }
 
   /** Null when no clock is known to be set. */

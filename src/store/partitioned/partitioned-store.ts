@@ -179,7 +179,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       return answers;
     },
     claim(request) {
-      promotion.leases(request.leaseMs);
+      promotion.noteLease(request.leaseMs);
       return claims.claim(request);
     },
     async settleIfLeased(settles) {

@@ -19,15 +19,15 @@ const leaseMaxMs = 15_000;
 
 export class Promotion {
   readonly #calls: PartitionedCalls;
-  #leaseMs = leaseMaxMs;
+  #shortestLeaseMs = leaseMaxMs;
 
   constructor(calls: PartitionedCalls) {
     this.#calls = calls;
   }
 
-  /** How long the leases of this process are: those of others are taken to be alike. */
-  leases(lengthMs: number): void {
-    this.#leaseMs = Math.min(leaseMaxMs, lengthMs);
+  /** How long a lease of this process is: those of others are taken to be alike. */
+  noteLease(lengthMs: number): void {
+    this.#shortestLeaseMs = Math.min(this.#shortestLeaseMs, lengthMs);
   }
 
   /** Where a clock has rung, where nobody has looked for long, and in any case where nobody has looked for longest, because a hint may be lost. */
@@ -43,7 +43,7 @@ export class Promotion {
       const { outlook } = partition;
       const atMs = nowMs();
       if (count === max) break;
-      const isOld = atMs - outlook.clockSeenMs >= this.#leaseMs * lookShare;
+      const isOld = atMs - outlook.clockSeenMs >= this.#shortestLeaseMs * lookShare;
       if (index > 0 && this.#calls.isWatched() && !isOld && !outlook.mayHaveRung(atMs)) continue;
       const news = outlook.news;
       const left = max - count;
