@@ -2,6 +2,7 @@
  * The loop of one duty: run, sleep, run again. A full batch runs again at once; else the duty sleeps until the next clock it knows of, until
  * it is woken, or until its upper bound, with jitter. A crashed run is started again with backoff.
  */
+import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
 import type { Duty, DutyRun } from "./duties/duty.ts";
 import { errorText, failuresBefore, isStoreAway } from "./duties/quarantine.ts";
@@ -9,8 +10,8 @@ import type { QuarantineCase } from "./duties/quarantine.ts";
 import type { Engine } from "./engine.ts";
 import { answersWithin } from "./race.ts";
 
-const backoffFirstMs = 100;
-const backoffMaxMs = 30_000;
+/** Between two passes while they fail. */
+const failedMs = { firstMs: 200, maxMs: 30_000 };
 /** A run that takes longer is given up: the loop goes on without it. */
 const runMaxMs = 60_000;
 /**
@@ -31,6 +32,7 @@ export class DutyLoop {
   readonly duty: Duty;
   readonly #engine: Engine;
   readonly #ended: (loop: DutyLoop, run: DutyRun | null) => void;
+  readonly #backoff: Backoff;
   #isStopping = false;
   #whenStopped: Promise<void> = Promise.resolve();
   #trouble: Trouble | null = null;
@@ -42,6 +44,7 @@ export class DutyLoop {
   constructor(engine: Engine, duty: Duty, ended: (loop: DutyLoop, run: DutyRun | null) => void) {
     this.#engine = engine;
     this.duty = duty;
+    this.#backoff = new Backoff(engine.platform, failedMs);
     this.#ended = ended;
   }
 
@@ -77,6 +80,7 @@ export class DutyLoop {
       try {
         const run = await answersWithin(this.#engine.platform, this.duty.run(), runMaxMs);
         this.#trouble = null;
+        this.#backoff.reset();
         this.#ended(this, run);
         if (!run.hasMore) await this.#sleep(this.#sleepMs(run));
         else if (run.pauseMs !== undefined) await this.#sleep(run.pauseMs);
@@ -93,7 +97,7 @@ export class DutyLoop {
   /** @returns how long to wait before the next try. */
   #failed(error: unknown): number {
     const failures = (this.#trouble?.failures ?? 0) + 1;
-    const delayMs = Math.min(backoffFirstMs * 2 ** Math.min(failures, 20), backoffMaxMs) * this.#jitter();
+    const delayMs = this.#backoff.nextMs();
     this.#trouble = {
       failures,
       error: errorText(error),
@@ -105,15 +109,11 @@ export class DutyLoop {
   }
 
   #sleepMs({ nextInMs }: DutyRun): number {
-    const sleepMaxMs = this.duty.sleepMaxMs * this.#jitter();
+    const sleepMaxMs = this.duty.sleepMaxMs * (0.85 + this.#engine.platform.random() * 0.15);
     if (typeof nextInMs !== "number") return sleepMaxMs;
     if (nextInMs > 0) return Math.min(nextInMs, sleepMaxMs);
     // The ring belongs to another duty: asking again at once would be a busy loop.
     return this.duty.wakes === "clock" ? Math.min(hiddenRingMs, sleepMaxMs) : sleepMaxMs;
-  }
-
-  #jitter(): number {
-    return 0.85 + this.#engine.platform.random() * 0.15;
   }
 
   #sleep(delayMs: number): Promise<void> {

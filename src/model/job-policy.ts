@@ -4,6 +4,7 @@
  *
  * Most jobs of one definition carry the same text, so reading it is a look-up.
  */
+import { BoundedMap } from "./bounded-map.ts";
 import type { TerminalState } from "./job-state.ts";
 import { defaultAttempts, defaultBackoff } from "./retry-policy.ts";
 import type { Backoff, RetryIf } from "./retry-policy.ts";
@@ -83,13 +84,12 @@ export function createPolicyReader(codeDefaults: JobPolicy = {}): (text: string 
     retention: { ...said.retention, ...policy.retention },
   });
   const empty = decide({});
-  const decoded = new Map<string, DecidedPolicy>();
+  const decoded = new BoundedMap<string, DecidedPolicy>(decodedMax);
   return (text) => {
     if (text === null) return empty;
     const known = decoded.get(text);
     if (known !== undefined) return known;
     const policy = decide(parsePolicy(text));
-    if (decoded.size >= decodedMax) decoded.clear();
     decoded.set(text, policy);
     return policy;
   };

@@ -4,11 +4,11 @@
  */
 import type { DocPut } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
+import { allDocs } from "../all-docs.ts";
 import { shownAfterMs } from "./quarantine.ts";
 
 const noticeKind = "quarantine";
 const casesShownMax = 100;
-const pageMax = 500;
 
 export interface QuarantinedItem {
   readonly duty: string;
@@ -37,16 +37,7 @@ export function quarantinePut(id: string, items: readonly QuarantinedItem[], now
 /** Of all processes, by duty. */
 export async function readQuarantined(store: Pick<Store, "readDocs">): Promise<readonly QuarantinedItem[]> {
   const items: QuarantinedItem[] = [];
-  let after: string | null = null;
-  do {
-    const page: Awaited<ReturnType<Store["readDocs"]>> = await store.readDocs({
-      kind: noticeKind,
-      prefix: "",
-      after,
-      max: pageMax,
-    });
-    for (const { body } of page.docs) items.push(...(JSON.parse(body) as readonly QuarantinedItem[]));
-    after = page.cursor;
-  } while (after !== null);
+  for await (const { body } of allDocs(store, { kind: noticeKind }))
+    items.push(...(JSON.parse(body) as readonly QuarantinedItem[]));
   return items.toSorted((left, right) => (left.duty < right.duty ? -1 : left.duty > right.duty ? 1 : 0));
 }

@@ -4,6 +4,7 @@
  *
  * A store that is away is nobody's fault: such a failure is not counted.
  */
+import { BoundedMap } from "../../model/bounded-map.ts";
 import { isMillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 
@@ -37,7 +38,7 @@ export const itemMaxMs = 20_000;
 
 export class Quarantine {
   readonly #platform: Platform;
-  readonly #cases = new Map<string, Case>();
+  readonly #cases = new BoundedMap<string, Case>(casesMax);
 
   constructor(platform: Platform) {
     this.#platform = platform;
@@ -55,14 +56,12 @@ export class Quarantine {
     if (isStoreAway(error)) return;
     const failures = (this.#cases.get(item)?.failures ?? 0) + 1;
     const periodMs = Math.min(firstMs * 2 ** Math.max(0, failures - failuresBefore), longestMs);
-    this.#cases.delete(item);
     this.#cases.set(item, {
       failures,
       untilUs: this.#platform.monotonicUs() + periodMs * 1000,
       until: this.#platform.now() + periodMs,
       error: errorText(error),
     });
-    if (this.#cases.size > casesMax) this.#cases.delete(this.#cases.keys().next().value as string);
   }
 
   succeeded(item: string): void {
