@@ -4,7 +4,7 @@ import type { PostgresCondition } from "../stores/postgres/examine.ts";
 import type { RedisCondition } from "../stores/redis/examine.ts";
 import type { Finding } from "./finding.ts";
 
-export interface ServerReport {
+interface ServerReport {
   /** Under the store's kind, for the JSON document. */
   readonly condition:
     | { readonly postgres: PostgresCondition }

@@ -3,7 +3,7 @@ import { shorten } from "./escape.ts";
 
 const gap = "  ";
 
-export interface Column {
+interface Column {
   readonly title: string;
   readonly charsMax?: number;
   readonly isNumber?: boolean;

@@ -6,7 +6,7 @@ import { MillraceError } from "../model/error.ts";
 import type { CommandOption } from "./command.ts";
 import { shorten } from "./escape.ts";
 
-export interface ReadArgs {
+interface ReadArgs {
   readonly words: readonly string[];
   /** A flag is there with the value "". */
   readonly options: ReadonlyMap<string, string>;

@@ -103,7 +103,7 @@ const known = [
   "log",
 ];
 
-export interface ReadMillraceOptions {
+interface ReadMillraceOptions {
   readonly settings: EngineSettings;
   readonly duties: DutyTuning;
   readonly log: Logger;

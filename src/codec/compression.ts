@@ -21,7 +21,7 @@ export interface CompressionOptions {
  */
 const INFLATE_BYTES_MIN = 16 * 1024 * 1024;
 
-export type Deflate = (bytes: Uint8Array) => Uint8Array | undefined;
+type Deflate = (bytes: Uint8Array) => Uint8Array | undefined;
 
 /** Answers undefined when the bytes are below the threshold or would not shrink. */
 export function createDeflate(options: CompressionOptions): Deflate {

@@ -29,14 +29,14 @@ export function canonicalText(value: unknown, what = "value"): string {
   }
 }
 
-export type FieldPick = (value: unknown) => unknown[];
+type FieldPick = (value: unknown) => unknown[];
 
 /** One entry per path, in their order; undefined where the value has no such field. */
 export function pickFields(value: unknown, paths: readonly string[]): unknown[] {
   return compilePick(paths)(value);
 }
 
-export function compilePick(paths: readonly string[]): FieldPick {
+function compilePick(paths: readonly string[]): FieldPick {
   const compiled = parseFieldPaths(paths);
   if (compiled.some((path) => path.includes(anyField))) {
     throw invalidOption("A picked field path must name one field: * is not possible here.");

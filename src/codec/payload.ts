@@ -32,7 +32,7 @@ export interface PayloadCoder {
   decode(payload: string): unknown;
 }
 
-export const payloadBytesDefault = 1024 * 1024;
+const payloadBytesDefault = 1024 * 1024;
 
 const EXCLAMATION = 0x21;
 const PERCENT = 0x25;

@@ -9,7 +9,7 @@ import { anyField, type FieldPath, parseFieldPaths } from "./field-path.ts";
 
 export const redacted = "[redacted]";
 
-export type Redaction = (value: unknown) => unknown;
+type Redaction = (value: unknown) => unknown;
 
 export function redact(value: unknown, paths: readonly string[]): unknown {
   return compileRedaction(paths)(value);

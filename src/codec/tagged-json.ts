@@ -25,7 +25,7 @@ import {
   unreadable,
 } from "./refusal.ts";
 
-export interface TaggedWriterOptions {
+interface TaggedWriterOptions {
   readonly what: string;
   readonly maxBytes: number;
   /** Keys, Map entries and Set items in a fixed order: equal values make equal texts. */

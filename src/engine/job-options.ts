@@ -82,7 +82,7 @@ const sharedKeys = [
   "keepResult",
   ...laterKeys,
 ];
-export const enqueueKeys: readonly string[] = ["id", "runAt", "headers", "trace", ...sharedKeys];
+const enqueueKeys: readonly string[] = ["id", "runAt", "headers", "trace", ...sharedKeys];
 export const definitionKeys: readonly string[] = ["input", "result", "queue", "redact", ...sharedKeys];
 
 const nothing: ReadOptions = { policy: {} };
@@ -158,7 +158,7 @@ export function readDue(options: Pick<EnqueueOptions, "delay" | "runAt">, what: 
   return delay === undefined ? undefined : { inMs: durationMs(delay, `${what}: delay`) };
 }
 
-export function readDeadline(value: Duration | Date, what: string): Due {
+function readDeadline(value: Duration | Date, what: string): Due {
   return value instanceof Date ? { at: readInstant(value, what) } : { inMs: readPositive(value, what) };
 }
 

@@ -20,7 +20,7 @@ interface Waiter {
 /** Between two reads of everything that is waited for. */
 const pollMs = { firstMs: 1000, maxMs: 5000 };
 
-export interface WaitOptions {
+interface WaitOptions {
   readonly timeoutMs: number | null;
   readonly signal: AbortSignal | null;
 }

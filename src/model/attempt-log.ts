@@ -28,7 +28,7 @@ export interface AttemptRecord {
   readonly error?: ErrorRecord;
 }
 
-export interface AttemptLog {
+interface AttemptLog {
   readonly entries: readonly AttemptRecord[];
   /** How many entries in the middle were dropped to stay inside the bound. */
   readonly dropped: number;

@@ -11,7 +11,7 @@
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~";
 
-export interface IdSources {
+interface IdSources {
   /** Wall clock; it only orders ids roughly and decides nothing. */
   readonly now: () => number;
   /** Uniform in [0, 1). */

@@ -3,7 +3,7 @@
  * by an edit before the start, read by handlers and lists.
  */
 
-export interface JobMeta {
+interface JobMeta {
   readonly headers?: Readonly<Record<string, string>>;
   /** Trace context, handed on unread. */
   readonly trace?: Readonly<Record<string, string>>;

@@ -17,7 +17,7 @@ export interface OperatorChange {
   readonly attempts?: string;
 }
 
-export interface CancellableJob {
+interface CancellableJob {
   readonly policy: DecidedPolicy;
   readonly attempts: string | null;
   readonly cancelAsked: boolean;
@@ -39,7 +39,7 @@ export function cancelChanges(job: CancellableJob, reason: string | undefined): 
   ];
 }
 
-export interface WaitingJob {
+interface WaitingJob {
   readonly policy: DecidedPolicy;
   /** An attempt that was given back stays given back. */
   readonly countsAttempt: 0 | 1;
@@ -76,7 +76,7 @@ export function editChange(edit: Edit, level: number | null, strideMs: number): 
   };
 }
 
-export interface ReplayOptions {
+interface ReplayOptions {
   readonly due: Due;
   /** A new round of attempts; else the job goes on counting and gets one more attempt. */
   readonly resetsAttempts: boolean;

@@ -8,7 +8,7 @@
 import { MillraceError } from "./error.ts";
 
 export const levels = { critical: -20, high: -10, normal: 0, low: 10, lowest: 20 } as const;
-export type LevelName = keyof typeof levels;
+type LevelName = keyof typeof levels;
 export type Priority = number | LevelName;
 
 export const levelMax = 1023;

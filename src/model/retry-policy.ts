@@ -10,7 +10,7 @@ import { MillraceError } from "./error.ts";
 import { checkName } from "./name.ts";
 import { checkOptions, checkWhole } from "./option.ts";
 
-export type Jitter = "full" | "none";
+type Jitter = "full" | "none";
 
 /** As stored with a job: plain numbers, nothing left to parse. */
 export type Backoff =

@@ -6,7 +6,7 @@
  */
 import type { Platform } from "./platform.ts";
 
-export interface BackoffOptions {
+interface BackoffOptions {
   readonly firstMs: number;
   readonly maxMs: number;
 }

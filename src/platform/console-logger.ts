@@ -1,5 +1,5 @@
 /** The logger of people who did not bring one: warnings and errors as one line each on standard error. */
-export interface ConsoleLogger {
+interface ConsoleLogger {
   debug(message: string, fields?: Readonly<Record<string, unknown>>): void;
   info(message: string, fields?: Readonly<Record<string, unknown>>): void;
   warn(message: string, fields?: Readonly<Record<string, unknown>>): void;

@@ -18,7 +18,7 @@ export interface DrainReport {
   readonly ran: number;
 }
 
-export interface DrainOptions {
+interface DrainOptions {
   readonly mill: Millrace;
   readonly memory: Memory;
   readonly time: VirtualTime;

@@ -35,7 +35,7 @@ export interface TestClock {
   advance(duration: Duration): Promise<void>;
 }
 
-export interface TestParts {
+interface TestParts {
   readonly mill: Millrace;
   readonly engine: Engine;
   readonly memory: Memory;

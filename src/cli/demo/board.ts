@@ -16,7 +16,7 @@ export interface Scene {
   readonly reports: readonly { readonly month: string; readonly share: number }[];
 }
 
-export const shownStates = ["scheduled", "ready", "running", "completed", "failed", "cancelled"] as const;
+const shownStates = ["scheduled", "ready", "running", "completed", "failed", "cancelled"] as const;
 
 const newsMax = 6;
 /** Each line is written over the old one and only its rest is cleared: a frame that began by clearing would flicker. */

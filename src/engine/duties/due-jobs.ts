@@ -12,7 +12,7 @@ import type { Duty, DutyRun } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 import { Quarantine } from "./quarantine.ts";
 
-export interface DueDutyOptions {
+interface DueDutyOptions {
   readonly tuning: Tuning;
   readonly name: string;
   readonly clock: Clock;

@@ -16,7 +16,7 @@ export const dutyNames = [
 ] as const;
 export type DutyName = (typeof dutyNames)[number];
 
-export interface OneDutyOptions {
+interface OneDutyOptions {
   batch?: number;
   sleep?: Duration;
 }

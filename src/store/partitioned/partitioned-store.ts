@@ -23,7 +23,7 @@ import type { Partition, PartitionedCalls } from "./partition.ts";
 import { RouteTable } from "./route-table.ts";
 import { auditIndexes, Promotion, prune } from "./upkeep.ts";
 
-export interface PartitionedOptions {
+interface PartitionedOptions {
   /** Steady milliseconds of this process. */
   readonly nowMs: () => number;
   /** Tests place things where they want. */
