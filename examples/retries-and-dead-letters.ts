@@ -30,6 +30,6 @@ for await (const failed of mill.jobs.find({ states: ["failed"] })) {
 }
 
 isUp = true;
-console.log("redriven:", await mill.jobs.retry({ states: ["failed"], reason: "retries-exhausted" }));
+console.log("brought back:", await mill.jobs.retry({ states: ["failed"], reason: "retries-exhausted" }));
 console.log(`-> ${String(await handles[1]?.result({ timeout: "10s" }))}`);
 await mill.close();

@@ -26,21 +26,21 @@ export async function existingStoreUrl(call: Call): Promise<string> {
   if (from > 0) return url;
   throw new MillraceError(
     "store-missing",
-    `There is no store of Millrace at ${nameOfPlace(url)}. millrace migrate, enqueue and work make one; or name another.`,
+    `There is no store of Millrace at ${shownUrl(url)}. millrace migrate, enqueue and work make one; or name another.`,
   );
 }
 
 /** Without user and password. A Redis URL may name several hosts, so it is not always one that the platform can parse. */
-export function nameOfPlace(url: string): string {
+export function shownUrl(url: string): string {
   if (/^sqlite:/i.test(url)) return JSON.stringify(sqlitePath(url));
-  const [, scheme = "", place = "", query = ""] =
+  const [, scheme = "", address = "", query = ""] =
     /^(\w+:\/\/)(?:[^/?#]*@)?([^?#]*)\??([^#]*)/.exec(url) ?? [];
   const parameters = new URLSearchParams(query);
   const parts = ["schema", "prefix"].flatMap((name) => {
     const value = parameters.get(name);
     return value === null ? [] : [` in the ${name} ${value}`];
   });
-  return `${scheme}${place}${parts.join("")}`;
+  return `${scheme}${address}${parts.join("")}`;
 }
 
 /** Opens, lets the command use it, and closes whatever comes. */

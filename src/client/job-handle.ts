@@ -57,7 +57,7 @@ export class JobHandle<Result = unknown> {
     if (record === null) {
       throw new MillraceError(
         "result-expired",
-        `There is no job ${JSON.stringify(this.id)}: it was pruned, removed or never made.`,
+        `There is no job ${JSON.stringify(this.id)}: it was pruned, deleted or never made.`,
       );
     }
     if (record.state !== "completed") throw endError(record);

@@ -144,7 +144,7 @@ export class Jobs {
     return counts;
   }
 
-  /** Redrives finished jobs: one by id, or all that match (by default the failed ones). */
+  /** Asks for a replay of finished jobs: of one by id, or of all that match (by default the failed ones). */
   async retry(target: string | JobQuery, options: RetryJobOptions = {}): Promise<number> {
     checkOptions(options, "retry", ["delay", "runAt", "resetAttempts", "input", "perSecond"]);
     const { perSecond } = options;

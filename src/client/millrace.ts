@@ -2,7 +2,7 @@
  * Millrace as an application sees it: enqueue, work, look and operate, over one store. Everything else is behind it.
  */
 import { allDuties } from "../engine/duties/all-duties.ts";
-import type { DutyRun } from "../engine/duties/duty.ts";
+import type { DutyPass } from "../engine/duties/duty.ts";
 import type { DutyTuning } from "../engine/duties/duty-tuning.ts";
 import type { AnySubmission, JobDefinition, Submission } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -154,8 +154,8 @@ export class Millrace implements Enqueuer {
   }
 
   /** Runs one duty until it has nothing left to do, and reports. */
-  runDuty(name: string): Promise<DutyRun> {
-    return this.#supervisor.runOnce(name);
+  runDuty(name: string): Promise<DutyPass> {
+    return this.#supervisor.runToEnd(name);
   }
 
   get dutyNames(): readonly string[] {

@@ -1,7 +1,7 @@
 /**
- * The default codec: plain JSON where the value allows it, tagged JSON (`~` in front) where it does not.
+ * The default codec: standard JSON where the value allows it, tagged JSON (`~` in front) where it does not.
  *
- * Plain values become exactly what JSON.stringify makes of them, so people can read and query them in SQL. One cheap walk
+ * Such values become exactly what JSON.stringify makes of them, so people can read and query them in SQL. One cheap walk
  * decides: it answers false for anything unusual, and the slower tagged writer then encodes it or refuses it by its path.
  * Like in JSON, properties that are undefined, have symbol keys or are not enumerable are left out, an object without a
  * prototype comes back with one, and extra properties of arrays are lost. Holes of arrays come back as undefined.
@@ -18,7 +18,7 @@ const TILDE = 0x7e;
 /** What is left of the size limit in the walk that runs now; encoding is synchronous, so one variable serves all calls. */
 let charactersLeft = 0;
 
-function isPlain(value: unknown, depth: number): boolean {
+function isStandardJson(value: unknown, depth: number): boolean {
   switch (typeof value) {
     case "string":
       charactersLeft -= value.length;
@@ -28,13 +28,13 @@ function isPlain(value: unknown, depth: number): boolean {
     case "boolean":
       return true;
     case "object":
-      return value === null || isPlainContainer(value, depth);
+      return value === null || isStandardContainer(value, depth);
     default:
       return false;
   }
 }
 
-function isPlainContainer(value: object, depth: number): boolean {
+function isStandardContainer(value: object, depth: number): boolean {
   if (depth >= depthMax) return false;
   const prototype: object | null = Object.getPrototypeOf(value);
   if (Array.isArray(value)) {
@@ -42,7 +42,7 @@ function isPlainContainer(value: object, depth: number): boolean {
     charactersLeft -= 2 * value.length;
     if (charactersLeft < 0) return false;
     for (let index = 0; index < value.length; index++) {
-      if (!isPlain(value[index], depth + 1)) return false;
+      if (!isStandardJson(value[index], depth + 1)) return false;
     }
     return true;
   }
@@ -54,7 +54,7 @@ function isPlainContainer(value: object, depth: number): boolean {
     const item = fields[key];
     if (item === undefined) continue;
     charactersLeft -= key.length + 4;
-    if (charactersLeft < 0 || !isPlain(item, depth + 1)) return false;
+    if (charactersLeft < 0 || !isStandardJson(item, depth + 1)) return false;
   }
   return true;
 }
@@ -62,7 +62,7 @@ function isPlainContainer(value: object, depth: number): boolean {
 function encode(value: unknown, what = "value", maxBytes = payloadBytesCeiling): string {
   charactersLeft = maxBytes;
   try {
-    if (isPlain(value, 0)) return JSON.stringify(value);
+    if (isStandardJson(value, 0)) return JSON.stringify(value);
     if (charactersLeft < 0) throw tooLarge(what, maxBytes);
     return "~" + new TaggedWriter({ what, maxBytes, sorted: false }).write(value);
   } catch (cause) {

@@ -1,7 +1,7 @@
 /**
  * From a value to the Payload that a store holds, and back: codec, then compression, then encryption.
  *
- *   {  [  "  0-9  -  t  f  n     plain JSON                 ~...            tagged JSON
+ *   {  [  "  0-9  -  t  f  n     standard JSON              ~...            tagged JSON
  *   =name:base64                 a custom codec's bytes     =name=text      a custom codec's text
  *   %base64                      compressed, any of the above
  *   !keyid:base64                encrypted, any of the above; a compressed text is inside as `%` and its raw bytes
@@ -69,8 +69,8 @@ export function createPayloadCoder(options: PayloadOptions = {}): PayloadCoder {
     const bytes = Buffer.from(text, "utf8");
     const deflated = deflate?.(bytes);
     if (keyRing === undefined) return deflated === undefined ? text : `%${base64(deflated)}`;
-    const plain = deflated === undefined ? bytes : Buffer.concat([Buffer.of(PERCENT), deflated]);
-    return `!${keyRing.currentId}:${base64(keyRing.encrypt(plain))}`;
+    const cleartext = deflated === undefined ? bytes : Buffer.concat([Buffer.of(PERCENT), deflated]);
+    return `!${keyRing.currentId}:${base64(keyRing.encrypt(cleartext))}`;
   }
 
   function decode(payload: string): unknown {

@@ -1,5 +1,5 @@
 /**
- * JSON with tags, for values that plain JSON would lose. The text after the leading `~`:
+ * JSON with tags, for values that standard JSON would lose. The text after the leading `~`:
  *
  *   {"~date":"2026-01-31T00:00:00.000Z"}   Date; null for an invalid one
  *   {"~bigint":"-12"}                      bigint
@@ -9,7 +9,7 @@
  *   {"~map":[[key,value],...]}             Map            {"~set":[item,...]}   Set
  *   {"~~":{"~date":1}}                     a user's object that would read as a tag: one key, starting with ~
  *
- * Everything else that is not plain JSON is refused by its path. The text is written directly, not through a copy of the
+ * Everything else that is not standard JSON is refused by its path. The text is written directly, not through a copy of the
  * value, so a key named `__proto__` is text like any other; reading writes only to properties that JSON.parse made.
  */
 import { isAnyArrayBuffer, isDate, isMap, isSet, isSharedArrayBuffer, isUint8Array } from "node:util/types";

@@ -4,7 +4,7 @@
  */
 import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
-import type { Duty, DutyRun } from "./duties/duty.ts";
+import type { Duty, DutyPass } from "./duties/duty.ts";
 import { errorText, failuresBefore, isStoreAway } from "./duties/quarantine.ts";
 import type { QuarantineCase } from "./duties/quarantine.ts";
 import type { Engine } from "./engine.ts";
@@ -13,7 +13,7 @@ import { answersWithin } from "./race.ts";
 /** Between two passes while they fail. */
 const failedMs = { firstMs: 200, maxMs: 30_000 };
 /** A run that takes longer is given up: the loop goes on without it. */
-const runMaxMs = 60_000;
+const passMaxMs = 60_000;
 /**
  * A clock that has rung hides the next one from the clock duty. Whoever answers it wakes this duty again; where nobody can (a quarantined job, a duty
  * switched off everywhere), this bounds how late a due job becomes ready.
@@ -31,7 +31,7 @@ interface Trouble {
 export class DutyLoop {
   readonly duty: Duty;
   readonly #engine: Engine;
-  readonly #ended: (loop: DutyLoop, run: DutyRun | null) => void;
+  readonly #ended: (loop: DutyLoop, pass: DutyPass | null) => void;
   readonly #backoff: Backoff;
   #isStopping = false;
   #whenStopped: Promise<void> = Promise.resolve();
@@ -41,7 +41,7 @@ export class DutyLoop {
   #wakeAtUs = Number.POSITIVE_INFINITY;
 
   /** @param ended told after every run, with null when it failed. */
-  constructor(engine: Engine, duty: Duty, ended: (loop: DutyLoop, run: DutyRun | null) => void) {
+  constructor(engine: Engine, duty: Duty, ended: (loop: DutyLoop, pass: DutyPass | null) => void) {
     this.#engine = engine;
     this.duty = duty;
     this.#backoff = new Backoff(engine.platform, failedMs);
@@ -78,12 +78,12 @@ export class DutyLoop {
     while (!this.#isStopping) {
       this.#wakeAtUs = Number.POSITIVE_INFINITY;
       try {
-        const run = await answersWithin(this.#engine.platform, this.duty.run(), runMaxMs);
+        const pass = await answersWithin(this.#engine.platform, this.duty.pass(), passMaxMs);
         this.#trouble = null;
         this.#backoff.reset();
-        this.#ended(this, run);
-        if (!run.hasMore) await this.#sleep(this.#sleepMs(run));
-        else if (run.pauseMs !== undefined) await this.#sleep(run.pauseMs);
+        this.#ended(this, pass);
+        if (!pass.hasMore) await this.#sleep(this.#sleepMs(pass));
+        else if (pass.pauseMs !== undefined) await this.#sleep(pass.pauseMs);
         else await new Promise<void>((resolve) => this.#engine.platform.defer(resolve));
       } catch (error) {
         if (this.#isStopping) return;
@@ -108,7 +108,7 @@ export class DutyLoop {
     return delayMs;
   }
 
-  #sleepMs({ nextInMs }: DutyRun): number {
+  #sleepMs({ nextInMs }: DutyPass): number {
     const sleepMaxMs = this.duty.sleepMaxMs * (0.85 + this.#engine.platform.random() * 0.15);
     if (typeof nextInMs !== "number") return sleepMaxMs;
     if (nextInMs > 0) return Math.min(nextInMs, sleepMaxMs);

@@ -6,7 +6,7 @@ import type { PayloadCoder } from "../codec/payload.ts";
 import { createIdMinter } from "../model/job-id.ts";
 import { createPolicyReader, outcomesNotKept } from "../model/job-policy.ts";
 import type { DecidedPolicy, JobPolicy, Retention } from "../model/job-policy.ts";
-import { createPlacement, placeJobs } from "../model/placement.ts";
+import { createPlacement, gatherJobs } from "../model/placement.ts";
 import type { Placement } from "../model/placement.ts";
 import type { CustomBackoff } from "../model/retry-policy.ts";
 import type { Platform } from "../platform/platform.ts";
@@ -27,7 +27,7 @@ import type { EnqueueMiddleware } from "./enqueue-middleware.ts";
 import type { Logger } from "./logger.ts";
 import { PartitionBatcher } from "./partition-batcher.ts";
 import type { Batching } from "./partition-batcher.ts";
-import { Records } from "./records.ts";
+import { Reports } from "./reports.ts";
 import type { Router } from "./router.ts";
 import { Turn } from "./turn.ts";
 
@@ -65,7 +65,7 @@ export class Engine {
 
   readonly submits: Batching<SubmitUnit, SubmitAnswer>;
   readonly settles: Batching<Settle, SettleAnswer>;
-  readonly records: Records;
+  readonly records: Reports;
   readonly changes: Batching<Change, ChangeAnswer>;
   readonly reads: Batching<string, JobRecord | null>;
 
@@ -121,7 +121,7 @@ export class Engine {
     const byId = ({ id }: { readonly id: string }): string => id;
     this.submits = batching(submitting, ({ jobs }) => jobs[0]?.id ?? "");
     this.settles = batching(settling, byId);
-    this.records = new Records({ ...shared, call: (writes) => store.recordIfLeased(writes) }, (options) =>
+    this.records = new Reports({ ...shared, call: (writes) => store.recordIfLeased(writes) }, (options) =>
       batching(options, byId),
     );
     this.changes = batching<Change, ChangeAnswer>(
@@ -137,7 +137,7 @@ export class Engine {
     if (placement === null) return unit;
     const { jobs = [], docs } = unit;
     const at = home === undefined ? null : placement.ofId(home);
-    return { ...unit, jobs: placeJobs(placement, { jobs, docs }, this.mintId, at) };
+    return { ...unit, jobs: gatherJobs(placement, { jobs, docs }, this.mintId, at) };
   }
 
   /**

@@ -8,8 +8,8 @@
  */
 import { MillraceError } from "../model/error.ts";
 import type { Unwatch } from "../store/store.ts";
-import { addRuns, idleRun } from "./duties/duty.ts";
-import type { Duty, DutyRun } from "./duties/duty.ts";
+import { addPasses, idlePass } from "./duties/duty.ts";
+import type { Duty, DutyPass } from "./duties/duty.ts";
 import { dutyNames } from "./duties/duty-tuning.ts";
 import { itemMaxMs } from "./duties/quarantine.ts";
 import { quarantinePut } from "./duties/quarantine-notice.ts";
@@ -18,7 +18,7 @@ import { DutyLoop } from "./duty-loop.ts";
 import type { Engine } from "./engine.ts";
 import { answersWithin, settlesWithin } from "./race.ts";
 
-const runsPerCallMax = 10_000;
+const passesPerCallMax = 10_000;
 /** A ring that nobody could answer is not tried again sooner; a lease that ends behind it is still noticed within 2 s. */
 const alarmAgainMs = 1500;
 
@@ -36,7 +36,7 @@ export class Supervisor {
   constructor(engine: Engine, duties: readonly Duty[]) {
     this.#engine = engine;
     this.#noticeId = engine.mintId();
-    this.#loops = duties.map((duty) => new DutyLoop(engine, duty, (loop, run) => this.#ended(loop, run)));
+    this.#loops = duties.map((duty) => new DutyLoop(engine, duty, (loop, pass) => this.#ended(loop, pass)));
   }
 
   start(): void {
@@ -47,16 +47,16 @@ export class Supervisor {
   }
 
   /** Runs one duty until it has nothing more to do, and reports. */
-  async runOnce(name: string): Promise<DutyRun> {
+  async runToEnd(name: string): Promise<DutyPass> {
     const loop = this.#loops.find(({ duty }) => duty.name === name);
     if (loop === undefined) throw noSuchDuty(name);
-    let report = idleRun;
-    for (let run = 0; run < runsPerCallMax; run++) {
-      report = addRuns(report, await loop.duty.run(true));
-      if (!report.hasMore) break;
+    let total = idlePass;
+    for (let pass = 0; pass < passesPerCallMax; pass++) {
+      total = addPasses(total, await loop.duty.pass(true));
+      if (!total.hasMore) break;
     }
     this.#tellQuarantined();
-    return report;
+    return total;
   }
 
   get dutyNames(): readonly string[] {
@@ -76,13 +76,13 @@ export class Supervisor {
     return [...left];
   }
 
-  #ended({ duty }: DutyLoop, run: DutyRun | null): void {
+  #ended({ duty }: DutyLoop, pass: DutyPass | null): void {
     this.#tellQuarantined();
-    if (run === null || run.hasMore) return;
+    if (pass === null || pass.hasMore) return;
     if (duty.wakes === "clock") {
-      if (typeof run.nextInMs === "number" && run.nextInMs <= 0) this.#alarm();
+      if (typeof pass.nextInMs === "number" && pass.nextInMs <= 0) this.#alarm();
       else this.#alarmAgainUs = 0;
-    } else if (duty.wakes === "alarm" && run.processed > 0) {
+    } else if (duty.wakes === "alarm" && pass.processed > 0) {
       this.#alarmAgainUs = 0;
       this.#wake("clock", 0);
     }

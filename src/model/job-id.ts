@@ -36,13 +36,13 @@ export function createIdMinter(
   let high = 0;
   let highText = "";
   let counter = 0;
-  const place = (partition: number): string => digits(shard * partitionCodes + partition, 3);
+  const partitionDigits = (partition: number): string => digits(shard * partitionCodes + partition, 3);
   return (partition) => {
     const now = sources.now();
     if (now > lastMs) {
       lastMs = now;
       time = digits(now, 8);
-      prefix = time + place(partitions === 1 ? 0 : Math.floor(sources.random() * partitions));
+      prefix = time + partitionDigits(partitions === 1 ? 0 : Math.floor(sources.random() * partitions));
       high = Math.floor(sources.random() * low);
       highText = digits(high, 5);
       // The upper half stays free for counting up inside this millisecond.
@@ -52,20 +52,22 @@ export function createIdMinter(
       high = (high + 1) % low;
       highText = digits(high, 5);
     }
-    return (partition === undefined ? prefix : time + place(partition)) + highText + digits(counter, 5);
+    return (
+      (partition === undefined ? prefix : time + partitionDigits(partition)) + highText + digits(counter, 5)
+    );
   };
 }
 
 /** The partition that an id of the minted form carries; null for an id of another form. */
 export function mintedPartition(id: string): number | null {
   if (!mintedForm.test(id)) return null;
-  const digit = (place: number): number => alphabet.indexOf(id.charAt(place));
+  const digit = (at: number): number => alphabet.indexOf(id.charAt(at));
   return (digit(8) * 4096 + digit(9) * 64 + digit(10)) % partitionCodes;
 }
 
 function digits(value: number, length: number): string {
   let text = "";
-  for (let place = length; place > 0; place--) {
+  for (let left = length; left > 0; left--) {
     text = (alphabet[value % 64] as string) + text;
     value = Math.floor(value / 64);
   }

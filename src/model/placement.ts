@@ -21,12 +21,12 @@ export interface Placement {
 }
 
 /** What is written in one step, as far as placement is concerned. */
-export interface Placed {
-  readonly jobs?: readonly PlacedJob[] | undefined;
+export interface Unit {
+  readonly jobs?: readonly UnitJob[] | undefined;
   readonly docs?: readonly { readonly id: string }[] | undefined;
 }
 
-export interface PlacedJob {
+export interface UnitJob {
   readonly id: string;
   /** Null for a minted id. */
   readonly digest: string | null;
@@ -42,11 +42,7 @@ export function createPlacement(partitions: number): Placement {
 }
 
 /** The one partition that all of it lies in; null for nothing. */
-export function partitionOfUnit(
-  placement: Placement,
-  unit: Placed,
-  home: number | null = null,
-): number | null {
+export function partitionOfUnit(placement: Placement, unit: Unit, home: number | null = null): number | null {
   return onePartition(placement, unit, home, true);
 }
 
@@ -54,9 +50,9 @@ export function partitionOfUnit(
  * The jobs of a unit, with such minted ids that all of it lies in one partition: the one that a given id, a key or a document asks for, else that
  * of the first job. Before the first try only: afterwards the ids are what makes a repeat safe.
  */
-export function placeJobs<Job extends PlacedJob>(
+export function gatherJobs<Job extends UnitJob>(
   placement: Placement,
-  unit: Placed & { readonly jobs: readonly Job[] },
+  unit: Unit & { readonly jobs: readonly Job[] },
   mint: (partition: number) => string,
   home: number | null = null,
 ): readonly Job[] {
@@ -72,7 +68,7 @@ export function placeJobs<Job extends PlacedJob>(
 
 function onePartition(
   placement: Placement,
-  { jobs = [], docs = [] }: Placed,
+  { jobs = [], docs = [] }: Unit,
   home: number | null,
   areIdsFixed: boolean,
 ): number | null {

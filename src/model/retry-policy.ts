@@ -64,7 +64,7 @@ export interface BackoffSources {
   readonly random: () => number;
   readonly custom?: Readonly<Record<string, CustomBackoff>>;
   /** Told when the policy could not be followed and the default backoff was taken instead. */
-  readonly report?: (problem: string) => void;
+  readonly warn?: (problem: string) => void;
 }
 
 /** @param failures how many attempts of this round have failed, this one included; at least 1. */
@@ -78,7 +78,7 @@ export function backoffDelayMs(
   let delayMs = plannedDelayMs(backoff, failures);
   if (!Number.isFinite(delayMs)) {
     // A kind that only a newer version knows gives no number: the default is better than none.
-    sources.report?.(`The backoff kind ${JSON.stringify(backoff.kind)} is not known here; ${insteadOf}`);
+    sources.warn?.(`The backoff kind ${JSON.stringify(backoff.kind)} is not known here; ${insteadOf}`);
     delayMs = plannedDelayMs(defaultPlanned, failures);
   }
   return backoff.jitter === "none" ? delayMs : Math.floor(sources.random() * (delayMs + 1));
@@ -108,14 +108,14 @@ function customDelayMs(
   error: { readonly name: string; readonly code?: string },
   sources: BackoffSources,
 ): number {
-  const { custom = {}, random, report } = sources;
+  const { custom = {}, random, warn } = sources;
   const shown = JSON.stringify(name);
   try {
     if (isKnownBackoff(custom, name)) return durationMs(custom[name]?.(failures, error), "it");
-    report?.(`The backoff ${shown} is not among the backoffs given to open here; ${insteadOf}`);
+    warn?.(`The backoff ${shown} is not among the backoffs given to open here; ${insteadOf}`);
   } catch (problem) {
     const said = problem instanceof Error ? problem.message : String(problem);
-    report?.(`The backoff ${shown} gave no duration (${said}); ${insteadOf}`);
+    warn?.(`The backoff ${shown} gave no duration (${said}); ${insteadOf}`);
   }
   return backoffDelayMs(defaultBackoff, failures, error, { random });
 }

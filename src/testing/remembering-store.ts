@@ -62,10 +62,10 @@ export function rememberJobs(inner: Store): { readonly store: Store; readonly me
   };
 
   /** One reader at a time, or an older reading could overwrite a newer one. */
-  const inTurn = (read: () => Promise<void>): Promise<void> => (reading = reading.then(read, read));
+  const inOrder = (read: () => Promise<void>): Promise<void> => (reading = reading.then(read, read));
   const thenRead = async <Answer>(call: Promise<Answer>): Promise<Answer> => {
     const answer = await call;
-    await inTurn(readNews);
+    await inOrder(readNews);
     return answer;
   };
 
@@ -78,7 +78,7 @@ export function rememberJobs(inner: Store): { readonly store: Store; readonly me
     promoteDue: (request) => thenRead(inner.promoteDue(request)),
     async recordIfLeased(writes) {
       const answers = await inner.recordIfLeased(writes);
-      await inTurn(() => readIds([...new Set(writes.map(({ id }) => id))]));
+      await inOrder(() => readIds([...new Set(writes.map(({ id }) => id))]));
       return answers;
     },
   };

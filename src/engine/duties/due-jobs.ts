@@ -8,7 +8,7 @@ import type { Change, ChangeCase, Clock } from "../../store/operations.ts";
 import type { DueJob } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { applyChanges } from "./apply-changes.ts";
-import type { Duty, DutyRun } from "./duty.ts";
+import type { Duty, DutyPass } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 import { Quarantine } from "./quarantine.ts";
 
@@ -31,7 +31,7 @@ export function dueDuty(engine: Engine, options: DueDutyOptions): Duty {
     wakes: "alarm",
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
-    async run(): Promise<DutyRun> {
+    async pass(): Promise<DutyPass> {
       const due = await engine.store.readDue({ clock, max: tuning.batchMax, cursor });
       cursor = due.cursor;
       const changes: Change[] = [];

@@ -4,7 +4,7 @@
  */
 import type { Quarantine } from "./quarantine.ts";
 
-export interface DutyRun {
+export interface DutyPass {
   readonly processed: number;
   readonly errors: number;
   /** How many items ended in which way. */
@@ -27,13 +27,13 @@ export interface Duty {
   /** Items it leaves alone for a while. A duty without one is one call to the store: it has no items, and the supervisor tells of its failures. */
   readonly quarantine?: Quarantine;
   /** @param isAsked by an operator: a duty that one process does for all then does not leave it to another. */
-  run(isAsked?: boolean): Promise<DutyRun>;
+  pass(isAsked?: boolean): Promise<DutyPass>;
 }
 
-export const idleRun: DutyRun = { processed: 0, errors: 0, outcomes: {}, hasMore: false };
+export const idlePass: DutyPass = { processed: 0, errors: 0, outcomes: {}, hasMore: false };
 
 /** Adds runs up, for a report over several batches. */
-export function addRuns(left: DutyRun, right: DutyRun): DutyRun {
+export function addPasses(left: DutyPass, right: DutyPass): DutyPass {
   const outcomes: Record<string, number> = { ...left.outcomes };
   for (const [outcome, count] of Object.entries(right.outcomes))
     outcomes[outcome] = (outcomes[outcome] ?? 0) + count;

@@ -5,7 +5,7 @@
  */
 import type { Engine } from "../engine.ts";
 import type { Duty } from "./duty.ts";
-import { idleRun } from "./duty.ts";
+import { idlePass } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 import { Quarantine } from "./quarantine.ts";
 import { Term } from "./term.ts";
@@ -24,10 +24,10 @@ export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
-    async run(isAsked = false) {
-      if (!isAsked && !(await term.hold())) {
+    async pass(isAsked = false) {
+      if (!isAsked && !(await term.take())) {
         cursor = null;
-        return idleRun;
+        return idlePass;
       }
       const page = cursor === null ? "the first page" : `the page after ${cursor}`;
       let answer: Awaited<ReturnType<Engine["store"]["auditIndexes"]>>;

@@ -11,7 +11,7 @@ export function promoteDuty(engine: Engine, tuning: Tuning): Duty {
     name: "promote",
     wakes: "clock",
     sleepMaxMs: tuning.sleepMaxMs,
-    async run() {
+    async pass() {
       const { count, more, nextDueInMs } = await engine.store.promoteDue({ max: tuning.batchMax });
       return {
         processed: count,

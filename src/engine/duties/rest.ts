@@ -3,18 +3,18 @@
  * not asked in vain every time.
  */
 const lateShare = 1000;
-const runsMax = 10;
+const passesMax = 10;
 
 export class Rest {
-  readonly #runs: number;
+  readonly #passes: number;
   #left = 0;
 
-  /** @param sleepMs between two runs of the duty. */
+  /** @param sleepMs between two passes of the duty. */
   constructor(promisedMs: number, sleepMs: number) {
-    this.#runs = Math.min(runsMax, Math.max(1, Math.floor(promisedMs / lateShare / sleepMs))) - 1;
+    this.#passes = Math.min(passesMax, Math.max(1, Math.floor(promisedMs / lateShare / sleepMs))) - 1;
   }
 
-  /** Asked once in every run: whether it is passed over. */
+  /** Asked once in every pass: whether it is passed over. */
   isOn(): boolean {
     if (this.#left === 0) return false;
     this.#left -= 1;
@@ -23,6 +23,6 @@ export class Rest {
 
   /** Nothing was left to do. */
   begin(): void {
-    this.#left = this.#runs;
+    this.#left = this.#passes;
   }
 }

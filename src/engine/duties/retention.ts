@@ -12,7 +12,7 @@ import type { Tuning } from "./duty-tuning.ts";
 import { itemMaxMs, Quarantine } from "./quarantine.ts";
 import { Rest } from "./rest.ts";
 
-const bitesPerRunMax = 20;
+const bitesPerPassMax = 20;
 
 export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
   const kinds = pruneRequests(engine, tuning.batchMax).map(([kind, request]) => {
@@ -22,17 +22,17 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
   // Per kind, where the last run stopped: what is kept longer is not looked at again in every run.
   const cursors = new Map<string, string | null>();
 
-  async function prune(kind: string, request: PruneRequest): Promise<{ removed: number; hasMore: boolean }> {
-    let removed = 0;
-    for (let bite = 0; bite < bitesPerRunMax; bite++) {
+  async function prune(kind: string, request: PruneRequest): Promise<{ pruned: number; hasMore: boolean }> {
+    let pruned = 0;
+    for (let bite = 0; bite < bitesPerPassMax; bite++) {
       const answer = await engine.store.prune(
         request.what === "history" ? { ...request, cursor: cursors.get(kind) ?? null } : request,
       );
       cursors.set(kind, answer.cursor);
-      removed += answer.removed;
-      if (!answer.more) return { removed, hasMore: false };
+      pruned += answer.removed;
+      if (!answer.more) return { pruned, hasMore: false };
     }
-    return { removed, hasMore: true };
+    return { pruned, hasMore: true };
   }
 
   return {
@@ -40,7 +40,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
-    async run(isAsked = false) {
+    async pass(isAsked = false) {
       const outcomes: Record<string, number> = {};
       const failures: unknown[] = [];
       let processed = 0;
@@ -50,12 +50,12 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
         if (quarantine.has(kind) || (rest.isOn() && !isAsked)) continue;
         visited += 1;
         try {
-          const pruned = await answersWithin(engine.platform, prune(kind, request), itemMaxMs);
+          const done = await answersWithin(engine.platform, prune(kind, request), itemMaxMs);
           quarantine.succeeded(kind);
-          outcomes[kind] = pruned.removed;
-          processed += pruned.removed;
-          hasMore ||= pruned.hasMore;
-          if (!pruned.hasMore) rest.begin();
+          outcomes[kind] = done.pruned;
+          processed += done.pruned;
+          hasMore ||= done.hasMore;
+          if (!done.hasMore) rest.begin();
         } catch (error) {
           failures.push(error);
           quarantine.failed(kind, error);

@@ -22,9 +22,9 @@ export class Term {
   }
 
   /** Takes the term, or makes it longer when a good part of it is over. @returns false while another process has it. */
-  async hold(): Promise<boolean> {
-    const heldUs = this.#engine.platform.monotonicUs() - this.#madeUs;
-    if (this.#version > 0 && heldUs < this.#lengthMs * 1000 * renewedAfter) return true;
+  async take(): Promise<boolean> {
+    const sinceUs = this.#engine.platform.monotonicUs() - this.#madeUs;
+    if (this.#version > 0 && sinceUs < this.#lengthMs * 1000 * renewedAfter) return true;
     if (this.#version > 0 && (await this.#put({ version: this.#version }))) return true;
     // Run out meanwhile, or never had: free unless somebody else was faster.
     return this.#put("absent");

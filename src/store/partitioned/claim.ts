@@ -26,7 +26,7 @@ export class Claims {
   /** By owner: claims whose outcome is not known, not told yet; and those told, until their jobs were looked for. */
   readonly #lost = new Map<string, Map<Partition, unknown>>();
   readonly #told = new Map<string, Set<Partition>>();
-  #turn = 0;
+  #first = 0;
 
   constructor(calls: PartitionedCalls) {
     this.#calls = calls;
@@ -97,8 +97,8 @@ export class Claims {
     wanted: readonly Wanted[],
   ): Promise<{ now: number | null; failures: [Partition, unknown][] }> {
     const { partitions } = this.#calls;
-    const turn = this.#turn++ % partitions.length;
-    const rotated = [...partitions.slice(turn), ...partitions.slice(0, turn)];
+    const first = this.#first++ % partitions.length;
+    const rotated = [...partitions.slice(first), ...partitions.slice(0, first)];
     const failures: [Partition, unknown][] = [];
     const lost = this.#lost.get(request.owner);
     const asked = new Set<Partition>();

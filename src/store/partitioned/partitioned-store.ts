@@ -26,7 +26,7 @@ import { auditIndexes, Promotion, prune } from "./upkeep.ts";
 interface PartitionedOptions {
   /** Steady milliseconds of this process. */
   readonly nowMs: () => number;
-  /** Tests place things where they want. */
+  /** Tests choose the partitions themselves. */
   readonly placement?: Placement;
 }
 
@@ -53,19 +53,19 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     numberOf: (item: Item) => number,
     ask: (store: Store, items: readonly Item[]) => Promise<readonly Answer[]>,
   ): Promise<Answer[]> => {
-    const places = Map.groupBy(items.keys(), (index) => numberOf(items[index] as Item));
-    if (places.size === 1) {
-      const [number] = places.keys();
+    const byPartition = Map.groupBy(items.keys(), (index) => numberOf(items[index] as Item));
+    if (byPartition.size === 1) {
+      const [number] = byPartition.keys();
       return [...(await ask(at(number as number).store, items))];
     }
     const answers: Answer[] = [];
     const settled = await Promise.allSettled(
-      [...places].map(async ([number, indexes]) => {
+      [...byPartition].map(async ([number, indexes]) => {
         const own = await ask(
           at(number).store,
           indexes.map((index) => items[index] as Item),
         );
-        for (const [place, index] of indexes.entries()) answers[index] = own[place] as Answer;
+        for (const [position, index] of indexes.entries()) answers[index] = own[position] as Answer;
       }),
     );
     throwFailure(settled);
@@ -113,8 +113,8 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     answers: readonly SubmitAnswer[],
   ): Promise<void> => {
     const behind = new Set<Partition>();
-    for (const [place, { jobs }] of units.entries()) {
-      const answer = answers[place];
+    for (const [position, { jobs }] of units.entries()) {
+      const answer = answers[position];
       if (answer?.kind !== "ok") continue;
       for (const [index, { queue, name }] of jobs.entries()) {
         if (answer.hows[index] === "existing") continue;
@@ -127,12 +127,12 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
   };
 
   const extend = async (request: ExtendRequest): Promise<ExtendAnswer> => {
-    const places = Map.groupBy(request.leases.keys(), (index) =>
+    const byPartition = Map.groupBy(request.leases.keys(), (index) =>
       placement.ofId(request.leases[index]?.id as string),
     );
     const whereLost = request.wantsOthers ? (claims.whereLost(request.owner) ?? new Set(partitions)) : null;
     const named = partitions.filter(
-      (partition) => places.has(partition.number) || whereLost?.has(partition) === true,
+      (partition) => byPartition.has(partition.number) || whereLost?.has(partition) === true,
     );
     const asked = named.length === 0 ? partitions.slice(0, 1) : named;
     const answers: ExtendAnswer["answers"][number][] = [];
@@ -140,11 +140,11 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     let now = 0;
     const settled = await Promise.allSettled(
       asked.map(async (partition) => {
-        const indexes = places.get(partition.number) ?? [];
+        const indexes = byPartition.get(partition.number) ?? [];
         const leases = indexes.map((index) => request.leases[index] as ExtendRequest["leases"][number]);
         const own = await partition.store.extendIfLeased({ ...request, leases });
-        for (const [place, index] of indexes.entries())
-          answers[index] = own.answers[place] as ExtendAnswer["answers"][number];
+        for (const [position, index] of indexes.entries())
+          answers[index] = own.answers[position] as ExtendAnswer["answers"][number];
         others[partition.number] = [...(await withRoutes(calls, partition, own.others))];
         now = Math.max(now, own.now);
       }),

@@ -62,7 +62,7 @@ export class Promotion {
   }
 }
 
-function placeOf(cursor: string | null): { at: number; rest: string | null } {
+function positionOf(cursor: string | null): { at: number; rest: string | null } {
   if (cursor === null) return { at: 0, rest: null };
   const end = cursor.indexOf(":");
   return { at: Number(cursor.slice(0, end)), rest: end + 1 === cursor.length ? null : cursor.slice(end + 1) };
@@ -70,7 +70,7 @@ function placeOf(cursor: string | null): { at: number; rest: string | null } {
 
 export async function prune(calls: PartitionedCalls, request: PruneRequest): Promise<PruneAnswer> {
   const { partitions } = calls;
-  const { at, rest } = placeOf(request.what === "history" ? request.cursor : null);
+  const { at, rest } = positionOf(request.what === "history" ? request.cursor : null);
   const failures: unknown[] = [];
   let removed = 0;
   for (const partition of partitions.slice(at)) {
@@ -101,7 +101,7 @@ export async function auditIndexes(
   { partitions }: PartitionedCalls,
   { cursor, max }: { readonly cursor: string | null; readonly max: number },
 ): Promise<AuditAnswer> {
-  const { at, rest } = placeOf(cursor);
+  const { at, rest } = positionOf(cursor);
   const answer = await (partitions[at] as Partition).store.auditIndexes({ cursor: rest, max });
   const next =
     answer.cursor === null ? (at + 1 < partitions.length ? `${at + 1}:` : null) : `${at}:${answer.cursor}`;

@@ -10,7 +10,7 @@ import type { Batching } from "./partition-batcher.ts";
 
 type Draft = { -readonly [Key in keyof LeasedWrite]: LeasedWrite[Key] } & { logs?: string[] };
 
-export class Records {
+export class Reports {
   readonly #batcher: Batching<Draft, RecordAnswer>;
   /** Writes that no call has taken yet, by lease. */
   readonly #waiting = new Map<string, Draft>();
