@@ -1,6 +1,6 @@
 /**
- * One JSON document per command. Values that JSON has no word for are shown as what people would write: dates as ISO text, bigints
- * as digits, binary as base64, Maps as pairs, Sets as lists.
+ * Every command prints one JSON document. Values that JSON has no word for are shown as what people would write: dates
+ * as ISO text, bigints as digits, binary as base64, Maps as pairs, Sets as lists.
  */
 import { escapeJson } from "./escape.ts";
 
@@ -8,7 +8,7 @@ export function toJson(value: unknown): string {
   return escapeJson(JSON.stringify(jsonReady(value), null, 2) ?? "null");
 }
 
-/** On one line, for people. */
+/** The value as one line of JSON, for people. */
 export function toJsonLine(value: unknown): string {
   return escapeJson(JSON.stringify(jsonReady(value)) ?? "undefined");
 }

@@ -3,10 +3,10 @@
  *
  *   plaintext  ->  key id, and  nonce (12 bytes) | ciphertext | tag (16 bytes)
  *
- * Rotation: add a key, make it `current`, keep the old ones until no payload names them. A random nonce is safe for about
- * 2^32 payloads per key; rotate before that. No additional authenticated data: a reader cannot always tell which job and field a
- * payload belongs to, so somebody who can write to the store can swap whole payloads, but cannot read or alter one. Payloads
- * from before encryption was switched on stay readable.
+ * Rotation: add a key, make it `current`, keep the old ones until no payload names them. A random nonce is safe for
+ * about 2^32 payloads per key; rotate before that. No additional authenticated data: a reader cannot always tell which
+ * job and field a payload belongs to, so somebody who can write to the store can swap whole payloads, but cannot read
+ * or alter one. Payloads from before encryption was switched on stay readable.
  */
 import {
   createCipheriv,
@@ -96,7 +96,7 @@ export function unknownKey(keyId: string): MillraceError {
   );
 }
 
-/** The key object holds a copy that no log or inspection shows. */
+/** The key becomes a KeyObject, whose copy of the bytes no log or inspection shows. */
 function readKey(id: string, key: unknown): KeyObject {
   if (!isKeyId(id))
     throw invalidOption(

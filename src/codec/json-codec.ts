@@ -1,13 +1,14 @@
 /**
  * The default codec: standard JSON where the value allows it, tagged JSON (`~` in front) where it does not.
  *
- * Such values become exactly what JSON.stringify makes of them, so people can read and query them in SQL. One cheap walk
- * decides: it answers false for anything unusual, and the slower tagged writer then encodes it or refuses it by its path.
- * Like in JSON, properties that are undefined, have symbol keys or are not enumerable are left out, an object without a
- * prototype comes back with one, and extra properties of arrays are lost. Holes of arrays come back as undefined.
+ * Where it does, the text is exactly what JSON.stringify makes of the value, so people can read and query it in SQL.
+ * One cheap walk decides: it answers false for anything unusual, and the slower tagged writer then encodes it or
+ * refuses it by its path. Like in JSON, properties that are undefined, have symbol keys or are not enumerable are left
+ * out, an object without a prototype comes back with one, and extra properties of arrays are lost. Holes of arrays come
+ * back as undefined.
  *
- * What must hold: the walk counts a lower bound of the text's length, so a value that repeats a large part many times is
- * refused before the text is built; decoding never touches a prototype and never exhausts the stack.
+ * The walk always counts a lower bound of the text's length, so a value that repeats a large part many times is refused
+ * before the text is built; decoding never touches a prototype and never exhausts the stack.
  */
 import { type Codec, depthMax, payloadBytesCeiling } from "./codec.ts";
 import { asRefusal, isPlainObject, prototypeLevels, tooLarge, unreadable } from "./refusal.ts";
@@ -15,7 +16,9 @@ import { readTagged, TaggedWriter } from "./tagged-json.ts";
 
 const TILDE = 0x7e;
 
-/** What is left of the size limit in the walk that runs now; encoding is synchronous, so one variable serves all calls. */
+/**
+ * What is left of the size limit in the walk that runs now; encoding is synchronous, so one variable serves all calls.
+ */
 let charactersLeft = 0;
 
 function isStandardJson(value: unknown, depth: number): boolean {
@@ -48,8 +51,8 @@ function isStandardContainer(value: object, depth: number): boolean {
   }
   if (prototype !== Object.prototype && !isPlainObject(value)) return false;
   const fields = value as Record<string, unknown>;
-  // for-in takes half the time of Object.keys. It also visits what somebody put on Object.prototype, which can only make the
-  // answer false; the tagged writer then reads own keys alone.
+  // for-in takes half the time of Object.keys. It also visits what somebody put on Object.prototype, which can only
+  // make the answer false; the tagged writer then reads own keys alone.
   for (const key in fields) {
     const item = fields[key];
     if (item === undefined) continue;
@@ -76,7 +79,7 @@ function decode(payload: string | Uint8Array): unknown {
   try {
     return JSON.parse(payload);
   } catch {
-    // No cause: the engine's message quotes the text, and a payload may hold secrets.
+    // No cause: the engine's message quotes the text, and a payload may contain secrets.
     throw unreadable("it is not valid JSON");
   }
 }

@@ -1,10 +1,10 @@
 /**
- * Natural batching: while one store call is in flight, what arrives joins the next one. At low load nothing waits, at high load
- * one call carries hundreds.
+ * Natural batching: while one store call is in flight, items that arrive wait for the next one and go together. At low
+ * load nothing waits, at high load one call carries hundreds.
  *
- * Coalescing must not couple strangers: when a call fails for a reason that lies in one of its items, the batch is split in
- * halves until the guilty item is alone. When the store is away, the same batch is tried again until `giveUpMs`; an item whose call
- * may have happened is marked by `again` before it is repeated.
+ * Items of strangers share a call, but not its failure: when a call fails for a reason that lies in one of its items,
+ * the batch is split in halves until the guilty item is alone. When the store is away, the same batch is tried again
+ * until `giveUpMs`; an item whose call may have happened is marked by `again` before it is repeated.
  */
 import { Backoff } from "../platform/backoff.ts";
 import type { Platform } from "../platform/platform.ts";
@@ -25,7 +25,7 @@ export interface BatcherOptions<Item, Answer> {
   /** How much of a call an item takes; a larger item than the maximum travels alone. */
   readonly weigh?: (item: Item) => number;
   readonly weightMax: number;
-  /** Told of an item that leaves for its call: from now on it must not change. */
+  /** Called with an item when a call takes it: from now on nobody may change the item. */
   readonly taken?: (item: Item) => void;
   /** The form in which an item is repeated after a call whose outcome is unknown. */
   readonly again?: (item: Item) => Item;
@@ -40,7 +40,7 @@ interface Entry<Item, Answer> {
 
 /** Between two calls while the store is away. */
 const awayMs = { firstMs: 20, maxMs: 1000 };
-/** A call that is not answered by then counts as lost: it may or may not have happened. */
+/** A call that has no answer after this long counts as lost: it may or may not have happened. */
 const callMaxMs = 90_000;
 
 export class Batcher<Item, Answer> {
@@ -115,7 +115,7 @@ export class Batcher<Item, Answer> {
     return pending.slice(0, count);
   }
 
-  /** Never rejects: every ticket has its answer or its error when it resolves. */
+  /** Never rejects: when it resolves, every ticket has been given its answer or its error. */
   async #deliver(entries: Entry<Item, Answer>[], sinceUs: number): Promise<void> {
     const { platform, again, giveUpMs } = this.#options;
     let backoff: Backoff | null = null;

@@ -1,5 +1,6 @@
 /**
- * The caller's KV: small documents beside the jobs, with versions. The same mechanism that keeps settings, under a kind of its own.
+ * The caller's KV: small documents beside the jobs, with versions. They are the store's documents under a kind of their
+ * own.
  */
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";

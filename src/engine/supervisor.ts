@@ -1,10 +1,12 @@
 /**
- * One supervisor runs the duties: each in a loop of its own (duty-loop.ts), so that one that hangs or crashes stops no other. What they leave
- * alone is told to operators. Stopping is bounded and says which did not stop.
+ * The supervisor of the duties of a process: each has a loop of its own (duty-loop.ts), so that a duty that hangs or
+ * fails stops no other. It tells operators what the duties leave alone. Stopping is bounded and says which duties did
+ * not stop.
  *
- * The alarm: the promote duty learns from the store when the next clock of any job rings. If a clock has rung and promoting did not
- * serve it, the duties that answer the other clocks (leases, timeouts, deadlines) are woken; one that served a job wakes the promote duty in
- * turn, which then sees the next ring. So an idle store is asked once per interval, not once per duty, and no ring hides another.
+ * The alarm: the promote duty learns from the store when the next clock of any job rings. If a clock has rung and
+ * promoting did not serve it, the duties that answer the other clocks (leases, timeouts, deadlines) are woken; a duty
+ * that served a job wakes the promote duty again, which then sees the next clock. So an idle store is asked once per
+ * interval, not once per duty, and no clock hides another.
  */
 import { MillraceError } from "../model/error.ts";
 import type { Unwatch } from "../store/store.ts";
@@ -19,7 +21,10 @@ import type { Engine } from "./engine.ts";
 import { answersWithin, settlesWithin } from "./race.ts";
 
 const passesPerCallMax = 10_000;
-/** A ring that nobody could answer is not tried again sooner; a lease that ends behind it is still noticed within 2 s. */
+/**
+ * A clock that no duty could answer wakes them again only after this long; a lease that ends behind it is still noticed
+ * within 2 s.
+ */
 const alarmAgainMs = 1500;
 
 export class Supervisor {
@@ -27,7 +32,7 @@ export class Supervisor {
   readonly #loops: readonly DutyLoop[];
   readonly #noticeId: string;
   #alarmAgainUs = 0;
-  /** What the notice says by now; null when that is not known. */
+  /** What the quarantine notice in the store says; null when that is not known. */
   #notice: string | null = "[]";
   #toTell: readonly QuarantinedItem[] = [];
   #telling: Promise<void> | null = null;
@@ -46,7 +51,7 @@ export class Supervisor {
     for (const loop of this.#loops) loop.start();
   }
 
-  /** Runs one duty until it has nothing more to do, and reports. */
+  /** Makes passes of one duty until it has nothing more to do. @returns their sum. */
   async runToEnd(name: string): Promise<DutyPass> {
     const loop = this.#loops.find(({ duty }) => duty.name === name);
     if (loop === undefined) throw noSuchDuty(name);
@@ -70,7 +75,7 @@ export class Supervisor {
     const left = new Set(this.dutyNames);
     const all = Promise.all(this.#loops.map((loop) => loop.stop().then(() => left.delete(loop.duty.name))));
     await settlesWithin(this.#engine.platform, all, graceMs);
-    // Another process meets the same items and tells of them itself.
+    // The notice of a stopped process goes: another process meets the same items and tells of them itself.
     if (this.#notice !== "[]") this.#put([]);
     if (this.#telling !== null) await settlesWithin(this.#engine.platform, this.#telling, graceMs);
     return [...left];
@@ -114,7 +119,10 @@ export class Supervisor {
     this.#telling ??= this.#tell().finally(() => (this.#telling = null));
   }
 
-  /** One write at a time, and the last word counts. One that fails is made again after the next run of a duty. */
+  /**
+   * Writes the notice where it changed, one write at a time. A write that fails is made again after the next pass of a
+   * duty.
+   */
   async #tell(): Promise<void> {
     const { store, platform, log } = this.#engine;
     for (let told: readonly QuarantinedItem[] | null = null; told !== this.#toTell;) {

@@ -1,6 +1,6 @@
 /**
- * What a live worker lets the others know: which queues it serves and which names it has handlers for. A document that expires unless it is
- * renewed, so a dead worker's notice goes by itself.
+ * What a live worker lets the others know: which queues it serves and which names it has handlers for. The notice is a
+ * document that expires unless it is renewed, so a dead worker's notice goes by itself.
  */
 import type { DocPut } from "../store/records.ts";
 import { allDocs } from "./all-docs.ts";

@@ -1,9 +1,9 @@
 /**
  * The one error class of Millrace and the catalogue of its codes.
  *
- * Everything that can go wrong outside the program itself carries a code from this table. Codes are stable: people match on
- * them, the docs page and the HTTP statuses are made from them. A wrong program is an assertion, an expected refusal is a
- * returned union; neither belongs here.
+ * Everything that can go wrong outside the program itself carries a code from this table. Codes are stable: people
+ * match on them, the docs page and the HTTP statuses are made from them. A wrong program is an assertion, an expected
+ * refusal is a returned union; neither belongs here.
  */
 
 interface ErrorEntry {
@@ -124,7 +124,7 @@ export const errorCatalogue = {
 
 export type ErrorCode = keyof typeof errorCatalogue;
 
-/** Whether the refused call had an effect: most errors come before any write, a lost reply does not tell. */
+/** Whether the failed call had an effect. Most errors come before any write; a lost reply does not tell. */
 export type ErrorOutcome = "did-not-happen" | "unknown";
 
 export class MillraceError extends Error {

@@ -1,12 +1,12 @@
 /**
- * Job ids: 21 characters of a 64-letter alphabet in ASCII order, so that ids sort by the time they were minted. All letters are safe in
- * a URL, and an id never starts with a dash, which a command line would take for an option.
+ * Job ids: 21 characters of a 64-letter alphabet in ASCII order, so that ids sort by the time they were minted. All
+ * letters are safe in a URL, and an id never starts with a dash, which a command line would take for an option.
  *
  *   8 characters  48 bits  milliseconds since 1970
  *   3 characters  18 bits  8 bits shard, 10 bits partition
  *  10 characters  60 bits  random, counting up inside a millisecond
  *
- * Minted by the client, so that repeating a submit whose reply was lost cannot make a second job.
+ * Clients mint the ids, so that repeating a submit whose reply was lost cannot make a second job.
  */
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~";
@@ -23,8 +23,8 @@ const partitionCodes = 1024;
 const mintedForm = /^[0-9A-Z_a-z~]{21}$/;
 
 /**
- * Where no partition is asked for, one is drawn for each millisecond: jobs spread evenly, and those that are enqueued together still travel in one
- * call.
+ * Where the caller names no partition, one is drawn for each millisecond: jobs spread evenly, and jobs that are
+ * enqueued together still travel in one call.
  */
 export function createIdMinter(
   sources: IdSources,
@@ -45,7 +45,7 @@ export function createIdMinter(
       prefix = time + partitionDigits(partitions === 1 ? 0 : Math.floor(sources.random() * partitions));
       high = Math.floor(sources.random() * low);
       highText = digits(high, 5);
-      // The upper half stays free for counting up inside this millisecond.
+      // Starting in the lower half leaves room to count up inside this millisecond.
       counter = Math.floor(sources.random() * (low / 2));
     } else if (++counter >= low) {
       counter = 0;

@@ -1,6 +1,6 @@
 /**
- * Names of queues, jobs, keys, tags and ids: 1 to 255 bytes of UTF-8 without control characters. Everything inside that works
- * like any other name (quotes, braces, colons, spaces, `__proto__`); everything outside is refused before any write.
+ * Names of queues, jobs, keys, tags and ids: 1 to 255 bytes of UTF-8 without control characters. Every such text works
+ * like any other (quotes, braces, colons, spaces, `__proto__`); every other text is refused before any write.
  */
 import { MillraceError } from "./error.ts";
 

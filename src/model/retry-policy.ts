@@ -2,7 +2,7 @@
  * When a failed attempt is tried again: how often, after how long, and for which errors.
  *
  * All arithmetic is pure; the random source for jitter is passed in. The delay always lies inside the policy's bounds:
- * [0, d] with full jitter, exactly d without.
+ * [0, d] with full jitter, exactly d without jitter.
  */
 import { durationMs } from "./duration.ts";
 import type { Duration } from "./duration.ts";
@@ -12,7 +12,7 @@ import { checkOptions, checkWhole } from "./option.ts";
 
 type Jitter = "full" | "none";
 
-/** As stored with a job: plain numbers, nothing left to parse. */
+/** A backoff as it is stored with a job: checked, times in milliseconds. */
 export type Backoff =
   | { readonly kind: "fixed"; readonly delayMs: number; readonly jitter: Jitter }
   | { readonly kind: "linear"; readonly fromMs: number; readonly toMs: number; readonly jitter: Jitter }
@@ -26,7 +26,7 @@ export type Backoff =
   | { readonly kind: "list"; readonly delaysMs: readonly number[]; readonly jitter: Jitter }
   | { readonly kind: "custom"; readonly name: string };
 
-/** As people write it. */
+/** A backoff as people write it. */
 export type BackoffOptions =
   | Duration
   | { kind: "fixed"; delay: Duration; jitter?: Jitter }
@@ -63,7 +63,7 @@ export type CustomBackoff = (
 export interface BackoffSources {
   readonly random: () => number;
   readonly custom?: Readonly<Record<string, CustomBackoff>>;
-  /** Told when the policy could not be followed and the default backoff was taken instead. */
+  /** Called with a sentence when the policy could not be followed and the default backoff was taken instead. */
   readonly warn?: (problem: string) => void;
 }
 
@@ -101,7 +101,9 @@ export function plannedDelayMs(backoff: Exclude<Backoff, { kind: "custom" }>, fa
   }
 }
 
-/** A missing or misbehaving function must not lose the job: the default is taken, which is reported, and the job goes on. */
+/**
+ * A missing or misbehaving function must not lose the job: the default is taken, with a warning, and the job goes on.
+ */
 function customDelayMs(
   name: string,
   failures: number,
@@ -120,7 +122,7 @@ function customDelayMs(
   return backoffDelayMs(defaultBackoff, failures, error, { random });
 }
 
-/** Own names only: what every object has is nobody's backoff. */
+/** Only own names count: what every object inherits, such as "toString", is nobody's backoff. */
 export function isKnownBackoff(custom: Readonly<Record<string, CustomBackoff>>, name: string): boolean {
   return Object.hasOwn(custom, name);
 }

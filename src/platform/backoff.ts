@@ -1,8 +1,8 @@
 /**
- * The wait before the next try of something that failed: it doubles from the first to the longest, and each is drawn between half of it
- * and all of it, so that processes which failed together do not come back together.
+ * The wait before the next try of something that failed: it doubles from the first to the longest. Each wait is drawn
+ * between half of it and all of it, so that processes which failed together do not come back together.
  *
- * A loop keeps one of these, waits `nextMs()` after each failure, and calls `reset()` after a success.
+ * A loop keeps one backoff, waits `nextMs()` after each failure, and calls `reset()` after a success.
  */
 import type { Platform } from "./platform.ts";
 

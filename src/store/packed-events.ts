@@ -1,8 +1,11 @@
 /**
- * The packed body of a feed record, as stores that write it in SQL or Lua put it together: events that differ only in their job are one bundle.
+ * The packed body of a feed record, as SQL and Lua put it together: events that differ only in their job are one
+ * bundle. RS and US are the control characters of packed-text.ts.
  *
- *  body   bundle RS bundle RS ...        bundle   event code US rev US route US state code US attempt US extra US id US id ...
- *  extra  nothing, "n" and a number, or "s" and a packed text; state is empty once the job was removed
+ *  body    bundle RS bundle RS ...
+ *  bundle  event code US rev US route US state code US attempt US extra US id US id ...
+ *  extra   nothing, "n" and a number, or "s" and a packed text
+ *  state   empty once the job was removed
  */
 import { eventOfCode } from "../model/event-kind.ts";
 import { stateOfCode } from "../model/job-state.ts";
@@ -52,7 +55,7 @@ export function readEvents(packed: string): FeedEvent[] {
   });
 }
 
-/** Adds what follows from packed events. `now` is the time of the call that told them. */
+/** Adds the hints that follow from packed events. `now` is the time of the call that told them. */
 export function hintEvents(hints: Hints, packed: string, now: number): void {
   for (const bundle of bundlesOf(packed)) hintEvent(hints, bundle, now);
 }

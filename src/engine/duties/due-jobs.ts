@@ -1,7 +1,7 @@
 /**
- * The way all duties that answer a clock work: read a batch of jobs whose clock has rung, let the model decide each, write the
- * decisions under the guard that the clock still has rung. A batch that is full goes on behind its cursor, so nothing starves
- * behind items that cannot be served.
+ * How all duties that answer a clock work: they read a batch of jobs whose clock has rung, let the model decide about
+ * each, and write the decisions under the guard that the clock still has rung. After a full batch the next pass goes on
+ * behind its cursor, so jobs that cannot be served keep none behind them waiting.
  */
 import type { JobState } from "../../model/job-state.ts";
 import type { Change, ChangeCase, Clock } from "../../store/operations.ts";
@@ -16,7 +16,7 @@ interface DueDutyOptions {
   readonly tuning: Tuning;
   readonly name: string;
   readonly clock: Clock;
-  /** Told of a change that was applied. */
+  /** Called for each job whose change was applied, with its new state. */
   readonly applied?: (job: DueJob, state: JobState) => void;
   /** The change for one job, or null to leave it for now. */
   readonly decide: (job: DueJob, now: number) => ChangeCase | null;

@@ -1,7 +1,7 @@
 /**
- * No handler: a name that nobody handles is not an error at once, because a new version may be on its way. A ready job whose queue is served, but by no
- * worker that has a handler for its name, ends in failed once it has waited longer than the grace. A queue that nobody serves at all only
- * waits: its workers may be down.
+ * No handler: a name that nobody handles is not an error at once, because a new version may be on its way. A ready job
+ * whose queue is served, but by no worker that has a handler for its name, ends in failed once it has waited longer
+ * than the grace. A queue that nobody serves at all only waits: its workers may be down.
  */
 import { afterNoHandler } from "../../model/after-run.ts";
 import type { Change } from "../../store/operations.ts";
@@ -27,7 +27,7 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
   const { noHandlerGraceMs } = engine.settings;
   const quarantine = new Quarantine(engine.platform);
   const rest = new Rest(noHandlerGraceMs ?? 0, tuning.sleepMaxMs);
-  // Per route, where the last run stopped: jobs that cannot be changed do not hide those behind them.
+  // Per route, where the last pass stopped, so that jobs which cannot be changed do not hide those behind them.
   const cursors = new Map<string, string>();
 
   async function failOrphans(route: Orphans, item: string, graceMs: number): Promise<DutyPass> {

@@ -1,6 +1,7 @@
 /**
- * What the duties of one process had to leave alone, told to operators of every other: one document per process, written when it changes,
- * gone by itself once nothing is quarantined any more or the process is.
+ * The notice that tells operators in every process what the duties of this one leave alone: one document per process,
+ * written when the list changes. It expires by itself once nothing is quarantined any more, or once the process is
+ * gone.
  */
 import type { DocPut } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
@@ -34,7 +35,7 @@ export function quarantinePut(id: string, items: readonly QuarantinedItem[], now
   };
 }
 
-/** Of all processes, by duty. */
+/** What the duties of all processes leave alone, ordered by duty. */
 export async function readQuarantined(store: Pick<Store, "readDocs">): Promise<readonly QuarantinedItem[]> {
   const items: QuarantinedItem[] = [];
   for await (const { body } of allDocs(store, { kind: noticeKind }))

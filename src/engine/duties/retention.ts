@@ -1,6 +1,7 @@
 /**
- * Retention: finished jobs, feed records, keys and documents leave once nobody is promised them any more. Always in small bites,
- * never one giant delete, and each kind for itself: one that cannot be pruned does not keep the others.
+ * Retention: finished jobs, feed records, keys and documents are pruned once nobody is promised them any more. Pruning
+ * goes in small bites, never as one giant statement, and each kind stands for itself: one that cannot be pruned does
+ * not keep the others.
  */
 import { terminalStates } from "../../model/job-state.ts";
 import type { TerminalState } from "../../model/job-state.ts";
@@ -19,7 +20,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
     return { kind, request, rest: new Rest(promisedMs(request), tuning.sleepMaxMs) };
   });
   const quarantine = new Quarantine(engine.platform);
-  // Per kind, where the last run stopped: what is kept longer is not looked at again in every run.
+  // Per kind, where the last pass stopped, so that jobs which are kept longer are not looked at in every pass.
   const cursors = new Map<string, string | null>();
 
   async function prune(kind: string, request: PruneRequest): Promise<{ pruned: number; hasMore: boolean }> {
@@ -62,7 +63,8 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
           engine.log.error("duty retention: a kind could not be pruned", { kind, error });
         }
       }
-      // Nothing went: the store is away, and the run as a whole is tried again sooner than after the sleep.
+      // Where every kind failed, the store is away: the pass fails as a whole and is made again sooner than after the
+      // sleep.
       if (visited > 0 && failures.length === visited) throw failures[0];
       return { processed, errors: failures.length, outcomes, hasMore };
     },
@@ -75,10 +77,11 @@ function promisedMs(request: PruneRequest): number {
     case "feed":
       return request.olderThanMs;
     case "kept":
-      // Each job says for itself how long, and may say a minute.
+      // These jobs say themselves how long they are kept, and may say a minute: never rest.
       return 0;
     case "expired":
-      // Nobody sees them any more: only their room waits.
+      // Readers treat expired keys and documents as absent, so pruning only wins back their room: rest as long as
+      // allowed.
       return Number.POSITIVE_INFINITY;
   }
 }
@@ -101,7 +104,7 @@ function pruneRequests(
   return [
     ...history,
     ["kept", { what: "kept", max }],
-    // Not by the name of the request: jobs can be expired too.
+    // Named "documents" and not "expired" as in the request, because jobs can be expired too.
     ["documents", { what: "expired", max }],
     ["feed", { what: "feed", olderThanMs: feedKeepMs, max }],
   ];

@@ -1,8 +1,9 @@
 /**
- * Reading over partitions: pages of jobs, documents and rung clocks, put together from each partition's own. A cursor names where each partition
- * stopped, so nothing is missed and nothing comes twice.
+ * Reading over partitions: pages of jobs, documents and rung clocks, put together from each partition's own. A cursor
+ * names where each partition stopped, so nothing is missed and nothing comes twice.
  *
- *  jobs        one position per partition, joined by dots: the seq to go on below, nothing before the first page, "-" at the end
+ *  jobs        one position per partition, joined by dots: the seq to go on below, or empty before the first page,
+ *              or "-" at the end
  *  documents   the last id, as in one partition
  *  clocks      partition : its own cursor; one partition after the other
  */
@@ -21,7 +22,10 @@ import type { Partition, PartitionedCalls } from "./partition.ts";
 
 const ended = "-";
 
-/** Newest first by the time of creation. Where a scan stops early in one partition, the order holds inside the page. */
+/**
+ * Jobs by the time of their creation, newest first. Where the scan of one partition stops early, only the jobs inside a
+ * page are in that order.
+ */
 export async function findJobs(
   { partitions }: PartitionedCalls,
   { filter, max, scanMax, cursor }: FindRequest,
@@ -87,7 +91,10 @@ function byId(one: Doc, other: Doc): number {
   return byteOrder(one.id, other.id);
 }
 
-/** The order of UTF-8 bytes, which is that of code points: characters above the first 65,536 come last, surrogates or not. */
+/**
+ * The order of UTF-8 bytes, which is that of code points: characters above the first 65,536 come last, surrogates or
+ * not.
+ */
 function byteOrder(one: string, other: string): number {
   for (let at = 0; at < one.length && at < other.length; at++) {
     const left = one.charCodeAt(at);
@@ -107,7 +114,7 @@ function isPaired(text: string, at: number): boolean {
   return isHalf(unit, 0xdc00) && isHalf(text.charCodeAt(at - 1), 0xd800);
 }
 
-/** Only partitions in which a clock may have rung are asked. */
+/** Jobs whose clock has rung. Only partitions in which a clock may have rung are asked. */
 export async function readDue(
   calls: PartitionedCalls,
   { clock, max, cursor }: ReadDueRequest,

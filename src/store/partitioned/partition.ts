@@ -1,4 +1,4 @@
-/** One partition of a store: a whole store of its own, what is known of it, and the translation of its route numbers. */
+/** One partition of a store: a whole store of its own, the outlook on it, and the translation of its route numbers. */
 import { isMillraceError } from "../../model/error.ts";
 import type { Store } from "../store.ts";
 import type { Outlook } from "./outlook.ts";
@@ -13,9 +13,9 @@ export interface Partition {
 export interface PartitionedCalls {
   readonly partitions: readonly Partition[];
   readonly routes: RouteTable;
-  /** Steady milliseconds of this process. */
+  /** A clock of this process, in milliseconds, that never goes back. */
   readonly nowMs: () => number;
-  /** Whether hints of all partitions come in: else nothing that is known of them can be trusted to stay true. */
+  /** Whether hints of all partitions come in; while they do not, no outlook can be trusted to stay true. */
   isWatched(): boolean;
 }
 
@@ -25,7 +25,7 @@ export async function learnRoutes({ routes }: PartitionedCalls, { number, store 
   routes.learn(number, (await store.claim(request)).routes);
 }
 
-/** The same records with the store's own route numbers. */
+/** The same items with the route numbers of the whole store instead of the partition's. */
 export async function withRoutes<Item extends { readonly route: number }>(
   calls: PartitionedCalls,
   partition: Partition,
@@ -45,7 +45,10 @@ export async function withRoutes<Item extends { readonly route: number }>(
   });
 }
 
-/** Null when the partition cannot be reached, with its error put among the failures. Whatever else goes wrong is thrown. */
+/**
+ * Asks one partition. Where it cannot be reached, the error is put among the failures and the answer is null; every
+ * other error is thrown.
+ */
 export async function reach<Answer>(
   { nowMs }: Pick<PartitionedCalls, "nowMs">,
   { store, outlook }: Partition,
@@ -62,7 +65,7 @@ export async function reach<Answer>(
   }
 }
 
-/** Nothing of the call happened, and it may succeed later. */
+/** Whether the error says that the partition was away: nothing of the call happened, and it may succeed later. */
 export function isAway(error: unknown): boolean {
   return isMillraceError(error) && error.retryable && error.outcome !== "unknown";
 }

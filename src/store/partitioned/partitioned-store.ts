@@ -1,12 +1,13 @@
 /**
- * A store of several partitions: the whole contract over stores that each hold a part of the jobs. A job lives in one partition from its submit to
- * its removal, and everything that happens in one step happens there. This file sends each piece to its partition and puts the answers
- * together; what a claim visits stands in claim.ts, what is known of a partition in outlook.ts.
+ * A store of several partitions: the whole contract over stores that each have a part of the jobs. A job lives in one
+ * partition from its submit to its removal, and everything that happens in one step happens there. This file sends each
+ * part of a call to its partition and puts the answers together. Which partitions a claim asks is decided in claim.ts;
+ * what is known of a partition lies in outlook.ts.
  *
  *  unit, settle, change ─► the partition of the id      claim, promote ─► partitions that may have work
  *  document ─► the partition of its name                lists, tallies, prunes, audits ─► all of them
  *
- * Seqs, feed numbers and epochs are each partition's own. Ranks order jobs inside a partition.
+ * Seqs, feed numbers and epochs are each partition's own, and ranks order jobs inside a partition only.
  */
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { createPlacement, partitionOfUnit } from "../../model/placement.ts";
@@ -24,13 +25,13 @@ import { RouteTable } from "./route-table.ts";
 import { auditIndexes, Promotion, prune } from "./upkeep.ts";
 
 interface PartitionedOptions {
-  /** Steady milliseconds of this process. */
+  /** A clock of this process, in milliseconds, that never goes back. */
   readonly nowMs: () => number;
   /** Tests choose the partitions themselves. */
   readonly placement?: Placement;
 }
 
-/** Until all partitions are listened to, hints may be missed. */
+/** How long after the first watch hints may still be missed, because not all partitions are listened to yet. */
 const settlingMs = 10_000;
 const weakest: readonly Durability[] = ["memory", "relaxed", "strict"];
 
@@ -47,7 +48,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
   const promotion = new Promotion(calls);
   const at = (number: number): Partition => partitions[number] as Partition;
 
-  /** Each item in its partition, in the order given there; the answers in the order of the items. */
+  /** Sends each item to its partition, in the given order, and answers in the order of the items. */
   const split = async <Item, Answer>(
     items: readonly Item[],
     numberOf: (item: Item) => number,
@@ -91,7 +92,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       outlook.heardReady(known);
       return tell({ kind: "ready", routes: known });
     }
-    // Counted at once, so that a claim on its way does not overrule it.
+    // The hint is counted before its routes are learned, so that the answer to a claim on its way does not overrule it.
     outlook.heardReady([]);
     learnRoutes(calls, partition).then(
       () => {
@@ -99,14 +100,14 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
         outlook.heardReady(outer);
         if (unwatches.length > 0 && outer.length > 0) tell({ kind: "ready", routes: outer });
       },
-      // A partition that is away: it is looked at when it is heard again, and the next claim there learns its routes.
+      // The partition is away: the next claim that reaches it learns its routes.
       () => undefined,
     );
   };
 
   /**
-   * New routes get their numbers in the order of submission, as far as this process submits them. Who watches is told of their first job in this
-   * call's time, so the partition's own number is asked for at once.
+   * Numbers new routes in the order in which this process submits them. While somebody watches, the partition's own
+   * number of a new route is asked for at once, so that the hint about its first job can be passed on.
    */
   const noteRoutes = async (
     units: readonly SubmitUnit[],
@@ -259,8 +260,8 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
 }
 
 /**
- * A call that failed in some partitions is told as failed: as one whose outcome is not known, because other partitions may have done their part, so that
- * who repeats it marks it as a repeat.
+ * Throws if the call failed in any partition. If it failed in some only, the outcome is unknown, because the others
+ * have done their part: whoever repeats the call then marks it as a repeat.
  */
 function throwFailure(settled: readonly PromiseSettledResult<unknown>[]): void {
   const failures = settled.flatMap((result) =>

@@ -1,6 +1,7 @@
 /**
- * Routes of a store of several partitions. Each partition numbers its own; the store numbers them again by queue and name, in the order in which
- * this process meets them, so a number means the same in all partitions and never changes while the store is open.
+ * Routes of a store of several partitions. Each partition numbers its own; the store numbers them again by queue and
+ * name, in the order in which this process meets them, so a number means the same in all partitions and never changes
+ * while the store is open.
  */
 import type { Route } from "../records.ts";
 
@@ -22,7 +23,7 @@ export class RouteTable {
     return (this.#outer[partition] as number[]).length;
   }
 
-  /** The number of this queue and name: the next one where it has none yet. */
+  /** The number of this queue and name; a new route gets the next number. */
   number(queue: string, name: string): number {
     const last = this.#last;
     if (last !== null && last.queue === queue && last.name === name) return last.number;
@@ -54,13 +55,13 @@ export class RouteTable {
     return (this.#inner[partition] as Map<number, number>).has(outer);
   }
 
-  /** Those of the routes that the partition has, by its own numbers. */
+  /** The partition's own numbers of those routes that it has. */
   inner(partition: number, outer: readonly number[]): number[] {
     const numbers = this.#inner[partition] as Map<number, number>;
     return outer.flatMap((number) => numbers.get(number) ?? []);
   }
 
-  /** Routes behind the first `known`. */
+  /** The routes after the first `known`. */
   after(known: number): readonly Route[] {
     return this.#routes.slice(known);
   }
