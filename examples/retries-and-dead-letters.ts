@@ -1,4 +1,5 @@
-// Failures: backoff, a retry at a time the other side names, errors that no retry can help, and the redrive of what failed for good.
+// Failures: backoff, a retry at a time the other side names, errors that no retry can help, and the replay of what
+// failed for good.
 import { handler, job, Millrace, RetryAfter, Unrecoverable } from "millrace";
 
 const callApi = job<{ path: string }>("call-api", {
