@@ -153,7 +153,7 @@ export class TaggedWriter {
 
   #depthRefusal(value: object): MillraceError {
     const path = [...this.#open, value];
-    const again = path.findIndex((holder, index) => path.indexOf(holder) < index);
+    const again = path.findIndex((part, index) => path.indexOf(part) < index);
     if (again < 0) return this.#refusal(`is nested deeper than ${depthMax} levels`, "flatten the value");
     this.#trail.length = again;
     return this.#refusal("contains itself", "pass a value without cycles");
