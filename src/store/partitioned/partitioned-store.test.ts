@@ -50,6 +50,7 @@ function openPart(platform: HeldPlatform): Part {
       if (part.fails !== null) throw part.fails;
       return run(request);
     };
+  part.describe = guarded(() => inner.describe());
   part.submit = guarded((units) => inner.submit(units));
   part.claim = guarded((request) => (part.claims++, inner.claim(request)));
   part.promoteDue = guarded((request) => (part.promotions++, inner.promoteDue(request)));
@@ -240,6 +241,7 @@ describe("clocks", () => {
     expect((await store.promoteDue({ max: 10 })).nextDueInMs).toBe(500);
     platform.advance(500);
     expect(await store.promoteDue({ max: 10 })).toMatchObject({ count: 1 });
+    parts[3]!.hint({ kind: "ready", routes: [aRoute()] });
     expect(await claimAll()).toEqual(["p3-a"]);
   });
 
