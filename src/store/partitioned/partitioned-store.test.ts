@@ -50,7 +50,7 @@ function openPart(platform: HeldPlatform): Part {
       if (part.fails !== null) throw part.fails;
       return run(request);
     };
-  part.describe = guarded(() => inner.describe());
+  part.describe = () => guarded(() => inner.describe())(undefined);
   part.submit = guarded((units) => inner.submit(units));
   part.claim = guarded((request) => (part.claims++, inner.claim(request)));
   part.promoteDue = guarded((request) => (part.promotions++, inner.promoteDue(request)));
