@@ -3,6 +3,7 @@
  * the same attempt join that write: the last progress counts, and all lines are kept, in order. So a handler that
  * reports a thousand times in one turn costs the store one write.
  */
+import { overflowLine } from "../model/log-line.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { LeasedWrite, RecordAnswer } from "../store/operations.ts";
 import type { BatcherOptions, Ticket } from "./batcher.ts";
@@ -43,10 +44,15 @@ export class Reports {
     const waiting = this.#waiting.get(key);
     if (waiting !== undefined && (waiting.logs?.length ?? 0) + logs.length < storeLimits.callItemsMax) {
       if (progress !== undefined) waiting.progress = progress;
-      if (logs.length > 0) (waiting.logs ??= []).push(...logs);
+      if (logs.length > 0) {
+        (waiting.logs ??= []).push(...logs);
+        waiting.overflow = overflowLine(storeLimits.logLinesPerJobMax);
+      }
       return false;
     }
-    const draft: Draft = { ...write, ...(logs.length === 0 ? {} : { logs: [...logs] }) } as Draft;
+    const lines =
+      logs.length === 0 ? {} : { logs: [...logs], overflow: overflowLine(storeLimits.logLinesPerJobMax) };
+    const draft: Draft = { ...write, ...lines } as Draft;
     this.#waiting.set(key, draft);
     this.#batcher.push(draft, ticket);
     return true;

@@ -21,8 +21,7 @@ export interface Finish {
 
 /**
  * The job waits again (R1): claimable once due, at once if `due` has passed already. From a terminal state this is a
- * replay: what the end wrote (reason, result, the mark of a cancel) is cleared, and so is a deadline that has passed,
- * or the job would expire at once.
+ * replay: what the end wrote (reason, result, the mark of a cancel) is cleared.
  */
 export interface Schedule {
   readonly to: "scheduled";
@@ -36,6 +35,8 @@ export interface Schedule {
   readonly ttlMs: number | null;
   /** Sets the attempt number (a replay starts a new round at 0); left alone when undefined. */
   readonly attempt?: number;
+  /** A deadline that has passed by the store's clock is cleared: the job would expire at once. */
+  readonly clearsPassedDeadline?: true;
   readonly edit?: Edit;
 }
 

@@ -111,6 +111,11 @@ export const errorCatalogue = {
     false,
     "The store was made with another number of partitions; it stays for its life.",
   ),
+  "route-collision": entry(
+    409,
+    false,
+    "Two queues and names share one route number, by chance; rename one of them.",
+  ),
   "schema-newer": entry(409, false, "The store was migrated by a newer Millrace; upgrade this one."),
   "migration-running": entry(503, true, "Another process is migrating the store and did not finish in time."),
   "durability-refused": entry(400, false, "The store cannot give the durability that was asked for."),

@@ -35,7 +35,7 @@ export const stateCodes = {
 
 export type JobState = keyof typeof stateCodes;
 export type TerminalState = "completed" | "failed" | "cancelled" | "expired" | "skipped";
-type LiveState = Exclude<JobState, TerminalState>;
+export type LiveState = Exclude<JobState, TerminalState>;
 
 export const jobStates = Object.keys(stateCodes) as readonly JobState[];
 export const terminalStates = [

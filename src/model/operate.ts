@@ -95,6 +95,7 @@ export function replayChange(policy: DecidedPolicy, options: ReplayOptions): Ope
     rankSlope: 1,
     countsAttempt: 1,
     ttlMs: null,
+    clearsPassedDeadline: true,
     ...(options.resetsAttempts ? { attempt: 0 } : {}),
     ...(options.edit === undefined ? {} : { edit: options.edit }),
   };

@@ -16,8 +16,12 @@
 import { durationMs } from "./duration.ts";
 import type { Duration } from "./duration.ts";
 import { MillraceError } from "./error.ts";
+import type { LiveState } from "./job-state.ts";
 import { checkName } from "./name.ts";
 import { checkOptions } from "./option.ts";
+
+/** A holder that no worker has ever taken, in one of these states, can still be replaced or rescheduled. */
+export const unstartedStates = ["blocked", "scheduled", "ready"] as const satisfies readonly LiveState[];
 
 export type UniqueHold = "started" | "end" | number;
 export type OnHeld = "keep" | "replace" | "reschedule";

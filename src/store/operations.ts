@@ -4,17 +4,7 @@
  */
 import type { ChangeNext, SettleNext } from "../model/change.ts";
 import type { JobState, TerminalState } from "../model/job-state.ts";
-import type {
-  Doc,
-  DueJob,
-  Effects,
-  FeedRecord,
-  JobRecord,
-  LeasedJob,
-  LeaseRef,
-  NewJob,
-  Route,
-} from "./records.ts";
+import type { Doc, DueJob, Effects, FeedRecord, JobRecord, LeasedJob, LeaseRef, NewJob } from "./records.ts";
 
 // submit ------------------------------------------------------------------------------------------------------------
 
@@ -46,14 +36,11 @@ export interface ClaimRequest {
   readonly leaseMs: number;
   /** Routes that share slots (one queue), with the number of jobs wanted from them together. */
   readonly offers: readonly { readonly routes: readonly number[]; readonly max: number }[];
-  /** The highest route number the worker knows: newer ones come with the answer. */
-  readonly routesKnown: number;
 }
 
 export interface ClaimAnswer {
   /** In claim order: rank, then seq, per offer. */
   readonly jobs: readonly LeasedJob[];
-  readonly routes: readonly Route[];
   /** True when an offer was filled to its max, so that more may be waiting. */
   readonly more: boolean;
   /** Until the earliest clock of any live job rings, after this call; 0 when one has rung already, null when none is set. */
@@ -112,6 +99,8 @@ export interface LeasedWrite extends LeaseRef {
   readonly progress?: string;
   /** Appended to the job's trail of logs, in order. */
   readonly logs?: readonly string[];
+  /** The line that takes the place of the last one that fits (`storeLimits.logLinesPerJobMax`), where more come. */
+  readonly overflow?: string;
 }
 
 export type RecordAnswer = "ok" | "stale" | "gone";

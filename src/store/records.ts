@@ -7,15 +7,6 @@ import type { EventKind } from "../model/event-kind.ts";
 import type { JobState } from "../model/job-state.ts";
 import type { Unique } from "../model/unique-key.ts";
 
-/** Where work of one kind waits: few per store, numbered by it from 1 upward, never changed. Workers cache them. */
-export interface Route {
-  readonly number: number;
-  readonly queue: string;
-  readonly name: string;
-  /** Capabilities a worker must offer; sorted. */
-  readonly caps: readonly string[];
-}
-
 /** A job as submitted. */
 export interface NewJob {
   readonly id: string;

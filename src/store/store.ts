@@ -1,5 +1,5 @@
 /**
- * The store contract: everything the engine may ask of a place where jobs live. Twenty-three operations named in the
+ * The store contract: everything the engine may ask of a place where jobs live. Twenty-four operations named in the
  * language of jobs. Each is one atomic step, takes and returns batches, is guarded, and answers with a union.
  *
  * A store decides no policy. It applies what the model computed by ten mechanical rules, each with vectors in test/contract:
@@ -48,6 +48,7 @@ import type {
   SubmitUnit,
   TrailAnswer,
 } from "./operations.ts";
+import type { Route } from "../model/route.ts";
 import type { DocPut, JobRecord, Tally } from "./records.ts";
 
 export interface Store {
@@ -77,6 +78,8 @@ export interface Store {
   findJobs(request: FindRequest): Promise<FindAnswer>;
   /** The counting half of findJobs: exact, cheap, by route and state. */
   tallyJobs(): Promise<readonly Tally[]>;
+  /** Every route that has ever had a job here, by number: what gives a number its names back. */
+  readRoutes(): Promise<readonly Route[]>;
   readFeed(request: FeedRequest): Promise<FeedAnswer>;
   readTrail(request: {
     readonly id: string;

@@ -10,7 +10,9 @@ import { MillraceError } from "../model/error.ts";
 import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { ClaimAnswer } from "../store/operations.ts";
-import type { LeasedJob, NewJob, Route } from "../store/records.ts";
+import { routeOf } from "../model/route.ts";
+import type { Route } from "../model/route.ts";
+import type { LeasedJob, NewJob } from "../store/records.ts";
 import type { Hint, Unwatch } from "../store/store.ts";
 import type { Aborting } from "./aborting.ts";
 import type { Pool } from "./pool.ts";
@@ -46,7 +48,6 @@ export class Claimer {
   readonly #engine: Engine;
   readonly #host: ClaimerHost;
   readonly #routes = new Map<number, { readonly route: Route; readonly pool: Pool | undefined }>();
-  #routesKnown = 0;
   #unwatch: Unwatch | null = null;
   #poll: Timer | null = null;
   #retry: Timer | null = null;
@@ -61,6 +62,13 @@ export class Claimer {
   constructor(engine: Engine, host: ClaimerHost) {
     this.#engine = engine;
     this.#host = host;
+    for (const pool of host.pools) {
+      for (const name of pool.names) {
+        const route = routeOf({ queue: pool.queue, name });
+        this.#routes.set(route.number, { route, pool });
+        pool.routes.push(route.number);
+      }
+    }
   }
 
   start(): void {
@@ -139,10 +147,8 @@ export class Claimer {
     this.#sent = sent;
     let answer: ClaimAnswer;
     try {
-      const offers = asked
-        .filter(({ pool }) => pool.routes.length > 0)
-        .map(({ pool, max }) => ({ routes: pool.routes, max }));
-      answer = await this.#engine.store.claim({ owner, leaseMs, offers, routesKnown: this.#routesKnown });
+      const offers = asked.map(({ pool, max }) => ({ routes: pool.routes, max }));
+      answer = await this.#engine.store.claim({ owner, leaseMs, offers });
     } catch (error) {
       if (!sent.isGivenUp) this.#failed(error, asked);
       return;
@@ -151,7 +157,6 @@ export class Claimer {
     if (sent.isGivenUp) return this.#host.claimLost();
     this.#failures = 0;
     this.#measure(sentUs);
-    this.#learn(answer.routes);
     const got = new Map<Pool, number>();
     for (const job of answer.jobs) {
       const pool = this.poolOf(job);
@@ -168,20 +173,6 @@ export class Claimer {
     this.#roundTripUs += (nowUs - sentUs - this.#roundTripUs) * 0.3;
     for (const pool of this.#host.pools) pool.claimed(nowUs - this.#lastClaimUs);
     this.#lastClaimUs = nowUs;
-  }
-
-  #learn(routes: readonly Route[]): void {
-    for (const route of routes) {
-      if (this.#routes.has(route.number)) continue;
-      const serves = (pool: Pool): boolean =>
-        pool.queue === route.queue && route.caps.length === 0 && pool.names.has(route.name);
-      const pool = this.#host.pools.find(serves);
-      this.#routes.set(route.number, { route, pool });
-      this.#routesKnown = Math.max(this.#routesKnown, route.number);
-      if (pool === undefined) continue;
-      pool.routes.push(route.number);
-      pool.isHungry = true;
-    }
   }
 
   /** A claim that never comes back would end all claiming. Looked at with the slow poll: a timer for each claim costs more than the claim. */
@@ -214,7 +205,7 @@ export class Claimer {
     }
     if (hint.kind !== "ready") return;
     for (const pool of this.#host.pools) {
-      pool.isHungry ||= hint.routes.some((route) => route > this.#routesKnown || pool.routes.includes(route));
+      pool.isHungry ||= hint.routes.some((route) => pool.routes.includes(route));
     }
     this.consider();
   }

@@ -10,7 +10,7 @@
 import type { ClaimAnswer, ClaimRequest } from "../operations.ts";
 import type { LeasedJob } from "../records.ts";
 import { earlier } from "./outlook.ts";
-import { isAway, learnRoutes, withRoutes } from "./partition.ts";
+import { isAway } from "./partition.ts";
 import type { Partition, PartitionedCalls } from "./partition.ts";
 
 const askedAtOnceMax = 4;
@@ -40,7 +40,6 @@ export class Claims {
   async claim(request: ClaimRequest): Promise<ClaimAnswer> {
     const { owner } = request;
     await this.#tellLost(owner);
-    const { routes } = this.#calls;
     const wanted = request.offers
       .filter((offer) => offer.routes.length > 0 && offer.max > 0)
       .map(({ routes: offered, max }): Wanted => ({ routes: offered, left: max, jobs: [] }));
@@ -55,7 +54,6 @@ export class Claims {
     if (now === null) throw failures[0]?.[1] ?? [...(this.#lost.get(owner)?.values() ?? [])][0];
     return {
       jobs,
-      routes: routes.after(request.routesKnown),
       more: wanted.some(({ left }) => left === 0),
       nextDueInMs: this.nextInMs(),
       now,
@@ -80,7 +78,7 @@ export class Claims {
       const { outlook } = partition;
       if (!isAtOnce && outlook.isAway(this.#calls.nowMs())) continue;
       try {
-        await learnRoutes(this.#calls, partition);
+        await partition.store.describe();
       } catch {
         outlook.failed(this.#calls.nowMs());
         continue;
@@ -144,16 +142,12 @@ export class Claims {
   }
 
   #isWorthAsking(partition: Partition, wanted: readonly Wanted[], asked: ReadonlySet<Partition>): boolean {
-    const { outlook, number } = partition;
-    const { routes, nowMs } = this.#calls;
-    const atMs = nowMs();
+    const { outlook } = partition;
+    const atMs = this.#calls.nowMs();
     if (outlook.isAway(atMs)) return false;
     const isTrusted = this.#calls.isWatched() || asked.has(partition);
     if (!outlook.isRecent(atMs) || (wanted.length === 0 && !isTrusted)) return true;
-    const has = (route: number): boolean => routes.has(number, route);
-    return wanted.some(
-      (offer) => offer.left > 0 && (!isTrusted || outlook.mayHave(offer.routes.filter(has))),
-    );
+    return wanted.some((offer) => offer.left > 0 && (!isTrusted || outlook.mayHave(offer.routes)));
   }
 
   /**
@@ -166,33 +160,29 @@ export class Claims {
     partition: Partition,
     [share, of]: readonly [number, number],
   ): Promise<number> {
-    const { routes, nowMs } = this.#calls;
-    const { number, store, outlook } = partition;
-    const known = routes.known(number);
+    const { nowMs } = this.#calls;
+    const { store, outlook } = partition;
     const asks = wanted
       .map((offer) => ({
         offer,
         max: Math.floor(offer.left / of) + (share < offer.left % of ? 1 : 0),
-        routes: offer.routes.filter((route) => routes.has(number, route)),
       }))
-      .filter((ask) => ask.max > 0 && ask.routes.length > 0);
+      .filter((ask) => ask.max > 0);
     const news = outlook.news;
     const sentMs = nowMs();
     const answer = await store.claim({
       owner: request.owner,
       leaseMs: request.leaseMs,
-      offers: asks.map(({ max, routes: outer }) => ({ routes: routes.inner(number, outer), max })),
-      routesKnown: known,
+      offers: asks.map(({ max, offer }) => ({ routes: offer.routes, max })),
     });
-    routes.learn(number, answer.routes);
     outlook.sawClock(answer.nextDueInMs, sentMs, news);
-    const jobs = await withRoutes(this.#calls, partition, answer.jobs);
+    const { jobs } = answer;
     outlook.asked(sentMs);
-    for (const { offer, max, routes: offered } of asks) {
-      const got = asks.length === 1 ? jobs : jobs.filter(({ route }) => offered.includes(route));
+    for (const { offer, max } of asks) {
+      const got = asks.length === 1 ? jobs : jobs.filter(({ route }) => offer.routes.includes(route));
       offer.jobs.push(...got);
       offer.left -= got.length;
-      outlook.found(offered, got.length < max, news);
+      outlook.found(offer.routes, got.length < max, news);
     }
     return answer.now;
   }

@@ -16,8 +16,9 @@ import type {
   ReadDueAnswer,
   ReadDueRequest,
 } from "../operations.ts";
+import type { Route } from "../../model/route.ts";
 import type { Doc, DueJob, JobRecord, Tally } from "../records.ts";
-import { reach, withRoutes } from "./partition.ts";
+import { reach } from "./partition.ts";
 import type { Partition, PartitionedCalls } from "./partition.ts";
 
 const ended = "-";
@@ -138,7 +139,7 @@ export async function readDue(
     if (page === null) continue;
     outlook.sawClock(page.nextInMs, nowMs, news);
     now = Math.max(now, page.now);
-    jobs.push(...(await withRoutes(calls, partition, page.jobs)));
+    jobs.push(...page.jobs);
     if (page.cursor !== null) return { jobs, cursor: `${partition.number}:${page.cursor}`, now };
     if (jobs.length === max && partition.number + 1 < calls.partitions.length)
       return { jobs, cursor: `${partition.number + 1}:`, now };
@@ -155,4 +156,10 @@ export function addTallies(tallies: readonly (readonly Tally[])[]): Tally[] {
     sums.set(key, { ...tally, count: count + (sums.get(key)?.count ?? 0) });
   }
   return [...sums.values()];
+}
+
+/** A route has the same number in every partition, so that one partition's word for it is enough. */
+export function joinRoutes(lists: readonly (readonly Route[])[]): Route[] {
+  const routes = new Map(lists.flat().map((route) => [route.number, route]));
+  return [...routes.values()].sort((one, other) => one.number - other.number);
 }

@@ -13,15 +13,13 @@ import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { createPlacement, partitionOfUnit } from "../../model/placement.ts";
 import type { Placement } from "../../model/placement.ts";
 import { checkSettles, checkUnits, laterOperations } from "../later-version.ts";
-import type { ExtendAnswer, ExtendRequest, SubmitAnswer, SubmitUnit } from "../operations.ts";
+import type { ExtendAnswer, ExtendRequest } from "../operations.ts";
 import type { LeasedJob } from "../records.ts";
 import type { Durability, Hint, Store, StoreDescription, Unwatch } from "../store.ts";
 import { Claims } from "./claim.ts";
-import { addTallies, findJobs, readDocs, readDue } from "./look.ts";
+import { addTallies, findJobs, joinRoutes, readDocs, readDue } from "./look.ts";
 import { Outlook } from "./outlook.ts";
-import { learnRoutes, withRoutes } from "./partition.ts";
 import type { Partition, PartitionedCalls } from "./partition.ts";
-import { RouteTable } from "./route-table.ts";
 import { auditIndexes, Promotion, prune } from "./upkeep.ts";
 
 interface PartitionedOptions {
@@ -38,12 +36,11 @@ const weakest: readonly Durability[] = ["memory", "relaxed", "strict"];
 export function partitionedStore(stores: readonly Store[], options: PartitionedOptions): Store {
   const { nowMs, placement = createPlacement(stores.length) } = options;
   const partitions = stores.map((store, number): Partition => ({ number, store, outlook: new Outlook() }));
-  const routes = new RouteTable(stores.length);
   const watchers = new Set<(hint: Hint) => void>();
   let unwatches: Unwatch[] = [];
   let watchedMs = 0;
   const isWatched = (): boolean => unwatches.length > 0 && nowMs() - watchedMs >= settlingMs;
-  const calls: PartitionedCalls = { partitions, routes, nowMs, isWatched };
+  const calls: PartitionedCalls = { partitions, nowMs, isWatched };
   const claims = new Claims(calls);
   const promotion = new Promotion(calls);
   const at = (number: number): Partition => partitions[number] as Partition;
@@ -83,48 +80,10 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     }
   };
 
-  const heed = (partition: Partition, hint: Hint): void => {
-    const { number, outlook } = partition;
+  const heed = ({ outlook }: Partition, hint: Hint): void => {
     if (hint.kind === "due") outlook.heardDue(hint.inMs, nowMs());
-    if (hint.kind !== "ready") return tell(hint);
-    const known = hint.routes.map((route) => routes.outer(number, route));
-    if (known.every((route) => route !== undefined)) {
-      outlook.heardReady(known);
-      return tell({ kind: "ready", routes: known });
-    }
-    // The hint is counted before its routes are learned, so that the answer to a claim on its way does not overrule it.
-    outlook.heardReady([]);
-    learnRoutes(calls, partition).then(
-      () => {
-        const outer = hint.routes.flatMap((route) => routes.outer(number, route) ?? []);
-        outlook.heardReady(outer);
-        if (unwatches.length > 0 && outer.length > 0) tell({ kind: "ready", routes: outer });
-      },
-      // The partition is away: the next claim that reaches it learns its routes.
-      () => undefined,
-    );
-  };
-
-  /**
-   * Numbers new routes in the order in which this process submits them. While somebody watches, the partition's own
-   * number of a new route is asked for at once, so that the hint about its first job can be passed on.
-   */
-  const noteRoutes = async (
-    units: readonly SubmitUnit[],
-    answers: readonly SubmitAnswer[],
-  ): Promise<void> => {
-    const behind = new Set<Partition>();
-    for (const [position, { jobs }] of units.entries()) {
-      const answer = answers[position];
-      if (answer?.kind !== "ok") continue;
-      for (const [index, { queue, name }] of jobs.entries()) {
-        if (answer.hows[index] === "existing") continue;
-        const number = routes.number(queue, name);
-        const partition = at(placement.ofId(answer.ids[index] as string));
-        if (unwatches.length > 0 && !routes.has(partition.number, number)) behind.add(partition);
-      }
-    }
-    for (const partition of behind) await learnRoutes(calls, partition).catch(() => undefined);
+    if (hint.kind === "ready") outlook.heardReady(hint.routes);
+    tell(hint);
   };
 
   const extend = async (request: ExtendRequest): Promise<ExtendAnswer> => {
@@ -146,7 +105,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
         const own = await partition.store.extendIfLeased({ ...request, leases });
         for (const [position, index] of indexes.entries())
           answers[index] = own.answers[position] as ExtendAnswer["answers"][number];
-        others[partition.number] = [...(await withRoutes(calls, partition, own.others))];
+        others[partition.number] = [...own.others];
         now = Math.max(now, own.now);
       }),
     );
@@ -171,13 +130,11 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     },
     async submit(units) {
       checkUnits(units);
-      const answers = await split(
+      return split(
         units,
         (unit) => partitionOfUnit(placement, unit) ?? 0,
         (store, own) => store.submit(own),
       );
-      await noteRoutes(units, answers);
-      return answers;
     },
     claim(request) {
       promotion.noteLease(request.leaseMs);
@@ -223,17 +180,13 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
         (store, own) => store.readJobs(own),
       ),
     findJobs: (request) => findJobs(calls, request),
+    readRoutes: async () => joinRoutes(await Promise.all(stores.map((store) => store.readRoutes()))),
     tallyJobs: async () => addTallies(await Promise.all(stores.map((store) => store.tallyJobs()))),
     async readFeed({ partition: number = 0, after, max }) {
       const partition = partitions[number];
       if (partition === undefined)
         throw new MillraceError("invalid-option", `This store has no partition ${number}.`);
-      const { records, cursor } = await partition.store.readFeed({ after, max });
-      const told = records.map(async (record) => ({
-        ...record,
-        events: await withRoutes(calls, partition, record.events),
-      }));
-      return { records: await Promise.all(told), cursor };
+      return partition.store.readFeed({ after, max });
     },
     readTrail: (request) => at(placement.ofId(request.id)).store.readTrail(request),
     prune: (request) => prune(calls, request),

@@ -1,0 +1,136 @@
+/**
+ * The fields of a job, each declared once. Every store makes its tables or packed texts, its column lists, its moves between
+ * live and finished jobs and its row readers from this table, by name; no store reads a field by its number.
+ *
+ *  type     integer, text, flag (0 or 1), list (texts)
+ *  home     spec   what the job is: written by the submit, changed only by an edit or a replacement
+ *           state  where it stands: changes with every step of its life
+ *           lease  who runs it, or ran it last
+ *           end    how it ended; a live job has none of it
+ *  initial  the value of a new job where the submit gives none; left out where the store always sets one (rule R1)
+ *  cleared  the rules that set it back to its initial value: lease (R6), place (back among the waiting, R1), finish (R3),
+ *           replay (a finished job that comes back)
+ *  isRare   most jobs have the initial value; a new job with another one is not plain (plain.ts)
+ *  isOwn    for the store's own use: a read of the job does not show it
+ *
+ * To add a field: one line here, and what uses it. See CONTRIBUTING, "Add a field".
+ */
+
+export interface JobField {
+  readonly type: "integer" | "text" | "flag" | "list";
+  readonly home: "spec" | "state" | "lease" | "end";
+  readonly isNullable?: true;
+  readonly initial?: number | string | null;
+  readonly cleared?: readonly ("lease" | "place" | "finish" | "replay")[];
+  readonly isRare?: true;
+  readonly isOwn?: true;
+}
+
+export const jobFields = {
+  seq: { type: "integer", home: "spec" },
+  id: { type: "text", home: "spec" },
+  createdAt: { type: "integer", home: "spec" },
+  digest: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true, isOwn: true },
+  uniqueKey: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true },
+  /** How long the key is held: see uniqueHolds in rules/meet.ts. */
+  uniqueHold: { type: "integer", home: "spec", isNullable: true, initial: null, isRare: true, isOwn: true },
+  tags: { type: "list", home: "spec", isNullable: true, initial: null },
+  policy: { type: "text", home: "spec", isNullable: true, initial: null },
+  meta: { type: "text", home: "spec", isNullable: true, initial: null },
+  input: { type: "text", home: "spec" },
+
+  route: { type: "integer", home: "state", isOwn: true },
+  state: { type: "integer", home: "state" },
+  rev: { type: "integer", home: "state", initial: 1 },
+  rank: { type: "integer", home: "state" },
+  dueAt: { type: "integer", home: "state" },
+  deadlineAt: { type: "integer", home: "state", isNullable: true, initial: null },
+  ttlAt: { type: "integer", home: "state", isNullable: true, initial: null, cleared: ["lease"] },
+  /** The earliest clock of the present state; it follows from the others. */
+  timerAt: {
+    type: "integer",
+    home: "state",
+    isNullable: true,
+    initial: null,
+    cleared: ["finish"],
+    isOwn: true,
+  },
+  attempt: { type: "integer", home: "state", initial: 0 },
+  countsAttempt: { type: "flag", home: "state", initial: 1, cleared: ["lease"] },
+  fence: { type: "integer", home: "state", initial: 0 },
+  /** The fence of the last settle that was applied: its repeat is answered `already`. */
+  settledFence: { type: "integer", home: "state", isNullable: true, initial: null, isOwn: true },
+  cancelAsked: { type: "flag", home: "state", initial: 0, cleared: ["replay"] },
+  /** Which unique key the job holds now: see uniqueHolds in rules/meet.ts. */
+  holds: { type: "integer", home: "state", initial: 0, cleared: ["finish"], isOwn: true },
+  attempts: { type: "text", home: "state", isNullable: true, initial: null },
+  progress: { type: "text", home: "state", isNullable: true, initial: null },
+
+  owner: { type: "text", home: "lease", isNullable: true, initial: null },
+  claimedAt: { type: "integer", home: "lease", isNullable: true, initial: null },
+  startedAt: { type: "integer", home: "lease", isNullable: true, initial: null, cleared: ["lease"] },
+  leaseEndsAt: {
+    type: "integer",
+    home: "lease",
+    isNullable: true,
+    initial: null,
+    cleared: ["place", "finish"],
+  },
+  attemptEndsAt: {
+    type: "integer",
+    home: "lease",
+    isNullable: true,
+    initial: null,
+    cleared: ["lease", "place", "finish"],
+  },
+
+  endedAt: { type: "integer", home: "end", isNullable: true, initial: null, cleared: ["replay"] },
+  keepUntil: { type: "integer", home: "end", isNullable: true, initial: null, cleared: ["replay"] },
+  reason: { type: "text", home: "end", isNullable: true, initial: null, cleared: ["replay"] },
+  result: { type: "text", home: "end", isNullable: true, initial: null, cleared: ["replay"] },
+} as const satisfies Readonly<Record<string, JobField>>;
+
+type Fields = typeof jobFields;
+export type JobFieldName = keyof Fields;
+
+type ValueOf<Field extends JobField> =
+  | { integer: number; text: string; flag: 0 | 1; list: readonly string[] }[Field["type"]]
+  | (Field extends { readonly isNullable: true } ? null : never);
+
+/** A job with every field, as the rules read and change it. `state` is the code of the job's state. */
+export type JobRow = { -readonly [Name in JobFieldName]: ValueOf<Fields[Name]> };
+
+/** What a claim hands out of a job. */
+export const leasedFields = [
+  ...(["id", "seq", "fence", "route", "rev", "attempt", "input", "policy", "meta", "attempts"] as const),
+  ...(["createdAt", "dueAt", "claimedAt", "deadlineAt"] as const),
+] as const satisfies readonly JobFieldName[];
+
+/** What a duty needs to decide about a job whose clock has rung. */
+export const dueFields = [
+  ...(["id", "seq", "fence", "route", "state", "rev", "attempt", "policy", "attempts", "owner"] as const),
+  ...(["cancelAsked", "startedAt", "leaseEndsAt", "attemptEndsAt", "deadlineAt", "ttlAt"] as const),
+] as const satisfies readonly JobFieldName[];
+
+/** Read anew at each call: a test adds a field to the table. */
+export function fieldNames(
+  isWanted: (field: JobField, name: string) => boolean = () => true,
+): JobFieldName[] {
+  return (Object.keys(jobFields) as JobFieldName[]).filter((name) => isWanted(jobFields[name], name));
+}
+
+export const isSpecField = ({ home }: JobField): boolean => home === "spec";
+/** Of a live job, beside its spec. */
+export const isLiveField = ({ home }: JobField): boolean => home === "state" || home === "lease";
+/** Of a finished job, beside its spec: what the end does not clear, and how it ended. */
+export const isFinishedField = (field: JobField): boolean =>
+  !isSpecField(field) && field.cleared?.includes("finish") !== true;
+export const isClearedBy =
+  (rule: "lease" | "place" | "finish" | "replay") =>
+  ({ cleared }: JobField): boolean =>
+    cleared?.includes(rule) === true;
+
+/** leaseEndsAt -> lease_ends_at, as SQL names it. */
+export function columnOf(name: string): string {
+  return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}

@@ -1,0 +1,52 @@
+/**
+ * Which road a piece of work takes. A store has two roads per operation: the plain road works on sets of jobs about which
+ * nothing special is true; the general road does everything else, one job's rules after the other, still in one call. These
+ * predicates choose, the same for every store; both roads leave the same rows.
+ */
+import { isTerminal } from "../model/job-state.ts";
+import type { JobState } from "../model/job-state.ts";
+import type { Finish, SettleNext } from "../model/change.ts";
+import { fieldNames, jobFields } from "./job-fields.ts";
+import type { JobField } from "./job-fields.ts";
+import type { Settle, SubmitUnit } from "./operations.ts";
+import type { NewJob } from "./records.ts";
+
+/** Fields that a submit may give beyond those of every job, read once: the table does not change while a process runs. */
+const rareFields = fieldNames(({ isRare }) => isRare === true).filter(
+  (name) => name !== "digest" && name !== "uniqueKey" && name !== "uniqueHold",
+);
+
+/** A new job that cannot be refused and meets nobody: its id is minted, it asks for no key and for nothing rare. */
+export function isPlainJob(job: NewJob): boolean {
+  return job.digest === null && job.unique === null && (rareFields.length === 0 || hasNothingRare(job));
+}
+
+function hasNothingRare(job: NewJob): boolean {
+  return rareFields.every((name) => {
+    const value = (job as unknown as Readonly<Record<string, unknown>>)[name];
+    return value === undefined || value === ((jobFields[name] as JobField).initial ?? null);
+  });
+}
+
+/** A unit that cannot be refused: plain jobs, no documents, and no earlier try that may have happened. */
+export function isPlainUnit({ jobs, docs, isRepeat }: SubmitUnit): boolean {
+  return isRepeat !== true && (docs === undefined || docs.length === 0) && jobs.every(isPlainJob);
+}
+
+/**
+ * Whether a unit may be refused after something of it was written, so that it needs a way back. A single job is looked up
+ * before anything of its unit is written.
+ */
+export function mayBeRefusedLate({ jobs, docs, isRepeat }: SubmitUnit): boolean {
+  if (docs !== undefined && docs.length > 0) return true;
+  return jobs.length > 1 && (isRepeat === true || jobs.some(({ digest }) => digest !== null));
+}
+
+export function isFinish(next: SettleNext): next is Finish {
+  return isTerminal(next.to as JobState);
+}
+
+/** A settle that ends its job and carries no effects. */
+export function isPlainSettle(settle: Settle): settle is Settle & { readonly next: Finish } {
+  return settle.effects === undefined && isFinish(settle.next);
+}
