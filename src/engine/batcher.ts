@@ -6,9 +6,9 @@
  * the batch is split in halves until the guilty item is alone. When the store is away, the same batch is tried again
  * until `giveUpMs`; an item whose call may have happened is marked by `again` before it is repeated.
  */
+import { isMillraceError } from "../model/error.ts";
 import { Backoff } from "../platform/backoff.ts";
 import type { Platform } from "../platform/platform.ts";
-import { isMillraceError } from "../model/error.ts";
 import { answersWithin } from "./race.ts";
 import type { Turn } from "./turn.ts";
 
@@ -38,8 +38,7 @@ interface Entry<Item, Answer> {
   readonly ticket: Ticket<Answer>;
 }
 
-/** Between two calls while the store is away. */
-const awayMs = { firstMs: 20, maxMs: 1000 };
+const retryLengths = { firstMs: 20, maxMs: 1000 };
 /** A call that has no answer after this long counts as lost: it may or may not have happened. */
 const callMaxMs = 90_000;
 
@@ -138,9 +137,8 @@ export class Batcher<Item, Answer> {
           for (const entry of entries) entry.ticket.failed(unknownCause ?? error);
           return;
         }
-        backoff ??= new Backoff(platform, awayMs);
-        const delayMs = backoff.nextMs();
-        await new Promise<void>((resolve) => void platform.setTimer(delayMs, resolve));
+        const retrying = (backoff ??= new Backoff(platform, retryLengths));
+        await new Promise<void>((resolve) => void retrying.retry(resolve));
         continue;
       }
       for (let index = 0; index < entries.length; index++) {

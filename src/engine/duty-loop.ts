@@ -84,7 +84,7 @@ export class DutyLoop {
       try {
         const pass = await answersWithin(this.#engine.platform, this.duty.pass(), passMaxMs);
         this.#trouble = null;
-        this.#backoff.reset();
+        this.#backoff.succeeded();
         this.#ended(this, pass);
         if (!pass.hasMore) await this.#sleep(this.#sleepMs(pass));
         else if (pass.pauseMs !== undefined) await this.#sleep(pass.pauseMs);
@@ -101,7 +101,7 @@ export class DutyLoop {
   /** @returns how long to wait before the next try. */
   #failed(error: unknown): number {
     const failures = (this.#trouble?.failures ?? 0) + 1;
-    const delayMs = this.#backoff.nextMs();
+    const delayMs = this.#backoff.failed();
     this.#trouble = {
       failures,
       error: errorText(error),

@@ -6,7 +6,6 @@
 import { durationText } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { isTerminal } from "../model/job-state.ts";
-import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
 import type { JobRecord } from "../store/records.ts";
 import type { Unwatch } from "../store/store.ts";
@@ -18,7 +17,8 @@ interface Waiter {
 }
 
 /** The waits between two reads of all awaited ids. */
-const pollMs = { firstMs: 1000, maxMs: 5000 };
+const pollFirstMs = 1000;
+const pollMaxMs = 5000;
 
 interface WaitOptions {
   readonly timeoutMs: number | null;
@@ -27,15 +27,14 @@ interface WaitOptions {
 
 export class Results {
   readonly #engine: Engine;
-  readonly #backoff: Backoff;
   readonly #waiters = new Map<string, Set<Waiter>>();
   #unwatch: Unwatch | null = null;
   #timer: Timer | null = null;
+  #pollMs = pollFirstMs;
   #isClosed = false;
 
   constructor(engine: Engine) {
     this.#engine = engine;
-    this.#backoff = new Backoff(engine.platform, pollMs);
   }
 
   /** The job once it is terminal, or null when there is no such job (any more). */
@@ -85,7 +84,7 @@ export class Results {
       if (hint.kind === "finished")
         for (const finished of hint.ids) if (this.#waiters.has(finished)) this.#read(finished);
     });
-    this.#backoff.reset();
+    this.#pollMs = pollFirstMs;
     this.#timer ??= this.#startTimer();
     this.#read(id);
   }
@@ -102,7 +101,8 @@ export class Results {
   }
 
   #startTimer(): Timer {
-    return this.#engine.platform.setTimer(this.#backoff.nextMs(), () => {
+    return this.#engine.platform.setTimer(this.#pollMs, () => {
+      this.#pollMs = Math.min(this.#pollMs * 2, pollMaxMs);
       this.#timer = this.#startTimer();
       for (const id of this.#waiters.keys()) this.#read(id);
     });

@@ -1,18 +1,49 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
+import { createVirtualPlatform } from "../testing/virtual-platform.ts";
 import { Backoff } from "./backoff.ts";
 
-const options = { firstMs: 100, maxMs: 500 };
+const lengths = { firstMs: 100, maxMs: 1000 };
 
-describe("backoff", () => {
-  test("the wait doubles up to its maximum and begins again after a reset", () => {
-    const backoff = new Backoff({ random: () => 1 }, options);
-    expect([1, 2, 3, 4, 5].map(() => backoff.nextMs())).toEqual([100, 200, 400, 500, 500]);
-    backoff.reset();
-    expect(backoff.nextMs()).toBe(100);
-  });
+test("waits double from the first length to the maximum, each drawn between half of it and all, until a success", () => {
+  const backoff = new Backoff(createVirtualPlatform(), lengths);
+  const expectWaits = (...lengthsMs: number[]): void => {
+    for (const lengthMs of lengthsMs) {
+      const waitMs = backoff.failed();
+      expect(waitMs).toBeGreaterThanOrEqual(lengthMs / 2);
+      expect(waitMs).toBeLessThanOrEqual(lengthMs);
+    }
+  };
+  expectWaits(100, 200, 400, 800, 1000, 1000);
+  backoff.succeeded();
+  expectWaits(100, 200);
+});
 
-  test("each wait lies between half of it and all of it", () => {
-    const shortest = new Backoff({ random: () => 0 }, options);
-    expect([1, 2, 3, 4].map(() => shortest.nextMs())).toEqual([50, 100, 200, 250]);
-  });
+test("a wait stays at its maximum however often a try has failed", () => {
+  const backoff = new Backoff(createVirtualPlatform(), lengths);
+  for (let failure = 0; failure < 5000; failure++) backoff.failed();
+  expect(backoff.failed()).toBeLessThanOrEqual(1000);
+});
+
+test("the next try is made once, after its wait", async () => {
+  const platform = createVirtualPlatform();
+  const backoff = new Backoff(platform, lengths);
+  const triedAtMs: number[] = [];
+  const waitMs = backoff.retry(() => triedAtMs.push(platform.time.elapsedUs / 1000));
+  expect(backoff.isWaiting).toBe(true);
+  await platform.time.advance(10_000_000);
+  expect(triedAtMs).toHaveLength(1);
+  expect(triedAtMs[0]).toBeGreaterThanOrEqual(Math.floor(waitMs));
+  expect(backoff.isWaiting).toBe(false);
+});
+
+test("a try that is called off is never made and leaves no timer", async () => {
+  const platform = createVirtualPlatform();
+  const backoff = new Backoff(platform, lengths);
+  let tries = 0;
+  backoff.retry(() => (tries += 1));
+  backoff.cancel();
+  expect(backoff.isWaiting).toBe(false);
+  expect(platform.time.pending).toBe(0);
+  await platform.time.advance(10_000_000);
+  expect(tries).toBe(0);
 });
