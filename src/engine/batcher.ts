@@ -6,8 +6,9 @@
  * halves until the guilty item is alone. When the store is away, the same batch is tried again until `giveUpMs`; an item whose call
  * may have happened is marked by `again` before it is repeated.
  */
-import type { Platform } from "../platform/platform.ts";
 import { isMillraceError } from "../model/error.ts";
+import { Backoff } from "../platform/backoff.ts";
+import type { Platform } from "../platform/platform.ts";
 import { answersWithin } from "./race.ts";
 import type { Turn } from "./turn.ts";
 
@@ -37,8 +38,7 @@ interface Entry<Item, Answer> {
   readonly ticket: Ticket<Answer>;
 }
 
-const retryFirstMs = 20;
-const retryMaxMs = 1000;
+const retryLengths = { firstMs: 20, maxMs: 1000 };
 /** A call that is not answered by then counts as lost: it may or may not have happened. */
 const callMaxMs = 90_000;
 
@@ -117,7 +117,7 @@ export class Batcher<Item, Answer> {
   /** Never rejects: every ticket has its answer or its error when it resolves. */
   async #deliver(entries: Entry<Item, Answer>[], sinceUs: number): Promise<void> {
     const { platform, again, giveUpMs } = this.#options;
-    let delayMs = retryFirstMs;
+    let backoff: Backoff | null = null;
     let unknownCause: unknown = null;
     for (;;) {
       let answers: readonly Answer[];
@@ -137,8 +137,8 @@ export class Batcher<Item, Answer> {
           for (const entry of entries) entry.ticket.failed(unknownCause ?? error);
           return;
         }
-        await this.#pause(delayMs);
-        delayMs = Math.min(delayMs * 2, retryMaxMs);
+        const retrying = (backoff ??= new Backoff(platform, retryLengths));
+        await new Promise<void>((resolve) => void retrying.retry(resolve));
         continue;
       }
       for (let index = 0; index < entries.length; index++) {
@@ -146,12 +146,6 @@ export class Batcher<Item, Answer> {
       }
       return;
     }
-  }
-
-  #pause(delayMs: number): Promise<void> {
-    const { platform } = this.#options;
-    const waitMs = delayMs * (0.5 + platform.random() / 2);
-    return new Promise((resolve) => void platform.setTimer(waitMs, resolve));
   }
 
   async #deliverHalves(entries: Entry<Item, Answer>[], sinceUs: number): Promise<void> {

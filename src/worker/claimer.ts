@@ -7,6 +7,7 @@
  */
 import type { Engine } from "../engine/engine.ts";
 import { MillraceError } from "../model/error.ts";
+import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { ClaimAnswer } from "../store/operations.ts";
@@ -20,8 +21,7 @@ import { mayHaveHappened } from "./renewal.ts";
 const pollMs = 5000;
 const claimMaxMs = 90_000;
 const noneArriving: ReadonlyMap<Pool, number> = new Map();
-const backoffFirstMs = 100;
-const backoffMaxMs = 5000;
+const backoffLengths = { firstMs: 100, maxMs: 5000 };
 
 export interface ClaimerHost {
   readonly owner: string;
@@ -46,11 +46,10 @@ export class Claimer {
   readonly #engine: Engine;
   readonly #host: ClaimerHost;
   readonly #routes = new Map<number, { readonly route: Route; readonly pool: Pool | undefined }>();
+  readonly #backoff: Backoff;
   #routesKnown = 0;
   #unwatch: Unwatch | null = null;
   #poll: Timer | null = null;
-  #retry: Timer | null = null;
-  #failures = 0;
   #isStopped = true;
   #isScheduled = false;
   #inFlight: Promise<void> | null = null;
@@ -61,6 +60,7 @@ export class Claimer {
   constructor(engine: Engine, host: ClaimerHost) {
     this.#engine = engine;
     this.#host = host;
+    this.#backoff = new Backoff(engine.platform, backoffLengths);
   }
 
   start(): void {
@@ -78,7 +78,7 @@ export class Claimer {
     this.#unwatch?.();
     this.#engine.arrivals.delete(this.#arrives);
     this.#poll?.cancel();
-    this.#retry?.cancel();
+    this.#backoff.cancel();
     await this.#inFlight;
   }
 
@@ -92,7 +92,7 @@ export class Claimer {
 
   /** Called whenever a slot may be free: the claim itself waits for the end of the turn. */
   consider(): void {
-    if (this.#isScheduled || this.#isStopped || this.#inFlight !== null || this.#retry !== null) return;
+    if (this.#isScheduled || this.#isStopped || this.#inFlight !== null || this.#backoff.isWaiting) return;
     if (!this.#hasAppetite(noneArriving)) return;
     this.#isScheduled = true;
     this.#engine.turn.atEnd(this.#claimNow);
@@ -149,7 +149,7 @@ export class Claimer {
     }
     // Whatever it took after all is asked for like that of any lost claim.
     if (sent.isGivenUp) return this.#host.claimLost();
-    this.#failures = 0;
+    this.#backoff.succeeded();
     this.#measure(sentUs);
     this.#learn(answer.routes);
     const got = new Map<Pool, number>();
@@ -198,13 +198,8 @@ export class Claimer {
     for (const { pool } of asked) pool.isHungry = true;
     if (mayHaveHappened(error)) this.#host.claimLost();
     if (this.#isStopped) return;
-    this.#failures += 1;
-    const delayMs = Math.min(backoffFirstMs * 2 ** Math.min(this.#failures - 1, 10), backoffMaxMs);
-    this.#engine.log.warn("claiming failed, trying again", { inMs: delayMs, error });
-    this.#retry = this.#engine.platform.setTimer(delayMs * (0.5 + this.#engine.platform.random() / 2), () => {
-      this.#retry = null;
-      this.consider();
-    });
+    const inMs = this.#backoff.retry(() => this.consider());
+    this.#engine.log.warn("claiming failed, trying again", { inMs: Math.round(inMs), error });
   }
 
   #heed(hint: Hint): void {

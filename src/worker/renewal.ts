@@ -9,6 +9,7 @@
 import type { Engine } from "../engine/engine.ts";
 import { answersWithin } from "../engine/race.ts";
 import { isMillraceError } from "../model/error.ts";
+import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { Extend, ExtendAnswer } from "../store/operations.ts";
@@ -96,6 +97,7 @@ class Renewal {
   readonly #engine: Engine;
   readonly #leaseMs: number;
   readonly #seats = new Set<RenewalSeat>();
+  readonly #backoff: Backoff;
   #timer: Timer | null = null;
   #timerAtUs = 0;
   #isRenewing = false;
@@ -103,6 +105,9 @@ class Renewal {
   constructor(engine: Engine, leaseMs: number) {
     this.#engine = engine;
     this.#leaseMs = leaseMs;
+    // Equal waits: a lease that nobody renews has no time for growing ones.
+    const waitMs = Math.min(retryMs, leaseMs / 6);
+    this.#backoff = new Backoff(engine.platform, { firstMs: waitMs, maxMs: waitMs });
   }
 
   join(host: RenewalHost): RenewalSeat {
@@ -163,7 +168,7 @@ class Renewal {
       this.#engine.log.warn("leases could not be renewed, trying again", { error: failed.reason as unknown });
     if (!this.#hasWork) return;
     const isSoon = hasUnreported || [...this.#seats].some(({ wantsOthers }) => wantsOthers);
-    if (failed !== undefined) this.#setTimer(Math.min(retryMs, this.#leaseMs / 6));
+    if (failed !== undefined) this.#setTimer(this.#backoff.failed());
     else this.#setTimer(isSoon ? this.#soonMs : this.#leaseMs / 6);
   }
 
