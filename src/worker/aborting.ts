@@ -10,7 +10,7 @@ import { cancelDecision, learnCancelReason } from "./cancel-reason.ts";
 import type { AbortReason } from "./control.ts";
 import { endByThrow } from "./run-attempt.ts";
 import type { Settling } from "./settling.ts";
-import { TimerWheel } from "./timer-wheel.ts";
+import { SharedTimer } from "./shared-timer.ts";
 
 export interface AbortingHost {
   readonly engine: Engine;
@@ -28,13 +28,13 @@ const givenUpMax = 10_000;
 
 export class Aborting {
   readonly #host: AbortingHost;
-  readonly #wheel: TimerWheel;
+  readonly #timer: SharedTimer;
   /** Leases lost, as id:fence. Their handler may have run with that fence, or may still run: they are never taken up again. */
   readonly #givenUp = new Set<string>();
 
   constructor(host: AbortingHost) {
     this.#host = host;
-    this.#wheel = new TimerWheel(host.engine.platform);
+    this.#timer = new SharedTimer(host.engine.platform);
   }
 
   /** Counts from the real start: the earlier of timeout and deadline. */
@@ -44,11 +44,11 @@ export class Aborting {
     const deadlineInMs =
       deadlineAt === null ? Number.POSITIVE_INFINITY : Math.max(0, deadlineAt - claimedAt - heldMs);
     const endsInMs = Math.min(attempt.policy.timeoutMs ?? Number.POSITIVE_INFINITY, deadlineInMs);
-    if (endsInMs !== Number.POSITIVE_INFINITY) this.#wheel.add(attempt, attempt.startedUs + endsInMs * 1000);
+    if (endsInMs !== Number.POSITIVE_INFINITY) this.#timer.set(attempt, attempt.startedUs + endsInMs * 1000);
   }
 
   unwatch(attempt: Attempt): void {
-    this.#wheel.remove(attempt);
+    this.#timer.clear(attempt);
   }
 
   cancelHinted(ids: readonly string[]): void {
@@ -85,7 +85,7 @@ export class Aborting {
   abort(attempt: Attempt, reason: AbortReason): void {
     if (!attempt.abort(reason)) return;
     const { engine, abortGraceMs } = this.#host;
-    this.#wheel.add(attempt, engine.platform.monotonicUs() + abortGraceMs * 1000);
+    this.#timer.set(attempt, engine.platform.monotonicUs() + abortGraceMs * 1000);
   }
 
   /** A timeout, a deadline, or the end of the grace after an abort. */

@@ -14,7 +14,7 @@ import type { Ticket } from "../engine/batcher.ts";
 import { AttemptAborted } from "./control.ts";
 import type { AbortReason } from "./control.ts";
 import type { EffectsDraft } from "./effects-draft.ts";
-import type { WheelItem } from "./timer-wheel.ts";
+import type { Timed } from "./shared-timer.ts";
 
 export type AttemptPhase = "waiting" | "running" | "settling" | "ended";
 
@@ -25,7 +25,7 @@ export interface AttemptOwner {
   attemptUnsettled(attempt: Attempt, error: unknown): void;
 }
 
-export class Attempt implements WheelItem, Ticket<SettleAnswer> {
+export class Attempt implements Timed, Ticket<SettleAnswer> {
   readonly job: LeasedJob;
   readonly policy: DecidedPolicy;
   readonly #owner: AttemptOwner;
@@ -45,7 +45,7 @@ export class Attempt implements WheelItem, Ticket<SettleAnswer> {
   abortReason: AbortReason | null = null;
   effects: EffectsDraft | null = null;
   failureEffects: EffectsDraft | null = null;
-  wheelTick = -1;
+  dueTick = -1;
   #controller: AbortController | null = null;
   #hold: { count: number; settle: (() => void) | null } | null = null;
 
