@@ -26,7 +26,6 @@ export class Pool {
   readonly slots: number;
   readonly names: ReadonlySet<string>;
   readonly jobsPerSlot: number;
-  routes: number[] = [];
   busySlots = 0;
   /** More may be waiting in the store than the last claim brought. */
   isHungry = true;
