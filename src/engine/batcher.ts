@@ -1,10 +1,10 @@
 /**
- * Natural batching: while one store call is in flight, what arrives joins the next one. At low load nothing waits, at high load
- * one call carries hundreds.
+ * Natural batching: while one store call is in flight, what arrives joins the next one. At low load nothing waits, at
+ * high load one call carries hundreds.
  *
- * Coalescing must not couple strangers: when a call fails for a reason that lies in one of its items, the batch is split in
- * halves until the guilty item is alone. When the store is away, the same batch is tried again until `giveUpMs`; an item whose call
- * may have happened is marked by `again` before it is repeated.
+ * Coalescing must not couple strangers: when a call fails for a reason that lies in one of its items, the batch is
+ * split in halves until the guilty item is alone. When the store is away, the same batch is tried again until
+ * `giveUpMs`; an item whose call may have happened is marked by `again` before it is repeated.
  */
 import { isMillraceError } from "../model/error.ts";
 import { Backoff } from "../platform/backoff.ts";

@@ -6,8 +6,8 @@
  *   running ──any of the five──► aborted ──the handler ends──► settled by its end (`attempt-end.ts`)
  *                                   └──its grace is over──► abandoned: settled without it, the slot busy until it ends
  *
- * The handler's signal fires once, with the first reason. While an aborted handler unwinds its lease is renewed, unless that is
- * what it lost.
+ * The handler's signal fires once, with the first reason. While an aborted handler unwinds its lease is renewed, unless
+ * that is what it lost.
  */
 import type { Engine } from "../engine/engine.ts";
 import type { Attempt } from "./attempt.ts";

@@ -1,6 +1,6 @@
 /**
- * What the end of an attempt means: whatever its handler returned or threw, together with the reason for which it was told to
- * stop, becomes a decision of the model. The reason comes first:
+ * What the end of an attempt means: whatever its handler returned or threw, together with the reason for which it was
+ * told to stop, becomes a decision of the model. The reason comes first:
  *
  *   told to stop by    the handler returned             the handler threw, or ignored its signal
  *   lease-lost         nothing to settle                nothing to settle

@@ -5,8 +5,8 @@
  *   call      the handler is called through all middleware
  *   end       whatever came back or was thrown becomes a decision of the model, which is settled
  *
- * The jobs of a batch go the same way, each for itself; only their innermost call is one for all (`joint-call.ts`). An attempt
- * that is abandoned meanwhile was settled when its grace ended; its end then only frees the slot.
+ * The jobs of a batch go the same way, each for itself; only their innermost call is one for all (`joint-call.ts`). An
+ * attempt that is abandoned meanwhile was settled when its grace ended; its end then only frees the slot.
  *
  * The usual attempt (no schemas, no middleware, a handler that returns) makes one context and one promise.
  */

@@ -7,7 +7,8 @@
  *      ├──hand-back, cancel───────────────────► settling
  *      └──lease lost────────────────────────────────────────────────────► ended
  *
- * Kept small: nothing is made before it is touched (no AbortController, no effects, no timer for a job without a timeout).
+ * Kept small: nothing is made before it is touched (no AbortController, no effects, no timer for a job without a
+ * timeout).
  */
 import type { DecidedPolicy } from "../model/job-policy.ts";
 import type { SettleAnswer } from "../store/operations.ts";
@@ -102,8 +103,8 @@ export class Attempt implements Timed, Ticket<SettleAnswer> {
   }
 
   /**
-   * A store call of this attempt is on its way that the settle must not overtake: progress and log lines, because they carry
-   * the lease that the settle ends, or the reason of a cancel, because the job ends with it.
+   * A store call of this attempt is on its way that the settle must not overtake: progress and log lines, because they
+   * carry the lease that the settle ends, or the reason of a cancel, because the job ends with it.
    */
   callBegins(): void {
     this.#pending ??= { count: 0, settle: null };

@@ -1,14 +1,15 @@
 /**
- * Claiming: one call in flight, for all pools of the worker, made at the end of a turn of the event loop together with the
- * settles of that turn. A pool that got less than it asked for is sated: nothing more is asked for it until a hint, a submit
- * in this process or the slow poll says that there may be work again.
+ * Claiming: one call in flight, for all pools of the worker, made at the end of a turn of the event loop together with
+ * the settles of that turn. A pool that got less than it asked for is sated: nothing more is asked for it until a hint,
+ * a submit in this process or the slow poll says that there may be work again.
  *
  *   idle ──a pool is hungry and has room──► scheduled ──end of turn──► in flight ──answered──► idle
  *    ▲                                                                    └──failed, given up──► backing off ──┐
  *    └─────────────────────────────────────────────────────────────────────────────────────────────────────────┘
  *
- * On a store that works beside this process the next claim goes out as soon as a full one has come in, before its jobs are
- * run: the store claims while the handlers run. A claim whose reply was lost may have taken jobs; the renewal looks for them.
+ * On a store that works beside this process the next claim goes out as soon as a full one has come in, before its jobs
+ * are run: the store claims while the handlers run. A claim whose reply was lost may have taken jobs; the renewal looks
+ * for them.
  */
 import type { Engine } from "../engine/engine.ts";
 import { MillraceError, isMillraceError } from "../model/error.ts";
@@ -92,6 +93,11 @@ export class Claimer {
     this.#engine.turn.atEnd(this.#claimNow);
   }
 
+  hinted(hint: Hint & { readonly kind: "ready" }): void {
+    for (const pool of this.#routes.pools) pool.isHungry ||= this.#routes.concerns(hint, pool);
+    this.consider();
+  }
+
   #hasAppetite(arriving: ReadonlyMap<Pool, number>): boolean {
     const { renewal, settling } = this.#options;
     // A new claim would be mistaken for the lost one that is looked for, and its jobs would run twice.
@@ -145,7 +151,7 @@ export class Claimer {
       if (!sent.isGivenUp) this.#failed(error, asked);
       return;
     }
-    // Whatever it took after all is asked for like that of any lost claim.
+    // It was given up, so whatever it took after all is looked for like the jobs of any lost claim.
     if (sent.isGivenUp) return renewal.findLost();
     this.#backoff.succeeded();
     this.#measure(sentUs);
@@ -171,8 +177,8 @@ export class Claimer {
   }
 
   /**
-   * A claim that never comes back would end all claiming. Looked at with the slow poll, because a timer for each claim costs
-   * more than the claim.
+   * A claim that never comes back would end all claiming. Looked at with the slow poll, because a timer for each claim
+   * costs more than the claim.
    */
   #giveUpHung(): void {
     const sent = this.#sent;
@@ -191,12 +197,9 @@ export class Claimer {
     this.#engine.log.warn("claiming failed, trying again", { inMs: Math.round(inMs), error });
   }
 
-  hinted(hint: Hint & { readonly kind: "ready" }): void {
-    for (const pool of this.#routes.pools) pool.isHungry ||= this.#routes.concerns(hint, pool);
-    this.consider();
-  }
-
-  /** A job submitted here is claimed in the turn of its submit if a slot is free; else it is hinted at after the commit. */
+  /**
+   * A job submitted here is claimed in the turn of its submit if a slot is free; else it is hinted at after the commit.
+   */
   readonly #arrives = (job: NewJob): void => {
     if (!("inMs" in job.due) || job.due.inMs > 0) return;
     const pool = this.#routes.poolFor(job);

@@ -1,7 +1,7 @@
 /**
- * The one place that extends leases: for the renewal, which does so for many attempts at once, and for a handler that extends
- * its own by hand. An answer is heeded where it comes in: a lease that is gone aborts its handler, a cancel that was asked for
- * is passed on.
+ * The one place that extends leases: for the renewal, which does so for many attempts at once, and for a handler that
+ * extends its own by hand. An answer is heeded where it comes in: a lease that is gone aborts its handler, a cancel
+ * that was asked for is passed on.
  */
 import type { Engine } from "../engine/engine.ts";
 import { answersWithin } from "../engine/race.ts";
@@ -23,7 +23,10 @@ export interface LeaseExtension {
   readonly reportsStarts: boolean;
   /** Also ask for leases of this owner that `attempts` does not name. */
   readonly wantsOthers: boolean;
-  /** Until then the store may answer: after the end of the first lease that hangs on it, handlers must be told. Monotonic. */
+  /**
+   * Until then the store may answer: after the end of the first lease that hangs on it, handlers must be told.
+   * Monotonic.
+   */
   readonly answerByUs: number;
 }
 

@@ -15,7 +15,10 @@ export type HandlerFunction<Out, Result> = (
   context: JobContext<Out>,
 ) => HandlerReturn<Result> | Promise<HandlerReturn<Result>>;
 
-/** One outcome per job, in order: a result, a control outcome or an Error that fails that job alone. Nothing completes all. */
+/**
+ * One outcome per job, in order: a result, a control outcome or an Error that fails that job alone. Nothing completes
+ * all.
+ */
 export type BatchFunction<Out, Result> = (
   contexts: readonly JobContext<Out>[],
 ) => Promise<readonly (HandlerReturn<Result> | Error)[] | void>;

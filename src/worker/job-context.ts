@@ -1,7 +1,7 @@
 /**
- * What a handler gets: its input and everything it may do on behalf of its job. Every write made here carries the attempt's
- * fence. Members are getters, so that a handler that touches none of them pays for none of them, and every function is bound,
- * so that `({ input, progress }) => …` works.
+ * What a handler gets: its input and everything it may do on behalf of its job. Every write made here carries the
+ * attempt's fence. Members are getters, so that a handler that touches none of them pays for none of them, and every
+ * function is bound, so that `({ input, progress }) => …` works.
  */
 import { redact } from "../codec/redact.ts";
 import { durationMs } from "../model/duration.ts";
@@ -139,8 +139,9 @@ export class JobContext<Out = unknown> implements EffectsScope {
   }
 
   /**
-   * Completes the job inside the caller's own transaction: the completion and the caller's rows commit or roll back together.
-   * Whatever the handler returns afterwards, the same result is settled again and answered as already applied.
+   * Completes the job inside the caller's own transaction: the completion and the caller's rows commit or roll back
+   * together. Whatever the handler returns afterwards, the same result is settled again and answered as already
+   * applied.
    */
   get completeIn(): (connection: unknown, result?: unknown) => Promise<void> {
     return (connection, result) => this.#completeIn(connection, result);

@@ -1,8 +1,10 @@
 /**
- * The one call of a batch handler for several jobs. Each job arrives here through its own middleware; once all that will come
- * have come, the handler is called with all of them, and each job gets its own outcome back through its own layers.
+ * The one call of a batch handler for several jobs. Each job arrives here through its own middleware; once all that
+ * will come have come, the handler is called with all of them, and each job gets its own outcome back through its own
+ * layers.
  *
- *   gathering ──the last one has joined or left──► called ──answered──► each has its outcome, or all the handler's error
+ *   gathering ──the last one has joined or left──► called ──returned──► each job has its own outcome
+ *                                                     └──threw──► all of them have that error
  */
 import { MillraceError } from "../model/error.ts";
 import type { BatchHandler } from "./handler.ts";
@@ -24,7 +26,9 @@ export class JointCall {
     this.#expected = expected;
   }
 
-  /** @returns the outcome of this job. Middleware that calls it a second time is answered by a call for that job alone. */
+  /**
+   * @returns the outcome of this job. Middleware that calls it a second time is answered by a call for that job alone.
+   */
   join(context: JobContext): Promise<unknown> {
     if (this.#isCalled) return callHandler(this.#handler, [context]).then(([outcome]) => outcome);
     const outcome = Promise.withResolvers<unknown>();

@@ -1,9 +1,9 @@
 /**
- * The leases that this worker holds. An attempt is here from its claim until its settle is answered, or until its lease is
- * lost while it runs. At most one attempt per job is held: a later claim of the same job replaces an earlier one.
+ * The leases that this worker holds. An attempt is here from its claim until its settle is answered, or until its lease
+ * is lost while it runs. At most one attempt per job is held: a later claim of the same job replaces an earlier one.
  *
- * Lost leases are remembered by id and fence. The handler may have run under such a lease, or may still run, so a lookup for
- * the jobs of a lost claim must not take it up again.
+ * Lost leases are remembered by id and fence. The handler may have run under such a lease, or may still run, so a
+ * lookup for the jobs of a lost claim must not take it up again.
  */
 import type { LeaseRef } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";

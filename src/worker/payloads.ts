@@ -1,7 +1,7 @@
 /**
- * A job's payloads on their way through an attempt: the stored input is decoded and checked before the handler is called, its
- * result is checked and encoded afterwards. Both are refused by the definition's schema, and a refusal is final: no further
- * attempt would read or give anything else.
+ * A job's payloads on their way through an attempt: the stored input is decoded and checked before the handler is
+ * called, its result is checked and encoded afterwards. Both are refused by the definition's schema, and a refusal is
+ * final: no further attempt would read or give anything else.
  */
 import type { JobDefinition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -9,8 +9,8 @@ import { checkSchema } from "../engine/standard-schema.ts";
 import type { Attempt } from "./attempt.ts";
 
 /**
- * Thrown when the job's own payload was refused. A class of its own, because the error's code would not tell: a handler's
- * own enqueue may be refused by the same code, and that is a failed attempt like any other.
+ * Thrown when the job's own payload was refused. A class of its own, because the error's code would not tell: a
+ * handler's own enqueue may be refused by the same code, and that is a failed attempt like any other.
  */
 export class RefusedPayload {
   readonly reason: "invalid-input" | "invalid-result";

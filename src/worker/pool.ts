@@ -1,6 +1,7 @@
 /**
- * The slots of one queue (or of one batch handler) in this worker, the claimed jobs that wait for a slot, and how many more to
- * claim. Prefetch follows handler time: as many as will finish while the next claims are on their way, none for slow handlers.
+ * The slots of one queue (or of one batch handler) in this worker, the claimed jobs that wait for a slot, and how many
+ * more to claim. Prefetch follows handler time: as many as will finish while the next claims are on their way, none for
+ * slow handlers.
  */
 import { storeLimits } from "../store/limits.ts";
 import type { Attempt } from "./attempt.ts";

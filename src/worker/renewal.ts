@@ -1,13 +1,14 @@
 /**
- * Leases renew themselves while jobs run: those of all workers of the process in one call, once a third of their length is
- * over (leases of another length have a call of their own). The same call reports real starts and brings cancels. While the
- * store is away renewal goes on trying until a lease's end; then its handler is told `lease-lost`.
+ * Leases renew themselves while jobs run: those of all workers of the process in one call, once a third of their length
+ * is over (leases of another length have a call of their own). The same call reports real starts and brings cancels.
+ * While the store is away renewal goes on trying until a lease's end; then its handler is told `lease-lost`.
  *
  *   idle ──a lease is added, a claim is lost──► armed ──timer──► renewing ──answered, or failed──► armed
  *    ▲                                                              └──no lease is left─┐
  *    └──────────────────────────────────────────────────────────────────────────────────┘
  *
- * After a claim whose reply was lost, renewal also asks for leases of that worker that it does not know, so that those jobs
+ * After a claim whose reply was lost, renewal also asks for leases of that worker that it does not know, so that those
+ * jobs
  * are run and not stranded:  wanted ──call──► asked ──answered──► adopted, or ──failed──► wanted
  */
 import type { Engine } from "../engine/engine.ts";
@@ -191,7 +192,9 @@ class Renewal {
     return endsUs;
   }
 
-  /** The owner says nothing here, because nothing is asked for by it: the attempts of several workers share the call. */
+  /**
+   * The owner says nothing here, because nothing is asked for by it: the attempts of several workers share the call.
+   */
   async #extend(attempts: readonly Attempt[], answerByUs: number): Promise<void> {
     const [first] = attempts;
     if (first === undefined) return;

@@ -1,7 +1,7 @@
 /**
- * Which pool and which handler of this worker serve a job. Claimed jobs and hints name their route by a number; this is the
- * only file of the worker that knows what a number stands for. A route is learned from the claim that brings it, and one
- * that no pool serves is remembered too, so that hints about it wake nobody.
+ * Which pool and which handler of this worker serve a job. Claimed jobs and hints name their route by a number; this is
+ * the only file of the worker that knows what a number stands for. A route is learned from the claim that brings it,
+ * and one that no pool serves is remembered too, so that hints about it wake nobody.
  */
 import type { LeasedJob, NewJob, Route } from "../store/records.ts";
 import type { Hint } from "../store/store.ts";
@@ -72,7 +72,9 @@ export class RouteMap {
     return this.pools.find((pool) => pool.queue === queue && pool.names.has(name));
   }
 
-  /** Whether the hint may be about jobs of this pool: a route that is not known yet may turn out to be one of its own. */
+  /**
+   * Whether the hint may be about jobs of this pool: a route that is not known yet may turn out to be one of its own.
+   */
   concerns(hint: Hint & { readonly kind: "ready" }, pool: Pool): boolean {
     const own = this.routesOf(pool);
     return hint.routes.some((route) => route > this.#highest || own.includes(route));

@@ -1,11 +1,15 @@
 /**
  * Settling: from the decision about an ended attempt to the store's answer.
  *
- *   decided ──effects built──► waiting for the attempt's own calls ──► sent ──ok, already──────► over
- *    ▲  ▲ └──effects refused──┐                                         ├──stale, gone────────► over: the result is dropped
- *    │  └─failed, without ◄───┴───────────────an effect was refused─────┤
- *    │    effects                                                       ├──cannot be delivered► over: the lease runs out
- *    └──────cancelled ◄───────────────────────cancel-asked──────────────┘
+ *   decided ──effects built, the attempt's own calls answered──► sent ──answered──► over, or decided anew
+ *      └──an effect cannot be built──► decided anew: failed
+ *
+ *   the answer                 and then
+ *   ok, already                over
+ *   doc-changed, id-differs    decided anew: the store refused an effect, so the attempt failed, without effects
+ *   cancel-asked               decided anew: cancelled
+ *   stale, gone                over: the lease was lost, and the result is dropped
+ *   none                       over: the settle could not be delivered; the job is reclaimed when its lease ends
  *
  * Effects are part of the settle itself: they happen with the job's end or not at all.
  */

@@ -1,7 +1,7 @@
 /**
- * One real timer for all timeouts of a worker. Most attempts end long before their timeout, so setting and clearing one must
- * cost next to nothing: what is due within the same ten milliseconds (a tick) waits in one set, and only the earliest tick
- * has a real timer. Nothing rings before its time; it may ring a tick late.
+ * One real timer for all timeouts of a worker. Most attempts end long before their timeout, so setting and clearing one
+ * must cost next to nothing: what is due within the same ten milliseconds (a tick) waits in one set, and only the
+ * earliest tick has a real timer. Nothing rings before its time; it may ring a tick late.
  */
 import type { Platform, Timer } from "../platform/platform.ts";
 

@@ -1,7 +1,7 @@
 /**
- * From a claim to a free slot and back: claimed jobs become attempts, wait in their pool until a slot is free, are run, and
- * make room for the next. A job that cannot be run here goes back at once, without burning an attempt: one that no pool serves,
- * one that arrives after the stop, one whose lease had ended when the claim was answered.
+ * From a claim to a free slot and back: claimed jobs become attempts, wait in their pool until a slot is free, are run,
+ * and make room for the next. A job that cannot be run here goes back at once, without burning an attempt: one that no
+ * pool serves, one that arrives after the stop, one whose lease had ended when the claim was answered.
  */
 import type { Engine } from "../engine/engine.ts";
 import type { LeasedJob } from "../store/records.ts";
