@@ -8,8 +8,11 @@
  *    └──────────────────────────────────────────────────────────────────────────────────┘
  *
  * After a claim whose reply was lost, renewal also asks for leases of that worker that it does not know, so that those
- * jobs
- * are run and not stranded:  wanted ──call──► asked ──answered──► adopted, or ──failed──► wanted
+ * jobs are run and not stranded:
+ *
+ *   the claim is lost ──► wanted ──call──► asked ──answered──► the worker adopts what was found
+ *                           ▲                └──failed──┐
+ *                           └───────────────────────────┘
  */
 import type { Engine } from "../engine/engine.ts";
 import { Backoff } from "../platform/backoff.ts";
