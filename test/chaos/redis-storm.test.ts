@@ -17,8 +17,8 @@ import type { TcpProxy } from "../support/tcp-proxy.ts";
 import { connectAdmin } from "../support/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
 import { ChaosRun } from "./chaos-run.ts";
-import { judgeBy } from "./kill-suite.ts";
 import type { ChaosProcess } from "./supervisor.ts";
+import { judgeBy } from "../history/judge-by.ts";
 import { until } from "../support/until.ts";
 
 const leaseMs = 1500;

@@ -2,6 +2,7 @@
  * The evidence of a run, from a simulation or from real processes: H, every call with its invocation and its answer; S, what the store
  * holds at the end; E, what handlers did. The checker reads nothing else.
  */
+import type { JobState } from "../../src/model/job-state.ts";
 import type {
   Change,
   ChangeAnswer,
@@ -16,7 +17,7 @@ import type {
   SubmitAnswer,
   SubmitUnit,
 } from "../../src/store/operations.ts";
-import type { Doc, FeedRecord, JobRecord, Route, Tally } from "../../src/store/records.ts";
+import type { Doc, FeedRecord, JobRecord, Tally } from "../../src/store/records.ts";
 
 /** What the caller knows: an answer, that nothing happened, or nothing. */
 export type Seen = "ok" | "failed" | "unknown";
@@ -69,6 +70,14 @@ export type Enqueue = Base & {
 /** A read of a job right after its enqueue was acknowledged. */
 export type ReadBack = Base & { readonly kind: "read-back"; readonly id: string; found: boolean };
 
+/** What application code saw of a purge: all jobs of a queue in these states, and how many it was told are gone. */
+export type Purge = Base & {
+  readonly kind: "purge";
+  readonly queue: string;
+  readonly states: readonly JobState[];
+  removed: number;
+};
+
 /** A worker that was told to stop and did; `held` are the jobs that the store still holds for it. */
 export type Stop = Base & {
   readonly kind: "stop";
@@ -78,7 +87,7 @@ export type Stop = Base & {
   readonly isUndisturbed: boolean;
 };
 
-export type Operation = StoreCall | Enqueue | ReadBack | Stop;
+export type Operation = StoreCall | Enqueue | ReadBack | Purge | Stop;
 
 /** E: a handler began or ended. */
 export interface Effect {
@@ -99,7 +108,6 @@ export interface Effect {
 export interface Snapshot {
   readonly jobs: readonly JobRecord[];
   readonly tallies: readonly Tally[];
-  readonly routes: readonly Route[];
   readonly feed: readonly FeedRecord[];
   /** The feed again, read in pages from cursor to cursor. */
   readonly feedByPages: readonly FeedRecord[];

@@ -8,6 +8,8 @@ import type { JobState } from "../../src/model/job-state.ts";
 import type { Settle, SettleAnswer } from "../../src/store/operations.ts";
 import type { JobRecord, NewJob } from "../../src/store/records.ts";
 import type { Effect, Evidence, Operation, StoreCall } from "./history.ts";
+import type { Invariant } from "./invariants.ts";
+import { OperatorActs } from "./operator-acts.ts";
 
 export interface TimelineEvent {
   readonly kind: EventKind;
@@ -58,13 +60,13 @@ export interface Ledger {
   readonly writes: readonly FencedWrite[];
   readonly records: ReadonlyMap<string, JobRecord>;
   readonly effects: ReadonlyMap<string, readonly Effect[]>;
+  readonly acts: OperatorActs;
   /** Ids that were submitted more than once: handlers cannot tell their lives apart. */
   readonly reborn: ReadonlySet<string>;
 }
 
 export interface Violation {
-  /** As numbered in the list of invariants. */
-  readonly invariant: number;
+  readonly invariant: Invariant;
   readonly message: string;
   readonly id?: string;
 }
@@ -121,6 +123,7 @@ export function openLedger(evidence: Evidence): Ledger {
     writes,
     records: new Map(evidence.snapshot.jobs.map((record) => [record.id, record])),
     effects,
+    acts: new OperatorActs(evidence.operations),
     reborn,
   };
 }
