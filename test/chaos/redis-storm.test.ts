@@ -107,7 +107,7 @@ test.each([1, 4])(
     await until("everything has ended", () => run.isDrained().catch(() => false));
     const evidence = await run.finish(false);
 
-    const judge = judgeBy({ isSerial: partitions === 1, joinsEvents: true });
+    const judge = judgeBy({ isSerial: partitions === 1 });
     expect(judge(evidence)).toEqual([]);
     const enqueues = evidence.operations.filter(({ kind }) => kind === "enqueue");
     expect(enqueues).toHaveLength(jobs);

@@ -8,6 +8,7 @@ import type { Bend, Planted, Write } from "./planted.ts";
 import { plantedLives } from "./planted-lives.ts";
 import { plantedOwners } from "./planted-owners.ts";
 import { Scribe } from "./scribe.ts";
+import { revokeChange } from "../../src/model/operate.ts";
 import { aJob } from "../support/builders.ts";
 
 function found(write: Write, bend: Bend = (evidence) => evidence): Invariant[] {
@@ -60,6 +61,34 @@ const trueHistories: Record<string, Write> = {
     s.extend("a", "stale");
     s.claim("a", { counts: 0 });
     s.settle("a", "completed");
+  },
+  "a lease that ran out although a revoke of unknown outcome was on its way": (s) => {
+    s.submit({ id: "a", ...twoAttempts });
+    s.claim("a");
+    s.call(
+      "changeIf",
+      [{ id: "a", cases: [{ guard: { states: ["running"] }, next: revokeChange.next }] }],
+      null,
+      {
+        seen: "unknown",
+      },
+    );
+    s.now += 1500;
+    s.change("a", "reclaimed", "ready");
+    s.claim("a");
+    s.settle("a", "completed");
+  },
+  "a revoked job that is claimed before a later one, because it keeps its place": (s) => {
+    s.submit({ id: "a" });
+    s.now += 10;
+    s.submit({ id: "b" });
+    s.claim("a");
+    s.now += 10;
+    s.revoke("a");
+    s.claim("a", { counts: 0 });
+    s.claim("b");
+    s.settle("a", "completed");
+    s.settle("b", "completed");
   },
   "a purge that takes what has ended and leaves the rest": (s) => {
     s.live("a");

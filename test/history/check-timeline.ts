@@ -173,12 +173,14 @@ function* errorsAreKept(ledger: Ledger, id: string, events: readonly TimelineEve
   const count = (...kinds: readonly string[]): number =>
     events.filter(({ kind }) => kinds.includes(kind)).length;
   // A job whose lease was revoked did nothing wrong, and no error is kept.
-  const revokes = events.filter(
-    ({ kind, rev }) => kind === "reclaimed" && ledger.acts.explain("revoke", id, rev),
-  ).length;
-  const least = count("retry-scheduled", "reclaimed", "failed") - revokes;
+  const revokes = events
+    .filter(({ kind }) => kind === "reclaimed")
+    .flatMap(({ rev }) => ledger.acts.explain("revoke", id, rev) ?? []);
+  const sure = revokes.filter(({ rev }) => rev !== null);
+  const failures = count("retry-scheduled", "reclaimed", "failed");
+  const least = failures - revokes.length;
   // A handler that threw after its cancel was asked for leaves an error as well; one that was never told leaves none.
-  const most = least + count("cancelled");
+  const most = failures - sure.length + count("cancelled");
   const kept = entries.length + dropped;
   if (kept < least || kept > most)
     yield {

@@ -6,17 +6,14 @@ import type { Evidence } from "./history.ts";
 export interface Promises {
   /** Whether calls happen strictly one after the other. Where they do not, neither claims nor times of different jobs have one order. */
   readonly isSerial: boolean;
-  /** A record of the feed joins like events, so it does not tell in which order one call handed out its jobs. */
-  readonly joinsEvents?: boolean;
 }
 
 export type Judge = (evidence: Evidence) => readonly Violation[];
 
-export function judgeBy({ isSerial, joinsEvents = false }: Promises): Judge {
-  return (evidence) =>
-    checkHistory(evidence)
-      .filter((violation) => isSerial || !isAboutOneOrder(violation))
-      .filter(({ invariant }) => !joinsEvents || invariant !== 31);
+export function judgeBy({ isSerial }: Promises): Judge {
+  return isSerial
+    ? checkHistory
+    : (evidence) => checkHistory(evidence).filter((violation) => !isAboutOneOrder(violation));
 }
 
 /** Invariants of one claimer (31, 32), and the times of a feed whose records were written one after the other. */

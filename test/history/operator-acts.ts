@@ -13,17 +13,29 @@ export interface OperatorAct {
 export class OperatorActs {
   readonly list: readonly OperatorAct[];
   readonly #byJob: ReadonlyMap<string, readonly OperatorAct[]>;
+  /** Revs that an answered change gave, whoever made it: no act of unknown outcome did. */
+  readonly #answered: ReadonlySet<string>;
 
   constructor(operations: readonly Operation[]) {
     this.list = operations.flatMap(readActs);
     this.#byJob = Map.groupBy(this.list, ({ id }) => id);
+    this.#answered = new Set(operations.flatMap(readRevs));
   }
 
-  /** The act that gave the job this rev, or one of unknown outcome that may have. */
+  /** The act that gave the job this rev, or else one of unknown outcome that may have. */
   explain(what: OperatorAct["what"], id: string, rev: number): OperatorAct | undefined {
     const acts = this.#byJob.get(id)?.filter((act) => act.what === what);
-    return acts?.find((act) => act.rev === rev) ?? acts?.find((act) => act.rev === null);
+    const sure = acts?.find((act) => act.rev === rev);
+    if (sure !== undefined || this.#answered.has(`${id}#${rev}`)) return sure;
+    return acts?.find((act) => act.rev === null);
   }
+}
+
+function readRevs(call: Operation): string[] {
+  if (call.kind !== "changeIf") return [];
+  return (call.answer ?? []).flatMap((answer, index) =>
+    answer.kind === "ok" ? [`${call.request[index]?.id}#${answer.rev}`] : [],
+  );
 }
 
 function readActs(call: Operation): OperatorAct[] {

@@ -40,6 +40,8 @@ export interface Plan {
   readonly rate: Readonly<Record<FaultClass, number>>;
   /** How often clients interfere: cancel, retry, reschedule, delete. */
   readonly interference: number;
+  /** How often operators interfere: take a job from its worker, empty a queue, clear its history. */
+  readonly operating: number;
   /** No hint ever arrives, as on a store without push: only the slow reads behind them are left. */
   readonly isDeaf: boolean;
   readonly isFaultFree: boolean;
@@ -74,6 +76,8 @@ export function drawPlan(seed: number): Plan {
     isOn,
     rate,
     interference: random.pick([0, 0.1, 0.4]),
+    // From a stream of its own, and 0 for every seed of seeds.ts, so that those mean what they meant.
+    operating: random.fork("operating").pick([0.1, 0, 0, 0.3]),
     isDeaf: random.chance(0.1),
     isFaultFree,
   };

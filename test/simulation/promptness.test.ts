@@ -76,7 +76,7 @@ describe.each([1, 16])("on %i partitions", (partitions) => {
 
   afterEach(async () => {
     for (const node of nodes) node.process.kill();
-    await network.store.close();
+    await network.close();
   });
 
   test("the job of a worker that died is running on another in under 20 s", async () => {

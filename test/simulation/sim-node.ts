@@ -68,8 +68,9 @@ export class SimNode {
 
   #connect(random: SeededRandom): Store {
     const { network } = this.#options;
-    const { parts } = network;
-    if (parts.length === 1) return connectStore(network, this.process, random.fork("network"));
+    const { parts, clients } = network;
+    const client = clients[this.#options.processId % clients.length];
+    if (parts.length === 1) return connectStore(network, this.process, random.fork("network"), client);
     const ways = parts.map((part, number) =>
       connectStore(network, this.process, random.fork(`network ${number}`), part),
     );
