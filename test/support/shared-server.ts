@@ -14,7 +14,9 @@ const startMaxMs = 150_000;
 const lookMs = 40;
 
 export async function sharedServerUrl(kind: ServerKind): Promise<string> {
-  const folder = join(tmpdir(), `millrace-run-${process.env["MILLRACE_TEST_RUN"] ?? process.ppid}-${kind}`);
+  const { MILLRACE_TEST_RUN: run } = process.env;
+  if (run === undefined) throw new Error("servers are shared within a run of Vitest, and this is none");
+  const folder = join(tmpdir(), `millrace-run-${run}-${kind}`);
   const said = join(folder, "said");
   if (isFirst(folder)) {
     const keeper = join(import.meta.dirname, "server-keeper.ts");
