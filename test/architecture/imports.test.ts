@@ -1,5 +1,5 @@
-// Keeps the shape of src/: reads every source file and holds it against the rules of source-rules.ts, and proves on planted violations that
-// each rule bites.
+// Keeps the shape of src/: reads every source file and holds it against the rules of source-rules.ts, and proves on
+// planted violations that each rule bites.
 import { readFileSync, readdirSync } from "node:fs";
 import { join, sep } from "node:path";
 import { describe, expect, test } from "vitest";

@@ -1,9 +1,13 @@
-// What the rules ask about a source file, read out of its syntax tree (oxc-parser, the parser of the linter): whether it opens with a
-// comment, which modules it names, and where it reads the clock. A word in a comment, a string or a template is never taken for code.
+// What the rules ask about a source file, read out of its syntax tree (oxc-parser, the parser of the linter): whether
+// it opens with a comment, which modules it names, and where it reads the clock. A word in a comment, a string or a
+// template is never taken for code.
 import { parseSync, Visitor } from "oxc-parser";
 import type { Expression, ImportDeclarationSpecifier, ModuleExportName } from "oxc-parser";
 
-/** A module that the file names. `specifier` is null where the path is computed; `names` are those that the other module exports. */
+/**
+ * A module that the file names. `specifier` is null where the path is computed; `names` are those that the other module
+ * exports.
+ */
 export type NamedModule = { specifier: string | null; names: string[]; line: number };
 
 export type ParsedSource = {
@@ -11,7 +15,10 @@ export type ParsedSource = {
   errors: string[];
   hasHeader: boolean;
   modules: NamedModule[];
-  /** Lines with `new Date()`, `new Date` or `Date()`; a Date made of a value is only a value. The linter sees `Date.now`. */
+  /**
+   * Lines with `new Date()`, `new Date` or `Date()`; a Date made of a value is only a value. The linter sees
+   * `Date.now`.
+   */
   clockReadLines: number[];
 };
 

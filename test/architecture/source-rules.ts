@@ -1,6 +1,6 @@
-// The shape of src/ as rules over { path, source }: which folder may import which, who may name a concrete store, which of Node's modules
-// belong to which folder, and what a file looks like. Pure, so that the test can plant violations. A new folder gets a line
-// in MAY_IMPORT; a new exception gets a line in EXCEPTIONS with its reason.
+// The shape of src/ as rules over { path, source }: which folder may import which, who may name a concrete store, which
+// of Node's modules belong to which folder, and what a file looks like. Pure, so that the test can plant violations. A
+// new folder gets a line in MAY_IMPORT; a new exception gets a line in EXCEPTIONS with its reason.
 import { parseSource } from "./parsed-source.ts";
 import type { NamedModule } from "./parsed-source.ts";
 
@@ -8,7 +8,10 @@ export type SourceFile = { path: string; source: string };
 
 const CORE = ["model", "platform", "codec", "store"];
 
-/** Folder of src/ to the folders it may import beside itself. "open" and "index" are the files of that name in src/ itself. */
+/**
+ * Folder of src/ to the folders it may import beside itself. "open" and "index" are the files of that name in src/
+ * itself.
+ */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   model: [],
   platform: [],

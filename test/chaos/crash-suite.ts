@@ -1,6 +1,7 @@
 /**
- * A real server killed -9 under load, with producers and workers that go on, and workers killed with jobs in their hands. The server syncs what it
- * acknowledges, so that is what must be there afterwards. Any store that lives on a server runs this.
+ * A real server killed -9 under load, with producers and workers that go on, and workers killed with jobs in their
+ * hands. The server syncs what it acknowledges, so that is what must be there afterwards. Any store that lives on a
+ * server runs this.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";

@@ -1,7 +1,7 @@
 /**
- * Real worker processes on one store, killed -9 and frozen at random, judged by the same history checker as the simulation: nothing lost,
- * nothing settled twice, no lease held at the end. A run without faults comes first and must be spotless. Any store that several processes
- * can share runs this.
+ * Real worker processes on one store, killed -9 and frozen at random, judged by the same history checker as the
+ * simulation: nothing lost, nothing settled twice, no lease held at the end. A run without faults comes first and must
+ * be spotless. Any store that several processes can share runs this.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -49,7 +49,8 @@ export function describeKills(subject: KillSubject): void {
       { timeout: testMs },
       async () => {
         const few = 150;
-        // Renewed when half of it is over at the latest: a process that gets no processor for ten seconds has lost nothing here.
+        // Renewed when half of it is over at the latest: a process that gets no processor for ten seconds has lost
+        // nothing here.
         const steadyMs = 30_000;
         const workers = ["worker-1", "worker-2"].map((name) =>
           run.start({ role: "worker", name, leaseMs: steadyMs }),

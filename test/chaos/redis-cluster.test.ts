@@ -1,6 +1,7 @@
 /**
- * A cluster under load whose primary is killed without a word: its replica is promoted, the workers go on by themselves, no fence is given twice, and
- * what an asynchronous failover may lose is lost by the killed primary's partitions and from its last moments only.
+ * A cluster under load whose primary is killed without a word: its replica is promoted, the workers go on by
+ * themselves, no fence is given twice, and what an asynchronous failover may lose is lost by the killed primary's
+ * partitions and from its last moments only.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
@@ -102,7 +103,8 @@ describe("a primary of a cluster that dies under load", () => {
     const before = await homes();
     const [victim, lost] = [...before].toSorted((one, other) => other[1].length - one[1].length)[0]!;
     const slot = slotOf(`{millrace:${lost[0]}}`);
-    // The replica has all that was acknowledged so far, and then falls behind, as it may at any time: whatever comes now is lost with the primary.
+    // The replica has all that was acknowledged so far, and then falls behind, as it may at any time: whatever comes
+    // now is lost with the primary.
     const levelAt = nodePlatform.now();
     const written = await offsetOf(victim, "master");
     const follower = cluster.replicas[cluster.primaries.indexOf(victim)]!;

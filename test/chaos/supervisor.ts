@@ -1,6 +1,6 @@
 /**
- * Starts, kills, freezes and restarts the processes of the kill test, by the id of each and never by name, and puts what they said
- * together as evidence for the history checker.
+ * Starts, kills, freezes and restarts the processes of the kill test, by the id of each and never by name, and puts
+ * what they said together as evidence for the history checker.
  */
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";

@@ -1,9 +1,10 @@
 /**
- * The contract that every store keeps, as sentences. A store's test file calls `describeStoreContract` with a way to open a fresh
- * store; each case gets its own. Behind every case two things must hold whatever it did: the tallies equal a recount (invariant 50)
- * and an audit finds nothing to repair.
+ * The contract that every store keeps, as sentences. A store's test file calls `describeStoreContract` with a way to
+ * open a fresh store; each case gets its own. Behind every case two things must hold whatever it did: the tallies equal
+ * a recount (invariant 50) and an audit finds nothing to repair.
  *
- * A store that cannot keep a case names it with the reason, and the report shows it as skipped; a name that no case has fails.
+ * A store that cannot keep a case names it with the reason, and the report shows it as skipped; a name that no case has
+ * fails.
  */
 import { describe, expect, test } from "vitest";
 import type { Platform } from "../../src/platform/platform.ts";

@@ -1,4 +1,7 @@
-/** The checker is only worth what it can find: every invariant is shown to fail on a planted violation, and true histories pass. */
+/**
+ * The checker is only worth what it can find: every invariant is shown to fail on a planted violation, and true
+ * histories pass.
+ */
 import { describe, expect, test } from "vitest";
 import { checkHistory, tellStory } from "./check-history.ts";
 import { invariantNumbers } from "./invariants.ts";

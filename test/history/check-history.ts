@@ -1,6 +1,6 @@
 /**
- * The history checker: one program for simulated and for real runs. It takes the evidence and gives the violated invariants (invariants.ts), each
- * with a sentence, and can tell the story of a job.
+ * The history checker: one program for simulated and for real runs. It takes the evidence and gives the violated
+ * invariants (invariants.ts), each with a sentence, and can tell the story of a job.
  */
 import { checkAcceptance } from "./check-acceptance.ts";
 import { checkEnds } from "./check-ends.ts";

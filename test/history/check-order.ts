@@ -35,7 +35,10 @@ function* dueJobsArePromoted(ledger: Ledger): Generator<Violation> {
 
 interface Claim {
   readonly offers: ClaimRequest["offers"];
-  /** Where in the answer each job stands. A record of the feed does not tell: the order between the jobs of one record is free. */
+  /**
+   * Where in the answer each job stands. A record of the feed does not tell: the order between the jobs of one record
+   * is free.
+   */
   readonly places: ReadonlyMap<string, number>;
 }
 
@@ -49,8 +52,9 @@ interface Waiting {
 const keepsPlace: ReadonlySet<EventKind> = new Set(["promoted", "handed-back", "edited", "cancel-asked"]);
 
 /**
- * At every claim the ready jobs of the offered routes, as the feed tells them, must not hold a better one than those that were taken.
- * Jobs whose rank cannot be told from the outside (edited, replaced, submitted again) or that a clock may hide (deadline, time-to-live) are left out.
+ * At every claim the ready jobs of the offered routes, as the feed tells them, must not hold a better one than those
+ * that were taken. Jobs whose rank cannot be told from the outside (edited, replaced, submitted again) or that a clock
+ * may hide (deadline, time-to-live) are left out.
  */
 function* bestJobsAreClaimed(ledger: Ledger): Generator<Violation> {
   const seqs = new Map<string, number>();

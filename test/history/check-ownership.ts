@@ -114,7 +114,10 @@ interface JobLeases {
   readonly writesOf: ReadonlyMap<string, readonly FencedWrite[]>;
 }
 
-/** A lease ends by a settle, by the store's clock or by an operator, never by the opinion of another worker, and never comes back. */
+/**
+ * A lease ends by a settle, by the store's clock or by an operator, never by the opinion of another worker, and never
+ * comes back.
+ */
 function* leasesEndOnce(ledger: Ledger, job: JobLeases): Generator<Violation> {
   const { id, events, leases, writesOf } = job;
   let lease: Lease | undefined;
@@ -149,7 +152,9 @@ function* leasesEndOnce(ledger: Ledger, job: JobLeases): Generator<Violation> {
   }
 }
 
-/** Nobody holds the job between a revoke and the next claim, so no newer fence is there to tell that this one is past. */
+/**
+ * Nobody holds the job between a revoke and the next claim, so no newer fence is there to tell that this one is past.
+ */
 function* revokedLeaseIsRefused(
   lease: Lease,
   revoke: OperatorAct,

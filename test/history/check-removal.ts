@@ -1,4 +1,7 @@
-/** What goes, and what an answered purge has taken with it: invariant 52. Runs are far shorter than any retention, so nothing is pruned. */
+/**
+ * What goes, and what an answered purge has taken with it: invariant 52. Runs are far shorter than any retention, so
+ * nothing is pruned.
+ */
 import type { Purge } from "./history.ts";
 import { isBefore } from "./ledger.ts";
 import type { FencedWrite, Ledger, Violation } from "./ledger.ts";
@@ -19,7 +22,10 @@ function* removalsWereAskedFor(ledger: Ledger): Generator<Violation> {
         yield { invariant: 52, id, message: `${id} was removed, but nobody had asked for it` };
 }
 
-/** Of a job that moves while it is purged nobody can tell; one that had ended before, and rests where it was, must be gone. */
+/**
+ * Of a job that moves while it is purged nobody can tell; one that had ended before, and rests where it was, must be
+ * gone.
+ */
 function* nothingIsLeftOf(ledger: Ledger, purge: Purge): Generator<Violation> {
   for (const write of ledger.writes) {
     const record = ledger.records.get(write.id);

@@ -92,7 +92,8 @@ function* attemptsAreCounted(
         counts = [0];
         break;
       case "reclaimed":
-        // A revoke gives the attempt back; else it depends on whether the handler had started, which the event does not tell.
+        // A revoke gives the attempt back; else it depends on whether the handler had started, which the event does not
+        // tell.
         counts = ledger.acts.explain("revoke", id, event.rev)?.rev === event.rev ? [0] : [0, 1];
         break;
       case "replayed":

@@ -1,6 +1,6 @@
 /**
- * The evidence of a run, from a simulation or from real processes: H, every call with its invocation and its answer; S, what the store
- * holds at the end; E, what handlers did. The checker reads nothing else.
+ * The evidence of a run, from a simulation or from real processes: H, every call with its invocation and its answer; S,
+ * what the store holds at the end; E, what handlers did. The checker reads nothing else.
  */
 import type { JobState } from "../../src/model/job-state.ts";
 import type {
@@ -121,7 +121,10 @@ export interface Evidence {
   readonly snapshot: Snapshot;
   /** No fault was injected: no lease may be lost, no settle refused. */
   readonly isFaultFree: boolean;
-  /** How long real processes may get no processor: what is promised in seconds may be late by as much. Virtual time has none. */
+  /**
+   * How long real processes may get no processor: what is promised in seconds may be late by as much. Virtual time has
+   * none.
+   */
   readonly slackMs?: number;
   /** Store time since which nothing was disturbed; null when that was never so. */
   readonly healedAt: number | null;

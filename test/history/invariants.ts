@@ -1,7 +1,7 @@
 /**
- * What must hold of every run, by the numbers under which tests and comments speak of it. Only those that the history checker can see are
- * listed; the others (transactions, schedules, limits, flows) have tests of their own. Each has at least one planted violation, which
- * check-history.test.ts proves to be found.
+ * What must hold of every run, by the numbers under which tests and comments speak of it. Only those that the history
+ * checker can see are listed; the others (transactions, schedules, limits, flows) have tests of their own. Each has at
+ * least one planted violation, which check-history.test.ts proves to be found.
  */
 export const invariants = {
   1: "an acknowledged job is kept, or was removed by somebody who may",

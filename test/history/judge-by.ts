@@ -1,10 +1,16 @@
-/** The history checker for stores that promise less than one order of everything: what such a store does not promise is left out. */
+/**
+ * The history checker for stores that promise less than one order of everything: what such a store does not promise is
+ * left out.
+ */
 import { checkHistory } from "./check-history.ts";
 import type { Violation } from "./check-history.ts";
 import type { Evidence } from "./history.ts";
 
 export interface Promises {
-  /** Whether calls happen strictly one after the other. Where they do not, neither claims nor times of different jobs have one order. */
+  /**
+   * Whether calls happen strictly one after the other. Where they do not, neither claims nor times of different jobs
+   * have one order.
+   */
   readonly isSerial: boolean;
 }
 

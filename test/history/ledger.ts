@@ -1,6 +1,6 @@
 /**
- * The evidence sorted for checking: per job its specs, its timeline out of the feed and its leases; per call what it carried. Nothing is
- * judged here.
+ * The evidence sorted for checking: per job its specs, its timeline out of the feed and its leases; per call what it
+ * carried. Nothing is judged here.
  */
 import type { EventKind } from "../../src/model/event-kind.ts";
 import type { JobPolicy } from "../../src/model/job-policy.ts";
@@ -74,14 +74,19 @@ export interface Violation {
 export const leaseKey = (lease: { readonly id: string; readonly fence: number }): string =>
   `${lease.id}#${lease.fence}`;
 
-/** An id that was removed may be submitted again: then it is another job, with another seq, and its fences begin anew. */
+/**
+ * An id that was removed may be submitted again: then it is another job, with another seq, and its fences begin anew.
+ */
 export const lifeKey = (lease: {
   readonly id: string;
   readonly seq: number;
   readonly fence: number;
 }): string => `${lease.id}@${lease.seq}#${lease.fence}`;
 
-/** Whether one call had its effect before the other's: by order where that is known, else only when one had ended before the other began. */
+/**
+ * Whether one call had its effect before the other's: by order where that is known, else only when one had ended before
+ * the other began.
+ */
 export function isBefore(one: Operation, other: Operation): boolean {
   if (one.order !== null && other.order !== null) return one.order < other.order;
   return one.answeredUs !== null && one.answeredUs < other.invokedUs;

@@ -1,4 +1,7 @@
-/** What operators did to jobs from outside: the revokes and removals among the calls, by which events of the feed are explained. */
+/**
+ * What operators did to jobs from outside: the revokes and removals among the calls, by which events of the feed are
+ * explained.
+ */
 import type { Change } from "../../src/store/operations.ts";
 import type { Operation, StoreCall } from "./history.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Writes small true histories for the checker's own tests: each method does to feed, calls, effects and jobs what the engine and a store
- * would do. A test then bends one thing.
+ * Writes small true histories for the checker's own tests: each method does to feed, calls, effects and jobs what the
+ * engine and a store would do. A test then bends one thing.
  */
 import { appendAttempt } from "../../src/model/attempt-log.ts";
 import type { ChangeNext } from "../../src/model/change.ts";

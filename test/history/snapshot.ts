@@ -1,4 +1,7 @@
-/** S: everything the store holds, read when nothing runs any more, with the feed read twice: whole, and in pages of odd sizes. */
+/**
+ * S: everything the store holds, read when nothing runs any more, with the feed read twice: whole, and in pages of odd
+ * sizes.
+ */
 import type { FeedRecord } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";

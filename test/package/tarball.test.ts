@@ -1,5 +1,5 @@
-// What a user gets: builds and packs the package, installs the tarball into an empty project without network and without scripts, does one
-// job there on a database file, and lets the compiler resolve the shipped types.
+// What a user gets: builds and packs the package, installs the tarball into an empty project without network and
+// without scripts, does one job there on a database file, and lets the compiler resolve the shipped types.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import {

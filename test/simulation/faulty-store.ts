@@ -1,6 +1,7 @@
 /**
- * The way from a process to the store and back. Every call gets a fate: latency, then refused, lost, committed, or committed with its
- * reply lost. Hints get lost, late and doubled. What happens is written into the history, whether the caller learns it or not.
+ * The way from a process to the store and back. Every call gets a fate: latency, then refused, lost, committed, or
+ * committed with its reply lost. Hints get lost, late and doubled. What happens is written into the history, whether
+ * the caller learns it or not.
  */
 import { isMillraceError, MillraceError } from "../../src/model/error.ts";
 import type { Hint, Store } from "../../src/store/store.ts";

@@ -1,6 +1,7 @@
 /**
- * Calls that are at a real server. Virtual time must not run away from them: the world asks here how far it may go, and waits for an answer
- * when it may go no further. A store in memory answers before the turn is over, so its calls are not counted.
+ * Calls that are at a real server. Virtual time must not run away from them: the world asks here how far it may go, and
+ * waits for an answer when it may go no further. A store in memory answers before the turn is over, so its calls are
+ * not counted.
  */
 import type { Store } from "../../src/store/store.ts";
 import type { VirtualTime } from "../../src/testing/virtual-time.ts";
@@ -30,7 +31,10 @@ export class InFlight {
     return this.#overlapUs === 0 ? null : Math.min(untilUs, this.#sinceUs + this.#overlapUs);
   }
 
-  /** The store's time, which each call takes along: it stands still while calls are at the server, as they may overtake each other. */
+  /**
+   * The store's time, which each call takes along: it stands still while calls are at the server, as they may overtake
+   * each other.
+   */
   nowOf(clock: () => number): number {
     return this.isEmpty ? clock() : (this.#heldNow ??= clock());
   }

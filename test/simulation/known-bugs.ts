@@ -1,6 +1,7 @@
 /**
- * Bugs that the simulation finds and that are not fixed yet: what they break is left out of the verdict on other seeds, so that those can
- * still find something new. simulation.test.ts expects each to be found at its seed; once it is fixed that test fails, and its line goes.
+ * Bugs that the simulation finds and that are not fixed yet: what they break is left out of the verdict on other seeds,
+ * so that those can still find something new. simulation.test.ts expects each to be found at its seed; once it is fixed
+ * that test fails, and its line goes.
  */
 import type { Violation } from "../history/check-history.ts";
 import type { Evidence } from "../history/history.ts";

@@ -13,7 +13,10 @@ import type { Plan } from "./plan.ts";
 
 /** A store on a real server in place of the one in memory. */
 export interface RealStore {
-  /** Clients of one empty store that tells the time by this platform; closing the first of them, as the last, removes what it holds. */
+  /**
+   * Clients of one empty store that tells the time by this platform; closing the first of them, as the last, removes
+   * what it holds.
+   */
   readonly open: (platform: Platform) => Promise<readonly [Store, ...Store[]]>;
   /** Virtual time that may pass while a call is at the server, in which others come to it; 0 for one call at a time. */
   readonly overlapUs: number;
@@ -66,7 +69,10 @@ async function openInMemory({ time, random, clock, partitions = 1 }: NetworkOpti
   return { parts, clients: [partitions === 1 ? (parts[0] as Store) : partitionedStore(parts, { nowMs })] };
 }
 
-/** Connections and their timers are real; only the time that the store reads is virtual, and like a server's it never goes back. */
+/**
+ * Connections and their timers are real; only the time that the store reads is virtual, and like a server's it never
+ * goes back.
+ */
 async function openReal(
   { time, clock }: NetworkOptions,
   { open }: RealStore,

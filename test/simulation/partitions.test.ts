@@ -1,6 +1,6 @@
 /**
- * The simulation on a store of three partitions, each with faults of its own on the way to it. All invariants but those of order (31 and 32)
- * hold: ranks order jobs inside a partition. MILLRACE_SEED and MILLRACE_SEEDS as in run-seed.ts.
+ * The simulation on a store of three partitions, each with faults of its own on the way to it. All invariants but those
+ * of order (31 and 32) hold: ranks order jobs inside a partition. MILLRACE_SEED and MILLRACE_SEEDS as in run-seed.ts.
  */
 import { expect, test } from "vitest";
 import { checkHistory } from "../history/check-history.ts";

@@ -1,6 +1,6 @@
 /**
- * Swarm testing: each seed draws its own mix, so that a run without one fault shows what that fault hides in the others. Every class
- * of faults is off with probability 1/2; every fifth seed has none at all and is the control run.
+ * Swarm testing: each seed draws its own mix, so that a run without one fault shows what that fault hides in the
+ * others. Every class of faults is off with probability 1/2; every fifth seed has none at all and is the control run.
  */
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";

@@ -1,6 +1,7 @@
 /**
- * The simulation on a real Postgres with two clients, as two machines would have: few seeds, half of them with one call at a time, half with
- * calls that meet at the server, where no invariant of one order holds. MILLRACE_SEED and MILLRACE_SEEDS as in run-seed.ts.
+ * The simulation on a real Postgres with two clients, as two machines would have: few seeds, half of them with one call
+ * at a time, half with calls that meet at the server, where no invariant of one order holds. MILLRACE_SEED and
+ * MILLRACE_SEEDS as in run-seed.ts.
  */
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { SchemaPool } from "../support/postgres-shared.ts";

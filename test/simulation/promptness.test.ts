@@ -1,4 +1,7 @@
-/** Promises in seconds, on the defaults and without faults beside the one that is named: what must be prompt is prompt by the virtual clock. */
+/**
+ * Promises in seconds, on the defaults and without faults beside the one that is named: what must be prompt is prompt
+ * by the virtual clock.
+ */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { job } from "../../src/engine/definition.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";

@@ -1,6 +1,6 @@
 /**
- * The simulation on a real Redis with two clients, as two machines would have: few seeds, half of them with one call at a time, half with
- * calls that meet at the server. MILLRACE_SEED and MILLRACE_SEEDS as in run-seed.ts.
+ * The simulation on a real Redis with two clients, as two machines would have: few seeds, half of them with one call at
+ * a time, half with calls that meet at the server. MILLRACE_SEED and MILLRACE_SEEDS as in run-seed.ts.
  */
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { useSharedRedis } from "../support/use-redis.ts";

@@ -1,4 +1,7 @@
-/** One seed and the verdict on it, for every store that the simulation runs on; with the seeds that were asked for by the environment. */
+/**
+ * One seed and the verdict on it, for every store that the simulation runs on; with the seeds that were asked for by
+ * the environment.
+ */
 import { checkHistory, tellStory } from "../history/check-history.ts";
 import type { Judge } from "../history/judge-by.ts";
 import { isKnown } from "./known-bugs.ts";
@@ -15,7 +18,10 @@ export interface JudgedRun {
 const { MILLRACE_SEED: chosenSeed, MILLRACE_SEEDS: wantedSeeds } = process.env;
 export const isSeedChosen = chosenSeed !== undefined;
 
-/** The first so many; MILLRACE_SEED=N is that one alone, MILLRACE_SEEDS=N the first N, MILLRACE_SEEDS=A-B those from A to B. */
+/**
+ * The first so many; MILLRACE_SEED=N is that one alone, MILLRACE_SEEDS=N the first N, MILLRACE_SEEDS=A-B those from A
+ * to B.
+ */
 export function seedsToRun(count: number): { readonly from: number; readonly to: number } {
   if (isSeedChosen) return { from: Number(chosenSeed), to: Number(chosenSeed) };
   const [to = count, from = 1] = (wantedSeeds ?? String(count)).split("-").map(Number).toReversed();

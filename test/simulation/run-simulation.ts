@@ -1,7 +1,7 @@
 /**
- * One run: a world from a seed, a phase with faults and work, then healing, draining, closing, and the evidence for the checker. The
- * same seed gives the same run, event by event, on a store in memory. On a real server it gives the same plan and the same faults, but
- * hints arrive when they like, and calls that meet there are served in any order.
+ * One run: a world from a seed, a phase with faults and work, then healing, draining, closing, and the evidence for the
+ * checker. The same seed gives the same run, event by event, on a store in memory. On a real server it gives the same
+ * plan and the same faults, but hints arrive when they like, and calls that meet there are served in any order.
  */
 import { createHash } from "node:crypto";
 import type { Logger } from "../../src/engine/logger.ts";
@@ -39,7 +39,10 @@ export interface RunOptions {
 
 const dayMs = 86_400_000;
 const drainMaxUs = 30 * 60_000_000;
-/** Longer than every grace, poll and backoff that a closed node could still wait for, and than a handler that ignores its abort. */
+/**
+ * Longer than every grace, poll and backoff that a closed node could still wait for, and than a handler that ignores
+ * its abort.
+ */
 const restMs = 120_000;
 const longestHandlerLeases = 4;
 const eventsMax = 2_000_000;
@@ -240,7 +243,9 @@ class World {
     return tallies.some(({ state }) => state === "ready" || state === "running" || state === "scheduled");
   }
 
-  /** The next event, as soon as the calls that are at the store allow it. @returns false when there is none until then. */
+  /**
+   * The next event, as soon as the calls that are at the store allow it. @returns false when there is none until then.
+   */
   async #step(untilUs: number): Promise<boolean> {
     const { inFlight } = this.network;
     for (;;) {

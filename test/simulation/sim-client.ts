@@ -1,6 +1,6 @@
 /**
- * What application code does from a node: enqueue in every way, repeat what may not have happened, look at jobs and interfere with
- * them; sim-operator.ts has what operators do. What it saw goes into the history.
+ * What application code does from a node: enqueue in every way, repeat what may not have happened, look at jobs and
+ * interfere with them; sim-operator.ts has what operators do. What it saw goes into the history.
  */
 import type { Submission } from "../../src/engine/definition.ts";
 import type { EnqueueOptions } from "../../src/engine/job-options.ts";

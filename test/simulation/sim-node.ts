@@ -1,6 +1,6 @@
 /**
- * A node: one process with its own Millrace over the shared store, its workers, clients and duties. It can be killed, paused and
- * started again under a new name; a restarted node knows nothing of its past.
+ * A node: one process with its own Millrace over the shared store, its workers, clients and duties. It can be killed,
+ * paused and started again under a new name; a restarted node knows nothing of its past.
  */
 import { Millrace } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";

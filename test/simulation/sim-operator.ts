@@ -1,4 +1,7 @@
-/** What operators do from a node: take jobs from their workers, empty queues and clear their history. What they saw goes into the history. */
+/**
+ * What operators do from a node: take jobs from their workers, empty queues and clear their history. What they saw goes
+ * into the history.
+ */
 import { isMillraceError } from "../../src/model/error.ts";
 import { terminalStates, waitingStates } from "../../src/model/job-state.ts";
 import { removeChange } from "../../src/model/operate.ts";

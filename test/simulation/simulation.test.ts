@@ -1,7 +1,7 @@
 /**
- * The whole engine, many nodes, a virtual clock and seeded faults on a store in memory, judged by the history checker. A fixed number of
- * seeds, so that every run is the same; run-seed.ts says how to run others. A chosen seed runs alone and tells the story of the first job
- * that broke a rule.
+ * The whole engine, many nodes, a virtual clock and seeded faults on a store in memory, judged by the history checker.
+ * A fixed number of seeds, so that every run is the same; run-seed.ts says how to run others. A chosen seed runs alone
+ * and tells the story of the first job that broke a rule.
  */
 import { expect, test } from "vitest";
 import { checkHistory } from "../history/check-history.ts";

@@ -1,6 +1,6 @@
 /**
- * What must happen at least once over all seeds of a run. A simulation that never loses a lease proves nothing about lost leases, so a
- * counter that stays at 0 fails the run.
+ * What must happen at least once over all seeds of a run. A simulation that never loses a lease proves nothing about
+ * lost leases, so a counter that stays at 0 fails the run.
  */
 import type { Evidence } from "../history/history.ts";
 import { OperatorActs } from "../history/operator-acts.ts";

@@ -1,6 +1,7 @@
 /**
- * One server of each kind for all test files of a run, however many workers run them: the first that needs it starts a keeper process, the others
- * wait for its word. The keeper stops the server when the run's main process is gone, killed or not.
+ * One server of each kind for all test files of a run, however many workers run them: the first that needs it starts a
+ * keeper process, the others wait for its word. The keeper stops the server when the run's main process is gone, killed
+ * or not.
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
