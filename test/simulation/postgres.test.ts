@@ -12,7 +12,7 @@ const schemas = new SchemaPool(useTestDatabase());
 
 describeRealSimulation({
   title: "Postgres",
-  seeds: 7,
+  seeds: 6,
   open: async (platform) => {
     const places: { url: string; schema: string }[] = [];
     const openOn = (url: string, schema: string): ReturnType<typeof openPostgresStore> =>
