@@ -71,6 +71,8 @@ export function openStubStore({ queue, name, count, input }: StubJobs): Store {
     readTrail: ({ after }) => Promise.resolve({ lines: [], cursor: after }),
     prune: () => Promise.resolve({ removed: 0, more: false, cursor: null }),
     auditIndexes: () => Promise.resolve({ checked: 0, repaired: {}, cursor: null }),
+    readAside: () => Promise.resolve({ records: [], cursor: null }),
+    removeAside: () => Promise.resolve(0),
     takeOwed: refuse("takeOwed"),
     signal: refuse("signal"),
     adjust: refuse("adjust"),

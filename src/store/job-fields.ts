@@ -63,6 +63,8 @@ export const jobFields = {
   cancelAsked: { type: "flag", home: "state", initial: 0, cleared: ["replay"] },
   /** Which unique key the job holds now: see uniqueHolds in rules/meet.ts. */
   holds: { type: "integer", home: "state", initial: 0, cleared: ["finish"], isOwn: true },
+  /** The token of the last change by an operator or a duty: its repeat is answered `already`. */
+  changeToken: { type: "text", home: "state", isNullable: true, initial: null, isOwn: true },
   attempts: { type: "text", home: "state", isNullable: true, initial: null },
   progress: { type: "text", home: "state", isNullable: true, initial: null },
 

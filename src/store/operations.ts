@@ -36,6 +36,11 @@ export interface ClaimRequest {
   readonly leaseMs: number;
   /** Routes that share slots (one queue), with the number of jobs wanted from them together. */
   readonly offers: readonly { readonly routes: readonly number[]; readonly max: number }[];
+  /**
+   * The claim stops behind the job with which the inputs reach so many bytes; it always hands out one. Left out: no bound.
+   * A claim that stops early answers `more`.
+   */
+  readonly inputBytesMax?: number;
 }
 
 export interface ClaimAnswer {
@@ -120,6 +125,11 @@ export interface Guard {
 /** The first case whose guard holds is applied; none holding is the answer `changed`. */
 export interface Change {
   readonly id: string;
+  /**
+   * Names this very change. A store remembers the token of the last change of a job; where no guard holds and the tokens
+   * are equal, the reply was lost and the answer is `already`.
+   */
+  readonly token?: string;
   readonly cases: readonly ChangeCase[];
 }
 
@@ -138,6 +148,8 @@ export type ChangeAnswer =
       readonly state: JobState | null;
       readonly rev: number;
     }
+  /** The change with this token was applied before: the reply was lost, the effect is there. */
+  | { readonly kind: "already"; readonly state: JobState; readonly rev: number }
   | { readonly kind: "changed"; readonly state: JobState; readonly rev: number }
   /** A replay would take a unique key that another live job holds. */
   | { readonly kind: "key-held"; readonly by: string }
@@ -145,9 +157,13 @@ export type ChangeAnswer =
 
 // due -----------------------------------------------------------------------------------------------------------------
 
+/**
+ * Of n routes with due jobs, ordered by their longest due job and then by number, the first `max` give up to
+ * max(1, floor(max / n)) jobs each, the longest due first.
+ */
 export interface PromoteAnswer {
   readonly count: number;
-  /** True when the max was reached. */
+  /** True while jobs that were due are still scheduled. */
   readonly more: boolean;
   /** As in the answer to a claim. */
   readonly nextDueInMs: number | null;
@@ -259,6 +275,24 @@ export type PruneRequest =
 export interface PruneAnswer {
   readonly removed: number;
   readonly more: boolean;
+  readonly cursor: string | null;
+}
+
+/** A record that could not be read. */
+export interface AsideRecord {
+  /** The store's own name for it. */
+  readonly ref: string;
+  /** The job's id where it can still be told. */
+  readonly id: string | null;
+  readonly why: string;
+  readonly at: number;
+  /** What was found there, cut to 4,000 characters. */
+  readonly text: string;
+}
+
+export interface AsideAnswer {
+  /** By ref in byte order. */
+  readonly records: readonly AsideRecord[];
   readonly cursor: string | null;
 }
 

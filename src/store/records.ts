@@ -128,8 +128,10 @@ export interface Doc {
 }
 
 /**
- * A guarded write of one document, whole: a time left out is none. `body: null` deletes it. Versions grow by 1 and start at 1; a
- * document written over an expired one goes on from its version, so that a version can serve as a fencing term.
+ * A guarded write of one document, whole: a time left out is none. `body: null` deletes it. Versions grow by 1. A new
+ * document begins above every version that a deleted or pruned document of the store has had (at 1 where there was none),
+ * and one written over an expired document goes on from its version: no version of a document is ever given twice, so that
+ * it can serve as a fencing term.
  */
 export interface DocPut {
   readonly kind: string;

@@ -1,5 +1,5 @@
 /**
- * The store contract: everything the engine may ask of a place where jobs live. Twenty-four operations named in the
+ * The store contract: everything the engine may ask of a place where jobs live. Twenty-six operations named in the
  * language of jobs. Each is one atomic step, takes and returns batches, is guarded, and answers with a union.
  *
  * A store decides no policy. It applies what the model computed by ten mechanical rules, each with vectors in test/contract:
@@ -9,7 +9,8 @@
  *  R2 guard    a change is applied iff its guard holds, else the refusal carries the current value
  *  R3 finish   a job that ends leaves the live set, is written to history, drops its lease and frees its key unless held by time
  *  R4 arrive   an edge or a signal counts a waiting job's need or slack down                             (with flows)
- *  R5 promote  scheduled and due becomes ready
+ *  R5 promote  scheduled and due becomes ready; the routes that have due jobs share the call, so that a flood on one keeps
+ *              no other waiting
  *  R6 claim    in order of (rank, seq) from the offered routes, never a job one of whose clocks has rung: fence + 1,
  *              attempt + countsAttempt, lease starts, ttl ends, a key held until the start is freed
  *  R7 gate     admit iff open                                                                            (with limits)
@@ -21,6 +22,7 @@
  * `extendIfLeased` with `wantsOthers`, documents by version.
  */
 import type {
+  AsideAnswer,
   AuditAnswer,
   Change,
   ChangeAnswer,
@@ -89,6 +91,15 @@ export interface Store {
 
   prune(request: PruneRequest): Promise<PruneAnswer>;
   auditIndexes(request: { readonly cursor: string | null; readonly max: number }): Promise<AuditAnswer>;
+  /**
+   * Records that the store met and could not read. Whatever meets one (a claim, a promotion, a read of due jobs, the audit)
+   * takes it out of every index and count in the same step, keeps it here and goes on with the others.
+   */
+  readAside(request: { readonly after: string | null; readonly max: number }): Promise<AsideAnswer>;
+  /** Removes set-aside records for good, by their refs; answers how many were there. */
+  removeAside(refs: readonly string[]): Promise<number>;
+  /** The partitions that fail right now; lists, counts and duties pass over them. Left out for a store of one. */
+  readonly missing?: () => readonly MissingPartition[];
   /** Later, with moving a store: refused as not-yet-supported. */
   exportPage(request: unknown): Promise<never>;
   importPage(request: unknown): Promise<never>;
@@ -129,6 +140,15 @@ export interface StoreDescription {
   /** Left out for one. */
   readonly partitions?: number;
   readonly capabilities: { readonly transactions: boolean; readonly processes: "one" | "many" };
+  /** By how much the store's clock is ahead of the machine's: a clock that was set back goes on at the machine's pace. */
+  readonly aheadMs?: number;
   /** Settings worth a warning, in plain sentences; shown by doctor. */
   readonly warnings: readonly string[];
+}
+
+export interface MissingPartition {
+  readonly number: number;
+  /** How often in a row it has failed. */
+  readonly failures: number;
+  readonly error: unknown;
 }

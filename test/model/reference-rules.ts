@@ -25,6 +25,7 @@ export type Job = { -readonly [Key in keyof JobRecord]: JobRecord[Key] } & {
   route: number;
   digest: string | null;
   settledFence: number | null;
+  changeToken: string | null;
   hold: UniqueHold | null;
 };
 
@@ -32,6 +33,8 @@ interface Contents {
   jobs: Map<string, Job>;
   keys: Map<string, { id: string; seq: number; hold: UniqueHold; until: number }>;
   docs: Map<string, Doc>;
+  /** The highest version of any document that was deleted or pruned. */
+  docFloor: number;
   trails: Map<string, { number: number; at: number; body: string }[]>;
   routes: Route[];
   seq: number;
@@ -42,7 +45,7 @@ const docKey = ({ kind, id }: { kind: string; id: string }): string => JSON.stri
 
 /** What a fresh job has none of. */
 const blank =
-  "attempts progress owner claimedAt startedAt leaseEndsAt attemptEndsAt endedAt reason result keepUntil settledFence hold";
+  "attempts progress owner claimedAt startedAt leaseEndsAt attemptEndsAt endedAt reason result keepUntil settledFence changeToken hold";
 
 export class ReferenceRules {
   now = 0;
@@ -50,6 +53,7 @@ export class ReferenceRules {
     jobs: new Map(),
     keys: new Map(),
     docs: new Map(),
+    docFloor: 0,
     trails: new Map(),
     routes: [],
     seq: 0,
@@ -334,11 +338,18 @@ export class ReferenceRules {
     const wanted = guard === "any" ? current : guard === "absent" ? 0 : guard.version;
     if (wanted !== current) return { kind: "changed", version: current };
     this.all.docs.delete(docKey({ kind, id }));
-    if (body === null) return { kind: "ok", version: 0 };
-    const version = (old?.version ?? 0) + 1;
+    if (body === null) {
+      if (old !== undefined) this.raiseFloor(old);
+      return { kind: "ok", version: 0 };
+    }
+    const version = (old?.version ?? this.all.docFloor) + 1;
     const times = { dueAt: addMs(this.now, dueInMs), expiresAt: addMs(this.now, expiresInMs) };
     this.all.docs.set(docKey({ kind, id }), { kind, id, version, body, ...times });
     return { kind: "ok", version };
+  }
+
+  raiseFloor({ version }: Doc): void {
+    this.all.docFloor = Math.max(this.all.docFloor, version);
   }
 
   jobs(isWanted: (job: Job) => boolean): Job[] {

@@ -44,15 +44,22 @@ export class ReferenceStore {
 
   claim(request: operations.ClaimRequest): operations.ClaimAnswer {
     return this.#rules.call(() => {
+      const { inputBytesMax = Number.POSITIVE_INFINITY } = request;
       const jobs: LeasedJob[] = [];
       let more = false;
+      let bytes = 0;
       for (const { routes, max } of request.offers) {
         const offered = this.#rules.jobs(
           (job) => job.state === "ready" && routes.includes(job.route) && !(timerAt(job) <= this.#rules.now),
         );
-        const taken = offered.sort((a, b) => a.rank - b.rank || a.seq - b.seq).slice(0, max);
-        more ||= taken.length === max;
-        for (const job of taken) jobs.push(this.#rules.lease(job, request.owner, request.leaseMs));
+        let taken = 0;
+        for (const job of offered.sort((a, b) => a.rank - b.rank || a.seq - b.seq)) {
+          if (taken === max || bytes >= inputBytesMax) break;
+          bytes += Buffer.byteLength(job.input);
+          jobs.push(this.#rules.lease(job, request.owner, request.leaseMs));
+          taken += 1;
+        }
+        more ||= max > 0 && (taken === max || taken < offered.length);
       }
       return { jobs, more, nextDueInMs: this.#rules.nextInMs(), now: this.#rules.now };
     });
@@ -110,16 +117,20 @@ export class ReferenceStore {
 
   changeIf(changes: readonly operations.Change[]): readonly operations.ChangeAnswer[] {
     return this.#rules.call(() =>
-      changes.map(({ id, cases }) => {
+      changes.map(({ id, cases, token }) => {
         const job = this.#rules.all.jobs.get(id);
         if (job === undefined) return { kind: "gone" };
         const applied = cases.findIndex(({ guard }) => this.#rules.holds(job, guard));
-        if (applied < 0) return { kind: "changed", state: job.state, rev: job.rev };
+        if (applied < 0) {
+          const isRepeat = token !== undefined && job.changeToken === token;
+          return { kind: isRepeat ? "already" : "changed", state: job.state, rev: job.rev };
+        }
         const { next, attempts = null } = cases[applied] as operations.ChangeCase;
         const from = job.state;
         const by = isTerminal(from) && next.to === "scheduled" ? this.#rules.holderOf(job) : null;
         if (by !== null) return { kind: "key-held", by };
         if (attempts !== null) job.attempts = attempts;
+        if (token !== undefined) job.changeToken = token;
         this.#rules.change(job, next);
         return { kind: "ok", applied, from, state: next.to === "removed" ? null : job.state, rev: job.rev };
       }),
@@ -129,9 +140,15 @@ export class ReferenceStore {
   promoteDue({ max }: { max: number }): operations.PromoteAnswer {
     return this.#rules.call(() => {
       const due = this.#rules.jobs((job) => job.state === "scheduled" && job.dueAt <= this.#rules.now);
-      const promoted = due.sort((a, b) => a.dueAt - b.dueAt || a.seq - b.seq).slice(0, max);
+      const byDue = (a: Job, b: Job): number => a.dueAt - b.dueAt || a.seq - b.seq;
+      const queues = [...Map.groupBy(due.sort(byDue), ({ route }) => route)].sort(
+        ([a, [first]], [b, [second]]) => (first as Job).dueAt - (second as Job).dueAt || a - b,
+      );
+      const share = Math.max(1, Math.floor(max / queues.length));
+      const promoted = queues.slice(0, max).flatMap(([, jobs]) => jobs.slice(0, share));
       for (const job of promoted) this.#rules.move(job, "ready", "promoted");
-      return { count: promoted.length, more: promoted.length === max, nextDueInMs: this.#rules.nextInMs() };
+      const more = promoted.length < due.length;
+      return { count: promoted.length, more, nextDueInMs: this.#rules.nextInMs() };
     });
   }
 
@@ -240,11 +257,10 @@ export class ReferenceStore {
         );
       const dead = [...docs]
         .filter(([, doc]) => this.#rules.isExpired(doc))
-        .map(
-          ([key]) =>
-            () =>
-              void docs.delete(key),
-        );
+        .map(([key, doc]) => () => {
+          this.#rules.raiseFloor(doc);
+          docs.delete(key);
+        });
       return [...over, ...dead];
     }
     const isDoomed = (job: Job): boolean => {
@@ -264,7 +280,14 @@ export class ReferenceStore {
 }
 
 function asRecord(job: Job): JobRecord {
-  const { route: _route, digest: _digest, settledFence: _settledFence, hold: _hold, ...record } = job;
+  const {
+    route: _route,
+    digest: _digest,
+    settledFence: _settled,
+    changeToken: _token,
+    hold: _hold,
+    ...record
+  } = job;
   return structuredClone(record);
 }
 

@@ -38,6 +38,8 @@ export function openReference(platform: Platform, epoch: number): Store {
     readTrail: async (request) => reference.readTrail(request),
     prune: async (request) => reference.prune(request),
     auditIndexes: async (request) => reference.auditIndexes(request),
+    readAside: async () => ({ records: [], cursor: null }),
+    removeAside: async () => 0,
     takeOwed: later("takeOwed"),
     signal: later("signal"),
     adjust: later("adjust"),

@@ -20,6 +20,7 @@ import { Claims } from "./claim.ts";
 import { addTallies, findJobs, joinRoutes, readDocs, readDue } from "./look.ts";
 import { Outlook } from "./outlook.ts";
 import type { Partition, PartitionedCalls } from "./partition.ts";
+import { readAside, removeAside } from "./aside.ts";
 import { auditIndexes, Promotion, prune } from "./upkeep.ts";
 
 interface PartitionedOptions {
@@ -191,6 +192,8 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     readTrail: (request) => at(placement.ofId(request.id)).store.readTrail(request),
     prune: (request) => prune(calls, request),
     auditIndexes: (request) => auditIndexes(calls, request),
+    readAside: (request) => readAside(calls, request),
+    removeAside: (refs) => removeAside(calls, refs),
     ...laterOperations,
     watch(watcher) {
       watchers.add(watcher);

@@ -321,5 +321,21 @@ export const changeCases: ContractGroup = {
         expect((await read("a")).seq).toBe(2);
       },
     ],
+    [
+      "the repeat of a change whose reply was lost is told as already applied, whatever became of the job since",
+      async ({ store, lease, claim, events }) => {
+        const leased = await lease(aJob({ id: "a" }));
+        await store.settleIfLeased([aSettle(leased, finish("failed"))]);
+        const change = { ...aChange("a", ["failed"], replay()), token: "t1" };
+        expect(await store.changeIf([change])).toMatchObject([{ kind: "ok", state: "ready" }]);
+        expect(await store.changeIf([change])).toMatchObject([{ kind: "already", state: "ready" }]);
+        const [again] = await claim();
+        expect(await store.changeIf([change])).toMatchObject([{ kind: "already", state: "running" }]);
+        expect(await store.changeIf([{ ...change, token: "t2" }])).toMatchObject([{ kind: "changed" }]);
+        await store.settleIfLeased([aSettle(again!, finish())]);
+        expect(await store.changeIf([change])).toMatchObject([{ kind: "already", state: "completed" }]);
+        expect((await events("a")).filter(({ kind }) => kind === "replayed")).toHaveLength(1);
+      },
+    ],
   ],
 };

@@ -172,6 +172,24 @@ export const claimCases: ContractGroup = {
       },
     ],
     [
+      "a claim is bounded by the bytes of its inputs as well, but always hands out one job",
+      async ({ submit, store }) => {
+        const input = `"${"x".repeat(998)}"`;
+        await submit(...["a", "b", "c", "d"].map((id) => aJob({ id, input })));
+        await submit(aJob({ id: "e", name: "other" }));
+        const offers = [
+          { routes: [aRoute()], max: 10 },
+          { routes: [aRoute({ name: "other" })], max: 10 },
+        ];
+        const first = await store.claim(aClaim({ offers, inputBytesMax: 1500 }));
+        expect([ids(first.jobs), first.more]).toEqual([["a", "b"], true]);
+        const second = await store.claim(aClaim({ offers, inputBytesMax: 1 }));
+        expect([ids(second.jobs), second.more]).toEqual([["c"], true]);
+        const third = await store.claim(aClaim({ offers, inputBytesMax: 100_000 }));
+        expect([ids(third.jobs), third.more]).toEqual([["d", "e"], false]);
+      },
+    ],
+    [
       "a scheduled job is not claimed before it is promoted, and a claim says how long that takes",
       async ({ submit, store, platform }) => {
         await submit(aJob({ id: "a", due: { inMs: 100 } }));

@@ -31,7 +31,7 @@ export const docCases: ContractGroup = {
   about: "putDocs and readDocs",
   cases: [
     [
-      "versions start at 1 and grow by 1, and a put replaces the document whole",
+      "versions begin at 1 in a fresh store and grow by 1, and a put replaces the document whole",
       async ({ store }) => {
         expect(await store.putDocs([aDoc("a", "1", { dueInMs: 5, expiresInMs: 50 })])).toEqual([
           { kind: "ok", version: 1 },
@@ -84,7 +84,28 @@ export const docCases: ContractGroup = {
         expect((await store.readDocs({ kind: "kv", ids: ["a"] })).docs).toEqual([]);
         expect(await store.putDocs([aDoc("a", null), aDoc("a", "3", { guard: "absent" })])).toEqual([
           { kind: "ok", version: 0 },
-          { kind: "ok", version: 1 },
+          { kind: "ok", version: 3 },
+        ]);
+      },
+    ],
+    [
+      "no version is given twice: a document that was deleted or pruned and comes back goes on above what it had",
+      async ({ store, platform }) => {
+        await store.putDocs([aDoc("a", "1"), aDoc("a", "2"), aDoc("a", "3"), aDoc("a", null)]);
+        expect(await store.putDocs([aDoc("a", "late", { guard: { version: 3 } })])).toEqual([
+          { kind: "changed", version: 0 },
+        ]);
+        expect(await store.putDocs([aDoc("a", "4")])).toEqual([{ kind: "ok", version: 4 }]);
+        expect(await store.putDocs([aDoc("term", "w1", { expiresInMs: 10 })])).toEqual([
+          { kind: "ok", version: 4 },
+        ]);
+        platform.advance(10);
+        expect(await store.prune({ what: "expired", max: 9 })).toMatchObject({ removed: 1 });
+        expect(await store.putDocs([aDoc("term", "w2", { guard: "absent" })])).toEqual([
+          { kind: "ok", version: 5 },
+        ]);
+        expect(await store.putDocs([aDoc("term", "w1", { guard: { version: 4 } })])).toEqual([
+          { kind: "changed", version: 5 },
         ]);
       },
     ],

@@ -21,7 +21,7 @@ export const promoteCases: ContractGroup = {
       },
     ],
     [
-      "the longest due come first, whatever their other clocks say, at most so many, and more says that the max was reached",
+      "the longest due come first, whatever their other clocks say, at most so many, and more says that some are left",
       async ({ store, submit, read, platform }) => {
         await submit(
           aJob({ id: "c", due: { inMs: 30 }, deadline: { inMs: 1 } }),
@@ -36,6 +36,46 @@ export const promoteCases: ContractGroup = {
         expect(await states()).toEqual(["ready", "ready", "scheduled", "scheduled"]);
         expect(await store.promoteDue({ max: 2 })).toEqual({ count: 1, more: false, nextDueInMs: 0 });
         expect(await states()).toEqual(["ready", "ready", "ready", "scheduled"]);
+      },
+    ],
+    [
+      "routes with due jobs share a call, so that a flood on one keeps no other waiting",
+      async ({ store, submit, platform, read }) => {
+        const flood = Array.from({ length: 30 }, (_, index) => aJob({ id: `f${index}`, due: { inMs: 10 } }));
+        await submit(...flood);
+        await submit(
+          aJob({ id: "b", name: "b", due: { inMs: 20 } }),
+          aJob({ id: "c", name: "c", due: { inMs: 21 } }),
+          aJob({ id: "d", name: "d", due: { inMs: 90 } }),
+        );
+        platform.advance(30);
+        expect(await store.promoteDue({ max: 12 })).toMatchObject({ count: 6, more: true, nextDueInMs: 0 });
+        const states = async (...ids: string[]): Promise<string[]> =>
+          Promise.all(ids.map(async (id) => (await read(id)).state));
+        expect(await states("b", "c", "d", "f3", "f4")).toEqual([
+          "ready",
+          "ready",
+          "scheduled",
+          "ready",
+          "scheduled",
+        ]);
+        expect(await store.promoteDue({ max: 12 })).toMatchObject({ count: 12, more: true });
+        expect(await store.promoteDue({ max: 14 })).toMatchObject({
+          count: 14,
+          more: false,
+          nextDueInMs: 60,
+        });
+      },
+    ],
+    [
+      "more routes with due jobs than a call may promote take their turn by the longest due",
+      async ({ store, submit, platform, read }) => {
+        for (const [index, name] of ["z", "y", "x"].entries())
+          await submit(aJob({ id: name, name, due: { inMs: 10 + index } }));
+        platform.advance(50);
+        expect(await store.promoteDue({ max: 2 })).toMatchObject({ count: 2, more: true });
+        expect((await read("x")).state).toBe("scheduled");
+        expect(await store.promoteDue({ max: 2 })).toMatchObject({ count: 1, more: false });
       },
     ],
     [

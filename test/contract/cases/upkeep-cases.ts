@@ -120,7 +120,7 @@ export const pruneCases: ContractGroup = {
           ["y", "z"],
         );
         expect(await store.putDocs([aDoc("x", "2", { guard: "absent" })])).toEqual([
-          { kind: "ok", version: 1 },
+          { kind: "ok", version: 2 },
         ]);
       },
     ],

@@ -1,0 +1,45 @@
+/**
+ * Set-aside records over partitions, one partition after the other. A ref is the partition's number, a colon, and the
+ * partition's own ref; a cursor is the last ref given.
+ */
+import type { AsideAnswer, AsideRecord } from "../operations.ts";
+import { reach } from "./partition.ts";
+import type { Partition, PartitionedCalls } from "./partition.ts";
+
+export async function readAside(
+  calls: PartitionedCalls,
+  { after, max }: { readonly after: string | null; readonly max: number },
+): Promise<AsideAnswer> {
+  const from = after === null ? null : readRef(after);
+  const records: AsideRecord[] = [];
+  const failures: unknown[] = [];
+  for (const partition of calls.partitions.slice(from?.number ?? 0)) {
+    const own = partition.number === from?.number ? from.ref : null;
+    const page = await reach(calls, partition, failures, (store) =>
+      store.readAside({ after: own, max: max - records.length }),
+    );
+    for (const record of page?.records ?? [])
+      records.push({ ...record, ref: `${partition.number}:${record.ref}` });
+    if (records.length === max) return { records, cursor: records.at(-1)?.ref ?? null };
+  }
+  if (failures.length === calls.partitions.length) throw failures[0];
+  return { records, cursor: null };
+}
+
+export async function removeAside(
+  { partitions }: PartitionedCalls,
+  refs: readonly string[],
+): Promise<number> {
+  const places = Map.groupBy(refs.map(readRef), ({ number }) => number);
+  const counts = await Promise.all(
+    [...places].map(([number, own]) =>
+      (partitions[number] as Partition).store.removeAside(own.map(({ ref }) => ref)),
+    ),
+  );
+  return counts.reduce((sum, count) => sum + count, 0);
+}
+
+function readRef(text: string): { readonly number: number; readonly ref: string } {
+  const end = text.indexOf(":");
+  return { number: Number(text.slice(0, end)), ref: text.slice(end + 1) };
+}
