@@ -10,9 +10,11 @@ describe("the number of a route", () => {
   });
 
   test("stays what it was: jobs in stores that exist wait under it", () => {
-    expect([routeNumber("mail", "send"), routeNumber("default", "ü💌"), routeNumber("q", "n", ["gpu", "x"])]).toEqual([
-      116401647540866, 189352214038526, 35268897911450,
-    ]);
+    expect([
+      routeNumber("mail", "send"),
+      routeNumber("default", "ü💌"),
+      routeNumber("q", "n", ["gpu", "x"]),
+    ]).toEqual([116401647540866, 189352214038526, 35268897911450]);
   });
 
   test("tells queue, name and capabilities apart, wherever one ends", () => {
@@ -29,7 +31,8 @@ describe("the number of a route", () => {
 
   test("differs among 200,000 names that differ in few characters", () => {
     const numbers = new Set<number>();
-    for (let at = 0; at < 200_000; at++) numbers.add(routeNumber(`queue-${at % 20}`, `job-${Math.floor(at / 20)}`));
+    for (let at = 0; at < 200_000; at++)
+      numbers.add(routeNumber(`queue-${at % 20}`, `job-${Math.floor(at / 20)}`));
     expect(numbers.size).toBe(200_000);
   });
 

@@ -35,7 +35,11 @@ export function routeNumber(queue: string, name: string, caps: readonly string[]
   return number;
 }
 
-export function routeOf({ queue, name, caps = noCaps }: Partial<RouteContent> & Pick<RouteContent, "queue" | "name">): Route {
+export function routeOf({
+  queue,
+  name,
+  caps = noCaps,
+}: Partial<RouteContent> & Pick<RouteContent, "queue" | "name">): Route {
   return { queue, name, caps, number: routeNumber(queue, name, caps) };
 }
 
