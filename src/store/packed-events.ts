@@ -1,5 +1,5 @@
 /**
- * The packed body of a feed record, as stores that write it in SQL or Lua put it together: events that differ only in their job are one group.
+ * The packed body of a feed record, as every store puts it together: events that differ only in their job are one group.
  *
  *  body   group RS group RS ...        group   event code US rev US route US state code US attempt US extra US id US id ...
  *  extra  nothing, "n" and a number, or "s" and a packed text; state is empty once the job was removed
@@ -8,15 +8,29 @@ import { eventOfCode } from "../model/event-kind.ts";
 import { stateOfCode } from "../model/job-state.ts";
 import { hintEvent } from "./hints.ts";
 import type { CodedEvent, Hints } from "./hints.ts";
-import { escapeMark, fieldEnd, itemEnd, unpackText } from "./packed-text.ts";
+import { escapeMark, fieldEnd, itemEnd, packText, unpackText } from "./packed-text.ts";
 import type { FeedEvent } from "./records.ts";
 
-interface Group extends CodedEvent {
+/** Events that differ only in their job. */
+export interface EventGroup extends CodedEvent {
   readonly rev: number;
   readonly attempt: number;
 }
 
-function groupsOf(packed: string): Group[] {
+export function packEvents(groups: readonly EventGroup[]): string {
+  return groups.map(packGroup).join(itemEnd);
+}
+
+function packGroup({ kind, rev, route, state, attempt, extra, ids }: EventGroup): string {
+  return [kind, rev, route, state ?? "", attempt, packExtra(extra), ...ids.map(packText)].join(fieldEnd);
+}
+
+function packExtra(extra: string | number | null): string {
+  if (extra === null) return "";
+  return typeof extra === "number" ? `n${extra}` : `s${packText(extra)}`;
+}
+
+function groupsOf(packed: string): EventGroup[] {
   if (packed === "") return [];
   const isEscaped = packed.includes(escapeMark);
   return packed.split(itemEnd).map((group) => {

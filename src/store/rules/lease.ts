@@ -8,6 +8,7 @@ import type { ClaimRequest, Extend } from "../operations.ts";
 import { advance, clearedBy } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
 import { timerAtOf } from "./timer.ts";
+import type { Clocks } from "./timer.ts";
 import { uniqueHolds } from "./unique-holds.ts";
 
 /** A fence is the store's epoch times this, plus a count: what a store forgot by losing writes can never come again. */
@@ -36,9 +37,13 @@ export function lease(row: JobRow, { owner, leaseMs, epoch, now }: LeaseSeat): O
 }
 
 /** Never shorter than before: the handler may have asked for more by hand. */
-export function extend(row: JobRow, given: Extend, leaseMs: number, now: number): JobRow {
-  const { startedAgoMs, attemptEndsInMs } = given;
-  const extended: JobRow = { ...row, leaseEndsAt: Math.max(row.leaseEndsAt ?? 0, now + leaseMs) };
+export function extend<Row extends Clocks & Pick<JobRow, "startedAt" | "timerAt">>(
+  row: Row,
+  { startedAgoMs, attemptEndsInMs }: Extend,
+  leaseMs: number,
+  now: number,
+): Row {
+  const extended: Row = { ...row, leaseEndsAt: Math.max(row.leaseEndsAt ?? 0, now + leaseMs) };
   if (startedAgoMs !== undefined) extended.startedAt = now - startedAgoMs;
   if (attemptEndsInMs !== undefined)
     extended.attemptEndsAt = attemptEndsInMs === null ? null : now + attemptEndsInMs;
