@@ -1,8 +1,11 @@
 /**
- * The packed body of a feed record, as every store puts it together: events that differ only in their job are one group.
+ * The packed body of a feed record, as every store puts it together: events that differ only in their job are one
+ * bundle. RS and US are the control characters of packed-text.ts.
  *
- *  body   group RS group RS ...        group   event code US rev US route US state code US attempt US extra US id US id ...
- *  extra  nothing, "n" and a number, or "s" and a packed text; state is empty once the job was removed
+ *  body    bundle RS bundle RS ...
+ *  bundle  event code US rev US route US state code US attempt US extra US id US id ...
+ *  extra   nothing, "n" and a number, or "s" and a packed text
+ *  state   empty once the job was removed
  */
 import { eventOfCode } from "../model/event-kind.ts";
 import { stateOfCode } from "../model/job-state.ts";
@@ -12,16 +15,16 @@ import { escapeMark, fieldEnd, itemEnd, packText, unpackText } from "./packed-te
 import type { FeedEvent } from "./records.ts";
 
 /** Events that differ only in their job. */
-export interface EventGroup extends CodedEvent {
+export interface EventBundle extends CodedEvent {
   readonly rev: number;
   readonly attempt: number;
 }
 
-export function packEvents(groups: readonly EventGroup[]): string {
-  return groups.map(packGroup).join(itemEnd);
+export function packEvents(bundles: readonly EventBundle[]): string {
+  return bundles.map(packBundle).join(itemEnd);
 }
 
-function packGroup({ kind, rev, route, state, attempt, extra, ids }: EventGroup): string {
+function packBundle({ kind, rev, route, state, attempt, extra, ids }: EventBundle): string {
   return [kind, rev, route, state ?? "", attempt, packExtra(extra), ...ids.map(packText)].join(fieldEnd);
 }
 
@@ -30,11 +33,11 @@ function packExtra(extra: string | number | null): string {
   return typeof extra === "number" ? `n${extra}` : `s${packText(extra)}`;
 }
 
-function groupsOf(packed: string): EventGroup[] {
+function bundlesOf(packed: string): EventBundle[] {
   if (packed === "") return [];
   const isEscaped = packed.includes(escapeMark);
-  return packed.split(itemEnd).map((group) => {
-    const [kind, rev, route, state, attempt, extra = "", ...ids] = group.split(fieldEnd);
+  return packed.split(itemEnd).map((bundle) => {
+    const [kind, rev, route, state, attempt, extra = "", ...ids] = bundle.split(fieldEnd);
     return {
       kind: Number(kind),
       rev: Number(rev),
@@ -53,7 +56,7 @@ function readExtra(extra: string): string | number | null {
 }
 
 export function readEvents(packed: string): FeedEvent[] {
-  return groupsOf(packed).flatMap(({ kind, rev, route, state, attempt, extra, ids }) => {
+  return bundlesOf(packed).flatMap(({ kind, rev, route, state, attempt, extra, ids }) => {
     const told = {
       kind: eventOfCode(kind),
       rev,
@@ -66,7 +69,7 @@ export function readEvents(packed: string): FeedEvent[] {
   });
 }
 
-/** Adds what follows from packed events. `now` is the time of the call that told them. */
+/** Adds the hints that follow from packed events. `now` is the time of the call that told them. */
 export function hintEvents(hints: Hints, packed: string, now: number): void {
-  for (const group of groupsOf(packed)) hintEvent(hints, group, now);
+  for (const bundle of bundlesOf(packed)) hintEvent(hints, bundle, now);
 }

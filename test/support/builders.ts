@@ -63,7 +63,7 @@ export const remove: Remove = { to: "removed", event: "removed" };
 export const askCancel: Mark = { to: "same", event: "cancel-asked", cancelAsked: true };
 
 export function replay(inMs = 0, given: Partial<Schedule> = {}): Schedule {
-  return schedule(inMs, { event: "replayed", attempt: 0, ...given });
+  return schedule(inMs, { event: "replayed", attempt: 0, clearsPassedDeadline: true, ...given });
 }
 
 export function aSettle(lease: LeaseRef, next: Settle["next"], given: Partial<Settle> = {}): Settle {

@@ -10,7 +10,7 @@ import { hintDue, hintEvent } from "../../store/hints.ts";
 import type { Hints } from "../../store/hints.ts";
 import type { JobRow } from "../../store/job-fields.ts";
 import { packEvents } from "../../store/packed-events.ts";
-import type { EventGroup } from "../../store/packed-events.ts";
+import type { EventBundle } from "../../store/packed-events.ts";
 import type { Outcome } from "../../store/rules/advance.ts";
 import { countsOf, tell } from "../../store/rules/tell.ts";
 import type { Told } from "../../store/rules/tell.ts";
@@ -31,8 +31,8 @@ export interface Step {
   readonly turn: Turn;
   readonly statements: Statements;
   readonly now: number;
-  /** What the feed record will say: events that differ only in their job are one group. */
-  readonly events: (EventGroup & { readonly ids: string[] })[];
+  /** What the feed record will say: events that differ only in their job are one bundle. */
+  readonly events: (EventBundle & { readonly ids: string[] })[];
   /** route * statesMax + state code -> how many more (or fewer) jobs. */
   readonly counts: Map<number, number>;
   /** The earliest clock that was set. */
@@ -82,7 +82,7 @@ export function count({ counts }: Step, route: number, state: number, change: nu
 /** How much was told at some moment. */
 export interface Mark {
   readonly events: number;
-  /** Of the last group, which may grow on. */
+  /** Of the last bundle, which may grow on. */
   readonly lastIds: number;
   readonly counts: ReadonlyMap<number, number>;
   readonly dueAt: number | null;
