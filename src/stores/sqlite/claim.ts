@@ -14,13 +14,14 @@ import type { LeasedJob } from "../../store/records.ts";
 import { fencesPerEpoch, lease } from "../../store/rules/lease.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
 import { timerAt } from "./clock.ts";
-import { clearedFormulas, columnList, fromJob, rowReader, setList } from "./columns.ts";
+import { clearedFormulas, columnList, fieldReader, fromJob, rowReader, setList } from "./columns.ts";
 import type { Formulas } from "./columns.ts";
 import { nextClockInMs } from "./due.ts";
 import { readLive } from "./rows.ts";
 import { isReady } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import { count, tellEvent } from "./step.ts";
+import { limitTo } from "./connection.ts";
 import type { Step } from "./step.ts";
 import { writeOutcome } from "./write-outcome.ts";
 
@@ -39,18 +40,19 @@ const kept: Formulas = {
   timerAt: timerAt.leased("@leaseEndsAt"),
 };
 
-const columns = columnList([...leasedFields, "holds"], { ...fromJob, ...handedOut });
+const readNames = [...leasedFields, "holds"] as const;
+const columns = columnList(readNames, { ...fromJob, ...handedOut });
 const readLeased = rowReader(leasedFields);
-const readHolds = rowReader(["holds"], leasedFields.length);
+const readHolds = fieldReader(readNames, "holds");
 
 const claimable = `millrace_job j INDEXED BY millrace_job_ready`;
 const isClaimable = `j.route = @route AND ${isReady} AND (j.timer_at IS NULL OR j.timer_at > @now)`;
 const inOrder = "ORDER BY j.rank, j.seq";
 
 /** Inputs: route, now, lowest fence, limit. Answer: the head of the route. */
-const readHead = `SELECT ${columns} FROM ${claimable} CROSS JOIN millrace_spec s ON s.seq = j.seq WHERE ${isClaimable} ${inOrder} LIMIT @max`;
+const readHead = `SELECT ${columns} FROM ${claimable} CROSS JOIN millrace_spec s ON s.seq = j.seq WHERE ${isClaimable} ${inOrder} ${limitTo("@max")}`;
 /** Inputs: route, now, rank, seq, limit. Answer: (rank, seq) of what waits behind that place. */
-const readCandidates = `SELECT j.rank, j.seq FROM ${claimable} WHERE ${isClaimable} AND (j.rank, j.seq) > (@rank, @seq) ${inOrder} LIMIT @max`;
+const readCandidates = `SELECT j.rank, j.seq FROM ${claimable} WHERE ${isClaimable} AND (j.rank, j.seq) > (@rank, @seq) ${inOrder} ${limitTo("@max")}`;
 /** Inputs: now, lowest fence, a JSON list of seqs. Answer: these jobs in claim order. */
 const readChosen = `SELECT ${columns} FROM millrace_job j CROSS JOIN millrace_spec s ON s.seq = j.seq
   WHERE j.seq IN (SELECT value FROM json_each(@seqs)) ${inOrder}`;
@@ -90,7 +92,7 @@ function leaseRows(step: Step, rows: readonly unknown[], { owner, leaseMs }: Cla
   const plain: number[] = [];
   const jobs = rows.map((row) => {
     const job = readLeased(row);
-    if (readHolds(row).holds === uniqueHolds.started) return leaseGeneral(step, job.seq, owner, leaseMs);
+    if (readHolds(row) === uniqueHolds.started) return leaseGeneral(step, job.seq, owner, leaseMs);
     const { id, seq, rev, route, attempt } = job;
     plain.push(seq);
     count(step, route, stateCodes.ready, -1);

@@ -3,7 +3,6 @@
  * what is told of it.
  *
  *  from \ to     live            finished                not kept
- *  new           insert          -                       -
  *  live          update          insert, delete          delete
  *  finished      insert, delete  update                  delete
  */
@@ -35,16 +34,12 @@ const finished = openTable("millrace_history", finishedNames);
 
 const tableOf = (row: JobRow): Table => (isFinished(row) ? finished : live);
 
-/** `from` is the job as it stood; null for a new one. */
-export function writeOutcome(step: Step, from: JobRow | null, outcome: Outcome): void {
+/** `from` is the job as it stood. */
+export function writeOutcome(step: Step, from: JobRow, outcome: Outcome): void {
   const { statements, now } = step;
   const { row, isKept, key } = outcome;
   if (key === "freed") freeKey(statements, row.seq);
-  if (from === null) {
-    statements(specs.insert).run(...sqlValues(specs.names, row));
-    statements(live.insert).run(...sqlValues(live.names, row));
-    if (row.tags !== null) addTags(statements, row.seq, row.seq);
-  } else if (isKept) {
+  if (isKept) {
     writeSpec(step, from, row);
     moveRow(step, from, row);
   } else {
