@@ -65,9 +65,12 @@ function prepareRows(connection: Connection, sql: string): Statement {
 }
 
 function namedStatement(statement: Statement, names: readonly (string | null)[]): Statement {
-  const inOrder = ([named, ...others]: Values): SqlValue[] => {
-    let next = 0;
-    return names.map((name) => (name === null ? others[next++] : (named as NamedValues)[name]) as SqlValue);
+  const inOrder = (values: Values): SqlValue[] => {
+    const named = values[0] as NamedValues;
+    const ordered: SqlValue[] = [];
+    let next = 1;
+    for (const name of names) ordered.push((name === null ? values[next++] : named[name]) as SqlValue);
+    return ordered;
   };
   return {
     run: (...values) => statement.run(...inOrder(values)),
