@@ -47,7 +47,8 @@ export class Records {
       }
       return false;
     }
-    const lines = logs.length === 0 ? {} : { logs: [...logs], overflow: overflowLine(storeLimits.logLinesPerJobMax) };
+    const lines =
+      logs.length === 0 ? {} : { logs: [...logs], overflow: overflowLine(storeLimits.logLinesPerJobMax) };
     const draft: Draft = { ...write, ...lines } as Draft;
     this.#waiting.set(key, draft);
     this.#batcher.push(draft, ticket);
