@@ -1,12 +1,12 @@
 /**
- * Routes: where work of one kind waits. A route is what decides which workers may take a job: its queue, its name and the
- * capabilities that it asks for. Its number is computed from that content, so every process knows it without asking a
- * store, it means the same in every partition and after every restart, and no job can reach the wrong handler because two
- * processes counted differently.
+ * Routes: where work of one kind waits. A route is what decides which workers may take a job: its queue, its name and
+ * the capabilities that it asks for. Its number is computed from that content, so every process knows it without asking
+ * a store, it means the same in every partition and after every restart, and no job can reach the wrong handler because
+ * two processes counted differently.
  *
- * 47 bits, which SQLite keeps in six bytes: among 10,000 routes two share a number with a probability of 4 in 10 million. A
- * store keeps the content beside the number and refuses a second content under it (`route-collision`), so not even then is
- * a job run wrongly.
+ * 47 bits, which SQLite keeps in six bytes: among 10,000 routes two share a number with a probability of 4 in 10
+ * million. A store keeps the content beside the number and refuses a second content under it (`route-collision`), so
+ * not even then is a job run wrongly.
  *
  * The formula is part of the stored data: changing it would strand jobs in stores that exist.
  */

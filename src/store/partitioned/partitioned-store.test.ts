@@ -17,8 +17,8 @@ import { partitionedStore } from "./partitioned-store.ts";
 
 const partitions = 4;
 /** The first letter of a name after "p" is its partition. */
-const placeOf = (name: string): number => Number(name.charAt(1));
-const placement = { partitions, ofId: placeOf, ofName: placeOf };
+const partitionOf = (name: string): number => Number(name.charAt(1));
+const placement = { partitions, ofId: partitionOf, ofName: partitionOf };
 
 /** A reference model that counts its claims and promotions, tells hints and can be made to fail. */
 interface Part extends Store {
@@ -159,7 +159,7 @@ describe("claims", () => {
     for (let n = 0; n < 80; n++) await submit(`p${n % 4}-${n}`);
     await watching();
     const firsts = new Set<number>();
-    for (let round = 0; round < 4; round++) firsts.add(placeOf((await claimAll(1))[0] as string));
+    for (let round = 0; round < 4; round++) firsts.add(partitionOf((await claimAll(1))[0] as string));
     expect(firsts.size).toBe(4);
   });
 
