@@ -22,7 +22,18 @@ export interface Calls {
 
 /** `SELECT * FROM schema.name($1, $2, ...)`. */
 export function callText(schema: string, name: string, count: number): string {
-  return textOf("SELECT * FROM ", schema, name, count);
+  return textOf(`${schema}.${name}(${count}`, () => {
+    const places = Array.from({ length: count }, (_, index) => `$${index + 1}`);
+    return `SELECT * FROM ${schema}.${name}(${places.join(", ")})`;
+  });
+}
+
+/** `SELECT schema.name(p_one => $1, p_other => $2, ...)`. A function is always called with the same parameters in the same order. */
+function namedText(schema: string, name: string, parameters: readonly string[]): string {
+  return textOf(`${schema}.${name}`, () => {
+    const given = parameters.map((parameter, index) => `${parameter} => $${index + 1}`);
+    return `SELECT ${schema}.${name}(${given.join(", ")})`;
+  });
 }
 
 export function callWrite(calls: Calls, name: string, values: readonly Value[]): Promise<Row[]> {
@@ -30,10 +41,14 @@ export function callWrite(calls: Calls, name: string, values: readonly Value[]):
   return calls.write(callText(calls.schema, name, all.length), all);
 }
 
-/** For a function that answers one text: a table of columns costs the server a tenth of a small call. */
-export async function callScalar(calls: Calls, name: string, values: readonly Value[]): Promise<string> {
-  const all = [calls.now(), calls.commit, ...values];
-  const rows = await calls.write(textOf("SELECT ", calls.schema, name, all.length), all);
+/** For a function that answers one text: a table of columns costs the server a tenth of a small call. Parameters by their names. */
+export async function callScalar(
+  calls: Calls,
+  name: string,
+  values: Readonly<Record<string, Value>>,
+): Promise<string> {
+  const all = { p_now: calls.now(), p_commit: calls.commit, ...values };
+  const rows = await calls.write(namedText(calls.schema, name, Object.keys(all)), Object.values(all));
   return onlyRow(rows)[0] as string;
 }
 
@@ -56,12 +71,8 @@ export function onlyRow(rows: readonly Row[]): Row {
 /** Made once: the text of a call is looked up with each of them. */
 const texts = new Map<string, string>();
 
-function textOf(how: string, schema: string, name: string, count: number): string {
-  const key = `${how}${schema}.${name}(${count}`;
+function textOf(key: string, make: () => string): string {
   let text = texts.get(key);
-  if (text === undefined) {
-    const places = Array.from({ length: count }, (_, index) => `$${index + 1}`).join(", ");
-    texts.set(key, (text = `${how}${schema}.${name}(${places})`));
-  }
+  if (text === undefined) texts.set(key, (text = make()));
   return text;
 }

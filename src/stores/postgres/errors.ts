@@ -90,6 +90,8 @@ export function storeError(
         "store-full",
         `${where} has no disk space or memory left; nothing of this call was written.`,
       );
+    case "MR003":
+      return refuse("route-collision", "Two queues and names share one route number. Rename one of them.");
     case "40P01":
     case "40001":
     case "55P03":

@@ -2,7 +2,7 @@ import pg from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createTestDatabase, postgresSources } from "../../../test/support/postgres-shared.ts";
 import { useTestDatabase } from "../../../test/support/use-postgres.ts";
-import { aClaim, aJob, aSettle, finish } from "../../../test/support/builders.ts";
+import { aClaim, aJob, aRoute, aSettle, finish } from "../../../test/support/builders.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import type { Hint, Store } from "../../store/store.ts";
 import { openPostgresStore } from "./postgres-store.ts";
@@ -68,10 +68,8 @@ describe("inside the caller's own transaction", () => {
     await client.query("BEGIN");
     await store.inTransaction(client).submit([{ jobs: [aJob({ id: "slow", name: "never seen before" })] }]);
     await store.submit([{ jobs: [aJob({ id: "quick", name: "never seen before" })] }]);
-    const { routes } = await store.claim(aClaim({ offers: [] }));
-    const { jobs } = await store.claim(
-      aClaim({ offers: [{ routes: routes.map(({ number }) => number), max: 5 }] }),
-    );
+    const routes = [aRoute({ name: "never seen before" })];
+    const { jobs } = await store.claim(aClaim({ offers: [{ routes, max: 5 }] }));
     expect(jobs.map(({ id }) => id)).toEqual(["quick"]);
     expect(await store.settleIfLeased([aSettle(jobs[0]!, finish())])).toEqual([{ kind: "ok" }]);
     await client.query("COMMIT");
@@ -90,7 +88,7 @@ describe("inside the caller's own transaction", () => {
     await client.query("BEGIN");
     await store.inTransaction(client).submit([{ jobs: [aJob({ id: "a" })] }]);
     await client.query("COMMIT");
-    expect(await heard.promise).toEqual({ kind: "ready", routes: [1] });
+    expect(await heard.promise).toEqual({ kind: "ready", routes: [aRoute()] });
     unwatch();
   });
 

@@ -22,6 +22,7 @@ import { noFloors, openFloors } from "./floors.ts";
 import { openTransactions } from "./in-transaction.ts";
 import { migrate, quoted, schemaVersion } from "./migrate.ts";
 import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
+import { openRoutes } from "./routes.ts";
 import { checkServer, enterEpoch } from "./server-check.ts";
 import { settleIfLeased } from "./settle.ts";
 import { checkListenUrl, checkSchema, nameOf, readStoreUrl } from "./store-url.ts";
@@ -123,6 +124,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     tell: (hints, isTold) => wake.tell(hints, isTold),
     ride: () => wake.ride(),
   };
+  const routes = openRoutes(calls);
   const floors = clock === "platform" ? noFloors : openFloors(platform);
   let closing: Promise<void> | null = null;
 
@@ -157,9 +159,10 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     readDue: (request) => readDue(calls, request),
     putDocs: (puts) => putDocs(calls, puts),
     readDocs: (request) => readDocs(calls, request),
-    readJobs: (ids) => readJobs(calls, ids),
-    findJobs: (request) => findJobs(calls, request),
-    tallyJobs: () => tallyJobs(calls),
+    readJobs: (ids) => readJobs(calls, routes, ids),
+    findJobs: (request) => findJobs(calls, routes, request),
+    tallyJobs: () => tallyJobs(calls, routes),
+    readRoutes: () => routes.readAll(),
     readFeed: (request) => readFeed(calls, request),
     readTrail: (request) => readTrail(calls, request),
     prune: (request) => prune(calls, request),

@@ -4,6 +4,11 @@
  *
  *  p_phase   timers (waiting, then leased) -> keys -> orphans -> tallies
  */
+import { timerSql } from "./rules/advance.ts";
+
+/** Written out: a row of leased is not of the type that timer_v1 takes. */
+const leasedTimer = timerSql((column) => column);
+
 export const auditSql = (s: string): string => `
 -- Timers of one table behind p_after; answers how many rows were looked at, how many were wrong and the last seq.
 CREATE FUNCTION ${s}.audit_timers_v1(p_commit text, p_after int8, p_max int4, OUT checked int8, OUT repaired int8, OUT last int8) LANGUAGE plpgsql AS $$
@@ -18,8 +23,7 @@ CREATE FUNCTION ${s}.audit_leases_v1(p_commit text, OUT checked int8, OUT repair
 BEGIN
   PERFORM ${s}.begin_v1(0, p_commit);
   SELECT count(*) INTO checked FROM ${s}.leased;
-  UPDATE ${s}.leased SET timer_at = least(lease_ends_at, attempt_ends_at, deadline_at)
-    WHERE timer_at IS DISTINCT FROM least(lease_ends_at, attempt_ends_at, deadline_at);
+  UPDATE ${s}.leased SET timer_at = ${leasedTimer} WHERE timer_at IS DISTINCT FROM ${leasedTimer};
   GET DIAGNOSTICS repaired = ROW_COUNT;
 END $$;
 

@@ -24,6 +24,10 @@ const oldRows = (s: string, where: string): string =>
     )
     .join(" UNION ALL ");
 
+/** A row h of a whole day: of the state $1, without a keeping time of its own, of none of the queues $2. */
+const mayGo = (s: string): string =>
+  `h.state = $1 AND h.keep_until IS NULL AND h.route IN (SELECT number FROM ${s}.route WHERE queue <> ALL ($2))`;
+
 export const pruneSql = (s: string): string => `
 -- Removes finished rows by place; answers how many.
 CREATE FUNCTION ${s}.remove_finished_v1(p_ids text[], p_ends int8[]) RETURNS int8 LANGUAGE plpgsql AS $$
@@ -54,9 +58,9 @@ BEGIN
   END IF;
   IF v_seen > 0 THEN
     SELECT array_agg(id), array_agg(ended_at), max(seq) INTO v_ids, v_ends, last FROM (
-      SELECT h.id, h.ended_at, h.seq FROM (${oldRows(s, "seq <= v_stop")}) h JOIN ${s}.route r ON r.number = h.route
+      SELECT h.id, h.ended_at, h.seq FROM (${oldRows(s, "seq <= v_stop")}) h
       WHERE h.state = p_state AND h.keep_until IS NULL AND h.ended_at <= v_old
-        AND CASE WHEN p_queue IS NULL THEN r.queue <> ALL (p_except) ELSE r.queue = p_queue END
+        AND h.route IN (SELECT number FROM ${s}.route WHERE CASE WHEN p_queue IS NULL THEN queue <> ALL (p_except) ELSE queue = p_queue END)
       ORDER BY h.seq LIMIT p_max) d;
   END IF;
   removed := CASE WHEN v_ids IS NULL THEN 0 ELSE ${s}.remove_finished_v1(v_ids, v_ends) END;
@@ -128,8 +132,7 @@ BEGIN
   FOR v_name IN SELECT c.relname FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
     WHERE i.inhparent = '${s}.history'::regclass AND c.relname ~ '^history_[0-9]+$' AND (substr(c.relname, 9)::int8 + 1) * ${dayMs} <= p_before
     ORDER BY substr(c.relname, 9)::int8 LIMIT 2 LOOP
-    EXECUTE format('SELECT count(*), count(*) FILTER (WHERE NOT (h.state = $1 AND h.keep_until IS NULL AND r.queue <> ALL ($2)))
-      FROM ${s}.%I h JOIN ${s}.route r ON r.number = h.route', v_name) INTO v_rows, v_stay USING p_state, p_except;
+    EXECUTE format('SELECT count(*), count(*) FILTER (WHERE NOT (${mayGo(s)})) FROM ${s}.%I h', v_name) INTO v_rows, v_stay USING p_state, p_except;
     CONTINUE WHEN v_rows > 0 AND (v_rows < ${dropMin} OR v_stay > v_rows / 4);
     BEGIN
       PERFORM set_config('lock_timeout', '500ms', true);
@@ -138,10 +141,8 @@ BEGIN
     EXCEPTION WHEN lock_not_available OR insufficient_privilege THEN
       RETURN 0;
     END;
-    EXECUTE format('INSERT INTO ${s}.history SELECT h.* FROM ${s}.%I h JOIN ${s}.route r ON r.number = h.route
-      WHERE NOT (h.state = $1 AND h.keep_until IS NULL AND r.queue <> ALL ($2))', v_name) USING p_state, p_except;
-    EXECUTE format('WITH gone AS MATERIALIZED (SELECT h.seq, h.route, h.state, h.tags, h.input FROM ${s}.%I h JOIN ${s}.route r ON r.number = h.route
-        WHERE h.state = $1 AND h.keep_until IS NULL AND r.queue <> ALL ($2)),
+    EXECUTE format('INSERT INTO ${s}.history SELECT h.* FROM ${s}.%I h WHERE NOT (${mayGo(s)})', v_name) USING p_state, p_except;
+    EXECUTE format('WITH gone AS MATERIALIZED (SELECT h.seq, h.route, h.state, h.tags, h.input FROM ${s}.%I h WHERE ${mayGo(s)}),
       counted AS (INSERT INTO ${s}.tally SELECT route, state, -count(*) FROM gone GROUP BY route, state),
       lines AS (DELETE FROM ${s}.trail t USING gone g WHERE t.seq = g.seq),
       large AS (DELETE FROM ${s}.payload p USING gone g WHERE g.input IS NULL AND p.seq = g.seq)
