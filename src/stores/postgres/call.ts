@@ -29,9 +29,9 @@ export function callText(schema: string, name: string, count: number): string {
 }
 
 /** `SELECT schema.name(p_one => $1, p_other => $2, ...)`. A function is always called with the same parameters in the same order. */
-function namedText(schema: string, name: string, parameters: readonly string[]): string {
+function namedText(schema: string, name: string, values: object): string {
   return textOf(`${schema}.${name}`, () => {
-    const given = parameters.map((parameter, index) => `${parameter} => $${index + 1}`);
+    const given = Object.keys(values).map((parameter, index) => `${parameter} => $${index + 1}`);
     return `SELECT ${schema}.${name}(${given.join(", ")})`;
   });
 }
@@ -48,7 +48,7 @@ export async function callScalar(
   values: Readonly<Record<string, Value>>,
 ): Promise<string> {
   const all = { p_now: calls.now(), p_commit: calls.commit, ...values };
-  const rows = await calls.write(namedText(calls.schema, name, Object.keys(all)), Object.values(all));
+  const rows = await calls.write(namedText(calls.schema, name, all), Object.values(all));
   return onlyRow(rows)[0] as string;
 }
 

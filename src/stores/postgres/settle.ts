@@ -1,6 +1,6 @@
 /**
- * Settle (sql/settle.ts). Endings without effects travel as one list per column; a lease that is named twice starts a new run, so that the second
- * meets what the first has written.
+ * Settle (sql/settle.ts). Plain settles travel as one list per field, in runs that end alike; a lease that is named twice starts new runs, so that the
+ * second meets what the first has written.
  */
 import type { Finish } from "../../model/change.ts";
 import { eventCodes } from "../../model/event-kind.ts";
@@ -8,6 +8,7 @@ import { stateCodes } from "../../model/job-state.ts";
 import type { Settle, SettleAnswer } from "../../store/operations.ts";
 import { emptyHints } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
+import { fieldEnd } from "../../store/packed-text.ts";
 import { isPlainSettle } from "../../store/plain.ts";
 import { callScalar } from "./call.ts";
 import type { Calls } from "./call.ts";
@@ -17,12 +18,23 @@ import { nextOf, unitOf } from "./unit.ts";
 
 const ok: SettleAnswer = { kind: "ok" };
 
+/** What settle_v1 answers, field by field; events come last, because they have such fields of their own. */
 interface RawAnswer {
   readonly now: number;
   /** Position of a plain settle -> why it was not applied. */
-  readonly refused: Readonly<Record<string, SettleAnswer["kind"]>> | null;
+  readonly refused: Readonly<Record<string, SettleAnswer["kind"]>>;
   readonly answers: readonly SettleAnswer[];
-  readonly events: string | null;
+  readonly events: string;
+}
+
+function readAnswer(text: string): RawAnswer {
+  const [now, refused, answers, ...events] = text.split(fieldEnd) as [string, string, string, ...string[]];
+  return {
+    now: Number(now),
+    refused: refused === "" ? {} : (JSON.parse(refused) as RawAnswer["refused"]),
+    answers: answers === "" ? [] : (JSON.parse(answers) as SettleAnswer[]),
+    events: events.join(fieldEnd),
+  };
 }
 
 export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): Promise<SettleAnswer[]> {
@@ -36,27 +48,30 @@ export async function settleBy(
   arePlain: readonly boolean[],
 ): Promise<SettleAnswer[]> {
   if (settles.length === 0) return [];
-  const { steps, plain, singles } = inRuns(settles, arePlain);
+  const { steps, plain, singles, endings } = inRuns(settles, arePlain);
   const routes = new RouteList();
   const packed = singles.map((index) => singleOf(settles[index] as Settle, routes));
   const values = {
     p_inside: calls.isInside,
     p_steps: numberList(steps),
     ...routes.values(),
-    ...plainLists(plain.map((index) => settles[index] as PlainSettle)),
+    ...plainLists(
+      plain.map((index) => settles[index] as PlainSettle),
+      endings,
+    ),
     p_singles: packed.length === 0 ? null : JSON.stringify(packed),
   };
-  const answer = JSON.parse(await callScalar(calls, "settle_v1", values)) as RawAnswer;
+  const answer = readAnswer(await callScalar(calls, "settle_v1", values));
   const answers: SettleAnswer[] = settles.map(() => ok);
   const hints = emptyHints();
   for (const [at, index] of plain.entries()) {
-    const kind = answer.refused?.[at];
+    const kind = answer.refused[at];
     if (kind === undefined) hints.finished.push((settles[index] as Settle).id);
     else answers[index] = { kind } as SettleAnswer;
   }
   for (const [at, index] of singles.entries())
     answers[index] = unpackAnswer(answer.answers[at] as SettleAnswer);
-  hintEvents(hints, answer.events ?? "", answer.now);
+  hintEvents(hints, answer.events, answer.now);
   calls.tell(hints);
   return answers;
 }
@@ -65,52 +80,62 @@ function unpackAnswer(answer: SettleAnswer): SettleAnswer {
   return "id" in answer ? { ...answer, id: unpackText(answer.id) } : answer;
 }
 
-/** Indexes into the call, in the order of the steps. */
-function inRuns(
-  settles: readonly Settle[],
-  arePlain: readonly boolean[],
-): { steps: number[]; plain: number[]; singles: number[] } {
+type PlainSettle = Settle & { readonly next: Finish };
+
+interface Runs {
+  /** How many plain settles each run has; 0 stands for one settle of the general road. */
+  readonly steps: readonly number[];
+  /** Indexes into the call, run by run. */
+  readonly plain: readonly number[];
+  readonly singles: readonly number[];
+  /** The ending of each run. */
+  readonly endings: readonly Finish[];
+}
+
+/** Plain settles that stand together are told apart by how they end: most often that makes one run. */
+function inRuns(settles: readonly Settle[], arePlain: readonly boolean[]): Runs {
   const steps: number[] = [];
   const plain: number[] = [];
   const singles: number[] = [];
-  let run: number[] = [];
+  const endings: Finish[] = [];
+  let open: { readonly ending: Finish; readonly indexes: number[] }[] = [];
   let named = new Set<string>();
-  const endRun = (): void => {
-    if (run.length === 0) return;
-    steps.push(run.length);
-    plain.push(...run);
-    run = [];
+  const closeRuns = (): void => {
+    for (const { ending, indexes } of open) {
+      steps.push(indexes.length);
+      plain.push(...indexes);
+      endings.push(ending);
+    }
+    open = [];
     named = new Set();
   };
-  for (const [index, { id }] of settles.entries()) {
-    if (arePlain[index] === true) {
-      if (named.has(id)) endRun();
-      named.add(id);
-      run.push(index);
+  for (const [index, { id, next }] of settles.entries()) {
+    if (arePlain[index] !== true) {
+      closeRuns();
+      steps.push(0);
+      singles.push(index);
       continue;
     }
-    endRun();
-    steps.push(0);
-    singles.push(index);
+    if (named.has(id)) closeRuns();
+    named.add(id);
+    const ending = next as Finish;
+    const run = open.find((each) => areAlike(each.ending, ending));
+    if (run === undefined) open.push({ ending, indexes: [index] });
+    else run.indexes.push(index);
   }
-  endRun();
-  return { steps, plain, singles };
+  closeRuns();
+  return { steps, plain, singles, endings };
 }
 
-type PlainSettle = Settle & { readonly next: Finish };
-
-/** By the names of settle_v1's parameters. Most often all jobs end alike; each ending that differs is sent once. */
-function plainLists(settles: readonly PlainSettle[]): Record<string, string | null> {
-  const endings: Finish[] = [];
-  const places = settles.map(({ next }) => {
-    const known = endings.findIndex((ending) => areAlike(ending, next));
-    return known === -1 ? endings.push(next) : known + 1;
-  });
+/** By the names of settle_v1's parameters. */
+function plainLists(
+  settles: readonly PlainSettle[],
+  endings: readonly Finish[],
+): Record<string, string | null> {
   return {
     p_ids: sparseTextList(settles.map(({ id }) => packText(id))),
     p_seqs: sparseNumberList(settles.map(({ seq }) => seq)),
     p_fences: sparseNumberList(settles.map(({ fence }) => fence)),
-    p_ending: endings.length > 1 ? sparseNumberList(places) : null,
     p_states: sparseNumberList(endings.map(({ to }) => stateCodes[to])),
     p_kinds: sparseNumberList(endings.map(({ event }) => eventCodes[event])),
     p_keeps: sparseNumberList(endings.map(({ keepMs }) => keepMs)),

@@ -1,11 +1,11 @@
 /** Submit: the first step of a job's life (sql/submit.ts). Units of plain jobs travel as one list per field; the others as JSON. */
-import type { Due } from "../../model/change.ts";
 import { columnOf, jobFields } from "../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../store/job-fields.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
+import { fieldEnd } from "../../store/packed-text.ts";
 import { isPlainUnit, mayBeRefusedLate } from "../../store/plain.ts";
 import { tagsOf } from "../../store/rules/place.ts";
 import { callScalar } from "./call.ts";
@@ -14,20 +14,53 @@ import { listText } from "./columns.ts";
 import { RouteList } from "./routes.ts";
 import { inlineBytesMax } from "./sql/rules/advance.ts";
 import { listedFields } from "./sql/submit.ts";
-import { numberList, packNullable, packText, sparseNumberList, sparseTextList, unpackText } from "./text.ts";
+import {
+  numberList,
+  packNullable,
+  packText,
+  readNumbers,
+  sparseNumberList,
+  sparseTextList,
+  unpackText,
+} from "./text.ts";
+import { at, inMs, submitOne } from "./submit-one.ts";
 import { unitOf } from "./unit.ts";
 
+/** What submit_v1 answers, field by field; events come last, because they have such fields of their own. */
 interface RawAnswer {
   readonly now: number;
-  readonly answers: readonly SubmitAnswer[];
-  readonly events: string | null;
-  readonly ready: readonly number[] | null;
+  readonly ready: readonly number[];
   readonly timerAt: number | null;
-  readonly isTold: boolean;
+  readonly answers: readonly SubmitAnswer[];
+  readonly events: string;
+}
+
+function readAnswer(text: string): RawAnswer {
+  const [now, ready, timerAt, answers, ...events] = text.split(fieldEnd) as [
+    ...[now: string, ready: string, timerAt: string, answers: string],
+    ...string[],
+  ];
+  return {
+    now: Number(now),
+    ready: readNumbers(ready),
+    timerAt: timerAt === "" ? null : Number(timerAt),
+    answers: answers === "" ? [] : (JSON.parse(answers) as SubmitAnswer[]),
+    events: events.join(fieldEnd),
+  };
 }
 
 export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<SubmitAnswer[]> {
+  const single = calls.isInside ? null : singleOf(units);
+  if (single !== null) return [await submitOne(calls, single)];
   return submitBy(calls, units, units.map(isPlainUnit));
+}
+
+/** The only job of a call, where the short road can take it: it has nothing to write but its row. */
+function singleOf(units: readonly SubmitUnit[]): NewJob | null {
+  const [unit] = units;
+  const job = unit?.jobs[0];
+  if (units.length !== 1 || unit === undefined || job === undefined || unit.jobs.length !== 1) return null;
+  return isPlainUnit(unit) && tagsOf(job) === null && !isLarge(job.input) ? job : null;
 }
 
 /** `arePlain`: which units take the plain road. */
@@ -58,37 +91,28 @@ export async function submitBy(
   });
   if (steps.length === 0) return units.map(created);
   const lists = plainLists(plain, routes);
-  // A job that comes alone has its hint ride along: how long that takes is how long a user waits.
-  const ride = plain.length === 1 && others.length === 0 ? calls.ride() : null;
-  let isTold = false;
-  let answers: readonly SubmitAnswer[];
-  try {
-    const values = {
-      p_inside: calls.isInside,
-      p_by: ride?.by ?? null,
-      p_steps: numberList(steps),
-      ...routes.values(),
-      ...lists,
-      p_units: others.length === 0 ? null : JSON.stringify(others),
-    };
-    const answer = JSON.parse(await callScalar(calls, "submit_v1", values)) as RawAnswer;
-    ({ isTold, answers } = answer);
-    tell(calls, answer);
-  } finally {
-    ride?.over(isTold);
-  }
+  const values = {
+    p_inside: calls.isInside,
+    p_steps: numberList(steps),
+    ...routes.values(),
+    ...lists,
+    p_units: others.length === 0 ? null : JSON.stringify(others),
+  };
+  const answer = readAnswer(await callScalar(calls, "submit_v1", values));
+  const { answers } = answer;
+  tell(calls, answer);
   let next = 0;
   return units.map((unit, index) =>
     arePlain[index] === true ? created(unit) : unpackAnswer(answers[next++] as SubmitAnswer),
   );
 }
 
-function tell(calls: Calls, { now, events, ready, timerAt, isTold }: RawAnswer): void {
+function tell(calls: Calls, { now, events, ready, timerAt }: RawAnswer): void {
   const hints = emptyHints();
-  for (const route of ready ?? []) hints.routes.add(route);
+  for (const route of ready) hints.routes.add(route);
   if (timerAt !== null) hintDue(hints, timerAt - now);
-  hintEvents(hints, events ?? "", now);
-  calls.tell(hints, isTold);
+  hintEvents(hints, events, now);
+  calls.tell(hints);
 }
 
 function unpackAnswer(answer: SubmitAnswer): SubmitAnswer {
@@ -119,9 +143,6 @@ function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, 
     p_tag: sparseTextList(tags.texts),
   };
 }
-
-const inMs = (due: Due | null): number | null => (due !== null && "inMs" in due ? due.inMs : null);
-const at = (due: Due | null): number | null => (due !== null && "at" in due ? due.at : null);
 
 /** A field that jobs give under its own name. */
 function listOf(jobs: readonly NewJob[], name: JobFieldName): string | null {

@@ -18,11 +18,21 @@ import { operateSql } from "./rules/operate.ts";
 import { placeSql } from "./rules/place.ts";
 import { tellSql } from "./rules/tell.ts";
 import { settleSql } from "./settle.ts";
+import { submitOneSql } from "./submit-one.ts";
 import { submitUnitSql } from "./submit-unit.ts";
 import { submitSql } from "./submit.ts";
 
 const rules = [tellSql, advanceSql, placeSql, finishSql, operateSql, meetSql, guardSql];
-const operations = [submitUnitSql, submitSql, claimSql, settleSql, extendSql, changeSql, dueSql];
+const operations = [
+  submitUnitSql,
+  submitSql,
+  submitOneSql,
+  claimSql,
+  settleSql,
+  extendSql,
+  changeSql,
+  dueSql,
+];
 const others = [docsSql, readSql, feedSql, pruneSql, auditSql];
 
 export const functionsSql = (s: string): string =>

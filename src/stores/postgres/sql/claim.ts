@@ -18,7 +18,7 @@ import type { Expressions } from "../columns.ts";
 import { fieldEnd, itemEnd, nullItem } from "../text.ts";
 import { nextClock, timeNow } from "./call.ts";
 import { lease, leasedValues } from "./rules/lease.ts";
-import { foldEvery, groupedEvents } from "./rules/tell.ts";
+import { brief, foldEvery, tellSet } from "./rules/tell.ts";
 
 const { ready, running } = stateCodes;
 
@@ -42,9 +42,7 @@ function listOf(s: string, name: JobFieldName): string {
       : `string_agg(${value}, ${itemEnd})`;
   }
   if (name === "seq") return "array_agg(seq)";
-  return isNullable === true
-    ? `CASE WHEN count(${value}) > 0 THEN array_agg(${value}) END`
-    : `CASE WHEN min(${value}) = max(${value}) THEN ARRAY[min(${value})] ELSE array_agg(${value}) END`;
+  return isNullable === true ? `CASE WHEN count(${value}) > 0 THEN array_agg(${value}) END` : brief(value);
 }
 
 const listName = (name: JobFieldName): string => `l_${columnOf(name)}`;
@@ -68,21 +66,15 @@ const lists = (s: string, rows: string): string => `
         INTO v_places, ${listedFields.map(listName).join(", ")}, v_keys, v_freed
         FROM (${rows}) h;`;
 
-/** Counts and tells what was leased. Most often the jobs are alike; else they are grouped. */
+/** Tells what was leased, and frees keys that were held until the start. */
 const tell = (s: string): string => `
-      IF array_length(l_route, 1) = 1 AND array_length(l_rev, 1) = 1 AND array_length(l_attempt, 1) = 1 THEN
-        v_events := concat_ws(${fieldEnd}, ${eventCodes.claimed}, l_rev[1], l_route[1], ${running}, l_attempt[1], '', translate(l_id, ${itemEnd}, ${fieldEnd}));
-        INSERT INTO ${s}.tally VALUES (l_route[1], ${ready}, -v_count), (l_route[1], ${running}, v_count);
-      ELSE
-        WITH grouped AS (
-          SELECT coalesce(g.route, l_route[1]) AS route, coalesce(g.rev, l_rev[1]) AS rev, coalesce(g.attempt, l_attempt[1]) AS attempt, count(*) AS jobs,
-            string_agg(g.id, ${fieldEnd}) AS ids
-          FROM unnest(l_route, l_rev, l_attempt, string_to_array(l_id, ${itemEnd})) g(route, rev, attempt, id) GROUP BY 1, 2, 3),
-        counted AS (
-          INSERT INTO ${s}.tally SELECT route, state, jobs * sign FROM (SELECT route, sum(jobs) AS jobs FROM grouped GROUP BY route) g,
-            (VALUES (${ready}::int2, -1), (${running}::int2, 1)) v(state, sign))
-        SELECT string_agg(${groupedEvents(`${eventCodes.claimed}`, `${running}`, "''")}, ${itemEnd}) INTO v_events FROM grouped;
-      END IF;
+      v_ids := translate(l_id, ${itemEnd}, ${fieldEnd});${tellSet(s, {
+        kind: `${eventCodes.claimed}`,
+        from: `${ready}`,
+        to: `${running}`,
+        extra: "''",
+        counted: (jobs) => jobs,
+      })}
       v_all := ${s}.and_v1(v_all, v_events);
       IF v_keys IS NOT NULL THEN
         DELETE FROM ${s}.uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = f.key AND u.seq = f.seq;
@@ -121,7 +113,7 @@ CREATE FUNCTION ${s}.claim_v1(p_now int8, p_commit text, p_owner text, p_lease i
 DECLARE
   now int8 := ${timeNow}; ${listDeclared.join(" ")}
   v_ends int8; v_fence int8; v_from int4 := 1; v_offer int8[]; v_left int4; v_got int4; v_batch int4; v_places tid[]; v_count int4;
-  v_all text; v_events text; v_keys text[]; v_freed int8[]; v_floor int8; v_began timestamptz; v_pick int8 := 0; v_clock int8; v_feed int8; v_answer text := '';
+  v_ids text; v_all text; v_events text; v_keys text[]; v_freed int8[]; v_floor int8; v_began timestamptz; v_pick int8 := 0; v_clock int8; v_feed int8; v_answer text := '';
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
   SELECT epoch * ${fencesPerEpoch} INTO v_fence FROM ${s}.alive;

@@ -1,7 +1,7 @@
 /**
  * settle_v1: what a running attempt writes at its end, under its fence. Applied at most once and only with the current fence; a repeat with the
  * same fence answers already. Plain endings (store/plain.ts) move from leased to history by sets; retries, hand-backs and endings with effects go
- * one by one. p_steps says in which order: n > 0 takes the next n plain endings, 0 the next of p_singles.
+ * one by one. p_steps says in which order: n > 0 takes a run of n plain endings that end alike, 0 the next of p_singles.
  *
  * Rows are found by the index over the list of ids and hashed against what was asked, whatever the statistics say: they change by the second in
  * a table that fills and empties, and a nested loop from the wrong side took 60 ms for 250 jobs. The index also gives one order of locks.
@@ -9,20 +9,21 @@
 import { stateCodes } from "../../../model/job-state.ts";
 import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
 import { columnList, movedBy } from "../columns.ts";
-import { fieldEnd, itemEnd } from "../text.ts";
-import { groupedEvents } from "./rules/tell.ts";
+import { fieldEnd } from "../text.ts";
+import { timeNow } from "./call.ts";
+import { brief, tellSet } from "./rules/tell.ts";
 import { texts } from "./submit.ts";
 
 const { running } = stateCodes;
 
-/** Rule R3 over a set of rows, whose ending is the k-th and whose place in the call is at. */
+/** Rule R3 over the rows of a run, whose ending is the v_run-th and whose place in the call is at. */
 const finished = movedBy("finish", {
-  state: "p_states[k]",
+  state: "p_states[v_run]",
   rev: "rev + 1",
   settledFence: "fence",
   endedAt: "now",
-  keepUntil: "now + p_keeps[k]",
-  reason: "v_reasons[k]",
+  keepUntil: "now + p_keeps[v_run]",
+  reason: "v_reasons[v_run]",
   result: "v_results[at]",
   attempts: "coalesce(v_logs[at], attempts)",
 });
@@ -58,48 +59,55 @@ BEGIN
   RETURN v_answer;
 END $$;
 
--- p_routes to p_caps: the routes of all jobs in effects. p_ending: which of the endings in p_states, p_kinds, p_keeps and p_reasons each plain settle has;
--- null for the first. Answers {now, refused: position of a plain settle -> why it was not applied, answers of p_singles, their events}.
+-- p_routes to p_caps: the routes of all jobs in effects. p_states, p_kinds, p_keeps, p_reasons: the ending of each run. Answers one text: time;
+-- {position of a plain settle: why it was not applied}; answers of p_singles, and their events.
 CREATE FUNCTION ${s}.settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text,
-  p_ids text, p_seqs int8[], p_fences int8[], p_ending int4[], p_states int2[], p_kinds int2[], p_keeps int8[], p_reasons text, p_results text, p_logs text, p_singles text)
+  p_ids text, p_seqs int8[], p_fences int8[], p_states int2[], p_kinds int2[], p_keeps int8[], p_reasons text, p_results text, p_logs text, p_singles jsonb)
   RETURNS text LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
-  now int8 := ${s}.begin_v1(p_now, p_commit); v_ids text[] := ${texts("p_ids")}; v_reasons text[] := ${texts("p_reasons")};
-  v_results text[] := ${texts("p_results")}; v_logs text[] := ${texts("p_logs")}; v_singles jsonb := p_singles;
-  v_step int4; v_from int4 := 1; v_to int4; v_single int4 := 0; v_answer jsonb; v_answers jsonb := '[]'; v_refused jsonb; v_told text; v_events text; v_all text;
-  v_done int4[]; v_keys text[]; v_freed int8[]; v_dropped int8[]; v_tagged int8[]; v_tags text[];
+  now int8 := ${timeNow}; v_asked text[] := ${texts("p_ids")}; v_reasons text[] := ${texts("p_reasons")};
+  v_results text[] := ${texts("p_results")}; v_logs text[] := ${texts("p_logs")};
+  v_step int4; v_from int4 := 1; v_to int4; v_run int4 := 0; v_single int4 := 0; v_answer jsonb; v_answers jsonb; v_refused jsonb; v_events text;
+  v_told text; v_all text; v_count int4; v_ids text; l_route int8[]; l_rev int4[]; l_attempt int4[]; v_done int4[]; v_keys text[]; v_freed int8[];
+  v_dropped int8[]; v_tagged int8[]; v_tags text[];
 BEGIN
+  IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
   IF p_singles IS NOT NULL THEN
     PERFORM ${s}.keep_routes_v1(p_routes, ${texts("p_queues")}, ${texts("p_names")}, ${texts("p_caps")});
-    PERFORM ${s}.lock_keys_v1(jsonb_path_query_array(v_singles, '$[*].effects'));
+    PERFORM ${s}.lock_keys_v1(jsonb_path_query_array(p_singles, '$[*].effects'));
   END IF;
   FOREACH v_step IN ARRAY p_steps LOOP
     IF v_step = 0 THEN
-      v_answer := ${s}.settle_whole_v1(now, v_singles->v_single);
+      v_answer := ${s}.settle_whole_v1(now, p_singles->v_single);
       v_single := v_single + 1;
-      v_events := ${s}.and_v1(v_events, v_answer->>'events');
+      v_told := ${s}.and_v1(v_told, v_answer->>'events');
       v_all := ${s}.and_v1(v_all, v_answer->>'events');
-      v_answers := v_answers || jsonb_build_array(v_answer - 'events');
+      v_answers := coalesce(v_answers, '[]') || jsonb_build_array(v_answer - 'events');
       CONTINUE;
     END IF;
+    v_run := v_run + 1;
     v_to := v_from + v_step - 1;
     WITH ended AS (
-      DELETE FROM ${s}.leased l USING unnest(v_ids[v_from:v_to], p_seqs[v_from:v_to], p_fences[v_from:v_to]) WITH ORDINALITY a(id, seq, fence, o)
-      WHERE l.id = ANY (v_ids[v_from:v_to]) AND l.id = a.id AND l.seq = a.seq AND l.fence = a.fence
-      RETURNING l.*, a.o::int4 + v_from - 1 AS at, coalesce(p_ending[a.o::int4 + v_from - 1], 1) AS k),
-    kept AS (INSERT INTO ${s}.history (${columnList}) SELECT ${finished} FROM ended WHERE p_keeps[k] IS DISTINCT FROM 0),
-    grouped AS (SELECT route, rev + 1 AS rev, attempt, k, count(*) AS jobs, string_agg(id, ${fieldEnd}) AS ids FROM ended GROUP BY route, rev, attempt, k),
-    counted AS (
-      INSERT INTO ${s}.tally SELECT route, ${running}, -sum(jobs) FROM grouped GROUP BY route
-        UNION ALL SELECT route, p_states[k], sum(jobs) FROM grouped WHERE p_keeps[k] IS DISTINCT FROM 0 GROUP BY route, p_states[k])
-    SELECT (SELECT string_agg(${groupedEvents("p_kinds[k]", "p_states[k]", "coalesce('s' || v_reasons[k], '')")}, ${itemEnd}) FROM grouped), array_agg(at),
+      DELETE FROM ${s}.leased l USING unnest(v_asked[v_from:v_to], p_seqs[v_from:v_to], p_fences[v_from:v_to]) WITH ORDINALITY a(id, seq, fence, o)
+      WHERE l.id = ANY (v_asked[v_from:v_to]) AND l.id = a.id AND l.seq = a.seq AND l.fence = a.fence
+      RETURNING l.*, a.o::int4 + v_from - 1 AS at),
+    kept AS (INSERT INTO ${s}.history (${columnList}) SELECT ${finished} FROM ended WHERE p_keeps[v_run] IS DISTINCT FROM 0)
+    SELECT count(*), array_agg(at), string_agg(id, ${fieldEnd}), ${brief("route")}, ${brief("rev + 1")}, ${brief("attempt")},
       array_agg(unique_key) FILTER (WHERE holds <> ${uniqueHolds.none}), array_agg(seq) FILTER (WHERE holds <> ${uniqueHolds.none}),
-      array_agg(seq) FILTER (WHERE p_keeps[k] = 0),
-      array_agg(seq) FILTER (WHERE p_keeps[k] = 0 AND tags IS NOT NULL), array_agg(tags) FILTER (WHERE p_keeps[k] = 0 AND tags IS NOT NULL)
-    INTO v_told, v_done, v_keys, v_freed, v_dropped, v_tagged, v_tags FROM ended;
-    v_all := ${s}.and_v1(v_all, v_told);
+      array_agg(seq) FILTER (WHERE p_keeps[v_run] = 0),
+      array_agg(seq) FILTER (WHERE p_keeps[v_run] = 0 AND tags IS NOT NULL), array_agg(tags) FILTER (WHERE p_keeps[v_run] = 0 AND tags IS NOT NULL)
+    INTO v_count, v_done, v_ids, l_route, l_rev, l_attempt, v_keys, v_freed, v_dropped, v_tagged, v_tags FROM ended;
+    IF v_count > 0 THEN${tellSet(s, {
+      kind: "p_kinds[v_run]",
+      from: `${running}`,
+      to: "p_states[v_run]",
+      extra: "coalesce('s' || v_reasons[v_run], '')",
+      counted: (jobs) => `CASE WHEN p_keeps[v_run] = 0 THEN 0 ELSE ${jobs} END`,
+    })}
+      v_all := ${s}.and_v1(v_all, v_events);
+    END IF;
     IF v_keys IS NOT NULL THEN
       DELETE FROM ${s}.uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = ANY (v_keys) AND u.key = f.key AND u.seq = f.seq;
     END IF;
@@ -109,13 +117,13 @@ BEGIN
       DELETE FROM ${s}.payload WHERE seq = ANY (v_dropped);
       IF v_tagged IS NOT NULL THEN PERFORM ${s}.drop_tags_v1(d.seq, d.tags) FROM unnest(v_tagged, v_tags) d(seq, tags); END IF;
     END IF;
-    IF coalesce(array_length(v_done, 1), 0) < v_step THEN
-      SELECT coalesce(v_refused, '{}') || jsonb_object_agg(at - 1, ${s}.refusal_v1(v_ids[at], p_seqs[at], p_fences[at])) INTO v_refused
+    IF v_count < v_step THEN
+      SELECT coalesce(v_refused, '{}') || jsonb_object_agg(at - 1, ${s}.refusal_v1(v_asked[at], p_seqs[at], p_fences[at])) INTO v_refused
         FROM generate_series(v_from, v_to) at WHERE at <> ALL (coalesce(v_done, '{}'));
     END IF;
     v_from := v_to + 1;
   END LOOP;
   PERFORM ${s}.tell_v1(now, v_all, p_inside);
-  RETURN jsonb_build_object('now', now, 'refused', v_refused, 'answers', v_answers, 'events', v_events);
+  RETURN concat_ws(${fieldEnd}, now, coalesce(v_refused::text, ''), coalesce(v_answers::text, ''), v_told);
 END $$;
 `;

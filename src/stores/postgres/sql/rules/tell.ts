@@ -14,6 +14,38 @@ export const foldEvery = 1024;
 export const groupedEvents = (kind: string, state: string, extra: string): string =>
   `concat_ws(${fieldEnd}, ${kind}, rev, route, ${state}, attempt, ${extra}, ids)`;
 
+/** A column of many rows as a list, which has a single item when all are the same. */
+export const brief = (value: string): string =>
+  `CASE WHEN min(${value}) = max(${value}) THEN ARRAY[min(${value})] ELSE array_agg(${value}) END`;
+
+interface SharedStep {
+  readonly kind: string;
+  readonly from: string;
+  readonly to: string;
+  readonly extra: string;
+  /** Of the jobs that took the step, how many are counted where it leads. */
+  readonly counted: (jobs: string) => string;
+}
+
+/**
+ * Tells a set of jobs that all took the same step, and moves their counts. Variables: v_count; v_ids, a text; l_route, l_rev and l_attempt, brief lists;
+ * v_events for the answer. Most often the jobs are alike in these too, and nothing has to be grouped.
+ */
+export const tellSet = (s: string, { kind, from, to, extra, counted }: SharedStep): string => `
+      IF array_length(l_route, 1) = 1 AND array_length(l_rev, 1) = 1 AND array_length(l_attempt, 1) = 1 THEN
+        v_events := concat_ws(${fieldEnd}, ${kind}, l_rev[1], l_route[1], ${to}, l_attempt[1], ${extra}, v_ids);
+        INSERT INTO ${s}.tally VALUES (l_route[1], ${from}, -v_count), (l_route[1], ${to}, ${counted("v_count")});
+      ELSE
+        WITH grouped AS (
+          SELECT coalesce(g.route, l_route[1]) AS route, coalesce(g.rev, l_rev[1]) AS rev, coalesce(g.attempt, l_attempt[1]) AS attempt, count(*) AS jobs,
+            string_agg(g.id, ${fieldEnd}) AS ids
+          FROM unnest(l_route, l_rev, l_attempt, string_to_array(v_ids, ${fieldEnd})) g(route, rev, attempt, id) GROUP BY 1, 2, 3),
+        counted AS (
+          INSERT INTO ${s}.tally SELECT route, ${from}, -sum(jobs) FROM grouped GROUP BY route
+            UNION ALL SELECT route, ${to}, ${counted("sum(jobs)")} FROM grouped GROUP BY route)
+        SELECT string_agg(${groupedEvents(kind, to, extra)}, ${itemEnd}) INTO v_events FROM grouped;
+      END IF;`;
+
 export const tellSql = (s: string): string => `
 -- One event as the feed packs it. A removed job has no state.
 CREATE FUNCTION ${s}.event_v1(p_kind int4, j ${s}.waiting) RETURNS text LANGUAGE sql IMMUTABLE AS $$
