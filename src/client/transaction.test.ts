@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { z } from "zod";
 import { job } from "../engine/definition.ts";
 import { openMillrace } from "../open.ts";
 import { handler } from "../worker/handler.ts";
@@ -74,6 +75,22 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
     const handle = await mill.enqueue(plain, { n: 1 });
     expect(await handle.result({ timeout: "10s" })).toBe("attempt 2");
     expect([runs, users()]).toEqual([2, 1]);
+  });
+
+  test("a result that its schema refuses is an error for the handler there, and the job is not completed", async () => {
+    const typed = job("typed", { result: z.number() });
+    const refusal = Promise.withResolvers<unknown>();
+    await mill.work([
+      handler(typed, async ({ completeIn }) => {
+        db.exec("BEGIN");
+        await completeIn(db, "seven").catch(refusal.resolve);
+        db.exec("ROLLBACK");
+        return 7;
+      }),
+    ]);
+    const handle = await mill.enqueue(typed, {});
+    expect(await refusal.promise).toEqual(coded("invalid-result"));
+    expect(await handle.result({ timeout: "10s" })).toBe(7);
   });
 
   test("a connection without a transaction, to another file or of another kind is refused", async () => {

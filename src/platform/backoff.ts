@@ -1,10 +1,10 @@
 /**
  * How long to wait before something that failed is tried again: twice as long after each failure in a row, up to a
- * maximum. Each wait is drawn between half of that length and all of it, so that the processes of a fleet do not come back
- * to a server in step. One success begins again at the first length.
+ * maximum. Each wait is drawn between half of that length and all of it, so that the processes of a fleet do not come
+ * back to a server in step. One success begins again at the first length.
  *
- * It lies here because engine, workers and stores all wait like this, and timers and randomness are all that it needs. A
- * job's own backoff, which its owner chooses, is another matter: `model/retry-policy.ts`.
+ * It lies here because engine, workers and stores all wait like this, and timers and randomness are all that it needs.
+ * A job's own backoff, which its owner chooses, is another matter: `model/retry-policy.ts`.
  */
 import type { Platform, Timer } from "./platform.ts";
 

@@ -1,4 +1,7 @@
-/** Announcing: a live worker renews its notice, so that the fleet knows which names are handled; at its stop the notice goes. */
+/**
+ * Announcing: a live worker renews its notice, so that the fleet knows which names are handled; at its stop the notice
+ * goes.
+ */
 import type { Engine } from "../engine/engine.ts";
 import { noticeEveryMs, noticePut } from "../engine/worker-notice.ts";
 import type { WorkerNotice } from "../engine/worker-notice.ts";

@@ -2,40 +2,51 @@
  * One run of one job in this worker, from the claim until its settle is answered.
  *
  *   waiting ──start──► running ──handler ended──► settling ──answered──► ended
- *      │                  └─ignores its abort──► settling (abandoned: the slot stays busy until the handler ends)
- *      └──hand-back──────────────────────────► settling
+ *      │                  ├──ignores its abort──► settling (abandoned: the slot stays busy until the handler ends)
+ *      │                  └──lease lost, handler ended──────────────────► ended (nothing to settle)
+ *      ├──hand-back, cancel───────────────────► settling
+ *      └──lease lost────────────────────────────────────────────────────► ended
  *
- * Kept small: nothing is made before it is touched (no AbortController, no effects, no timer for a job without a timeout).
+ * Kept small: nothing is made before it is touched (no AbortController, no effects, no timer for a job without a
+ * timeout).
  */
 import type { DecidedPolicy } from "../model/job-policy.ts";
 import type { SettleAnswer } from "../store/operations.ts";
 import type { LeasedJob } from "../store/records.ts";
 import type { Ticket } from "../engine/batcher.ts";
+import type { Aborting } from "./aborting.ts";
 import { AttemptAborted } from "./control.ts";
 import type { AbortReason } from "./control.ts";
 import type { EffectsDraft } from "./effects-draft.ts";
-import type { WheelItem } from "./timer-wheel.ts";
+import type { Settling } from "./settling.ts";
+import type { Timed } from "./shared-timer.ts";
 
 export type AttemptPhase = "waiting" | "running" | "settling" | "ended";
 
-/** Whoever runs attempts: told when a timer rings and when a settle is answered. */
-export interface AttemptOwner {
-  attemptRang(attempt: Attempt): void;
-  attemptSettled(attempt: Attempt, answer: SettleAnswer): void;
-  attemptUnsettled(attempt: Attempt, error: unknown): void;
+/** What the attempts of one claim have in common. */
+export interface AttemptOrigin {
+  readonly owner: string;
+  /** Monotonic, when the claim was sent. */
+  readonly leasedUs: number;
+  readonly leaseMs: number;
+  readonly settling: Settling;
+  readonly aborting: Aborting;
 }
 
-export class Attempt implements WheelItem, Ticket<SettleAnswer> {
+export class Attempt implements Timed, Ticket<SettleAnswer> {
   readonly job: LeasedJob;
   readonly policy: DecidedPolicy;
-  readonly #owner: AttemptOwner;
+  /** The worker that holds the lease. */
+  readonly owner: string;
+  /** Where the attempt's end goes. */
+  readonly settling: Settling;
+  /** Who tells its handler to stop. */
+  readonly aborting: Aborting;
   phase: AttemptPhase = "waiting";
+  /** Whether the worker holds the lease as far as it knows. Owned by `Leases`. */
+  isHeld = false;
   /** Monotonic, when the claim was sent. */
   readonly claimedUs: number;
-  /** Monotonic, of the claim or the last renewal; the lease is safe until this plus its length. */
-  leasedUs: number;
-  /** How long the lease lasts from `leasedUs`; longer than the worker's default after an extend by hand. */
-  leaseMs: number;
   startedUs = 0;
   isStartReported = false;
   cancelAsked = false;
@@ -45,16 +56,34 @@ export class Attempt implements WheelItem, Ticket<SettleAnswer> {
   abortReason: AbortReason | null = null;
   effects: EffectsDraft | null = null;
   failureEffects: EffectsDraft | null = null;
-  wheelTick = -1;
+  dueTick = -1;
+  #leaseEndsUs: number;
   #controller: AbortController | null = null;
-  #hold: { count: number; settle: (() => void) | null } | null = null;
+  #pending: { count: number; settle: (() => void) | null } | null = null;
 
-  constructor(job: LeasedJob, policy: DecidedPolicy, owner: AttemptOwner, leasedUs: number, leaseMs: number) {
+  constructor(job: LeasedJob, policy: DecidedPolicy, origin: AttemptOrigin) {
     this.job = job;
     this.policy = policy;
-    this.#owner = owner;
-    this.claimedUs = this.leasedUs = leasedUs;
-    this.leaseMs = leaseMs;
+    this.owner = origin.owner;
+    this.settling = origin.settling;
+    this.aborting = origin.aborting;
+    this.claimedUs = origin.leasedUs;
+    this.#leaseEndsUs = origin.leasedUs + origin.leaseMs * 1000;
+  }
+
+  start(nowUs: number): void {
+    this.phase = "running";
+    this.startedUs = nowUs;
+  }
+
+  /** Monotonic: the lease is safe until then. */
+  get leaseEndsUs(): number {
+    return this.#leaseEndsUs;
+  }
+
+  /** A lease is never made shorter: after a long extension by hand the usual renewals change nothing. */
+  leaseExtended(endsUs: number): void {
+    if (endsUs > this.#leaseEndsUs) this.#leaseEndsUs = endsUs;
   }
 
   get signal(): AbortSignal {
@@ -74,40 +103,43 @@ export class Attempt implements WheelItem, Ticket<SettleAnswer> {
   }
 
   /**
-   * What is on its way and must not be overtaken by the settle: progress and log lines, because they carry the lease that it ends, and the
-   * reason of a cancel, because the job ends with it.
+   * A store call of this attempt is on its way that the settle must not overtake: progress and log lines, because they
+   * carry the lease that the settle ends, or the reason of a cancel, because the job ends with it.
    */
-  holdSettle(): void {
-    this.#hold ??= { count: 0, settle: null };
-    this.#hold.count += 1;
+  callBegins(): void {
+    this.#pending ??= { count: 0, settle: null };
+    this.#pending.count += 1;
   }
 
-  freeSettle(): void {
-    const hold = this.#hold;
-    if (hold === null || --hold.count > 0) return;
-    this.#hold = null;
-    hold.settle?.();
+  callEnds(): void {
+    const pending = this.#pending;
+    if (pending === null || --pending.count > 0) return;
+    this.#pending = null;
+    pending.settle?.();
   }
 
-  /** The plain case, asked first so that it makes no function. */
-  get isFree(): boolean {
-    return this.#hold === null;
+  /** Asked before `whenCallsEnd`, because most attempts make no calls and then need no function for it. */
+  get hasCalls(): boolean {
+    return this.#pending !== null;
   }
 
-  /** Only while it is held. */
-  whenFree(settle: () => void): void {
-    if (this.#hold !== null) this.#hold.settle = settle;
+  /** Only while it has calls. */
+  whenCallsEnd(settle: () => void): void {
+    if (this.#pending !== null) this.#pending.settle = settle;
   }
 
+  /** Its timeout, its deadline or its grace is over. */
   rang(): void {
-    this.#owner.attemptRang(this);
+    this.aborting.rang(this);
   }
 
+  /** Its settle was answered. */
   answered(answer: SettleAnswer): void {
-    this.#owner.attemptSettled(this, answer);
+    this.settling.answered(this, answer);
   }
 
+  /** Its settle did not reach the store. */
   failed(error: unknown): void {
-    this.#owner.attemptUnsettled(this, error);
+    this.settling.failed(this, error);
   }
 }

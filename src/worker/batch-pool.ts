@@ -1,4 +1,7 @@
-/** The pool of a batch handler: a slot takes up to `size` jobs, once so many wait or the first of them has waited long enough. */
+/**
+ * The pool of a batch handler: a slot takes up to `size` jobs, once so many wait or the first of them has waited long
+ * enough.
+ */
 import type { Platform, Timer } from "../platform/platform.ts";
 import type { Attempt } from "./attempt.ts";
 import type { BatchHandler } from "./handler.ts";

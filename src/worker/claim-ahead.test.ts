@@ -1,4 +1,7 @@
-/** When the next claim goes out: with the jobs of the last one run, or ahead of them on a store that works beside this process. */
+/**
+ * When the next claim goes out: with the jobs of the last one run, or ahead of them on a store that works beside this
+ * process.
+ */
 import { describe, expect, test } from "vitest";
 import { runUntil } from "../../test/support/virtual-mill.ts";
 import { job } from "../engine/definition.ts";
@@ -11,7 +14,10 @@ import { millOn } from "../../test/support/mill-on.ts";
 const quick = job<number, void>("quick");
 const jobs = 10_000;
 
-/** Works off all jobs; answers how many claims went out while nothing of the last answer had begun, and how many were ever in flight at once. */
+/**
+ * Works off all jobs; answers how many claims went out while nothing of the last answer had begun, and how many were
+ * ever in flight at once.
+ */
 async function drain(claimsAhead: boolean): Promise<{ ahead: number; inFlightMax: number; runs: number[] }> {
   const platform = createVirtualPlatform();
   const store = await openSqliteStore({ path: ":memory:", platform });

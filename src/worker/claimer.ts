@@ -1,41 +1,45 @@
 /**
- * Claiming: one call in flight, for all pools of the worker, made at the end of a turn together with the settles of that turn. A
- * pool that got less than it asked for is not asked for again until a hint or the slow poll says that there may be work.
+ * Claiming: one call in flight, for all pools of the worker, made at the end of a turn of the event loop together with
+ * the settles of that turn. A pool that got less than it asked for is sated: nothing more is asked for it until a hint,
+ * a submit in this process or the slow poll says that there may be work again.
  *
- * On a store that works beside this process the next claim goes out as soon as a full one has come in, before its jobs are run: the store
- * claims while the handlers run.
+ *   idle ──a pool is hungry and has room──► scheduled ──end of turn──► in flight ──answered──► idle
+ *    ▲                                                                    └──failed, given up──► backing off ──┐
+ *    └─────────────────────────────────────────────────────────────────────────────────────────────────────────┘
+ *
+ * On a store that works beside this process the next claim goes out as soon as a full one has come in, before its jobs
+ * are run: the store claims while the handlers run. A claim whose reply was lost may have taken jobs; the renewal looks
+ * for them.
  */
 import type { Engine } from "../engine/engine.ts";
-import { MillraceError } from "../model/error.ts";
+import { MillraceError, isMillraceError } from "../model/error.ts";
+import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { ClaimAnswer } from "../store/operations.ts";
-import { routeOf } from "../model/route.ts";
-import type { Route } from "../model/route.ts";
-import type { LeasedJob, NewJob } from "../store/records.ts";
-import type { Hint, Unwatch } from "../store/store.ts";
-import type { Aborting } from "./aborting.ts";
+import type { NewJob } from "../store/records.ts";
+import type { Hint } from "../store/store.ts";
 import type { Pool } from "./pool.ts";
-import { mayHaveHappened } from "./renewal.ts";
+import type { RenewalSeat } from "./renewal.ts";
+import type { RouteMap } from "./route-map.ts";
+import type { Settling } from "./settling.ts";
+import type { Slots } from "./slots.ts";
 
 /** Hints can be lost: every worker looks again this often. */
 const pollMs = 5000;
+/** A claim that is not answered by then counts as lost. */
 const claimMaxMs = 90_000;
+const unsettledMax = 2 * storeLimits.claimJobsMax;
 const noneArriving: ReadonlyMap<Pool, number> = new Map();
-const backoffFirstMs = 100;
-const backoffMaxMs = 5000;
+const backoffLengths = { firstMs: 100, maxMs: 5000 };
 
-export interface ClaimerHost {
+export interface ClaimerOptions {
   readonly owner: string;
   readonly leaseMs: number;
-  readonly pools: readonly Pool[];
-  /** How many ended attempts still wait for their settle: with a store that is slow or away, claiming pauses. */
-  readonly unsettled: number;
-  /** A lost claim is being looked for: a new one would be mistaken for it, and its jobs would run twice. */
-  readonly isLooking: boolean;
-  claimed(jobs: readonly LeasedJob[], leasedUs: number): void;
-  claimLost(): void;
-  readonly aborting: Aborting;
+  readonly routes: RouteMap;
+  readonly settling: Settling;
+  readonly renewal: RenewalSeat;
+  readonly slots: Slots;
 }
 
 interface SentClaim {
@@ -46,12 +50,10 @@ interface SentClaim {
 
 export class Claimer {
   readonly #engine: Engine;
-  readonly #host: ClaimerHost;
-  readonly #routes = new Map<number, { readonly route: Route; readonly pool: Pool | undefined }>();
-  #unwatch: Unwatch | null = null;
+  readonly #options: ClaimerOptions;
+  readonly #routes: RouteMap;
+  readonly #backoff: Backoff;
   #poll: Timer | null = null;
-  #retry: Timer | null = null;
-  #failures = 0;
   #isStopped = true;
   #isScheduled = false;
   #inFlight: Promise<void> | null = null;
@@ -59,22 +61,16 @@ export class Claimer {
   #roundTripUs = 0;
   #lastClaimUs = 0;
 
-  constructor(engine: Engine, host: ClaimerHost) {
+  constructor(engine: Engine, options: ClaimerOptions) {
     this.#engine = engine;
-    this.#host = host;
-    for (const pool of host.pools) {
-      for (const name of pool.names) {
-        const route = routeOf({ queue: pool.queue, name });
-        this.#routes.set(route.number, { route, pool });
-        pool.routes.push(route.number);
-      }
-    }
+    this.#options = options;
+    this.#routes = options.routes;
+    this.#backoff = new Backoff(engine.platform, backoffLengths);
   }
 
   start(): void {
     this.#isStopped = false;
     this.#lastClaimUs = this.#engine.platform.monotonicUs();
-    this.#unwatch = this.#engine.store.watch((hint) => this.#heed(hint));
     this.#engine.arrivals.add(this.#arrives);
     this.#setPoll();
     this.consider();
@@ -83,33 +79,32 @@ export class Claimer {
   /** No claim is made any more; resolves when the one in flight is answered. */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    this.#unwatch?.();
     this.#engine.arrivals.delete(this.#arrives);
     this.#poll?.cancel();
-    this.#retry?.cancel();
+    this.#backoff.cancel();
     await this.#inFlight;
-  }
-
-  routeOf(job: LeasedJob): Route | undefined {
-    return this.#routes.get(job.route)?.route;
-  }
-
-  poolOf(job: LeasedJob): Pool | undefined {
-    return this.#routes.get(job.route)?.pool;
   }
 
   /** Called whenever a slot may be free: the claim itself waits for the end of the turn. */
   consider(): void {
-    if (this.#isScheduled || this.#isStopped || this.#inFlight !== null || this.#retry !== null) return;
+    if (this.#isScheduled || this.#isStopped || this.#inFlight !== null || this.#backoff.isWaiting) return;
     if (!this.#hasAppetite(noneArriving)) return;
     this.#isScheduled = true;
     this.#engine.turn.atEnd(this.#claimNow);
   }
 
+  hinted(hint: Hint & { readonly kind: "ready" }): void {
+    for (const pool of this.#routes.pools) pool.isHungry ||= this.#routes.concerns(hint, pool);
+    this.consider();
+  }
+
   #hasAppetite(arriving: ReadonlyMap<Pool, number>): boolean {
-    if (this.#host.isLooking) return false;
-    if (this.#host.unsettled > 2 * storeLimits.claimJobsMax) return false;
-    return this.#host.pools.some((pool) => this.#wantedBy(pool, arriving) > 0);
+    const { renewal, settling } = this.#options;
+    // A new claim would be mistaken for the lost one that is looked for, and its jobs would run twice.
+    if (renewal.isLooking) return false;
+    // A store that is slow or away: what has ended must be settled before more is begun.
+    if (settling.count > unsettledMax) return false;
+    return this.#routes.pools.some((pool) => this.#wantedBy(pool, arriving) > 0);
   }
 
   #wantedBy(pool: Pool, arriving: ReadonlyMap<Pool, number>): number {
@@ -131,10 +126,10 @@ export class Claimer {
   }
 
   async #claim(arriving: ReadonlyMap<Pool, number>): Promise<void> {
-    const { owner, leaseMs, pools } = this.#host;
+    const { owner, leaseMs, renewal, slots } = this.#options;
     const asked: { readonly pool: Pool; readonly max: number }[] = [];
     let left: number = storeLimits.claimJobsMax;
-    for (const pool of pools) {
+    for (const pool of this.#routes.pools) {
       const max = Math.min(this.#wantedBy(pool, arriving), left);
       if (max === 0) continue;
       // Before the call: a hint that comes while it is in flight must not be forgotten by its answer.
@@ -147,35 +142,40 @@ export class Claimer {
     this.#sent = sent;
     let answer: ClaimAnswer;
     try {
-      const offers = asked.map(({ pool, max }) => ({ routes: pool.routes, max }));
+      const offers = asked.map(({ pool, max }) => ({ routes: this.#routes.routesOf(pool), max }));
       answer = await this.#engine.store.claim({ owner, leaseMs, offers });
     } catch (error) {
       if (!sent.isGivenUp) this.#failed(error, asked);
       return;
     }
-    // Whatever it took after all is asked for like that of any lost claim.
-    if (sent.isGivenUp) return this.#host.claimLost();
-    this.#failures = 0;
+    // It was given up, so whatever it took after all is looked for like the jobs of any lost claim.
+    if (sent.isGivenUp) return renewal.findLost();
+    this.#backoff.succeeded();
     this.#measure(sentUs);
     const got = new Map<Pool, number>();
     for (const job of answer.jobs) {
-      const pool = this.poolOf(job);
+      const pool = this.#routes.poolOf(job);
       if (pool !== undefined) got.set(pool, (got.get(pool) ?? 0) + 1);
     }
     for (const { pool, max } of asked) if ((got.get(pool) ?? 0) >= max) pool.isHungry = true;
     if (this.#engine.store.claimsAhead === true && !this.#isStopped && this.#hasAppetite(got))
       this.#send(got);
-    if (answer.jobs.length > 0) this.#host.claimed(answer.jobs, sentUs);
+    if (answer.jobs.length === 0) return;
+    renewal.arm();
+    slots.arrive(answer.jobs, sentUs);
   }
 
   #measure(sentUs: number): void {
     const nowUs = this.#engine.platform.monotonicUs();
     this.#roundTripUs += (nowUs - sentUs - this.#roundTripUs) * 0.3;
-    for (const pool of this.#host.pools) pool.claimed(nowUs - this.#lastClaimUs);
+    for (const pool of this.#routes.pools) pool.claimed(nowUs - this.#lastClaimUs);
     this.#lastClaimUs = nowUs;
   }
 
-  /** A claim that never comes back would end all claiming. Looked at with the slow poll: a timer for each claim costs more than the claim. */
+  /**
+   * A claim that never comes back would end all claiming. Looked at with the slow poll, because a timer for each claim
+   * costs more than the claim.
+   */
   #giveUpHung(): void {
     const sent = this.#sent;
     const heldUs = this.#engine.platform.monotonicUs() - (sent?.sentUs ?? 0);
@@ -187,33 +187,18 @@ export class Claimer {
 
   #failed(error: unknown, asked: SentClaim["asked"]): void {
     for (const { pool } of asked) pool.isHungry = true;
-    if (mayHaveHappened(error)) this.#host.claimLost();
+    if (mayHaveHappened(error)) this.#options.renewal.findLost();
     if (this.#isStopped) return;
-    this.#failures += 1;
-    const delayMs = Math.min(backoffFirstMs * 2 ** Math.min(this.#failures - 1, 10), backoffMaxMs);
-    this.#engine.log.warn("claiming failed, trying again", { inMs: delayMs, error });
-    this.#retry = this.#engine.platform.setTimer(delayMs * (0.5 + this.#engine.platform.random() / 2), () => {
-      this.#retry = null;
-      this.consider();
-    });
+    const inMs = this.#backoff.retry(() => this.consider());
+    this.#engine.log.warn("claiming failed, trying again", { inMs: Math.round(inMs), error });
   }
 
-  #heed(hint: Hint): void {
-    if (hint.kind === "cancel") {
-      if (hint.owner === this.#host.owner) this.#host.aborting.cancelHinted(hint.ids);
-      return;
-    }
-    if (hint.kind !== "ready") return;
-    for (const pool of this.#host.pools) {
-      pool.isHungry ||= hint.routes.some((route) => pool.routes.includes(route));
-    }
-    this.consider();
-  }
-
-  /** Claimed in the turn of its submit, if a slot is free for it; what does not fit is hinted at after the commit. */
+  /**
+   * A job submitted here is claimed in the turn of its submit if a slot is free; else it is hinted at after the commit.
+   */
   readonly #arrives = (job: NewJob): void => {
     if (!("inMs" in job.due) || job.due.inMs > 0) return;
-    const pool = this.#host.pools.find(({ queue, names }) => queue === job.queue && names.has(job.name));
+    const pool = this.#routes.poolFor(job);
     if (pool === undefined || pool.busySlots >= pool.slots) return;
     pool.isHungry = true;
     this.consider();
@@ -224,10 +209,15 @@ export class Claimer {
       pollMs * (0.85 + this.#engine.platform.random() * 0.15),
       () => {
         this.#giveUpHung();
-        for (const pool of this.#host.pools) pool.isHungry = true;
+        for (const pool of this.#routes.pools) pool.isHungry = true;
         this.consider();
         this.#setPoll();
       },
     );
   }
+}
+
+/** Whether a failed claim may have taken jobs all the same. */
+function mayHaveHappened(error: unknown): boolean {
+  return !isMillraceError(error) || error.outcome === "unknown";
 }

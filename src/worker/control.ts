@@ -1,6 +1,6 @@
 /**
- * What a handler can throw or return to steer its job. Small classes of their own, no errors of Millrace: they say what shall happen
- * next, not that something broke.
+ * What a handler can throw or return to steer its job. Small classes of their own, no errors of Millrace: they say what
+ * shall happen next, not that something broke.
  */
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";

@@ -1,6 +1,7 @@
 /**
- * What a handler wants to happen together with the end of its job: follow-up jobs and writes to the caller's KV. Collected while
- * it runs, applied in the same atomic step as the settle, thrown away on retry, snooze, cancel and lost lease.
+ * What a handler wants to happen together with the end of its job: follow-up jobs and writes to the caller's KV.
+ * Collected while it runs, applied in the same atomic step as the settle, thrown away on retry, snooze, cancel and lost
+ * lease.
  */
 import { kvPut } from "../engine/kv.ts";
 import type { Effects, DocPut, NewJob } from "../store/records.ts";

@@ -1,6 +1,4 @@
-/**
- * Handlers: what runs when a job is claimed. A handler belongs to one definition; types flow from there.
- */
+/** Handlers: the code that runs a claimed job. A handler belongs to one definition; its types come from there. */
 import { checkDefinition } from "../engine/definition.ts";
 import type { JobDefinition } from "../engine/definition.ts";
 import { durationMs } from "../model/duration.ts";
@@ -17,7 +15,10 @@ export type HandlerFunction<Out, Result> = (
   context: JobContext<Out>,
 ) => HandlerReturn<Result> | Promise<HandlerReturn<Result>>;
 
-/** One outcome per job, in order: a result, a control outcome or an Error that fails that job alone. Nothing completes all. */
+/**
+ * One outcome per job, in order: a result, a control outcome or an Error that fails that job alone. Nothing completes
+ * all.
+ */
 export type BatchFunction<Out, Result> = (
   contexts: readonly JobContext<Out>[],
 ) => Promise<readonly (HandlerReturn<Result> | Error)[] | void>;
@@ -36,7 +37,7 @@ export type Handler = SingleHandler | BatchHandler;
 export interface SingleHandler {
   readonly kind: "single";
   readonly definition: JobDefinition;
-  readonly run: HandlerFunction<unknown, unknown>;
+  readonly handle: HandlerFunction<unknown, unknown>;
 }
 
 export interface BatchHandler {
@@ -45,18 +46,18 @@ export interface BatchHandler {
   readonly size: number;
   readonly waitMs: number;
   readonly concurrency: number;
-  readonly run: BatchFunction<unknown, unknown>;
+  readonly handle: BatchFunction<unknown, unknown>;
 }
 
 export function handler<In, Out, Result>(
   definition: JobDefinition<In, Out, Result>,
-  run: HandlerFunction<Out, Result>,
+  handle: HandlerFunction<Out, Result>,
 ): SingleHandler {
-  checkFunction(definition, run);
+  checkFunction(definition, handle);
   return {
     kind: "single",
     definition: definition as unknown as JobDefinition,
-    run: run as unknown as HandlerFunction<unknown, unknown>,
+    handle: handle as unknown as HandlerFunction<unknown, unknown>,
   };
 }
 
@@ -65,9 +66,9 @@ const batchSizeMax = 500;
 export function batchHandler<In, Out, Result>(
   definition: JobDefinition<In, Out, Result>,
   options: BatchOptions,
-  run: BatchFunction<Out, Result>,
+  handle: BatchFunction<Out, Result>,
 ): BatchHandler {
-  checkFunction(definition, run);
+  checkFunction(definition, handle);
   const what = `batchHandler(${JSON.stringify(definition.name)})`;
   checkOptions(options, what, ["size", "wait", "concurrency"]);
   return {
@@ -76,12 +77,12 @@ export function batchHandler<In, Out, Result>(
     size: checkWhole(options.size, `${what}: size`, 1, batchSizeMax),
     waitMs: durationMs(options.wait ?? 0, `${what}: wait`),
     concurrency: checkWhole(options.concurrency ?? 1, `${what}: concurrency`, 1, 1000),
-    run: run as unknown as BatchFunction<unknown, unknown>,
+    handle: handle as unknown as BatchFunction<unknown, unknown>,
   };
 }
 
-function checkFunction(definition: unknown, run: unknown): void {
+function checkFunction(definition: unknown, handle: unknown): void {
   checkDefinition(definition, "handler");
-  if (typeof run !== "function")
+  if (typeof handle !== "function")
     throw new MillraceError("invalid-option", "A handler's last argument must be a function.");
 }

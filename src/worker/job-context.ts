@@ -1,7 +1,7 @@
 /**
- * What a handler gets: its input and everything it may do on behalf of its job. Every write made here carries the attempt's fence.
- * Members are getters, so that a handler that touches none of them pays for none of them, and every function is bound, so that
- * `({ input, progress }) => …` works.
+ * What a handler gets: its input and everything it may do on behalf of its job. Every write made here carries the
+ * attempt's fence. Members are getters, so that a handler that touches none of them pays for none of them, and every
+ * function is bound, so that `({ input, progress }) => …` works.
  */
 import { redact } from "../codec/redact.ts";
 import { durationMs } from "../model/duration.ts";
@@ -16,15 +16,17 @@ import { kvKind, readKvPutOptions } from "../engine/kv.ts";
 import type { KvPutOptions } from "../engine/kv.ts";
 import type { LogFields } from "../engine/logger.ts";
 import { planJob } from "../engine/submit.ts";
-import { checkSchema } from "../engine/standard-schema.ts";
 import { afterReturn } from "../model/after-run.ts";
 import { describeError } from "../model/attempt-log.ts";
 import type { LeaseRef } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";
 import { EffectsDraft } from "./effects-draft.ts";
+import { extendByHand } from "./extend-leases.ts";
+import { encodeResult, shownError } from "./payloads.ts";
 
-/** The number that grows with every claim of the job: hand it to outside systems so that they can refuse a late attempt. */
+/** Hand it to outside systems, so that they can refuse a late attempt. */
 export interface Fence {
+  /** Grows with every claim of the job. */
   readonly value: number;
   /** Unique per attempt: good as an idempotency key. */
   readonly key: string;
@@ -54,20 +56,14 @@ export interface EffectsScope {
 const logCharsMax = 8000;
 const recordCharsMax = 64 * 1024;
 
-/** What the context needs of the worker around it. */
-export interface ContextHost {
-  readonly engine: Engine;
-  extendLease(attempt: Attempt, leaseMs: number): Promise<void>;
-}
-
 export class JobContext<Out = unknown> implements EffectsScope {
   readonly input: Out;
   readonly #attempt: Attempt;
   readonly #definition: JobDefinition;
-  readonly #host: ContextHost;
+  readonly #engine: Engine;
 
-  constructor(host: ContextHost, attempt: Attempt, definition: JobDefinition, input: Out) {
-    this.#host = host;
+  constructor(engine: Engine, attempt: Attempt, definition: JobDefinition, input: Out) {
+    this.#engine = engine;
     this.#attempt = attempt;
     this.#definition = definition;
     this.input = input;
@@ -125,7 +121,7 @@ export class JobContext<Out = unknown> implements EffectsScope {
 
   /** Extends the lease by hand, for work that will block the event loop longer than the lease lasts. */
   get extend(): (lease: Duration) => Promise<void> {
-    return (lease) => this.#host.extendLease(this.#attempt, durationMs(lease, "extend"));
+    return (lease) => extendByHand(this.#engine, this.#attempt, durationMs(lease, "extend"));
   }
 
   get enqueue(): EffectsScope["enqueue"] {
@@ -143,21 +139,18 @@ export class JobContext<Out = unknown> implements EffectsScope {
   }
 
   /**
-   * Completes the job inside the caller's own transaction: the completion and the caller's rows commit or roll back together.
-   * Whatever the handler returns afterwards, the same result is settled again and answered as already applied.
+   * Completes the job inside the caller's own transaction: the completion and the caller's rows commit or roll back
+   * together. Whatever the handler returns afterwards, the same result is settled again and answered as already
+   * applied.
    */
   get completeIn(): (connection: unknown, result?: unknown) => Promise<void> {
     return (connection, result) => this.#completeIn(connection, result);
   }
 
   async #completeIn(connection: unknown, result?: unknown): Promise<void> {
-    const { engine } = this.#host;
+    const engine = this.#engine;
     const { policy, effects } = this.#attempt;
-    const { resultSchema } = this.#definition;
-    if (resultSchema !== null)
-      result = await checkSchema(resultSchema, result, { code: "invalid-result", what: "The result" });
-    const encoded =
-      policy.keepsResult && result !== undefined ? engine.settings.coder.encode(result, "result") : null;
+    const encoded = await this.#encodeResult(result);
     const draft = effects === null || effects.isEmpty ? undefined : await effects.build();
     const settle = {
       ...this.#ref,
@@ -173,13 +166,22 @@ export class JobContext<Out = unknown> implements EffectsScope {
     );
   }
 
+  /** Refused like that of a handler that returns; but the handler has not ended yet, so it gets the error itself. */
+  async #encodeResult(result: unknown): Promise<string | null> {
+    try {
+      return await encodeResult(this.#engine, this.#attempt, this.#definition, result);
+    } catch (error) {
+      throw shownError(error);
+    }
+  }
+
   get #ref(): LeaseRef {
     const { id, seq, fence } = this.#attempt.job;
     return { id, seq, fence };
   }
 
   #scope(which: "effects" | "failureEffects"): EffectsScope {
-    const { engine } = this.#host;
+    const engine = this.#engine;
     if (this.#attempt.phase !== "running")
       throw new MillraceError(
         "lease-lost",
@@ -206,7 +208,7 @@ export class JobContext<Out = unknown> implements EffectsScope {
 
   /** A handler sees its own writes. */
   async #readKv<Value>(key: string): Promise<Value | undefined> {
-    const { engine } = this.#host;
+    const engine = this.#engine;
     const drafted = this.#attempt.effects?.bodyOf(checkName(key, "kv key"));
     if (drafted === null) return undefined;
     if (drafted !== undefined) return engine.settings.coder.decode(drafted) as Value;
@@ -216,7 +218,7 @@ export class JobContext<Out = unknown> implements EffectsScope {
 
   /** Never throws: a line that cannot be kept as it is must not fail the job. */
   #writeLog(level: string, message: string, fields: LogFields | undefined): void {
-    const { log } = this.#host.engine;
+    const { log } = this.#engine;
     const shown = fields === undefined ? {} : { fields: this.#showable(fields) };
     log.debug(message, { jobId: this.id, level, ...shown });
     const text = String(message).slice(0, logCharsMax);
@@ -225,15 +227,15 @@ export class JobContext<Out = unknown> implements EffectsScope {
 
   /** Redacted, with errors as records: what a codec can keep and a page may show. */
   #showable(fields: LogFields): unknown {
-    const plain = Object.entries(fields).map(([key, value]) => [
+    const shown = Object.entries(fields).map(([key, value]) => [
       key,
       value instanceof Error ? describeError(value) : value,
     ]);
-    return redact(Object.fromEntries(plain), this.#attempt.policy.redact);
+    return redact(Object.fromEntries(shown), this.#attempt.policy.redact);
   }
 
   #encode(value: unknown, fallback: unknown): string {
-    const { settings, log } = this.#host.engine;
+    const { settings, log } = this.#engine;
     try {
       const encoded = settings.coder.encode(value, "log line");
       if (encoded.length <= recordCharsMax) return encoded;
@@ -244,7 +246,7 @@ export class JobContext<Out = unknown> implements EffectsScope {
   }
 
   #record(write: { readonly progress?: string; readonly logs?: readonly string[] }): void {
-    const { engine } = this.#host;
+    const engine = this.#engine;
     const attempt = this.#attempt;
     const isOwnWrite = engine.records.write(
       { ...this.#ref, ...write },
@@ -253,14 +255,14 @@ export class JobContext<Out = unknown> implements EffectsScope {
           // A refused write means a lost lease, which the renewal tells the handler about.
           if (answer !== "ok")
             engine.log.debug("a write of a past attempt was refused", { id: this.id, answer });
-          attempt.freeSettle();
+          attempt.callEnds();
         },
         failed: (error) => {
           engine.log.warn("progress or log lines were not recorded", { id: this.id, error });
-          attempt.freeSettle();
+          attempt.callEnds();
         },
       },
     );
-    if (isOwnWrite) attempt.holdSettle();
+    if (isOwnWrite) attempt.callBegins();
   }
 }

@@ -1,15 +1,21 @@
-/** Code of the application around every handler: timing, tracing, transactions. It sees the context and whatever comes back. */
+/**
+ * Code of the application around every handler: timing, tracing, transactions. It sees the context and whatever comes
+ * back.
+ */
 import type { JobContext } from "./job-context.ts";
 
 export type HandlerMiddleware = (context: JobContext, next: () => Promise<unknown>) => Promise<unknown>;
 
-/** Composed once per handler; without middleware the handler itself is called. */
-export function wrapHandler(
-  middleware: readonly HandlerMiddleware[],
-  run: (context: JobContext) => unknown,
-): (context: JobContext) => unknown {
-  return middleware.reduceRight<(context: JobContext) => unknown>(
-    (inner, layer) => (context) => layer(context, async () => inner(context)),
-    run,
+/** What lies inside all layers: the handler, or the joint call of its batch. */
+export type HandlerCall = (context: JobContext) => unknown;
+
+/** Makes a call through all layers, the outermost first. */
+export type Layers = (context: JobContext, call: HandlerCall) => unknown;
+
+/** Composed once per worker; without middleware the call is made as it is. */
+export function composeMiddleware(middleware: readonly HandlerMiddleware[]): Layers {
+  return middleware.reduceRight<Layers>(
+    (inner, layer) => (context, call) => layer(context, async () => inner(context, call)),
+    (context, call) => call(context),
   );
 }

@@ -1,6 +1,7 @@
 /**
- * The slots of one queue (or of one batch handler) in this worker, the claimed jobs that wait for a slot, and how many more to
- * claim. Prefetch follows handler time: as many as will finish while the next claims are on their way, none for slow handlers.
+ * The slots of one queue (or of one batch handler) in this worker, the claimed jobs that wait for a slot, and how many
+ * more to claim. Prefetch follows handler time: as many as will finish while the next claims are on their way, none for
+ * slow handlers.
  */
 import { storeLimits } from "../store/limits.ts";
 import type { Attempt } from "./attempt.ts";
@@ -26,7 +27,6 @@ export class Pool {
   readonly slots: number;
   readonly names: ReadonlySet<string>;
   readonly jobsPerSlot: number;
-  routes: number[] = [];
   busySlots = 0;
   /** More may be waiting in the store than the last claim brought. */
   isHungry = true;

@@ -108,4 +108,40 @@ describe("the leases", () => {
     release.resolve("kept");
     expect(await v.run(handle.result())).toBe("kept");
   });
+
+  test("that a handler extends by hand after they were taken away are refused as lease-lost", async () => {
+    const refusal = deferred<unknown>();
+    const started = deferred();
+    const go = deferred();
+    let runs = 0;
+    const run = handler(slow, async ({ extend }) => {
+      runs += 1;
+      if (runs > 1) return "second";
+      started.resolve();
+      await go.promise;
+      await extend("1m").catch(refusal.resolve);
+      return "first";
+    });
+    await v.run(v.mill.work([run], { lease: "30s" }));
+    const handle = await v.run(v.mill.enqueue(slow, {}));
+    await v.run(started.promise);
+    await v.run(v.mill.jobs.revoke(handle.id));
+    go.resolve();
+    expect(await v.run(refusal.promise)).toMatchObject({ code: "lease-lost" });
+    expect(await v.run(handle.result())).toBe("second");
+  });
+
+  test("that a handler extends by hand while the store is silent: it is told by the end of the lease", async () => {
+    const refusal = deferred<unknown>();
+    const run = handler(slow, async ({ extend }) => {
+      v.store.extendIfLeased = () => new Promise<never>(() => {});
+      await extend("1h").catch(refusal.resolve);
+      return "done";
+    });
+    await v.run(v.mill.work([run], { lease: "3s" }));
+    const from = v.platform.time.now;
+    await v.run(v.mill.enqueue(slow, {}));
+    expect(await v.run(refusal.promise)).toMatchObject({ code: "outcome-unknown" });
+    expect(v.platform.time.now - from).toBeLessThan(3500);
+  });
 });

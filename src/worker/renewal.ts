@@ -1,93 +1,91 @@
 /**
- * Leases renew themselves while jobs run: those of all workers of the process in one call, at a third of their length (workers with leases of
- * another length have a call of their own). The same call reports real starts and brings cancels. While the store is away renewal goes
- * on trying until a lease's end; then its handler is told `lease-lost`.
+ * Leases renew themselves while jobs run: those of all workers of the process in one call, once a third of their length
+ * is over (leases of another length have a call of their own). The same call reports real starts and brings cancels.
+ * While the store is away renewal goes on trying until a lease's end; then its handler is told `lease-lost`.
  *
- * After a claim whose reply was lost, renewal also asks for leases of that worker that it does not know: those jobs are run, not
- * stranded.
+ *   idle ──a lease is added, a claim is lost──► armed ──timer──► renewing ──answered, or failed──► armed
+ *    ▲                                                              └──no lease is left─┐
+ *    └──────────────────────────────────────────────────────────────────────────────────┘
+ *
+ * After a claim whose reply was lost, renewal also asks for leases of that worker that it does not know, so that those
+ * jobs are run and not stranded:
+ *
+ *   the claim is lost ──► wanted ──call──► asked ──answered──► the worker adopts what was found
+ *                           ▲                └──failed──┐
+ *                           └───────────────────────────┘
  */
 import type { Engine } from "../engine/engine.ts";
-import { answersWithin } from "../engine/race.ts";
-import { isMillraceError } from "../model/error.ts";
+import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
-import type { Extend, ExtendAnswer } from "../store/operations.ts";
 import type { LeasedJob } from "../store/records.ts";
-import type { Aborting } from "./aborting.ts";
 import type { Attempt } from "./attempt.ts";
+import { extendLeases } from "./extend-leases.ts";
+import type { Leases } from "./leases.ts";
 
 /** A handler that runs longer than this is reported as started: a crash then counts as its attempt. */
 const reportAfterMs = 200;
 const retryMs = 500;
-const patienceMinMs = 100;
-/** The duty's backstop fires only after the worker's own timeout and abort grace had their chance. */
-const backstopSlackMs = 5000;
 
 /** A worker, as far as its leases go. */
-export interface RenewalHost {
+export interface LeaseHolder {
   readonly owner: string;
   readonly leaseMs: number;
-  readonly abortGraceMs: number;
-  readonly leases: ReadonlyMap<string, Attempt>;
-  readonly aborting: Aborting;
-  adopt(jobs: readonly LeasedJob[], leasedUs: number): void;
-}
-
-interface Due {
-  readonly host: RenewalHost;
-  readonly attempt: Attempt;
-  readonly extend: Extend;
+  readonly leases: Leases;
+  /** Takes up the jobs of a lost claim. */
+  readonly adopt: (jobs: readonly LeasedJob[], leasedUs: number) => void;
 }
 
 /** All workers of a process, by the length of their leases. */
 export class Renewals {
   readonly #engine: Engine;
-  readonly #groups = new Map<number, Renewal>();
+  readonly #byLeaseMs = new Map<number, Renewal>();
 
   constructor(engine: Engine) {
     this.#engine = engine;
   }
 
-  join(host: RenewalHost): RenewalSeat {
-    let group = this.#groups.get(host.leaseMs);
-    if (group === undefined)
-      this.#groups.set(host.leaseMs, (group = new Renewal(this.#engine, host.leaseMs)));
-    return group.join(host);
+  join(holder: LeaseHolder): RenewalSeat {
+    const { leaseMs } = holder;
+    let renewal = this.#byLeaseMs.get(leaseMs);
+    if (renewal === undefined) this.#byLeaseMs.set(leaseMs, (renewal = new Renewal(this.#engine, leaseMs)));
+    return renewal.join(holder);
   }
 }
 
-/** One worker's place in the renewal of its process. */
+/** One worker's part in the renewal of its process. */
 export class RenewalSeat {
-  readonly host: RenewalHost;
-  readonly #group: Renewal;
-  /** Set before a call asks, so that a claim that is lost while it is in flight asks again. */
+  readonly holder: LeaseHolder;
+  readonly #renewal: Renewal;
+  /** The next call asks for others. Cleared before that call, so that a claim lost while it is in flight asks again. */
   wantsOthers = false;
   /** The call that asks for others is in flight. */
   isAsking = false;
 
-  constructor(host: RenewalHost, group: Renewal) {
-    this.host = host;
-    this.#group = group;
+  constructor(holder: LeaseHolder, renewal: Renewal) {
+    this.holder = holder;
+    this.#renewal = renewal;
   }
 
-  /** Called when a lease is added; a process without leases has no timer. */
+  /** Called when leases are added; a process without leases has no timer. */
   arm(): void {
-    this.#group.arm();
+    this.#renewal.arm();
   }
 
   /** The reply of a claim was lost: whatever it took is asked for. */
   findLost(): void {
     this.wantsOthers = true;
-    this.#group.arm();
+    this.#renewal.arm();
   }
 
+  /** The jobs of a lost claim are being looked for. */
   get isLooking(): boolean {
     return this.wantsOthers || this.isAsking;
   }
 
   leave(): void {
     this.wantsOthers = false;
-    this.#group.leave(this);
+    this.#renewal.leave(this);
   }
 }
 
@@ -96,6 +94,7 @@ class Renewal {
   readonly #engine: Engine;
   readonly #leaseMs: number;
   readonly #seats = new Set<RenewalSeat>();
+  readonly #backoff: Backoff;
   #timer: Timer | null = null;
   #timerAtUs = 0;
   #isRenewing = false;
@@ -103,10 +102,13 @@ class Renewal {
   constructor(engine: Engine, leaseMs: number) {
     this.#engine = engine;
     this.#leaseMs = leaseMs;
+    // Waits do not grow: a lease that is not renewed runs out meanwhile.
+    const waitMs = Math.min(retryMs, leaseMs / 6);
+    this.#backoff = new Backoff(engine.platform, { firstMs: waitMs, maxMs: waitMs });
   }
 
-  join(host: RenewalHost): RenewalSeat {
-    const seat = new RenewalSeat(host, this);
+  join(holder: LeaseHolder): RenewalSeat {
+    const seat = new RenewalSeat(holder, this);
     this.#seats.add(seat);
     return seat;
   }
@@ -132,7 +134,7 @@ class Renewal {
   }
 
   get #hasWork(): boolean {
-    for (const { host, wantsOthers } of this.#seats) if (wantsOthers || host.leases.size > 0) return true;
+    for (const { holder, wantsOthers } of this.#seats) if (wantsOthers || holder.leases.size > 0) return true;
     return false;
   }
 
@@ -149,66 +151,84 @@ class Renewal {
     this.#isRenewing = true;
     const nowUs = this.#engine.platform.monotonicUs();
     const { due, hasUnreported } = this.#readDue(nowUs);
+    const answerByUs = this.#firstEndUs(nowUs);
     const asking = [...this.#seats].filter(({ wantsOthers }) => wantsOthers);
-    const calls = asking.map((seat) => this.#findOthers(seat, due, nowUs));
-    const plain = due.filter(({ host }) => !asking.some((seat) => seat.host === host));
+    const calls = asking.map((seat) => this.#extendAndFind(seat, nowUs, answerByUs));
+    const askingOwners = new Set(asking.map(({ holder }) => holder.owner));
+    const others = due.filter(({ owner }) => !askingOwners.has(owner));
     // A partition that is away must not keep the leases of the others from being renewed.
-    for (const some of this.#engine.byPartition(plain, ({ attempt }) => attempt.job.id))
+    for (const some of this.#engine.byPartition(others, ({ job }) => job.id))
       for (let from = 0; from < some.length; from += storeLimits.callItemsMax)
-        calls.push(this.#extend(some.slice(from, from + storeLimits.callItemsMax), nowUs));
+        calls.push(this.#extend(some.slice(from, from + storeLimits.callItemsMax), answerByUs));
     const failed = (await Promise.allSettled(calls)).find(({ status }) => status === "rejected");
-    for (const { host } of this.#seats) this.#dropExpired(host);
+    for (const { holder } of this.#seats) this.#loseExpired(holder.leases);
     this.#isRenewing = false;
     if (failed?.status === "rejected")
       this.#engine.log.warn("leases could not be renewed, trying again", { error: failed.reason as unknown });
     if (!this.#hasWork) return;
     const isSoon = hasUnreported || [...this.#seats].some(({ wantsOthers }) => wantsOthers);
-    if (failed !== undefined) this.#setTimer(Math.min(retryMs, this.#leaseMs / 6));
+    if (failed !== undefined) this.#setTimer(this.#backoff.failed());
     else this.#setTimer(isSoon ? this.#soonMs : this.#leaseMs / 6);
   }
 
   /** What is to be extended now: leases that are a third over, and starts that were not reported. */
-  #readDue(nowUs: number): { readonly due: readonly Due[]; readonly hasUnreported: boolean } {
-    const due: Due[] = [];
+  #readDue(nowUs: number): { readonly due: readonly Attempt[]; readonly hasUnreported: boolean } {
+    const due: Attempt[] = [];
     let hasUnreported = false;
-    for (const { host } of this.#seats) {
-      for (const attempt of host.leases.values()) {
-        const isOld = nowUs - attempt.leasedUs >= (attempt.leaseMs - (this.#leaseMs * 2) / 3) * 1000;
+    for (const { holder } of this.#seats) {
+      for (const attempt of holder.leases.values()) {
+        const isOld = attempt.leaseEndsUs - nowUs <= (this.#leaseMs * 1000 * 2) / 3;
         const mustReport = attempt.phase === "running" && !attempt.isStartReported;
         const isReportDue = mustReport && nowUs - attempt.startedUs >= reportAfterMs * 1000;
         hasUnreported ||= mustReport && !isReportDue;
-        if (isOld || isReportDue) due.push({ host, attempt, extend: extendOf(host, attempt, nowUs) });
+        if (isOld || isReportDue) due.push(attempt);
       }
     }
     return { due, hasUnreported };
   }
 
-  async #extend(due: readonly Due[], nowUs: number): Promise<void> {
-    const [first] = due;
-    if (first === undefined) return;
-    const { answers } = await this.#call(first.host, due, nowUs, false);
-    this.#heedAll(due, answers, nowUs);
+  /** When the first lease of any worker ends: then handlers must be told, whether the store has answered or not. */
+  #firstEndUs(nowUs: number): number {
+    let endsUs = nowUs + this.#leaseMs * 1000;
+    for (const { holder } of this.#seats)
+      for (const { leaseEndsUs } of holder.leases.values()) endsUs = Math.min(endsUs, leaseEndsUs);
+    return endsUs;
   }
 
-  /** Others are what the store holds for this worker beside everything known here, so all known leases are named. */
-  async #findOthers(seat: RenewalSeat, due: readonly Due[], nowUs: number): Promise<void> {
-    const { host } = seat;
-    // Cleared before the call: a claim that is lost while it is in flight asks again.
+  /**
+   * The owner says nothing here, because nothing is asked for by it: the attempts of several workers share the call.
+   */
+  async #extend(attempts: readonly Attempt[], answerByUs: number): Promise<void> {
+    const [first] = attempts;
+    if (first === undefined) return;
+    const { owner } = first;
+    await extendLeases(this.#engine, {
+      owner,
+      leaseMs: this.#leaseMs,
+      attempts,
+      reportsStarts: true,
+      wantsOthers: false,
+      answerByUs,
+    });
+  }
+
+  /** Others are what the store holds for this worker beside everything known here, so all its leases are named. */
+  async #extendAndFind(seat: RenewalSeat, nowUs: number, answerByUs: number): Promise<void> {
+    const { owner, leases, adopt } = seat.holder;
     seat.wantsOthers = false;
     seat.isAsking = true;
-    const own = due.filter((each) => each.host === host);
-    const isNamed = new Set(own.map(({ attempt }) => attempt));
-    const rest = [...host.leases.values()].filter((attempt) => !isNamed.has(attempt));
-    const named = [
-      ...own,
-      ...rest.map((attempt) => ({ host, attempt, extend: extendOf(host, attempt, nowUs) })),
-    ];
     try {
-      const { answers, others } = await this.#call(host, named, nowUs, true);
-      this.#heedAll(named, answers, nowUs);
+      const { others } = await extendLeases(this.#engine, {
+        owner,
+        leaseMs: this.#leaseMs,
+        attempts: [...leases.values()],
+        reportsStarts: true,
+        wantsOthers: true,
+        answerByUs,
+      });
       seat.isAsking = false;
       // Found, not extended: they count as old, so that the next round renews them.
-      host.adopt(others, nowUs - (this.#leaseMs * 1000 * 2) / 3);
+      adopt(others, nowUs - (this.#leaseMs * 1000 * 2) / 3);
     } catch (error) {
       seat.isAsking = false;
       seat.wantsOthers = this.#seats.has(seat);
@@ -216,65 +236,9 @@ class Renewal {
     }
   }
 
-  #call(host: RenewalHost, due: readonly Due[], nowUs: number, wantsOthers: boolean): Promise<ExtendAnswer> {
-    const { platform, store } = this.#engine;
-    const leases = due.map(({ extend }) => extend);
-    const request = { owner: host.owner, leaseMs: this.#leaseMs, leases, wantsOthers };
-    return answersWithin(platform, store.extendIfLeased(request), this.#patienceMs(nowUs));
-  }
-
-  /** Until the first lease ends: after that the handlers must be told, whether the store answers or not. */
-  #patienceMs(nowUs: number): number {
-    let endsUs = nowUs + this.#leaseMs * 1000;
-    for (const { host } of this.#seats)
-      for (const { leasedUs, leaseMs } of host.leases.values())
-        endsUs = Math.min(endsUs, leasedUs + leaseMs * 1000);
-    return Math.max(patienceMinMs, (endsUs - nowUs) / 1000);
-  }
-
-  #heedAll(due: readonly Due[], answers: ExtendAnswer["answers"], nowUs: number): void {
-    for (const [index, each] of due.entries()) this.#heed(each, answers[index], nowUs);
-  }
-
-  #heed(
-    { host, attempt, extend }: Due,
-    answer: ExtendAnswer["answers"][number] | undefined,
-    nowUs: number,
-  ): void {
-    // Settled meanwhile: its own answer counts.
-    if (host.leases.get(attempt.job.id) !== attempt) return;
-    if (answer === "stale" || answer === "gone") {
-      if (attempt.phase !== "settling") host.aborting.leaseLost(attempt);
-      return;
-    }
-    if (attempt.leasedUs + attempt.leaseMs * 1000 < nowUs + this.#leaseMs * 1000) {
-      attempt.leasedUs = nowUs;
-      attempt.leaseMs = this.#leaseMs;
-    }
-    if (extend.startedAgoMs !== undefined) attempt.isStartReported = true;
-    if (answer === "cancel-asked") host.aborting.cancelAsked(attempt);
-  }
-
-  #dropExpired(host: RenewalHost): void {
+  #loseExpired(leases: Leases): void {
     const nowUs = this.#engine.platform.monotonicUs();
-    for (const attempt of [...host.leases.values()]) {
-      const isOver = nowUs - attempt.leasedUs > attempt.leaseMs * 1000;
-      if (isOver && attempt.phase !== "settling") host.aborting.leaseLost(attempt);
-    }
+    for (const attempt of [...leases.values()])
+      if (nowUs > attempt.leaseEndsUs && attempt.phase !== "settling") attempt.aborting.leaseLost(attempt);
   }
-}
-
-function extendOf({ abortGraceMs }: RenewalHost, attempt: Attempt, nowUs: number): Extend {
-  const { id, seq, fence } = attempt.job;
-  if (attempt.phase !== "running" || attempt.isStartReported) return { id, seq, fence };
-  const startedAgoMs = Math.max(0, Math.round((nowUs - attempt.startedUs) / 1000));
-  const { timeoutMs } = attempt.policy;
-  const attemptEndsInMs =
-    timeoutMs === null ? null : timeoutMs - startedAgoMs + abortGraceMs + backstopSlackMs;
-  return { id, seq, fence, startedAgoMs, attemptEndsInMs };
-}
-
-/** Whether a failed claim may have happened all the same. */
-export function mayHaveHappened(error: unknown): boolean {
-  return !isMillraceError(error) || error.outcome === "unknown";
 }

@@ -1,31 +1,41 @@
 /**
- * Settling: from the decision about an ended attempt to the store's answer. Effects ride along; a refused effect makes the attempt a failed
- * one, a cancel that was asked for meanwhile makes it cancelled, and a lease that is gone makes the result a dropped one.
+ * Settling: from the decision about an ended attempt to the store's answer.
+ *
+ *   decided ──effects built, the attempt's own calls answered──► sent ──answered──► over, or decided anew
+ *      └──an effect cannot be built──► decided anew: failed
+ *
+ *   the answer                 and then
+ *   ok, already                over
+ *   doc-changed, id-differs    decided anew: the store refused an effect, so the attempt failed, without effects
+ *   cancel-asked               decided anew: cancelled
+ *   stale, gone                over: the lease was lost, and the result is dropped
+ *   none                       over: the settle could not be delivered; the job is reclaimed when its lease ends
+ *
+ * Effects are part of the settle itself: they happen with the job's end or not at all.
  */
 import type { Engine } from "../engine/engine.ts";
 import type { Decision } from "../model/after-run.ts";
 import { MillraceError } from "../model/error.ts";
 import type { SettleAnswer } from "../store/operations.ts";
-import type { Route } from "../model/route.ts";
-import type { Effects, LeasedJob } from "../store/records.ts";
+import type { Effects } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";
+import { endByThrow, handedBack } from "./attempt-end.ts";
+import type { AttemptEnd } from "./attempt-end.ts";
 import { cancelDecision, learnCancelReason, withCancelReason } from "./cancel-reason.ts";
 import { describeEnd } from "./describe-end.ts";
-import { endByThrow } from "./run-attempt.ts";
-
-export interface SettlingHost {
-  readonly engine: Engine;
-  readonly owner: string;
-  routeOf(job: LeasedJob): Route | undefined;
-  forget(attempt: Attempt): void;
-}
+import type { Leases } from "./leases.ts";
+import type { RouteMap } from "./route-map.ts";
 
 export class Settling {
-  readonly #host: SettlingHost;
+  readonly #engine: Engine;
+  readonly #leases: Leases;
+  readonly #routes: RouteMap;
   #count = 0;
 
-  constructor(host: SettlingHost) {
-    this.#host = host;
+  constructor(engine: Engine, leases: Leases, routes: RouteMap) {
+    this.#engine = engine;
+    this.#leases = leases;
+    this.#routes = routes;
   }
 
   /** Ended attempts whose settle is not answered yet. */
@@ -33,15 +43,25 @@ export class Settling {
     return this.#count;
   }
 
+  end(attempt: Attempt, end: AttemptEnd): void {
+    if (end === null) this.#leases.end(attempt);
+    else this.settle(attempt, end);
+  }
+
+  /** The job goes back unfinished, and no attempt is burnt. */
+  handBack(attempt: Attempt): void {
+    this.settle(attempt, handedBack);
+  }
+
   settle(attempt: Attempt, decision: Decision): void {
     attempt.phase = "settling";
     this.#count += 1;
     const { to } = decision.next;
     const draft = to === "completed" ? attempt.effects : to === "failed" ? attempt.failureEffects : null;
-    if (draft === null || draft.isEmpty) return this.#whenFree(attempt, decision, undefined);
-    const placed = draft.build().then((effects) => this.#host.engine.placed(effects, attempt.job.id));
+    if (draft === null || draft.isEmpty) return this.#sendAfterCalls(attempt, decision, undefined);
+    const placed = draft.build().then((effects) => this.#engine.placed(effects, attempt.job.id));
     placed.then(
-      (effects) => this.#whenFree(attempt, decision, effects),
+      (effects) => this.#sendAfterCalls(attempt, decision, effects),
       (error: unknown) => {
         this.#count -= 1;
         this.#effectsRefused(attempt, error);
@@ -56,7 +76,7 @@ export class Settling {
       case "already":
         break;
       case "cancel-asked":
-        learnCancelReason(this.#host.engine, attempt);
+        learnCancelReason(this.#engine, attempt);
         return this.settle(attempt, cancelDecision(attempt));
       case "doc-changed":
       case "id-differs": {
@@ -65,45 +85,41 @@ export class Settling {
       }
       case "stale":
       case "gone":
-        this.#host.engine.log.warn("result dropped: the attempt no longer held its lease", {
+        this.#engine.log.warn("result dropped: the attempt no longer held its lease", {
           id: attempt.job.id,
           reason: answer.kind,
         });
     }
-    this.#host.forget(attempt);
+    this.#leases.end(attempt);
   }
 
   failed(attempt: Attempt, error: unknown): void {
     this.#count -= 1;
-    this.#host.engine.log.error(
-      "a settle did not reach the store; the job is reclaimed when its lease ends",
-      {
-        id: attempt.job.id,
-        error,
-      },
-    );
-    this.#host.forget(attempt);
+    this.#engine.log.error("a settle did not reach the store; the job is reclaimed when its lease ends", {
+      id: attempt.job.id,
+      error,
+    });
+    this.#leases.end(attempt);
   }
 
-  #whenFree(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {
-    if (attempt.isFree) this.#push(attempt, decision, effects);
-    else attempt.whenFree(() => this.#push(attempt, decision, effects));
+  #sendAfterCalls(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {
+    if (attempt.hasCalls) attempt.whenCallsEnd(() => this.#send(attempt, decision, effects));
+    else this.#send(attempt, decision, effects);
   }
 
-  #push(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {
-    const { engine } = this.#host;
+  /** The attempt itself is the ticket of its settle: it is told the answer. */
+  #send(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {
     const { id, seq, fence } = attempt.job;
     const { next, attempts } = withCancelReason(attempt, decision);
-    if (next.event !== "completed") describeEnd(engine, attempt, decision, this.#host.routeOf(attempt.job));
+    if (next.event !== "completed")
+      describeEnd(this.#engine.log, attempt, decision, this.#routes.titleOf(attempt.job));
     const settle = { id, seq, fence, next, attempts };
-    engine.settles.push(effects === undefined ? settle : { ...settle, effects }, attempt);
+    this.#engine.settles.push(effects === undefined ? settle : { ...settle, effects }, attempt);
   }
 
   /** The job ran, but what it wanted to happen with its end was refused: that is a failed attempt, without effects. */
   #effectsRefused(attempt: Attempt, error: unknown): void {
     attempt.effects = attempt.failureEffects = null;
-    const end = endByThrow(this.#host, attempt, error);
-    if (end === null) this.#host.forget(attempt);
-    else this.settle(attempt, end);
+    this.end(attempt, endByThrow(this.#engine, attempt, error));
   }
 }

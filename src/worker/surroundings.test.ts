@@ -139,6 +139,53 @@ describe("around a handler", () => {
     expect(sizes).toEqual([2]);
   });
 
+  test("middleware that calls a batch handler a second time is answered by a call for its job alone", async () => {
+    const item = job<number, number>("item");
+    const calls: number[][] = [];
+    await v.run(
+      v.mill.work(
+        [
+          batchHandler(item, { size: 2, wait: 50 }, async (jobs) => {
+            calls.push(jobs.map(({ input }) => input));
+            return jobs.map(({ input }) => (input === 2 && calls.length === 1 ? new Error("busy") : input));
+          }),
+        ],
+        {
+          middleware: [
+            async (_context, next) => {
+              const outcome = await next();
+              return outcome instanceof Error ? next() : outcome;
+            },
+          ],
+        },
+      ),
+    );
+    const handles = await v.run(v.mill.enqueueMany([item.with(1), item.with(2)]));
+    expect(await v.run(Promise.all(handles.map((handle) => handle.result())))).toEqual([1, 2]);
+    expect(calls).toEqual([[1, 2], [2]]);
+  });
+
+  test("a job of a batch whose input is refused fails alone, and the others are called without it", async () => {
+    const typed = job("typed-item", { input: z.object({ n: z.number() }), retry: { attempts: 1 } });
+    const untyped = job<unknown>("typed-item");
+    const calls: number[][] = [];
+    await v.run(
+      v.mill.work([
+        batchHandler(typed, { size: 3, wait: 50 }, async (jobs) => {
+          calls.push(jobs.map(({ input }) => input.n));
+        }),
+      ]),
+    );
+    const handles = await v.run(
+      v.mill.enqueueMany([{ n: 1 }, { n: "two" }, { n: 3 }].map((input) => untyped.with(input))),
+    );
+    await v.advance(1000);
+    const views = await v.run(Promise.all(handles.map(({ id }) => v.mill.jobs.get(id))));
+    expect(views.map((view) => view?.state)).toEqual(["completed", "failed", "completed"]);
+    expect(views[1]).toMatchObject({ reason: "invalid-input" });
+    expect(calls).toEqual([[1, 3]]);
+  });
+
   test("a batch handler that gives back too few outcomes fails its batch", async () => {
     const item = job<number, number>("item", { retry: { attempts: 1 } });
     await v.run(v.mill.work([batchHandler(item, { size: 3, wait: 50 }, async () => [1])]));

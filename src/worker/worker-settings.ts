@@ -21,7 +21,10 @@ export interface WorkerOptions {
   middleware?: readonly HandlerMiddleware[];
   /** Shown in logs, lists and attempt records. */
   label?: string;
-  /** Stop on SIGTERM and SIGINT; a second signal ends the process. Off by default: a library installs no signal handlers unasked. */
+  /**
+   * Stop on SIGTERM and SIGINT; a second signal ends the process. Off by default: a library installs no signal handlers
+   * unasked.
+   */
   signals?: boolean;
 }
 
@@ -95,5 +98,9 @@ function readQueues(
 function makeOwner(engine: Engine, label: string | undefined): string {
   const { hostName, processId } = engine.platform;
   const boot = [...engine.platform.randomBytes(4)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-  return `${label === undefined ? `${hostName.slice(0, 100)}-${processId}` : checkName(label, "work: label").slice(0, 200)}-${boot}`;
+  const base =
+    label === undefined
+      ? `${hostName.slice(0, 100)}-${processId}`
+      : checkName(label, "work: label").slice(0, 200);
+  return `${base}-${boot}`;
 }

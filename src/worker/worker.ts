@@ -1,44 +1,34 @@
 /**
- * A worker: pools of slots, the jobs it has claimed for them, and their way through a handler to a settle. What it holds is in `leases`
- * from the claim until the settle is answered; every write carries the fence.
+ * A worker: pools of slots with handlers, in one process. This file puts its parts together, starts and stops them:
+ *
+ *   Claimer ──jobs──► Slots ──attempt──► AttemptRunner ──end──► Settling
+ *      ▲                │                                          │
+ *      │              Leases ◄── Renewals extend them              │
+ *      │                │ ◄── Aborting tells those to stop that must
+ *      └──more room─────┴──────────────answered────────────────────┘
  *
  *   running ──stop()──► stopping ──nothing left──► stopped
  */
 import type { Engine } from "../engine/engine.ts";
 import type { LeaseBook } from "../engine/lease-book.ts";
 import { settlesWithin } from "../engine/race.ts";
-import { handBack } from "../model/after-run.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
-import { MillraceError } from "../model/error.ts";
 import { checkOptions } from "../model/option.ts";
-import type { SettleAnswer } from "../store/operations.ts";
-import type { Route } from "../model/route.ts";
 import type { LeasedJob } from "../store/records.ts";
+import type { Hint } from "../store/store.ts";
 import { Aborting } from "./aborting.ts";
 import { Announcing } from "./announcing.ts";
-import { Attempt } from "./attempt.ts";
-import type { AttemptOwner } from "./attempt.ts";
-import { BatchPool } from "./batch-pool.ts";
+import { AttemptRunner } from "./attempt-runner.ts";
 import { Claimer } from "./claimer.ts";
-import type { Handler, SingleHandler } from "./handler.ts";
-import type { JobContext } from "./job-context.ts";
-import type { ContextHost } from "./job-context.ts";
-import { wrapHandler } from "./middleware.ts";
-import type { Pool } from "./pool.ts";
+import type { Handler } from "./handler.ts";
+import { Leases } from "./leases.ts";
 import { makePools } from "./make-pools.ts";
 import type { Renewals, RenewalSeat } from "./renewal.ts";
+import { RouteMap } from "./route-map.ts";
 import { Settling } from "./settling.ts";
-import { endByReturn, endByThrow, prepareContext } from "./run-attempt.ts";
-import { runBatch } from "./run-batch.ts";
-import type { AttemptEnd } from "./run-attempt.ts";
+import { Slots } from "./slots.ts";
 import type { WorkerSettings } from "./worker-settings.ts";
-
-interface Runnable {
-  readonly handler: Handler;
-  /** Through all middleware. */
-  readonly run: (context: JobContext) => unknown;
-}
 
 export interface StopReport {
   /** Handlers that ignored the abort: their jobs went back, but their code still runs. */
@@ -64,27 +54,22 @@ export interface SharedByWorkers {
   readonly stopped: (worker: JobWorker) => void;
 }
 
-export class JobWorker implements Worker, AttemptOwner, ContextHost {
+export class JobWorker implements Worker {
   readonly id: string;
-  readonly engine: Engine;
-  readonly owner: string;
-  readonly leaseMs: number;
-  readonly abortGraceMs: number;
-  readonly leases = new Map<string, Attempt>();
-  readonly pools: readonly Pool[];
-  readonly settling: Settling;
-  readonly aborting: Aborting;
+  readonly #engine: Engine;
+  readonly #shared: SharedByWorkers;
   readonly #settings: WorkerSettings;
-  readonly #stopped: (worker: JobWorker) => void;
-  readonly #runnables = new Map<string, Runnable>();
-  readonly #claimer: Claimer;
+  readonly #names: readonly string[];
+  readonly #leases: Leases;
+  readonly #aborting: Aborting;
+  readonly #slots: Slots;
   readonly #renewal: RenewalSeat;
+  readonly #claimer: Claimer;
   readonly #announcing: Announcing;
-  readonly #leaveBook: () => void;
-  #running = 0;
+  /** Takes back, at the stop, what the start has entered elsewhere. */
+  readonly #leave: (() => void)[] = [];
+  #unwatch: (() => void) | null = null;
   #stopping: Promise<StopReport> | null = null;
-  #leaveHandled: (() => void) | null = null;
-  #leaveSignals: (() => void) | null = null;
   #whenQuiet: (() => void) | null = null;
 
   constructor(
@@ -93,237 +78,50 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
     handlers: readonly Handler[],
     settings: WorkerSettings,
   ) {
-    this.engine = engine;
+    const { owner, leaseMs, abortGraceMs, middleware } = settings;
+    const pools = makePools(engine, handlers, settings);
+    const routes = new RouteMap(pools, handlers);
+    const hasRoom = (): void => this.#claimer.consider();
+    const leases = new Leases(() => (hasRoom(), this.#checkQuiet()));
+    const settling = new Settling(engine, leases, routes);
+    const aborting = new Aborting(engine, { leases, routes, graceMs: abortGraceMs });
+    const runner = new AttemptRunner(engine, middleware);
+    const slots = new Slots(engine, { owner, leaseMs, leases, routes, runner, settling, aborting, hasRoom });
+    const adopt = (jobs: readonly LeasedJob[], leasedUs: number): void => this.#adopt(jobs, leasedUs);
+    const renewal = shared.renewals.join({ owner, leaseMs, leases, adopt });
+    this.id = owner;
+    this.#engine = engine;
+    this.#shared = shared;
     this.#settings = settings;
-    this.#stopped = shared.stopped;
-    this.id = this.owner = settings.owner;
-    this.leaseMs = settings.leaseMs;
-    this.abortGraceMs = settings.abortGraceMs;
-    this.pools = makePools(engine, handlers, settings);
-    for (const handler of handlers) {
-      const run = wrapHandler(
-        settings.middleware,
-        (handler as SingleHandler).run as (context: JobContext) => unknown,
-      );
-      this.#runnables.set(handler.definition.name, { handler, run });
-    }
-    this.#claimer = new Claimer(engine, this);
-    this.#renewal = shared.renewals.join(this);
-    const queues = [...new Set(this.pools.map(({ queue }) => queue))];
-    this.#announcing = new Announcing(engine, this.owner, { queues, names: [...this.#runnables.keys()] });
-    this.settling = new Settling(this);
-    this.aborting = new Aborting(this);
-    this.#leaveBook = shared.leaseBook.addHolder(
-      (lease) => this.leases.get(lease.id)?.job.fence === lease.fence,
-    );
-  }
-
-  start(): void {
-    if (this.#settings.wantsSignals)
-      this.#leaveSignals = this.engine.platform.onTermination(() => void this.stop());
-    this.#leaveHandled = this.engine.addHandled([...this.#runnables.keys()]);
-    this.#announcing.start();
-    this.#claimer.start();
+    this.#names = handlers.map(({ definition }) => definition.name);
+    this.#leases = leases;
+    this.#aborting = aborting;
+    this.#slots = slots;
+    this.#renewal = renewal;
+    this.#claimer = new Claimer(engine, { owner, leaseMs, routes, settling, renewal, slots });
+    const queues = [...new Set(pools.map(({ queue }) => queue))];
+    this.#announcing = new Announcing(engine, owner, { queues, names: this.#names });
   }
 
   get running(): number {
-    return this.#running;
+    return this.#slots.running;
   }
 
   get held(): number {
-    return this.leases.size;
+    return this.#leases.size;
   }
 
-  routeOf(job: LeasedJob): Route | undefined {
-    return this.#claimer.routeOf(job);
-  }
-
-  get unsettled(): number {
-    return this.settling.count;
-  }
-
-  // from the claim to the handler -----------------------------------------------------------------------------------
-
-  claimed(jobs: readonly LeasedJob[], leasedUs: number): void {
-    const touched = new Set<Pool>();
-    // An answer that took as long as the lease: the jobs may be somebody else's by now, so none is started.
-    const isLate = this.engine.platform.monotonicUs() - leasedUs >= this.leaseMs * 1000;
-    if (isLate)
-      this.engine.log.warn("a claim was answered after its leases had ended; its jobs go back", {
-        jobs: jobs.length,
-      });
-    for (const job of jobs) {
-      const pool = this.#claimer.poolOf(job);
-      const attempt = new Attempt(job, this.engine.readPolicy(job.policy), this, leasedUs, this.leaseMs);
-      const earlier = this.leases.get(job.id);
-      // The same claim told twice: by its own late reply and by "what else is mine".
-      if (earlier?.job.fence === job.fence) continue;
-      this.leases.set(job.id, attempt);
-      // The job came back to this very worker: whatever still runs here for it has lost its lease.
-      if (earlier !== undefined) this.aborting.leaseLost(earlier);
-      if (pool === undefined || this.#stopping !== null || isLate) {
-        this.settling.settle(attempt, { next: handBack, attempts: null });
-        continue;
-      }
-      pool.push(attempt);
-      touched.add(pool);
-    }
-    this.#renewal.arm();
-    for (const pool of touched) this.#fill(pool);
-  }
-
-  get isLooking(): boolean {
-    return this.#renewal.isLooking;
-  }
-
-  claimLost(): void {
-    this.#renewal.findLost();
-  }
-
-  adopt(jobs: readonly LeasedJob[], leasedUs: number): void {
-    this.claimed(
-      jobs.filter((job) => !this.aborting.wasGivenUp(job)),
-      leasedUs,
+  start(): void {
+    const { platform, store } = this.#engine;
+    this.#leave.push(
+      this.#shared.leaseBook.addHolder((lease) => this.#leases.holds(lease)),
+      this.#engine.addHandled(this.#names),
     );
-    this.#claimer.consider();
-    this.#checkQuiet();
+    if (this.#settings.wantsSignals) this.#leave.push(platform.onTermination(() => void this.stop()));
+    this.#announcing.start();
+    this.#unwatch = store.watch((hint) => this.#hinted(hint));
+    this.#claimer.start();
   }
-
-  #fill(pool: Pool): void {
-    if (pool instanceof BatchPool) {
-      pool.fill(this.engine.platform, (attempts) => void this.#runBatch(pool, attempts));
-    } else {
-      while (pool.busySlots < pool.slots) {
-        const attempt = pool.take();
-        if (attempt === undefined) break;
-        this.#run(pool, attempt);
-      }
-    }
-    this.#claimer.consider();
-  }
-
-  #run(pool: Pool, attempt: Attempt): void {
-    const runnable = this.#runnables.get(this.#claimer.routeOf(attempt.job)?.name ?? "") as Runnable;
-    const { definition } = runnable.handler;
-    pool.busySlots += 1;
-    this.#begin(attempt);
-    const succeeded = (value: unknown): void =>
-      this.#ended(pool, attempt, endByReturn(this, attempt, definition, value));
-    const failed = (error: unknown): void => this.#ended(pool, attempt, endByThrow(this, attempt, error));
-    try {
-      const context = prepareContext(this, attempt, definition);
-      const returned = context instanceof Promise ? context.then(runnable.run) : runnable.run(context);
-      // Always a promise, also for a handler that answers at once: a backlog of such must not grow the stack.
-      Promise.resolve(returned).then(succeeded, failed);
-    } catch (error) {
-      Promise.reject(error).then(succeeded, failed);
-    }
-  }
-
-  async #runBatch(pool: BatchPool, attempts: readonly Attempt[]): Promise<void> {
-    const { definition } = pool.handler;
-    pool.busySlots += 1;
-    for (const attempt of attempts) this.#begin(attempt);
-    const prepared = await Promise.allSettled(
-      attempts.map(async (attempt) => prepareContext(this, attempt, definition)),
-    );
-    const ready: { readonly attempt: Attempt; readonly context: JobContext }[] = [];
-    for (const [index, each] of prepared.entries()) {
-      const attempt = attempts[index] as Attempt;
-      if (each.status === "fulfilled") ready.push({ attempt, context: each.value });
-      else this.#ended(null, attempt, endByThrow(this, attempt, each.reason));
-    }
-    const contexts = ready.map(({ context }) => context);
-    const outcomes = await runBatch(pool.handler, this.#settings.middleware, contexts);
-    for (const [index, { attempt }] of ready.entries()) {
-      const outcome = outcomes[index] as PromiseSettledResult<unknown>;
-      const end =
-        outcome.status === "fulfilled"
-          ? endByReturn(this, attempt, definition, outcome.value)
-          : endByThrow(this, attempt, outcome.reason);
-      this.#ended(null, attempt, end);
-    }
-    pool.busySlots -= 1;
-    pool.finished(attempts.length);
-    this.#fill(pool);
-  }
-
-  #begin(attempt: Attempt): void {
-    attempt.phase = "running";
-    attempt.startedUs = this.engine.platform.monotonicUs();
-    this.#running += 1;
-    this.aborting.watch(attempt);
-  }
-
-  // from the handler to the settle ----------------------------------------------------------------------------------
-
-  #ended(pool: Pool | null, attempt: Attempt, end: AttemptEnd | Promise<AttemptEnd>): void {
-    if (end instanceof Promise) {
-      void end.then((decided) => this.#ended(pool, attempt, decided));
-      return;
-    }
-    this.#running -= 1;
-    this.aborting.unwatch(attempt);
-    // An abandoned attempt was settled when its grace ended; only its slot was still busy.
-    if (attempt.phase === "running") {
-      if (end === null) this.forget(attempt);
-      else this.settling.settle(attempt, end);
-    }
-    if (pool !== null) {
-      pool.busySlots -= 1;
-      pool.finished(1);
-      this.#fill(pool);
-    }
-    this.#checkQuiet();
-  }
-
-  attemptSettled(attempt: Attempt, answer: SettleAnswer): void {
-    this.settling.answered(attempt, answer);
-  }
-
-  attemptUnsettled(attempt: Attempt, error: unknown): void {
-    this.settling.failed(attempt, error);
-  }
-
-  /** Nothing of this attempt is left to do in the store. */
-  forget(attempt: Attempt): void {
-    attempt.phase = "ended";
-    if (this.leases.get(attempt.job.id) === attempt) this.leases.delete(attempt.job.id);
-    this.#claimer.consider();
-    this.#checkQuiet();
-  }
-
-  // told to stop ------------------------------------------------------------------------------------------------------
-
-  attemptRang(attempt: Attempt): void {
-    this.aborting.rang(attempt);
-  }
-
-  dropWaiting(attempt: Attempt): void {
-    this.#claimer.poolOf(attempt.job)?.drop(attempt);
-  }
-
-  async extendLease(attempt: Attempt, leaseMs: number): Promise<void> {
-    const { id, seq, fence } = attempt.job;
-    const leasedUs = this.engine.platform.monotonicUs();
-    const { answers } = await this.engine.store.extendIfLeased({
-      owner: this.owner,
-      leaseMs,
-      leases: [{ id, seq, fence }],
-      wantsOthers: false,
-    });
-    if (answers[0] === "stale" || answers[0] === "gone") {
-      this.aborting.leaseLost(attempt);
-      throw new MillraceError("lease-lost", `The job ${id} is no longer leased to this attempt.`);
-    }
-    if (attempt.leasedUs + attempt.leaseMs * 1000 < leasedUs + leaseMs * 1000) {
-      attempt.leasedUs = leasedUs;
-      attempt.leaseMs = leaseMs;
-    }
-    if (answers[0] === "cancel-asked") this.aborting.cancelAsked(attempt);
-  }
-
-  // shutdown ------------------------------------------------------------------------------------------------------------
 
   stop(options: { readonly grace?: Duration } = {}): Promise<StopReport> {
     const { grace } = checkOptions(options, "stop", ["grace"]);
@@ -336,40 +134,59 @@ export class JobWorker implements Worker, AttemptOwner, ContextHost {
     await this.stop();
   }
 
+  #hinted(hint: Hint): void {
+    if (hint.kind === "ready") this.#claimer.hinted(hint);
+    else if (hint.kind === "cancel" && hint.owner === this.id) this.#aborting.cancelHinted(hint.ids);
+  }
+
+  /** The jobs of a claim whose reply was lost. */
+  #adopt(jobs: readonly LeasedJob[], leasedUs: number): void {
+    this.#slots.arrive(
+      jobs.filter((job) => !this.#leases.wasLost(job)),
+      leasedUs,
+    );
+    this.#claimer.consider();
+    this.#checkQuiet();
+  }
+
+  /** No more jobs; then the running ones get their grace, are aborted, and in the end abandoned. */
   async #stop(graceMs: number): Promise<StopReport> {
+    const { platform, records } = this.#engine;
+    const { abortGraceMs } = this.#settings;
+    this.#slots.close();
+    this.#unwatch?.();
     // A claim that hangs must not hold the stop; what it takes is handed back, or reclaimed when its lease ends.
-    await settlesWithin(this.engine.platform, this.#claimer.stop(), Math.max(graceMs, this.abortGraceMs));
-    for (const pool of this.pools) {
-      if (pool instanceof BatchPool) pool.stop();
-      for (const attempt of pool.takeAll()) this.settling.settle(attempt, { next: handBack, attempts: null });
-    }
+    await settlesWithin(platform, this.#claimer.stop(), Math.max(graceMs, abortGraceMs));
+    this.#slots.handBackWaiting();
     if (!(await this.#quiet(graceMs))) {
-      for (const attempt of this.leases.values()) this.aborting.abort(attempt, "shutdown");
-      if (!(await this.#quiet(this.abortGraceMs))) {
-        for (const attempt of [...this.leases.values()])
-          if (attempt.phase === "running") this.aborting.abandon(attempt);
-        await this.#quiet(this.abortGraceMs);
+      for (const attempt of this.#leases.values()) this.#aborting.abort(attempt, "shutdown");
+      if (!(await this.#quiet(abortGraceMs))) {
+        for (const attempt of [...this.#leases.values()])
+          if (attempt.phase === "running") this.#aborting.abandon(attempt);
+        await this.#quiet(abortGraceMs);
       }
     }
-    await settlesWithin(this.engine.platform, this.engine.records.whenIdle(), this.abortGraceMs);
+    await settlesWithin(platform, records.whenIdle(), abortGraceMs);
     this.#renewal.leave();
-    await settlesWithin(this.engine.platform, this.#announcing.stop(), this.abortGraceMs);
-    this.#leaveBook();
-    this.#leaveHandled?.();
-    this.#leaveSignals?.();
-    this.#stopped(this);
-    return { notStopped: this.#running };
+    await settlesWithin(platform, this.#announcing.stop(), abortGraceMs);
+    for (const leave of this.#leave) leave();
+    this.#shared.stopped(this);
+    return { notStopped: this.running };
   }
 
   /** @returns true once every lease is settled, false when the time is over first. */
   async #quiet(limitMs: number): Promise<boolean> {
-    if (this.leases.size === 0 && !this.#renewal.isLooking) return true;
+    if (this.#isQuiet) return true;
     const quiet = new Promise<void>((resolve) => (this.#whenQuiet = resolve));
-    await settlesWithin(this.engine.platform, quiet, limitMs);
-    return this.leases.size === 0;
+    await settlesWithin(this.#engine.platform, quiet, limitMs);
+    return this.#leases.size === 0;
+  }
+
+  get #isQuiet(): boolean {
+    return this.#leases.size === 0 && !this.#renewal.isLooking;
   }
 
   #checkQuiet(): void {
-    if (this.#whenQuiet !== null && this.leases.size === 0 && !this.#renewal.isLooking) this.#whenQuiet();
+    if (this.#whenQuiet !== null && this.#isQuiet) this.#whenQuiet();
   }
 }

@@ -24,7 +24,11 @@ function* arrowsAreKept(id: string, events: readonly TimelineEvent[]): Generator
   for (const event of events) {
     const from = state;
     state = event.state;
-    if (event.kind === "removed") continue;
+    if (event.kind === "removed") {
+      if (from === null || from === "running")
+        yield { invariant: 18, id, message: `${id} was removed while it was ${from ?? "not there"}` };
+      continue;
+    }
     if (event.state === null || (from === null) !== (event.kind === "submitted")) {
       yield { invariant: 18, id, message: `${id}: ${event.kind} out of ${from ?? "nothing"}` };
       continue;
@@ -88,8 +92,9 @@ function* attemptsAreCounted(
         counts = [0];
         break;
       case "reclaimed":
-        // Whether its handler had started is not told by the event.
-        counts = [0, 1];
+        // A revoke gives the attempt back; else it depends on whether the handler had started, which the event does not
+        // tell.
+        counts = ledger.acts.explain("revoke", id, event.rev)?.rev === event.rev ? [0] : [0, 1];
         break;
       case "replayed":
         if (event.attempt !== 0) extra += 1;
@@ -168,9 +173,15 @@ function* errorsAreKept(ledger: Ledger, id: string, events: readonly TimelineEve
   const { entries, dropped } = readAttemptLog(record.attempts);
   const count = (...kinds: readonly string[]): number =>
     events.filter(({ kind }) => kinds.includes(kind)).length;
-  const least = count("retry-scheduled", "reclaimed", "failed");
+  // A job whose lease was revoked did nothing wrong, and no error is kept.
+  const revokes = events
+    .filter(({ kind }) => kind === "reclaimed")
+    .flatMap(({ rev }) => ledger.acts.explain("revoke", id, rev) ?? []);
+  const sure = revokes.filter(({ rev }) => rev !== null);
+  const failures = count("retry-scheduled", "reclaimed", "failed");
+  const least = failures - revokes.length;
   // A handler that threw after its cancel was asked for leaves an error as well; one that was never told leaves none.
-  const most = least + count("cancelled");
+  const most = failures - sure.length + count("cancelled");
   const kept = entries.length + dropped;
   if (kept < least || kept > most)
     yield {

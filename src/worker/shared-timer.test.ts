@@ -1,25 +1,25 @@
 import { expect, test } from "vitest";
 import { createVirtualPlatform } from "../testing/virtual-platform.ts";
-import { TimerWheel } from "./timer-wheel.ts";
-import type { WheelItem } from "./timer-wheel.ts";
+import { SharedTimer } from "./shared-timer.ts";
+import type { Timed } from "./shared-timer.ts";
 
-const item = (rang: () => void): WheelItem => ({ wheelTick: -1, rang });
+const item = (rang: () => void): Timed => ({ dueTick: -1, rang });
 
 test("items ring at their time, never before it and within a tick, in order, with one real timer", async () => {
   const platform = createVirtualPlatform();
-  const wheel = new TimerWheel(platform);
+  const timer = new SharedTimer(platform);
   const rung: [string, number][] = [];
-  const add = (name: string, ms: number): WheelItem => {
+  const add = (name: string, ms: number): Timed => {
     const one = item(() => rung.push([name, platform.time.elapsedUs / 1000]));
-    wheel.add(one, ms * 1000);
+    timer.set(one, ms * 1000);
     return one;
   };
   add("late", 500);
   add("early", 101);
   const gone = add("gone", 50);
   const moved = add("moved", 60);
-  wheel.remove(gone);
-  wheel.add(moved, 1_000_000);
+  timer.clear(gone);
+  timer.set(moved, 1_000_000);
   expect(platform.time.pending).toBe(1);
   await platform.time.advance(2_000_000);
   expect(rung.map(([name]) => name)).toEqual(["early", "late", "moved"]);
@@ -30,11 +30,11 @@ test("items ring at their time, never before it and within a tick, in order, wit
   expect(platform.time.pending).toBe(0);
 });
 
-test("a wheel without items has no timer", () => {
+test("without items there is no real timer", () => {
   const platform = createVirtualPlatform();
-  const wheel = new TimerWheel(platform);
+  const timer = new SharedTimer(platform);
   const one = item(() => {});
-  wheel.add(one, 1000);
-  wheel.remove(one);
+  timer.set(one, 1000);
+  timer.clear(one);
   expect(platform.time.pending).toBe(0);
 });

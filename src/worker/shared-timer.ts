@@ -1,20 +1,22 @@
 /**
- * One timer for all timeouts of a worker. Most attempts end long before theirs, so adding and removing must cost next to nothing:
- * items wait in a set per tick, and only the earliest tick has a real timer. Precise to a tick.
+ * One real timer for all timeouts of a worker. Most attempts end long before their timeout, so setting and clearing one
+ * must cost next to nothing: what is due within the same ten milliseconds (a tick) waits in one set, and only the
+ * earliest tick has a real timer. Nothing rings before its time; it may ring a tick late.
  */
 import type { Platform, Timer } from "../platform/platform.ts";
 
 const tickUs = 10_000;
 
-export interface WheelItem {
-  /** The tick it waits for; -1 when it does not wait. Owned by the wheel. */
-  wheelTick: number;
+/** What can wait for a time: told when that has come. */
+export interface Timed {
+  /** The tick it waits for; -1 when it does not wait. Owned by the timer. */
+  dueTick: number;
   rang(): void;
 }
 
-export class TimerWheel {
+export class SharedTimer {
   readonly #platform: Platform;
-  readonly #ticks = new Map<number, Set<WheelItem>>();
+  readonly #ticks = new Map<number, Set<Timed>>();
   #timer: Timer | null = null;
   #timerTick = Number.POSITIVE_INFINITY;
 
@@ -22,22 +24,22 @@ export class TimerWheel {
     this.#platform = platform;
   }
 
-  /** An item waits for one time only: adding it again moves it. */
-  add(item: WheelItem, atUs: number): void {
-    this.remove(item);
+  /** An item waits for one time only: setting another replaces it. */
+  set(item: Timed, atUs: number): void {
+    this.clear(item);
     const tick = Math.ceil(atUs / tickUs);
-    item.wheelTick = tick;
+    item.dueTick = tick;
     const items = this.#ticks.get(tick);
     if (items === undefined) this.#ticks.set(tick, new Set([item]));
     else items.add(item);
     if (tick < this.#timerTick) this.#setTimer(tick);
   }
 
-  remove(item: WheelItem): void {
-    if (item.wheelTick < 0) return;
-    const items = this.#ticks.get(item.wheelTick);
-    if (items?.delete(item) === true && items.size === 0) this.#ticks.delete(item.wheelTick);
-    item.wheelTick = -1;
+  clear(item: Timed): void {
+    if (item.dueTick < 0) return;
+    const items = this.#ticks.get(item.dueTick);
+    if (items?.delete(item) === true && items.size === 0) this.#ticks.delete(item.dueTick);
+    item.dueTick = -1;
     if (this.#ticks.size === 0) this.#clearTimer();
   }
 
@@ -45,7 +47,7 @@ export class TimerWheel {
     this.#timer?.cancel();
     this.#timerTick = tick;
     const delayMs = Math.max(0, Math.ceil((tick * tickUs - this.#platform.monotonicUs()) / 1000));
-    this.#timer = this.#platform.setTimer(delayMs, () => this.#turn(), false);
+    this.#timer = this.#platform.setTimer(delayMs, () => this.#ring(), false);
   }
 
   #clearTimer(): void {
@@ -54,7 +56,7 @@ export class TimerWheel {
     this.#timerTick = Number.POSITIVE_INFINITY;
   }
 
-  #turn(): void {
+  #ring(): void {
     this.#clearTimer();
     const nowTick = Math.floor(this.#platform.monotonicUs() / tickUs);
     const due = [...this.#ticks.keys()]
@@ -64,7 +66,7 @@ export class TimerWheel {
       const items = this.#ticks.get(tick) ?? new Set();
       this.#ticks.delete(tick);
       for (const item of items) {
-        item.wheelTick = -1;
+        item.dueTick = -1;
         item.rang();
       }
     }

@@ -1,0 +1,91 @@
+/**
+ * What running an attempt means, in order:
+ *
+ *   prepare   its input is decoded and checked, and the handler's context is made
+ *   call      the handler is called through all middleware
+ *   end       whatever came back or was thrown becomes a decision of the model, which is settled
+ *
+ * The jobs of a batch go the same way, each for itself; only their innermost call is one for all (`joint-call.ts`). An
+ * attempt that is abandoned meanwhile was settled when its grace ended; its end then only frees the slot.
+ *
+ * The usual attempt (no schemas, no middleware, a handler that returns) makes one context and one promise.
+ */
+import type { JobDefinition } from "../engine/definition.ts";
+import type { Engine } from "../engine/engine.ts";
+import type { Attempt } from "./attempt.ts";
+import { endByReturn, endByThrow } from "./attempt-end.ts";
+import type { AttemptEnd } from "./attempt-end.ts";
+import type { BatchHandler, SingleHandler } from "./handler.ts";
+import { JobContext } from "./job-context.ts";
+import { JointCall } from "./joint-call.ts";
+import { composeMiddleware } from "./middleware.ts";
+import type { HandlerCall, HandlerMiddleware, Layers } from "./middleware.ts";
+import { decodeInput } from "./payloads.ts";
+
+/** Told once per attempt, when its handler's code is over and its end is on its way to the store. */
+export type Ended = () => void;
+
+export class AttemptRunner {
+  readonly #engine: Engine;
+  readonly #layers: Layers;
+
+  constructor(engine: Engine, middleware: readonly HandlerMiddleware[]) {
+    this.#engine = engine;
+    this.#layers = composeMiddleware(middleware);
+  }
+
+  run(attempt: Attempt, { definition, handle }: SingleHandler, ended: Ended): void {
+    this.#run(attempt, definition, handle as HandlerCall, ended);
+  }
+
+  /** @param ended told for each of them. */
+  runBatch(attempts: readonly Attempt[], handler: BatchHandler, ended: Ended): void {
+    const joint = new JointCall(handler, attempts.length);
+    for (const attempt of attempts) {
+      let hasJoined = false;
+      const join = (context: JobContext): Promise<unknown> => ((hasJoined = true), joint.join(context));
+      this.#run(attempt, handler.definition, join, () => {
+        // Its input was refused, or a layer answered by itself: the others must not wait for it.
+        if (!hasJoined) joint.leave();
+        ended();
+      });
+    }
+  }
+
+  #run(attempt: Attempt, definition: JobDefinition, call: HandlerCall, ended: Ended): void {
+    attempt.start(this.#engine.platform.monotonicUs());
+    attempt.aborting.watch(attempt);
+    const returned = (value: unknown): void =>
+      this.#end(attempt, endByReturn(this.#engine, attempt, definition, value), ended);
+    const threw = (error: unknown): void =>
+      this.#end(attempt, endByThrow(this.#engine, attempt, error), ended);
+    try {
+      const context = this.#prepare(attempt, definition);
+      const outcome =
+        context instanceof Promise
+          ? context.then((prepared) => this.#layers(prepared, call))
+          : this.#layers(context, call);
+      // Always a promise, also for a handler that answers at once: a backlog of such must not grow the stack.
+      Promise.resolve(outcome).then(returned, threw);
+    } catch (error) {
+      Promise.reject(error).then(returned, threw);
+    }
+  }
+
+  #prepare(attempt: Attempt, definition: JobDefinition): JobContext | Promise<JobContext> {
+    const input = decodeInput(this.#engine, attempt, definition);
+    return input instanceof Promise
+      ? input.then((checked) => new JobContext(this.#engine, attempt, definition, checked))
+      : new JobContext(this.#engine, attempt, definition, input);
+  }
+
+  #end(attempt: Attempt, end: AttemptEnd | Promise<AttemptEnd>, ended: Ended): void {
+    if (end instanceof Promise) {
+      void end.then((decided) => this.#end(attempt, decided, ended));
+      return;
+    }
+    attempt.aborting.unwatch(attempt);
+    if (attempt.phase === "running") attempt.settling.end(attempt, end);
+    ended();
+  }
+}

@@ -1,0 +1,84 @@
+/**
+ * The one place that extends leases: for the renewal, which does so for many attempts at once, and for a handler that
+ * extends its own by hand. An answer is heeded where it comes in: a lease that is gone aborts its handler, a cancel
+ * that was asked for is passed on.
+ */
+import type { Engine } from "../engine/engine.ts";
+import { answersWithin } from "../engine/race.ts";
+import { MillraceError } from "../model/error.ts";
+import type { Extend, ExtendAnswer } from "../store/operations.ts";
+import type { Attempt } from "./attempt.ts";
+
+/** The duty's backstop fires only after the worker's own timeout and abort grace had their chance. */
+const backstopSlackMs = 5000;
+/** Given to the store also where a lease has less time left: a call that is not even waited for renews nothing. */
+const answerMinMs = 100;
+
+export interface LeaseExtension {
+  readonly owner: string;
+  /** From now on at least; a lease is never made shorter. */
+  readonly leaseMs: number;
+  readonly attempts: readonly Attempt[];
+  /** Also tell the store which of these handlers really run, so that a crash counts as their attempt. */
+  readonly reportsStarts: boolean;
+  /** Also ask for leases of this owner that `attempts` does not name. */
+  readonly wantsOthers: boolean;
+  /**
+   * Until then the store may answer: after the end of the first lease that hangs on it, handlers must be told.
+   * Monotonic.
+   */
+  readonly answerByUs: number;
+}
+
+export async function extendLeases(engine: Engine, extension: LeaseExtension): Promise<ExtendAnswer> {
+  const { platform, store } = engine;
+  const { owner, leaseMs, attempts, reportsStarts, wantsOthers, answerByUs } = extension;
+  const sentUs = platform.monotonicUs();
+  const leases = attempts.map((attempt) => readExtend(attempt, reportsStarts ? sentUs : null));
+  const answer = await answersWithin(
+    platform,
+    store.extendIfLeased({ owner, leaseMs, leases, wantsOthers }),
+    Math.max(answerMinMs, (answerByUs - sentUs) / 1000),
+  );
+  for (const [index, attempt] of attempts.entries()) {
+    // Settled or lost meanwhile: that answer counts.
+    if (!attempt.isHeld) continue;
+    if (isGone(answer.answers[index])) {
+      if (attempt.phase !== "settling") attempt.aborting.leaseLost(attempt);
+      continue;
+    }
+    attempt.leaseExtended(sentUs + leaseMs * 1000);
+    if (leases[index]?.startedAgoMs !== undefined) attempt.isStartReported = true;
+    if (answer.answers[index] === "cancel-asked") attempt.aborting.cancelAsked(attempt);
+  }
+  return answer;
+}
+
+/** Throws `lease-lost` where the attempt no longer holds its lease. */
+export async function extendByHand(engine: Engine, attempt: Attempt, leaseMs: number): Promise<void> {
+  const { answers } = await extendLeases(engine, {
+    owner: attempt.owner,
+    leaseMs,
+    attempts: [attempt],
+    reportsStarts: false,
+    wantsOthers: false,
+    answerByUs: attempt.leaseEndsUs,
+  });
+  if (isGone(answers[0]))
+    throw new MillraceError("lease-lost", `The job ${attempt.job.id} is no longer leased to this attempt.`);
+}
+
+function isGone(answer: ExtendAnswer["answers"][number] | undefined): boolean {
+  return answer === "stale" || answer === "gone";
+}
+
+/** @param reportUs the time by which a start is reported; null where none is. */
+function readExtend(attempt: Attempt, reportUs: number | null): Extend {
+  const { id, seq, fence } = attempt.job;
+  if (reportUs === null || attempt.phase !== "running" || attempt.isStartReported) return { id, seq, fence };
+  const startedAgoMs = Math.max(0, Math.round((reportUs - attempt.startedUs) / 1000));
+  const { timeoutMs } = attempt.policy;
+  const attemptEndsInMs =
+    timeoutMs === null ? null : timeoutMs - startedAgoMs + attempt.aborting.graceMs + backstopSlackMs;
+  return { id, seq, fence, startedAgoMs, attemptEndsInMs };
+}

@@ -1,0 +1,77 @@
+/**
+ * The leases that this worker holds. An attempt is here from its claim until its settle is answered, or until its lease
+ * is lost while it runs. At most one attempt per job is held: a later claim of the same job replaces an earlier one.
+ *
+ * Lost leases are remembered by id and fence. The handler may have run under such a lease, or may still run, so a
+ * lookup for the jobs of a lost claim must not take it up again.
+ */
+import type { LeaseRef } from "../store/records.ts";
+import type { Attempt } from "./attempt.ts";
+
+/** More leases than any worker loses within one lease's length. */
+const lostMax = 10_000;
+
+export class Leases {
+  readonly #held = new Map<string, Attempt>();
+  readonly #lost = new Set<string>();
+  readonly #ended: () => void;
+
+  /** @param ended told whenever nothing of an attempt is left to do. */
+  constructor(ended: () => void) {
+    this.#ended = ended;
+  }
+
+  get size(): number {
+    return this.#held.size;
+  }
+
+  values(): IterableIterator<Attempt> {
+    return this.#held.values();
+  }
+
+  get(id: string): Attempt | undefined {
+    return this.#held.get(id);
+  }
+
+  holds({ id, fence }: Pick<LeaseRef, "id" | "fence">): boolean {
+    return this.#held.get(id)?.job.fence === fence;
+  }
+
+  /** @returns the attempt that it replaces: one of an earlier claim of the same job. */
+  add(attempt: Attempt): Attempt | undefined {
+    const { id } = attempt.job;
+    const earlier = this.#held.get(id);
+    if (earlier !== undefined) earlier.isHeld = false;
+    attempt.isHeld = true;
+    this.#held.set(id, attempt);
+    return earlier;
+  }
+
+  /** An attempt whose settle is on its way stays until that is answered. */
+  lose(attempt: Attempt): void {
+    this.#lost.add(keyOf(attempt.job));
+    if (this.#lost.size > lostMax) this.#lost.delete(this.#lost.values().next().value as string);
+    if (attempt.phase === "running") this.#drop(attempt);
+  }
+
+  wasLost(lease: Pick<LeaseRef, "id" | "fence">): boolean {
+    return this.#lost.has(keyOf(lease));
+  }
+
+  /** Nothing of this attempt is left to do in the store. */
+  end(attempt: Attempt): void {
+    attempt.phase = "ended";
+    this.#drop(attempt);
+    this.#ended();
+  }
+
+  #drop(attempt: Attempt): void {
+    if (!attempt.isHeld) return;
+    attempt.isHeld = false;
+    this.#held.delete(attempt.job.id);
+  }
+}
+
+function keyOf({ id, fence }: Pick<LeaseRef, "id" | "fence">): string {
+  return `${id}:${fence}`;
+}

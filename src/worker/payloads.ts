@@ -1,0 +1,71 @@
+/**
+ * A job's payloads on their way through an attempt: the stored input is decoded and checked before the handler is
+ * called, its result is checked and encoded afterwards. Both are refused by the definition's schema, and a refusal is
+ * final: no further attempt would read or give anything else.
+ */
+import type { JobDefinition } from "../engine/definition.ts";
+import type { Engine } from "../engine/engine.ts";
+import { checkSchema } from "../engine/standard-schema.ts";
+import type { Attempt } from "./attempt.ts";
+
+/**
+ * Thrown when the job's own payload was refused. A class of its own, because the error's code would not tell: a
+ * handler's own enqueue may be refused by the same code, and that is a failed attempt like any other.
+ */
+export class RefusedPayload {
+  readonly reason: "invalid-input" | "invalid-result";
+  readonly error: unknown;
+
+  constructor(reason: "invalid-input" | "invalid-result", error: unknown) {
+    this.reason = reason;
+    this.error = error;
+  }
+}
+
+/** What people see of something thrown: the error itself, also where it refused a payload. */
+export function shownError(thrown: unknown): unknown {
+  return thrown instanceof RefusedPayload ? thrown.error : thrown;
+}
+
+/** @returns the input as the handler gets it; a promise only where the schema answers with one. */
+export function decodeInput(engine: Engine, attempt: Attempt, { inputSchema }: JobDefinition): unknown {
+  try {
+    const input = engine.settings.coder.decode(attempt.job.input);
+    if (inputSchema === null) return input;
+    const checked = checkSchema(inputSchema, input, { code: "invalid-input", what: "The input" });
+    return checked instanceof Promise ? checked.catch(refuseInput) : checked;
+  } catch (error) {
+    return refuseInput(error);
+  }
+}
+
+/** @returns the result as the store keeps it, null for none; a promise only where the schema answers with one. */
+export function encodeResult(
+  engine: Engine,
+  attempt: Attempt,
+  { resultSchema }: JobDefinition,
+  value: unknown,
+): string | null | Promise<string | null> {
+  if (resultSchema === null) return encodeChecked(engine, attempt, value);
+  let checked: unknown;
+  try {
+    checked = checkSchema(resultSchema, value, { code: "invalid-result", what: "The result" });
+  } catch (error) {
+    return refuseResult(error);
+  }
+  return checked instanceof Promise
+    ? checked.then((result) => encodeChecked(engine, attempt, result), refuseResult)
+    : encodeChecked(engine, attempt, checked);
+}
+
+function encodeChecked(engine: Engine, { policy }: Attempt, value: unknown): string | null {
+  return value === undefined || !policy.keepsResult ? null : engine.settings.coder.encode(value, "result");
+}
+
+function refuseInput(error: unknown): never {
+  throw new RefusedPayload("invalid-input", error);
+}
+
+function refuseResult(error: unknown): never {
+  throw new RefusedPayload("invalid-result", error);
+}

@@ -1,0 +1,128 @@
+/**
+ * From a claim to a free slot and back: claimed jobs become attempts, wait in their pool until a slot is free, are run,
+ * and make room for the next. A job that cannot be run here goes back at once, without burning an attempt: one that no
+ * pool serves, one that arrives after the stop, one whose lease had ended when the claim was answered.
+ */
+import type { Engine } from "../engine/engine.ts";
+import type { LeasedJob } from "../store/records.ts";
+import type { Aborting } from "./aborting.ts";
+import { Attempt } from "./attempt.ts";
+import type { AttemptRunner } from "./attempt-runner.ts";
+import { BatchPool } from "./batch-pool.ts";
+import type { SingleHandler } from "./handler.ts";
+import type { Leases } from "./leases.ts";
+import type { Pool } from "./pool.ts";
+import type { RouteMap } from "./route-map.ts";
+import type { Settling } from "./settling.ts";
+
+export interface SlotsOptions {
+  readonly owner: string;
+  readonly leaseMs: number;
+  readonly leases: Leases;
+  readonly routes: RouteMap;
+  readonly runner: AttemptRunner;
+  readonly settling: Settling;
+  readonly aborting: Aborting;
+  /** Told whenever a pool may want more jobs. */
+  readonly hasRoom: () => void;
+}
+
+export class Slots {
+  readonly #engine: Engine;
+  readonly #options: SlotsOptions;
+  #running = 0;
+  #isClosed = false;
+
+  constructor(engine: Engine, options: SlotsOptions) {
+    this.#engine = engine;
+    this.#options = options;
+  }
+
+  /** Jobs whose handler is running now. */
+  get running(): number {
+    return this.#running;
+  }
+
+  /** @param leasedUs monotonic, when the claim was sent: their leases count from then. */
+  arrive(jobs: readonly LeasedJob[], leasedUs: number): void {
+    const { owner, leaseMs, leases, routes, settling, aborting } = this.#options;
+    // An answer that took as long as the lease: the jobs may be somebody else's by now, so none is started.
+    const isLate = this.#engine.platform.monotonicUs() - leasedUs >= leaseMs * 1000;
+    if (isLate)
+      this.#engine.log.warn("a claim was answered after its leases had ended; its jobs go back", {
+        jobs: jobs.length,
+      });
+    const origin = { owner, leasedUs, leaseMs, settling, aborting };
+    const touched = new Set<Pool>();
+    for (const job of jobs) {
+      // The same claim told twice: by its own late reply and by "what else is mine".
+      if (leases.holds(job)) continue;
+      const attempt = new Attempt(job, this.#engine.readPolicy(job.policy), origin);
+      const earlier = leases.add(attempt);
+      // The job came back to this very worker: whatever still runs here for it has lost its lease.
+      if (earlier !== undefined) aborting.leaseLost(earlier);
+      const pool = routes.poolOf(job);
+      if (pool === undefined || this.#isClosed || isLate) {
+        settling.handBack(attempt);
+        continue;
+      }
+      pool.push(attempt);
+      touched.add(pool);
+    }
+    for (const pool of touched) this.#fill(pool);
+  }
+
+  /** Whatever arrives from now on goes back. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  handBackWaiting(): void {
+    const { routes, settling } = this.#options;
+    for (const pool of routes.pools) {
+      if (pool instanceof BatchPool) pool.stop();
+      for (const attempt of pool.takeAll()) settling.handBack(attempt);
+    }
+  }
+
+  #fill(pool: Pool): void {
+    if (pool instanceof BatchPool) {
+      pool.fill(this.#engine.platform, (attempts) => this.#startBatch(pool, attempts));
+    } else {
+      while (pool.busySlots < pool.slots) {
+        const attempt = pool.take();
+        if (attempt === undefined) break;
+        this.#start(pool, attempt);
+      }
+    }
+    this.#options.hasRoom();
+  }
+
+  #start(pool: Pool, attempt: Attempt): void {
+    const { runner, routes } = this.#options;
+    pool.busySlots += 1;
+    this.#running += 1;
+    runner.run(attempt, routes.handlerOf(attempt.job) as SingleHandler, () => {
+      this.#running -= 1;
+      this.#free(pool, 1);
+    });
+  }
+
+  /** One slot for all of them, free when the last has ended. */
+  #startBatch(pool: BatchPool, attempts: readonly Attempt[]): void {
+    let left = attempts.length;
+    pool.busySlots += 1;
+    this.#running += left;
+    this.#options.runner.runBatch(attempts, pool.handler, () => {
+      this.#running -= 1;
+      left -= 1;
+      if (left === 0) this.#free(pool, attempts.length);
+    });
+  }
+
+  #free(pool: Pool, finished: number): void {
+    pool.busySlots -= 1;
+    pool.finished(finished);
+    this.#fill(pool);
+  }
+}
