@@ -80,6 +80,60 @@ describe("inside the caller's own transaction", () => {
     ).toEqual(expect.arrayContaining(["slow submitted", "quick submitted", "quick completed"]));
   });
 
+  test.each(["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])(
+    "the first jobs of new names in two open transactions neither wait for each other nor fail (%s)",
+    async (level) => {
+      const second = new pg.Client({ connectionString: database.url });
+      await second.connect();
+      const begin = async (connection: pg.Client): Promise<void> => {
+        await connection.query(`BEGIN ISOLATION LEVEL ${level}`);
+        // Its snapshot is from before the other's jobs.
+        await connection.query("SELECT count(*) FROM pg_class");
+      };
+      const put = (connection: pg.Client, id: string, name: string, tags: string[] | null = null) =>
+        store.inTransaction(connection).submit([{ jobs: [aJob({ id, name, tags })] }]);
+      await begin(client);
+      await begin(second);
+      await put(client, "a", "first name");
+      await put(second, "b", "second name", ["tag"]);
+      await put(client, "c", "both", ["tag"]);
+      await put(second, "d", "both");
+      await client.query("COMMIT");
+      await second.query("COMMIT");
+      await second.end();
+      expect((await store.readJobs(["a", "b", "c", "d"])).map((job) => job?.name)).toEqual([
+        "first name",
+        "second name",
+        "both",
+        "both",
+      ]);
+      expect((await store.readRoutes()).map(({ name }) => name).sort()).toEqual([
+        "both",
+        "first name",
+        "second name",
+      ]);
+      expect(await count()).toBe(4);
+      // What two transactions added twice is there once after a fold.
+      await database.query(`SELECT own_${schemas}.fold_v1()`);
+      expect(await database.query(`SELECT name FROM own_${schemas}.route ORDER BY name`)).toHaveLength(3);
+    },
+  );
+
+  test("another content under a route's number is refused before anything is written", async () => {
+    const collision = `INSERT INTO own_${schemas}.route VALUES (${aRoute()}, 'other queue', 'other name', '[]')`;
+    await database.query(collision);
+    const refused = { code: "route-collision" };
+    const unique = { key: "k", hold: "end", onHeld: "keep" } as const;
+    for (const unit of [
+      { jobs: [aJob({ id: "a" })] },
+      { jobs: [aJob({ id: "a" }), aJob({ id: "b", name: "fine" })] },
+      { jobs: [aJob({ id: "a", unique })] },
+    ])
+      await expect(store.submit([unit])).rejects.toMatchObject(refused);
+    expect(await count()).toBe(0);
+    expect(await store.readRoutes()).toHaveLength(1);
+  });
+
   test("those who watch hear of it after the commit", async () => {
     const heard = Promise.withResolvers<Hint>();
     const unwatch = store.watch((hint) => {
