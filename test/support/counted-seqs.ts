@@ -1,7 +1,8 @@
 /**
- * Seqs as the reference model counts them. A store may leave gaps between seqs (Postgres does, where a unit was refused after it had begun), but the
- * suites compare its answers with a model that counts by one. So the jobs of a store are numbered in the order of their seqs, and both ways
- * between the suite and the store one number stands for the other. For calls that come one after the other.
+ * Seqs as the reference model counts them. A store may leave gaps between seqs (Postgres does, where a unit was refused
+ * after it had begun), but the suites compare its answers with a model that counts by one. So the jobs of a store are
+ * numbered in the order of their seqs, and both ways between the suite and the store one number stands for the other.
+ * For calls that come one after the other.
  */
 import type { Store } from "../../src/store/store.ts";
 

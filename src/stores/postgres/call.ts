@@ -1,4 +1,6 @@
-/** What every operation needs: how to run a function of the store's schema, what time to give it, and where hints go. */
+/**
+ * What every operation needs: how to run a function of the store's schema, what time to give it, and where hints go.
+ */
 import type { Hints } from "../../store/hints.ts";
 import type { Ride } from "./announce.ts";
 import type { Row, Value } from "./database.ts";
@@ -28,7 +30,10 @@ export function callText(schema: string, name: string, count: number): string {
   });
 }
 
-/** `SELECT schema.name(p_one => $1, p_other => $2, ...)`. A function is always called with the same parameters in the same order. */
+/**
+ * `SELECT schema.name(p_one => $1, p_other => $2, ...)`. A function is always called with the same parameters in the
+ * same order.
+ */
 function namedText(schema: string, name: string, values: object): string {
   return textOf(`${schema}.${name}`, () => {
     const given = Object.keys(values).map((parameter, index) => `${parameter} => $${index + 1}`);
@@ -41,7 +46,10 @@ export function callWrite(calls: Calls, name: string, values: readonly Value[]):
   return calls.write(callText(calls.schema, name, all.length), all);
 }
 
-/** For a function that answers one text: a table of columns costs the server a tenth of a small call. Parameters by their names. */
+/**
+ * For a function that answers one text: a table of columns costs the server a tenth of a small call. Parameters by
+ * their names.
+ */
 export async function callScalar(
   calls: Calls,
   name: string,
@@ -52,7 +60,10 @@ export async function callScalar(
   return onlyRow(rows)[0] as string;
 }
 
-/** For what may go with a crash of the server, because the epoch then says so (decision 0012): nobody waits for the disk. */
+/**
+ * For what may go with a crash of the server, because the epoch then says so (decision 0012): nobody waits for the
+ * disk.
+ */
 export function lightly(calls: Calls): Calls {
   return { ...calls, commit: "off" };
 }

@@ -1,8 +1,10 @@
 /**
- * The columns of the three job tables, made from the table of fields (store/job-fields.ts): their order and types, what a move between two tables
- * writes into each, and how a row is read by name. A field that is added to the table of fields is in all of these.
+ * The columns of the three job tables, made from the table of fields (store/job-fields.ts): their order and types, what
+ * a move between two tables writes into each, and how a row is read by name. A field that is added to the table of
+ * fields is in all of these.
  *
- * Order: what is always there comes first, fixed widths before texts, because reading a column behind a null or a text is slower.
+ * Order: what is always there comes first, fixed widths before texts, because reading a column behind a null or a text
+ * is slower.
  */
 import { columnOf, fieldNames, isClearedBy, jobFields } from "../../store/job-fields.ts";
 import type { JobField, JobFieldName, JobRow } from "../../store/job-fields.ts";
@@ -74,7 +76,10 @@ export function valuesSql(valueOf: (name: JobFieldName) => string): string {
   return fields.map(valueOf).join(", ");
 }
 
-/** The columns of a row that moves: what `changes` names is new, what the rule clears is back at its initial value, the rest is copied. */
+/**
+ * The columns of a row that moves: what `changes` names is new, what the rule clears is back at its initial value, the
+ * rest is copied.
+ */
 export function movedBy(rule: Rule, changes: Expressions, from = ""): string {
   const isCleared = isClearedBy(rule);
   return valuesSql(

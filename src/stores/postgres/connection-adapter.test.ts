@@ -1,4 +1,7 @@
-/** The caller's own transaction through the real libraries on a real server: a rollback leaves no job, a commit exactly one. */
+/**
+ * The caller's own transaction through the real libraries on a real server: a rollback leaves no job, a commit exactly
+ * one.
+ */
 import { sql as drizzleSql } from "drizzle-orm";
 import { drizzle as drizzleOverPg } from "drizzle-orm/node-postgres";
 import { drizzle as drizzleOverPostgresJs } from "drizzle-orm/postgres-js";

@@ -1,4 +1,7 @@
-/** The part of the `pg` driver that the store uses, and its loading. The driver is an optional peer: who uses Postgres installs it. */
+/**
+ * The part of the `pg` driver that the store uses, and its loading. The driver is an optional peer: who uses Postgres
+ * installs it.
+ */
 import { MillraceError } from "../../model/error.ts";
 
 export interface PgResult {

@@ -1,4 +1,6 @@
-/** What a running attempt writes while it runs (sql/extend.ts). Of a lease that is named twice, the later words count. */
+/**
+ * What a running attempt writes while it runs (sql/extend.ts). Of a lease that is named twice, the later words count.
+ */
 import type {
   Extend,
   ExtendAnswer,

@@ -1,9 +1,10 @@
 /**
- * Submit and settle on the caller's own connection, inside the transaction that is open there: what they write becomes true with the caller's
- * commit, or never. Only appends and the jobs' own rows and keys are touched, so a slow caller holds nobody up, not even by the first job of a name.
+ * Submit and settle on the caller's own connection, inside the transaction that is open there: what they write becomes
+ * true with the caller's commit, or never. Only appends and the jobs' own rows and keys are touched, so a slow caller
+ * holds nobody up, not even by the first job of a name.
  *
- * A connection that leads elsewhere is refused before anything is written: its jobs would be lost to this store's workers. The others are told by
- * a NOTIFY inside the transaction: it goes out with the commit, and with nothing else.
+ * A connection that leads elsewhere is refused before anything is written: its jobs would be lost to this store's
+ * workers. The others are told by a NOTIFY inside the transaction: it goes out with the commit, and with nothing else.
  */
 import { MillraceError } from "../../model/error.ts";
 import { checkSettles, checkUnits } from "../../store/later-version.ts";

@@ -1,6 +1,6 @@
 /**
- * The store on a shared database: any number of processes on one Postgres, at the durability of its commits, by the database's clock. This file
- * puts the parts together; each operation has its own, and its function in sql/.
+ * The store on a shared database: any number of processes on one Postgres, at the durability of its commits, by the
+ * database's clock. This file puts the parts together; each operation has its own, and its function in sql/.
  *
  *  postgres-store ─► operations (one call each) ─► database (pool, repeats) ─► versioned functions in the schema
  *                 └► wake (hints)                └► server-check, migrate (once, at the start)
@@ -42,7 +42,9 @@ export interface PostgresOptions {
   readonly durability?: "strict" | "relaxed";
   /** Connections at most, beside the one that listens. */
   readonly poolMax?: number;
-  /** A direct connection for LISTEN where `url` leads to a pooler; null (in a URL: none) listens nowhere and only looks. */
+  /**
+   * A direct connection for LISTEN where `url` leads to a pooler; null (in a URL: none) listens nowhere and only looks.
+   */
   readonly listenUrl?: string | null;
   /** How long a call may take before its connection is given up; its outcome is then unknown. */
   readonly callTimeoutMs?: number;

@@ -33,7 +33,7 @@ export async function readJobs(
 async function recordsOf(routes: Routes, rows: readonly Row[]): Promise<JobRecord[]> {
   const jobs = rows.map((row) => readFields(row, recordFields));
   const contents = await routes.contentsOf(jobs.map(({ route }) => route));
-  return jobs.map(({ route, ...job }, at) => {
+  return jobs.map(({ route: _route, ...job }, at) => {
     const { queue, name } = contents[at] as RouteContent;
     return { ...job, queue, name, state: stateOfCode(job.state), cancelAsked: job.cancelAsked === 1 };
   });

@@ -1,6 +1,6 @@
 /**
- * Every road of an operation leaves the same rows: the same calls go by one road in one schema and by the other in another one, and all tables are
- * compared.
+ * Every road of an operation leaves the same rows: the same calls go by one road in one schema and by the other in
+ * another one, and all tables are compared.
  */
 import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";

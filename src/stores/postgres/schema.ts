@@ -9,11 +9,13 @@
  *  tally     count deltas, appended and folded               meta      schema version, epoch, identity of the cluster
  *  alive     unlogged: emptied by a crash, a failover or a point-in-time restore, which is how those raise the epoch
  *
- * The three job tables have the same columns (columns.ts), so that a row moves whole. A waiting row is in at most one of ready and due, and
- * in clock only when a deadline or a time-to-live needs watching there. Writes per plain job: 3 inserts, 2 deletes, 7 index entries.
+ * The three job tables have the same columns (columns.ts), so that a row moves whole. A waiting row is in at most one
+ * of ready and due, and in clock only when a deadline or a time-to-live needs watching there. Writes per plain job: 3
+ * inserts, 2 deletes, 7 index entries.
  *
- * The number of a route follows from its content, so nothing has to keep two rows of one route apart: a submit adds the row where it sees none,
- * two at once may both add it, readers take distinct ones and a fold leaves one. So nobody waits or fails for the first job of a name.
+ * The number of a route follows from its content, so nothing has to keep two rows of one route apart: a submit adds the
+ * row where it sees none, two at once may both add it, readers take distinct ones and a fold leaves one. So nobody
+ * waits or fails for the first job of a name.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import { columnsSql } from "./columns.ts";

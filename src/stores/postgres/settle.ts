@@ -1,6 +1,6 @@
 /**
- * Settle (sql/settle.ts). Plain settles travel as one list per field, in runs that end alike; a lease that is named twice starts new runs, so that the
- * second meets what the first has written.
+ * Settle (sql/settle.ts). Plain settles travel as one list per field, in runs that end alike; a lease that is named
+ * twice starts new runs, so that the second meets what the first has written.
  */
 import type { Finish } from "../../model/change.ts";
 import { eventCodes } from "../../model/event-kind.ts";

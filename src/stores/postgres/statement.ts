@@ -1,9 +1,11 @@
 /**
- * One call on one connection, by the driver's own query: values go as texts and rows come as the texts that Postgres sent.
+ * One call on one connection, by the driver's own query: values go as texts and rows come as the texts that Postgres
+ * sent.
  *
- * On a connection that leads straight to a server process the statement has a name, so it is read and planned once for all calls. Behind a pooler
- * each call may meet another process, to which the name says nothing. Who is behind it is asked, not believed: a pooler gives its
- * clients a process number of its own. (A query object of our own, in place of the driver's, saved less than 2 % of a job's way: 0017.)
+ * On a connection that leads straight to a server process the statement has a name, so it is read and planned once for
+ * all calls. Behind a pooler each call may meet another process, to which the name says nothing. Who is behind it is
+ * asked, not believed: a pooler gives its clients a process number of its own. (A query object of our own, in place of
+ * the driver's, saved less than 2 % of a job's way: 0017.)
  */
 import type { Row, Value } from "./database.ts";
 import type { PgClient } from "./driver.ts";
@@ -45,7 +47,9 @@ export async function runStatement(
 
 const pidText = "SELECT pg_backend_pid()";
 
-/** After an error that says so: the server process does not have what this connection believes to have prepared there. */
+/**
+ * After an error that says so: the server process does not have what this connection believes to have prepared there.
+ */
 export function forgetNames(client: PgClient): void {
   direct.set(client, false);
 }

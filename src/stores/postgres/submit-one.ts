@@ -1,4 +1,7 @@
-/** Submit of one plain job (sql/submit-one.ts): the short road of a quiet process, whose hint may ride in the call itself. */
+/**
+ * Submit of one plain job (sql/submit-one.ts): the short road of a quiet process, whose hint may ride in the call
+ * itself.
+ */
 import type { Due } from "../../model/change.ts";
 import { routeNumber } from "../../model/route.ts";
 import { stateCodes } from "../../model/job-state.ts";

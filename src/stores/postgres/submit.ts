@@ -1,4 +1,7 @@
-/** Submit: the first step of a job's life (sql/submit.ts). Units of plain jobs travel as one list per field; the others as JSON. */
+/**
+ * Submit: the first step of a job's life (sql/submit.ts). Units of plain jobs travel as one list per field; the others
+ * as JSON.
+ */
 import { columnOf, jobFields } from "../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../store/job-fields.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
@@ -120,7 +123,10 @@ function unpackAnswer(answer: SubmitAnswer): SubmitAnswer {
   return { ...answer, ids: answer.ids.map(unpackText) };
 }
 
-/** The lists of plain jobs, by the names of submit_v1's parameters. A list of nothing but what goes without saying is null. */
+/**
+ * The lists of plain jobs, by the names of submit_v1's parameters. A list of nothing but what goes without saying is
+ * null.
+ */
 function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, string | null> {
   const places = jobs.map((job) => routes.add(job).place);
   const large = placesOf(jobs, ({ input }) => (isLarge(input) ? [input] : []));

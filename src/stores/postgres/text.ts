@@ -1,6 +1,6 @@
 /**
- * Texts and lists as they travel to Postgres and back; store/packed-text.ts says how a text is escaped. A list of texts is one parameter that
- * Postgres splits: faster on both sides than an array literal, which quotes every item.
+ * Texts and lists as they travel to Postgres and back; store/packed-text.ts says how a text is escaped. A list of texts
+ * is one parameter that Postgres splits: faster on both sides than an array literal, which quotes every item.
  */
 import { packText, unpackText } from "../../store/packed-text.ts";
 import type { Value } from "./database.ts";
@@ -20,10 +20,6 @@ export function valueText(value: Exclude<Value, null>): string {
 
 export function packNullable(text: string | null): string | null {
   return text === null ? null : packText(text);
-}
-
-export function unpackNullable(packed: string | null): string | null {
-  return packed === null ? null : unpackText(packed);
 }
 
 /** Packed texts as one parameter. */

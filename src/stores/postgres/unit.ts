@@ -1,4 +1,7 @@
-/** Jobs, documents and what comes next, as the functions of the general road read them: JSON with packed texts, fields under their columns. */
+/**
+ * Jobs, documents and what comes next, as the functions of the general road read them: JSON with packed texts, fields
+ * under their columns.
+ */
 import type { ChangeNext, Edit, Finish } from "../../model/change.ts";
 import { eventCodes } from "../../model/event-kind.ts";
 import { isTerminal, stateCodes } from "../../model/job-state.ts";

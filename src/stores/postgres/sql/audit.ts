@@ -1,6 +1,6 @@
 /**
- * The index audit: walks what is derived and makes it right where it is wrong. On a healthy store it repairs nothing; a repair means a bug or
- * a hand in the database, and is counted by kind so that somebody looks.
+ * The index audit: walks what is derived and makes it right where it is wrong. On a healthy store it repairs nothing; a
+ * repair means a bug or a hand in the database, and is counted by kind so that somebody looks.
  *
  *  p_phase   timers (waiting, then leased) -> keys -> orphans -> tallies
  */
@@ -37,7 +37,8 @@ BEGIN
   GET DIAGNOSTICS repaired = ROW_COUNT;
 END $$;
 
--- Tags, log lines and payloads of jobs that are gone. A row that a call is just moving is in one of the tables of this statement's snapshot.
+-- Tags, log lines and payloads of jobs that are gone. A row that a call is just moving is in one of the tables of this
+-- statement's snapshot.
 CREATE FUNCTION ${s}.audit_orphans_v1(p_commit text, OUT tags int8, OUT lines int8, OUT payloads int8) LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM ${s}.begin_v1(0, p_commit);
@@ -52,7 +53,8 @@ BEGIN
   GET DIAGNOSTICS payloads = ROW_COUNT;
 END $$;
 
--- A recount in one snapshot with the tallies: exact at every commit, so any difference is a wrong one. The correction is one more delta.
+-- A recount in one snapshot with the tallies: exact at every commit, so any difference is a wrong one. The correction
+-- is one more delta.
 CREATE FUNCTION ${s}.audit_tallies_v1(p_commit text) RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE v_repaired int8;
 BEGIN

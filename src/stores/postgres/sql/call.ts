@@ -12,7 +12,8 @@ export const nextClock = (s: string): string => `least(
     (SELECT timer_at FROM ${s}.leased ORDER BY timer_at, seq LIMIT 1))`;
 
 export const callSql = (s: string): string => `
--- p_now: the time by the test's clock; null for the database's. p_commit: synchronous_commit of this transaction; null leaves it.
+-- p_now: the time by the test's clock; null for the database's. p_commit: synchronous_commit of this transaction; null
+-- leaves it.
 CREATE FUNCTION ${s}.begin_v1(p_now int8, p_commit text) RETURNS int8 LANGUAGE plpgsql AS $$
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;

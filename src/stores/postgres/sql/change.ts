@@ -1,6 +1,6 @@
 /**
- * change_v1: what operators and duties do to a job under a guard (rule R2). The first case whose guard holds is applied; none holding answers
- * where the job stands. The row stays locked from the look to the write.
+ * change_v1: what operators and duties do to a job under a guard (rule R2). The first case whose guard holds is
+ * applied; none holding answers where the job stands. The row stays locked from the look to the write.
  */
 export const changeSql = (s: string): string => `
 -- p_changes: [{id, cases: [{guard, next, attempts?}]}], in order.

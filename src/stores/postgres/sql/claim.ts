@@ -1,9 +1,9 @@
 /**
- * claim_v1 (rule R6): moves ready jobs from waiting to leased in order of (rank, seq). Never a job one of whose clocks has rung: that one belongs to
- * a duty. Rows that another claim holds are skipped, never waited for.
+ * claim_v1 (rule R6): moves ready jobs from waiting to leased in order of (rank, seq). Never a job one of whose clocks
+ * has rung: that one belongs to a duty. Rows that another claim holds are skipped, never waited for.
  *
- * A claim moves the row (delete and insert) instead of updating it: 10.8 against 15.0 us per job by 100. The planner is told to keep to the
- * index: on a freshly filled table without statistics it would sort all that waits.
+ * A claim moves the row (delete and insert) instead of updating it: 10.8 against 15.0 us per job by 100. The planner is
+ * told to keep to the index: on a freshly filled table without statistics it would sort all that waits.
  *
  * The answer has a list per field; rows of single jobs cost the driver more than the query.
  */
@@ -22,7 +22,10 @@ import { brief, foldEvery, tellSet } from "./rules/tell.ts";
 
 const { ready, running } = stateCodes;
 
-/** Lists of a batch: what a claim hands out of a job but the time of the claim, which is that of the batch, and its rank. */
+/**
+ * Lists of a batch: what a claim hands out of a job but the time of the claim, which is that of the batch, and its
+ * rank.
+ */
 export const listedFields = [
   ...leasedFields.filter((name) => name !== "claimedAt"),
   "rank",
@@ -30,8 +33,8 @@ export const listedFields = [
 const values: Expressions = leasedValues;
 
 /**
- * A field of all rows as one list. A list of numbers that are all the same has one item, a list without any value is null. Seqs are never the same,
- * which is why nobody looks.
+ * A field of all rows as one list. A list of numbers that are all the same has one item, a list without any value is
+ * null. Seqs are never the same, which is why nobody looks.
  */
 function listOf(s: string, name: JobFieldName): string {
   const { isNullable }: JobField = jobFields[name];
@@ -86,8 +89,8 @@ const batch = ["now", "v_i", ...listedFields.map(listName)]
   .join(", ");
 
 export const claimSql = (s: string): string => `
--- Enters this life of the server: answers its epoch, raised when the row that says so is gone. That row is unlogged: a crash, a failover and a
--- restore empty its table, and acknowledged writes or claims may be gone then.
+-- Enters this life of the server: answers its epoch, raised when the row that says so is gone. That row is unlogged: a
+-- crash, a failover and a restore empty its table, and acknowledged writes or claims may be gone then.
 CREATE FUNCTION ${s}.epoch_v1() RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE v_epoch int8;
 BEGIN
@@ -103,9 +106,10 @@ BEGIN
   RETURN v_epoch;
 END $$;
 
--- p_ends[i] is the last index of offer i in p_routes. p_floors[i]: rows of lower rank are not looked at (floors.ts says why); null looks at all.
--- Answers one text, because a table of columns costs a small call more than its rows: time, how long finding took in us, the next clock if asked for,
--- then of each batch its time, the number of its offer and its lists.
+-- p_ends[i] is the last index of offer i in p_routes. p_floors[i]: rows of lower rank are not looked at (floors.ts says
+-- why); null looks at all. Answers one text, because a table of columns costs a small call more than its rows: time,
+-- how long finding took in us, the next clock if asked for, then of each batch its time, the number of its offer and
+-- its lists.
 CREATE FUNCTION ${s}.claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int8[], p_ends int4[], p_maxes int4[], p_floors int8[], p_clock bool)
   RETURNS text LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -130,7 +134,8 @@ BEGIN
         v_got := v_left;${lists(s, head(s, "v_offer[1]", "v_left", wanted))}
       ELSE
         v_batch := coalesce(v_batch, ceil(2.0 * v_left / array_length(v_offer, 1)) + 8);
-        -- The heads of all routes in one order, as far as it is certain: up to the last row seen of a route that may have more.
+        -- The heads of all routes in one order, as far as it is certain: up to the last row seen of a route that may
+        -- have more.
         WITH heads AS MATERIALIZED (SELECT r.route, h.* FROM unnest(v_offer) r(route) CROSS JOIN LATERAL (${head(s, "r.route", "v_batch", "rank, seq")}) h),
         ends AS (SELECT min(last) AS last FROM (SELECT max(ARRAY[rank, seq]) AS last FROM heads GROUP BY route HAVING count(*) = v_batch) l)
         SELECT array_agg(ctid), CASE WHEN (SELECT last FROM ends) IS NULL THEN v_left ELSE count(*)::int4 END INTO v_places, v_got
@@ -140,7 +145,8 @@ BEGIN
       v_count := array_length(v_places, 1);
       v_pick := v_pick + extract(epoch FROM clock_timestamp() - v_began) * 1000000;
       EXIT WHEN v_count IS NULL;
-      -- Jobs that were submitted while this call ran are among them: by the clock of its begin they would be claimed before they were due.
+      -- Jobs that were submitted while this call ran are among them: by the clock of its begin they would be claimed
+      -- before they were due.
       now := greatest(now, ${timeNow});
       v_ends := now + p_lease;${lease(s)}
       DELETE FROM ${s}.waiting WHERE ctid = ANY (v_places);${tell(s)}

@@ -1,9 +1,11 @@
 /**
- * Documents: versioned texts under a guard. An expired one counts as absent for every guard and every read; its version still grows, so that
- * the holder of an expired term can never pass for its successor. Two puts at once meet at the row, or at its insert.
+ * Documents: versioned texts under a guard. An expired one counts as absent for every guard and every read; its version
+ * still grows, so that the holder of an expired term can never pass for its successor. Two puts at once meet at the
+ * row, or at its insert.
  */
 export const docsSql = (s: string): string => `
--- guard: the version that must be there, 0 for absent, null for any. version: the new one (0: deleted), or the current one of a refusal.
+-- guard: the version that must be there, 0 for absent, null for any. version: the new one (0: deleted), or the current
+-- one of a refusal.
 CREATE FUNCTION ${s}.put_doc_v1(p_now int8, p_put jsonb, OUT kind text, OUT version int8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE v_kind text := p_put->>'kind'; v_id text := p_put->>'id'; v_guard int8 := (p_put->>'guard')::int8; v_old record; v_new int8;

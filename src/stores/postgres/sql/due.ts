@@ -1,8 +1,10 @@
 /**
- * Time passing: promotion of what is due (rule R5), and the reading of clocks that rang, for the duties that decide what follows.
+ * Time passing: promotion of what is due (rule R5), and the reading of clocks that rang, for the duties that decide
+ * what follows.
  *
- * Where a clock is watched: scheduled jobs by due_at, running ones by timer_at in leased, deadlines and times-to-live of the rest in
- * the clock index. A scheduled job whose deadline comes after its due time is found among the scheduled ones.
+ * Where a clock is watched: scheduled jobs by due_at, running ones by timer_at in leased, deadlines and times-to-live
+ * of the rest in the clock index. A scheduled job whose deadline comes after its due time is found among the scheduled
+ * ones.
  */
 import { eventCodes } from "../../../model/event-kind.ts";
 import { stateCodes } from "../../../model/job-state.ts";
@@ -60,7 +62,8 @@ BEGIN
   next_clock := ${s}.next_clock_v1();
 END $$;
 
--- Jobs whose clock has rung, in order of (timer, seq) behind (p_timer, p_seq). The last row has no job, but the next clock.
+-- Jobs whose clock has rung, in order of (timer, seq) behind (p_timer, p_seq). The last row has no job, but the next
+-- clock.
 CREATE FUNCTION ${s}.read_due_v1(p_now int8, p_clock text, p_timer int8, p_seq int8, p_max int4)
   RETURNS TABLE (now int8, next_clock int8, timer int8, ${declareSql(dueFields)}) LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$

@@ -1,4 +1,7 @@
-/** What a running attempt writes while it runs, always under its fence: a longer lease, the report of its start, progress and logs. */
+/**
+ * What a running attempt writes while it runs, always under its fence: a longer lease, the report of its start,
+ * progress and logs.
+ */
 import { leasedFields } from "../../../store/job-fields.ts";
 import { storeLimits } from "../../../store/limits.ts";
 import { fencesPerEpoch } from "../../../store/rules/lease.ts";
@@ -9,8 +12,9 @@ export const leaveEnd = -1;
 const linesMax = storeLimits.logLinesPerJobMax;
 
 export const extendSql = (s: string): string => `
--- p_started: null leaves the start. p_ends: ${leaveEnd} leaves the attempt's end, null clears it. The first row answers for all leases
--- (ok, cancel-asked, stale, gone), the others are leases of the owner that were not named. timer_at: the earliest attempt end that was set.
+-- p_started: null leaves the start. p_ends: ${leaveEnd} leaves the attempt's end, null clears it. The first row answers
+-- for all leases (ok, cancel-asked, stale, gone), the others are leases of the owner that were not named. timer_at: the
+-- earliest attempt end that was set.
 CREATE FUNCTION ${s}.extend_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_ids text[], p_seqs int8[], p_fences int8[], p_started int8[], p_ends int8[],
   p_others bool, OUT now int8, OUT answers text[], OUT timer_at int8, OUT others jsonb) LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -32,7 +36,8 @@ BEGIN
     END IF;
   END LOOP;
   IF p_others THEN
-    -- None of an earlier life of the server: its end may have been acknowledged and lost, and the job would run twice under one fence.
+    -- None of an earlier life of the server: its end may have been acknowledged and lost, and the job would run twice
+    -- under one fence.
     SELECT jsonb_agg(to_jsonb(o) ORDER BY o.seq) INTO others FROM (
       SELECT ${selectSql(s, "l", leasedFields)} FROM ${s}.leased l JOIN ${s}.alive e ON l.fence > e.epoch * ${fencesPerEpoch}
       WHERE l.owner = p_owner AND NOT EXISTS (SELECT 1 FROM unnest(p_ids, p_fences) a(id, fence) WHERE a.id = l.id AND a.fence = l.fence)) o;

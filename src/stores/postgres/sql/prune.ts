@@ -1,7 +1,8 @@
 /**
- * Retention: what has been kept long enough goes, a bounded piece per call. Finished jobs leave with their tags, payload and log lines. A day's
- * partition of the history that may go nearly whole goes whole: the few rows that must stay move to the rest, the partition is dropped. So with
- * a retention of a day or more, rows of a day wait until the whole day may go, and are deleted one by one only if it cannot go whole.
+ * Retention: what has been kept long enough goes, a bounded piece per call. Finished jobs leave with their tags,
+ * payload and log lines. A day's partition of the history that may go nearly whole goes whole: the few rows that must
+ * stay move to the rest, the partition is dropped. So with a retention of a day or more, rows of a day wait until the
+ * whole day may go, and are deleted one by one only if it cannot go whole.
  */
 import { stateCodes } from "../../../model/job-state.ts";
 
@@ -41,8 +42,8 @@ BEGIN
   RETURN v_removed;
 END $$;
 
--- Finished jobs of an outcome without a keeping time of their own, in order of seq behind p_after. Days that are too young are not looked at, so what
--- this costs follows from what may go, not from what is kept.
+-- Finished jobs of an outcome without a keeping time of their own, in order of seq behind p_after. Days that are too
+-- young are not looked at, so what this costs follows from what may go, not from what is kept.
 CREATE FUNCTION ${s}.prune_history_v1(p_now int8, p_commit text, p_state int2, p_queue text, p_except text[], p_older int8, p_max int4, p_after int8,
   OUT removed int8, OUT more bool, OUT last int8) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE v_now int8 := ${s}.begin_v1(p_now, p_commit); v_window int4 := greatest(${windowMin}, p_max * ${windowFactor}); v_ids text[]; v_ends int8[]; v_seen int8; v_stop int8;
@@ -101,8 +102,9 @@ BEGIN
   PERFORM ${s}.fold_v1();
 END $$;
 
--- Only who owns the table may partition it: these two run with the rights of whoever migrated, whichever user calls them.
--- Partitions for today and the days to come. A day whose rows are already in the rest stays there; so does all for a user who may not make tables.
+-- Only who owns the table may partition it: these two run with the rights of whoever migrated, whichever user calls
+-- them. Partitions for today and the days to come. A day whose rows are already in the rest stays there; so does all
+-- for a user who may not make tables.
 CREATE FUNCTION ${s}.make_partitions_v1(p_now int8) RETURNS void LANGUAGE plpgsql
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE v_day int8; v_name text;

@@ -32,7 +32,10 @@ const tagged = (
 const filter = `(p_states IS NULL OR w.state = ANY (p_states)) AND (v_routes IS NULL OR w.route = ANY (v_routes))
       AND (p_reason IS NULL OR w.reason = p_reason) AND (p_after IS NULL OR w.created_at > p_after) AND (p_before IS NULL OR w.created_at < p_before)`;
 
-/** One chunk: the rows of it that match, each with its place among all rows looked at; then where the chunk ended, unless enough was found. */
+/**
+ * One chunk: the rows of it that match, each with its place among all rows looked at; then where the chunk ended,
+ * unless enough was found.
+ */
 const findIn = (s: string, rows: string): string => `
       RETURN QUERY SELECT v_seen + w.place, ${selectSql(s, "w", recordFields)} FROM (SELECT v.*, row_number() OVER () AS place FROM ${rows} v) w
         WHERE ${filter} ORDER BY w.place LIMIT p_max - v_found;
@@ -51,8 +54,9 @@ CREATE FUNCTION ${s}.read_jobs_v1(p_ids text[]) RETURNS TABLE (${declareSql(reco
   SELECT ${selectSql(s, "k", recordFields)} FROM unnest(p_ids) a(id) CROSS JOIN LATERAL (${byId(s, "a.id")}) k
 $$;
 
--- p_completed: all finished jobs; p_uncompleted: those that did not complete. Looks at p_scan rows at most, in growing chunks. Unless p_max jobs were found, a last row
--- without a job tells how many rows were looked at and, if there may be more, below which seq.
+-- p_completed: all finished jobs; p_uncompleted: those that did not complete. Looks at p_scan rows at most, in growing
+-- chunks. Unless p_max jobs were found, a last row without a job tells how many rows were looked at and, if there may
+-- be more, below which seq.
 CREATE FUNCTION ${s}.find_jobs_v1(p_below int8, p_scan int4, p_max int4, p_waiting bool, p_leased bool, p_completed bool, p_uncompleted bool, p_tag text, p_states int2[], p_queue text,
   p_name text, p_reason text, p_after int8, p_before int8) RETURNS TABLE (place int8, ${declareSql(recordFields)}) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column

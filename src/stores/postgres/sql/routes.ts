@@ -1,10 +1,11 @@
 /**
- * Routes, each under the number that follows from its content (model/route.ts). A row is added where none is seen and never changes; two calls at once
- * may add the same one, which harms nobody.
+ * Routes, each under the number that follows from its content (model/route.ts). A row is added where none is seen and
+ * never changes; two calls at once may add the same one, which harms nobody.
  */
 export const routesSql = (s: string): string => `
--- Keeps the content of the routes of a call's jobs: one look per route, before anything else is written. Another content under a number is refused.
--- A serializable transaction only adds: its look would make a conflict with everybody else's first job of another name.
+-- Keeps the content of the routes of a call's jobs: one look per route, before anything else is written. Another
+-- content under a number is refused. A serializable transaction only adds: its look would make a conflict with
+-- everybody else's first job of another name.
 CREATE FUNCTION ${s}.keep_routes_v1(p_numbers int8[], p_queues text[], p_names text[], p_caps text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_same bool; v_looks bool := current_setting('transaction_isolation') <> 'serializable';
 BEGIN

@@ -1,10 +1,12 @@
 /**
- * settle_v1: what a running attempt writes at its end, under its fence. Applied at most once and only with the current fence; a repeat with the
- * same fence answers already. Plain endings (store/plain.ts) move from leased to history by sets; retries, hand-backs and endings with effects go
- * one by one. p_steps says in which order: n > 0 takes a run of n plain endings that end alike, 0 the next of p_singles.
+ * settle_v1: what a running attempt writes at its end, under its fence. Applied at most once and only with the current
+ * fence; a repeat with the same fence answers already. Plain endings (store/plain.ts) move from leased to history by
+ * sets; retries, hand-backs and endings with effects go one by one. p_steps says in which order: n > 0 takes a run of n
+ * plain endings that end alike, 0 the next of p_singles.
  *
- * Rows are found by the index over the list of ids and hashed against what was asked, whatever the statistics say: they change by the second in
- * a table that fills and empties, and a nested loop from the wrong side took 60 ms for 250 jobs. The index also gives one order of locks.
+ * Rows are found by the index over the list of ids and hashed against what was asked, whatever the statistics say: they
+ * change by the second in a table that fills and empties, and a nested loop from the wrong side took 60 ms for 250
+ * jobs. The index also gives one order of locks.
  */
 import { stateCodes } from "../../../model/job-state.ts";
 import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
@@ -59,8 +61,8 @@ BEGIN
   RETURN v_answer;
 END $$;
 
--- p_routes to p_caps: the routes of all jobs in effects. p_states, p_kinds, p_keeps, p_reasons: the ending of each run. Answers one text: time;
--- {position of a plain settle: why it was not applied}; answers of p_singles, and their events.
+-- p_routes to p_caps: the routes of all jobs in effects. p_states, p_kinds, p_keeps, p_reasons: the ending of each run.
+-- Answers one text: time; {position of a plain settle: why it was not applied}; answers of p_singles, and their events.
 CREATE FUNCTION ${s}.settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text,
   p_ids text, p_seqs int8[], p_fences int8[], p_states int2[], p_kinds int2[], p_keeps int8[], p_reasons text, p_results text, p_logs text, p_singles jsonb)
   RETURNS text LANGUAGE plpgsql

@@ -1,12 +1,12 @@
 /**
- * The general road of a submit: units that may meet something. A job under a given id, the repeat of an unknown submit, the holder of a unique key
- * (rule R8), a document's guard. Also the way that effects of a settle take.
+ * The general road of a submit: units that may meet something. A job under a given id, the repeat of an unknown submit,
+ * the holder of a unique key (rule R8), a document's guard. Also the way that effects of a settle take.
  *
- * Two calls may meet at the same id or key at once. Both insert and never only look: a unique index makes the second wait for the first, and
- * a look behind the insert finds a job that has left the waiting table meanwhile.
+ * Two calls may meet at the same id or key at once. Both insert and never only look: a unique index makes the second
+ * wait for the first, and a look behind the insert finds a job that has left the waiting table meanwhile.
  *
- * A unit that may be refused after something of it was written runs behind a savepoint. What it took of the sequence of jobs stays taken: seqs grow, but
- * not by one.
+ * A unit that may be refused after something of it was written runs behind a savepoint. What it took of the sequence of
+ * jobs stays taken: seqs grow, but not by one.
  */
 import { eventCodes } from "../../../model/event-kind.ts";
 import { columnList } from "../columns.ts";

@@ -1,9 +1,9 @@
 /**
- * submit_v1: the first step of a job's life. Plain jobs (store/plain.ts) go in by sets; other units job by job (submit-unit.ts). p_steps says in which
- * order: n > 0 takes the next n plain jobs, 0 the next unit.
+ * submit_v1: the first step of a job's life. Plain jobs (store/plain.ts) go in by sets; other units job by job
+ * (submit-unit.ts). p_steps says in which order: n > 0 takes the next n plain jobs, 0 the next unit.
  *
- * Each field that a plain job may give is one parameter with a list, null where no job gives it. Lists are read by position: array variables are
- * unpacked once, and an unnest of thirteen lists costs 2 us per job more.
+ * Each field that a plain job may give is one parameter with a list, null where no job gives it. Lists are read by
+ * position: array variables are unpacked once, and an unnest of thirteen lists costs 2 us per job more.
  */
 import { eventCodes } from "../../../model/event-kind.ts";
 import { stateCodes } from "../../../model/job-state.ts";
@@ -73,9 +73,9 @@ const insert = (s: string, changes: Expressions): string => {
 };
 
 export const submitSql = (s: string): string => `
--- p_routes, p_queues, p_names, p_caps: the routes of all jobs of the call; p_route_at: which one each plain job has, null for the first.
--- p_large_at, p_tag_at: the position of the plain job that has this large input or tag.
--- Answers one text: time; ready routes and the earliest timer of plain jobs; answers of units, and their events.
+-- p_routes, p_queues, p_names, p_caps: the routes of all jobs of the call; p_route_at: which one each plain job has,
+-- null for the first. p_large_at, p_tag_at: the position of the plain job that has this large input or tag. Answers one
+-- text: time; ready routes and the earliest timer of plain jobs; answers of units, and their events.
 CREATE FUNCTION ${s}.submit_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text,
   p_route_at int4[], ${parameters.join(", ")}, p_due_in int8[], p_due_at int8[], p_rank_base int8[], p_rank_slope int8[],
   p_deadline_in int8[], p_deadline_at int8[], p_ttl int8[], p_large_at int4[], p_large text, p_tag_at int4[], p_tag text, p_units jsonb) RETURNS text LANGUAGE plpgsql

@@ -1,6 +1,7 @@
 /**
- * What every rule over one job ends with (store/rules/advance.ts), on the general road. A rule is a function from a row to a row, under the name that it has
- * there; the row has the type of \`waiting\`, which all three job tables share. Guards were checked by the caller, under the row's lock.
+ * What every rule over one job ends with (store/rules/advance.ts), on the general road. A rule is a function from a row
+ * to a row, under the name that it has there; the row has the type of \`waiting\`, which all three job tables share.
+ * Guards were checked by the caller, under the row's lock.
  */
 import { arrows, jobStates, stateCodes } from "../../../../model/job-state.ts";
 import { columnList } from "../../columns.ts";
@@ -86,8 +87,8 @@ CREATE FUNCTION ${s}.free_key_v1(j ${s}.waiting) RETURNS void LANGUAGE sql AS $$
   DELETE FROM ${s}.uniq WHERE key = j.unique_key AND seq = j.seq
 $$;
 
--- Writes what a rule made of a job (j) in place of its row as it was (p_from): the row in the table of its state or, unless it is kept, nothing of it;
--- its input and tags where they changed; the counts of its route. Answers its event.
+-- Writes what a rule made of a job (j) in place of its row as it was (p_from): the row in the table of its state or,
+-- unless it is kept, nothing of it; its input and tags where they changed; the counts of its route. Answers its event.
 CREATE FUNCTION ${s}.write_v1(p_from ${s}.waiting, j ${s}.waiting, p_kind int4, p_kept bool) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
   IF p_from.state = ${running} THEN DELETE FROM ${s}.leased WHERE id = j.id;

@@ -1,4 +1,7 @@
-/** Rule R3 (store/rules/finish.ts): the end of a job, however it came about. Who calls it frees the key that the job holds. */
+/**
+ * Rule R3 (store/rules/finish.ts): the end of a job, however it came about. Who calls it frees the key that the job
+ * holds.
+ */
 import { clearSql } from "../../columns.ts";
 
 export const finishSql = (s: string): string => `

@@ -1,6 +1,6 @@
 /**
- * Rule R6 (store/rules/lease.ts) as a fragment over a set of rows: a ready job is handed to a worker. Variables: now, v_ends (the lease's end), v_fence
- * (the lowest fence of this life of the server), p_owner.
+ * Rule R6 (store/rules/lease.ts) as a fragment over a set of rows: a ready job is handed to a worker. Variables: now,
+ * v_ends (the lease's end), v_fence (the lowest fence of this life of the server), p_owner.
  */
 import { stateCodes } from "../../../../model/job-state.ts";
 import { uniqueHolds } from "../../../../store/rules/unique-holds.ts";

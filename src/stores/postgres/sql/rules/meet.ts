@@ -1,6 +1,6 @@
 /**
- * Rule R8 (store/rules/meet.ts): a submit finds its unique key held. A holder that no worker has ever taken is kept, replaced or rescheduled, as the
- * new job says; its id, digest, seq and time of creation stay.
+ * Rule R8 (store/rules/meet.ts): a submit finds its unique key held. A holder that no worker has ever taken is kept,
+ * replaced or rescheduled, as the new job says; its id, digest, seq and time of creation stay.
  */
 import { eventCodes } from "../../../../model/event-kind.ts";
 import { stateCodes } from "../../../../model/job-state.ts";

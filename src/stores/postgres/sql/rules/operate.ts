@@ -1,6 +1,6 @@
 /**
- * What operators do to a job, each under its name in store/rules: mark, edit, remove, replay; and \`apply\`, which does to a job what the model computed
- * (\`change\` there) and writes it.
+ * What operators do to a job, each under its name in store/rules: mark, edit, remove, replay; and \`apply\`, which does
+ * to a job what the model computed (\`change\` there) and writes it.
  */
 import { eventCodes } from "../../../../model/event-kind.ts";
 import { stateCodes } from "../../../../model/job-state.ts";
@@ -52,8 +52,8 @@ BEGIN
   RETURN v_holder;
 END $$;
 
--- p_next: what becomes of the job. p_log: its attempt log from now on; null leaves it. Answers what to tell, the state after, and instead of both the
--- holder of the key that a replay would need.
+-- p_next: what becomes of the job. p_log: its attempt log from now on; null leaves it. Answers what to tell, the state
+-- after, and instead of both the holder of the key that a replay would need.
 CREATE FUNCTION ${s}.apply_v1(p_now int8, j ${s}.waiting, p_next jsonb, p_log text, OUT events text, OUT held_by text, OUT state int2) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE

@@ -1,6 +1,7 @@
 /**
- * Rule R10 (store/rules/tell.ts): what a call has to tell at its end is one record of the feed, packed as store/packed-events.ts reads it. Counts are
- * appended as deltas, so that two calls never wait for one counter row; every 1024th call folds them.
+ * Rule R10 (store/rules/tell.ts): what a call has to tell at its end is one record of the feed, packed as
+ * store/packed-events.ts reads it. Counts are appended as deltas, so that two calls never wait for one counter row;
+ * every 1024th call folds them.
  */
 import { eventCodes } from "../../../../model/event-kind.ts";
 import { stateCodes } from "../../../../model/job-state.ts";
@@ -28,8 +29,9 @@ interface SharedStep {
 }
 
 /**
- * Tells a set of jobs that all took the same step, and moves their counts. Variables: v_count; v_ids, a text; l_route, l_rev and l_attempt, brief lists;
- * v_events for the answer. Most often the jobs are alike in these too, and nothing has to be grouped.
+ * Tells a set of jobs that all took the same step, and moves their counts. Variables: v_count; v_ids, a text; l_route,
+ * l_rev and l_attempt, brief lists; v_events for the answer. Most often the jobs are alike in these too, and nothing
+ * has to be grouped.
  */
 export const tellSet = (s: string, { kind, from, to, extra, counted }: SharedStep): string => `
       IF array_length(l_route, 1) = 1 AND array_length(l_rev, 1) = 1 AND array_length(l_attempt, 1) = 1 THEN
@@ -70,8 +72,8 @@ BEGIN
   IF v_id % ${foldEvery} = 0 AND NOT p_inside THEN PERFORM ${s}.fold_v1(); END IF;
 END $$;
 
--- Sums up the deltas, and leaves one row of each route. What others append meanwhile stays as it is; two folds at once are pointless, so the
--- second leaves.
+-- Sums up the deltas, and leaves one row of each route. What others append meanwhile stays as it is; two folds at once
+-- are pointless, so the second leaves.
 CREATE FUNCTION ${s}.fold_v1() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('${s}.fold', 0)) THEN RETURN; END IF;
