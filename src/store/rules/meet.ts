@@ -1,6 +1,6 @@
 /**
- * Rule R8: a submit finds its unique key held. The holder is kept, replaced or rescheduled, as the new job says, and only while no worker
- * has ever taken it.
+ * Rule R8: a submit finds its unique key held. The holder is kept, replaced or rescheduled, as the new job says, and
+ * only while no worker has ever taken it.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import { unstartedStates } from "../../model/unique-key.ts";
@@ -9,7 +9,7 @@ import type { SubmitHow } from "../operations.ts";
 import type { NewJob } from "../records.ts";
 import { advance, clearedBy } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
-import { givenBy, placeOf } from "./place.ts";
+import { placeOf, submittedBy } from "./place.ts";
 
 const unstartedCodes: readonly number[] = unstartedStates.map((state) => stateCodes[state]);
 
@@ -47,7 +47,7 @@ function reschedule(holder: JobRow, job: NewJob, now: number): Outcome {
 /** The holder takes all that the new job's submit says; only its identity stays. */
 function replace(holder: JobRow, job: NewJob, route: number, now: number): Outcome {
   const { seq, id, createdAt, digest, uniqueKey } = holder;
-  const given = givenBy(job, { seq, route, now });
+  const given = submittedBy(job, { seq, route, now });
   const changes = { ...cleared, ...given, id, createdAt, digest, uniqueKey, state: stateIn(holder, given) };
   return { row: advance(holder, changes), event: "replaced", isKept: true, key: "taken" };
 }

@@ -1,6 +1,7 @@
 /**
- * The table of fields (store/job-fields.ts) as SQLite sees it: which table has which columns, their DDL, lists of columns and the values that go
- * into them and come out again. Everything by name: a field that is added to the table needs no edit here.
+ * The table of fields (store/job-fields.ts) as SQLite sees it: which table has which columns, their DDL, lists of
+ * columns and the values that go into them and come out again. Everything by name: a field that is added to the table
+ * needs no edit here.
  *
  *  millrace_spec      the fields of home spec
  *  millrace_job       seq, id and what a live job has beside its spec
@@ -90,8 +91,9 @@ export function sqlValue(value: string | number | readonly string[] | null): Sql
 export type Picked<Name extends JobFieldName> = Pick<JobRow, Name>;
 
 /**
- * Reads rows whose columns, from the one numbered `from` on, are these fields; `base` has what the columns do not say. Per row of 16 columns
- * this costs 0.2 us more than an object literal would, and SQLite's own objects cost 0.8 us more.
+ * Reads rows whose columns, from the one numbered `from` on, are these fields; `base` has what the columns do not
+ * say. Per row of 16 columns this costs 0.2 us more than an object literal would, and SQLite's own objects cost 0.8
+ * us more.
  */
 export function rowReader<Name extends JobFieldName>(
   names: readonly Name[],
