@@ -11,6 +11,7 @@ import { advance, clearedBy } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
 import { placeOf, submittedBy } from "./place.ts";
 
+const cleared = clearedBy("place");
 const unstartedCodes: readonly number[] = unstartedStates.map((state) => stateCodes[state]);
 
 /** A holder that no worker has ever taken can still be replaced or rescheduled. */
@@ -56,5 +57,3 @@ function replace(holder: JobRow, job: NewJob, route: number, now: number): Outco
 function stateIn(holder: JobRow, place: Pick<JobRow, "state">): number {
   return holder.state === stateCodes.blocked ? holder.state : place.state;
 }
-
-const cleared = clearedBy("place");

@@ -53,13 +53,14 @@ type CommonSpec = {
 /** All that a submit says of a plain job (plain.ts). The other fields of its row have their initial values. */
 export type PlainRow = CommonSpec & Place & Pick<JobRow, "route" | "deadlineAt" | "timerAt">;
 
-export interface NewSeat {
+/** What the store gives a new job. */
+export interface StoreGiven {
   readonly seq: number;
   readonly route: number;
   readonly now: number;
 }
 
-export function placePlain(job: NewJob, { seq, route, now }: NewSeat): PlainRow {
+export function placePlain(job: NewJob, { seq, route, now }: StoreGiven): PlainRow {
   const { state, rank, dueAt, ttlAt } = placeOf(job, now);
   const row: PlainRow = {
     seq,
@@ -99,17 +100,17 @@ export function givenBy(job: NewJob): Partial<JobRow> {
 }
 
 /** All that a submit says of a job's row. */
-export function submittedBy(job: NewJob, seat: NewSeat): Partial<JobRow> & PlainRow {
+export function submittedBy(job: NewJob, by: StoreGiven): Partial<JobRow> & PlainRow {
   const given = givenBy(job);
-  return { ...given, ...placePlain(job, seat), holds: holdsOf(given.uniqueHold ?? null) };
+  return { ...given, ...placePlain(job, by), holds: holdsOf(given.uniqueHold ?? null) };
 }
 
 /** A row in which nothing has happened yet. */
 const blank = initialValues(() => true) as JobRow;
 
 /** A new job: what its submit says, and the initial value of everything else. */
-export function placeNew(job: NewJob, seat: NewSeat): Outcome {
-  const row: JobRow = { ...blank, ...submittedBy(job, seat) };
+export function placeNew(job: NewJob, by: StoreGiven): Outcome {
+  const row: JobRow = { ...blank, ...submittedBy(job, by) };
   return { row, event: "submitted", isKept: true, key: job.unique === null ? "stays" : "taken" };
 }
 

@@ -16,12 +16,12 @@ import { uniqueHolds } from "../../store/rules/unique-holds.ts";
 import { timerAt } from "./clock.ts";
 import { clearedFormulas, columnList, fieldReader, fromJob, rowReader, setList } from "./columns.ts";
 import type { Formulas } from "./columns.ts";
+import { limitTo } from "./connection.ts";
 import { nextClockInMs } from "./due.ts";
 import { claimable, inOrder, isClaimable, mergeRoutes } from "./merge-routes.ts";
 import { readLive } from "./rows.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import { count, tellEvent } from "./step.ts";
-import { limitTo } from "./connection.ts";
 import type { Step } from "./step.ts";
 import { writeOutcome } from "./write-outcome.ts";
 

@@ -39,7 +39,7 @@ export function columnsDdl(
 
 /** A field that a statement leaves out has its initial value. */
 function columnDdl({ type, isNullable, initial }: JobField): string {
-  const start = initial === undefined || initial === null ? "" : ` DEFAULT ${initial}`;
+  const start = initial === undefined || initial === null ? "" : ` DEFAULT ${literal(initial)}`;
   return `${sqlTypes[type]}${isNullable === true ? "" : " NOT NULL"}${start}`;
 }
 
@@ -48,8 +48,12 @@ export type Formulas = Readonly<Partial<Record<JobFieldName, string | number>>>;
 
 /** What a rule sets back to its initial value. */
 export function clearedFormulas(rule: Parameters<typeof clearedBy>[0]): Formulas {
-  const literal = (value: unknown): string | number => (value === null ? "NULL" : (value as string | number));
-  return Object.fromEntries(Object.entries(clearedBy(rule)).map(([name, value]) => [name, literal(value)]));
+  const cleared = Object.entries(clearedBy(rule)) as [name: string, value: JobField["initial"]][];
+  return Object.fromEntries(cleared.map(([name, value]) => [name, literal(value ?? null)]));
+}
+
+function literal(value: string | number | null): string {
+  return typeof value === "string" ? `'${value.replaceAll("'", "''")}'` : String(value ?? "NULL");
 }
 
 /** Columns of a SELECT. Where live or finished jobs are joined with their specs, the former are `j`. */

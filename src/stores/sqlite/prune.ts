@@ -6,12 +6,12 @@ import { stateCodes } from "../../model/job-state.ts";
 import type { PruneAnswer, PruneRequest } from "../../store/operations.ts";
 import { columnList, rowReader } from "./columns.ts";
 import type { Picked } from "./columns.ts";
+import { limitTo } from "./connection.ts";
 import { forgetJobs } from "./forget.ts";
 import { readRoutes } from "./routes.ts";
 import { isNotCompleted } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import { count } from "./step.ts";
-import { limitTo } from "./connection.ts";
 import type { Step } from "./step.ts";
 
 type HistoryRequest = Extract<PruneRequest, { what: "history" }>;

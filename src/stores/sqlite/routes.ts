@@ -38,7 +38,8 @@ const addRoute = "INSERT INTO millrace_route (number, queue, name, caps) VALUES 
 /** The number of a job's route, whose content is kept from now on. */
 export function keepRoute(statements: Statements, known: KnownRoutes, job: NewJob): number {
   const { last } = known;
-  if (last !== null && last.queue === job.queue && last.name === job.name) return last.number;
+  const isLast = last !== null && last.queue === job.queue && last.name === job.name;
+  if (isLast && last.caps.length === 0 && job.caps === undefined) return last.number;
   const route = routeOf(job);
   const { number, queue, name, caps } = route;
   let kept = known.byNumber.get(number);

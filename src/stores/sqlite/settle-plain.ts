@@ -104,15 +104,12 @@ function finishJobs(step: Step, ends: readonly End[]): void {
   }
   const kept = ends.filter(({ next }) => next.keepMs !== 0);
   for (let from = 0; from < kept.length;) from += moveAlike(step, kept, from);
-  const seqs = ends.map(({ lease }) => lease.seq);
-  if (kept.length < ends.length) {
-    const forgotten = ends.filter(({ next }) => next.keepMs === 0);
-    forgetJobs(
-      statements,
-      forgotten.map(({ lease }) => lease.seq),
-    );
-  }
-  runOnSeqs(statements, dropLive, seqs);
+  forgetJobs(statements, seqsOf(ends.filter(({ next }) => next.keepMs === 0)));
+  runOnSeqs(statements, dropLive, seqsOf(ends));
+}
+
+function seqsOf(ends: readonly End[]): number[] {
+  return ends.map(({ lease }) => lease.seq);
 }
 
 function tellEnd(step: Step, { id, route, state, rev, attempt }: Lease, next: Finish): void {
