@@ -1,5 +1,5 @@
 /**
- * The packed body of a feed record, as SQL and Lua put it together: events that differ only in their job are one
+ * The packed body of a feed record, as every store puts it together: events that differ only in their job are one
  * bundle. RS and US are the control characters of packed-text.ts.
  *
  *  body    bundle RS bundle RS ...
@@ -11,23 +11,40 @@ import { eventOfCode } from "../model/event-kind.ts";
 import { stateOfCode } from "../model/job-state.ts";
 import { hintEvent } from "./hints.ts";
 import type { CodedEvent, Hints } from "./hints.ts";
-import { escapeMark, fieldEnd, itemEnd, unpackText } from "./packed-text.ts";
+import { escapeMark, fieldEnd, itemEnd, packText, packTexts, unpackText } from "./packed-text.ts";
 import type { FeedEvent } from "./records.ts";
 
-interface Bundle extends CodedEvent {
+/** Events that differ only in their job. */
+export interface EventBundle extends CodedEvent {
   readonly rev: number;
   readonly attempt: number;
 }
 
-function bundlesOf(packed: string): Bundle[] {
+export function packEvents(bundles: readonly EventBundle[]): string {
+  return bundles.map(packBundle).join(itemEnd);
+}
+
+function packBundle({ kind, rev, route, state, attempt, extra, ids }: EventBundle): string {
+  return [kind, rev, route, state ?? "", attempt, packExtra(extra), ...packTexts(ids)].join(fieldEnd);
+}
+
+function packExtra(extra: string | number | null): string {
+  if (extra === null) return "";
+  return typeof extra === "number" ? `n${extra}` : `s${packText(extra)}`;
+}
+
+/** How a store writes the number of a route. */
+type ReadRoute = (text: string) => number;
+
+function bundlesOf(packed: string, readRoute: ReadRoute): EventBundle[] {
   if (packed === "") return [];
   const isEscaped = packed.includes(escapeMark);
   return packed.split(itemEnd).map((bundle) => {
-    const [kind, rev, route, state, attempt, extra = "", ...ids] = bundle.split(fieldEnd);
+    const [kind, rev, route = "", state, attempt, extra = "", ...ids] = bundle.split(fieldEnd);
     return {
       kind: Number(kind),
       rev: Number(rev),
-      route: Number(route),
+      route: readRoute(route),
       state: state === "" ? null : Number(state),
       attempt: Number(attempt),
       extra: readExtra(extra),
@@ -41,8 +58,8 @@ function readExtra(extra: string): string | number | null {
   return extra.startsWith("n") ? Number(extra.slice(1)) : unpackText(extra.slice(1));
 }
 
-export function readEvents(packed: string): FeedEvent[] {
-  return bundlesOf(packed).flatMap(({ kind, rev, route, state, attempt, extra, ids }) => {
+export function readEvents(packed: string, readRoute: ReadRoute = Number): FeedEvent[] {
+  return bundlesOf(packed, readRoute).flatMap(({ kind, rev, route, state, attempt, extra, ids }) => {
     const told = {
       kind: eventOfCode(kind),
       rev,
@@ -56,6 +73,6 @@ export function readEvents(packed: string): FeedEvent[] {
 }
 
 /** Adds the hints that follow from packed events. `now` is the time of the call that told them. */
-export function hintEvents(hints: Hints, packed: string, now: number): void {
-  for (const bundle of bundlesOf(packed)) hintEvent(hints, bundle, now);
+export function hintEvents(hints: Hints, packed: string, now: number, readRoute: ReadRoute = Number): void {
+  for (const bundle of bundlesOf(packed, readRoute)) hintEvent(hints, bundle, now);
 }

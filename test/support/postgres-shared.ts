@@ -5,6 +5,7 @@
 import { randomBytes } from "node:crypto";
 import pg from "pg";
 import type { Store } from "../../src/store/store.ts";
+import { withCountedSeqs } from "./counted-seqs.ts";
 import { installedBinaries, npmBinaries } from "./postgres-server.ts";
 import { sharedServerUrl } from "./shared-server.ts";
 
@@ -80,19 +81,37 @@ export class SchemaPool {
   }
 
   /** A store on an empty schema; closing it gives the schema back. */
-  async open(openStore: (url: string, schema: string) => Promise<Store>): Promise<Store> {
+  async open(openStore: OpenInSchema): Promise<Store> {
+    const { store } = await this.#open(openStore);
+    return store;
+  }
+
+  /** The same for suites that compare seqs with those of the reference model, by calls that come one after the other. */
+  async openCounted(openStore: OpenInSchema): Promise<Store> {
+    const { store, schema } = await this.#open(openStore);
+    return withCountedSeqs(store, async (above) =>
+      (await this.#database.query(seqsSql(schema, above))).map(({ seq }) => Number(seq)),
+    );
+  }
+
+  async #open(openStore: OpenInSchema): Promise<{ readonly store: Store; readonly schema: string }> {
     const schema = this.#free.pop() ?? `case_${++this.#made}`;
-    const store = await openStore(this.#database.url, schema);
-    return {
-      ...store,
-      close: async () => {
-        await store.close();
-        await this.#database.query(emptySql(schema));
-        this.#free.push(schema);
-      },
+    const opened = await openStore(this.#database.url, schema);
+    const close = async (): Promise<void> => {
+      await opened.close();
+      await this.#database.query(emptySql(schema));
+      this.#free.push(schema);
     };
+    return { store: { ...opened, close }, schema };
   }
 }
+
+type OpenInSchema = (url: string, schema: string) => Promise<Store>;
+
+const seqsSql = (schema: string, above: number): string =>
+  ["waiting", "leased", "history"]
+    .map((table) => `SELECT seq FROM ${schema}.${table} WHERE seq > ${above}`)
+    .join(" UNION ALL ");
 
 const tables = "waiting leased history payload uniq tag trail doc tally feed route".split(" ");
 const sequences = "job_seq feed_id".split(" ");

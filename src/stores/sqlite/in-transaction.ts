@@ -1,20 +1,22 @@
 /**
- * Submit and settle on the caller's own connection, inside the transaction that is open there: what they write becomes true with the caller's
- * commit, or never. The very same code as in the store's own transactions, with nothing remembered between calls, because the
- * caller may still roll back. Hints go out after the commit, by the watch.
+ * Submit and settle on the caller's own connection, inside the transaction that is open there: what they write
+ * becomes true with the caller's commit, or never. The very same code as in the store's own transactions, with
+ * nothing remembered between calls, because the caller may still roll back. Hints go out after the commit, by the
+ * watch.
  */
 import { realpathSync } from "node:fs";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { TransactionStore } from "../../store/store.ts";
+import { emptyHints } from "../../store/hints.ts";
 import { checkSettles, checkUnits } from "../../store/later-version.ts";
 import { storeNow } from "./clock.ts";
 import { statementsOf } from "./connection.ts";
 import type { Connection, Statements } from "./connection.ts";
 import { storeError } from "./errors.ts";
-import { openRouteBook } from "./route-book.ts";
+import { openKnownRoutes } from "./routes.ts";
 import { settleIfLeased } from "./settle.ts";
-import { beginStep, endStep } from "./step.ts";
+import { beginStep, beginTurn, endStep, flushTurn } from "./step.ts";
 import type { Step } from "./step.ts";
 import { submit } from "./submit.ts";
 
@@ -51,9 +53,11 @@ function runInside<A>(connection: Connection, file: OwnFile, operate: (step: Ste
     statements("SAVEPOINT millrace_call").run();
     try {
       const now = storeNow(statements, file.platform.now());
-      const step = beginStep({ statements, routes: openRouteBook(), epoch: file.epoch, now, lastSeq: null });
+      const turn = beginTurn({ statements, routes: openKnownRoutes(), epoch: file.epoch, now });
+      const step = beginStep(turn);
       const answer = operate(step);
-      endStep(step);
+      endStep(step, emptyHints());
+      flushTurn(turn);
       statements("RELEASE millrace_call").run();
       return answer;
     } catch (error) {

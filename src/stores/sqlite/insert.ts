@@ -1,111 +1,181 @@
 /**
- * Writing new jobs: rule R1 on each, then all of them with few statements. Collected over the units of a call; what was added is in the
- * store only after `flush`.
+ * Writes new jobs, whichever road has made them, as sets: what all jobs of a set share is bound once per statement,
+ * what differs is bound with each row, and rare fields that nobody gave are not bound at all. Of a bulk of one kind
+ * only id and input cross into SQLite for each job, and live rows are copied from their specs inside the database: 2
+ * values instead of 20 made a bulk a sixth faster.
+ *
+ * What was added is in the store only after `flush`.
  */
-import { stateCodes } from "../../model/job-state.ts";
-import type { NewJob } from "../../store/records.ts";
-import { dueAtOf, timerAtOf, waitingCode } from "./clock.ts";
-import { insertRows } from "./connection.ts";
-import type { SqlValue, Statements } from "./connection.ts";
-import { isPlain, openAlikeInsert } from "./insert-alike.ts";
-import type { Placed } from "./insert-alike.ts";
-import { routeNumber } from "./route-book.ts";
-import { count, hintDue, tell } from "./step.ts";
-import type { Step } from "./step.ts";
-import { holdCode, holdsOf } from "./unique.ts";
+import { fieldNames, isLiveField, isSpecField, jobFields } from "../../store/job-fields.ts";
+import type { JobField, JobFieldName, JobRow } from "../../store/job-fields.ts";
+import type { PlainRow } from "../../store/rules/place.ts";
+import { columnList, sqlValue } from "./columns.ts";
+import { openRowSets, runRowSets } from "./connection.ts";
+import type { NamedValues, RowSet, SqlValue, Statements } from "./connection.ts";
+import { addTags } from "./forget.ts";
 
 export interface Insert {
-  /** Answers the seq of the new job. */
-  add(job: NewJob): number;
+  readonly add: (row: PlainRow, isPlain: boolean) => void;
   readonly flush: () => void;
   /**
-   * The digest of a job that was added but is not in the store yet; undefined for an unknown id. Asking begins the book of ids, so jobs
-   * that nobody asks for pay nothing.
+   * Whether a job with this id was added but is not in the store yet. Asking begins the book of ids: others pay
+   * nothing for it.
    */
-  pendingDigest(id: string): string | null | undefined;
+  readonly hasPending: (id: string) => boolean;
 }
 
-const specWidth = 10;
-const specRow = `(${Array.from({ length: specWidth }, () => "?").join(",")})`;
-const addSpec = `INSERT INTO millrace_spec (seq, id, created_at, digest, unique_key, unique_hold, policy, meta, tags, input) VALUES`;
-const jobWidth = 10;
-const jobRow = `(?,?,?,?,?,?,?,?,?,?,0,1,0,1,0)`;
-const addJob = `INSERT INTO millrace_job (seq, id, route, state, rank, due_at, timer_at, deadline_at, ttl_at, holds,
-  attempt, counts_attempt, fence, rev, cancel_asked) VALUES`;
-/** Inputs: tag, seq. */
-const addTag = "INSERT OR IGNORE INTO millrace_tag (tag, seq) VALUES (?, ?)";
-/** Answer: the last seq ever given. */
-const lastSeqGiven = "SELECT seq FROM sqlite_sequence WHERE name = 'millrace_spec'";
+const ownNames: readonly JobFieldName[] = ["seq", "id", "createdAt", "input"];
+const isOwn = (name: string): boolean => ownNames.includes(name as JobFieldName);
+/** Texts and tags of a spec, and where a job stands: what plain jobs of one call mostly share. */
+const textNames = fieldNames((field, name) => isSpecField(field) && field.isRare !== true && !isOwn(name));
+const placeNames = [
+  "route",
+  "state",
+  "rank",
+  "dueAt",
+  "deadlineAt",
+  "ttlAt",
+  "timerAt",
+] as const satisfies (keyof PlainRow)[];
+const rareSpecNames = fieldNames((field) => isSpecField(field) && field.isRare === true);
+/** Of the live row. All else of it is the same for every new job. */
+const rareLiveNames: readonly JobFieldName[] = [
+  "holds",
+  ...fieldNames((field) => isLiveField(field) && field.isRare === true),
+];
 
-export function openInsert(step: Step): Insert {
-  const { statements, turn, now } = step;
-  const alike = openAlikeInsert(statements, now);
-  let specs: SqlValue[] = [];
-  let jobs: SqlValue[] = [];
-  let pending: Map<string, string | null> | null = null;
+interface SetInsert {
+  readonly sets: readonly RowSet[];
+  readonly perRow: readonly JobFieldName[];
+  readonly shared: readonly JobFieldName[];
+}
+
+const named = (name: string): string => `@${name}`;
+
+/** Inputs: the seq of the first row and the shared fields by name, then the others of each row. */
+function openSetInsert(
+  table: string,
+  shared: readonly JobFieldName[],
+  perRow: readonly JobFieldName[],
+): SetInsert {
+  const insert = `INSERT INTO ${table} (${columnList(["seq", ...shared, ...perRow])})`;
+  const sharedInputs = shared.map(named);
+  const sets = openRowSets(
+    columnList(perRow),
+    (set) =>
+      `WITH ${set} ${insert} SELECT ${["@seq + e.at", ...sharedInputs, columnList(perRow, {}, "e.")].join(", ")} FROM e`,
+    `${insert} VALUES (${["@seq", ...sharedInputs, ...perRow.map(() => "?")].join(", ")})`,
+  );
+  return { sets, perRow, shared };
+}
+
+/** By whether the jobs share their texts, and whether all of them are plain. */
+const specInserts = openInserts((areShared, arePlain) =>
+  openSetInsert(
+    "millrace_spec",
+    ["createdAt", ...(areShared ? textNames : [])],
+    ["id", "input", ...(areShared ? [] : textNames), ...(arePlain ? [] : rareSpecNames)],
+  ),
+);
+/** By whether the jobs share their place, and whether all of them are plain. */
+const liveInserts = openInserts((areShared, arePlain) =>
+  openSetInsert("millrace_job", areShared ? placeNames : [], [
+    "id",
+    ...(areShared ? [] : placeNames),
+    ...(arePlain ? [] : rareLiveNames),
+  ]),
+);
+/** Inputs: route and place by name; first and last seq. */
+const copyLive = `INSERT INTO millrace_job (${columnList(["seq", "id", ...placeNames])})
+  SELECT seq, id, ${placeNames.map(named).join(", ")} FROM millrace_spec WHERE seq BETWEEN ? AND ?`;
+
+type Inserts = (areShared: boolean, arePlain: boolean) => SetInsert;
+
+function openInserts(open: Inserts): Inserts {
+  const shared = { plain: open(true, true), any: open(true, false) };
+  const apart = { plain: open(false, true), any: open(false, false) };
+  return (areShared, arePlain) => (areShared ? shared : apart)[arePlain ? "plain" : "any"];
+}
+
+export function openInsert(statements: Statements): Insert {
+  let rows: PlainRow[] = [];
+  let arePlain = true;
+  let pending: Set<string> | null = null;
+
   const flush = (): void => {
+    if (rows.length === 0) return;
+    writeRows(statements, rows, arePlain);
+    rows = [];
+    arePlain = true;
     pending?.clear();
-    alike.flush();
-    if (specs.length === 0) return;
-    const [newSpecs, newJobs] = [specs, jobs];
-    specs = [];
-    jobs = [];
-    insertRows(statements, addSpec, specRow, newSpecs, specWidth);
-    insertRows(statements, addJob, jobRow, newJobs, jobWidth);
   };
-  const addSpecial = (job: NewJob, placed: Placed): void => {
-    const { seq, route, state, rank, dueAt, timerAt, deadlineAt, ttlAt } = placed;
-    const hold = job.unique === null ? null : holdCode(job.unique.hold);
-    const tags = tagsText(job);
-    // prettier-ignore
-    specs.push(seq, job.id, now, job.digest, job.unique?.key ?? null, hold, job.policy, job.meta, tags, job.input);
-    jobs.push(seq, job.id, route, state, rank, dueAt, timerAt, deadlineAt, ttlAt, holdsOf(hold));
-    addTags(statements, seq, job.tags);
+
+  const add = (row: PlainRow, isPlain: boolean): void => {
+    rows.push(row);
+    arePlain &&= isPlain;
+    pending?.add(row.id);
+    if (rows.length === rowsMax) flush();
   };
-  const add = (job: NewJob): number => {
-    const seq = (turn.lastSeq ?? readLastSeq(statements)) + 1;
-    turn.lastSeq = seq;
-    const placed = place(job, seq, routeNumber(statements, turn.routes, job.queue, job.name), now);
-    if (isPlain(job)) alike.add(job, placed);
-    else addSpecial(job, placed);
-    pending?.set(job.id, job.digest);
-    const { route, state, dueAt, timerAt } = placed;
-    count(step, route, state, 1);
-    hintDue(step, timerAt);
-    const extra = state === stateCodes.scheduled ? dueAt : null;
-    tell(step, { kind: "submitted", id: job.id, rev: 1, route, state, attempt: 0, extra });
-    return seq;
-  };
-  const pendingDigest = (id: string): string | null | undefined => {
+
+  const hasPending = (id: string): boolean => {
     if (pending === null) {
       flush();
-      pending = new Map();
+      pending = new Set();
     }
-    return pending.get(id);
+    return pending.has(id);
   };
-  return { add, flush, pendingDigest };
+
+  return { add, flush, hasPending };
 }
 
-/** Rule R1. */
-function place(job: NewJob, seq: number, route: number, now: number): Placed {
-  const dueAt = dueAtOf(job.due, now);
-  const state = waitingCode(dueAt, now);
-  const deadlineAt = job.deadline === null ? null : dueAtOf(job.deadline, now);
-  const ttlAt = job.ttlMs === null ? null : dueAt + job.ttlMs;
-  const timerAt = timerAtOf(state, { dueAt, deadlineAt, ttlAt });
-  const rank = job.rankBase + job.rankSlope * dueAt;
-  return { seq, route, state, rank, dueAt, timerAt, deadlineAt, ttlAt };
+const rowsMax = 1024;
+
+/** Fewer live rows are bound than copied. */
+const copiedMin = 8;
+
+function writeRows(statements: Statements, rows: readonly PlainRow[], arePlain: boolean): void {
+  const first = rows[0] as PlainRow;
+  const last = rows[rows.length - 1] as PlainRow;
+  const run = (inserts: Inserts, areShared: boolean): void => {
+    const { sets, perRow, shared } = inserts(areShared, arePlain);
+    const common = namedValues(first, shared);
+    const values = rowValues(rows, perRow);
+    runRowSets(statements, sets, { values, width: perRow.length }, (at) => ({
+      ...common,
+      seq: first.seq + at,
+    }));
+  };
+  run(specInserts, areAlike(rows, textNames));
+  const isOnePlace = areAlike(rows, placeNames);
+  if (isOnePlace && arePlain && rows.length >= copiedMin)
+    statements(copyLive).run(namedValues(first, placeNames), first.seq, last.seq);
+  else run(liveInserts, isOnePlace);
+  if (rows.some(({ tags }) => tags !== null)) addTags(statements, first.seq, last.seq);
 }
 
-export function tagsText(job: NewJob): string | null {
-  return job.tags === null || job.tags.length === 0 ? null : JSON.stringify(job.tags);
+function areAlike(rows: readonly PlainRow[], names: readonly JobFieldName[]): boolean {
+  const first = rows[0] as PlainRow;
+  return names.every((name) => {
+    const value = first[name as keyof PlainRow];
+    for (const row of rows) if (row[name as keyof PlainRow] !== value) return false;
+    return true;
+  });
 }
 
-export function addTags(statements: Statements, seq: number, tags: readonly string[] | null): void {
-  for (const tag of tags ?? []) statements(addTag).run(tag, seq);
+function rowValues(rows: readonly PlainRow[], names: readonly JobFieldName[]): SqlValue[] {
+  const values: SqlValue[] = [];
+  for (const row of rows) for (const name of names) values.push(valueOf(row, name));
+  return values;
 }
 
-function readLastSeq(statements: Statements): number {
-  const row = statements(lastSeqGiven).get() as [seq: number] | undefined;
-  return row === undefined ? 0 : row[0];
+function namedValues(row: PlainRow, names: readonly JobFieldName[]): NamedValues {
+  const values: Partial<Record<JobFieldName, SqlValue>> = {};
+  for (const name of names) values[name] = valueOf(row, name);
+  return values as NamedValues;
+}
+
+function valueOf(row: Partial<JobRow>, name: JobFieldName): SqlValue {
+  const value = row[name];
+  if (typeof value === "string" || typeof value === "number") return value;
+  return sqlValue(value ?? (jobFields[name] as JobField).initial ?? null);
 }

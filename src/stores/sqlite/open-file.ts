@@ -1,6 +1,6 @@
 /**
- * Opening the file: everything that can be wrong with it is found before anything is written to it. Then the connection is set up, and the
- * durability that was asked for is checked against what SQLite really gives.
+ * Opening the file: everything that can be wrong with it is found before anything is written to it. Then the
+ * connection is set up, and the durability that was asked for is checked against what SQLite really gives.
  */
 import { accessSync, closeSync, constants, openSync, readSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -22,7 +22,7 @@ export const memoryPath = ":memory:";
 
 /** How long a call in the caller's thread may sleep inside SQLite: shorter than anybody would notice. */
 export const inlineSleepMs = 3;
-/** In a thread of its own sleeping harms nobody, but the clock that came with the group must not get old. */
+/** In a thread of its own sleeping harms nobody, but the clock that came with the calls must not get old. */
 export const threadSleepMs = 50;
 
 const header = "SQLite format 3\0";
@@ -101,8 +101,8 @@ export function openDatabase(settings: FileSettings): DatabaseSync {
 }
 
 /**
- * Pages of 4 KiB in the write-ahead log before it is written back to the file. From 500 to 16,000 the cost per job is the same within
- * the noise of 20 %, so it is small: a checkpoint is what blocks longest.
+ * Pages of 4 KiB in the write-ahead log before it is written back to the file. From 500 to 16,000 the cost per job is
+ * the same within the noise of 20 %, so it is small: a checkpoint is what blocks longest.
  */
 const checkpointPages = 1000;
 const cacheKiB = 32_768;

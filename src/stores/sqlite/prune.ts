@@ -1,10 +1,15 @@
 /**
- * Retention: what has been kept long enough goes, a bounded piece per call. Finished jobs leave with their tags, payload and log lines.
- * The newest feed record always stays: it carries the store's time (R1).
+ * Retention: what has been kept long enough goes, a bounded piece per call. Finished jobs leave with their tags,
+ * payload and log lines. The newest feed record always stays: it carries the store's time (R1).
  */
 import { stateCodes } from "../../model/job-state.ts";
 import type { PruneAnswer, PruneRequest } from "../../store/operations.ts";
+import { columnList, rowReader } from "./columns.ts";
+import type { Picked } from "./columns.ts";
+import { limitTo } from "./connection.ts";
 import { forgetJobs } from "./forget.ts";
+import { readRoutes } from "./routes.ts";
+import { isNotCompleted } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import { count } from "./step.ts";
 import type { Step } from "./step.ts";
@@ -24,7 +29,10 @@ export function prune(step: Step, request: PruneRequest): PruneAnswer {
   }
 }
 
-type Row = [seq: number, route: number, state: number, endedAt: number, keepUntil: number | null];
+const rowNames = ["seq", "route", "state", "endedAt", "keepUntil"] as const;
+type Row = Picked<(typeof rowNames)[number]>;
+const readFinished = rowReader(rowNames);
+const columns = columnList(rowNames);
 
 /** Rows looked at per row that may be removed, and at least. */
 const windowFactor = 4;
@@ -32,18 +40,15 @@ const windowMin = 1000;
 const chunkRows = 500;
 
 /** Inputs: seq to go on after, limit. Answer: finished rows in order of seq. */
-const readAll =
-  "SELECT seq, route, state, ended_at, keep_until FROM millrace_history WHERE seq > ? ORDER BY seq LIMIT ?";
-const readOthers = `SELECT seq, route, state, ended_at, keep_until FROM millrace_history INDEXED BY millrace_history_other
-  WHERE state <> ${stateCodes.completed} AND seq > ? ORDER BY seq LIMIT ?`;
+const readAll = `SELECT ${columns} FROM millrace_history WHERE seq > ? ORDER BY seq ${limitTo("?")}`;
+const readOthers = `SELECT ${columns} FROM millrace_history INDEXED BY millrace_history_other
+  WHERE ${isNotCompleted} AND seq > ? ORDER BY seq ${limitTo("?")}`;
 /** Input: seq. Answer: when it was submitted. */
 const readCreated = "SELECT created_at FROM millrace_spec WHERE seq = ?";
-/** No input. Answer: every route with its queue. */
-const readQueues = "SELECT number, queue FROM millrace_route";
 
 function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
   const { statements, now } = step;
-  const queueOf = new Map(statements(readQueues).all() as [number: number, queue: string][]);
+  const queueOf = new Map(readRoutes(statements).map(({ number, queue }) => [number, queue]));
   const outcome = stateCodes[request.outcome];
   const endedBefore = now - request.olderThanMs;
   const windowRows = Math.max(windowMin, request.max * windowFactor);
@@ -52,9 +57,9 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
   let last = request.cursor === null ? 0 : Number(request.cursor);
   let more = true;
   for (let looked = 0; more && looked < windowRows && old.length < request.max;) {
-    const rows = read.all(last, chunkRows) as Row[];
-    // Nobody ends before being submitted, and seqs are given in order of time: behind a young job all are young. Without this every
-    // run would walk everything that is kept.
+    const rows = read.all(last, chunkRows).map(readFinished);
+    // Nobody ends before being submitted, and seqs are given in order of time: behind a young job all are young.
+    // Without this every run would walk everything that is kept.
     if (isSubmittedAfter(step, rows[0], endedBefore)) {
       more = false;
       break;
@@ -66,9 +71,9 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
         break;
       }
       looked += 1;
-      last = row[0];
-      const [, route, state, endedAt, keepUntil] = row;
-      const isOld = state === outcome && keepUntil === null && endedAt <= endedBefore;
+      last = row.seq;
+      const { route, state, endedAt, keepUntil } = row;
+      const isOld = state === outcome && keepUntil === null && (endedAt ?? now) <= endedBefore;
       if (isOld && isQueueMeant(request, queueOf.get(route) ?? "")) old.push(row);
     }
   }
@@ -77,7 +82,7 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
 }
 
 function isSubmittedAfter({ statements }: Step, row: Row | undefined, time: number): boolean {
-  const found = row === undefined ? undefined : statements(readCreated).get(row[0]);
+  const found = row === undefined ? undefined : statements(readCreated).get(row.seq);
   return found !== undefined && (found as [createdAt: number])[0] > time;
 }
 
@@ -89,27 +94,30 @@ function isQueueMeant({ queue, exceptQueues }: HistoryRequest, of: string): bool
 const dropFinished = "DELETE FROM millrace_history";
 
 function removeFinished(step: Step, rows: readonly Row[]): void {
-  const seqs = rows.map((row) => row[0]);
-  runOnSeqs(step.statements, dropFinished, [], seqs);
+  const seqs = rows.map(({ seq }) => seq);
+  runOnSeqs(step.statements, dropFinished, seqs);
   forgetJobs(step.statements, seqs);
-  for (const [, route, state] of rows) count(step, route, state, -1);
+  for (const { route, state } of rows) count(step, route, state, -1);
 }
 
 /** Inputs: now, limit. */
-const readKept = `SELECT seq, route, state, ended_at, keep_until FROM millrace_history INDEXED BY millrace_history_keep
-  WHERE keep_until IS NOT NULL AND keep_until <= ? ORDER BY keep_until, seq LIMIT ?`;
+const readKept = `SELECT ${columns} FROM millrace_history INDEXED BY millrace_history_keep
+  WHERE keep_until IS NOT NULL AND keep_until <= ? ORDER BY keep_until, seq ${limitTo("?")}`;
 
 function pruneKept(step: Step, max: number): PruneAnswer {
-  const rows = step.statements(readKept).all(step.now, max + 1) as Row[];
+  const rows = step
+    .statements(readKept)
+    .all(step.now, max + 1)
+    .map(readFinished);
   removeFinished(step, rows.slice(0, max));
   return { removed: Math.min(rows.length, max), more: rows.length > max, cursor: null };
 }
 
 /** Inputs: now, limit. */
-const readFreeKeys =
-  "SELECT key FROM millrace_unique WHERE held_until IS NOT NULL AND held_until <= ? ORDER BY held_until LIMIT ?";
-const readOldDocs =
-  "SELECT kind, id FROM millrace_doc WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at LIMIT ?";
+const readFreeKeys = `SELECT key FROM millrace_unique
+  WHERE held_until IS NOT NULL AND held_until <= ? ORDER BY held_until ${limitTo("?")}`;
+const readOldDocs = `SELECT kind, id FROM millrace_doc
+  WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at ${limitTo("?")}`;
 const dropKey = "DELETE FROM millrace_unique WHERE key = ?";
 const dropDoc = "DELETE FROM millrace_doc WHERE kind = ? AND id = ?";
 
@@ -124,7 +132,7 @@ function pruneExpired({ statements, now }: Step, max: number): PruneAnswer {
 }
 
 /** Inputs: limit, time. Answer: the newest record that may go, among the oldest ones. */
-const lastOld = `SELECT max(number) FROM (SELECT number, at FROM millrace_feed ORDER BY number LIMIT ?)
+const lastOld = `SELECT max(number) FROM (SELECT number, at FROM millrace_feed ORDER BY number ${limitTo("?")})
   WHERE at <= ? AND number < (SELECT max(number) FROM millrace_feed)`;
 const dropRecords = "DELETE FROM millrace_feed WHERE number <= ?";
 

@@ -1,7 +1,7 @@
 /**
- * Hints for those who watch: from this store's own calls at once, and from other processes and the caller's own connections by looking at
- * the file. A change of the write-ahead log wakes the look; behind it stands a slow read of SQLite's data version, because a file
- * watch may miss things. What others did is then read from the feed.
+ * Hints for those who watch: from this store's own calls at once, and from other processes and the caller's own
+ * connections by looking at the file. A change of the write-ahead log wakes the look; behind it stands a slow read of
+ * SQLite's data version, because a file watch may miss things. What others did is then read from the feed.
  *
  * Works only while somebody watches, and never keeps the process alive.
  */
@@ -11,19 +11,21 @@ import { eventCodes } from "../../model/event-kind.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
 import { emptyHints, handOut, hintEvent } from "../../store/hints.ts";
-import type { CodedEvent, Hints } from "../../store/hints.ts";
+import type { CodedEvent } from "../../store/hints.ts";
 import type { FeedAnswer } from "../../store/operations.ts";
 import type { FeedEvent } from "../../store/records.ts";
 import type { Hint, Unwatch } from "../../store/store.ts";
 import type { Executor } from "./executor.ts";
-import type { GroupOutcome } from "./group.ts";
-import type { Hints as StepHints } from "./step.ts";
+import type { CommitOutcome } from "./commit.ts";
 
-/** Behind file events once in two seconds, so that an idle worker with its duties stays below two reads per second; without them oftener. */
+/**
+ * Behind file events once in two seconds, so that an idle worker with its duties stays below two reads per second;
+ * without them oftener.
+ */
 const slowLookMs = { behindEvents: 2000, alone: 1000 };
 /**
- * After a change of the log, looks at these distances until nothing more is found. The first event of a commit comes before its sync to the
- * disk, and what ends the commit is a write to shared memory that no file watch reports.
+ * After a change of the log, looks at these distances until nothing more is found. The first event of a commit comes
+ * before its sync to the disk, and what ends the commit is a write to shared memory that no file watch reports.
  */
 const lookGapsMs = [4, 12, 40, 150] as const;
 const feedPageMax = 200;
@@ -31,7 +33,7 @@ const feedPageMax = 200;
 export interface Watch {
   add(listener: (hint: Hint) => void): Unwatch;
   /** What a commit of this store's own has to tell. */
-  tellOwn(group: GroupOutcome): void;
+  tellOwn(commit: CommitOutcome): void;
   close(): void;
 }
 
@@ -163,7 +165,7 @@ export function openWatch({ platform, logPath, executor }: WatchOptions): Watch 
           else own.add(number);
         }
       }
-      handOut(hintsOf(hints, platform.now()), listeners);
+      for (const each of hints) handOut(each, listeners);
     },
     close() {
       isClosed = true;
@@ -181,9 +183,4 @@ function codedEvent({ kind, route, state, extra, id }: FeedEvent): CodedEvent {
     extra,
     ids: [id],
   };
-}
-
-function hintsOf({ routes, dueAt, finished, cancels }: StepHints, now: number): Hints {
-  const dueInMs = dueAt === null ? null : Math.max(0, dueAt - now);
-  return { routes: new Set(routes), dueInMs, finished, cancels };
 }

@@ -1,0 +1,59 @@
+/**
+ * Rule R8: a submit finds its unique key held. The holder is kept, replaced or rescheduled, as the new job says, and
+ * only while no worker has ever taken it.
+ */
+import { stateCodes } from "../../model/job-state.ts";
+import { unstartedStates } from "../../model/unique-key.ts";
+import type { JobRow } from "../job-fields.ts";
+import type { SubmitHow } from "../operations.ts";
+import type { NewJob } from "../records.ts";
+import { advance, clearedBy } from "./advance.ts";
+import type { Outcome } from "./advance.ts";
+import { placeOf, submittedBy } from "./place.ts";
+
+const cleared = clearedBy("place");
+const unstartedCodes: readonly number[] = unstartedStates.map((state) => stateCodes[state]);
+
+/** A holder that no worker has ever taken can still be replaced or rescheduled. */
+export function isUnstarted({ state, attempt }: Pick<JobRow, "state" | "attempt">): boolean {
+  return attempt === 0 && unstartedCodes.includes(state);
+}
+
+export interface Meeting {
+  readonly how: Exclude<SubmitHow, "created">;
+  /** What becomes of the holder; null where it is kept as it is. */
+  readonly outcome: Outcome | null;
+}
+
+/** `holder` is null where the key outlives its job. `route` is that of the new job. */
+export function meet(
+  holder: JobRow | null,
+  job: NewJob,
+  { route, now }: { readonly route: number; readonly now: number },
+): Meeting {
+  const onHeld = job.unique?.onHeld ?? "keep";
+  if (onHeld === "keep" || holder === null || !isUnstarted(holder)) return { how: "existing", outcome: null };
+  return onHeld === "reschedule"
+    ? { how: "rescheduled", outcome: reschedule(holder, job, now) }
+    : { how: "replaced", outcome: replace(holder, job, route, now) };
+}
+
+/** The holder takes the new job's place in the order. */
+function reschedule(holder: JobRow, job: NewJob, now: number): Outcome {
+  const place = placeOf(job, now);
+  const row = advance(holder, { ...cleared, ...place, state: stateIn(holder, place) });
+  return { row, event: "rescheduled", isKept: true, key: "stays" };
+}
+
+/** The holder takes all that the new job's submit says; only its identity stays. */
+function replace(holder: JobRow, job: NewJob, route: number, now: number): Outcome {
+  const { seq, id, createdAt, digest, uniqueKey } = holder;
+  const given = submittedBy(job, { seq, route, now });
+  const changes = { ...cleared, ...given, id, createdAt, digest, uniqueKey, state: stateIn(holder, given) };
+  return { row: advance(holder, changes), event: "replaced", isKept: true, key: "taken" };
+}
+
+/** What blocks the holder blocks it still. */
+function stateIn(holder: JobRow, place: Pick<JobRow, "state">): number {
+  return holder.state === stateCodes.blocked ? holder.state : place.state;
+}
