@@ -23,9 +23,9 @@ export async function loadHandlers(file: string): Promise<readonly Handler[]> {
 
 function isHandler(value: unknown): value is Handler {
   if (typeof value !== "object" || value === null) return false;
-  const { kind, definition, run } = value as Partial<Record<"kind" | "definition" | "run", unknown>>;
+  const { kind, definition, handle } = value as Partial<Record<"kind" | "definition" | "handle", unknown>>;
   const isKind = kind === "single" || kind === "batch";
-  return isKind && typeof run === "function" && typeof definition === "object" && definition !== null;
+  return isKind && typeof handle === "function" && typeof definition === "object" && definition !== null;
 }
 
 async function importFile(file: string): Promise<Readonly<Record<string, unknown>>> {
