@@ -13,6 +13,7 @@ import { docsLua } from "./lua/docs.ts";
 import { dueLua } from "./lua/due.ts";
 import { enterLua } from "./lua/enter.ts";
 import { extendLua } from "./lua/extend.ts";
+import { handOverLua } from "./lua/hand-over.ts";
 import { jobLua } from "./lua/job.ts";
 import { listsLua } from "./lua/lists.ts";
 import { luaOf } from "./lua/lua-module.ts";
@@ -37,19 +38,8 @@ export const layoutVersion = 1;
 /** In the order in which they use each other. */
 export const libraryModules: readonly LuaModule[] = [
   ...[listsLua, packingLua, callLua, clocksLua, tellLua, jobLua, uniqueLua, rulesLua, writeLua, docsLua],
-  ...[
-    submitLua,
-    claimLua,
-    settleLua,
-    turnLua,
-    changeLua,
-    readLua,
-    extendLua,
-    dueLua,
-    pruneLua,
-    auditLua,
-    enterLua,
-  ],
+  ...[submitLua, claimLua, settleLua, handOverLua, turnLua, changeLua, readLua, extendLua, dueLua],
+  ...[pruneLua, auditLua, enterLua],
 ];
 
 export interface LibraryOptions {
@@ -63,7 +53,7 @@ export function buildLibrary({
   hasPlainRoads = true,
 }: LibraryOptions = {}): string {
   const roads = `local HAS_PLAIN_ROADS = ${hasPlainRoads}\n`;
-  return constantsLua + roads + modules.map(luaOf).join("");
+  return constantsLua + roads + luaOf(modules);
 }
 
 const body = buildLibrary();

@@ -38,11 +38,16 @@ export class TurnCall {
 
   readonly #send = (): void => {
     // Claims come last, so that they see the jobs of this turn.
-    const operations = this.#operations.sort((one, other) => Number(isClaim(one)) - Number(isClaim(other)));
+    const operations = this.#operations;
+    if (operations.length > 1) operations.sort((one, other) => Number(isClaim(one)) - Number(isClaim(other)));
     this.#operations = [];
-    const args = operations.flatMap(({ name, args: own }) => [name, String(own.length), ...own]);
     const number = ++this.#sent;
-    for (const { routes } of operations) for (const route of routes) this.#claimed.set(route, number);
+    const args: string[] = [];
+    for (const { name, args: own, routes } of operations) {
+      args.push(name, String(own.length));
+      for (const arg of own) args.push(arg);
+      for (const route of routes) this.#claimed.set(route, number);
+    }
     this.#connection.write("mr1_turn", args).then(
       (answer) => this.#answered(operations, number, answer as [unknown, unknown[]]),
       (error: unknown) => {

@@ -14,19 +14,7 @@ const readers = Object.entries(argumentFields).map(([name, fields]) => {
 });
 
 export const listsLua: LuaModule = {
-  exports: [
-    "num",
-    "handleOf",
-    "seqOf",
-    "push",
-    "push2",
-    "many",
-    "fetch",
-    "slice",
-    "split",
-    "around",
-    "readFields",
-  ],
+  exports: ["num", "handleOf", "seqOf", "push", "push2", "many", "fetch", "slice", "split", "readFields"],
   source: String.raw`
 -- Exact up to 2^53, where Lua's own conversion rounds.
 local function num(n) return fmt("%.0f", n) end
@@ -104,12 +92,6 @@ local function readFields(text, kind)
   local fields = {}
   READERS[kind or match(text, "^[^\31]*")](fields, text)
   return fields
-end
-
--- The two parts of a text around its hole.
-local function around(text)
-  local at = find(text, HOLE, 1, true)
-  return sub(text, 1, at - 1), sub(text, at + 1)
 end
 `,
 };
