@@ -18,7 +18,7 @@ import type { UniqueOptions, UniquePlan } from "../model/unique-key.ts";
 import { storeLimits } from "../store/limits.ts";
 
 export interface RetryOptions {
-  /** How many attempts in all; 3 by default. */
+  /** How many attempts in all; 10 by default. */
   attempts?: number;
   backoff?: BackoffOptions;
   retryIf?: RetryIf;

@@ -155,7 +155,8 @@ function* delaysAreInBounds(
       if (backoff.kind === "custom") return true;
       const planned = plannedDelayMs(backoff, Math.max(1, event.attempt));
       if (event.kind === "reclaimed" && delayMs === 0) return true;
-      return backoff.jitter === "none" ? delayMs === planned : delayMs >= 0 && delayMs <= planned;
+      const least = { none: planned, half: planned / 2, full: 0 }[backoff.jitter];
+      return delayMs >= least && delayMs <= planned;
     });
     if (!isAllowed)
       yield { invariant: 27, id, message: `${id}: ${event.kind} after ${delayMs} ms, outside the policy` };
