@@ -35,7 +35,8 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
     "bench",
     mode === "no-history" ? { retention: { completed: 0 } } : {},
   );
-  const { queue, name } = benchJob;
+  const { name } = benchJob;
+  const queue = "default";
   const input = settings.coder.encode(makeInput(0), "input");
   const counts: Counts = { calls: 0, settled: () => {} };
   const storeCalls = options.isCounting ? await countCalls(store, counts) : () => 0;

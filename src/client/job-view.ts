@@ -4,6 +4,7 @@ import type { Engine } from "../engine/engine.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
 import type { AttemptRecord } from "../model/attempt-log.ts";
 import { readMeta } from "../model/job-meta.ts";
+import { keyOfScoped } from "../model/unique-key.ts";
 import type { JobState } from "../model/job-state.ts";
 import type { JobRecord } from "../store/records.ts";
 
@@ -13,7 +14,8 @@ export interface AttemptView extends Omit<AttemptRecord, "at"> {
   readonly at: Date;
 }
 
-export interface JobView {
+/** Redacted fields show "[redacted]", whatever their type says. */
+export interface JobView<Input = unknown, Result = unknown> {
   readonly id: string;
   readonly name: string;
   readonly queue: string;
@@ -22,8 +24,9 @@ export interface JobView {
   readonly reason: string | null;
   readonly attempt: number;
   readonly attemptsMax: number;
-  readonly input: unknown;
-  readonly result: unknown;
+  readonly input: Input;
+  /** Undefined while there is none. */
+  readonly result: Result | undefined;
   readonly progress: unknown;
   readonly tags: readonly string[];
   readonly headers: Readonly<Record<string, string>>;
@@ -63,7 +66,7 @@ export function viewJob(engine: Engine, record: JobRecord): JobView {
     failures: entries.map((entry) => ({ ...entry, at: new Date(entry.at) })),
     cancelAsked: record.cancelAsked,
     cancelReason: record.cancelAsked ? (cancelReason ?? null) : null,
-    uniqueKey: record.uniqueKey,
+    uniqueKey: record.uniqueKey === null ? null : keyOfScoped(record.uniqueKey),
     worker: record.owner,
     createdAt: new Date(record.createdAt),
     dueAt: new Date(record.dueAt),

@@ -12,7 +12,7 @@ import type { EnqueueOptions, RetentionOptions } from "../engine/job-options.ts"
 import { checkKnownBackoff, customBackoffOf } from "../engine/known-backoff.ts";
 import { guardLogger, silentLogger } from "../engine/logger.ts";
 import type { Logger } from "../engine/logger.ts";
-import { declaredRouter } from "../engine/router.ts";
+import { defaultRouter } from "../engine/router.ts";
 import type { Router } from "../engine/router.ts";
 import type { Duration } from "../model/duration.ts";
 import { durationMs } from "../model/duration.ts";
@@ -69,6 +69,7 @@ export interface MillraceOptions extends StoreOptions {
   noHandlerGrace?: Duration | false;
   /** How much waiting one priority level is worth; false for strict priority. 30 s by default. */
   ageing?: Duration | false;
+  /** The queue of a job for which neither its enqueue nor its definition names one; "default" by default. */
   router?: Router;
   /** Backoff functions that jobs may name. */
   backoffs?: Readonly<Record<string, CustomBackoff>>;
@@ -169,7 +170,7 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
           : options.ageing === undefined
             ? defaultStrideMs
             : readPositive(options.ageing, "open: ageing"),
-      router: options.router ?? declaredRouter,
+      router: options.router ?? defaultRouter,
       backoffs,
       enqueueMiddleware: options.middleware ?? [],
       giveUpMs: durationMs(options.giveUp ?? 10_000, "open: giveUp"),

@@ -5,16 +5,16 @@
  * A definition used without options is planned once; after that an enqueue costs its validation, its encoding and an
  * id.
  */
-import { canonicalText, digestText, pickFields } from "../codec/digest.ts";
+import { canonicalText, compilePick, digestText } from "../codec/digest.ts";
 import { MillraceError } from "../model/error.ts";
+import type { Due } from "../model/change.ts";
 import { writeMeta } from "../model/job-meta.ts";
 import { writePolicy } from "../model/job-policy.ts";
 import type { JobPolicy } from "../model/job-policy.ts";
-import { checkName } from "../model/name.ts";
 import { rankBaseOf } from "../model/rank.ts";
 import { scopedKey } from "../model/unique-key.ts";
 import type { Unique, UniquePlan } from "../model/unique-key.ts";
-import type { SubmitAnswer } from "../store/operations.ts";
+import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
 import type { NewJob } from "../store/records.ts";
 import { passThrough } from "./enqueue-middleware.ts";
 import { checkDefinition } from "./definition.ts";
@@ -23,10 +23,13 @@ import type { Engine } from "./engine.ts";
 import { checkKnownBackoff, customBackoffOf } from "./known-backoff.ts";
 import { readEnqueueOptions } from "./job-options.ts";
 import type { ReadOptions } from "./job-options.ts";
+import { queueOf } from "./router.ts";
 import { checkSchema } from "./standard-schema.ts";
 
 /** What all jobs planned with the same options have in common. */
 interface Plan {
+  /** From an input to its unique key; null for none. */
+  readonly unique: ((input: unknown) => Unique) | null;
   readonly queue: string;
   readonly policy: string | null;
   readonly rankBase: number;
@@ -102,8 +105,11 @@ function mergeOptions(definition: ReadOptions, enqueue: ReadOptions): ReadOption
 function makePlan(engine: Engine, definition: AnyJob, options: ReadOptions): Plan {
   const { codeDefaults, router, strideMs } = engine.settings;
   const policy: JobPolicy = options.policy;
+  const { name } = definition;
+  const queue = queueOf(router, { name, queue: options.queue });
   return {
-    queue: checkName(router(definition.name, definition.queue), "the router's queue"),
+    unique: options.unique === undefined ? null : planUnique(options.unique, { queue, name }, options.due),
+    queue,
     policy: writePolicy(policy),
     rankBase: rankBaseOf(engine.levelOf(policy), strideMs),
     ttlMs: policy.ttlMs ?? codeDefaults.ttlMs ?? null,
@@ -115,9 +121,9 @@ function makePlan(engine: Engine, definition: AnyJob, options: ReadOptions): Pla
 
 function build(engine: Engine, definition: AnyJob, plan: Plan, input: unknown): NewJob {
   const { options } = plan;
-  const { id, unique } = options;
+  const { id, repeatOf } = options;
   return {
-    id: id ?? engine.mintId(),
+    id: id ?? repeatOf ?? engine.mintId(),
     digest: id === undefined ? null : digestText(`${definition.name}\n${canonicalText(input)}`),
     queue: plan.queue,
     name: definition.name,
@@ -130,13 +136,41 @@ function build(engine: Engine, definition: AnyJob, plan: Plan, input: unknown): 
     rankSlope: 1,
     deadline: options.deadline ?? null,
     ttlMs: plan.ttlMs,
-    unique: unique === undefined ? null : makeUnique(unique, plan.queue, definition.name, input),
+    unique: plan.unique === null ? null : plan.unique(input),
   };
 }
 
-function makeUnique(plan: UniquePlan, queue: string, name: string, input: unknown): Unique {
-  const key = plan.key ?? `${name}#${digestText(canonicalText(pickFields(input, plan.fields ?? [])))}`;
-  return { key: scopedKey(plan.scope, queue, key), hold: plan.hold, onHeld: plan.onHeld };
+function planUnique(
+  plan: UniquePlan,
+  job: { readonly queue: string; readonly name: string },
+  due: Due | undefined,
+): (input: unknown) => Unique {
+  const what = `enqueue ${JSON.stringify(job.name)}: unique`;
+  if (plan.needsDelay && due === undefined)
+    throw new MillraceError(
+      "invalid-option",
+      `${what}: the debounce policy needs a delay or runAt to move on.`,
+    );
+  const { scope, hold, onHeld, key, fields } = plan;
+  const withKey = (given: string): Unique => ({ key: scopedKey({ scope, key: given }, job), hold, onHeld });
+  if (key !== null) {
+    const unique = withKey(key);
+    return () => unique;
+  }
+  const paths = fields ?? [];
+  const pick = compilePick(paths, `${what}.fields`);
+  // The paths are part of the key: in a scope of several jobs, equal values of different fields are different keys.
+  return (input) => withKey(`#${digestText(canonicalText([paths, pick(input)]))}`);
+}
+
+/** What is submitted in one step. A repeat answers the jobs that an earlier try has made as existing. */
+export function unitOf(
+  jobs: readonly NewJob[],
+  submissions: readonly Pick<Submission, "options">[],
+): SubmitUnit {
+  return submissions.some(({ options }) => options?.repeatOf !== undefined)
+    ? { jobs, isRepeat: true }
+    : { jobs };
 }
 
 /** A refused unit as the caller's error. */

@@ -34,6 +34,8 @@ interface AttemptLog {
   readonly entries: readonly AttemptRecord[];
   /** How many entries in the middle were dropped to stay inside the bound. */
   readonly dropped: number;
+  /** How many replays have opened a new round of attempts; absent for none. */
+  readonly replays?: number;
   /** Why the cancel of a running job was asked for. Whoever ends the attempt ends the job with this reason. */
   readonly cancelReason?: string;
 }
@@ -53,8 +55,13 @@ export function readAttemptLog(text: string | null): AttemptLog {
   try {
     const log = JSON.parse(text) as Partial<AttemptLog> | null;
     if (!Array.isArray(log?.entries)) return emptyLog;
-    const { entries, dropped = 0, cancelReason } = log;
-    return { entries, dropped, ...(typeof cancelReason === "string" ? { cancelReason } : {}) };
+    const { entries, dropped = 0, cancelReason, replays } = log;
+    return {
+      entries,
+      dropped,
+      ...(typeof replays === "number" ? { replays } : {}),
+      ...(typeof cancelReason === "string" ? { cancelReason } : {}),
+    };
   } catch {
     return emptyLog;
   }
@@ -75,6 +82,17 @@ export function appendAttempt(text: string | null, record: AttemptRecord): strin
 export function noteCancelReason(text: string | null, reason: string): string {
   const cancelReason = shortReason(reason);
   return JSON.stringify({ ...readAttemptLog(text), cancelReason } satisfies AttemptLog);
+}
+
+/** The log of a finished job that a replay brings back with a new round of attempts. */
+export function noteNewRound(text: string | null): string {
+  const log = readAttemptLog(text);
+  return JSON.stringify({ ...log, replays: (log.replays ?? 0) + 1 } satisfies AttemptLog);
+}
+
+/** Rounds count from 1. */
+export function roundOf(text: string | null): number {
+  return text === null ? 1 : 1 + (readAttemptLog(text).replays ?? 0);
 }
 
 export function shortReason(reason: string): string {

@@ -9,6 +9,7 @@ import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { readMeta } from "../model/job-meta.ts";
 import { checkName } from "../model/name.ts";
+import { anySubmission } from "../engine/definition.ts";
 import type { JobDefinition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { EnqueueOptions } from "../engine/job-options.ts";
@@ -42,10 +43,10 @@ export interface JobLog {
 /** Where effects are collected: for completion, or for the case that the job ends in failed. */
 export interface EffectsScope {
   /** A follow-up job, submitted in the same step as this job's end. */
-  readonly enqueue: <In, Out, Result>(
-    job: JobDefinition<In, Out, Result>,
-    input: In,
-    options?: EnqueueOptions,
+  readonly enqueue: <In, Out, Result, Returned>(
+    job: JobDefinition<In, Out, Result, Returned>,
+    input: NoInfer<In>,
+    options?: EnqueueOptions<NoInfer<In>>,
   ) => void;
   readonly kv: {
     put(key: string, value: unknown, options?: KvPutOptions): void;
@@ -56,7 +57,15 @@ export interface EffectsScope {
 const logCharsMax = 8000;
 const recordCharsMax = 64 * 1024;
 
-export class JobContext<Out = unknown> implements EffectsScope {
+/** A result may be left out where the definition allows none. Written as a method, so that any context is a JobContext. */
+type CompleteIn<Returned> = {
+  call(
+    connection: unknown,
+    ...result: undefined extends Returned ? [result?: Returned] : [result: Returned]
+  ): Promise<void>;
+}["call"];
+
+export class JobContext<Out = unknown, Returned = unknown> implements EffectsScope {
   readonly input: Out;
   readonly #attempt: Attempt;
   readonly #definition: JobDefinition;
@@ -143,8 +152,8 @@ export class JobContext<Out = unknown> implements EffectsScope {
    * together. Whatever the handler returns afterwards, the same result is settled again and answered as already
    * applied.
    */
-  get completeIn(): (connection: unknown, result?: unknown) => Promise<void> {
-    return (connection, result) => this.#completeIn(connection, result);
+  get completeIn(): CompleteIn<Returned> {
+    return (connection, ...[result]) => this.#completeIn(connection, result);
   }
 
   async #completeIn(connection: unknown, result?: unknown): Promise<void> {
@@ -189,8 +198,7 @@ export class JobContext<Out = unknown> implements EffectsScope {
       );
     const draft = (this.#attempt[which] ??= new EffectsDraft());
     return {
-      enqueue: (job, input, options) =>
-        draft.addJob(planJob(engine, { job: job as JobDefinition, input, options })),
+      enqueue: (job, input, options) => draft.addJob(planJob(engine, anySubmission(job, input, options))),
       kv: {
         put(key, value, options) {
           draft.putDoc(

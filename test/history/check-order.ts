@@ -53,9 +53,7 @@ function* bestJobsAreClaimed(ledger: Ledger): Generator<Violation> {
   for (const { number, at, events } of ledger.evidence.snapshot.feed) {
     const claimed: (Waiting & { readonly id: string })[] = [];
     for (const { id, kind, state, route, extra } of events) {
-      const isMovedByKey =
-        kind === "rescheduled" && (ledger.specs.get(id)?.some(({ unique }) => unique !== null) ?? false);
-      if (kind === "edited" || kind === "replaced" || isMovedByKey) isOpaque.add(id);
+      if (kind === "edited" || kind === "replaced") isOpaque.add(id);
       if (kind === "claimed") {
         const waiting = ready.get(id);
         if (waiting !== undefined) claimed.push({ ...waiting, id });

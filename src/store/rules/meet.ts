@@ -1,5 +1,5 @@
 /**
- * Rule R8: a submit finds its unique key held. The holder is kept, replaced or rescheduled, as the new job says, and only while no worker
+ * Rule R8: a submit finds its unique key held. The holder is kept or replaced, as the new job says, and only while no worker
  * has ever taken it.
  */
 import { stateCodes } from "../../model/job-state.ts";
@@ -14,7 +14,7 @@ import { holdsOf } from "./unique-holds.ts";
 
 const unstartedCodes: readonly number[] = unstartedStates.map((state) => stateCodes[state]);
 
-/** A holder that no worker has ever taken can still be replaced or rescheduled. */
+/** A holder that no worker has ever taken can still be replaced. */
 export function isUnstarted({ state, attempt }: Pick<JobRow, "state" | "attempt">): boolean {
   return attempt === 0 && unstartedCodes.includes(state);
 }
@@ -38,10 +38,6 @@ export function meet(
   const place = placeOf(job, now);
   // Whatever blocks the holder blocks it still.
   if (holder.state === stateCodes.blocked) place.state = stateCodes.blocked;
-  if (onHeld === "reschedule") {
-    const row = advance(holder, { ...clearedBy("place"), ...place });
-    return { how: "rescheduled", outcome: { row, event: "rescheduled", isKept: true, key: "stays" } };
-  }
   const row = advance(holder, { ...clearedBy("place"), ...replacement(holder, job, now), ...place, route });
   return { how: "replaced", outcome: { row, event: "replaced", isKept: true, key: "taken" } };
 }
