@@ -5,7 +5,6 @@
 import { durationMs, durationText } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
-import { checkOptions } from "../model/option.ts";
 import type { Platform } from "../platform/platform.ts";
 
 export interface CallOptions {
@@ -39,7 +38,6 @@ export function withinLimit<Answer>(
   const { platform, what, isWrite, ids } = call;
   return new Promise((resolve, reject) => {
     const { signal } = limit;
-    checkOptions({ timeout: limit.timeout, signal }, what, callKeys);
     if (signal !== undefined && !(signal instanceof AbortSignal))
       throw new MillraceError("invalid-option", `${what}: signal must be an AbortSignal.`);
     const timeoutMs = limit.timeout === undefined ? null : durationMs(limit.timeout, `${what}: timeout`);

@@ -86,7 +86,7 @@ export function job(name: string, options: JobOptions = {}): AnyJob {
   const { input, result, redact = [], ...shared } = options;
   const read = readEnqueueOptions(shared, what);
   // The compiled form is thrown away: a bad path is to be refused here, where somebody wrote it.
-  if (read.unique?.fields != null) compilePick(read.unique.fields, `${what}: unique.fields`);
+  compilePick(read.unique?.fields ?? [], `${what}: unique.fields`);
   const definition: AnyJob = {
     name,
     queue: read.queue ?? null,

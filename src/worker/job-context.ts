@@ -49,7 +49,7 @@ export interface EffectsScope {
     options?: EnqueueOptions<NoInfer<In>>,
   ) => void;
   readonly kv: {
-    put(key: string, value: unknown, options?: KvPutOptions): void;
+    put(key: string, value: unknown, options?: Pick<KvPutOptions, "version" | "ttl">): void;
     delete(key: string, options?: Pick<KvPutOptions, "version">): void;
   };
 }
