@@ -29,7 +29,7 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
     log,
     store: storeOptions,
   } = readMillraceOptions(nodePlatform, {
-    ...(executor === null ? {} : { executor }),
+    ...(executor === null ? {} : { sqlite: { executor } }),
   });
   const benchJob = job<BenchInput, void>(
     "bench",

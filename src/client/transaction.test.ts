@@ -18,7 +18,7 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
   let db: DatabaseSync;
   beforeEach(async () => {
     folder = mkdtempSync(join(tmpdir(), "millrace-"));
-    mill = await openMillrace(`sqlite:${join(folder, "app.db")}`, { executor, log: false });
+    mill = await openMillrace(`sqlite:${join(folder, "app.db")}`, { sqlite: { executor }, log: false });
     db = new DatabaseSync(join(folder, "app.db"), { timeout: 5000 });
     db.exec("CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT)");
   });
