@@ -132,6 +132,22 @@ describe("operating", () => {
     });
   });
 
+  test("a revoked job is told as such, and a handle can cancel its job", async () => {
+    const started = deferred();
+    await v.run(v.mill.work([handler(plain, () => (started.resolve(), deferred<number>().promise))]));
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    await v.run(started.promise);
+    await v.run(v.mill.jobs.revoke(handle.id));
+    const { records } = await v.run(v.store.readFeed({ after: 0, max: 100 }));
+    expect(records.flatMap(({ events }) => events.map(({ kind }) => kind))).toContain("revoked");
+    const waiting = await v.run(v.mill.enqueue(plain, { n: 2 }, { delay: "1h" }));
+    expect(await v.run(waiting.cancel("changed my mind"))).toBe("cancelled");
+    expect(await v.run(waiting.cancel())).toBe("finished");
+    expect(await v.run(v.mill.jobs.list({ state: ["cancelled", "failed"] }))).toMatchObject({
+      jobs: [{ id: waiting.id, reason: "changed my mind" }],
+    });
+  });
+
   test("a replay is refused while another job holds the unique key", async () => {
     const failed = await v.run(v.mill.enqueue(plain, { n: 1 }, { unique: "k" }));
     await v.run(v.mill.jobs.cancel(failed.id));

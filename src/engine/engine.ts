@@ -182,6 +182,11 @@ export class Engine {
     return answer;
   }
 
+  /** A new id that lies in the partition of the given one. */
+  mintIdBeside(id: string): string {
+    return this.#placement === null ? this.mintId() : this.mintId(this.#placement.ofId(id));
+  }
+
   /** The items as one list per partition. */
   byPartition<Item>(items: readonly Item[], idOf: (item: Item) => string): readonly (readonly Item[])[] {
     const placement = this.#placement;

@@ -46,11 +46,15 @@ const plansByEngine = new WeakMap<Engine, WeakMap<AnyJob, Plan>>();
  * The job as a store takes it. A promise only where the schema or a middleware answers with one: most enqueues plan
  * without awaiting.
  */
-export function planJob(engine: Engine, submission: Submission): NewJob | Promise<NewJob> {
+export function planJob(
+  engine: Engine,
+  submission: Submission,
+  mintId: () => string = engine.mintId,
+): NewJob | Promise<NewJob> {
   const { enqueueMiddleware } = engine.settings;
-  if (enqueueMiddleware.length === 0) return checkAndBuild(engine, submission);
+  if (enqueueMiddleware.length === 0) return checkAndBuild(engine, submission, mintId);
   return passThrough(enqueueMiddleware, submission).then((passed) => {
-    if (passed !== null) return checkAndBuild(engine, passed);
+    if (passed !== null) return checkAndBuild(engine, passed, mintId);
     throw new MillraceError(
       "aborted",
       `An enqueue middleware did not pass ${JSON.stringify(submission.job.name)} on.`,
@@ -58,7 +62,11 @@ export function planJob(engine: Engine, submission: Submission): NewJob | Promis
   });
 }
 
-function checkAndBuild(engine: Engine, submission: Submission): NewJob | Promise<NewJob> {
+function checkAndBuild(
+  engine: Engine,
+  submission: Submission,
+  mintId: () => string,
+): NewJob | Promise<NewJob> {
   const { job: definition, input } = submission;
   const plan = planFor(engine, submission);
   if (plan.customBackoff !== null && engine.isHandledHere(definition.name))
@@ -67,7 +75,7 @@ function checkAndBuild(engine: Engine, submission: Submission): NewJob | Promise
       plan.customBackoff,
       `enqueue ${JSON.stringify(definition.name)}`,
     );
-  if (definition.inputSchema === null) return build(engine, definition, plan, input);
+  if (definition.inputSchema === null) return build(engine, submission, plan, mintId);
   // The checked value is thrown away and the input stored as given: the worker applies the schema again, so transforms
   // happen once, there.
   const checked = checkSchema(definition.inputSchema, input, {
@@ -75,8 +83,8 @@ function checkAndBuild(engine: Engine, submission: Submission): NewJob | Promise
     what: `The input of ${JSON.stringify(definition.name)}`,
   });
   return checked instanceof Promise
-    ? checked.then(() => build(engine, definition, plan, input))
-    : build(engine, definition, plan, input);
+    ? checked.then(() => build(engine, submission, plan, mintId))
+    : build(engine, submission, plan, mintId);
 }
 
 function planFor(engine: Engine, { job: definition, options }: Submission): Plan {
@@ -119,11 +127,12 @@ function makePlan(engine: Engine, definition: AnyJob, options: ReadOptions): Pla
   };
 }
 
-function build(engine: Engine, definition: AnyJob, plan: Plan, input: unknown): NewJob {
+function build(engine: Engine, submission: Submission, plan: Plan, mintId: () => string): NewJob {
+  const { job: definition, input } = submission;
   const { options } = plan;
   const { id, repeatOf } = options;
   return {
-    id: id ?? repeatOf ?? engine.mintId(),
+    id: id ?? repeatOf ?? mintId(),
     digest: id === undefined ? null : digestText(`${definition.name}\n${canonicalText(input)}`),
     queue: plan.queue,
     name: definition.name,

@@ -166,7 +166,9 @@ function* delaysAreInBounds(
 function* errorsAreKept(ledger: Ledger, id: string, events: readonly TimelineEvent[]): Generator<Violation> {
   const record = ledger.records.get(id);
   if (record === undefined || events.some(({ kind }) => kind === "removed")) return;
-  const { entries, dropped } = readAttemptLog(record.attempts);
+  const log = readAttemptLog(record.attempts);
+  const entries = log.entries.filter(({ outcome }) => outcome !== "completed" && outcome !== "expired");
+  const { dropped } = log;
   const count = (...kinds: readonly string[]): number =>
     events.filter(({ kind }) => kinds.includes(kind)).length;
   const least = count("retry-scheduled", "reclaimed", "failed");
