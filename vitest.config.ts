@@ -1,4 +1,5 @@
-// Vitest runs the TypeScript sources as they are: the condition "millrace-source" makes `import ... from "millrace"` mean src/.
+// Vitest runs the TypeScript sources as they are: the condition "millrace-source" makes `import ... from "millrace"`
+// mean src/.
 import { randomUUID } from "node:crypto";
 import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
@@ -16,7 +17,8 @@ export default defineConfig({
     // By which the files of one run find the servers that they share; process numbers come again.
     env: { MILLRACE_TEST_RUN: randomUUID() },
     pool: "forks",
-    // Much of the time is spent waiting for servers, disks and leases, so two cores carry two files at once; left alone Vitest takes one.
+    // Much of the time is spent waiting for servers, disks and leases, so two cores carry two files at once; left alone
+    // Vitest takes one.
     maxWorkers: Math.max(2, availableParallelism() - 1),
     execArgv: ["--conditions=millrace-source"],
     testTimeout: 60_000,

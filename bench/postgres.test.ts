@@ -1,4 +1,7 @@
-/** The bench on Postgres as it is typed, on few jobs: every system and mode runs to its end, and the store knows of every job. */
+/**
+ * The bench on Postgres as it is typed, on few jobs: every system and mode runs to its end, and the store knows of
+ * every job.
+ */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";

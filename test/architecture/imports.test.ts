@@ -1,10 +1,10 @@
-// Keeps the shape of src/: reads every source file and holds it against the rules of source-rules.ts, and proves on planted violations that
-// each rule bites.
+// Keeps the shape of src/: reads every source file and holds it against the rules of source-rules.ts, and proves on
+// planted violations that each rule bites.
 import { readFileSync, readdirSync } from "node:fs";
 import { join, sep } from "node:path";
 import { describe, expect, test } from "vitest";
+import { parseSource } from "./parsed-source.ts";
 import { violationsOf } from "./source-rules.ts";
-import { importedModules, tokensOf } from "./source-tokens.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 
@@ -137,6 +137,18 @@ describe("the rules refuse", () => {
       `import { randomUUID } from "node:crypto";`,
       /only platform draws/,
     ],
+    [
+      "randomness by way of the whole module",
+      "src/engine/a.ts",
+      `import * as crypto from "node:crypto";`,
+      /only platform draws/,
+    ],
+    [
+      "a type named by its file against the direction",
+      "src/engine/a.ts",
+      `type A = import("../worker/a.ts").A;`,
+      /not worker/,
+    ],
     ["a computed import", "src/engine/a.ts", "const a = await import(path);", /computed path/],
     [
       "an import put together from a literal",
@@ -145,6 +157,7 @@ describe("the rules refuse", () => {
       /computed path/,
     ],
     ["a clock read with new Date()", "src/model/a.ts", "const now = new Date();", /reads the clock/],
+    ["a clock read with Date()", "src/model/a.ts", "const now = Date(5);", /reads the clock/],
     ["a clock read with new Date", "src/model/a.ts", "const now = +new Date;", /reads the clock/],
     [
       "a clock read inside a template",
@@ -167,6 +180,11 @@ describe("the rules refuse", () => {
   test("a file without a header", () => {
     const violations = violationsOf({ path: "src/model/a.ts", source: "export const a = 1;\n" });
     expect(violations).toEqual(["src/model/a.ts starts without a header comment that says its duty."]);
+  });
+
+  test("a file that is no TypeScript, because no rule can be held against it", () => {
+    const [sentence] = violationsOf({ path: "src/model/a.ts", source: "// Header.\nimport {;\n" });
+    expect(sentence).toMatch(/^src\/model\/a.ts does not parse: /);
   });
 
   test("a file of more than 400 lines, tests included", () => {
@@ -213,7 +231,8 @@ test("a word in a comment, a string, a template or a regular expression is no im
     `export const k = { from: "k" }; export function l() { return "l"; } export { k as m };`,
     `import n, { type o as p, q } from "r";`,
   ].join("\n");
-  expect(importedModules(tokensOf(source))).toEqual([
-    { specifier: "r", names: ["n", "type", "o", "as", "p", "q", "from"], line: 7 },
-  ]);
+  expect(parseSource("a.ts", source)).toMatchObject({
+    errors: [],
+    modules: [{ specifier: "r", names: ["default", "o", "q"], line: 7 }],
+  });
 });

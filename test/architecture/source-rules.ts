@@ -1,14 +1,17 @@
-// The shape of src/ as rules over { path, source }: which folder may import which, who may name a concrete store, which of Node's modules
-// belong to which folder, and what a file looks like. Pure, so that the test can plant violations. A new folder gets a line
-// in MAY_IMPORT; a new exception gets a line in EXCEPTIONS with its reason.
-import { SyntaxKind } from "typescript/unstable/ast";
-import { type ImportedModule, type Token, importedModules, tokensOf } from "./source-tokens.ts";
+// The shape of src/ as rules over { path, source }: which folder may import which, who may name a concrete store, which
+// of Node's modules belong to which folder, and what a file looks like. Pure, so that the test can plant violations. A
+// new folder gets a line in MAY_IMPORT; a new exception gets a line in EXCEPTIONS with its reason.
+import { parseSource } from "./parsed-source.ts";
+import type { NamedModule } from "./parsed-source.ts";
 
 export type SourceFile = { path: string; source: string };
 
 const CORE = ["model", "platform", "codec", "store"];
 
-/** Folder of src/ to the folders it may import beside itself. "open" and "index" are the files of that name in src/ itself. */
+/**
+ * Folder of src/ to the folders it may import beside itself. "open" and "index" are the files of that name in src/
+ * itself.
+ */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   model: [],
   platform: [],
@@ -57,7 +60,8 @@ const DRIVERS: Record<string, string> = {
 
 const COMPUTES_ONLY = new Set(["model", "dashboard"]);
 const LOADS_USER_CODE = new Set(["cli", "worker"]);
-const RANDOM_NAMES = /^(random\w+|getRandomValues|webcrypto|generate(Key|Prime)\w*)$/;
+/** Exports of node:crypto that draw randomness; the whole module under one name ("default", "*") holds them too. */
+const RANDOM_NAMES = /^(random\w+|getRandomValues|webcrypto|generate(Key|Prime)\w*|default|\*)$/;
 const LINES_MAX = 400;
 
 /** `path rule` to the reason. */
@@ -75,35 +79,38 @@ export function violationsOf(file: SourceFile): string[] {
   return found.map((sentence) => `${file.path} ${sentence}`);
 }
 
-function layoutViolations(file: SourceFile): string[] {
-  const found: string[] = [];
-  if (!/^(#!.*\n)?\s*(\/\/|\/\*)/.test(file.source)) {
-    found.push("starts without a header comment that says its duty.");
-  }
-  const folder = folderOf(file.path);
+function layoutViolations({ path, source }: SourceFile): string[] {
+  const { errors, hasHeader, modules, clockReadLines } = parseSource(path, source);
+  if (errors.length > 0) return [`does not parse: ${errors.join(" ")}`];
+  const found = hasHeader ? [] : ["starts without a header comment that says its duty."];
+  const folder = folderOf(path);
   if (MAY_IMPORT[folder] === undefined) {
     found.push(
       `lies in "${folder}", which test/architecture/source-rules.ts does not know: add it to MAY_IMPORT.`,
     );
     return found;
   }
-  const tokens = tokensOf(file.source);
-  for (const imported of importedModules(tokens)) {
-    const sentence = importViolation(file.path, folder, imported);
-    if (sentence !== undefined) found.push(`(line ${imported.line}) ${sentence}`);
+  for (const named of modules) {
+    const sentence = importViolation(path, folder, named);
+    if (sentence !== undefined) found.push(`(line ${named.line}) ${sentence}`);
   }
-  if (folder !== "platform") found.push(...clockReads(tokens));
+  if (folder !== "platform")
+    for (const line of clockReadLines)
+      found.push(`(line ${line}) reads the clock with Date; only platform does: use Platform.now().`);
   return found;
 }
 
-function importViolation(path: string, folder: string, imported: ImportedModule): string | undefined {
-  const { specifier } = imported;
+function importViolation(
+  path: string,
+  folder: string,
+  { specifier, names }: NamedModule,
+): string | undefined {
   if (specifier === null) {
     return LOADS_USER_CODE.has(folder)
       ? undefined
       : `imports a computed path; only ${list(LOADS_USER_CODE)} load code that is not ours.`;
   }
-  if (specifier.startsWith("node:")) return nodeViolation(path, folder, specifier.slice(5), imported.names);
+  if (specifier.startsWith("node:")) return nodeViolation(path, folder, specifier.slice(5), names);
   if (DRIVERS[path] === specifier) return undefined;
   if (!specifier.startsWith(".")) {
     return `imports "${specifier}"; the package has no dependencies, so it may import only its own files and node: modules.`;
@@ -139,21 +146,6 @@ function nodeViolation(path: string, folder: string, name: string, names: string
     return `imports "${random}" from node:crypto; only platform draws randomness.`;
   }
   return undefined;
-}
-
-/** `new Date()`, `new Date` and `Date()` read the clock; a Date made of a value is only a value. The linter sees `Date.now`. */
-function clockReads(tokens: Token[]): string[] {
-  const found: string[] = [];
-  for (const [at, token] of tokens.entries()) {
-    if (token.kind !== SyntaxKind.Identifier || token.text !== "Date") continue;
-    const isNew = tokens[at - 1]?.kind === SyntaxKind.NewKeyword;
-    const isCalled = tokens[at + 1]?.kind === SyntaxKind.OpenParenToken;
-    const isEmptyCall = isCalled && tokens[at + 2]?.kind === SyntaxKind.CloseParenToken;
-    if (isEmptyCall || (isNew && !isCalled)) {
-      found.push(`(line ${token.line}) reads the clock with Date; only platform does: use Platform.now().`);
-    }
-  }
-  return found;
 }
 
 /** The folder directly under src/, or the name of a file that lies in src/ itself. */

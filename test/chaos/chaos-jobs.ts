@@ -5,7 +5,10 @@ export interface ChaosInput {
   readonly number: number;
   /** How long the handler works. */
   readonly ms: number;
-  /** The process of this name stops itself there, all of it, so that nothing of it can notice a lost lease; somebody sends it SIGCONT. */
+  /**
+   * The process of this name stops itself there, all of it, so that nothing of it can notice a lost lease; somebody
+   * sends it SIGCONT.
+   */
   readonly freezes?: string;
   /** Fails so many times before it succeeds. */
   readonly failures?: number;

@@ -1,6 +1,6 @@
 /**
- * A process of the kill test: a worker, or a producer. Started with the pinned Node, told by its arguments what it is, killed without a
- * word; whatever it does it says on its pipe first.
+ * A process of the kill test: a worker, or a producer. Started with the pinned Node, told by its arguments what it is,
+ * killed without a word; whatever it does it says on its pipe first.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Millrace } from "../../src/client/millrace.ts";

@@ -1,6 +1,6 @@
 /**
- * One run of real processes on one store: starts them, waits for conditions, and takes the evidence for the history checker when all has
- * ended. The store given here only looks; what the processes did they said themselves.
+ * One run of real processes on one store: starts them, waits for conditions, and takes the evidence for the history
+ * checker when all has ended. The store given here only looks; what the processes did they said themselves.
  */
 import type { Store } from "../../src/store/store.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";

@@ -1,21 +1,23 @@
 /**
- * A real server killed -9 under load, with producers and workers that go on, and workers killed with jobs in their hands. The server syncs what it
- * acknowledges, so that is what must be there afterwards. Any store that lives on a server runs this.
+ * A real server killed -9 under load, with producers and workers that go on, and workers killed with jobs in their
+ * hands. The server syncs what it acknowledges, so that is what must be there afterwards. Any store that lives on a
+ * server runs this.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Violation } from "../history/check-history.ts";
 import type { Evidence } from "../history/history.ts";
+import { judgeBy } from "../history/judge-by.ts";
+import type { Promises } from "../history/judge-by.ts";
 import type { TestServer } from "../support/test-server.ts";
 import { ChaosRun } from "./chaos-run.ts";
 import type { ChaosPlace } from "./chaos-run.ts";
-import { judgeBy } from "./kill-suite.ts";
-import type { KillSubject } from "./kill-suite.ts";
 import { until } from "../support/until.ts";
 
 const leaseMs = 1500;
 
-export interface CrashSubject extends Pick<KillSubject, "title" | "isSerial" | "joinsEvents"> {
+export interface CrashSubject extends Promises {
+  readonly title: string;
   /** Claims do not wait for the disk, so a crash may take the last of them back. */
   readonly forgetsClaims?: boolean;
   readonly start: () => Promise<TestServer>;

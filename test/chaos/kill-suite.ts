@@ -1,14 +1,14 @@
 /**
- * Real worker processes on one store, killed -9 and frozen at random, judged by the same history checker as the simulation: nothing lost,
- * nothing settled twice, no lease held at the end. A run without faults comes first and must be spotless. Any store that several processes
- * can share runs this.
+ * Real worker processes on one store, killed -9 and frozen at random, judged by the same history checker as the
+ * simulation: nothing lost, nothing settled twice, no lease held at the end. A run without faults comes first and must
+ * be spotless. Any store that several processes can share runs this.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
-import { checkHistory } from "../history/check-history.ts";
-import type { Violation } from "../history/check-history.ts";
 import type { Evidence } from "../history/history.ts";
+import { judgeBy } from "../history/judge-by.ts";
+import type { Promises } from "../history/judge-by.ts";
 import { ChaosRun, countEvents } from "./chaos-run.ts";
 import type { ChaosPlace } from "./chaos-run.ts";
 import type { Line } from "./recorded-store.ts";
@@ -18,12 +18,8 @@ import { until } from "../support/until.ts";
 const leaseMs = 1000;
 const testMs = 240_000;
 
-export interface KillSubject {
+export interface KillSubject extends Promises {
   readonly title: string;
-  /** Whether calls happen strictly one after the other. Where they do not, neither claims nor times of different jobs have one order. */
-  readonly isSerial: boolean;
-  /** A record of the feed joins like events, so it does not tell in which order one call handed out its jobs. */
-  readonly joinsEvents?: boolean;
   /** How much is enqueued, and how often a process is killed or frozen meanwhile: about every 400 ms. */
   readonly jobs: number;
   readonly faults: number;
@@ -53,7 +49,8 @@ export function describeKills(subject: KillSubject): void {
       { timeout: testMs },
       async () => {
         const few = 150;
-        // Renewed when half of it is over at the latest: a process that gets no processor for ten seconds has lost nothing here.
+        // Renewed when half of it is over at the latest: a process that gets no processor for ten seconds has lost
+        // nothing here.
         const steadyMs = 30_000;
         const workers = ["worker-1", "worker-2"].map((name) =>
           run.start({ role: "worker", name, leaseMs: steadyMs }),
@@ -170,21 +167,6 @@ export function describeKills(subject: KillSubject): void {
     );
   });
 }
-
-/** What the history checker finds, less what a store of this kind does not promise. */
-export function judgeBy({
-  isSerial,
-  joinsEvents = false,
-}: Pick<KillSubject, "isSerial" | "joinsEvents">): (evidence: Evidence) => readonly Violation[] {
-  return (evidence) =>
-    checkHistory(evidence)
-      .filter((violation) => isSerial || !isAboutOneOrder(violation))
-      .filter(({ invariant }) => !joinsEvents || invariant !== 31);
-}
-
-/** Invariants of one claimer (31, 32), and the times of a feed whose records were written one after the other. */
-const isAboutOneOrder = ({ invariant, id }: Violation): boolean =>
-  invariant === 31 || invariant === 32 || (invariant === 24 && id === undefined);
 
 /** The next producer begins with what the last one could not be sure of. */
 function firstUnknown({ operations }: ChaosProcess): number {

@@ -1,7 +1,7 @@
 /**
- * A real server behind a proxy that breaks connections: what a lost reply, a lost request and a reset look like to the caller, that repeating makes
- * no second job, and that load goes through. Any store that lives on a server runs this; what only one of them can meet stands in its
- * own file.
+ * A real server behind a proxy that breaks connections: what a lost reply, a lost request and a reset look like to the
+ * caller, that repeating makes no second job, and that load goes through. Any store that lives on a server runs this;
+ * what only one of them can meet stands in its own file.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
@@ -14,7 +14,10 @@ import type { TcpProxy } from "../support/tcp-proxy.ts";
 import { answers, until } from "../support/until.ts";
 import { millOn } from "../support/mill-on.ts";
 
-/** How long a call through the proxy may take where the server falls silent. Where it does not, no clock may end a call of a busy machine. */
+/**
+ * How long a call through the proxy may take where the server falls silent. Where it does not, no clock may end a call
+ * of a busy machine.
+ */
 export const callTimeoutMs = 1500;
 
 export interface NetworkPlace {
@@ -44,7 +47,9 @@ interface OpenPlace extends NetworkPlace {
   readonly openMill: (on: Store, giveUp: string) => Millrace;
 }
 
-/** A place for each case of a describe block. After the case the network is healed and all is closed, the mills first. */
+/**
+ * A place for each case of a describe block. After the case the network is healed and all is closed, the mills first.
+ */
 export function usePlace(open: () => Promise<NetworkPlace>): OpenPlace {
   let place: NetworkPlace;
   beforeEach(async () => {

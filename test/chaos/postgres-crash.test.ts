@@ -1,4 +1,7 @@
-/** A Postgres server of its own, with fsync on, killed under load. Claims do not wait for its disk (docs/decisions/0012). */
+/**
+ * A Postgres server of its own, with fsync on, killed under load. Claims do not wait for its disk
+ * (docs/decisions/0012).
+ */
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { startPostgres } from "../support/postgres-server.ts";

@@ -1,6 +1,7 @@
 /**
- * Claims do not wait for the disk (docs/decisions/0012), so a server that is killed forgets the last of them. Here it forgets for certain: nothing but a
- * commit that waits writes this server's log out. What must hold: the job runs again, under a fence that was never given, and the old one is void.
+ * Claims do not wait for the disk (docs/decisions/0012), so a server that is killed forgets the last of them. Here it
+ * forgets for certain: nothing but a commit that waits writes this server's log out. What must hold: the job runs
+ * again, under a fence that was never given, and the old one is void.
  */
 import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -23,7 +24,10 @@ afterAll(async () => {
   await server.stop();
 });
 
-/** The process that writes the log out now and then is stopped in its tracks. Answers its id: it must be ended with its server, of which it hears nothing. */
+/**
+ * The process that writes the log out now and then is stopped in its tracks. Answers its id: it must be ended with its
+ * server, of which it hears nothing.
+ */
 async function freezeLogWriter(): Promise<number> {
   const client = new pg.Client({ connectionString: server.url });
   await client.connect();

@@ -68,15 +68,15 @@ describe.skipIf(why !== null)(`Postgres behind pgbouncer${why === null ? "" : ` 
   });
 
   test.each([
-    ["over a direct connection", (): string => database.url],
-    ["nowhere", () => null],
-    ["through the pooler, which swallows it", () => undefined],
+    ["over a direct connection", "wake_direct", (): string => database.url],
+    ["nowhere", "wake_deaf", () => null],
+    ["through the pooler, which swallows it", "wake_pooled", () => undefined],
   ])(
     "a worker that listens %s starts the job of another process within the pace of a deaf one",
-    async (_where, listenUrl) => {
-      const worker = await openMill("wake", listenUrl());
+    async (_where, schema, listenUrl) => {
+      const worker = await openMill(schema, listenUrl());
       await worker.work([double]);
-      const producer = await openMill("wake", listenUrl());
+      const producer = await openMill(schema, listenUrl());
       const handle = await producer.enqueue(plain, 21);
       // A store that believed it listened would look once in 5 s.
       expect(await handle.result({ timeout: "4s" })).toBe(42);

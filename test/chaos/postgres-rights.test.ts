@@ -1,4 +1,7 @@
-/** A user with no more than the documented rights does everything that workers, clients and duties do; one with less is told so. */
+/**
+ * A user with no more than the documented rights does everything that workers, clients and duties do; one with less is
+ * told so.
+ */
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

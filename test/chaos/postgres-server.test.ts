@@ -1,6 +1,7 @@
 /**
- * Trouble that a real server makes: connections refused, deadlocks, serialisation failures, read-only mode. Each ends as an error that says
- * what happened, or is repeated and ends well; nothing of a refused call is written. The server is this file's own.
+ * Trouble that a real server makes: connections refused, deadlocks, serialisation failures, read-only mode. Each ends
+ * as an error that says what happened, or is repeated and ends well; nothing of a refused call is written. The server
+ * is this file's own.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -79,8 +80,8 @@ test("a call that loses a deadlock is repeated and ends well", async () => {
   await store.submit([{ jobs: [aJob({ id: "a" }), aJob({ id: "b" })] }]);
   const lock = (id: string): Promise<unknown> =>
     admin.query(`SELECT 1 FROM ${schema}.waiting WHERE id = '${id}' FOR UPDATE`);
-  // Between its two jobs the call waits for this gate, so that the circle is closed by the call and by nobody else: whoever looks for a deadlock looks
-  // once, some time after its own wait began.
+  // Between its two jobs the call waits for this gate, so that the circle is closed by the call and by nobody else:
+  // whoever looks for a deadlock looks once, some time after its own wait began.
   const gate = new pg.Client({ connectionString: server.url });
   await gate.connect();
   onTestFinished(() => gate.end());

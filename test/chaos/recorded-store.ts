@@ -1,6 +1,6 @@
 /**
- * A store that writes an intent line before every call and an answer line behind it, at once and past every buffer, so that kill -9 loses
- * nothing that was said. An intent without an answer is a call of unknown outcome.
+ * A store that writes an intent line before every call and an answer line behind it, at once and past every buffer, so
+ * that kill -9 loses nothing that was said. An intent without an answer is a call of unknown outcome.
  *
  * All processes stamp their lines with the machine's one monotonic clock.
  */

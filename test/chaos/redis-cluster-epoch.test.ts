@@ -1,6 +1,6 @@
 /**
- * Two failovers in a row, of which the second loses even the raise of the epoch that the first one caused: the fences given after it are
- * above all that were given before, although nothing in the data says so.
+ * Two failovers in a row, of which the second loses even the raise of the epoch that the first one caused: the fences
+ * given after it are above all that were given before, although nothing in the data says so.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Redis } from "ioredis";

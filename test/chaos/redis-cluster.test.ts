@@ -1,8 +1,9 @@
 /**
- * A cluster under load whose primary is killed without a word: its replica is promoted, the workers go on by themselves, no fence is given twice, and
- * what an asynchronous failover may lose is lost by the killed primary's partitions and from its last moments only.
+ * A cluster under load whose primary is killed without a word: its replica is promoted, the workers go on by
+ * themselves, no fence is given twice, and what an asynchronous failover may lose is lost by the killed primary's
+ * partitions and from its last moments only.
  */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
 import { job } from "../../src/engine/definition.ts";
 import { createPlacement } from "../../src/model/placement.ts";
@@ -28,11 +29,12 @@ const slackMs = 1000;
 
 let cluster: RedisCluster;
 const opened: Millrace[] = [];
-beforeAll(async () => {
+// Each case breaks its cluster for good.
+beforeEach(async () => {
   cluster = await startRedisCluster({ nodeTimeoutMs: 2000 });
 }, 180_000);
-afterAll(async () => {
-  await Promise.all(opened.map((mill) => mill.close()));
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((mill) => mill.close()));
   await cluster.stop();
 });
 
@@ -101,7 +103,8 @@ describe("a primary of a cluster that dies under load", () => {
     const before = await homes();
     const [victim, lost] = [...before].toSorted((one, other) => other[1].length - one[1].length)[0]!;
     const slot = slotOf(`{millrace:${lost[0]}}`);
-    // The replica has all that was acknowledged so far, and then falls behind, as it may at any time: whatever comes now is lost with the primary.
+    // The replica has all that was acknowledged so far, and then falls behind, as it may at any time: whatever comes
+    // now is lost with the primary.
     const levelAt = nodePlatform.now();
     const written = await offsetOf(victim, "master");
     const follower = cluster.replicas[cluster.primaries.indexOf(victim)]!;
@@ -158,7 +161,7 @@ describe("a primary of a cluster that dies under load", () => {
   test("that falls silent instead is left as soon as its replica is promoted, long before the call's own limit", async () => {
     const { store } = await openMill();
     const homesNow = [...(await homes())];
-    const [frozen, own] = homesNow.find(([member]) => cluster.primaries.includes(member))!;
+    const [frozen, own] = homesNow[0]!;
     const ids = Array.from({ length: 400 }, (_, n) => `silent-${n}`);
     const there = ids.filter((each) => own.includes(placement.ofId(each))).slice(0, 3);
     expect(there).toHaveLength(3);

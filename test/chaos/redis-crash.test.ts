@@ -22,7 +22,7 @@ async function open(server: TestServer): Promise<ChaosPlace> {
   return { url, store: await openRedisStore({ url, platform: nodePlatform, durability: "strict" }) };
 }
 
-describeCrashes({ title: "a Redis server that crashes", isSerial: true, joinsEvents: true, start, open });
+describeCrashes({ title: "a Redis server that crashes", isSerial: true, start, open });
 
 test("an append-only file that lost its end loses whole calls only, and no fence is given twice", async () => {
   const server = await start();

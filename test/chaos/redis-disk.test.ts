@@ -1,6 +1,7 @@
 /**
- * A real server whose disk is full: its files may grow to a limit that the system sets, and writes beyond it fail as on a full volume. Taken away
- * again, it is as if room had been made. Where the system cannot set limits for a running process (prlimit), this is named as not run.
+ * A real server whose disk is full: its files may grow to a limit that the system sets, and writes beyond it fail as on
+ * a full volume. Taken away again, it is as if room had been made. Where the system cannot set limits for a running
+ * process (prlimit), this is named as not run.
  */
 import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -25,7 +26,10 @@ afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
 });
 
-/** The same server, started by a shell that sets the limit first. A write beyond it then fails instead of ending the process. */
+/**
+ * The same server, started by a shell that sets the limit first. A write beyond it then fails instead of ending the
+ * process.
+ */
 async function startLimited(appendfsync: "everysec" | "always"): Promise<RedisServer> {
   const folder = mkdtempSync(join(tmpdir(), "millrace-limit-"));
   ends.push(() => rmSync(folder, { recursive: true, force: true }));
@@ -64,7 +68,9 @@ async function fill(store: Store): Promise<{ acknowledged: string[]; refusal: un
   throw new Error("the disk did not become full");
 }
 
-/** While one sync is on its way, the next writes may wait in the server's memory for two seconds, acknowledged or not. */
+/**
+ * While one sync is on its way, the next writes may wait in the server's memory for two seconds, acknowledged or not.
+ */
 async function hasWritten(server: RedisServer): Promise<boolean> {
   const admin = connectAdmin(server);
   const said = await admin.info("persistence");

@@ -1,4 +1,7 @@
-/** `millrace doctor` on a real server that an administrator has set up badly: each fault is a finding that says what to do. */
+/**
+ * `millrace doctor` on a real server that an administrator has set up badly: each fault is a finding that says what to
+ * do.
+ */
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { say, sayJson } from "../cli/run-millrace.ts";
 import { useOwnRedis } from "../support/use-redis.ts";

@@ -1,6 +1,6 @@
 /**
- * What an acknowledgement is worth on every kind of server that is installed: its words, and what strict does there. Redis before 7.2 cannot wait
- * for its file; the cases that need it are then named as not run.
+ * What an acknowledgement is worth on every kind of server that is installed: its words, and what strict does there.
+ * Redis before 7.2 cannot wait for its file; the cases that need it are then named as not run.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { aClaim, aJob, aSettle, finish } from "../support/builders.ts";

@@ -1,6 +1,6 @@
 /**
- * A primary with one replica behind a proxy that is switched over, as a virtual address or a name would be: what an asynchronous failover may
- * lose, that no fence is given twice, and that nobody is silent afterwards.
+ * A primary with one replica behind a proxy that is switched over, as a virtual address or a name would be: what an
+ * asynchronous failover may lose, that no fence is given twice, and that nobody is silent afterwards.
  */
 import type { Redis } from "ioredis";
 import { afterEach, beforeEach, expect, test } from "vitest";

@@ -5,7 +5,6 @@ import { openOnRedis } from "./redis-kill-subject.ts";
 describeKills({
   title: "processes on one Redis server",
   isSerial: true,
-  joinsEvents: true,
   jobs: 700,
   faults: 14,
   open: openOnRedis(1),

@@ -1,6 +1,6 @@
 /**
- * A real Redis behind a proxy that breaks connections, and what only such a server meets: a pause, its own kills, a flushed library. A worker is
- * never silent afterwards.
+ * A real Redis behind a proxy that breaks connections, and what only such a server meets: a pause, its own kills, a
+ * flushed library. A worker is never silent afterwards.
  */
 import { describe, expect, onTestFinished, test } from "vitest";
 import { nodePlatform } from "../../src/platform/node-platform.ts";

@@ -5,7 +5,6 @@ import { openOnRedis } from "./redis-kill-subject.ts";
 describeKills({
   title: "processes on Redis in four partitions",
   isSerial: false,
-  joinsEvents: true,
   jobs: 400,
   faults: 10,
   open: openOnRedis(4),

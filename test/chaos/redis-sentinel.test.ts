@@ -1,6 +1,6 @@
 /**
- * A real Sentinel that watches a primary and its replica, and a store on a client of the caller's own that asks it for the way: the primary is
- * killed -9 under load, Sentinel promotes the replica by itself, and everybody goes on there.
+ * A real Sentinel that watches a primary and its replica, and a store on a client of the caller's own that asks it for
+ * the way: the primary is killed -9 under load, Sentinel promotes the replica by itself, and everybody goes on there.
  */
 import { Redis } from "ioredis";
 import type { RedisOptions } from "ioredis";
@@ -55,7 +55,8 @@ test("a failover that Sentinel makes is followed by itself: workers and producer
     lazyConnect: true,
   });
   const store = await openRedisStore({ client, platform: nodePlatform, callTimeoutMs: 2000 });
-  // A sentinel that got no processor for two seconds trusts its clock again only after thirty, and promotes nobody until then.
+  // A sentinel that got no processor for two seconds trusts its clock again only after thirty, and promotes nobody
+  // until then.
   const mill = millOn(store, { giveUp: "60s" });
   const plain = job<number, number>("plain", { retry: { attempts: 50, backoff: 0 } });
   const fences: string[] = [];

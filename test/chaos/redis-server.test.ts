@@ -1,6 +1,6 @@
 /**
- * A real Redis whose administrator or disk does what it should not, and servers that are not what the URL says: each is named by a stable
- * code, nothing is written by halves, and everybody goes on when it is over.
+ * A real Redis whose administrator or disk does what it should not, and servers that are not what the URL says: each is
+ * named by a stable code, nothing is written by halves, and everybody goes on when it is over.
  */
 import { mkdirSync, rmSync } from "node:fs";
 import { createServer } from "node:http";

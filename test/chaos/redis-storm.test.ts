@@ -1,7 +1,7 @@
 /**
- * Everything at once, in an order that a seed draws: the server killed -9, paused and robbed of its library, connections cut, silenced and slowed,
- * workers and producers killed and frozen. The server syncs every write, so nothing that was acknowledged may be missing; the history is judged
- * by the same checker as the simulation.
+ * Everything at once, in an order that a seed draws: the server killed -9, paused and robbed of its library,
+ * connections cut, silenced and slowed, workers and producers killed and frozen. The server syncs every write, so
+ * nothing that was acknowledged may be missing; the history is judged by the same checker as the simulation.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis } from "ioredis";
@@ -17,12 +17,15 @@ import type { TcpProxy } from "../support/tcp-proxy.ts";
 import { connectAdmin } from "../support/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
 import { ChaosRun } from "./chaos-run.ts";
-import { judgeBy } from "./kill-suite.ts";
 import type { ChaosProcess } from "./supervisor.ts";
+import { judgeBy } from "../history/judge-by.ts";
 import { until } from "../support/until.ts";
 
 const leaseMs = 1500;
-/** Longer than a busy machine leaves a process without a processor while it opens its store, and shorter than the longest silence. */
+/**
+ * Longer than a busy machine leaves a process without a processor while it opens its store, and shorter than the
+ * longest silence.
+ */
 const callTimeoutMs = 1500;
 const silenceMaxMs = 2000;
 const faults = 25;
@@ -107,7 +110,7 @@ test.each([1, 4])(
     await until("everything has ended", () => run.isDrained().catch(() => false));
     const evidence = await run.finish(false);
 
-    const judge = judgeBy({ isSerial: partitions === 1, joinsEvents: true });
+    const judge = judgeBy({ isSerial: partitions === 1 });
     expect(judge(evidence)).toEqual([]);
     const enqueues = evidence.operations.filter(({ kind }) => kind === "enqueue");
     expect(enqueues).toHaveLength(jobs);

@@ -1,20 +1,15 @@
 /**
- * Starts, kills, freezes and restarts the processes of the kill test, by the id of each and never by name, and puts what they said
- * together as evidence for the history checker.
+ * Starts, kills, freezes and restarts the processes of the kill test, by the id of each and never by name, and puts
+ * what they said together as evidence for the history checker.
  */
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { createInterface } from "node:readline";
 import type { Effect, Operation } from "../history/history.ts";
 import type { ChaosOptions } from "./chaos-process.ts";
 import type { Line } from "./recorded-store.ts";
-
-/** What one process compiled, the next need not: a third of the processor time of a start. */
-const compileCache = join(tmpdir(), "millrace-compile-cache");
 
 const script = fileURLToPath(new URL("chaos-process.ts", import.meta.url));
 
@@ -34,7 +29,6 @@ export class ChaosProcess {
     this.name = options.name;
     const child = spawn(process.execPath, ["--conditions=millrace-source", script, JSON.stringify(options)], {
       stdio: ["ignore", "ignore", "pipe", "pipe"],
-      env: { ...process.env, NODE_COMPILE_CACHE: compileCache },
     });
     this.#child = child;
     child.stderr?.on(

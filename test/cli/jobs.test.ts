@@ -1,4 +1,5 @@
-// Jobs by the command line alone, on a real file: made, listed, shown, explained, run by a worker process, retried and cancelled.
+// Jobs by the command line alone, on a real file: made, listed, shown, explained, run by a worker process, retried and
+// cancelled.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";

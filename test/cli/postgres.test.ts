@@ -1,4 +1,7 @@
-/** The command line on Postgres: migrate, doctor, and what it says when the server, the user or the database is not the right one. */
+/**
+ * The command line on Postgres: migrate, doctor, and what it says when the server, the user or the database is not the
+ * right one.
+ */
 import pg from "pg";
 import { describe, expect, test } from "vitest";
 import { postgresFindings } from "../../src/cli/postgres-findings.ts";

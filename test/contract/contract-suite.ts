@@ -1,9 +1,10 @@
 /**
- * The contract that every store keeps, as sentences. A store's test file calls `describeStoreContract` with a way to open a fresh
- * store; each case gets its own. Behind every case two things must hold whatever it did: the tallies equal a recount (invariant 50)
- * and an audit finds nothing to repair.
+ * The contract that every store keeps, as sentences. A store's test file calls `describeStoreContract` with a way to
+ * open a fresh store; each case gets its own. Behind every case two things must hold whatever it did: the tallies equal
+ * a recount (invariant 50) and an audit finds nothing to repair.
  *
- * A store that cannot keep a case names it with the reason; a name that no case has fails.
+ * A store that cannot keep a case names it with the reason, and the report shows it as skipped; a name that no case has
+ * fails.
  */
 import { describe, expect, test } from "vitest";
 import type { Platform } from "../../src/platform/platform.ts";
@@ -61,8 +62,10 @@ export function describeStoreContract(
     for (const group of groups) {
       describe(`${group.about}`, () => {
         for (const [title, run] of group.cases) {
-          if (Object.hasOwn(skips, title)) continue;
-          test(`${title}`, async () => {
+          const reason = Object.hasOwn(skips, title) ? skips[title] : undefined;
+          const why = reason === undefined ? "" : ` (skipped: ${reason})`;
+          test(`${title}${why}`, async ({ skip }) => {
+            if (reason !== undefined) return skip(reason);
             const platform = createHeldPlatform();
             const store = await open({ platform });
             try {

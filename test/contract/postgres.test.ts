@@ -2,7 +2,11 @@
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { postgresSources, SchemaPool } from "../support/postgres-shared.ts";
 import { useTestDatabase } from "../support/use-postgres.ts";
+import { stateCodes } from "../../src/model/job-state.ts";
+import { describeBlockedHolder } from "./blocked-holder-suite.ts";
 import { describeStoreContract } from "./contract-suite.ts";
+
+const { blocked } = stateCodes;
 
 const skips = {
   "calls made at once in one turn are each answered as if they had come one after the other":
@@ -21,4 +25,22 @@ for (const source of postgresSources()) {
       ),
     skips,
   );
+
+  describeBlockedHolder(source.title, async ({ platform }) => {
+    let place = "";
+    const store = await schemas.open((url, schema) => {
+      place = schema;
+      return openPostgresStore({ url, schema, platform, clock: "platform", poolMax: 2 });
+    });
+    const block = async (id: string): Promise<void> => {
+      const [waiting] = await database.query(`SELECT route, state FROM ${place}.waiting WHERE id = $1`, [id]);
+      const { route, state } = waiting!;
+      await database.query(`UPDATE ${place}.waiting SET state = ${blocked} WHERE id = $1`, [id]);
+      await database.query(`INSERT INTO ${place}.tally VALUES ($1, $2, -1), ($1, ${blocked}, 1)`, [
+        route,
+        state,
+      ]);
+    };
+    return { store, block };
+  });
 }

@@ -1,4 +1,7 @@
-/** The store keeps the contract on a real cluster of three primaries and three replicas, and lives there as on one server. */
+/**
+ * The store keeps the contract on a real cluster of three primaries and three replicas, and lives there as on one
+ * server.
+ */
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Cluster } from "ioredis";

@@ -1,6 +1,7 @@
 /**
- * The store on Redis keeps the contract with four partitions, to the letter where all of a case lies in one of them: another one from case to case.
- * What a store does over several is tested beside src/store/partitioned and by the histories.
+ * The store on Redis keeps the contract with four partitions, to the letter where all of a case lies in one of them:
+ * another one from case to case. What a store does over several is tested beside src/store/partitioned and by the
+ * histories.
  */
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { useSharedRedis } from "../support/use-redis.ts";

@@ -1,4 +1,6 @@
-/** The reference model is the specification, so it keeps its own contract; its epoch here shows that fences carry one. */
+/**
+ * The reference model is the specification, so it keeps its own contract; its epoch here shows that fences carry one.
+ */
 import { openReference } from "../support/reference-as-store.ts";
 import { hintTitle } from "./cases/hint-cases.ts";
 import { describeStoreContract } from "./contract-suite.ts";

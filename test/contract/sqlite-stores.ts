@@ -1,4 +1,6 @@
-/** Fresh embedded stores for the contract suite. Files live in one temporary folder that goes when the tests are over. */
+/**
+ * Fresh embedded stores for the contract suite. Files live in one temporary folder that goes when the tests are over.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

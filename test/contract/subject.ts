@@ -1,4 +1,6 @@
-/** What a contract case works on: a fresh store under a virtual clock, with the few verbs that nearly every case needs. */
+/**
+ * What a contract case works on: a fresh store under a virtual clock, with the few verbs that nearly every case needs.
+ */
 import type { ClaimRequest, SubmitAnswer } from "../../src/store/operations.ts";
 import type { FeedEvent, JobRecord, LeasedJob, NewJob } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";

@@ -1,4 +1,6 @@
-/** The calls that the vectors are written with: short names for what a store is asked, with the time after the start. */
+/**
+ * The calls that the vectors are written with: short names for what a store is asked, with the time after the start.
+ */
 import type { Unique } from "../../src/model/unique-key.ts";
 import type { Change } from "../../src/store/operations.ts";
 import type { NewJob } from "../../src/store/records.ts";

@@ -1,6 +1,6 @@
 /**
- * What the vectors of each rule ask: calls with their time after the start, from which the reference model makes the files in
- * vectors/. R4, R7 and R9 join with flows, limits and budgets.
+ * What the vectors of each rule ask: calls with their time after the start, from which the reference model makes the
+ * files in vectors/. R4, R7 and R9 join with flows, limits and budgets.
  */
 import {
   aChange,

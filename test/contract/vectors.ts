@@ -1,7 +1,7 @@
 /**
- * The shared vectors of the store contract's rules: files of plain JSON (vectors/*.json), each a list of scripts of calls with the time
- * of the call and the answer that the reference model gave. A store in any language can run them. Written anew from
- * vector-scripts.ts by `npx vitest run test/contract/vectors.test.ts -u`.
+ * The shared vectors of the store contract's rules: files of plain JSON (vectors/*.json), each a list of scripts of
+ * calls with the time of the call and the answer that the reference model gave. A store in any language can run them.
+ * Written anew from vector-scripts.ts by `npx vitest run test/contract/vectors.test.ts -u`.
  *
  * Fences are written without the store's epoch; cursors and numbers of rows looked at are left out.
  */

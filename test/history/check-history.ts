@@ -1,17 +1,18 @@
 /**
- * The history checker: one program for simulated and for real runs. It takes the evidence and gives the violated invariants, by the numbers
- * under which they are listed, each with a sentence, and can tell the story of a job.
+ * The history checker: one program for simulated and for real runs. It takes the evidence and gives the violated
+ * invariants (invariants.ts), each with a sentence, and can tell the story of a job.
  */
 import { checkAcceptance } from "./check-acceptance.ts";
 import { checkEnds } from "./check-ends.ts";
 import { checkOrder } from "./check-order.ts";
 import { checkOwnership } from "./check-ownership.ts";
+import { checkRemoval } from "./check-removal.ts";
 import { checkTimelines } from "./check-timeline.ts";
 import type { Evidence } from "./history.ts";
 import { openLedger } from "./ledger.ts";
 import type { Ledger, Violation } from "./ledger.ts";
 
-const checks = [checkAcceptance, checkOwnership, checkTimelines, checkOrder, checkEnds];
+const checks = [checkAcceptance, checkOwnership, checkTimelines, checkOrder, checkEnds, checkRemoval];
 
 export function checkHistory(evidence: Evidence): readonly Violation[] {
   const ledger = openLedger(evidence);

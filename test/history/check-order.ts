@@ -1,4 +1,5 @@
 /** Order and punctuality: invariants 26, 31 and 32. */
+import type { EventKind } from "../../src/model/event-kind.ts";
 import type { NewJob } from "../../src/store/records.ts";
 import type { ClaimRequest } from "../../src/store/operations.ts";
 import type { Ledger, Violation } from "./ledger.ts";
@@ -32,21 +33,40 @@ function* dueJobsArePromoted(ledger: Ledger): Generator<Violation> {
   }
 }
 
+interface Claim {
+  readonly offers: ClaimRequest["offers"];
+  /**
+   * Where in the answer each job stands. A record of the feed does not tell: the order between the jobs of one record
+   * is free.
+   */
+  readonly places: ReadonlyMap<string, number>;
+}
+
 interface Waiting {
   readonly rank: number;
   readonly seq: number;
   readonly route: number;
 }
 
+/** Events behind which a ready job is due when it was before. A revoke, too, gives the job back to its old place. */
+const keepsPlace: ReadonlySet<EventKind> = new Set([
+  "promoted",
+  "handed-back",
+  "revoked",
+  "edited",
+  "cancel-asked",
+]);
+
 /**
- * At every claim the ready jobs of the offered routes, as the feed tells them, must not hold a better one than those that were taken.
- * Jobs whose rank cannot be told from the outside (edited, replaced, submitted again) or that a clock may hide (deadline, time-to-live) are left out.
+ * At every claim the ready jobs of the offered routes, as the feed tells them, must not hold a better one than those
+ * that were taken. Jobs whose rank cannot be told from the outside (edited, replaced, submitted again) or that a clock
+ * may hide (deadline, time-to-live) are left out.
  */
 function* bestJobsAreClaimed(ledger: Ledger): Generator<Violation> {
   const seqs = new Map<string, number>();
   for (const { id, seq } of ledger.leases) seqs.set(id, seq);
   for (const { id, seq } of ledger.records.values()) seqs.set(id, seq);
-  const offersByNumber = readOffers(ledger);
+  const claims = readClaims(ledger);
   const ready = new Map<string, Waiting>();
   const dueAt = new Map<string, number>();
   const isOpaque = new Set(ledger.reborn);
@@ -59,14 +79,7 @@ function* bestJobsAreClaimed(ledger: Ledger): Generator<Violation> {
         if (waiting !== undefined) claimed.push({ ...waiting, id });
       }
       if (state === "scheduled") dueAt.set(id, Number(extra));
-      else if (
-        state === "ready" &&
-        kind !== "promoted" &&
-        kind !== "handed-back" &&
-        kind !== "edited" &&
-        kind !== "cancel-asked"
-      )
-        dueAt.set(id, at);
+      else if (state === "ready" && !keepsPlace.has(kind)) dueAt.set(id, at);
       if (state !== "ready") {
         ready.delete(id);
         continue;
@@ -76,17 +89,21 @@ function* bestJobsAreClaimed(ledger: Ledger): Generator<Violation> {
       if (spec === null || seq === undefined || isOpaque.has(id)) ready.delete(id);
       else ready.set(id, { rank: spec.rankBase + spec.rankSlope * (dueAt.get(id) ?? at), seq, route });
     }
-    yield* compare(claimed, ready, offersByNumber.get(number));
+    const claim = claims.get(number);
+    if (claim !== undefined) yield* compare(claimed, ready, claim);
   }
 }
 
 function* compare(
   claimed: readonly (Waiting & { readonly id: string })[],
   ready: ReadonlyMap<string, Waiting>,
-  offers: ClaimRequest["offers"] | undefined,
+  { offers, places }: Claim,
 ): Generator<Violation> {
-  for (const { routes } of offers ?? []) {
-    const taken = claimed.filter(({ route }) => routes.includes(route));
+  const place = ({ id }: { readonly id: string }): number => places.get(id) ?? 0;
+  for (const { routes } of offers) {
+    const taken = claimed
+      .filter(({ route }) => routes.includes(route))
+      .toSorted((one, other) => place(one) - place(other));
     for (const [index, each] of taken.entries()) {
       const next = taken[index + 1];
       if (next !== undefined && isBetter(next, each))
@@ -123,14 +140,16 @@ function onlySpec(ledger: Ledger, id: string): NewJob | null {
 }
 
 /** Which claim wrote which feed record: the one that handed out the job's claimed event with the same rev. */
-function readOffers(ledger: Ledger): Map<number, ClaimRequest["offers"]> {
+function readClaims(ledger: Ledger): Map<number, Claim> {
   const numbers = new Map<string, number>();
   for (const [id, events] of ledger.timelines)
     for (const { kind, rev, number } of events) if (kind === "claimed") numbers.set(`${id}#${rev}`, number);
-  const offers = new Map<number, ClaimRequest["offers"]>();
+  const claims = new Map<number, Claim>();
   for (const { id, rev, call } of ledger.leases) {
     const number = numbers.get(`${id}#${rev}`);
-    if (number !== undefined && call.kind === "claim") offers.set(number, call.request.offers);
+    if (number === undefined || call.kind !== "claim" || claims.has(number)) continue;
+    const places = new Map(call.answer?.jobs.map((job, place) => [job.id, place]));
+    claims.set(number, { offers: call.request.offers, places });
   }
-  return offers;
+  return claims;
 }

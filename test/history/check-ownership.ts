@@ -1,6 +1,7 @@
 /** One owner: invariants 9 to 17. */
 import { isBefore, leaseKey, lifeKey, pushTo } from "./ledger.ts";
 import type { FencedWrite, Lease, Ledger, TimelineEvent, Violation } from "./ledger.ts";
+import type { OperatorAct } from "./operator-acts.ts";
 
 export function* checkOwnership(ledger: Ledger): Generator<Violation> {
   const leasesOf = new Map<string, Lease[]>();
@@ -12,7 +13,7 @@ export function* checkOwnership(ledger: Ledger): Generator<Violation> {
   yield* settlesApplyOnce(writesOf);
   yield* pastFencesAreRefused(leasesOf, writesOf);
   for (const [id, events] of ledger.timelines)
-    yield* reclaimsFollowExpiry({ id, events, leases: leasesOf.get(id) ?? [], writesOf });
+    yield* leasesEndOnce(ledger, { id, events, leases: leasesOf.get(id) ?? [], writesOf });
   yield* nothingIsReclaimedWithoutFaults(ledger);
   yield* ownLeasesAreLeft(ledger, leasesOf);
 }
@@ -113,13 +114,19 @@ interface JobLeases {
   readonly writesOf: ReadonlyMap<string, readonly FencedWrite[]>;
 }
 
-/** A lease ends by a settle or by the store's clock, never by the opinion of another worker, and never comes back. */
-function* reclaimsFollowExpiry({ id, events, leases, writesOf }: JobLeases): Generator<Violation> {
+/**
+ * A lease ends by a settle, by the store's clock or by an operator, never by the opinion of another worker, and never
+ * comes back.
+ */
+function* leasesEndOnce(ledger: Ledger, job: JobLeases): Generator<Violation> {
+  const { id, events, leases, writesOf } = job;
   let lease: Lease | undefined;
   for (const event of events) {
     if (event.kind === "claimed")
       lease = leases.findLast(({ rev, claimedAt }) => rev === event.rev && claimedAt === event.at);
-    if (event.kind !== "reclaimed" || lease === undefined) continue;
+    if ((event.kind !== "reclaimed" && event.kind !== "revoked") || lease === undefined) continue;
+    const revoke = event.kind === "revoked" ? ledger.acts.explain("revoke", id, event.rev) : undefined;
+    if (revoke !== undefined) yield* revokedLeaseIsRefused(lease, revoke, writesOf.get(lifeKey(lease)) ?? []);
     const extended = (writesOf.get(lifeKey(lease)) ?? []).filter(
       ({ what, answer }) => what === "extend" && answer === "ok",
     );
@@ -129,20 +136,37 @@ function* reclaimsFollowExpiry({ id, events, leases, writesOf }: JobLeases): Gen
         yield {
           invariant: 14,
           id,
-          message: `${leaseKey(lease)} was extended at ${now} though it was reclaimed at ${event.at}`,
+          message: `${leaseKey(lease)} was extended at ${now} though it was ${event.kind} at ${event.at}`,
         };
       // In the very millisecond of the reclaim only the order of the calls tells which came first.
       else if (now < event.at || call.order === null)
         endsAt = Math.max(endsAt, call.order === null && now === event.at ? endsAt : now + leaseMs);
     }
-    if (endsAt > event.at)
+    if (endsAt > event.at && revoke === undefined)
       yield {
         invariant: 13,
         id,
-        message: `${leaseKey(lease)} was reclaimed at ${event.at}, but its lease ran until ${endsAt}`,
+        message: `${leaseKey(lease)} was ${event.kind} at ${event.at}, but its lease ran until ${endsAt}`,
       };
     lease = undefined;
   }
+}
+
+/**
+ * Nobody holds the job between a revoke and the next claim, so no newer fence is there to tell that this one is past.
+ */
+function* revokedLeaseIsRefused(
+  lease: Lease,
+  revoke: OperatorAct,
+  writes: readonly FencedWrite[],
+): Generator<Violation> {
+  for (const { what, answer, call } of writes)
+    if (answer === "ok" && revoke.rev !== null && isBefore(revoke.call, call))
+      yield {
+        invariant: 12,
+        id: lease.id,
+        message: `${leaseKey(lease)}: the ${what} was applied after the lease had been revoked`,
+      };
 }
 
 function* nothingIsReclaimedWithoutFaults(ledger: Ledger): Generator<Violation> {

@@ -24,7 +24,11 @@ function* arrowsAreKept(id: string, events: readonly TimelineEvent[]): Generator
   for (const event of events) {
     const from = state;
     state = event.state;
-    if (event.kind === "removed") continue;
+    if (event.kind === "removed") {
+      if (from === null || from === "running")
+        yield { invariant: 18, id, message: `${id} was removed while it was ${from ?? "not there"}` };
+      continue;
+    }
     if (event.state === null || (from === null) !== (event.kind === "submitted")) {
       yield { invariant: 18, id, message: `${id}: ${event.kind} out of ${from ?? "nothing"}` };
       continue;
@@ -85,10 +89,11 @@ function* attemptsAreCounted(
       }
       case "snoozed":
       case "handed-back":
+      case "revoked":
         counts = [0];
         break;
       case "reclaimed":
-        // Whether its handler had started is not told by the event.
+        // It depends on whether the handler had started, which the event does not tell.
         counts = [0, 1];
         break;
       case "replayed":
@@ -171,6 +176,7 @@ function* errorsAreKept(ledger: Ledger, id: string, events: readonly TimelineEve
   const { dropped } = log;
   const count = (...kinds: readonly string[]): number =>
     events.filter(({ kind }) => kinds.includes(kind)).length;
+  // A job whose lease was revoked did nothing wrong, and no error is kept.
   const least = count("retry-scheduled", "reclaimed", "failed");
   // A handler that threw after its cancel was asked for leaves an error as well; one that was never told leaves none.
   const most = least + count("cancelled");

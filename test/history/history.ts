@@ -1,8 +1,8 @@
 /**
- * The evidence of a run, from a simulation or from real processes: H, every call with its invocation and its answer; S, what the store
- * holds at the end; E, what handlers did. The checker reads nothing else.
+ * The evidence of a run, from a simulation or from real processes: H, every call with its invocation and its answer; S,
+ * what the store holds at the end; E, what handlers did. The checker reads nothing else.
  */
-import type { Route } from "../../src/model/route.ts";
+import type { JobState } from "../../src/model/job-state.ts";
 import type {
   Change,
   ChangeAnswer,
@@ -70,6 +70,14 @@ export type Enqueue = Base & {
 /** A read of a job right after its enqueue was acknowledged. */
 export type ReadBack = Base & { readonly kind: "read-back"; readonly id: string; found: boolean };
 
+/** What application code saw of a purge: all jobs of a queue in these states, and how many it was told are gone. */
+export type Purge = Base & {
+  readonly kind: "purge";
+  readonly queue: string;
+  readonly states: readonly JobState[];
+  removed: number;
+};
+
 /** A worker that was told to stop and did; `held` are the jobs that the store still holds for it. */
 export type Stop = Base & {
   readonly kind: "stop";
@@ -79,7 +87,7 @@ export type Stop = Base & {
   readonly isUndisturbed: boolean;
 };
 
-export type Operation = StoreCall | Enqueue | ReadBack | Stop;
+export type Operation = StoreCall | Enqueue | ReadBack | Purge | Stop;
 
 /** E: a handler began or ended. */
 export interface Effect {
@@ -100,7 +108,6 @@ export interface Effect {
 export interface Snapshot {
   readonly jobs: readonly JobRecord[];
   readonly tallies: readonly Tally[];
-  readonly routes: readonly Route[];
   readonly feed: readonly FeedRecord[];
   /** The feed again, read in pages from cursor to cursor. */
   readonly feedByPages: readonly FeedRecord[];
@@ -114,7 +121,10 @@ export interface Evidence {
   readonly snapshot: Snapshot;
   /** No fault was injected: no lease may be lost, no settle refused. */
   readonly isFaultFree: boolean;
-  /** How long real processes may get no processor: what is promised in seconds may be late by as much. Virtual time has none. */
+  /**
+   * How long real processes may get no processor: what is promised in seconds may be late by as much. Virtual time has
+   * none.
+   */
   readonly slackMs?: number;
   /** Store time since which nothing was disturbed; null when that was never so. */
   readonly healedAt: number | null;

@@ -1,6 +1,6 @@
 /**
- * The evidence sorted for checking: per job its specs, its timeline out of the feed and its leases; per call what it carried. Nothing is
- * judged here.
+ * The evidence sorted for checking: per job its specs, its timeline out of the feed and its leases; per call what it
+ * carried. Nothing is judged here.
  */
 import type { EventKind } from "../../src/model/event-kind.ts";
 import type { JobPolicy } from "../../src/model/job-policy.ts";
@@ -8,6 +8,8 @@ import type { JobState } from "../../src/model/job-state.ts";
 import type { Settle, SettleAnswer } from "../../src/store/operations.ts";
 import type { JobRecord, NewJob } from "../../src/store/records.ts";
 import type { Effect, Evidence, Operation, StoreCall } from "./history.ts";
+import type { Invariant } from "./invariants.ts";
+import { OperatorActs } from "./operator-acts.ts";
 
 export interface TimelineEvent {
   readonly kind: EventKind;
@@ -58,13 +60,13 @@ export interface Ledger {
   readonly writes: readonly FencedWrite[];
   readonly records: ReadonlyMap<string, JobRecord>;
   readonly effects: ReadonlyMap<string, readonly Effect[]>;
+  readonly acts: OperatorActs;
   /** Ids that were submitted more than once: handlers cannot tell their lives apart. */
   readonly reborn: ReadonlySet<string>;
 }
 
 export interface Violation {
-  /** As numbered in the list of invariants. */
-  readonly invariant: number;
+  readonly invariant: Invariant;
   readonly message: string;
   readonly id?: string;
 }
@@ -72,14 +74,19 @@ export interface Violation {
 export const leaseKey = (lease: { readonly id: string; readonly fence: number }): string =>
   `${lease.id}#${lease.fence}`;
 
-/** An id that was removed may be submitted again: then it is another job, with another seq, and its fences begin anew. */
+/**
+ * An id that was removed may be submitted again: then it is another job, with another seq, and its fences begin anew.
+ */
 export const lifeKey = (lease: {
   readonly id: string;
   readonly seq: number;
   readonly fence: number;
 }): string => `${lease.id}@${lease.seq}#${lease.fence}`;
 
-/** Whether one call had its effect before the other's: by order where that is known, else only when one had ended before the other began. */
+/**
+ * Whether one call had its effect before the other's: by order where that is known, else only when one had ended before
+ * the other began.
+ */
 export function isBefore(one: Operation, other: Operation): boolean {
   if (one.order !== null && other.order !== null) return one.order < other.order;
   return one.answeredUs !== null && one.answeredUs < other.invokedUs;
@@ -121,6 +128,7 @@ export function openLedger(evidence: Evidence): Ledger {
     writes,
     records: new Map(evidence.snapshot.jobs.map((record) => [record.id, record])),
     effects,
+    acts: new OperatorActs(evidence.operations),
     reborn,
   };
 }

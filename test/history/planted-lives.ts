@@ -1,4 +1,5 @@
 /** Planted violations of the life of a job, of order, effects and ends: invariants 18 and above. */
+import { appendAttempt } from "../../src/model/attempt-log.ts";
 import { aJob } from "../support/builders.ts";
 import type { Evidence } from "./history.ts";
 import { bendEvent, dropEvent, key, twoAttempts, withSnapshot } from "./planted.ts";
@@ -14,6 +15,15 @@ export const plantedLives: readonly Planted[] = [
     },
   ],
   [
+    18,
+    "a running job is removed",
+    (s) => {
+      s.submit({ id: "a" });
+      s.claim("a");
+      s.remove("a");
+    },
+  ],
+  [
     19,
     "a completed job fails afterwards",
     (s) => (s.live("a"), s.change("a", "failed", "failed", "retries-exhausted")),
@@ -25,6 +35,17 @@ export const plantedLives: readonly Planted[] = [
       s.submit({ id: "a" });
       s.claim("a");
       s.change("a", "snoozed", "ready");
+      s.claim("a");
+      s.settle("a", "completed");
+    },
+  ],
+  [
+    20,
+    "a revoke burns an attempt",
+    (s) => {
+      s.submit({ id: "a", ...twoAttempts });
+      s.claim("a");
+      s.revoke("a");
       s.claim("a");
       s.settle("a", "completed");
     },
@@ -67,6 +88,18 @@ export const plantedLives: readonly Planted[] = [
       s.claim("a");
       s.settle("a", "completed");
       s.job("a").attempts = null;
+    },
+  ],
+  [
+    23,
+    "a revoke is kept as an error",
+    (s) => {
+      s.submit({ id: "a", ...twoAttempts });
+      s.claim("a");
+      s.revoke("a");
+      s.claim("a", { counts: 0 });
+      s.settle("a", "completed");
+      s.job("a").attempts = appendAttempt(null, { attempt: 1, outcome: "crashed", at: s.now });
     },
   ],
   [24, "the store's clock goes back", (s) => (s.live("a"), (s.now -= 500), s.live("b"))],
@@ -210,6 +243,25 @@ export const plantedLives: readonly Planted[] = [
   ],
   [51, "an event of a job is missing", (s) => (s.live("a"), s.feed.splice(1, 1))],
   [51, "the feed's numbers go back", (s) => (s.live("a"), ((s.feed[1] as { number: number }).number = 1))],
+  [52, "a job vanishes that nobody asked to remove", (s) => (s.live("a"), s.change("a", "removed", null))],
+  [
+    52,
+    "a purge leaves a job that had ended before it began",
+    (s) => {
+      s.live("a");
+      s.now += 10;
+      s.purge("a");
+    },
+  ],
+  [
+    52,
+    "a purge says that it removed more than it did",
+    (s) => {
+      s.live("a");
+      s.purge();
+      Object.assign(s.operations.find(({ kind }) => kind === "purge") as object, { removed: 2 });
+    },
+  ],
   [
     54,
     "a stopped worker still holds a job",

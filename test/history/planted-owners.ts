@@ -119,12 +119,25 @@ export const plantedOwners: readonly Planted[] = [
       s.claim("a");
       s.now += 1500;
       s.change("a", "reclaimed", "ready");
-      s.change("a", "removed", null);
+      s.remove("a");
       s.submit({ id: "a" });
       s.claim("a");
       s.job("a").seq = 1;
       s.settle("a", "completed");
       s.job("a").seq = 2;
+    },
+  ],
+  [
+    12,
+    "a progress write is accepted between a revoke and the next claim",
+    (s) => {
+      s.submit({ id: "a" });
+      s.claim("a");
+      s.revoke("a");
+      s.now += 10;
+      s.call("recordIfLeased", [{ id: "a", seq: 1, fence: 1, progress: "1" }], ["ok"]);
+      s.claim("a", { counts: 0 });
+      s.settle("a", "completed");
     },
   ],
   [
@@ -164,6 +177,19 @@ export const plantedOwners: readonly Planted[] = [
       s.now += 1;
       s.extend("a");
       s.claim("a");
+      s.settle("a", "completed");
+    },
+  ],
+  [
+    14,
+    "a revoked lease is extended",
+    (s) => {
+      s.submit({ id: "a" });
+      s.claim("a");
+      s.revoke("a");
+      s.now += 1;
+      s.extend("a");
+      s.claim("a", { counts: 0 });
       s.settle("a", "completed");
     },
   ],

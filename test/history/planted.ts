@@ -1,9 +1,10 @@
 /** What planted violations are made of: the types, the specs they share, and ways to bend a history. */
 import type { Evidence } from "./history.ts";
+import type { Invariant } from "./invariants.ts";
 import type { Scribe } from "./scribe.ts";
 
 /** A bend of a true history and the number of the invariant that must be found broken. */
-export type Planted = readonly [invariant: number, what: string, write: Write, bend?: Bend];
+export type Planted = readonly [invariant: Invariant, what: string, write: Write, bend?: Bend];
 export type Write = (scribe: Scribe) => void;
 export type Bend = (evidence: Evidence) => Evidence;
 

@@ -1,17 +1,18 @@
 /**
- * Writes small true histories for the checker's own tests: each method does to feed, calls, effects and jobs what the engine and a store
- * would do. A test then bends one thing.
+ * Writes small true histories for the checker's own tests: each method does to feed, calls, effects and jobs what the
+ * engine and a store would do. A test then bends one thing.
  */
-import { routeOf } from "../../src/model/route.ts";
 import { appendAttempt } from "../../src/model/attempt-log.ts";
+import type { ChangeNext } from "../../src/model/change.ts";
 import type { EventKind } from "../../src/model/event-kind.ts";
 import type { JobState, TerminalState } from "../../src/model/job-state.ts";
-import { isTerminal } from "../../src/model/job-state.ts";
+import { isTerminal, terminalStates } from "../../src/model/job-state.ts";
+import { removeChange, revokeChange } from "../../src/model/operate.ts";
 import type { SettleAnswer } from "../../src/store/operations.ts";
 import type { Doc, FeedEvent, FeedRecord, JobRecord, LeasedJob, NewJob } from "../../src/store/records.ts";
 import { aJob, aRoute, finish, schedule } from "../support/builders.ts";
 import { recount } from "../support/walk.ts";
-import type { Effect, Evidence, Operation, StoreCall } from "./history.ts";
+import type { Effect, Evidence, Operation, Purge, StoreCall } from "./history.ts";
 
 type Mutable<Type> = { -readonly [Key in keyof Type]: Type[Key] };
 type Tale = Mutable<JobRecord>;
@@ -115,7 +116,52 @@ export class Scribe {
     };
   }
 
-  /** Any change by its event alone: promote, reclaim, cancel, replay, remove. */
+  /** An operator's change that the store applied, and its event. */
+  #operate(id: string, next: ChangeNext, state: JobState | null): void {
+    const { state: from, rev } = this.job(id);
+    this.call(
+      "changeIf",
+      [{ id, cases: [{ guard: { states: [from] }, next }] }],
+      [{ kind: "ok", applied: 0, from, state, rev: rev + 1 }],
+    );
+    this.change(id, next.event, state);
+  }
+
+  remove(id: string): void {
+    this.#operate(id, removeChange.next, null);
+  }
+
+  /** Keeps no error: nothing failed. */
+  revoke(id: string): void {
+    const { attempts } = this.job(id);
+    this.#operate(id, revokeChange.next, "ready");
+    this.job(id).attempts = attempts;
+  }
+
+  /** All finished jobs but the spared one, as application code sees it: the removals, and the number it is told. */
+  purge(spared: string | null = null): void {
+    const purge: Purge = {
+      kind: "purge",
+      actor: "p1",
+      invokedUs: this.now * 1000,
+      answeredUs: null,
+      seen: "ok",
+      order: null,
+      queue: "mail",
+      states: terminalStates,
+      removed: 0,
+    };
+    this.operations.push(purge);
+    for (const { id, state } of [...this.jobs.values()]) {
+      if (!isTerminal(state) || id === spared) continue;
+      this.remove(id);
+      purge.removed += 1;
+    }
+    this.now += 10;
+    purge.answeredUs = this.now * 1000;
+  }
+
+  /** Any change by its event alone: promote, reclaim, cancel, replay. */
   change(id: string, kind: EventKind, state: JobState | null, extra: string | number | null = null): void {
     const job = this.job(id);
     job.rev += 1;
@@ -258,7 +304,6 @@ export class Scribe {
       snapshot: {
         jobs,
         tallies: recount(jobs),
-        routes: [routeOf({ queue: "mail", name: "send" })],
         feed: this.feed,
         feedByPages: structuredClone(this.feed),
         kv: this.kv,

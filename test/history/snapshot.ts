@@ -1,4 +1,7 @@
-/** S: everything the store holds, read when nothing runs any more, with the feed read twice: whole, and in pages of odd sizes. */
+/**
+ * S: everything the store holds, read when nothing runs any more, with the feed read twice: whole, and in pages of odd
+ * sizes.
+ */
 import type { FeedRecord } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
@@ -9,7 +12,6 @@ export async function takeSnapshot(store: Store, random: SeededRandom): Promise<
   return {
     jobs: await findAll(store, {}, 500, 10_000),
     tallies: await store.tallyJobs(),
-    routes: await store.readRoutes(),
     feed: await readFeed(store, () => 1000),
     feedByPages: await readFeed(store, () => random.whole(1, 50)),
     kv: await readAllDocs(store, "kv", "", 500),

@@ -1,5 +1,6 @@
 /**
- * Random histories on Postgres, compared with the reference model answer by answer. Replay and longer looks as in histories.test.ts:
+ * Random histories on Postgres, compared with the reference model answer by answer. Replay and longer looks as in
+ * histories.test.ts:
  *
  *   HISTORY_SEED=<seed> HISTORY_PATH=<path> npx vitest run test/model/histories-postgres.test.ts
  */

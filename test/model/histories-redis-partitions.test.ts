@@ -1,6 +1,6 @@
 /**
- * Random histories on Redis in three partitions, compared answer by answer with three reference models put together in the same way. Replay and
- * longer looks as in histories.test.ts:
+ * Random histories on Redis in three partitions, compared answer by answer with three reference models put together in
+ * the same way. Replay and longer looks as in histories.test.ts:
  *
  *   HISTORY_SEED=<seed> HISTORY_PATH=<path> npx vitest run test/model/histories-redis-partitions.test.ts
  */

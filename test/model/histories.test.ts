@@ -1,6 +1,7 @@
 /**
- * Random histories: the same commands on the embedded store and on the reference model, compared answer by answer and in the end as a
- * whole. A failure prints fast-check's seed and path with the shortest history found; replay exactly that one with
+ * Random histories: the same commands on the embedded store and on the reference model, compared answer by answer and
+ * in the end as a whole. A failure prints fast-check's seed and path with the shortest history found; replay exactly
+ * that one with
  *
  *   HISTORY_SEED=<seed> HISTORY_PATH=<path> npx vitest run test/model/histories.test.ts -t "in memory"
  *
@@ -15,7 +16,10 @@ import { expectSameAnswers } from "./history-runner.ts";
 
 const { HISTORY_SEED: seed, HISTORY_RUNS: runs } = process.env;
 
-/** Each was met at least twenty times in 300 histories when this was written: one that is missing means that the commands no longer reach it. */
+/**
+ * Each was met at least twenty times in 300 histories when this was written: one that is missing means that the
+ * commands no longer reach it.
+ */
 const everyKind = `
   submit created, submit existing, submit replaced, submit id-differs, submit doc-changed, repeat existing,
   settle ok, settle already, settle stale, settle gone, settle doc-changed, extend ok, extend stale, extend others,

@@ -1,6 +1,7 @@
 /**
- * The commands that random histories are made of: plain data, so that fast-check can shrink and print them. Jobs, leases and units are
- * named by number; the world that runs a history (history-world.ts) takes the number modulo what there is.
+ * The commands that random histories are made of: plain data, so that fast-check can shrink and print them. Jobs,
+ * leases and units are named by number; the world that runs a history (history-world.ts) takes the number modulo what
+ * there is.
  */
 import fc from "fast-check";
 import type { TerminalState } from "../../src/model/job-state.ts";

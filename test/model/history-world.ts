@@ -1,6 +1,6 @@
 /**
- * Runs one history on a store and on the reference model side by side and compares every answer. What a command needs to know (ids,
- * leases, revs) comes from the reference's answers, so both are always asked the same.
+ * Runs one history on a store and on the reference model side by side and compares every answer. What a command needs
+ * to know (ids, leases, revs) comes from the reference's answers, so both are always asked the same.
  */
 import { expect } from "vitest";
 import { afterCrash, afterExpiry, afterTimeout } from "../../src/model/after-run.ts";

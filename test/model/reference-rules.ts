@@ -1,7 +1,7 @@
 /**
- * The ten rules of the store contract (src/store/store.ts) over plain maps, as far as they act yet: what a store does by itself and
- * nothing more. Live and finished jobs share one map, a refused unit is undone by putting a copy of everything back, every order is a
- * sort. Half of the reference model; reference-store.ts has the operations.
+ * The ten rules of the store contract (src/store/store.ts) over plain maps, as far as they act yet: what a store does
+ * by itself and nothing more. Live and finished jobs share one map, a refused unit is undone by putting a copy of
+ * everything back, every order is a sort. Half of the reference model; reference-store.ts has the operations.
  */
 import type { ChangeNext, Due, Edit, Finish, HandBack, Mark, Schedule } from "../../src/model/change.ts";
 import type { EventKind } from "../../src/model/event-kind.ts";

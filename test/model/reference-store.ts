@@ -1,6 +1,7 @@
 /**
- * The specification of the store contract as a plain synchronous object: one function per operation, no index and no cache. Written
- * from src/store/*.ts and its rules (reference-rules.ts), not from any store; every store must answer as this one does.
+ * The specification of the store contract as a plain synchronous object: one function per operation, no index and no
+ * cache. Written from src/store/*.ts and its rules (reference-rules.ts), not from any store; every store must answer as
+ * this one does.
  *
  * Cursors and the number of rows looked at are a store's own business: compare walks, not pages.
  */

@@ -1,5 +1,5 @@
-// What a user gets: builds and packs the package, installs the tarball into an empty project without network and without scripts, does one
-// job there on a database file, and lets the compiler resolve the shipped types.
+// What a user gets: builds and packs the package, installs the tarball into an empty project without network and
+// without scripts, does one job there on a database file, and lets the compiler resolve the shipped types.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import {
@@ -20,7 +20,7 @@ const root = join(import.meta.dirname, "..", "..");
 const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
 const folder = mkdtempSync(join(tmpdir(), "millrace-tarball-"));
 const staging = join(folder, "staging");
-const project = join(folder, "project");
+const installed = join(folder, "installed");
 
 /** A user's file: types flow from the definition to the handler and to the result. */
 const script = `
@@ -50,7 +50,7 @@ console.log(text);
 
 beforeAll(() => {
   mkdirSync(staging);
-  mkdirSync(project);
+  mkdirSync(installed);
   // Packed from a copy, so that this test neither uses nor disturbs the dist/ of the working tree.
   for (const name of ["package.json", "src", "README.md", "LICENSE", "CHANGELOG.md"]) {
     cpSync(join(root, name), join(staging, name), { recursive: true });
@@ -58,19 +58,25 @@ beforeAll(() => {
   run(process.execPath, [tsc, "-p", "tsconfig.build.json", "--outDir", join(staging, "dist")], root);
   run("npm", ["pack", "--ignore-scripts", "--pack-destination", folder], staging);
   const tarball = join(folder, readdirSync(folder).find((name) => name.endsWith(".tgz")) ?? "no tarball");
-  writeFileSync(join(project, "package.json"), JSON.stringify({ private: true, type: "module" }));
-  writeFileSync(join(project, "script.ts"), script);
-  run("npm", ["install", "--offline", "--ignore-scripts", "--no-audit", "--no-fund", tarball], project);
+  writeFileSync(join(installed, "package.json"), JSON.stringify({ private: true, type: "module" }));
+  run("npm", ["install", "--offline", "--ignore-scripts", "--no-audit", "--no-fund", tarball], installed);
 }, 120_000);
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
+/** A project that has the package, and nothing that another test did to it. */
+function aProject(): string {
+  const project = mkdtempSync(join(folder, "project-"));
+  cpSync(installed, project, { recursive: true, verbatimSymlinks: true });
+  return project;
+}
+
 test("the tarball installs without network, scripts or dependencies", () => {
-  expect(listFiles(join(project, "node_modules"), false)).toEqual(["millrace"]);
+  expect(listFiles(join(installed, "node_modules"), false)).toEqual(["millrace"]);
 });
 
 test("the tarball holds the build, the sources, the licence and the change log, and no test", () => {
-  const files = listFiles(join(project, "node_modules", "millrace"), true);
+  const files = listFiles(join(installed, "node_modules", "millrace"), true);
   for (const file of [
     "LICENSE",
     "README.md",
@@ -85,11 +91,15 @@ test("the tarball holds the build, the sources, the licence and the change log, 
 });
 
 test("a script in an empty project does one job on a database file", () => {
+  const project = aProject();
+  writeFileSync(join(project, "script.ts"), script);
   expect(run(process.execPath, ["script.ts"], project)).toBe("hello miller\n");
   expect(listFiles(project, false)).toContain("jobs.db");
 });
 
 test("the shipped types resolve for a strict compiler that also checks the libraries", () => {
+  const project = aProject();
+  writeFileSync(join(project, "script.ts"), script);
   mkdirSync(join(project, "node_modules", "@types"));
   for (const name of ["@types/node", "undici-types"]) {
     symlinkSync(join(root, "node_modules", name), join(project, "node_modules", name), "junction");
@@ -100,11 +110,12 @@ test("the shipped types resolve for a strict compiler that also checks the libra
 });
 
 test("the command line starts", () => {
-  const command = join(project, "node_modules", ".bin", "millrace");
-  expect(run(command, ["--help"], project)).toContain("millrace");
+  const command = join(installed, "node_modules", ".bin", "millrace");
+  expect(run(command, ["--help"], installed)).toContain("millrace");
 });
 
 test("the first five minutes go as their page says", async () => {
+  const project = aProject();
   const page = readFileSync(join(root, "docs", "guides", "first-five-minutes.md"), "utf8");
   for (const [, name, code] of page.matchAll(/^```ts\n\/\/ (\S+)\n([\s\S]*?)^```$/gm))
     writeFileSync(join(project, name as string), code as string);

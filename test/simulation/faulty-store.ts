@@ -1,6 +1,7 @@
 /**
- * The way from a process to the store and back. Every call gets a fate: latency, then refused, lost, committed, or committed with its
- * reply lost. Hints get lost, late and doubled. What happens is written into the history, whether the caller learns it or not.
+ * The way from a process to the store and back. Every call gets a fate: latency, then refused, lost, committed, or
+ * committed with its reply lost. Hints get lost, late and doubled. What happens is written into the history, whether
+ * the caller learns it or not.
  */
 import { isMillraceError, MillraceError } from "../../src/model/error.ts";
 import type { Hint, Store } from "../../src/store/store.ts";
@@ -8,17 +9,23 @@ import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { VirtualTime } from "../../src/testing/virtual-time.ts";
 import { recordedCalls } from "../history/history.ts";
 import type { Operation, Seen, StoreCall } from "../history/history.ts";
+import type { InFlight } from "./in-flight.ts";
 import type { FaultClass, Plan } from "./plan.ts";
 import type { SimProcess } from "./sim-process.ts";
 
 type Fate = "commit" | "refuse" | "lose-request" | "lose-reply";
 type Reply = { readonly seen: Seen; readonly answer?: unknown; readonly error?: unknown };
 
-/** What all processes share: the real store, the weather, and the record of it all. */
+/** What all processes share: the store, the weather, and the record of it all. */
 export interface Network {
   readonly store: Store;
   /** What it is made of: processes reach each part on a way of its own. */
   readonly parts: readonly Store[];
+  /** Clients of a store on a real server, which processes take in turn; for a store in memory it is the store alone. */
+  readonly clients: readonly Store[];
+  readonly inFlight: InFlight;
+  /** Whether the answers come in the order of their effects: not where calls meet at a real server. */
+  readonly isOrdered: boolean;
   readonly time: VirtualTime;
   readonly plan: Plan;
   readonly history: Operation[];
@@ -34,6 +41,8 @@ export interface Network {
   onTheWay: number;
   /** Listeners that are connected now. */
   watchers: number;
+  /** The store itself, which outlives its users. */
+  close(): Promise<void>;
 }
 
 const recorded = new Set<string>(recordedCalls);
@@ -75,7 +84,7 @@ export function connectStore(
     try {
       const answer = await invoke();
       if (entry !== null) {
-        entry.order = ++network.orders;
+        if (network.isOrdered) entry.order = ++network.orders;
         entry.answer = answer as never;
       }
       return fate === "lose-reply" ? { seen: "unknown", error: lost() } : { seen: "ok", answer };
@@ -132,10 +141,11 @@ export function connectStore(
   };
 
   const wrapped = Object.fromEntries(
-    Object.entries(store).map(([kind, operation]) => [
+    Object.entries(store).map(([kind, operation]: [string, unknown]) => [
       kind,
-      (request: unknown) =>
-        call(kind, request, () => (operation as (request: unknown) => Promise<unknown>)(request)),
+      typeof operation === "function"
+        ? (request: unknown) => call(kind, request, () => operation(request) as Promise<unknown>)
+        : operation,
     ]),
   ) as unknown as Store;
   return {

@@ -1,4 +1,5 @@
-/** The store of a simulation, in memory and with a clock of its own, and the network around it. */
+/** The store of a simulation, with a clock of its own, and the network around it: in memory, or on a real server. */
+import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Platform } from "../../src/platform/platform.ts";
 import { partitionedStore } from "../../src/store/partitioned/partitioned-store.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -7,7 +8,19 @@ import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { createVirtualPlatform } from "../../src/testing/virtual-platform.ts";
 import type { VirtualTime } from "../../src/testing/virtual-time.ts";
 import type { Network } from "./faulty-store.ts";
+import { InFlight } from "./in-flight.ts";
 import type { Plan } from "./plan.ts";
+
+/** A store on a real server in place of the one in memory. */
+export interface RealStore {
+  /**
+   * Clients of one empty store that tells the time by this platform; closing the first of them, as the last, removes
+   * what it holds.
+   */
+  readonly open: (platform: Platform) => Promise<readonly [Store, ...Store[]]>;
+  /** Virtual time that may pass while a call is at the server, in which others come to it; 0 for one call at a time. */
+  readonly overlapUs: number;
+}
 
 export interface NetworkOptions {
   readonly plan: Plan;
@@ -16,20 +29,19 @@ export interface NetworkOptions {
   /** What the store's clock is wrong by; may change. */
   readonly clock: { readonly offsetMs: number };
   readonly partitions?: number;
+  readonly realStore?: RealStore | undefined;
 }
 
 export async function openNetwork(options: NetworkOptions): Promise<Network> {
-  const { plan, time, random, clock, partitions = 1 } = options;
-  const base = createVirtualPlatform({ time, random });
-  const platform: Platform = { ...base, now: () => base.now() + clock.offsetMs };
-  const parts: Store[] = [];
-  for (let number = 0; number < partitions; number++)
-    parts.push(await openSqliteStore({ path: ":memory:", platform, executor: "inline" }));
-  const nowMs = (): number => platform.monotonicUs() / 1000;
-  const store = partitions === 1 ? (parts[0] as Store) : partitionedStore(parts, { nowMs });
+  const { plan, time, realStore } = options;
+  const inFlight = new InFlight(time, realStore?.overlapUs ?? 0);
+  const stores =
+    realStore === undefined ? await openInMemory(options) : await openReal(options, realStore, inFlight);
   return {
-    store,
-    parts,
+    ...stores,
+    store: stores.clients[0] as Store,
+    inFlight,
+    isOrdered: (realStore?.overlapUs ?? 0) === 0,
     time,
     plan,
     history: [],
@@ -39,5 +51,36 @@ export async function openNetwork(options: NetworkOptions): Promise<Network> {
     calls: 0,
     onTheWay: 0,
     watchers: 0,
+    close: async () => {
+      for (const client of stores.clients.toReversed()) await client.close();
+    },
   };
+}
+
+type Opened = Pick<Network, "parts" | "clients">;
+
+async function openInMemory({ time, random, clock, partitions = 1 }: NetworkOptions): Promise<Opened> {
+  const base = createVirtualPlatform({ time, random });
+  const platform: Platform = { ...base, now: () => base.now() + clock.offsetMs };
+  const parts: Store[] = [];
+  for (let number = 0; number < partitions; number++)
+    parts.push(await openSqliteStore({ path: ":memory:", platform, executor: "inline" }));
+  const nowMs = (): number => platform.monotonicUs() / 1000;
+  return { parts, clients: [partitions === 1 ? (parts[0] as Store) : partitionedStore(parts, { nowMs })] };
+}
+
+/**
+ * Connections and their timers are real; only the time that the store reads is virtual, and like a server's it never
+ * goes back.
+ */
+async function openReal(
+  { time, clock }: NetworkOptions,
+  { open }: RealStore,
+  inFlight: InFlight,
+): Promise<Opened> {
+  let last = 0;
+  const tick = (): number => (last = Math.max(last, time.now + clock.offsetMs));
+  const now = (): number => inFlight.nowOf(tick);
+  const clients = (await open({ ...nodePlatform, now })).map((client) => inFlight.watch(client));
+  return { parts: clients.slice(0, 1), clients };
 }

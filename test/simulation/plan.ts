@@ -1,6 +1,6 @@
 /**
- * Swarm testing: each seed draws its own mix, so that a run without one fault shows what that fault hides in the others. Every class
- * of faults is off with probability 1/2; every fifth seed has none at all and is the control run.
+ * Swarm testing: each seed draws its own mix, so that a run without one fault shows what that fault hides in the
+ * others. Every class of faults is off with probability 1/2; every fifth seed has none at all and is the control run.
  */
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
@@ -40,6 +40,8 @@ export interface Plan {
   readonly rate: Readonly<Record<FaultClass, number>>;
   /** How often clients interfere: cancel, retry, reschedule, delete. */
   readonly interference: number;
+  /** How often operators interfere: take a job from its worker, empty a queue, clear its history. */
+  readonly operating: number;
   /** No hint ever arrives, as on a store without push: only the slow reads behind them are left. */
   readonly isDeaf: boolean;
   readonly isFaultFree: boolean;
@@ -74,6 +76,8 @@ export function drawPlan(seed: number): Plan {
     isOn,
     rate,
     interference: random.pick([0, 0.1, 0.4]),
+    // From a stream of its own, and 0 for every seed of seeds.ts, so that those mean what they meant.
+    operating: random.fork("operating").pick([0.1, 0, 0, 0.3]),
     isDeaf: random.chance(0.1),
     isFaultFree,
   };

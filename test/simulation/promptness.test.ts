@@ -1,4 +1,7 @@
-/** Promises in seconds, on the defaults and without faults beside the one that is named: what must be prompt is prompt by the virtual clock. */
+/**
+ * Promises in seconds, on the defaults and without faults beside the one that is named: what must be prompt is prompt
+ * by the virtual clock.
+ */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { job } from "../../src/engine/definition.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
@@ -76,7 +79,7 @@ describe.each([1, 16])("on %i partitions", (partitions) => {
 
   afterEach(async () => {
     for (const node of nodes) node.process.kill();
-    await network.store.close();
+    await network.close();
   });
 
   test("the job of a worker that died is running on another in under 20 s", async () => {

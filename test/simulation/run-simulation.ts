@@ -1,16 +1,18 @@
 /**
- * One run: a world from a seed, a phase with faults and work, then healing, draining, closing, and the evidence for the checker. The
- * same seed gives the same run, event by event.
+ * One run: a world from a seed, a phase with faults and work, then healing, draining, closing, and the evidence for the
+ * checker. The same seed gives the same run, event by event, on a store in memory. On a real server it gives the same
+ * plan and the same faults, but hints arrive when they like, and calls that meet there are served in any order.
  */
 import { createHash } from "node:crypto";
 import type { Logger } from "../../src/engine/logger.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
-import { VirtualTime } from "../../src/testing/virtual-time.ts";
+import { settleTurn, VirtualTime } from "../../src/testing/virtual-time.ts";
 import type { Effect, Evidence } from "../history/history.ts";
 import { takeSnapshot } from "../history/snapshot.ts";
 import type { Network } from "./faulty-store.ts";
 import { openNetwork } from "./open-network.ts";
+import type { RealStore } from "./open-network.ts";
 import type { Plan } from "./plan.ts";
 import { actOnce } from "./sim-client.ts";
 import type { ClientHost } from "./sim-client.ts";
@@ -31,11 +33,16 @@ export interface RunOptions {
   readonly offsetMs?: number;
   /** Of the store; one where it is not given. */
   readonly partitions?: number;
+  /** In place of the store in memory. */
+  readonly realStore?: RealStore;
 }
 
 const dayMs = 86_400_000;
 const drainMaxUs = 30 * 60_000_000;
-/** Longer than every grace, poll and backoff that a closed node could still wait for, and than a handler that ignores its abort. */
+/**
+ * Longer than every grace, poll and backoff that a closed node could still wait for, and than a handler that ignores
+ * its abort.
+ */
 const restMs = 120_000;
 const longestHandlerLeases = 4;
 const eventsMax = 2_000_000;
@@ -48,7 +55,7 @@ export async function runSimulation(plan: Plan, options: RunOptions = {}): Promi
     await world.heal();
     return await world.finish();
   } finally {
-    await world.network.store.close();
+    await world.network.close();
   }
 }
 
@@ -81,9 +88,9 @@ class World {
 
   async open(): Promise<void> {
     const random = this.#random.fork("store");
-    const { partitions = 1 } = this.#options;
-    const clock = this.#storeClock;
-    this.network = await openNetwork({ plan: this.plan, time: this.time, random, clock, partitions });
+    const { partitions = 1, realStore } = this.#options;
+    const { plan, time } = this;
+    this.network = await openNetwork({ plan, time, random, clock: this.#storeClock, partitions, realStore });
     this.#client = { network: this.network, jobs: this.#jobs, knownIds: [], given: new Map(), keys: 0 };
   }
 
@@ -236,9 +243,26 @@ class World {
     return tallies.some(({ state }) => state === "ready" || state === "running" || state === "scheduled");
   }
 
+  /**
+   * The next event, as soon as the calls that are at the store allow it. @returns false when there is none until then.
+   */
+  async #step(untilUs: number): Promise<boolean> {
+    const { inFlight } = this.network;
+    for (;;) {
+      const limitUs = inFlight.limitUs(untilUs);
+      if (limitUs !== null && (await this.time.step(limitUs))) return true;
+      if (inFlight.isEmpty) {
+        if (limitUs === untilUs) return false;
+      } else {
+        await inFlight.nextAnswer();
+        await settleTurn();
+      }
+    }
+  }
+
   async #runFor(us: number): Promise<void> {
     const untilUs = this.time.elapsedUs + us;
-    while (await this.time.step(untilUs))
+    while (await this.#step(untilUs))
       if (++this.#events > eventsMax)
         throw new Error(`seed ${this.plan.seed}: more than ${eventsMax} events`);
     await this.time.advance(Math.max(0, untilUs - this.time.elapsedUs));

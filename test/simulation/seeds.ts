@@ -1,6 +1,7 @@
 /**
- * Seeds that show a bug which the simulation once found, each with what it was; proved by planting the bug again. They run for ever, before
- * the others. Whoever changes what a seed draws (plan, workload, network) plants the bugs again and names the seeds that find them then.
+ * Seeds that show a bug which the simulation once found, each with what it was; proved by planting the bug again. They
+ * run for ever, before the others. Whoever changes what a seed draws (plan, workload, network) plants the bugs again
+ * and names the seeds that find them then.
  */
 export const pastSeeds: readonly (readonly [seed: number, found: string])[] = [
   [

@@ -1,6 +1,6 @@
 /**
- * What application code does from a node: enqueue in every way, repeat what may not have happened, look at jobs and interfere with
- * them. What it saw goes into the history.
+ * What application code does from a node: enqueue in every way, repeat what may not have happened, look at jobs and
+ * interfere with them; sim-operator.ts has what operators do. What it saw goes into the history.
  */
 import type { Submission } from "../../src/engine/definition.ts";
 import type { EnqueueOptions } from "../../src/engine/job-options.ts";
@@ -10,6 +10,7 @@ import type { Enqueue, ReadBack, Seen } from "../history/history.ts";
 import type { Network } from "./faulty-store.ts";
 import type { SimInput, SimJob } from "./sim-jobs.ts";
 import type { SimNode } from "./sim-node.ts";
+import { operate } from "./sim-operator.ts";
 
 export interface ClientHost {
   readonly network: Network;
@@ -34,6 +35,8 @@ export async function actOnce(host: ClientHost, node: SimNode, random: SeededRan
 async function drawAction(host: ClientHost, node: SimNode, random: SeededRandom): Promise<void> {
   const { plan } = host.network;
   if (host.knownIds.length > 0 && random.chance(plan.interference)) return interfere(host, node, random);
+  if (random.fork("operating").chance(plan.operating))
+    return operate(host.network, node, random.fork("operator"));
   // Now and then so many at once that workers claim more than they can run.
   const count = random.chance(0.15) ? random.whole(2, 8) : random.chance(0.03) ? random.whole(20, 50) : 1;
   const submissions = Array.from({ length: count }, () => drawSubmission(host, random));

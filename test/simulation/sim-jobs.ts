@@ -1,6 +1,7 @@
 /**
- * The jobs of the simulation and what their handlers do: every way a handler can end, drawn from the job's own key and the number of
- * the claim, so that it does not depend on who runs it or when. Whatever a handler does is written into the effect log.
+ * The jobs of the simulation and what their handlers do: every way a handler can end, drawn from the job's own key and
+ * the number of the claim, so that it does not depend on who runs it or when. Whatever a handler does is written into
+ * the effect log.
  */
 import { job } from "../../src/engine/definition.ts";
 import type { JobDefinition } from "../../src/engine/definition.ts";

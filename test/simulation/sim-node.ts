@@ -1,6 +1,6 @@
 /**
- * A node: one process with its own Millrace over the shared store, its workers, clients and duties. It can be killed, paused and
- * started again under a new name; a restarted node knows nothing of its past.
+ * A node: one process with its own Millrace over the shared store, its workers, clients and duties. It can be killed,
+ * paused and started again under a new name; a restarted node knows nothing of its past.
  */
 import { Millrace } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
@@ -68,8 +68,9 @@ export class SimNode {
 
   #connect(random: SeededRandom): Store {
     const { network } = this.#options;
-    const { parts } = network;
-    if (parts.length === 1) return connectStore(network, this.process, random.fork("network"));
+    const { parts, clients } = network;
+    const client = clients[this.#options.processId % clients.length];
+    if (parts.length === 1) return connectStore(network, this.process, random.fork("network"), client);
     const ways = parts.map((part, number) =>
       connectStore(network, this.process, random.fork(`network ${number}`), part),
     );

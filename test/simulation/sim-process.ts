@@ -1,8 +1,9 @@
 /**
- * One process of the simulation: a platform with a clock view of its own, a switch that kills it and one that pauses it.
+ * One process of the simulation: a platform with a clock view of its own, a switch that kills it and one that pauses
+ * it.
  *
- * Killed: its timers and everything on the way to it are dropped, so its pending promises never settle. Paused: nothing is delivered
- * for a while, then everything, while its clocks went on.
+ * Killed: its timers and everything on the way to it are dropped, so its pending promises never settle. Paused: nothing
+ * is delivered for a while, then everything, while its clocks went on.
  */
 import type { Platform, Timer } from "../../src/platform/platform.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";

@@ -1,8 +1,9 @@
 /**
- * What must happen at least once over all seeds of a run. A simulation that never loses a lease proves nothing about lost leases, so a
- * counter that stays at 0 fails the run.
+ * What must happen at least once over all seeds of a run. A simulation that never loses a lease proves nothing about
+ * lost leases, so a counter that stays at 0 fails the run.
  */
 import type { Evidence } from "../history/history.ts";
+import { OperatorActs } from "../history/operator-acts.ts";
 
 export const sometimes = [
   "a stale settle was refused",
@@ -20,6 +21,9 @@ export const sometimes = [
   "a job met its deadline or its time-to-live",
   "a handler was told to stop and did not",
   "a finished job was replayed",
+  "a lease was revoked",
+  "a job whose lease was revoked was completed by the next worker",
+  "a purge removed jobs",
 ] as const;
 export type Sometimes = (typeof sometimes)[number];
 
@@ -44,6 +48,9 @@ export function countSometimes(evidence: Evidence, clockSteps: number, counts: M
               : "an enqueue of unknown outcome had happened",
           );
         break;
+      case "purge":
+        if (call.removed > 0) add("a purge removed jobs");
+        break;
       case "extendIfLeased":
         add("the reply of a claim was lost and its jobs were adopted", call.answer?.others.length ?? 0);
         break;
@@ -58,9 +65,16 @@ export function countSometimes(evidence: Evidence, clockSteps: number, counts: M
 
 function countEvents(evidence: Evidence, add: (what: Sometimes) => void): void {
   const askedToCancel = new Set<string>();
+  const acts = new OperatorActs(evidence.operations);
+  const revoked = new Set<string>();
   for (const { events } of evidence.snapshot.feed) {
-    for (const { kind, id, extra } of events) {
-      if (kind === "reclaimed") add("a lease expired and was reclaimed");
+    for (const { kind, id, rev, extra } of events) {
+      if (kind === "reclaimed" && acts.explain("revoke", id, rev)) {
+        add("a lease was revoked");
+        revoked.add(id);
+      } else if (kind === "reclaimed") add("a lease expired and was reclaimed");
+      if (kind === "completed" && revoked.has(id))
+        add("a job whose lease was revoked was completed by the next worker");
       if (kind === "handed-back") add("a job was handed back by a worker that stopped");
       if (kind === "snoozed") add("an attempt was given back by a snooze");
       if (kind === "expired") add("a job met its deadline or its time-to-live");

@@ -1,4 +1,6 @@
-/** Builders for what crosses the store contract: every field has a plain default, a test names only what it is about. */
+/**
+ * Builders for what crosses the store contract: every field has a plain default, a test names only what it is about.
+ */
 import type { Finish, HandBack, Mark, Remove, Schedule } from "../../src/model/change.ts";
 import type { TerminalState } from "../../src/model/job-state.ts";
 import { routeNumber } from "../../src/model/route.ts";

@@ -1,4 +1,7 @@
-/** What a case opened is closed after it, passed or not: the last opened first, so that a mill ends before the store it runs on. */
+/**
+ * What a case opened is closed after it, passed or not: the last opened first, so that a mill ends before the store it
+ * runs on.
+ */
 import { afterEach } from "vitest";
 
 interface Closable {

@@ -1,6 +1,6 @@
 /**
- * A port of loopback that nobody holds at this moment, another one each time: whom it was given to may still be starting, or be down for a while and
- * want it again.
+ * A port of loopback that nobody holds at this moment, another one each time: whom it was given to may still be
+ * starting, or be down for a while and want it again.
  */
 import { createServer } from "node:net";
 

@@ -1,6 +1,7 @@
 /**
- * A platform whose clock stands still until the test moves it, for tests of one store. Timers and turns are the real ones: a store
- * may need them to wait for a lock or a thread, and nothing that these tests observe depends on how long that takes.
+ * A platform whose clock stands still until the test moves it, for tests of one store. Timers and turns are the real
+ * ones: a store may need them to wait for a lock or a thread, and nothing that these tests observe depends on how long
+ * that takes.
  */
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import type { Platform } from "../../src/platform/platform.ts";

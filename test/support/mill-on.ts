@@ -1,4 +1,6 @@
-/** A Millrace on a store that the test holds, so that the test can look past it, break it or give one store to several. */
+/**
+ * A Millrace on a store that the test holds, so that the test can look past it, break it or give one store to several.
+ */
 import { Millrace } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
 import type { MillraceOptions } from "../../src/client/millrace-options.ts";

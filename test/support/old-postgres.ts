@@ -1,4 +1,6 @@
-/** A server that speaks just enough of Postgres's protocol to say, to whatever it is asked, that it is of version 13. */
+/**
+ * A server that speaks just enough of Postgres's protocol to say, to whatever it is asked, that it is of version 13.
+ */
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
 

@@ -1,7 +1,7 @@
 /**
- * A real pgbouncer in transaction mode in front of a server: the one on this machine, else installed from Debian's packages where the tests run
- * as root; where it may not be, the reason is told so that the run can name what it leaves out. It runs as `nobody` when started by root,
- * because it refuses root as Postgres does.
+ * A real pgbouncer in transaction mode in front of a server: the one on this machine, else installed from Debian's
+ * packages where the tests run as root; where it may not be, the reason is told so that the run can name what it leaves
+ * out. It runs as `nobody` when started by root, because it refuses root as Postgres does.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";

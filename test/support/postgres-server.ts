@@ -1,10 +1,11 @@
 /**
- * Real Postgres servers for the tests: version 18 from npm (nothing to install), the machine's own server as a second version where
- * there is one, or any server named by MILLRACE_TEST_POSTGRES. A server keeps its data in a temporary folder and is honest about
- * durability: fsync and synchronous_commit stay on. One server of each version serves all test files of a run: postgres-shared.ts.
+ * Real Postgres servers for the tests: version 18 from npm (nothing to install), the machine's own server as a second
+ * version where there is one, or any server named by MILLRACE_TEST_POSTGRES. A server keeps its data in a temporary
+ * folder and is honest about durability: fsync and synchronous_commit stay on. One server of each version serves all
+ * test files of a run: postgres-shared.ts.
  *
- * Postgres refuses to run as root. As root it therefore runs as `nobody`, and the binaries from npm are copied to a folder
- * that user can reach; the links between libraries, which npm packages cannot hold, are made there.
+ * Postgres refuses to run as root. As root it therefore runs as `nobody`, and the binaries from npm are copied to a
+ * folder that user can reach; the links between libraries, which npm packages cannot hold, are made there.
  */
 import { spawn, spawnSync } from "node:child_process";
 import type { ChildProcess } from "node:child_process";

@@ -5,6 +5,7 @@
 import { randomBytes } from "node:crypto";
 import pg from "pg";
 import type { Store } from "../../src/store/store.ts";
+import { withCountedSeqs } from "./counted-seqs.ts";
 import { installedBinaries, npmBinaries } from "./postgres-server.ts";
 import { sharedServerUrl } from "./shared-server.ts";
 
@@ -82,17 +83,25 @@ export class SchemaPool {
   /** A store on an empty schema; closing it gives the schema back. */
   async open(openStore: (url: string, schema: string) => Promise<Store>): Promise<Store> {
     const schema = this.#free.pop() ?? `case_${++this.#made}`;
-    const store = await openStore(this.#database.url, schema);
+    const opened = await openStore(this.#database.url, schema);
+    const store = withCountedSeqs(opened, async (above) =>
+      (await this.#database.query(seqsSql(schema, above))).map(({ seq }) => Number(seq)),
+    );
     return {
       ...store,
       close: async () => {
-        await store.close();
+        await opened.close();
         await this.#database.query(emptySql(schema));
         this.#free.push(schema);
       },
     };
   }
 }
+
+const seqsSql = (schema: string, above: number): string =>
+  ["waiting", "leased", "history"]
+    .map((table) => `SELECT seq FROM ${schema}.${table} WHERE seq > ${above}`)
+    .join(" UNION ALL ");
 
 const tables = "waiting leased history payload uniq tag trail doc tally feed route".split(" ");
 const sequences = "job_seq feed_id".split(" ");

@@ -1,6 +1,6 @@
 /**
- * A real cluster on loopback: three primaries, each with a replica, made by CLUSTER commands. Ports are free ones, folders temporary, and every
- * server is ended by its own process.
+ * A real cluster on loopback: three primaries, each with a replica, made by CLUSTER commands. Ports are free ones,
+ * folders temporary, and every server is ended by its own process.
  */
 import { Redis } from "ioredis";
 import { freePort } from "./free-port.ts";
@@ -26,7 +26,10 @@ export interface ClusterMember {
 
 const slotCount = 16_384;
 const size = 3;
-/** Longer than a busy machine leaves a server without a processor: a member that has not greeted by then is forgotten, and nobody asks it again. */
+/**
+ * Longer than a busy machine leaves a server without a processor: a member that has not greeted by then is forgotten,
+ * and nobody asks it again.
+ */
 const joinMaxMs = 5000;
 const patienceMs = 30_000;
 

@@ -1,7 +1,7 @@
 /**
- * Real Redis or Valkey servers for the tests: one that is installed, else Debian's package where the run may install it, else one line that
- * says what to do. A server has its own port on loopback and its own temporary folder, and writes an append-only file synced every
- * second. One server serves all test files of a run: redis-shared.ts.
+ * Real Redis or Valkey servers for the tests: one that is installed, else Debian's package where the run may install
+ * it, else one line that says what to do. A server has its own port on loopback and its own temporary folder, and
+ * writes an append-only file synced every second. One server serves all test files of a run: redis-shared.ts.
  */
 import { spawn, spawnSync } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
@@ -110,7 +110,8 @@ export async function startSentinel(primary: { readonly port: number }): Promise
     "bind 127.0.0.1",
     `dir ${folder}`,
     `sentinel monitor millrace 127.0.0.1 ${primary.port} 1`,
-    // After it got no processor for two seconds a sentinel waits for thirty, and it promotes no replica that was cut off ten times as long as this.
+    // After it got no processor for two seconds a sentinel waits for thirty, and it promotes no replica that was cut
+    // off ten times as long as this.
     "sentinel down-after-milliseconds millrace 3500",
     "sentinel failover-timeout millrace 5000",
   ];

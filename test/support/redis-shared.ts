@@ -1,6 +1,6 @@
 /**
- * Prefixes for the tests on the one Redis server that all test files of a run share (shared-server.ts). MILLRACE_TEST_REDIS names another server
- * to use instead.
+ * Prefixes for the tests on the one Redis server that all test files of a run share (shared-server.ts).
+ * MILLRACE_TEST_REDIS names another server to use instead.
  */
 import { randomBytes } from "node:crypto";
 import { Redis } from "ioredis";

@@ -1,4 +1,7 @@
-/** The reference model behind the asynchronous face of a store, so that the contract suite and the histories can drive it like one. */
+/**
+ * The reference model behind the asynchronous face of a store, so that the contract suite and the histories can drive
+ * it like one.
+ */
 import { notYetSupported } from "../../src/model/error.ts";
 import type { Platform } from "../../src/platform/platform.ts";
 import type { Store } from "../../src/store/store.ts";

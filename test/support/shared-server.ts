@@ -1,6 +1,7 @@
 /**
- * One server of each kind for all test files of a run, however many workers run them: the first that needs it starts a keeper process, the others
- * wait for its word. The keeper stops the server when the run's main process is gone, killed or not.
+ * One server of each kind for all test files of a run, however many workers run them: the first that needs it starts a
+ * keeper process, the others wait for its word. The keeper stops the server when the run's main process is gone, killed
+ * or not.
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
@@ -14,7 +15,9 @@ const startMaxMs = 150_000;
 const lookMs = 40;
 
 export async function sharedServerUrl(kind: ServerKind): Promise<string> {
-  const folder = join(tmpdir(), `millrace-run-${process.env["MILLRACE_TEST_RUN"] ?? process.ppid}-${kind}`);
+  const { MILLRACE_TEST_RUN: run } = process.env;
+  if (run === undefined) throw new Error("servers are shared within a run of Vitest, and this is none");
+  const folder = join(tmpdir(), `millrace-run-${run}-${kind}`);
   const said = join(folder, "said");
   if (isFirst(folder)) {
     const keeper = join(import.meta.dirname, "server-keeper.ts");

@@ -1,13 +1,15 @@
 /**
  * A TCP proxy on loopback that breaks connections the ways networks do, for tests of what a client makes of it:
  *
- *  delay        every chunk waits, in both directions                  slice       chunks are handed on a few bytes at a time
- *  cut          all connections are reset, now                         refuse      new connections are reset at once
- *  cutReply     the next request that matches passes, and the          dropRequest the next request that matches is thrown
- *               connection is reset before any of its reply            away, and the connection is reset
- *  halfOpen     nothing passes in either direction any more, and       oneWay      requests pass, replies do not
- *               nobody is told; heal() resets what was half-open,
+ *  delay        every chunk waits, in both directions
+ *  slice        chunks are handed on a few bytes at a time
+ *  cut          all connections are reset, now
+ *  refuse       new connections are reset at once
+ *  cutReply     the next request that matches passes, and the connection is reset before any of its reply
+ *  dropRequest  the next request that matches is thrown away, and the connection is reset
+ *  halfOpen     nothing passes in either direction any more, and nobody is told; heal() resets what was half-open,
  *               speakAgain() leaves it so and lets new ones pass
+ *  oneWay       requests pass, replies do not
  *
  * A match looks for a text in the bytes of one chunk, so the text must come in one piece: a short statement does.
  */

@@ -1,6 +1,7 @@
 /**
- * Redis for a test file, with the hooks that start and end it: a server of its own where the tests change its settings, flush, kill or count all its
- * keys, else prefixes on the one that all files share. A store that was opened here is closed after its case, and a server ends after its last one.
+ * Redis for a test file, with the hooks that start and end it: a server of its own where the tests change its settings,
+ * flush, kill or count all its keys, else prefixes on the one that all files share. A store that was opened here is
+ * closed after its case, and a server ends after its last one.
  */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach } from "vitest";

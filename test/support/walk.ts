@@ -1,6 +1,6 @@
 /**
- * Reading a store to the end page by page, and bringing answers into a form that two stores can be compared by: cursors, the number
- * of rows looked at and the order of tallies are a store's own business.
+ * Reading a store to the end page by page, and bringing answers into a form that two stores can be compared by:
+ * cursors, the number of rows looked at and the order of tallies are a store's own business.
  */
 import { jobStates } from "../../src/model/job-state.ts";
 import type { Clock, JobFilter, PruneRequest } from "../../src/store/operations.ts";

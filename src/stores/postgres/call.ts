@@ -1,4 +1,6 @@
-/** What every operation needs: how to run a function of the store's schema, what time to give it, and where hints go. */
+/**
+ * What every operation needs: how to run a function of the store's schema, what time to give it, and where hints go.
+ */
 import type { Hints } from "../../store/hints.ts";
 import type { Ride } from "./announce.ts";
 import type { Row, Value } from "./database.ts";
@@ -22,7 +24,21 @@ export interface Calls {
 
 /** `SELECT * FROM schema.name($1, $2, ...)`. */
 export function callText(schema: string, name: string, count: number): string {
-  return textOf("SELECT * FROM ", schema, name, count);
+  return textOf(`${schema}.${name}(${count}`, () => {
+    const places = Array.from({ length: count }, (_, index) => `$${index + 1}`);
+    return `SELECT * FROM ${schema}.${name}(${places.join(", ")})`;
+  });
+}
+
+/**
+ * `SELECT schema.name(p_one => $1, p_other => $2, ...)`. A function is always called with the same parameters in the
+ * same order.
+ */
+function namedText(schema: string, name: string, values: object): string {
+  return textOf(`${schema}.${name}`, () => {
+    const given = Object.keys(values).map((parameter, index) => `${parameter} => $${index + 1}`);
+    return `SELECT ${schema}.${name}(${given.join(", ")})`;
+  });
 }
 
 export function callWrite(calls: Calls, name: string, values: readonly Value[]): Promise<Row[]> {
@@ -30,14 +46,24 @@ export function callWrite(calls: Calls, name: string, values: readonly Value[]):
   return calls.write(callText(calls.schema, name, all.length), all);
 }
 
-/** For a function that answers one text: a table of columns costs the server a tenth of a small call. */
-export async function callScalar(calls: Calls, name: string, values: readonly Value[]): Promise<string> {
-  const all = [calls.now(), calls.commit, ...values];
-  const rows = await calls.write(textOf("SELECT ", calls.schema, name, all.length), all);
+/**
+ * For a function that answers one text: a table of columns costs the server a tenth of a small call. Parameters by
+ * their names.
+ */
+export async function callScalar(
+  calls: Calls,
+  name: string,
+  values: Readonly<Record<string, Value>>,
+): Promise<string> {
+  const all = { p_now: calls.now(), p_commit: calls.commit, ...values };
+  const rows = await calls.write(namedText(calls.schema, name, all), Object.values(all));
   return onlyRow(rows)[0] as string;
 }
 
-/** For what may go with a crash of the server, because the epoch then says so (decision 0012): nobody waits for the disk. */
+/**
+ * For what may go with a crash of the server, because the epoch then says so (decision 0012): nobody waits for the
+ * disk.
+ */
 export function lightly(calls: Calls): Calls {
   return { ...calls, commit: "off" };
 }
@@ -56,12 +82,8 @@ export function onlyRow(rows: readonly Row[]): Row {
 /** Made once: the text of a call is looked up with each of them. */
 const texts = new Map<string, string>();
 
-function textOf(how: string, schema: string, name: string, count: number): string {
-  const key = `${how}${schema}.${name}(${count}`;
+function textOf(key: string, make: () => string): string {
   let text = texts.get(key);
-  if (text === undefined) {
-    const places = Array.from({ length: count }, (_, index) => `$${index + 1}`).join(", ");
-    texts.set(key, (text = `${how}${schema}.${name}(${places})`));
-  }
+  if (text === undefined) texts.set(key, (text = make()));
   return text;
 }

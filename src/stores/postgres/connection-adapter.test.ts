@@ -1,4 +1,7 @@
-/** The caller's own transaction through the real libraries on a real server: a rollback leaves no job, a commit exactly one. */
+/**
+ * The caller's own transaction through the real libraries on a real server: a rollback leaves no job, a commit exactly
+ * one.
+ */
 import { sql as drizzleSql } from "drizzle-orm";
 import { drizzle as drizzleOverPg } from "drizzle-orm/node-postgres";
 import { drizzle as drizzleOverPostgresJs } from "drizzle-orm/postgres-js";
@@ -7,7 +10,7 @@ import { CamelCasePlugin, CompiledQuery, Kysely, PostgresDialect } from "kysely"
 import pg from "pg";
 import postgres from "postgres";
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { aClaim, aDoc, aJob, aSettle, finish } from "../../../test/support/builders.ts";
+import { aClaim, aDoc, aJob, aRoute, aSettle, finish } from "../../../test/support/builders.ts";
 import { SchemaPool } from "../../../test/support/postgres-shared.ts";
 import { useTestDatabase } from "../../../test/support/use-postgres.ts";
 import type { Millrace } from "../../client/millrace.ts";
@@ -225,7 +228,7 @@ describe.each(Object.keys(libraries))("the caller's own transaction through %s",
       store.inTransaction(tx).submit([{ jobs: [job], docs: [doc] }]),
     );
     expect(submitted).toEqual({ kind: "ok", ids: ["a"], hows: ["created"] });
-    const [leased] = (await store.claim(aClaim())).jobs;
+    const [leased] = (await store.claim(aClaim({ offers: [{ routes: [aRoute(job)], max: 1 }] }))).jobs;
     const effects = { jobs: [{ ...job, id: "b" }], docs: [{ ...doc, id: "other" }] };
     const settle = aSettle(leased!, finish("completed", { result: input }), { effects });
     expect(await library.transact((tx) => store.inTransaction(tx).settleIfLeased([settle]))).toEqual([

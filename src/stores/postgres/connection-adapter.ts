@@ -1,6 +1,7 @@
 /**
- * The caller's own connection, whichever library it comes from: told by its shape, so that none of them is imported, and used only to run one
- * statement with parameters. Each adapter says whether a transaction is open where its library knows, else null.
+ * The caller's own connection, whichever library it comes from: told by its shape, so that none of them is imported,
+ * and used only to run one statement with parameters. Each adapter says whether a transaction is open where its library
+ * knows, else null.
  *
  *  pg            a client                                   knows by the protocol's own status
  *  postgres.js   the `sql` of begin(), or a reserved one    does not know
@@ -66,7 +67,10 @@ function isPostgresJs(given: unknown): given is PostgresJs {
   return typeof unsafe === "function" && typeof typed === "function";
 }
 
-/** Postgres decides the type, and postgres.js has no serialiser for it: the one for boolean would make "f" of every text. */
+/**
+ * Postgres decides the type, and postgres.js has no serialiser for it: the one for boolean would make "f" of every
+ * text.
+ */
 const unknownType = 705;
 
 function postgresJsConnection(sql: PostgresJs): Connection {

@@ -1,7 +1,7 @@
 /**
- * The store's connections: one statement per call, without anything that a session must remember, so that a pooler in transaction mode may stand
- * in between. A deadlock or serialisation failure is repeated here a few times; trouble with the connection is the
- * caller's to repeat, because only the caller can mark a call as a repeat.
+ * The store's connections: one statement per call, without anything that a session must remember, so that a pooler in
+ * transaction mode may stand in between. A deadlock or serialisation failure is repeated here a few times; trouble with
+ * the connection is the caller's to repeat, because only the caller can mark a call as a repeat.
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
@@ -49,10 +49,12 @@ export function openDatabase({ pool, isOwn, where, platform, callTimeoutMs }: Da
   let isClosed = false;
   let inFlight = 0;
   let onIdle: (() => void) | null = null;
-  // The pool hears of a connection that dies while it is idle; whoever holds one has to listen himself. Unheard, either ends the process.
+  // The pool hears of a connection that dies while it is idle; whoever holds one has to listen himself. Unheard, either
+  // ends the process.
   const ignore = (): void => undefined;
   pool.on("error", ignore);
-  // One may die in the very bytes that end its greeting, when nobody holds it yet: whoever asked for it goes on when they are all read.
+  // One may die in the very bytes that end its greeting, when nobody holds it yet: whoever asked for it goes on when
+  // they are all read.
   const greeted = (client: PgPoolClient): void => {
     client.on("error", ignore);
     platform.defer(() => client.removeListener("error", ignore));

@@ -1,4 +1,7 @@
-/** The part of the `pg` driver that the store uses, and its loading. The driver is an optional peer: who uses Postgres installs it. */
+/**
+ * The part of the `pg` driver that the store uses, and its loading. The driver is an optional peer: who uses Postgres
+ * installs it.
+ */
 import { MillraceError } from "../../model/error.ts";
 
 export interface PgResult {
@@ -8,37 +11,19 @@ export interface PgResult {
 export interface PgQuery {
   readonly text: string;
   readonly values: readonly unknown[];
+  /** Prepared under this name by the first query that has it. */
+  readonly name?: string;
   readonly rowMode?: "array";
   readonly types?: { readonly getTypeParser: () => (value: string) => unknown };
   /** The driver gives up on the answer after so long. */
   readonly query_timeout?: number;
 }
 
-/** A query object of somebody else's: the driver tells it when it is its turn and what the server answers. */
-export interface PgStatement {
-  submit(connection: PgConnection): void;
-}
-
-/** The driver's side of the protocol. */
-export interface PgConnection {
-  readonly stream: { cork?(): void; uncork?(): void };
-  /** Names that the server has prepared on this connection, with their texts. */
-  readonly parsedStatements: Record<string, string | undefined>;
-  parse(message: { readonly name: string; readonly text: string }): void;
-  bind(message: { readonly statement: string; readonly values: readonly (string | null)[] }): void;
-  execute(message: object): void;
-  sync(): void;
-}
-
 export interface PgClient {
   query(query: PgQuery | string): Promise<PgResult>;
-  query(statement: PgStatement): unknown;
   release?(error?: Error | boolean): void;
-  readonly connection?: PgConnection;
   /** Of the server process, as it was told when the connection was made. */
   readonly processID?: number | null;
-  /** Several queries are on their way at once. */
-  readonly pipeline?: boolean;
 }
 
 export interface PgListener extends PgClient {

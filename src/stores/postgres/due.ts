@@ -1,12 +1,16 @@
 /** Time passing (sql/due.ts): promotion of what is due, and the reading of clocks that rang. */
 import { stateOfCode } from "../../model/job-state.ts";
-import type { PromoteAnswer, ReadDueAnswer, ReadDueRequest } from "../../store/operations.ts";
+import { dueFields } from "../../store/job-fields.ts";
+import type { JobRow } from "../../store/job-fields.ts";
+import type { Clock, PromoteAnswer, ReadDueAnswer, ReadDueRequest } from "../../store/operations.ts";
 import type { DueJob } from "../../store/records.ts";
 import { emptyHints } from "../../store/hints.ts";
+import { clockFields } from "../../store/rules/guard.ts";
 import { callRead, callWrite, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
+import { readFields } from "./columns.ts";
 import type { Row } from "./database.ts";
-import { readNumbers, unpackNullable, unpackText } from "./text.ts";
+import { readNumbers } from "./text.ts";
 
 export async function promoteDue(calls: Calls, { max }: { readonly max: number }): Promise<PromoteAnswer> {
   const [now, jobs, ready, nextClock] = onlyRow(await callWrite(calls, "promote_v1", [max]));
@@ -26,32 +30,27 @@ export async function readDue(calls: Calls, { clock, max, cursor }: ReadDueReque
   // One more than asked for tells whether anything is left.
   const values = [calls.now(), clock, timer as number, seq as number, max + 1];
   const rows = await callRead(calls, "read_due_v1", values);
-  const last = rows.pop() as Row;
-  const now = Number(last[0]);
-  const page = rows.slice(0, max);
+  const [time, nextClock] = rows.pop() as Row;
+  const now = Number(time);
+  const page = rows
+    .slice(0, max)
+    .map(([, , timer, ...fields]) => ({ timer, job: readFields(fields, dueFields) }));
   const end = page.at(-1);
   return {
-    jobs: page.map(dueJobOf),
-    cursor: rows.length > max && end !== undefined ? `${end[2]}:${end[3]}` : null,
+    jobs: page.map(({ job }) => dueJobOf(job, clock, now)),
+    cursor: rows.length > max && end !== undefined ? `${end.timer}:${end.job.seq}` : null,
     now,
-    nextInMs: inMs(last[1] ?? null, now),
+    nextInMs: inMs(nextClock ?? null, now),
   };
 }
 
-function dueJobOf(row: Row): DueJob {
+function dueJobOf(row: Pick<JobRow, (typeof dueFields)[number]>, clock: Clock, now: number): DueJob {
+  const { id, seq, fence, route, rev, attempt, policy, attempts, owner } = row;
   return {
-    seq: Number(row[3]),
-    id: unpackText(row[4] as string),
-    fence: Number(row[5]),
-    route: Number(row[6]),
-    state: stateOfCode(Number(row[7])),
-    rev: Number(row[8]),
-    attempt: Number(row[9]),
-    policy: unpackNullable(row[10] ?? null),
-    attempts: unpackNullable(row[11] ?? null),
-    owner: unpackNullable(row[12] ?? null),
-    cancelAsked: row[13] === "t",
-    started: row[14] === "t",
-    lateMs: Number(row[15]),
+    ...{ id, seq, fence, route, rev, attempt, policy, attempts, owner },
+    state: stateOfCode(row.state),
+    cancelAsked: row.cancelAsked === 1,
+    started: row.startedAt !== null,
+    lateMs: now - (row[clockFields[clock]] as number),
   };
 }

@@ -1,6 +1,6 @@
 /**
- * What Postgres and its driver report, as Millrace's own errors. Each says whether the call happened and what to do about it. A reply that was
- * lost after the statement was sent leaves a write unknown: Postgres may have committed it.
+ * What Postgres and its driver report, as Millrace's own errors. Each says whether the call happened and what to do
+ * about it. A reply that was lost after the statement was sent leaves a write unknown: Postgres may have committed it.
  */
 import { MillraceError } from "../../model/error.ts";
 import type { ErrorCode } from "../../model/error.ts";
@@ -16,13 +16,19 @@ export function sqlState(error: unknown): string | null {
   return typeof code === "string" && /^[0-9A-Z]{5}$/.test(code) ? code : null;
 }
 
-/** Deadlocks and serialisation failures, and names of statements: nothing happened, and the same call may succeed at once. */
+/**
+ * Deadlocks and serialisation failures, and names of statements: nothing happened, and the same call may succeed at
+ * once.
+ */
 export function isWorthRepeating(error: unknown): boolean {
   const state = sqlState(error);
   return state === "40P01" || state === "40001" || isNameUnknown(error);
 }
 
-/** The server process does not know a prepared statement, or knows another one by its name: somebody else has used the connection. */
+/**
+ * The server process does not know a prepared statement, or knows another one by its name: somebody else has used the
+ * connection.
+ */
 export function isNameUnknown(error: unknown): boolean {
   const state = sqlState(error);
   return state === "26000" || state === "42P05";
@@ -90,6 +96,8 @@ export function storeError(
         "store-full",
         `${where} has no disk space or memory left; nothing of this call was written.`,
       );
+    case "MR003":
+      return refuse("route-collision", "Two queues and names share one route number. Rename one of them.");
     case "40P01":
     case "40001":
     case "55P03":

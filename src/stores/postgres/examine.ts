@@ -1,7 +1,7 @@
 /**
- * What an operator wants to know of the server and of the schema, beyond what a store tells: settings that promises rest on, tables, indexes
- * and functions that are no longer there, dead rows that claims walk over, transactions that keep them from being cleared. Only reads, so it
- * also looks at a database that has no tables of Millrace yet.
+ * What an operator wants to know of the server and of the schema, beyond what a store tells: settings that promises
+ * rest on, tables, indexes and functions that are no longer there, dead rows that claims walk over, transactions that
+ * keep them from being cleared. Only reads, so it also looks at a database that has no tables of Millrace yet.
  */
 import type { Platform } from "../../platform/platform.ts";
 import { openDatabase } from "./database.ts";
@@ -156,7 +156,10 @@ async function readServer(
   };
 }
 
-/** What the migrations make, read from their own text, against the catalogue. An index that is not valid counts as missing. */
+/**
+ * What the migrations make, read from their own text, against the catalogue. An index that is not valid counts as
+ * missing.
+ */
 async function findMissing(database: Database, schema: string): Promise<readonly string[]> {
   const expected = namesIn(tablesSql("s") + functionsSql("s"));
   const text = `SELECT 'table ' || c.relname FROM pg_catalog.pg_class c WHERE c.relnamespace = $1::regnamespace AND c.relkind IN ('r', 'p')

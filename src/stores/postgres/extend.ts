@@ -1,4 +1,6 @@
-/** What a running attempt writes while it runs (sql/extend.ts). Of a lease that is named twice, the later words count. */
+/**
+ * What a running attempt writes while it runs (sql/extend.ts). Of a lease that is named twice, the later words count.
+ */
 import type {
   Extend,
   ExtendAnswer,
@@ -6,14 +8,14 @@ import type {
   LeasedWrite,
   RecordAnswer,
 } from "../../store/operations.ts";
+import { leasedFields } from "../../store/job-fields.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
 import { callWrite, lightly, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
-import { numberList, packText, unpackNullable, unpackText } from "./text.ts";
-
-/** The attempt's end stays as it is. */
-const leaveEnd = -1;
+import { unpackFields } from "./columns.ts";
+import { leaveEnd } from "./sql/extend.ts";
+import { numberList, packText } from "./text.ts";
 
 export async function extendIfLeased(calls: Calls, request: ExtendRequest): Promise<ExtendAnswer> {
   const keyOf = ({ id, seq, fence }: Extend): string => `${fence}:${seq}:${id}`;
@@ -45,7 +47,9 @@ export async function extendIfLeased(calls: Calls, request: ExtendRequest): Prom
   }
   return {
     answers: request.leases.map((lease) => answerOf.get(keyOf(lease)) as ExtendAnswer["answers"][number]),
-    others: (JSON.parse(others ?? "[]") as unknown[][]).map(leasedJobOf),
+    others: (JSON.parse(others ?? "[]") as Record<string, unknown>[]).map(
+      (row) => unpackFields(row, leasedFields) as LeasedJob,
+    ),
     now: Number(now),
   };
 }
@@ -57,33 +61,15 @@ function definedOf(lease: Extend): Extend {
   ) as unknown as Extend;
 }
 
-function leasedJobOf(row: unknown[]): LeasedJob {
-  return {
-    seq: row[0] as number,
-    id: unpackText(row[1] as string),
-    fence: row[2] as number,
-    route: row[3] as number,
-    rev: row[4] as number,
-    attempt: row[5] as number,
-    input: unpackText(row[6] as string),
-    policy: unpackNullable(row[7] as string | null),
-    meta: unpackNullable(row[8] as string | null),
-    attempts: unpackNullable(row[9] as string | null),
-    createdAt: row[10] as number,
-    dueAt: row[11] as number,
-    claimedAt: row[12] as number,
-    deadlineAt: row[13] as number | null,
-  };
-}
-
 export async function recordIfLeased(calls: Calls, writes: readonly LeasedWrite[]): Promise<RecordAnswer[]> {
   if (writes.length === 0) return [];
-  const packed = writes.map(({ id, seq, fence, progress, logs }) => ({
+  const packed = writes.map(({ id, seq, fence, progress, logs, overflow }) => ({
     id: packText(id),
     seq,
     fence,
     ...(progress === undefined ? {} : { progress: packText(progress) }),
     ...(logs === undefined || logs.length === 0 ? {} : { logs: logs.map(packText) }),
+    ...(overflow === undefined ? {} : { overflow: packText(overflow) }),
   }));
   const [answers] = onlyRow(await callWrite(calls, "record_v1", [JSON.stringify(packed)]));
   return (answers ?? "{}").slice(1, -1).split(",") as RecordAnswer[];

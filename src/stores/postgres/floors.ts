@@ -1,10 +1,11 @@
 /**
- * Claims under a long reader. A transaction that stays open for minutes (a backup, a forgotten session) keeps Postgres from clearing dead index
- * entries, and they pile up exactly where claims begin: 10 us per job grew to 103 within 100,000 jobs. So when finding rows gets slow, a claim
- * begins at the rank where the last one found its first row, and does not ask for the next clock each time.
+ * Claims under a long reader. A transaction that stays open for minutes (a backup, a forgotten session) keeps Postgres
+ * from clearing dead index entries, and they pile up exactly where claims begin: 10 us per job grew to 103 within
+ * 100,000 jobs. So when finding rows gets slow, a claim begins at the rank where the last one found its first row, and
+ * does not ask for the next clock each time.
  *
- * What comes in below the floor (a higher priority, a hand-back) is found by looking at all again, for at most a twentieth of the time, and always
- * before an offer is said to be empty. While finding is fast nothing of this happens.
+ * What comes in below the floor (a higher priority, a hand-back) is found by looking at all again, for at most a
+ * twentieth of the time, and always before an offer is said to be empty. While finding is fast nothing of this happens.
  */
 import type { Platform } from "../../platform/platform.ts";
 

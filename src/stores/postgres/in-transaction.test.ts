@@ -2,7 +2,7 @@ import pg from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createTestDatabase, postgresSources } from "../../../test/support/postgres-shared.ts";
 import { useTestDatabase } from "../../../test/support/use-postgres.ts";
-import { aClaim, aJob, aSettle, finish } from "../../../test/support/builders.ts";
+import { aClaim, aJob, aRoute, aSettle, finish } from "../../../test/support/builders.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import type { Hint, Store } from "../../store/store.ts";
 import { openPostgresStore } from "./postgres-store.ts";
@@ -68,10 +68,8 @@ describe("inside the caller's own transaction", () => {
     await client.query("BEGIN");
     await store.inTransaction(client).submit([{ jobs: [aJob({ id: "slow", name: "never seen before" })] }]);
     await store.submit([{ jobs: [aJob({ id: "quick", name: "never seen before" })] }]);
-    const { routes } = await store.claim(aClaim({ offers: [] }));
-    const { jobs } = await store.claim(
-      aClaim({ offers: [{ routes: routes.map(({ number }) => number), max: 5 }] }),
-    );
+    const routes = [aRoute({ name: "never seen before" })];
+    const { jobs } = await store.claim(aClaim({ offers: [{ routes, max: 5 }] }));
     expect(jobs.map(({ id }) => id)).toEqual(["quick"]);
     expect(await store.settleIfLeased([aSettle(jobs[0]!, finish())])).toEqual([{ kind: "ok" }]);
     await client.query("COMMIT");
@@ -82,6 +80,60 @@ describe("inside the caller's own transaction", () => {
     ).toEqual(expect.arrayContaining(["slow submitted", "quick submitted", "quick completed"]));
   });
 
+  test.each(["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])(
+    "the first jobs of new names in two open transactions neither wait for each other nor fail (%s)",
+    async (level) => {
+      const second = new pg.Client({ connectionString: database.url });
+      await second.connect();
+      const begin = async (connection: pg.Client): Promise<void> => {
+        await connection.query(`BEGIN ISOLATION LEVEL ${level}`);
+        // Its snapshot is from before the other's jobs.
+        await connection.query("SELECT count(*) FROM pg_class");
+      };
+      const put = (connection: pg.Client, id: string, name: string, tags: string[] | null = null) =>
+        store.inTransaction(connection).submit([{ jobs: [aJob({ id, name, tags })] }]);
+      await begin(client);
+      await begin(second);
+      await put(client, "a", "first name");
+      await put(second, "b", "second name", ["tag"]);
+      await put(client, "c", "both", ["tag"]);
+      await put(second, "d", "both");
+      await client.query("COMMIT");
+      await second.query("COMMIT");
+      await second.end();
+      expect((await store.readJobs(["a", "b", "c", "d"])).map((job) => job?.name)).toEqual([
+        "first name",
+        "second name",
+        "both",
+        "both",
+      ]);
+      expect((await store.readRoutes()).map(({ name }) => name).sort()).toEqual([
+        "both",
+        "first name",
+        "second name",
+      ]);
+      expect(await count()).toBe(4);
+      // What two transactions added twice is there once after a fold.
+      await database.query(`SELECT own_${schemas}.fold_v1()`);
+      expect(await database.query(`SELECT name FROM own_${schemas}.route ORDER BY name`)).toHaveLength(3);
+    },
+  );
+
+  test("another content under a route's number is refused before anything is written", async () => {
+    const collision = `INSERT INTO own_${schemas}.route VALUES (${aRoute()}, 'other queue', 'other name', '[]')`;
+    await database.query(collision);
+    const refused = { code: "route-collision" };
+    const unique = { key: "k", hold: "end", onHeld: "keep" } as const;
+    for (const unit of [
+      { jobs: [aJob({ id: "a" })] },
+      { jobs: [aJob({ id: "a" }), aJob({ id: "b", name: "fine" })] },
+      { jobs: [aJob({ id: "a", unique })] },
+    ])
+      await expect(store.submit([unit])).rejects.toMatchObject(refused);
+    expect(await count()).toBe(0);
+    expect(await store.readRoutes()).toHaveLength(1);
+  });
+
   test("those who watch hear of it after the commit", async () => {
     const heard = Promise.withResolvers<Hint>();
     const unwatch = store.watch((hint) => {
@@ -90,7 +142,7 @@ describe("inside the caller's own transaction", () => {
     await client.query("BEGIN");
     await store.inTransaction(client).submit([{ jobs: [aJob({ id: "a" })] }]);
     await client.query("COMMIT");
-    expect(await heard.promise).toEqual({ kind: "ready", routes: [1] });
+    expect(await heard.promise).toEqual({ kind: "ready", routes: [aRoute()] });
     unwatch();
   });
 

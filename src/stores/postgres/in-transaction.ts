@@ -1,15 +1,13 @@
 /**
- * Submit and settle on the caller's own connection, inside the transaction that is open there: what they write becomes true with the caller's
- * commit, or never. Only appends and the jobs' own rows and keys are touched, so a slow caller holds nobody up. Routes are made
- * beforehand on the store's own connection, because a new route's number is taken under a lock.
+ * Submit and settle on the caller's own connection, inside the transaction that is open there: what they write becomes
+ * true with the caller's commit, or never. Only appends and the jobs' own rows and keys are touched, so a slow caller
+ * holds nobody up, not even by the first job of a name.
  *
- * A connection that leads elsewhere is refused before anything is written: its jobs would be lost to this store's workers, and its routes would
- * be numbers of another database. The others are told by a NOTIFY inside the transaction: it goes out with the commit, and with
- * nothing else.
+ * A connection that leads elsewhere is refused before anything is written: its jobs would be lost to this store's
+ * workers. The others are told by a NOTIFY inside the transaction: it goes out with the commit, and with nothing else.
  */
 import { MillraceError } from "../../model/error.ts";
 import { checkSettles, checkUnits } from "../../store/later-version.ts";
-import type { NewJob } from "../../store/records.ts";
 import type { TransactionStore } from "../../store/store.ts";
 import type { Calls } from "./call.ts";
 import { adaptConnection } from "./connection-adapter.ts";
@@ -18,7 +16,6 @@ import type { Row, Value } from "./database.ts";
 import { storeError } from "./errors.ts";
 import { settleIfLeased } from "./settle.ts";
 import { submit } from "./submit.ts";
-import { packText } from "./text.ts";
 
 export interface OwnStore {
   readonly calls: Calls;
@@ -26,10 +23,9 @@ export interface OwnStore {
   readonly channel: string;
 }
 
-/** Answers how a caller's connection becomes a store; what it learns of connections and routes serves all that follow. */
+/** Answers how a caller's connection becomes a store; what it learns of connections serves all that follow. */
 export function openTransactions(own: OwnStore): (given: unknown) => TransactionStore {
-  const { calls, channel } = own;
-  const makeRoutes = routeMaker(calls);
+  const { channel } = own;
   const checkDatabase = databaseCheck(own);
 
   return (given) => {
@@ -37,10 +33,9 @@ export function openTransactions(own: OwnStore): (given: unknown) => Transaction
     if (connection === null) throw refused("it is no connection of a driver that Millrace knows");
     if (connection.isOpen() === false) throw refused("no transaction is open on it");
     const inside = callsInside(connection, own);
-    const run = async <Answer>(jobs: readonly NewJob[], operate: () => Promise<Answer>): Promise<Answer> => {
+    const run = async <Answer>(operate: () => Promise<Answer>): Promise<Answer> => {
       if (!(await isInTransaction(connection, inside))) throw refused("no transaction is open on it");
       await checkDatabase(given as object, inside);
-      await makeRoutes(jobs);
       const answer = await operate();
       await inside.write("SELECT pg_notify($1, $2)", [channel, '{"more":true}']);
       return answer;
@@ -48,13 +43,11 @@ export function openTransactions(own: OwnStore): (given: unknown) => Transaction
     return {
       async submit(units) {
         checkUnits(units);
-        const jobs = units.flatMap((unit) => unit.jobs);
-        return run(jobs, () => submit(inside, units));
+        return run(() => submit(inside, units));
       },
       async settleIfLeased(settles) {
         checkSettles(settles);
-        const jobs = settles.flatMap(({ effects }) => effects?.jobs ?? []);
-        return run(jobs, () => settleIfLeased(inside, settles));
+        return run(() => settleIfLeased(inside, settles));
       },
     };
   };
@@ -112,22 +105,6 @@ function databaseCheck({ calls, where }: OwnStore): (given: object, inside: Call
         `it leads to another database (${JSON.stringify(name)}) than the store, which is in ${where}`,
       );
     trusted.add(given);
-  };
-}
-
-const knownMax = 10_000;
-
-/** Routes never go away, so a route that was there once need not be asked for again. */
-function routeMaker(calls: Calls): (jobs: readonly NewJob[]) => Promise<void> {
-  let known = new Set<string>();
-  return async (jobs) => {
-    for (const { queue, name } of jobs) {
-      const key = `${queue.length}:${queue}${name}`;
-      if (known.has(key)) continue;
-      await calls.write(`SELECT ${calls.schema}.route_number_v1($1, $2)`, [packText(queue), packText(name)]);
-      if (known.size >= knownMax) known = new Set();
-      known.add(key);
-    }
   };
 }
 

@@ -1,4 +1,7 @@
-/** The listening connection on real servers: directly, through a pooler that swallows what is told, and over a line that goes dead. */
+/**
+ * The listening connection on real servers: directly, through a pooler that swallows what is told, and over a line that
+ * goes dead.
+ */
 import pg from "pg";
 import { afterEach, describe, expect, test } from "vitest";
 import { findPgbouncer, startPgbouncer } from "../../../test/support/pgbouncer.ts";

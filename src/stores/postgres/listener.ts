@@ -1,7 +1,8 @@
 /**
- * The one connection per process that listens. Whether it hears is not taken on trust: a pooler in transaction mode accepts LISTEN and swallows
- * what follows, and a connection may be dead without a word. So it counts as listening only once it has heard an echo, a NOTIFY that
- * this process sent to itself over another connection, and it is asked again now and then.
+ * The one connection per process that listens. Whether it hears is not taken on trust: a pooler in transaction mode
+ * accepts LISTEN and swallows what follows, and a connection may be dead without a word. So it counts as listening only
+ * once it has heard an echo, a NOTIFY that this process sent to itself over another connection, and it is asked again
+ * now and then.
  *
  *  connect ──► LISTEN ──► echo heard ──► listening ──► echo heard ──► ...
  *     ▲                        │ not heard, broken         │

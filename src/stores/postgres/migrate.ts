@@ -1,7 +1,8 @@
 /**
- * Bringing a schema to this version's tables and functions: numbered steps, each in its own transaction under an advisory lock, so that of ten
- * processes one migrates and nine find it done, and a killed one leaves nothing half-made. A step only adds: functions of older versions
- * stay, so that older workers run on. A schema of a newer version is refused before anything is written.
+ * Bringing a schema to this version's tables and functions: numbered steps, each in its own transaction under an
+ * advisory lock, so that of ten processes one migrates and nine find it done, and a killed one leaves nothing
+ * half-made. A step only adds: functions of older versions stay, so that older workers run on. A schema of a newer
+ * version is refused before anything is written.
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Database } from "./database.ts";
@@ -50,7 +51,9 @@ async function readVersion(database: Database, schema: string, where: string): P
   return checkVersion(rows[0]?.[0] ?? null, where);
 }
 
-/** Read from the catalogue: behind a wait for a lock, to_regclass may still answer from what this session knew before. */
+/**
+ * Read from the catalogue: behind a wait for a lock, to_regclass may still answer from what this session knew before.
+ */
 const metaText = (schema: string): string =>
   `SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '${schema}' AND c.relname = 'meta'`;
 const schemaText = (schema: string): string =>

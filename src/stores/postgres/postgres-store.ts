@@ -1,6 +1,6 @@
 /**
- * The store on a shared database: any number of processes on one Postgres, at the durability of its commits, by the database's clock. This file
- * puts the parts together; each operation has its own, and its function in sql/.
+ * The store on a shared database: any number of processes on one Postgres, at the durability of its commits, by the
+ * database's clock. This file puts the parts together; each operation has its own, and its function in sql/.
  *
  *  postgres-store ─► operations (one call each) ─► database (pool, repeats) ─► versioned functions in the schema
  *                 └► wake (hints)                └► server-check, migrate (once, at the start)
@@ -22,6 +22,7 @@ import { noFloors, openFloors } from "./floors.ts";
 import { openTransactions } from "./in-transaction.ts";
 import { migrate, quoted, schemaVersion } from "./migrate.ts";
 import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
+import { openRoutes } from "./routes.ts";
 import { checkServer, enterEpoch } from "./server-check.ts";
 import { settleIfLeased } from "./settle.ts";
 import { checkListenUrl, checkSchema, nameOf, readStoreUrl } from "./store-url.ts";
@@ -41,7 +42,9 @@ export interface PostgresOptions {
   readonly durability?: "strict" | "relaxed";
   /** Connections at most, beside the one that listens. */
   readonly poolMax?: number;
-  /** A direct connection for LISTEN where `url` leads to a pooler; null (in a URL: none) listens nowhere and only looks. */
+  /**
+   * A direct connection for LISTEN where `url` leads to a pooler; null (in a URL: none) listens nowhere and only looks.
+   */
   readonly listenUrl?: string | null;
   /** How long a call may take before its connection is given up; its outcome is then unknown. */
   readonly callTimeoutMs?: number;
@@ -123,6 +126,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     tell: (hints, isTold) => wake.tell(hints, isTold),
     ride: () => wake.ride(),
   };
+  const routes = openRoutes(calls);
   const floors = clock === "platform" ? noFloors : openFloors(platform);
   let closing: Promise<void> | null = null;
 
@@ -157,9 +161,10 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     readDue: (request) => readDue(calls, request),
     putDocs: (puts) => putDocs(calls, puts),
     readDocs: (request) => readDocs(calls, request),
-    readJobs: (ids) => readJobs(calls, ids),
-    findJobs: (request) => findJobs(calls, request),
-    tallyJobs: () => tallyJobs(calls),
+    readJobs: (ids) => readJobs(calls, routes, ids),
+    findJobs: (request) => findJobs(calls, routes, request),
+    tallyJobs: () => tallyJobs(calls, routes),
+    readRoutes: () => routes.readAll(),
     readFeed: (request) => readFeed(calls, request),
     readTrail: (request) => readTrail(calls, request),
     prune: (request) => prune(calls, request),

@@ -1,5 +1,6 @@
 /** Looking at jobs (sql/read.ts, sql/feed.ts): by id, in lists, their counts, their log lines, and what was told. */
 import { isTerminal, jobStates, stateCodes, stateOfCode } from "../../model/job-state.ts";
+import type { RouteContent } from "../../model/route.ts";
 import type {
   FeedAnswer,
   FeedRequest,
@@ -13,58 +14,32 @@ import type { PackedFeed } from "../../store/watch.ts";
 import { callRead } from "./call.ts";
 import type { Calls } from "./call.ts";
 import type { Row } from "./database.ts";
-import { numberList, packText, readNumber, unpackNullable, unpackText } from "./text.ts";
+import { readFields } from "./columns.ts";
+import type { Routes } from "./routes.ts";
+import { recordFields } from "./sql/read.ts";
+import { numberList, packText, unpackText } from "./text.ts";
 
-export async function readJobs(calls: Calls, ids: readonly string[]): Promise<(JobRecord | null)[]> {
+export async function readJobs(
+  calls: Calls,
+  routes: Routes,
+  ids: readonly string[],
+): Promise<(JobRecord | null)[]> {
   if (ids.length === 0) return [];
   const rows = await callRead(calls, "read_jobs_v1", [[...new Set(ids)].map(packText)]);
-  const found = new Map(rows.map((row) => [unpackText(row[0] as string), row]));
-  return ids.map((id) => {
-    const row = found.get(id);
-    return row === undefined ? null : recordOf(row);
+  const found = new Map((await recordsOf(routes, rows)).map((record) => [record.id, record]));
+  return ids.map((id) => found.get(id) ?? null);
+}
+
+async function recordsOf(routes: Routes, rows: readonly Row[]): Promise<JobRecord[]> {
+  const jobs = rows.map((row) => readFields(row, recordFields));
+  const contents = await routes.contentsOf(jobs.map(({ route }) => route));
+  return jobs.map(({ route: _route, ...job }, at) => {
+    const { queue, name } = contents[at] as RouteContent;
+    return { ...job, queue, name, state: stateOfCode(job.state), cancelAsked: job.cancelAsked === 1 };
   });
 }
 
-function recordOf(row: Row): JobRecord {
-  const text = (index: number): string | null => unpackNullable(row[index] ?? null);
-  const number = (index: number): number | null => readNumber(row[index] ?? null);
-  const tags = row[8] ?? null;
-  return {
-    id: text(0) as string,
-    seq: Number(row[1]),
-    queue: text(2) as string,
-    name: text(3) as string,
-    createdAt: Number(row[4]),
-    uniqueKey: text(5),
-    policy: text(6),
-    meta: text(7),
-    tags: tags === null ? null : (JSON.parse(tags) as string[]).map(unpackText),
-    input: text(9) as string,
-    state: stateOfCode(Number(row[10])),
-    rev: Number(row[11]),
-    fence: Number(row[12]),
-    attempt: Number(row[13]),
-    countsAttempt: Number(row[14]) as 0 | 1,
-    rank: Number(row[15]),
-    dueAt: Number(row[16]),
-    deadlineAt: number(17),
-    ttlAt: number(18),
-    cancelAsked: row[19] === "t",
-    owner: text(20),
-    claimedAt: number(21),
-    startedAt: number(22),
-    attempts: text(23),
-    progress: text(24),
-    leaseEndsAt: number(25),
-    attemptEndsAt: number(26),
-    endedAt: number(27),
-    reason: text(28),
-    result: text(29),
-    keepUntil: number(30),
-  };
-}
-
-export async function findJobs(calls: Calls, request: FindRequest): Promise<FindAnswer> {
+export async function findJobs(calls: Calls, routes: Routes, request: FindRequest): Promise<FindAnswer> {
   const { filter, max, scanMax, cursor } = request;
   const { states = jobStates, tag, queue, name, reason, createdAfter = null, createdBefore = null } = filter;
   const terminal = states.filter(isTerminal);
@@ -75,7 +50,8 @@ export async function findJobs(calls: Calls, request: FindRequest): Promise<Find
     max,
     states.some((state) => !isTerminal(state) && state !== "running"),
     states.includes("running"),
-    terminal.includes("completed") ? 2 : terminal.length > 0 ? 1 : 0,
+    terminal.includes("completed"),
+    terminal.length > 0 && !terminal.includes("completed"),
     packed(tag),
     numberList(states.map((state) => stateCodes[state])),
     packed(queue),
@@ -84,22 +60,27 @@ export async function findJobs(calls: Calls, request: FindRequest): Promise<Find
     createdAfter,
     createdBefore,
   ]);
-  const found = rows.filter((row) => row[1] !== null);
-  const jobs = found.map((row) => recordOf(row.slice(1)));
+  // A row without an id stands for no job: it says how far the search came.
+  const isJob = ([, ...fields]: Row): boolean => readFields(fields, recordFields).id !== null;
   const last = rows.at(-1);
+  const hasEnd = last !== undefined && !isJob(last);
+  const jobs = await recordsOf(
+    routes,
+    (hasEnd ? rows.slice(0, -1) : rows).map(([, ...fields]) => fields),
+  );
   if (last === undefined) return { jobs, cursor: null, scanned: 0 };
-  if (last[1] !== null) return { jobs, cursor: String(jobs.at(-1)?.seq), scanned: Number(last[0]) };
-  return { jobs, cursor: last[2] ?? null, scanned: Number(last[0]) };
+  const [scanned, ...fields] = last;
+  const { seq } = readFields(fields, recordFields);
+  return { jobs, cursor: seq === null ? null : String(seq), scanned: Number(scanned) };
 }
 
-export async function tallyJobs(calls: Calls): Promise<Tally[]> {
+export async function tallyJobs(calls: Calls, routes: Routes): Promise<Tally[]> {
   const rows = await callRead(calls, "tally_jobs_v1", []);
-  return rows.map(([queue, name, state, count]) => ({
-    queue: unpackText(queue as string),
-    name: unpackText(name as string),
-    state: stateOfCode(Number(state)),
-    count: Number(count),
-  }));
+  const contents = await routes.contentsOf(rows.map(([route]) => Number(route)));
+  return rows.map(([, state, count], at) => {
+    const { queue, name } = contents[at] as RouteContent;
+    return { queue, name, state: stateOfCode(Number(state)), count: Number(count) };
+  });
 }
 
 /** Numbers what is fresh, so it is a read that writes. */

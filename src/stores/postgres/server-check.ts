@@ -1,6 +1,6 @@
 /**
- * What is asked of a server before anything is written there: a version and settings under which the promises can be kept. A promise that the
- * server would break is refused by name, not watched failing later.
+ * What is asked of a server before anything is written there: a version and settings under which the promises can be
+ * kept. A promise that the server would break is refused by name, not watched failing later.
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Database } from "./database.ts";
@@ -63,8 +63,8 @@ export async function checkServer(
 }
 
 /**
- * A dump that was restored elsewhere brings an old state under the same tables: the cluster's identity differs, and the epoch grows so that no
- * fence is given twice. Answers the epoch.
+ * A dump that was restored elsewhere brings an old state under the same tables: the cluster's identity differs, and the
+ * epoch grows so that no fence is given twice. Answers the epoch.
  */
 export async function enterEpoch(database: Database, schema: string): Promise<number> {
   const [identity] = await database

@@ -1,52 +1,77 @@
 /**
- * Settle (sql/settle.ts). Endings without effects travel as one list per column; a lease that is named twice starts a new run, so that the second
- * meets what the first has written.
+ * Settle (sql/settle.ts). Plain settles travel as one list per field, in runs that end alike; a lease that is named
+ * twice starts new runs, so that the second meets what the first has written.
  */
-import { eventCodes } from "../../model/event-kind.ts";
-import { isTerminal, stateCodes } from "../../model/job-state.ts";
-import type { JobState } from "../../model/job-state.ts";
 import type { Finish } from "../../model/change.ts";
+import { eventCodes } from "../../model/event-kind.ts";
+import { stateCodes } from "../../model/job-state.ts";
 import type { Settle, SettleAnswer } from "../../store/operations.ts";
 import { emptyHints } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
-import { callWrite, onlyRow } from "./call.ts";
+import { fieldEnd } from "../../store/packed-text.ts";
+import { isPlainSettle } from "../../store/plain.ts";
+import { callScalar } from "./call.ts";
 import type { Calls } from "./call.ts";
-import {
-  numberList,
-  packNullable,
-  packText,
-  sparseNumberList,
-  sparseTextList,
-  textList,
-  unpackText,
-} from "./text.ts";
+import { RouteList } from "./routes.ts";
+import { numberList, packNullable, packText, sparseNumberList, sparseTextList, unpackText } from "./text.ts";
 import { nextOf, unitOf } from "./unit.ts";
 
 const ok: SettleAnswer = { kind: "ok" };
 
+/** What settle_v1 answers, field by field; events come last, because they have such fields of their own. */
+interface RawAnswer {
+  readonly now: number;
+  /** Position of a plain settle -> why it was not applied. */
+  readonly refused: Readonly<Record<string, SettleAnswer["kind"]>>;
+  readonly answers: readonly SettleAnswer[];
+  readonly events: string;
+}
+
+function readAnswer(text: string): RawAnswer {
+  const [now, refused, answers, ...events] = text.split(fieldEnd) as [string, string, string, ...string[]];
+  return {
+    now: Number(now),
+    refused: refused === "" ? {} : (JSON.parse(refused) as RawAnswer["refused"]),
+    answers: answers === "" ? [] : (JSON.parse(answers) as SettleAnswer[]),
+    events: events.join(fieldEnd),
+  };
+}
+
 export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): Promise<SettleAnswer[]> {
+  return settleBy(calls, settles, settles.map(isPlainSettle));
+}
+
+/** `arePlain`: which settles take the plain road. */
+export async function settleBy(
+  calls: Calls,
+  settles: readonly Settle[],
+  arePlain: readonly boolean[],
+): Promise<SettleAnswer[]> {
   if (settles.length === 0) return [];
-  const { steps, plain, singles } = inRuns(settles);
-  const ends = plain.map((index) => settles[index] as Settle & { readonly next: Finish });
-  const values = [
-    calls.isInside,
-    numberList(steps),
-    ...(ends.length === 0 ? Array.from({ length: 9 }, () => null) : plainValues(ends)),
-    singles.length === 0 ? null : JSON.stringify(singles.map((index) => singleOf(settles[index] as Settle))),
-  ];
-  const [now, refusedText, answered, events] = onlyRow(await callWrite(calls, "settle_v1", values));
+  const { steps, plain, singles, endings } = inRuns(settles, arePlain);
+  const routes = new RouteList();
+  const packed = singles.map((index) => singleOf(settles[index] as Settle, routes));
+  const values = {
+    p_inside: calls.isInside,
+    p_steps: numberList(steps),
+    ...routes.values(),
+    ...plainLists(
+      plain.map((index) => settles[index] as PlainSettle),
+      endings,
+    ),
+    p_singles: packed.length === 0 ? null : JSON.stringify(packed),
+  };
+  const answer = readAnswer(await callScalar(calls, "settle_v1", values));
   const answers: SettleAnswer[] = settles.map(() => ok);
-  const refused =
-    refusedText === null ? null : (JSON.parse(refusedText as string) as Record<string, SettleAnswer["kind"]>);
   const hints = emptyHints();
   for (const [at, index] of plain.entries()) {
-    const kind = refused?.[at];
+    const kind = answer.refused[at];
     if (kind === undefined) hints.finished.push((settles[index] as Settle).id);
     else answers[index] = { kind } as SettleAnswer;
   }
-  const single = JSON.parse(answered ?? "[]") as SettleAnswer[];
-  for (const [at, index] of singles.entries()) answers[index] = unpackAnswer(single[at] as SettleAnswer);
-  hintEvents(hints, events ?? "", Number(now));
+  for (const [at, index] of singles.entries())
+    answers[index] = unpackAnswer(answer.answers[at] as SettleAnswer);
+  hintEvents(hints, answer.events, answer.now);
   calls.tell(hints);
   return answers;
 }
@@ -55,61 +80,86 @@ function unpackAnswer(answer: SettleAnswer): SettleAnswer {
   return "id" in answer ? { ...answer, id: unpackText(answer.id) } : answer;
 }
 
-/** Indexes into the call, in the order of the steps. */
-function inRuns(settles: readonly Settle[]): { steps: number[]; plain: number[]; singles: number[] } {
+type PlainSettle = Settle & { readonly next: Finish };
+
+interface Runs {
+  /** How many plain settles each run has; 0 stands for one settle of the general road. */
+  readonly steps: readonly number[];
+  /** Indexes into the call, run by run. */
+  readonly plain: readonly number[];
+  readonly singles: readonly number[];
+  /** The ending of each run. */
+  readonly endings: readonly Finish[];
+}
+
+/** Plain settles that stand together are told apart by how they end: most often that makes one run. */
+function inRuns(settles: readonly Settle[], arePlain: readonly boolean[]): Runs {
   const steps: number[] = [];
   const plain: number[] = [];
   const singles: number[] = [];
-  let run: number[] = [];
+  const endings: Finish[] = [];
+  let open: { readonly ending: Finish; readonly indexes: number[] }[] = [];
   let named = new Set<string>();
-  const endRun = (): void => {
-    if (run.length === 0) return;
-    steps.push(run.length);
-    plain.push(...run);
-    run = [];
+  const closeRuns = (): void => {
+    for (const { ending, indexes } of open) {
+      steps.push(indexes.length);
+      plain.push(...indexes);
+      endings.push(ending);
+    }
+    open = [];
     named = new Set();
   };
-  for (const [index, { id, next, effects }] of settles.entries()) {
-    if (effects === undefined && isTerminal(next.to as JobState)) {
-      if (named.has(id)) endRun();
-      named.add(id);
-      run.push(index);
+  for (const [index, { id, next }] of settles.entries()) {
+    if (arePlain[index] !== true) {
+      closeRuns();
+      steps.push(0);
+      singles.push(index);
       continue;
     }
-    endRun();
-    steps.push(0);
-    singles.push(index);
+    if (named.has(id)) closeRuns();
+    named.add(id);
+    const ending = next as Finish;
+    const run = open.find((each) => areAlike(each.ending, ending));
+    if (run === undefined) open.push({ ending, indexes: [index] });
+    else run.indexes.push(index);
   }
-  endRun();
-  return { steps, plain, singles };
+  closeRuns();
+  return { steps, plain, singles, endings };
 }
 
-function plainValues(ends: readonly (Settle & { readonly next: Finish })[]): (string | null)[] {
-  const [{ next: first }] = ends as [(typeof ends)[number]];
-  const areAlike = ends.every(
-    ({ next }) =>
-      next.to === first.to &&
-      next.event === first.event &&
-      next.keepMs === first.keepMs &&
-      next.reason === first.reason,
+/** By the names of settle_v1's parameters. */
+function plainLists(
+  settles: readonly PlainSettle[],
+  endings: readonly Finish[],
+): Record<string, string | null> {
+  return {
+    p_ids: sparseTextList(settles.map(({ id }) => packText(id))),
+    p_seqs: sparseNumberList(settles.map(({ seq }) => seq)),
+    p_fences: sparseNumberList(settles.map(({ fence }) => fence)),
+    p_states: sparseNumberList(endings.map(({ to }) => stateCodes[to])),
+    p_kinds: sparseNumberList(endings.map(({ event }) => eventCodes[event])),
+    p_keeps: sparseNumberList(endings.map(({ keepMs }) => keepMs)),
+    p_reasons: sparseTextList(endings.map(({ reason }) => packNullable(reason))),
+    p_results: sparseTextList(settles.map(({ next }) => packNullable(next.result))),
+    p_logs: sparseTextList(settles.map(({ attempts }) => packNullable(attempts))),
+  };
+}
+
+/** But for the result, which is each job's own. */
+function areAlike(one: Finish, other: Finish): boolean {
+  return (
+    one.to === other.to &&
+    one.event === other.event &&
+    one.keepMs === other.keepMs &&
+    one.reason === other.reason
   );
-  const nexts = areAlike ? [first] : ends.map(({ next }) => next);
-  return [
-    textList(ends.map(({ id }) => packText(id))),
-    numberList(ends.map(({ seq }) => seq)),
-    numberList(ends.map(({ fence }) => fence)),
-    numberList(nexts.map(({ to }) => stateCodes[to])),
-    numberList(nexts.map(({ event }) => eventCodes[event])),
-    sparseNumberList(nexts.map(({ keepMs }) => keepMs)),
-    sparseTextList(nexts.map(({ reason }) => packNullable(reason))),
-    sparseTextList(ends.map(({ next }) => packNullable(next.result))),
-    sparseTextList(ends.map(({ attempts }) => packNullable(attempts))),
-  ];
 }
 
-function singleOf({ id, seq, fence, next, attempts, effects }: Settle): object {
+function singleOf({ id, seq, fence, next, attempts, effects }: Settle, routes: RouteList): object {
   const single = { id: packText(id), seq, fence, next: nextOf(next), attempts: packNullable(attempts) };
   if (effects === undefined) return single;
   const { jobs = [], docs = [] } = effects;
-  return { ...single, effects: unitOf({ jobs, docs, isRepeat: false, isEffect: true }) };
+  // The end of the job is written before its effects.
+  const isLate = docs.length > 0 || jobs.some(({ digest }) => digest !== null);
+  return { ...single, effects: unitOf({ jobs, docs, isRepeat: false, isLate }, routes) };
 }

@@ -5,6 +5,7 @@ import {
   aClaim,
   aDoc,
   aJob,
+  aRoute,
   aSettle,
   askCancel,
   finish,
@@ -189,7 +190,7 @@ describe("hints between two stores", () => {
       ({ kind }) => kind === "ready",
       () => fill(1),
     );
-    expect(hint).toEqual({ kind: "ready", routes: [1] });
+    expect(hint).toEqual({ kind: "ready", routes: [aRoute()] });
   });
 
   test("ends and cancels are heard too", async () => {
@@ -217,12 +218,12 @@ describe("hints between two stores", () => {
       listenUrl: null,
     });
     const isReady = (route: number) => (hint: Hint) => hint.kind === "ready" && hint.routes.includes(route);
-    const hint = await heardFrom(deaf, isReady(2), async () => {
+    const hint = await heardFrom(deaf, isReady(aRoute({ name: "other" })), async () => {
       // Whichever look finds this one, what comes behind it is left to a slow one.
-      await heardFrom(deaf, isReady(1), () => fill(1));
+      await heardFrom(deaf, isReady(aRoute()), () => fill(1));
       await one.submit([{ jobs: [aJob({ id: "later", name: "other" })] }]);
     });
-    expect(hint).toEqual({ kind: "ready", routes: [2] });
+    expect(hint).toEqual({ kind: "ready", routes: [aRoute({ name: "other" })] });
     await deaf.close();
   });
 

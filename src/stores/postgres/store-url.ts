@@ -1,4 +1,7 @@
-/** How a store on Postgres is named: a URL of the driver's, with parameters that are Millrace's own and that the driver never sees. */
+/**
+ * How a store on Postgres is named: a URL of the driver's, with parameters that are Millrace's own and that the driver
+ * never sees.
+ */
 import { MillraceError } from "../../model/error.ts";
 
 export interface StoreUrl {

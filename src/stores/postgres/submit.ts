@@ -1,12 +1,22 @@
 /**
- * Submit: the first step of a job's life (sql/submit.ts). Units of plain jobs travel as one list per column; the others as JSON.
+ * Submit: the first step of a job's life (sql/submit.ts). Units of plain jobs travel as one list per field; the others
+ * as JSON.
  */
+import { columnOf, jobFields } from "../../store/job-fields.ts";
+import type { JobField, JobFieldName } from "../../store/job-fields.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
-import { callWrite, onlyRow } from "./call.ts";
+import { fieldEnd } from "../../store/packed-text.ts";
+import { isPlainUnit, mayBeRefusedLate } from "../../store/plain.ts";
+import { tagsOf } from "../../store/rules/place.ts";
+import { callScalar } from "./call.ts";
 import type { Calls } from "./call.ts";
+import { listText } from "./columns.ts";
+import { RouteList } from "./routes.ts";
+import { inlineBytesMax } from "./sql/rules/advance.ts";
+import { listedFields } from "./sql/submit.ts";
 import {
   numberList,
   packNullable,
@@ -14,67 +24,98 @@ import {
   readNumbers,
   sparseNumberList,
   sparseTextList,
-  textList,
   unpackText,
 } from "./text.ts";
 import { at, inMs, submitOne } from "./submit-one.ts";
-import { tagsText, unitOf } from "./unit.ts";
+import { unitOf } from "./unit.ts";
 
-const inlineMax = 1024;
+/** What submit_v1 answers, field by field; events come last, because they have such fields of their own. */
+interface RawAnswer {
+  readonly now: number;
+  readonly ready: readonly number[];
+  readonly timerAt: number | null;
+  readonly answers: readonly SubmitAnswer[];
+  readonly events: string;
+}
+
+function readAnswer(text: string): RawAnswer {
+  const [now, ready, timerAt, answers, ...events] = text.split(fieldEnd) as [
+    ...[now: string, ready: string, timerAt: string, answers: string],
+    ...string[],
+  ];
+  return {
+    now: Number(now),
+    ready: readNumbers(ready),
+    timerAt: timerAt === "" ? null : Number(timerAt),
+    answers: answers === "" ? [] : (JSON.parse(answers) as SubmitAnswer[]),
+    events: events.join(fieldEnd),
+  };
+}
 
 export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<SubmitAnswer[]> {
-  if (units.length === 0) return [];
   const single = calls.isInside ? null : singleOf(units);
   if (single !== null) return [await submitOne(calls, single)];
-  const steps: number[] = [];
-  const plain: NewJob[] = [];
-  const keyed: object[] = [];
-  for (const unit of units) {
-    if (isPlain(unit)) {
-      plain.push(...unit.jobs);
-      if (unit.jobs.length === 0) continue;
-      if ((steps.at(-1) ?? 0) > 0) steps.push((steps.pop() as number) + unit.jobs.length);
-      else steps.push(unit.jobs.length);
-      continue;
-    }
-    steps.push(0);
-    const { jobs, docs = [], isRepeat = false } = unit;
-    keyed.push(unitOf({ jobs, docs, isRepeat, isEffect: false }));
-  }
-  if (steps.length === 0) return units.map(() => ({ kind: "ok", ids: [], hows: [] }));
-  const values = [
-    calls.isInside,
-    numberList(steps),
-    ...plainValues(plain),
-    keyed.length === 0 ? null : JSON.stringify(keyed),
-  ];
-  const [now, answered, events, ready, timerAt] = onlyRow(await callWrite(calls, "submit_v1", values));
-  const hints = emptyHints();
-  for (const route of readNumbers(ready ?? null)) hints.routes.add(route);
-  if (timerAt !== null) hintDue(hints, Number(timerAt) - Number(now));
-  hintEvents(hints, events ?? "", Number(now));
-  calls.tell(hints);
-  const answers = JSON.parse(answered ?? "[]") as SubmitAnswer[];
-  let next = 0;
-  return units.map((unit) => (isPlain(unit) ? created(unit) : unpackAnswer(answers[next++] as SubmitAnswer)));
+  return submitBy(calls, units, units.map(isPlainUnit));
 }
 
-/** The only job of a call that the short path can take. */
+/** The only job of a call, where the short road can take it: it has nothing to write but its row. */
 function singleOf(units: readonly SubmitUnit[]): NewJob | null {
   const [unit] = units;
-  if (units.length !== 1 || unit === undefined || unit.jobs.length !== 1 || !isPlain(unit)) return null;
-  const job = unit.jobs[0] as NewJob;
-  const hasTags = job.tags !== null && job.tags.length > 0;
-  return hasTags || packText(job.input).length > inlineMax ? null : job;
+  const job = unit?.jobs[0];
+  if (units.length !== 1 || unit === undefined || job === undefined || unit.jobs.length !== 1) return null;
+  return isPlainUnit(unit) && tagsOf(job) === null && !isLarge(job.input) ? job : null;
 }
 
-function isPlain({ jobs, docs, isRepeat }: SubmitUnit): boolean {
-  if (isRepeat === true || (docs !== undefined && docs.length > 0)) return false;
-  return jobs.every((job) => job.digest === null && job.unique === null);
+/** `arePlain`: which units take the plain road. */
+export async function submitBy(
+  calls: Calls,
+  units: readonly SubmitUnit[],
+  arePlain: readonly boolean[],
+): Promise<SubmitAnswer[]> {
+  const steps: number[] = [];
+  const plain: NewJob[] = [];
+  const others: object[] = [];
+  const routes = new RouteList();
+  for (const [index, unit] of units.entries()) {
+    const { jobs, docs = [], isRepeat = false } = unit;
+    if (arePlain[index] !== true) {
+      steps.push(0);
+      others.push(unitOf({ jobs, docs, isRepeat, isLate: mayBeRefusedLate(unit) }, routes));
+    } else if (jobs.length > 0) {
+      plain.push(...jobs);
+      if ((steps.at(-1) ?? 0) > 0) steps.push((steps.pop() as number) + jobs.length);
+      else steps.push(jobs.length);
+    }
+  }
+  const created = (unit: SubmitUnit): SubmitAnswer => ({
+    kind: "ok",
+    ids: unit.jobs.map(({ id }) => id),
+    hows: unit.jobs.map((): SubmitHow => "created"),
+  });
+  if (steps.length === 0) return units.map(created);
+  const lists = plainLists(plain, routes);
+  const values = {
+    p_inside: calls.isInside,
+    p_steps: numberList(steps),
+    ...routes.values(),
+    ...lists,
+    p_units: others.length === 0 ? null : JSON.stringify(others),
+  };
+  const answer = readAnswer(await callScalar(calls, "submit_v1", values));
+  const { answers } = answer;
+  tell(calls, answer);
+  let next = 0;
+  return units.map((unit, index) =>
+    arePlain[index] === true ? created(unit) : unpackAnswer(answers[next++] as SubmitAnswer),
+  );
 }
 
-function created({ jobs }: SubmitUnit): SubmitAnswer {
-  return { kind: "ok", ids: jobs.map(({ id }) => id), hows: jobs.map((): SubmitHow => "created") };
+function tell(calls: Calls, { now, events, ready, timerAt }: RawAnswer): void {
+  const hints = emptyHints();
+  for (const route of ready) hints.routes.add(route);
+  if (timerAt !== null) hintDue(hints, timerAt - now);
+  hintEvents(hints, events, now);
+  calls.tell(hints);
 }
 
 function unpackAnswer(answer: SubmitAnswer): SubmitAnswer {
@@ -82,71 +123,65 @@ function unpackAnswer(answer: SubmitAnswer): SubmitAnswer {
   return { ...answer, ids: answer.ids.map(unpackText) };
 }
 
-function plainValues(jobs: readonly NewJob[]): (string | null)[] {
-  const count = jobs.length;
-  const routes = new Map<string, number>();
-  const queues: string[] = [];
-  const names: string[] = [];
-  const routeOf: number[] = [];
-  const ids: string[] = [];
-  const inputs: (string | null)[] = [];
-  const bigIds: string[] = [];
-  const bigInputs: string[] = [];
-  const tagIds: string[] = [];
-  const tagNames: string[] = [];
-  for (const job of jobs) {
-    const key = `${job.queue.length}:${job.queue}${job.name}`;
-    let route = routes.get(key);
-    if (route === undefined) {
-      route = queues.push(packText(job.queue));
-      names.push(packText(job.name));
-      routes.set(key, route);
-    }
-    routeOf.push(route);
-    const id = packText(job.id);
-    ids.push(id);
-    const input = packText(job.input);
-    if (input.length <= inlineMax) {
-      inputs.push(input);
-    } else {
-      inputs.push(null);
-      bigIds.push(id);
-      bigInputs.push(input);
-    }
-    for (const tag of job.tags ?? []) {
-      tagIds.push(id);
-      tagNames.push(packText(tag));
+/**
+ * The lists of plain jobs, by the names of submit_v1's parameters. A list of nothing but what goes without saying is
+ * null.
+ */
+function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, string | null> {
+  const places = jobs.map((job) => routes.add(job).place);
+  const large = placesOf(jobs, ({ input }) => (isLarge(input) ? [input] : []));
+  const tags = placesOf(jobs, (job) => job.tags ?? []);
+  const numbers = (of: (job: NewJob) => number | null, absent: number | null = null): string | null =>
+    sparseNumberList(jobs.map(of), absent);
+  return {
+    ...Object.fromEntries(listedFields.map((name) => [`p_${columnOf(name)}`, listOf(jobs, name)])),
+    p_route_at: routes.size > 1 ? sparseNumberList(places) : null,
+    p_due_in: numbers(({ due }) => inMs(due) ?? 0, 0),
+    p_due_at: numbers(({ due }) => at(due)),
+    p_rank_base: numbers(({ rankBase }) => rankBase, 0),
+    p_rank_slope: numbers(({ rankSlope }) => rankSlope, 1),
+    p_deadline_in: numbers(({ deadline }) => inMs(deadline)),
+    p_deadline_at: numbers(({ deadline }) => at(deadline)),
+    p_ttl: numbers(({ ttlMs }) => ttlMs),
+    p_large_at: sparseNumberList(large.places),
+    p_large: sparseTextList(large.texts),
+    p_tag_at: sparseNumberList(tags.places),
+    p_tag: sparseTextList(tags.texts),
+  };
+}
+
+/** A field that jobs give under its own name. */
+function listOf(jobs: readonly NewJob[], name: JobFieldName): string | null {
+  const { type }: JobField = jobFields[name];
+  if (name === "input")
+    return sparseTextList(jobs.map(({ input }) => (isLarge(input) ? null : packText(input))));
+  if (name === "tags") return sparseTextList(jobs.map((job) => listTextOf(tagsOf(job))));
+  const given = jobs.map((job) => (job as unknown as Readonly<Record<string, unknown>>)[name] ?? null);
+  if (type === "text") return sparseTextList((given as (string | null)[]).map(packNullable));
+  if (type === "list") return sparseTextList((given as (readonly string[] | null)[]).map(listTextOf));
+  return sparseNumberList(given as (number | null)[]);
+}
+
+const listTextOf = (list: readonly string[] | null): string | null => (list === null ? null : listText(list));
+
+/** Where the bytes of an UTF-16 unit decide it, they are counted. */
+function isLarge(input: string): boolean {
+  if (input.length * 3 <= inlineBytesMax) return false;
+  return input.length > inlineBytesMax || Buffer.byteLength(packText(input)) > inlineBytesMax;
+}
+
+/** Texts that some jobs have several of and most have none, each with the place of its job, from 1 on. */
+function placesOf(
+  jobs: readonly NewJob[],
+  textsOf: (job: NewJob) => readonly string[],
+): { places: number[]; texts: string[] } {
+  const places: number[] = [];
+  const texts: string[] = [];
+  for (const [index, job] of jobs.entries()) {
+    for (const text of textsOf(job)) {
+      places.push(index + 1);
+      texts.push(packText(text));
     }
   }
-  if (count === 0) return Array.from({ length: 19 }, () => null);
-  return [
-    textList(queues),
-    textList(names),
-    numberList(routeOf),
-    textList(ids),
-    textList(inputs),
-    sparseTextList(jobs.map((job) => packNullable(job.policy))),
-    sparseTextList(jobs.map((job) => packNullable(job.meta))),
-    sparseTextList(jobs.map((job) => tagsText(job.tags))),
-    sparseNumberList(
-      jobs.map((job) => inMs(job.due) ?? 0),
-      0,
-    ),
-    sparseNumberList(jobs.map((job) => at(job.due))),
-    sparseNumberList(
-      jobs.map((job) => job.rankBase),
-      0,
-    ),
-    sparseNumberList(
-      jobs.map((job) => job.rankSlope),
-      1,
-    ),
-    sparseNumberList(jobs.map((job) => inMs(job.deadline))),
-    sparseNumberList(jobs.map((job) => at(job.deadline))),
-    sparseNumberList(jobs.map((job) => job.ttlMs)),
-    bigIds.length === 0 ? null : textList(bigIds),
-    bigIds.length === 0 ? null : textList(bigInputs),
-    tagIds.length === 0 ? null : textList(tagIds),
-    tagIds.length === 0 ? null : textList(tagNames),
-  ];
+  return { places, texts };
 }

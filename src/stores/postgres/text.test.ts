@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { hardText } from "../../../test/support/hard-text.ts";
-import { packText, readNullableNumbers, readTexts, textList } from "./text.ts";
+import { packText, readBrief, readTexts, textList } from "./text.ts";
 
 describe("texts on their way to Postgres", () => {
   test("come back in lists, null apart from empty", () => {
@@ -13,8 +13,9 @@ describe("texts on their way to Postgres", () => {
     );
   });
 
-  test("numbers come back, null apart from 0", () => {
-    expect(readNullableNumbers("{1,NULL,0,-5}")).toEqual([1, null, 0, -5]);
-    expect(readNullableNumbers("{}")).toEqual([]);
+  test("numbers come back, null apart from 0, and one item stands for as many as there are", () => {
+    expect(readBrief("{1,NULL,0,-5}", 4)).toEqual([1, null, 0, -5]);
+    expect(readBrief("{7}", 3)).toEqual([7, 7, 7]);
+    expect(readBrief(null, 2)).toEqual([null, null]);
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Texts and lists as they travel to Postgres and back; store/packed-text.ts says how a text is escaped. A list of texts is one parameter that
- * Postgres splits: faster on both sides than an array literal, which quotes every item.
+ * Texts and lists as they travel to Postgres and back; store/packed-text.ts says how a text is escaped. A list of texts
+ * is one parameter that Postgres splits: faster on both sides than an array literal, which quotes every item.
  */
 import { packText, unpackText } from "../../store/packed-text.ts";
 import type { Value } from "./database.ts";
@@ -20,10 +20,6 @@ export function valueText(value: Exclude<Value, null>): string {
 
 export function packNullable(text: string | null): string | null {
   return text === null ? null : packText(text);
-}
-
-export function unpackNullable(packed: string | null): string | null {
-  return packed === null ? null : unpackText(packed);
 }
 
 /** Packed texts as one parameter. */
@@ -73,18 +69,12 @@ export function readNumbers(list: string | null): number[] {
   return list.slice(1, -1).split(",").map(Number);
 }
 
-/** A list that holds one item when all are the same. */
-export function readBrief(list: string | null, length: number): number[] {
-  const numbers = readNumbers(list);
-  return numbers.length === 1 && length > 1 ? Array.from({ length }, () => numbers[0] as number) : numbers;
-}
-
-export function readNullableNumbers(list: string | null): (number | null)[] {
-  if (list === null || list.length <= 2) return [];
-  return list
-    .slice(1, -1)
-    .split(",")
-    .map((item) => (item === "NULL" ? null : Number(item)));
+/** A list of numbers as a claim answers it: one item when all are the same, none at all when all are null. */
+export function readBrief(list: string | null, length: number): (number | null)[] {
+  if (list === null) return Array.from({ length }, () => null);
+  const items = list.slice(1, -1).split(",");
+  const numbers = items.map((item) => (item === "NULL" ? null : Number(item)));
+  return numbers.length < length ? Array.from({ length }, () => numbers[0] ?? null) : numbers;
 }
 
 export function readNumber(text: string | null): number | null {

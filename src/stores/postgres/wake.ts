@@ -1,6 +1,6 @@
 /**
- * How processes on one database wake each other: what this one's calls tell goes to its own watchers at once and to the others by NOTIFY; what the
- * others tell comes in by the listening connection, or late, by a look at the feed.
+ * How processes on one database wake each other: what this one's calls tell goes to its own watchers at once and to the
+ * others by NOTIFY; what the others tell comes in by the listening connection, or late, by a look at the feed.
  *
  *  calls ─► tell ─┬─► watch ─► own watchers          listener ─► watch ─► own watchers
  *                 └─► announcer ─► NOTIFY ─► the others' listeners

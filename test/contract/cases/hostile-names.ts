@@ -1,6 +1,6 @@
 /**
- * Hostile names behave exactly like plain ones: one script is run with both on two fresh stores, and the answers must be equal once
- * the names are put back.
+ * Hostile names behave exactly like plain ones: one script is run with both on two fresh stores, and the answers must
+ * be equal once the names are put back.
  */
 import { expect } from "vitest";
 import type { Store } from "../../../src/store/store.ts";

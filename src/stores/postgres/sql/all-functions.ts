@@ -1,34 +1,39 @@
 /** Every function of the store, version 1, in the order in which they can be made. */
 import { auditSql } from "./audit.ts";
+import { callSql } from "./call.ts";
 import { changeSql } from "./change.ts";
 import { claimSql } from "./claim.ts";
 import { docsSql } from "./docs.ts";
 import { dueSql } from "./due.ts";
 import { extendSql } from "./extend.ts";
 import { feedSql } from "./feed.ts";
-import { jobSql } from "./job.ts";
 import { pruneSql } from "./prune.ts";
 import { readSql } from "./read.ts";
+import { routesSql } from "./routes.ts";
+import { advanceSql } from "./rules/advance.ts";
+import { finishSql } from "./rules/finish.ts";
+import { guardSql } from "./rules/guard.ts";
+import { meetSql } from "./rules/meet.ts";
+import { operateSql } from "./rules/operate.ts";
+import { placeSql } from "./rules/place.ts";
+import { tellSql } from "./rules/tell.ts";
 import { settleSql } from "./settle.ts";
-import { stepSql } from "./step.ts";
 import { submitOneSql } from "./submit-one.ts";
 import { submitUnitSql } from "./submit-unit.ts";
 import { submitSql } from "./submit.ts";
 
-const parts = [
-  ...[
-    stepSql,
-    jobSql,
-    docsSql,
-    submitUnitSql,
-    submitOneSql,
-    submitSql,
-    claimSql,
-    settleSql,
-    extendSql,
-    changeSql,
-  ],
-  ...[dueSql, readSql, feedSql, pruneSql, auditSql],
+const rules = [tellSql, advanceSql, placeSql, finishSql, operateSql, meetSql, guardSql];
+const operations = [
+  submitUnitSql,
+  submitSql,
+  submitOneSql,
+  claimSql,
+  settleSql,
+  extendSql,
+  changeSql,
+  dueSql,
 ];
+const others = [docsSql, readSql, feedSql, pruneSql, auditSql];
 
-export const functionsSql = (s: string): string => parts.map((part) => part(s)).join("");
+export const functionsSql = (s: string): string =>
+  [callSql, routesSql, ...rules, ...operations, ...others].map((part) => part(s)).join("");

@@ -1,9 +1,14 @@
 /**
- * The index audit: walks what is derived and makes it right where it is wrong. On a healthy store it repairs nothing; a repair means a bug or
- * a hand in the database, and is counted by kind so that somebody looks.
+ * The index audit: walks what is derived and makes it right where it is wrong. On a healthy store it repairs nothing; a
+ * repair means a bug or a hand in the database, and is counted by kind so that somebody looks.
  *
  *  p_phase   timers (waiting, then leased) -> keys -> orphans -> tallies
  */
+import { timerSql } from "./rules/advance.ts";
+
+/** Written out: a row of leased is not of the type that timer_v1 takes. */
+const leasedTimer = timerSql((column) => column);
+
 export const auditSql = (s: string): string => `
 -- Timers of one table behind p_after; answers how many rows were looked at, how many were wrong and the last seq.
 CREATE FUNCTION ${s}.audit_timers_v1(p_commit text, p_after int8, p_max int4, OUT checked int8, OUT repaired int8, OUT last int8) LANGUAGE plpgsql AS $$
@@ -18,8 +23,7 @@ CREATE FUNCTION ${s}.audit_leases_v1(p_commit text, OUT checked int8, OUT repair
 BEGIN
   PERFORM ${s}.begin_v1(0, p_commit);
   SELECT count(*) INTO checked FROM ${s}.leased;
-  UPDATE ${s}.leased SET timer_at = least(lease_ends_at, attempt_ends_at, deadline_at)
-    WHERE timer_at IS DISTINCT FROM least(lease_ends_at, attempt_ends_at, deadline_at);
+  UPDATE ${s}.leased SET timer_at = ${leasedTimer} WHERE timer_at IS DISTINCT FROM ${leasedTimer};
   GET DIAGNOSTICS repaired = ROW_COUNT;
 END $$;
 
@@ -33,7 +37,8 @@ BEGIN
   GET DIAGNOSTICS repaired = ROW_COUNT;
 END $$;
 
--- Tags, log lines and payloads of jobs that are gone. A row that a call is just moving is in one of the tables of this statement's snapshot.
+-- Tags, log lines and payloads of jobs that are gone. A row that a call is just moving is in one of the tables of this
+-- statement's snapshot.
 CREATE FUNCTION ${s}.audit_orphans_v1(p_commit text, OUT tags int8, OUT lines int8, OUT payloads int8) LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM ${s}.begin_v1(0, p_commit);
@@ -48,7 +53,8 @@ BEGIN
   GET DIAGNOSTICS payloads = ROW_COUNT;
 END $$;
 
--- A recount in one snapshot with the tallies: exact at every commit, so any difference is a wrong one. The correction is one more delta.
+-- A recount in one snapshot with the tallies: exact at every commit, so any difference is a wrong one. The correction
+-- is one more delta.
 CREATE FUNCTION ${s}.audit_tallies_v1(p_commit text) RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE v_repaired int8;
 BEGIN

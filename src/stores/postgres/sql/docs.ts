@@ -1,9 +1,11 @@
 /**
- * Documents: versioned texts under a guard. An expired one counts as absent for every guard and every read; its version still grows, so that
- * the holder of an expired term can never pass for its successor. Two puts at once meet at the row, or at its insert.
+ * Documents: versioned texts under a guard. An expired one counts as absent for every guard and every read; its version
+ * still grows, so that the holder of an expired term can never pass for its successor. Two puts at once meet at the
+ * row, or at its insert.
  */
 export const docsSql = (s: string): string => `
--- guard: -1 any, 0 absent, else that version. version: the new one (0: deleted), or the current one of a refusal.
+-- guard: the version that must be there, 0 for absent, null for any. version: the new one (0: deleted), or the current
+-- one of a refusal.
 CREATE FUNCTION ${s}.put_doc_v1(p_now int8, p_put jsonb, OUT kind text, OUT version int8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE v_kind text := p_put->>'kind'; v_id text := p_put->>'id'; v_guard int8 := (p_put->>'guard')::int8; v_old record; v_new int8;
@@ -11,7 +13,7 @@ BEGIN
   LOOP
     SELECT d.version, d.expires_at INTO v_old FROM ${s}.doc d WHERE d.kind = v_kind AND d.id = v_id FOR UPDATE;
     version := CASE WHEN v_old.version IS NULL OR v_old.expires_at <= p_now THEN 0 ELSE v_old.version END;
-    IF v_guard >= 0 AND v_guard <> version THEN kind := 'changed'; RETURN; END IF;
+    IF v_guard <> version THEN kind := 'changed'; RETURN; END IF;
     kind := 'ok';
     v_new := coalesce(v_old.version, 0) + 1;
     IF p_put->>'body' IS NULL THEN

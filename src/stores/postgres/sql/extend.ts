@@ -1,13 +1,20 @@
-/** What a running attempt writes while it runs, always under its fence: a longer lease, the report of its start, progress and logs. */
+/**
+ * What a running attempt writes while it runs, always under its fence: a longer lease, the report of its start,
+ * progress and logs.
+ */
+import { leasedFields } from "../../../store/job-fields.ts";
 import { storeLimits } from "../../../store/limits.ts";
-import { fencesPerEpoch } from "./claim.ts";
+import { fencesPerEpoch } from "../../../store/rules/lease.ts";
+import { selectSql } from "../columns.ts";
 
+/** The attempt's end stays as it is. */
+export const leaveEnd = -1;
 const linesMax = storeLimits.logLinesPerJobMax;
-export const droppedLine = `Further log lines were dropped: a job keeps at most ${linesMax}.`;
 
 export const extendSql = (s: string): string => `
--- p_started: null leaves the start. p_ends: -1 leaves the attempt's end, null clears it. The first row answers for all leases
--- (ok, cancel-asked, stale, gone), the others are leases of the owner that were not named. timer_at: the earliest attempt end that was set.
+-- p_started: null leaves the start. p_ends: ${leaveEnd} leaves the attempt's end, null clears it. The first row answers
+-- for all leases (ok, cancel-asked, stale, gone), the others are leases of the owner that were not named. timer_at: the
+-- earliest attempt end that was set.
 CREATE FUNCTION ${s}.extend_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_ids text[], p_seqs int8[], p_fences int8[], p_started int8[], p_ends int8[],
   p_others bool, OUT now int8, OUT answers text[], OUT timer_at int8, OUT others jsonb) LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -17,11 +24,11 @@ BEGIN
   WITH asked AS (SELECT * FROM unnest(p_ids, p_seqs, p_fences, p_started, p_ends) WITH ORDINALITY a(id, seq, fence, started, ends, o)),
   extended AS (
     UPDATE ${s}.leased l SET lease_ends_at = greatest(l.lease_ends_at, now + p_lease), started_at = coalesce(now - a.started, l.started_at),
-      attempt_ends_at = CASE WHEN a.ends = -1 THEN l.attempt_ends_at ELSE now + a.ends END,
-      timer_at = least(greatest(l.lease_ends_at, now + p_lease), CASE WHEN a.ends = -1 THEN l.attempt_ends_at ELSE now + a.ends END, l.deadline_at)
+      attempt_ends_at = CASE WHEN a.ends = ${leaveEnd} THEN l.attempt_ends_at ELSE now + a.ends END,
+      timer_at = least(greatest(l.lease_ends_at, now + p_lease), CASE WHEN a.ends = ${leaveEnd} THEN l.attempt_ends_at ELSE now + a.ends END, l.deadline_at)
     FROM asked a WHERE l.id = ANY (p_ids) AND l.id = a.id AND l.seq = a.seq AND l.fence = a.fence
     RETURNING a.o, l.cancel_asked, CASE WHEN a.ends >= 0 THEN l.attempt_ends_at END AS ends_at)
-  SELECT array_agg(CASE WHEN e.o IS NULL THEN NULL WHEN e.cancel_asked THEN 'cancel-asked' ELSE 'ok' END ORDER BY a.o), min(e.ends_at)
+  SELECT array_agg(CASE WHEN e.o IS NULL THEN NULL WHEN e.cancel_asked = 1 THEN 'cancel-asked' ELSE 'ok' END ORDER BY a.o), min(e.ends_at)
     INTO answers, timer_at FROM asked a LEFT JOIN extended e ON e.o = a.o;
   FOR v_i IN 1..coalesce(array_length(answers, 1), 0) LOOP
     IF answers[v_i] IS NULL THEN
@@ -29,14 +36,15 @@ BEGIN
     END IF;
   END LOOP;
   IF p_others THEN
-    -- None of an earlier life of the server: its end may have been acknowledged and lost, and the job would run twice under one fence.
-    SELECT jsonb_agg(jsonb_build_array(l.seq, l.id, l.fence, l.route, l.rev, l.attempt, coalesce(l.input, (SELECT p.input FROM ${s}.payload p WHERE p.seq = l.seq)),
-      l.policy, l.meta, l.attempts, l.created_at, l.due_at, l.claimed_at, l.deadline_at) ORDER BY l.seq) INTO others
-    FROM ${s}.leased l JOIN ${s}.alive e ON l.fence > e.epoch * ${fencesPerEpoch} WHERE l.owner = p_owner AND NOT EXISTS (SELECT 1 FROM unnest(p_ids, p_fences) a(id, fence) WHERE a.id = l.id AND a.fence = l.fence);
+    -- None of an earlier life of the server: its end may have been acknowledged and lost, and the job would run twice
+    -- under one fence.
+    SELECT jsonb_agg(to_jsonb(o) ORDER BY o.seq) INTO others FROM (
+      SELECT ${selectSql(s, "l", leasedFields)} FROM ${s}.leased l JOIN ${s}.alive e ON l.fence > e.epoch * ${fencesPerEpoch}
+      WHERE l.owner = p_owner AND NOT EXISTS (SELECT 1 FROM unnest(p_ids, p_fences) a(id, fence) WHERE a.id = l.id AND a.fence = l.fence)) o;
   END IF;
 END $$;
 
--- p_writes: [{id, fence, progress?, logs?}], in order.
+-- p_writes: [{id, seq, fence, progress?, logs?, overflow?}], in order.
 CREATE FUNCTION ${s}.record_v1(p_now int8, p_commit text, p_writes text) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE v_now int8 := ${s}.begin_v1(p_now, p_commit); v_write jsonb; v_seq int8; v_answers text[] := '{}'; v_last int4; v_line text;
 BEGIN
@@ -53,7 +61,7 @@ BEGIN
     SELECT coalesce(max(number), 0) INTO v_last FROM ${s}.trail WHERE seq = v_seq;
     FOR v_line IN SELECT * FROM jsonb_array_elements_text(v_write->'logs') LOOP
       IF v_last = ${linesMax} THEN
-        UPDATE ${s}.trail SET at = v_now, body = '${droppedLine}' WHERE seq = v_seq AND number = ${linesMax};
+        UPDATE ${s}.trail SET at = v_now, body = v_write->>'overflow' WHERE seq = v_seq AND number = ${linesMax} AND v_write ? 'overflow';
         EXIT;
       END IF;
       v_last := v_last + 1;

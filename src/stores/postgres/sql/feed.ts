@@ -1,9 +1,11 @@
 /**
- * The feed in an order that never skips. A record gets its number not from the call that wrote it but from the first reader that sees it: all
- * that is visible and has no number yet is numbered, by id, under a lock. A call that commits late is simply numbered later, so no long
- * transaction holds the feed up and nobody who goes on from a number misses anything.
+ * The feed in an order that never skips. A record gets its number not from the call that wrote it but from the first
+ * reader that sees it: all that is visible and has no number yet is numbered, by id, under a lock. A call that commits
+ * late is simply numbered later, so no long transaction holds the feed up and nobody who goes on from a number misses
+ * anything.
  *
- * Inside a job the order is that of rev: a call that changes a job again sees the call before it committed, and took its feed id behind it.
+ * Inside a job the order is that of rev: a call that changes a job again sees the call before it committed, and took
+ * its feed id behind it.
  */
 const numberedMax = 2000;
 /** Whoever asks for the end alone does not come back for what is before it. */

@@ -1,7 +1,8 @@
 /**
- * Retention: what has been kept long enough goes, a bounded piece per call. Finished jobs leave with their tags, payload and log lines. A day's
- * partition of the history that may go nearly whole goes whole: the few rows that must stay move to the rest, the partition is dropped. So with
- * a retention of a day or more, rows of a day wait until the whole day may go, and are deleted one by one only if it cannot go whole.
+ * Retention: what has been kept long enough goes, a bounded piece per call. Finished jobs leave with their tags,
+ * payload and log lines. A day's partition of the history that may go nearly whole goes whole: the few rows that must
+ * stay move to the rest, the partition is dropped. So with a retention of a day or more, rows of a day wait until the
+ * whole day may go, and are deleted one by one only if it cannot go whole.
  */
 import { stateCodes } from "../../../model/job-state.ts";
 
@@ -24,6 +25,10 @@ const oldRows = (s: string, where: string): string =>
     )
     .join(" UNION ALL ");
 
+/** A row h of a whole day: of the state $1, without a keeping time of its own, of none of the queues $2. */
+const mayGo = (s: string): string =>
+  `h.state = $1 AND h.keep_until IS NULL AND h.route IN (SELECT number FROM ${s}.route WHERE queue <> ALL ($2))`;
+
 export const pruneSql = (s: string): string => `
 -- Removes finished rows by place; answers how many.
 CREATE FUNCTION ${s}.remove_finished_v1(p_ids text[], p_ends int8[]) RETURNS int8 LANGUAGE plpgsql AS $$
@@ -37,8 +42,8 @@ BEGIN
   RETURN v_removed;
 END $$;
 
--- Finished jobs of an outcome without a keeping time of their own, in order of seq behind p_after. Days that are too young are not looked at, so what
--- this costs follows from what may go, not from what is kept.
+-- Finished jobs of an outcome without a keeping time of their own, in order of seq behind p_after. Days that are too
+-- young are not looked at, so what this costs follows from what may go, not from what is kept.
 CREATE FUNCTION ${s}.prune_history_v1(p_now int8, p_commit text, p_state int2, p_queue text, p_except text[], p_older int8, p_max int4, p_after int8,
   OUT removed int8, OUT more bool, OUT last int8) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE v_now int8 := ${s}.begin_v1(p_now, p_commit); v_window int4 := greatest(${windowMin}, p_max * ${windowFactor}); v_ids text[]; v_ends int8[]; v_seen int8; v_stop int8;
@@ -54,9 +59,9 @@ BEGIN
   END IF;
   IF v_seen > 0 THEN
     SELECT array_agg(id), array_agg(ended_at), max(seq) INTO v_ids, v_ends, last FROM (
-      SELECT h.id, h.ended_at, h.seq FROM (${oldRows(s, "seq <= v_stop")}) h JOIN ${s}.route r ON r.number = h.route
+      SELECT h.id, h.ended_at, h.seq FROM (${oldRows(s, "seq <= v_stop")}) h
       WHERE h.state = p_state AND h.keep_until IS NULL AND h.ended_at <= v_old
-        AND CASE WHEN p_queue IS NULL THEN r.queue <> ALL (p_except) ELSE r.queue = p_queue END
+        AND h.route IN (SELECT number FROM ${s}.route WHERE CASE WHEN p_queue IS NULL THEN queue <> ALL (p_except) ELSE queue = p_queue END)
       ORDER BY h.seq LIMIT p_max) d;
   END IF;
   removed := CASE WHEN v_ids IS NULL THEN 0 ELSE ${s}.remove_finished_v1(v_ids, v_ends) END;
@@ -97,8 +102,9 @@ BEGIN
   PERFORM ${s}.fold_v1();
 END $$;
 
--- Only who owns the table may partition it: these two run with the rights of whoever migrated, whichever user calls them.
--- Partitions for today and the days to come. A day whose rows are already in the rest stays there; so does all for a user who may not make tables.
+-- Only who owns the table may partition it: these two run with the rights of whoever migrated, whichever user calls
+-- them. Partitions for today and the days to come. A day whose rows are already in the rest stays there; so does all
+-- for a user who may not make tables.
 CREATE FUNCTION ${s}.make_partitions_v1(p_now int8) RETURNS void LANGUAGE plpgsql
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE v_day int8; v_name text;
@@ -128,8 +134,7 @@ BEGIN
   FOR v_name IN SELECT c.relname FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
     WHERE i.inhparent = '${s}.history'::regclass AND c.relname ~ '^history_[0-9]+$' AND (substr(c.relname, 9)::int8 + 1) * ${dayMs} <= p_before
     ORDER BY substr(c.relname, 9)::int8 LIMIT 2 LOOP
-    EXECUTE format('SELECT count(*), count(*) FILTER (WHERE NOT (h.state = $1 AND h.keep_until IS NULL AND r.queue <> ALL ($2)))
-      FROM ${s}.%I h JOIN ${s}.route r ON r.number = h.route', v_name) INTO v_rows, v_stay USING p_state, p_except;
+    EXECUTE format('SELECT count(*), count(*) FILTER (WHERE NOT (${mayGo(s)})) FROM ${s}.%I h', v_name) INTO v_rows, v_stay USING p_state, p_except;
     CONTINUE WHEN v_rows > 0 AND (v_rows < ${dropMin} OR v_stay > v_rows / 4);
     BEGIN
       PERFORM set_config('lock_timeout', '500ms', true);
@@ -138,10 +143,8 @@ BEGIN
     EXCEPTION WHEN lock_not_available OR insufficient_privilege THEN
       RETURN 0;
     END;
-    EXECUTE format('INSERT INTO ${s}.history SELECT h.* FROM ${s}.%I h JOIN ${s}.route r ON r.number = h.route
-      WHERE NOT (h.state = $1 AND h.keep_until IS NULL AND r.queue <> ALL ($2))', v_name) USING p_state, p_except;
-    EXECUTE format('WITH gone AS MATERIALIZED (SELECT h.seq, h.route, h.state, h.tags, h.input FROM ${s}.%I h JOIN ${s}.route r ON r.number = h.route
-        WHERE h.state = $1 AND h.keep_until IS NULL AND r.queue <> ALL ($2)),
+    EXECUTE format('INSERT INTO ${s}.history SELECT h.* FROM ${s}.%I h WHERE NOT (${mayGo(s)})', v_name) USING p_state, p_except;
+    EXECUTE format('WITH gone AS MATERIALIZED (SELECT h.seq, h.route, h.state, h.tags, h.input FROM ${s}.%I h WHERE ${mayGo(s)}),
       counted AS (INSERT INTO ${s}.tally SELECT route, state, -count(*) FROM gone GROUP BY route, state),
       lines AS (DELETE FROM ${s}.trail t USING gone g WHERE t.seq = g.seq),
       large AS (DELETE FROM ${s}.payload p USING gone g WHERE g.input IS NULL AND p.seq = g.seq)

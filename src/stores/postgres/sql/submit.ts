@@ -1,85 +1,136 @@
 /**
- * submit_v1: the first step of a job's life. Plain jobs (minted id, no unique key) cannot be refused and go in by sets; units with a given id,
- * a key or documents go job by job. p_steps says in which order: n > 0 takes the next n plain jobs, 0 the next unit.
+ * submit_v1: the first step of a job's life. Plain jobs (store/plain.ts) go in by sets; other units job by job
+ * (submit-unit.ts). p_steps says in which order: n > 0 takes the next n plain jobs, 0 the next unit.
  *
- * Lists are read by position: array variables are unpacked once, and an unnest of thirteen lists costs 2 us per job more.
- *
- * A unit that may be refused late runs twice: once on trial, with seqs from another sequence, and taken back; so seqs and route numbers
- * have no gaps from refusals.
+ * Each field that a plain job may give is one parameter with a list, null where no job gives it. Lists are read by
+ * position: array variables are unpacked once, and an unnest of thirteen lists costs 2 us per job more.
  */
+import { eventCodes } from "../../../model/event-kind.ts";
+import { stateCodes } from "../../../model/job-state.ts";
+import { columnOf, fieldNames } from "../../../store/job-fields.ts";
+import type { JobField, JobFieldName } from "../../../store/job-fields.ts";
+import { columnList, initialSql, typeOf, valuesSql } from "../columns.ts";
+import type { Expressions } from "../columns.ts";
 import { fieldEnd, itemEnd, nullItem } from "../text.ts";
-import { groupedEvents } from "./job.ts";
+import { stateSql } from "./rules/place.ts";
+import { timerSql } from "./rules/advance.ts";
+import { groupedEvents } from "./rules/tell.ts";
 
-const texts = (parameter: string): string => `string_to_array(${parameter}, ${itemEnd}, ${nullItem})`;
+const { scheduled, ready } = stateCodes;
+
+/** A parameter with a list of texts, taken apart. */
+export const texts = (parameter: string): string => `string_to_array(${parameter}, ${itemEnd}, ${nullItem})`;
+
+/** What a submit gives of every job under the field's own name; the rare fields take the general road. */
+const isListed = ({ home, isRare }: JobField, name: string): boolean =>
+  home === "spec" && isRare !== true && name !== "seq" && name !== "createdAt";
+export const listedFields: readonly JobFieldName[] = fieldNames(isListed);
+const isText = (name: JobFieldName): boolean => typeOf(name) === "text";
+
+const parameters = listedFields.map((name) => `p_${columnOf(name)} ${isText(name) ? "text" : "int8[]"}`);
+const unpacked = listedFields
+  .filter(isText)
+  .map((name) => `v_${columnOf(name)} text[] := ${texts(`p_${columnOf(name)}`)};`);
+const listed: Expressions = Object.fromEntries(
+  listedFields.map((name) => {
+    const column = columnOf(name);
+    return [name, isText(name) ? `v_${column}[i]` : `coalesce(p_${column}[i], ${initialSql(name)})`];
+  }),
+);
+
+const seated: Expressions = {
+  createdAt: "now",
+  route: "p_routes[coalesce(p_route_at[i], 1)]",
+};
+const rankOf = (dueAt: string): string =>
+  `coalesce(p_rank_base[i], 0) + coalesce(p_rank_slope[i], 1) * ${dueAt}`;
+
+/** Rule R1 for jobs that are due at once and have no other clock. */
+const placedAtOnce: Expressions = { ...seated, state: `${ready}`, dueAt: "now", rank: rankOf("now") };
+
+const isOfLease = (column: string): boolean => column === "lease_ends_at" || column === "attempt_ends_at";
+
+/** Rule R1 for any job; its clocks are made one after the other. */
+const placed: Expressions = {
+  ...seated,
+  state: "c.state",
+  dueAt: "c.due_at",
+  deadlineAt: "c.deadline_at",
+  ttlAt: "c.ttl_at",
+  rank: rankOf("c.due_at"),
+  timerAt: timerSql((column) => (isOfLease(column) ? "NULL" : `c.${column}`)),
+};
+const clocks = `
+        CROSS JOIN LATERAL (SELECT coalesce(p_due_at[i], now + coalesce(p_due_in[i], 0)) AS due_at,
+          coalesce(p_deadline_at[i], now + p_deadline_in[i]) AS deadline_at) d
+        CROSS JOIN LATERAL (SELECT d.due_at, d.deadline_at, ${stateSql("d.due_at", "now")} AS state, d.due_at + p_ttl[i] AS ttl_at) c`;
+
+const insert = (s: string, changes: Expressions): string => {
+  const all: Expressions = { ...listed, ...changes, seq: `coalesce(v_seqs[i], nextval('${s}.job_seq'))` };
+  return `
+        INSERT INTO ${s}.waiting (${columnList})
+        SELECT ${valuesSql((name) => all[name] ?? initialSql(name))} FROM generate_series(v_from, v_to) i`;
+};
 
 export const submitSql = (s: string): string => `
-CREATE FUNCTION ${s}.submit_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_queues text, p_names text, p_routes int4[],
-  p_ids text, p_inputs text, p_policies text, p_metas text, p_tags text,
-  p_due_in int8[], p_due_at int8[], p_rank_base int8[], p_rank_slope int8[], p_deadline_in int8[], p_deadline_at int8[], p_ttl int8[],
-  p_big_ids text, p_big_inputs text, p_tag_ids text, p_tag_names text, p_units text,
-  OUT now int8, OUT answers jsonb, OUT events text, OUT ready int4[], OUT timer_at int8) LANGUAGE plpgsql
-  SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+-- p_routes, p_queues, p_names, p_caps: the routes of all jobs of the call; p_route_at: which one each plain job has,
+-- null for the first. p_large_at, p_tag_at: the position of the plain job that has this large input or tag. Answers one
+-- text: time; ready routes and the earliest timer of plain jobs; answers of units, and their events.
+CREATE FUNCTION ${s}.submit_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text,
+  p_route_at int4[], ${parameters.join(", ")}, p_due_in int8[], p_due_at int8[], p_rank_base int8[], p_rank_slope int8[],
+  p_deadline_in int8[], p_deadline_at int8[], p_ttl int8[], p_large_at int4[], p_large text, p_tag_at int4[], p_tag text, p_units jsonb) RETURNS text LANGUAGE plpgsql
+  SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
-  v_queues text[] := ${texts("p_queues")}; v_names text[] := ${texts("p_names")}; v_numbers int4[];
-  v_ids text[] := ${texts("p_ids")}; v_inputs text[] := ${texts("p_inputs")}; v_policies text[] := ${texts("p_policies")};
-  v_metas text[] := ${texts("p_metas")}; v_tags text[] := ${texts("p_tags")};
-  v_units jsonb := p_units;
-  v_step int4; v_from int4 := 1; v_to int4; v_unit int4 := 0; v_events text; v_plain text; v_ready int4[]; v_timer int8; v_answer jsonb;
+  now int8 := ${s}.begin_v1(p_now, p_commit); ${unpacked.join(" ")}
+  v_step int4; v_from int4 := 1; v_to int4; v_unit int4 := 0; v_seqs int8[]; v_plain text; v_all text; v_ready int8[]; v_timer int8;
+  v_answer jsonb; v_answers jsonb; v_events text; v_ready_all int8[]; v_timer_first int8;
+  -- Of one route and without a clock: nothing has to be grouped.
+  v_alike bool := array_length(p_routes, 1) = 1 AND coalesce(p_due_in, p_due_at, p_deadline_in, p_deadline_at, p_ttl) IS NULL;
 BEGIN
-  now := ${s}.begin_v1(p_now, p_commit);
-  answers := '[]';
-  IF p_queues IS NOT NULL THEN
-    SELECT array_agg(r.number ORDER BY u.o) INTO v_numbers
-      FROM unnest(v_queues, v_names) WITH ORDINALITY u(queue, name, o) LEFT JOIN ${s}.route r ON r.queue = u.queue AND r.name = u.name;
-  END IF;
-  IF p_units IS NOT NULL THEN PERFORM ${s}.lock_keys_v1(v_units); END IF;
+  PERFORM ${s}.keep_routes_v1(p_routes, ${texts("p_queues")}, ${texts("p_names")}, ${texts("p_caps")});
+  IF p_units IS NOT NULL THEN PERFORM ${s}.lock_keys_v1(p_units); END IF;
   FOREACH v_step IN ARRAY p_steps LOOP
     IF v_step = 0 THEN
-      v_answer := ${s}.submit_whole_v1(now, v_units->v_unit);
+      v_answer := ${s}.submit_whole_v1(now, p_units->v_unit);
       v_unit := v_unit + 1;
-      events := ${s}.and_v1(events, v_answer->>'events');
-      answers := answers || jsonb_build_array(v_answer - 'events');
+      v_events := ${s}.and_v1(v_events, v_answer->>'events');
+      v_answers := coalesce(v_answers, '[]') || jsonb_build_array(v_answer - 'events');
       CONTINUE;
     END IF;
     v_to := v_from + v_step - 1;
-    IF array_position(v_numbers, NULL) IS NOT NULL THEN
-      FOR v_unused IN 1..array_length(v_numbers, 1) LOOP
-        IF v_numbers[v_unused] IS NULL AND v_unused = ANY (p_routes[v_from:v_to]) THEN
-          v_numbers[v_unused] := ${s}.route_number_v1(v_queues[v_unused], v_names[v_unused]);
-        END IF;
-      END LOOP;
+    -- Where something else will be written under them, seqs are drawn beforehand.
+    IF p_large_at IS NOT NULL OR p_tag_at IS NOT NULL THEN
+      v_seqs := v_seqs || ARRAY(SELECT nextval('${s}.job_seq') FROM generate_series(v_from, v_to));
     END IF;
-    WITH made AS (
-      INSERT INTO ${s}.waiting (seq, created_at, due_at, rank, timer_at, deadline_at, ttl_at, fence, route, attempt, rev, state, counts_attempt,
-        holds, cancel_asked, id, policy, meta, tags, input)
-      SELECT nextval('${s}.job_seq'), now, c.due_at, coalesce(p_rank_base[i], 0) + coalesce(p_rank_slope[i], 1) * c.due_at,
-        CASE WHEN c.due_at <= now THEN least(c.deadline_at, c.due_at + p_ttl[i]) ELSE least(c.due_at, c.deadline_at, c.due_at + p_ttl[i]) END,
-        c.deadline_at, c.due_at + p_ttl[i], 0, v_numbers[p_routes[i]], 0, 1, CASE WHEN c.due_at <= now THEN 2 ELSE 1 END, 1,
-        0, false, v_ids[i], v_policies[i], v_metas[i], v_tags[i], v_inputs[i]
-      FROM generate_series(v_from, v_to) i CROSS JOIN LATERAL (SELECT coalesce(p_due_at[i], now + coalesce(p_due_in[i], 0)) AS due_at,
-          coalesce(p_deadline_at[i], now + p_deadline_in[i]) AS deadline_at) c
-      RETURNING id, route, state, waiting.due_at, waiting.timer_at),
-    grouped AS (
-      SELECT route, state, CASE WHEN state = 1 THEN due_at END AS due_at, min(made.timer_at) AS timer_at, count(*) AS jobs,
-        1 AS rev, 0 AS attempt, string_agg(id, ${fieldEnd}) AS ids
-      FROM made GROUP BY route, state, CASE WHEN state = 1 THEN due_at END),
-    counted AS (INSERT INTO ${s}.tally SELECT route, state, sum(jobs) FROM grouped GROUP BY route, state)
-    SELECT string_agg(${groupedEvents("0", "state", "coalesce('n' || grouped.due_at, '')")}, ${itemEnd}),
-      array_agg(DISTINCT route) FILTER (WHERE state = 2), min(grouped.timer_at) INTO v_plain, v_ready, v_timer FROM grouped;
-    v_events := ${s}.and_v1(v_events, v_plain);
-    ready := ready || v_ready;
-    timer_at := least(timer_at, v_timer);
+    IF v_alike THEN${insert(s, placedAtOnce)};
+      v_plain := concat_ws(${fieldEnd}, ${eventCodes.submitted}, ${initialSql("rev")}, p_routes[1], ${ready}, ${initialSql("attempt")}, '',
+        array_to_string(v_id[v_from:v_to], ${fieldEnd}));
+      INSERT INTO ${s}.tally VALUES (p_routes[1], ${ready}, v_step);
+      v_ready := p_routes;
+    ELSE
+      WITH made AS (${insert(s, placed)}${clocks}
+        RETURNING id, route, state, due_at, timer_at),
+      grouped AS (
+        SELECT route, state, CASE WHEN state = ${scheduled} THEN due_at END AS due_at, min(timer_at) AS timer_at, count(*) AS jobs,
+          ${initialSql("rev")} AS rev, ${initialSql("attempt")} AS attempt, string_agg(id, ${fieldEnd}) AS ids
+        FROM made GROUP BY route, state, CASE WHEN state = ${scheduled} THEN due_at END),
+      counted AS (INSERT INTO ${s}.tally SELECT route, state, sum(jobs) FROM grouped GROUP BY route, state)
+      SELECT string_agg(${groupedEvents(`${eventCodes.submitted}`, "state", "coalesce('n' || due_at, '')")}, ${itemEnd}),
+        array_agg(DISTINCT route) FILTER (WHERE state = ${ready}), min(timer_at) INTO v_plain, v_ready, v_timer FROM grouped;
+    END IF;
+    v_all := ${s}.and_v1(v_all, v_plain);
+    v_ready_all := v_ready_all || v_ready;
+    v_timer_first := least(v_timer_first, v_timer);
     v_from := v_to + 1;
   END LOOP;
-  IF p_big_ids IS NOT NULL THEN
-    INSERT INTO ${s}.payload SELECT w.seq, b.input FROM unnest(${texts("p_big_ids")}, ${texts("p_big_inputs")}) b(id, input)
-      JOIN ${s}.waiting w ON w.id = b.id;
+  IF p_large_at IS NOT NULL THEN
+    INSERT INTO ${s}.payload SELECT v_seqs[l.at], l.input FROM unnest(p_large_at, ${texts("p_large")}) l(at, input);
   END IF;
-  IF p_tag_ids IS NOT NULL THEN
-    INSERT INTO ${s}.tag SELECT t.tag, w.seq, w.id FROM unnest(${texts("p_tag_ids")}, ${texts("p_tag_names")}) t(id, tag)
-      JOIN ${s}.waiting w ON w.id = t.id ON CONFLICT DO NOTHING;
+  IF p_tag_at IS NOT NULL THEN
+    INSERT INTO ${s}.tag SELECT t.tag, v_seqs[t.at], v_id[t.at] FROM unnest(p_tag_at, ${texts("p_tag")}) t(at, tag) ON CONFLICT DO NOTHING;
   END IF;
-  PERFORM ${s}.tell_v1(now, ${s}.and_v1(v_events, events), p_inside);
+  PERFORM ${s}.tell_v1(now, ${s}.and_v1(v_all, v_events), p_inside);
+  RETURN concat_ws(${fieldEnd}, now, coalesce(v_ready_all, '{}'), coalesce(v_timer_first::text, ''), coalesce(v_answers::text, ''), v_events);
 END $$;
 `;

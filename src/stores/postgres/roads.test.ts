@@ -1,0 +1,226 @@
+/**
+ * Every road of an operation leaves the same rows: the same calls go by one road in one schema and by the other in
+ * another one, and all tables are compared.
+ */
+import fc from "fast-check";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { aClaim, aJob, aRoute, aSettle, finish, handBack, schedule } from "../../../test/support/builders.ts";
+import { createHeldPlatform } from "../../../test/support/held-platform.ts";
+import { useTestDatabase } from "../../../test/support/use-postgres.ts";
+import { sortEvents } from "../../../test/support/walk.ts";
+import { terminalStates } from "../../model/job-state.ts";
+import type { Settle } from "../../store/operations.ts";
+import { readEvents } from "../../store/packed-events.ts";
+import { isPlainSettle } from "../../store/plain.ts";
+import type { NewJob } from "../../store/records.ts";
+import type { Calls } from "./call.ts";
+import { claim } from "./claim.ts";
+import { openDatabase } from "./database.ts";
+import type { Database } from "./database.ts";
+import { loadDriver } from "./driver.ts";
+import { noFloors } from "./floors.ts";
+import { migrate, quoted } from "./migrate.ts";
+import { settleBy } from "./settle.ts";
+import { submitOne } from "./submit-one.ts";
+import { submitBy } from "./submit.ts";
+
+const testDatabase = useTestDatabase();
+const platform = createHeldPlatform();
+const runs = 25;
+let database: Database;
+
+beforeAll(async () => {
+  const pool = new (await loadDriver()).Pool({
+    connectionString: testDatabase.url,
+    max: 1,
+    allowExitOnIdle: true,
+  });
+  database = openDatabase({ pool, isOwn: true, where: "the test", platform, callTimeoutMs: 30_000 });
+  for (const schema of ["one", "other"]) await migrate(database, { schema, where: "the test", waitMs: 1000 });
+}, 120_000);
+afterAll(() => database.close());
+
+const callsOf = (schema: string): Calls => ({
+  schema: quoted(schema),
+  commit: "off",
+  isInside: false,
+  now: () => platform.now(),
+  write: (text, values) => database.write(text, values),
+  read: (text, values) => database.read(text, values),
+  tell: () => undefined,
+  ride: () => null,
+});
+const one = callsOf("one");
+const other = callsOf("other");
+
+const tables = ["waiting", "leased", "history", "payload", "uniq", "tag", "tally", "feed", "route"];
+
+async function empty(): Promise<void> {
+  const texts = ["one", "other"].flatMap((schema) => [
+    ...tables.map((table) => `DELETE FROM ${schema}.${table}`),
+    `SELECT setval('${schema}.job_seq', 1, false), setval('${schema}.feed_id', 1, false)`,
+  ]);
+  await testDatabase.query(texts.join(";"));
+}
+beforeEach(empty);
+
+/** All that the store holds. Counts are summed up, and events of a record may stand in any order. */
+async function rowsOf(schema: string): Promise<object> {
+  const read = (text: string): Promise<Record<string, unknown>[]> => testDatabase.query(text);
+  const ordered = ["waiting", "leased", "history", "payload"].map((name) => [name, "seq"] as const);
+  const others = [
+    ["uniq", "key"],
+    ["tag", "tag, seq"],
+    ["route", "number"],
+  ] as const;
+  const found: Record<string, unknown> = {};
+  for (const [table, by] of [...ordered, ...others])
+    found[table] = await read(`SELECT * FROM ${schema}.${table} ORDER BY ${by}`);
+  const sums = `SELECT route, state, sum(count) AS count FROM ${schema}.tally GROUP BY 1, 2 HAVING sum(count) <> 0 ORDER BY 1, 2`;
+  const feed = await read(`SELECT id, at, body FROM ${schema}.feed ORDER BY id`);
+  const records = feed.map(({ id, at, body }) =>
+    sortEvents({ number: Number(id), at: Number(at), events: readEvents(body as string) }),
+  );
+  return { ...found, tally: await read(sums), records };
+}
+
+const expectSameRows = async (): Promise<void> => {
+  expect(await rowsOf("other")).toEqual(await rowsOf("one"));
+};
+
+const due = fc.oneof(
+  fc.constant({ inMs: 0 }),
+  fc.record({ inMs: fc.nat(50) }),
+  fc.record({ at: fc.integer({ min: platform.now() - 50, max: platform.now() + 50 }) }),
+);
+const someText = fc.oneof(fc.constant(null), fc.constantFrom("", "x", 'hard \x1e\x1f\x02\0 "\\'));
+const shape = fc.record({
+  queue: fc.constantFrom("mail", "reports"),
+  name: fc.constantFrom("send", "print"),
+  input: fc.oneof(
+    fc.constantFrom("1", "é".repeat(600), "é".repeat(512), "x".repeat(1024), "x".repeat(1025)),
+    fc.string(),
+  ),
+  policy: someText,
+  meta: someText,
+  tags: fc.oneof(fc.constant(null), fc.array(fc.constantFrom("a", "b", "c"), { maxLength: 3 })),
+  due,
+  rankBase: fc.integer({ min: -5, max: 5 }),
+  rankSlope: fc.constantFrom(0, 1),
+  deadline: fc.oneof(fc.constant(null), due),
+  ttlMs: fc.oneof(fc.constant(null), fc.nat(50)),
+});
+const someJobs = fc.array(shape, { minLength: 1, maxLength: 6 });
+const jobsOf = (shapes: readonly Partial<NewJob>[]): NewJob[] =>
+  shapes.map((each, at) => aJob({ id: `j${at}`, ...each }));
+
+describe("the same job by either road leaves the same rows", () => {
+  test("at its submit, in sets or one by one", async () => {
+    const property = fc.asyncProperty(someJobs, async (shapes) => {
+      await empty();
+      const units = jobsOf(shapes).map((job) => ({ jobs: [job] }));
+      const answers = await submitBy(
+        one,
+        units,
+        units.map(() => true),
+      );
+      expect(
+        await submitBy(
+          other,
+          units,
+          units.map(() => false),
+        ),
+      ).toEqual(answers);
+      await expectSameRows();
+    });
+    await fc.assert(property, { numRuns: runs });
+  });
+
+  test("at its submit alone, by the short road or in sets", async () => {
+    const property = fc.asyncProperty(shape, async (given) => {
+      await empty();
+      const [job] = jobsOf([{ ...given, tags: null, input: given.input.slice(0, 300) }]);
+      const answer = await submitOne(one, job!);
+      expect(await submitBy(other, [{ jobs: [job!] }], [true])).toEqual([answer]);
+      await expectSameRows();
+    });
+    await fc.assert(property, { numRuns: runs });
+  });
+
+  test("at its claim, of its route alone or among several", async () => {
+    const property = fc.asyncProperty(someJobs, fc.integer({ min: 1, max: 6 }), async (shapes, max) => {
+      await empty();
+      const keyed = shapes.map(({ queue: _queue, name: _name, ...rest }, at) => {
+        const hold = (["started", "end", 40] as const)[at % 3] as "started";
+        return { ...rest, unique: at % 2 ? null : { key: `k${at}`, hold, onHeld: "keep" as const } };
+      });
+      const units = jobsOf(keyed).map((job) => ({ jobs: [job] }));
+      for (const calls of [one, other])
+        await submitBy(
+          calls,
+          units,
+          units.map(() => false),
+        );
+      const offers = (routes: number[]) => aClaim({ offers: [{ routes, max }] });
+      const answer = await claim(one, noFloors, offers([aRoute()]));
+      const among = [aRoute({ name: "nobody" }), aRoute()];
+      expect((await claim(other, noFloors, offers(among))).jobs).toEqual(answer.jobs);
+      await expectSameRows();
+    });
+    await fc.assert(property, { numRuns: runs });
+  });
+
+  test("at its end, in sets or one by one", async () => {
+    const ending = fc.record({
+      to: fc.constantFrom(...terminalStates),
+      keepMs: fc.constantFrom(null, 0, 30),
+      reason: someText,
+      result: someText,
+      attempts: someText,
+      fenceShift: fc.constantFrom(0, 0, 0, 1),
+      isBack: fc.constantFrom(false, false, true),
+    });
+    const property = fc.asyncProperty(
+      someJobs,
+      fc.array(ending, { minLength: 8, maxLength: 8 }),
+      async (shapes, endings) => {
+        await empty();
+        const units = jobsOf(
+          shapes.map((each) => ({ ...each, due: { inMs: 0 }, deadline: null, ttlMs: null })),
+        ).map((job) => ({
+          jobs: [job],
+        }));
+        const routes = units.map(({ jobs: [job] }) => aRoute(job));
+        const settled = [];
+        for (const [calls, isForced] of [
+          [one, false],
+          [other, true],
+        ] as const) {
+          await submitBy(
+            calls,
+            units,
+            units.map(() => true),
+          );
+          const { jobs } = await claim(calls, noFloors, aClaim({ offers: [{ routes, max: 10 }] }));
+          // The first is settled twice in one call.
+          const settles = [...jobs, jobs[0]!].map((job, at): Settle => {
+            const { to, attempts, fenceShift, isBack, ...rest } = endings[at]!;
+            const lease = { ...job, fence: job.fence + fenceShift };
+            const next = isBack ? (at % 2 ? handBack : schedule(5)) : finish(to, rest);
+            return aSettle(lease, next, { attempts });
+          });
+          settled.push(
+            await settleBy(
+              calls,
+              settles,
+              settles.map((each) => !isForced && isPlainSettle(each)),
+            ),
+          );
+        }
+        expect(settled[1]).toEqual(settled[0]);
+        await expectSameRows();
+      },
+    );
+    await fc.assert(property, { numRuns: runs });
+  });
+});

@@ -1,0 +1,93 @@
+/**
+ * Routes on their way to the store and back (sql/routes.ts): a submit brings the content of its jobs' routes along;
+ * reads of jobs get a number and look its content up. What a number means never changes, so what was looked up once is
+ * remembered.
+ */
+import { MillraceError } from "../../model/error.ts";
+import { routeNumber } from "../../model/route.ts";
+import type { Route, RouteContent } from "../../model/route.ts";
+import type { NewJob } from "../../store/records.ts";
+import { callRead } from "./call.ts";
+import type { Calls } from "./call.ts";
+import { listText } from "./columns.ts";
+import type { Row } from "./database.ts";
+import { numberList, packText, sparseNumberList, sparseTextList, unpackText } from "./text.ts";
+
+const noCaps: readonly string[] = [];
+const rememberedMax = 10_000;
+
+export interface Routes {
+  /** In the order of the numbers. */
+  contentsOf(numbers: readonly number[]): Promise<readonly RouteContent[]>;
+  readAll(): Promise<readonly Route[]>;
+}
+
+export function openRoutes(calls: Calls): Routes {
+  const known = new Map<number, RouteContent>();
+  const read = async (numbers: string | null): Promise<Route[]> =>
+    (await callRead(calls, "read_routes_v1", [numbers])).map(readRoute);
+  return {
+    async contentsOf(numbers) {
+      const missing = [...new Set(numbers)].filter((number) => !known.has(number));
+      if (missing.length > 0) {
+        if (known.size + missing.length > rememberedMax) known.clear();
+        for (const route of await read(numberList(missing))) known.set(route.number, route);
+      }
+      return numbers.map((number) => {
+        const content = known.get(number);
+        if (content === undefined) throw new Error(`the store has jobs of route ${number}, but not its name`);
+        return content;
+      });
+    },
+    readAll: () => read(null),
+  };
+}
+
+function readRoute([number, queue, name, caps]: Row): Route {
+  return {
+    number: Number(number),
+    queue: unpackText(queue as string),
+    name: unpackText(name as string),
+    caps: (JSON.parse(caps as string) as string[]).map(unpackText),
+  };
+}
+
+/** The routes of a call's jobs, each once. */
+export class RouteList {
+  readonly #routes = new Map<number, Route & { readonly place: number }>();
+
+  /** The number of a job's route, and its place in the list, from 1 on. */
+  add({ queue, name, caps = noCaps }: NewJob): { readonly number: number; readonly place: number } {
+    const number = routeNumber(queue, name, caps);
+    const known = this.#routes.get(number);
+    if (known === undefined) {
+      const route = { number, queue, name, caps, place: this.#routes.size + 1 };
+      this.#routes.set(number, route);
+      return route;
+    }
+    if (known.queue === queue && known.name === name && areEqual(known.caps, caps)) return known;
+    throw new MillraceError(
+      "route-collision",
+      `${known.queue}/${known.name} and ${queue}/${name} have one route number.`,
+    );
+  }
+
+  get size(): number {
+    return this.#routes.size;
+  }
+
+  /** By the names of the functions' parameters; null without any. */
+  values(): Record<"p_routes" | "p_queues" | "p_names" | "p_caps", string | null> {
+    const routes = [...this.#routes.values()];
+    return {
+      p_routes: sparseNumberList(routes.map(({ number }) => number)),
+      p_queues: sparseTextList(routes.map(({ queue }) => packText(queue))),
+      p_names: sparseTextList(routes.map(({ name }) => packText(name))),
+      p_caps: sparseTextList(routes.map(({ caps }) => listText(caps))),
+    };
+  }
+}
+
+function areEqual(some: readonly string[], others: readonly string[]): boolean {
+  return some.length === others.length && some.every((text, at) => text === others[at]);
+}

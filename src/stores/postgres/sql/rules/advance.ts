@@ -1,0 +1,115 @@
+/**
+ * What every rule over one job ends with (store/rules/advance.ts), on the general road. A rule is a function from a row
+ * to a row, under the name that it has there; the row has the type of \`waiting\`, which all three job tables share.
+ * Guards were checked by the caller, under the row's lock.
+ */
+import { arrows, jobStates, stateCodes } from "../../../../model/job-state.ts";
+import { columnList } from "../../columns.ts";
+
+const { scheduled, running, completed } = stateCodes;
+
+/** Every arrow of the model as from * 16 + to; staying in a state is allowed too. */
+const allowed = jobStates.flatMap((from) =>
+  [from, ...arrows[from]].map((to) => stateCodes[from] * 16 + stateCodes[to]),
+);
+
+/** The earliest clock of the present state. `of` gives each column. */
+export const timerSql = (of: (column: string) => string): string => `CASE
+    WHEN ${of("state")} = ${running} THEN least(${of("lease_ends_at")}, ${of("attempt_ends_at")}, ${of("deadline_at")})
+    WHEN ${of("state")} = ${scheduled} THEN least(${of("due_at")}, ${of("deadline_at")}, ${of("ttl_at")})
+    WHEN ${of("state")} < ${completed} THEN least(${of("deadline_at")}, ${of("ttl_at")}) END`;
+
+/** The largest input, in bytes, that lies in the job's row; a larger one lies in payload. */
+export const inlineBytesMax = 1024;
+
+export const advanceSql = (s: string): string => `
+CREATE FUNCTION ${s}.timer_v1(j ${s}.waiting) RETURNS int8 LANGUAGE sql IMMUTABLE AS $$
+  SELECT ${timerSql((column) => `j.${column}`)}
+$$;
+
+-- The row one step on: its arrow is checked, its rev grows, its timer follows from its clocks.
+CREATE FUNCTION ${s}.advance_v1(p_from int2, j ${s}.waiting) RETURNS ${s}.waiting LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  IF NOT (p_from * 16 + j.state = ANY ('{${allowed.join(",")}}'::int4[])) THEN
+    RAISE EXCEPTION 'millrace: a job cannot move from state % to %', p_from, j.state USING ERRCODE = 'MR002';
+  END IF;
+  j.rev := j.rev + 1;
+  j.timer_at := ${s}.timer_v1(j);
+  RETURN j;
+END $$;
+
+-- Finds a job in any table and locks its row; null without one. A row that moves meanwhile is looked for again.
+CREATE FUNCTION ${s}.lock_job_v1(p_id text) RETURNS ${s}.waiting LANGUAGE plpgsql AS $$
+DECLARE j ${s}.waiting;
+BEGIN
+  FOR i IN 1..50 LOOP
+    SELECT * INTO j FROM ${s}.waiting WHERE id = p_id FOR UPDATE;
+    IF FOUND THEN RETURN j; END IF;
+    SELECT * INTO j FROM ${s}.leased WHERE id = p_id FOR UPDATE;
+    IF FOUND THEN RETURN j; END IF;
+    SELECT * INTO j FROM ${s}.history WHERE id = p_id FOR UPDATE;
+    IF FOUND THEN RETURN j; END IF;
+    PERFORM 1 FROM ${s}.waiting WHERE id = p_id UNION ALL SELECT 1 FROM ${s}.leased WHERE id = p_id
+      UNION ALL SELECT 1 FROM ${s}.history WHERE id = p_id;
+    IF NOT FOUND THEN RETURN NULL; END IF;
+  END LOOP;
+  RAISE EXCEPTION 'millrace: the job % moves too fast', p_id USING ERRCODE = '40001';
+END $$;
+
+-- The input as the row holds it: null when it went to payload.
+CREATE FUNCTION ${s}.keep_input_v1(p_seq int8, p_input text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  IF octet_length(p_input) <= ${inlineBytesMax} THEN
+    DELETE FROM ${s}.payload WHERE seq = p_seq;
+    RETURN p_input;
+  END IF;
+  INSERT INTO ${s}.payload VALUES (p_seq, p_input) ON CONFLICT (seq) DO UPDATE SET input = excluded.input;
+  RETURN NULL;
+END $$;
+
+CREATE FUNCTION ${s}.add_tags_v1(j ${s}.waiting) RETURNS void LANGUAGE sql AS $$
+  INSERT INTO ${s}.tag SELECT t, j.seq, j.id FROM jsonb_array_elements_text(j.tags::jsonb) t WHERE j.tags IS NOT NULL ON CONFLICT DO NOTHING
+$$;
+
+CREATE FUNCTION ${s}.drop_tags_v1(p_seq int8, p_tags text) RETURNS void LANGUAGE sql AS $$
+  DELETE FROM ${s}.tag WHERE seq = p_seq AND tag IN (SELECT jsonb_array_elements_text(p_tags::jsonb))
+$$;
+
+-- What hangs on a job that is kept nowhere any more.
+CREATE FUNCTION ${s}.forget_v1(p_seq int8, p_tags text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF p_tags IS NOT NULL THEN PERFORM ${s}.drop_tags_v1(p_seq, p_tags); END IF;
+  DELETE FROM ${s}.trail WHERE seq = p_seq;
+  DELETE FROM ${s}.payload WHERE seq = p_seq;
+END $$;
+
+CREATE FUNCTION ${s}.free_key_v1(j ${s}.waiting) RETURNS void LANGUAGE sql AS $$
+  DELETE FROM ${s}.uniq WHERE key = j.unique_key AND seq = j.seq
+$$;
+
+-- Writes what a rule made of a job (j) in place of its row as it was (p_from): the row in the table of its state or,
+-- unless it is kept, nothing of it; its input and tags where they changed; the counts of its route. Answers its event.
+CREATE FUNCTION ${s}.write_v1(p_from ${s}.waiting, j ${s}.waiting, p_kind int4, p_kept bool) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  IF p_from.state = ${running} THEN DELETE FROM ${s}.leased WHERE id = j.id;
+  ELSIF p_from.state < ${completed} THEN DELETE FROM ${s}.waiting WHERE id = j.id;
+  ELSE DELETE FROM ${s}.history WHERE id = j.id AND ended_at = p_from.ended_at; END IF;
+  IF NOT p_kept THEN
+    PERFORM ${s}.forget_v1(j.seq, p_from.tags);
+    INSERT INTO ${s}.tally VALUES (p_from.route, p_from.state, -1);
+    RETURN ${s}.event_v1(p_kind, j);
+  END IF;
+  IF j.input IS DISTINCT FROM p_from.input THEN j.input := ${s}.keep_input_v1(j.seq, j.input); END IF;
+  IF j.tags IS DISTINCT FROM p_from.tags THEN
+    PERFORM ${s}.drop_tags_v1(j.seq, p_from.tags);
+    PERFORM ${s}.add_tags_v1(j);
+  END IF;
+  IF j.state = ${running} THEN INSERT INTO ${s}.leased (${columnList}) SELECT (j).*;
+  ELSIF j.state < ${completed} THEN INSERT INTO ${s}.waiting (${columnList}) SELECT (j).*;
+  ELSE INSERT INTO ${s}.history (${columnList}) SELECT (j).*; END IF;
+  IF p_from.state <> j.state OR p_from.route <> j.route THEN
+    INSERT INTO ${s}.tally VALUES (p_from.route, p_from.state, -1), (j.route, j.state, 1);
+  END IF;
+  RETURN ${s}.event_v1(p_kind, j);
+END $$;
+`;

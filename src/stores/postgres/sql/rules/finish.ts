@@ -1,0 +1,19 @@
+/**
+ * Rule R3 (store/rules/finish.ts): the end of a job, however it came about. Who calls it frees the key that the job
+ * holds.
+ */
+import { clearSql } from "../../columns.ts";
+
+export const finishSql = (s: string): string => `
+-- p_next: a Finish, its state as a code.
+CREATE FUNCTION ${s}.finish_v1(p_now int8, j ${s}.waiting, p_next jsonb) RETURNS ${s}.waiting LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  ${clearSql("finish")}
+  j.state := (p_next->>'to')::int2;
+  j.ended_at := p_now;
+  j.keep_until := p_now + (p_next->>'keepMs')::int8;
+  j.reason := p_next->>'reason';
+  j.result := p_next->>'result';
+  RETURN j;
+END $$;
+`;

@@ -1,0 +1,27 @@
+/**
+ * Rule R6 (store/rules/lease.ts) as a fragment over a set of rows: a ready job is handed to a worker. Variables: now,
+ * v_ends (the lease's end), v_fence (the lowest fence of this life of the server), p_owner.
+ */
+import { stateCodes } from "../../../../model/job-state.ts";
+import { uniqueHolds } from "../../../../store/rules/unique-holds.ts";
+import { columnList, movedBy } from "../../columns.ts";
+import type { Expressions } from "../../columns.ts";
+
+/** What a lease makes of a waiting row. */
+export const leasedValues = {
+  state: `${stateCodes.running}`,
+  rev: "rev + 1",
+  fence: "greatest(fence, v_fence) + 1",
+  attempt: "attempt + counts_attempt",
+  owner: "p_owner",
+  claimedAt: "now",
+  leaseEndsAt: "v_ends",
+  timerAt: "least(v_ends, deadline_at)",
+  holds: `CASE holds WHEN ${uniqueHolds.started} THEN ${uniqueHolds.none} ELSE holds END`,
+} as const satisfies Expressions;
+
+/** Copies the waiting rows at v_places, which are locked. */
+export const lease = (s: string): string => `
+      INSERT INTO ${s}.leased (${columnList})
+      SELECT ${movedBy("lease", leasedValues)}
+      FROM ${s}.waiting WHERE ctid = ANY (v_places);`;

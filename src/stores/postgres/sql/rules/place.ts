@@ -1,0 +1,45 @@
+/**
+ * Rule R1 (store/rules/place.ts): a job among the waiting. A new job is placed by its submit, a running one comes back
+ * by a retry or a hand-back, a waiting one is moved by a reschedule. Due at once means ready, else scheduled.
+ */
+import { stateCodes } from "../../../../model/job-state.ts";
+import { clearSql, initialJson } from "../../columns.ts";
+
+const { scheduled, ready } = stateCodes;
+
+export const stateSql = (dueAt: string, now: string): string =>
+  `CASE WHEN ${dueAt} <= ${now} THEN ${ready} ELSE ${scheduled} END`;
+
+export const placeSql = (s: string): string => `
+-- p_due: {inMs} or {at}; null for none.
+CREATE FUNCTION ${s}.due_v1(p_now int8, p_due jsonb) RETURNS int8 LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce((p_due->>'at')::int8, p_now + (p_due->>'inMs')::int8)
+$$;
+
+-- p_next: a Schedule or a HandBack; or a new job, which has of a Schedule's fields those that say where it stands.
+CREATE FUNCTION ${s}.place_v1(p_now int8, j ${s}.waiting, p_next jsonb) RETURNS ${s}.waiting LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  ${clearSql("place")}
+  j.counts_attempt := coalesce((p_next->>'countsAttempt')::int2, j.counts_attempt);
+  IF p_next->>'to' = 'ready' THEN j.state := ${ready}; RETURN j; END IF;
+  j.due_at := ${s}.due_v1(p_now, p_next->'due');
+  j.rank := (p_next->>'rankBase')::int8 + (p_next->>'rankSlope')::int8 * j.due_at;
+  j.ttl_at := j.due_at + (p_next->>'ttlMs')::int8;
+  j.state := ${stateSql("j.due_at", "p_now")};
+  j.attempt := coalesce((p_next->>'attempt')::int4, j.attempt);
+  IF (p_next->>'clearsPassedDeadline')::bool AND j.deadline_at <= p_now THEN j.deadline_at := NULL; END IF;
+  RETURN ${s}.edit_v1(j, p_next->'edit');
+END $$;
+
+-- A row for a new job, not yet written. p_job: {given: columns by name, due, rankBase, rankSlope, ttlMs, deadline}.
+CREATE FUNCTION ${s}.place_new_v1(p_now int8, p_job jsonb) RETURNS ${s}.waiting LANGUAGE plpgsql AS $$
+DECLARE j ${s}.waiting := jsonb_populate_record(NULL::${s}.waiting, '${initialJson}'::jsonb || (p_job->'given'));
+BEGIN
+  j.seq := nextval('${s}.job_seq');
+  j.created_at := p_now;
+  j.deadline_at := ${s}.due_v1(p_now, p_job->'deadline');
+  j := ${s}.place_v1(p_now, j, p_job);
+  j.timer_at := ${s}.timer_v1(j);
+  RETURN j;
+END $$;
+`;
