@@ -3,7 +3,7 @@ import { eventCodes } from "../model/event-kind.ts";
 import { stateCodes } from "../model/job-state.ts";
 import { emptyHints, handOut, hintDue, isEmpty } from "./hints.ts";
 import type { Hints } from "./hints.ts";
-import { hintEvents, readEvents } from "./packed-events.ts";
+import { hintEvents, packEvents, readEvents } from "./packed-events.ts";
 import type { Hint } from "./store.ts";
 
 function bundle(
@@ -39,6 +39,28 @@ describe("packed events", () => {
       { ...told, kind: "cancel-asked", state: null, extra: null, id: "b" },
     ]);
     expect(readEvents("")).toEqual([]);
+  });
+
+  test("come back as they were packed, whatever their texts are", () => {
+    const told = { kind: eventCodes.failed, rev: 3, route: 9, state: stateCodes.failed, attempt: 1 };
+    const ids = ["plain", "\x1f\x1e\x01", "\ud800", "ü"];
+    const bundles = [
+      { ...told, extra: "because\x1f", ids },
+      { ...told, extra: -5, ids: ["b"] },
+      { ...told, state: null, extra: null, ids: ["c"] },
+    ];
+    const back = readEvents(packEvents(bundles));
+    expect(back.map(({ id }) => id)).toEqual([...ids, "b", "c"]);
+    expect(back.map(({ extra }) => extra)).toEqual([...ids.map(() => "because\x1f"), -5, null]);
+    expect(back.at(-1)).toEqual({
+      kind: "failed",
+      id: "c",
+      rev: 3,
+      route: 9,
+      state: null,
+      attempt: 1,
+      extra: null,
+    });
   });
 
   test("hint at ready routes once each, at the earliest clock, at what finished and at whose cancel was asked for", () => {

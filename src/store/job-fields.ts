@@ -90,15 +90,15 @@ export const jobFields = {
   result: { type: "text", home: "end", isNullable: true, initial: null, cleared: ["replay"] },
 } as const satisfies Readonly<Record<string, JobField>>;
 
-type Fields = typeof jobFields;
-export type JobFieldName = keyof Fields;
+export type JobFields = typeof jobFields;
+export type JobFieldName = keyof JobFields;
 
 type ValueOf<Field extends JobField> =
   | { integer: number; text: string; flag: 0 | 1; list: readonly string[] }[Field["type"]]
   | (Field extends { readonly isNullable: true } ? null : never);
 
 /** A job with every field, as the rules read and change it. `state` is the code of the job's state. */
-export type JobRow = { -readonly [Name in JobFieldName]: ValueOf<Fields[Name]> };
+export type JobRow = { -readonly [Name in JobFieldName]: ValueOf<JobFields[Name]> };
 
 /** What a claim hands out of a job. */
 export const leasedFields = [

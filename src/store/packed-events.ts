@@ -11,7 +11,7 @@ import { eventOfCode } from "../model/event-kind.ts";
 import { stateOfCode } from "../model/job-state.ts";
 import { hintEvent } from "./hints.ts";
 import type { CodedEvent, Hints } from "./hints.ts";
-import { escapeMark, fieldEnd, itemEnd, packText, unpackText } from "./packed-text.ts";
+import { escapeMark, fieldEnd, itemEnd, packText, packTexts, unpackText } from "./packed-text.ts";
 import type { FeedEvent } from "./records.ts";
 
 /** Events that differ only in their job. */
@@ -25,7 +25,7 @@ export function packEvents(bundles: readonly EventBundle[]): string {
 }
 
 function packBundle({ kind, rev, route, state, attempt, extra, ids }: EventBundle): string {
-  return [kind, rev, route, state ?? "", attempt, packExtra(extra), ...ids.map(packText)].join(fieldEnd);
+  return [kind, rev, route, state ?? "", attempt, packExtra(extra), ...packTexts(ids)].join(fieldEnd);
 }
 
 function packExtra(extra: string | number | null): string {

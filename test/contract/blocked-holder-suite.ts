@@ -11,7 +11,7 @@ import { createHeldPlatform, startAt } from "../support/held-platform.ts";
 export interface Blockable {
   readonly store: Store;
   /** Makes a waiting job blocked in the store's own rows and indexes, and counts it as such. */
-  block(id: string): Promise<void>;
+  readonly block: (id: string) => Promise<void>;
 }
 
 export function describeBlockedHolder(

@@ -9,8 +9,7 @@ import type { SubmitHow } from "../operations.ts";
 import type { NewJob } from "../records.ts";
 import { advance, clearedBy } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
-import { deadlineAtOf, givenBy, placeOf } from "./place.ts";
-import { holdsOf } from "./unique-holds.ts";
+import { givenBy } from "./place.ts";
 
 const unstartedCodes: readonly number[] = unstartedStates.map((state) => stateCodes[state]);
 
@@ -25,8 +24,6 @@ export interface Meeting {
   readonly outcome: Outcome | null;
 }
 
-const kept: Meeting = { how: "existing", outcome: null };
-
 /** `holder` is null where the key outlives its job. `route` is that of the new job. */
 export function meet(
   holder: JobRow | null,
@@ -34,18 +31,21 @@ export function meet(
   { route, now }: { readonly route: number; readonly now: number },
 ): Meeting {
   const onHeld = job.unique?.onHeld ?? "keep";
-  if (onHeld === "keep" || holder === null || !isUnstarted(holder)) return kept;
-  const place = placeOf(job, now);
-  // Whatever blocks the holder blocks it still.
-  if (holder.state === stateCodes.blocked) place.state = stateCodes.blocked;
-  const row = advance(holder, { ...clearedBy("place"), ...replacement(holder, job, now), ...place, route });
-  return { how: "replaced", outcome: { row, event: "replaced", isKept: true, key: "taken" } };
+  if (onHeld === "keep" || holder === null || !isUnstarted(holder)) return { how: "existing", outcome: null };
+  return { how: "replaced", outcome: replace(holder, job, route, now) };
 }
 
-/** The new job's content on the holder's row: its identity stays. */
-function replacement(holder: JobRow, job: NewJob, now: number): Partial<JobRow> {
+/** The holder takes all that the new job's submit says; only its identity stays. */
+function replace(holder: JobRow, job: NewJob, route: number, now: number): Outcome {
   const { seq, id, createdAt, digest, uniqueKey } = holder;
-  const given = givenBy(job);
-  const holds = holdsOf(given.uniqueHold ?? null);
-  return { ...given, holds, deadlineAt: deadlineAtOf(job, now), seq, id, createdAt, digest, uniqueKey };
+  const given = givenBy(job, { seq, route, now });
+  const changes = { ...cleared, ...given, id, createdAt, digest, uniqueKey, state: stateIn(holder, given) };
+  return { row: advance(holder, changes), event: "replaced", isKept: true, key: "taken" };
 }
+
+/** What blocks the holder blocks it still. */
+function stateIn(holder: JobRow, place: Pick<JobRow, "state">): number {
+  return holder.state === stateCodes.blocked ? holder.state : place.state;
+}
+
+const cleared = clearedBy("place");

@@ -5,7 +5,7 @@
 import type { HandBack, Schedule } from "../../model/change.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import { fieldNames } from "../job-fields.ts";
-import type { JobField, JobFieldName, JobRow } from "../job-fields.ts";
+import type { JobFieldName, JobFields, JobRow } from "../job-fields.ts";
 import type { NewJob } from "../records.ts";
 import { advance, clearedBy, initialValues } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
@@ -29,42 +29,28 @@ export function placeOf({ due, rankBase, rankSlope, ttlMs }: PlaceRequest, now: 
   };
 }
 
-/** What of a new job depends on the time of its submit. */
-export type NewPlace = Place & Pick<JobRow, "deadlineAt" | "timerAt">;
-
-export function newPlaceOf(job: NewJob, now: number): NewPlace {
-  const place = placeOf(job, now);
-  const deadlineAt = deadlineAtOf(job, now);
-  const timerAt = timerAtOf({ ...place, deadlineAt, leaseEndsAt: null, attemptEndsAt: null });
-  return { ...place, deadlineAt, timerAt };
-}
-
 export function deadlineAtOf({ deadline }: NewJob, now: number): number | null {
   return deadline === null ? null : dueAtOf(deadline, now);
 }
 
-/** Fields that a submit gives under their own names: what the job is, and what is rare of its state. */
-const isGiven = ({ home, isRare }: JobField): boolean =>
-  home === "spec" || (home === "state" && isRare === true);
-const givenNames = fieldNames(isGiven);
-
-/** What a submit gives of a job's row, as far as it does not depend on the time, the seq and the route. */
-export function givenBy(job: NewJob): Partial<JobRow> {
-  const given: Partial<Record<JobFieldName, unknown>> = initialValues(isGiven);
-  const named = job as unknown as Readonly<Partial<Record<JobFieldName, unknown>>>;
-  for (const name of givenNames) if (named[name] !== undefined) given[name] = named[name];
-  given.tags = tagsOf(job);
-  given.uniqueKey = job.unique?.key ?? null;
-  given.uniqueHold = job.unique === null ? null : holdCode(job.unique.hold);
-  return given as Partial<JobRow>;
-}
-
 /** No tags are null, never an empty list. */
-export function tagsOf({ tags }: NewJob): readonly string[] | null {
+function tagsOf({ tags }: NewJob): readonly string[] | null {
   return tags === null || tags.length === 0 ? null : tags;
 }
 
-const fresh = initialValues(({ home }) => home !== "spec");
+/** The fields of a spec that any job may have. */
+type CommonSpec = {
+  [
+    Name in JobFieldName as JobFields[Name] extends { home: "spec" }
+      ? JobFields[Name] extends { isRare: true }
+        ? never
+        : Name
+      : never
+  ]: JobRow[Name];
+};
+
+/** All that a submit says of a plain job (plain.ts). The other fields of its row have their initial values. */
+export type PlainRow = CommonSpec & Place & Pick<JobRow, "route" | "deadlineAt" | "timerAt">;
 
 export interface NewSeat {
   readonly seq: number;
@@ -72,12 +58,50 @@ export interface NewSeat {
   readonly now: number;
 }
 
+export function placePlain(job: NewJob, { seq, route, now }: NewSeat): PlainRow {
+  const { state, rank, dueAt, ttlAt } = placeOf(job, now);
+  const row: PlainRow = {
+    seq,
+    id: job.id,
+    createdAt: now,
+    tags: tagsOf(job),
+    policy: job.policy,
+    meta: job.meta,
+    input: job.input,
+    route,
+    state,
+    rank,
+    dueAt,
+    ttlAt,
+    deadlineAt: deadlineAtOf(job, now),
+    timerAt: null,
+  };
+  row.timerAt = timerAtOf(row);
+  return row;
+}
+
+/** Rare fields that a submit gives under their own names. */
+const rareNames = fieldNames(({ home, isRare }) => isRare === true && (home === "spec" || home === "state"));
+
+function rareOf(job: NewJob): Partial<JobRow> {
+  const given = job as unknown as Readonly<Partial<Record<JobFieldName, never>>>;
+  const rare: Partial<JobRow> = {};
+  for (const name of rareNames) if (given[name] !== undefined) rare[name] = given[name];
+  const uniqueHold = job.unique === null ? null : holdCode(job.unique.hold);
+  return { ...rare, uniqueKey: job.unique?.key ?? null, uniqueHold, holds: holdsOf(uniqueHold) };
+}
+
+/** All that a submit says of a job's row. */
+export function givenBy(job: NewJob, seat: NewSeat): PlainRow & Partial<JobRow> {
+  return { ...placePlain(job, seat), ...rareOf(job) };
+}
+
+/** A row in which nothing has happened yet. */
+const blank = initialValues(() => true) as JobRow;
+
 /** A new job: what its submit gives, and the initial value of everything else. */
-export function placeNew(job: NewJob, { seq, route, now }: NewSeat): Outcome {
-  const given = givenBy(job);
-  const holds = holdsOf(given.uniqueHold ?? null);
-  const place = newPlaceOf(job, now);
-  const row = { ...fresh, ...given, ...place, seq, route, holds, createdAt: now } as JobRow;
+export function placeNew(job: NewJob, seat: NewSeat): Outcome {
+  const row: JobRow = { ...blank, ...givenBy(job, seat) };
   return { row, event: "submitted", isKept: true, key: job.unique === null ? "stays" : "taken" };
 }
 

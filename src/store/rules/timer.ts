@@ -10,10 +10,8 @@ export function dueAtOf(due: Due, now: number): number {
   return "inMs" in due ? now + due.inMs : due.at;
 }
 
-export type Clocks = Pick<
-  JobRow,
-  "state" | "dueAt" | "deadlineAt" | "ttlAt" | "leaseEndsAt" | "attemptEndsAt"
->;
+export type Clocks = Pick<JobRow, "state" | "dueAt" | "deadlineAt" | "ttlAt"> &
+  Partial<Pick<JobRow, "leaseEndsAt" | "attemptEndsAt">>;
 
 /**
  * The earliest clock of the present state; null for none.

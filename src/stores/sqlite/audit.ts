@@ -7,6 +7,7 @@
 import { stateCodes } from "../../model/job-state.ts";
 import type { AuditAnswer } from "../../store/operations.ts";
 import { presentTimerAt } from "./clock.ts";
+import { limitTo } from "./connection.ts";
 import type { Step } from "./step.ts";
 
 export function auditIndexes(
@@ -31,7 +32,7 @@ export function auditIndexes(
 }
 
 /** Inputs: seq, limit. Answer: how many rows, and the last seq. */
-const readRange = `SELECT count(*), max(seq) FROM (SELECT seq FROM millrace_job WHERE seq > ? ORDER BY seq LIMIT ?)`;
+const readRange = `SELECT count(*), max(seq) FROM (SELECT seq FROM millrace_job WHERE seq > ? ORDER BY seq ${limitTo("?")})`;
 /** Inputs: first and last seq. Guard: the timer is not the earliest clock. */
 const repairTimers = `UPDATE millrace_job SET timer_at = ${presentTimerAt} WHERE seq > ? AND seq <= ? AND timer_at IS NOT ${presentTimerAt}`;
 
@@ -46,7 +47,7 @@ function auditTimers({ statements }: Step, after: number, max: number): AuditAns
 }
 
 /** Inputs: key, limit. */
-const readKeys = "SELECT key FROM millrace_unique WHERE key > ? ORDER BY key LIMIT ?";
+const readKeys = `SELECT key FROM millrace_unique WHERE key > ? ORDER BY key ${limitTo("?")}`;
 /** Input: key. Guard: held by a job, not by time, and no live job is there. */
 const repairKey = `DELETE FROM millrace_unique WHERE key = ? AND held_until IS NULL AND seq NOT IN (SELECT seq FROM millrace_job)`;
 
@@ -63,7 +64,7 @@ function auditKeys({ statements }: Step, after: string, max: number): AuditAnswe
 }
 
 /** Inputs: tag, seq, limit. Answer: the next entries. */
-const readTags = "SELECT tag, seq FROM millrace_tag WHERE (tag, seq) > (?, ?) ORDER BY tag, seq LIMIT ?";
+const readTags = `SELECT tag, seq FROM millrace_tag WHERE (tag, seq) > (?, ?) ORDER BY tag, seq ${limitTo("?")}`;
 /** Inputs: tag and seq to go on after, tag and seq of the last. Guard: the job is kept nowhere. */
 const repairTags = `DELETE FROM millrace_tag WHERE (tag, seq) > (?, ?) AND (tag, seq) <= (?, ?) AND seq NOT IN (SELECT seq FROM millrace_spec)`;
 
@@ -81,8 +82,7 @@ function auditTags({ statements }: Step, rest: string, max: number): AuditAnswer
 }
 
 /** Inputs: seq, limit. Answer: how many lines, and the last seq among them. */
-const readLines =
-  "SELECT count(*), max(seq) FROM (SELECT seq FROM millrace_trail WHERE seq > ? ORDER BY seq LIMIT ?)";
+const readLines = `SELECT count(*), max(seq) FROM (SELECT seq FROM millrace_trail WHERE seq > ? ORDER BY seq ${limitTo("?")})`;
 /** Inputs: seq to go on after, last seq. Guard: the job is kept nowhere. */
 const repairLines =
   "DELETE FROM millrace_trail WHERE seq > ? AND seq <= ? AND seq NOT IN (SELECT seq FROM millrace_spec)";

@@ -1,6 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, it } from "vitest";
-import { aJob as buildJob } from "../../../test/support/builders.ts";
+import { aJob as buildJob, aRoute } from "../../../test/support/builders.ts";
 import type { NewJob } from "../../store/records.ts";
 import { openSession, commitCalls } from "./commit.ts";
 import type { Call, CallOutcome } from "./commit.ts";
@@ -60,6 +60,20 @@ describe("the calls of one turn", () => {
     ]);
     session.database.exec("PRAGMA max_page_count = 100000");
     expect(codes(commitCalls(session, [big], 1000).outcomes)).toEqual(["answer"]);
+  });
+
+  it("refuse another content under a route's number before anything is written, each call for itself", () => {
+    const session = memorySession();
+    const number = aRoute({ name: "other" });
+    session.statements("INSERT INTO millrace_route VALUES (?, 'mail', 'stranger', '[]')").run(number);
+    const { outcomes } = commitCalls(
+      session,
+      [submit(aJob("one")), submit(aJob("two"), aJob("three", { name: "other" }))],
+      1000,
+    );
+    expect(codes(outcomes)).toEqual(["answer", "route-collision"]);
+    const [read] = commitCalls(session, [{ operation: "readJobs", request: ["one", "two"] }], 1000).outcomes;
+    expect(read).toMatchObject({ kind: "answer", answer: [{ id: "one" }, null] });
   });
 
   it("never see the store's time go back", () => {

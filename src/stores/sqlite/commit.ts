@@ -23,7 +23,7 @@ import { readFeed, readJobs, readTrail, tallyJobs } from "./read.ts";
 import { forgetRoutes, openKnownRoutes, readRoutes } from "./routes.ts";
 import type { KnownRoutes } from "./routes.ts";
 import { settleIfLeased } from "./settle.ts";
-import { beginStep, endStep } from "./step.ts";
+import { beginStep, beginTurn, endStep, flushTurn } from "./step.ts";
 import type { Step, Turn } from "./step.ts";
 import { submit } from "./submit.ts";
 
@@ -105,12 +105,13 @@ export function commitCalls(session: Session, calls: readonly Call[], machineNow
     const now = Math.max(storeNow(session.statements, machineNow), session.lastNow);
     session.lastNow = now;
     const { statements, routes, epoch } = session;
-    const turn: Turn = { statements, routes, epoch, now, lastSeq: null };
+    const turn = beginTurn({ statements, routes, epoch, now });
     for (const call of calls) {
       const { answer, number } = runCall(turn, call, hints);
       commit.outcomes.push({ kind: "answer", answer });
       if (number !== null) commit.told.push(number);
     }
+    flushTurn(turn);
   } catch (error) {
     rollBack(session);
     return calls.length === 1
@@ -132,6 +133,8 @@ function runCall(
   { operation, request }: Call,
   hints: Hints,
 ): { answer: unknown; number: number | null } {
+  // Submits that follow each other are written together; whatever else comes sees what was written.
+  if (operation !== "submit") flushTurn(turn);
   if (!Object.hasOwn(writes, operation)) {
     const read = reads[operation as keyof typeof reads] as (
       statements: Statements,

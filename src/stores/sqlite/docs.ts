@@ -4,6 +4,7 @@
  */
 import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
+import { limitTo } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import type { Step } from "./step.ts";
 
@@ -55,7 +56,7 @@ const columns = "id, version, body, due_at, expires_at";
 const readOne = `SELECT ${columns} FROM millrace_doc WHERE kind = ? AND id = ? AND (expires_at IS NULL OR expires_at > ?)`;
 /** Inputs: kind, first id, id to go on after, now, limit. Answer: in byte order. */
 const readRange = `SELECT ${columns} FROM millrace_doc
-  WHERE kind = ? AND id >= ? AND id > ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY id LIMIT ?`;
+  WHERE kind = ? AND id >= ? AND id > ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY id ${limitTo("?")}`;
 
 export function readDocs(statements: Statements, now: number, request: ReadDocsRequest): ReadDocsAnswer {
   const { kind } = request;

@@ -13,6 +13,7 @@ import { clockFields } from "../../store/rules/guard.ts";
 import { timerAt } from "./clock.ts";
 import { columnList, fromJob, rowReader, setList } from "./columns.ts";
 import type { Picked } from "./columns.ts";
+import { limitTo } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { isRunning, isScheduled, isWatched } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
@@ -44,7 +45,7 @@ const promotedNames = ["seq", "id", "route", "rev", "attempt"] as const;
 const readPromoted = rowReader(promotedNames);
 /** Inputs: now, limit. Answer: scheduled jobs whose time has come, longest due first, as they will stand. */
 const readScheduled = `SELECT ${columnList(promotedNames, { rev: "rev + 1" })} FROM millrace_job INDEXED BY millrace_job_due
-  WHERE ${isScheduled} AND due_at <= ? ORDER BY due_at, seq LIMIT ?`;
+  WHERE ${isScheduled} AND due_at <= ? ORDER BY due_at, seq ${limitTo("?")}`;
 /** Inputs: the seqs. Guard: read as scheduled in the same transaction. `promote` of store/rules/promote.ts. */
 const promote = `UPDATE millrace_job SET ${setList({ state: ready, rev: "rev + 1", timerAt: timerAt.ready })}`;
 
@@ -82,7 +83,7 @@ function rungSql(clock: Clock, { index, condition, sortedBy }: Source): string {
   const isHere = sortedBy === "due_at" ? "AND j.timer_at = j.due_at" : "";
   return `SELECT ${columnList(rungNames, fromJob)} FROM millrace_job j INDEXED BY ${index} JOIN millrace_spec s ON s.seq = j.seq
     WHERE ${condition} AND ${sortedBy} <= @now AND ${column} <= @now AND (${sortedBy}, j.seq) > (@timerAt, @seq) ${isHere}
-    ORDER BY ${sortedBy}, j.seq LIMIT @max`;
+    ORDER BY ${sortedBy}, j.seq ${limitTo("@max")}`;
 }
 
 export function readDue(statements: Statements, now: number, request: ReadDueRequest): ReadDueAnswer {

@@ -7,6 +7,7 @@ import type { FindAnswer, FindRequest, JobFilter } from "../../store/operations.
 import type { JobRecord } from "../../store/records.ts";
 import { columnList, rowReader } from "./columns.ts";
 import type { Picked } from "./columns.ts";
+import { limitTo } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { readRecord } from "./read.ts";
 import { readRoutes } from "./routes.ts";
@@ -19,7 +20,7 @@ const readScanned = rowReader(scannedNames);
 const createdAt = "(SELECT created_at FROM millrace_spec s WHERE s.seq = t.seq)";
 const ofLive = columnList(scannedNames, { createdAt, reason: "NULL" }, "t.");
 const ofFinished = columnList(scannedNames, { createdAt }, "t.");
-const newestFirst = "t.seq < ? ORDER BY t.seq DESC LIMIT ?";
+const newestFirst = `t.seq < ? ORDER BY t.seq DESC ${limitTo("?")}`;
 /** Inputs: seq to go on below, limit. Answer: rows to look at, newest first. */
 const live = `SELECT ${ofLive} FROM millrace_job t WHERE ${newestFirst}`;
 const onlyRunning = `SELECT ${ofLive} FROM millrace_job t INDEXED BY millrace_job_running WHERE ${isRunning} AND ${newestFirst}`;

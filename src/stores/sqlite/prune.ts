@@ -11,6 +11,7 @@ import { readRoutes } from "./routes.ts";
 import { isNotCompleted } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import { count } from "./step.ts";
+import { limitTo } from "./connection.ts";
 import type { Step } from "./step.ts";
 
 type HistoryRequest = Extract<PruneRequest, { what: "history" }>;
@@ -39,9 +40,9 @@ const windowMin = 1000;
 const chunkRows = 500;
 
 /** Inputs: seq to go on after, limit. Answer: finished rows in order of seq. */
-const readAll = `SELECT ${columns} FROM millrace_history WHERE seq > ? ORDER BY seq LIMIT ?`;
+const readAll = `SELECT ${columns} FROM millrace_history WHERE seq > ? ORDER BY seq ${limitTo("?")}`;
 const readOthers = `SELECT ${columns} FROM millrace_history INDEXED BY millrace_history_other
-  WHERE ${isNotCompleted} AND seq > ? ORDER BY seq LIMIT ?`;
+  WHERE ${isNotCompleted} AND seq > ? ORDER BY seq ${limitTo("?")}`;
 /** Input: seq. Answer: when it was submitted. */
 const readCreated = "SELECT created_at FROM millrace_spec WHERE seq = ?";
 
@@ -101,7 +102,7 @@ function removeFinished(step: Step, rows: readonly Row[]): void {
 
 /** Inputs: now, limit. */
 const readKept = `SELECT ${columns} FROM millrace_history INDEXED BY millrace_history_keep
-  WHERE keep_until IS NOT NULL AND keep_until <= ? ORDER BY keep_until, seq LIMIT ?`;
+  WHERE keep_until IS NOT NULL AND keep_until <= ? ORDER BY keep_until, seq ${limitTo("?")}`;
 
 function pruneKept(step: Step, max: number): PruneAnswer {
   const rows = step
@@ -113,10 +114,8 @@ function pruneKept(step: Step, max: number): PruneAnswer {
 }
 
 /** Inputs: now, limit. */
-const readFreeKeys =
-  "SELECT key FROM millrace_unique WHERE held_until IS NOT NULL AND held_until <= ? ORDER BY held_until LIMIT ?";
-const readOldDocs =
-  "SELECT kind, id FROM millrace_doc WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at LIMIT ?";
+const readFreeKeys = `SELECT key FROM millrace_unique WHERE held_until IS NOT NULL AND held_until <= ? ORDER BY held_until ${limitTo("?")}`;
+const readOldDocs = `SELECT kind, id FROM millrace_doc WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at ${limitTo("?")}`;
 const dropKey = "DELETE FROM millrace_unique WHERE key = ?";
 const dropDoc = "DELETE FROM millrace_doc WHERE kind = ? AND id = ?";
 
@@ -131,7 +130,7 @@ function pruneExpired({ statements, now }: Step, max: number): PruneAnswer {
 }
 
 /** Inputs: limit, time. Answer: the newest record that may go, among the oldest ones. */
-const lastOld = `SELECT max(number) FROM (SELECT number, at FROM millrace_feed ORDER BY number LIMIT ?)
+const lastOld = `SELECT max(number) FROM (SELECT number, at FROM millrace_feed ORDER BY number ${limitTo("?")})
   WHERE at <= ? AND number < (SELECT max(number) FROM millrace_feed)`;
 const dropRecords = "DELETE FROM millrace_feed WHERE number <= ?";
 

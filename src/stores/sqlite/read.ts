@@ -1,13 +1,13 @@
 /** Looking at jobs: by id, their counts, their log lines, and what was told. None of it writes. */
 import { stateOfCode } from "../../model/job-state.ts";
 import { fieldNames, isFinishedField, isLiveField, isSpecField } from "../../store/job-fields.ts";
-import type { JobField, JobFieldName } from "../../store/job-fields.ts";
+import type { JobField } from "../../store/job-fields.ts";
 import type { FeedAnswer, FeedRequest, TrailAnswer } from "../../store/operations.ts";
 import { readEvents } from "../../store/packed-events.ts";
 import type { JobRecord, Tally } from "../../store/records.ts";
 import { initialValues } from "../../store/rules/advance.ts";
 import { columnList, fromJob, rowReader } from "./columns.ts";
-import type { Picked } from "./columns.ts";
+import { limitTo } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { seqOfId } from "./rows.ts";
 
@@ -17,17 +17,17 @@ const queueAndName = ["queue", "name"] as const;
 function openSource(table: string, isKept: (field: JobField) => boolean) {
   const isShown = (field: JobField): boolean => field.isOwn !== true && (isSpecField(field) || isKept(field));
   const names = fieldNames(isShown);
-  const read = rowReader(names, queueAndName.length);
-  const rest = initialValues((field) => field.isOwn !== true && !isShown(field));
+  const base = initialValues((field) => field.isOwn !== true && !isShown(field));
+  const read = rowReader(names, { from: queueAndName.length, base });
   const sql = `SELECT r.queue, r.name, ${columnList(names, fromJob)} FROM ${table} j JOIN millrace_spec s ON s.seq = j.seq
     JOIN millrace_route r ON r.number = j.route WHERE j.seq = ?`;
   return (statements: Statements, seq: number): JobRecord | null => {
     const values = statements(sql).get(seq);
     if (values === undefined) return null;
     const [queue, name] = values as [queue: string, name: string];
-    const row = read(values) as Picked<JobFieldName>;
+    const row = read(values);
     const shown = { state: stateOfCode(row.state), cancelAsked: row.cancelAsked === 1 };
-    return { ...rest, ...row, ...shown, queue, name } as JobRecord;
+    return { ...row, ...shown, queue, name };
   };
 }
 
@@ -55,7 +55,7 @@ export function tallyJobs(statements: Statements): Tally[] {
 }
 
 /** Inputs: number to go on after, limit. */
-const readRecords = "SELECT number, at, body FROM millrace_feed WHERE number > ? ORDER BY number LIMIT ?";
+const readRecords = `SELECT number, at, body FROM millrace_feed WHERE number > ? ORDER BY number ${limitTo("?")}`;
 /** No input. Answer: the number of the newest record. */
 const readEnd = "SELECT max(number) FROM millrace_feed";
 
@@ -68,8 +68,7 @@ export function readFeed(statements: Statements, { after, max }: FeedRequest): F
 }
 
 /** Inputs: seq, number to go on after, limit. */
-const readLines =
-  "SELECT number, at, body FROM millrace_trail WHERE seq = ? AND number > ? ORDER BY number LIMIT ?";
+const readLines = `SELECT number, at, body FROM millrace_trail WHERE seq = ? AND number > ? ORDER BY number ${limitTo("?")}`;
 
 export function readTrail(
   statements: Statements,

@@ -8,13 +8,11 @@ import type { Statements } from "./connection.ts";
 /** Input: seq. Answer: the whole row, as far as this kind of job has it. */
 function openSource(table: string, isKept: (field: JobField) => boolean) {
   const names = [...specNames, ...fieldNames(isKept)];
-  const read = rowReader(names);
-  /** What the other table would have said. */
-  const rest = initialValues((field) => field.home !== "spec" && !isKept(field));
+  const read = rowReader(names, { base: initialValues((field) => field.home !== "spec" && !isKept(field)) });
   const sql = `SELECT ${columnList(names, fromJob)} FROM ${table} j JOIN millrace_spec s ON s.seq = j.seq WHERE j.seq = ?`;
   return (statements: Statements, seq: number): JobRow | null => {
     const values = statements(sql).get(seq);
-    return values === undefined ? null : ({ ...rest, ...read(values) } as JobRow);
+    return values === undefined ? null : read(values);
   };
 }
 

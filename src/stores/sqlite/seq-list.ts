@@ -12,12 +12,13 @@ export function runOnSeqs(
   statements: Statements,
   sql: string,
   seqs: readonly number[],
-  named: NamedValues = {},
+  named?: NamedValues,
 ): void {
+  const inputs = named === undefined ? [] : [named];
   const [first] = seqs;
   if (first === undefined) return;
   if (seqs.length === 1) {
-    statements(`${sql} ${oneSeq}`).run(named, first);
+    statements(`${sql} ${oneSeq}`).run(...inputs, first);
     return;
   }
   let lowest = first;
@@ -27,6 +28,6 @@ export function runOnSeqs(
     if (seq > highest) highest = seq;
   }
   // Seqs of one call are distinct.
-  if (highest - lowest + 1 === seqs.length) statements(`${sql} ${seqRange}`).run(named, lowest, highest);
-  else statements(`${sql} ${seqList}`).run(named, JSON.stringify(seqs));
+  if (highest - lowest + 1 === seqs.length) statements(`${sql} ${seqRange}`).run(...inputs, lowest, highest);
+  else statements(`${sql} ${seqList}`).run(...inputs, JSON.stringify(seqs));
 }

@@ -45,14 +45,15 @@ const finished: Formulas = {
   result: "e.result",
   attempts: "ifnull(e.attempts, j.attempts)",
 };
+const columns = columnList(finishedNames);
 const width = 3;
 /** Inputs: state, time, keep until and reason by name; then seq, result and attempts (or null) of each row. */
 const moveRows = openRowSets(
-  () => "(?, ?, ?)",
-  (
-    rows,
-  ) => `WITH e (seq, result, attempts) AS (VALUES ${rows}) INSERT INTO millrace_history (${columnList(finishedNames)})
+  "seq, result, attempts",
+  (set) => `WITH ${set} INSERT INTO millrace_history (${columns})
     SELECT ${columnList(finishedNames, finished, "j.")} FROM e CROSS JOIN millrace_job j ON j.seq = e.seq`,
+  `INSERT INTO millrace_history (${columns}) SELECT ${columnList(finishedNames, finished, "j.")}
+    FROM (SELECT ? AS seq, ? AS result, ? AS attempts) e CROSS JOIN millrace_job j ON j.seq = e.seq`,
 );
 /** Inputs: the seqs. */
 const dropLive = "DELETE FROM millrace_job";

@@ -13,7 +13,6 @@ import { readNamed } from "./rows.ts";
 import { openPlainSettle } from "./settle-plain.ts";
 import type { Step } from "./step.ts";
 import { allOrNothing, submitUnit } from "./submit.ts";
-import { openPlainSubmit } from "./submit-plain.ts";
 import { writeOutcome } from "./write-outcome.ts";
 
 const ok: SettleAnswer = { kind: "ok" };
@@ -44,13 +43,11 @@ export function settleGeneral(step: Step, settle: Settle): SettleAnswer {
     apply();
     return applyEffects(step, effects);
   };
-  return allOrNothing(step, withEffects, () => {});
+  return allOrNothing(step, withEffects);
 }
 
 function applyEffects(step: Step, { jobs = [], docs = [] }: Effects): SettleAnswer {
-  const plain = openPlainSubmit(step);
-  const answer = submitUnit(step, plain, { jobs, docs });
-  plain.flush();
+  const answer = submitUnit(step, { jobs, docs });
   if (answer.kind === "ok") return ok;
   return { kind: answer.reason === "doc-changed" ? "doc-changed" : "id-differs", id: answer.id };
 }

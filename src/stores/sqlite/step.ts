@@ -1,11 +1,11 @@
 /**
  * One store call inside a transaction: the time it happens at, and everything it has to tell at its end (rule R10): one packed feed
- * record, count deltas per route and state, and hints for those who watch.
+ * record and hints for those who watch. New jobs and the changes of counts are collected over the calls of the transaction (its turn).
  *
  * A unit that is refused half-way takes back what it told: `mark` before it, `takeBack` after.
  */
 import { eventCodes } from "../../model/event-kind.ts";
-import { stateCodes } from "../../model/job-state.ts";
+import { jobStates, stateCodes } from "../../model/job-state.ts";
 import { hintDue, hintEvent } from "../../store/hints.ts";
 import type { Hints } from "../../store/hints.ts";
 import type { JobRow } from "../../store/job-fields.ts";
@@ -15,6 +15,8 @@ import type { Outcome } from "../../store/rules/advance.ts";
 import { countsOf, tell } from "../../store/rules/tell.ts";
 import type { Told } from "../../store/rules/tell.ts";
 import type { Statements } from "./connection.ts";
+import { openInsert } from "./insert.ts";
+import type { Insert } from "./insert.ts";
 import type { KnownRoutes } from "./routes.ts";
 
 /** What the calls of one transaction share. */
@@ -25,6 +27,12 @@ export interface Turn {
   readonly now: number;
   /** The last seq given; null until first needed. */
   lastSeq: number | null;
+  /** New jobs of this call and those before it that are not written yet. */
+  readonly insert: Insert;
+  /** How many more (or fewer) jobs a route has, by state code. */
+  readonly counts: Map<number, number[]>;
+  /** The route counted last: a bulk of one kind counts it again and again. */
+  lastCounted: { readonly route: number; readonly states: number[] } | null;
 }
 
 export interface Step {
@@ -33,18 +41,18 @@ export interface Step {
   readonly now: number;
   /** What the feed record will say: events that differ only in their job are one bundle. */
   readonly events: (EventBundle & { readonly ids: string[] })[];
-  /** route * statesMax + state code -> how many more (or fewer) jobs. */
-  readonly counts: Map<number, number>;
   /** The earliest clock that was set. */
   dueAt: number | null;
 }
 
-/** More than there are states; routes have 48 bits, so both fit into an exact number. */
-const statesMax = 16;
+export function beginTurn(given: Pick<Turn, "statements" | "routes" | "epoch" | "now">): Turn {
+  const insert = openInsert(given.statements);
+  return { ...given, lastSeq: null, insert, counts: new Map(), lastCounted: null };
+}
 
 export function beginStep(turn: Turn): Step {
   const { statements, now } = turn;
-  return { turn, statements, now, events: [], counts: new Map(), dueAt: null };
+  return { turn, statements, now, events: [], dueAt: null };
 }
 
 /** Tells what a rule made of a job. `from` is the job as it stood; null for a new one. */
@@ -74,9 +82,13 @@ export function setClock(step: Step, at: number | null): void {
   if (at !== null && (step.dueAt === null || at < step.dueAt)) step.dueAt = at;
 }
 
-export function count({ counts }: Step, route: number, state: number, change: number): void {
-  const key = route * statesMax + state;
-  counts.set(key, (counts.get(key) ?? 0) + change);
+export function count({ turn }: Step, route: number, state: number, change: number): void {
+  if (turn.lastCounted?.route !== route) {
+    const states = turn.counts.get(route) ?? jobStates.map(() => 0);
+    turn.counts.set(route, states);
+    turn.lastCounted = { route, states };
+  }
+  turn.lastCounted.states[state]! += change;
 }
 
 /** How much was told at some moment. */
@@ -84,20 +96,21 @@ export interface Mark {
   readonly events: number;
   /** Of the last bundle, which may grow on. */
   readonly lastIds: number;
-  readonly counts: ReadonlyMap<number, number>;
+  readonly counts: Turn["counts"];
   readonly dueAt: number | null;
 }
 
-export function mark({ events, counts, dueAt }: Step): Mark {
-  return { events: events.length, lastIds: events.at(-1)?.ids.length ?? 0, counts: new Map(counts), dueAt };
+export function mark({ turn, events, dueAt }: Step): Mark {
+  const counts = new Map([...turn.counts].map(([route, states]) => [route, [...states]]));
+  return { events: events.length, lastIds: events.at(-1)?.ids.length ?? 0, counts, dueAt };
 }
 
 export function takeBack(step: Step, to: Mark): void {
-  const { events, counts } = step;
+  const { turn, events } = step;
   events.length = to.events;
   events.at(-1)?.ids.splice(to.lastIds);
-  counts.clear();
-  for (const [key, change] of to.counts) counts.set(key, change);
+  forgetCounts(turn);
+  for (const [route, states] of to.counts) turn.counts.set(route, states);
   step.dueAt = to.dueAt;
 }
 
@@ -109,13 +122,26 @@ const addTally = `INSERT INTO millrace_tally (route, state, count) VALUES (?, ?,
   ON CONFLICT (route, state) DO UPDATE SET count = count + excluded.count`;
 
 /** Writes what the call has to tell and adds its hints. Answers the number of its feed record, or null when it changed no job. */
-export function endStep({ statements, now, events, counts, dueAt }: Step, hints: Hints): number | null {
-  for (const [key, change] of counts) {
-    if (change !== 0) statements(addTally).run(Math.floor(key / statesMax), key % statesMax, change);
-  }
+export function endStep({ statements, now, events, dueAt }: Step, hints: Hints): number | null {
   if (dueAt !== null) hintDue(hints, dueAt - now);
   if (events.length === 0) return null;
   for (const event of events) hintEvent(hints, event, now);
   const [number] = statements(appendFeed).get(now, packEvents(events)) as [number: number];
   return number;
+}
+
+/** Writes what the calls so far have left to be written together: before anybody looks, and before the commit. */
+export function flushTurn(turn: Turn): void {
+  const { statements, insert, counts } = turn;
+  insert.flush();
+  for (const [route, states] of counts) {
+    for (const [state, change] of states.entries())
+      if (change !== 0) statements(addTally).run(route, state, change);
+  }
+  forgetCounts(turn);
+}
+
+function forgetCounts(turn: Turn): void {
+  turn.counts.clear();
+  turn.lastCounted = null;
 }

@@ -9,8 +9,9 @@ import { placeNew } from "../../store/rules/place.ts";
 import type { Statements } from "./connection.ts";
 import { keepRoute } from "./routes.ts";
 import { readLive } from "./rows.ts";
+import { tellOutcome } from "./step.ts";
 import type { Step, Turn } from "./step.ts";
-import { readHolder } from "./unique.ts";
+import { readHolder, takeKey } from "./unique.ts";
 import type { Holder } from "./unique.ts";
 import { writeOutcome } from "./write-outcome.ts";
 
@@ -24,16 +25,25 @@ const findDigest = "SELECT digest FROM millrace_spec WHERE id = ?";
 
 export function submitGeneral(step: Step, job: NewJob, isRepeat: boolean): JobAnswer {
   const { statements, turn, now } = step;
+  const { insert } = turn;
   const { id, digest, unique } = job;
   if (digest !== null || isRepeat) {
+    if (insert.hasPending(id)) insert.flush();
     const known = statements(findDigest).get(id) as [digest: string | null] | undefined;
     if (known !== undefined && known[0] !== digest) return { kind: "refused", reason: "id-differs", id };
     if (known !== undefined) return { kind: "ok", id, how: "existing", isKnown: true };
   }
   const route = keepRoute(statements, turn.routes, job);
   const holder = unique === null ? null : readHolder(statements, unique.key, now);
-  if (holder !== null) return meetHolder(step, holder, job, route);
-  writeOutcome(step, null, placeNew(job, { seq: nextSeq(turn), route, now }));
+  if (holder !== null) {
+    // It may have been submitted by this very transaction.
+    insert.flush();
+    return meetHolder(step, holder, job, route);
+  }
+  const outcome = placeNew(job, { seq: nextSeq(turn), route, now });
+  insert.add(outcome.row, false);
+  if (outcome.key === "taken") takeKey(statements, outcome.row, now);
+  tellOutcome(step, null, outcome);
   return { kind: "ok", id, how: "created", isKnown: false };
 }
 
@@ -41,7 +51,7 @@ function meetHolder(step: Step, { seq, id }: Holder, job: NewJob, route: number)
   const { statements, now } = step;
   const holder = readLive(statements, seq);
   const { how, outcome } = meet(holder, job, { route, now });
-  if (outcome === null) return { kind: "ok", id, how, isKnown: id === job.id };
+  if (outcome === null || holder === null) return { kind: "ok", id, how, isKnown: id === job.id };
   writeOutcome(step, holder, outcome);
   return { kind: "ok", id, how, isKnown: false };
 }

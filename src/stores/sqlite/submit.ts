@@ -1,8 +1,8 @@
 /**
  * Submit: the first step of a job's life. A unit is written whole or not at all; one refused unit leaves the others alone.
  *
- * Plain jobs (store/plain.ts) cannot be refused: they are collected over all units of the call and written as sets (submit-plain.ts). The
- * rest is looked up one by one, in order, so that jobs of one unit may also meet each other (submit-general.ts).
+ * Plain jobs (store/plain.ts) cannot be refused and meet nobody: they go straight into the set of new jobs (insert.ts). The rest is looked up
+ * one by one, in order, so that jobs of one unit may also meet each other (submit-general.ts).
  */
 import { isPlainJob, mayBeRefusedLate } from "../../store/plain.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
@@ -11,31 +11,22 @@ import { forgetRoutes } from "./routes.ts";
 import { mark, takeBack } from "./step.ts";
 import type { Step } from "./step.ts";
 import { submitGeneral } from "./submit-general.ts";
-import { openPlainSubmit } from "./submit-plain.ts";
-import type { PlainSubmit } from "./submit-plain.ts";
+import { submitPlain } from "./submit-plain.ts";
 
 export function submit(step: Step, units: readonly SubmitUnit[]): SubmitAnswer[] {
-  const plain = openPlainSubmit(step);
-  const answers = units.map((unit) => {
-    if (!mayBeRefusedLate(unit)) return submitUnit(step, plain, unit);
-    plain.flush();
-    return allOrNothing(step, () => submitUnit(step, plain, unit), plain.flush);
-  });
-  plain.flush();
-  return answers;
+  return units.map((unit) =>
+    mayBeRefusedLate(unit) ? allOrNothing(step, () => submitUnit(step, unit)) : submitUnit(step, unit),
+  );
 }
 
 /** Runs a unit that writes before it knows whether all of it holds. */
-export function allOrNothing<A extends { readonly kind: string }>(
-  step: Step,
-  run: () => A,
-  flush: () => void,
-): A {
+export function allOrNothing<A extends { readonly kind: string }>(step: Step, run: () => A): A {
   const { statements, turn } = step;
+  turn.insert.flush();
   const before = mark(step);
   statements("SAVEPOINT millrace_unit").run();
   const answer = run();
-  flush();
+  turn.insert.flush();
   if (answer.kind !== "ok") {
     statements("ROLLBACK TO millrace_unit").run();
     takeBack(step, before);
@@ -46,7 +37,7 @@ export function allOrNothing<A extends { readonly kind: string }>(
   return answer;
 }
 
-export function submitUnit(step: Step, plain: PlainSubmit, unit: SubmitUnit): SubmitAnswer {
+export function submitUnit(step: Step, unit: SubmitUnit): SubmitAnswer {
   const isRepeat = unit.isRepeat === true;
   const ids: string[] = [];
   const hows: SubmitHow[] = [];
@@ -55,13 +46,11 @@ export function submitUnit(step: Step, plain: PlainSubmit, unit: SubmitUnit): Su
   let hasHappened = false;
   for (const job of unit.jobs) {
     if (!isRepeat && isPlainJob(job)) {
-      plain.add(job);
+      submitPlain(step, job);
       ids.push(job.id);
       hows.push("created");
       continue;
     }
-    // The job that this one meets may have been submitted by this very call.
-    plain.flush();
     const answer = submitGeneral(step, job, isRepeat);
     if (answer.kind === "refused") return answer;
     ids.push(answer.id);

@@ -3,7 +3,6 @@
  * what is told of it.
  *
  *  from \ to     live            finished                not kept
- *  new           insert          -                       -
  *  live          update          insert, delete          delete
  *  finished      insert, delete  update                  delete
  */
@@ -19,14 +18,17 @@ import { freeKey, takeKey } from "./unique.ts";
 interface Table {
   readonly names: readonly JobFieldName[];
   readonly insert: string;
+  /** Seq and id of a job never change, and an UPDATE that names a key rewrites all indexes. */
+  readonly changing: readonly JobFieldName[];
   readonly update: string;
   /** Input: seq. */
   readonly drop: string;
 }
 
 function openTable(name: string, names: readonly JobFieldName[]): Table {
+  const changing = names.filter((each) => each !== "seq" && each !== "id");
   const drop = `DELETE FROM ${name} WHERE seq = ?`;
-  return { names, insert: insertSql(name, names), update: updateSql(name, names), drop };
+  return { names, insert: insertSql(name, names), changing, update: updateSql(name, changing), drop };
 }
 
 const specs = openTable("millrace_spec", specNames);
@@ -35,16 +37,12 @@ const finished = openTable("millrace_history", finishedNames);
 
 const tableOf = (row: JobRow): Table => (isFinished(row) ? finished : live);
 
-/** `from` is the job as it stood; null for a new one. */
-export function writeOutcome(step: Step, from: JobRow | null, outcome: Outcome): void {
+/** `from` is the job as it stood. */
+export function writeOutcome(step: Step, from: JobRow, outcome: Outcome): void {
   const { statements, now } = step;
   const { row, isKept, key } = outcome;
   if (key === "freed") freeKey(statements, row.seq);
-  if (from === null) {
-    statements(specs.insert).run(...sqlValues(specs.names, row));
-    statements(live.insert).run(...sqlValues(live.names, row));
-    if (row.tags !== null) addTags(statements, row.seq, row.seq);
-  } else if (isKept) {
+  if (isKept) {
     writeSpec(step, from, row);
     moveRow(step, from, row);
   } else {
@@ -58,7 +56,7 @@ export function writeOutcome(step: Step, from: JobRow | null, outcome: Outcome):
 function moveRow({ statements }: Step, from: JobRow, row: JobRow): void {
   const [source, target] = [tableOf(from), tableOf(row)];
   if (source === target) {
-    statements(target.update).run(...sqlValues(target.names, row), row.seq);
+    statements(target.update).run(...sqlValues(target.changing, row), row.seq);
     return;
   }
   statements(target.insert).run(...sqlValues(target.names, row));
@@ -66,10 +64,10 @@ function moveRow({ statements }: Step, from: JobRow, row: JobRow): void {
 }
 
 function writeSpec({ statements }: Step, from: JobRow, row: JobRow): void {
-  if (specs.names.every((name) => from[name] === row[name])) return;
+  if (specs.changing.every((name) => from[name] === row[name])) return;
   const { seq } = row;
   const hasNewTags = from.tags !== row.tags;
   if (hasNewTags) dropTags(statements, [seq]);
-  statements(specs.update).run(...sqlValues(specs.names, row), seq);
+  statements(specs.update).run(...sqlValues(specs.changing, row), seq);
   if (hasNewTags) addTags(statements, seq, seq);
 }

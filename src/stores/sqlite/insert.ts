@@ -1,0 +1,177 @@
+/**
+ * Writes new jobs, whichever road has made them, as sets: what all jobs of a set share is bound once per statement, what differs is bound with each
+ * row, and rare fields that nobody gave are not bound at all. Of a bulk of one kind only id and input cross into SQLite for each job, and
+ * live rows are copied from their specs inside the database: 2 values instead of 20 made a bulk a sixth faster.
+ *
+ * What was added is in the store only after `flush`.
+ */
+import { fieldNames, isLiveField, isSpecField, jobFields } from "../../store/job-fields.ts";
+import type { JobField, JobFieldName, JobRow } from "../../store/job-fields.ts";
+import type { PlainRow } from "../../store/rules/place.ts";
+import { columnList, sqlValue } from "./columns.ts";
+import { openRowSets, runRowSets } from "./connection.ts";
+import type { NamedValues, RowSet, SqlValue, Statements } from "./connection.ts";
+import { addTags } from "./forget.ts";
+
+export interface Insert {
+  readonly add: (row: PlainRow, isPlain: boolean) => void;
+  readonly flush: () => void;
+  /** Whether a job with this id was added but is not in the store yet. Asking begins the book of ids: others pay nothing for it. */
+  readonly hasPending: (id: string) => boolean;
+}
+
+const ownNames: readonly JobFieldName[] = ["seq", "id", "createdAt", "input"];
+const isOwn = (name: string): boolean => ownNames.includes(name as JobFieldName);
+/** Texts and tags of a spec, and where a job stands: what plain jobs of one call mostly share. */
+const textNames = fieldNames((field, name) => isSpecField(field) && field.isRare !== true && !isOwn(name));
+const placeNames = [
+  "route",
+  "state",
+  "rank",
+  "dueAt",
+  "deadlineAt",
+  "ttlAt",
+  "timerAt",
+] as const satisfies (keyof PlainRow)[];
+const rareSpecNames = fieldNames((field) => isSpecField(field) && field.isRare === true);
+/** Of the live row. All else of it is the same for every new job. */
+const rareLiveNames: readonly JobFieldName[] = [
+  "holds",
+  ...fieldNames((field) => isLiveField(field) && field.isRare === true),
+];
+
+interface SetInsert {
+  readonly sets: readonly RowSet[];
+  readonly perRow: readonly JobFieldName[];
+  readonly shared: readonly JobFieldName[];
+}
+
+const named = (name: string): string => `@${name}`;
+
+/** Inputs: the seq of the first row and the shared fields by name, then the others of each row. */
+function openSetInsert(
+  table: string,
+  shared: readonly JobFieldName[],
+  perRow: readonly JobFieldName[],
+): SetInsert {
+  const insert = `INSERT INTO ${table} (${columnList(["seq", ...shared, ...perRow])})`;
+  const sharedInputs = shared.map(named);
+  const sets = openRowSets(
+    columnList(perRow),
+    (set) =>
+      `WITH ${set} ${insert} SELECT ${["@seq + e.at", ...sharedInputs, columnList(perRow, {}, "e.")].join(", ")} FROM e`,
+    `${insert} VALUES (${["@seq", ...sharedInputs, ...perRow.map(() => "?")].join(", ")})`,
+  );
+  return { sets, perRow, shared };
+}
+
+/** By whether the jobs share their texts, and whether all of them are plain. */
+const specInserts = openInserts((areShared, arePlain) =>
+  openSetInsert(
+    "millrace_spec",
+    ["createdAt", ...(areShared ? textNames : [])],
+    ["id", "input", ...(areShared ? [] : textNames), ...(arePlain ? [] : rareSpecNames)],
+  ),
+);
+/** By whether the jobs share their place, and whether all of them are plain. */
+const liveInserts = openInserts((areShared, arePlain) =>
+  openSetInsert("millrace_job", areShared ? placeNames : [], [
+    "id",
+    ...(areShared ? [] : placeNames),
+    ...(arePlain ? [] : rareLiveNames),
+  ]),
+);
+/** Inputs: route and place by name; first and last seq. */
+const copyLive = `INSERT INTO millrace_job (${columnList(["seq", "id", ...placeNames])})
+  SELECT seq, id, ${placeNames.map(named).join(", ")} FROM millrace_spec WHERE seq BETWEEN ? AND ?`;
+
+type Inserts = (areShared: boolean, arePlain: boolean) => SetInsert;
+
+function openInserts(open: Inserts): Inserts {
+  const shared = { plain: open(true, true), any: open(true, false) };
+  const apart = { plain: open(false, true), any: open(false, false) };
+  return (areShared, arePlain) => (areShared ? shared : apart)[arePlain ? "plain" : "any"];
+}
+
+export function openInsert(statements: Statements): Insert {
+  let rows: PlainRow[] = [];
+  let arePlain = true;
+  let pending: Set<string> | null = null;
+
+  const flush = (): void => {
+    if (rows.length === 0) return;
+    writeRows(statements, rows, arePlain);
+    rows = [];
+    arePlain = true;
+    pending?.clear();
+  };
+
+  const add = (row: PlainRow, isPlain: boolean): void => {
+    rows.push(row);
+    arePlain &&= isPlain;
+    pending?.add(row.id);
+    if (rows.length === rowsMax) flush();
+  };
+
+  const hasPending = (id: string): boolean => {
+    if (pending === null) {
+      flush();
+      pending = new Set();
+    }
+    return pending.has(id);
+  };
+
+  return { add, flush, hasPending };
+}
+
+const rowsMax = 1024;
+
+/** Fewer live rows are bound than copied. */
+const copiedMin = 8;
+
+function writeRows(statements: Statements, rows: readonly PlainRow[], arePlain: boolean): void {
+  const first = rows[0] as PlainRow;
+  const last = rows[rows.length - 1] as PlainRow;
+  const run = (inserts: Inserts, areShared: boolean): void => {
+    const { sets, perRow, shared } = inserts(areShared, arePlain);
+    const common = namedValues(first, shared);
+    const values = rowValues(rows, perRow);
+    runRowSets(statements, sets, { values, width: perRow.length }, (at) => ({
+      ...common,
+      seq: first.seq + at,
+    }));
+  };
+  run(specInserts, areAlike(rows, textNames));
+  const isOnePlace = areAlike(rows, placeNames);
+  if (isOnePlace && arePlain && rows.length >= copiedMin)
+    statements(copyLive).run(namedValues(first, placeNames), first.seq, last.seq);
+  else run(liveInserts, isOnePlace);
+  if (rows.some(({ tags }) => tags !== null)) addTags(statements, first.seq, last.seq);
+}
+
+function areAlike(rows: readonly PlainRow[], names: readonly JobFieldName[]): boolean {
+  const first = rows[0] as PlainRow;
+  return names.every((name) => {
+    const value = first[name as keyof PlainRow];
+    for (const row of rows) if (row[name as keyof PlainRow] !== value) return false;
+    return true;
+  });
+}
+
+function rowValues(rows: readonly PlainRow[], names: readonly JobFieldName[]): SqlValue[] {
+  const values: SqlValue[] = [];
+  for (const row of rows) for (const name of names) values.push(valueOf(row, name));
+  return values;
+}
+
+function namedValues(row: PlainRow, names: readonly JobFieldName[]): NamedValues {
+  const values: Partial<Record<JobFieldName, SqlValue>> = {};
+  for (const name of names) values[name] = valueOf(row, name);
+  return values as NamedValues;
+}
+
+function valueOf(row: Partial<JobRow>, name: JobFieldName): SqlValue {
+  const value = row[name];
+  if (typeof value === "string" || typeof value === "number") return value;
+  return sqlValue(value ?? (jobFields[name] as JobField).initial ?? null);
+}

@@ -1,0 +1,162 @@
+import { DatabaseSync } from "node:sqlite";
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { aClaim, aJob, aRoute, aSettle, finish } from "../../../test/support/builders.ts";
+import { emptyHints } from "../../store/hints.ts";
+import type { ClaimRequest, Settle } from "../../store/operations.ts";
+import { readEvents } from "../../store/packed-events.ts";
+import type { LeasedJob, NewJob } from "../../store/records.ts";
+import { promote } from "../../store/rules/promote.ts";
+import { claim, leaseGeneral } from "./claim.ts";
+import { statementsOf } from "./connection.ts";
+import { promoteDue } from "./due.ts";
+import { migrate } from "./migrate.ts";
+import { configure } from "./open-file.ts";
+import { openKnownRoutes } from "./routes.ts";
+import { readLive } from "./rows.ts";
+import { settleGeneral, settleIfLeased } from "./settle.ts";
+import { beginStep, beginTurn, endStep, flushTurn } from "./step.ts";
+import type { Step } from "./step.ts";
+import { submitGeneral } from "./submit-general.ts";
+import { submit } from "./submit.ts";
+import { writeOutcome } from "./write-outcome.ts";
+
+/** One database, on which every call takes the same road. */
+function openDatabase() {
+  const database = new DatabaseSync(":memory:");
+  configure(database, { path: ":memory:", durability: "strict", lockSleepMs: 0 });
+  migrate(database, ":memory:");
+  const statements = statementsOf(database);
+  const call = <A>(now: number, run: (step: Step) => A): A => {
+    const turn = beginTurn({ statements, routes: openKnownRoutes(), epoch: 1, now });
+    const step = beginStep(turn);
+    const answer = run(step);
+    endStep(step, emptyHints());
+    flushTurn(turn);
+    return answer;
+  };
+  return { database, call };
+}
+
+const tables = ["spec", "job", "history", "route", "tally", "unique", "tag", "trail"];
+
+/** Every row of every table, and what was told: the feed without the order between jobs, which is free. */
+function contentsOf(database: DatabaseSync): unknown {
+  const rows = tables.map((table) => database.prepare(`SELECT * FROM millrace_${table}`).all());
+  const feed = database.prepare("SELECT at, body FROM millrace_feed ORDER BY number").all();
+  const told = feed.map(({ at, body }) => ({ at, events: readEvents(String(body)).toSorted(byIdAndRev) }));
+  return { rows: Object.fromEntries(tables.map((table, at) => [table, rows[at]])), told };
+}
+
+function byIdAndRev(one: { id: string; rev: number }, other: { id: string; rev: number }): number {
+  return one.id === other.id ? one.rev - other.rev : one.id < other.id ? -1 : 1;
+}
+
+function claimGenerally(step: Step, { owner, leaseMs, offers }: ClaimRequest, chosen: readonly LeasedJob[]) {
+  expect(offers).toHaveLength(1);
+  return chosen.map(({ seq }) => leaseGeneral(step, seq, owner, leaseMs));
+}
+
+function promoteGenerally(step: Step): void {
+  const due = "SELECT seq FROM millrace_job WHERE state = 1 AND due_at <= ? ORDER BY due_at, seq";
+  for (const [seq] of step.statements(due).all(step.now) as [seq: number][]) {
+    const row = readLive(step.statements, seq);
+    if (row !== null) writeOutcome(step, row, promote(row));
+  }
+}
+
+const names = ["send", "pack"];
+const delay = fc.integer({ min: 0, max: 30 });
+const maybe = <A>(value: fc.Arbitrary<A>): fc.Arbitrary<A | null> => fc.option(value, { nil: null, freq: 2 });
+const newJob: fc.Arbitrary<Partial<NewJob>> = fc.record({
+  name: fc.constantFrom(...names),
+  tags: maybe(fc.array(fc.constantFrom("a", "b", "ü 'x\""), { maxLength: 3 })),
+  policy: maybe(fc.constantFrom("{}", "p")),
+  meta: maybe(fc.string({ maxLength: 4 })),
+  due: fc.oneof(fc.constant({ inMs: 0 }), fc.record({ inMs: delay }), fc.record({ at: delay })),
+  rankBase: fc.integer({ min: -3, max: 3 }),
+  deadline: maybe(fc.record({ inMs: fc.integer({ min: 20, max: 60 }) })),
+  ttlMs: maybe(fc.integer({ min: 20, max: 60 })),
+  unique: maybe(
+    fc.record({
+      key: fc.constantFrom("k", "l", "m"),
+      hold: fc.oneof(fc.constantFrom("started" as const, "end" as const), fc.integer({ min: 1, max: 40 })),
+      onHeld: fc.constantFrom("keep" as const, "replace" as const, "reschedule" as const),
+    }),
+  ),
+});
+const ending = fc.record({
+  to: fc.constantFrom("completed" as const, "failed" as const, "skipped" as const),
+  reason: maybe(fc.constantFrom("because", "x\0y")),
+  result: maybe(fc.constantFrom("1", "\0", "ü\ud83d\ude42")),
+  keepMs: maybe(fc.constantFrom(0, 50)),
+  attempts: maybe(fc.constant('{"entries":[]}')),
+});
+const command = fc.oneof(
+  fc.record({
+    kind: fc.constant("submit" as const),
+    jobs: fc.array(newJob, { minLength: 1, maxLength: 12 }),
+  }),
+  fc.record({
+    kind: fc.constant("claim" as const),
+    max: fc.integer({ min: 1, max: 12 }),
+    routes: fc.integer({ min: 1, max: 2 }),
+  }),
+  fc.record({
+    kind: fc.constant("settle" as const),
+    endings: fc.array(ending, { minLength: 1, maxLength: 12 }),
+  }),
+  fc.record({ kind: fc.constant("promote" as const), waitMs: delay }),
+);
+
+it("the same jobs by either road leave the same rows and tell the same", () => {
+  fc.assert(
+    fc.property(fc.array(command, { minLength: 2, maxLength: 12 }), (commands) => {
+      const plain = openDatabase();
+      const general = openDatabase();
+      let now = 1000;
+      let made = 0;
+      let held: LeasedJob[] = [];
+      for (const each of commands) {
+        switch (each.kind) {
+          case "submit": {
+            const jobs = each.jobs.map((given) =>
+              aJob({ ...given, id: `job-${String(made++).padStart(4, "0")}` }),
+            );
+            plain.call(now, (step) => submit(step, [{ jobs }]));
+            general.call(now, (step) => jobs.map((job) => submitGeneral(step, job, false)));
+            break;
+          }
+          case "claim": {
+            const routes = names.slice(0, each.routes).map((name) => aRoute({ name }));
+            const request = aClaim({ offers: [{ routes, max: each.max }], leaseMs: 500 });
+            const { jobs } = plain.call(now, (step) => claim(step, request));
+            expect(general.call(now, (step) => claimGenerally(step, request, jobs))).toEqual(jobs);
+            held.push(...jobs);
+            break;
+          }
+          case "settle": {
+            const settles = each.endings.flatMap(({ to, attempts, ...given }, at): Settle[] => {
+              const lease = held[at];
+              return lease === undefined ? [] : [aSettle(lease, finish(to, given), { attempts })];
+            });
+            held = held.slice(settles.length);
+            const answers = plain.call(now, (step) => settleIfLeased(step, settles));
+            expect(general.call(now, (step) => settles.map((settle) => settleGeneral(step, settle)))).toEqual(
+              answers,
+            );
+            break;
+          }
+          case "promote":
+            now += each.waitMs;
+            plain.call(now, (step) => promoteDue(step, { max: 1000 }));
+            general.call(now, promoteGenerally);
+        }
+        expect(contentsOf(plain.database)).toEqual(contentsOf(general.database));
+      }
+      plain.database.close();
+      general.database.close();
+    }),
+    { numRuns: 100 },
+  );
+});
