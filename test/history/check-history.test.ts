@@ -77,7 +77,7 @@ const trueHistories: Record<string, Write> = {
       },
     );
     s.now += 1500;
-    s.change("a", "revoked", "ready");
+    s.change("a", "reclaimed", "ready");
     s.claim("a");
     s.settle("a", "completed");
   },
