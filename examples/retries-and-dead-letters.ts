@@ -31,6 +31,7 @@ for await (const failed of mill.jobs.find({ state: "failed" })) {
 }
 
 isUp = true;
-console.log("brought back:", await mill.jobs.retry({ state: "failed", reason: "retries-exhausted" }));
+const { replayed } = await mill.jobs.retry({ state: "failed", reason: "retries-exhausted" });
+console.log("brought back:", replayed);
 console.log(`-> ${String(await handles[1]?.result({ timeout: "10s" }))}`);
 await mill.close();

@@ -148,6 +148,18 @@ describe("operating", () => {
     });
   });
 
+  test("a revoke forgets no cancel: a job whose cancel was asked for is cancelled by it", async () => {
+    const started = deferred();
+    let runs = 0;
+    await v.run(v.mill.work([handler(plain, () => (runs++, started.resolve(), deferred<number>().promise))]));
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    await v.run(started.promise);
+    await v.run(Promise.all([handle.cancel("enough"), v.mill.jobs.revoke(handle.id)]));
+    await v.advance(60_000);
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ state: "cancelled", reason: "enough" });
+    expect(runs).toBe(1);
+  });
+
   test("a replay is refused while another job holds the unique key", async () => {
     const failed = await v.run(v.mill.enqueue(plain, { n: 1 }, { unique: "k" }));
     await v.run(v.mill.jobs.cancel(failed.id));

@@ -23,7 +23,7 @@ import {
   removeChange,
   replayChange,
   rescheduleChange,
-  revokeChange,
+  revokeChanges,
 } from "../model/operate.ts";
 import { checkBoolean, checkOptions, checkWhole } from "../model/option.ts";
 import type { Priority } from "../model/rank.ts";
@@ -290,11 +290,18 @@ export class Jobs {
     });
   }
 
-  /** Takes a running job away from its worker; it is claimable again at once. */
+  /**
+   * Takes a running job away from its worker; it is claimable again at once. One whose cancel was asked for ends as
+   * cancelled.
+   */
   revoke(id: string, limit: CallOptions = {}): Promise<void> {
-    return this.#actOn("revoke", id, limit, async () =>
-      refuse(await this.#changes.change(id, [revokeChange]), id),
-    );
+    return this.#actOn("revoke", id, limit, async () => {
+      const record = await this.#changes.mustRead(id);
+      const answer = await this.#changes.changeAsRead(record, ({ policy, attempts, cancelAsked }) =>
+        revokeChanges({ policy: this.#engine.readPolicy(policy), attempts, cancelAsked }),
+      );
+      refuse(answer, id);
+    });
   }
 
   async #reschedule(id: string, due: Due, edit: Edit | undefined): Promise<void> {

@@ -2,7 +2,7 @@
  * What operators and clients may do to a job from outside, as guarded changes: cancel, run now, reschedule, edit,
  * replay, revoke and remove. Each says in which states it applies; a store refuses the rest.
  */
-import { afterCancel, defaultCancelReason, handBack } from "./after-run.ts";
+import { afterCancel, afterCancelAsked, defaultCancelReason, handBack } from "./after-run.ts";
 import { noteCancelReason, noteNewRound } from "./attempt-log.ts";
 import type { ChangeNext, Due, Edit, Schedule } from "./change.ts";
 import type { DecidedPolicy } from "./job-policy.ts";
@@ -120,6 +120,14 @@ export const revokeChange: OperatorChange = {
   states: ["running"],
   next: { ...handBack, event: "revoked" },
 };
+
+/**
+ * Of a job whose cancel was asked for the revoke is its end: nobody is left to hear of the cancel, and the job must not
+ * run again. Guarded by the record that was read.
+ */
+export function revokeChanges(job: CancellableJob): readonly OperatorChange[] {
+  return [job.cancelAsked ? { states: ["running"], next: afterCancelAsked(job) } : revokeChange];
+}
 
 export const removeChange: OperatorChange = {
   states: [...waitingStates, ...terminalStates],
