@@ -36,6 +36,8 @@ interface HandleOf {
   readonly id: string;
   readonly how: SubmitHow | null;
   readonly name: string | null;
+  /** Whether the enqueue becomes true only with the caller's own commit. */
+  readonly isInTransaction?: boolean;
 }
 
 export class JobHandle<Result = unknown> {
@@ -44,6 +46,7 @@ export class JobHandle<Result = unknown> {
   readonly how: SubmitHow | null;
   /** The name of the job that the result's type belongs to; null where any job will do. */
   readonly #name: string | null;
+  readonly #isInTransaction: boolean;
   readonly #engine: Engine;
   readonly #jobs: Jobs;
   readonly #results: Results;
@@ -55,6 +58,7 @@ export class JobHandle<Result = unknown> {
     this.id = given.id;
     this.how = given.how;
     this.#name = given.name;
+    this.#isInTransaction = given.isInTransaction ?? false;
   }
 
   /** True when this enqueue made the job, false when one with the same key or id was there. */
@@ -67,6 +71,12 @@ export class JobHandle<Result = unknown> {
     checkOptions(options, "result", ["timeout", "signal"]);
     const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, "result: timeout");
     const record = await this.#results.wait(this.id, { timeoutMs, signal: options.signal ?? null });
+    if (record === null && this.#isInTransaction) {
+      throw new MillraceError(
+        "not-committed",
+        `There is no job ${JSON.stringify(this.id)}: the transaction it was enqueued in has not committed, or was rolled back. Ask for the result after the commit.`,
+      );
+    }
     if (record === null) {
       throw new MillraceError(
         "result-expired",

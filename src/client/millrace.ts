@@ -117,13 +117,16 @@ export class Millrace implements Enqueuer {
     return handles as HandlesOf<Many>;
   }
 
-  /** Enqueues on the caller's own connection: the jobs commit or roll back with the caller's rows. */
+  /**
+   * Enqueues on the caller's own connection: the jobs commit or roll back with the caller's rows. The connection is the
+   * transaction of a known library, or on Postgres any `{ query(text, values) }` that runs on one and answers its rows.
+   */
   in(connection: unknown): Enqueuer {
     this.#checkOpen();
     const store = this.#engine.store.inTransaction(connection);
     const submit = async (unit: SubmitUnit): Promise<readonly JobHandle[]> => {
       const [answer] = await store.submit([unit]);
-      return this.#handles(unit, answer as SubmitAnswer);
+      return this.#handles(unit, answer as SubmitAnswer, true);
     };
     return {
       enqueue: async (job, input, options) => {
@@ -242,11 +245,11 @@ export class Millrace implements Enqueuer {
       : (planned as NewJob[]);
   }
 
-  #handles({ jobs }: SubmitUnit, answer: SubmitAnswer): readonly JobHandle[] {
+  #handles({ jobs }: SubmitUnit, answer: SubmitAnswer, isInTransaction = false): readonly JobHandle[] {
     if (answer.kind === "refused") throw refusalError(answer);
     return answer.ids.map((id, index) => {
       const [how, name] = [answer.hows[index] ?? null, jobs[index]?.name ?? null];
-      return new JobHandle(this.#engine, this.jobs, this.#results, { id, how, name });
+      return new JobHandle(this.#engine, this.jobs, this.#results, { id, how, name, isInTransaction });
     });
   }
 }

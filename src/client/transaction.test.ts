@@ -47,6 +47,15 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
     expect(await mill.jobs.counts()).toEqual({ default: { completed: 1 } });
   });
 
+  test("a result that is asked for before the commit says so, and comes after it", async () => {
+    db.exec("BEGIN");
+    const handle = await mill.in(db).enqueue(plain, { n: 1 });
+    await expect(handle.result()).rejects.toMatchObject({ code: "not-committed", retryable: true });
+    db.exec("COMMIT");
+    await mill.work([handler(plain, async () => "ok")]);
+    expect(await handle.result({ timeout: "10s" })).toBe("ok");
+  });
+
   test("many are all or nothing there too, and other calls wait without a deadlock", async () => {
     db.exec("BEGIN IMMEDIATE");
     const outside = mill.enqueue(plain, { n: 9 });

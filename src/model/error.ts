@@ -73,6 +73,11 @@ export const errorCatalogue = {
   "lease-lost": entry(409, false, "The attempt no longer holds its lease; its writes are refused."),
   "no-handlers": entry(400, false, "A worker was started without a handler, or without a queue to serve."),
   "duplicate-handler": entry(400, false, "Two handlers were given for one job name."),
+  "not-committed": entry(
+    409,
+    true,
+    "The job was enqueued in a transaction that has not committed yet, or was rolled back.",
+  ),
   "not-in-transaction": entry(
     400,
     false,
