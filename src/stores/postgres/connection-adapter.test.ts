@@ -187,9 +187,9 @@ describe("what is no transaction", () => {
   test.each(Object.entries(pools))(
     "%s is refused with the advice to pass the transaction",
     async (_, open) => {
-      const { given, close } = open(database.url);
-      expect(() => adaptConnection(given)).toThrow(/Pass the transaction: the /);
-      await close();
+      const pool = open(database.url);
+      expect(() => adaptConnection(pool.given)).toThrow(/Pass the transaction: the /);
+      await pool.close();
     },
   );
 
