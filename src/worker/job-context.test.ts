@@ -51,6 +51,30 @@ describe("the idempotency key", () => {
   });
 });
 
+test("a handler knows its job's queue and age, and on which worker and host it runs", async () => {
+  const seen = deferred<unknown>();
+  await v.run(
+    v.mill.work(
+      [
+        handler(plain, ({ queue, createdAt, worker, host, name }) => {
+          seen.resolve({ queue, createdAt, worker, host, name });
+          return 1;
+        }),
+      ],
+      { queues: ["elsewhere"], label: "w" },
+    ),
+  );
+  const enqueuedAt = new Date(v.platform.time.now);
+  await v.run(v.mill.enqueue(plain, { n: 1 }, { queue: "elsewhere" }));
+  expect(await v.run(seen.promise)).toEqual({
+    queue: "elsewhere",
+    createdAt: enqueuedAt,
+    worker: expect.stringMatching(/^w-[0-9a-f]{8}$/),
+    host: v.platform.hostName,
+    name: "plain",
+  });
+});
+
 describe("effects", () => {
   test("on a context whose handler has returned are refused, with an error line that names job and call", async () => {
     const lines: LogFields[] = [];

@@ -91,6 +91,25 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
     return this.#definition.name;
   }
 
+  get queue(): string {
+    return this.#attempt.settling.queueOf(this.#attempt);
+  }
+
+  /** When the job was enqueued, by the store's clock. */
+  get createdAt(): Date {
+    return new Date(this.#attempt.job.createdAt);
+  }
+
+  /** The worker that runs the job, as lists and attempt records name it. */
+  get worker(): string {
+    return this.#attempt.owner;
+  }
+
+  /** The machine that it runs on. */
+  get host(): string {
+    return this.#engine.platform.hostName;
+  }
+
   /** Counts from 1. */
   get attempt(): number {
     return this.#attempt.job.attempt;
