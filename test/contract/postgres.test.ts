@@ -20,7 +20,7 @@ for (const source of postgresSources()) {
   describeStoreContract(
     source.title,
     ({ platform }) =>
-      schemas.open((url, schema) =>
+      schemas.openCounted((url, schema) =>
         openPostgresStore({ url, schema, platform, clock: "platform", poolMax: 4 }),
       ),
     skips,

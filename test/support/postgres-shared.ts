@@ -81,22 +81,32 @@ export class SchemaPool {
   }
 
   /** A store on an empty schema; closing it gives the schema back. */
-  async open(openStore: (url: string, schema: string) => Promise<Store>): Promise<Store> {
-    const schema = this.#free.pop() ?? `case_${++this.#made}`;
-    const opened = await openStore(this.#database.url, schema);
-    const store = withCountedSeqs(opened, async (above) =>
+  async open(openStore: OpenInSchema): Promise<Store> {
+    const { store } = await this.#open(openStore);
+    return store;
+  }
+
+  /** The same for suites that compare seqs with those of the reference model, by calls that come one after the other. */
+  async openCounted(openStore: OpenInSchema): Promise<Store> {
+    const { store, schema } = await this.#open(openStore);
+    return withCountedSeqs(store, async (above) =>
       (await this.#database.query(seqsSql(schema, above))).map(({ seq }) => Number(seq)),
     );
-    return {
-      ...store,
-      close: async () => {
-        await opened.close();
-        await this.#database.query(emptySql(schema));
-        this.#free.push(schema);
-      },
+  }
+
+  async #open(openStore: OpenInSchema): Promise<{ readonly store: Store; readonly schema: string }> {
+    const schema = this.#free.pop() ?? `case_${++this.#made}`;
+    const opened = await openStore(this.#database.url, schema);
+    const close = async (): Promise<void> => {
+      await opened.close();
+      await this.#database.query(emptySql(schema));
+      this.#free.push(schema);
     };
+    return { store: { ...opened, close }, schema };
   }
 }
+
+type OpenInSchema = (url: string, schema: string) => Promise<Store>;
 
 const seqsSql = (schema: string, above: number): string =>
   ["waiting", "leased", "history"]

@@ -92,8 +92,8 @@ describe("one bad item", () => {
     const states = await v.run(v.store.readJobs([bad!, ...good].map(({ id }) => id)));
     expect(states.map((record) => record?.state)).toEqual(["ready", "failed", "ready", "failed"]);
     expect(await v.run(v.mill.quarantined())).toMatchObject([
-      { duty: "no-handler", item: bad!.id },
       { duty: "no-handler", item: '"default" "one"' },
+      { duty: "no-handler", item: bad!.id },
     ]);
   });
 

@@ -1,12 +1,13 @@
 /**
- * What every rule over a job ends with. A rule is a pure function: the row as it stood and what is asked, in; the row as it
- * stands and what has to be told and done about it, out. Embedded stores call these functions; SQL and Lua have functions of the same names.
+ * What every rule over a job ends with. A rule is a pure function: the row as it stood and what is asked, in; the row
+ * as it stands and what has to be told and done about it, out. Embedded stores call these functions; SQL and Lua have
+ * functions of the same names.
  *
  *  place    R1   a new or returning job among the waiting        lease    R6   handed to a worker
  *  guard    R2   whether a change may be applied                 extend        its lease goes on
  *  finish   R3   the end                                         meet     R8   a submit finds its unique key held
  *  promote  R5   due, so ready                                   tell     R10  what is told, and how counts move
- *  mark, edit, remove, replay                                    what operators do, applied by `change` under their guard
+ *  mark, edit, remove, replay                                    what operators do; `change` applies them
  *
  * Nothing here reads or writes a store. Guards were checked before a rule is called.
  */

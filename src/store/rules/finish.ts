@@ -1,6 +1,6 @@
 /**
- * Rule R3: the end of a job, however it came about (settle, cancel, expiry, reclaim, an operator). Its lease is dropped, a key that it
- * holds is freed unless it is held by time, and it is kept as the finish says.
+ * Rule R3: the end of a job, however it came about (settle, cancel, expiry, reclaim, an operator). Its lease is
+ * dropped, a key that it holds is freed unless it is held by time, and it is kept as the finish says.
  */
 import type { Finish } from "../../model/change.ts";
 import { stateCodes } from "../../model/job-state.ts";

@@ -9,7 +9,10 @@ export interface FittedLine {
 
 const linesMax = storeLimits.logLinesPerJobMax;
 
-/** `last` is the number of the line that the job has last, 0 for none; `overflow` the line for the place of the last one that fits. */
+/**
+ * `last` is the number of the line that the job has last, 0 for none; `overflow` the line for the place of the last
+ * one that fits.
+ */
 export function fitLines(last: number, lines: readonly string[], overflow: string | undefined): FittedLine[] {
   const fitting = lines.slice(0, linesMax - last);
   const fitted = fitting.map((body, at) => ({ number: last + 1 + at, body }));

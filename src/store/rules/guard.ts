@@ -1,6 +1,6 @@
 /**
- * Rule R2: a change is applied iff its guard holds, else the refusal says where the job stands. Operators and duties guard by state, rev, fence
- * or a clock that rang; a worker always by its lease.
+ * Rule R2: a change is applied iff its guard holds, else the refusal says where the job stands. Operators and duties
+ * guard by state, rev, fence or a clock that rang; a worker always by its lease.
  */
 import { isTerminal, stateCodes, stateOfCode } from "../../model/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
@@ -26,7 +26,9 @@ export function isHeld({ states, rev, fence, rang }: Guard, row: JobRow, now: nu
   return at !== null && at <= now && !isTerminal(state);
 }
 
-/** Whether this lease is the job's current one. Another seq under the same id is another job, whose fences began anew. */
+/**
+ * Whether this lease is the job's current one. Another seq under the same id is another job, whose fences began anew.
+ */
 export function isLeased(row: Pick<JobRow, "id" | "seq" | "state" | "fence">, ref: LeaseRef): boolean {
   return (
     row.state === stateCodes.running && row.fence === ref.fence && row.seq === ref.seq && row.id === ref.id

@@ -1,6 +1,6 @@
 /**
- * Rule R6: a ready job is handed to a worker, with a fence that is greater than any before. Its time to live ends, a key held until the
- * start is freed. `extend` is what the holder of a lease may change about it; that is no event.
+ * Rule R6: a ready job is handed to a worker, with a fence that is greater than any before. Its time to live ends, a
+ * key held until the start is freed. `extend` is what the holder of a lease may change about it; that is no event.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
@@ -14,14 +14,15 @@ import { uniqueHolds } from "./unique-holds.ts";
 /** A fence is the store's epoch times this, plus a count: what a store forgot by losing writes can never come again. */
 export const fencesPerEpoch = 2 ** 32;
 
-export interface LeaseSeat extends Pick<ClaimRequest, "owner" | "leaseMs"> {
+/** Who takes a job, for how long, and when. */
+export interface Claiming extends Pick<ClaimRequest, "owner" | "leaseMs"> {
   readonly epoch: number;
   readonly now: number;
 }
 
 const cleared = clearedBy("lease");
 
-export function lease(row: JobRow, { owner, leaseMs, epoch, now }: LeaseSeat): Outcome {
+export function lease(row: JobRow, { owner, leaseMs, epoch, now }: Claiming): Outcome {
   const isFreed = row.holds === uniqueHolds.started;
   const leased = advance(row, {
     ...cleared,

@@ -1,6 +1,6 @@
 /**
- * Rule R8: a submit finds its unique key held. The holder is kept or replaced, as the new job says, and only while no worker
- * has ever taken it.
+ * Rule R8: a submit finds its unique key held. The holder is kept or replaced, as the new job says, and replaced only
+ * while no worker has ever taken it.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import { unstartedStates } from "../../model/unique-key.ts";
@@ -9,8 +9,9 @@ import type { SubmitHow } from "../operations.ts";
 import type { NewJob } from "../records.ts";
 import { advance, clearedBy } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
-import { givenBy } from "./place.ts";
+import { submittedBy } from "./place.ts";
 
+const cleared = clearedBy("place");
 const unstartedCodes: readonly number[] = unstartedStates.map((state) => stateCodes[state]);
 
 /** A holder that no worker has ever taken can still be replaced. */
@@ -38,7 +39,7 @@ export function meet(
 /** The holder takes all that the new job's submit says; only its identity stays. */
 function replace(holder: JobRow, job: NewJob, route: number, now: number): Outcome {
   const { seq, id, createdAt, digest, uniqueKey } = holder;
-  const given = givenBy(job, { seq, route, now });
+  const given = submittedBy(job, { seq, route, now });
   const changes = { ...cleared, ...given, id, createdAt, digest, uniqueKey, state: stateIn(holder, given) };
   return { row: advance(holder, changes), event: "replaced", isKept: true, key: "taken" };
 }
@@ -47,5 +48,3 @@ function replace(holder: JobRow, job: NewJob, route: number, now: number): Outco
 function stateIn(holder: JobRow, place: Pick<JobRow, "state">): number {
   return holder.state === stateCodes.blocked ? holder.state : place.state;
 }
-
-const cleared = clearedBy("place");

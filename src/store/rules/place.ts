@@ -1,11 +1,12 @@
 /**
- * Rule R1: a job among the waiting, where a worker will find it. A new job is placed by its submit; a running one comes back by a retry, a
- * snooze, a hand-back or a reclaim; a waiting one is moved by a reschedule. Due at once means ready, else scheduled.
+ * Rule R1: a job among the waiting, where a worker will find it. A new job is placed by its submit; a running one
+ * comes back by a retry, a snooze, a hand-back or a reclaim; a waiting one is moved by a reschedule. Due at once
+ * means ready, else scheduled.
  */
 import type { HandBack, Schedule } from "../../model/change.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import { fieldNames } from "../job-fields.ts";
-import type { JobFieldName, JobFields, JobRow } from "../job-fields.ts";
+import type { JobField, JobFieldName, JobFields, JobRow } from "../job-fields.ts";
 import type { NewJob } from "../records.ts";
 import { advance, clearedBy, initialValues } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
@@ -34,7 +35,7 @@ export function deadlineAtOf({ deadline }: NewJob, now: number): number | null {
 }
 
 /** No tags are null, never an empty list. */
-function tagsOf({ tags }: NewJob): readonly string[] | null {
+export function tagsOf({ tags }: NewJob): readonly string[] | null {
   return tags === null || tags.length === 0 ? null : tags;
 }
 
@@ -52,13 +53,14 @@ type CommonSpec = {
 /** All that a submit says of a plain job (plain.ts). The other fields of its row have their initial values. */
 export type PlainRow = CommonSpec & Place & Pick<JobRow, "route" | "deadlineAt" | "timerAt">;
 
-export interface NewSeat {
+/** What the store gives a new job. */
+export interface StoreGiven {
   readonly seq: number;
   readonly route: number;
   readonly now: number;
 }
 
-export function placePlain(job: NewJob, { seq, route, now }: NewSeat): PlainRow {
+export function placePlain(job: NewJob, { seq, route, now }: StoreGiven): PlainRow {
   const { state, rank, dueAt, ttlAt } = placeOf(job, now);
   const row: PlainRow = {
     seq,
@@ -80,28 +82,35 @@ export function placePlain(job: NewJob, { seq, route, now }: NewSeat): PlainRow 
   return row;
 }
 
-/** Rare fields that a submit gives under their own names. */
-const rareNames = fieldNames(({ home, isRare }) => isRare === true && (home === "spec" || home === "state"));
+/** Fields that a submit gives under their own names: what the job is, and what is rare of its state. */
+const isGiven = ({ home, isRare }: JobField): boolean =>
+  home === "spec" || (home === "state" && isRare === true);
+const givenNames = fieldNames(isGiven);
+const nothingGiven = initialValues(isGiven);
 
-function rareOf(job: NewJob): Partial<JobRow> {
-  const given = job as unknown as Readonly<Partial<Record<JobFieldName, never>>>;
-  const rare: Partial<JobRow> = {};
-  for (const name of rareNames) if (given[name] !== undefined) rare[name] = given[name];
-  const uniqueHold = job.unique === null ? null : holdCode(job.unique.hold);
-  return { ...rare, uniqueKey: job.unique?.key ?? null, uniqueHold, holds: holdsOf(uniqueHold) };
+/** What a submit gives of a job's row, as far as it does not depend on the time, the seq and the route. */
+export function givenBy(job: NewJob): Partial<JobRow> {
+  const named = job as unknown as Readonly<Partial<Record<JobFieldName, never>>>;
+  const given: Partial<JobRow> = { ...nothingGiven };
+  for (const name of givenNames) if (named[name] !== undefined) given[name] = named[name];
+  given.tags = tagsOf(job);
+  given.uniqueKey = job.unique?.key ?? null;
+  given.uniqueHold = job.unique === null ? null : holdCode(job.unique.hold);
+  return given;
 }
 
 /** All that a submit says of a job's row. */
-export function givenBy(job: NewJob, seat: NewSeat): PlainRow & Partial<JobRow> {
-  return { ...placePlain(job, seat), ...rareOf(job) };
+export function submittedBy(job: NewJob, by: StoreGiven): Partial<JobRow> & PlainRow {
+  const given = givenBy(job);
+  return { ...given, ...placePlain(job, by), holds: holdsOf(given.uniqueHold ?? null) };
 }
 
 /** A row in which nothing has happened yet. */
 const blank = initialValues(() => true) as JobRow;
 
-/** A new job: what its submit gives, and the initial value of everything else. */
-export function placeNew(job: NewJob, seat: NewSeat): Outcome {
-  const row: JobRow = { ...blank, ...givenBy(job, seat) };
+/** A new job: what its submit says, and the initial value of everything else. */
+export function placeNew(job: NewJob, by: StoreGiven): Outcome {
+  const row: JobRow = { ...blank, ...submittedBy(job, by) };
   return { row, event: "submitted", isKept: true, key: job.unique === null ? "stays" : "taken" };
 }
 

@@ -1,4 +1,7 @@
-/** A job taken out of the store, live or finished, without a trace but its event. Its key is freed, however it is held. */
+/**
+ * A job taken out of the store, live or finished, without a trace but its event. Its key is freed, however it is
+ * held.
+ */
 import assert from "node:assert/strict";
 import { stateCodes } from "../../model/job-state.ts";
 import type { JobRow } from "../job-fields.ts";

@@ -1,6 +1,6 @@
 /**
- * Rule R10: every change of a job is told, with the state it is in after the change and one value that goes with that state; the counts of its
- * route move with it.
+ * Rule R10: every change of a job is told, with the state it is in after the change and one value that goes with that
+ * state; the counts of its route move with it.
  */
 import type { EventKind } from "../../model/event-kind.ts";
 import { stateCodes } from "../../model/job-state.ts";

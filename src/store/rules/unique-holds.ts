@@ -2,7 +2,7 @@
  * How a job holds its unique key (rule R8), as every store keeps it.
  *
  *  hold of the submit   field uniqueHold      field holds (now)   the key is free again
- *  "started"            started               started             with the first claim, or with the end if that comes first
+ *  "started"            started               started             with the first claim, or with an end before it
  *  "end"                end                   end                 with the end
  *  a duration           its milliseconds      none                when it has run out, whatever becomes of the job
  */

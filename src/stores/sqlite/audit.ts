@@ -1,6 +1,6 @@
 /**
- * The index audit: walks what is derived and makes it right where it is wrong. On a healthy store it repairs nothing; a repair means a
- * bug or a hand in the file, and is counted by kind so that somebody looks.
+ * The index audit: walks what is derived and makes it right where it is wrong. On a healthy store it repairs nothing;
+ * a repair means a bug or a hand in the file, and is counted by kind so that somebody looks.
  *
  *  cursor   jobs:<seq> -> unique:<key> -> tags:<tag, seq> -> trail:<seq> -> tallies -> null
  */
@@ -32,9 +32,11 @@ export function auditIndexes(
 }
 
 /** Inputs: seq, limit. Answer: how many rows, and the last seq. */
-const readRange = `SELECT count(*), max(seq) FROM (SELECT seq FROM millrace_job WHERE seq > ? ORDER BY seq ${limitTo("?")})`;
+const readRange = `SELECT count(*), max(seq) FROM 
+  (SELECT seq FROM millrace_job WHERE seq > ? ORDER BY seq ${limitTo("?")})`;
 /** Inputs: first and last seq. Guard: the timer is not the earliest clock. */
-const repairTimers = `UPDATE millrace_job SET timer_at = ${presentTimerAt} WHERE seq > ? AND seq <= ? AND timer_at IS NOT ${presentTimerAt}`;
+const repairTimers = `UPDATE millrace_job SET timer_at = ${presentTimerAt}
+  WHERE seq > ? AND seq <= ? AND timer_at IS NOT ${presentTimerAt}`;
 
 function auditTimers({ statements }: Step, after: number, max: number): AuditAnswer {
   const [checked, last] = statements(readRange).get(after, max) as [count: number, last: number | null];
@@ -49,7 +51,8 @@ function auditTimers({ statements }: Step, after: number, max: number): AuditAns
 /** Inputs: key, limit. */
 const readKeys = `SELECT key FROM millrace_unique WHERE key > ? ORDER BY key ${limitTo("?")}`;
 /** Input: key. Guard: held by a job, not by time, and no live job is there. */
-const repairKey = `DELETE FROM millrace_unique WHERE key = ? AND held_until IS NULL AND seq NOT IN (SELECT seq FROM millrace_job)`;
+const repairKey = `DELETE FROM millrace_unique
+  WHERE key = ? AND held_until IS NULL AND seq NOT IN (SELECT seq FROM millrace_job)`;
 
 function auditKeys({ statements }: Step, after: string, max: number): AuditAnswer {
   const keys = statements(readKeys).all(after, max) as [key: string][];
@@ -66,7 +69,8 @@ function auditKeys({ statements }: Step, after: string, max: number): AuditAnswe
 /** Inputs: tag, seq, limit. Answer: the next entries. */
 const readTags = `SELECT tag, seq FROM millrace_tag WHERE (tag, seq) > (?, ?) ORDER BY tag, seq ${limitTo("?")}`;
 /** Inputs: tag and seq to go on after, tag and seq of the last. Guard: the job is kept nowhere. */
-const repairTags = `DELETE FROM millrace_tag WHERE (tag, seq) > (?, ?) AND (tag, seq) <= (?, ?) AND seq NOT IN (SELECT seq FROM millrace_spec)`;
+const repairTags = `DELETE FROM millrace_tag
+  WHERE (tag, seq) > (?, ?) AND (tag, seq) <= (?, ?) AND seq NOT IN (SELECT seq FROM millrace_spec)`;
 
 function auditTags({ statements }: Step, rest: string, max: number): AuditAnswer {
   const after = (rest === "" ? ["", 0] : JSON.parse(rest)) as [tag: string, seq: number];
@@ -82,7 +86,8 @@ function auditTags({ statements }: Step, rest: string, max: number): AuditAnswer
 }
 
 /** Inputs: seq, limit. Answer: how many lines, and the last seq among them. */
-const readLines = `SELECT count(*), max(seq) FROM (SELECT seq FROM millrace_trail WHERE seq > ? ORDER BY seq ${limitTo("?")})`;
+const readLines = `SELECT count(*), max(seq) FROM 
+  (SELECT seq FROM millrace_trail WHERE seq > ? ORDER BY seq ${limitTo("?")})`;
 /** Inputs: seq to go on after, last seq. Guard: the job is kept nowhere. */
 const repairLines =
   "DELETE FROM millrace_trail WHERE seq > ? AND seq <= ? AND seq NOT IN (SELECT seq FROM millrace_spec)";
@@ -101,7 +106,8 @@ function auditTrail({ statements }: Step, after: number, max: number): AuditAnsw
 const wrongTallies = `WITH real (route, state, count) AS (
     SELECT route, state, count(*) FROM millrace_job GROUP BY route, state
     UNION ALL SELECT route, state, count(*) FROM millrace_history GROUP BY route, state)
-  SELECT route, state, count FROM real WHERE count IS NOT (SELECT count FROM millrace_tally t WHERE t.route = real.route AND t.state = real.state)
+  SELECT route, state, count FROM real
+    WHERE count IS NOT (SELECT count FROM millrace_tally t WHERE t.route = real.route AND t.state = real.state)
   UNION ALL SELECT route, state, 0 FROM millrace_tally t WHERE count <> 0
     AND NOT EXISTS (SELECT 1 FROM real WHERE real.route = t.route AND real.state = t.state)`;
 /** Inputs: route, state, count. */
@@ -116,8 +122,8 @@ const readSums = `SELECT (SELECT count(*) FROM millrace_job), (SELECT count(*) F
 const recountRowsMax = 50_000;
 
 /**
- * A recount of a million rows by route and state sorts them, for half a second in which nobody else gets an answer; counting them takes
- * a few milliseconds. So a large store is recounted only when its sums are wrong.
+ * A recount of a million rows by route and state sorts them, for half a second in which nobody else gets an answer;
+ * counting them takes a few milliseconds. So a large store is recounted only when its sums are wrong.
  */
 function auditTallies({ statements }: Step): AuditAnswer {
   const [live, finished, liveTold, finishedTold] = statements(readSums).get() as [

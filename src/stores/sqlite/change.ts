@@ -1,6 +1,7 @@
 /**
- * Change: what operators and duties do to a job under a guard (rule R2): cancel, expire, reclaim, reschedule, edit, remove, replay. The first
- * case whose guard holds is applied; none holding answers where the job stands. One job's rules after the other: there is no plain road.
+ * Change: what operators and duties do to a job under a guard (rule R2): cancel, expire, reclaim, reschedule, edit,
+ * remove, replay. The first case whose guard holds is applied; none holding answers where the job stands. One job's
+ * rules after the other: there is no plain road.
  */
 import { stateOfCode } from "../../model/job-state.ts";
 import type { Change, ChangeAnswer } from "../../store/operations.ts";

@@ -1,9 +1,10 @@
 /**
- * Claim (rule R6): hands out ready jobs in order of (rank, seq), each with a new fence and a lease. Never a job one of whose clocks has
- * rung: that one belongs to a duty.
+ * Claim (rule R6): hands out ready jobs in order of (rank, seq), each with a new fence and a lease. Never a job one
+ * of whose clocks has rung: that one belongs to a duty.
  *
- * One route: its head. Several: see merge-routes.ts. Select, then update by a list of seqs: 8 us per job by 500; as one UPDATE .. RETURNING with the select inside 9 to 10. A job that holds
- * its unique key until it is started takes the general road.
+ * One route: its head. Several: see merge-routes.ts. Select, then update by a list of seqs: 8 us per job by 500; as
+ * one UPDATE .. RETURNING with the select inside 9 to 10. A job that holds its unique key until it is started takes
+ * the general road.
  */
 import assert from "node:assert/strict";
 import { stateCodes } from "../../model/job-state.ts";
@@ -15,16 +16,19 @@ import { uniqueHolds } from "../../store/rules/unique-holds.ts";
 import { timerAt } from "./clock.ts";
 import { clearedFormulas, columnList, fieldReader, fromJob, rowReader, setList } from "./columns.ts";
 import type { Formulas } from "./columns.ts";
+import { limitTo } from "./connection.ts";
 import { nextClockInMs } from "./due.ts";
 import { claimable, inOrder, isClaimable, mergeRoutes } from "./merge-routes.ts";
 import { readLive } from "./rows.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import { count, tellEvent } from "./step.ts";
-import { limitTo } from "./connection.ts";
 import type { Step } from "./step.ts";
 import { writeOutcome } from "./write-outcome.ts";
 
-/** `lease` of store/rules/lease.ts, of a job that holds no key until its start: what is handed out, and what only the store keeps. */
+/**
+ * `lease` of store/rules/lease.ts, of a job that holds no key until its start: what is handed out, and what only the
+ * store keeps.
+ */
 const handedOut: Formulas = {
   fence: "max(fence, @lowestFence) + 1",
   attempt: "attempt + counts_attempt",
@@ -45,7 +49,8 @@ const readLeased = rowReader(leasedFields);
 const readHolds = fieldReader(readNames, "holds");
 
 /** Inputs: route, now, lowest fence, limit. Answer: the head of the route. */
-const readHead = `SELECT ${columns} FROM ${claimable} CROSS JOIN millrace_spec s ON s.seq = j.seq WHERE ${isClaimable} ${inOrder} ${limitTo("@max")}`;
+const readHead = `SELECT ${columns} FROM ${claimable} CROSS JOIN millrace_spec s ON s.seq = j.seq
+  WHERE ${isClaimable} ${inOrder} ${limitTo("@max")}`;
 /** Inputs: now, lowest fence, a JSON list of seqs. Answer: these jobs in claim order. */
 const readChosen = `SELECT ${columns} FROM millrace_job j CROSS JOIN millrace_spec s ON s.seq = j.seq
   WHERE j.seq IN (SELECT value FROM json_each(@seqs)) ${inOrder}`;

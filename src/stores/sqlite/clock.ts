@@ -1,6 +1,6 @@
 /**
- * What time it is, and when a job's clock rings, as SQL computes it (rule R1). Durations come in relative, and the store adds its own now: never behind
- * the last time it wrote down, whatever the machine's clock does.
+ * What time it is, and when a job's clock rings, as SQL computes it (rule R1). Durations come in relative, and the
+ * store adds its own now: never behind the last time it wrote down, whatever the machine's clock does.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import type { Statements } from "./connection.ts";

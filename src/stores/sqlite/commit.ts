@@ -1,6 +1,7 @@
 /**
- * The calls of one turn in one transaction: one commit, one wait for the disk, however many callers. Answers are given only once COMMIT has
- * returned. A call that fails unexpectedly rolls the transaction back and the calls run again one by one, so that only the guilty one fails.
+ * The calls of one turn in one transaction: one commit, one wait for the disk, however many callers. Answers are
+ * given only once COMMIT has returned. A call that fails unexpectedly rolls the transaction back and the calls run
+ * again one by one, so that only the guilty one fails.
  *
  * Everything here is synchronous and plain, so it runs the same in the caller's thread and in a thread of its own.
  */

@@ -1,8 +1,9 @@
 /**
- * The little that the operations need of a SQLite connection. Both node:sqlite's DatabaseSync and better-sqlite3's Database fit,
- * because submit and settle also run on the caller's own connection, inside the caller's transaction.
+ * The little that the operations need of a SQLite connection. Both node:sqlite's DatabaseSync and better-sqlite3's
+ * Database fit, because submit and settle also run on the caller's own connection, inside the caller's transaction.
  *
- * Every statement answers rows as arrays: 500 claimed rows cost a third less than as objects, and both drivers can do it.
+ * Every statement answers rows as arrays: 500 claimed rows cost a third less than as objects, and both drivers can do
+ * it.
  */
 
 export type SqlValue = string | number | null;
@@ -80,8 +81,8 @@ function namedStatement(statement: Statement, names: readonly (string | null)[])
 }
 
 /**
- * The limit of a statement as an input. SQLite's planner looks at the value of a bare one, and so prepares the statement anew whenever it is
- * bound: a claim of one job took 53 us instead of 3.
+ * The limit of a statement as an input. SQLite's planner looks at the value of a bare one, and so prepares the
+ * statement anew whenever it is bound: a claim of one job took 53 us instead of 3.
  */
 export function limitTo(input: string): string {
   return `LIMIT ${input} + 0`;
@@ -96,8 +97,9 @@ export interface RowSet {
 }
 
 /**
- * A statement over sets of rows, in which the set is the table `e` with the columns `at` (the row's number) and these. `manySql` takes the
- * definition of that table. `oneSql` is for one row, with its inputs in place: a single row through a table costs twice as much.
+ * A statement over sets of rows, in which the set is the table `e` with the columns `at` (the row's number) and
+ * these. `manySql` takes the definition of that table. `oneSql` is for one row, with its inputs in place: a single
+ * row through a table costs twice as much.
  */
 export function openRowSets(
   columns: string,
@@ -112,8 +114,8 @@ export function openRowSets(
 }
 
 /**
- * Runs it for many rows with few statements. `values` are those of all rows, `width` of each; `namedOf` gives the named inputs of the set
- * that starts with the row of this number.
+ * Runs it for many rows with few statements. `values` are those of all rows, `width` of each; `namedOf` gives the
+ * named inputs of the set that starts with the row of this number.
  */
 export function runRowSets(
   statements: Statements,

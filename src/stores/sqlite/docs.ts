@@ -1,6 +1,7 @@
 /**
- * Documents: versioned texts under a guard, for settings, terms and the caller's KV. An expired document counts as absent for every
- * guard and every read; its version still grows, so that the holder of an expired term can never pass for its successor.
+ * Documents: versioned texts under a guard, for settings, terms and the caller's KV. An expired document counts as
+ * absent for every guard and every read; its version still grows, so that the holder of an expired term can never
+ * pass for its successor.
  */
 import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
@@ -12,7 +13,8 @@ import type { Step } from "./step.ts";
 const findVersion = "SELECT version, expires_at FROM millrace_doc WHERE kind = ? AND id = ?";
 /** Inputs: the whole row. Guard: checked before, in the same transaction. */
 const putRow = `INSERT INTO millrace_doc (kind, id, version, body, due_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)
-  ON CONFLICT (kind, id) DO UPDATE SET version = excluded.version, body = excluded.body, due_at = excluded.due_at, expires_at = excluded.expires_at`;
+  ON CONFLICT (kind, id) DO UPDATE
+  SET version = excluded.version, body = excluded.body, due_at = excluded.due_at, expires_at = excluded.expires_at`;
 /** Inputs: kind, id. */
 const dropRow = "DELETE FROM millrace_doc WHERE kind = ? AND id = ?";
 
@@ -53,7 +55,8 @@ type DocRow = [id: string, version: number, body: string, dueAt: number | null, 
 
 const columns = "id, version, body, due_at, expires_at";
 /** Inputs: kind, id, now. */
-const readOne = `SELECT ${columns} FROM millrace_doc WHERE kind = ? AND id = ? AND (expires_at IS NULL OR expires_at > ?)`;
+const readOne = `SELECT ${columns} FROM millrace_doc
+  WHERE kind = ? AND id = ? AND (expires_at IS NULL OR expires_at > ?)`;
 /** Inputs: kind, first id, id to go on after, now, limit. Answer: in byte order. */
 const readRange = `SELECT ${columns} FROM millrace_doc
   WHERE kind = ? AND id >= ? AND id > ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY id ${limitTo("?")}`;

@@ -1,8 +1,10 @@
 /**
- * Time passing: promotion of what is due (rule R5), and the reading of clocks that rang, for the duties that decide what follows.
+ * Time passing: promotion of what is due (rule R5), and the reading of clocks that rang, for the duties that decide
+ * what follows.
  *
- * Where a clock is watched: scheduled jobs by due_at in `due`, running ones by timer_at in `running`, deadlines and times-to-live of the
- * rest in `clock`. A scheduled job whose deadline comes after its due time is found in `due` once that has passed.
+ * Where a clock is watched: scheduled jobs by due_at in `due`, running ones by timer_at in `running`, deadlines and
+ * times-to-live of the rest in `clock`. A scheduled job whose deadline comes after its due time is found in `due`
+ * once that has passed.
  */
 import { stateCodes, stateOfCode } from "../../model/job-state.ts";
 import { columnOf, dueFields } from "../../store/job-fields.ts";
@@ -30,7 +32,8 @@ type Source = typeof inDue | typeof inRunning | typeof inClock;
 
 /** The earliest time in an index. */
 const headOf = ({ index, condition, sortedBy }: Source): string =>
-  `SELECT * FROM (SELECT ${sortedBy} AS at FROM millrace_job INDEXED BY ${index} WHERE ${condition} ORDER BY ${sortedBy}, seq LIMIT 1)`;
+  `SELECT * FROM (SELECT ${sortedBy} AS at FROM millrace_job INDEXED BY ${index}
+    WHERE ${condition} ORDER BY ${sortedBy}, seq LIMIT 1)`;
 
 /** No input. Answer: the earliest clock of any job; null without one. */
 const nextOfAll = `SELECT min(at) FROM (${[inDue, inRunning, inClock].map(headOf).join(" UNION ALL ")})`;
@@ -44,8 +47,8 @@ export function nextClockInMs(statements: Statements, now: number): number | nul
 const promotedNames = ["seq", "id", "route", "rev", "attempt"] as const;
 const readPromoted = rowReader(promotedNames);
 /** Inputs: now, limit. Answer: scheduled jobs whose time has come, longest due first, as they will stand. */
-const readScheduled = `SELECT ${columnList(promotedNames, { rev: "rev + 1" })} FROM millrace_job INDEXED BY millrace_job_due
-  WHERE ${isScheduled} AND due_at <= ? ORDER BY due_at, seq ${limitTo("?")}`;
+const readScheduled = `SELECT ${columnList(promotedNames, { rev: "rev + 1" })} 
+  FROM millrace_job INDEXED BY millrace_job_due WHERE ${isScheduled} AND due_at <= ? ORDER BY due_at, seq ${limitTo("?")}`;
 /** Inputs: the seqs. Guard: read as scheduled in the same transaction. `promote` of store/rules/promote.ts. */
 const promote = `UPDATE millrace_job SET ${setList({ state: ready, rev: "rev + 1", timerAt: timerAt.ready })}`;
 
@@ -76,13 +79,17 @@ const sourcesOf: Readonly<Record<Clock, readonly Source[]>> = {
 const rungNames = [...dueFields, "timerAt"] as const satisfies readonly JobFieldName[];
 const readRung = rowReader(rungNames);
 
-/** Inputs: now, timer and seq of the last one read, limit. Answer: jobs whose clock has rung, in order of their timer. */
+/**
+ * Inputs: now, timer and seq of the last one read, limit. Answer: jobs whose clock has rung, in order of their timer.
+ */
 function rungSql(clock: Clock, { index, condition, sortedBy }: Source): string {
   const column = columnOf(clockFields[clock]);
   // A scheduled job with an earlier timer is in the index of the clocks.
   const isHere = sortedBy === "due_at" ? "AND j.timer_at = j.due_at" : "";
-  return `SELECT ${columnList(rungNames, fromJob)} FROM millrace_job j INDEXED BY ${index} JOIN millrace_spec s ON s.seq = j.seq
-    WHERE ${condition} AND ${sortedBy} <= @now AND ${column} <= @now AND (${sortedBy}, j.seq) > (@timerAt, @seq) ${isHere}
+  return `SELECT ${columnList(rungNames, fromJob)}
+    FROM millrace_job j INDEXED BY ${index} JOIN millrace_spec s ON s.seq = j.seq
+    WHERE ${condition} AND ${sortedBy} <= @now AND ${column} <= @now
+      AND (${sortedBy}, j.seq) > (@timerAt, @seq) ${isHere}
     ORDER BY ${sortedBy}, j.seq ${limitTo("@max")}`;
 }
 

@@ -1,7 +1,8 @@
 /**
- * The store's epoch: the high part of every fence. It grows when acknowledged writes may have been lost, so that no fence is ever given
- * twice. Strict durability loses nothing. A relaxed opener may lose its last commits when the machine stops, so each leaves a
- * row with the machine's boot id while it is open; a row of another boot, found at the next opening, raises the epoch.
+ * The store's epoch: the high part of every fence. It grows when acknowledged writes may have been lost, so that no
+ * fence is ever given twice. Strict durability loses nothing. A relaxed opener may lose its last commits when the
+ * machine stops, so each leaves a row with the machine's boot id while it is open; a row of another boot, found at
+ * the next opening, raises the epoch.
  */
 import type { DatabaseSync } from "node:sqlite";
 import type { Platform } from "../../platform/platform.ts";
@@ -36,7 +37,9 @@ export function enterEpoch(database: DatabaseSync, platform: Platform, isRelaxed
   });
 }
 
-/** Whoever sees the row gone also sees every write before it. A row that cannot be removed only costs an epoch later. */
+/**
+ * Whoever sees the row gone also sees every write before it. A row that cannot be removed only costs an epoch later.
+ */
 export function leaveEpoch(database: DatabaseSync, opener: string | null): void {
   if (opener === null) return;
   try {

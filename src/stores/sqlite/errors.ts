@@ -1,6 +1,6 @@
 /**
- * What SQLite reports, as Millrace's own errors. Each says whether the call happened and what to do about it. node:sqlite gives a number, better-sqlite3
- * a name; both are read because a caller's connection may be either.
+ * What SQLite reports, as Millrace's own errors. Each says whether the call happened and what to do about it.
+ * node:sqlite gives a number, better-sqlite3 a name; both are read because a caller's connection may be either.
  */
 import { MillraceError } from "../../model/error.ts";
 

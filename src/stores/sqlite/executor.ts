@@ -1,9 +1,10 @@
 /**
- * Where the calls meet the connection. Calls made in one turn are collected and run as one commit; while one runs elsewhere, or waits for
- * another process's write lock, what arrives joins the next one.
+ * Where the calls meet the connection. Calls made in one turn are collected and run as one commit; while one runs
+ * elsewhere, or waits for another process's write lock, what arrives joins the next one.
  *
- * Nobody ever sleeps inside SQLite for long: a held lock is an answer, and the commit is tried again after a while by a timer. The lock may be
- * held in this very thread, by the caller's own connection, so a blocking wait would never end.
+ * Nobody ever sleeps inside SQLite for long: a held lock is an answer, and the commit is tried again after a while by
+ * a timer. The lock may be held in this very thread, by the caller's own connection, so a blocking wait would never
+ * end.
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";

@@ -1,4 +1,7 @@
-/** What a running attempt writes while it runs, always under its fence: a longer lease, the report of its start, progress and logs. */
+/**
+ * What a running attempt writes while it runs, always under its fence: a longer lease, the report of its start,
+ * progress and logs.
+ */
 import { leasedFields } from "../../store/job-fields.ts";
 import type { JobFieldName } from "../../store/job-fields.ts";
 import type { ExtendAnswer, ExtendRequest, LeasedWrite, RecordAnswer } from "../../store/operations.ts";
@@ -59,7 +62,8 @@ const readOwned = `SELECT ${columnList(["seq", "id", "fence"])} FROM millrace_jo
   WHERE ${isRunning} AND owner = ? ORDER BY seq`;
 const readRef = rowReader(["seq", "id", "fence"]);
 /** Input: seq. Answer: the lease as a claim hands it out. */
-const readHandedOut = `SELECT ${columnList(leasedFields, fromJob)} FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq WHERE j.seq = ?`;
+const readHandedOut = `SELECT ${columnList(leasedFields, fromJob)}
+  FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq WHERE j.seq = ?`;
 const readLeased = rowReader(leasedFields);
 
 function readOthers(statements: Statements, { owner, leases }: ExtendRequest): LeasedJob[] {

@@ -1,6 +1,6 @@
 /**
- * Lists of jobs, newest first by seq, over live and finished ones. A list looks at no more than `scanMax` rows and says where to go on, so a
- * filter that matches nothing never holds the store for long.
+ * Lists of jobs, newest first by seq, over live and finished ones. A list looks at no more than `scanMax` rows and
+ * says where to go on, so a filter that matches nothing never holds the store for long.
  */
 import { isTerminal, jobStates, stateCodes } from "../../model/job-state.ts";
 import type { FindAnswer, FindRequest, JobFilter } from "../../store/operations.ts";
@@ -23,7 +23,8 @@ const ofFinished = columnList(scannedNames, { createdAt }, "t.");
 const newestFirst = `t.seq < ? ORDER BY t.seq DESC ${limitTo("?")}`;
 /** Inputs: seq to go on below, limit. Answer: rows to look at, newest first. */
 const live = `SELECT ${ofLive} FROM millrace_job t WHERE ${newestFirst}`;
-const onlyRunning = `SELECT ${ofLive} FROM millrace_job t INDEXED BY millrace_job_running WHERE ${isRunning} AND ${newestFirst}`;
+const onlyRunning = `SELECT ${ofLive} FROM millrace_job t INDEXED BY millrace_job_running
+  WHERE ${isRunning} AND ${newestFirst}`;
 const finished = `SELECT ${ofFinished} FROM millrace_history t WHERE ${newestFirst}`;
 const notCompleted = `SELECT ${ofFinished} FROM millrace_history t INDEXED BY millrace_history_other
   WHERE ${isNotCompleted} AND ${newestFirst}`;

@@ -1,15 +1,18 @@
 /**
- * What hangs on a job's spec: its tags, which are listed apart for the look-up, and its log lines. Forgetting a job takes all of it. Live and
- * history rows are the caller's, and so is a unique key, which is found through the spec and must be freed before.
+ * What hangs on a job's spec: its tags, which are listed apart for the look-up, and its log lines. Forgetting a job
+ * takes all of it. Live and history rows are the caller's, and so is a unique key, which is found through the spec
+ * and must be freed before.
  */
 import type { Statements } from "./connection.ts";
 import { runOnSeqs } from "./seq-list.ts";
 
 /** Inputs: first and last seq. */
-const listTags = `INSERT OR IGNORE INTO millrace_tag (tag, seq) SELECT t.value, s.seq FROM millrace_spec s, json_each(s.tags) t
+const listTags = `INSERT OR IGNORE INTO millrace_tag (tag, seq)
+  SELECT t.value, s.seq FROM millrace_spec s, json_each(s.tags) t
   WHERE s.tags IS NOT NULL AND s.seq BETWEEN ? AND ?`;
 /** Input: a JSON list of seqs. */
-const unlistTags = `DELETE FROM millrace_tag WHERE (tag, seq) IN (SELECT t.value, s.seq FROM millrace_spec s, json_each(s.tags) t
+const unlistTags = `DELETE FROM millrace_tag WHERE (tag, seq) IN
+  (SELECT t.value, s.seq FROM millrace_spec s, json_each(s.tags) t
   WHERE s.tags IS NOT NULL AND s.seq IN (SELECT value FROM json_each(?)))`;
 /** Inputs: the seqs. */
 const dropTrails = "DELETE FROM millrace_trail";

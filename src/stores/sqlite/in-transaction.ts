@@ -1,7 +1,8 @@
 /**
- * Submit and settle on the caller's own connection, inside the transaction that is open there: what they write becomes true with the caller's
- * commit, or never. The very same code as in the store's own transactions, with nothing remembered between calls, because the
- * caller may still roll back. Hints go out after the commit, by the watch.
+ * Submit and settle on the caller's own connection, inside the transaction that is open there: what they write
+ * becomes true with the caller's commit, or never. The very same code as in the store's own transactions, with
+ * nothing remembered between calls, because the caller may still roll back. Hints go out after the commit, by the
+ * watch.
  */
 import { realpathSync } from "node:fs";
 import { MillraceError } from "../../model/error.ts";

@@ -1,7 +1,8 @@
 /**
- * Writes new jobs, whichever road has made them, as sets: what all jobs of a set share is bound once per statement, what differs is bound with each
- * row, and rare fields that nobody gave are not bound at all. Of a bulk of one kind only id and input cross into SQLite for each job, and
- * live rows are copied from their specs inside the database: 2 values instead of 20 made a bulk a sixth faster.
+ * Writes new jobs, whichever road has made them, as sets: what all jobs of a set share is bound once per statement,
+ * what differs is bound with each row, and rare fields that nobody gave are not bound at all. Of a bulk of one kind
+ * only id and input cross into SQLite for each job, and live rows are copied from their specs inside the database: 2
+ * values instead of 20 made a bulk a sixth faster.
  *
  * What was added is in the store only after `flush`.
  */
@@ -16,7 +17,10 @@ import { addTags } from "./forget.ts";
 export interface Insert {
   readonly add: (row: PlainRow, isPlain: boolean) => void;
   readonly flush: () => void;
-  /** Whether a job with this id was added but is not in the store yet. Asking begins the book of ids: others pay nothing for it. */
+  /**
+   * Whether a job with this id was added but is not in the store yet. Asking begins the book of ids: others pay
+   * nothing for it.
+   */
   readonly hasPending: (id: string) => boolean;
 }
 

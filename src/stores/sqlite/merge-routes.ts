@@ -1,6 +1,7 @@
 /**
- * A claim over several routes: which jobs come first, by (rank, seq), over all of them. The heads of the routes are merged here, and a route whose
- * last candidate was taken is asked again, so that a claim of few jobs never reads many.
+ * A claim over several routes: which jobs come first, by (rank, seq), over all of them. The heads of the routes are
+ * merged here, and a route whose last candidate was taken is asked again, so that a claim of few jobs never reads
+ * many.
  */
 import { columnList, fieldReader } from "./columns.ts";
 import { limitTo } from "./connection.ts";

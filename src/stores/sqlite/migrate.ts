@@ -1,6 +1,7 @@
 /**
- * Bringing a file to this version's tables: numbered steps, each in its own transaction under the write lock, so that of two processes one
- * migrates and the other finds it done. A file of a newer version is refused before anything is written.
+ * Bringing a file to this version's tables: numbered steps, each in its own transaction under the write lock, so that
+ * of two processes one migrates and the other finds it done. A file of a newer version is refused before anything is
+ * written.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { MillraceError } from "../../model/error.ts";

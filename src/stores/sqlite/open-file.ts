@@ -1,6 +1,6 @@
 /**
- * Opening the file: everything that can be wrong with it is found before anything is written to it. Then the connection is set up, and the
- * durability that was asked for is checked against what SQLite really gives.
+ * Opening the file: everything that can be wrong with it is found before anything is written to it. Then the
+ * connection is set up, and the durability that was asked for is checked against what SQLite really gives.
  */
 import { accessSync, closeSync, constants, openSync, readSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -101,8 +101,8 @@ export function openDatabase(settings: FileSettings): DatabaseSync {
 }
 
 /**
- * Pages of 4 KiB in the write-ahead log before it is written back to the file. From 500 to 16,000 the cost per job is the same within
- * the noise of 20 %, so it is small: a checkpoint is what blocks longest.
+ * Pages of 4 KiB in the write-ahead log before it is written back to the file. From 500 to 16,000 the cost per job is
+ * the same within the noise of 20 %, so it is small: a checkpoint is what blocks longest.
  */
 const checkpointPages = 1000;
 const cacheKiB = 32_768;

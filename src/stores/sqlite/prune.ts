@@ -1,17 +1,17 @@
 /**
- * Retention: what has been kept long enough goes, a bounded piece per call. Finished jobs leave with their tags, payload and log lines.
- * The newest feed record always stays: it carries the store's time (R1).
+ * Retention: what has been kept long enough goes, a bounded piece per call. Finished jobs leave with their tags,
+ * payload and log lines. The newest feed record always stays: it carries the store's time (R1).
  */
 import { stateCodes } from "../../model/job-state.ts";
 import type { PruneAnswer, PruneRequest } from "../../store/operations.ts";
 import { columnList, rowReader } from "./columns.ts";
 import type { Picked } from "./columns.ts";
+import { limitTo } from "./connection.ts";
 import { forgetJobs } from "./forget.ts";
 import { readRoutes } from "./routes.ts";
 import { isNotCompleted } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import { count } from "./step.ts";
-import { limitTo } from "./connection.ts";
 import type { Step } from "./step.ts";
 
 type HistoryRequest = Extract<PruneRequest, { what: "history" }>;
@@ -58,8 +58,8 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
   let more = true;
   for (let looked = 0; more && looked < windowRows && old.length < request.max;) {
     const rows = read.all(last, chunkRows).map(readFinished);
-    // Nobody ends before being submitted, and seqs are given in order of time: behind a young job all are young. Without this every
-    // run would walk everything that is kept.
+    // Nobody ends before being submitted, and seqs are given in order of time: behind a young job all are young.
+    // Without this every run would walk everything that is kept.
     if (isSubmittedAfter(step, rows[0], endedBefore)) {
       more = false;
       break;
@@ -114,8 +114,10 @@ function pruneKept(step: Step, max: number): PruneAnswer {
 }
 
 /** Inputs: now, limit. */
-const readFreeKeys = `SELECT key FROM millrace_unique WHERE held_until IS NOT NULL AND held_until <= ? ORDER BY held_until ${limitTo("?")}`;
-const readOldDocs = `SELECT kind, id FROM millrace_doc WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at ${limitTo("?")}`;
+const readFreeKeys = `SELECT key FROM millrace_unique
+  WHERE held_until IS NOT NULL AND held_until <= ? ORDER BY held_until ${limitTo("?")}`;
+const readOldDocs = `SELECT kind, id FROM millrace_doc
+  WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at ${limitTo("?")}`;
 const dropKey = "DELETE FROM millrace_unique WHERE key = ?";
 const dropDoc = "DELETE FROM millrace_doc WHERE kind = ? AND id = ?";
 

@@ -19,7 +19,8 @@ function openSource(table: string, isKept: (field: JobField) => boolean) {
   const names = fieldNames(isShown);
   const base = initialValues((field) => field.isOwn !== true && !isShown(field));
   const read = rowReader(names, { from: queueAndName.length, base });
-  const sql = `SELECT r.queue, r.name, ${columnList(names, fromJob)} FROM ${table} j JOIN millrace_spec s ON s.seq = j.seq
+  const sql = `SELECT r.queue, r.name, ${columnList(names, fromJob)}
+    FROM ${table} j JOIN millrace_spec s ON s.seq = j.seq
     JOIN millrace_route r ON r.number = j.route WHERE j.seq = ?`;
   return (statements: Statements, seq: number): JobRecord | null => {
     const values = statements(sql).get(seq);
@@ -46,8 +47,9 @@ export function readJobs(statements: Statements, ids: readonly string[]): (JobRe
 }
 
 /** No input. Answer: every count that is not zero, by route and state. */
-const readTallies = `SELECT r.queue, r.name, t.state, t.count FROM millrace_tally t JOIN millrace_route r ON r.number = t.route
-  WHERE t.count <> 0 ORDER BY t.route, t.state`;
+const readTallies = `SELECT r.queue, r.name, t.state, t.count 
+  FROM millrace_tally t JOIN millrace_route r ON r.number = t.route
+  WHERE t.count <> 0 ORDER BY r.queue, r.name, t.state`;
 
 export function tallyJobs(statements: Statements): Tally[] {
   const rows = statements(readTallies).all() as [queue: string, name: string, state: number, count: number][];
@@ -68,7 +70,8 @@ export function readFeed(statements: Statements, { after, max }: FeedRequest): F
 }
 
 /** Inputs: seq, number to go on after, limit. */
-const readLines = `SELECT number, at, body FROM millrace_trail WHERE seq = ? AND number > ? ORDER BY number ${limitTo("?")}`;
+const readLines = `SELECT number, at, body FROM millrace_trail
+  WHERE seq = ? AND number > ? ORDER BY number ${limitTo("?")}`;
 
 export function readTrail(
   statements: Statements,

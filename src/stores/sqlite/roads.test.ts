@@ -14,6 +14,7 @@ import { migrate } from "./migrate.ts";
 import { configure } from "./open-file.ts";
 import { openKnownRoutes } from "./routes.ts";
 import { readLive } from "./rows.ts";
+import { isScheduled } from "./schema.ts";
 import { settleGeneral, settleIfLeased } from "./settle.ts";
 import { beginStep, beginTurn, endStep, flushTurn } from "./step.ts";
 import type { Step } from "./step.ts";
@@ -58,7 +59,7 @@ function claimGenerally(step: Step, { owner, leaseMs, offers }: ClaimRequest, ch
 }
 
 function promoteGenerally(step: Step): void {
-  const due = "SELECT seq FROM millrace_job WHERE state = 1 AND due_at <= ? ORDER BY due_at, seq";
+  const due = `SELECT seq FROM millrace_job WHERE ${isScheduled} AND due_at <= ? ORDER BY due_at, seq`;
   for (const [seq] of step.statements(due).all(step.now) as [seq: number][]) {
     const row = readLive(step.statements, seq);
     if (row !== null) writeOutcome(step, row, promote(row));

@@ -1,6 +1,7 @@
 /**
- * Routes: which content (queue, name, capabilities) stands behind the number that jobs carry. The number is computed from the content
- * (model/route.ts); here the content is kept beside it, and another content under the same number is refused.
+ * Routes: which content (queue, name, capabilities) stands behind the number that jobs carry. The number is computed
+ * from the content (model/route.ts); here the content is kept beside it, and another content under the same number is
+ * refused.
  */
 import { MillraceError } from "../../model/error.ts";
 import { routeOf } from "../../model/route.ts";
@@ -9,8 +10,8 @@ import type { NewJob } from "../../store/records.ts";
 import type { Statements } from "./connection.ts";
 
 /**
- * Routes of which this connection knows that they are written. What a transaction wrote is forgotten when it is rolled back; the caller's own
- * transaction, which may still be, starts with none.
+ * Routes of which this connection knows that they are written. What a transaction wrote is forgotten when it is
+ * rolled back; the caller's own transaction, which may still be, starts with none.
  */
 export interface KnownRoutes {
   readonly byNumber: Map<number, RouteContent>;
@@ -37,7 +38,8 @@ const addRoute = "INSERT INTO millrace_route (number, queue, name, caps) VALUES 
 /** The number of a job's route, whose content is kept from now on. */
 export function keepRoute(statements: Statements, known: KnownRoutes, job: NewJob): number {
   const { last } = known;
-  if (last !== null && last.queue === job.queue && last.name === job.name) return last.number;
+  const isLast = last !== null && last.queue === job.queue && last.name === job.name;
+  if (isLast && last.caps.length === 0 && job.caps === undefined) return last.number;
   const route = routeOf(job);
   const { number, queue, name, caps } = route;
   let kept = known.byNumber.get(number);

@@ -9,7 +9,8 @@ import type { Statements } from "./connection.ts";
 function openSource(table: string, isKept: (field: JobField) => boolean) {
   const names = [...specNames, ...fieldNames(isKept)];
   const read = rowReader(names, { base: initialValues((field) => field.home !== "spec" && !isKept(field)) });
-  const sql = `SELECT ${columnList(names, fromJob)} FROM ${table} j JOIN millrace_spec s ON s.seq = j.seq WHERE j.seq = ?`;
+  const sql = `SELECT ${columnList(names, fromJob)}
+    FROM ${table} j JOIN millrace_spec s ON s.seq = j.seq WHERE j.seq = ?`;
   return (statements: Statements, seq: number): JobRow | null => {
     const values = statements(sql).get(seq);
     return values === undefined ? null : read(values);

@@ -1,7 +1,8 @@
 /**
- * The connection in a thread of its own: the caller's event loop goes on while SQLite works and waits for the disk. A commit crosses as one
- * message and its answers come back as one, each as JSON: submit, claim and settle of a job together take 3.6 us to write and
- * read as JSON, 4.4 us as structured clones. The thread keeps the process alive only while calls are pending.
+ * The connection in a thread of its own: the caller's event loop goes on while SQLite works and waits for the disk. A
+ * commit crosses as one message and its answers come back as one, each as JSON: submit, claim and settle of a job
+ * together take 3.6 us to write and read as JSON, 4.4 us as structured clones. The thread keeps the process alive
+ * only while calls are pending.
  */
 import { Worker } from "node:worker_threads";
 import { MillraceError } from "../../model/error.ts";

@@ -1,16 +1,17 @@
 /**
- * The tables, and the numbered migrations that make them. The columns of jobs follow from the table of fields (columns.ts).
+ * The tables, and the numbered migrations that make them. The columns of jobs follow from the table of fields
+ * (columns.ts).
  *
  *  millrace_spec     what a job is: written at submit, never moved. seq is given here and never used again
  *  millrace_job      where a live job stands: narrow, so that claims and settles touch few pages. Leaves at the end
  *  millrace_history  how a finished job ended, under the same seq
- *  millrace_route    route number -> its content          millrace_tally    jobs per route and state, exact at every commit
+ *  millrace_route    route number -> its content          millrace_tally    jobs per route and state, exact at commits
  *  millrace_unique   key -> the job that holds it         millrace_tag      tag -> jobs
  *  millrace_trail    log lines of jobs                    millrace_doc      versioned documents
  *  millrace_feed     one packed record per changing call  millrace_meta     schema version, epoch, relaxed openers
  *
- * A live row is in at most one of the indexes ready, due and running, and in clock only when a deadline or a ttl needs watching there. All names
- * start with millrace_ because the user's own tables live in the same file.
+ * A live row is in at most one of the indexes ready, due and running, and in clock only when a deadline or a ttl
+ * needs watching there. All names start with millrace_ because the user's own tables live in the same file.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import { columnsDdl, finishedNames, liveNames, specNames } from "./columns.ts";
@@ -23,11 +24,15 @@ export interface Migration {
 const { scheduled, ready, running, completed } = stateCodes;
 const bySeq = { seq: "PRIMARY KEY" };
 
-/** Conditions of the partial indexes. A statement that uses one repeats its condition, or SQLite does not see that it may. */
+/**
+ * Conditions of the partial indexes. A statement that uses one repeats its condition, or SQLite does not see that it
+ * may.
+ */
 export const isReady = `state = ${ready}`;
 export const isScheduled = `state = ${scheduled}`;
 export const isRunning = `state = ${running}`;
-export const isWatched = `timer_at IS NOT NULL AND state <> ${running} AND (state <> ${scheduled} OR timer_at < due_at)`;
+export const isWatched = `timer_at IS NOT NULL AND state <> ${running}
+  AND (state <> ${scheduled} OR timer_at < due_at)`;
 export const isNotCompleted = `state <> ${completed}`;
 
 const first = `
@@ -41,14 +46,17 @@ CREATE INDEX millrace_job_clock ON millrace_job (timer_at, seq) WHERE ${isWatche
 CREATE TABLE millrace_history (${columnsDdl(finishedNames, bySeq)});
 CREATE INDEX millrace_history_other ON millrace_history (seq) WHERE ${isNotCompleted};
 CREATE INDEX millrace_history_keep ON millrace_history (keep_until, seq) WHERE keep_until IS NOT NULL;
-CREATE TABLE millrace_unique (key TEXT PRIMARY KEY, seq INTEGER NOT NULL, id TEXT NOT NULL, held_until INTEGER) WITHOUT ROWID;
+CREATE TABLE millrace_unique (
+  key TEXT PRIMARY KEY, seq INTEGER NOT NULL, id TEXT NOT NULL, held_until INTEGER
+) WITHOUT ROWID;
 CREATE INDEX millrace_unique_time ON millrace_unique (held_until) WHERE held_until IS NOT NULL;
 CREATE TABLE millrace_tag (tag TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (tag, seq)) WITHOUT ROWID;
 CREATE TABLE millrace_trail (
   seq INTEGER NOT NULL, number INTEGER NOT NULL, at INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (seq, number)
 ) WITHOUT ROWID;
 CREATE TABLE millrace_doc (
-  kind TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL, due_at INTEGER, expires_at INTEGER,
+  kind TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL,
+  due_at INTEGER, expires_at INTEGER,
   PRIMARY KEY (kind, id)
 ) WITHOUT ROWID;
 CREATE INDEX millrace_doc_expiry ON millrace_doc (expires_at) WHERE expires_at IS NOT NULL;

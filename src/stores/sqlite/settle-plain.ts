@@ -1,6 +1,6 @@
 /**
- * The plain road of a settle: running jobs that end, as sets (rule R3). Their rows move inside SQLite: reading them out and binding them again
- * costs 5.4 us per job by 500, moving them in place 2.9.
+ * The plain road of a settle: running jobs that end, as sets (rule R3). Their rows move inside SQLite: reading them
+ * out and binding them again costs 5.4 us per job by 500, moving them in place 2.9.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import type { Finish } from "../../model/change.ts";
@@ -21,7 +21,10 @@ import type { Step } from "./step.ts";
 import { freeKey } from "./unique.ts";
 
 export interface PlainSettle {
-  /** False for a settle that has to take the general road: it is not plain, lost its lease, or its job was settled by this call before. */
+  /**
+   * False for a settle that has to take the general road: it is not plain, lost its lease, or its job was settled by
+   * this call before.
+   */
   add(settle: Settle): boolean;
   flush(): void;
 }
@@ -101,15 +104,12 @@ function finishJobs(step: Step, ends: readonly End[]): void {
   }
   const kept = ends.filter(({ next }) => next.keepMs !== 0);
   for (let from = 0; from < kept.length;) from += moveAlike(step, kept, from);
-  const seqs = ends.map(({ lease }) => lease.seq);
-  if (kept.length < ends.length) {
-    const forgotten = ends.filter(({ next }) => next.keepMs === 0);
-    forgetJobs(
-      statements,
-      forgotten.map(({ lease }) => lease.seq),
-    );
-  }
-  runOnSeqs(statements, dropLive, seqs);
+  forgetJobs(statements, seqsOf(ends.filter(({ next }) => next.keepMs === 0)));
+  runOnSeqs(statements, dropLive, seqsOf(ends));
+}
+
+function seqsOf(ends: readonly End[]): number[] {
+  return ends.map(({ lease }) => lease.seq);
 }
 
 function tellEnd(step: Step, { id, route, state, rev, attempt }: Lease, next: Finish): void {

@@ -1,6 +1,6 @@
 /**
- * The embedded store: one SQLite file, shared by any number of processes, or a database in memory for tests. Nothing to install, strictly durable
- * unless asked otherwise. This file puts the parts together; each operation has its own.
+ * The embedded store: one SQLite file, shared by any number of processes, or a database in memory for tests. Nothing
+ * to install, strictly durable unless asked otherwise. This file puts the parts together; each operation has its own.
  *
  *  sqlite-store ─► executor (calls of a turn) ─► runner (inline or thread) ─► commit (one transaction) ─► operations
  *               └► watch (hints)               └► open-file, migrate, epoch (once, at the start)
@@ -33,7 +33,10 @@ export interface SqliteOptions {
   readonly durability?: "strict" | "relaxed";
   /** Whether SQLite works in the caller's thread or in one of its own; a store in memory is always inline. */
   readonly executor?: "inline" | "thread";
-  /** How long a call waits for another connection's write lock before it is refused as store-busy; 10 s unless said otherwise. */
+  /**
+   * How long a call waits for another connection's write lock before it is refused as store-busy; 10 s unless said
+   * otherwise.
+   */
   readonly busyTimeoutMs?: number;
 }
 
@@ -127,7 +130,10 @@ function leaveByName(settings: FileSettings, opener: string): void {
   database.close();
 }
 
-/** Checks, migrates and enters the file. Another process that holds the lock meanwhile is waited for, without blocking this thread. */
+/**
+ * Checks, migrates and enters the file. Another process that holds the lock meanwhile is waited for, without blocking
+ * this thread.
+ */
 async function openFirst(settings: FileSettings, platform: Platform, busyTimeoutMs: number) {
   const database = openDatabase(settings);
   const startUs = platform.monotonicUs();

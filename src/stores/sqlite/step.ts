@@ -1,6 +1,7 @@
 /**
- * One store call inside a transaction: the time it happens at, and everything it has to tell at its end (rule R10): one packed feed
- * record and hints for those who watch. New jobs and the changes of counts are collected over the calls of the transaction (its turn).
+ * One store call inside a transaction: the time it happens at, and everything it has to tell at its end (rule R10):
+ * one packed feed record and hints for those who watch. New jobs and the changes of counts are collected over the
+ * calls of the transaction (its turn).
  *
  * A unit that is refused half-way takes back what it told: `mark` before it, `takeBack` after.
  */
@@ -121,7 +122,10 @@ const appendFeed = "INSERT INTO millrace_feed (at, body) VALUES (?, ?) RETURNING
 const addTally = `INSERT INTO millrace_tally (route, state, count) VALUES (?, ?, ?)
   ON CONFLICT (route, state) DO UPDATE SET count = count + excluded.count`;
 
-/** Writes what the call has to tell and adds its hints. Answers the number of its feed record, or null when it changed no job. */
+/**
+ * Writes what the call has to tell and adds its hints. Answers the number of its feed record, or null when it changed
+ * no job.
+ */
 export function endStep({ statements, now, events, dueAt }: Step, hints: Hints): number | null {
   if (dueAt !== null) hintDue(hints, dueAt - now);
   if (events.length === 0) return null;

@@ -1,6 +1,6 @@
 /**
- * Submit of a job that may be there already: by an id that the caller gave, by a repeat of an unknown submit, or by a live holder of
- * its unique key (rule R8). Everything is looked up before this job is written.
+ * Submit of a job that may be there already: by an id that the caller gave, by a repeat of an unknown submit, or by a
+ * live holder of its unique key (rule R8). Everything is looked up before this job is written.
  */
 import type { SubmitHow } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";

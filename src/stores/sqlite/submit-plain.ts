@@ -1,4 +1,6 @@
-/** The plain road of a submit (store/plain.ts): nothing is looked up, and what is rare of a job has its initial value. */
+/**
+ * The plain road of a submit (store/plain.ts): nothing is looked up, and what is rare of a job has its initial value.
+ */
 import { stateCodes } from "../../model/job-state.ts";
 import type { NewJob } from "../../store/records.ts";
 import { placePlain } from "../../store/rules/place.ts";

@@ -1,8 +1,10 @@
 /**
- * Submit: the first step of a job's life. A unit is written whole or not at all; one refused unit leaves the others alone.
+ * Submit: the first step of a job's life. A unit is written whole or not at all; one refused unit leaves the others
+ * alone.
  *
- * Plain jobs (store/plain.ts) cannot be refused and meet nobody: they go straight into the set of new jobs (insert.ts). The rest is looked up
- * one by one, in order, so that jobs of one unit may also meet each other (submit-general.ts).
+ * Plain jobs (store/plain.ts) cannot be refused and meet nobody: they go straight into the set of new jobs
+ * (insert.ts). The rest is looked up one by one, in order, so that jobs of one unit may also meet each other
+ * (submit-general.ts).
  */
 import { isPlainJob, mayBeRefusedLate } from "../../store/plain.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
@@ -41,8 +43,8 @@ export function submitUnit(step: Step, unit: SubmitUnit): SubmitAnswer {
   const isRepeat = unit.isRepeat === true;
   const ids: string[] = [];
   const hows: SubmitHow[] = [];
-  // A unit one of whose minted ids is known has happened whole, so its documents are not put again. Another job that holds
-  // a unique key proves nothing: the first try may never have arrived.
+  // A unit one of whose minted ids is known has happened whole, so its documents are not put again. Another job that
+  // holds a unique key proves nothing: the first try may never have arrived.
   let hasHappened = false;
   for (const job of unit.jobs) {
     if (!isRepeat && isPlainJob(job)) {

@@ -1,6 +1,6 @@
 /**
- * Who holds a unique key (rule R8). An entry goes with the job that holds it, as `holds` of its row says, or by time (`held_until`), whatever
- * becomes of the job: see store/rules/unique-holds.ts.
+ * Who holds a unique key (rule R8). An entry goes with the job that holds it, as `holds` of its row says, or by time
+ * (`held_until`), whatever becomes of the job: see store/rules/unique-holds.ts.
  */
 import type { JobRow } from "../../store/job-fields.ts";
 import { heldUntilOf } from "../../store/rules/unique-holds.ts";

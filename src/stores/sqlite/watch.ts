@@ -1,7 +1,7 @@
 /**
- * Hints for those who watch: from this store's own calls at once, and from other processes and the caller's own connections by looking at
- * the file. A change of the write-ahead log wakes the look; behind it stands a slow read of SQLite's data version, because a file
- * watch may miss things. What others did is then read from the feed.
+ * Hints for those who watch: from this store's own calls at once, and from other processes and the caller's own
+ * connections by looking at the file. A change of the write-ahead log wakes the look; behind it stands a slow read of
+ * SQLite's data version, because a file watch may miss things. What others did is then read from the feed.
  *
  * Works only while somebody watches, and never keeps the process alive.
  */
@@ -18,11 +18,14 @@ import type { Hint, Unwatch } from "../../store/store.ts";
 import type { Executor } from "./executor.ts";
 import type { CommitOutcome } from "./commit.ts";
 
-/** Behind file events once in two seconds, so that an idle worker with its duties stays below two reads per second; without them oftener. */
+/**
+ * Behind file events once in two seconds, so that an idle worker with its duties stays below two reads per second;
+ * without them oftener.
+ */
 const slowLookMs = { behindEvents: 2000, alone: 1000 };
 /**
- * After a change of the log, looks at these distances until nothing more is found. The first event of a commit comes before its sync to the
- * disk, and what ends the commit is a write to shared memory that no file watch reports.
+ * After a change of the log, looks at these distances until nothing more is found. The first event of a commit comes
+ * before its sync to the disk, and what ends the commit is a write to shared memory that no file watch reports.
  */
 const lookGapsMs = [4, 12, 40, 150] as const;
 const feedPageMax = 200;

@@ -1,6 +1,6 @@
 /**
- * The general road: writes what a rule made of one job (store/rules), wherever it stood and wherever it stands now, with its key, its tags and
- * what is told of it.
+ * The general road: writes what a rule made of one job (store/rules), wherever it stood and wherever it stands now,
+ * with its key, its tags and what is told of it.
  *
  *  from \ to     live            finished                not kept
  *  live          update          insert, delete          delete
