@@ -82,7 +82,7 @@ const newJob: fc.Arbitrary<Partial<NewJob>> = fc.record({
     fc.record({
       key: fc.constantFrom("k", "l", "m"),
       hold: fc.oneof(fc.constantFrom("started" as const, "end" as const), fc.integer({ min: 1, max: 40 })),
-      onHeld: fc.constantFrom("keep" as const, "replace" as const, "reschedule" as const),
+      onHeld: fc.constantFrom("keep" as const, "replace" as const),
     }),
   ),
 });

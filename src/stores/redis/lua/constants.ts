@@ -10,14 +10,14 @@ import { unchanged } from "../argument-text.ts";
 import { flags } from "../packed-fields.ts";
 import { luaConstants, luaText } from "./lua-module.ts";
 
-const { submitted, replaced, rescheduled, promoted, claimed } = eventCodes;
+const { submitted, replaced, promoted, claimed } = eventCodes;
 const { started, end } = uniqueHolds;
 
 export const constantsLua = String.raw`
 -- Between the fields of a text, between the items of a list; in the place of a value that each job fills in; of a field that a change leaves.
 local US, RS, HOLE, UNCHANGED = ${luaText(fieldEnd)}, ${luaText(itemEnd)}, "\000", ${luaText(unchanged)}
 ${luaConstants(stateCodes)}
-${luaConstants({ submitted, replaced, rescheduled, promoted, claimed })}
+${luaConstants({ submitted, replaced, promoted, claimed })}
 ${luaConstants(flags, "HAS_")}
 ${luaConstants({ started, end }, "HOLD_")}
 -- In the counts of a route: all its jobs.

@@ -119,26 +119,23 @@ local function create(c, shape, id, own)
   tell(c, job, SUBMITTED)
 end
 
--- R8: the new job finds its key held. The holder is kept, replaced or rescheduled, and only while no worker has ever taken it. Answers how.
+-- R8: the new job finds its key held. The holder is kept, or replaced while no worker has ever taken it. Answers how.
 local function meet(c, holder, shape, own)
   if shape.onHeld == "keep" or not holder or holder.attempt > 0 or not UNSTARTED[holder.state] then return "existing" end
-  local isReplaced = shape.onHeld == "replace"
   touch(c, holder)
   clearForPlace(holder)
   local to = placeOf(c, holder, shape)
-  if isReplaced then
-    useRoute(c, shape.route)
-    -- Its identity stays: id, seq, time of its making, digest and key.
-    own.digest, own.uniqueKey = holder.digest, holder.uniqueKey
-    for field, value in pairs(own) do holder[field] = value end
-    holder.route, holder.isRewritten = shape.route, true
-    holder.deadlineAt = shape.deadline == "" and "" or num(instant(c, shape.deadline))
-    takeKey(c, holder)
-  end
+  useRoute(c, shape.route)
+  -- Its identity stays: id, seq, time of its making, digest and key.
+  own.digest, own.uniqueKey = holder.digest, holder.uniqueKey
+  for field, value in pairs(own) do holder[field] = value end
+  holder.route, holder.isRewritten = shape.route, true
+  holder.deadlineAt = shape.deadline == "" and "" or num(instant(c, shape.deadline))
+  takeKey(c, holder)
   -- Whatever blocks the holder blocks it still.
   advance(holder, holder.state == BLOCKED and BLOCKED or to)
-  tell(c, holder, isReplaced and REPLACED or RESCHEDULED)
-  return isReplaced and "replaced" or "rescheduled"
+  tell(c, holder, REPLACED)
+  return "replaced"
 end
 
 -- Answers how, the id, and whether the id is minted; or nothing when the id is there with another digest.
