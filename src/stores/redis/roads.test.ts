@@ -135,4 +135,36 @@ describe("the same jobs by either road leave the same keys", () => {
       }) as never,
     );
   });
+
+  test("where a job is handed over to the claim behind it in one turn, or waits between the two", async () => {
+    const platform = createHeldPlatform();
+    const prefixes = [`turn-${++drawn}`, `turns-${drawn}`] as const;
+    const [one, other] = (await Promise.all(
+      prefixes.map((prefix) => plain.open({ platform, clock: "platform", prefix })),
+    )) as [Store, Store];
+    for (const [at, given] of [
+      {},
+      {},
+      { policy: "p", meta: "m" },
+      {},
+      { rankBase: 5 },
+      { name: "print" },
+    ].entries()) {
+      platform.advance(7);
+      const unit = { jobs: [aJob({ id: `j${at}`, ...given })] };
+      const claim = aClaim({ max: 3, offers: [{ routes, max: at === 3 ? 1 : 3 }] });
+      const [, handedOver] = await Promise.all([one.submit([unit]), one.claim(claim)]);
+      await other.submit([unit]);
+      expect(await other.claim(claim)).toEqual(handedOver);
+      const [left, right] = await Promise.all(prefixes.map((prefix) => readKeys(plain.admin, prefix)));
+      expect({ ...right, feed: eventsOf(right!) }).toEqual({ ...left, feed: eventsOf(left!) });
+    }
+  });
 });
+
+/** Times and events of the feed in a row, because one call makes one record. */
+function eventsOf({ feed }: Record<string, unknown>): string[] {
+  return (feed as [string, string[]][]).flatMap(([, [, at, , events]]) =>
+    (events as string).split("\x1e").map((event) => `${at} ${event}`),
+  );
+}

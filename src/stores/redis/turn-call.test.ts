@@ -1,12 +1,14 @@
 /** Submits, settles and claims of one turn are one call; each is answered as if it had been made alone. */
 import { describe, expect, test } from "vitest";
 import type { NewJob } from "../../store/records.ts";
-import type { Hint, Store } from "../../store/store.ts";
+import type { Store } from "../../store/store.ts";
 import { aClaim, aJob, aRoute, aSettle, finish } from "../../../test/support/builders.ts";
 import { useOwnRedis } from "../../../test/support/use-redis.ts";
 import { until } from "../../../test/support/until.ts";
 import { auditAll } from "../../../test/support/walk.ts";
+import type { Connection } from "./connection.ts";
 import { routeText } from "./route-text.ts";
+import { TurnCall } from "./turn-call.ts";
 
 const redis = useOwnRedis();
 
@@ -87,18 +89,6 @@ describe("one turn", () => {
     expect(await messages()).toHaveLength(1);
   });
 
-  test("hints its own listeners at routes that no claim has asked for", async () => {
-    const store = await redis.open();
-    const hints: Hint[] = [];
-    store.watch((hint) => hints.push(hint));
-    const other = aRoute({ name: "other" });
-    await Promise.all([
-      submit(store, aJob({ id: "a" }), aJob({ id: "b", name: "other" })),
-      store.claim(aClaim()),
-    ]);
-    expect(hints.filter(({ kind }) => kind === "ready")).toEqual([{ kind: "ready", routes: [other] }]);
-  });
-
   test("refuses a submit whose route number has another content, whole, and does the rest", async () => {
     const store = await redis.open();
     await submit(store, aJob({ id: "first" }));
@@ -119,6 +109,24 @@ describe("one turn", () => {
     const both = [submit(store, aJob({ id: "a" })), store.claim(aClaim())];
     for (const each of both) await expect(each).rejects.toMatchObject({ code: "closed" });
   });
+});
+
+test("a route that a claim of this turn or a later one has asked for is not hinted at, any other is", async () => {
+  const told: number[][] = [];
+  const answers = Array.from({ length: 2 }, () => Promise.withResolvers<unknown>());
+  let sent = 0;
+  const write = (): Promise<unknown> => answers[sent++]!.promise;
+  const turn = new TurnCall({ write } as unknown as Connection, ({ routes }) => told.push([...routes]));
+  const routes = [1, 2, 3];
+  const ready = [routes.map(routeText).join(","), "", "", ""];
+  const first = [turn.call("claim", [], [1]), turn.call("submit", [])];
+  await Promise.resolve();
+  const second = turn.call("claim", [], [2]);
+  await Promise.resolve();
+  answers[0]!.resolve([ready, [[], []]]);
+  answers[1]!.resolve([ready, [[]]]);
+  await Promise.all([...first, second]);
+  expect(told).toEqual([[3], [1, 3]]);
 });
 
 test("a claim of more routes than one command takes gets the job that is there", async () => {
