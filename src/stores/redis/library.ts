@@ -1,6 +1,7 @@
 /**
- * The library of server-side functions: one text, loaded when a store connects and again after a flush or a failover. Its name carries its
- * version; the digest tells builds of one version apart. A change of what a released function takes or answers is a new version.
+ * The library of server-side functions: one text, loaded when a store connects and again after a flush or a failover.
+ * Its name carries its version; the digest tells builds of one version apart. A change of what a released function
+ * takes or answers is a new version.
  */
 import { createHash } from "node:crypto";
 import { auditLua } from "./lua/audit.ts";

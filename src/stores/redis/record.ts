@@ -1,4 +1,7 @@
-/** The two texts of a job (packed-fields.ts) read by the names of their fields, and put together as the contract hands a job out. */
+/**
+ * The two texts of a job (packed-fields.ts) read by the names of their fields, and put together as the contract hands a
+ * job out.
+ */
 import type { Route } from "../../model/route.ts";
 import { stateCodes, stateOfCode } from "../../model/job-state.ts";
 import { dueFields, fieldNames, leasedFields } from "../../store/job-fields.ts";
@@ -62,7 +65,10 @@ function firstState(spec: readonly string[]): number {
 
 type Row = Partial<Record<JobFieldName, unknown>>;
 
-/** Reads some fields of jobs. What a state says is read once for jobs in a row that have the same: first claims share theirs. */
+/**
+ * Reads some fields of jobs. What a state says is read once for jobs in a row that have the same: first claims share
+ * theirs.
+ */
 function rowReader<Name extends JobFieldName>(
   names: readonly Name[],
 ): (texts: JobTexts) => Pick<JobRow, Name> {
@@ -111,15 +117,13 @@ export function jobRecordOf(texts: JobTexts, routes: ReadonlyMap<number, Route>)
 
 /** Of a job whose clock `asked.clock` has rung. */
 export function dueJobOf(texts: JobTexts, asked: { readonly clock: Clock; readonly now: number }): DueJob {
-  const row = readDue(texts);
-  const { state, cancelAsked, startedAt, leaseEndsAt, attemptEndsAt, deadlineAt, ttlAt, ...due } = row;
-  const rangAt = row[clockFields[asked.clock]] ?? asked.now;
+  const { id, seq, fence, route, state, rev, attempt, policy, attempts, owner, ...row } = readDue(texts);
   return {
-    ...due,
+    ...{ id, seq, fence, route, rev, attempt, policy, attempts, owner },
     state: stateOfCode(state),
-    cancelAsked: cancelAsked === 1,
-    started: startedAt !== null,
-    lateMs: asked.now - rangAt,
+    cancelAsked: row.cancelAsked === 1,
+    started: row.startedAt !== null,
+    lateMs: asked.now - (row[clockFields[asked.clock]] ?? asked.now),
   };
 }
 

@@ -1,6 +1,6 @@
 /**
- * Both roads of an operation leave the same keys: the same calls go to a store whose library has its plain roads, and to one whose library
- * has only the general ones, and all keys are compared.
+ * Both roads of an operation leave the same keys: the same calls go to a store whose library has its plain roads, and
+ * to one whose library has only the general ones, and all keys are compared.
  */
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -25,7 +25,7 @@ beforeAll(async () => {
 
 interface Both {
   /** Runs the same calls on both stores, compares what they answer and what they leave, and gives the answer. */
-  same<Answer>(run: (store: Store, isGeneral: boolean) => Promise<Answer>): Promise<Answer>;
+  readonly same: <Answer>(run: (store: Store, isGeneral: boolean) => Promise<Answer>) => Promise<Answer>;
 }
 
 async function openBoth(): Promise<Both> {
@@ -92,21 +92,18 @@ function nextOf(given: { to: (typeof terminalStates)[number] } | null, at: numbe
   return at % 2 === 0 ? handBack : schedule(5);
 }
 
-async function check(property: fc.IAsyncPropertyWithHooks<never>): Promise<void> {
-  await fc.assert(property, { numRuns: cases });
-}
-
 describe("the same jobs by either road leave the same keys", () => {
   test("at their submit", async () => {
-    await check(
+    await fc.assert(
       fc.asyncProperty(someJobs, async (jobs) => {
         await submitAll(await openBoth(), jobs);
-      }) as never,
+      }),
+      { numRuns: cases },
     );
   });
 
   test("at their claims, the first and the later ones, of one route or of several", async () => {
-    await check(
+    await fc.assert(
       fc.asyncProperty(someJobs, fc.integer({ min: 1, max: 6 }), async (jobs, max) => {
         const both = await openBoth();
         await submitAll(both, jobs);
@@ -114,12 +111,13 @@ describe("the same jobs by either road leave the same keys", () => {
         await both.same((store) => store.settleIfLeased(first.jobs.map((job) => aSettle(job, handBack))));
         await claimSome(both, max, routes.slice(0, 1));
         await claimSome(both, 20);
-      }) as never,
+      }),
+      { numRuns: cases },
     );
   });
 
   test("at their ends, alike or not, of first and of later attempts, and told once more", async () => {
-    await check(
+    await fc.assert(
       fc.asyncProperty(someJobs, someEnds, async (jobs, ends) => {
         const both = await openBoth();
         await submitAll(both, jobs);
@@ -132,7 +130,8 @@ describe("the same jobs by either road leave the same keys", () => {
           await both.same((store) => store.settleIfLeased(settles));
           await both.same((store) => store.settleIfLeased(settles));
         }
-      }) as never,
+      }),
+      { numRuns: cases },
     );
   });
 

@@ -30,7 +30,10 @@ export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): 
   return answers;
 }
 
-/** Settles in a row with one next: their number, the next, whether results and logs come, whether effects come, then each. */
+/**
+ * Settles in a row with one next: their number, the next, whether results and logs come, whether effects come, then
+ * each.
+ */
 class Stretches {
   readonly args: string[] = [];
   readonly shapes = new Shapes();

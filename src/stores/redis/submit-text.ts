@@ -1,6 +1,6 @@
 /**
- * New jobs and documents as the library reads them: what jobs submitted alike share is a **shape** and is sent once for many; what is a
- * job's own is its **body**, in the order in which its spec keeps it (packed-fields.ts).
+ * New jobs and documents as the library reads them: what jobs submitted alike share is a **shape** and is sent once for
+ * many; what is a job's own is its **body**, in the order in which its spec keeps it (packed-fields.ts).
  */
 import type { Due } from "../../model/change.ts";
 import { routeOf } from "../../model/route.ts";

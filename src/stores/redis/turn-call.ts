@@ -1,6 +1,7 @@
 /**
- * The submits, settles and claims of one turn travel as one call (lua/turn.ts): a job on an idle queue goes to its worker by one exchange with
- * the server. What is asked for waits until the turn's calls are made, and no longer; docs/decisions/0018 has the figures.
+ * The submits, settles and claims of one turn travel as one call (lua/turn.ts): a job on an idle queue goes to its
+ * worker by one exchange with the server. What is asked for waits until the turn's calls are made, and no longer;
+ * docs/decisions/0018 has the figures.
  */
 import type { Hints } from "../../store/hints.ts";
 import type { Connection } from "./connection.ts";
@@ -58,8 +59,9 @@ export class TurnCall {
 
   #answered(operations: readonly Operation[], number: number, [told, answers]: [unknown, unknown[]]): void {
     const hints = readHints(told);
-    // Calls arrive in the order in which they were sent, so a claim sent with or behind this call sees its jobs: the hint that they are ready would
-    // only make the worker claim once more, for nothing. A claim that came back full is repeated by the worker anyway.
+    // Calls arrive in the order in which they were sent, so a claim sent with or behind this call sees its jobs: the
+    // hint that they are ready would only make the worker claim once more, for nothing. A claim that came back full is
+    // repeated by the worker anyway.
     for (const route of hints.routes)
       if ((this.#claimed.get(route) ?? 0) >= number) hints.routes.delete(route);
     this.#tell(hints);

@@ -1,7 +1,8 @@
 /**
- * A third road, for a turn of one plain job and the claim behind it: where nobody waits on the routes that the claim offers, the job goes to
- * its worker without ever being ready. It leaves what submit and claim leave (turn-call.test.ts compares the keys); docs/decisions/0018 has its
- * figure. Only for what those two have made a template of before, so everything new or unusual goes their way.
+ * A third road, for a turn of one plain job and the claim behind it: where nobody waits on the routes that the claim
+ * offers, the job goes to its worker without ever being ready. It leaves what submit and claim leave (turn-call.test.ts
+ * compares the keys); docs/decisions/0018 has its figure. Only for what those two have made a template of before, so
+ * everything new or unusual goes their way.
  *
  *  args     submit and claim as in turn.ts
  *  answer   as there, or nothing where the two have to be done one after the other
@@ -11,7 +12,7 @@ import type { LuaModule } from "./lua-module.ts";
 export const handOverLua: LuaModule = {
   exports: ["handOver"],
   source: String.raw`
--- The claim makes one offer, with this route in it, and no route of it has a ready job.
+-- Whether an offer has this route, and none of its routes has a ready job.
 local function isAlone(c, route, offered)
   local keys, isOffered = {}, false
   for i = 1, offered do
@@ -22,39 +23,42 @@ local function isAlone(c, route, offered)
   return isOffered and call("EXISTS", unpack(keys)) == 0
 end
 
+-- What is to be handed over, and to whom; nothing where it is not one plain job and one claim with one offer.
+local function readBoth(c)
+  local first = { name = nextArg(c), length = nextArg(c), shapes = nextArg(c), shape = nextArg(c), jobs = nextArg(c) }
+  if first.name ~= "submit" or first.length ~= "6" or first.shapes ~= "1" or first.jobs ~= "1" then return nil end
+  local shape, _, id, body = recall(c, first.shape), nextArg(c), nextArg(c), nextArg(c)
+  if not shape or shape.hasTags == "1" or nextArg(c) ~= "claim" then return nil end
+  local _, owner, leaseMs, wanted, offered = nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextNumber(c)
+  local claimed = recall(c, owner .. US .. shape.route)
+  if not claimed or not offered or offered > CHUNK or c.i + offered - 1 ~= #c.args then return nil end
+  if not isAlone(c, shape.route, offered) then return nil end
+  return { id = id, body = body, shape = shape, first = claimed, endsAt = num(c.now + leaseMs), wanted = wanted }
+end
+
 local function add(bundle, id)
   bundle.n = bundle.n + 1
   bundle[bundle.n] = id
 end
 
--- The operations with the number of their arguments; of the submit: shapes, the shape, jobs of it, its number.
-local SUBMIT_ONE = { "submit", "6", "1", false, "1", "1" }
-
 local function handOver(c)
-  local args, k, last = c.args, c.k, #c.args
-  for at, wanted in ipairs(SUBMIT_ONE) do
-    if wanted and args[c.i + at - 1] ~= wanted then return nil end
-  end
-  local shape = recall(c, args[c.i + 3])
-  if not HAS_PLAIN_ROADS or not shape or shape.hasTags == "1" or args[c.i + 8] ~= "claim" then return nil end
   local start = c.i
-  c.i = start + 6
-  local id, body, _, _, owner, leaseMs, wanted, offered = nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextNumber(c)
-  local first = recall(c, owner .. US .. shape.route)
-  if not first or not offered or offered > CHUNK or c.i + offered - 1 ~= last or not isAlone(c, shape.route, offered) then
+  local both = HAS_PLAIN_ROADS and readBoth(c)
+  if not both then
     c.i = start
     return nil
   end
   c.seq = c.seq + 1
-  local t, h, endsAt = shape.template, handleOf(c.seq), num(c.now + leaseMs)
-  local spec, behind = t.before .. id .. t.middle .. c.at .. t.behind .. body, fillFirst(first.parts, c.at, endsAt)
-  c.specs, c.newIds, c.states = { h, spec }, { id, h }, { h, first.parts[1] .. id .. behind }
-  c.zadd[k.lease] = { endsAt, h }
-  count(c, shape.route, RUNNING, 1)
+  local h, id, t, first, endsAt = handleOf(c.seq), both.id, both.shape.template, both.first, both.endsAt
+  local spec = t.before .. id .. t.middle .. c.at .. t.behind .. both.body
+  local before, behind = first.parts[1], fillFirst(first.parts, c.at, endsAt)
+  c.specs, c.newIds, c.states = { h, spec }, { id, h }, { h, before .. id .. behind }
+  c.zadd[c.k.lease] = { endsAt, h }
+  count(c, both.shape.route, RUNNING, 1)
   add(bundleOf(c, t.event, READY, t.extra), id)
   add(bundleOf(c, first.event, RUNNING, first.extra), id)
   writeRecords(c)
-  local claimed = { c.at, nextClock(c), wanted == "1" and 1 or 0, first.parts[1] .. behind, { h, spec }, {} }
+  local claimed = { c.at, nextClock(c), both.wanted == "1" and 1 or 0, before .. behind, { h, spec }, {} }
   return { tellCall(c), { {}, claimed } }
 end
 `,

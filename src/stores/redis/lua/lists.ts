@@ -4,7 +4,7 @@ import { luaText } from "./lua-module.ts";
 import type { LuaModule } from "./lua-module.ts";
 
 /** Numbers up to 2^53 have 16 digits. */
-const letters = [..."abcdefghijklmnop"].map(luaText);
+const letters = "abcdefghijklmnop".split("").map(luaText);
 const captured = String.raw`([^\31]*)`;
 const readers = Object.entries(argumentFields).map(([name, fields]) => {
   const places = fields.map((field) => `f.${field}`).join(", ");
@@ -20,7 +20,8 @@ export const listsLua: LuaModule = {
 local function num(n) return fmt("%.0f", n) end
 
 local LETTERS = { ${letters.join(", ")} }
--- A job's name in all keys: its seq as text whose byte order is its numeric order: a letter for the number of digits, then the digits.
+-- A job's name in all keys: its seq as text whose byte order is its numeric order: a letter for the number of digits,
+-- then the digits.
 local function handleOf(seq)
   local digits = num(seq)
   return LETTERS[#digits] .. digits
@@ -87,7 +88,8 @@ local READERS = {
   ${readers.join(",\n  ")},
 }
 
--- An argument or a record of several fields, by their names (argument-text.ts); without a kind, its first field is the kind.
+-- An argument or a record of several fields, by their names (argument-text.ts); without a kind, its first field is the
+-- kind.
 local function readFields(text, kind)
   local fields = {}
   READERS[kind or match(text, "^[^\31]*")](fields, text)

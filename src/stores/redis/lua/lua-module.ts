@@ -1,6 +1,7 @@
 /**
- * One part of the library with a scope of its own: a function that puts its exports into the table M, from which the parts behind it take
- * what they name. A Lua function has at most 200 locals and 60 names from outside; library.test.ts watches how much of that is left.
+ * One part of the library with a scope of its own: a function that puts its exports into the table M, from which the
+ * parts behind it take what they name. A Lua function has at most 200 locals and 60 names from outside; library.test.ts
+ * watches how much of that is left.
  */
 export interface LuaModule {
   readonly exports: readonly string[];
