@@ -29,13 +29,14 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
     log,
     store: storeOptions,
   } = readMillraceOptions(nodePlatform, {
-    ...(executor === null ? {} : { executor }),
+    ...(executor === null ? {} : { sqlite: { executor } }),
   });
   const benchJob = job<BenchInput, void>(
     "bench",
     mode === "no-history" ? { retention: { completed: 0 } } : {},
   );
-  const { queue, name } = benchJob;
+  const { name } = benchJob;
+  const queue = "default";
   const input = settings.coder.encode(makeInput(0), "input");
   const counts: Counts = { calls: 0, settled: () => {} };
   const storeCalls = options.isCounting ? await countCalls(store, counts) : () => 0;

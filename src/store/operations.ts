@@ -18,10 +18,10 @@ export interface SubmitUnit {
   readonly isRepeat?: boolean;
 }
 
-export type SubmitHow = "created" | "existing" | "replaced" | "rescheduled";
+export type SubmitHow = "created" | "existing" | "replaced";
 
 export type SubmitAnswer =
-  /** Per job, in order. `ids[i]` differs from the submitted id when a unique key's holder was kept, replaced or rescheduled. */
+  /** Per job, in order. `ids[i]` differs from the submitted id when a unique key's holder was kept or replaced. */
   | { readonly kind: "ok"; readonly ids: readonly string[]; readonly hows: readonly SubmitHow[] }
   | {
       readonly kind: "refused";

@@ -8,7 +8,7 @@ import type { Command } from "../command.ts";
 import { formatTable } from "../format-table.ts";
 import { formatAge } from "../format-time.ts";
 import { filterOptions, readQuery } from "../job-query.ts";
-import type { ReadQuery } from "../job-query.ts";
+import type { JobQuery } from "../../client/job-filter.ts";
 import { jobShape } from "../job-shape.ts";
 import { existingStoreUrl, withMillrace } from "../open-store.ts";
 import { toJson } from "../print-json.ts";
@@ -54,7 +54,7 @@ export const list: Command = {
 /** A page may be empty with a cursor behind it, when the scan found nothing yet. */
 async function readPage(
   mill: Millrace,
-  query: ReadQuery & { limit: number; cursor: string | null },
+  query: JobQuery & { limit: number; cursor: string | null },
 ): Promise<JobPage> {
   let page = await mill.jobs.list(query);
   while (page.jobs.length === 0 && page.cursor !== null) {
