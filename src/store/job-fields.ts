@@ -32,7 +32,7 @@ export const jobFields = {
   createdAt: { type: "integer", home: "spec" },
   digest: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true, isOwn: true },
   uniqueKey: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true },
-  /** How long the key is held: see uniqueHolds in rules/meet.ts. */
+  /** How long the key is held: see rules/unique-holds.ts. */
   uniqueHold: { type: "integer", home: "spec", isNullable: true, initial: null, isRare: true, isOwn: true },
   tags: { type: "list", home: "spec", isNullable: true, initial: null },
   policy: { type: "text", home: "spec", isNullable: true, initial: null },
@@ -61,7 +61,7 @@ export const jobFields = {
   /** The fence of the last settle that was applied: its repeat is answered `already`. */
   settledFence: { type: "integer", home: "state", isNullable: true, initial: null, isOwn: true },
   cancelAsked: { type: "flag", home: "state", initial: 0, cleared: ["replay"] },
-  /** Which unique key the job holds now: see uniqueHolds in rules/meet.ts. */
+  /** Which unique key the job holds now: see rules/unique-holds.ts. */
   holds: { type: "integer", home: "state", initial: 0, cleared: ["finish"], isOwn: true },
   /** The token of the last change by an operator or a duty: its repeat is answered `already`. */
   changeToken: { type: "text", home: "state", isNullable: true, initial: null, isOwn: true },

@@ -1,5 +1,5 @@
 /**
- * The packed body of a feed record, as SQL and Lua put it together: events that differ only in their job are one
+ * The packed body of a feed record, as every store puts it together: events that differ only in their job are one
  * bundle. RS and US are the control characters of packed-text.ts.
  *
  *  body    bundle RS bundle RS ...
@@ -11,15 +11,29 @@ import { eventOfCode } from "../model/event-kind.ts";
 import { stateOfCode } from "../model/job-state.ts";
 import { hintEvent } from "./hints.ts";
 import type { CodedEvent, Hints } from "./hints.ts";
-import { escapeMark, fieldEnd, itemEnd, unpackText } from "./packed-text.ts";
+import { escapeMark, fieldEnd, itemEnd, packText, unpackText } from "./packed-text.ts";
 import type { FeedEvent } from "./records.ts";
 
-interface Bundle extends CodedEvent {
+/** Events that differ only in their job. */
+export interface EventBundle extends CodedEvent {
   readonly rev: number;
   readonly attempt: number;
 }
 
-function bundlesOf(packed: string): Bundle[] {
+export function packEvents(bundles: readonly EventBundle[]): string {
+  return bundles.map(packBundle).join(itemEnd);
+}
+
+function packBundle({ kind, rev, route, state, attempt, extra, ids }: EventBundle): string {
+  return [kind, rev, route, state ?? "", attempt, packExtra(extra), ...ids.map(packText)].join(fieldEnd);
+}
+
+function packExtra(extra: string | number | null): string {
+  if (extra === null) return "";
+  return typeof extra === "number" ? `n${extra}` : `s${packText(extra)}`;
+}
+
+function bundlesOf(packed: string): EventBundle[] {
   if (packed === "") return [];
   const isEscaped = packed.includes(escapeMark);
   return packed.split(itemEnd).map((bundle) => {

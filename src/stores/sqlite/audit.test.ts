@@ -2,13 +2,13 @@ import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
 import { aJob } from "../../../test/support/builders.ts";
 import type { AuditAnswer } from "../../store/operations.ts";
-import { openSession, runGroup } from "./group.ts";
-import type { Call, Session } from "./group.ts";
+import { openSession, commitCalls } from "./commit.ts";
+import type { Call, Session } from "./commit.ts";
 import { migrate } from "./migrate.ts";
 import { configure } from "./open-file.ts";
 
 function ask<A>(session: Session, operation: Call["operation"], request: unknown): A {
-  const [outcome] = runGroup(session, [{ operation, request }], 1000).outcomes;
+  const [outcome] = commitCalls(session, [{ operation, request }], 1000).outcomes;
   if (outcome?.kind !== "answer") throw new Error(`${operation} gave no answer`, { cause: outcome });
   return outcome.answer as A;
 }

@@ -6,7 +6,7 @@
  */
 import { stateCodes } from "../../model/job-state.ts";
 import type { AuditAnswer } from "../../store/operations.ts";
-import { timerAtSql } from "./clock.ts";
+import { presentTimerAt } from "./clock.ts";
 import type { Step } from "./step.ts";
 
 export function auditIndexes(
@@ -33,7 +33,7 @@ export function auditIndexes(
 /** Inputs: seq, limit. Answer: how many rows, and the last seq. */
 const readRange = `SELECT count(*), max(seq) FROM (SELECT seq FROM millrace_job WHERE seq > ? ORDER BY seq LIMIT ?)`;
 /** Inputs: first and last seq. Guard: the timer is not the earliest clock. */
-const repairTimers = `UPDATE millrace_job SET timer_at = ${timerAtSql} WHERE seq > ? AND seq <= ? AND timer_at IS NOT ${timerAtSql}`;
+const repairTimers = `UPDATE millrace_job SET timer_at = ${presentTimerAt} WHERE seq > ? AND seq <= ? AND timer_at IS NOT ${presentTimerAt}`;
 
 function auditTimers({ statements }: Step, after: number, max: number): AuditAnswer {
   const [checked, last] = statements(readRange).get(after, max) as [count: number, last: number | null];

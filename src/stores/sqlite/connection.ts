@@ -12,13 +12,15 @@ export interface Connection {
   exec(sql: string): unknown;
 }
 
+/** Written @name in a statement. */
+export type NamedValues = Readonly<Record<string, SqlValue>>;
+/** Values by name come first, if there are any. */
+type Values = readonly (SqlValue | NamedValues)[];
+
 export interface Statement {
-  /** Values by name come first, if there are any. */
-  run(...values: readonly (SqlValue | Readonly<Record<string, SqlValue>>)[]): {
-    readonly changes: number | bigint;
-  };
-  get(...values: readonly SqlValue[]): unknown;
-  all(...values: readonly SqlValue[]): unknown[];
+  run(...values: Values): { readonly changes: number | bigint };
+  get(...values: Values): unknown;
+  all(...values: Values): unknown[];
 }
 
 /** A statement of one connection by its text, prepared once. */
@@ -62,38 +64,38 @@ function prepareRows(connection: Connection, sql: string): Statement {
   return statement as unknown as Statement;
 }
 
-const rowsPerStatement = [64, 8, 1] as const;
+/** Rows per statement: one statement per row is 1.6 times slower, larger sizes gain nothing measurable. */
+const setSizes = [64, 8, 1] as const;
 
-/**
- * Writes many rows with few statements: `sql` ends in VALUES, `row` is one row's placeholders. Sizes of 64, 8 and 1: one statement per
- * row is 1.6 times slower, larger sizes gain nothing measurable.
- */
-export function insertRows(
-  statements: Statements,
-  sql: string,
-  row: string,
-  values: readonly SqlValue[],
-  width: number,
-): void {
-  let from = 0;
-  for (const size of rowsPerStatement) {
-    const step = size * width;
-    while (values.length - from >= step) {
-      const statement = statements(insertText(sql, row, size));
-      statement.run(...(from === 0 && values.length === step ? values : values.slice(from, from + step)));
-      from += step;
-    }
-  }
+export interface RowSets {
+  readonly rows: number;
+  readonly sql: string;
 }
 
-const insertTexts = new Map<string, string>();
+/** A statement for sets of rows: `row` is one row's inputs, the row numbered `at` of its set. */
+export function openRowSets(
+  row: (at: number) => string,
+  sqlOf: (rows: string) => string,
+): readonly RowSets[] {
+  return setSizes.map((rows) => ({
+    rows,
+    sql: sqlOf(Array.from({ length: rows }, (_, at) => row(at)).join(",")),
+  }));
+}
 
-function insertText(sql: string, row: string, size: number): string {
-  const key = `${size}${sql}`;
-  let text = insertTexts.get(key);
-  if (text === undefined) {
-    text = `${sql} ${Array.from({ length: size }, () => row).join(",")}`;
-    insertTexts.set(key, text);
+/**
+ * Runs it for many rows with few statements. `values` are those of all rows, `width` of each; `namedOf` gives the named inputs of the set
+ * that starts with the row of this number.
+ */
+export function runRowSets(
+  statements: Statements,
+  sets: readonly RowSets[],
+  { values, width }: { readonly values: readonly SqlValue[]; readonly width: number },
+  namedOf: (row: number) => NamedValues,
+): void {
+  let from = 0;
+  for (const { rows, sql } of sets) {
+    for (const size = rows * width; values.length - from >= size; from += size)
+      statements(sql).run(namedOf(from / width), ...values.slice(from, from + size));
   }
-  return text;
 }

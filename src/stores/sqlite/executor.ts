@@ -1,18 +1,19 @@
 /**
- * Where the calls meet the connection. Calls made in one turn are collected and run as one group; while a group runs elsewhere, or waits for
+ * Where the calls meet the connection. Calls made in one turn are collected and run as one commit; while one runs elsewhere, or waits for
  * another process's write lock, what arrives joins the next one.
  *
- * Nobody ever sleeps inside SQLite for long: a held lock is an answer, and the group tries again after a while by a timer. The lock may be
+ * Nobody ever sleeps inside SQLite for long: a held lock is an answer, and the commit is tried again after a while by a timer. The lock may be
  * held in this very thread, by the caller's own connection, so a blocking wait would never end.
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
+import { isEmpty } from "../../store/hints.ts";
 import { busyTooLong } from "./errors.ts";
-import type { Call, CallOutcome, GroupOutcome } from "./group.ts";
+import type { Call, CallOutcome, CommitOutcome } from "./commit.ts";
 
-/** Runs one group: at once in this thread, or in another. */
+/** Runs one commit: at once in this thread, or in another. */
 export interface Runner {
-  run(calls: readonly Call[], machineNow: number): GroupOutcome | Promise<GroupOutcome>;
+  run(calls: readonly Call[], machineNow: number): CommitOutcome | Promise<CommitOutcome>;
   close(): void | Promise<void>;
 }
 
@@ -27,7 +28,7 @@ export interface ExecutorOptions {
   readonly path: string;
   readonly busyTimeoutMs: number;
   /** After each commit, before anybody is answered. */
-  readonly onCommitted: (group: GroupOutcome) => void;
+  readonly onCommitted: (commit: CommitOutcome) => void;
 }
 
 interface Waiting extends Call {
@@ -36,7 +37,7 @@ interface Waiting extends Call {
   readonly reject: (error: unknown) => void;
 }
 
-const groupCallsMax = 256;
+const commitCallsMax = 256;
 const retryMs = { first: 1, max: 25 };
 
 export function openExecutor({
@@ -53,16 +54,16 @@ export function openExecutor({
   let onIdle: (() => void) | null = null;
 
   const flush = (): void => {
-    const calls = waiting.slice(0, groupCallsMax);
-    waiting = waiting.slice(groupCallsMax);
+    const calls = waiting.slice(0, commitCallsMax);
+    waiting = waiting.slice(commitCallsMax);
     try {
-      const group = runner.run(calls, platform.now());
-      if (group instanceof Promise)
-        group.then(
+      const commit = runner.run(calls, platform.now());
+      if (commit instanceof Promise)
+        commit.then(
           (outcome) => settle(calls, outcome),
           (error: unknown) => fail(calls, error),
         );
-      else settle(calls, group);
+      else settle(calls, commit);
     } catch (error) {
       fail(calls, error);
     }
@@ -71,21 +72,17 @@ export function openExecutor({
   const fail = (calls: readonly Waiting[], error: unknown): void => {
     settle(calls, {
       outcomes: calls.map((): CallOutcome => ({ kind: "error", error })),
-      hints: null,
+      hints: [],
       told: [],
     });
   };
 
-  const settle = (
-    calls: readonly Waiting[],
-    group: Omit<GroupOutcome, "hints"> & { hints: GroupOutcome["hints"] | null },
-  ): void => {
-    if (group.hints !== null && group.told.length + (group.hints.dueAt ?? 0) > 0)
-      onCommitted(group as GroupOutcome);
+  const settle = (calls: readonly Waiting[], commit: CommitOutcome): void => {
+    if (commit.told.length > 0 || !commit.hints.every(isEmpty)) onCommitted(commit);
     const again: Waiting[] = [];
     const now = platform.monotonicUs();
     for (const [index, call] of calls.entries()) {
-      const outcome = group.outcomes[index] as CallOutcome;
+      const outcome = commit.outcomes[index] as CallOutcome;
       if (outcome.kind === "answer") call.resolve(outcome.answer);
       else if (outcome.kind === "error") call.reject(outcome.error);
       else if (now - call.sinceUs >= busyTimeoutMs * 1000) call.reject(busyTooLong(path, busyTimeoutMs));

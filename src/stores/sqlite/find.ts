@@ -5,23 +5,37 @@
 import { isTerminal, jobStates, stateCodes } from "../../model/job-state.ts";
 import type { FindAnswer, FindRequest, JobFilter } from "../../store/operations.ts";
 import type { JobRecord } from "../../store/records.ts";
+import { columnList, rowReader } from "./columns.ts";
+import type { Picked } from "./columns.ts";
 import type { Statements } from "./connection.ts";
 import { readRecord } from "./read.ts";
+import { readRoutes } from "./routes.ts";
+import { isNotCompleted, isRunning } from "./schema.ts";
 
-type Row = [seq: number, route: number, state: number, reason: string | null, createdAt: number];
+const scannedNames = ["seq", "route", "state", "reason", "createdAt"] as const;
+type Scanned = Picked<(typeof scannedNames)[number]>;
+const readScanned = rowReader(scannedNames);
 
-const created = "(SELECT created_at FROM millrace_spec s WHERE s.seq = t.seq)";
+const createdAt = "(SELECT created_at FROM millrace_spec s WHERE s.seq = t.seq)";
+const ofLive = columnList(scannedNames, { createdAt, reason: "NULL" }, "t.");
+const ofFinished = columnList(scannedNames, { createdAt }, "t.");
+const newestFirst = "t.seq < ? ORDER BY t.seq DESC LIMIT ?";
 /** Inputs: seq to go on below, limit. Answer: rows to look at, newest first. */
-const live = `SELECT t.seq, t.route, t.state, NULL, ${created} FROM millrace_job t WHERE t.seq < ? ORDER BY t.seq DESC LIMIT ?`;
-const onlyRunning = `SELECT t.seq, t.route, t.state, NULL, ${created} FROM millrace_job t INDEXED BY millrace_job_running
-  WHERE t.state = ${stateCodes.running} AND t.seq < ? ORDER BY t.seq DESC LIMIT ?`;
-const finished = `SELECT t.seq, t.route, t.state, t.reason, ${created} FROM millrace_history t WHERE t.seq < ? ORDER BY t.seq DESC LIMIT ?`;
-const notCompleted = `SELECT t.seq, t.route, t.state, t.reason, ${created} FROM millrace_history t INDEXED BY millrace_history_other
-  WHERE t.state <> ${stateCodes.completed} AND t.seq < ? ORDER BY t.seq DESC LIMIT ?`;
+const live = `SELECT ${ofLive} FROM millrace_job t WHERE ${newestFirst}`;
+const onlyRunning = `SELECT ${ofLive} FROM millrace_job t INDEXED BY millrace_job_running WHERE ${isRunning} AND ${newestFirst}`;
+const finished = `SELECT ${ofFinished} FROM millrace_history t WHERE ${newestFirst}`;
+const notCompleted = `SELECT ${ofFinished} FROM millrace_history t INDEXED BY millrace_history_other
+  WHERE ${isNotCompleted} AND ${newestFirst}`;
 /** Inputs: tag, seq to go on below, limit. */
-const tagged = `SELECT t.seq, ifnull(j.route, h.route), ifnull(j.state, h.state), h.reason, ${created}
+const ofEither = {
+  createdAt,
+  seq: "t.seq",
+  route: "ifnull(j.route, h.route)",
+  state: "ifnull(j.state, h.state)",
+};
+const tagged = `SELECT ${columnList(scannedNames, ofEither, "h.")}
   FROM millrace_tag t LEFT JOIN millrace_job j ON j.seq = t.seq LEFT JOIN millrace_history h ON h.seq = t.seq
-  WHERE t.tag = ? AND t.seq < ? ORDER BY t.seq DESC LIMIT ?`;
+  WHERE t.tag = ? AND ${newestFirst}`;
 
 const chunkMax = 500;
 
@@ -36,13 +50,13 @@ export function findJobs(statements: Statements, request: FindRequest): FindAnsw
     const rows = readChunk(statements, filter, below, wanted);
     for (const row of rows) {
       scanned += 1;
-      below = row[0];
+      below = row.seq;
       if (!isWanted(row)) continue;
-      const job = readRecord(statements, row[0]);
+      const job = readRecord(statements, row.seq);
       if (job !== null) jobs.push(job);
       if (jobs.length === max) break;
     }
-    const isPageFull = jobs.length === max && below !== rows.at(-1)?.[0];
+    const isPageFull = jobs.length === max && below !== rows.at(-1)?.seq;
     if (rows.length < wanted && !isPageFull) return { jobs, cursor: null, scanned };
   }
   return { jobs, cursor: String(below), scanned };
@@ -53,35 +67,31 @@ function readChunk(
   { tag, states = jobStates }: JobFilter,
   below: number,
   wanted: number,
-): Row[] {
-  if (tag !== undefined) return statements(tagged).all(tag, below, wanted) as Row[];
+): Scanned[] {
+  if (tag !== undefined) return statements(tagged).all(tag, below, wanted).map(readScanned);
   const terminal = states.filter(isTerminal);
   const waiting = states.filter((state) => !isTerminal(state));
   const sources: string[] = [];
   if (waiting.length > 0) sources.push(waiting.every((state) => state === "running") ? onlyRunning : live);
   if (terminal.length > 0) sources.push(terminal.includes("completed") ? finished : notCompleted);
-  const rows = sources.flatMap((source) => statements(source).all(below, wanted) as Row[]);
-  return rows.sort((one, other) => other[0] - one[0]).slice(0, wanted);
+  const rows = sources.flatMap((source) => statements(source).all(below, wanted).map(readScanned));
+  return rows.sort((one, other) => other.seq - one.seq).slice(0, wanted);
 }
 
-/** Inputs: none. Answer: every route. */
-const allRoutes = "SELECT number, queue, name FROM millrace_route";
-
-function readFilter(statements: Statements, filter: JobFilter): (row: Row) => boolean {
+function readFilter(statements: Statements, filter: JobFilter): (row: Scanned) => boolean {
   const { states, queue, name, reason, createdAfter, createdBefore } = filter;
   const codes = states === undefined ? null : new Set<number>(states.map((state) => stateCodes[state]));
   let routes: Set<number> | null = null;
   if (queue !== undefined || name !== undefined) {
-    const rows = statements(allRoutes).all() as [number: number, queue: string, name: string][];
-    const matching = rows.filter(
-      (row) => (queue === undefined || row[1] === queue) && (name === undefined || row[2] === name),
+    const meant = readRoutes(statements).filter(
+      (route) => (queue ?? route.queue) === route.queue && (name ?? route.name) === route.name,
     );
-    routes = new Set(matching.map((row) => row[0]));
+    routes = new Set(meant.map(({ number }) => number));
   }
-  return ([, route, state, endReason, createdAt]) =>
-    (codes === null || codes.has(state)) &&
-    (routes === null || routes.has(route)) &&
-    (reason === undefined || endReason === reason) &&
-    (createdAfter === undefined || createdAt > createdAfter) &&
-    (createdBefore === undefined || createdAt < createdBefore);
+  return (row) =>
+    (codes === null || codes.has(row.state)) &&
+    (routes === null || routes.has(row.route)) &&
+    (reason === undefined || row.reason === reason) &&
+    (createdAfter === undefined || row.createdAt > createdAfter) &&
+    (createdBefore === undefined || row.createdAt < createdBefore);
 }

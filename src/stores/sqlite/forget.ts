@@ -1,28 +1,32 @@
 /**
- * Forgetting jobs that are kept nowhere any more: their spec goes, with the tags and log lines that hang on it. Live and history rows are
- * the caller's, and so is a unique key, which is found through the spec and must be freed before.
+ * What hangs on a job's spec: its tags, which are listed apart for the look-up, and its log lines. Forgetting a job takes all of it. Live and
+ * history rows are the caller's, and so is a unique key, which is found through the spec and must be freed before.
  */
 import type { Statements } from "./connection.ts";
 import { runOnSeqs } from "./seq-list.ts";
 
-/** Input: a JSON list of seqs. Answer: those that have tags. */
-const readTagged =
-  "SELECT seq FROM millrace_spec WHERE tags IS NOT NULL AND seq IN (SELECT value FROM json_each(?))";
-/** Inputs: seq twice. */
-const dropTags = `DELETE FROM millrace_tag
-  WHERE seq = ? AND tag IN (SELECT value FROM json_each((SELECT tags FROM millrace_spec WHERE seq = ?)))`;
+/** Inputs: first and last seq. */
+const listTags = `INSERT OR IGNORE INTO millrace_tag (tag, seq) SELECT t.value, s.seq FROM millrace_spec s, json_each(s.tags) t
+  WHERE s.tags IS NOT NULL AND s.seq BETWEEN ? AND ?`;
+/** Input: a JSON list of seqs. */
+const unlistTags = `DELETE FROM millrace_tag WHERE (tag, seq) IN (SELECT t.value, s.seq FROM millrace_spec s, json_each(s.tags) t
+  WHERE s.tags IS NOT NULL AND s.seq IN (SELECT value FROM json_each(?)))`;
 /** Inputs: the seqs. */
 const dropTrails = "DELETE FROM millrace_trail";
 const dropSpecs = "DELETE FROM millrace_spec";
 
-export function forgetJobs(statements: Statements, seqs: readonly number[]): void {
-  if (seqs.length === 0) return;
-  const tagged = statements(readTagged).all(JSON.stringify(seqs)) as [seq: number][];
-  for (const [seq] of tagged) forgetTags(statements, seq);
-  runOnSeqs(statements, dropTrails, [], seqs);
-  runOnSeqs(statements, dropSpecs, [], seqs);
+/** Lists the tags of the specs from the first to the last of these seqs. */
+export function addTags(statements: Statements, first: number, last: number): void {
+  statements(listTags).run(first, last);
 }
 
-export function forgetTags(statements: Statements, seq: number): void {
-  statements(dropTags).run(seq, seq);
+export function dropTags(statements: Statements, seqs: readonly number[]): void {
+  statements(unlistTags).run(JSON.stringify(seqs));
+}
+
+export function forgetJobs(statements: Statements, seqs: readonly number[]): void {
+  if (seqs.length === 0) return;
+  dropTags(statements, seqs);
+  runOnSeqs(statements, dropTrails, seqs);
+  runOnSeqs(statements, dropSpecs, seqs);
 }

@@ -7,12 +7,13 @@ import { realpathSync } from "node:fs";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { TransactionStore } from "../../store/store.ts";
+import { emptyHints } from "../../store/hints.ts";
 import { checkSettles, checkUnits } from "../../store/later-version.ts";
 import { storeNow } from "./clock.ts";
 import { statementsOf } from "./connection.ts";
 import type { Connection, Statements } from "./connection.ts";
 import { storeError } from "./errors.ts";
-import { openRouteBook } from "./route-book.ts";
+import { openKnownRoutes } from "./routes.ts";
 import { settleIfLeased } from "./settle.ts";
 import { beginStep, endStep } from "./step.ts";
 import type { Step } from "./step.ts";
@@ -51,9 +52,15 @@ function runInside<A>(connection: Connection, file: OwnFile, operate: (step: Ste
     statements("SAVEPOINT millrace_call").run();
     try {
       const now = storeNow(statements, file.platform.now());
-      const step = beginStep({ statements, routes: openRouteBook(), epoch: file.epoch, now, lastSeq: null });
+      const step = beginStep({
+        statements,
+        routes: openKnownRoutes(),
+        epoch: file.epoch,
+        now,
+        lastSeq: null,
+      });
       const answer = operate(step);
-      endStep(step);
+      endStep(step, emptyHints());
       statements("RELEASE millrace_call").run();
       return answer;
     } catch (error) {

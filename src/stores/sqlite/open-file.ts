@@ -22,7 +22,7 @@ export const memoryPath = ":memory:";
 
 /** How long a call in the caller's thread may sleep inside SQLite: shorter than anybody would notice. */
 export const inlineSleepMs = 3;
-/** In a thread of its own sleeping harms nobody, but the clock that came with the group must not get old. */
+/** In a thread of its own sleeping harms nobody, but the clock that came with the calls must not get old. */
 export const threadSleepMs = 50;
 
 const header = "SQLite format 3\0";

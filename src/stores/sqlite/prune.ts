@@ -4,7 +4,11 @@
  */
 import { stateCodes } from "../../model/job-state.ts";
 import type { PruneAnswer, PruneRequest } from "../../store/operations.ts";
+import { columnList, rowReader } from "./columns.ts";
+import type { Picked } from "./columns.ts";
 import { forgetJobs } from "./forget.ts";
+import { readRoutes } from "./routes.ts";
+import { isNotCompleted } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import { count } from "./step.ts";
 import type { Step } from "./step.ts";
@@ -24,7 +28,10 @@ export function prune(step: Step, request: PruneRequest): PruneAnswer {
   }
 }
 
-type Row = [seq: number, route: number, state: number, endedAt: number, keepUntil: number | null];
+const rowNames = ["seq", "route", "state", "endedAt", "keepUntil"] as const;
+type Row = Picked<(typeof rowNames)[number]>;
+const readFinished = rowReader(rowNames);
+const columns = columnList(rowNames);
 
 /** Rows looked at per row that may be removed, and at least. */
 const windowFactor = 4;
@@ -32,18 +39,15 @@ const windowMin = 1000;
 const chunkRows = 500;
 
 /** Inputs: seq to go on after, limit. Answer: finished rows in order of seq. */
-const readAll =
-  "SELECT seq, route, state, ended_at, keep_until FROM millrace_history WHERE seq > ? ORDER BY seq LIMIT ?";
-const readOthers = `SELECT seq, route, state, ended_at, keep_until FROM millrace_history INDEXED BY millrace_history_other
-  WHERE state <> ${stateCodes.completed} AND seq > ? ORDER BY seq LIMIT ?`;
+const readAll = `SELECT ${columns} FROM millrace_history WHERE seq > ? ORDER BY seq LIMIT ?`;
+const readOthers = `SELECT ${columns} FROM millrace_history INDEXED BY millrace_history_other
+  WHERE ${isNotCompleted} AND seq > ? ORDER BY seq LIMIT ?`;
 /** Input: seq. Answer: when it was submitted. */
 const readCreated = "SELECT created_at FROM millrace_spec WHERE seq = ?";
-/** No input. Answer: every route with its queue. */
-const readQueues = "SELECT number, queue FROM millrace_route";
 
 function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
   const { statements, now } = step;
-  const queueOf = new Map(statements(readQueues).all() as [number: number, queue: string][]);
+  const queueOf = new Map(readRoutes(statements).map(({ number, queue }) => [number, queue]));
   const outcome = stateCodes[request.outcome];
   const endedBefore = now - request.olderThanMs;
   const windowRows = Math.max(windowMin, request.max * windowFactor);
@@ -52,7 +56,7 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
   let last = request.cursor === null ? 0 : Number(request.cursor);
   let more = true;
   for (let looked = 0; more && looked < windowRows && old.length < request.max;) {
-    const rows = read.all(last, chunkRows) as Row[];
+    const rows = read.all(last, chunkRows).map(readFinished);
     // Nobody ends before being submitted, and seqs are given in order of time: behind a young job all are young. Without this every
     // run would walk everything that is kept.
     if (isSubmittedAfter(step, rows[0], endedBefore)) {
@@ -66,9 +70,9 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
         break;
       }
       looked += 1;
-      last = row[0];
-      const [, route, state, endedAt, keepUntil] = row;
-      const isOld = state === outcome && keepUntil === null && endedAt <= endedBefore;
+      last = row.seq;
+      const { route, state, endedAt, keepUntil } = row;
+      const isOld = state === outcome && keepUntil === null && (endedAt ?? now) <= endedBefore;
       if (isOld && isQueueMeant(request, queueOf.get(route) ?? "")) old.push(row);
     }
   }
@@ -77,7 +81,7 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
 }
 
 function isSubmittedAfter({ statements }: Step, row: Row | undefined, time: number): boolean {
-  const found = row === undefined ? undefined : statements(readCreated).get(row[0]);
+  const found = row === undefined ? undefined : statements(readCreated).get(row.seq);
   return found !== undefined && (found as [createdAt: number])[0] > time;
 }
 
@@ -89,18 +93,21 @@ function isQueueMeant({ queue, exceptQueues }: HistoryRequest, of: string): bool
 const dropFinished = "DELETE FROM millrace_history";
 
 function removeFinished(step: Step, rows: readonly Row[]): void {
-  const seqs = rows.map((row) => row[0]);
-  runOnSeqs(step.statements, dropFinished, [], seqs);
+  const seqs = rows.map(({ seq }) => seq);
+  runOnSeqs(step.statements, dropFinished, seqs);
   forgetJobs(step.statements, seqs);
-  for (const [, route, state] of rows) count(step, route, state, -1);
+  for (const { route, state } of rows) count(step, route, state, -1);
 }
 
 /** Inputs: now, limit. */
-const readKept = `SELECT seq, route, state, ended_at, keep_until FROM millrace_history INDEXED BY millrace_history_keep
+const readKept = `SELECT ${columns} FROM millrace_history INDEXED BY millrace_history_keep
   WHERE keep_until IS NOT NULL AND keep_until <= ? ORDER BY keep_until, seq LIMIT ?`;
 
 function pruneKept(step: Step, max: number): PruneAnswer {
-  const rows = step.statements(readKept).all(step.now, max + 1) as Row[];
+  const rows = step
+    .statements(readKept)
+    .all(step.now, max + 1)
+    .map(readFinished);
   removeFinished(step, rows.slice(0, max));
   return { removed: Math.min(rows.length, max), more: rows.length > max, cursor: null };
 }

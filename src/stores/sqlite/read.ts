@@ -1,70 +1,48 @@
 /** Looking at jobs: by id, their counts, their log lines, and what was told. None of it writes. */
 import { stateOfCode } from "../../model/job-state.ts";
+import { fieldNames, isFinishedField, isLiveField, isSpecField } from "../../store/job-fields.ts";
+import type { JobField, JobFieldName } from "../../store/job-fields.ts";
 import type { FeedAnswer, FeedRequest, TrailAnswer } from "../../store/operations.ts";
+import { readEvents } from "../../store/packed-events.ts";
 import type { JobRecord, Tally } from "../../store/records.ts";
-import type { SqlValue, Statements } from "./connection.ts";
-import { seqOfId } from "./live-job.ts";
-import { unpackEvents } from "./packed-events.ts";
+import { initialValues } from "../../store/rules/advance.ts";
+import { columnList, fromJob, rowReader } from "./columns.ts";
+import type { Picked } from "./columns.ts";
+import type { Statements } from "./connection.ts";
+import { seqOfId } from "./rows.ts";
 
-const ofSpec = "s.id, s.seq, r.queue, r.name, s.created_at, s.unique_key, s.policy, s.meta, s.tags, s.input";
-const ofBoth = `j.state, j.rev, j.fence, j.attempt, j.counts_attempt, j.rank, j.due_at, j.deadline_at, j.ttl_at, j.cancel_asked, j.owner,
-  j.claimed_at, j.started_at, j.attempts, j.progress`;
+const queueAndName = ["queue", "name"] as const;
 
-/** Input: seq. Answer: everything about a live job. */
-const readLiveRecord = `SELECT ${ofSpec}, ${ofBoth}, j.lease_ends_at, j.attempt_ends_at, NULL, NULL, NULL, NULL
-  FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq JOIN millrace_route r ON r.number = j.route WHERE j.seq = ?`;
-/** Input: seq. Answer: everything about a finished job. */
-const readFinishedRecord = `SELECT ${ofSpec}, ${ofBoth}, NULL, NULL, j.ended_at, j.reason, j.result, j.keep_until
-  FROM millrace_history j JOIN millrace_spec s ON s.seq = j.seq JOIN millrace_route r ON r.number = j.route WHERE j.seq = ?`;
+/** Input: seq. Answer: everything about a job that is shown, as far as this kind of job has it. */
+function openSource(table: string, isKept: (field: JobField) => boolean) {
+  const isShown = (field: JobField): boolean => field.isOwn !== true && (isSpecField(field) || isKept(field));
+  const names = fieldNames(isShown);
+  const read = rowReader(names, queueAndName.length);
+  const rest = initialValues((field) => field.isOwn !== true && !isShown(field));
+  const sql = `SELECT r.queue, r.name, ${columnList(names, fromJob)} FROM ${table} j JOIN millrace_spec s ON s.seq = j.seq
+    JOIN millrace_route r ON r.number = j.route WHERE j.seq = ?`;
+  return (statements: Statements, seq: number): JobRecord | null => {
+    const values = statements(sql).get(seq);
+    if (values === undefined) return null;
+    const [queue, name] = values as [queue: string, name: string];
+    const row = read(values) as Picked<JobFieldName>;
+    const shown = { state: stateOfCode(row.state), cancelAsked: row.cancelAsked === 1 };
+    return { ...rest, ...row, ...shown, queue, name } as JobRecord;
+  };
+}
+
+const readLive = openSource("millrace_job", isLiveField);
+const readFinished = openSource("millrace_history", isFinishedField);
+
+export function readRecord(statements: Statements, seq: number): JobRecord | null {
+  return readLive(statements, seq) ?? readFinished(statements, seq);
+}
 
 export function readJobs(statements: Statements, ids: readonly string[]): (JobRecord | null)[] {
   return ids.map((id) => {
     const seq = seqOfId(statements, id);
     return seq === null ? null : readRecord(statements, seq);
   });
-}
-
-export function readRecord(statements: Statements, seq: number): JobRecord | null {
-  const row = statements(readLiveRecord).get(seq) ?? statements(readFinishedRecord).get(seq);
-  return row === undefined ? null : recordOf(row as SqlValue[]);
-}
-
-function recordOf(row: SqlValue[]): JobRecord {
-  const text = (index: number): string | null => row[index] as string | null;
-  const number = (index: number): number | null => row[index] as number | null;
-  return {
-    id: row[0] as string,
-    seq: row[1] as number,
-    queue: row[2] as string,
-    name: row[3] as string,
-    createdAt: row[4] as number,
-    uniqueKey: text(5),
-    policy: text(6),
-    meta: text(7),
-    tags: row[8] === null ? null : (JSON.parse(row[8] as string) as string[]),
-    input: row[9] as string,
-    state: stateOfCode(row[10] as number),
-    rev: row[11] as number,
-    fence: row[12] as number,
-    attempt: row[13] as number,
-    countsAttempt: row[14] as 0 | 1,
-    rank: row[15] as number,
-    dueAt: row[16] as number,
-    deadlineAt: number(17),
-    ttlAt: number(18),
-    cancelAsked: row[19] === 1,
-    owner: text(20),
-    claimedAt: number(21),
-    startedAt: number(22),
-    attempts: text(23),
-    progress: text(24),
-    leaseEndsAt: number(25),
-    attemptEndsAt: number(26),
-    endedAt: number(27),
-    reason: text(28),
-    result: text(29),
-    keepUntil: number(30),
-  };
 }
 
 /** No input. Answer: every count that is not zero, by route and state. */
@@ -85,11 +63,7 @@ export function readFeed(statements: Statements, { after, max }: FeedRequest): F
   if (after < 0)
     return { records: [], cursor: (statements(readEnd).get() as [number: number | null])[0] ?? 0 };
   const rows = statements(readRecords).all(after, max) as [number: number, at: number, body: string][];
-  const records = rows.map(([number, at, body]) => ({
-    number,
-    at,
-    events: unpackEvents(body),
-  }));
+  const records = rows.map(([number, at, body]) => ({ number, at, events: readEvents(body) }));
   return { records, cursor: records.at(-1)?.number ?? after };
 }
 

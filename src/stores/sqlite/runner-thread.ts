@@ -1,14 +1,15 @@
 /**
- * The connection in a thread of its own: the caller's event loop goes on while SQLite works and waits for the disk. A group crosses as one
+ * The connection in a thread of its own: the caller's event loop goes on while SQLite works and waits for the disk. A commit crosses as one
  * message and its answers come back as one, each as JSON: submit, claim and settle of a job together take 3.6 us to write and
  * read as JSON, 4.4 us as structured clones. The thread keeps the process alive only while calls are pending.
  */
 import { Worker } from "node:worker_threads";
 import { MillraceError } from "../../model/error.ts";
+import type { Hints } from "../../store/hints.ts";
 import { receiveError } from "./errors.ts";
 import type { SentError } from "./errors.ts";
 import type { Runner } from "./executor.ts";
-import type { Call, CallOutcome, GroupOutcome } from "./group.ts";
+import type { Call, CallOutcome, CommitOutcome } from "./commit.ts";
 import type { FileSettings } from "./open-file.ts";
 
 export interface ThreadStart {
@@ -21,6 +22,11 @@ export interface RunRequest {
   readonly machineNow: number;
 }
 
+/** A commit as it crosses: JSON knows no sets. */
+export interface SentCommit extends Omit<CommitOutcome, "hints"> {
+  readonly hints: readonly (Omit<Hints, "routes"> & { readonly routes: readonly number[] })[];
+}
+
 export type ToThread =
   /** A `RunRequest` as JSON. */
   { readonly kind: "run"; readonly text: string } | { readonly kind: "close" };
@@ -28,7 +34,7 @@ export type ToThread =
 export type FromThread =
   | { readonly kind: "open" }
   | { readonly kind: "failed"; readonly error: SentError }
-  /** A `GroupOutcome` as JSON. */
+  /** A `SentCommit` as JSON. */
   | { readonly kind: "ran"; readonly text: string }
   | { readonly kind: "closed" };
 
@@ -88,8 +94,8 @@ export async function threadRunner(start: ThreadStart): Promise<Runner> {
       const text = JSON.stringify({ calls: plain, machineNow } satisfies RunRequest);
       const message = await ask({ kind: "run", text });
       if (message.kind !== "ran") throw new Error(`the store's thread answered ${message.kind}`);
-      const group = JSON.parse(message.text) as GroupOutcome;
-      return { ...group, outcomes: group.outcomes.map(receiveOutcome) };
+      const { outcomes, hints, told } = JSON.parse(message.text) as SentCommit;
+      return { outcomes: outcomes.map(receiveOutcome), hints: hints.map(receiveHints), told };
     },
     async close() {
       if (lost === null) await ask({ kind: "close" });
@@ -102,4 +108,8 @@ function receiveOutcome(outcome: CallOutcome): CallOutcome {
   return outcome.kind === "error"
     ? { kind: "error", error: receiveError(outcome.error as SentError) }
     : outcome;
+}
+
+function receiveHints({ routes, ...rest }: SentCommit["hints"][number]): Hints {
+  return { ...rest, routes: new Set(routes) };
 }

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { nodePlatform } from "../../platform/node-platform.ts";
-import { aJob as buildJob } from "../../../test/support/builders.ts";
+import { aJob as buildJob, aRoute } from "../../../test/support/builders.ts";
 import { closeAfterEach } from "../../../test/support/close-after-each.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Hint, Store } from "../../store/store.ts";
@@ -53,7 +53,7 @@ for (const executor of ["inline", "thread"] as const) {
       const said = text(child.stderr);
       const [code] = (await once(child, "exit")) as [code: number];
       expect([code, await said]).toEqual([0, ""]);
-      expect(await ready).toEqual({ kind: "ready", routes: [1] });
+      expect(await ready).toEqual({ kind: "ready", routes: [aRoute()] });
     });
 
     it("tells cancels to the owner's side and finished jobs to those who wait", async () => {
@@ -62,7 +62,7 @@ for (const executor of ["inline", "thread"] as const) {
       const cancel = hintFrom(theirs, "cancel");
       const finished = hintFrom(theirs, "finished");
       await theirs.describe();
-      await mine.claim({ owner: "w", leaseMs: 60_000, offers: [{ routes: [1], max: 1 }], routesKnown: 0 });
+      await mine.claim({ owner: "w", leaseMs: 60_000, offers: [{ routes: [aRoute()], max: 1 }] });
       const ask = { to: "same", event: "cancel-asked", cancelAsked: true } as const;
       const end = {
         to: "cancelled",
@@ -104,8 +104,7 @@ for (const executor of ["inline", "thread"] as const) {
           const { jobs } = await store.claim({
             owner,
             leaseMs: 60_000,
-            offers: [{ routes: [1], max: 7 }],
-            routesKnown: 1,
+            offers: [{ routes: [aRoute()], max: 7 }],
           });
           if (jobs.length === 0) return;
           claimed.push(...jobs.map((job) => job.id));

@@ -2,7 +2,7 @@
  * The embedded store: one SQLite file, shared by any number of processes, or a database in memory for tests. Nothing to install, strictly durable
  * unless asked otherwise. This file puts the parts together; each operation has its own.
  *
- *  sqlite-store ─► executor (calls of a turn) ─► runner (inline or thread) ─► group (one transaction) ─► operations
+ *  sqlite-store ─► executor (calls of a turn) ─► runner (inline or thread) ─► commit (one transaction) ─► operations
  *               └► watch (hints)               └► open-file, migrate, epoch (once, at the start)
  */
 import { realpathSync } from "node:fs";
@@ -14,8 +14,8 @@ import { enterEpoch, leaveEpoch } from "./epoch.ts";
 import type { Entry } from "./epoch.ts";
 import { isBusy, storeError } from "./errors.ts";
 import { openExecutor } from "./executor.ts";
-import type { Call } from "./group.ts";
-import { openSession } from "./group.ts";
+import type { Call } from "./commit.ts";
+import { openSession } from "./commit.ts";
 import { transactionStore } from "./in-transaction.ts";
 import { migrate, readSchemaVersion } from "./migrate.ts";
 import { checkFile, configure, inlineSleepMs, memoryPath, openDatabase, threadSleepMs } from "./open-file.ts";
@@ -67,7 +67,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     platform,
     path,
     busyTimeoutMs,
-    onCommitted: (group) => watch.tellOwn(group),
+    onCommitted: (commit) => watch.tellOwn(commit),
   });
   const call = (operation: Call["operation"], request: unknown) =>
     executor.call(operation, request) as Promise<never>;
@@ -103,6 +103,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     readJobs: (ids) => call("readJobs", ids),
     findJobs: (request) => call("findJobs", request),
     tallyJobs: () => call("tallyJobs", null),
+    readRoutes: () => call("readRoutes", null),
     readFeed: (request) => call("readFeed", request),
     readTrail: (request) => call("readTrail", request),
     prune: (request) => call("prune", request),

@@ -1,10 +1,11 @@
-/** The thread that owns a connection: opens it, runs one group per message, closes it. Started by runner-thread.ts. */
+/** The thread that owns a connection: opens it, runs one commit per message, closes it. Started by runner-thread.ts. */
 import { parentPort, workerData } from "node:worker_threads";
+import type { Hints } from "../../store/hints.ts";
 import { sendError } from "./errors.ts";
-import { openSession, runGroup } from "./group.ts";
-import type { CallOutcome } from "./group.ts";
+import { openSession, commitCalls } from "./commit.ts";
+import type { CallOutcome } from "./commit.ts";
 import { connectFile } from "./open-file.ts";
-import type { FromThread, RunRequest, ThreadStart, ToThread } from "./runner-thread.ts";
+import type { FromThread, RunRequest, SentCommit, ThreadStart, ToThread } from "./runner-thread.ts";
 
 const { settings, epoch } = workerData as ThreadStart;
 const send = (message: FromThread): void => parentPort?.postMessage(message);
@@ -18,9 +19,9 @@ try {
       return send({ kind: "closed" });
     }
     const { calls, machineNow } = JSON.parse(message.text) as RunRequest;
-    const group = runGroup(session, calls, machineNow);
-    const text = JSON.stringify({ ...group, outcomes: group.outcomes.map(sendOutcome) });
-    send({ kind: "ran", text });
+    const { outcomes, hints, told } = commitCalls(session, calls, machineNow);
+    const sent: SentCommit = { outcomes: outcomes.map(sendOutcome), hints: hints.map(sendHints), told };
+    send({ kind: "ran", text: JSON.stringify(sent) });
   });
   send({ kind: "open" });
 } catch (error) {
@@ -29,4 +30,8 @@ try {
 
 function sendOutcome(outcome: CallOutcome): CallOutcome {
   return outcome.kind === "error" ? { kind: "error", error: sendError(outcome.error) } : outcome;
+}
+
+function sendHints({ routes, ...rest }: Hints): SentCommit["hints"][number] {
+  return { ...rest, routes: [...routes] };
 }

@@ -1,27 +1,10 @@
 /**
- * Rule R8's book-keeping: who holds a unique key. The row of a live job says which kind of hold it has, so that a job without a key
- * pays nothing at its claim or its end.
- *
- *  hold of the unit   spec.unique_hold   job.holds   the entry goes
- *  "started"          -1                 1           with the first claim, or with the end if that comes first
- *  "end"              -2                 2           with the end
- *  a duration         its milliseconds   0           when it has run out (held_until), whatever becomes of the job
+ * Who holds a unique key (rule R8). An entry goes with the job that holds it, as `holds` of its row says, or by time (`held_until`), whatever
+ * becomes of the job: see store/rules/unique-holds.ts.
  */
-import type { UniqueHold } from "../../model/unique-key.ts";
+import type { JobRow } from "../../store/job-fields.ts";
+import { heldUntilOf } from "../../store/rules/unique-holds.ts";
 import type { Statements } from "./connection.ts";
-
-export const holds = { none: 0, untilStarted: 1, untilEnd: 2 } as const;
-
-const startedCode = -1;
-const endCode = -2;
-
-export function holdCode(hold: UniqueHold): number {
-  return hold === "started" ? startedCode : hold === "end" ? endCode : hold;
-}
-
-export function holdsOf(code: number | null): number {
-  return code === startedCode ? holds.untilStarted : code === endCode ? holds.untilEnd : holds.none;
-}
 
 export interface Holder {
   readonly seq: number;
@@ -43,12 +26,10 @@ const put = `INSERT INTO millrace_unique (key, seq, id, held_until) VALUES (?, ?
 
 export function takeKey(
   statements: Statements,
-  key: string,
-  holder: Holder,
-  code: number,
+  { uniqueKey, uniqueHold, seq, id }: JobRow,
   now: number,
 ): void {
-  statements(put).run(key, holder.seq, holder.id, code >= 0 ? now + code : null);
+  statements(put).run(uniqueKey, seq, id, heldUntilOf(uniqueHold, now));
 }
 
 /** Input: seq twice. Guard: only this job's own entry. */

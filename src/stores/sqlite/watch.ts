@@ -11,13 +11,12 @@ import { eventCodes } from "../../model/event-kind.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
 import { emptyHints, handOut, hintEvent } from "../../store/hints.ts";
-import type { CodedEvent, Hints } from "../../store/hints.ts";
+import type { CodedEvent } from "../../store/hints.ts";
 import type { FeedAnswer } from "../../store/operations.ts";
 import type { FeedEvent } from "../../store/records.ts";
 import type { Hint, Unwatch } from "../../store/store.ts";
 import type { Executor } from "./executor.ts";
-import type { GroupOutcome } from "./group.ts";
-import type { Hints as StepHints } from "./step.ts";
+import type { CommitOutcome } from "./commit.ts";
 
 /** Behind file events once in two seconds, so that an idle worker with its duties stays below two reads per second; without them oftener. */
 const slowLookMs = { behindEvents: 2000, alone: 1000 };
@@ -31,7 +30,7 @@ const feedPageMax = 200;
 export interface Watch {
   add(listener: (hint: Hint) => void): Unwatch;
   /** What a commit of this store's own has to tell. */
-  tellOwn(group: GroupOutcome): void;
+  tellOwn(commit: CommitOutcome): void;
   close(): void;
 }
 
@@ -163,7 +162,7 @@ export function openWatch({ platform, logPath, executor }: WatchOptions): Watch 
           else own.add(number);
         }
       }
-      handOut(hintsOf(hints, platform.now()), listeners);
+      for (const each of hints) handOut(each, listeners);
     },
     close() {
       isClosed = true;
@@ -181,9 +180,4 @@ function codedEvent({ kind, route, state, extra, id }: FeedEvent): CodedEvent {
     extra,
     ids: [id],
   };
-}
-
-function hintsOf({ routes, dueAt, finished, cancels }: StepHints, now: number): Hints {
-  const dueInMs = dueAt === null ? null : Math.max(0, dueAt - now);
-  return { routes: new Set(routes), dueInMs, finished, cancels };
 }

@@ -5,6 +5,8 @@
  * Everything here is synchronous and plain, so it runs the same in the caller's thread and in a thread of its own.
  */
 import type { DatabaseSync } from "node:sqlite";
+import { emptyHints } from "../../store/hints.ts";
+import type { Hints } from "../../store/hints.ts";
 import { auditIndexes } from "./audit.ts";
 import { changeIf } from "./change.ts";
 import { claim } from "./claim.ts";
@@ -18,11 +20,11 @@ import { extendIfLeased, recordIfLeased } from "./extend.ts";
 import { findJobs } from "./find.ts";
 import { prune } from "./prune.ts";
 import { readFeed, readJobs, readTrail, tallyJobs } from "./read.ts";
-import { forgetRoutes, openRouteBook } from "./route-book.ts";
-import type { RouteBook } from "./route-book.ts";
+import { forgetRoutes, openKnownRoutes, readRoutes } from "./routes.ts";
+import type { KnownRoutes } from "./routes.ts";
 import { settleIfLeased } from "./settle.ts";
-import { beginStep, emptyHints, endStep } from "./step.ts";
-import type { Hints, Step, Turn } from "./step.ts";
+import { beginStep, endStep } from "./step.ts";
+import type { Step, Turn } from "./step.ts";
 import { submit } from "./submit.ts";
 
 /** Operations that write, each one step of one transaction. */
@@ -47,6 +49,7 @@ const reads = {
   findJobs: (statements: Statements, _now: number, request: Parameters<typeof findJobs>[1]) =>
     findJobs(statements, request),
   tallyJobs: (statements: Statements) => tallyJobs(statements),
+  readRoutes: (statements: Statements) => readRoutes(statements),
   readFeed: (statements: Statements, _now: number, request: Parameters<typeof readFeed>[1]) =>
     readFeed(statements, request),
   readTrail: (statements: Statements, _now: number, request: Parameters<typeof readTrail>[1]) =>
@@ -67,9 +70,10 @@ export type CallOutcome =
   /** The write lock was held by somebody else: nothing happened, try again. */
   | { readonly kind: "busy" };
 
-export interface GroupOutcome {
+export interface CommitOutcome {
   readonly outcomes: CallOutcome[];
-  readonly hints: Hints;
+  /** What each transaction makes known to those who watch: mostly one. */
+  readonly hints: Hints[];
   /** Numbers of the feed records written, so that the watch can tell its own from those of others. */
   readonly told: number[];
 }
@@ -79,17 +83,18 @@ export interface Session {
   readonly database: DatabaseSync;
   readonly path: string;
   readonly statements: Statements;
-  readonly routes: RouteBook;
+  readonly routes: KnownRoutes;
   readonly epoch: number;
   lastNow: number;
 }
 
 export function openSession(database: DatabaseSync, path: string, epoch: number): Session {
-  return { database, path, statements: statementsOf(database), routes: openRouteBook(), epoch, lastNow: 0 };
+  return { database, path, statements: statementsOf(database), routes: openKnownRoutes(), epoch, lastNow: 0 };
 }
 
-export function runGroup(session: Session, calls: readonly Call[], machineNow: number): GroupOutcome {
-  const group: GroupOutcome = { outcomes: [], hints: emptyHints(), told: [] };
+export function commitCalls(session: Session, calls: readonly Call[], machineNow: number): CommitOutcome {
+  const hints = emptyHints();
+  const commit: CommitOutcome = { outcomes: [], hints: [hints], told: [] };
   const isWriting = calls.some((call) => Object.hasOwn(writes, call.operation));
   try {
     session.statements(isWriting ? "BEGIN IMMEDIATE" : "BEGIN").run();
@@ -101,10 +106,16 @@ export function runGroup(session: Session, calls: readonly Call[], machineNow: n
     session.lastNow = now;
     const { statements, routes, epoch } = session;
     const turn: Turn = { statements, routes, epoch, now, lastSeq: null };
-    for (const call of calls) group.outcomes.push({ kind: "answer", answer: runCall(turn, call, group) });
+    for (const call of calls) {
+      const { answer, number } = runCall(turn, call, hints);
+      commit.outcomes.push({ kind: "answer", answer });
+      if (number !== null) commit.told.push(number);
+    }
   } catch (error) {
     rollBack(session);
-    return calls.length === 1 ? failed(session, calls, error, false) : runSingly(session, calls, machineNow);
+    return calls.length === 1
+      ? failed(session, calls, error, false)
+      : commitSingly(session, calls, machineNow);
   }
   try {
     session.statements("COMMIT").run();
@@ -112,56 +123,47 @@ export function runGroup(session: Session, calls: readonly Call[], machineNow: n
     rollBack(session);
     return failed(session, calls, error, isWriting);
   }
-  return group;
+  return commit;
 }
 
-function runCall(turn: Turn, call: Call, group: GroupOutcome): unknown {
-  const { operation, request } = call;
+/** `number` is that of the feed record that the call has written, if it has. */
+function runCall(
+  turn: Turn,
+  { operation, request }: Call,
+  hints: Hints,
+): { answer: unknown; number: number | null } {
   if (!Object.hasOwn(writes, operation)) {
     const read = reads[operation as keyof typeof reads] as (
       statements: Statements,
       now: number,
       request: unknown,
     ) => unknown;
-    return read(turn.statements, turn.now, request);
+    return { answer: read(turn.statements, turn.now, request), number: null };
   }
   const step = beginStep(turn);
   const write = writes[operation as keyof typeof writes] as (step: Step, request: unknown) => unknown;
   const answer = write(step, request);
-  const number = endStep(step);
-  if (number !== null) group.told.push(number);
-  joinHints(group.hints, step.hints);
-  return answer;
+  return { answer, number: endStep(step, hints) };
 }
 
-function joinHints(all: Hints, { routes, dueAt, finished, cancels }: Hints): void {
-  for (const route of routes) if (!all.routes.includes(route)) all.routes.push(route);
-  if (dueAt !== null && (all.dueAt === null || dueAt < all.dueAt)) all.dueAt = dueAt;
-  if (all.finished.length === 0) all.finished = finished;
-  else all.finished.push(...finished);
-  all.cancels.push(...cancels);
+function commitSingly(session: Session, calls: readonly Call[], machineNow: number): CommitOutcome {
+  const commits = calls.map((call) => commitCalls(session, [call], machineNow));
+  return {
+    outcomes: commits.flatMap(({ outcomes }) => outcomes),
+    hints: commits.flatMap(({ hints }) => hints),
+    told: commits.flatMap(({ told }) => told),
+  };
 }
 
-function runSingly(session: Session, calls: readonly Call[], machineNow: number): GroupOutcome {
-  const group: GroupOutcome = { outcomes: [], hints: emptyHints(), told: [] };
-  for (const call of calls) {
-    const { outcomes, hints, told } = runGroup(session, [call], machineNow);
-    group.outcomes.push(...outcomes);
-    group.told.push(...told);
-    joinHints(group.hints, hints);
-  }
-  return group;
-}
-
-/** Some errors end the transaction by themselves. Route numbers given in it may never come to be. */
+/** Some errors end the transaction by themselves. Routes written in it never came to be. */
 function rollBack(session: Session): void {
   forgetRoutes(session.routes);
   if (session.database.isTransaction) session.statements("ROLLBACK").run();
 }
 
-function failed(session: Session, calls: readonly Call[], error: unknown, isCommit: boolean): GroupOutcome {
+function failed(session: Session, calls: readonly Call[], error: unknown, isCommit: boolean): CommitOutcome {
   const outcome: CallOutcome = isBusy(error)
     ? { kind: "busy" }
     : { kind: "error", error: storeError(error, session.path, isCommit) };
-  return { outcomes: calls.map(() => outcome), hints: emptyHints(), told: [] };
+  return { outcomes: calls.map(() => outcome), hints: [], told: [] };
 }

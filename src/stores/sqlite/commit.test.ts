@@ -2,8 +2,8 @@ import { DatabaseSync } from "node:sqlite";
 import { describe, expect, it } from "vitest";
 import { aJob as buildJob } from "../../../test/support/builders.ts";
 import type { NewJob } from "../../store/records.ts";
-import { openSession, runGroup } from "./group.ts";
-import type { Call, CallOutcome } from "./group.ts";
+import { openSession, commitCalls } from "./commit.ts";
+import type { Call, CallOutcome } from "./commit.ts";
 import { configure } from "./open-file.ts";
 import { migrate } from "./migrate.ts";
 
@@ -24,7 +24,7 @@ const codes = (outcomes: readonly CallOutcome[]) =>
 
 describe("the calls of one turn", () => {
   it("share one transaction, and each tells its own record", () => {
-    const group = runGroup(memorySession(), [submit(aJob("one")), submit(aJob("two"))], 1000);
+    const group = commitCalls(memorySession(), [submit(aJob("one")), submit(aJob("two"))], 1000);
     expect(codes(group.outcomes)).toEqual(["answer", "answer"]);
     expect(group.told).toEqual([1, 2]);
   });
@@ -32,13 +32,13 @@ describe("the calls of one turn", () => {
   it("fail alone: a call that breaks leaves the others of its turn whole", () => {
     const session = memorySession();
     // A minted id that is there twice is a wrong program, and SQLite stops it.
-    const { outcomes } = runGroup(
+    const { outcomes } = commitCalls(
       session,
       [submit(aJob("one")), submit(aJob("one", { queue: "new" })), submit(aJob("two", { queue: "new" }))],
       1000,
     );
     expect(outcomes.map((outcome) => outcome.kind)).toEqual(["answer", "error", "answer"]);
-    const [tallies] = runGroup(session, [{ operation: "tallyJobs", request: null }], 1000).outcomes;
+    const [tallies] = commitCalls(session, [{ operation: "tallyJobs", request: null }], 1000).outcomes;
     expect(tallies).toMatchObject({
       kind: "answer",
       answer: [
@@ -53,22 +53,22 @@ describe("the calls of one turn", () => {
     const [pages] = session.statements("PRAGMA page_count").get() as [number];
     session.database.exec(`PRAGMA max_page_count = ${pages + 2}`);
     const big = submit(aJob("big", { input: "x".repeat(100_000) }));
-    expect(codes(runGroup(session, [big], 1000).outcomes)).toEqual(["store-full"]);
-    expect(codes(runGroup(session, [big, submit(aJob("small"))], 1000).outcomes)).toEqual([
+    expect(codes(commitCalls(session, [big], 1000).outcomes)).toEqual(["store-full"]);
+    expect(codes(commitCalls(session, [big, submit(aJob("small"))], 1000).outcomes)).toEqual([
       "store-full",
       "answer",
     ]);
     session.database.exec("PRAGMA max_page_count = 100000");
-    expect(codes(runGroup(session, [big], 1000).outcomes)).toEqual(["answer"]);
+    expect(codes(commitCalls(session, [big], 1000).outcomes)).toEqual(["answer"]);
   });
 
   it("never see the store's time go back", () => {
     const session = memorySession();
-    runGroup(session, [submit(aJob("one"))], 5000);
-    const [now] = runGroup(session, [{ operation: "readNow", request: null }], 1000).outcomes;
+    commitCalls(session, [submit(aJob("one"))], 5000);
+    const [now] = commitCalls(session, [{ operation: "readNow", request: null }], 1000).outcomes;
     expect(now).toEqual({ kind: "answer", answer: 5000 });
     const again = openSession(session.database, ":memory:", 1);
-    expect(runGroup(again, [{ operation: "readNow", request: null }], 1000).outcomes[0]).toEqual({
+    expect(commitCalls(again, [{ operation: "readNow", request: null }], 1000).outcomes[0]).toEqual({
       kind: "answer",
       answer: 5000,
     });

@@ -1,0 +1,56 @@
+/**
+ * What every rule over a job ends with. A rule is a pure function: the row as it stood and what is asked, in; the row as it
+ * stands and what has to be told and done about it, out. Embedded stores call these functions; SQL and Lua have functions of the same names.
+ *
+ *  place    R1   a new or returning job among the waiting        lease    R6   handed to a worker
+ *  guard    R2   whether a change may be applied                 extend        its lease goes on
+ *  finish   R3   the end                                         meet     R8   a submit finds its unique key held
+ *  promote  R5   due, so ready                                   tell     R10  what is told, and how counts move
+ *  mark, edit, remove, replay                                    what operators do, applied by `change` under their guard
+ *
+ * Nothing here reads or writes a store. Guards were checked before a rule is called.
+ */
+import assert from "node:assert/strict";
+import type { EventKind } from "../../model/event-kind.ts";
+import { canMove, stateOfCode } from "../../model/job-state.ts";
+import { fieldNames, isClearedBy, jobFields } from "../job-fields.ts";
+import type { JobField, JobRow } from "../job-fields.ts";
+import { timerAtOf } from "./timer.ts";
+
+/** What a rule made of a job. */
+export interface Outcome {
+  /** The job after the change, also where nothing of it is kept: its event is told from this. */
+  readonly row: JobRow;
+  readonly event: EventKind;
+  /** False once the job leaves the store: it was removed, or it ended and nothing was to be kept. */
+  readonly isKept: boolean;
+  /** What becomes of the entry of its unique key, where it has one. */
+  readonly key: "stays" | "taken" | "freed";
+}
+
+/** The row one step on: its arrow is checked, its rev grows, its timer follows from its clocks. */
+export function advance(from: JobRow, changes: Partial<JobRow>): JobRow {
+  const row: JobRow = { ...from, ...changes, rev: from.rev + 1 };
+  assertArrow(from.state, row.state);
+  row.timerAt = timerAtOf(row);
+  return row;
+}
+
+/** A change that is no arrow of model/job-state.ts is a wrong program, and is stopped before it is written. */
+export function assertArrow(from: number, to: number): void {
+  // Staying in a state is not an arrow and is allowed.
+  if (from === to) return;
+  const [source, target] = [stateOfCode(from), stateOfCode(to)];
+  assert(canMove(source, target), `a job cannot move from ${source} to ${target}`);
+}
+
+/** The fields that a rule sets back, with their initial values. */
+export function clearedBy(rule: "lease" | "place" | "finish" | "replay"): Partial<JobRow> {
+  return initialValues(isClearedBy(rule));
+}
+
+/** The initial values of these fields; null where the table gives none. */
+export function initialValues(isWanted: (field: JobField, name: string) => boolean): Partial<JobRow> {
+  const initialOf = (field: JobField): unknown => field.initial ?? null;
+  return Object.fromEntries(fieldNames(isWanted).map((name) => [name, initialOf(jobFields[name])]));
+}

@@ -1,0 +1,11 @@
+/** An edit of what a job carries. A store keeps these texts unread. */
+import type { Edit } from "../../model/change.ts";
+import type { JobRow } from "../job-fields.ts";
+
+export function edit({ input, policy, meta }: Edit = {}): Partial<JobRow> {
+  return {
+    ...(input === undefined ? {} : { input }),
+    ...(policy === undefined ? {} : { policy }),
+    ...(meta === undefined ? {} : { meta }),
+  };
+}

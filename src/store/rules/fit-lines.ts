@@ -1,0 +1,18 @@
+/** Which log lines of a job are kept: the first ones, up to a number; the last of them then says that more came. */
+import { storeLimits } from "../limits.ts";
+
+export interface FittedLine {
+  /** From 1 on. A number that is there already is written over. */
+  readonly number: number;
+  readonly body: string;
+}
+
+const linesMax = storeLimits.logLinesPerJobMax;
+
+/** `last` is the number of the line that the job has last, 0 for none; `overflow` the line for the place of the last one that fits. */
+export function fitLines(last: number, lines: readonly string[], overflow: string | undefined): FittedLine[] {
+  const fitting = lines.slice(0, linesMax - last);
+  const fitted = fitting.map((body, at) => ({ number: last + 1 + at, body }));
+  if (fitting.length === lines.length || overflow === undefined) return fitted;
+  return [...fitted.slice(0, linesMax - 1 - last), { number: linesMax, body: overflow }];
+}

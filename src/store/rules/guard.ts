@@ -1,0 +1,40 @@
+/**
+ * Rule R2: a change is applied iff its guard holds, else the refusal says where the job stands. Operators and duties guard by state, rev, fence
+ * or a clock that rang; a worker always by its lease.
+ */
+import { isTerminal, stateCodes, stateOfCode } from "../../model/job-state.ts";
+import type { JobRow } from "../job-fields.ts";
+import type { Clock, Guard, Settle } from "../operations.ts";
+import { isFinish } from "../plain.ts";
+import type { LeaseRef } from "../records.ts";
+
+/** The field that each clock is kept in. */
+export const clockFields = {
+  lease: "leaseEndsAt",
+  attempt: "attemptEndsAt",
+  deadline: "deadlineAt",
+  ttl: "ttlAt",
+} as const satisfies Readonly<Record<Clock, keyof JobRow>>;
+
+export function isHeld({ states, rev, fence, rang }: Guard, row: JobRow, now: number): boolean {
+  const state = stateOfCode(row.state);
+  if (!states.includes(state)) return false;
+  if (rev !== undefined && rev !== row.rev) return false;
+  if (fence !== undefined && fence !== row.fence) return false;
+  if (rang === undefined) return true;
+  const at = row[clockFields[rang]];
+  return at !== null && at <= now && !isTerminal(state);
+}
+
+/** Whether this lease is the job's current one. Another seq under the same id is another job, whose fences began anew. */
+export function isLeased(row: Pick<JobRow, "id" | "seq" | "state" | "fence">, ref: LeaseRef): boolean {
+  return (
+    row.state === stateCodes.running && row.fence === ref.fence && row.seq === ref.seq && row.id === ref.id
+  );
+}
+
+/** Why a settle is not applied to the job with its seq and id; null when it is. */
+export function settleRefusal(row: JobRow, settle: Settle): "already" | "stale" | "cancel-asked" | null {
+  if (!isLeased(row, settle)) return row.settledFence === settle.fence ? "already" : "stale";
+  return row.cancelAsked === 1 && !isFinish(settle.next) ? "cancel-asked" : null;
+}

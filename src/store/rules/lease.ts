@@ -1,0 +1,52 @@
+/**
+ * Rule R6: a ready job is handed to a worker, with a fence that is greater than any before. Its time to live ends, a key held until the
+ * start is freed. `extend` is what the holder of a lease may change about it; that is no event.
+ */
+import { stateCodes } from "../../model/job-state.ts";
+import type { JobRow } from "../job-fields.ts";
+import type { ClaimRequest, Extend } from "../operations.ts";
+import { advance, clearedBy } from "./advance.ts";
+import type { Outcome } from "./advance.ts";
+import { timerAtOf } from "./timer.ts";
+import type { Clocks } from "./timer.ts";
+import { uniqueHolds } from "./unique-holds.ts";
+
+/** A fence is the store's epoch times this, plus a count: what a store forgot by losing writes can never come again. */
+export const fencesPerEpoch = 2 ** 32;
+
+export interface LeaseSeat extends Pick<ClaimRequest, "owner" | "leaseMs"> {
+  readonly epoch: number;
+  readonly now: number;
+}
+
+const cleared = clearedBy("lease");
+
+export function lease(row: JobRow, { owner, leaseMs, epoch, now }: LeaseSeat): Outcome {
+  const isFreed = row.holds === uniqueHolds.started;
+  const leased = advance(row, {
+    ...cleared,
+    state: stateCodes.running,
+    fence: Math.max(row.fence, epoch * fencesPerEpoch) + 1,
+    attempt: row.attempt + row.countsAttempt,
+    owner,
+    claimedAt: now,
+    leaseEndsAt: now + leaseMs,
+    holds: isFreed ? uniqueHolds.none : row.holds,
+  });
+  return { row: leased, event: "claimed", isKept: true, key: isFreed ? "freed" : "stays" };
+}
+
+/** Never shorter than before: the handler may have asked for more by hand. */
+export function extend<Row extends Clocks & Pick<JobRow, "startedAt" | "timerAt">>(
+  row: Row,
+  { startedAgoMs, attemptEndsInMs }: Extend,
+  leaseMs: number,
+  now: number,
+): Row {
+  const extended: Row = { ...row, leaseEndsAt: Math.max(row.leaseEndsAt ?? 0, now + leaseMs) };
+  if (startedAgoMs !== undefined) extended.startedAt = now - startedAgoMs;
+  if (attemptEndsInMs !== undefined)
+    extended.attemptEndsAt = attemptEndsInMs === null ? null : now + attemptEndsInMs;
+  extended.timerAt = timerAtOf(extended);
+  return extended;
+}

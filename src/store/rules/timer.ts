@@ -1,0 +1,35 @@
+/**
+ * The clocks of a job (rule R1): the instant that a relative time means, and which clock rings first. A store adds its own now to what comes in
+ * relative, never behind the last time it wrote down.
+ */
+import type { Due } from "../../model/change.ts";
+import { stateCodes } from "../../model/job-state.ts";
+import type { JobRow } from "../job-fields.ts";
+
+export function dueAtOf(due: Due, now: number): number {
+  return "inMs" in due ? now + due.inMs : due.at;
+}
+
+export type Clocks = Pick<
+  JobRow,
+  "state" | "dueAt" | "deadlineAt" | "ttlAt" | "leaseEndsAt" | "attemptEndsAt"
+>;
+
+/**
+ * The earliest clock of the present state; null for none.
+ *
+ *  running     the lease's end, the attempt's end, the deadline
+ *  scheduled   the due time, the deadline, the end of its time to live
+ *  waiting     the deadline, the end of its time to live
+ *  finished    none
+ */
+export function timerAtOf(row: Clocks): number | null {
+  if (row.state >= stateCodes.completed) return null;
+  const deadlineAt = row.deadlineAt ?? Infinity;
+  const ttlAt = row.ttlAt ?? Infinity;
+  const earliest =
+    row.state === stateCodes.running
+      ? Math.min(row.leaseEndsAt ?? Infinity, row.attemptEndsAt ?? Infinity, deadlineAt)
+      : Math.min(row.state === stateCodes.scheduled ? row.dueAt : Infinity, deadlineAt, ttlAt);
+  return earliest === Infinity ? null : earliest;
+}

@@ -1,0 +1,44 @@
+/** Finding jobs: by id or seq, live or finished, as the whole row that the rules read and change. */
+import { fieldNames, isFinishedField, isLiveField } from "../../store/job-fields.ts";
+import type { JobField, JobRow } from "../../store/job-fields.ts";
+import { initialValues } from "../../store/rules/advance.ts";
+import { columnList, fromJob, rowReader, specNames } from "./columns.ts";
+import type { Statements } from "./connection.ts";
+
+/** Input: seq. Answer: the whole row, as far as this kind of job has it. */
+function openSource(table: string, isKept: (field: JobField) => boolean) {
+  const names = [...specNames, ...fieldNames(isKept)];
+  const read = rowReader(names);
+  /** What the other table would have said. */
+  const rest = initialValues((field) => field.home !== "spec" && !isKept(field));
+  const sql = `SELECT ${columnList(names, fromJob)} FROM ${table} j JOIN millrace_spec s ON s.seq = j.seq WHERE j.seq = ?`;
+  return (statements: Statements, seq: number): JobRow | null => {
+    const values = statements(sql).get(seq);
+    return values === undefined ? null : ({ ...rest, ...read(values) } as JobRow);
+  };
+}
+
+export const readLive = openSource("millrace_job", isLiveField);
+const readFinished = openSource("millrace_history", isFinishedField);
+
+export function readRow(statements: Statements, seq: number): JobRow | null {
+  return readLive(statements, seq) ?? readFinished(statements, seq);
+}
+
+/** Input: id. Answer: its seq, live or finished. */
+const seqOf = "SELECT seq FROM millrace_spec WHERE id = ?";
+
+export function seqOfId(statements: Statements, id: string): number | null {
+  const row = statements(seqOf).get(id) as [seq: number] | undefined;
+  return row === undefined ? null : row[0];
+}
+
+/** The job that this id and seq name together. Another seq under the same id is another job. */
+export function readNamed(
+  statements: Statements,
+  { id, seq }: { readonly id: string; readonly seq: number },
+): JobRow | "stale" | "gone" {
+  const row = readRow(statements, seq);
+  if (row !== null && row.id === id) return row;
+  return seqOfId(statements, id) === null ? "gone" : "stale";
+}

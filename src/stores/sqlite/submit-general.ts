@@ -1,0 +1,60 @@
+/**
+ * Submit of a job that may be there already: by an id that the caller gave, by a repeat of an unknown submit, or by a live holder of
+ * its unique key (rule R8). Everything is looked up before this job is written.
+ */
+import type { SubmitHow } from "../../store/operations.ts";
+import type { NewJob } from "../../store/records.ts";
+import { meet } from "../../store/rules/meet.ts";
+import { placeNew } from "../../store/rules/place.ts";
+import type { Statements } from "./connection.ts";
+import { keepRoute } from "./routes.ts";
+import { readLive } from "./rows.ts";
+import type { Step, Turn } from "./step.ts";
+import { readHolder } from "./unique.ts";
+import type { Holder } from "./unique.ts";
+import { writeOutcome } from "./write-outcome.ts";
+
+export type JobAnswer =
+  /** `isKnown`: a job with this very id is there, or was and still holds its key. */
+  | { readonly kind: "ok"; readonly id: string; readonly how: SubmitHow; readonly isKnown: boolean }
+  | { readonly kind: "refused"; readonly reason: "id-differs"; readonly id: string };
+
+/** Input: id. Answer: the digest of the job with this id, live or finished. */
+const findDigest = "SELECT digest FROM millrace_spec WHERE id = ?";
+
+export function submitGeneral(step: Step, job: NewJob, isRepeat: boolean): JobAnswer {
+  const { statements, turn, now } = step;
+  const { id, digest, unique } = job;
+  if (digest !== null || isRepeat) {
+    const known = statements(findDigest).get(id) as [digest: string | null] | undefined;
+    if (known !== undefined && known[0] !== digest) return { kind: "refused", reason: "id-differs", id };
+    if (known !== undefined) return { kind: "ok", id, how: "existing", isKnown: true };
+  }
+  const route = keepRoute(statements, turn.routes, job);
+  const holder = unique === null ? null : readHolder(statements, unique.key, now);
+  if (holder !== null) return meetHolder(step, holder, job, route);
+  writeOutcome(step, null, placeNew(job, { seq: nextSeq(turn), route, now }));
+  return { kind: "ok", id, how: "created", isKnown: false };
+}
+
+function meetHolder(step: Step, { seq, id }: Holder, job: NewJob, route: number): JobAnswer {
+  const { statements, now } = step;
+  const holder = readLive(statements, seq);
+  const { how, outcome } = meet(holder, job, { route, now });
+  if (outcome === null) return { kind: "ok", id, how, isKnown: id === job.id };
+  writeOutcome(step, holder, outcome);
+  return { kind: "ok", id, how, isKnown: false };
+}
+
+/** Answer: the last seq ever given. */
+const lastSeqGiven = "SELECT seq FROM sqlite_sequence WHERE name = 'millrace_spec'";
+
+export function nextSeq(turn: Turn): number {
+  turn.lastSeq = (turn.lastSeq ?? readLastSeq(turn.statements)) + 1;
+  return turn.lastSeq;
+}
+
+function readLastSeq(statements: Statements): number {
+  const row = statements(lastSeqGiven).get() as [seq: number] | undefined;
+  return row === undefined ? 0 : row[0];
+}
