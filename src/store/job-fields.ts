@@ -47,7 +47,14 @@ export const jobFields = {
   deadlineAt: { type: "integer", home: "state", isNullable: true, initial: null },
   ttlAt: { type: "integer", home: "state", isNullable: true, initial: null, cleared: ["lease"] },
   /** The earliest clock of the present state; it follows from the others. */
-  timerAt: { type: "integer", home: "state", isNullable: true, initial: null, cleared: ["finish"], isOwn: true },
+  timerAt: {
+    type: "integer",
+    home: "state",
+    isNullable: true,
+    initial: null,
+    cleared: ["finish"],
+    isOwn: true,
+  },
   attempt: { type: "integer", home: "state", initial: 0 },
   countsAttempt: { type: "flag", home: "state", initial: 1, cleared: ["lease"] },
   fence: { type: "integer", home: "state", initial: 0 },
@@ -62,7 +69,13 @@ export const jobFields = {
   owner: { type: "text", home: "lease", isNullable: true, initial: null },
   claimedAt: { type: "integer", home: "lease", isNullable: true, initial: null },
   startedAt: { type: "integer", home: "lease", isNullable: true, initial: null, cleared: ["lease"] },
-  leaseEndsAt: { type: "integer", home: "lease", isNullable: true, initial: null, cleared: ["place", "finish"] },
+  leaseEndsAt: {
+    type: "integer",
+    home: "lease",
+    isNullable: true,
+    initial: null,
+    cleared: ["place", "finish"],
+  },
   attemptEndsAt: {
     type: "integer",
     home: "lease",
@@ -100,7 +113,9 @@ export const dueFields = [
 ] as const satisfies readonly JobFieldName[];
 
 /** Read anew at each call: a test adds a field to the table. */
-export function fieldNames(isWanted: (field: JobField, name: string) => boolean = () => true): JobFieldName[] {
+export function fieldNames(
+  isWanted: (field: JobField, name: string) => boolean = () => true,
+): JobFieldName[] {
   return (Object.keys(jobFields) as JobFieldName[]).filter((name) => isWanted(jobFields[name], name));
 }
 

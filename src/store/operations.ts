@@ -4,16 +4,7 @@
  */
 import type { ChangeNext, SettleNext } from "../model/change.ts";
 import type { JobState, TerminalState } from "../model/job-state.ts";
-import type {
-  Doc,
-  DueJob,
-  Effects,
-  FeedRecord,
-  JobRecord,
-  LeasedJob,
-  LeaseRef,
-  NewJob,
-} from "./records.ts";
+import type { Doc, DueJob, Effects, FeedRecord, JobRecord, LeasedJob, LeaseRef, NewJob } from "./records.ts";
 
 // submit ------------------------------------------------------------------------------------------------------------
 

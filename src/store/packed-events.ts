@@ -16,15 +16,18 @@ interface Group extends CodedEvent {
   readonly attempt: number;
 }
 
-function groupsOf(packed: string): Group[] {
+/** How a store writes the number of a route. */
+type ReadRoute = (text: string) => number;
+
+function groupsOf(packed: string, readRoute: ReadRoute): Group[] {
   if (packed === "") return [];
   const isEscaped = packed.includes(escapeMark);
   return packed.split(itemEnd).map((group) => {
-    const [kind, rev, route, state, attempt, extra = "", ...ids] = group.split(fieldEnd);
+    const [kind, rev, route = "", state, attempt, extra = "", ...ids] = group.split(fieldEnd);
     return {
       kind: Number(kind),
       rev: Number(rev),
-      route: Number(route),
+      route: readRoute(route),
       state: state === "" ? null : Number(state),
       attempt: Number(attempt),
       extra: readExtra(extra),
@@ -38,8 +41,8 @@ function readExtra(extra: string): string | number | null {
   return extra.startsWith("n") ? Number(extra.slice(1)) : unpackText(extra.slice(1));
 }
 
-export function readEvents(packed: string): FeedEvent[] {
-  return groupsOf(packed).flatMap(({ kind, rev, route, state, attempt, extra, ids }) => {
+export function readEvents(packed: string, readRoute: ReadRoute = Number): FeedEvent[] {
+  return groupsOf(packed, readRoute).flatMap(({ kind, rev, route, state, attempt, extra, ids }) => {
     const told = {
       kind: eventOfCode(kind),
       rev,
@@ -53,6 +56,6 @@ export function readEvents(packed: string): FeedEvent[] {
 }
 
 /** Adds what follows from packed events. `now` is the time of the call that told them. */
-export function hintEvents(hints: Hints, packed: string, now: number): void {
-  for (const group of groupsOf(packed)) hintEvent(hints, group, now);
+export function hintEvents(hints: Hints, packed: string, now: number, readRoute: ReadRoute = Number): void {
+  for (const group of groupsOf(packed, readRoute)) hintEvent(hints, group, now);
 }

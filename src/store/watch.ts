@@ -59,8 +59,8 @@ export interface WatchOptions {
   /** Records behind a number. Behind -1: none but the present end. */
   readonly readFeed: (after: number, max: number) => Promise<PackedFeed>;
   readonly listen: (ears: Ears) => Listener;
-  /** What the feed tells, by the store's own numbers of routes, where its records have others. */
-  readonly ownHints?: (hints: Hints) => Hints;
+  /** The number of a route as the feed's records write it; decimal unless said. */
+  readonly readRoute?: (text: string) => number;
   /** Between two looks while no message comes in, when they alone decide how late another process's job is seen; 1 s unless said. */
   readonly deafLookMs?: number;
   /** How many such watches one process has: each notes so much more rarely that together they ask no more than one. */
@@ -75,7 +75,7 @@ export interface Watch {
 }
 
 export function openWatch(options: WatchOptions): Watch {
-  const { timers, readFeed, listen, ownHints, deafLookMs = slowMs.deaf, watches = 1 } = options;
+  const { timers, readFeed, listen, readRoute, deafLookMs = slowMs.deaf, watches = 1 } = options;
   const watchers = new Set<(hint: Hint) => void>();
   let listener: Listener | null = null;
   let slow: { cancel(): void } | null = null;
@@ -136,10 +136,10 @@ export function openWatch(options: WatchOptions): Watch {
       if (last < after) return last;
       const hints = emptyHints();
       for (const [number, at, events] of records) {
-        hintEvents(hints, events, at);
+        hintEvents(hints, events, at, readRoute);
         after = number;
       }
-      handOut(ownHints?.(hints) ?? hints, watchers);
+      handOut(hints, watchers);
       if (records.length < feedPageMax) return after;
     }
     return after;

@@ -22,11 +22,10 @@ import { extendIfLeased, recordIfLeased } from "./extend.ts";
 import { readMessage } from "./hint-text.ts";
 import { layoutVersion } from "./library.ts";
 import { openListener } from "./listener.ts";
-import { Pairs } from "./pairs.ts";
-import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
+import { findJobs, readAllRoutes, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
+import { readRoute } from "./route-text.ts";
 import { checkServer } from "./server-check.ts";
 import type { ServerFacts, ServerWishes } from "./server-check.ts";
-import { RouteBook } from "./route-book.ts";
 import { SentClaims } from "./sent-claims.ts";
 import { settleIfLeased } from "./settle.ts";
 import { submit } from "./submit.ts";
@@ -76,13 +75,12 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
     throw error;
   });
 
-  const routes = new RouteBook();
   const own = `${sender}${fieldEnd}`;
   const watch = openWatch({
     timers: platform,
     watches: partitions,
     readFeed: (after, max) => readPackedFeed({ connection }, { after, max }),
-    ownHints: (hints) => routes.ownHints(hints),
+    readRoute,
     listen: ({ heard, changed }) =>
       openListener({
         client: opening.connectListener(),
@@ -90,19 +88,15 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
         callTimeoutMs,
         channel: `${tag}:hint`,
         heard(message) {
-          if (message.startsWith(own)) return;
-          const { mark, hints } = readMessage(message);
-          heard(routes.ownHints(hints, mark));
+          if (!message.startsWith(own)) heard(readMessage(message));
         },
         began: changed,
       }),
   });
   const calls: Calls = {
     connection,
-    routes,
     claims: new SentClaims(),
-    pairs: new Pairs(connection),
-    tell: (hints) => watch.tellOwn(routes.ownHints(hints)),
+    tell: (hints) => watch.tellOwn(hints),
   };
   let closing: Promise<void> | null = null;
 
@@ -140,6 +134,7 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
     readJobs: (ids) => readJobs(calls, ids),
     findJobs: (request) => findJobs(calls, request),
     tallyJobs: () => tallyJobs(calls),
+    readRoutes: () => readAllRoutes(calls),
     readFeed: (request) => readFeed(calls, request),
     readTrail: (request) => readTrail(calls, request),
     prune: (request) => prune(calls, request),
