@@ -3,6 +3,7 @@
  * What a run over it costs is the engine's own cost. It keeps no promise of the contract beyond the shape of its answers.
  */
 import { notYetSupported } from "../src/model/error.ts";
+import { routeOf } from "../src/model/route.ts";
 import type { SettleAnswer, SubmitAnswer, SubmitHow } from "../src/store/operations.ts";
 import type { LeasedJob } from "../src/store/records.ts";
 import type { Store } from "../src/store/store.ts";
@@ -19,8 +20,8 @@ const ok: SettleAnswer = { kind: "ok" };
 const sizeMax = 100_000;
 
 export function openStubStore({ queue, name, count, input }: StubJobs): Store {
-  const route = { number: 1, queue, name, caps: [] };
-  const jobs = makeJobs(count, input);
+  const route = routeOf({ queue, name });
+  const jobs = makeJobs(count, input, route.number);
   const yes = repeated(ok);
   const created = repeated<SubmitHow>("created");
   let next = 0;
@@ -46,13 +47,12 @@ export function openStubStore({ queue, name, count, input }: StubJobs): Store {
           hows: created(unit.jobs.length),
         })),
       ),
-    claim({ offers, routesKnown }) {
+    claim({ offers }) {
       let max = 0;
       for (const offer of offers) max += offer.max;
       const claimed = max === 0 ? [] : jobs.slice(next, next + max);
       next += claimed.length;
-      const routes = routesKnown === 0 ? [route] : [];
-      return Promise.resolve({ jobs: claimed, routes, more: next < count, nextDueInMs: null, now: 0 });
+      return Promise.resolve({ jobs: claimed, more: next < count, nextDueInMs: null, now: 0 });
     },
     settleIfLeased: (settles) => Promise.resolve(yes(settles.length)),
     extendIfLeased: ({ leases }) =>
@@ -66,6 +66,7 @@ export function openStubStore({ queue, name, count, input }: StubJobs): Store {
     readJobs: (ids) => Promise.resolve(ids.map(() => null)),
     findJobs: () => Promise.resolve({ jobs: [], cursor: null, scanned: 0 }),
     tallyJobs: () => Promise.resolve([{ queue, name, state: "completed", count: next }]),
+    readRoutes: () => Promise.resolve([route]),
     readFeed: ({ after }) => Promise.resolve({ records: [], cursor: after }),
     readTrail: ({ after }) => Promise.resolve({ lines: [], cursor: after }),
     prune: () => Promise.resolve({ removed: 0, more: false, cursor: null }),
@@ -83,12 +84,12 @@ export function openStubStore({ queue, name, count, input }: StubJobs): Store {
   };
 }
 
-function makeJobs(count: number, input: string): LeasedJob[] {
+function makeJobs(count: number, input: string, route: number): LeasedJob[] {
   return Array.from({ length: count }, (_, index) => ({
     id: `stub${String(index).padStart(17, "0")}`,
     seq: index + 1,
     fence: 1,
-    route: 1,
+    route,
     rev: 2,
     attempt: 1,
     input,

@@ -1,5 +1,5 @@
-// What a handler wants to happen with its end: follow-up jobs and small documents. They become true in the same step as the completion,
-// exactly once, and are thrown away when the attempt fails.
+// What a handler wants to happen with its end: follow-up jobs and small documents. They become true in the same step as
+// the completion, exactly once, and are thrown away when the attempt fails.
 import { handler, job, Millrace } from "millrace";
 
 const importFile = job<{ file: string }>("import-file", { retry: { attempts: 2, backoff: "50ms" } });

@@ -1,6 +1,9 @@
-// Millrace in 25 lines: define a job, run it, wait for its result. The job survives a crash at any point, because it lives in a file.
+// Millrace in 25 lines: define a job, run it, wait for its result. The job survives a crash at any point, because it
+// lives in a file.
 //
-//   node --conditions=millrace-source examples/quick-start.ts      (in this repository; with the package installed, without the flag)
+//   node --conditions=millrace-source examples/quick-start.ts
+//
+// The flag is for this repository; with the package installed it is not needed.
 import { handler, job, Millrace, Unrecoverable } from "millrace";
 
 const sendWelcome = job<{ userId: string }, { messageId: string }>("send-welcome", {

@@ -1,4 +1,5 @@
-// Failures: backoff, a retry at a time the other side names, errors that no retry can help, and the redrive of what failed for good.
+// Failures: backoff, a retry at a time the other side names, errors that no retry can help, and the replay of what
+// failed for good.
 import { handler, job, Millrace, RetryAfter, Unrecoverable } from "millrace";
 
 const callApi = job<{ path: string }>("call-api", {
@@ -30,6 +31,6 @@ for await (const failed of mill.jobs.find({ states: ["failed"] })) {
 }
 
 isUp = true;
-console.log("redriven:", await mill.jobs.retry({ states: ["failed"], reason: "retries-exhausted" }));
+console.log("brought back:", await mill.jobs.retry({ states: ["failed"], reason: "retries-exhausted" }));
 console.log(`-> ${String(await handles[1]?.result({ timeout: "10s" }))}`);
 await mill.close();

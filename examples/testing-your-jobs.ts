@@ -1,4 +1,5 @@
-// Tests of your own jobs: the real engine on a store in memory, with a clock that only you move. Nothing waits for real time.
+// Tests of your own jobs: the real engine on a store in memory, with a clock that only you move. Nothing waits for real
+// time.
 import assert from "node:assert/strict";
 import { handler, job } from "millrace";
 import { testMillrace } from "millrace/testing";

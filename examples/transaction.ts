@@ -1,4 +1,5 @@
-// Jobs inside your own transaction: the order and its e-mail commit together or not at all, because both are in one SQLite file.
+// Jobs inside your own transaction: the order and its e-mail commit together or not at all, because both are in one
+// SQLite file.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// Types from a schema: zod here, any Standard Schema library works. The producer's input, the handler's input and the result are typed
-// from one definition, and what does not match is refused before anything is written.
+// Types from a schema: zod here, any Standard Schema library works. The producer's input, the handler's input and the
+// result are typed from one definition, and what does not match is refused before anything is written.
 import { handler, isMillraceError, job, Millrace } from "millrace";
 import { z } from "zod";
 

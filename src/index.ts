@@ -43,7 +43,7 @@ export type { EnqueueMiddleware } from "./engine/enqueue-middleware.ts";
 export type { EnqueueOptions, RetentionOptions, RetryOptions } from "./engine/job-options.ts";
 export type { Kv, KvEntry, KvPutOptions } from "./engine/kv.ts";
 export type { LogFields, Logger } from "./engine/logger.ts";
-export type { DutyRun } from "./engine/duties/duty.ts";
+export type { DutyPass } from "./engine/duties/duty.ts";
 export type { DutyOptions } from "./engine/duties/duty-tuning.ts";
 export type { StandardSchema } from "./engine/standard-schema.ts";
 export type { CloseReport, Enqueuer, HandlesOf } from "./client/millrace.ts";

@@ -1,6 +1,6 @@
 /**
- * One command line, from its arguments to its exit code: finds the command, reads its arguments, runs it, and turns whatever comes out
- * into text and a code (0 done, 1 failed, 2 wrong usage).
+ * One command line, from its arguments to its exit code: finds the command, reads its arguments, runs it, and turns
+ * whatever comes out into text and a code (0 done, 1 failed, 2 wrong usage).
  */
 import { checkNodeVersion } from "../model/node-version.ts";
 import type { Platform } from "../platform/platform.ts";
@@ -13,7 +13,7 @@ import { reportError } from "./report-error.ts";
 
 export async function runCommandLine(terminal: Terminal, platform: Platform): Promise<number> {
   const [first = "help", ...args] = terminal.args;
-  // Read before the arguments are, because they may be what is wrong.
+  // `--json` is looked for before the arguments are read, because an error in them must be printed as JSON too.
   const wantsJson = [...untilDashes(args)].includes("--json");
   const name = first === "--help" || first === "-h" ? "help" : first === "--version" ? "version" : first;
   const command = allCommands.find((each) => each.name === name);

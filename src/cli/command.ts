@@ -1,22 +1,22 @@
 /**
- * What a command is: its words, its options and what it does. One file per command in commands/; every command takes `--json` and `--help`,
- * and all but `version` and `help` take `--store`.
+ * What a command is: its words, its options and what it does. One file per command in commands/; every command takes
+ * `--json` and `--help`, and all but `version` and `help` take `--store`.
  */
 import type { Platform } from "../platform/platform.ts";
 import type { Terminal } from "../platform/terminal.ts";
 
 export interface CommandOption {
-  /** Shown in the help in place of a value; an option without it is a flag. */
+  /** What the help shows for the value; an option without it is a flag. */
   readonly value?: string;
   readonly meaning: string;
 }
 
 export interface Command {
   readonly name: string;
-  /** Behind `millrace `. */
+  /** The usage line, without `millrace` in front. */
   readonly usage: string;
   readonly summary: string;
-  /** Fewest and most words beside the options. */
+  /** The fewest and the most words that the command takes beside its options. */
   readonly words: readonly [min: number, max: number];
   readonly options: Readonly<Record<string, CommandOption>>;
   readonly examples?: readonly string[];

@@ -1,6 +1,6 @@
 /**
- * Text that came from jobs, made safe to print: no name, payload or error message may move the reader's cursor, change colours, ring
- * the bell, turn the reading direction round or forge a line.
+ * Makes text that came from jobs safe to print: no name, payload or error message may move the reader's cursor, change
+ * colours, ring the bell, turn the reading direction round or forge a line.
  */
 
 // C0 and C1 controls, DEL, line separators, and the marks that reorder or hide text.
@@ -11,7 +11,7 @@ export function escapeText(text: string): string {
   return text.toWellFormed().replace(unsafe, escapeCharacter);
 }
 
-/** The same inside a JSON text, where a character may also be written as its escape without changing the value. */
+/** Escapes inside a JSON text, where a character may also be written as its escape without changing the value. */
 export function escapeJson(json: string): string {
   return json.replace(unsafe, (character) => (character === "\n" ? character : escapeCharacter(character)));
 }
@@ -29,7 +29,7 @@ function escapeCharacter(character: string): string {
   }
 }
 
-/** One line of at most `charsMax` characters. */
+/** The text as one line of at most `charsMax` characters. */
 export function shorten(text: string, charsMax: number): string {
   const characters = Array.from(escapeText(text));
   return characters.length <= charsMax

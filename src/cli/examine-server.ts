@@ -1,16 +1,19 @@
-/** What doctor reads of the server that a store lives on, beyond what the store tells. Loaded store by store: every command would pay for it otherwise. */
+/**
+ * What doctor reads of the server that a store lives on, beyond what the store itself tells. The code for each kind of
+ * server is loaded when it is needed, because every command would pay for it otherwise.
+ */
 import type { Platform } from "../platform/platform.ts";
 import type { PostgresCondition } from "../stores/postgres/examine.ts";
 import type { RedisCondition } from "../stores/redis/examine.ts";
 import type { Finding } from "./finding.ts";
 
-export interface ServerReport {
-  /** Under the store's kind, for the JSON document. */
+interface ServerReport {
+  /** The facts under the name of the store's kind, for the JSON document. */
   readonly condition:
     | { readonly postgres: PostgresCondition }
     | { readonly redis: RedisCondition }
     | Readonly<Record<string, never>>;
-  /** One per server, for people. */
+  /** One line per server, for people. */
   readonly lines: readonly string[];
   readonly findings: readonly Finding[];
 }

@@ -1,9 +1,12 @@
-/** Rows as columns: every cell on one line, escaped, the columns as wide as their widest cell and no wider than they may be. */
+/**
+ * Prints rows as a table: every cell escaped and on one line, each column as wide as its widest cell, up to its
+ * maximum.
+ */
 import { shorten } from "./escape.ts";
 
 const gap = "  ";
 
-export interface Column {
+interface Column {
   readonly title: string;
   readonly charsMax?: number;
   readonly isNumber?: boolean;

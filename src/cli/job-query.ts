@@ -28,7 +28,7 @@ export function readQuery(
   return query;
 }
 
-/** For commands that act: a bare command must never act on everything. */
+/** Whether any filter was given: a command that acts must never act on everything by having none. */
 export function hasFilter(options: ReadonlyMap<string, string>): boolean {
   return Object.keys(filterOptions).some((key) => options.has(key));
 }

@@ -1,6 +1,6 @@
 /**
- * The user's jobs file: imported, and every handler in it collected, from any export, alone or in arrays. A handler is known by its
- * shape, not by its class, because the file may import another copy of Millrace than this one.
+ * Imports the user's jobs file and collects every handler in it, from any export, alone or in arrays. A handler is
+ * known by its shape, not by its class, because the file may import another copy of Millrace than this one.
  */
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";

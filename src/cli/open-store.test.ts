@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { nameOfPlace } from "./open-store.ts";
+import { shownUrl } from "./open-store.ts";
 
 test.each([
   ["sqlite:./jobs.db", '"./jobs.db"'],
@@ -14,5 +14,5 @@ test.each([
   ["rediss://host", "rediss://host"],
   ["postgres:///app", "postgres:///app"],
 ])("%s is named as %s", (url, name) => {
-  expect(nameOfPlace(url)).toBe(name);
+  expect(shownUrl(url)).toBe(name);
 });

@@ -1,6 +1,6 @@
 /**
- * The store a command works on: `--store`, else MILLRACE_STORE. Commands that only look or operate refuse a place where no store is, because a
- * typing mistake must neither leave an empty store behind nor look like an empty one.
+ * The store a command works on: `--store`, else MILLRACE_STORE. Commands that only look or operate refuse a URL where
+ * no store is, because a typing mistake must neither make an empty store nor look like one.
  */
 import type { Millrace } from "../client/millrace.ts";
 import type { MillraceOptions } from "../client/millrace-options.ts";
@@ -18,7 +18,7 @@ export function storeUrl({ options, terminal }: Call): string {
   );
 }
 
-/** Of a store that is there already. */
+/** The URL of a store that is there already; else the command is refused. */
 export async function existingStoreUrl(call: Call): Promise<string> {
   const url = storeUrl(call);
   if (/^sqlite::memory:$/i.test(url) || !/^(sqlite|postgres(ql)?|(redis|valkey)s?):/i.test(url)) return url;
@@ -26,24 +26,27 @@ export async function existingStoreUrl(call: Call): Promise<string> {
   if (from > 0) return url;
   throw new MillraceError(
     "store-missing",
-    `There is no store of Millrace at ${nameOfPlace(url)}. millrace migrate, enqueue and work make one; or name another.`,
+    `There is no store of Millrace at ${shownUrl(url)}. millrace migrate, enqueue and work make one; or name another.`,
   );
 }
 
-/** Without user and password. A Redis URL may name several hosts, so it is not always one that the platform can parse. */
-export function nameOfPlace(url: string): string {
+/**
+ * The URL without user and password. A Redis URL may name several hosts, so it is not always one that the platform can
+ * parse.
+ */
+export function shownUrl(url: string): string {
   if (/^sqlite:/i.test(url)) return JSON.stringify(sqlitePath(url));
-  const [, scheme = "", place = "", query = ""] =
+  const [, scheme = "", address = "", query = ""] =
     /^(\w+:\/\/)(?:[^/?#]*@)?([^?#]*)\??([^#]*)/.exec(url) ?? [];
   const parameters = new URLSearchParams(query);
   const parts = ["schema", "prefix"].flatMap((name) => {
     const value = parameters.get(name);
     return value === null ? [] : [` in the ${name} ${value}`];
   });
-  return `${scheme}${place}${parts.join("")}`;
+  return `${scheme}${address}${parts.join("")}`;
 }
 
-/** Opens, lets the command use it, and closes whatever comes. */
+/** Opens a Millrace, lets the command use it, and closes it however the command ends. */
 export async function withMillrace<Answer>(
   call: Call,
   url: string,

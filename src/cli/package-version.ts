@@ -1,4 +1,7 @@
-/** The version of this package, read from its package.json, which lies two folders up both in src/ and in the built dist/. */
+/**
+ * The version of this package, read from its package.json, which lies two folders up both in src/ and in the built
+ * dist/.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 

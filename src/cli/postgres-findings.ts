@@ -35,7 +35,7 @@ export function postgresFindings(condition: PostgresCondition): readonly Finding
   ];
 }
 
-/** fsync and full_page_writes are told by the store itself. */
+/** Findings about settings. The store itself warns of fsync and full_page_writes. */
 function settingFindings({ settings }: PostgresCondition): readonly Finding[] {
   const found: Finding[] = [];
   if (settings.synchronous_commit === "off")
@@ -66,7 +66,7 @@ function hearingFindings({ hears }: PostgresCondition): readonly Finding[] {
   ];
 }
 
-/** Far above the thresholds that the tables give autovacuum. */
+/** From this many dead rows on a table is a finding: far above the thresholds that the tables give autovacuum. */
 const deadRowsMin = 50_000;
 
 function isBloated({ liveRows, deadRows }: TableCondition): boolean {

@@ -1,14 +1,15 @@
 /**
- * From arguments to a command's words and options: `--name value`, `--name=value`, flags, and `--` before words that start with two
- * dashes. What starts with one dash is a word: a negative number, an id. Everything unknown, doubled or half given is refused with `invalid-option`.
+ * From arguments to a command's words and options: `--name value`, `--name=value`, flags, and `--` before words that
+ * start with two dashes. An argument that starts with one dash is a word: a negative number, an id. Every option that
+ * is unknown, given twice or without its value is refused with `invalid-option`.
  */
 import { MillraceError } from "../model/error.ts";
 import type { CommandOption } from "./command.ts";
 import { shorten } from "./escape.ts";
 
-export interface ReadArgs {
+interface ReadArgs {
   readonly words: readonly string[];
-  /** A flag is there with the value "". */
+  /** A given flag has the value "". */
   readonly options: ReadonlyMap<string, string>;
 }
 
@@ -42,7 +43,8 @@ export function readArgs(args: readonly string[], known: Readonly<Record<string,
     const value = equals === -1 ? args[++at] : arg.slice(equals + 1);
     const isMissing = value === undefined || (equals === -1 && value.startsWith("--"));
     if (isMissing) throw wrong(`--${name} needs a value: --${name}=${option.value}`);
-    // A blank store is an unset variable in somebody's script; a blank anything else is a mistake.
+    // A blank store comes from an unset variable in a script and counts as not given; any other blank value is a
+    // mistake.
     if (value.trim() === "" && name !== "store") throw wrong(`--${name} is blank`);
     options.set(name, value);
   }
@@ -61,7 +63,7 @@ export function readWhole(
   throw wrong(`--${name} must be a whole number from ${min} to ${max}, not ${quote(text)}`);
 }
 
-/** `a,b`: names that hold a comma cannot be given here. */
+/** Reads a list such as `a,b`. Names with a comma cannot be given this way. */
 export function readList(options: ReadonlyMap<string, string>, name: string): readonly string[] | undefined {
   const text = options.get(name);
   if (text === undefined) return undefined;

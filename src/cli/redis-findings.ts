@@ -46,7 +46,7 @@ function persistenceFindings({ address, failedWrites, durability, writesFile }: 
   ];
 }
 
-/** Above it there may be no time left to act. */
+/** From this share of its memory on a server is a finding: later there may be no time left to act. */
 const memoryShareMax = 0.8;
 const connectionShareMax = 0.9;
 

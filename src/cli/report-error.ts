@@ -1,6 +1,6 @@
 /**
- * How a command ends badly: one line on standard error, or with `--json` the error as the one document on standard output. Exit 2 for
- * wrong usage, with a hint; exit 1 for everything else.
+ * How a command ends badly: one line on standard error, or with `--json` the error as the one document on standard
+ * output. Exit 2 for wrong usage, with a hint; exit 1 for everything else.
  */
 import { isMillraceError } from "../model/error.ts";
 import type { ErrorCode } from "../model/error.ts";
@@ -32,7 +32,7 @@ export function reportError(
   }
   terminal.writeErr(`millrace: ${code}: ${escapeText(message)}\n`);
   if (isUsage) terminal.writeErr(`Try: ${hint}\n`);
-  // What has no code is a bug of Millrace: whoever reports it needs to say where.
+  // An error without a code is a bug of Millrace, so its stack is printed for the bug report.
   if (known === null && error instanceof Error) {
     for (const line of (error.stack ?? "").split("\n").slice(1, 9))
       terminal.writeErr(`${escapeText(line)}\n`);

@@ -1,15 +1,15 @@
 /**
- * Which version's tables a store has, by looking only: nothing is made, migrated or entered. For migrate, and for the commands that refuse a
- * place where no store is.
+ * Reads which version's tables a store has, by looking only: nothing is made, migrated or entered. The migrate command
+ * needs it, and so do the commands that refuse a URL where no store is.
  */
 import { MillraceError, notYetSupported } from "../model/error.ts";
 import { sqlitePath } from "../open.ts";
 import type { Platform } from "../platform/platform.ts";
 
 export interface StoreVersion {
-  /** What is there; 0 where no store is. */
+  /** The version of the tables that are there; 0 where no store is. */
   readonly from: number;
-  /** What this Millrace brings it to. */
+  /** The version that this Millrace brings them to. */
   readonly to: number;
 }
 

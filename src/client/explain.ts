@@ -1,4 +1,4 @@
-/** Why is this job not running, and when is it expected to? Computed when asked, from the record and the tallies. */
+/** Explains why a job is not running and when it is expected to, from its record, the tallies and the notices. */
 import type { Engine } from "../engine/engine.ts";
 import { readNotices } from "../engine/worker-notice.ts";
 import { readQuarantined } from "./quarantined.ts";
@@ -12,9 +12,9 @@ import type { JobRecord } from "../store/records.ts";
 export interface Explanation {
   readonly id: string;
   readonly state: JobState;
-  /** One sentence. */
+  /** The explanation, in one sentence. */
   readonly why: string;
-  /** When it is expected to go on, where that is known. */
+  /** When the job is expected to go on, where that is known. */
   readonly expectedAt: Date | null;
   /** Ready jobs of the same queue and name, this one included. */
   readonly readyLikeThis: number;

@@ -1,4 +1,4 @@
-/** Filters as people write them. */
+/** Filters of jobs: what people write, and what a store is asked for. */
 import { readInstant } from "../engine/job-options.ts";
 import { MillraceError } from "../model/error.ts";
 import { isJobState } from "../model/job-state.ts";
@@ -12,15 +12,15 @@ export interface JobQuery {
   queue?: string;
   name?: string;
   tag?: string;
-  /** Why it ended, such as "retries-exhausted". */
+  /** Why the job ended, such as "retries-exhausted". */
   reason?: string;
   createdAfter?: Date | number;
   createdBefore?: Date | number;
 }
 
 /**
- * What an action on many jobs is about: the same query, over these states unless it names its own. Without a condition it is refused, and a
- * condition that is there but undefined is a mistake: both would act on everything.
+ * The query of an action on many jobs, over `states` unless it names its own. A query without any condition is refused,
+ * and so is a condition that is there but undefined: both would act on every job.
  */
 export function overStates(query: JobQuery, states: readonly JobState[]): JobQuery {
   const conditions = typeof query === "object" && query !== null ? Object.entries(query) : [];

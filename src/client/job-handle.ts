@@ -19,9 +19,9 @@ export interface WaitForOptions {
 
 export type Peek<Result> =
   | { readonly status: "pending" }
-  /** Completed without a result, or its result is not kept. */
+  /** The job completed without a result, or its result is not kept. */
   | { readonly status: "none" }
-  /** Pruned: whether it completed is no longer known. */
+  /** The job was pruned, so whether it completed is no longer known. */
   | { readonly status: "expired" }
   | { readonly status: "value"; readonly value: Result }
   | {
@@ -57,14 +57,14 @@ export class JobHandle<Result = unknown> {
     if (record === null) {
       throw new MillraceError(
         "result-expired",
-        `There is no job ${JSON.stringify(this.id)}: it was pruned, removed or never made.`,
+        `There is no job ${JSON.stringify(this.id)}: it was pruned, deleted or never made.`,
       );
     }
     if (record.state !== "completed") throw endError(record);
     return (record.result === null ? undefined : this.#engine.settings.coder.decode(record.result)) as Result;
   }
 
-  /** How it stands, without waiting. */
+  /** How the job stands now, without waiting for its end. */
   async peek(): Promise<Peek<Result>> {
     const record = await this.#engine.reads.add(this.id);
     if (record === null) return { status: "expired" };

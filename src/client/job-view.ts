@@ -9,7 +9,7 @@ import type { JobRecord } from "../store/records.ts";
 
 /** An attempt that did not complete. */
 export interface AttemptView extends Omit<AttemptRecord, "at"> {
-  /** When it ended. */
+  /** When the attempt ended. */
   readonly at: Date;
 }
 
@@ -18,7 +18,7 @@ export interface JobView {
   readonly name: string;
   readonly queue: string;
   readonly state: JobState;
-  /** Why it ended, for a job that did not complete. */
+  /** Why the job ended, for one that did not complete. */
   readonly reason: string | null;
   readonly attempt: number;
   readonly attemptsMax: number;
@@ -29,7 +29,7 @@ export interface JobView {
   readonly headers: Readonly<Record<string, string>>;
   readonly failures: readonly AttemptView[];
   readonly cancelAsked: boolean;
-  /** Why its cancel was asked for while it ran. */
+  /** Why the cancel of the running job was asked for. */
   readonly cancelReason: string | null;
   readonly uniqueKey: string | null;
   readonly worker: string | null;

@@ -89,7 +89,7 @@ describe("operating", () => {
     expect(await v.run(v.mill.jobs.counts())).toEqual({ default: { cancelled: 2, ready: 1 } });
   });
 
-  test("retry redrives dead letters: one, all that match, with another input, spread over time", async () => {
+  test("retry brings dead letters back: one, all that match, with another input, spread over time", async () => {
     let isBroken = true;
     await v.run(
       v.mill.work([
@@ -115,7 +115,7 @@ describe("operating", () => {
     await expect(v.run(v.mill.jobs.retry(waiting.id))).rejects.toThrow(coded("job-changed"));
   });
 
-  test("without a reset a redriven job gets one more attempt and goes on counting", async () => {
+  test("without a reset a replayed job gets one more attempt and goes on counting", async () => {
     await v.run(v.mill.work([handler(plain, () => Promise.reject(new Error("still")))]));
     const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
     await expect(v.run(handle.result())).rejects.toThrow(coded("job-failed"));
@@ -127,7 +127,7 @@ describe("operating", () => {
     });
   });
 
-  test("a redrive is refused while another job holds the unique key", async () => {
+  test("a replay is refused while another job holds the unique key", async () => {
     const failed = await v.run(v.mill.enqueue(plain, { n: 1 }, { unique: "k" }));
     await v.run(v.mill.jobs.cancel(failed.id));
     await v.run(v.mill.enqueue(plain, { n: 2 }, { unique: "k" }));
@@ -267,8 +267,8 @@ describe("mistakes are refused", () => {
     ["a purge without a condition", () => v.mill.jobs.purge({})],
     ["a purge of an undefined queue", () => v.mill.jobs.purge({ queue: undefined as never })],
     ["a cancel of nothing", () => v.mill.jobs.cancel(undefined as never)],
-    ["a redrive at no speed", () => v.mill.jobs.retry({ state: "failed" }, { perSecond: 0 })],
-    ["a redrive at two times", () => v.mill.jobs.retry({ state: "failed" }, { delay: 1, runAt: 1 })],
+    ["a retry at no speed", () => v.mill.jobs.retry({ state: "failed" }, { perSecond: 0 })],
+    ["a retry at two times", () => v.mill.jobs.retry({ state: "failed" }, { delay: 1, runAt: 1 })],
     ["a reschedule without a time", async () => v.mill.jobs.reschedule("a", {})],
     ["an unknown option of runNow", async () => v.mill.jobs.runNow("a", { inptu: 1 } as never)],
     ["something that is no job", () => v.mill.enqueue("plain" as never, {})],

@@ -1,6 +1,7 @@
 /**
- * Looking at jobs and operating on them, one by id or many by filter. Every action reads, lets the model say what the change is, and
- * writes it under a guard, so a job that moved on meanwhile is answered, not overwritten.
+ * Looking at jobs and operating on them, one by id or many by filter. Every action reads the job, lets the model say
+ * what the change is, and writes it under a guard, so a job that moved on meanwhile is not overwritten: the caller is
+ * told.
  */
 import type { Engine } from "../engine/engine.ts";
 import { readDue, readEnqueueOptions } from "../engine/job-options.ts";
@@ -37,18 +38,18 @@ export interface WhenOptions {
 }
 
 export interface RetryJobOptions extends WhenOptions {
-  /** A new round of attempts (default), or one more attempt only. */
+  /** Whether the replay opens a new round of attempts (default) or allows one more attempt only. */
   resetAttempts?: boolean;
-  /** Run with this input instead. */
+  /** Replaces the input. */
   input?: unknown;
-  /** For many: so many per second, spread by due time. */
+  /** For a filter: how many jobs come back per second, spread by their due times. */
   perSecond?: number;
 }
 
 export interface EditJobOptions {
   input?: unknown;
   priority?: Priority;
-  /** Instead of those it was enqueued with; its trace context stays. */
+  /** Replace the headers it was enqueued with; its trace context stays. */
   headers?: Readonly<Record<string, string>>;
 }
 
@@ -73,7 +74,7 @@ export class Jobs {
     return record === null ? null : viewJob(this.#engine, record);
   }
 
-  /** One page, newest first. An empty page with a cursor means: nothing found yet, go on. */
+  /** One page, newest first. An empty page with a cursor says that nothing was found yet: go on with the cursor. */
   async list(query: JobQuery & { limit?: number; cursor?: string | null } = {}): Promise<JobPage> {
     const { limit = 50, cursor = null, ...filter } = query;
     const max = checkWhole(limit, "list: limit", 1, pageMax);
@@ -88,7 +89,7 @@ export class Jobs {
     return { jobs: page.jobs.map((record) => viewJob(this.#engine, record)), cursor: page.cursor };
   }
 
-  /** All that match, page by page. */
+  /** All jobs that match, read page by page. */
   async *find(query: JobQuery = {}): AsyncGenerator<JobView, void, undefined> {
     for await (const record of this.#records(query)) yield viewJob(this.#engine, record);
   }
@@ -119,7 +120,7 @@ export class Jobs {
     return lines.map(({ at, body }) => ({ at: new Date(at), ...this.#readLine(body) }));
   }
 
-  /** By id: what became of it. By filter: how many of each. */
+  /** Cancels one job by id and says what became of it, or all that match and says how many of each. */
   cancel(id: string, reason?: string): Promise<CancelAnswer>;
   cancel(query: JobQuery, reason?: string): Promise<Readonly<Record<CancelAnswer, number>>>;
   async cancel(
@@ -144,7 +145,7 @@ export class Jobs {
     return counts;
   }
 
-  /** Redrives finished jobs: one by id, or all that match (by default the failed ones). */
+  /** Asks for a replay of finished jobs: of one by id, or of all that match (by default the failed ones). */
   async retry(target: string | JobQuery, options: RetryJobOptions = {}): Promise<number> {
     checkOptions(options, "retry", ["delay", "runAt", "resetAttempts", "input", "perSecond"]);
     const { perSecond } = options;
@@ -207,12 +208,12 @@ export class Jobs {
     refuse(await this.#change(id, [revokeChange]), id);
   }
 
-  /** Removes a job that is not running, without a trace but its event. */
+  /** Takes a job that is not running out of the store, its history included; only the event `removed` tells of it. */
   async delete(id: string): Promise<void> {
     refuse(await this.#change(id, [removeChange]), id);
   }
 
-  /** Removes all that match and are not running: empties a queue, or clears its history. */
+  /** Deletes all jobs that match and are not running: empties a queue, or clears its history. @returns how many. */
   async purge(target: JobQuery): Promise<number> {
     const query = overStates(target, removeChange.states);
     const remove = async (record: JobRecord): Promise<boolean> =>
@@ -230,7 +231,10 @@ export class Jobs {
     refuse(answer, id);
   }
 
-  /** Under the rev that was read, because the change says again what it read; a job that moved on meanwhile is read again. */
+  /**
+   * Makes a change that repeats parts of what was read, guarded by the rev of that reading; a job that moved on
+   * meanwhile is read again.
+   */
   async #changeAsRead(
     first: JobRecord,
     make: (record: JobRecord) => readonly OperatorChange[],
@@ -272,7 +276,7 @@ export class Jobs {
     });
   }
 
-  /** What the store itself adds (lines were dropped) is plain text. */
+  /** The line that the store itself adds where lines were dropped is a sentence and no JSON. */
   #readLine(body: string): { readonly level: string; readonly message: string; readonly fields?: unknown } {
     try {
       return this.#engine.settings.coder.decode(body) as { level: string; message: string };
@@ -296,7 +300,7 @@ export class Jobs {
     } while (cursor !== null);
   }
 
-  /** A page at a time, each page in one batch. */
+  /** Acts on all jobs that match, page by page, each page in one batch. */
   async #each<Answer>(query: JobQuery, act: (record: JobRecord) => Promise<Answer>): Promise<Answer[]> {
     const answers: Answer[] = [];
     let page: Promise<Answer>[] = [];

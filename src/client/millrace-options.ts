@@ -24,13 +24,16 @@ import type { CustomBackoff } from "../model/retry-policy.ts";
 import { consoleLogger } from "../platform/console-logger.ts";
 import type { Platform } from "../platform/platform.ts";
 
-/** What is about the store itself; the engine around it is the same everywhere. */
+/** Options of the store itself; the engine around it is the same everywhere. */
 export interface StoreOptions {
   /** What an acknowledgement is worth: survives power loss (strict, default) or only the process (relaxed). */
   durability?: "strict" | "relaxed";
-  /** SQLite: where its work is done, on the calling thread or in a thread of its own. */
+  /** SQLite: whether it works on the calling thread or in a thread of its own. */
   executor?: "inline" | "thread";
-  /** Postgres: your own pool of the `pg` driver, the schema, how many connections, a direct URL for LISTEN behind a pooler, how long a call may take. */
+  /**
+   * Postgres: your own pool of the `pg` driver, the schema, how many connections, a direct URL for LISTEN behind a
+   * pooler, how long a call may take.
+   */
   postgres?: {
     pool?: unknown;
     schema?: string;
@@ -39,8 +42,8 @@ export interface StoreOptions {
     callTimeoutMs?: number;
   };
   /**
-   * Redis: your own client of the driver, the prefix of all keys, consent to a server that may evict jobs, how long a call may take, the number of
-   * partitions, and how many replicas must have a write before it is acknowledged.
+   * Redis: your own client of the driver, the prefix of all keys, consent to a server that may evict jobs, how long a
+   * call may take, the number of partitions, and how many replicas must have a write before it is acknowledged.
    */
   redis?: {
     client?: unknown;
@@ -53,27 +56,32 @@ export interface StoreOptions {
 }
 
 export interface MillraceOptions extends StoreOptions {
-  /** Defaults of this code for every job that says nothing itself. */
+  /** Defaults of this code, for every job whose definition and enqueue say nothing. */
   defaults?: Pick<EnqueueOptions, "priority" | "retry" | "timeout" | "ttl" | "keepResult">;
   /** How long finished jobs are kept: completed 7 days, failed 30, others 7. */
   retention?: RetentionOptions;
   /** How long the feed of changes is kept; 7 days by default. */
   feedRetention?: Duration;
-  /** How long a ready job may wait while workers serve its queue but none has a handler for its name; 7 days by default, false for ever. */
+  /**
+   * How long a ready job may wait while workers serve its queue but none has a handler for its name; 7 days by default,
+   * false for ever.
+   */
   noHandlerGrace?: Duration | false;
   /** How much waiting one priority level is worth; false for strict priority. 30 s by default. */
   ageing?: Duration | false;
   router?: Router;
   /** Backoff functions that jobs may name. */
   backoffs?: Readonly<Record<string, CustomBackoff>>;
-  /** Around every enqueue. */
+  /** Functions that are called around every enqueue. */
   middleware?: readonly EnqueueMiddleware[];
   codec?: Codec;
   encryption?: Pick<EncryptionOptions, "current" | "keys">;
   compression?: CompressionOptions;
   /** The largest encoded input or result; 1 MiB by default. */
   payloadBytesMax?: number;
-  /** Background upkeep, run beside the workers of this process: all of it by default, none with false, or tuned one by one. */
+  /**
+   * Background upkeep beside the workers of this process: all duties by default, none with false, or tuned one by one.
+   */
   duties?: DutyOptions;
   /** For how long a call is repeated while the store is away; 10 s by default. */
   giveUp?: Duration;
@@ -103,7 +111,7 @@ const known = [
   "log",
 ];
 
-export interface ReadMillraceOptions {
+interface ReadMillraceOptions {
   readonly settings: EngineSettings;
   readonly duties: DutyTuning;
   readonly log: Logger;

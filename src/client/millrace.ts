@@ -1,8 +1,6 @@
-/**
- * Millrace as an application sees it: enqueue, work, look and operate, over one store. Everything else is behind it.
- */
+/** Millrace as an application sees it: enqueue, work, look and operate, over one store. */
 import { allDuties } from "../engine/duties/all-duties.ts";
-import type { DutyRun } from "../engine/duties/duty.ts";
+import type { DutyPass } from "../engine/duties/duty.ts";
 import type { DutyTuning } from "../engine/duties/duty-tuning.ts";
 import type { AnySubmission, JobDefinition, Submission } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -39,14 +37,14 @@ export type HandlesOf<Many extends readonly AnySubmission[]> = {
     : never;
 };
 
-/** The part that also works inside the caller's own transaction. */
+/** Enqueueing, which also works inside the caller's own transaction. */
 export interface Enqueuer {
   enqueue<In, Out, Result>(
     job: JobDefinition<In, Out, Result>,
     input: In,
     options?: EnqueueOptions,
   ): Promise<JobHandle<Result>>;
-  /** All or nothing: mixed jobs and options in one atomic step. */
+  /** Makes all of the jobs or none, in one atomic step; jobs and options may be mixed. */
   enqueueMany<const Many extends readonly AnySubmission[]>(submissions: Many): Promise<HandlesOf<Many>>;
 }
 
@@ -56,13 +54,13 @@ export interface CloseReport {
     readonly handlers: number;
     /** Background duties, by name, whose call to the store had not come back. */
     readonly duties: readonly string[];
-    /** The store itself, whose connections then end with the process. */
+    /** True when the store did not close; its connections then end with the process. */
     readonly store: boolean;
   };
 }
 
 const dutiesGraceMs = 5000;
-/** For calls that are on their way, and for the store to close. */
+/** How long a close waits for calls that are on their way, and for the store to close. */
 const callsGraceMs = 10_000;
 
 export class Millrace implements Enqueuer {
@@ -153,9 +151,9 @@ export class Millrace implements Enqueuer {
     this.#supervisor.start();
   }
 
-  /** Runs one duty until it has nothing left to do, and reports. */
-  runDuty(name: string): Promise<DutyRun> {
-    return this.#supervisor.runOnce(name);
+  /** Makes passes of one duty until it has nothing left to do. @returns their sum. */
+  runDuty(name: string): Promise<DutyPass> {
+    return this.#supervisor.runToEnd(name);
   }
 
   get dutyNames(): readonly string[] {
@@ -220,7 +218,8 @@ export class Millrace implements Enqueuer {
       );
     }
     const planned = submissions.map((submission) => planJob(this.#engine, submission));
-    // Awaiting thousands of plain values costs more than planning them.
+    // Most jobs are planned without a promise, and awaiting thousands of values that are none costs more than planning
+    // them.
     return planned.some((each) => each instanceof Promise)
       ? Promise.all(planned.map(async (each) => each))
       : (planned as NewJob[]);

@@ -10,7 +10,7 @@ const placement = createPlacement(partitions);
 const v = useVirtualMill({}, partitions);
 
 const plain = job<{ n: number }>("plain");
-const placesOf = (handles: readonly { readonly id: string }[]): Set<number> =>
+const partitionsOf = (handles: readonly { readonly id: string }[]): Set<number> =>
   new Set(handles.map(({ id }) => placement.ofId(id)));
 
 describe("on a store of several partitions", () => {
@@ -20,9 +20,9 @@ describe("on a store of several partitions", () => {
       handles.push(await v.run(v.mill.enqueue(plain, { n })));
       await v.advance(1);
     }
-    expect(placesOf(handles)).toEqual(new Set([0, 1, 2, 3]));
+    expect(partitionsOf(handles)).toEqual(new Set([0, 1, 2, 3]));
     const many = await v.run(v.mill.enqueueMany(Array.from({ length: 50 }, (_, n) => plain.with({ n }))));
-    expect(placesOf(many).size).toBe(1);
+    expect(partitionsOf(many).size).toBe(1);
     const done: string[] = [];
     await v.run(v.mill.work([handler(plain, async ({ id }) => void done.push(id))], { concurrency: 3 }));
     await v.run(Promise.all([...handles, ...many].map((handle) => handle.result())));
@@ -77,7 +77,7 @@ describe("on a store of several partitions", () => {
     const handle = await v.run(v.mill.enqueue(parent, { n: 1 }, { id: "order-{17}" }));
     await v.run(handle.result());
     await v.advance(1000);
-    expect(placesOf(followed.map((id) => ({ id })))).toEqual(placesOf([handle]));
+    expect(partitionsOf(followed.map((id) => ({ id })))).toEqual(partitionsOf([handle]));
     expect(followed).toHaveLength(2);
     expect(await v.run(v.mill.kv.get("total-{17}"))).toBe(3);
   });

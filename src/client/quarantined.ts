@@ -1,4 +1,6 @@
-/** What the background duties of any process leave alone because it failed again and again: for operators, `doctor` and explain. */
+/**
+ * What the background duties of any process leave alone after repeated failures, for operators, `doctor` and explain.
+ */
 import { readQuarantined as readNotices } from "../engine/duties/quarantine-notice.ts";
 import type { QuarantinedItem } from "../engine/duties/quarantine-notice.ts";
 import type { Store } from "../store/store.ts";

@@ -1,8 +1,10 @@
 /**
- * The compression layer of a payload: between the codec and encryption, only above a threshold and only when it shrinks.
+ * The compression layer of a payload: between the codec and encryption, only above a threshold and only when it
+ * shrinks.
  *
- * zlib format at level 1 (fast): its checksum costs 6 bytes and finds damage that raw deflate would decode into something
- * else. What must hold: inflating is bounded, so a small payload that would inflate without end is refused as unreadable.
+ * zlib format at level 1 (fast): its checksum costs 6 bytes and finds damage that raw deflate would decode into
+ * something else. Inflating is always bounded, so a small payload that would inflate without end is refused as
+ * unreadable.
  */
 import { deflateSync, inflateSync } from "node:zlib";
 import { checkOptions, checkWhole } from "../model/option.ts";
@@ -16,12 +18,12 @@ export interface CompressionOptions {
 }
 
 /**
- * A lower limit than the writer's must not make stored payloads unreadable, so inflating is bounded by the larger of this
- * and the reader's own limit.
+ * A lower limit than the writer's must not make stored payloads unreadable, so inflating is bounded by the larger of
+ * this and the reader's own limit.
  */
 const INFLATE_BYTES_MIN = 16 * 1024 * 1024;
 
-export type Deflate = (bytes: Uint8Array) => Uint8Array | undefined;
+type Deflate = (bytes: Uint8Array) => Uint8Array | undefined;
 
 /** Answers undefined when the bytes are below the threshold or would not shrink. */
 export function createDeflate(options: CompressionOptions): Deflate {
@@ -31,7 +33,7 @@ export function createDeflate(options: CompressionOptions): Deflate {
   return (bytes) => {
     if (bytes.length < thresholdBytes) return undefined;
     const deflated = deflateSync(bytes, { level });
-    // As text it grows by a third.
+    // Stored as base64, the bytes grow by a third.
     return Math.ceil(deflated.length / 3) * 4 + 1 < bytes.length ? deflated : undefined;
   };
 }

@@ -1,10 +1,10 @@
 /**
- * Equal values, equal texts: how unique keys are computed from chosen input fields, and how the input of a caller-given id is
- * compared with the one stored under it.
+ * Equal values make equal texts: this is how unique keys are computed from chosen input fields, and how the input of an
+ * enqueue with an own id is compared with the one stored under that id.
  *
- * Canonical text is the tagged JSON form with keys, Map entries and Set items in a fixed order. It tells types apart (a Date
- * from its string, 1 from "1"), leaves out undefined properties as the codec does, and refuses what the codec refuses. It
- * does not depend on codec, compression or encryption, so a digest stays the same when these change.
+ * Canonical text is the tagged JSON form with keys, Map entries and Set items in a fixed order. It tells types apart (a
+ * Date from its string, 1 from "1"), leaves out undefined properties as the codec does, and refuses what the codec
+ * refuses. It does not depend on codec, compression or encryption, so a digest stays the same when these change.
  */
 import { createHash } from "node:crypto";
 import { payloadBytesCeiling } from "./codec.ts";
@@ -29,14 +29,14 @@ export function canonicalText(value: unknown, what = "value"): string {
   }
 }
 
-export type FieldPick = (value: unknown) => unknown[];
+type FieldPick = (value: unknown) => unknown[];
 
 /** One entry per path, in their order; undefined where the value has no such field. */
 export function pickFields(value: unknown, paths: readonly string[]): unknown[] {
   return compilePick(paths)(value);
 }
 
-export function compilePick(paths: readonly string[]): FieldPick {
+function compilePick(paths: readonly string[]): FieldPick {
   const compiled = parseFieldPaths(paths);
   if (compiled.some((path) => path.includes(anyField))) {
     throw invalidOption("A picked field path must name one field: * is not possible here.");

@@ -3,10 +3,10 @@
  *
  *   plaintext  ->  key id, and  nonce (12 bytes) | ciphertext | tag (16 bytes)
  *
- * Rotation: add a key, make it `current`, keep the old ones until no payload names them. A random nonce is safe for about
- * 2^32 payloads per key; rotate before that. No additional authenticated data: a reader cannot always tell which job and field a
- * payload belongs to, so somebody who can write to the store can swap whole payloads, but cannot read or alter one. Payloads
- * from before encryption was switched on stay readable.
+ * Rotation: add a key, make it `current`, keep the old ones until no payload names them. A random nonce is safe for
+ * about 2^32 payloads per key; rotate before that. No additional authenticated data: a reader cannot always tell which
+ * job and field a payload belongs to, so somebody who can write to the store can swap whole payloads, but cannot read
+ * or alter one. Payloads from before encryption was switched on stay readable.
  */
 import {
   createCipheriv,
@@ -30,7 +30,7 @@ export interface EncryptionOptions {
 
 export interface KeyRing {
   readonly currentId: string;
-  encrypt(plain: Uint8Array): Uint8Array;
+  encrypt(cleartext: Uint8Array): Uint8Array;
   decrypt(keyId: string, sealed: Uint8Array): Uint8Array;
 }
 
@@ -53,12 +53,12 @@ export function createKeyRing(options: EncryptionOptions): KeyRing {
 
   return {
     currentId,
-    encrypt(plain) {
+    encrypt(cleartext) {
       const nonce = randomBytes(NONCE_BYTES);
       if (nonce.length !== NONCE_BYTES)
         throw invalidOption("encryption.randomBytes must return as many bytes as it is asked for.");
       const cipher = createCipheriv(CIPHER, currentKey, nonce, { authTagLength: TAG_BYTES });
-      const body = cipher.update(plain);
+      const body = cipher.update(cleartext);
       cipher.final();
       return Buffer.concat([nonce, body, cipher.getAuthTag()]);
     },
@@ -71,7 +71,7 @@ export function createKeyRing(options: EncryptionOptions): KeyRing {
         authTagLength: TAG_BYTES,
       });
       decipher.setAuthTag(sealed.subarray(tagStart));
-      const plain = decipher.update(sealed.subarray(NONCE_BYTES, tagStart));
+      const cleartext = decipher.update(sealed.subarray(NONCE_BYTES, tagStart));
       try {
         decipher.final();
       } catch {
@@ -79,7 +79,7 @@ export function createKeyRing(options: EncryptionOptions): KeyRing {
           `it does not authenticate with the key ${JSON.stringify(keyId)}, so it was altered or the key is another one`,
         );
       }
-      return plain;
+      return cleartext;
     },
   };
 }
@@ -96,7 +96,7 @@ export function unknownKey(keyId: string): MillraceError {
   );
 }
 
-/** The key object holds a copy that no log or inspection shows. */
+/** The key becomes a KeyObject, whose copy of the bytes no log or inspection shows. */
 function readKey(id: string, key: unknown): KeyObject {
   if (!isKeyId(id))
     throw invalidOption(

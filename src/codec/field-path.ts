@@ -1,9 +1,9 @@
 /**
  * Paths to fields of a value, as options name them: `card.number`, `items.*.secret`, `items.0.sku`.
  *
- * A dot separates, `*` stands for any key or index, and a backslash takes the next character as it is, so the key `a.b` is
- * `a\.b`. Brackets are refused unless escaped: `items[*].secret` would match nothing, and a redaction that matches nothing
- * leaks. Only own properties count, so no path reaches a prototype.
+ * A dot separates, `*` stands for any key or index, and a backslash takes the next character as it is, so the key `a.b`
+ * is `a\.b`. Brackets are refused unless escaped: `items[*].secret` would match nothing, and a redaction that matches
+ * nothing leaks. Only own properties count, so no path reaches a prototype.
  */
 import { invalidOption } from "../model/option.ts";
 

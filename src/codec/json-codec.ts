@@ -1,13 +1,14 @@
 /**
- * The default codec: plain JSON where the value allows it, tagged JSON (`~` in front) where it does not.
+ * The default codec: standard JSON where the value allows it, tagged JSON (`~` in front) where it does not.
  *
- * Plain values become exactly what JSON.stringify makes of them, so people can read and query them in SQL. One cheap walk
- * decides: it answers false for anything unusual, and the slower tagged writer then encodes it or refuses it by its path.
- * Like in JSON, properties that are undefined, have symbol keys or are not enumerable are left out, an object without a
- * prototype comes back with one, and extra properties of arrays are lost. Holes of arrays come back as undefined.
+ * Where it does, the text is exactly what JSON.stringify makes of the value, so people can read and query it in SQL.
+ * One cheap walk decides: it answers false for anything unusual, and the slower tagged writer then encodes it or
+ * refuses it by its path. Like in JSON, properties that are undefined, have symbol keys or are not enumerable are left
+ * out, an object without a prototype comes back with one, and extra properties of arrays are lost. Holes of arrays come
+ * back as undefined.
  *
- * What must hold: the walk counts a lower bound of the text's length, so a value that repeats a large part many times is
- * refused before the text is built; decoding never touches a prototype and never exhausts the stack.
+ * The walk always counts a lower bound of the text's length, so a value that repeats a large part many times is refused
+ * before the text is built; decoding never touches a prototype and never exhausts the stack.
  */
 import { type Codec, depthMax, payloadBytesCeiling } from "./codec.ts";
 import { asRefusal, isPlainObject, prototypeLevels, tooLarge, unreadable } from "./refusal.ts";
@@ -15,10 +16,12 @@ import { readTagged, TaggedWriter } from "./tagged-json.ts";
 
 const TILDE = 0x7e;
 
-/** What is left of the size limit in the walk that runs now; encoding is synchronous, so one variable serves all calls. */
+/**
+ * What is left of the size limit in the walk that runs now; encoding is synchronous, so one variable serves all calls.
+ */
 let charactersLeft = 0;
 
-function isPlain(value: unknown, depth: number): boolean {
+function isStandardJson(value: unknown, depth: number): boolean {
   switch (typeof value) {
     case "string":
       charactersLeft -= value.length;
@@ -28,13 +31,13 @@ function isPlain(value: unknown, depth: number): boolean {
     case "boolean":
       return true;
     case "object":
-      return value === null || isPlainContainer(value, depth);
+      return value === null || isStandardContainer(value, depth);
     default:
       return false;
   }
 }
 
-function isPlainContainer(value: object, depth: number): boolean {
+function isStandardContainer(value: object, depth: number): boolean {
   if (depth >= depthMax) return false;
   const prototype: object | null = Object.getPrototypeOf(value);
   if (Array.isArray(value)) {
@@ -42,19 +45,19 @@ function isPlainContainer(value: object, depth: number): boolean {
     charactersLeft -= 2 * value.length;
     if (charactersLeft < 0) return false;
     for (let index = 0; index < value.length; index++) {
-      if (!isPlain(value[index], depth + 1)) return false;
+      if (!isStandardJson(value[index], depth + 1)) return false;
     }
     return true;
   }
   if (prototype !== Object.prototype && !isPlainObject(value)) return false;
   const fields = value as Record<string, unknown>;
-  // for-in takes half the time of Object.keys. It also visits what somebody put on Object.prototype, which can only make the
-  // answer false; the tagged writer then reads own keys alone.
+  // for-in takes half the time of Object.keys. It also visits what somebody put on Object.prototype, which can only
+  // make the answer false; the tagged writer then reads own keys alone.
   for (const key in fields) {
     const item = fields[key];
     if (item === undefined) continue;
     charactersLeft -= key.length + 4;
-    if (charactersLeft < 0 || !isPlain(item, depth + 1)) return false;
+    if (charactersLeft < 0 || !isStandardJson(item, depth + 1)) return false;
   }
   return true;
 }
@@ -62,7 +65,7 @@ function isPlainContainer(value: object, depth: number): boolean {
 function encode(value: unknown, what = "value", maxBytes = payloadBytesCeiling): string {
   charactersLeft = maxBytes;
   try {
-    if (isPlain(value, 0)) return JSON.stringify(value);
+    if (isStandardJson(value, 0)) return JSON.stringify(value);
     if (charactersLeft < 0) throw tooLarge(what, maxBytes);
     return "~" + new TaggedWriter({ what, maxBytes, sorted: false }).write(value);
   } catch (cause) {
@@ -76,7 +79,7 @@ function decode(payload: string | Uint8Array): unknown {
   try {
     return JSON.parse(payload);
   } catch {
-    // No cause: the engine's message quotes the text, and a payload may hold secrets.
+    // No cause: the engine's message quotes the text, and a payload may contain secrets.
     throw unreadable("it is not valid JSON");
   }
 }

@@ -1,13 +1,13 @@
 /**
- * From a value to the Payload that a store holds, and back: codec, then compression, then encryption.
+ * From a value to the Payload that a store keeps, and back: codec, then compression, then encryption.
  *
- *   {  [  "  0-9  -  t  f  n     plain JSON                 ~...            tagged JSON
+ *   {  [  "  0-9  -  t  f  n     standard JSON              ~...            tagged JSON
  *   =name:base64                 a custom codec's bytes     =name=text      a custom codec's text
  *   %base64                      compressed, any of the above
  *   !keyid:base64                encrypted, any of the above; a compressed text is inside as `%` and its raw bytes
  *
- * The first character tells, so any reader can read what any writer wrote, whatever its own options are.
- * What must hold: a payload is a well-formed string without NUL, and never longer than the limit, both before compression
+ * The first character tells the form, so any reader can read what any writer wrote, whatever its own options are.
+ * Always true: a payload is a well-formed string without NUL, and never longer than the limit, both before compression
  * and encryption and as stored; each layer occurs at most once, so nothing unwraps without end.
  */
 import { isMillraceError } from "../model/error.ts";
@@ -32,7 +32,7 @@ export interface PayloadCoder {
   decode(payload: string): unknown;
 }
 
-export const payloadBytesDefault = 1024 * 1024;
+const payloadBytesDefault = 1024 * 1024;
 
 const EXCLAMATION = 0x21;
 const PERCENT = 0x25;
@@ -69,8 +69,8 @@ export function createPayloadCoder(options: PayloadOptions = {}): PayloadCoder {
     const bytes = Buffer.from(text, "utf8");
     const deflated = deflate?.(bytes);
     if (keyRing === undefined) return deflated === undefined ? text : `%${base64(deflated)}`;
-    const plain = deflated === undefined ? bytes : Buffer.concat([Buffer.of(PERCENT), deflated]);
-    return `!${keyRing.currentId}:${base64(keyRing.encrypt(plain))}`;
+    const cleartext = deflated === undefined ? bytes : Buffer.concat([Buffer.of(PERCENT), deflated]);
+    return `!${keyRing.currentId}:${base64(keyRing.encrypt(cleartext))}`;
   }
 
   function decode(payload: string): unknown {
@@ -169,7 +169,7 @@ function base64(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
 }
 
-/** Buffer skips what is not base64; only a text that comes out the same was whole. */
+/** Buffer skips characters that are not base64, so the text is whole only if it comes out the same again. */
 function fromBase64(text: string): Buffer {
   const bytes = Buffer.from(text, "base64");
   if (bytes.toString("base64") !== text) throw unreadable("its base64 is damaged");

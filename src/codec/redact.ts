@@ -1,15 +1,16 @@
 /**
  * Hides the fields that a job's definition names as secret, wherever a value is shown: lists, logs, events, pages.
  *
- * The value that runs keeps its fields; what is shown is a copy. What must hold: the given value is never changed, a matched
- * field is hidden whatever its type, and no path reaches a prototype. Parts without a match are shared with the original, so
- * treat the copy as read-only. Map values match by their key; items of a Set match `*`; keys of Maps are never hidden.
+ * The value that runs keeps its fields; what is shown is a copy. Always true: the given value is never changed, a
+ * matched field is hidden whatever its type, and no path reaches a prototype. Parts without a match are shared with the
+ * original, so treat the copy as read-only. Map values match by their key; items of a Set match `*`; keys of Maps are
+ * never hidden.
  */
 import { anyField, type FieldPath, parseFieldPaths } from "./field-path.ts";
 
 export const redacted = "[redacted]";
 
-export type Redaction = (value: unknown) => unknown;
+type Redaction = (value: unknown) => unknown;
 
 export function redact(value: unknown, paths: readonly string[]): unknown {
   return compileRedaction(paths)(value);

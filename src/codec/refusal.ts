@@ -1,10 +1,10 @@
 /**
- * How a value that cannot be stored is named to the person who passed it: where it sits and what to pass instead. Messages
- * name paths and types, never contents, because errors are logged and a payload may hold secrets.
+ * How the person who passed a value that cannot be stored is told: where in it the trouble sits and what to pass
+ * instead. Messages name paths and types, never contents, because errors are logged and a payload may contain secrets.
  *
- * Realms: a value may come from another one (a vm context, as in some test runners), so types are told by internal slots and
- * by the length of the prototype chain, not by identity. A subclass has a longer chain and is refused: it would come back as
- * its base class.
+ * Realms: a value may come from another one (a vm context, as in some test runners), so types are told by internal
+ * slots and by the length of the prototype chain, not by identity. A subclass has a longer chain and is refused: it
+ * would come back as its base class.
  */
 import { isMillraceError, MillraceError } from "../model/error.ts";
 
@@ -14,7 +14,10 @@ export function notEncodable(message: string, options: { cause?: unknown } = {})
   return new MillraceError("payload-not-encodable", message, options);
 }
 
-/** For what a walk over the caller's own value threw: a refusal, or an error of a getter, a proxy or a detached buffer. */
+/**
+ * The error for what a walk over the caller's own value threw: a refusal, or an error of a getter, a proxy or a
+ * detached buffer.
+ */
 export function asRefusal(cause: unknown, what: string): MillraceError {
   if (isMillraceError(cause)) return cause;
   return notEncodable(`Reading the ${what} threw an error: pass plain values.`, { cause });

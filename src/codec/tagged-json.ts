@@ -1,5 +1,5 @@
 /**
- * JSON with tags, for values that plain JSON would lose. The text after the leading `~`:
+ * JSON with tags, for values that standard JSON would lose. The text after the leading `~`:
  *
  *   {"~date":"2026-01-31T00:00:00.000Z"}   Date; null for an invalid one
  *   {"~bigint":"-12"}                      bigint
@@ -9,8 +9,8 @@
  *   {"~map":[[key,value],...]}             Map            {"~set":[item,...]}   Set
  *   {"~~":{"~date":1}}                     a user's object that would read as a tag: one key, starting with ~
  *
- * Everything else that is not plain JSON is refused by its path. The text is written directly, not through a copy of the
- * value, so a key named `__proto__` is text like any other; reading writes only to properties that JSON.parse made.
+ * Everything else that is not standard JSON is refused by its path. The text is written directly, not through a copy of
+ * the value, so a key named `__proto__` is text like any other; reading writes only to properties that JSON.parse made.
  */
 import { isAnyArrayBuffer, isDate, isMap, isSet, isSharedArrayBuffer, isUint8Array } from "node:util/types";
 import type { MillraceError } from "../model/error.ts";
@@ -25,7 +25,7 @@ import {
   unreadable,
 } from "./refusal.ts";
 
-export interface TaggedWriterOptions {
+interface TaggedWriterOptions {
   readonly what: string;
   readonly maxBytes: number;
   /** Keys, Map entries and Set items in a fixed order: equal values make equal texts. */
@@ -107,7 +107,7 @@ export class TaggedWriter {
 
   #items(items: readonly unknown[], segment: (index: number) => string): string[] {
     const texts: string[] = [];
-    // Not map(): it would skip holes.
+    // A loop instead of map(), which would skip holes.
     for (let index = 0; index < items.length; index++) texts.push(this.#at(segment(index), items[index]));
     return texts;
   }
@@ -142,7 +142,10 @@ export class TaggedWriter {
     return text;
   }
 
-  /** Each text is counted once, where it is made: a lower bound of the whole, known before the whole is joined. */
+  /**
+   * Counts each part of the text once, when it is made: their sum is a lower bound of the whole, known before the whole
+   * is joined.
+   */
   #spend(characters: number): void {
     this.#charactersLeft -= characters;
     if (this.#charactersLeft < 0) throw tooLarge(this.#what, this.#maxBytes);
@@ -150,7 +153,7 @@ export class TaggedWriter {
 
   #depthRefusal(value: object): MillraceError {
     const path = [...this.#open, value];
-    const again = path.findIndex((holder, index) => path.indexOf(holder) < index);
+    const again = path.findIndex((part, index) => path.indexOf(part) < index);
     if (again < 0) return this.#refusal(`is nested deeper than ${depthMax} levels`, "flatten the value");
     this.#trail.length = again;
     return this.#refusal("contains itself", "pass a value without cycles");
@@ -193,7 +196,9 @@ function reviveItems(items: unknown[], depth: number): unknown[] {
   return items;
 }
 
-/** Assigning is safe for `__proto__` too: JSON.parse made it an own property, and an own property shadows the setter. */
+/**
+ * Assigning is safe for `__proto__` too: JSON.parse made it an own property, and an own property shadows the setter.
+ */
 function reviveFields(fields: Record<string, unknown>, keys: readonly string[], depth: number): unknown {
   checkDepth(depth);
   for (const key of keys) fields[key] = revive(fields[key], depth);
@@ -210,7 +215,7 @@ function reviveTag(tag: string, content: unknown, depth: number): unknown {
     if (tag === "~number" && /^(NaN|-?Infinity|-0)$/.test(content)) return Number(content);
     if (tag === "~date" && !Number.isNaN(Date.parse(content))) return new Date(content);
     const bytes = Buffer.from(content, "base64");
-    // Buffer skips what is not base64; only a text that comes out the same was whole.
+    // Buffer skips characters that are not base64, so the text is whole only if it comes out the same again.
     if (bytes.toString("base64") === content) {
       if (tag === "~buffer") return bytes;
       if (tag === "~bytes") return new Uint8Array(bytes);

@@ -1,13 +1,14 @@
 /**
- * Natural batching: while one store call is in flight, what arrives joins the next one. At low load nothing waits, at high load
- * one call carries hundreds.
+ * Natural batching: while one store call is in flight, items that arrive wait for the next one and go together. At low
+ * load nothing waits, at high load one call carries hundreds.
  *
- * Coalescing must not couple strangers: when a call fails for a reason that lies in one of its items, the batch is split in
- * halves until the guilty item is alone. When the store is away, the same batch is tried again until `giveUpMs`; an item whose call
- * may have happened is marked by `again` before it is repeated.
+ * Items of strangers share a call, but not its failure: when a call fails for a reason that lies in one of its items,
+ * the batch is split in halves until the guilty item is alone. When the store is away, the same batch is tried again
+ * until `giveUpMs`; an item whose call may have happened is marked by `again` before it is repeated.
  */
-import type { Platform } from "../platform/platform.ts";
 import { isMillraceError } from "../model/error.ts";
+import { Backoff } from "../platform/backoff.ts";
+import type { Platform } from "../platform/platform.ts";
 import { answersWithin } from "./race.ts";
 import type { Turn } from "./turn.ts";
 
@@ -24,7 +25,7 @@ export interface BatcherOptions<Item, Answer> {
   /** How much of a call an item takes; a larger item than the maximum travels alone. */
   readonly weigh?: (item: Item) => number;
   readonly weightMax: number;
-  /** Told of an item that leaves for its call: from now on it must not change. */
+  /** Called with an item when a call takes it: from now on nobody may change the item. */
   readonly taken?: (item: Item) => void;
   /** The form in which an item is repeated after a call whose outcome is unknown. */
   readonly again?: (item: Item) => Item;
@@ -37,9 +38,8 @@ interface Entry<Item, Answer> {
   readonly ticket: Ticket<Answer>;
 }
 
-const retryFirstMs = 20;
-const retryMaxMs = 1000;
-/** A call that is not answered by then counts as lost: it may or may not have happened. */
+const retryLengths = { firstMs: 20, maxMs: 1000 };
+/** A call that has no answer after this long counts as lost: it may or may not have happened. */
 const callMaxMs = 90_000;
 
 export class Batcher<Item, Answer> {
@@ -114,10 +114,10 @@ export class Batcher<Item, Answer> {
     return pending.slice(0, count);
   }
 
-  /** Never rejects: every ticket has its answer or its error when it resolves. */
+  /** Never rejects: when it resolves, every ticket has been given its answer or its error. */
   async #deliver(entries: Entry<Item, Answer>[], sinceUs: number): Promise<void> {
     const { platform, again, giveUpMs } = this.#options;
-    let delayMs = retryFirstMs;
+    let backoff: Backoff | null = null;
     let unknownCause: unknown = null;
     for (;;) {
       let answers: readonly Answer[];
@@ -137,8 +137,8 @@ export class Batcher<Item, Answer> {
           for (const entry of entries) entry.ticket.failed(unknownCause ?? error);
           return;
         }
-        await this.#pause(delayMs);
-        delayMs = Math.min(delayMs * 2, retryMaxMs);
+        const retrying = (backoff ??= new Backoff(platform, retryLengths));
+        await new Promise<void>((resolve) => void retrying.retry(resolve));
         continue;
       }
       for (let index = 0; index < entries.length; index++) {
@@ -146,12 +146,6 @@ export class Batcher<Item, Answer> {
       }
       return;
     }
-  }
-
-  #pause(delayMs: number): Promise<void> {
-    const { platform } = this.#options;
-    const waitMs = delayMs * (0.5 + platform.random() / 2);
-    return new Promise((resolve) => void platform.setTimer(waitMs, resolve));
   }
 
   async #deliverHalves(entries: Entry<Item, Answer>[], sinceUs: number): Promise<void> {

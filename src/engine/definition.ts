@@ -1,6 +1,6 @@
 /**
- * A job defined once: its name, its types, and how it is to be run. It holds no handler, so a web process can import it to
- * enqueue, and nothing of it needs a running store.
+ * A job defined once: its name, its types, and how it is to be run. It holds no handler, so a web process can import it
+ * to enqueue, and defining a job needs no store.
  */
 import { MillraceError } from "../model/error.ts";
 import { checkName } from "../model/name.ts";
@@ -11,11 +11,14 @@ import { checkOptions } from "../model/option.ts";
 import { isStandardSchema } from "./standard-schema.ts";
 import type { SchemaInput, SchemaOutput, StandardSchema } from "./standard-schema.ts";
 
-/** Options of a definition: those of an enqueue that make sense for every job of the kind, and what only a definition has. */
+/**
+ * Options of a definition: those of an enqueue that make sense for every job of the kind, and what only a definition
+ * has.
+ */
 export interface JobOptions extends Omit<EnqueueOptions, "id" | "runAt" | "headers" | "trace"> {
   input?: StandardSchema<never, unknown> | StandardSchema;
   result?: StandardSchema<never, unknown> | StandardSchema;
-  /** The queue it goes to, unless a router says otherwise. Default: "default". */
+  /** The queue that jobs of this definition go to, unless a router says otherwise. Default: "default". */
   queue?: string;
   /** Paths into input and result that no list, log, event or page ever shows, such as "card.number". */
   redact?: readonly string[];
@@ -28,7 +31,7 @@ export interface JobDefinition<In = unknown, Out = In, Result = unknown> {
   readonly inputSchema: StandardSchema<unknown, Out> | null;
   readonly resultSchema: StandardSchema<unknown, Result> | null;
   readonly options: ReadOptions;
-  /** One entry of enqueueMany. */
+  /** An input and its options as one entry for enqueueMany. */
   with(input: In, options?: EnqueueOptions): Submission<In, Result>;
   /** Only for the type checker: keeps In in the type. */
   readonly __input?: (input: In) => void;
@@ -87,7 +90,7 @@ export function checkDefinition(value: unknown, what: string): void {
 
 function withRedaction(options: ReadOptions, paths: readonly string[]): ReadOptions {
   if (paths.length === 0) return options;
-  // Compiled once here only to refuse a bad path when it is written.
+  // The compiled form is thrown away: a bad path is to be refused here, where somebody wrote it.
   compileRedaction(paths);
   return { ...options, policy: { ...options.policy, redact: [...paths] } };
 }

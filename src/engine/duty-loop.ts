@@ -1,21 +1,24 @@
 /**
- * The loop of one duty: run, sleep, run again. A full batch runs again at once; else the duty sleeps until the next clock it knows of, until
- * it is woken, or until its upper bound, with jitter. A crashed run is started again with backoff.
+ * The loop of one duty: a pass, a sleep, the next pass. After a full batch the next pass follows at once; else the duty
+ * sleeps until the next clock it knows of, until it is woken, or at most its `sleepMaxMs`, with jitter. A pass that
+ * failed is made again with backoff.
  */
+import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
-import type { Duty, DutyRun } from "./duties/duty.ts";
+import type { Duty, DutyPass } from "./duties/duty.ts";
 import { errorText, failuresBefore, isStoreAway } from "./duties/quarantine.ts";
 import type { QuarantineCase } from "./duties/quarantine.ts";
 import type { Engine } from "./engine.ts";
 import { answersWithin } from "./race.ts";
 
-const backoffFirstMs = 100;
-const backoffMaxMs = 30_000;
-/** A run that takes longer is given up: the loop goes on without it. */
-const runMaxMs = 60_000;
+/** The waits between passes that fail. */
+const failedMs = { firstMs: 200, maxMs: 30_000 };
+/** A pass that takes longer is given up: it counts as failed, and the loop goes on. */
+const passMaxMs = 60_000;
 /**
- * A clock that has rung hides the next one from the clock duty. Whoever answers it wakes this duty again; where nobody can (a quarantined job, a duty
- * switched off everywhere), this bounds how late a due job becomes ready.
+ * A clock that has rung hides the next one from the clock duty, because the store tells only the earliest. The duty
+ * that answers the clock wakes the clock duty again; where none can (a quarantined job, a duty switched off
+ * everywhere), this sleep bounds how late a due job becomes ready.
  */
 const hiddenRingMs = 250;
 
@@ -23,14 +26,17 @@ interface Trouble {
   readonly failures: number;
   readonly error: string;
   readonly until: number;
-  /** Nobody's fault, and nothing that a notice in the store could tell. */
+  /**
+   * Such trouble is not shown: it is not the duty's fault, and a notice could not be written while the store is away.
+   */
   readonly isStoreAway: boolean;
 }
 
 export class DutyLoop {
   readonly duty: Duty;
   readonly #engine: Engine;
-  readonly #ended: (loop: DutyLoop, run: DutyRun | null) => void;
+  readonly #ended: (loop: DutyLoop, pass: DutyPass | null) => void;
+  readonly #backoff: Backoff;
   #isStopping = false;
   #whenStopped: Promise<void> = Promise.resolve();
   #trouble: Trouble | null = null;
@@ -38,10 +44,11 @@ export class DutyLoop {
   #timer: Timer | null = null;
   #wakeAtUs = Number.POSITIVE_INFINITY;
 
-  /** @param ended told after every run, with null when it failed. */
-  constructor(engine: Engine, duty: Duty, ended: (loop: DutyLoop, run: DutyRun | null) => void) {
+  /** @param ended called after every pass, with null for one that failed. */
+  constructor(engine: Engine, duty: Duty, ended: (loop: DutyLoop, pass: DutyPass | null) => void) {
     this.#engine = engine;
     this.duty = duty;
+    this.#backoff = new Backoff(engine.platform, failedMs);
     this.#ended = ended;
   }
 
@@ -55,7 +62,7 @@ export class DutyLoop {
     return this.#whenStopped;
   }
 
-  /** Wakes the duty then, if it would sleep longer. */
+  /** Lets the duty wake after `inMs`, if it would sleep longer. */
   wakeIn(inMs: number): void {
     const atUs = this.#engine.platform.monotonicUs() + Math.max(0, inMs) * 1000;
     if (atUs >= this.#wakeAtUs) return;
@@ -63,7 +70,7 @@ export class DutyLoop {
     if (this.#wake !== null) this.#setTimer();
   }
 
-  /** What it leaves alone, and its own failures: those have no item. */
+  /** The items that the duty leaves alone, and its own trouble as a case without an item. */
   get cases(): readonly (Omit<QuarantineCase, "item"> & { readonly item: string | null })[] {
     const items = this.duty.quarantine?.list() ?? [];
     if (this.#trouble === null) return items;
@@ -75,11 +82,12 @@ export class DutyLoop {
     while (!this.#isStopping) {
       this.#wakeAtUs = Number.POSITIVE_INFINITY;
       try {
-        const run = await answersWithin(this.#engine.platform, this.duty.run(), runMaxMs);
+        const pass = await answersWithin(this.#engine.platform, this.duty.pass(), passMaxMs);
         this.#trouble = null;
-        this.#ended(this, run);
-        if (!run.hasMore) await this.#sleep(this.#sleepMs(run));
-        else if (run.pauseMs !== undefined) await this.#sleep(run.pauseMs);
+        this.#backoff.succeeded();
+        this.#ended(this, pass);
+        if (!pass.hasMore) await this.#sleep(this.#sleepMs(pass));
+        else if (pass.pauseMs !== undefined) await this.#sleep(pass.pauseMs);
         else await new Promise<void>((resolve) => this.#engine.platform.defer(resolve));
       } catch (error) {
         if (this.#isStopping) return;
@@ -93,7 +101,7 @@ export class DutyLoop {
   /** @returns how long to wait before the next try. */
   #failed(error: unknown): number {
     const failures = (this.#trouble?.failures ?? 0) + 1;
-    const delayMs = Math.min(backoffFirstMs * 2 ** Math.min(failures, 20), backoffMaxMs) * this.#jitter();
+    const delayMs = this.#backoff.failed();
     this.#trouble = {
       failures,
       error: errorText(error),
@@ -104,16 +112,12 @@ export class DutyLoop {
     return delayMs;
   }
 
-  #sleepMs({ nextInMs }: DutyRun): number {
-    const sleepMaxMs = this.duty.sleepMaxMs * this.#jitter();
+  #sleepMs({ nextInMs }: DutyPass): number {
+    const sleepMaxMs = this.duty.sleepMaxMs * (0.85 + this.#engine.platform.random() * 0.15);
     if (typeof nextInMs !== "number") return sleepMaxMs;
     if (nextInMs > 0) return Math.min(nextInMs, sleepMaxMs);
-    // The ring belongs to another duty: asking again at once would be a busy loop.
+    // The clock that has rung belongs to another duty: asking again at once would be a busy loop.
     return this.duty.wakes === "clock" ? Math.min(hiddenRingMs, sleepMaxMs) : sleepMaxMs;
-  }
-
-  #jitter(): number {
-    return 0.85 + this.#engine.platform.random() * 0.15;
   }
 
   #sleep(delayMs: number): Promise<void> {

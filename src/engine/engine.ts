@@ -1,12 +1,12 @@
 /**
- * What client, worker and duties of one process share: the store, the batchers in front of it, the codec and the code's defaults.
- * It decides nothing itself.
+ * What client, worker and duties of one process share: the store, the batchers in front of it, the codec and the code's
+ * defaults. The engine decides nothing itself.
  */
 import type { PayloadCoder } from "../codec/payload.ts";
 import { createIdMinter } from "../model/job-id.ts";
 import { createPolicyReader, outcomesNotKept } from "../model/job-policy.ts";
 import type { DecidedPolicy, JobPolicy, Retention } from "../model/job-policy.ts";
-import { createPlacement, placeJobs } from "../model/placement.ts";
+import { createPlacement, gatherJobs } from "../model/placement.ts";
 import type { Placement } from "../model/placement.ts";
 import type { CustomBackoff } from "../model/retry-policy.ts";
 import type { Platform } from "../platform/platform.ts";
@@ -27,7 +27,7 @@ import type { EnqueueMiddleware } from "./enqueue-middleware.ts";
 import type { Logger } from "./logger.ts";
 import { PartitionBatcher } from "./partition-batcher.ts";
 import type { Batching } from "./partition-batcher.ts";
-import { Records } from "./records.ts";
+import { Reports } from "./reports.ts";
 import type { Router } from "./router.ts";
 import { Turn } from "./turn.ts";
 
@@ -39,7 +39,7 @@ export interface EngineSettings {
   readonly noHandlerGraceMs: number | null;
   /** How long the feed is kept. */
   readonly feedKeepMs: number;
-  /** What one priority level is worth in waiting. */
+  /** How much waiting one priority level is worth. */
   readonly strideMs: number;
   readonly router: Router;
   readonly backoffs: Readonly<Record<string, CustomBackoff>>;
@@ -49,8 +49,8 @@ export interface EngineSettings {
 }
 
 /**
- * A finished job's result is worth waiting for the store: repeating a settle is safe, its lease is renewed meanwhile, and a settle that comes
- * too late is refused by its fence.
+ * How long settles are repeated while the store is away. Long, because results are dear and repeating is safe: the
+ * lease is renewed meanwhile, and a settle that comes too late is refused by its fence.
  */
 const settleGiveUpMs = 600_000;
 
@@ -65,11 +65,13 @@ export class Engine {
 
   readonly submits: Batching<SubmitUnit, SubmitAnswer>;
   readonly settles: Batching<Settle, SettleAnswer>;
-  readonly records: Records;
+  readonly records: Reports;
   readonly changes: Batching<Change, ChangeAnswer>;
   readonly reads: Batching<string, JobRecord | null>;
 
-  /** Workers of this process that want to know what is being submitted. */
+  /**
+   * Called with the first job of every unit that this process submits, so that its workers may claim in the same turn.
+   */
   readonly arrivals = new Set<(job: NewJob) => void>();
 
   readonly #placement: Placement | null;
@@ -109,7 +111,7 @@ export class Engine {
       ...shared,
       call: (units) => store.submit(units),
       weigh: (unit) => unit.jobs.length,
-      // The ids are ours, so repeating a submit that may have happened makes no second job.
+      // The ids are minted here, so a repeat of a submit that may have happened makes no second job.
       again: (unit) => ({ ...unit, isRepeat: true }),
     };
     const settling: BatcherOptions<Settle, SettleAnswer> = {
@@ -121,7 +123,7 @@ export class Engine {
     const byId = ({ id }: { readonly id: string }): string => id;
     this.submits = batching(submitting, ({ jobs }) => jobs[0]?.id ?? "");
     this.settles = batching(settling, byId);
-    this.records = new Records({ ...shared, call: (writes) => store.recordIfLeased(writes) }, (options) =>
+    this.records = new Reports({ ...shared, call: (writes) => store.recordIfLeased(writes) }, (options) =>
       batching(options, byId),
     );
     this.changes = batching<Change, ChangeAnswer>(
@@ -131,18 +133,21 @@ export class Engine {
     this.reads = batching({ ...shared, call: (ids) => store.readJobs(ids) }, (id) => id);
   }
 
-  /** The same with minted ids that let all of it be written in one step; `home` is the id of the job that it happens with. */
+  /**
+   * The same unit with such minted ids that all of it lies in one partition; `home` is the id of the job whose settle
+   * carries the unit.
+   */
   placed<Unit extends Effects>(unit: Unit, home?: string): Unit {
     const placement = this.#placement;
     if (placement === null) return unit;
     const { jobs = [], docs } = unit;
     const at = home === undefined ? null : placement.ofId(home);
-    return { ...unit, jobs: placeJobs(placement, { jobs, docs }, this.mintId, at) };
+    return { ...unit, jobs: gatherJobs(placement, { jobs, docs }, this.mintId, at) };
   }
 
   /**
-   * Submits a unit, and tells the workers of this process that it is on its way: one with a free slot claims in the same turn, behind the
-   * submit, so that both share one commit and the job starts as soon as it is durable.
+   * Submits a unit, and tells the workers of this process that it is on its way: a worker with a free slot claims in
+   * the same turn, behind the submit, so that both share one commit and the job starts as soon as it is durable.
    */
   submit(unit: SubmitUnit): Promise<SubmitAnswer> {
     const answer = this.submits.add(this.placed(unit));
@@ -151,14 +156,14 @@ export class Engine {
     return answer;
   }
 
-  /** The items of each partition; all of them where there is one. */
+  /** The items as one list per partition. */
   byPartition<Item>(items: readonly Item[], idOf: (item: Item) => string): readonly (readonly Item[])[] {
     const placement = this.#placement;
     if (placement === null) return [items];
     return [...Map.groupBy(items, (item) => placement.ofId(idOf(item))).values()];
   }
 
-  /** A worker of this process has handlers for these names. @returns takes them back. */
+  /** Says that a worker of this process has handlers for these names. @returns a function that takes it back. */
   addHandled(names: readonly string[]): () => void {
     const count = (name: string, by: number): void =>
       void this.#handled.set(name, (this.#handled.get(name) ?? 0) + by);
@@ -170,7 +175,7 @@ export class Engine {
     return (this.#handled.get(name) ?? 0) > 0;
   }
 
-  /** What the code says of time-to-live and priority when the job does not. */
+  /** The priority level of a job, by the code's defaults where its policy has none. */
   levelOf(policy: JobPolicy): number {
     return policy.level ?? this.settings.codeDefaults.level ?? 0;
   }

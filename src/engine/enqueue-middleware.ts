@@ -6,7 +6,10 @@ export type EnqueueMiddleware = (
   next: (submission: Submission) => Promise<void>,
 ) => Promise<void>;
 
-/** Runs a submission through all middleware and gives back what came out; one that does not call next refuses the enqueue. */
+/**
+ * Runs a submission through all middleware and gives back what came out; null when one of them did not call next, which
+ * refuses the enqueue.
+ */
 export async function passThrough(
   middleware: readonly EnqueueMiddleware[],
   submission: Submission,

@@ -1,6 +1,6 @@
 /**
- * The options of an enqueue, and of a definition as far as they are the same: what people write, and what is left once it is
- * checked. Unknown options, absurd values and options of a later version are refused here, before any write.
+ * The options of an enqueue, and of a definition as far as they are the same: what people write, and what is left once
+ * it is checked. Unknown options, absurd values and options of a later version are refused here, before any write.
  */
 import type { Due } from "../model/change.ts";
 import { durationMs } from "../model/duration.ts";
@@ -18,7 +18,7 @@ import type { UniqueOptions, UniquePlan } from "../model/unique-key.ts";
 import { storeLimits } from "../store/limits.ts";
 
 export interface RetryOptions {
-  /** How many runs in all; 3 by default. */
+  /** How many attempts in all; 3 by default. */
   attempts?: number;
   backoff?: BackoffOptions;
   retryIf?: RetryIf;
@@ -37,14 +37,14 @@ export interface EnqueueOptions {
   delay?: Duration;
   /** Not before this instant, by the store's clock. */
   runAt?: Date | number;
-  /** Lower first, or a level name. */
+  /** A number, lower first, or the name of a level. */
   priority?: Priority;
   retry?: RetryOptions;
-  /** Per attempt, from its real start. */
+  /** How long one attempt may take, from the start of its handler. */
   timeout?: Duration;
-  /** Must have finished by then, else it ends as expired: after a while, or at an instant. */
+  /** The job must have finished this long after its submit, or by this instant; else it ends as expired. */
   deadline?: Duration | Date;
-  /** Must have started this long after it was due, else it ends as expired. */
+  /** The job must have started this long after it was due; else it ends as expired. */
   ttl?: Duration;
   tags?: readonly string[];
   headers?: Readonly<Record<string, string>>;
@@ -56,7 +56,7 @@ export interface EnqueueOptions {
   keepResult?: boolean;
 }
 
-/** Checked and in plain numbers. Undefined means: not said here. */
+/** The options once checked, times in milliseconds. A field that is left out was not given. */
 export interface ReadOptions {
   readonly id?: string;
   readonly due?: Due;
@@ -82,7 +82,7 @@ const sharedKeys = [
   "keepResult",
   ...laterKeys,
 ];
-export const enqueueKeys: readonly string[] = ["id", "runAt", "headers", "trace", ...sharedKeys];
+const enqueueKeys: readonly string[] = ["id", "runAt", "headers", "trace", ...sharedKeys];
 export const definitionKeys: readonly string[] = ["input", "result", "queue", "redact", ...sharedKeys];
 
 const nothing: ReadOptions = { policy: {} };
@@ -158,11 +158,11 @@ export function readDue(options: Pick<EnqueueOptions, "delay" | "runAt">, what: 
   return delay === undefined ? undefined : { inMs: durationMs(delay, `${what}: delay`) };
 }
 
-export function readDeadline(value: Duration | Date, what: string): Due {
+function readDeadline(value: Duration | Date, what: string): Due {
   return value instanceof Date ? { at: readInstant(value, what) } : { inMs: readPositive(value, what) };
 }
 
-/** The year 2100: what lies beyond is a mistake (microseconds taken for milliseconds). */
+/** The year 2100: a later instant is taken for a mistake, such as microseconds given as milliseconds. */
 const instantMax = 4_102_444_800_000;
 
 export function readInstant(value: unknown, what: string): number {

@@ -1,6 +1,6 @@
 /**
- * A backoff that a job names must be there when the job is retried. Whether it is can be told wherever the job is also handled; a process that only
- * enqueues cannot know, and there the worker reports what it could not find.
+ * A backoff that a job names must be there when the job is retried. A process that also handles the job can check that
+ * at the enqueue; a process that only enqueues cannot, so there the worker logs a name it does not know.
  */
 import type { JobPolicy } from "../model/job-policy.ts";
 import { invalidOption } from "../model/option.ts";

@@ -1,5 +1,6 @@
 /**
- * The caller's KV: small documents beside the jobs, with versions. The same mechanism that keeps settings, under a kind of its own.
+ * The caller's KV: small documents beside the jobs, with versions. They are the store's documents under a kind of their
+ * own.
  */
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
@@ -7,6 +8,7 @@ import { MillraceError } from "../model/error.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions, checkWhole } from "../model/option.ts";
 import type { Doc, DocPut } from "../store/records.ts";
+import { allDocs } from "./all-docs.ts";
 import type { Engine } from "./engine.ts";
 
 export const kvKind = "kv";
@@ -50,8 +52,6 @@ export function readKvPutOptions(options: KvPutOptions | undefined): { version?:
   };
 }
 
-const pageMax = 500;
-
 export class Kv {
   readonly #engine: Engine;
 
@@ -84,17 +84,8 @@ export class Kv {
   /** All entries whose key starts with the prefix, in byte order. */
   async *scan<Value = unknown>(prefix: string): AsyncGenerator<KvEntry<Value>, void, undefined> {
     if (prefix !== "") checkName(prefix, "kv prefix");
-    let after: string | null = null;
-    do {
-      const page: Awaited<ReturnType<Engine["store"]["readDocs"]>> = await this.#engine.store.readDocs({
-        kind: kvKind,
-        prefix,
-        after,
-        max: pageMax,
-      });
-      for (const doc of page.docs) yield this.#entry<Value>(doc);
-      after = page.cursor;
-    } while (after !== null);
+    for await (const doc of allDocs(this.#engine.store, { kind: kvKind, prefix }))
+      yield this.#entry<Value>(doc);
   }
 
   async #write(put: DocPut): Promise<number> {

@@ -10,7 +10,7 @@ export interface Logger {
 
 export const silentLogger: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** A logger that throws must never touch a job. */
+/** Wraps a logger so that one that throws never touches a job. */
 export function guardLogger(logger: Logger): Logger {
   const guard =
     (level: keyof Logger) =>
@@ -18,7 +18,7 @@ export function guardLogger(logger: Logger): Logger {
       try {
         logger[level](message, fields);
       } catch {
-        // Nowhere left to say it.
+        // The logger itself failed, so there is nowhere to tell of it.
       }
     };
   return { debug: guard("debug"), info: guard("info"), warn: guard("warn"), error: guard("error") };

@@ -10,6 +10,6 @@ export function modelSources(engine: Engine, now: number, worker: string): Sourc
     strideMs,
     custom: backoffs,
     random: () => engine.platform.random(),
-    report: (problem) => engine.log.error(problem),
+    warn: (problem) => engine.log.error(problem),
   };
 }

@@ -1,4 +1,4 @@
-/** Waiting with a limit, leaving no timer behind: a forgotten one would keep the process alive. */
+/** Waiting with a limit. No timer is left behind, because a forgotten one would keep the process alive. */
 import { durationText } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import type { Platform, Timer } from "../platform/platform.ts";
@@ -19,7 +19,10 @@ export function settlesWithin(
   });
 }
 
-/** The promise's own answer, or `outcome-unknown` when it takes longer: a call that never ends must not hold everything behind it. */
+/**
+ * The promise's own answer, or `outcome-unknown` when it takes longer: a call that never ends must not block everything
+ * behind it.
+ */
 export function answersWithin<Value>(
   platform: Platform,
   promise: Promise<Value>,

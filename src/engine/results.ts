@@ -1,7 +1,7 @@
 /**
- * Waiting for jobs to end, from any process, by push: the store hints at finished ids, those that somebody here waits for are
- * read in one batch. Hints may be lost, so behind them all waited-for ids are read again, slowly, in one call and not one per
- * waiter.
+ * Waiting for jobs to end, from any process, by push: the store hints at finished ids, and those that somebody here
+ * waits for are read in one batch. Hints may be lost, so all awaited ids are also read again at slow intervals, in one
+ * call and not one per waiter.
  */
 import { durationText } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
@@ -16,10 +16,11 @@ interface Waiter {
   failed(error: unknown): void;
 }
 
+/** The waits between two reads of all awaited ids. */
 const pollFirstMs = 1000;
 const pollMaxMs = 5000;
 
-export interface WaitOptions {
+interface WaitOptions {
   readonly timeoutMs: number | null;
   readonly signal: AbortSignal | null;
 }
@@ -78,7 +79,7 @@ export class Results {
     const waiters = this.#waiters.get(id);
     if (waiters === undefined) this.#waiters.set(id, new Set([waiter]));
     else waiters.add(waiter);
-    // Watched before it is read, so an end between the two is not missed.
+    // The watch begins before the first read, so an end between the two is not missed.
     this.#unwatch ??= this.#engine.store.watch((hint) => {
       if (hint.kind === "finished")
         for (const finished of hint.ids) if (this.#waiters.has(finished)) this.#read(finished);

@@ -1,6 +1,6 @@
 /**
- * The Standard Schema interface (version 1) as far as Millrace uses it: zod, valibot, arktype and others implement it, and
- * nothing of them is imported here.
+ * The Standard Schema interface (version 1) as far as Millrace uses it: zod, valibot, arktype and others implement it,
+ * and none of them is imported here.
  */
 import { MillraceError } from "../model/error.ts";
 import type { ErrorCode } from "../model/error.ts";

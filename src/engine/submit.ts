@@ -1,8 +1,9 @@
 /**
- * Submit: from a definition, an input and options to the record a store keeps. Everything that can be refused is refused here,
- * before any write.
+ * Submit: from a definition, an input and options to the record a store keeps. Everything that can be refused is
+ * refused here, before any write.
  *
- * A definition used without options is planned once; after that an enqueue costs its validation, its encoding and an id.
+ * A definition used without options is planned once; after that an enqueue costs its validation, its encoding and an
+ * id.
  */
 import { canonicalText, digestText, pickFields } from "../codec/digest.ts";
 import { MillraceError } from "../model/error.ts";
@@ -38,7 +39,10 @@ interface Plan {
 const now = { inMs: 0 };
 const plansByEngine = new WeakMap<Engine, WeakMap<AnyJob, Plan>>();
 
-/** A promise only where the schema or a middleware answers with one. */
+/**
+ * The job as a store takes it. A promise only where the schema or a middleware answers with one: most enqueues plan
+ * without awaiting.
+ */
 export function planJob(engine: Engine, submission: Submission): NewJob | Promise<NewJob> {
   const { enqueueMiddleware } = engine.settings;
   if (enqueueMiddleware.length === 0) return checkAndBuild(engine, submission);
@@ -61,7 +65,8 @@ function checkAndBuild(engine: Engine, submission: Submission): NewJob | Promise
       `enqueue ${JSON.stringify(definition.name)}`,
     );
   if (definition.inputSchema === null) return build(engine, definition, plan, input);
-  // The input is stored as given: the handler's side runs the schema again, so transforms happen once, over there.
+  // The checked value is thrown away and the input stored as given: the worker applies the schema again, so transforms
+  // happen once, there.
   const checked = checkSchema(definition.inputSchema, input, {
     code: "invalid-input",
     what: `The input of ${JSON.stringify(definition.name)}`,
@@ -84,7 +89,10 @@ function planFor(engine: Engine, { job: definition, options }: Submission): Plan
   return plan;
 }
 
-/** Precedence: the enqueue, then the definition. What neither says is read when it is decided. */
+/**
+ * Options of the enqueue come before those of the definition. What neither says is left to the defaults of the process
+ * that decides.
+ */
 function mergeOptions(definition: ReadOptions, enqueue: ReadOptions): ReadOptions {
   const retention = { ...definition.policy.retention, ...enqueue.policy.retention };
   const keeps = Object.keys(retention).length > 0 ? { retention } : {};

@@ -5,8 +5,8 @@ import { createVirtualPlatform } from "../testing/virtual-platform.ts";
 import type { Store } from "../store/store.ts";
 import { openSqliteStore } from "../stores/sqlite/sqlite-store.ts";
 import { Engine } from "./engine.ts";
-import type { Duty, DutyRun } from "./duties/duty.ts";
-import { idleRun } from "./duties/duty.ts";
+import type { Duty, DutyPass } from "./duties/duty.ts";
+import { idlePass } from "./duties/duty.ts";
 import { job } from "./definition.ts";
 import { handler } from "../worker/handler.ts";
 import type { Logger } from "./logger.ts";
@@ -33,11 +33,11 @@ async function open(log: Logger = silentLogger) {
   return { platform, store, engine, advance: (ms: number) => platform.time.advance(ms * 1000) };
 }
 
-const duty = (name: string, run: () => Promise<DutyRun>, more: Partial<Duty> = {}): Duty => ({
+const duty = (name: string, pass: () => Promise<DutyPass>, more: Partial<Duty> = {}): Duty => ({
   name,
   wakes: "sleep",
   sleepMaxMs: 1000,
-  run,
+  pass,
   ...more,
 });
 
@@ -48,7 +48,7 @@ describe("the supervisor", () => {
     const supervisor = new Supervisor(engine, [
       duty(
         "count",
-        async () => (runs.push(engine.platform.now()), { ...idleRun, hasMore: runs.length <= 3 }),
+        async () => (runs.push(engine.platform.now()), { ...idlePass, hasMore: runs.length <= 3 }),
       ),
     ]);
     supervisor.start();
@@ -70,9 +70,9 @@ describe("the supervisor", () => {
     const supervisor = new Supervisor(engine, [
       duty("shaky", async () => {
         if (++crashes <= 3) throw new Error("crash");
-        return idleRun;
+        return idlePass;
       }),
-      duty("fine", async () => (fine++, idleRun)),
+      duty("fine", async () => (fine++, idlePass)),
     ]);
     supervisor.start();
     await advance(10_000);
@@ -97,8 +97,8 @@ describe("the supervisor", () => {
     let next: number | null = 60_000;
     let alarms = 0;
     const supervisor = new Supervisor(engine, [
-      duty("clock", async () => ({ ...idleRun, nextInMs: next }), { wakes: "clock" }),
-      duty("alarm", async () => (alarms++, idleRun), { wakes: "alarm", sleepMaxMs: 600_000 }),
+      duty("clock", async () => ({ ...idlePass, nextInMs: next }), { wakes: "clock" }),
+      duty("alarm", async () => (alarms++, idlePass), { wakes: "alarm", sleepMaxMs: 600_000 }),
     ]);
     supervisor.start();
     await advance(20_000);

@@ -1,15 +1,17 @@
 /**
- * One supervisor runs the duties: each in a loop of its own (duty-loop.ts), so that one that hangs or crashes stops no other. What they leave
- * alone is told to operators. Stopping is bounded and says which did not stop.
+ * The supervisor of the duties of a process: each has a loop of its own (duty-loop.ts), so that a duty that hangs or
+ * fails stops no other. It tells operators what the duties leave alone. Stopping is bounded and says which duties did
+ * not stop.
  *
- * The alarm: the promote duty learns from the store when the next clock of any job rings. If a clock has rung and promoting did not
- * serve it, the duties that answer the other clocks (leases, timeouts, deadlines) are woken; one that served a job wakes the promote duty in
- * turn, which then sees the next ring. So an idle store is asked once per interval, not once per duty, and no ring hides another.
+ * The alarm: the promote duty learns from the store when the next clock of any job rings. If a clock has rung and
+ * promoting did not serve it, the duties that answer the other clocks (leases, timeouts, deadlines) are woken; a duty
+ * that served a job wakes the promote duty again, which then sees the next clock. So an idle store is asked once per
+ * interval, not once per duty, and no clock hides another.
  */
 import { MillraceError } from "../model/error.ts";
 import type { Unwatch } from "../store/store.ts";
-import { addRuns, idleRun } from "./duties/duty.ts";
-import type { Duty, DutyRun } from "./duties/duty.ts";
+import { addPasses, idlePass } from "./duties/duty.ts";
+import type { Duty, DutyPass } from "./duties/duty.ts";
 import { dutyNames } from "./duties/duty-tuning.ts";
 import { itemMaxMs } from "./duties/quarantine.ts";
 import { quarantinePut } from "./duties/quarantine-notice.ts";
@@ -18,8 +20,11 @@ import { DutyLoop } from "./duty-loop.ts";
 import type { Engine } from "./engine.ts";
 import { answersWithin, settlesWithin } from "./race.ts";
 
-const runsPerCallMax = 10_000;
-/** A ring that nobody could answer is not tried again sooner; a lease that ends behind it is still noticed within 2 s. */
+const passesPerCallMax = 10_000;
+/**
+ * A clock that no duty could answer wakes them again only after this long; a lease that ends behind it is still noticed
+ * within 2 s.
+ */
 const alarmAgainMs = 1500;
 
 export class Supervisor {
@@ -27,7 +32,7 @@ export class Supervisor {
   readonly #loops: readonly DutyLoop[];
   readonly #noticeId: string;
   #alarmAgainUs = 0;
-  /** What the notice says by now; null when that is not known. */
+  /** What the quarantine notice in the store says; null when that is not known. */
   #notice: string | null = "[]";
   #toTell: readonly QuarantinedItem[] = [];
   #telling: Promise<void> | null = null;
@@ -36,7 +41,7 @@ export class Supervisor {
   constructor(engine: Engine, duties: readonly Duty[]) {
     this.#engine = engine;
     this.#noticeId = engine.mintId();
-    this.#loops = duties.map((duty) => new DutyLoop(engine, duty, (loop, run) => this.#ended(loop, run)));
+    this.#loops = duties.map((duty) => new DutyLoop(engine, duty, (loop, pass) => this.#ended(loop, pass)));
   }
 
   start(): void {
@@ -46,17 +51,17 @@ export class Supervisor {
     for (const loop of this.#loops) loop.start();
   }
 
-  /** Runs one duty until it has nothing more to do, and reports. */
-  async runOnce(name: string): Promise<DutyRun> {
+  /** Makes passes of one duty until it has nothing more to do. @returns their sum. */
+  async runToEnd(name: string): Promise<DutyPass> {
     const loop = this.#loops.find(({ duty }) => duty.name === name);
     if (loop === undefined) throw noSuchDuty(name);
-    let report = idleRun;
-    for (let run = 0; run < runsPerCallMax; run++) {
-      report = addRuns(report, await loop.duty.run(true));
-      if (!report.hasMore) break;
+    let total = idlePass;
+    for (let pass = 0; pass < passesPerCallMax; pass++) {
+      total = addPasses(total, await loop.duty.pass(true));
+      if (!total.hasMore) break;
     }
     this.#tellQuarantined();
-    return report;
+    return total;
   }
 
   get dutyNames(): readonly string[] {
@@ -70,19 +75,19 @@ export class Supervisor {
     const left = new Set(this.dutyNames);
     const all = Promise.all(this.#loops.map((loop) => loop.stop().then(() => left.delete(loop.duty.name))));
     await settlesWithin(this.#engine.platform, all, graceMs);
-    // Another process meets the same items and tells of them itself.
+    // The notice of a stopped process goes: another process meets the same items and tells of them itself.
     if (this.#notice !== "[]") this.#put([]);
     if (this.#telling !== null) await settlesWithin(this.#engine.platform, this.#telling, graceMs);
     return [...left];
   }
 
-  #ended({ duty }: DutyLoop, run: DutyRun | null): void {
+  #ended({ duty }: DutyLoop, pass: DutyPass | null): void {
     this.#tellQuarantined();
-    if (run === null || run.hasMore) return;
+    if (pass === null || pass.hasMore) return;
     if (duty.wakes === "clock") {
-      if (typeof run.nextInMs === "number" && run.nextInMs <= 0) this.#alarm();
+      if (typeof pass.nextInMs === "number" && pass.nextInMs <= 0) this.#alarm();
       else this.#alarmAgainUs = 0;
-    } else if (duty.wakes === "alarm" && run.processed > 0) {
+    } else if (duty.wakes === "alarm" && pass.processed > 0) {
       this.#alarmAgainUs = 0;
       this.#wake("clock", 0);
     }
@@ -114,7 +119,10 @@ export class Supervisor {
     this.#telling ??= this.#tell().finally(() => (this.#telling = null));
   }
 
-  /** One write at a time, and the last word counts. One that fails is made again after the next run of a duty. */
+  /**
+   * Writes the notice where it changed, one write at a time. A write that fails is made again after the next pass of a
+   * duty.
+   */
   async #tell(): Promise<void> {
     const { store, platform, log } = this.#engine;
     for (let told: readonly QuarantinedItem[] | null = null; told !== this.#toTell;) {

@@ -1,6 +1,6 @@
 /**
- * One flush per turn of the event loop. Everything that wants to call the store registers here; at the end of the turn all of it
- * is called together, so that a store can put the calls of one turn into one commit.
+ * One flush per turn of the event loop. Batchers that want to call the store register here and are called together at
+ * the end of the turn, so that a store can put the calls of one turn into one commit.
  */
 import type { Platform } from "../platform/platform.ts";
 

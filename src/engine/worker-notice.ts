@@ -1,14 +1,14 @@
 /**
- * What a live worker lets the others know: which queues it serves and which names it has handlers for. A document that expires unless it is
- * renewed, so a dead worker's notice goes by itself.
+ * What a live worker lets the others know: which queues it serves and which names it has handlers for. The notice is a
+ * document that expires unless it is renewed, so a dead worker's notice goes by itself.
  */
 import type { DocPut } from "../store/records.ts";
+import { allDocs } from "./all-docs.ts";
 import type { Engine } from "./engine.ts";
 
 const noticeKind = "worker";
 const noticeTtlMs = 60_000;
 export const noticeEveryMs = 20_000;
-const pageMax = 500;
 
 export interface WorkerNotice {
   readonly queues: readonly string[];
@@ -22,16 +22,7 @@ export function noticePut(owner: string, notice: WorkerNotice | null): DocPut {
 
 export async function readNotices(engine: Engine): Promise<readonly WorkerNotice[]> {
   const notices: WorkerNotice[] = [];
-  let after: string | null = null;
-  do {
-    const page: Awaited<ReturnType<Engine["store"]["readDocs"]>> = await engine.store.readDocs({
-      kind: noticeKind,
-      prefix: "",
-      after,
-      max: pageMax,
-    });
-    for (const { body } of page.docs) notices.push(JSON.parse(body) as WorkerNotice);
-    after = page.cursor;
-  } while (after !== null);
+  for await (const { body } of allDocs(engine.store, { kind: noticeKind }))
+    notices.push(JSON.parse(body) as WorkerNotice);
   return notices;
 }

@@ -1,6 +1,6 @@
 /**
- * What follows when an attempt has ended: the one place where Millrace decides between completed, failed, cancelled, expired
- * and another try. The worker asks after a handler ended, the reclaim duty after a lease did.
+ * What follows when an attempt has ended: the one place where Millrace decides between completed, failed, cancelled,
+ * expired and another try. The worker asks after a handler ended, the reclaim duty after a lease did.
  *
  *  the attempt            and then                                     the attempt number
  *  returned               completed                                    stays
@@ -37,8 +37,8 @@ export type EndReason =
   | "time-to-live";
 
 /**
- * How often a job may be reclaimed without having reported a start before each such crash counts as an attempt. Jobs prefetched
- * beside a poison pill are innocent; the pill itself may die too fast to report, so the grace must end.
+ * How often a job may be reclaimed without having reported a start before each such crash counts as an attempt. Jobs
+ * prefetched beside a poison pill are innocent; the pill itself may die too fast to report, so the grace must end.
  */
 export const unstartedCrashesMax = 5;
 
@@ -72,7 +72,7 @@ export interface Failure {
   readonly outcome: AttemptOutcome;
   readonly error: ErrorRecord;
   readonly ranUs?: number;
-  /** Final whatever the policy says, with this reason. */
+  /** Ends the job in failed with this reason, whatever its retry policy says. */
   readonly final?: EndReason;
   /** The handler named the time of its next try. */
   readonly retryInMs?: number;
@@ -102,12 +102,12 @@ function reasonToStop(policy: DecidedPolicy, attempt: number, failure: Failure):
   return attempt >= policy.attempts ? "retries-exhausted" : null;
 }
 
-/** Not the job's fault and not done: it comes again later and the attempt is given back. */
+/** After a snooze the job comes again later, and the attempt is given back: it did not fail. */
 export function afterSnooze(policy: DecidedPolicy, delayMs: number, strideMs: number): Schedule {
   return schedule(policy, delayMs, 0, "snoozed", strideMs);
 }
 
-/** Claimed but not finished by a worker that stops: at once claimable again, at its old place. */
+/** What a worker that stops does with a job it has not finished: claimable again at once, with its old rank. */
 export const handBack: HandBack = { to: "ready", event: "handed-back", countsAttempt: 0 };
 
 export const defaultCancelReason = "asked";
@@ -116,7 +116,10 @@ export function afterCancel(policy: DecidedPolicy, reason: string): Finish {
   return finish("cancelled", policy, shortReason(reason), null);
 }
 
-/** The cancel that was asked for while it ran: its reason is in the log, unless whoever ends the attempt has not heard of it. */
+/**
+ * The end of a running job whose cancel was asked for. The reason is in the attempt log, unless whoever ends the
+ * attempt read an older log.
+ */
 export function afterCancelAsked(ended: Pick<EndedAttempt, "policy" | "attempts">): Finish {
   return afterCancel(ended.policy, readAttemptLog(ended.attempts).cancelReason ?? defaultCancelReason);
 }
@@ -125,12 +128,15 @@ export function afterExpiry(policy: DecidedPolicy, clock: "deadline" | "ttl"): F
   return finish("expired", policy, clock === "deadline" ? "deadline" : "time-to-live", null);
 }
 
-/** Nobody who serves its queue has a handler for it, and its grace is over. */
+/** The end of a ready job that no worker of its queue has a handler for, once its grace is over. */
 export function afterNoHandler(policy: DecidedPolicy): Finish {
   return finish("failed", policy, "no-handler", null);
 }
 
-/** The lease ran out: its worker is gone, paused or cut off. Counts as an attempt once the handler is known to have started. */
+/**
+ * The lease ran out: its worker is gone, paused or cut off. Counts as an attempt once the handler is known to have
+ * started.
+ */
 export function afterCrash(ended: EndedAttempt, started: boolean, sources: Sources): Decision {
   const { policy, attempt } = ended;
   const earlier = readAttemptLog(ended.attempts).entries.filter((entry) => entry.unstarted === true).length;
@@ -149,7 +155,9 @@ export function afterCrash(ended: EndedAttempt, started: boolean, sources: Sourc
   return { next: schedule(policy, delayMs, 1, "reclaimed", sources.strideMs), attempts };
 }
 
-/** The worker went on renewing but the attempt ran past its end: the duty ends it, the worker's later settle is refused. */
+/**
+ * The worker went on renewing but the attempt ran past its end: the duty ends it, the worker's later settle is refused.
+ */
 export function afterTimeout(ended: EndedAttempt, sources: Sources): Decision {
   const timeoutMs = ended.policy.timeoutMs ?? 0;
   const error: ErrorRecord = {

@@ -1,8 +1,10 @@
 /**
- * What is remembered of attempts that did not succeed: one entry per failed, timed-out, crashed, abandoned or cancelled run, in order, kept
- * as one text with the job and folded into its history. Written by whoever ends the attempt, read by people.
+ * What is remembered of attempts that did not succeed: one entry per failed, timed-out, crashed, abandoned or cancelled
+ * attempt, in order, kept as one text with the job and later with its history. Whoever ends the attempt writes it, and
+ * people read it.
  *
- * Bounded everywhere: a job that fails a thousand times with megabytes of stack must not grow its record without end.
+ * The log is bounded in every part: a job that fails a thousand times with megabytes of stack must not grow its record
+ * without end.
  */
 
 export interface ErrorRecord {
@@ -28,11 +30,11 @@ export interface AttemptRecord {
   readonly error?: ErrorRecord;
 }
 
-export interface AttemptLog {
+interface AttemptLog {
   readonly entries: readonly AttemptRecord[];
   /** How many entries in the middle were dropped to stay inside the bound. */
   readonly dropped: number;
-  /** Why the cancel of a running job was asked for: whoever ends the attempt ends the job with it. */
+  /** Why the cancel of a running job was asked for. Whoever ends the attempt ends the job with this reason. */
   readonly cancelReason?: string;
 }
 
@@ -79,7 +81,7 @@ export function shortReason(reason: string): string {
   return reason.slice(0, cancelReasonCharsMax);
 }
 
-/** Any thrown value counts, also one that is no Error or whose getters throw. */
+/** Describes any thrown value, also one that is no Error or whose getters throw. */
 export function describeError(thrown: unknown, depth = 0): ErrorRecord {
   if (typeof thrown !== "object" || thrown === null) {
     return { name: typeof thrown, message: cut(safeText(thrown), messageCharsMax) };

@@ -1,11 +1,11 @@
 /**
- * What becomes of a job next, computed by the model and applied by a store under a guard. Times are relative: the store adds
- * its own now (R1). A store reads only the numbers, flags and keys in here, never a name, an error or a setting.
+ * What becomes of a job next, computed by the model and applied by a store under a guard. Times are relative: the store
+ * adds its own now (R1). A store reads only the numbers, flags and keys in here, never a name, an error or a setting.
  */
 import type { EventKind } from "./event-kind.ts";
 import type { TerminalState } from "./job-state.ts";
 
-/** When: after a while by the store's clock, or at an instant that the user named. */
+/** A due time: after a while by the store's clock, or at an instant that the user named. */
 export type Due = { readonly inMs: number } | { readonly at: number };
 
 /** The end of the job (R3): it leaves the live set and its history is written. */
@@ -20,8 +20,8 @@ export interface Finish {
 }
 
 /**
- * Claimable again once due: at once if `due` has passed already. From a terminal state this is a replay: what the end wrote
- * (reason, result, the mark of a cancel) is cleared.
+ * The job waits again (R1): claimable once due, at once if `due` has passed already. From a terminal state this is a
+ * replay: what the end wrote (reason, result, the mark of a cancel) is cleared.
  */
 export interface Schedule {
   readonly to: "scheduled";
@@ -31,7 +31,7 @@ export interface Schedule {
   readonly rankSlope: number;
   /** 0 gives the attempt back: the next claim goes on with the same attempt number. */
   readonly countsAttempt: 0 | 1;
-  /** Counted from the new due time; null for none, or when the job has started before. */
+  /** The time-to-live, counted from the new due time; null for none, or when the job has started before. */
   readonly ttlMs: number | null;
   /** Sets the attempt number (a replay starts a new round at 0); left alone when undefined. */
   readonly attempt?: number;
@@ -40,25 +40,27 @@ export interface Schedule {
   readonly edit?: Edit;
 }
 
-/** Claimable again right away with the rank and due time it had: nobody jumps ahead, nobody falls behind. */
+/**
+ * The job is claimable again right away, with the rank and due time it had: it neither jumps ahead nor falls behind.
+ */
 export interface HandBack {
   readonly to: "ready";
   readonly event: EventKind;
   readonly countsAttempt: 0 | 1;
 }
 
-/** Stays in its state: an edit of its payload, or a mark that its cancel was asked for. */
+/** The job stays in its state: an edit of its payload or priority, or the mark that its cancel was asked for. */
 export interface Mark {
   readonly to: "same";
   readonly event: EventKind;
   readonly cancelAsked?: boolean;
   readonly edit?: Edit;
-  /** A new place in the order (a changed priority); the due time stays. */
+  /** A new rank, for a changed priority; the due time stays. */
   readonly rankBase?: number;
   readonly rankSlope?: number;
 }
 
-/** Taken out of the store without a trace but its event. */
+/** The job is removed from the store: no history, only the event. */
 export interface Remove {
   readonly to: "removed";
   readonly event: "removed";
@@ -70,7 +72,7 @@ export interface Edit {
   readonly meta?: string | null;
 }
 
-/** What a running attempt may write with its fence. Suspend joins here with signals and steps. */
+/** What a running attempt may write with its fence. Suspending joins here, with signals and steps. */
 export type SettleNext = Finish | Schedule | HandBack;
 /** What an operator or a duty may write with its guard. */
 export type ChangeNext = Finish | Schedule | HandBack | Mark | Remove;

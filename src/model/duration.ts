@@ -1,12 +1,12 @@
 /**
- * Durations as people write them: milliseconds, or text such as "250ms", "10m", "1h30m", "7d". Checked before any write. And as people
- * read them, in every sentence that names one.
+ * Durations as people write them: milliseconds, or text such as "250ms", "10m", "1h30m", "7d". They are checked before
+ * any write. The other way, `durationText` is how every sentence names a duration.
  */
 import { MillraceError } from "./error.ts";
 
 export type Duration = number | string;
 
-/** Ten years. What is longer is a mistake (seconds taken for milliseconds, a timestamp taken for a delay). */
+/** Ten years. A longer duration is taken for a mistake, such as a timestamp given as a delay. */
 export const durationMaxMs = 10 * 366 * 24 * 60 * 60 * 1000;
 
 const unitMs: Readonly<Record<string, number>> = {

@@ -11,7 +11,8 @@ export function errorPage(): string {
   return [
     "# Error codes",
     "",
-    "Every error of Millrace is a `MillraceError` with a stable `code`, `retryable`, `outcome` (`did-not-happen` or `unknown`) and, where there is one, `cause`.",
+    "Every error of Millrace is a `MillraceError` with a stable `code`, `retryable`, `outcome` (`did-not-happen` or",
+    "`unknown`) and, where there is one, `cause`.",
     "",
     "| code | meaning | may succeed later | HTTP status |",
     "|---|---|---|---|",

@@ -1,9 +1,9 @@
 /**
  * The one error class of Millrace and the catalogue of its codes.
  *
- * Everything that can go wrong outside the program itself carries a code from this table. Codes are stable: people match on
- * them, the docs page and the HTTP statuses are made from them. A wrong program is an assertion, an expected refusal is a
- * returned union; neither belongs here.
+ * Everything that can go wrong outside the program itself carries a code from this table. Codes are stable: people
+ * match on them, the docs page and the HTTP statuses are made from them. A wrong program is an assertion, an expected
+ * refusal is a returned union; neither belongs here.
  */
 
 interface ErrorEntry {
@@ -38,7 +38,7 @@ export const errorCatalogue = {
   "payload-not-encodable": entry(
     400,
     false,
-    "The value holds something the codec cannot store, such as a function or a cycle.",
+    "The value has a part the codec cannot store, such as a function or a cycle.",
   ),
   "payload-unreadable": entry(
     500,
@@ -75,7 +75,7 @@ export const errorCatalogue = {
   "not-in-transaction": entry(
     400,
     false,
-    "The connection given to in() has no open transaction, or is of another kind, file or database.",
+    "The connection has no open transaction, or is of another kind or database.",
   ),
   "unknown-store": entry(400, false, "The store URL has a scheme that Millrace does not know."),
   "store-unavailable": entry(503, true, "The store could not be reached or could not be opened."),
@@ -83,12 +83,12 @@ export const errorCatalogue = {
   "store-full": entry(
     507,
     true,
-    "The disk, the server's memory or the file's page limit is full; nothing of the call was written.",
+    "The disk, the server's memory or the file is full; nothing of the call was written.",
   ),
   "store-read-only": entry(
     503,
     false,
-    "The store cannot be written: its file or folder may not be, or the database is a replica or read-only.",
+    "The store cannot be written: no right to its file, a replica, or read-only.",
   ),
   "store-corrupt": entry(500, false, "The store's file or database is damaged."),
   "store-denied": entry(
@@ -122,14 +122,14 @@ export const errorCatalogue = {
   "outcome-unknown": entry(
     503,
     true,
-    "The reply was lost: the call may or may not have happened. Repeat it with the same key.",
+    "The reply was lost: the call may have happened. Repeat it with the same key.",
   ),
   "unsupported-node": entry(500, false, "This Node.js is too old: Millrace needs 22.18 or newer."),
 } as const satisfies Record<string, ErrorEntry>;
 
 export type ErrorCode = keyof typeof errorCatalogue;
 
-/** Whether the refused call had an effect: most errors come before any write, a lost reply does not tell. */
+/** Whether the failed call had an effect. Most errors come before any write; a lost reply does not tell. */
 export type ErrorOutcome = "did-not-happen" | "unknown";
 
 export class MillraceError extends Error {

@@ -53,14 +53,14 @@ describe("minted ids", () => {
 
   test("of different shards and partitions differ even with equal time and randomness", () => {
     const sources = { now: () => 5, random: () => 0.5 };
-    const places = [
+    const partitions = [
       [0, 0],
       [0, 1023],
       [1, 0],
       [255, 1023],
     ] as const;
-    const ids = places.map(([shard, partition]) => createIdMinter(sources, { shard })(partition));
-    expect(new Set(ids).size).toBe(places.length);
+    const ids = partitions.map(([shard, partition]) => createIdMinter(sources, { shard })(partition));
+    expect(new Set(ids).size).toBe(partitions.length);
     expect([...ids].sort(byteOrder)).toEqual(ids);
     expect(ids.map(mintedPartition)).toEqual([0, 1023, 0, 1023]);
   });

@@ -1,17 +1,17 @@
 /**
- * Job ids: 21 characters of a 64-letter alphabet in ASCII order, so that ids sort by the time they were minted. All letters are safe in
- * a URL, and an id never starts with a dash, which a command line would take for an option.
+ * Job ids: 21 characters of a 64-letter alphabet in ASCII order, so that ids sort by the time they were minted. All
+ * letters are safe in a URL, and an id never starts with a dash, which a command line would take for an option.
  *
  *   8 characters  48 bits  milliseconds since 1970
  *   3 characters  18 bits  8 bits shard, 10 bits partition
  *  10 characters  60 bits  random, counting up inside a millisecond
  *
- * Minted by the client, so that repeating a submit whose reply was lost cannot make a second job.
+ * Clients mint the ids, so that repeating a submit whose reply was lost cannot make a second job.
  */
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~";
 
-export interface IdSources {
+interface IdSources {
   /** Wall clock; it only orders ids roughly and decides nothing. */
   readonly now: () => number;
   /** Uniform in [0, 1). */
@@ -23,8 +23,8 @@ const partitionCodes = 1024;
 const mintedForm = /^[0-9A-Z_a-z~]{21}$/;
 
 /**
- * Where no partition is asked for, one is drawn for each millisecond: jobs spread evenly, and those that are enqueued together still travel in one
- * call.
+ * Where the caller names no partition, one is drawn for each millisecond: jobs spread evenly, and jobs that are
+ * enqueued together still travel in one call.
  */
 export function createIdMinter(
   sources: IdSources,
@@ -36,36 +36,38 @@ export function createIdMinter(
   let high = 0;
   let highText = "";
   let counter = 0;
-  const place = (partition: number): string => digits(shard * partitionCodes + partition, 3);
+  const partitionDigits = (partition: number): string => digits(shard * partitionCodes + partition, 3);
   return (partition) => {
     const now = sources.now();
     if (now > lastMs) {
       lastMs = now;
       time = digits(now, 8);
-      prefix = time + place(partitions === 1 ? 0 : Math.floor(sources.random() * partitions));
+      prefix = time + partitionDigits(partitions === 1 ? 0 : Math.floor(sources.random() * partitions));
       high = Math.floor(sources.random() * low);
       highText = digits(high, 5);
-      // The upper half stays free for counting up inside this millisecond.
+      // Starting in the lower half leaves room to count up inside this millisecond.
       counter = Math.floor(sources.random() * (low / 2));
     } else if (++counter >= low) {
       counter = 0;
       high = (high + 1) % low;
       highText = digits(high, 5);
     }
-    return (partition === undefined ? prefix : time + place(partition)) + highText + digits(counter, 5);
+    return (
+      (partition === undefined ? prefix : time + partitionDigits(partition)) + highText + digits(counter, 5)
+    );
   };
 }
 
 /** The partition that an id of the minted form carries; null for an id of another form. */
 export function mintedPartition(id: string): number | null {
   if (!mintedForm.test(id)) return null;
-  const digit = (place: number): number => alphabet.indexOf(id.charAt(place));
+  const digit = (at: number): number => alphabet.indexOf(id.charAt(at));
   return (digit(8) * 4096 + digit(9) * 64 + digit(10)) % partitionCodes;
 }
 
 function digits(value: number, length: number): string {
   let text = "";
-  for (let place = length; place > 0; place--) {
+  for (let left = length; left > 0; left--) {
     text = (alphabet[value % 64] as string) + text;
     value = Math.floor(value / 64);
   }

@@ -1,15 +1,15 @@
 /**
- * What travels with a job beside its input: headers and trace context, one text that stores keep and hand back unread. Written at submit and
- * by an edit before the start, read by handlers and lists.
+ * What travels with a job beside its input: headers and trace context, one text that stores keep and hand back unread.
+ * Written at submit and by an edit before the start, read by handlers and lists.
  */
 
-export interface JobMeta {
+interface JobMeta {
   readonly headers?: Readonly<Record<string, string>>;
   /** Trace context, handed on unread. */
   readonly trace?: Readonly<Record<string, string>>;
 }
 
-/** Null for nothing: the common case costs a store nothing. */
+/** Null when there are neither headers nor trace: the common case costs a store nothing. */
 export function writeMeta({ headers, trace }: JobMeta): string | null {
   return headers === undefined && trace === undefined ? null : JSON.stringify({ headers, trace });
 }

@@ -1,9 +1,11 @@
 /**
- * What a job carries with it about how it is to be run, frozen at submit: only what the enqueue or the definition said. The rest is
- * read when it is decided, from the code's defaults and then the engine's. Stores keep the policy as one text and never read it.
+ * What a job carries with it about how it is to be run, frozen at submit: only what the enqueue or the definition said.
+ * The rest comes from the code's defaults, then the engine's, at the time it is needed. Stores keep the policy as one
+ * text and never read it.
  *
  * Most jobs of one definition carry the same text, so reading it is a look-up.
  */
+import { BoundedMap } from "./bounded-map.ts";
 import type { TerminalState } from "./job-state.ts";
 import { defaultAttempts, defaultBackoff } from "./retry-policy.ts";
 import type { Backoff, RetryIf } from "./retry-policy.ts";
@@ -28,7 +30,7 @@ export interface JobPolicy {
   readonly redact?: readonly string[];
 }
 
-/** Every field decided: what is used once all levels of precedence have spoken. */
+/** A policy with every field decided, from the job, the code's defaults and the engine's. */
 export interface DecidedPolicy {
   readonly level: number;
   readonly attempts: number;
@@ -69,9 +71,9 @@ export function writePolicy(policy: JobPolicy): string | null {
 
 const decodedMax = 1000;
 
-/** One reader per process and code defaults: decided policies by their text. */
+/** Makes the reader of policies for a process: from a stored text to the decided policy, remembered by the text. */
 export function createPolicyReader(codeDefaults: JobPolicy = {}): (text: string | null) => DecidedPolicy {
-  // A default that is present but undefined says nothing and must not hide the engine's.
+  // A default that is present but undefined must not hide the engine's.
   const said: JobPolicy = Object.fromEntries(
     Object.entries(codeDefaults).filter(([, value]) => value !== undefined),
   );
@@ -79,23 +81,26 @@ export function createPolicyReader(codeDefaults: JobPolicy = {}): (text: string 
     ...enginePolicy,
     ...said,
     ...policy,
-    // Each outcome for itself: a job that says how long its failures are kept says nothing about its completion.
+    // The outcomes are merged one by one: a job that says how long its failures are kept says nothing about its
+    // completion.
     retention: { ...said.retention, ...policy.retention },
   });
   const empty = decide({});
-  const decoded = new Map<string, DecidedPolicy>();
+  const decoded = new BoundedMap<string, DecidedPolicy>(decodedMax);
   return (text) => {
     if (text === null) return empty;
     const known = decoded.get(text);
     if (known !== undefined) return known;
     const policy = decide(parsePolicy(text));
-    if (decoded.size >= decodedMax) decoded.clear();
     decoded.set(text, policy);
     return policy;
   };
 }
 
-/** A text that cannot be read counts as saying nothing: the job then runs by the defaults instead of stopping its worker. */
+/**
+ * A text that cannot be read counts as saying nothing: the job then runs by the defaults instead of stopping its
+ * worker.
+ */
 export function parsePolicy(text: string | null): JobPolicy {
   if (text === null) return {};
   try {
@@ -107,8 +112,8 @@ export function parsePolicy(text: string | null): JobPolicy {
 }
 
 /**
- * Outcomes that are not kept at all: the end of each such job says so itself, so that no history is written only to be pruned. How long the
- * others are kept stays with the retention duty, where it can be changed later.
+ * The outcomes that are not kept at all, as defaults for every job: its end then writes no history that would only be
+ * pruned. How long the others are kept is left to the retention duty, where it can be changed later.
  */
 export function outcomesNotKept(retention: Retention): Retention {
   return Object.fromEntries(Object.entries(retention).filter(([, keptMs]) => keptMs === 0));

@@ -5,7 +5,7 @@
  *  submit ─────┼─► blocked ─freed───┼─► ready ──claim──► running ─┬─► completed
  *              └────────────────────┘     ▲                       ├─► failed
  *                                         ├── scheduled ◄─ retry, reclaim, snooze, throttle
- *                                         └── suspended ◄─ waits; holds no slot
+ *                                         └── suspended ◄─ waits; takes no slot
  *
  *  from        to
  *  submit      ready, scheduled, blocked
@@ -14,7 +14,7 @@
  *  ready       running, scheduled (rescheduled), failed (no handler after its grace), cancelled, expired
  *  running     completed, failed, cancelled, expired, skipped, scheduled, suspended, ready (hand-back)
  *  suspended   ready, scheduled (resumed with a delay), failed, cancelled, expired
- *  terminal    ready, scheduled, blocked: only by an explicit replay, which opens a new round of attempts
+ *  terminal    ready, scheduled, blocked: only by a replay
  *
  * A change that keeps the state (reschedule a scheduled job, edit a payload, ask for a cancel) is not an arrow.
  */
@@ -52,7 +52,7 @@ export const liveStates = [
   "running",
   "suspended",
 ] as const satisfies readonly LiveState[];
-/** Live and not started by anyone right now: what a cancel, an edit or a removal may end or change at once. */
+/** The live states in which no handler runs: a cancel, an edit or a removal may end or change such a job at once. */
 export const waitingStates = [
   "blocked",
   "scheduled",

@@ -1,6 +1,6 @@
 /**
- * Names of queues, jobs, keys, tags and ids: 1 to 255 bytes of UTF-8 without control characters. Everything inside that works
- * like any other name (quotes, braces, colons, spaces, `__proto__`); everything outside is refused before any write.
+ * Names of queues, jobs, keys, tags and ids: 1 to 255 bytes of UTF-8 without control characters. Every such text works
+ * like any other (quotes, braces, colons, spaces, `__proto__`); every other text is refused before any write.
  */
 import { MillraceError } from "./error.ts";
 
@@ -8,12 +8,12 @@ export const nameBytesMax = 255;
 
 // C0 controls, DEL, C1 controls and the two Unicode line separators that break log lines.
 const controls = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
-const plainAscii = /^[\x20-\x7e]{1,255}$/;
+const printableAscii = /^[\x20-\x7e]{1,255}$/;
 
 export function checkName(value: unknown, what: string): string {
   if (typeof value !== "string")
     throw new MillraceError("invalid-name", `${what} must be a string, not ${typeof value}.`);
-  if (plainAscii.test(value)) return value;
+  if (printableAscii.test(value)) return value;
   if (value.length === 0)
     throw new MillraceError("invalid-name", `${what} is empty; give it 1 to ${nameBytesMax} bytes.`);
   if (controls.test(value))

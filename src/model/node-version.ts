@@ -1,4 +1,7 @@
-/** Which Node.js Millrace runs on: older ones lack the embedded database and parts of the language, and would fail with a riddle. */
+/**
+ * Which Node.js Millrace runs on: older versions lack the embedded database and parts of the language, and would fail
+ * with an error nobody understands.
+ */
 import { MillraceError } from "./error.ts";
 
 export function checkNodeVersion(version: string): void {

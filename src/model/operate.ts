@@ -1,6 +1,6 @@
 /**
- * What operators and clients may do to a job from outside, as guarded changes: cancel, run now, reschedule, edit, replay, revoke and
- * remove. Each says in which states it applies; a store refuses the rest.
+ * What operators and clients may do to a job from outside, as guarded changes: cancel, run now, reschedule, edit,
+ * replay, revoke and remove. Each says in which states it applies; a store refuses the rest.
  */
 import { afterCancel, defaultCancelReason, handBack } from "./after-run.ts";
 import { noteCancelReason } from "./attempt-log.ts";
@@ -17,15 +17,16 @@ export interface OperatorChange {
   readonly attempts?: string;
 }
 
-export interface CancellableJob {
+interface CancellableJob {
   readonly policy: DecidedPolicy;
   readonly attempts: string | null;
   readonly cancelAsked: boolean;
 }
 
 /**
- * Queued jobs end at once; a running one is told, and how it ends depends on its handler. The reason waits in the attempt log until then, so
- * the change holds only for the log that was read. Asking again without a reason leaves the one that was given.
+ * A cancel ends a queued job at once. A running job is told, and how it ends depends on its handler; until then the
+ * reason waits in the attempt log, so the change is guarded by the log that was read. Asking again without a reason
+ * leaves the reason that was given.
  */
 export function cancelChanges(job: CancellableJob, reason: string | undefined): readonly OperatorChange[] {
   const isRepeat = job.cancelAsked && reason === undefined;
@@ -39,9 +40,9 @@ export function cancelChanges(job: CancellableJob, reason: string | undefined): 
   ];
 }
 
-export interface WaitingJob {
+interface WaitingJob {
   readonly policy: DecidedPolicy;
-  /** An attempt that was given back stays given back. */
+  /** Carried over as it is: an attempt that was given back stays given back. */
   readonly countsAttempt: 0 | 1;
   readonly hasStarted: boolean;
 }
@@ -56,14 +57,14 @@ export function rescheduleChange(job: WaitingJob, due: Due, strideMs: number, ed
       rankBase: rankBaseOf(job.policy.level, strideMs),
       rankSlope: 1,
       countsAttempt: job.countsAttempt,
-      // Its time-to-live ended with its first start.
+      // The time-to-live of a job ended with its first start.
       ttlMs: job.hasStarted ? null : job.policy.ttlMs,
       ...(edit === undefined ? {} : { edit }),
     },
   };
 }
 
-/** Payload or priority, before the start. */
+/** Changes payload or priority of a job that has not started. */
 export function editChange(edit: Edit, level: number | null, strideMs: number): OperatorChange {
   return {
     states: ["blocked", "scheduled", "ready"],
@@ -76,15 +77,15 @@ export function editChange(edit: Edit, level: number | null, strideMs: number): 
   };
 }
 
-export interface ReplayOptions {
+interface ReplayOptions {
   readonly due: Due;
-  /** A new round of attempts; else the job goes on counting and gets one more attempt. */
+  /** True opens a new round of attempts; else the job goes on counting and gets one more attempt. */
   readonly resetsAttempts: boolean;
   readonly edit?: Edit;
   readonly strideMs: number;
 }
 
-/** The only way out of a terminal state. */
+/** Brings a finished job back: the only way out of a terminal state. */
 export function replayChange(policy: DecidedPolicy, options: ReplayOptions): OperatorChange {
   const next: Schedule = {
     to: "scheduled",
@@ -101,7 +102,10 @@ export function replayChange(policy: DecidedPolicy, options: ReplayOptions): Ope
   return { states: terminalStates, next };
 }
 
-/** Takes a running job from its worker, whose later settle is refused. The attempt is given back: it was no fault of the job. */
+/**
+ * Takes a running job from its worker, whose later settle is refused. The attempt is given back: it was no fault of the
+ * job.
+ */
 export const revokeChange: OperatorChange = {
   states: ["running"],
   next: { ...handBack, event: "reclaimed" },

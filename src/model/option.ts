@@ -1,5 +1,6 @@
 /**
- * Checks that every options object shares: no unknown key, no value of the wrong type. Millrace accepts no option that it ignores.
+ * Checks that every options object shares: no unknown key, no value of the wrong type. An option that is accepted is
+ * never ignored.
  */
 import { MillraceError } from "./error.ts";
 

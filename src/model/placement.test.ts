@@ -1,17 +1,17 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createIdMinter } from "./job-id.ts";
-import { createPlacement, partitionOfUnit, placeJobs } from "./placement.ts";
-import type { PlacedJob } from "./placement.ts";
+import { createPlacement, partitionOfUnit, gatherJobs } from "./placement.ts";
+import type { UnitJob } from "./placement.ts";
 
 const placement = createPlacement(16);
 const mint = createIdMinter({ now: () => 1, random: () => 0.5 }, { partitions: 16 });
-const minted = (partition: number, key: string | null = null): PlacedJob => ({
+const minted = (partition: number, key: string | null = null): UnitJob => ({
   id: mint(partition),
   digest: null,
   unique: key === null ? null : { key },
 });
-const given = (id: string, key: string | null = null): PlacedJob => ({ ...minted(0, key), id, digest: "d" });
+const given = (id: string, key: string | null = null): UnitJob => ({ ...minted(0, key), id, digest: "d" });
 const conflict = expect.objectContaining({ code: "placement-conflict" });
 
 describe("a place", () => {
@@ -64,7 +64,7 @@ describe("a unit", () => {
       { jobs: [given("a{17}", "b{17}")], docs: [{ id: "{17}" }] },
     ];
     for (const unit of units) {
-      const jobs = placeJobs(placement, unit, mint);
+      const jobs = gatherJobs(placement, unit, mint);
       expect(partitionOfUnit(placement, { ...unit, jobs })).toBe(at);
       expect(jobs.map(({ id }) => placement.ofId(id))).toEqual(jobs.map(() => at));
     }
@@ -72,24 +72,24 @@ describe("a unit", () => {
 
   test("that asks for nothing goes where its first job is, and stays whole", () => {
     const jobs = [minted(3), minted(9), minted(3)];
-    const placed = placeJobs(placement, { jobs }, mint);
-    expect(placed.map(({ id }) => placement.ofId(id))).toEqual([3, 3, 3]);
-    expect([placed[0], placed[2]]).toEqual([jobs[0], jobs[2]]);
-    expect(new Set(placed.map(({ id }) => id)).size).toBe(3);
+    const gathered = gatherJobs(placement, { jobs }, mint);
+    expect(gathered.map(({ id }) => placement.ofId(id))).toEqual([3, 3, 3]);
+    expect([gathered[0], gathered[2]]).toEqual([jobs[0], jobs[2]]);
+    expect(new Set(gathered.map(({ id }) => id)).size).toBe(3);
   });
 
   test("that happens with a job goes where that job is, or is refused", () => {
-    const [job] = placeJobs(placement, { jobs: [minted(3)] }, mint, 5);
+    const [job] = gatherJobs(placement, { jobs: [minted(3)] }, mint, 5);
     expect(placement.ofId(job!.id)).toBe(5);
     const elsewhere = (placement.ofName("17") + 1) % 16;
-    expect(() => placeJobs(placement, { jobs: [minted(3, "{17}")] }, mint, elsewhere)).toThrow(conflict);
-    expect(() => placeJobs(placement, { jobs: [], docs: [{ id: "{17}" }] }, mint, elsewhere)).toThrow(
+    expect(() => gatherJobs(placement, { jobs: [minted(3, "{17}")] }, mint, elsewhere)).toThrow(conflict);
+    expect(() => gatherJobs(placement, { jobs: [], docs: [{ id: "{17}" }] }, mint, elsewhere)).toThrow(
       conflict,
     );
   });
 
   test("whose parts lie in different places is refused with both names", () => {
-    expect(() => placeJobs(placement, { jobs: [given("order-1", "{17}")] }, mint)).toThrow(
+    expect(() => gatherJobs(placement, { jobs: [given("order-1", "{17}")] }, mint)).toThrow(
       /"\{17\}".*"order-1"/,
     );
     expect(() => partitionOfUnit(placement, { jobs: [minted(1), minted(2)] })).toThrow(conflict);

@@ -1,10 +1,10 @@
 /**
- * Placement: which partition of a store a job, a unique key or a document belongs to. A minted id carries its partition; an id that a caller gave,
- * a key and a document's name choose theirs by hash. What must happen in one step must lie in one partition: what does not is refused
- * when it is given, because no store could keep the promise later.
+ * Placement: which partition of a store a job, a unique key or a document belongs to. A minted id carries its
+ * partition; an id that a caller gave, a key and a document's name choose theirs by hash. A unit must lie in one
+ * partition, because it is written in one step: a unit that does not is refused before any write.
  *
- * Of a name with text in braces only that text counts, so that people can bring things together: the id "order-{17}", the unique key "pay-{17}" and
- * the KV key "total-{17}" lie in one partition.
+ * Of a name with text in braces only that text counts, so that people can choose what lies together: the id
+ * "order-{17}", the unique key "pay-{17}" and the KV key "total-{17}" lie in one partition.
  *
  * These rules are part of the stored data: changing one would lose jobs in stores that exist.
  */
@@ -16,17 +16,17 @@ export const partitionsMax = 1024;
 export interface Placement {
   readonly partitions: number;
   ofId(id: string): number;
-  /** Of a unique key or a document. */
+  /** The partition of a unique key or a document. */
   ofName(name: string): number;
 }
 
-/** What is written in one step, as far as placement is concerned. */
-export interface Placed {
-  readonly jobs?: readonly PlacedJob[] | undefined;
+/** A unit, as far as placement is concerned. */
+export interface Unit {
+  readonly jobs?: readonly UnitJob[] | undefined;
   readonly docs?: readonly { readonly id: string }[] | undefined;
 }
 
-export interface PlacedJob {
+export interface UnitJob {
   readonly id: string;
   /** Null for a minted id. */
   readonly digest: string | null;
@@ -41,22 +41,19 @@ export function createPlacement(partitions: number): Placement {
   };
 }
 
-/** The one partition that all of it lies in; null for nothing. */
-export function partitionOfUnit(
-  placement: Placement,
-  unit: Placed,
-  home: number | null = null,
-): number | null {
+/** The one partition that the whole unit lies in; null for an empty unit. */
+export function partitionOfUnit(placement: Placement, unit: Unit, home: number | null = null): number | null {
   return onePartition(placement, unit, home, true);
 }
 
 /**
- * The jobs of a unit, with such minted ids that all of it lies in one partition: the one that a given id, a key or a document asks for, else that
- * of the first job. Before the first try only: afterwards the ids are what makes a repeat safe.
+ * The jobs of a unit, with such minted ids that the whole unit lies in one partition: the one that a given id, a key or
+ * a document asks for, else that of the first job. Only before the first call: afterwards the ids must stay, because
+ * they make a repeat safe.
  */
-export function placeJobs<Job extends PlacedJob>(
+export function gatherJobs<Job extends UnitJob>(
   placement: Placement,
-  unit: Placed & { readonly jobs: readonly Job[] },
+  unit: Unit & { readonly jobs: readonly Job[] },
   mint: (partition: number) => string,
   home: number | null = null,
 ): readonly Job[] {
@@ -72,7 +69,7 @@ export function placeJobs<Job extends PlacedJob>(
 
 function onePartition(
   placement: Placement,
-  { jobs = [], docs = [] }: Placed,
+  { jobs = [], docs = [] }: Unit,
   home: number | null,
   areIdsFixed: boolean,
 ): number | null {
@@ -105,7 +102,9 @@ function countedPart(name: string): string {
   return to <= from + 1 ? name : name.slice(from + 1, to);
 }
 
-/** FNV-1a over the UTF-16 code units, with a final mix: equal on every machine, and spread evenly over few partitions. */
+/**
+ * FNV-1a over the UTF-16 code units, with a final mix: equal on every machine, and spread evenly over few partitions.
+ */
 function hashName(name: string): number {
   const counted = countedPart(name);
   let hash = 0x811c9dc5;

@@ -1,14 +1,15 @@
 /**
  * The order of ready jobs: `rank = rankBase + rankSlope * dueAt`, fixed when the job is ranked, ties broken by seq.
  *
- * A level is worth `strideMs` of waiting: with a finite stride a job of level 10 goes ahead of a fresh job of level 0 once
- * it has waited ten strides longer, so nothing starves and nothing is ever ranked anew. The strict stride is so wide that a level
- * always wins; with levels of -1023 to 1023 every rank stays below 2^53 and so is exact in a JavaScript number and in a Redis score.
+ * A level is worth `strideMs` of waiting: with a finite stride a job of level 10 goes ahead of a fresh job of level 0
+ * once it has waited ten strides longer, so no job starves, and none has to be ranked again while it waits. The strict
+ * stride is so wide that a level always wins; with levels of -1023 to 1023 every rank stays below 2^53 and so is exact
+ * in a JavaScript number and in a Redis score.
  */
 import { MillraceError } from "./error.ts";
 
 export const levels = { critical: -20, high: -10, normal: 0, low: 10, lowest: 20 } as const;
-export type LevelName = keyof typeof levels;
+type LevelName = keyof typeof levels;
 export type Priority = number | LevelName;
 
 export const levelMax = 1023;

@@ -124,8 +124,8 @@ describe("a custom backoff", () => {
   ])("that %s falls back to the default, so that the job is not lost, and says so", (_, mine) => {
     const custom: Record<string, () => number> = mine === undefined ? {} : { mine: mine as () => number };
     const problems: string[] = [];
-    const report = (problem: string) => problems.push(problem);
-    expect(backoffDelayMs(backoff, 2, error, { random: () => 0.999999, custom, report })).toBe(2000);
+    const warn = (problem: string) => problems.push(problem);
+    expect(backoffDelayMs(backoff, 2, error, { random: () => 0.999999, custom, warn })).toBe(2000);
     expect(problems).toEqual([expect.stringContaining('The backoff "mine"')]);
   });
 

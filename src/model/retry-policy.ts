@@ -2,7 +2,7 @@
  * When a failed attempt is tried again: how often, after how long, and for which errors.
  *
  * All arithmetic is pure; the random source for jitter is passed in. The delay always lies inside the policy's bounds:
- * [0, d] with full jitter, exactly d without.
+ * [0, d] with full jitter, exactly d without jitter.
  */
 import { durationMs } from "./duration.ts";
 import type { Duration } from "./duration.ts";
@@ -10,9 +10,9 @@ import { MillraceError } from "./error.ts";
 import { checkName } from "./name.ts";
 import { checkOptions, checkWhole } from "./option.ts";
 
-export type Jitter = "full" | "none";
+type Jitter = "full" | "none";
 
-/** As stored with a job: plain numbers, nothing left to parse. */
+/** A backoff as it is stored with a job: checked, times in milliseconds. */
 export type Backoff =
   | { readonly kind: "fixed"; readonly delayMs: number; readonly jitter: Jitter }
   | { readonly kind: "linear"; readonly fromMs: number; readonly toMs: number; readonly jitter: Jitter }
@@ -26,7 +26,7 @@ export type Backoff =
   | { readonly kind: "list"; readonly delaysMs: readonly number[]; readonly jitter: Jitter }
   | { readonly kind: "custom"; readonly name: string };
 
-/** As people write it. */
+/** A backoff as people write it. */
 export type BackoffOptions =
   | Duration
   | { kind: "fixed"; delay: Duration; jitter?: Jitter }
@@ -63,8 +63,8 @@ export type CustomBackoff = (
 export interface BackoffSources {
   readonly random: () => number;
   readonly custom?: Readonly<Record<string, CustomBackoff>>;
-  /** Told when the policy could not be followed and the default backoff was taken instead. */
-  readonly report?: (problem: string) => void;
+  /** Called with a sentence when the policy could not be followed and the default backoff was taken instead. */
+  readonly warn?: (problem: string) => void;
 }
 
 /** @param failures how many attempts of this round have failed, this one included; at least 1. */
@@ -78,7 +78,7 @@ export function backoffDelayMs(
   let delayMs = plannedDelayMs(backoff, failures);
   if (!Number.isFinite(delayMs)) {
     // A kind that only a newer version knows gives no number: the default is better than none.
-    sources.report?.(`The backoff kind ${JSON.stringify(backoff.kind)} is not known here; ${insteadOf}`);
+    sources.warn?.(`The backoff kind ${JSON.stringify(backoff.kind)} is not known here; ${insteadOf}`);
     delayMs = plannedDelayMs(defaultPlanned, failures);
   }
   return backoff.jitter === "none" ? delayMs : Math.floor(sources.random() * (delayMs + 1));
@@ -101,26 +101,28 @@ export function plannedDelayMs(backoff: Exclude<Backoff, { kind: "custom" }>, fa
   }
 }
 
-/** A missing or misbehaving function must not lose the job: the default is taken, which is reported, and the job goes on. */
+/**
+ * A missing or misbehaving function must not lose the job: the default is taken, with a warning, and the job goes on.
+ */
 function customDelayMs(
   name: string,
   failures: number,
   error: { readonly name: string; readonly code?: string },
   sources: BackoffSources,
 ): number {
-  const { custom = {}, random, report } = sources;
+  const { custom = {}, random, warn } = sources;
   const shown = JSON.stringify(name);
   try {
     if (isKnownBackoff(custom, name)) return durationMs(custom[name]?.(failures, error), "it");
-    report?.(`The backoff ${shown} is not among the backoffs given to open here; ${insteadOf}`);
+    warn?.(`The backoff ${shown} is not among the backoffs given to open here; ${insteadOf}`);
   } catch (problem) {
     const said = problem instanceof Error ? problem.message : String(problem);
-    report?.(`The backoff ${shown} gave no duration (${said}); ${insteadOf}`);
+    warn?.(`The backoff ${shown} gave no duration (${said}); ${insteadOf}`);
   }
   return backoffDelayMs(defaultBackoff, failures, error, { random });
 }
 
-/** Own names only: what every object has is nobody's backoff. */
+/** Only own names count: what every object inherits, such as "toString", is nobody's backoff. */
 export function isKnownBackoff(custom: Readonly<Record<string, CustomBackoff>>, name: string): boolean {
   return Object.hasOwn(custom, name);
 }

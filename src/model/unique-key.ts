@@ -1,6 +1,6 @@
 /**
- * Unique keys: at most one live job per key and scope. The model says how long the key is held and what a second submit does
- * (rule R8); a store applies exactly that.
+ * Unique keys: at most one live job per key and scope. The model says how long the key is held and what a second submit
+ * does (rule R8); a store applies exactly that.
  *
  *  window       held until                       said as
  *  queued       the first claim                  "started"   (freed by the claim, not taken again by a retry)
@@ -9,7 +9,7 @@
  *
  *  policy       on a live holder
  *  skip         answer its id                                        keep
- *  replace      take its place while it has not started, else skip   replace
+ *  replace      replace it while it has not started, else skip       replace
  *  debounce     move its due time while it has not started           reschedule
  *  throttle     skip, with a duration as the window                  keep
  */
@@ -26,7 +26,7 @@ export const unstartedStates = ["blocked", "scheduled", "ready"] as const satisf
 export type UniqueHold = "started" | "end" | number;
 export type OnHeld = "keep" | "replace" | "reschedule";
 
-/** What a store is told. The key carries its scope. */
+/** The unique key of a job as a store gets it. The scope is part of the key. */
 export interface Unique {
   readonly key: string;
   readonly hold: UniqueHold;
@@ -37,14 +37,14 @@ export interface UniqueOptions {
   /** The key itself, or `fields` of the input to compute it from. */
   key?: string;
   fields?: readonly string[];
-  /** Within the job's queue (default) or over the whole store. */
+  /** Whether the key is unique within the job's queue (default) or over the whole store. */
   scope?: "queue" | "global";
-  /** Until the job ends (default), only while it is queued, or for a duration. */
+  /** How long the job holds the key: until it ends (default), only while it is queued, or for a duration. */
   window?: "unfinished" | "queued" | Duration;
   policy?: "skip" | "replace" | "debounce" | "throttle";
 }
 
-/** The parts that do not depend on the job's input; what `fields` pick is digested by the caller. */
+/** The parts that do not depend on the job's input; the caller digests what `fields` pick from the input. */
 export interface UniquePlan {
   readonly key: string | null;
   readonly fields: readonly string[] | null;

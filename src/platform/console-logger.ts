@@ -1,5 +1,5 @@
-/** The logger of people who did not bring one: warnings and errors as one line each on standard error. */
-export interface ConsoleLogger {
+/** The logger where the application gives none: warnings and errors as one line each on standard error. */
+interface ConsoleLogger {
   debug(message: string, fields?: Readonly<Record<string, unknown>>): void;
   info(message: string, fields?: Readonly<Record<string, unknown>>): void;
   warn(message: string, fields?: Readonly<Record<string, unknown>>): void;
@@ -25,7 +25,7 @@ function show(value: unknown): string {
   return JSON.stringify(value) ?? "undefined";
 }
 
-/** No text of a job may move the reader's cursor or forge a line. */
+/** Control characters are escaped, so that no text of a job can move the reader's cursor or forge a line. */
 function escapeControls(text: string): string {
   return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, (control) =>
     JSON.stringify(control).slice(1, -1),

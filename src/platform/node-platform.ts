@@ -1,10 +1,10 @@
-/** The real world on Node.js. */
+/** The platform of a real process on Node.js. */
 import { getRandomValues } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import type { Platform, Timer } from "./platform.ts";
 
-/** Node fires longer timers at once, so those are set in stretches. */
+/** Node fires longer timers at once, so a longer wait is made of several timers. */
 const timerMaxMs = 2 ** 31 - 1;
 
 export const nodePlatform: Platform = {
@@ -13,8 +13,8 @@ export const nodePlatform: Platform = {
   setTimer(delayMs, run, keepsAlive = true): Timer {
     let timer: NodeJS.Timeout;
     const set = (leftMs: number): void => {
-      const stretchMs = Math.min(Math.max(leftMs, 0), timerMaxMs);
-      timer = setTimeout(() => (leftMs > stretchMs ? set(leftMs - stretchMs) : run()), stretchMs);
+      const partMs = Math.min(Math.max(leftMs, 0), timerMaxMs);
+      timer = setTimeout(() => (leftMs > partMs ? set(leftMs - partMs) : run()), partMs);
       if (!keepsAlive) timer.unref();
     };
     set(delayMs);

@@ -1,6 +1,6 @@
 /**
- * Node 22 and 24 warn on standard error that their embedded SQLite is experimental. For a command that people run by hand this is noise; a library
- * leaves the warnings of its host alone.
+ * Node 22 and 24 warn on standard error that their embedded SQLite is experimental. For a command that people run by
+ * hand this is noise; a library leaves the warnings of its host alone.
  */
 
 export function hideSqliteWarning(): void {

@@ -1,6 +1,6 @@
 /**
- * The process as a command sees it: arguments, environment, standard streams, exit code. The command line runs on this and on
- * Platform alone, so that nothing else touches the process.
+ * The process as a command sees it: arguments, environment, standard streams, exit code. The command line runs on this
+ * and on Platform alone, so that nothing else touches the process.
  */
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +16,7 @@ export interface Terminal {
   readonly columns: number;
   readonly rows: number;
   readonly hasColors: boolean;
-  /** Blank counts as unset. */
+  /** A variable of the environment; a blank one counts as unset. */
   readEnv(name: string): string | undefined;
   writeOut(text: string): void;
   writeErr(text: string): void;

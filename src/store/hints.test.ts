@@ -6,7 +6,7 @@ import type { Hints } from "./hints.ts";
 import { hintEvents, readEvents } from "./packed-events.ts";
 import type { Hint } from "./store.ts";
 
-function group(
+function bundle(
   fields: { kind: number; route?: number; state: number | ""; extra?: string },
   ...ids: string[]
 ) {
@@ -14,9 +14,9 @@ function group(
   return [kind, 4, route, state, 2, extra, ...ids].join("\x1f");
 }
 
-function hintsOf(...groups: string[]): Hints {
+function hintsOf(...bundles: string[]): Hints {
   const hints = emptyHints();
-  hintEvents(hints, groups.join("\x1e"), 1000);
+  hintEvents(hints, bundles.join("\x1e"), 1000);
   return hints;
 }
 
@@ -29,8 +29,8 @@ function handed(hints: Hints): Hint[] {
 describe("packed events", () => {
   test("are read as one event per job, with texts as they were given", () => {
     const packed = [
-      group({ kind: eventCodes.completed, state: stateCodes.completed, extra: "sdone" }, "a", "\x01001f"),
-      group({ kind: eventCodes["cancel-asked"], state: "" }, "b"),
+      bundle({ kind: eventCodes.completed, state: stateCodes.completed, extra: "sdone" }, "a", "\x01001f"),
+      bundle({ kind: eventCodes["cancel-asked"], state: "" }, "b"),
     ].join("\x1e");
     const told = { rev: 4, route: 1, attempt: 2 };
     expect(readEvents(packed)).toEqual([
@@ -44,16 +44,16 @@ describe("packed events", () => {
   test("hint at ready routes once each, at the earliest clock, at what finished and at whose cancel was asked for", () => {
     const kind = eventCodes.submitted;
     const hints = hintsOf(
-      group({ kind, route: 1, state: stateCodes.ready }, "a"),
-      group({ kind, route: 2, state: stateCodes.ready }, "b", "c"),
-      group({ kind, route: 1, state: stateCodes.ready }, "d"),
-      group({ kind, state: stateCodes.scheduled, extra: "n1900" }, "e"),
-      group({ kind, state: stateCodes.scheduled, extra: "n1400" }, "f"),
-      group({ kind: eventCodes.failed, state: stateCodes.failed, extra: "sboom" }, "g", "h"),
-      group({ kind: eventCodes["cancel-asked"], state: stateCodes.running, extra: "sw1" }, "i"),
-      group({ kind: eventCodes["cancel-asked"], state: stateCodes.running, extra: "sw2" }, "j"),
-      group({ kind: eventCodes["cancel-asked"], state: stateCodes.running, extra: "sw1" }, "k"),
-      group({ kind: eventCodes.claimed, state: stateCodes.running, extra: "sw1" }, "l"),
+      bundle({ kind, route: 1, state: stateCodes.ready }, "a"),
+      bundle({ kind, route: 2, state: stateCodes.ready }, "b", "c"),
+      bundle({ kind, route: 1, state: stateCodes.ready }, "d"),
+      bundle({ kind, state: stateCodes.scheduled, extra: "n1900" }, "e"),
+      bundle({ kind, state: stateCodes.scheduled, extra: "n1400" }, "f"),
+      bundle({ kind: eventCodes.failed, state: stateCodes.failed, extra: "sboom" }, "g", "h"),
+      bundle({ kind: eventCodes["cancel-asked"], state: stateCodes.running, extra: "sw1" }, "i"),
+      bundle({ kind: eventCodes["cancel-asked"], state: stateCodes.running, extra: "sw2" }, "j"),
+      bundle({ kind: eventCodes["cancel-asked"], state: stateCodes.running, extra: "sw1" }, "k"),
+      bundle({ kind: eventCodes.claimed, state: stateCodes.running, extra: "sw1" }, "l"),
     );
     expect(handed(hints)).toEqual([
       { kind: "ready", routes: [1, 2] },
@@ -65,7 +65,7 @@ describe("packed events", () => {
   });
 
   test("of kinds and states that a newer version added still hint at what is known of them", () => {
-    expect(handed(hintsOf(group({ kind: 900, route: 3, state: stateCodes.ready }, "a")))).toEqual([
+    expect(handed(hintsOf(bundle({ kind: 900, route: 3, state: stateCodes.ready }, "a")))).toEqual([
       { kind: "ready", routes: [3] },
     ]);
   });

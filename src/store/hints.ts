@@ -1,6 +1,7 @@
 /**
- * What one call, one message of another process or one page of the feed makes known to those who watch (rule R10), collected before it is handed
- * out as hints of the contract. Each hint may be lost or come twice; none is ever needed.
+ * Hints on their way to those who watch (rule R10): what one call, one message of another process or one page of the
+ * feed makes known, collected and then handed out as hints of the contract. Each hint may be lost or come twice;
+ * nothing depends on it.
  */
 import { eventCodes } from "../model/event-kind.ts";
 import { stateCodes } from "../model/job-state.ts";
@@ -27,7 +28,10 @@ export function hintDue(hints: Hints, inMs: number): void {
   if (hints.dueInMs === null || left < hints.dueInMs) hints.dueInMs = left;
 }
 
-/** An event that several jobs share, with its codes: those that a newer version added must not stop an older one from watching. */
+/**
+ * An event that several jobs share. It carries codes instead of names, because a code that a newer version added must
+ * not stop an older one from watching.
+ */
 export interface CodedEvent {
   readonly kind: number;
   readonly route: number;
@@ -36,7 +40,7 @@ export interface CodedEvent {
   readonly ids: readonly string[];
 }
 
-/** Adds what follows from an event. `now` is the time of the call that told it. */
+/** Adds the hints that follow from an event. `now` is the time of the call that told it. */
 export function hintEvent(hints: Hints, { kind, route, state, extra, ids }: CodedEvent, now: number): void {
   if (state === null) return;
   if (state === stateCodes.ready) hints.routes.add(route);
@@ -61,7 +65,7 @@ function contractHints({ routes, dueInMs, finished, cancels }: Hints): Hint[] {
   return hints;
 }
 
-/** A listener that throws harms neither the call that made the hint nor the other listeners. */
+/** Tells all listeners. One that throws harms neither the call that made the hint nor the other listeners. */
 export function handOut(hints: Hints, listeners: Iterable<(hint: Hint) => void>): void {
   for (const hint of contractHints(hints)) {
     for (const listener of listeners) {

@@ -1,4 +1,7 @@
-/** What a later version will do, with flows, signals, limits and moving a store: refused before anything is written, never ignored. */
+/**
+ * Requests that only a later version will understand (flows, signals, limits, moving a store) are refused before
+ * anything is written, never ignored.
+ */
 import { notYetSupported } from "../model/error.ts";
 import type { Settle, SubmitUnit } from "./operations.ts";
 import type { NewJob } from "./records.ts";

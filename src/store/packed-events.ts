@@ -1,8 +1,11 @@
 /**
- * The packed body of a feed record, as stores that write it in SQL or Lua put it together: events that differ only in their job are one group.
+ * The packed body of a feed record, as SQL and Lua put it together: events that differ only in their job are one
+ * bundle. RS and US are the control characters of packed-text.ts.
  *
- *  body   group RS group RS ...        group   event code US rev US route US state code US attempt US extra US id US id ...
- *  extra  nothing, "n" and a number, or "s" and a packed text; state is empty once the job was removed
+ *  body    bundle RS bundle RS ...
+ *  bundle  event code US rev US route US state code US attempt US extra US id US id ...
+ *  extra   nothing, "n" and a number, or "s" and a packed text
+ *  state   empty once the job was removed
  */
 import { eventOfCode } from "../model/event-kind.ts";
 import { stateOfCode } from "../model/job-state.ts";
@@ -11,7 +14,7 @@ import type { CodedEvent, Hints } from "./hints.ts";
 import { escapeMark, fieldEnd, itemEnd, unpackText } from "./packed-text.ts";
 import type { FeedEvent } from "./records.ts";
 
-interface Group extends CodedEvent {
+interface Bundle extends CodedEvent {
   readonly rev: number;
   readonly attempt: number;
 }
@@ -19,11 +22,11 @@ interface Group extends CodedEvent {
 /** How a store writes the number of a route. */
 type ReadRoute = (text: string) => number;
 
-function groupsOf(packed: string, readRoute: ReadRoute): Group[] {
+function bundlesOf(packed: string, readRoute: ReadRoute): Bundle[] {
   if (packed === "") return [];
   const isEscaped = packed.includes(escapeMark);
-  return packed.split(itemEnd).map((group) => {
-    const [kind, rev, route = "", state, attempt, extra = "", ...ids] = group.split(fieldEnd);
+  return packed.split(itemEnd).map((bundle) => {
+    const [kind, rev, route = "", state, attempt, extra = "", ...ids] = bundle.split(fieldEnd);
     return {
       kind: Number(kind),
       rev: Number(rev),
@@ -42,7 +45,7 @@ function readExtra(extra: string): string | number | null {
 }
 
 export function readEvents(packed: string, readRoute: ReadRoute = Number): FeedEvent[] {
-  return groupsOf(packed, readRoute).flatMap(({ kind, rev, route, state, attempt, extra, ids }) => {
+  return bundlesOf(packed, readRoute).flatMap(({ kind, rev, route, state, attempt, extra, ids }) => {
     const told = {
       kind: eventOfCode(kind),
       rev,
@@ -55,7 +58,7 @@ export function readEvents(packed: string, readRoute: ReadRoute = Number): FeedE
   });
 }
 
-/** Adds what follows from packed events. `now` is the time of the call that told them. */
+/** Adds the hints that follow from packed events. `now` is the time of the call that told them. */
 export function hintEvents(hints: Hints, packed: string, now: number, readRoute: ReadRoute = Number): void {
-  for (const group of groupsOf(packed, readRoute)) hintEvent(hints, group, now);
+  for (const bundle of bundlesOf(packed, readRoute)) hintEvent(hints, bundle, now);
 }

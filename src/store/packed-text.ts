@@ -1,20 +1,21 @@
 /**
- * Texts as they stand in the records, lists and events of stores that join them with control characters. Millrace promises that every text
- * comes back as it was given; yet Postgres holds no NUL, and UTF-8 no lone surrogate. So these are escaped with \x01, and so are
- * the characters that lists use:
+ * Packed texts: how the stores on Postgres and Redis write a text into a list, a record or an event whose parts are
+ * joined by control characters. Every text must come back as it was given, but Postgres stores no NUL and UTF-8 has no
+ * lone surrogates. So a packed text escapes these, as \x01 and four hex digits, and with them the control characters
+ * that do the joining:
  *
  *  \x1e  between the items of a list        \x1f  between the fields of a record        \x02  an item that is null
  */
 export const itemEnd = "\x1e";
 export const fieldEnd = "\x1f";
-/** Absent from a list: none of its texts is escaped. */
+/** Begins every escape. A list without this character has no escaped text, so it needs no unpacking. */
 export const escapeMark = "\x01";
 
 const hardCharacters = /[\0-\x02\x1e\x1f]/;
 const hardOrSurrogate =
   /[\0-\x02\x1e\x1f]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
-/** The empty text is escaped too: an empty list and a list of one empty text would look the same. */
+/** The empty text is escaped as "\x01e", because an empty list and a list of one empty text would look the same. */
 export function packText(text: string): string {
   if (text !== "" && !hardCharacters.test(text) && text.isWellFormed()) return text;
   if (text === "") return "\x01e";

@@ -1,29 +1,35 @@
 /**
- * Hints for those who watch a store that several processes share: from this process's own calls at once; from other processes through the
- * store's listening connection, or, while that is deaf, by looks at the feed.
+ * The watch on a store that several processes share. Hints about this process's own calls go out at once. Hints about
+ * the calls of others come through the store's listening connection or, while that is deaf, from looks at the feed.
  *
- *  own call ──► tellOwn ───────────────┐
- *  message ──► listener ──► heard ─────┼──► those who watch
- *  feed ──► look (while deaf; once when hearing began again; soon, when a message says that there is more than it tells)
+ *  own call ──► tellOwn ─────────────┐
+ *  message ──► listener ──► heard ───┼──► those who watch
+ *  feed ──► look ────────────────────┘
  *
- * While messages come in, the feed is not read: what it tells was heard, and reading it all again would hold up the calls that jobs wait for. A
- * message that is lost all the same is made good by the slow polls of those who watch.
+ * A look reads the feed behind the last record whose hints are out. Looks are made at intervals while deaf, once when
+ * listening begins again, and when a message says that it does not tell everything. While messages come in, the feed is
+ * not read, because its hints were heard and reading them again would delay the calls of jobs; a note only asks where
+ * the feed ends, so that the next look begins there. A message that is lost all the same is made good by the slow polls
+ * of those who watch.
  *
- * Works only while somebody watches, and never keeps the process alive.
+ * The watch works only while somebody watches, and never keeps the process alive.
  */
 import { emptyHints, handOut, isEmpty } from "./hints.ts";
 import type { Hints } from "./hints.ts";
 import { hintEvents } from "./packed-events.ts";
 import type { Hint, Unwatch } from "./store.ts";
 
-/** Between two looks while deaf or after one that failed, and between two notes of how far the feed has come while listening. */
+/** The time between two looks while deaf or after a look that failed, and between two notes while listening. */
 const slowMs = { note: 5000, deaf: 1000 };
-/** Between two looks that messages ask for. */
+/** The least time between two looks that messages ask for. */
 const lookGapMs = 100;
 const feedPageMax = 200;
-/** Behind by more than this, all but the newest page is skipped: hints may be lost, but not what a look was called for. */
+/**
+ * A look reads at most this many pages and then skips to the newest one: old hints may be lost, but not the news that
+ * the look was made for.
+ */
 const pagesMax = 10;
-/** Hinted again by the first look. */
+/** How many records before the end of the feed the first look begins. */
 const lookBackRecords = 50;
 
 /** The one connection per process on which others' hints come in. */
@@ -33,18 +39,18 @@ export interface Listener {
   close(): void | Promise<void>;
 }
 
-/** What a listener does with what it hears. */
+/** What a listener tells the watch. */
 export interface Ears {
-  /** Hints of another process. `hasMore`: it had more to tell than the message holds. */
+  /** Called with the hints of another process. `hasMore`: the message had no room for all of them. */
   readonly heard: (hints: Hints, hasMore?: boolean) => void;
-  /** Listening began, began again or ended: what came meanwhile was not heard. */
+  /** Called when listening begins, begins again or ends: what was sent meanwhile was not heard. */
   readonly changed: () => void;
 }
 
 export type PackedRecord = readonly [number: number, at: number, events: string];
 
 export interface PackedFeed {
-  /** The last number of the whole feed, or where that is not known of those read. */
+  /** The number of the last record of the whole feed or, where that is not known, of those read. */
   readonly end: number;
   readonly records: readonly PackedRecord[];
 }
@@ -56,20 +62,25 @@ export interface Timers {
 
 export interface WatchOptions {
   readonly timers: Timers;
-  /** Records behind a number. Behind -1: none but the present end. */
+  /** Reads the records after a number. After -1: no records, only where the feed ends. */
   readonly readFeed: (after: number, max: number) => Promise<PackedFeed>;
   readonly listen: (ears: Ears) => Listener;
-  /** The number of a route as the feed's records write it; decimal unless said. */
+  /** Reads the number of a route as the records of the feed have it; decimal by default. */
   readonly readRoute?: (text: string) => number;
-  /** Between two looks while no message comes in, when they alone decide how late another process's job is seen; 1 s unless said. */
+  /**
+   * The time between two looks while deaf; 1 s by default. It decides how late a job of another process is seen then.
+   */
   readonly deafLookMs?: number;
-  /** How many such watches one process has: each notes so much more rarely that together they ask no more than one. */
+  /**
+   * How many watches this process has on partitions of one store: each makes its notes so much more rarely that
+   * together they ask no more than one would.
+   */
   readonly watches?: number;
 }
 
 export interface Watch {
   add(listener: (hint: Hint) => void): Unwatch;
-  /** What a call of this process's own has to tell. */
+  /** Hands out the hints about a call of this process itself. */
   tellOwn(hints: Hints): void;
   close(): Promise<void>;
 }
@@ -80,10 +91,13 @@ export function openWatch(options: WatchOptions): Watch {
   let listener: Listener | null = null;
   let slow: { cancel(): void } | null = null;
   let soon: { cancel(): void } | null = null;
-  /** The last record of the feed whose hints are out; null before the first look. */
+  /** The number of the last feed record whose hints are out; null before the first look. */
   let seen: number | null = null;
   let isLooking = false;
-  /** Something calls for a look that has not been made yet: one that is on its way may have been too early, or fails. */
+  /**
+   * Whether a look is owed: something called for one, and the look that is on its way may have read too early or may
+   * fail.
+   */
   let isOwed = false;
   let isClosed = false;
 
@@ -96,10 +110,10 @@ export function openWatch(options: WatchOptions): Watch {
     let isFailed = false;
     try {
       const next = isNote ? await end() : await readOthers(seen ?? (await firstSeen()));
-      // A note that was overtaken may count what was not heard.
+      // A note during which a look became owed is thrown away: it may count records whose hints were not heard.
       if (watchers.size > 0 && !(isNote && isOwed)) seen = next;
     } catch {
-      // A store that is away.
+      // The store is away: the look is made again after the slow interval.
       isFailed = true;
       isOwed ||= !isNote;
     }
@@ -123,16 +137,19 @@ export function openWatch(options: WatchOptions): Watch {
 
   const end = async (): Promise<number> => (await readFeed(-1, 0)).end;
 
-  /** Whoever begins to watch has looked before, and things happen until this look arrives: so it begins a little in the past. */
+  /**
+   * Where the first look begins: a little before the end of the feed, because whoever begins to watch has read the
+   * store earlier, and things may have happened since.
+   */
   const firstSeen = async (): Promise<number> => Math.max(0, (await end()) - lookBackRecords);
 
-  /** Answers how far the feed was read. */
+  /** Reads the feed after `from` and hands out its hints. Answers the number of the last record read. */
   const readOthers = async (from: number): Promise<number> => {
     let after = from;
     for (let page = 0; page <= pagesMax; page++) {
       if (page === pagesMax) after = Math.max(after, (await end()) - feedPageMax);
       const { end: last, records } = await readFeed(after, feedPageMax);
-      // A feed that ends before what was seen is another one: the store was emptied or lost writes.
+      // A feed that ends before the last record seen is another feed: the store was emptied or lost writes.
       if (last < after) return last;
       const hints = emptyHints();
       for (const [number, at, events] of records) {
@@ -147,7 +164,7 @@ export function openWatch(options: WatchOptions): Watch {
 
   const lookSoon = (): void => {
     if (soon !== null) return;
-    // The first look is at once, so that a commit of a caller's own transaction is seen without delay.
+    // The first look follows at once, so that jobs from a caller's own transaction are seen without delay.
     lookNow();
     const again = (): void => {
       soon = null;

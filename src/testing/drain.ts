@@ -1,6 +1,6 @@
 /**
- * Draining: a worker is started, everything that can run now runs, the worker is stopped again. The clock stands still meanwhile, except
- * where nothing but a timer of the engine (a batch that waits to fill) keeps work from going on.
+ * Draining: a worker is started, everything that can run now runs, the worker is stopped again. The clock stands still
+ * meanwhile, except where nothing but a timer of the engine (a batch that waits to fill) keeps work from going on.
  */
 import type { Millrace } from "../client/millrace.ts";
 import { MillraceError } from "../model/error.ts";
@@ -18,7 +18,7 @@ export interface DrainReport {
   readonly ran: number;
 }
 
-export interface DrainOptions {
+interface DrainOptions {
   readonly mill: Millrace;
   readonly memory: Memory;
   readonly time: VirtualTime;
@@ -29,10 +29,12 @@ export interface DrainOptions {
 
 /** The duties that answer a clock of a job; the others are upkeep and matter to no test. */
 const clockDuties = ["promote", "reclaim", "attempt-timeout", "deadline", "time-to-live"];
-/** Turns without news before the drain looks for what holds things up. */
+/** After this many turns without news the drain looks for what keeps jobs from ending. */
 const quietTurnsMax = 20;
 const realPauseMs = 2;
-/** How far the clock may be moved for the engine's own timers; the longest wait of a batch that makes sense in a test. */
+/**
+ * How far the clock may be moved for the engine's own timers; the longest wait of a batch that makes sense in a test.
+ */
 const engineTimersMaxUs = 60_000_000;
 const namedMax = 5;
 
@@ -49,7 +51,7 @@ export class Drain {
     this.#names = new Set(options.handlers.map(({ definition }) => definition.name));
   }
 
-  /** A drain during a drain is that drain. */
+  /** A drain that is asked for during a drain is the same drain. */
   run(timeoutMs: number | null): Promise<DrainReport> {
     this.#running ??= this.#run(timeoutMs ?? this.#options.timeoutMs).finally(() => {
       this.#running = null;
@@ -58,7 +60,7 @@ export class Drain {
     return this.#running;
   }
 
-  /** Resolves once everything that can start has started, so that moving the clock then is felt by it. */
+  /** Resolves once every handler that can start has started, so that moving the clock then is felt by them. */
   whenQuiet(): Promise<void> {
     return this.#running === null ? Promise.resolve() : new Promise((resolve) => this.#quiet.push(resolve));
   }
@@ -72,7 +74,7 @@ export class Drain {
     const ranBefore = this.#ran;
     const untilUs = nodePlatform.monotonicUs() + timeoutMs * 1000;
     const timersUntilUs = time.elapsedUs + engineTimersMaxUs;
-    // A worker that is still there belongs to a drain that ran out of time: its handlers may end by now.
+    // A worker that is still there belongs to a drain that ran out of time; its handlers may have ended since.
     this.#worker ??= await mill.work(this.#options.handlers, this.#workerOptions());
     let quietTurns = 0;
     let lastSeen = "";

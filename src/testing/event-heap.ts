@@ -1,6 +1,6 @@
 /**
- * What is going to happen, by virtual time: a binary heap ordered by (time, tie). The tie decides between events of one instant: the
- * order of insertion, or a seeded number that tries other interleavings.
+ * The events that are going to happen, by virtual time: a binary heap ordered by (time, tie). The tie decides between
+ * events of one instant: the order of insertion, or a seeded number that tries other interleavings.
  */
 
 export interface HeapEvent {

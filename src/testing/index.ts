@@ -17,21 +17,24 @@ import { createVirtualPlatform } from "./virtual-platform.ts";
 import { defaultStartAt, VirtualTime } from "./virtual-time.ts";
 
 export interface TestMillraceOptions extends Omit<MillraceOptions, "durability" | "executor" | "duties"> {
-  /** What drain runs. Without any, a test can still look at what was enqueued. */
+  /** The handlers that a drain runs. Without any, a test can still look at what was enqueued. */
   handlers?: readonly Handler[];
-  /** "inline": enqueue and enqueueMany of this object run what they made before they return. */
+  /** "inline": enqueue and enqueueMany of the test object run the jobs they made before they return. */
   mode?: "manual" | "inline";
   /** How the worker of a drain is set up. */
   worker?: WorkerOptions;
   /** Where the clock starts; the beginning of 2026 by default. */
   startAt?: Date | number;
-  /** Of ids and jitter; the same by default, so that a test repeats. */
+  /** The seed of ids and jitter; fixed by default, so that a test repeats. */
   seed?: string | number;
   /** How long drain waits, in real time, for handlers that do not end; 5 s by default. */
   drainTimeout?: Duration;
 }
 
-/** Only a due clock wakes a duty here; a poll would cost a test that advances by a year a million wake-ups. */
+/**
+ * Duties sleep so long that only a clock of a job wakes them: polls would cost a test that advances by a year a million
+ * wake-ups.
+ */
 const dutySleep = "3650d";
 const upkeepSleep = "1d";
 
@@ -65,7 +68,7 @@ export async function testMillrace(options: TestMillraceOptions = {}): Promise<T
       "attempt-timeout": { sleep: dutySleep },
       deadline: { sleep: dutySleep },
       "time-to-live": { sleep: dutySleep },
-      // A test's worker lives only while it drains, so who handles what says nothing here.
+      // A test's worker lives only while it drains, so a job without a handler says nothing about the application.
       "no-handler": false,
       retention: { sleep: upkeepSleep },
       "index-audit": false,

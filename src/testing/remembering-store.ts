@@ -1,6 +1,7 @@
 /**
- * A store that remembers what was written through it, so that a test can look at jobs without awaiting anything. Before a caller gets
- * the answer to a write, the jobs that it touched are read again; what the caller then looks at is what the store holds.
+ * A store that remembers what was written through it, so that a test can look at jobs without awaiting anything. Before
+ * a caller gets the answer to a write, the jobs that it touched are read again; what the caller then looks at is what
+ * the store has.
  */
 import { isTerminal } from "../model/job-state.ts";
 import type { JobRecord } from "../store/records.ts";
@@ -8,14 +9,14 @@ import type { Store } from "../store/store.ts";
 
 export interface RememberedJob {
   readonly record: JobRecord;
-  /** Taken out by a delete or a purge; the record is the last one seen. */
+  /** Whether a delete or a purge removed the job; the record is then the last one seen. */
   readonly isRemoved: boolean;
 }
 
 export interface Memory {
   /** Every job that was ever submitted, in the order of submission. */
   all(): readonly RememberedJob[];
-  /** Those that have not ended. */
+  /** The jobs that have not ended. */
   live(): readonly JobRecord[];
 }
 
@@ -61,11 +62,11 @@ export function rememberJobs(inner: Store): { readonly store: Store; readonly me
     await readIds([...changed]);
   };
 
-  /** One reader at a time, or an older reading could overwrite a newer one. */
-  const inTurn = (read: () => Promise<void>): Promise<void> => (reading = reading.then(read, read));
+  /** Lets one read after the other go out, or an older answer could overwrite a newer one. */
+  const inOrder = (read: () => Promise<void>): Promise<void> => (reading = reading.then(read, read));
   const thenRead = async <Answer>(call: Promise<Answer>): Promise<Answer> => {
     const answer = await call;
-    await inTurn(readNews);
+    await inOrder(readNews);
     return answer;
   };
 
@@ -78,7 +79,7 @@ export function rememberJobs(inner: Store): { readonly store: Store; readonly me
     promoteDue: (request) => thenRead(inner.promoteDue(request)),
     async recordIfLeased(writes) {
       const answers = await inner.recordIfLeased(writes);
-      await inTurn(() => readIds([...new Set(writes.map(({ id }) => id))]));
+      await inOrder(() => readIds([...new Set(writes.map(({ id }) => id))]));
       return answers;
     },
   };

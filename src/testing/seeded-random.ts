@@ -1,6 +1,7 @@
 /**
- * Randomness that repeats: sfc32, a small generator of 128 bits of state that passes the usual batteries. The same seed gives the
- * same numbers on every machine, and `fork` gives a stream of its own, so that one user's draws do not shift another's.
+ * Randomness that repeats: sfc32, a small generator of 128 bits of state that passes the usual batteries. The same seed
+ * gives the same numbers on every machine, and `fork` gives a stream of its own, so that one user's draws do not shift
+ * another's.
  */
 
 export interface SeededRandom {

@@ -1,6 +1,7 @@
 /**
- * Millrace for the tests of an application: the real engine and the real worker on a store in memory, with a clock that stands still
- * until the test moves it. Jobs run when the test drains, or inside the enqueue in inline mode; nothing runs behind the test's back.
+ * Millrace for the tests of an application: the real engine and the real worker on a store in memory, with a clock that
+ * stands still until the test moves it. Jobs run when the test drains, or inside the enqueue in inline mode; nothing
+ * runs behind the test's back.
  */
 import type { Enqueuer, HandlesOf, Millrace } from "../client/millrace.ts";
 import type { JobHandle } from "../client/job-handle.ts";
@@ -35,7 +36,7 @@ export interface TestClock {
   advance(duration: Duration): Promise<void>;
 }
 
-export interface TestParts {
+interface TestParts {
   readonly mill: Millrace;
   readonly engine: Engine;
   readonly memory: Memory;
@@ -48,7 +49,10 @@ export interface TestParts {
 const closeStepsMax = 100_000;
 
 export class TestMillrace implements Enqueuer, AsyncDisposable {
-  /** The real one, for code that wants it: `t.mill.jobs`, `t.mill.kv`, `t.mill.explain`. Its enqueue never runs a handler inline. */
+  /**
+   * The real Millrace, for code that needs it: `t.mill.jobs`, `t.mill.kv`, `t.mill.explain`. Its enqueue never runs a
+   * handler inline.
+   */
   readonly mill: Millrace;
   readonly clock: TestClock;
   readonly #parts: TestParts;
@@ -88,8 +92,9 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
   }
 
   /**
-   * Runs jobs until none that has a handler is ready, running or due now. Delayed jobs and retries stay until the clock is moved. Waits in real
-   * time for handlers that wait for the real world, but not longer than `timeout` (5 s): then it rejects and names what did not end.
+   * Runs jobs until none that has a handler is ready, running or due now. Delayed jobs and retries stay until the clock
+   * is moved. Handlers that wait for the real world are waited for in real time, but not longer than `timeout` (5 s):
+   * then the drain rejects and names what did not end.
    */
   drain(options: { timeout?: Duration } = {}): Promise<DrainReport> {
     if (this.#parts.handlers.length === 0)

@@ -1,6 +1,6 @@
 /**
- * A platform on virtual time. Clock and timers are virtual, randomness comes from a seed, identity is fixed; so whatever runs on it
- * repeats exactly.
+ * A platform on virtual time. Clock and timers are virtual, randomness comes from a seed, identity is fixed; so
+ * whatever runs on it repeats exactly.
  */
 import { nodePlatform } from "../platform/node-platform.ts";
 import type { Platform } from "../platform/platform.ts";
@@ -13,8 +13,8 @@ export interface VirtualPlatformOptions {
   readonly random?: SeededRandom;
   readonly processId?: number;
   /**
-   * Where the ends of turns happen. "virtual": they are events like timers, so nothing moves unless time is run. "real": they follow by
-   * themselves, so that a plain await on the engine ends while the clock stands still.
+   * Where the ends of turns happen. "virtual": they are events like timers, so nothing moves unless the test moves
+   * time. "real": they follow by themselves, so that an await on the engine ends while the clock stands still.
    */
   readonly turns?: "virtual" | "real";
 }
@@ -23,7 +23,10 @@ export interface VirtualPlatform extends Platform {
   readonly time: VirtualTime;
 }
 
-/** As on Node.js: no timer rings in the same millisecond. It also keeps a loop of empty timers from holding time up. */
+/**
+ * As on Node.js: no timer rings in the same millisecond. It also keeps a loop of timers without delay from stopping
+ * time.
+ */
 const timerMinUs = 1000;
 
 export function createVirtualPlatform(options: VirtualPlatformOptions = {}): VirtualPlatform {

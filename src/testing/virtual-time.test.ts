@@ -1,4 +1,6 @@
-/** Virtual time and what stands on it: order, jumps, cancelling, and the repeatability of everything drawn from a seed. */
+/**
+ * Virtual time and what stands on it: order, jumps, cancelling, and the repeatability of everything drawn from a seed.
+ */
 import { describe, expect, test } from "vitest";
 import { createSeededRandom } from "./seeded-random.ts";
 import { createVirtualPlatform } from "./virtual-platform.ts";

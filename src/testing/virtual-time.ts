@@ -1,6 +1,6 @@
 /**
- * Virtual time: one clock and one heap of events. Nothing happens unless somebody runs it; then one event runs, everything that
- * follows from it by promises settles, and the next event runs. Time jumps from event to event.
+ * Virtual time: one clock and one heap of events. Nothing happens unless somebody steps: then one event is called,
+ * everything that follows from it by promises settles, and the next event is called. Time jumps from event to event.
  */
 import { nodePlatform } from "../platform/node-platform.ts";
 import type { Timer } from "../platform/platform.ts";
@@ -73,8 +73,8 @@ export class VirtualTime {
 }
 
 /**
- * All promises that can settle by themselves have settled once a turn of the real event loop is over: a fixed number of promise ticks
- * would have to know the longest chain in the engine.
+ * Resolves once all promises that can settle by themselves have settled: after a turn of the real event loop. Counting
+ * promise ticks instead would mean to know the longest chain in the engine.
  */
 export function settleTurn(): Promise<void> {
   return new Promise((resolve) => nodePlatform.defer(resolve));

@@ -1,3 +1,4 @@
+import { routeNumber } from "../model/route.ts";
 import { describe, expect, test } from "vitest";
 import { deferred } from "../../test/support/virtual-mill.ts";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
@@ -88,7 +89,11 @@ describe("the reason given to cancel a running job", () => {
   test("is kept when the worker dies meanwhile and the reclaim duty ends the job", async () => {
     const { id } = await v.run(v.mill.enqueue(slow, {}));
     await v.run(
-      v.store.claim({ owner: "dead", leaseMs: 1000, offers: [{ routes: [1], max: 1 }], routesKnown: 0 }),
+      v.store.claim({
+        owner: "dead",
+        leaseMs: 1000,
+        offers: [{ routes: [routeNumber("default", "slow")], max: 1 }],
+      }),
     );
     await v.run(v.mill.jobs.cancel(id, reason));
     v.mill.startDuties();

@@ -4,7 +4,7 @@ import type { Decision } from "../model/after-run.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
 import type { ErrorRecord } from "../model/attempt-log.ts";
 import { durationText } from "../model/duration.ts";
-import type { Route } from "../store/records.ts";
+import type { Route } from "../model/route.ts";
 import type { Attempt } from "./attempt.ts";
 
 export function describeEnd(

@@ -1,3 +1,4 @@
+import { routeNumber } from "../model/route.ts";
 import { describe, expect, test } from "vitest";
 import { deferred } from "../../test/support/virtual-mill.ts";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
@@ -40,7 +41,11 @@ describe("leases", () => {
   test("are reclaimed within two seconds of their end when the worker is gone, with backoff, and the crash counts", async () => {
     const handle = await v.run(v.mill.enqueue(slow, {}));
     const claimed = await v.run(
-      v.store.claim({ owner: "dead", leaseMs: 3000, offers: [{ routes: [1], max: 1 }], routesKnown: 0 }),
+      v.store.claim({
+        owner: "dead",
+        leaseMs: 3000,
+        offers: [{ routes: [routeNumber("default", "slow")], max: 1 }],
+      }),
     );
     const [lease] = claimed.jobs;
     await v.run(
@@ -75,7 +80,11 @@ describe("leases", () => {
     v.mill.startDuties();
     for (let crash = 1; crash <= 20; crash++) {
       await v.run(
-        v.store.claim({ owner: "dead", leaseMs: 1000, offers: [{ routes: [1], max: 1 }], routesKnown: 0 }),
+        v.store.claim({
+          owner: "dead",
+          leaseMs: 1000,
+          offers: [{ routes: [routeNumber("default", "slow")], max: 1 }],
+        }),
       );
       await v.advance(5000);
     }

@@ -1,12 +1,12 @@
 /**
- * All keys flushed under open stores, by an administrator's mistake: what was there is gone, and that is said; what comes afterwards is run
- * by the right handlers, although the server numbers its routes anew, and nobody is silent.
+ * All keys flushed under open stores, by an administrator's mistake: what was there is gone, and that is said; what comes
+ * afterwards is run by the right handlers, and nobody is silent.
  */
 import { expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
 import { job } from "../../src/engine/definition.ts";
 import { handler } from "../../src/worker/handler.ts";
-import { aClaim, aJob } from "../support/builders.ts";
+import { aClaim, aJob, aRoute } from "../support/builders.ts";
 import { useOwnRedis } from "../support/use-redis.ts";
 import { auditAll } from "../support/walk.ts";
 import { millOn } from "../support/mill-on.ts";
@@ -24,7 +24,7 @@ const [one, two, three] = ["one", "two", "three"].map((name) => job<string, stri
   ReturnType<typeof job<string, string>>,
 ];
 
-test("after a flush a worker runs new jobs by their own handlers, whatever numbers their routes get", async () => {
+test("after a flush a worker runs new jobs by their own handlers, whatever comes first", async () => {
   const worker = await openMill();
   const producer = await openMill();
   const echo =
@@ -46,26 +46,18 @@ test("after a flush a worker runs new jobs by their own handlers, whatever numbe
   }
 });
 
-test("a store that knows the old numbers claims nothing by them, and its own numbers keep their meaning", async () => {
+test("a store that was open before the flush claims, names and counts what others submit afterwards", async () => {
   const [old, other] = [await redis.open(), await redis.open()];
   await old.submit([{ jobs: [aJob({ id: "a", queue: "first" }), aJob({ id: "b", queue: "second" })] }]);
-  const learnt = await old.claim(aClaim({ offers: [{ routes: [1, 2], max: 0 }] }));
-  expect(learnt.routes.map(({ number, queue }) => [number, queue])).toEqual([
-    [1, "first"],
-    [2, "second"],
-  ]);
   const { epoch } = await old.describe();
   await redis.admin.flushall();
   await other.submit([{ jobs: [aJob({ id: "c", queue: "third" }), aJob({ id: "d", queue: "first" })] }]);
 
-  // On the server 1 is now the third queue, and 2 the first one.
-  const nothing = await old.claim(aClaim({ offers: [{ routes: [2], max: 5 }], routesKnown: 2 }));
-  expect(nothing.jobs).toEqual([]);
-  expect(nothing.routes).toMatchObject([{ number: 3, queue: "third" }]);
-  const { jobs } = await old.claim(aClaim({ offers: [{ routes: [1, 3], max: 5 }], routesKnown: 3 }));
+  const routes = ["first", "second", "third"].map((queue) => aRoute({ queue }));
+  const { jobs } = await old.claim(aClaim({ offers: [{ routes, max: 5 }] }));
   expect(jobs.map(({ id, route }) => [id, route])).toEqual([
-    ["c", 3],
-    ["d", 1],
+    ["c", aRoute({ queue: "third" })],
+    ["d", aRoute({ queue: "first" })],
   ]);
   expect((await old.readJobs(["a", "c", "d"])).map((each) => each?.queue)).toEqual([
     undefined,
@@ -73,6 +65,7 @@ test("a store that knows the old numbers claims nothing by them, and its own num
     "first",
   ]);
   expect((await old.tallyJobs()).map(({ queue }) => queue).toSorted()).toEqual(["first", "third"]);
+  expect((await old.readRoutes()).map(({ queue }) => queue).toSorted()).toEqual(["first", "third"]);
   expect((await old.describe()).epoch).toBeGreaterThanOrEqual(epoch);
   expect(await auditAll(old)).toEqual({});
 });

@@ -2,7 +2,7 @@
 import type { ClaimRequest, SubmitAnswer } from "../../src/store/operations.ts";
 import type { FeedEvent, JobRecord, LeasedJob, NewJob } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
-import { aClaim } from "../support/builders.ts";
+import { aClaim, aRoute } from "../support/builders.ts";
 import type { HeldPlatform } from "../support/held-platform.ts";
 import { readWholeFeed } from "../support/walk.ts";
 
@@ -35,9 +35,7 @@ export function createSubject(store: Store, platform: HeldPlatform): Subject {
     claim: async (given) => (await store.claim(aClaim(given))).jobs,
     lease: async (job, given) => {
       await subject.submit(job);
-      const { routes } = await store.claim(aClaim({ max: 0, offers: [] }));
-      const route = routes.find(({ queue, name }) => queue === job.queue && name === job.name)?.number;
-      const [leased] = await subject.claim({ offers: [{ routes: [route ?? 0], max: 1 }], ...given });
+      const [leased] = await subject.claim({ offers: [{ routes: [aRoute(job)], max: 1 }], ...given });
       if (leased?.id !== job.id) throw new Error(`claimed ${leased?.id}, not ${job.id}`);
       return leased;
     },

@@ -6,6 +6,7 @@ import {
   aChange,
   aDoc,
   aJob,
+  aRoute,
   aSettle,
   askCancel,
   finish,
@@ -138,11 +139,11 @@ export const scripts: Readonly<Record<RuleName, readonly Script[]>> = {
       ),
       claim(1, {
         offers: [
-          { routes: [1, 2], max: 3 },
-          { routes: [3], max: 2 },
+          { routes: [aRoute(), aRoute({ name: "x" })], max: 3 },
+          { routes: [aRoute({ queue: "q" })], max: 2 },
         ],
       }),
-      claim(1, { offers: [{ routes: [1, 2, 3], max: 9 }], routesKnown: 2 }),
+      claim(1, { offers: [{ routes: [aRoute(), aRoute({ name: "x" }), aRoute({ queue: "q" })], max: 9 }] }),
     ],
     [
       "never a job whose clock has rung",
@@ -187,7 +188,7 @@ export const scripts: Readonly<Record<RuleName, readonly Script[]>> = {
       submit(0, keyed("a", {}, { tags: ["t"], deadline: { inMs: 9 } })),
       submit(1, keyed("b", { onHeld: "replace" }, { queue: "q", due: { inMs: 9 }, rankBase: 2, meta: "m" })),
       promote(10),
-      claim(10, { offers: [{ routes: [2], max: 1 }] }),
+      claim(10, { offers: [{ routes: [aRoute({ queue: "q" })], max: 1 }] }),
       submit(11, keyed("c", { onHeld: "replace" })),
     ],
     [

@@ -25,7 +25,7 @@ const shown: Readonly<Record<string, readonly RegExp[]>> = {
     /^-> .*ended as failed \(unrecoverable\): Unrecoverable: 410 Gone$/,
     /"\/deleted".* unrecoverable \[1: 410 Gone\]$/,
     /"\/down".* retries-exhausted \[1: 503 .*, 2: 503 .*, 3: 503 .*\]$/,
-    /^redriven: 1$/,
+    /^brought back: 1$/,
     /^-> 200 OK$/,
   ],
   "delays-and-unique.ts": [

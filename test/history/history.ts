@@ -2,6 +2,7 @@
  * The evidence of a run, from a simulation or from real processes: H, every call with its invocation and its answer; S, what the store
  * holds at the end; E, what handlers did. The checker reads nothing else.
  */
+import type { Route } from "../../src/model/route.ts";
 import type {
   Change,
   ChangeAnswer,
@@ -16,7 +17,7 @@ import type {
   SubmitAnswer,
   SubmitUnit,
 } from "../../src/store/operations.ts";
-import type { Doc, FeedRecord, JobRecord, Route, Tally } from "../../src/store/records.ts";
+import type { Doc, FeedRecord, JobRecord, Tally } from "../../src/store/records.ts";
 
 /** What the caller knows: an answer, that nothing happened, or nothing. */
 export type Seen = "ok" | "failed" | "unknown";

@@ -2,13 +2,14 @@
  * Writes small true histories for the checker's own tests: each method does to feed, calls, effects and jobs what the engine and a store
  * would do. A test then bends one thing.
  */
+import { routeOf } from "../../src/model/route.ts";
 import { appendAttempt } from "../../src/model/attempt-log.ts";
 import type { EventKind } from "../../src/model/event-kind.ts";
 import type { JobState, TerminalState } from "../../src/model/job-state.ts";
 import { isTerminal } from "../../src/model/job-state.ts";
 import type { SettleAnswer } from "../../src/store/operations.ts";
 import type { Doc, FeedEvent, FeedRecord, JobRecord, LeasedJob, NewJob } from "../../src/store/records.ts";
-import { aJob, finish, schedule } from "../support/builders.ts";
+import { aJob, aRoute, finish, schedule } from "../support/builders.ts";
 import { recount } from "../support/walk.ts";
 import type { Effect, Evidence, Operation, StoreCall } from "./history.ts";
 
@@ -60,7 +61,7 @@ export class Scribe {
     this.feed.push({
       number: this.feed.length + 1,
       at: this.now,
-      events: events.map((event) => ({ ...event, route: 1 })),
+      events: events.map((event) => ({ ...event, route: aRoute() })),
     });
   }
 
@@ -157,16 +158,15 @@ export class Scribe {
         dueAt,
         claimedAt: this.now,
         deadlineAt: null,
-        route: 1,
+        route: aRoute(),
       });
       events.push({ kind: "claimed", id, rev, state: "running", attempt, extra: null });
       this.effects.push({ kind: "began", id, fence, attempt, actor: "p1", atUs: this.now * 1000 });
     }
     this.tell(...events);
-    const request = { owner, leaseMs, offers: [{ routes: [1], max: 10 }], routesKnown: 1 };
+    const request = { owner, leaseMs, offers: [{ routes: [aRoute()], max: 10 }] };
     return this.call("claim", request, {
       jobs: leased,
-      routes: [],
       more: false,
       nextDueInMs: null,
       now: this.now,
@@ -258,7 +258,7 @@ export class Scribe {
       snapshot: {
         jobs,
         tallies: recount(jobs),
-        routes: [{ number: 1, queue: "mail", name: "send", caps: [] }],
+        routes: [routeOf({ queue: "mail", name: "send" })],
         feed: this.feed,
         feedByPages: structuredClone(this.feed),
         kv: this.kv,

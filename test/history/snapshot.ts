@@ -6,11 +6,10 @@ import { findAll, readAllDocs } from "../support/walk.ts";
 import type { Snapshot } from "./history.ts";
 
 export async function takeSnapshot(store: Store, random: SeededRandom): Promise<Snapshot> {
-  const { routes } = await store.claim({ owner: "snapshot", leaseMs: 1000, offers: [], routesKnown: 0 });
   return {
     jobs: await findAll(store, {}, 500, 10_000),
     tallies: await store.tallyJobs(),
-    routes,
+    routes: await store.readRoutes(),
     feed: await readFeed(store, () => 1000),
     feedByPages: await readFeed(store, () => random.whole(1, 50)),
     kv: await readAllDocs(store, "kv", "", 500),

@@ -7,6 +7,7 @@ import { afterCrash, afterExpiry, afterTimeout } from "../../src/model/after-run
 import { createPolicyReader, writePolicy } from "../../src/model/job-policy.ts";
 import { liveStates, terminalStates } from "../../src/model/job-state.ts";
 import { createPlacement } from "../../src/model/placement.ts";
+import { routeNumber } from "../../src/model/route.ts";
 import type { JobState } from "../../src/model/job-state.ts";
 import type {
   Change,
@@ -109,8 +110,7 @@ export class HistoryWorld {
         const request = {
           owner: `w${command.owner}`,
           leaseMs: command.leaseMs,
-          offers: command.offers.map(distinct),
-          routesKnown: command.owner,
+          offers: command.offers.map(offerOf),
         };
         const { jobs } = await this.#both(what, (store) => store.claim(request));
         this.#leases.push(...jobs);
@@ -335,9 +335,10 @@ function pickRecent<Item>(items: readonly Item[], index: number): Item {
   return items[items.length - 1 - (index % items.length)] as Item;
 }
 
-/** A route is offered once per claim; the second offer of one is left out by the engine too. */
-function distinct({ routes, max }: { routes: number[]; max: number }): { routes: number[]; max: number } {
-  return { routes: [...new Set(routes)], max };
+/** Routes 1 to 4 are those of the two queues and two names. A route is offered once per claim, as the engine does. */
+function offerOf({ routes, max }: { routes: number[]; max: number }): { routes: number[]; max: number } {
+  const numbers = routes.map((route) => routeNumber(`q${route & 1}`, `n${(route >> 1) & 1}`));
+  return { routes: [...new Set(numbers)], max };
 }
 
 /** The logs that settles write here are no packed logs; only those that the model wrote can be read. */

@@ -9,6 +9,8 @@ import { canMove, isTerminal } from "../../src/model/job-state.ts";
 import type { JobState, Origin } from "../../src/model/job-state.ts";
 import type { UniqueHold } from "../../src/model/unique-key.ts";
 import type * as operations from "../../src/store/operations.ts";
+import { routeNumber } from "../../src/model/route.ts";
+import type { Route } from "../../src/model/route.ts";
 import type {
   Doc,
   DocPut,
@@ -17,7 +19,6 @@ import type {
   JobRecord,
   LeasedJob,
   NewJob,
-  Route,
 } from "../../src/store/records.ts";
 
 export type Job = { -readonly [Key in keyof JobRecord]: JobRecord[Key] } & {
@@ -129,7 +130,7 @@ export class ReferenceRules {
       return [this.create(spec), "created"];
     // A given id may have come back as another job since: the seq tells.
     const [holder] = this.jobs(({ seq }) => seq === entry.seq);
-    const isUnstarted = holder?.attempt === 0 && (holder.state === "ready" || holder.state === "scheduled");
+    const isUnstarted = holder?.attempt === 0 && ["blocked", "scheduled", "ready"].includes(holder.state);
     if (!isUnstarted || unique.onHeld === "keep") return [entry.id, "existing"];
     this.place(holder, spec.due, spec);
     if (unique.onHeld === "replace") {
@@ -138,7 +139,8 @@ export class ReferenceRules {
       this.hold(holder, unique.hold);
     }
     const how = unique.onHeld === "replace" ? "replaced" : "rescheduled";
-    this.move(holder, holder.dueAt <= this.now ? "ready" : "scheduled", how);
+    const waiting = holder.dueAt <= this.now ? "ready" : "scheduled";
+    this.move(holder, holder.state === "blocked" ? "blocked" : waiting, how);
     return [holder.id, how];
   }
 
@@ -189,9 +191,10 @@ export class ReferenceRules {
   }
 
   routeOf({ queue, name }: NewJob): number {
-    const known = this.all.routes.find((route) => route.queue === queue && route.name === name);
-    if (known !== undefined) return known.number;
-    return this.all.routes.push({ number: this.all.routes.length + 1, queue, name, caps: [] });
+    const number = routeNumber(queue, name);
+    if (!this.all.routes.some((route) => route.number === number))
+      this.all.routes.push({ number, queue, name, caps: [] });
+    return number;
   }
 
   hold(job: Job, hold: UniqueHold): void {
@@ -286,9 +289,10 @@ export class ReferenceRules {
   schedule(job: Job, next: Schedule): void {
     if (isTerminal(job.state)) {
       Object.assign(job, { endedAt: null, reason: null, result: null, keepUntil: null, cancelAsked: false });
-      if (job.deadlineAt !== null && job.deadlineAt <= this.now) job.deadlineAt = null;
       if (job.hold === "end") this.hold(job, "end");
     }
+    if (next.clearsPassedDeadline === true && job.deadlineAt !== null && job.deadlineAt <= this.now)
+      job.deadlineAt = null;
     this.place(job, next.due, next);
     edit(job, next.edit);
     job.countsAttempt = next.countsAttempt;

@@ -6,6 +6,8 @@
  */
 import { notYetSupported } from "../../src/model/error.ts";
 import { isTerminal } from "../../src/model/job-state.ts";
+import { storeLimits } from "../../src/store/limits.ts";
+import type { Route } from "../../src/model/route.ts";
 import type * as operations from "../../src/store/operations.ts";
 import type { DocPut, JobRecord, LeasedJob, Tally } from "../../src/store/records.ts";
 import { addMs, asLeased, clockAt, pick, ReferenceRules, timerAt } from "./reference-rules.ts";
@@ -51,9 +53,12 @@ export class ReferenceStore {
         more ||= taken.length === max;
         for (const job of taken) jobs.push(this.#rules.lease(job, request.owner, request.leaseMs));
       }
-      const routes = this.#rules.all.routes.filter(({ number }) => number > request.routesKnown);
-      return { jobs, routes, more, nextDueInMs: this.#rules.nextInMs(), now: this.#rules.now };
+      return { jobs, more, nextDueInMs: this.#rules.nextInMs(), now: this.#rules.now };
     });
+  }
+
+  readRoutes(): readonly Route[] {
+    return this.#rules.all.routes.toSorted((a, b) => a.number - b.number);
   }
 
   settleIfLeased(settles: readonly operations.Settle[]): readonly operations.SettleAnswer[] {
@@ -85,14 +90,18 @@ export class ReferenceStore {
 
   recordIfLeased(writes: readonly operations.LeasedWrite[]): readonly operations.RecordAnswer[] {
     return this.#rules.call(() =>
-      writes.map(({ id, seq, fence, progress, logs = [] }) => {
+      writes.map(({ id, seq, fence, progress, logs = [], overflow = "" }) => {
         const job = this.#rules.all.jobs.get(id);
         if (job === undefined) return "gone";
         if (job.seq !== seq || job.state !== "running" || job.fence !== fence) return "stale";
         if (progress !== undefined) job.progress = progress;
         const lines = this.#rules.all.trails.get(id) ?? [];
         this.#rules.all.trails.set(id, lines);
-        for (const body of logs) lines.push({ number: lines.length + 1, at: this.#rules.now, body });
+        for (const body of logs) {
+          const isFull = lines.length >= storeLimits.logLinesPerJobMax;
+          if (isFull) lines.pop();
+          lines.push({ number: lines.length + 1, at: this.#rules.now, body: isFull ? overflow : body });
+        }
         return "ok";
       }),
     );

@@ -1,6 +1,7 @@
 /** Builders for what crosses the store contract: every field has a plain default, a test names only what it is about. */
 import type { Finish, HandBack, Mark, Remove, Schedule } from "../../src/model/change.ts";
 import type { TerminalState } from "../../src/model/job-state.ts";
+import { routeNumber } from "../../src/model/route.ts";
 import type { Change, ChangeCase, ClaimRequest, Guard, Settle } from "../../src/store/operations.ts";
 import type { DocPut, LeaseRef, NewJob } from "../../src/store/records.ts";
 
@@ -25,7 +26,12 @@ export function aJob(given: Partial<NewJob> & { readonly id: string }): NewJob {
 
 export function aClaim(given: Partial<ClaimRequest> & { readonly max?: number } = {}): ClaimRequest {
   const { max = 10, ...rest } = given;
-  return { owner: "w1", leaseMs: 1000, offers: [{ routes: [1], max }], routesKnown: 0, ...rest };
+  return { owner: "w1", leaseMs: 1000, offers: [{ routes: [aRoute()], max }], ...rest };
+}
+
+/** The number of the route that `aJob` with the same queue and name waits on. */
+export function aRoute({ queue = "mail", name = "send" }: { queue?: string; name?: string } = {}): number {
+  return routeNumber(queue, name);
 }
 
 export function finish(to: TerminalState = "completed", given: Partial<Finish> = {}): Finish {
@@ -57,7 +63,7 @@ export const remove: Remove = { to: "removed", event: "removed" };
 export const askCancel: Mark = { to: "same", event: "cancel-asked", cancelAsked: true };
 
 export function replay(inMs = 0, given: Partial<Schedule> = {}): Schedule {
-  return schedule(inMs, { event: "replayed", attempt: 0, ...given });
+  return schedule(inMs, { event: "replayed", attempt: 0, clearsPassedDeadline: true, ...given });
 }
 
 export function aSettle(lease: LeaseRef, next: Settle["next"], given: Partial<Settle> = {}): Settle {

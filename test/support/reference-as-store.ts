@@ -30,6 +30,7 @@ export function openReference(platform: Platform, epoch: number): Store {
     readJobs: async (ids) => reference.readJobs(ids),
     findJobs: async (request) => reference.findJobs(request),
     tallyJobs: async () => reference.tallyJobs(),
+    readRoutes: async () => reference.readRoutes(),
     readFeed: async (request) => reference.readFeed(request),
     readTrail: async (request) => reference.readTrail(request),
     prune: async (request) => reference.prune(request),

@@ -1,4 +1,4 @@
-/** `millrace cancel`: waiting jobs end at once, running ones are told. */
+/** `millrace cancel`: ends waiting jobs at once and tells running ones. */
 import { MillraceError } from "../../model/error.ts";
 import { liveStates } from "../../model/job-state.ts";
 import { storeOption } from "../command.ts";

@@ -1,6 +1,6 @@
 /**
- * `millrace demo`, which `npm start` runs: a busy little shop on a new SQLite file, shown live, ended by itself. MILLRACE_STORE is not
- * read here: a demo must never land in a store that somebody uses.
+ * `millrace demo`, which `npm start` runs: a busy little shop on a new SQLite file, shown live, which ends by itself.
+ * It does not read MILLRACE_STORE, because a demo must never write to a store that somebody uses.
  */
 import { join } from "node:path";
 import type { Millrace } from "../../client/millrace.ts";
@@ -16,7 +16,7 @@ import { readWhole } from "../read-args.ts";
 
 const secondsDefault = 15;
 const frameMs = 120;
-/** Nothing new is enqueued at the end, so that what is waiting can finish. */
+/** For this long before its end the demo enqueues nothing, so that waiting jobs can finish. */
 const quietMs = 3000;
 
 export const demo: Command = {

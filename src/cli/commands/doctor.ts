@@ -1,7 +1,7 @@
 /**
- * `millrace doctor`: looks at a store as a whole. Its settings and clock, then a full walk of the index audit (timers, keys, tags, logs,
- * tallies against the records), then jobs whose clock rang long ago and was not answered, and the server it lives on. Every finding
- * says what to do.
+ * `millrace doctor`: looks at a store as a whole: its settings and clock, then a full walk of the index audit (timers,
+ * keys, tags, logs, tallies against the records), then jobs whose clock rang long ago and was not answered, and the
+ * server that the store lives on. Every finding says what to do.
  */
 import type { StoreOptions } from "../../client/millrace-options.ts";
 import { readQuarantined } from "../../client/quarantined.ts";
@@ -106,7 +106,10 @@ function describe(report: Report, servers: readonly string[]): string {
   return lines.join("\n");
 }
 
-/** A server whose settings cannot keep strict promises is looked at all the same: its warnings are findings. */
+/**
+ * Opens the store without asking for strict durability, so that a server whose settings cannot give it is looked at all
+ * the same: its warnings become findings.
+ */
 async function openAsItIs(platform: Platform, url: string): Promise<Store> {
   try {
     return await openStore(platform, url);
@@ -133,7 +136,10 @@ function warnings({ warnings: given }: StoreDescription): readonly Finding[] {
 
 const clockSlackMs = 1000;
 
-/** Of what a store said between a question and its answer: an answer that took its time says nothing against the clock. */
+/**
+ * How far a store's clock is ahead of (or behind) this machine's. The store read its clock somewhere between question
+ * and answer, so a time within those two says nothing against it.
+ */
 export function aheadMs(now: number, askedAt: number, answeredAt: number): number {
   return Math.max(0, now - answeredAt) + Math.min(0, now - askedAt);
 }
@@ -180,7 +186,10 @@ function indexFindings(repaired: Readonly<Record<string, number>>): readonly Fin
   }));
 }
 
-/** Far beyond what a running duty needs, so that a busy store is never taken for an abandoned one. */
+/**
+ * A job is overdue after this long: far beyond what a duty that is on needs, so that a busy store is never taken for an
+ * abandoned one.
+ */
 const overdueMs = 60_000;
 const sampleMax = 500;
 const clocks: readonly Clock[] = ["lease", "attempt", "deadline", "ttl"];

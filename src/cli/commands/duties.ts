@@ -1,4 +1,4 @@
-/** `millrace duties`: the background upkeep by name, and one of them run by hand. */
+/** `millrace duties`: the names of the background duties, or one duty run by hand. */
 import { storeOption } from "../command.ts";
 import type { Call, Command } from "../command.ts";
 import { existingStoreUrl, withMillrace } from "../open-store.ts";

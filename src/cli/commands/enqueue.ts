@@ -1,4 +1,7 @@
-/** `millrace enqueue`: makes a job without the handlers' code. Its schema, if it has one, is checked when a worker runs it. */
+/**
+ * `millrace enqueue`: makes a job without the handlers' code. Its schema, if it has one, is checked when a worker runs
+ * it.
+ */
 import type { EnqueueOptions, Millrace } from "../../index.ts";
 import { job } from "../../index.ts";
 import type { Priority } from "../../model/rank.ts";
@@ -38,7 +41,7 @@ export const enqueue: Command = {
     const input = json === undefined ? undefined : readJson(json, "The input");
     const url = storeUrl(call);
     const submit = (mill: Millrace) => mill.enqueue(definition, input, enqueueOptions);
-    // First on a store in memory: what would be refused must not leave a new store behind.
+    // The job goes to a store in memory first, so that a job that is refused leaves no new store behind.
     await withMillrace(call, "sqlite::memory:", submit);
     const { id, how } = await withMillrace(call, url, submit);
     terminal.writeOut(

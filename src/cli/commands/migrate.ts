@@ -1,6 +1,6 @@
 /**
- * `millrace migrate`: brings a store's tables to this version, as every opening does; by itself so that it can be done before a deployment, by a
- * user who owns the schema. With --dry-run it only says what would be done.
+ * `millrace migrate`: brings a store's tables to this version. Every opening does the same; the command exists so that
+ * it can be done before a deployment, by a user who owns the schema. With --dry-run it only says what would be done.
  */
 import { openStore } from "../../open.ts";
 import { storeOption } from "../command.ts";

@@ -1,4 +1,4 @@
-/** `millrace retry`: finished jobs run again, one by id or all that match. */
+/** `millrace retry`: replays finished jobs, one by id or all that match. */
 import type { RetryJobOptions } from "../../client/jobs.ts";
 import { terminalStates } from "../../model/job-state.ts";
 import { storeOption } from "../command.ts";

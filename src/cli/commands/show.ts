@@ -1,4 +1,6 @@
-/** `millrace show`: everything about one job, its life as a timeline. Fields that its definition redacts stay redacted. */
+/**
+ * `millrace show`: everything about one job, its life as a timeline. Fields that its definition redacts stay redacted.
+ */
 import type { Millrace } from "../../client/millrace.ts";
 import type { JobView } from "../../client/job-view.ts";
 import type { ErrorRecord } from "../../model/attempt-log.ts";

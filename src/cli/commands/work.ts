@@ -1,6 +1,7 @@
 /**
- * `millrace work`: runs the handlers of a jobs file until it is told to stop. The first SIGTERM or SIGINT stops it gracefully (no new
- * claims, running handlers finish, the rest goes back); a second one ends the process at once, and leases expire by themselves.
+ * `millrace work`: runs the handlers of a jobs file until it is told to stop. The first SIGTERM or SIGINT stops it
+ * gracefully (no new claims, running handlers finish, the rest goes back); a second one ends the process at once, and
+ * leases expire by themselves.
  */
 import type { Handler, WorkerOptions } from "../../index.ts";
 import type { Platform } from "../../platform/platform.ts";
@@ -72,7 +73,10 @@ function readOptions(options: ReadonlyMap<string, string>): WorkerOptions {
   return read;
 }
 
-/** From here on a signal stops the worker instead of ending the process, also while it is still starting. */
+/**
+ * Resolves on the first signal. From the call on a signal stops the worker instead of ending the process, also while
+ * the worker is still starting.
+ */
 function whenTold(platform: Platform): Promise<void> {
   return new Promise((resolve) => {
     platform.onTermination(resolve);

@@ -1,6 +1,6 @@
 /**
- * What the demo shows: counts per queue and state, the reports in progress and the latest news. On a terminal it is drawn over itself;
- * elsewhere one plain line per second says the same, shorter.
+ * What the demo shows: counts per queue and state, the reports in progress and the latest news. On a terminal the board
+ * is drawn over itself; elsewhere one line per second says the same, shorter.
  */
 import type { JobState } from "../../model/job-state.ts";
 import type { Terminal } from "../../platform/terminal.ts";
@@ -16,7 +16,7 @@ export interface Scene {
   readonly reports: readonly { readonly month: string; readonly share: number }[];
 }
 
-export const shownStates = ["scheduled", "ready", "running", "completed", "failed", "cancelled"] as const;
+const shownStates = ["scheduled", "ready", "running", "completed", "failed", "cancelled"] as const;
 
 const newsMax = 6;
 /** Each line is written over the old one and only its rest is cleared: a frame that began by clearing would flicker. */
@@ -72,7 +72,10 @@ export class Board {
     this.#drawnColumns = columns;
   }
 
-  /** A terminal made narrower has wrapped what was drawn, so nobody knows where it begins: a clean screen instead. */
+  /**
+   * A terminal that was made narrower has wrapped the board, so its first line cannot be found: the screen is cleared
+   * instead.
+   */
   #toTop(columns: number): string {
     if (columns < this.#drawnColumns) return "\u001b[2J\u001b[H";
     return this.#drawnLines === 0 ? "" : `\u001b[${this.#drawnLines}A`;

@@ -1,4 +1,7 @@
-/** The demo's jobs and their handlers: one kind each for quick work, slow work with progress, retries, delays, unique keys and cancel. */
+/**
+ * The demo's jobs and their handlers: one kind each for quick work, slow work with progress, retries, delays, unique
+ * keys and cancel.
+ */
 import { handler, job } from "../../index.ts";
 import type { Handler } from "../../index.ts";
 import type { Platform } from "../../platform/platform.ts";
@@ -61,7 +64,7 @@ export function demoHandlers(platform: Platform, tell: (news: string) => void): 
   ];
 }
 
-/** Ends early, by throwing the signal's reason, when the signal fires. */
+/** Waits; a signal that fires ends the wait by throwing its reason. */
 export function waitMs(platform: Platform, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = (): void => {

@@ -10,7 +10,10 @@ export interface Script {
   readonly failedId: string;
   /** The job that is still waiting when the demo ends. */
   readonly waitingId: string;
-  /** Called again and again with the time since the start: acts, and enqueues what is due by then unless it is quiet time. */
+  /**
+   * Called again and again with the time since the start: plays the scenes that are due by then, and enqueues jobs
+   * unless it is quiet time.
+   */
   play(elapsedMs: number, isQuiet: boolean): Promise<void>;
 }
 

@@ -1,4 +1,7 @@
-/** How a duty writes what it decided: each job's change for itself, so that a bad one fails alone and is left alone for a while. */
+/**
+ * How a duty writes what it decided. Each job's change stands for itself: one that fails is counted against that job
+ * alone, which is quarantined in the end (quarantine.ts).
+ */
 import type { JobState } from "../../model/job-state.ts";
 import type { Change } from "../../store/operations.ts";
 import type { Engine } from "../engine.ts";
@@ -17,14 +20,14 @@ export async function applyChanges(
   duty: {
     readonly name: string;
     readonly quarantine: Quarantine;
-    /** Told of a change that was applied. */
+    /** Called for each job whose change was applied, with its new state. */
     readonly applied?: (id: string, state: JobState) => void;
   },
 ): Promise<Applied> {
   const outcomes: Record<string, number> = {};
   let applied = 0;
   let errors = 0;
-  // Through the batcher: one bad change is found by halves and fails alone.
+  // The batcher finds a bad change by halves, so the changes beside it are applied.
   const answers = await Promise.allSettled(changes.map((change) => engine.changes.add(change)));
   for (const [index, answer] of answers.entries()) {
     const { id } = changes[index] as Change;
@@ -35,7 +38,7 @@ export async function applyChanges(
       continue;
     }
     duty.quarantine.succeeded(id);
-    // Losing the race is fine: the worker settled, or another process did this first.
+    // A refused guard is no failure: the worker has settled, or another process made the same change first.
     const outcome = answer.value.kind === "ok" ? (answer.value.state ?? "removed") : answer.value.kind;
     outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
     if (answer.value.kind !== "ok") continue;

@@ -1,6 +1,6 @@
 /**
- * Attempt timeout: the backstop behind the worker's own timer, for an attempt that outlives its timeout and the abort grace while its
- * worker goes on renewing the lease.
+ * Attempt timeout: the backstop behind the worker's own timer, for an attempt that outlives its timeout and the abort
+ * grace while its worker goes on renewing the lease.
  */
 import { afterTimeout } from "../../model/after-run.ts";
 import type { Engine } from "../engine.ts";

@@ -1,22 +1,22 @@
 /**
- * The way all duties that answer a clock work: read a batch of jobs whose clock has rung, let the model decide each, write the
- * decisions under the guard that the clock still has rung. A batch that is full goes on behind its cursor, so nothing starves
- * behind items that cannot be served.
+ * How all duties that answer a clock work: they read a batch of jobs whose clock has rung, let the model decide about
+ * each, and write the decisions under the guard that the clock still has rung. After a full batch the next pass goes on
+ * behind its cursor, so jobs that cannot be served keep none behind them waiting.
  */
 import type { JobState } from "../../model/job-state.ts";
 import type { Change, ChangeCase, Clock } from "../../store/operations.ts";
 import type { DueJob } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { applyChanges } from "./apply-changes.ts";
-import type { Duty, DutyRun } from "./duty.ts";
+import type { Duty, DutyPass } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 import { Quarantine } from "./quarantine.ts";
 
-export interface DueDutyOptions {
+interface DueDutyOptions {
   readonly tuning: Tuning;
   readonly name: string;
   readonly clock: Clock;
-  /** Told of a change that was applied. */
+  /** Called for each job whose change was applied, with its new state. */
   readonly applied?: (job: DueJob, state: JobState) => void;
   /** The change for one job, or null to leave it for now. */
   readonly decide: (job: DueJob, now: number) => ChangeCase | null;
@@ -31,7 +31,7 @@ export function dueDuty(engine: Engine, options: DueDutyOptions): Duty {
     wakes: "alarm",
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
-    async run(): Promise<DutyRun> {
+    async pass(): Promise<DutyPass> {
       const due = await engine.store.readDue({ clock, max: tuning.batchMax, cursor });
       cursor = due.cursor;
       const changes: Change[] = [];

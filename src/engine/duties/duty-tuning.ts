@@ -1,4 +1,4 @@
-/** Settings of the duties: which run, how large a batch is, and how long one may sleep at most. */
+/** Settings of the duties: which are on, how large a batch is, and how long one may sleep at most. */
 import { durationMs } from "../../model/duration.ts";
 import type { Duration } from "../../model/duration.ts";
 import { MillraceError } from "../../model/error.ts";
@@ -16,7 +16,7 @@ export const dutyNames = [
 ] as const;
 export type DutyName = (typeof dutyNames)[number];
 
-export interface OneDutyOptions {
+interface OneDutyOptions {
   batch?: number;
   sleep?: Duration;
 }
@@ -32,7 +32,7 @@ export interface Tuning {
 export type DutyTuning = Readonly<Record<DutyName, Tuning>>;
 
 const defaults: DutyTuning = {
-  // Also the upper bound for noticing an expired lease of a process that died without a word: reclaimed within 2 s of its end.
+  // This sleep also bounds how late a lease of a process that died is noticed: it is reclaimed within 2 s of its end.
   promote: { isOn: true, batchMax: 1000, sleepMaxMs: 1500 },
   reclaim: { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   "attempt-timeout": { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },

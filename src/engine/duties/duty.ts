@@ -1,39 +1,48 @@
 /**
- * A duty is one piece of background upkeep: named, separate, able to start and stop, safe to run in several processes at once because
- * every change it makes is guarded. It does one bounded batch per run and says whether more is left.
+ * A duty is one piece of background upkeep: named, separate, able to start and stop, and safe in several processes at
+ * once because every change it makes is guarded. One pass is one bounded batch; it says whether more is left.
  */
 import type { Quarantine } from "./quarantine.ts";
 
-export interface DutyRun {
+export interface DutyPass {
   readonly processed: number;
   readonly errors: number;
   /** How many items ended in which way. */
   readonly outcomes: Readonly<Record<string, number>>;
-  /** A full batch, or a walk that is not over: run again, at once or after the pause. */
+  /** True after a full batch and inside a walk: the next pass follows at once, or after `pauseMs`. */
   readonly hasMore: boolean;
   readonly pauseMs?: number;
-  /** When the next clock rings, as far as this run could see; null for none, undefined when it does not know. */
+  /**
+   * When the next clock rings, as far as this pass could see; null for no clock, undefined for a duty that does not
+   * look.
+   */
   readonly nextInMs?: number | null;
 }
 
 export interface Duty {
   readonly name: string;
   /**
-   * "clock": the duty that reads the store's next ring and sets the alarm; "alarm": runs when a clock has rung that the clock duty
-   * did not serve; "sleep": only by its own period.
+   * What starts the next pass. "clock": this duty reads when the next clock rings and sets the alarm by it; "alarm": a
+   * clock has rung that the clock duty does not serve; "sleep": only the end of its own sleep.
    */
   readonly wakes: "clock" | "alarm" | "sleep";
   readonly sleepMaxMs: number;
-  /** Items it leaves alone for a while. A duty without one is one call to the store: it has no items, and the supervisor tells of its failures. */
+  /**
+   * Items that the duty leaves alone for a while. A duty without a quarantine makes one call to the store: it has no
+   * items, and the supervisor tells of its failures.
+   */
   readonly quarantine?: Quarantine;
-  /** @param isAsked by an operator: a duty that one process does for all then does not leave it to another. */
-  run(isAsked?: boolean): Promise<DutyRun>;
+  /**
+   * @param isAsked whether an operator asks for this pass: then the duty neither rests nor leaves the work to another
+   * process.
+   */
+  pass(isAsked?: boolean): Promise<DutyPass>;
 }
 
-export const idleRun: DutyRun = { processed: 0, errors: 0, outcomes: {}, hasMore: false };
+export const idlePass: DutyPass = { processed: 0, errors: 0, outcomes: {}, hasMore: false };
 
-/** Adds runs up, for a report over several batches. */
-export function addRuns(left: DutyRun, right: DutyRun): DutyRun {
+/** The sum of two passes; whether more is left is what the later one says. */
+export function addPasses(left: DutyPass, right: DutyPass): DutyPass {
   const outcomes: Record<string, number> = { ...left.outcomes };
   for (const [outcome, count] of Object.entries(right.outcomes))
     outcomes[outcome] = (outcomes[outcome] ?? 0) + count;

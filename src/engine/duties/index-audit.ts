@@ -1,22 +1,23 @@
 /**
- * Index audit: walks the store slowly and repairs what disagrees with the records (a timer, a tally, a key without its job). It finds
- * nothing in a healthy store; what it finds is a bug, so it says so. A page that cannot be read ends the walk, and the next one begins
- * at the head. One process of a store walks at a time, by term: on a large store a walk is real work.
+ * Index audit: walks the store slowly and repairs what disagrees with the records (a timer, a tally, a key without its
+ * job). In a healthy store it finds nothing; a finding is a bug of Millrace, so it is logged as an error. A page that
+ * cannot be read ends the walk, and the next walk begins at the head. A term lets one process of a store walk at a
+ * time, because on a large store a walk is real work.
  */
 import type { Engine } from "../engine.ts";
 import type { Duty } from "./duty.ts";
-import { idleRun } from "./duty.ts";
+import { idlePass } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 import { Quarantine } from "./quarantine.ts";
 import { Term } from "./term.ts";
 
-/** Short pauses inside a walk, so that the audit never competes with work. */
+/** A pause between two pages of a walk keeps the audit from competing with jobs. */
 const betweenStepsMs = 1000;
 const termMinMs = 60_000;
 
 export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
   const quarantine = new Quarantine(engine.platform);
-  // Longer than the sleep and than the pause between two steps: whoever walks keeps it.
+  // The term outlasts the sleep and the pause between two pages, so the process that walks keeps it.
   const term = new Term(engine, "index-audit", Math.max(tuning.sleepMaxMs, termMinMs));
   let cursor: string | null = null;
   return {
@@ -24,10 +25,10 @@ export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
-    async run(isAsked = false) {
-      if (!isAsked && !(await term.hold())) {
+    async pass(isAsked = false) {
+      if (!isAsked && !(await term.take())) {
         cursor = null;
-        return idleRun;
+        return idlePass;
       }
       const page = cursor === null ? "the first page" : `the page after ${cursor}`;
       let answer: Awaited<ReturnType<Engine["store"]["auditIndexes"]>>;

@@ -1,7 +1,7 @@
 /**
- * No handler: a name that nobody handles is not an error at once, because a new version may be on its way. A ready job whose queue is served, but by no
- * worker that has a handler for its name, ends in failed once it has waited longer than the grace. A queue that nobody serves at all only
- * waits: its workers may be down.
+ * No handler: a name that nobody handles is not an error at once, because a new version may be on its way. A ready job
+ * whose queue is served, but by no worker that has a handler for its name, ends in failed once it has waited longer
+ * than the grace. A queue that nobody serves at all only waits: its workers may be down.
  */
 import { afterNoHandler } from "../../model/after-run.ts";
 import type { Change } from "../../store/operations.ts";
@@ -9,8 +9,8 @@ import type { Engine } from "../engine.ts";
 import { answersWithin } from "../race.ts";
 import { readNotices } from "../worker-notice.ts";
 import { applyChanges } from "./apply-changes.ts";
-import type { Duty, DutyRun } from "./duty.ts";
-import { addRuns, idleRun } from "./duty.ts";
+import type { Duty, DutyPass } from "./duty.ts";
+import { addPasses, idlePass } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 import { itemMaxMs, Quarantine } from "./quarantine.ts";
 import { Rest } from "./rest.ts";
@@ -27,10 +27,10 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
   const { noHandlerGraceMs } = engine.settings;
   const quarantine = new Quarantine(engine.platform);
   const rest = new Rest(noHandlerGraceMs ?? 0, tuning.sleepMaxMs);
-  // Per route, where the last run stopped: jobs that cannot be changed do not hide those behind them.
+  // Per route, where the last pass stopped, so that jobs which cannot be changed do not hide those behind them.
   const cursors = new Map<string, string>();
 
-  async function failOrphans(route: Orphans, item: string, graceMs: number): Promise<DutyRun> {
+  async function failOrphans(route: Orphans, item: string, graceMs: number): Promise<DutyPass> {
     const { now } = await engine.store.describe();
     const before = now - graceMs;
     const page = await engine.store.findJobs({
@@ -57,28 +57,28 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
-    async run(isAsked = false) {
-      if (noHandlerGraceMs === null || (rest.isOn() && !isAsked)) return idleRun;
-      let report = idleRun;
+    async pass(isAsked = false) {
+      if (noHandlerGraceMs === null || (rest.isOn() && !isAsked)) return idlePass;
+      let total = idlePass;
       for (const route of await orphanRoutes(engine)) {
         const item = `${JSON.stringify(route.queue)} ${JSON.stringify(route.name)}`;
         if (quarantine.has(item)) continue;
         try {
-          const run = await answersWithin(
+          const pass = await answersWithin(
             engine.platform,
             failOrphans(route, item, noHandlerGraceMs),
             itemMaxMs,
           );
           quarantine.succeeded(item);
-          report = { ...addRuns(report, run), hasMore: report.hasMore || run.hasMore };
+          total = { ...addPasses(total, pass), hasMore: total.hasMore || pass.hasMore };
         } catch (error) {
           quarantine.failed(item, error);
           engine.log.error(`duty ${name}: a queue could not be looked at`, { ...route, error });
-          report = { ...report, errors: report.errors + 1 };
+          total = { ...total, errors: total.errors + 1 };
         }
       }
-      if (!report.hasMore && report.errors === 0) rest.begin();
-      return report;
+      if (!total.hasMore && total.errors === 0) rest.begin();
+      return total;
     },
   };
 }

@@ -1,6 +1,6 @@
 /**
- * Promote: scheduled jobs that are due become ready (R5). It also sets the alarm: the store's answer says when the next clock of any job
- * rings, whichever clock that is.
+ * Promote: scheduled jobs that are due become ready (R5). It also sets the alarm: the store's answer says when the next
+ * clock of any job rings, whichever clock that is.
  */
 import type { Engine } from "../engine.ts";
 import type { Duty } from "./duty.ts";
@@ -11,7 +11,7 @@ export function promoteDuty(engine: Engine, tuning: Tuning): Duty {
     name: "promote",
     wakes: "clock",
     sleepMaxMs: tuning.sleepMaxMs,
-    async run() {
+    async pass() {
       const { count, more, nextDueInMs } = await engine.store.promoteDue({ max: tuning.batchMax });
       return {
         processed: count,

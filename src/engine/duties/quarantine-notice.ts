@@ -1,14 +1,15 @@
 /**
- * What the duties of one process had to leave alone, told to operators of every other: one document per process, written when it changes,
- * gone by itself once nothing is quarantined any more or the process is.
+ * The notice that tells operators in every process what the duties of this one leave alone: one document per process,
+ * written when the list changes. It expires by itself once nothing is quarantined any more, or once the process is
+ * gone.
  */
 import type { DocPut } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
+import { allDocs } from "../all-docs.ts";
 import { shownAfterMs } from "./quarantine.ts";
 
 const noticeKind = "quarantine";
 const casesShownMax = 100;
-const pageMax = 500;
 
 export interface QuarantinedItem {
   readonly duty: string;
@@ -34,19 +35,10 @@ export function quarantinePut(id: string, items: readonly QuarantinedItem[], now
   };
 }
 
-/** Of all processes, by duty. */
+/** What the duties of all processes leave alone, ordered by duty. */
 export async function readQuarantined(store: Pick<Store, "readDocs">): Promise<readonly QuarantinedItem[]> {
   const items: QuarantinedItem[] = [];
-  let after: string | null = null;
-  do {
-    const page: Awaited<ReturnType<Store["readDocs"]>> = await store.readDocs({
-      kind: noticeKind,
-      prefix: "",
-      after,
-      max: pageMax,
-    });
-    for (const { body } of page.docs) items.push(...(JSON.parse(body) as readonly QuarantinedItem[]));
-    after = page.cursor;
-  } while (after !== null);
+  for await (const { body } of allDocs(store, { kind: noticeKind }))
+    items.push(...(JSON.parse(body) as readonly QuarantinedItem[]));
   return items.toSorted((left, right) => (left.duty < right.duty ? -1 : left.duty > right.duty ? 1 : 0));
 }

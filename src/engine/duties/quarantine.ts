@@ -1,16 +1,17 @@
 /**
- * Items that made a duty fail again and again are left alone for growing periods, so that one bad item never poisons the rest. A
- * success clears it. What is quarantined is told to operators (quarantine-notice.ts).
+ * Items that made a duty fail again and again are left alone for growing periods, so that one bad item does not keep
+ * the rest waiting. A success clears the item. Operators are told of what is quarantined (quarantine-notice.ts).
  *
- * A store that is away is nobody's fault: such a failure is not counted.
+ * A failure because the store is away says nothing about the item and is not counted.
  */
+import { BoundedMap } from "../../model/bounded-map.ts";
 import { isMillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 
 interface Case {
   failures: number;
   untilUs: number;
-  /** The same by the wall clock, for people. */
+  /** `untilUs` by the wall clock, for people. */
   until: number;
   error: string;
 }
@@ -20,30 +21,30 @@ export interface QuarantineCase {
   readonly failures: number;
   /** What the last failure said. */
   readonly error: string;
-  /** Epoch milliseconds by this process's clock: when it is tried again. */
+  /** When the item is tried again, in epoch milliseconds by this process's clock. */
   readonly until: number;
 }
 
 export const failuresBefore = 3;
 const firstMs = 10_000;
 const longestMs = 3_600_000;
-/** A duty that sleeps long comes late to its next try: until then the item counts as quarantined. */
+/** How long an item is still listed after its period: a duty that sleeps long comes late to its next try. */
 export const shownAfterMs = 900_000;
-/** Beyond this the oldest case is forgotten: it is only a memory of this process. */
+/** Beyond this the oldest case is forgotten: its item is then tried again as if it had never failed. */
 const casesMax = 10_000;
 const errorCharsMax = 500;
-/** What a duty does for one item; an item that hangs must not use up the time of the run. */
+/** How long a duty may work on one item, so that an item that hangs does not use up the time of the whole pass. */
 export const itemMaxMs = 20_000;
 
 export class Quarantine {
   readonly #platform: Platform;
-  readonly #cases = new Map<string, Case>();
+  readonly #cases = new BoundedMap<string, Case>(casesMax);
 
   constructor(platform: Platform) {
     this.#platform = platform;
   }
 
-  /** To be left alone for now. */
+  /** Whether the item is to be left alone for now. */
   has(item: string): boolean {
     const found = this.#cases.get(item);
     return (
@@ -55,14 +56,12 @@ export class Quarantine {
     if (isStoreAway(error)) return;
     const failures = (this.#cases.get(item)?.failures ?? 0) + 1;
     const periodMs = Math.min(firstMs * 2 ** Math.max(0, failures - failuresBefore), longestMs);
-    this.#cases.delete(item);
     this.#cases.set(item, {
       failures,
       untilUs: this.#platform.monotonicUs() + periodMs * 1000,
       until: this.#platform.now() + periodMs,
       error: errorText(error),
     });
-    if (this.#cases.size > casesMax) this.#cases.delete(this.#cases.keys().next().value as string);
   }
 
   succeeded(item: string): void {
@@ -79,7 +78,10 @@ export class Quarantine {
   }
 }
 
-/** Nothing happened and it may be tried again. A call that was not answered may lie in the item: a write that always takes too long. */
+/**
+ * Whether the store was away: nothing happened, and the same call may succeed later. An unanswered call does not count
+ * as that, because the cause may be the item, such as a write that always takes too long.
+ */
 export function isStoreAway(error: unknown): boolean {
   return isMillraceError(error) && error.retryable && error.outcome === "did-not-happen";
 }

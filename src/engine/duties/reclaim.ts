@@ -1,8 +1,8 @@
 /**
- * Reclaim: a lease that has run out by the store's clock is taken from its worker, which is gone, paused or cut off. The job
- * comes back with backoff, or ends in failed when it keeps killing its workers.
+ * Reclaim: a lease that has run out by the store's clock is taken from its worker, which is gone, paused or cut off.
+ * The job comes back with backoff, or ends in failed when it keeps killing its workers.
  *
- * A lease that a live worker of this very process still holds is left to that worker: it renews late rather than losing its work.
+ * A lease of a live worker of this very process is left to that worker: it renews late rather than losing its work.
  */
 import { afterCrash } from "../../model/after-run.ts";
 import type { Engine } from "../engine.ts";

@@ -1,28 +1,28 @@
 /**
- * What is promised only after hours or days may come late by a thousandth of that: a duty passes it over for some of its runs, so that an idle store is
- * not asked in vain every time.
+ * The rest of a duty: work that is promised only after hours or days may come late by a thousandth of that time, so the
+ * duty skips it for some passes and an idle store is not asked in vain every time.
  */
 const lateShare = 1000;
-const runsMax = 10;
+const passesMax = 10;
 
 export class Rest {
-  readonly #runs: number;
+  readonly #passes: number;
   #left = 0;
 
-  /** @param sleepMs between two runs of the duty. */
+  /** @param sleepMs how long the duty sleeps between two passes. */
   constructor(promisedMs: number, sleepMs: number) {
-    this.#runs = Math.min(runsMax, Math.max(1, Math.floor(promisedMs / lateShare / sleepMs))) - 1;
+    this.#passes = Math.min(passesMax, Math.max(1, Math.floor(promisedMs / lateShare / sleepMs))) - 1;
   }
 
-  /** Asked once in every run: whether it is passed over. */
+  /** Whether this pass skips the work. To be asked exactly once in every pass, because each question counts one. */
   isOn(): boolean {
     if (this.#left === 0) return false;
     this.#left -= 1;
     return true;
   }
 
-  /** Nothing was left to do. */
+  /** Begins the rest. To be called after a pass that left nothing to do. */
   begin(): void {
-    this.#left = this.#runs;
+    this.#left = this.#passes;
   }
 }

@@ -1,6 +1,7 @@
 /**
- * Retention: finished jobs, feed records, keys and documents leave once nobody is promised them any more. Always in small bites,
- * never one giant delete, and each kind for itself: one that cannot be pruned does not keep the others.
+ * Retention: finished jobs, feed records, keys and documents are pruned once nobody is promised them any more. Pruning
+ * goes in small bites, never as one giant statement, and each kind stands for itself: one that cannot be pruned does
+ * not keep the others.
  */
 import { terminalStates } from "../../model/job-state.ts";
 import type { TerminalState } from "../../model/job-state.ts";
@@ -12,27 +13,27 @@ import type { Tuning } from "./duty-tuning.ts";
 import { itemMaxMs, Quarantine } from "./quarantine.ts";
 import { Rest } from "./rest.ts";
 
-const bitesPerRunMax = 20;
+const bitesPerPassMax = 20;
 
 export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
   const kinds = pruneRequests(engine, tuning.batchMax).map(([kind, request]) => {
     return { kind, request, rest: new Rest(promisedMs(request), tuning.sleepMaxMs) };
   });
   const quarantine = new Quarantine(engine.platform);
-  // Per kind, where the last run stopped: what is kept longer is not looked at again in every run.
+  // Per kind, where the last pass stopped, so that jobs which are kept longer are not looked at in every pass.
   const cursors = new Map<string, string | null>();
 
-  async function prune(kind: string, request: PruneRequest): Promise<{ removed: number; hasMore: boolean }> {
-    let removed = 0;
-    for (let bite = 0; bite < bitesPerRunMax; bite++) {
+  async function prune(kind: string, request: PruneRequest): Promise<{ pruned: number; hasMore: boolean }> {
+    let pruned = 0;
+    for (let bite = 0; bite < bitesPerPassMax; bite++) {
       const answer = await engine.store.prune(
         request.what === "history" ? { ...request, cursor: cursors.get(kind) ?? null } : request,
       );
       cursors.set(kind, answer.cursor);
-      removed += answer.removed;
-      if (!answer.more) return { removed, hasMore: false };
+      pruned += answer.removed;
+      if (!answer.more) return { pruned, hasMore: false };
     }
-    return { removed, hasMore: true };
+    return { pruned, hasMore: true };
   }
 
   return {
@@ -40,7 +41,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
     wakes: "sleep",
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
-    async run(isAsked = false) {
+    async pass(isAsked = false) {
       const outcomes: Record<string, number> = {};
       const failures: unknown[] = [];
       let processed = 0;
@@ -50,19 +51,20 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
         if (quarantine.has(kind) || (rest.isOn() && !isAsked)) continue;
         visited += 1;
         try {
-          const pruned = await answersWithin(engine.platform, prune(kind, request), itemMaxMs);
+          const done = await answersWithin(engine.platform, prune(kind, request), itemMaxMs);
           quarantine.succeeded(kind);
-          outcomes[kind] = pruned.removed;
-          processed += pruned.removed;
-          hasMore ||= pruned.hasMore;
-          if (!pruned.hasMore) rest.begin();
+          outcomes[kind] = done.pruned;
+          processed += done.pruned;
+          hasMore ||= done.hasMore;
+          if (!done.hasMore) rest.begin();
         } catch (error) {
           failures.push(error);
           quarantine.failed(kind, error);
           engine.log.error("duty retention: a kind could not be pruned", { kind, error });
         }
       }
-      // Nothing went: the store is away, and the run as a whole is tried again sooner than after the sleep.
+      // Where every kind failed, the store is away: the pass fails as a whole and is made again sooner than after the
+      // sleep.
       if (visited > 0 && failures.length === visited) throw failures[0];
       return { processed, errors: failures.length, outcomes, hasMore };
     },
@@ -75,10 +77,11 @@ function promisedMs(request: PruneRequest): number {
     case "feed":
       return request.olderThanMs;
     case "kept":
-      // Each job says for itself how long, and may say a minute.
+      // These jobs say themselves how long they are kept, and may say a minute: never rest.
       return 0;
     case "expired":
-      // Nobody sees them any more: only their room waits.
+      // Readers treat expired keys and documents as absent, so pruning only wins back their room: rest as long as
+      // allowed.
       return Number.POSITIVE_INFINITY;
   }
 }
@@ -101,7 +104,7 @@ function pruneRequests(
   return [
     ...history,
     ["kept", { what: "kept", max }],
-    // Not by the name of the request: jobs can be expired too.
+    // Named "documents" and not "expired" as in the request, because jobs can be expired too.
     ["documents", { what: "expired", max }],
     ["feed", { what: "feed", olderThanMs: feedKeepMs, max }],
   ];

@@ -1,11 +1,15 @@
 /**
- * A term: the right to do a duty for all processes of a store, for a while by the store's clock. Only to save work: the duty does no harm when
- * two processes do it, so a term that runs out early or is lost with a reply costs nothing but a walk.
+ * A term: the right to do a duty for all processes of a store, for a while by the store's clock. Terms only save work:
+ * a duty does no harm when two processes do it, so a term that ends early or is lost with a reply costs one walk too
+ * many and nothing else.
  */
 import type { Engine } from "../engine.ts";
 
 const termKind = "term";
-/** A holder makes it longer when this much of it is over: a write for each step of a walk would cost more than the step. */
+/**
+ * The process that has the term makes it longer once this share of it is over: one write for each step of a walk would
+ * cost more than the step.
+ */
 const renewedAfter = 1 / 3;
 
 export class Term {
@@ -22,11 +26,11 @@ export class Term {
   }
 
   /** Takes the term, or makes it longer when a good part of it is over. @returns false while another process has it. */
-  async hold(): Promise<boolean> {
-    const heldUs = this.#engine.platform.monotonicUs() - this.#madeUs;
-    if (this.#version > 0 && heldUs < this.#lengthMs * 1000 * renewedAfter) return true;
+  async take(): Promise<boolean> {
+    const sinceUs = this.#engine.platform.monotonicUs() - this.#madeUs;
+    if (this.#version > 0 && sinceUs < this.#lengthMs * 1000 * renewedAfter) return true;
     if (this.#version > 0 && (await this.#put({ version: this.#version }))) return true;
-    // Run out meanwhile, or never had: free unless somebody else was faster.
+    // The term has run out, or was never ours: it is free unless another process was faster.
     return this.#put("absent");
   }
 

@@ -1,9 +1,11 @@
 /**
- * Claims over partitions. Those that may have work are asked, beginning with another one each time: first one for all that is wanted, then, if that was
- * not enough, a few at once for a share each. While hints come in, nobody is asked in vain more often than every 30 s, because a hint may be lost.
+ * Claims over partitions. A claim asks the partitions that may have work, beginning with another one each time: first
+ * one partition for all that is wanted, then, if that was not enough, a few at once for a share each. While hints come
+ * in, a partition without work is asked no more than once in 30 s; it is asked at all because a hint may be lost.
  *
- * The order of ranks holds inside a partition. A claim whose outcome is not known is told as soon as its partition answers again: whoever is told
- * looks for what else is his. Until then that partition is left out and the others go on.
+ * Jobs are ordered by rank inside a partition only. When the outcome of a call to a partition is not known, that
+ * partition is left out and the others go on; the error is thrown to the owner as soon as the partition answers again,
+ * so that the owner then looks there for jobs it does not know of.
  */
 import type { ClaimAnswer, ClaimRequest } from "../operations.ts";
 import type { LeasedJob } from "../records.ts";
@@ -12,7 +14,7 @@ import { isAway } from "./partition.ts";
 import type { Partition, PartitionedCalls } from "./partition.ts";
 
 const askedAtOnceMax = 4;
-/** A call for less costs more than it brings. */
+/** A partition is not asked for a smaller share than this: the call would cost more than it brings. */
 const shareMin = 16;
 
 interface Wanted {
@@ -23,10 +25,13 @@ interface Wanted {
 
 export class Claims {
   readonly #calls: PartitionedCalls;
-  /** By owner: claims whose outcome is not known, not told yet; and those told, until their jobs were looked for. */
+  /**
+   * By owner, partitions in which the outcome of a claim is not known: `lost` with the error that is not thrown yet;
+   * `told` once it was thrown, until the owner has looked for its jobs there.
+   */
   readonly #lost = new Map<string, Map<Partition, unknown>>();
   readonly #told = new Map<string, Set<Partition>>();
-  #turn = 0;
+  #first = 0;
 
   constructor(calls: PartitionedCalls) {
     this.#calls = calls;
@@ -55,7 +60,7 @@ export class Claims {
     };
   }
 
-  /** Where an owner's lost claims are to be looked for; null when nobody knows of one. */
+  /** The partitions in which an owner is to look for jobs of lost claims; null when no claim is known to be lost. */
   whereLost(owner: string): ReadonlySet<Partition> | null {
     return this.#told.get(owner) ?? null;
   }
@@ -64,7 +69,10 @@ export class Claims {
     this.#told.delete(owner);
   }
 
-  /** Throws what became of a claim, once its partition can be asked about it. */
+  /**
+   * Throws the error of a lost claim once its partition answers again. `isAtOnce`: also asks partitions that count as
+   * away.
+   */
   async #tellLost(owner: string, isAtOnce = false): Promise<void> {
     for (const [partition, error] of this.#lost.get(owner) ?? []) {
       const { outlook } = partition;
@@ -81,7 +89,7 @@ export class Claims {
     }
   }
 
-  /** Until the next clock of any partition rings, as far as it is known. */
+  /** How long until the next clock of any partition rings, as far as it is known; null for none. */
   nextInMs(): number | null {
     const nowMs = this.#calls.nowMs();
     let next: number | null = null;
@@ -89,14 +97,14 @@ export class Claims {
     return next;
   }
 
-  /** `now` is null when nobody answered. */
+  /** Asks partitions until all that is wanted was found or none is left. `now` is null when no partition answered. */
   async #ask(
     request: ClaimRequest,
     wanted: readonly Wanted[],
   ): Promise<{ now: number | null; failures: [Partition, unknown][] }> {
     const { partitions } = this.#calls;
-    const turn = this.#turn++ % partitions.length;
-    const rotated = [...partitions.slice(turn), ...partitions.slice(0, turn)];
+    const first = this.#first++ % partitions.length;
+    const rotated = [...partitions.slice(first), ...partitions.slice(0, first)];
     const failures: [Partition, unknown][] = [];
     const lost = this.#lost.get(request.owner);
     const asked = new Set<Partition>();
@@ -125,7 +133,7 @@ export class Claims {
     }
   }
 
-  /** Nobody is known to have work: one is asked all the same. */
+  /** The one partition to ask when none is known to have work: a claim always asks somebody. */
   #anyOf(rotated: readonly Partition[], owner: string): readonly Partition[] {
     const lost = this.#lost.get(owner);
     const nowMs = this.#calls.nowMs();
@@ -142,7 +150,10 @@ export class Claims {
     return wanted.some((offer) => offer.left > 0 && (!isTrusted || outlook.mayHave(offer.routes)));
   }
 
-  /** Answers the partition's time. The share is one of `of` parts of what is still wanted. */
+  /**
+   * Asks one partition for its share, the `share`-th of `of` parts of what is still wanted. Answers the partition's
+   * time.
+   */
   async #askOne(
     request: ClaimRequest,
     wanted: readonly Wanted[],

@@ -1,8 +1,9 @@
 /**
- * Reading over partitions: pages of jobs, documents and rung clocks, put together from each partition's own. A cursor names where each partition
- * stopped, so nothing is missed and nothing comes twice.
+ * Reading over partitions: pages of jobs, documents and rung clocks, put together from each partition's own. A cursor
+ * names where each partition stopped, so nothing is missed and nothing comes twice.
  *
- *  jobs        one place per partition, joined by dots: the seq to go on below, nothing before the first page, "-" at the end
+ *  jobs        one position per partition, joined by dots: the seq to go on below, or empty before the first page,
+ *              or "-" at the end
  *  documents   the last id, as in one partition
  *  clocks      partition : its own cursor; one partition after the other
  */
@@ -22,21 +23,24 @@ import type { Partition, PartitionedCalls } from "./partition.ts";
 
 const ended = "-";
 
-/** Newest first by the time of creation. Where a scan stops early in one partition, the order holds inside the page. */
+/**
+ * Jobs by the time of their creation, newest first. Where the scan of one partition stops early, only the jobs inside a
+ * page are in that order.
+ */
 export async function findJobs(
   { partitions }: PartitionedCalls,
   { filter, max, scanMax, cursor }: FindRequest,
 ): Promise<FindAnswer> {
-  const places = cursor === null ? partitions.map(() => "") : cursor.split(".");
-  if (places.length !== partitions.length)
+  const positions = cursor === null ? partitions.map(() => "") : cursor.split(".");
+  if (positions.length !== partitions.length)
     throw new MillraceError("invalid-option", "The cursor is not one of this store.");
-  const live = partitions.filter(({ number }) => places[number] !== ended);
+  const live = partitions.filter(({ number }) => positions[number] !== ended);
   const asked = live.slice(0, Math.max(1, Math.min(live.length, scanMax)));
   const share = Math.floor(scanMax / asked.length);
   const pages = await Promise.all(
     asked.map(({ number, store }) => {
-      const place = places[number] as string;
-      return store.findJobs({ filter, max, scanMax: share, cursor: place === "" ? null : place });
+      const position = positions[number] as string;
+      return store.findJobs({ filter, max, scanMax: share, cursor: position === "" ? null : position });
     }),
   );
   const found = pages.flatMap((page, index) => page.jobs.map((job) => ({ job, index })));
@@ -46,12 +50,12 @@ export async function findJobs(
   for (const [index, { number }] of asked.entries()) {
     const page = pages[index] as FindAnswer;
     const own = given.filter((each) => each.index === index);
-    if (own.length === page.jobs.length) places[number] = page.cursor ?? ended;
-    else if (own.length > 0) places[number] = String(own.at(-1)?.job.seq);
+    if (own.length === page.jobs.length) positions[number] = page.cursor ?? ended;
+    else if (own.length > 0) positions[number] = String(own.at(-1)?.job.seq);
   }
   return {
     jobs: given.map(({ job }) => job),
-    cursor: places.every((place) => place === ended) ? null : places.join("."),
+    cursor: positions.every((position) => position === ended) ? null : positions.join("."),
     scanned: pages.reduce((sum, page) => sum + page.scanned, 0),
   };
 }
@@ -66,9 +70,9 @@ export async function readDocs(
   ofName: (id: string) => number,
 ): Promise<ReadDocsAnswer> {
   if ("ids" in request) {
-    const groups = Map.groupBy(new Set(request.ids), ofName);
+    const byPartition = Map.groupBy(new Set(request.ids), ofName);
     const pages = await Promise.all(
-      [...groups].map(([number, ids]) =>
+      [...byPartition].map(([number, ids]) =>
         (partitions[number] as Partition).store.readDocs({ kind: request.kind, ids }),
       ),
     );
@@ -88,7 +92,10 @@ function byId(one: Doc, other: Doc): number {
   return byteOrder(one.id, other.id);
 }
 
-/** The order of UTF-8 bytes, which is that of code points: characters above the first 65,536 come last, surrogates or not. */
+/**
+ * The order of UTF-8 bytes, which is that of code points: characters above the first 65,536 come last, surrogates or
+ * not.
+ */
 function byteOrder(one: string, other: string): number {
   for (let at = 0; at < one.length && at < other.length; at++) {
     const left = one.charCodeAt(at);
@@ -108,7 +115,7 @@ function isPaired(text: string, at: number): boolean {
   return isHalf(unit, 0xdc00) && isHalf(text.charCodeAt(at - 1), 0xd800);
 }
 
-/** Only partitions in which a clock may have rung are asked. */
+/** Jobs whose clock has rung. Only partitions in which a clock may have rung are asked. */
 export async function readDue(
   calls: PartitionedCalls,
   { clock, max, cursor }: ReadDueRequest,

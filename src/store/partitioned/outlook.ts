@@ -1,15 +1,16 @@
 /**
- * What one partition is known to hold, so that nobody asks it in vain: which routes had no ready job when they were last asked for, and when its
- * next clock rings. Only ever a reason not to ask: what is not known counts as work, and hints take it back.
+ * The outlook on one partition: which routes had no ready job when they were last asked for, and when its next clock
+ * rings, so that nobody asks it in vain. An outlook is only ever a reason not to ask: a route that is not known to be
+ * empty counts as having work, and a hint takes back what was known.
  *
- * An answer that was given before a hint came does not overrule it.
+ * An answer to a call that went out before a hint came does not overrule the hint.
  */
 
-/** Hints may be lost: after this long, what is known is not trusted any more. */
+/** Hints may be lost, so an outlook that is older than this is not trusted any more. */
 const trustMs = 30_000;
 const awayFirstMs = 500;
 const awayMaxMs = 10_000;
-/** Before every time there is. */
+/** Earlier than every real time. */
 const neverMs = Number.MIN_SAFE_INTEGER;
 
 export class Outlook {
@@ -21,7 +22,10 @@ export class Outlook {
   #failures = 0;
   #awayUntilMs = 0;
 
-  /** Grows with every hint: take it before a call, and give it back with the answer. */
+  /**
+   * Counts the hints. To be read before a call and given back with its answer, which is then known to be older or newer
+   * than the last hint.
+   */
   get news(): number {
     return this.#news;
   }
@@ -36,19 +40,19 @@ export class Outlook {
     this.#nextAtMs = earlier(this.#nextAtMs, nowMs + inMs);
   }
 
-  /** Begins anew: hints were not heard for a while. */
+  /** Forgets everything, because hints were not heard for a while. */
   forget(): void {
     this.#askedAtMs = null;
     this.#clockSeenMs = neverMs;
     this.#empty.clear();
   }
 
-  /** A claim has been here. */
+  /** Notes that a claim has asked this partition. */
   asked(nowMs: number): void {
     this.#askedAtMs = nowMs;
   }
 
-  /** Whether what was found by the last claim still says something. */
+  /** Whether the last claim is recent enough to be trusted. */
   isRecent(nowMs: number): boolean {
     return this.#askedAtMs !== null && nowMs - this.#askedAtMs < trustMs;
   }
@@ -58,7 +62,7 @@ export class Outlook {
     return routes.some((route) => !this.#empty.has(route));
   }
 
-  /** A claim asked for these routes, and took all or as many as it wanted. */
+  /** Notes what a claim found for these routes: all that was ready (`wereAllTaken`), or as many as it wanted. */
   found(routes: readonly number[], wereAllTaken: boolean, news: number): void {
     for (const route of routes) {
       if (!wereAllTaken) this.#empty.delete(route);
@@ -66,7 +70,7 @@ export class Outlook {
     }
   }
 
-  /** The next clock, as a call saw it behind itself. */
+  /** Notes the next clock of the partition as the answer to a call told it. */
   sawClock(inMs: number | null, nowMs: number, news: number): void {
     this.#failures = 0;
     const atMs = inMs === null ? null : nowMs + inMs;
@@ -74,7 +78,7 @@ export class Outlook {
     this.#clockSeenMs = nowMs;
   }
 
-  /** When a call last saw its next clock; before all time if none did. */
+  /** When a call last told the next clock; earlier than every real time if none did. */
   get clockSeenMs(): number {
     return this.#clockSeenMs;
   }
@@ -88,7 +92,7 @@ export class Outlook {
     return this.#nextAtMs === null ? null : Math.max(0, this.#nextAtMs - nowMs);
   }
 
-  /** The partition could not be reached: the others are not to wait for it in every call. */
+  /** Notes that the partition could not be reached: for a while calls leave it out instead of waiting for it. */
   failed(nowMs: number): void {
     this.#failures += 1;
     this.#awayUntilMs = nowMs + Math.min(awayMaxMs, awayFirstMs * 2 ** Math.min(this.#failures - 1, 10));

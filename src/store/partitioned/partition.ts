@@ -1,4 +1,4 @@
-/** One partition of a store: a whole store of its own, and what is known of it. */
+/** One partition of a store: a whole store of its own, and the outlook on it. */
 import { isMillraceError } from "../../model/error.ts";
 import type { Store } from "../store.ts";
 import type { Outlook } from "./outlook.ts";
@@ -11,13 +11,16 @@ export interface Partition {
 
 export interface PartitionedCalls {
   readonly partitions: readonly Partition[];
-  /** Steady milliseconds of this process. */
+  /** A clock of this process, in milliseconds, that never goes back. */
   readonly nowMs: () => number;
-  /** Whether hints of all partitions come in: else nothing that is known of them can be trusted to stay true. */
+  /** Whether hints of all partitions come in; while they do not, no outlook can be trusted to stay true. */
   isWatched(): boolean;
 }
 
-/** Null when the partition cannot be reached, with its error put among the failures. Whatever else goes wrong is thrown. */
+/**
+ * Asks one partition. Where it cannot be reached, the error is put among the failures and the answer is null; every
+ * other error is thrown.
+ */
 export async function reach<Answer>(
   { nowMs }: Pick<PartitionedCalls, "nowMs">,
   { store, outlook }: Partition,
@@ -34,7 +37,7 @@ export async function reach<Answer>(
   }
 }
 
-/** Nothing of the call happened, and it may succeed later. */
+/** Whether the error says that the partition was away: nothing of the call happened, and it may succeed later. */
 export function isAway(error: unknown): boolean {
   return isMillraceError(error) && error.retryable && error.outcome !== "unknown";
 }

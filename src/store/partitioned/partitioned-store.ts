@@ -1,12 +1,13 @@
 /**
- * A store of several partitions: the whole contract over stores that each hold a part of the jobs. A job lives in one partition from its submit to
- * its removal, and everything that happens in one step happens there. This file sends each piece to its partition and puts the answers
- * together; what a claim visits stands in claim.ts, what is known of a partition in outlook.ts.
+ * A store of several partitions: the whole contract over stores that each have a part of the jobs. A job lives in one
+ * partition from its submit to its removal, and everything that happens in one step happens there. This file sends each
+ * part of a call to its partition and puts the answers together. Which partitions a claim asks is decided in claim.ts;
+ * what is known of a partition lies in outlook.ts.
  *
  *  unit, settle, change ─► the partition of the id      claim, promote ─► partitions that may have work
  *  document ─► the partition of its name                lists, tallies, prunes, audits ─► all of them
  *
- * Seqs, feed numbers and epochs are each partition's own. Ranks order jobs inside a partition.
+ * Seqs, feed numbers and epochs are each partition's own, and ranks order jobs inside a partition only.
  */
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { createPlacement, partitionOfUnit } from "../../model/placement.ts";
@@ -21,14 +22,14 @@ import { Outlook } from "./outlook.ts";
 import type { Partition, PartitionedCalls } from "./partition.ts";
 import { auditIndexes, Promotion, prune } from "./upkeep.ts";
 
-export interface PartitionedOptions {
-  /** Steady milliseconds of this process. */
+interface PartitionedOptions {
+  /** A clock of this process, in milliseconds, that never goes back. */
   readonly nowMs: () => number;
-  /** Tests place things where they want. */
+  /** Tests choose the partitions themselves. */
   readonly placement?: Placement;
 }
 
-/** Until all partitions are listened to, hints may be missed. */
+/** How long after the first watch hints may still be missed, because not all partitions are listened to yet. */
 const settlingMs = 10_000;
 const weakest: readonly Durability[] = ["memory", "relaxed", "strict"];
 
@@ -44,25 +45,25 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
   const promotion = new Promotion(calls);
   const at = (number: number): Partition => partitions[number] as Partition;
 
-  /** Each item in its partition, in the order given there; the answers in the order of the items. */
+  /** Sends each item to its partition, in the given order, and answers in the order of the items. */
   const split = async <Item, Answer>(
     items: readonly Item[],
     numberOf: (item: Item) => number,
     ask: (store: Store, items: readonly Item[]) => Promise<readonly Answer[]>,
   ): Promise<Answer[]> => {
-    const places = Map.groupBy(items.keys(), (index) => numberOf(items[index] as Item));
-    if (places.size === 1) {
-      const [number] = places.keys();
+    const byPartition = Map.groupBy(items.keys(), (index) => numberOf(items[index] as Item));
+    if (byPartition.size === 1) {
+      const [number] = byPartition.keys();
       return [...(await ask(at(number as number).store, items))];
     }
     const answers: Answer[] = [];
     const settled = await Promise.allSettled(
-      [...places].map(async ([number, indexes]) => {
+      [...byPartition].map(async ([number, indexes]) => {
         const own = await ask(
           at(number).store,
           indexes.map((index) => items[index] as Item),
         );
-        for (const [place, index] of indexes.entries()) answers[index] = own[place] as Answer;
+        for (const [position, index] of indexes.entries()) answers[index] = own[position] as Answer;
       }),
     );
     throwFailure(settled);
@@ -86,12 +87,12 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
   };
 
   const extend = async (request: ExtendRequest): Promise<ExtendAnswer> => {
-    const places = Map.groupBy(request.leases.keys(), (index) =>
+    const byPartition = Map.groupBy(request.leases.keys(), (index) =>
       placement.ofId(request.leases[index]?.id as string),
     );
     const whereLost = request.wantsOthers ? (claims.whereLost(request.owner) ?? new Set(partitions)) : null;
     const named = partitions.filter(
-      (partition) => places.has(partition.number) || whereLost?.has(partition) === true,
+      (partition) => byPartition.has(partition.number) || whereLost?.has(partition) === true,
     );
     const asked = named.length === 0 ? partitions.slice(0, 1) : named;
     const answers: ExtendAnswer["answers"][number][] = [];
@@ -99,11 +100,11 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     let now = 0;
     const settled = await Promise.allSettled(
       asked.map(async (partition) => {
-        const indexes = places.get(partition.number) ?? [];
+        const indexes = byPartition.get(partition.number) ?? [];
         const leases = indexes.map((index) => request.leases[index] as ExtendRequest["leases"][number]);
         const own = await partition.store.extendIfLeased({ ...request, leases });
-        for (const [place, index] of indexes.entries())
-          answers[index] = own.answers[place] as ExtendAnswer["answers"][number];
+        for (const [position, index] of indexes.entries())
+          answers[index] = own.answers[position] as ExtendAnswer["answers"][number];
         others[partition.number] = [...own.others];
         now = Math.max(now, own.now);
       }),
@@ -212,8 +213,8 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
 }
 
 /**
- * A call that failed in some partitions is told as failed: as one whose outcome is not known, because other partitions may have done their part, so that
- * who repeats it marks it as a repeat.
+ * Throws if the call failed in any partition. If it failed in some only, the outcome is unknown, because the others
+ * have done their part: whoever repeats the call then marks it as a repeat.
  */
 function throwFailure(settled: readonly PromiseSettledResult<unknown>[]): void {
   const failures = settled.flatMap((result) =>

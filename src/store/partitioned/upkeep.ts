@@ -1,18 +1,19 @@
 /**
- * Upkeep over partitions: promotion, pruning and the audit, one partition after the other, so that a call never does more than it was asked for. A
- * partition that cannot be reached is passed over; it comes again later.
+ * Upkeep over partitions: promotion, pruning and the audit. Each call visits one partition after the other until it has
+ * done as much as it was asked for. A partition that cannot be reached is skipped, and a later call visits it again.
  *
- *  cursor   partition : its own cursor
+ *  cursor   the number of the partition to go on in, a colon, and that partition's own cursor
  */
 import type { AuditAnswer, PromoteAnswer, PruneAnswer, PruneRequest } from "../operations.ts";
 import { reach } from "./partition.ts";
 import type { Partition, PartitionedCalls } from "./partition.ts";
 
-/** A partition that is away may have clocks that ring. */
+/** The longest sleep while a partition is away: one of its clocks may ring, and nobody knows when. */
 const lookAgainMs = 1000;
 /**
- * A lease is hinted at to nobody. Whoever looks at a partition before the first lease behind its last look can have ended knows of that end in time,
- * and so notices at once when its worker has died.
+ * How soon a partition is looked at again, as a share of the shortest lease. A claim sends no hint, so other processes
+ * learn when a lease ends only by looking. A lease that began after the last look ends one lease length later at the
+ * earliest; a look before that learns its end in time, and a worker that died is noticed at once.
  */
 const lookShare = 0.8;
 const leaseMaxMs = 15_000;
@@ -25,12 +26,15 @@ export class Promotion {
     this.#calls = calls;
   }
 
-  /** How long a lease of this process is: those of others are taken to be alike. */
+  /** Notes how long the leases of this process are. Those of other processes are assumed to be no shorter. */
   noteLease(lengthMs: number): void {
     this.#shortestLeaseMs = Math.min(this.#shortestLeaseMs, lengthMs);
   }
 
-  /** Where a clock has rung, where nobody has looked for long, and in any case where nobody has looked for longest, because a hint may be lost. */
+  /**
+   * Promotes in every partition in which a clock has rung or which was not looked at for long. The one that was not
+   * looked at for longest is always asked, because a hint may be lost.
+   */
   async promote(max: number, nextInMs: () => number | null): Promise<PromoteAnswer> {
     const { partitions, nowMs } = this.#calls;
     const byAge = partitions
@@ -62,7 +66,7 @@ export class Promotion {
   }
 }
 
-function placeOf(cursor: string | null): { at: number; rest: string | null } {
+function positionOf(cursor: string | null): { at: number; rest: string | null } {
   if (cursor === null) return { at: 0, rest: null };
   const end = cursor.indexOf(":");
   return { at: Number(cursor.slice(0, end)), rest: end + 1 === cursor.length ? null : cursor.slice(end + 1) };
@@ -70,7 +74,7 @@ function placeOf(cursor: string | null): { at: number; rest: string | null } {
 
 export async function prune(calls: PartitionedCalls, request: PruneRequest): Promise<PruneAnswer> {
   const { partitions } = calls;
-  const { at, rest } = placeOf(request.what === "history" ? request.cursor : null);
+  const { at, rest } = positionOf(request.what === "history" ? request.cursor : null);
   const failures: unknown[] = [];
   let removed = 0;
   for (const partition of partitions.slice(at)) {
@@ -101,7 +105,7 @@ export async function auditIndexes(
   { partitions }: PartitionedCalls,
   { cursor, max }: { readonly cursor: string | null; readonly max: number },
 ): Promise<AuditAnswer> {
-  const { at, rest } = placeOf(cursor);
+  const { at, rest } = positionOf(cursor);
   const answer = await (partitions[at] as Partition).store.auditIndexes({ cursor: rest, max });
   const next =
     answer.cursor === null ? (at + 1 < partitions.length ? `${at + 1}:` : null) : `${at}:${answer.cursor}`;

@@ -1,9 +1,14 @@
 /**
- * The one connection on which a store's calls travel, pipelined by the driver in the order they were made. A call that finds the library or the
- * entry missing (a flush, a restart, a failover) did not happen: both are made good here and the call is sent again; likewise one that met a
- * server which has become a replica. A lost reply is the caller's to repeat, because only the caller can mark a call as a repeat.
+ * The one connection on which a store's calls travel, pipelined by the driver in the order in which they are made.
  *
- *  connected ─► server checked, once per connection ─► calls ─► no reply within the limit: cut, unknown, and connected again
+ * A call is refused without effect when the server lacks the library or the entry (after a flush, a restart, a
+ * failover), or has become a replica. This file then loads the library, enters again or connects anew, and sends the
+ * call again. A call whose reply is lost is not sent again here: the caller repeats it, because only the caller can
+ * mark it as a repeat.
+ *
+ *  connect ─► check the server, once per connection ─► calls ─┬─► reply
+ *     ▲                                                       └─► no reply in time: cut, outcome unknown ─┐
+ *     └──────────────────────────────────────────────────────────────────────────────────────────────────┘
  */
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
@@ -23,12 +28,15 @@ import { layoutVersion, libraryBuild, libraryDigest, libraryText } from "./libra
 import { cutOnSilence } from "./silence.ts";
 
 export interface Connection {
-  /** A function that may change something. */
+  /** Calls a function of the library that may change something. */
   write(name: string, args: readonly string[]): Promise<unknown>;
   read(name: string, args: readonly string[]): Promise<unknown>;
-  /** A command of the server's own. */
+  /** Sends one of the server's own commands. */
   ask(command: string, args: readonly string[]): Promise<unknown>;
-  /** Connects, checks the server, loads the library where it is missing, and enters. Answers how many partitions the store has. */
+  /**
+   * Connects, checks the server, loads the library where it is missing, and begins an entry where there is none.
+   * Answers how many partitions the store has.
+   */
   enter(): Promise<number>;
   close(): Promise<void>;
 }
@@ -41,23 +49,29 @@ export interface ConnectionOptions {
   readonly sender: string;
   /** How error messages name the server. */
   readonly where: string;
-  /** The time that calls carry: null for the server's. */
+  /** The time that calls carry; null lets the server take its own. */
   readonly now: () => number | null;
-  /** A write is answered only when so many replicas have it. */
+  /** How many replicas must have a write before it is answered; none by default. */
   readonly replicas?: number;
-  /** How many partitions the store must have, in words of lua/enter.ts. */
+  /** How many partitions the store must have, as an argument of lua/enter.ts. */
   readonly partitions: string;
-  /** The driver ends a call that has no reply by then. */
+  /** How long a call may wait for its reply before the driver ends it. */
   readonly callTimeoutMs: number;
-  /** Made of every connection before a call travels on it: behind it may be another server than behind the last one. */
+  /**
+   * Checks the server. Called for every connection before a call travels on it, because the new connection may lead to
+   * another server than the last one.
+   */
   readonly check: (ask: Connection["ask"]) => Promise<{
-    /** A write is answered only when the server's append-only file is on disk. */
+    /** Whether a write is answered only once the server's append-only file is on disk. */
     readonly waitsForFile: boolean;
   }>;
 }
 
 const readyWaitMs = 2000;
-/** Of a time in which this process itself stood still one piece is counted, and not all of it: the server had no part in it. */
+/**
+ * The wait for a connection is made of this many timers. Where this process itself stood still for a while (a long
+ * garbage collection, a suspended machine), only one of them runs out, and the server keeps the rest of its time.
+ */
 const readyWaitPieces = 4;
 const greetingMaxMs = 10_000;
 const roundsMax = 4;
@@ -65,7 +79,8 @@ const notSent = { isSent: false, isWrite: false };
 
 export function openConnection(options: ConnectionOptions): Connection {
   const { client, platform, tag, sender, where, now, callTimeoutMs, replicas = 0 } = options;
-  // The server gives up before the driver does, so that a slow disk is told from a silent server.
+  // Half of the limit: the server gives up waiting for its disk before the driver gives up waiting for the server, so
+  // that a slow disk can be told from a silent server.
   const fileWaitMs = Math.ceil(callTimeoutMs / 2);
   let isClosed = false;
   let inFlight = 0;
@@ -77,12 +92,14 @@ export function openConnection(options: ConnectionOptions): Connection {
   let entering: Promise<void> | null = null;
   let trouble: Error | null = null;
   let hasOtherDatabase: Error | null = null;
-  /** Connections so far, and the last one whose server was checked. */
+  /** How many connections were made, and the number of the last one whose server was checked. */
   let connections = 0;
   let checked = 0;
   let checking: Promise<void> | null = null;
   const cut = cutOnSilence({ client, platform, limitMs: Math.min(callTimeoutMs, greetingMaxMs) });
-  /** Called with nothing once connected, or with what speaks against it. */
+  /**
+   * Those who wait for a connection: called without an argument once there is one, or with the error that rules it out.
+   */
   const waiting = new Set<(trouble?: Error) => void>();
   client.on("error", (error) => {
     trouble = error;
@@ -102,7 +119,8 @@ export function openConnection(options: ConnectionOptions): Connection {
     if (hasOtherDatabase !== null) throw storeError(hasOtherDatabase, where, notSent);
     try {
       const answering = client.call(command, args);
-      // Sent behind the write at once: the server answers when all that this connection wrote is on disk.
+      // WAITAOF is sent right behind the write, without waiting for its reply: the server answers it once everything
+      // that this connection wrote is on disk.
       const waiting = isWrite && waitsForFile ? client.call("WAITAOF", ["1", "0", String(fileWaitMs)]) : null;
       waiting?.catch(() => undefined);
       const copying =
@@ -163,7 +181,7 @@ export function openConnection(options: ConnectionOptions): Connection {
       throw error;
     });
     const [build, digest] = String(answer).split(" ");
-    // A newer build of the same version does the same, without bugs that this one may have.
+    // A newer build of the same version is left in place: it does the same, with fewer bugs.
     if (Number(build) > libraryBuild || digest === libraryDigest) return;
     await send("FUNCTION", ["LOAD", "REPLACE", libraryText], false);
   };
@@ -177,7 +195,7 @@ export function openConnection(options: ConnectionOptions): Connection {
         checked = at;
       })
       .catch(async (error: unknown) => {
-        // The name may lead to the primary soon, but this connection never will.
+        // The server is a replica. The host name may lead to the primary soon, but this connection never will.
         if (isMillraceError(error, "store-read-only")) await cut();
         throw error;
       })
@@ -236,7 +254,7 @@ export function openConnection(options: ConnectionOptions): Connection {
     }
   };
 
-  // The socket keeps the process alive only while a call is on its way.
+  // Counts the calls on their way, because the socket keeps the process alive only while there is one.
   const counted = async <Answer>(work: () => Promise<Answer>): Promise<Answer> => {
     if (isClosed) throw new MillraceError("closed", "This store was closed.");
     if (++inFlight === 1) holdProcess(client, true);

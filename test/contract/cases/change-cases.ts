@@ -4,6 +4,7 @@ import type { JobState } from "../../../src/model/job-state.ts";
 import {
   aChange,
   aJob,
+  aRoute,
   aSettle,
   askCancel,
   finish,
@@ -146,7 +147,7 @@ export const changeCases: ContractGroup = {
           { from: "scheduled", state: "ready" },
         ]);
         expect(
-          await store.claim({ owner: "w", leaseMs: 5, offers: [{ routes: [1], max: 1 }], routesKnown: 9 }),
+          await store.claim({ owner: "w", leaseMs: 5, offers: [{ routes: [aRoute()], max: 1 }] }),
         ).toMatchObject({
           jobs: [{ id: "a", attempt: 1 }],
         });
@@ -303,7 +304,7 @@ export const changeCases: ContractGroup = {
           kind: "removed",
           id: "a",
           rev: 2,
-          route: 1,
+          route: aRoute(),
           state: null,
           attempt: 0,
           extra: null,

@@ -1,6 +1,16 @@
 /** claim (R6): which jobs, in which order, and what a claim does to them. */
+import { routeOf } from "../../../src/model/route.ts";
 import { expect } from "vitest";
-import { aChange, aClaim, aJob, aSettle, finish, handBack, schedule } from "../../support/builders.ts";
+import {
+  aChange,
+  aClaim,
+  aJob,
+  aRoute,
+  aSettle,
+  finish,
+  handBack,
+  schedule,
+} from "../../support/builders.ts";
 import { startAt } from "../../support/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
 
@@ -14,7 +24,6 @@ export const claimCases: ContractGroup = {
       async ({ store }) => {
         expect(await store.claim(aClaim())).toEqual({
           jobs: [],
-          routes: [],
           more: false,
           nextDueInMs: null,
           now: startAt,
@@ -35,7 +44,7 @@ export const claimCases: ContractGroup = {
               id: "a",
               seq: 1,
               fence,
-              route: 1,
+              route: aRoute(),
               rev: 2,
               attempt: 1,
               input: '"a"',
@@ -106,7 +115,7 @@ export const claimCases: ContractGroup = {
     ],
     [
       "several routes of one offer are merged by rank, and every offer has its own max",
-      async ({ submit, store }) => {
+      async ({ submit, claim }) => {
         const names = ["n1", "n2", "n3"];
         const jobs = Array.from({ length: 60 }, (_, index) =>
           aJob({ id: `j${index}`, name: names[(index * 7) % 3]!, rankBase: (index * 37) % 60 }),
@@ -114,16 +123,14 @@ export const claimCases: ContractGroup = {
         await submit(...jobs);
         const sorted = [...jobs].sort((a, b) => a.rankBase - b.rankBase);
         const offers = [
-          { routes: [1, 2], max: 20 },
-          { routes: [3], max: 5 },
+          { routes: [aRoute({ name: "n1" }), aRoute({ name: "n2" })], max: 20 },
+          { routes: [aRoute({ name: "n3" })], max: 5 },
         ];
-        const { jobs: claimed, routes } = await store.claim(aClaim({ offers }));
-        const nameOf = new Map(routes.map(({ number, name }) => [number, name]));
         const expected = [
-          ...sorted.filter(({ name }) => name !== nameOf.get(3)).slice(0, 20),
-          ...sorted.filter(({ name }) => name === nameOf.get(3)).slice(0, 5),
+          ...sorted.filter(({ name }) => name !== "n3").slice(0, 20),
+          ...sorted.filter(({ name }) => name === "n3").slice(0, 5),
         ];
-        expect(ids(claimed)).toEqual(ids(expected));
+        expect(ids(await claim({ offers }))).toEqual(ids(expected));
       },
     ],
     [
@@ -131,9 +138,10 @@ export const claimCases: ContractGroup = {
       async ({ submit, claim }) => {
         const busy = Array.from({ length: 200 }, (_, index) => aJob({ id: `j${index}` }));
         await submit(...busy, aJob({ id: "x", name: "x" }), aJob({ id: "y", name: "y" }));
-        const claimed = await claim({ offers: [{ routes: [1, 2, 3], max: 150 }] });
+        const routes = [aRoute(), aRoute({ name: "x" }), aRoute({ name: "y" })];
+        const claimed = await claim({ offers: [{ routes, max: 150 }] });
         expect(ids(claimed)).toEqual(ids(busy.slice(0, 150)));
-        const rest = await claim({ offers: [{ routes: [1, 2, 3], max: 150 }] });
+        const rest = await claim({ offers: [{ routes, max: 150 }] });
         expect(ids(rest)).toEqual([...ids(busy.slice(150)), "x", "y"]);
       },
     ],
@@ -141,28 +149,26 @@ export const claimCases: ContractGroup = {
       "jobs of routes that were not offered stay where they are",
       async ({ submit, claim, read }) => {
         await submit(aJob({ id: "a" }), aJob({ id: "b", name: "other" }), aJob({ id: "c", queue: "other" }));
-        expect(ids(await claim({ offers: [{ routes: [2, 99], max: 10 }] }))).toEqual(["b"]);
+        expect(ids(await claim({ offers: [{ routes: [aRoute({ name: "other" }), 99], max: 10 }] }))).toEqual([
+          "b",
+        ]);
         expect((await read("a")).state).toBe("ready");
         expect((await read("c")).state).toBe("ready");
       },
     ],
     [
-      "routes that the worker does not know come with the answer, numbered as they appeared",
-      async ({ submit, store }) => {
-        await submit(
-          aJob({ id: "a" }),
-          aJob({ id: "b", queue: "x" }),
-          aJob({ id: "c", name: "y" }),
-          aJob({ id: "d" }),
-        );
-        const all = [
-          { number: 1, queue: "mail", name: "send", caps: [] },
-          { number: 2, queue: "x", name: "send", caps: [] },
-          { number: 3, queue: "mail", name: "y", caps: [] },
-        ];
-        expect((await store.claim(aClaim({ offers: [], routesKnown: 0 }))).routes).toEqual(all);
-        expect((await store.claim(aClaim({ offers: [], routesKnown: 2 }))).routes).toEqual(all.slice(2));
-        expect((await store.claim(aClaim({ offers: [], routesKnown: 3 }))).routes).toEqual([]);
+      "every route that has had a job is known by the number of its content, live jobs or not",
+      async ({ submit, claim, store }) => {
+        await submit(aJob({ id: "a" }), aJob({ id: "b", queue: "x" }), aJob({ id: "c", name: "y" }));
+        await submit(aJob({ id: "d" }));
+        const [a] = await claim({ max: 1 });
+        await store.settleIfLeased([aSettle(a!, finish("completed", { keepMs: 0 }))]);
+        const routes = [
+          { queue: "mail", name: "send" },
+          { queue: "x", name: "send" },
+          { queue: "mail", name: "y" },
+        ].map((content) => routeOf(content));
+        expect(await store.readRoutes()).toEqual(routes.sort((one, other) => one.number - other.number));
       },
     ],
     [
@@ -186,7 +192,9 @@ export const claimCases: ContractGroup = {
         );
         await submit(aJob({ id: "other", name: "other" }));
         platform.advance(10);
-        expect(ids(await claim({ offers: [{ routes: [1, 2], max: 1 }] }))).toEqual(["fine"]);
+        expect(
+          ids(await claim({ offers: [{ routes: [aRoute(), aRoute({ name: "other" })], max: 1 }] })),
+        ).toEqual(["fine"]);
         expect(ids(await claim({ max: 2 }))).toEqual([]);
       },
     ],

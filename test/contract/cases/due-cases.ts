@@ -1,6 +1,6 @@
 /** promoteDue (R5) and readDue: the clocks of jobs, and who hears them. */
 import { expect } from "vitest";
-import { aChange, aJob, aSettle, askCancel, finish } from "../../support/builders.ts";
+import { aChange, aJob, aRoute, aSettle, askCancel, finish } from "../../support/builders.ts";
 import { startAt } from "../../support/held-platform.ts";
 import { readAllDue } from "../../support/walk.ts";
 import type { ContractGroup } from "../subject.ts";
@@ -101,7 +101,7 @@ export const readDueCases: ContractGroup = {
                 id: "a",
                 seq: 1,
                 fence: leased.fence,
-                route: 1,
+                route: aRoute(),
                 state: "running",
                 rev: 3,
                 attempt: 1,

@@ -1,7 +1,7 @@
 /** watch, describe, close, and the operations that belong to a later version. */
 import { expect } from "vitest";
 import type { Hint, Store } from "../../../src/store/store.ts";
-import { aChange, aJob, aSettle, askCancel, finish, schedule } from "../../support/builders.ts";
+import { aChange, aJob, aRoute, aSettle, askCancel, finish, schedule } from "../../support/builders.ts";
 import { startAt } from "../../support/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
 
@@ -28,11 +28,14 @@ export const hintCases: ContractGroup = {
         await submit(aJob({ id: "a" }), aJob({ id: "b", name: "two" }));
         await turn();
         const ready = hints.flatMap((hint) => (hint.kind === "ready" ? hint.routes : []));
-        expect(new Set(ready)).toEqual(new Set([1, 2]));
+        expect(new Set(ready)).toEqual(new Set([aRoute(), aRoute({ name: "two" })]));
         await submit(aJob({ id: "c", due: { inMs: 40 } }), aJob({ id: "d" }));
         await turn();
         expect(hints).toContainEqual({ kind: "due", inMs: 40 });
-        const [, b, d] = await claim({ offers: [{ routes: [1, 2], max: 3 }], owner: "w3" });
+        const [, b, d] = await claim({
+          offers: [{ routes: [aRoute(), aRoute({ name: "two" })], max: 3 }],
+          owner: "w3",
+        });
         await store.changeIf([aChange("a", ["running"], askCancel)]);
         await turn();
         expect(hints).toContainEqual({ kind: "cancel", ids: ["a"], owner: "w3" });
@@ -42,7 +45,7 @@ export const hintCases: ContractGroup = {
         hints.length = 0;
         await store.settleIfLeased([aSettle(d!, schedule(0))]);
         await turn();
-        expect(hints).toContainEqual({ kind: "ready", routes: [1] });
+        expect(hints).toContainEqual({ kind: "ready", routes: [aRoute()] });
         unwatch();
       },
     ],
@@ -107,8 +110,7 @@ export const describeCases: ContractGroup = {
         const claimed = store.claim({
           owner: "w",
           leaseMs: 9,
-          offers: [{ routes: [1], max: 50 }],
-          routesKnown: 0,
+          offers: [{ routes: [aRoute()], max: 50 }],
         });
         await expect(bad).rejects.toMatchObject({ code: "not-yet-supported" });
         const answers = await Promise.all(calls);

@@ -4,7 +4,17 @@
  */
 import { expect } from "vitest";
 import type { Store } from "../../../src/store/store.ts";
-import { aChange, aClaim, aDoc, aJob, aSettle, finish, replay, schedule } from "../../support/builders.ts";
+import {
+  aChange,
+  aClaim,
+  aDoc,
+  aJob,
+  aRoute,
+  aSettle,
+  finish,
+  replay,
+  schedule,
+} from "../../support/builders.ts";
 import { findAll, pruneAll, readAllDocs, readWholeFeed, sortTallies } from "../../support/walk.ts";
 
 export const hostileNames = [
@@ -54,7 +64,9 @@ async function script(store: Store, names: Names): Promise<unknown[]> {
   answers.push(
     await store.submit([{ jobs: [aJob({ id: other, queue, name, unique, tags: [tag, text], input: key })] }]),
   );
-  const claimed = await store.claim(aClaim({ owner, max: 5 }));
+  const claimed = await store.claim(
+    aClaim({ owner, offers: [{ routes: [aRoute({ queue, name })], max: 5 }] }),
+  );
   answers.push(claimed);
   const [leased] = claimed.jobs;
   answers.push(await store.recordIfLeased([{ ...leased!, progress: text, logs: [text, tag] }]));
@@ -100,12 +112,17 @@ export async function expectSameAnswers(
   const given = namesFrom(hostile);
   const expected = await script(await openPlain(), plain);
   const answers = await script(await openHostile(), given);
-  const back = new Map(parts.map((part) => [given[part], plain[part]]));
+  const back = new Map<unknown, unknown>(parts.map((part) => [given[part], plain[part]]));
+  for (const [queue, name] of [["queue", "name"] as const, ["name", "queue"] as const])
+    back.set(
+      aRoute({ queue: given[queue], name: given[name] }),
+      aRoute({ queue: plain[queue], name: plain[name] }),
+    );
   expect(rename(answers, back)).toEqual(expected);
 }
 
-function rename(value: unknown, names: ReadonlyMap<string, string>): unknown {
-  if (typeof value === "string") return names.get(value) ?? value;
+function rename(value: unknown, names: ReadonlyMap<unknown, unknown>): unknown {
+  if (typeof value === "string" || typeof value === "number") return names.get(value) ?? value;
   if (Array.isArray(value)) return value.map((item) => rename(item, names));
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, rename(item, names)]));

@@ -1,7 +1,7 @@
 /** readJobs, findJobs, tallyJobs and readFeed (R10): what can be seen of jobs, and of what happened to them. */
 import { expect } from "vitest";
 import type { JobFilter } from "../../../src/store/operations.ts";
-import { aChange, aClaim, aJob, aSettle, finish, remove, schedule } from "../../support/builders.ts";
+import { aChange, aClaim, aJob, aRoute, aSettle, finish, remove, schedule } from "../../support/builders.ts";
 import { startAt } from "../../support/held-platform.ts";
 import { findAll, readWholeFeed, sortTallies } from "../../support/walk.ts";
 import type { ContractGroup, Subject } from "../subject.ts";
@@ -21,7 +21,8 @@ async function fill({ store, submit, claim, platform }: Subject): Promise<void> 
     );
     platform.advance(2);
   }
-  const running = await claim({ offers: [{ routes: [1, 2, 3, 4], max: 5 }] });
+  const routes = ["odd", "even"].flatMap((queue) => ["low", "high"].map((name) => aRoute({ queue, name })));
+  const running = await claim({ offers: [{ routes, max: 5 }] });
   await store.settleIfLeased([
     aSettle(running[0]!, finish()),
     aSettle(running[1]!, finish("failed", { reason: "boom" })),
@@ -166,7 +167,7 @@ export const feedCases: ContractGroup = {
           kind,
           id,
           rev,
-          route: 1,
+          route: aRoute(),
           state,
           attempt,
           extra,

@@ -1,7 +1,7 @@
 /**
- * What running attempts write about themselves: progress and log lines. What one attempt writes while its last write still waits for its call joins
- * that write: of progress the last one counts, of lines all are kept, in order. So a handler that reports a thousand times in one turn
- * costs the store one write.
+ * Reports of running attempts: progress and log lines. While a write of an attempt waits for its call, later reports of
+ * the same attempt join that write: the last progress counts, and all lines are kept, in order. So a handler that
+ * reports a thousand times in one turn costs the store one write.
  */
 import { overflowLine } from "../model/log-line.ts";
 import { storeLimits } from "../store/limits.ts";
@@ -11,7 +11,7 @@ import type { Batching } from "./partition-batcher.ts";
 
 type Draft = { -readonly [Key in keyof LeasedWrite]: LeasedWrite[Key] } & { logs?: string[] };
 
-export class Records {
+export class Reports {
   readonly #batcher: Batching<Draft, RecordAnswer>;
   /** Writes that no call has taken yet, by lease. */
   readonly #waiting = new Map<string, Draft>();
@@ -34,7 +34,10 @@ export class Records {
     });
   }
 
-  /** @returns false when it joined a write whose ticket answers for both: then its own is never called. */
+  /**
+   * @returns false when the report joined a waiting write: the ticket of that write answers for both, and this one is
+   * never called.
+   */
   write(write: LeasedWrite, ticket: Ticket<RecordAnswer>): boolean {
     const { progress, logs = [] } = write;
     const key = leaseKey(write);
@@ -47,7 +50,8 @@ export class Records {
       }
       return false;
     }
-    const lines = logs.length === 0 ? {} : { logs: [...logs], overflow: overflowLine(storeLimits.logLinesPerJobMax) };
+    const lines =
+      logs.length === 0 ? {} : { logs: [...logs], overflow: overflowLine(storeLimits.logLinesPerJobMax) };
     const draft: Draft = { ...write, ...lines } as Draft;
     this.#waiting.set(key, draft);
     this.#batcher.push(draft, ticket);

@@ -1,0 +1,23 @@
+/** All documents of a kind, read page by page, in byte order of their ids. */
+import type { Doc } from "../store/records.ts";
+import type { Store } from "../store/store.ts";
+
+const pageMax = 500;
+
+/** @param kind.prefix only those whose id starts with it; all of the kind when left out. */
+export async function* allDocs(
+  store: Pick<Store, "readDocs">,
+  { kind, prefix = "" }: { readonly kind: string; readonly prefix?: string },
+): AsyncGenerator<Doc, void, undefined> {
+  let after: string | null = null;
+  do {
+    const page: Awaited<ReturnType<Store["readDocs"]>> = await store.readDocs({
+      kind,
+      prefix,
+      after,
+      max: pageMax,
+    });
+    yield* page.docs;
+    after = page.cursor;
+  } while (after !== null);
+}

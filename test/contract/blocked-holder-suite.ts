@@ -1,0 +1,48 @@
+/**
+ * Rule R8 on a blocked holder: it has not started, so it can be replaced and rescheduled, and it stays blocked. No operation
+ * of the contract makes a blocked job yet, so each store's test file brings a way to make one behind the store's back.
+ */
+import { expect, test } from "vitest";
+import type { Platform } from "../../src/platform/platform.ts";
+import type { Store } from "../../src/store/store.ts";
+import { aJob } from "../support/builders.ts";
+import { createHeldPlatform, startAt } from "../support/held-platform.ts";
+
+export interface Blockable {
+  readonly store: Store;
+  /** Makes a waiting job blocked in the store's own rows and indexes, and counts it as such. */
+  block(id: string): Promise<void>;
+}
+
+export function describeBlockedHolder(
+  name: string,
+  open: (options: { readonly platform: Platform }) => Promise<Blockable>,
+): void {
+  for (const onHeld of ["replace", "reschedule"] as const) {
+    test(`${name}: a blocked holder of a unique key takes a ${onHeld} and stays blocked`, async () => {
+      const { store, block } = await open({ platform: createHeldPlatform() });
+      try {
+        const keyed = (id: string, inMs: number) =>
+          aJob({ id, due: { inMs }, unique: { key: "k", hold: "end", onHeld } });
+        await store.submit([{ jobs: [keyed("first", 0)] }]);
+        await block("first");
+        const how = onHeld === "replace" ? "replaced" : "rescheduled";
+        expect(await store.submit([{ jobs: [keyed("second", 50)] }])).toEqual([
+          { kind: "ok", ids: ["first"], hows: [how] },
+        ]);
+        const [holder] = await store.readJobs(["first"]);
+        expect(holder).toMatchObject({
+          state: "blocked",
+          dueAt: startAt + 50,
+          input: onHeld === "replace" ? '"second"' : '"first"',
+        });
+        expect(await store.promoteDue({ max: 10 })).toMatchObject({ count: 0 });
+        expect(await store.tallyJobs()).toEqual([
+          { queue: "mail", name: "send", state: "blocked", count: 1 },
+        ]);
+      } finally {
+        await store.close();
+      }
+    });
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * A field of a job is one line of store/job-fields.ts. Here the table gets two more lines, one for what a job is and one for
+ * where it stands, and nothing else is edited: every store keeps both through submit, claim, settle, history and replay.
+ */
+import { describe, expect, test, vi } from "vitest";
+import type { Store } from "../../src/store/store.ts";
+import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
+import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
+import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
+import { aChange, aClaim, aJob, aSettle, finish, handBack, replay } from "../support/builders.ts";
+import { createHeldPlatform } from "../support/held-platform.ts";
+import { postgresSources, SchemaPool } from "../support/postgres-shared.ts";
+import { useTestDatabase } from "../support/use-postgres.ts";
+import { useSharedRedis } from "../support/use-redis.ts";
+
+vi.mock("../../src/store/job-fields.ts", async (importOriginal) => {
+  const original = await importOriginal<{ jobFields: object }>();
+  const line = { type: "text", isNullable: true, initial: null, isRare: true };
+  Object.assign(original.jobFields, {
+    shape: { ...line, home: "spec" },
+    colour: { ...line, home: "state" },
+  });
+  return original;
+});
+
+const redis = useSharedRedis();
+const [source] = postgresSources();
+const schemas = new SchemaPool(useTestDatabase(source!));
+
+const stores: readonly (readonly [string, () => Promise<Store>])[] = [
+  ["SQLite", () => openSqliteStore({ path: ":memory:", platform: createHeldPlatform() })],
+  [
+    "Postgres",
+    () =>
+      schemas.open((url, schema) =>
+        openPostgresStore({ url, schema, platform: createHeldPlatform(), clock: "platform", poolMax: 2 }),
+      ),
+  ],
+  [
+    "Redis",
+    () =>
+      redis.prefixes.open((url, prefix) =>
+        openRedisStore({ url, prefix, platform: createHeldPlatform(), clock: "platform" }),
+      ),
+  ],
+];
+
+const plain = { shape: null, colour: null };
+const painted = { shape: "round \x1f'\"", colour: "blue" };
+
+describe.each(stores)("%s", (_, open) => {
+  test.each([
+    ["given by the submit", painted],
+    ["left out", {}],
+  ])(
+    "keeps a field that is only a line of the table, %s, through a job's whole life",
+    async (_title, given) => {
+      const store = await open();
+      const expected = { ...plain, ...given };
+      const read = async (): Promise<unknown> => (await store.readJobs(["a"]))[0];
+      try {
+        await store.submit([{ jobs: [{ ...aJob({ id: "a" }), ...given }, aJob({ id: "b" })] }]);
+        expect(await read()).toMatchObject({ state: "ready", ...expected });
+        const [first] = (await store.claim(aClaim({ max: 1 }))).jobs;
+        expect(await read()).toMatchObject({ state: "running", ...expected });
+        await store.settleIfLeased([aSettle(first!, handBack)]);
+        expect(await read()).toMatchObject({ state: "ready", ...expected });
+        const [second] = (await store.claim(aClaim({ max: 1 }))).jobs;
+        await store.settleIfLeased([aSettle(second!, finish())]);
+        expect(await read()).toMatchObject({ state: "completed", ...expected });
+        await store.changeIf([aChange("a", ["completed"], replay())]);
+        expect(await read()).toMatchObject({ state: "ready", ...expected });
+        const [third] = (await store.claim(aClaim({ max: 1 }))).jobs;
+        await store.settleIfLeased([aSettle(third!, finish("failed"))]);
+        expect(await read()).toMatchObject({ id: "a", state: "failed", ...expected });
+        expect((await store.readJobs(["b"]))[0]).toMatchObject({ state: "ready", ...plain });
+      } finally {
+        await store.close();
+      }
+    },
+  );
+});
