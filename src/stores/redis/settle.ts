@@ -11,15 +11,15 @@ const ok: SettleAnswer = { kind: "ok" };
 
 export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): Promise<SettleAnswer[]> {
   if (settles.length === 0) return [];
-  const run = new SettleRun();
-  for (const settle of settles) run.add(settle);
+  const args = new SettleArgs();
+  for (const settle of settles) args.add(settle);
   const handles = settles.map(({ seq }) => handleOf(seq));
   const { count } = calls.claims;
   const [hints, refusals] = (await calls.connection.write("mr1_settle", [
-    ...run.shapes.routes.args(),
+    ...args.shapes.routes.args(),
     String(settles.length),
     ...handles,
-    ...run.args,
+    ...args.args,
   ])) as [unknown, (number | string)[]];
   calls.tell(calls.claims.without(readHints(hints), count));
   const answers: SettleAnswer[] = settles.map(() => ok);
@@ -33,7 +33,7 @@ export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): 
 }
 
 /** Settles in a row with one next: their number, the next, whether results and logs come, whether effects come, then each. */
-class SettleRun {
+class SettleArgs {
   readonly args: string[] = [];
   readonly shapes = new Shapes();
   #head = "";

@@ -1,4 +1,4 @@
-/** Submit (lua/submit.ts): runs of plain jobs travel without asking for an answer; units that may meet something are answered one by one. */
+/** Submit (lua/submit.ts): stretches of plain jobs travel without asking for an answer; units that may meet something are answered one by one. */
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import { isPlainUnit } from "../../store/plain.ts";
 import type { NewJob } from "../../store/records.ts";
@@ -11,12 +11,12 @@ import { fieldEnd, packText, unpackText } from "./text.ts";
 export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<SubmitAnswer[]> {
   const shapes = new Shapes();
   const steps: string[] = [];
-  const run = new PlainRun(steps);
+  const stretch = new PlainStretch(steps);
   const arePlain = units.map(isPlainUnit);
   for (const [index, unit] of units.entries()) {
-    if (arePlain[index] === true) for (const job of unit.jobs) run.add(shapes.textOf(job), job);
+    if (arePlain[index] === true) for (const job of unit.jobs) stretch.add(shapes.textOf(job), job);
     else {
-      run.end();
+      stretch.end();
       steps.push("0", flagText(unit.isRepeat === true));
       pushUnit(steps, shapes, unit);
     }
@@ -33,7 +33,7 @@ export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promis
 }
 
 /** Plain jobs of one shape in a row: their number, the shape, then id and body of each. */
-class PlainRun {
+class PlainStretch {
   readonly #steps: string[];
   #shape: string | null = null;
   #at = 0;

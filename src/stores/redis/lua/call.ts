@@ -16,7 +16,7 @@
  *  end:s:m list    what ended in state s in minute m                page     hash    seq / 256 -> jobs left there
  *  ends:s  zset    the minutes of state s                           pages    zset    these, without the last, which is being filled
  *  keep    zset    finished jobs with a keeping time of their own
- *  feed    stream  n-1: a = time, b = groups of events, s = seq
+ *  feed    stream  n-1: a = time, b = bundles of events, s = seq
  */
 import type { LuaModule } from "./lua-module.ts";
 
@@ -74,7 +74,7 @@ local function begin(keys, args)
   local now = timeOf(args[1])
   return {
     k = k, args = args, i = 3, now = now, at = num(now), sender = args[2], fence = tonumber(m[2]), life = life,
-    seq = life.seq, order = {}, groups = {}, zadd = {}, tally = {},
+    seq = life.seq, order = {}, bundles = {}, zadd = {}, tally = {},
   }
 end
 
@@ -82,7 +82,7 @@ end
 local function widen(c)
   if c.jobs then return end
   c.jobs, c.dirty, c.ids, c.idsDirty, c.uniq, c.uniqDirty, c.docs, c.docsDirty = {}, {}, {}, {}, {}, {}, {}, {}
-  c.groupOf, c.zrem, c.goneSpecs, c.goneStates, c.goneIds, c.trails = {}, {}, {}, {}, {}, {}
+  c.bundleOf, c.zrem, c.goneSpecs, c.goneStates, c.goneIds, c.trails = {}, {}, {}, {}, {}, {}
 end
 
 local function beginWide(keys, args)

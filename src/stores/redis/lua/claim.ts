@@ -114,7 +114,7 @@ local function prepare(c, route, owner, endsAt)
   job.id, job.route, job.state = HOLE, route, READY
   lease(c, job, owner, endsAt)
   local parts, event, extra = split(stateOf(job), HOLE), eventOf(job, CLAIMED)
-  return { before = parts[1], behind = parts[2], group = groupOf(c, event, RUNNING, extra) }
+  return { before = parts[1], behind = parts[2], bundle = bundleOf(c, event, RUNNING, extra) }
 end
 
 local function leaseAny(c, h, spec, state, owner, endsAt)
@@ -146,7 +146,7 @@ local function leaseAll(c, members, of, route, owner, endsAt, out, others)
         n = n + 2
         leases[z + 1], leases[z + 2] = endsAt, h
         z = z + 2
-        local g = first.group
+        local g = first.bundle
         g.n = g.n + 1
         g[g.n] = id
       else

@@ -11,7 +11,7 @@ export const jobLua: LuaModule = {
     "handleById",
     "setId",
     "touch",
-    "drop",
+    "forget",
     "tailOf",
   ],
   source: String.raw`
@@ -100,9 +100,9 @@ local function touch(c, job)
 end
 
 -- The job leaves the store with this call.
-local function drop(c, job)
+local function forget(c, job)
   touch(c, job)
-  job.isDropped = true
+  job.isGone = true
   if handleById(c, job.id) == job.h then setId(c, job.id, false) end
   c.jobs[job.h] = false
   if c.undo then c.undo[#c.undo + 1] = function() c.jobs[job.h] = job end end

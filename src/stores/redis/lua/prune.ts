@@ -1,7 +1,7 @@
 /**
  * Retention: what has been kept long enough goes, a bounded piece per call, and nothing goes in any other way. Finished jobs stand in one list
  * per outcome and minute. A list is walked from its head, and who must stay goes to its tail; an entry whose job has been replayed or is
- * gone is only dropped. The newest feed record always stays.
+ * gone is only taken out. The newest feed record always stays.
  *
  *  prune_history   state, all (1) or one queue (0), queue, older than, max, minute, left there, excepted queues
  *                  -> removed, minute, left ("" at the end)
@@ -15,10 +15,10 @@ export const pruneLua: LuaModule = {
   exports: [],
   source: String.raw`
 local LOOKED_AT_ONCE = 250
--- A job with one of these is listed elsewhere too, so its spec is needed to drop it.
+-- A job with one of these is listed elsewhere too, so its spec is needed to forget it.
 local LISTED = "[" .. HAS_KEY .. HAS_TAGS .. HAS_LINES .. "]"
 
-local function dropPlain(c, h, id, route, state)
+local function forgetPlain(c, h, id, route, state)
   c.goneSpecs[#c.goneSpecs + 1] = h
   c.goneStates[#c.goneStates + 1] = h
   c.goneIds[#c.goneIds + 1] = id
@@ -51,7 +51,7 @@ local function pruneList(c, asked, minute, list, most, room)
         else
           removed = removed + 1
           local job = match(flags, LISTED) and jobOf(c, h)
-          if job then drop(c, job) else dropPlain(c, h, id, route, state) end
+          if job then forget(c, job) else forgetPlain(c, h, id, route, state) end
         end
       end
     end
@@ -94,7 +94,7 @@ redis.register_function({ function_name = "mr1_prune_kept", flags = { "allow-oom
   local handles = call("ZRANGEBYSCORE", c.k.keep, "-inf", c.at, "LIMIT", 0, most)
   loadJobs(c, handles)
   for _, h in ipairs(handles) do
-    if c.jobs[h] then drop(c, c.jobs[h]) else push(c.zrem, c.k.keep, h) end
+    if c.jobs[h] then forget(c, c.jobs[h]) else push(c.zrem, c.k.keep, h) end
   end
   writeCall(c)
   return { #handles, #handles == most and 1 or 0 }

@@ -132,7 +132,7 @@ local function apply(c, job, next)
   rule(c, job, next)
   local isGone = rule == remove
   tell(c, job, next.event, isGone)
-  if isGone or next.keepMs == "0" then drop(c, job) end
+  if isGone or next.keepMs == "0" then forget(c, job) end
 end
 `,
 };

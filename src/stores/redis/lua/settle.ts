@@ -3,7 +3,7 @@
  * same fence answers already. Plain endings (no key, no effects, kept) are written as a set: one template for all that look alike;
  * everything else goes through the job's tables.
  *
- *  args     routes, number of settles, their handles, then runs: how many, next (argument-text.ts; a finish without its result), whether results
+ *  args     routes, number of settles, their handles, then stretches: how many, next (argument-text.ts; a finish without its result), whether results
  *           and attempt logs come, whether effects come, and per settle: fence US id US, [result, attempt log], [a unit as in submit]
  *  answer   own hints, then place and answer of each settle that was not applied
  */
@@ -12,65 +12,65 @@ import type { LuaModule } from "./lua-module.ts";
 export const settleLua: LuaModule = {
   exports: [],
   source: String.raw`
--- How a run of settles goes on; what is made for it serves all runs of the call with the same next.
-local function runOf(c, runs, text)
-  local run = runs[text]
-  if not run then
-    run = { next = readFields(text), endings = {}, handles = {}, n = 0 }
-    run.isPlain = HAS_PLAIN_ROADS and run.next.kind == "finish" and run.next.keepMs ~= "0"
-    runs[text] = run
+-- How a stretch of settles goes on; what is made for it serves all stretches of the call with the same next.
+local function stretchOf(c, stretches, text)
+  local stretch = stretches[text]
+  if not stretch then
+    stretch = { next = readFields(text), endings = {}, handles = {}, n = 0 }
+    stretch.isPlain = HAS_PLAIN_ROADS and stretch.next.kind == "finish" and stretch.next.keepMs ~= "0"
+    stretches[text] = stretch
   end
-  return run
+  return stretch
 end
 
 -- What plain endings of one next share where the rest of their states is the same: the parts of that rest around attempts and result.
-local function prepare(c, run, rest)
+local function prepare(c, stretch, rest)
   local job, ending = { state = RUNNING, fence = HOLE, settledFence = HOLE, uniqueKey = "" }, { jobs = 0 }
   readRest(job, rest, 1)
   ending.isPlain = not find(job.flags, HAS_KEY, 1, true)
   if ending.isPlain then
     ending.attempts = job.attempts
-    finish(c, job, run.next)
+    finish(c, job, stretch.next)
     job.settledFence, job.attempts, job.result = job.fence, HOLE, HOLE
     ending.parts, ending.route = split(restOf(job), HOLE), job.route
-    local event, extra = eventOf(job, run.next.event)
-    ending.group = groupOf(c, event, job.state, extra)
+    local event, extra = eventOf(job, stretch.next.event)
+    ending.bundle = bundleOf(c, event, job.state, extra)
   end
-  run.endings[rest] = ending
+  stretch.endings[rest] = ending
   return ending
 end
 
 -- Ends a job as one of a set; answers whether it is such an ending.
-local function endPlain(c, run, h, state, prefix, result, attempts)
+local function endPlain(c, stretch, h, state, prefix, result, attempts)
   local at = #RUNNING + #US + 1
-  if not run.isPlain or not state or find(state, RUNNING, 1, true) ~= 1 or find(state, prefix, at, true) ~= at then return false end
+  if not stretch.isPlain or not state or find(state, RUNNING, 1, true) ~= 1 or find(state, prefix, at, true) ~= at then return false end
   if c.done[h] or (c.jobs and c.jobs[h] ~= nil) then return false end
   local rest = sub(state, at + #prefix)
-  local ending = run.endings[rest] or prepare(c, run, rest)
+  local ending = stretch.endings[rest] or prepare(c, stretch, rest)
   if not ending.isPlain then return false end
-  local states, n, g = c.states, c.statesAt, ending.group
-  local ended = run.next.to .. US .. prefix .. fillEnding(ending.parts, attempts == "" and ending.attempts or attempts, result)
+  local states, n, g = c.states, c.statesAt, ending.bundle
+  local ended = stretch.next.to .. US .. prefix .. fillEnding(ending.parts, attempts == "" and ending.attempts or attempts, result)
   states[n + 1], states[n + 2] = h, ended
   c.statesAt, c.done[h] = n + 2, ended
-  run.n = run.n + 1
-  run.handles[run.n] = h
+  stretch.n = stretch.n + 1
+  stretch.handles[stretch.n] = h
   ending.jobs = ending.jobs + 1
   g.n = g.n + 1
   g[g.n] = sub(prefix, find(prefix, US, 1, true) + 1, -2)
   return true
 end
 
--- The jobs of a run that ended as a set leave the leases for the lists of their outcome.
-local function writeEndings(c, run)
-  local k, to, keepUntil = c.k, run.next.to, after(c, run.next.keepMs or "")
-  if run.n == 0 then return end
-  many("ZREM", k.lease, run.handles)
-  if keepUntil == "" then appendEnded(k, to, num(floor(c.now / MINUTE_MS)), run.handles) end
-  for _, h in ipairs(run.handles) do
+-- The jobs of a stretch that ended as a set leave the leases for the lists of their outcome.
+local function writeEndings(c, stretch)
+  local k, to, keepUntil = c.k, stretch.next.to, after(c, stretch.next.keepMs or "")
+  if stretch.n == 0 then return end
+  many("ZREM", k.lease, stretch.handles)
+  if keepUntil == "" then appendEnded(k, to, num(floor(c.now / MINUTE_MS)), stretch.handles) end
+  for _, h in ipairs(stretch.handles) do
     if keepUntil ~= "" then push2(c.zadd, k.keep, keepUntil, h) end
     if isBad(to) then push2(c.zadd, k.bad .. to, seqOf(h), h) end
   end
-  for _, ending in pairs(run.endings) do
+  for _, ending in pairs(stretch.endings) do
     if ending.jobs > 0 then
       count(c, ending.route, RUNNING, -ending.jobs)
       count(c, ending.route, to, ending.jobs)
@@ -98,13 +98,13 @@ local function settleOne(c, h, prefix, next, attempts)
 end
 
 -- Any settle, with its effects. Answers a refusal or nothing.
-local function settleAny(c, run, h, prefix, result, attempts, hasEffects)
+local function settleAny(c, stretch, h, prefix, result, attempts, hasEffects)
   widen(c)
   local isLate, jobs, docs = false, 0, 0
   if hasEffects then isLate, jobs, docs = nextFlag(c), nextNumber(c), nextNumber(c) end
   -- An ending of this call is not written yet, so its state is read from here.
   if c.done[h] and c.jobs[h] == nil then c.jobs[h] = readJob(c.k, h, call("HGET", c.k.spec, h), c.done[h]) end
-  local next, first = run.next, c.i
+  local next, first = stretch.next, c.i
   next.result = result
   local refusal = whole(c, isLate, function()
     return settleOne(c, h, prefix, next, attempts) or (hasEffects and submitUnit(c, false, jobs, docs)) or nil
@@ -118,19 +118,19 @@ redis.register_function("mr1_settle", function(keys, args)
   if not c then return refused end
   refused = readRoutes(c)
   if refused then return refused end
-  local total, refusals, runs = nextNumber(c), {}, {}
+  local total, refusals, stretches = nextNumber(c), {}, {}
   local handles = slice(args, c.i, c.i + total - 1)
   c.i, c.states, c.statesAt, c.done = c.i + total, {}, 0, {}
   local states, at = fetch("HMGET", c.k.state, handles), 0
   while at < total do
-    local length, run, hasMore, hasEffects = nextNumber(c), runOf(c, runs, nextArg(c)), nextFlag(c), nextFlag(c)
+    local length, stretch, hasMore, hasEffects = nextNumber(c), stretchOf(c, stretches, nextArg(c)), nextFlag(c), nextFlag(c)
     for _ = 1, length do
       at = at + 1
       local prefix, result, attempts = nextArg(c), "", ""
       if hasMore then result, attempts = nextArg(c), nextArg(c) end
       local h = handles[at]
-      if hasEffects or not endPlain(c, run, h, states[at], prefix, result, attempts) then
-        local refusal = settleAny(c, run, h, prefix, result, attempts, hasEffects)
+      if hasEffects or not endPlain(c, stretch, h, states[at], prefix, result, attempts) then
+        local refusal = settleAny(c, stretch, h, prefix, result, attempts, hasEffects)
         if refusal then
           refusals[#refusals + 1] = at - 1
           refusals[#refusals + 1] = refusal
@@ -138,7 +138,7 @@ redis.register_function("mr1_settle", function(keys, args)
       end
     end
   end
-  for _, run in pairs(runs) do writeEndings(c, run) end
+  for _, stretch in pairs(stretches) do writeEndings(c, stretch) end
   return { writeCall(c), refusals }
 end)
 `,

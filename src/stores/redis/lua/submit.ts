@@ -53,7 +53,7 @@ local function prepare(c, shape)
   if job.state == READY then setReady(c, job.route) else setDue(c, job.dueAt) end
   if shape.clock ~= "" then setDue(c, shape.clock) end
   local event, extra = eventOf(job, SUBMITTED)
-  shape.group = groupOf(c, event, job.state, extra)
+  shape.bundle = bundleOf(c, event, job.state, extra)
 end
 
 local function listTags(c, body, seq, h)
@@ -66,7 +66,7 @@ end
 local function submitPlain(c, total)
   local args, seq, shape = c.args, c.seq, shapeOf(c, nextArg(c))
   if not shape.job then prepare(c, shape) end
-  local i, before, behind, score, g = c.i, shape.before, shape.behind, shape.score, shape.group
+  local i, before, behind, score, g = c.i, shape.before, shape.behind, shape.score, shape.bundle
   local specs, ids, list = c.specs or {}, c.newIds or {}, c.zadd[shape.key] or {}
   c.specs, c.newIds, c.zadd[shape.key] = specs, ids, list
   local n, m, z, told = #specs, #ids, #list, g.n
@@ -182,12 +182,12 @@ local function submitUnit(c, isRepeat, jobs, docs)
   return nil, concat(answer, US)
 end
 
--- Runs a unit that leaves nothing behind when it is refused. run answers a refusal or nothing, and the answer.
-local function whole(c, isLate, run)
-  if not isLate then return run() end
+-- Tries a unit that leaves nothing behind when it is refused. try answers a refusal or nothing, and the answer.
+local function whole(c, isLate, try)
+  if not isLate then return try() end
   c.undo, c.saved = {}, {}
   local seq = c.seq
-  local refusal, answer = run()
+  local refusal, answer = try()
   if refusal then
     takeBack(c)
     c.seq = seq

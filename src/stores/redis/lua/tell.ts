@@ -1,11 +1,11 @@
 /**
  * Rule R10: every change of a job is told, with its state after the change and one value that goes with that state; the counts of its
- * route move with it. Events that differ only in their job are one group (store/packed-events.ts).
+ * route move with it. Events that differ only in their job are one bundle (store/packed-events.ts).
  */
 import type { LuaModule } from "./lua-module.ts";
 
 export const tellLua: LuaModule = {
-  exports: ["isTerminal", "isBad", "count", "groupOf", "eventOf", "tell"],
+  exports: ["isTerminal", "isBad", "count", "bundleOf", "eventOf", "tell"],
   source: String.raw`
 -- States are single digits in the order of model/job-state.ts: what is live stands before COMPLETED, what ended badly behind it.
 local function isTerminal(state) return state >= COMPLETED end
@@ -21,15 +21,15 @@ local function count(c, route, state, by)
   tally[field] = (tally[field] or 0) + by
 end
 
-local function newGroup(c, key, state, extra)
+local function newBundle(c, key, state, extra)
   local g = { key, n = 1, state = state, extra = extra, place = #c.order + 1 }
-  c.groups[key] = g
+  c.bundles[key] = g
   c.order[g.place] = g
   return g
 end
 
--- The group of an event, for jobs that have no other one in this call.
-local function groupOf(c, key, state, extra) return c.groups[key] or newGroup(c, key, state, extra) end
+-- The bundle of an event, for jobs that have no other one in this call.
+local function bundleOf(c, key, state, extra) return c.bundles[key] or newBundle(c, key, state, extra) end
 
 -- scheduled: when it is due; finished: the reason; running with a cancel asked: who runs it, but not at a claim.
 local function extraOf(job, event)
@@ -40,25 +40,25 @@ local function extraOf(job, event)
   return ""
 end
 
--- A job's event as the key of its group, and its extra value. isGone: the job is in no state any more.
+-- A job's event as the key of its bundle, and its extra value. isGone: the job is in no state any more.
 local function eventOf(job, event, isGone)
   local extra = isGone and "" or extraOf(job, event)
   return concat({ event, job.rev, job.route, isGone and "" or job.state, job.attempt, extra }, US), extra
 end
 
--- A group joins ids with the same event; inside a job the order of telling is kept.
+-- A bundle joins ids with the same event; inside a job the order of telling is kept.
 local function tell(c, job, event, isGone)
   local key, extra = eventOf(job, event, isGone)
-  local g, last, id = c.groups[key], c.groupOf[job.id], job.id
-  if not g or (last and last >= g.place) then g = newGroup(c, key, isGone and "" or job.state, extra) end
+  local g, last, id = c.bundles[key], c.bundleOf[job.id], job.id
+  if not g or (last and last >= g.place) then g = newBundle(c, key, isGone and "" or job.state, extra) end
   g.n = g.n + 1
   g[g.n] = id
-  c.groupOf[id] = g.place
+  c.bundleOf[id] = g.place
   if c.undo then
     c.undo[#c.undo + 1] = function()
       g[g.n] = nil
       g.n = g.n - 1
-      c.groupOf[id] = last
+      c.bundleOf[id] = last
     end
   end
 end

@@ -39,7 +39,7 @@ local function unlistTags(c, h, tags)
   for _, tag in ipairs(split(tags, RS)) do push(c.zrem, c.k.tag .. tag, h) end
 end
 
-local function writeDropped(c, job)
+local function writeGone(c, job)
   local k, was, h = c.k, job.was, job.h
   c.goneSpecs[#c.goneSpecs + 1] = h
   c.goneStates[#c.goneStates + 1] = h
@@ -108,11 +108,11 @@ local function writeJobs(c)
   for _, job in ipairs(dirty) do
     if job.isDirty then
       job.isDirty = false
-      if not job.isDropped then
+      if not job.isGone then
         writeJob(c, job)
         job.isRewritten, job.spec, job.tailAt = nil, job.spec or "", job.tailAt or 1
         remember(c.k, job)
-      elseif job.was then writeDropped(c, job) end
+      elseif job.was then writeGone(c, job) end
     end
   end
 end
@@ -211,7 +211,7 @@ local function writeRoutes(c)
   c.newRoutes = nil
 end
 
-local function dropRecords(c)
+local function takeOutRecords(c)
   local k = c.k
   many("HDEL", k.spec, c.goneSpecs)
   many("HDEL", k.state, c.goneStates)
@@ -229,7 +229,7 @@ local function writeRecords(c)
     writeIds(c)
     writeKeys(c)
     writeDocs(c)
-    dropRecords(c)
+    takeOutRecords(c)
   end
   if c.newRoutes then writeRoutes(c) end
   if c.ready then wake(c) end
