@@ -12,7 +12,7 @@
  */
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
-import { holdProcess } from "./driver.ts";
+import { holdProcess, sendWithTurn } from "./driver.ts";
 import type { RedisClient } from "./driver.ts";
 import {
   connectError,
@@ -118,13 +118,14 @@ export function openConnection(options: ConnectionOptions): Connection {
     if (client.status !== "ready") await ready();
     if (hasOtherDatabase !== null) throw storeError(hasOtherDatabase, where, notSent);
     try {
-      const answering = client.call(command, args);
+      const answering = sendWithTurn(client, command, args);
       // WAITAOF is sent right behind the write, without waiting for its reply: the server answers it once everything
       // that this connection wrote is on disk.
-      const waiting = isWrite && waitsForFile ? client.call("WAITAOF", ["1", "0", String(fileWaitMs)]) : null;
+      const waiting =
+        isWrite && waitsForFile ? sendWithTurn(client, "WAITAOF", ["1", "0", String(fileWaitMs)]) : null;
       waiting?.catch(() => undefined);
       const copying =
-        isWrite && replicas > 0 ? client.call("WAIT", [String(replicas), String(fileWaitMs)]) : null;
+        isWrite && replicas > 0 ? sendWithTurn(client, "WAIT", [String(replicas), String(fileWaitMs)]) : null;
       copying?.catch(() => undefined);
       const answer = await answering;
       if (waiting !== null) await onDisk(waiting);

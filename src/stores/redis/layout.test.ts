@@ -1,18 +1,24 @@
 /** What the layout promises beyond the contract: lists that look at few jobs, and a memory of the library that can be lost at any time. */
 import { describe, expect, test } from "vitest";
 import type { JobState } from "../../model/job-state.ts";
-import { routeNumber } from "../../model/route.ts";
 import type { Store } from "../../store/store.ts";
-import { aChange, aClaim, aJob, aSettle, finish, remove, replay } from "../../../test/support/builders.ts";
+import {
+  aChange,
+  aClaim,
+  aJob,
+  aRoute,
+  aSettle,
+  finish,
+  remove,
+  replay,
+} from "../../../test/support/builders.ts";
 import { useOwnRedis } from "../../../test/support/use-redis.ts";
 import { auditAll } from "../../../test/support/walk.ts";
 import { routeText } from "./route-text.ts";
 
 const redis = useOwnRedis();
-const [send, other] = ["send", "other"].map((name) => routeText(routeNumber("mail", name))) as [
-  string,
-  string,
-];
+const send = routeText(aRoute());
+const other = routeText(aRoute({ name: "other" }));
 
 const idOf = (number: number): string => `j${String(number).padStart(6, "0")}`;
 

@@ -1,11 +1,10 @@
 import { readFileSync } from "node:fs";
 import { Redis } from "ioredis";
 import { describe, expect, test } from "vitest";
-import { routeNumber } from "../../model/route.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Hint, Store } from "../../store/store.ts";
-import { aChange, aClaim, aJob, aSettle, finish, remove } from "../../../test/support/builders.ts";
+import { aChange, aClaim, aJob, aRoute, aSettle, finish, remove } from "../../../test/support/builders.ts";
 import { startRedis } from "../../../test/support/redis-server.ts";
 import { answers, until } from "../../../test/support/until.ts";
 import { auditAll } from "../../../test/support/walk.ts";
@@ -14,7 +13,7 @@ import { openRedisStore } from "./redis-store.ts";
 
 const redis = useOwnRedis();
 const { open } = redis;
-const send = routeNumber("mail", "send");
+const send = aRoute();
 
 const submit = (store: Store, job: NewJob, isRepeat = false): ReturnType<Store["submit"]> =>
   store.submit([{ jobs: [job], isRepeat }]);
