@@ -1,13 +1,18 @@
-/** Arguments of several fields, and small records beside those of jobs: one table of their names, by which both sides read and write them. */
+/** Arguments of several fields, and small records beside those of jobs: the tables of their names, by which both sides read and write them. */
 import { fieldEnd } from "../../store/packed-text.ts";
 
 /** A next that leaves a field as it is; no packed text holds this character. */
 export const unchanged = "\x02";
 export const editFields = ["input", "policy", "meta"] as const;
 
+/** What jobs that were submitted alike share; each field is an argument. due and deadline: +ms from now, or =instant. */
+export const shapeFields = [
+  ...(["route", "content", "due", "rankBase", "rankSlope"] as const),
+  ...(["deadline", "ttlMs", "onHeld", "hasTags"] as const),
+] as const;
+
+/** Fields joined in one text. */
 export const argumentFields = {
-  /** What jobs that were submitted alike share. due and deadline: +ms from now, or =instant. */
-  shape: ["route", "due", "rankBase", "rankSlope", "deadline", "ttlMs", "onHeld", "hasTags"],
   /** states: their codes in a row. rang: a clock by name. */
   guard: ["states", "rev", "fence", "rang"],
   /** What becomes of a job, by kind. */

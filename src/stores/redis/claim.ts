@@ -15,7 +15,7 @@ type Answer = [
   others: (number | string)[],
 ];
 
-export async function claim({ connection, claims }: Calls, request: ClaimRequest): Promise<ClaimAnswer> {
+export async function claim({ turn }: Calls, request: ClaimRequest): Promise<ClaimAnswer> {
   const args = [packText(request.owner), String(request.leaseMs)];
   const asked: number[] = [];
   for (const { routes, max } of request.offers) {
@@ -24,8 +24,7 @@ export async function claim({ connection, claims }: Calls, request: ClaimRequest
     args.push(String(max), String(numbers.length), ...numbers.map(routeText));
     asked.push(...numbers);
   }
-  claims.sends(asked);
-  const [at, clock, filled, ...handed] = (await connection.write("mr1_claim", args)) as Answer;
+  const [at, clock, filled, ...handed] = (await turn.call("claim", args, asked)) as Answer;
   const now = Number(at);
   return { jobs: leasedJobs(...handed), more: filled > 0, nextDueInMs: inMs(clock, now), now };
 }

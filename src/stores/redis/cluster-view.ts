@@ -1,6 +1,6 @@
 /** What one partition sees of the servers of a store (cluster-nodes.ts): a client of the server that has its keys now. */
 import type { ClusterNodes, Node } from "./cluster-nodes.ts";
-import { holdProcess, sendWithTurn } from "./driver.ts";
+import { holdProcess } from "./driver.ts";
 import type { RedisClient } from "./driver.ts";
 
 type Run = (...args: never[]) => void;
@@ -109,7 +109,7 @@ export class ClusterView implements RedisClient {
     for (let redirects = 0; ; redirects++) {
       const over = this.#nodes.lookWhileLate();
       try {
-        return await sendWithTurn(client, command, args);
+        return await client.call(command, args);
       } catch (error) {
         const [kind, , address] = error instanceof Error ? error.message.split(" ") : [];
         // A slot that is being moved has a part of its keys here and a part there, and no function can work on that: it has to wait.

@@ -12,7 +12,7 @@
  */
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
-import { holdProcess, sendWithTurn } from "./driver.ts";
+import { holdProcess } from "./driver.ts";
 import type { RedisClient } from "./driver.ts";
 import {
   connectError,
@@ -31,6 +31,8 @@ export interface Connection {
   /** Calls a function of the library that may change something. */
   write(name: string, args: readonly string[]): Promise<unknown>;
   read(name: string, args: readonly string[]): Promise<unknown>;
+  /** What a function answered to a part of a call, as Millrace's own error; nothing of that part happened. */
+  refusalOf(said: Error): unknown;
   /** Sends one of the server's own commands. */
   ask(command: string, args: readonly string[]): Promise<unknown>;
   /**
@@ -118,14 +120,13 @@ export function openConnection(options: ConnectionOptions): Connection {
     if (client.status !== "ready") await ready();
     if (hasOtherDatabase !== null) throw storeError(hasOtherDatabase, where, notSent);
     try {
-      const answering = sendWithTurn(client, command, args);
+      const answering = client.call(command, args);
       // WAITAOF is sent right behind the write, without waiting for its reply: the server answers it once everything
       // that this connection wrote is on disk.
-      const waiting =
-        isWrite && waitsForFile ? sendWithTurn(client, "WAITAOF", ["1", "0", String(fileWaitMs)]) : null;
+      const waiting = isWrite && waitsForFile ? client.call("WAITAOF", ["1", "0", String(fileWaitMs)]) : null;
       waiting?.catch(() => undefined);
       const copying =
-        isWrite && replicas > 0 ? sendWithTurn(client, "WAIT", [String(replicas), String(fileWaitMs)]) : null;
+        isWrite && replicas > 0 ? client.call("WAIT", [String(replicas), String(fileWaitMs)]) : null;
       copying?.catch(() => undefined);
       const answer = await answering;
       if (waiting !== null) await onDisk(waiting);
@@ -272,6 +273,7 @@ export function openConnection(options: ConnectionOptions): Connection {
   return {
     write: (name, args) => counted(() => run(name, args, true)),
     read: (name, args) => counted(() => run(name, args, false)),
+    refusalOf: (said) => storeError(said, where, notSent),
     ask: (command, args) => counted(() => send(command, args, false)),
     enter: () =>
       counted(async () => {

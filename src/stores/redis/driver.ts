@@ -16,15 +16,7 @@ export interface RedisClient {
   on(event: "connect" | "ready" | "close" | "end", run: () => void): unknown;
   on(event: "error", run: (error: Error) => void): unknown;
   on(event: "message", run: (channel: string, message: string) => void): unknown;
-  readonly stream?: {
-    readonly destroyed?: boolean;
-    readonly writableCorked?: number;
-    ref?(): void;
-    unref?(): void;
-    destroy?(): void;
-    cork?(): void;
-    uncork?(): void;
-  };
+  readonly stream?: { readonly destroyed?: boolean; ref?(): void; unref?(): void; destroy?(): void };
 }
 
 /** A cluster client of the caller's own: only read, never used. */
@@ -46,23 +38,6 @@ export function holdProcess({ stream }: Pick<RedisClient, "stream">, isHeld: boo
   if (stream === undefined || stream.destroyed === true) return;
   if (isHeld) stream.ref?.();
   else stream.unref?.();
-}
-
-/**
- * Sends a command. What is sent in one turn goes out in one write: each write of its own wakes the server, which then takes the core that this
- * process needs for the next one (docs/decisions/0018).
- */
-export function sendWithTurn(
-  client: RedisClient,
-  command: string,
-  args: readonly (string | number)[],
-): Promise<unknown> {
-  const { stream } = client;
-  if (stream?.cork !== undefined && stream.writableCorked === 0) {
-    stream.cork();
-    queueMicrotask(() => stream.uncork?.());
-  }
-  return client.call(command, args);
 }
 
 const retryMs = { first: 50, max: 2000 };

@@ -24,6 +24,7 @@ import { rulesLua } from "./lua/rules.ts";
 import { settleLua } from "./lua/settle.ts";
 import { submitLua } from "./lua/submit.ts";
 import { tellLua } from "./lua/tell.ts";
+import { turnLua } from "./lua/turn.ts";
 import { uniqueLua } from "./lua/unique.ts";
 import { writeLua } from "./lua/write.ts";
 
@@ -36,7 +37,19 @@ export const layoutVersion = 1;
 /** In the order in which they use each other. */
 export const libraryModules: readonly LuaModule[] = [
   ...[listsLua, packingLua, callLua, clocksLua, tellLua, jobLua, uniqueLua, rulesLua, writeLua, docsLua],
-  ...[submitLua, claimLua, settleLua, changeLua, readLua, extendLua, dueLua, pruneLua, auditLua, enterLua],
+  ...[
+    submitLua,
+    claimLua,
+    settleLua,
+    turnLua,
+    changeLua,
+    readLua,
+    extendLua,
+    dueLua,
+    pruneLua,
+    auditLua,
+    enterLua,
+  ],
 ];
 
 export interface LibraryOptions {

@@ -7,6 +7,7 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
+import type { Hints } from "../../store/hints.ts";
 import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { openWatch } from "../../store/watch.ts";
@@ -26,10 +27,10 @@ import { findJobs, readAllRoutes, readFeed, readJobs, readPackedFeed, readTrail,
 import { readRoute } from "./route-text.ts";
 import { checkServer } from "./server-check.ts";
 import type { ServerFacts, ServerWishes } from "./server-check.ts";
-import { SentClaims } from "./sent-claims.ts";
 import { settleIfLeased } from "./settle.ts";
 import { submit } from "./submit.ts";
 import { fieldEnd } from "./text.ts";
+import { TurnCall } from "./turn-call.ts";
 import { auditIndexes, prune } from "./upkeep.ts";
 
 /** What all partitions of a store share. */
@@ -93,11 +94,8 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
         began: changed,
       }),
   });
-  const calls: Calls = {
-    connection,
-    claims: new SentClaims(),
-    tell: (hints) => watch.tellOwn(hints),
-  };
+  const tell = (hints: Hints): void => watch.tellOwn(hints);
+  const calls: Calls = { connection, turn: new TurnCall(connection, tell), tell };
   let closing: Promise<void> | null = null;
 
   const store: Store = {

@@ -2,7 +2,6 @@
 import type { Settle, SettleAnswer } from "../../store/operations.ts";
 import { isFinish } from "../../store/plain.ts";
 import type { Calls } from "./call.ts";
-import { readHints } from "./hint-text.ts";
 import { flagText, nextText } from "./next-text.ts";
 import { pushUnit, Shapes } from "./submit-text.ts";
 import { fieldEnd, handleOf, leasePrefix, packNullable, unpackText } from "./text.ts";
@@ -11,17 +10,15 @@ const ok: SettleAnswer = { kind: "ok" };
 
 export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): Promise<SettleAnswer[]> {
   if (settles.length === 0) return [];
-  const args = new SettleArgs();
-  for (const settle of settles) args.add(settle);
+  const stretches = new Stretches();
+  for (const settle of settles) stretches.add(settle);
   const handles = settles.map(({ seq }) => handleOf(seq));
-  const { count } = calls.claims;
-  const [hints, refusals] = (await calls.connection.write("mr1_settle", [
-    ...args.shapes.routes.args(),
+  const refusals = (await calls.turn.call("settle", [
+    ...stretches.shapes.args(),
     String(settles.length),
     ...handles,
-    ...args.args,
-  ])) as [unknown, (number | string)[]];
-  calls.tell(calls.claims.without(readHints(hints), count));
+    ...stretches.args,
+  ])) as (number | string)[];
   const answers: SettleAnswer[] = settles.map(() => ok);
   for (let at = 0; at < refusals.length; at += 2) {
     const [kind, id] = (refusals[at + 1] as string).split(fieldEnd);
@@ -33,7 +30,7 @@ export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): 
 }
 
 /** Settles in a row with one next: their number, the next, whether results and logs come, whether effects come, then each. */
-class SettleArgs {
+class Stretches {
   readonly args: string[] = [];
   readonly shapes = new Shapes();
   #head = "";

@@ -2,7 +2,6 @@
  * New jobs and documents as the library reads them: what jobs submitted alike share is a **shape** and is sent once for many; what is a
  * job's own is its **body**, in the order in which its spec keeps it (packed-fields.ts).
  */
-import { MillraceError } from "../../model/error.ts";
 import { routeOf } from "../../model/route.ts";
 import type { JobFieldName } from "../../store/job-fields.ts";
 import type { SubmitUnit } from "../../store/operations.ts";
@@ -10,47 +9,39 @@ import { mayBeRefusedLate } from "../../store/plain.ts";
 import type { DocPut, NewJob } from "../../store/records.ts";
 import { tagsOf } from "../../store/rules/place.ts";
 import { holdCode } from "../../store/rules/unique-holds.ts";
-import { argumentText } from "./argument-text.ts";
+import { shapeFields } from "./argument-text.ts";
 import { dueText, flagText } from "./next-text.ts";
 import { ownFields, tailFields } from "./packed-fields.ts";
 import { contentText, routeText } from "./route-text.ts";
 import { fieldEnd, packNullable, packNumber, packText, packValue } from "./text.ts";
 
-/** The routes that a call names, each once, with its content. */
-export class RouteList {
-  readonly #contents = new Map<string, string>();
+/** The shapes of a call's jobs, each once. Most jobs are like the one before, so that is asked first. */
+export class Shapes {
+  readonly #numbers = new Map<string, string>();
+  readonly #args: string[] = [];
+  #last: NewJob | null = null;
+  #number = "";
 
-  /** The route's number as text. */
-  add({ queue, name, caps = [] }: NewJob): string {
-    const route = routeOf({ queue, name, caps });
-    const number = routeText(route.number);
-    const content = contentText(route);
-    const known = this.#contents.get(number);
-    if (known === undefined) this.#contents.set(number, content);
-    else if (known !== content) {
-      const sentence = `Two queues and names of one call share a route number, by chance, one of them ${queue} and ${name}. Rename one of them.`;
-      throw new MillraceError("route-collision", sentence);
-    }
+  /** Under which number the job names its shape. */
+  numberOf(job: NewJob): string {
+    if (this.#last !== null && isAlike(this.#last, job)) return this.#number;
+    const values = shapeOf(job);
+    const fields = shapeFields.map((field) => values[field]);
+    const key = fields.join(fieldEnd);
+    this.#number = this.#numbers.get(key) ?? this.#add(key, fields);
+    this.#last = job;
+    return this.#number;
+  }
+
+  #add(key: string, fields: readonly string[]): string {
+    const number = String(this.#numbers.size + 1);
+    this.#numbers.set(key, number);
+    this.#args.push(...fields);
     return number;
   }
 
   args(): string[] {
-    return [String(this.#contents.size), ...[...this.#contents].flat()];
-  }
-}
-
-/** Shapes of jobs in a row: most are like the one before, whose text is used again. */
-export class Shapes {
-  readonly routes = new RouteList();
-  #last: NewJob | null = null;
-  #text = "";
-
-  textOf(job: NewJob): string {
-    if (this.#last === null || !isAlike(this.#last, job)) {
-      this.#text = shapeText(this.routes, job);
-      this.#last = job;
-    }
-    return this.#text;
+    return [String(this.#numbers.size), ...this.#args];
   }
 }
 
@@ -70,12 +61,14 @@ function isAlike(one: NewJob, other: NewJob): boolean {
   );
 }
 
-function shapeText(routes: RouteList, job: NewJob): string {
-  return argumentText("shape", {
-    ...{ route: routes.add(job), due: dueText(job.due), rankBase: job.rankBase, rankSlope: job.rankSlope },
+function shapeOf(job: NewJob): Readonly<Record<(typeof shapeFields)[number], string>> {
+  const route = routeOf(job);
+  return {
+    ...{ route: routeText(route.number), content: contentText(route), due: dueText(job.due) },
+    ...{ rankBase: String(job.rankBase), rankSlope: String(job.rankSlope) },
     ...{ deadline: job.deadline === null ? "" : dueText(job.deadline), ttlMs: packNumber(job.ttlMs) },
     ...{ onHeld: job.unique?.onHeld ?? "", hasTags: flagText(tagsOf(job) !== null) },
-  });
+  };
 }
 
 type Named = Readonly<Partial<Record<JobFieldName, never>>>;
@@ -120,6 +113,6 @@ export function pushUnit(args: string[], shapes: Shapes, unit: SubmitUnit, isEff
   const { jobs, docs = [] } = unit;
   const isLate = mayBeRefusedLate(unit) || (isEffect && jobs.some(({ digest }) => digest !== null));
   args.push(flagText(isLate), String(jobs.length), String(docs.length));
-  for (const job of jobs) args.push(shapes.textOf(job), packText(job.id), bodyText(job));
+  for (const job of jobs) args.push(shapes.numberOf(job), packText(job.id), bodyText(job));
   for (const put of docs) pushDoc(args, put);
 }

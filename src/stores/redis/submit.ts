@@ -3,7 +3,6 @@ import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations
 import { isPlainUnit } from "../../store/plain.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Calls } from "./call.ts";
-import { readHints } from "./hint-text.ts";
 import { flagText } from "./next-text.ts";
 import { bodyText, pushUnit, Shapes } from "./submit-text.ts";
 import { fieldEnd, packText, unpackText } from "./text.ts";
@@ -14,7 +13,7 @@ export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promis
   const stretch = new PlainStretch(steps);
   const arePlain = units.map(isPlainUnit);
   for (const [index, unit] of units.entries()) {
-    if (arePlain[index] === true) for (const job of unit.jobs) stretch.add(shapes.textOf(job), job);
+    if (arePlain[index] === true) for (const job of unit.jobs) stretch.add(shapes.numberOf(job), job);
     else {
       stretch.end();
       steps.push("0", flagText(unit.isRepeat === true));
@@ -22,17 +21,14 @@ export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promis
     }
   }
   if (steps.length === 0) return units.map(created);
-  const { count } = calls.claims;
-  const args = [...shapes.routes.args(), ...steps];
-  const [hints, answers] = (await calls.connection.write("mr1_submit", args)) as [unknown, string[]];
-  calls.tell(calls.claims.without(readHints(hints), count));
+  const answers = (await calls.turn.call("submit", [...shapes.args(), ...steps])) as string[];
   let at = 0;
   return units.map((unit, index) =>
     arePlain[index] === true ? created(unit) : answerOf(answers[at++] as string),
   );
 }
 
-/** Plain jobs of one shape in a row: their number, the shape, then id and body of each. */
+/** Plain jobs of one shape in a row: their number, that of the shape, then id and body of each. */
 class PlainStretch {
   readonly #steps: string[];
   #shape: string | null = null;

@@ -18,12 +18,15 @@
  *  keep    zset    finished jobs with a keeping time of their own
  *  feed    stream  n-1: a = time, b = bundles of events, s = seq
  */
+import { shapeFields } from "../argument-text.ts";
 import type { LuaModule } from "./lua-module.ts";
+
+const shapeArgs = shapeFields.map((name, at) => `${name} = args[i + ${at}]`);
 
 export const callLua: LuaModule = {
   exports: [
     ...["keysOf", "lives", "timeOf", "begin", "widen", "beginWide", "nextArg", "nextNumber", "nextFlag"],
-    ...["readRoutes", "useRoute", "init"],
+    ...["readShapes", "useRoute", "init"],
   ],
   source: String.raw`
 local function init()
@@ -101,17 +104,23 @@ local function nextNumber(c) return tonumber(nextArg(c)) end
 
 local function nextFlag(c) return nextArg(c) == "1" end
 
--- The routes that a call names: how many, then number and content of each. Answers a refusal where a number has another content, before
--- anything is written.
-local function readRoutes(c)
-  local met = c.life.routes
-  c.contents = {}
-  for _ = 1, nextNumber(c) do
-    local route, content = nextArg(c), nextArg(c)
-    local known = met[route] or call("HGET", c.k.route, route)
+-- What the new jobs of a call look like: how many shapes, and each (argument-text.ts). Answers a refusal where a route has another content
+-- under its number, before anything is written.
+local function readShapes(c)
+  local args, met, shapes = c.args, c.life.routes, {}
+  c.shapes, c.contents = shapes, {}
+  for n = 1, nextNumber(c) do
+    local i = c.i
+    local shape = { ${shapeArgs.join(", ")} }
+    c.i = i + ${shapeFields.length}
+    local route, content = shape.route, shape.content
+    local known = met[route] or c.contents[route]
+    if not known then
+      known = call("HGET", c.k.route, route) or nil
+      met[route] = known
+    end
     if known and known ~= content then return redis.error_reply("MRROUTE " .. route) end
-    met[route] = known or nil
-    c.contents[route] = content
+    c.contents[route], shapes[n] = content, shape
   end
 end
 

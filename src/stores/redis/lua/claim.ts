@@ -113,8 +113,9 @@ local function prepare(c, route, owner, endsAt)
   local job = newJob()
   job.id, job.route, job.state = HOLE, route, READY
   lease(c, job, owner, endsAt)
-  local parts, event, extra = split(stateOf(job), HOLE), eventOf(job, CLAIMED)
-  return { before = parts[1], behind = parts[2], bundle = bundleOf(c, event, RUNNING, extra) }
+  local before, behind = around(stateOf(job))
+  local event, extra = eventOf(job, CLAIMED)
+  return { before = before, behind = behind, bundle = bundleOf(c, event, RUNNING, extra) }
 end
 
 local function leaseAny(c, h, spec, state, owner, endsAt)
@@ -159,23 +160,21 @@ local function leaseAll(c, members, of, route, owner, endsAt, out, others)
   end
 end
 
-redis.register_function("mr1_claim", function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
+function OPERATIONS.claim(c)
   local owner, endsAt = nextArg(c), num(c.now + nextArg(c))
   local out, others, filled = {}, {}, 0
-  c.hasRung, c.firsts = hasRung(c), {}
-  while c.i <= #args do
+  c.hasClaimed, c.hasRung, c.firsts, c.first = true, hasRung(c), {}, nil
+  while c.i <= c.last do
     local wanted, routes = nextNumber(c), {}
     for r = 1, nextNumber(c) do routes[r] = nextArg(c) end
     local members, of = takeOffer(c, routes, wanted)
     if #members == wanted then filled = filled + 1 end
     if #members > 0 then leaseAll(c, members, of, routes[1], owner, endsAt, out, others) end
   end
-  writeCall(c)
+  writeRecords(c)
   for i = 2, #others, 2 do others[i] = others[i].stateText end
   local first = c.first and c.first.before .. c.first.behind or ""
   return { c.at, nextClock(c), filled, first, out, others }
-end)
+end
 `,
 };

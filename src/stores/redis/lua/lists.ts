@@ -1,12 +1,28 @@
 /** Numbers, names and lists: what is not about jobs. */
 import { argumentFields } from "../argument-text.ts";
-import { luaList } from "./lua-module.ts";
 import type { LuaModule } from "./lua-module.ts";
 
-const fieldLists = Object.entries(argumentFields).map(([name, fields]) => `${name} = ${luaList(fields)}`);
+const captured = String.raw`([^\31]*)`;
+const readers = Object.entries(argumentFields).map(([name, fields]) => {
+  const places = fields.map((field) => `f.${field}`).join(", ");
+  const pattern = fields.map(() => captured).join(String.raw`\31`);
+  return `${name} = function(f, text) ${places} = match(text, "^${pattern}$") end`;
+});
 
 export const listsLua: LuaModule = {
-  exports: ["num", "handleOf", "seqOf", "push", "push2", "many", "fetch", "slice", "split", "readFields"],
+  exports: [
+    "num",
+    "handleOf",
+    "seqOf",
+    "push",
+    "push2",
+    "many",
+    "fetch",
+    "slice",
+    "split",
+    "around",
+    "readFields",
+  ],
   source: String.raw`
 -- Exact up to 2^53, where Lua's own conversion rounds.
 local function num(n) return fmt("%.0f", n) end
@@ -74,13 +90,21 @@ local function split(text, mark)
   return parts
 end
 
-local FIELDS = { ${fieldLists.join(", ")} }
+local READERS = {
+  ${readers.join(",\n  ")},
+}
 
 -- An argument or a record of several fields, by their names (argument-text.ts); without a kind, its first field is the kind.
 local function readFields(text, kind)
-  local parts, fields = split(text, US), {}
-  for i, name in ipairs(FIELDS[kind or parts[1]]) do fields[name] = parts[i] end
+  local fields = {}
+  READERS[kind or match(text, "^[^\31]*")](fields, text)
   return fields
+end
+
+-- The two parts of a text around its hole.
+local function around(text)
+  local at = find(text, HOLE, 1, true)
+  return sub(text, 1, at - 1), sub(text, at + 1)
 end
 `,
 };

@@ -29,7 +29,9 @@ end
 -- R1: due, rank and time to live by what was asked (due, rankBase, rankSlope, ttlMs). Answers the state that follows.
 local function placeOf(c, job, asked)
   local at = instant(c, asked.due)
-  job.dueAt, job.rank = num(at), num(asked.rankBase + asked.rankSlope * at)
+  job.dueAt = at == c.now and c.at or num(at)
+  local rank = asked.rankBase + asked.rankSlope * at
+  job.rank = rank == at and job.dueAt or num(rank)
   job.ttlAt = asked.ttlMs == "" and "" or num(at + asked.ttlMs)
   return at <= c.now and READY or SCHEDULED
 end

@@ -3,9 +3,9 @@
  * same fence answers already. Plain endings (no key, no effects, kept) are written as a set: one template for all that look alike;
  * everything else goes through the job's tables.
  *
- *  args     routes, number of settles, their handles, then stretches: how many, next (argument-text.ts; a finish without its result), whether results
+ *  args     shapes of the effects, number of settles, their handles, then stretches: how many, next (argument-text.ts; a finish without its result), whether results
  *           and attempt logs come, whether effects come, and per settle: fence US id US, [result, attempt log], [a unit as in submit]
- *  answer   own hints, then place and answer of each settle that was not applied
+ *  answer   place and answer of each settle that was not applied
  */
 import type { LuaModule } from "./lua-module.ts";
 
@@ -13,7 +13,7 @@ export const settleLua: LuaModule = {
   exports: [],
   source: String.raw`
 -- How a stretch of settles goes on; what is made for it serves all stretches of the call with the same next.
-local function stretchOf(c, stretches, text)
+local function stretchOf(stretches, text)
   local stretch = stretches[text]
   if not stretch then
     stretch = { next = readFields(text), endings = {}, handles = {}, n = 0 }
@@ -113,17 +113,15 @@ local function settleAny(c, stretch, h, prefix, result, attempts, hasEffects)
   return refusal
 end
 
-redis.register_function("mr1_settle", function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
-  refused = readRoutes(c)
+function OPERATIONS.settle(c)
+  local refused = readShapes(c)
   if refused then return refused end
   local total, refusals, stretches = nextNumber(c), {}, {}
-  local handles = slice(args, c.i, c.i + total - 1)
+  local handles = slice(c.args, c.i, c.i + total - 1)
   c.i, c.states, c.statesAt, c.done = c.i + total, {}, 0, {}
   local states, at = fetch("HMGET", c.k.state, handles), 0
   while at < total do
-    local length, stretch, hasMore, hasEffects = nextNumber(c), stretchOf(c, stretches, nextArg(c)), nextFlag(c), nextFlag(c)
+    local length, stretch, hasMore, hasEffects = nextNumber(c), stretchOf(stretches, nextArg(c)), nextFlag(c), nextFlag(c)
     for _ = 1, length do
       at = at + 1
       local prefix, result, attempts = nextArg(c), "", ""
@@ -139,7 +137,8 @@ redis.register_function("mr1_settle", function(keys, args)
     end
   end
   for _, stretch in pairs(stretches) do writeEndings(c, stretch) end
-  return { writeCall(c), refusals }
-end)
+  writeRecords(c)
+  return refusals
+end
 `,
 };

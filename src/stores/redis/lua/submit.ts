@@ -2,11 +2,12 @@
  * submit: the first step of a job's life. Plain jobs of one shape are written as a set, without looking at anything; other units are put
  * together in the call's tables first (R8), and a unit that is refused late is taken back there.
  *
- *  args     routes, then steps until the end: n > 0, a shape, and id and body of n plain jobs; or 0 and one unit: repeat, then as below
+ *  args     shapes (argument-text.ts), then steps until the end: n > 0, the number of a shape, and id and body of n plain jobs; or 0 and one
+ *           unit: repeat, then as below
  *  a unit   late, jobs, documents, and those
- *  a job    shape (argument-text.ts), id, body (own fields and tail of packed-fields.ts)
+ *  a job    the number of its shape, id, body (own fields and tail of packed-fields.ts)
  *  a document   kind US id, guard, due in, expires in, body
- *  answer   own hints, then one text per unit that was not plain: ok US how US id .., or refused US reason US id
+ *  answer   one text per unit that was not plain: ok US how US id .., or refused US reason US id
  */
 import { unstartedStates } from "../../../model/unique-key.ts";
 import { luaConstant } from "./lua-module.ts";
@@ -22,19 +23,10 @@ local UNSTARTED = { ${unstarted} }
 -- How many arguments the jobs and documents of a unit are.
 local function unitArgs(jobs, docs) return jobs * 3 + docs * 5 end
 
-local function shapeOf(c, text)
-  c.shapes = c.shapes or {}
-  local shape = c.shapes[text]
-  if not shape then
-    shape = readFields(text, "shape")
-    c.shapes[text] = shape
-  end
-  return shape
-end
+local function nextShape(c) return c.shapes[nextNumber(c)] end
 
--- R1: a new job of a shape, without what is its own.
-local function placeNew(c, shape)
-  local job = newJob()
+-- R1: a new job of a shape, without what is its own. Answers the job.
+local function placeNew(c, shape, job)
   job.route, job.createdAt = shape.route, c.at
   job.state = placeOf(c, job, shape)
   job.deadlineAt = shape.deadline == "" and "" or num(instant(c, shape.deadline))
@@ -43,12 +35,12 @@ end
 
 -- What plain jobs of one shape share: the parts of their spec around the id, their place in the indexes, their event.
 local function prepare(c, shape)
-  local k, job = c.k, placeNew(c, shape)
+  local k, job = c.k, placeNew(c, shape, { rev = 1, attempt = 0, uniqueKey = "" })
   useRoute(c, job.route)
   job.id, job.tags = HOLE, shape.hasTags == "1" and HOLE or ""
   job.flags = flagsOf(job)
-  local parts = split(headOf(job) .. US, HOLE)
-  shape.before, shape.behind, shape.job = parts[1], parts[2], job
+  shape.before, shape.behind = around(headOf(job) .. US)
+  shape.state = job.state
   shape.key, shape.score, shape.clock = whereIs(k, job)
   if job.state == READY then setReady(c, job.route) else setDue(c, job.dueAt) end
   if shape.clock ~= "" then setDue(c, shape.clock) end
@@ -64,8 +56,8 @@ end
 
 -- Handles of seqs with one number of digits begin with one letter.
 local function submitPlain(c, total)
-  local args, seq, shape = c.args, c.seq, shapeOf(c, nextArg(c))
-  if not shape.job then prepare(c, shape) end
+  local args, seq, shape = c.args, c.seq, nextShape(c)
+  if not shape.before then prepare(c, shape) end
   local i, before, behind, score, g = c.i, shape.before, shape.behind, shape.score, shape.bundle
   local specs, ids, list = c.specs or {}, c.newIds or {}, c.zadd[shape.key] or {}
   c.specs, c.newIds, c.zadd[shape.key] = specs, ids, list
@@ -89,13 +81,13 @@ local function submitPlain(c, total)
     if shape.hasTags == "1" then listTags(c, body, seq, h) end
   end
   g.n = told
-  count(c, shape.route, shape.job.state, total)
+  count(c, shape.route, shape.state, total)
   c.i, c.seq = i, seq
 end
 
 local function create(c, shape, id, own)
   c.seq = c.seq + 1
-  local job = placeNew(c, shape)
+  local job = placeNew(c, shape, newJob())
   useRoute(c, job.route)
   for field, value in pairs(own) do job[field] = value end
   job.h, job.id = handleOf(c.seq), id
@@ -165,7 +157,7 @@ local function submitUnit(c, isRepeat, jobs, docs)
     return reason .. US .. id
   end
   for _ = 1, jobs do
-    local shape, id, body = shapeOf(c, nextArg(c)), nextArg(c), nextArg(c)
+    local shape, id, body = nextShape(c), nextArg(c), nextArg(c)
     local how, known, isMinted = submitJob(c, shape, id, body, isRepeat)
     if not how then return refuse("id-differs", id) end
     answer[#answer + 1] = how .. US .. known
@@ -196,13 +188,11 @@ local function whole(c, isLate, try)
   return refusal, answer
 end
 
-redis.register_function("mr1_submit", function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
-  refused = readRoutes(c)
+function OPERATIONS.submit(c)
+  local refused = readShapes(c)
   if refused then return refused end
   local answers = {}
-  while c.i <= #args do
+  while c.i <= c.last do
     local total = nextNumber(c)
     if total > 0 then submitPlain(c, total)
     else
@@ -214,7 +204,8 @@ redis.register_function("mr1_submit", function(keys, args)
       answers[#answers + 1] = refusal and "refused" .. US .. refusal or "ok" .. (jobs > 0 and US or "") .. answer
     end
   end
-  return { writeCall(c), answers }
-end)
+  writeRecords(c)
+  return answers
+end
 `,
 };

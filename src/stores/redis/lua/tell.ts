@@ -2,15 +2,21 @@
  * Rule R10: every change of a job is told, with its state after the change and one value that goes with that state; the counts of its
  * route move with it. Events that differ only in their job are one bundle (store/packed-events.ts).
  */
+import { terminalStates } from "../../../model/job-state.ts";
+import { luaConstant } from "./lua-module.ts";
 import type { LuaModule } from "./lua-module.ts";
+
+const terminal = terminalStates.map((state) => `[${luaConstant(state)}] = true`).join(", ");
 
 export const tellLua: LuaModule = {
   exports: ["isTerminal", "isBad", "count", "bundleOf", "eventOf", "tell"],
   source: String.raw`
--- States are single digits in the order of model/job-state.ts: what is live stands before COMPLETED, what ended badly behind it.
-local function isTerminal(state) return state >= COMPLETED end
+local TERMINAL = { ${terminal} }
 
-local function isBad(state) return state > COMPLETED end
+local function isTerminal(state) return TERMINAL[state] end
+
+-- Ended otherwise than well: such jobs are listed.
+local function isBad(state) return TERMINAL[state] and state ~= COMPLETED end
 
 -- Ready jobs are counted by their index, and running ones are all the others, so that neither claim nor hand-back counts anything.
 local function count(c, route, state, by)

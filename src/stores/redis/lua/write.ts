@@ -7,7 +7,7 @@
 import type { LuaModule } from "./lua-module.ts";
 
 export const writeLua: LuaModule = {
-  exports: ["appendEnded", "setReady", "setDue", "leavePage", "writeRecords", "writeCall"],
+  exports: ["appendEnded", "setReady", "setDue", "leavePage", "writeRecords", "tellCall", "writeCall"],
   source: String.raw`
 -- A list that is new is listed itself.
 local function appendEnded(k, state, minute, handles)
@@ -275,9 +275,18 @@ local function writeFeed(c)
   call("XADD", c.k.feed, num(life.feed) .. "-1", "a", c.at, "b", concat(told, RS), "s", num(life.seq))
 end
 
--- Writes everything. Answers what the caller's own listeners are told: ready routes, the earliest clock set, finished ids, cancels.
-local function writeCall(c)
-  writeRecords(c)
+-- Routes that others are told of. What a claim of this call has taken again is no news.
+local function wokenOf(c)
+  if not c.woken then return "" end
+  local woken = {}
+  for _, route in ipairs(c.woken) do
+    if not c.hasClaimed or call("EXISTS", c.k.ready .. route) == 1 then woken[#woken + 1] = route end
+  end
+  return concat(woken, ",")
+end
+
+-- Tells what was written. Answers what the caller's own listeners are told: ready routes, the earliest clock set, finished ids, cancels.
+local function tellCall(c)
   writeFeed(c)
   local routes = ""
   if c.ready then
@@ -285,11 +294,16 @@ local function writeCall(c)
   end
   local due = c.due and num(c.due - c.now) or ""
   local finished, cancels = hintOf(c)
-  local woken = c.woken and concat(c.woken, ",") or ""
+  local woken = wokenOf(c)
   if woken ~= "" or due ~= "" or finished ~= "" or cancels ~= "" then
     call("PUBLISH", c.k.hint, concat({ concat({ c.sender, woken, due }, US), finished, cancels }, RS))
   end
   return { routes, due, finished, cancels }
+end
+
+local function writeCall(c)
+  writeRecords(c)
+  return tellCall(c)
 end
 `,
 };
