@@ -33,15 +33,18 @@ function packExtra(extra: string | number | null): string {
   return typeof extra === "number" ? `n${extra}` : `s${packText(extra)}`;
 }
 
-function bundlesOf(packed: string): EventBundle[] {
+/** How a store writes the number of a route. */
+type ReadRoute = (text: string) => number;
+
+function bundlesOf(packed: string, readRoute: ReadRoute): EventBundle[] {
   if (packed === "") return [];
   const isEscaped = packed.includes(escapeMark);
   return packed.split(itemEnd).map((bundle) => {
-    const [kind, rev, route, state, attempt, extra = "", ...ids] = bundle.split(fieldEnd);
+    const [kind, rev, route = "", state, attempt, extra = "", ...ids] = bundle.split(fieldEnd);
     return {
       kind: Number(kind),
       rev: Number(rev),
-      route: Number(route),
+      route: readRoute(route),
       state: state === "" ? null : Number(state),
       attempt: Number(attempt),
       extra: readExtra(extra),
@@ -55,8 +58,8 @@ function readExtra(extra: string): string | number | null {
   return extra.startsWith("n") ? Number(extra.slice(1)) : unpackText(extra.slice(1));
 }
 
-export function readEvents(packed: string): FeedEvent[] {
-  return bundlesOf(packed).flatMap(({ kind, rev, route, state, attempt, extra, ids }) => {
+export function readEvents(packed: string, readRoute: ReadRoute = Number): FeedEvent[] {
+  return bundlesOf(packed, readRoute).flatMap(({ kind, rev, route, state, attempt, extra, ids }) => {
     const told = {
       kind: eventOfCode(kind),
       rev,
@@ -70,6 +73,6 @@ export function readEvents(packed: string): FeedEvent[] {
 }
 
 /** Adds the hints that follow from packed events. `now` is the time of the call that told them. */
-export function hintEvents(hints: Hints, packed: string, now: number): void {
-  for (const bundle of bundlesOf(packed)) hintEvent(hints, bundle, now);
+export function hintEvents(hints: Hints, packed: string, now: number, readRoute: ReadRoute = Number): void {
+  for (const bundle of bundlesOf(packed, readRoute)) hintEvent(hints, bundle, now);
 }

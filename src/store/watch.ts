@@ -65,8 +65,8 @@ export interface WatchOptions {
   /** Reads the records after a number. After -1: no records, only where the feed ends. */
   readonly readFeed: (after: number, max: number) => Promise<PackedFeed>;
   readonly listen: (ears: Ears) => Listener;
-  /** Translates hints from the feed where its records have other route numbers than this process. */
-  readonly ownHints?: (hints: Hints) => Hints;
+  /** Reads the number of a route as the records of the feed have it; decimal by default. */
+  readonly readRoute?: (text: string) => number;
   /**
    * The time between two looks while deaf; 1 s by default. It decides how late a job of another process is seen then.
    */
@@ -86,7 +86,7 @@ export interface Watch {
 }
 
 export function openWatch(options: WatchOptions): Watch {
-  const { timers, readFeed, listen, ownHints, deafLookMs = slowMs.deaf, watches = 1 } = options;
+  const { timers, readFeed, listen, readRoute, deafLookMs = slowMs.deaf, watches = 1 } = options;
   const watchers = new Set<(hint: Hint) => void>();
   let listener: Listener | null = null;
   let slow: { cancel(): void } | null = null;
@@ -153,10 +153,10 @@ export function openWatch(options: WatchOptions): Watch {
       if (last < after) return last;
       const hints = emptyHints();
       for (const [number, at, events] of records) {
-        hintEvents(hints, events, at);
+        hintEvents(hints, events, at, readRoute);
         after = number;
       }
-      handOut(ownHints?.(hints) ?? hints, watchers);
+      handOut(hints, watchers);
       if (records.length < feedPageMax) return after;
     }
     return after;

@@ -1,14 +1,10 @@
-/** What every operation needs: the connection, what it knows of routes and claims, and where hints go. */
+/** What every operation needs: the connection, the call of the present turn, and where hints go. */
 import type { Hints } from "../../store/hints.ts";
 import type { Connection } from "./connection.ts";
-import type { Pairs } from "./pairs.ts";
-import type { RouteBook } from "./route-book.ts";
-import type { SentClaims } from "./sent-claims.ts";
+import type { TurnCall } from "./turn-call.ts";
 
 export interface Calls {
   readonly connection: Connection;
-  readonly routes: RouteBook;
-  readonly claims: SentClaims;
-  readonly pairs: Pairs;
+  readonly turn: TurnCall;
   tell(hints: Hints): void;
 }

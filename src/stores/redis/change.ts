@@ -1,10 +1,10 @@
 /** Change (lua/change.ts): what operators and duties do to a job under a guard. */
-import { stateCodes, stateOfCode } from "../../model/job-state.ts";
-import type { Change, ChangeAnswer, Guard } from "../../store/operations.ts";
+import { stateOfCode } from "../../model/job-state.ts";
+import type { Change, ChangeAnswer } from "../../store/operations.ts";
 import type { Calls } from "./call.ts";
 import { readHints } from "./hint-text.ts";
-import { nextText } from "./next.ts";
-import { fieldEnd, packNullable, packNumber, packText, unpackText } from "./text.ts";
+import { guardText, nextText } from "./next-text.ts";
+import { fieldEnd, packNullable, packText, unpackText } from "./text.ts";
 
 export async function changeIf(calls: Calls, changes: readonly Change[]): Promise<ChangeAnswer[]> {
   if (changes.length === 0) return [];
@@ -14,18 +14,9 @@ export async function changeIf(calls: Calls, changes: readonly Change[]): Promis
     for (const { guard, next, attempts = null } of cases)
       args.push(guardText(guard), nextText(next), packNullable(attempts));
   }
-  const [, hints, answers] = (await calls.connection.write("mr1_change", args)) as [
-    string,
-    unknown,
-    string[],
-  ];
+  const [hints, answers] = (await calls.connection.write("mr1_change", args)) as [unknown, string[]];
   calls.tell(readHints(hints));
   return answers.map(answerOf);
-}
-
-function guardText({ states, rev, fence, rang }: Guard): string {
-  const statuses = states.map((state) => stateCodes[state]).join("");
-  return [statuses, packNumber(rev), packNumber(fence), rang?.slice(0, 1) ?? ""].join(fieldEnd);
 }
 
 function answerOf(answer: string): ChangeAnswer {

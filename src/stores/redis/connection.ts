@@ -31,6 +31,8 @@ export interface Connection {
   /** Calls a function of the library that may change something. */
   write(name: string, args: readonly string[]): Promise<unknown>;
   read(name: string, args: readonly string[]): Promise<unknown>;
+  /** What a function answered to a part of a call, as Millrace's own error; nothing of that part happened. */
+  refusalOf(said: Error): unknown;
   /** Sends one of the server's own commands. */
   ask(command: string, args: readonly string[]): Promise<unknown>;
   /**
@@ -271,6 +273,7 @@ export function openConnection(options: ConnectionOptions): Connection {
   return {
     write: (name, args) => counted(() => run(name, args, true)),
     read: (name, args) => counted(() => run(name, args, false)),
+    refusalOf: (said) => storeError(said, where, notSent),
     ask: (command, args) => counted(() => send(command, args, false)),
     enter: () =>
       counted(async () => {

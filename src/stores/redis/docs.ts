@@ -1,8 +1,9 @@
 /** Documents (lua/docs.ts): versioned texts under a guard, for settings, terms and the caller's KV. */
 import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
+import { readArgument } from "./argument-text.ts";
 import type { Calls } from "./call.ts";
-import { docField, pushDoc } from "./next.ts";
+import { docField, pushDoc } from "./submit-text.ts";
 import { fieldEnd, packText, readNumber, unpackText } from "./text.ts";
 
 export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<PutDocAnswer[]> {
@@ -57,19 +58,19 @@ function idOf(field: string): string {
   return unpackText(field.slice(field.indexOf(fieldEnd) + 1));
 }
 
-/** Kind and id, then version, due, expires and body, of each. */
+/** Kind and id, then the record, of each. */
 function docsOf(flat: readonly string[]): Doc[] {
   const docs: Doc[] = [];
   for (let at = 0; at < flat.length; at += 2) {
     const field = flat[at] as string;
-    const [version = "", due = "", expires = "", body = ""] = (flat[at + 1] as string).split(fieldEnd);
+    const { version, dueAt, expiresAt, body } = readArgument("doc", flat[at + 1] as string);
     docs.push({
       kind: unpackText(field.slice(0, field.indexOf(fieldEnd))),
       id: idOf(field),
       version: Number(version),
       body: unpackText(body),
-      dueAt: readNumber(due),
-      expiresAt: readNumber(expires),
+      dueAt: readNumber(dueAt),
+      expiresAt: readNumber(expiresAt),
     });
   }
   return docs;

@@ -1,10 +1,9 @@
 /** Time passing (lua/due.ts): promotion of what is due, and the reading of clocks that rang. */
 import type { PromoteAnswer, ReadDueAnswer, ReadDueRequest } from "../../store/operations.ts";
-import type { DueJob } from "../../store/records.ts";
 import type { Calls } from "./call.ts";
 import { inMs } from "./claim.ts";
 import { readHints } from "./hint-text.ts";
-import { dueJobOf } from "./record.ts";
+import { dueJobOf, readTexts } from "./record.ts";
 
 export async function promoteDue(calls: Calls, { max }: { readonly max: number }): Promise<PromoteAnswer> {
   const [now, hints, count, clock] = (await calls.connection.write("mr1_promote", [String(max)])) as [
@@ -19,17 +18,15 @@ export async function promoteDue(calls: Calls, { max }: { readonly max: number }
 
 export async function readDue(calls: Calls, { clock, max, cursor }: ReadDueRequest): Promise<ReadDueAnswer> {
   const [fromScore = "", fromHandle = ""] = cursor?.split(":") ?? [];
-  const [at, nextClock, score, handle, flat] = (await calls.connection.read("mr1_read_due", [
-    clock.slice(0, 1),
-    String(max),
-    fromScore,
-    fromHandle,
-  ])) as [string, string, string, string, string[]];
+  const args = [clock, String(max), fromScore, fromHandle];
+  const [at, nextClock, score, handle, flat] = (await calls.connection.read("mr1_read_due", args)) as [
+    string,
+    string,
+    string,
+    string,
+    string[],
+  ];
   const now = Number(at);
-  const jobs: DueJob[] = [];
-  for (let place = 0; place < flat.length; place += 4) {
-    const [, own, spec, state] = flat.slice(place, place + 4) as [string, string, string, string];
-    jobs.push(dueJobOf(calls.routes, own, spec, state, { clock, now }));
-  }
+  const jobs = readTexts(flat).flatMap((texts) => (texts === null ? [] : [dueJobOf(texts, { clock, now })]));
   return { jobs, cursor: handle === "" ? null : `${score}:${handle}`, now, nextInMs: inMs(nextClock, now) };
 }

@@ -73,6 +73,11 @@ const refusals: readonly (readonly [RegExp, ErrorCode, string])[] = [
     "partitions-differ",
     "holds a store that was made with another number of partitions, which stays for its life. Leave the option out",
   ],
+  [
+    /^MRROUTE/,
+    "route-collision",
+    "holds another queue and name under the route number of a job in this call, by chance; nothing of it was written. Rename one of them",
+  ],
   [/^MRNEWER/, "schema-newer", "holds a store of a newer Millrace under this prefix; upgrade this one"],
 ];
 

@@ -2,12 +2,13 @@
 import { emptyHints, hintDue } from "../../store/hints.ts";
 import type { Hints } from "../../store/hints.ts";
 import { escapeMark, fieldEnd, itemEnd, unpackText } from "../../store/packed-text.ts";
+import { readRoute } from "./route-text.ts";
 
 /** An answer: ready routes, earliest clock, finished ids, cancels. */
 export function readHints(answer: unknown): Hints {
   const [routes, due, finished, cancels] = answer as [string, string, string, string];
   const hints = emptyHints();
-  if (routes !== "") for (const route of routes.split(",")) hints.routes.add(Number(route));
+  if (routes !== "") for (const route of routes.split(",")) hints.routes.add(readRoute(route));
   if (due !== "") hintDue(hints, Number(due));
   if (finished !== "") hints.finished = readTexts(finished);
   if (cancels !== "") {
@@ -23,9 +24,9 @@ function readTexts(list: string): string[] {
   return list.includes(escapeMark) ? texts.map(unpackText) : texts;
 }
 
-/** A published message: its sender, the mark of the entry that its routes belong to, then what it tells. */
-export function readMessage(message: string): { readonly mark: string; readonly hints: Hints } {
+/** A published message: its sender, then what it tells. */
+export function readMessage(message: string): Hints {
   const [head = "", finished = "", cancels = ""] = message.split(itemEnd);
-  const [, mark = "", routes = "", due = ""] = head.split(fieldEnd);
-  return { mark, hints: readHints([routes, due, finished, cancels]) };
+  const [, routes = "", due = ""] = head.split(fieldEnd);
+  return readHints([routes, due, finished, cancels]);
 }

@@ -2,11 +2,23 @@
 import { describe, expect, test } from "vitest";
 import type { JobState } from "../../model/job-state.ts";
 import type { Store } from "../../store/store.ts";
-import { aChange, aClaim, aJob, aSettle, finish, remove, replay } from "../../../test/support/builders.ts";
+import {
+  aChange,
+  aClaim,
+  aJob,
+  aRoute,
+  aSettle,
+  finish,
+  remove,
+  replay,
+} from "../../../test/support/builders.ts";
 import { useOwnRedis } from "../../../test/support/use-redis.ts";
 import { auditAll } from "../../../test/support/walk.ts";
+import { routeText } from "./route-text.ts";
 
 const redis = useOwnRedis();
+const send = routeText(aRoute());
+const other = routeText(aRoute({ name: "other" }));
 
 const idOf = (number: number): string => `j${String(number).padStart(6, "0")}`;
 
@@ -92,10 +104,10 @@ describe("lists", () => {
     const right = await store.tallyJobs();
     expect(await auditAll(store)).toEqual({});
     for (const [field, by] of [
-      ["1:5", -1],
-      ["1:6", 2],
-      ["1:1", 1],
-      ["1:t", 7],
+      [`${send}:5`, -1],
+      [`${send}:6`, 2],
+      [`${send}:1`, 1],
+      [`${send}:t`, 7],
     ] as const) {
       await redis.admin.hincrby(`{${redis.prefix}:0}:tally`, field, by);
       expect(Object.values(await auditAll(store))).toEqual([1]);
@@ -108,8 +120,8 @@ describe("lists", () => {
     await store.submit([{ jobs: [aJob({ id: "a" }), aJob({ id: "b", name: "other" })] }]);
     const right = await store.tallyJobs();
     for (const [field, by] of [
-      ["1:t", 1],
-      ["2:t", -1],
+      [`${send}:t`, 1],
+      [`${other}:t`, -1],
     ] as const)
       await redis.admin.hincrby(`{${redis.prefix}:0}:tally`, field, by);
     expect(Object.values(await auditAll(store))).toEqual([2]);

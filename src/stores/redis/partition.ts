@@ -7,6 +7,7 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
+import type { Hints } from "../../store/hints.ts";
 import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { openWatch } from "../../store/watch.ts";
@@ -22,15 +23,14 @@ import { extendIfLeased, recordIfLeased } from "./extend.ts";
 import { readMessage } from "./hint-text.ts";
 import { layoutVersion } from "./library.ts";
 import { openListener } from "./listener.ts";
-import { Pairs } from "./pairs.ts";
-import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
+import { findJobs, readAllRoutes, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
+import { readRoute } from "./route-text.ts";
 import { checkServer } from "./server-check.ts";
 import type { ServerFacts, ServerWishes } from "./server-check.ts";
-import { RouteBook } from "./route-book.ts";
-import { SentClaims } from "./sent-claims.ts";
 import { settleIfLeased } from "./settle.ts";
 import { submit } from "./submit.ts";
 import { fieldEnd } from "./text.ts";
+import { TurnCall } from "./turn-call.ts";
 import { auditIndexes, prune } from "./upkeep.ts";
 
 /** What all partitions of a store share. */
@@ -76,13 +76,12 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
     throw error;
   });
 
-  const routes = new RouteBook();
   const own = `${sender}${fieldEnd}`;
   const watch = openWatch({
     timers: platform,
     watches: partitions,
     readFeed: (after, max) => readPackedFeed({ connection }, { after, max }),
-    ownHints: (hints) => routes.ownHints(hints),
+    readRoute,
     listen: ({ heard, changed }) =>
       openListener({
         client: opening.connectListener(),
@@ -90,20 +89,13 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
         callTimeoutMs,
         channel: `${tag}:hint`,
         heard(message) {
-          if (message.startsWith(own)) return;
-          const { mark, hints } = readMessage(message);
-          heard(routes.ownHints(hints, mark));
+          if (!message.startsWith(own)) heard(readMessage(message));
         },
         began: changed,
       }),
   });
-  const calls: Calls = {
-    connection,
-    routes,
-    claims: new SentClaims(),
-    pairs: new Pairs(connection),
-    tell: (hints) => watch.tellOwn(routes.ownHints(hints)),
-  };
+  const tell = (hints: Hints): void => watch.tellOwn(hints);
+  const calls: Calls = { connection, turn: new TurnCall(connection, tell), tell };
   let closing: Promise<void> | null = null;
 
   const store: Store = {
@@ -140,6 +132,7 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
     readJobs: (ids) => readJobs(calls, ids),
     findJobs: (request) => findJobs(calls, request),
     tallyJobs: () => tallyJobs(calls),
+    readRoutes: () => readAllRoutes(calls),
     readFeed: (request) => readFeed(calls, request),
     readTrail: (request) => readTrail(calls, request),
     prune: (request) => prune(calls, request),

@@ -1,6 +1,7 @@
 /** Looking at jobs (lua/read.ts): by id, in lists, their counts, their log lines, and what was told. */
 import { jobStates, stateCodes, stateOfCode } from "../../model/job-state.ts";
 import type { JobState } from "../../model/job-state.ts";
+import type { Route } from "../../model/route.ts";
 import type {
   FeedAnswer,
   FeedRequest,
@@ -12,45 +13,30 @@ import { readEvents } from "../../store/packed-events.ts";
 import type { JobRecord, Tally } from "../../store/records.ts";
 import type { PackedFeed } from "../../store/watch.ts";
 import type { Calls } from "./call.ts";
-import { jobRecordOf } from "./record.ts";
-import { knownText } from "./route-book.ts";
-import type { RoutePage } from "./route-book.ts";
+import { flagText } from "./next-text.ts";
+import { jobRecordOf, readTexts } from "./record.ts";
+import { readRoute, readRoutes } from "./route-text.ts";
 import { fieldEnd, packNumber, packText, unpackText } from "./text.ts";
 
 export async function readJobs(calls: Calls, ids: readonly string[]): Promise<(JobRecord | null)[]> {
   if (ids.length === 0) return [];
-  const asked = askRoutes(calls);
-  const [listed, flat] = (await calls.connection.read("mr1_read_jobs", [
-    asked.text,
-    ...ids.map(packText),
-  ])) as [string[], string[]];
-  return recordsOf(calls, asked.learn(listed), flat);
+  const [routes, flat] = (await calls.connection.read("mr1_read_jobs", ids.map(packText))) as [
+    string[],
+    string[],
+  ];
+  return recordsOf(routes, flat);
 }
 
-/** What is known of routes goes out with a call, and what is new comes back with its answer. */
-function askRoutes({ routes }: Calls): { text: string; learn(listed: readonly string[]): RoutePage } {
-  const { page } = routes;
-  const known = page.own.length;
-  return { text: knownText(page), learn: (listed) => routes.learn(page, known, listed) };
-}
-
-/** Handle, spec and state of each; "" where there is none. */
-function recordsOf({ routes: book }: Calls, page: RoutePage, flat: readonly string[]): (JobRecord | null)[] {
-  const records: (JobRecord | null)[] = [];
-  for (let at = 0; at < flat.length; at += 3) {
-    const [handle, spec, state] = flat.slice(at, at + 3) as [string, string, string];
-    records.push(handle === "" ? null : jobRecordOf({ book, page }, handle, spec, state));
-  }
-  return records;
+function recordsOf(listed: readonly string[], flat: readonly string[]): (JobRecord | null)[] {
+  const routes = readRoutes(listed);
+  return readTexts(flat).map((texts) => (texts === null ? null : jobRecordOf(texts, routes)));
 }
 
 export async function findJobs(calls: Calls, request: FindRequest): Promise<FindAnswer> {
   const { filter, max, scanMax, cursor } = request;
   const { states = jobStates, tag, queue, name, reason, createdAfter, createdBefore } = filter;
   const packed = (text: string | undefined): string => (text === undefined ? "" : packText(text));
-  const asked = askRoutes(calls);
-  const [listed, scanned, next, flat] = (await calls.connection.read("mr1_find_jobs", [
-    asked.text,
+  const [routes, scanned, next, flat] = (await calls.connection.read("mr1_find_jobs", [
     cursor ?? String(Number.MAX_SAFE_INTEGER),
     String(max),
     String(scanMax),
@@ -58,36 +44,41 @@ export async function findJobs(calls: Calls, request: FindRequest): Promise<Find
     packed(tag),
     packed(queue),
     packed(name),
-    reason === undefined ? "0" : "1",
+    flagText(reason !== undefined),
     packed(reason),
     packNumber(createdAfter),
     packNumber(createdBefore),
   ])) as [string[], number, string, string[]];
-  const jobs = recordsOf(calls, asked.learn(listed), flat) as JobRecord[];
+  const jobs = recordsOf(routes, flat) as JobRecord[];
   return { jobs, cursor: next === "" ? null : next, scanned };
 }
 
+export async function readAllRoutes({ connection }: Calls): Promise<Route[]> {
+  const routes = readRoutes((await connection.read("mr1_routes", [])) as string[]);
+  return [...routes.values()].sort((one, other) => one.number - other.number);
+}
+
+/** In the tallies of a route: all its jobs. */
+const total = "t";
+
 /** Ready jobs are counted by their index, and what is in no other state is running. */
-export async function tallyJobs(calls: Calls): Promise<Tally[]> {
-  const asked = askRoutes(calls);
-  const [listed, ready, flat] = (await calls.connection.read("mr1_tally", [asked.text])) as [
-    string[],
-    number[],
-    string[],
-  ];
-  const page = asked.learn(listed);
-  const counts = ready.map((count) => new Map<JobState, number>([["ready", count]]));
-  const totals = ready.map(() => 0);
+export async function tallyJobs({ connection }: Calls): Promise<Tally[]> {
+  const [listed, ready, flat] = (await connection.read("mr1_tally", [])) as [string[], number[], string[]];
+  const totals = new Map<number, number>();
+  const counts = new Map<number, Map<JobState, number>>();
+  const routes = [...readRoutes(listed).values()];
+  for (const [index, { number }] of routes.entries())
+    counts.set(number, new Map([["ready", ready[index] as number]]));
   for (let at = 0; at < flat.length; at += 2) {
-    const [route, status] = (flat[at] as string).split(":");
-    const count = Number(flat[at + 1]);
-    if (status === "t") totals[Number(route) - 1] = count;
-    else counts[Number(route) - 1]?.set(stateOfCode(Number(status)), count);
+    const [route = "", state] = (flat[at] as string).split(":");
+    const [number, count] = [readRoute(route), Number(flat[at + 1])];
+    if (state === total) totals.set(number, count);
+    else counts.get(number)?.set(stateOfCode(Number(state)), count);
   }
-  return counts.flatMap((byState, index) => {
-    const { queue, name } = calls.routes.of(page, index + 1);
+  return routes.flatMap(({ number, queue, name }) => {
+    const byState = counts.get(number) as Map<JobState, number>;
     const others = [...byState.values()].reduce((sum, count) => sum + count, 0);
-    byState.set("running", (totals[index] ?? 0) - others);
+    byState.set("running", (totals.get(number) ?? 0) - others);
     return [...byState].flatMap(([state, count]) => (count === 0 ? [] : [{ queue, name, state, count }]));
   });
 }
@@ -111,13 +102,7 @@ export async function readFeed(calls: Calls, request: FeedRequest): Promise<Feed
   const { end, records } = await readPackedFeed(calls, request);
   if (request.after < 0) return { records: [], cursor: end };
   return {
-    records: records.map(([number, at, packed]) => {
-      const events = readEvents(packed).map((event) => ({
-        ...event,
-        route: calls.routes.ownOf(event.route),
-      }));
-      return { number, at, events };
-    }),
+    records: records.map(([number, at, packed]) => ({ number, at, events: readEvents(packed, readRoute) })),
     cursor: records.at(-1)?.[0] ?? request.after,
   };
 }

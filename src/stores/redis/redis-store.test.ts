@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Hint, Store } from "../../store/store.ts";
-import { aChange, aClaim, aJob, aSettle, finish, remove } from "../../../test/support/builders.ts";
+import { aChange, aClaim, aJob, aRoute, aSettle, finish, remove } from "../../../test/support/builders.ts";
 import { startRedis } from "../../../test/support/redis-server.ts";
 import { answers, until } from "../../../test/support/until.ts";
 import { auditAll } from "../../../test/support/walk.ts";
@@ -13,6 +13,7 @@ import { openRedisStore } from "./redis-store.ts";
 
 const redis = useOwnRedis();
 const { open } = redis;
+const send = aRoute();
 
 const submit = (store: Store, job: NewJob, isRepeat = false): ReturnType<Store["submit"]> =>
   store.submit([{ jobs: [job], isRepeat }]);
@@ -239,7 +240,7 @@ describe("several processes", () => {
     });
     await submit(one, aJob({ id: "a" }));
     await until("it hears of the job", () =>
-      heard.some((hint) => hint.kind === "ready" && hint.routes.includes(1)),
+      heard.some((hint) => hint.kind === "ready" && hint.routes.includes(send)),
     );
     const [leased] = (await one.claim(aClaim({ owner: "w5" }))).jobs;
     await one.changeIf([
@@ -274,6 +275,6 @@ describe("several processes", () => {
     await until("it listens", listens);
     await submit(one, aJob({ id: "a" }));
     await until("it hears", () => heard.length > 0);
-    expect(heard).toContainEqual({ kind: "ready", routes: [1] });
+    expect(heard).toContainEqual({ kind: "ready", routes: [send] });
   });
 });

@@ -1,29 +1,24 @@
 /** Settle (lua/settle.ts): endings that look alike share their first texts; only what was not applied is answered. */
-import { eventCodes } from "../../model/event-kind.ts";
-import { stateCodes } from "../../model/job-state.ts";
 import type { Settle, SettleAnswer } from "../../store/operations.ts";
+import { isFinish } from "../../store/plain.ts";
 import type { Calls } from "./call.ts";
-import { readHints } from "./hint-text.ts";
-import { nextText, pushUnit, RouteList } from "./next.ts";
-import { fieldEnd, handleOf, leasePrefix, packNullable, packNumber, unpackText } from "./text.ts";
+import { flagText, nextText } from "./next-text.ts";
+import { pushUnit, Shapes } from "./submit-text.ts";
+import { fieldEnd, handleOf, leasePrefix, packNullable, unpackText } from "./text.ts";
 
 const ok: SettleAnswer = { kind: "ok" };
 
 export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): Promise<SettleAnswer[]> {
   if (settles.length === 0) return [];
-  const routes = new RouteList();
-  const args: string[] = [];
-  const run = new SettleRun(args, routes);
-  for (const settle of settles) run.add(settle);
+  const stretches = new Stretches();
+  for (const settle of settles) stretches.add(settle);
   const handles = settles.map(({ seq }) => handleOf(seq));
-  const { count } = calls.claims;
-  const [, hints, refusals] = (await calls.connection.write("mr1_settle", [
-    ...routes.args(),
+  const refusals = (await calls.turn.call("settle", [
+    ...stretches.shapes.args(),
     String(settles.length),
     ...handles,
-    ...args,
-  ])) as [string, unknown, (number | string)[]];
-  calls.tell(calls.claims.without(readHints(hints), count));
+    ...stretches.args,
+  ])) as (number | string)[];
   const answers: SettleAnswer[] = settles.map(() => ok);
   for (let at = 0; at < refusals.length; at += 2) {
     const [kind, id] = (refusals[at + 1] as string).split(fieldEnd);
@@ -34,43 +29,34 @@ export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): 
   return answers;
 }
 
-/** Settles in a row with one next: their number, the next, whether results and logs come, then each. */
-class SettleRun {
-  readonly #args: string[];
-  readonly #routes: RouteList;
-  #next: string | null = null;
-  #hasMore = false;
+/** Settles in a row with one next: their number, the next, whether results and logs come, whether effects come, then each. */
+class Stretches {
+  readonly args: string[] = [];
+  readonly shapes = new Shapes();
+  #head = "";
   #at = 0;
   #length = 0;
 
-  constructor(args: string[], routes: RouteList) {
-    this.#args = args;
-    this.#routes = routes;
-  }
-
   add(settle: Settle): void {
-    const { effects, attempts } = settle;
-    const next = (effects === undefined ? "" : "*") + settleText(settle);
-    const result = "result" in settle.next ? packNullable(settle.next.result) : "";
+    const { next, effects, attempts } = settle;
+    const isEnd = isFinish(next);
+    const result = isEnd ? packNullable(next.result) : "";
     const hasMore = result !== "" || attempts !== null;
-    if (next !== this.#next || hasMore !== this.#hasMore) {
-      this.#next = next;
-      this.#hasMore = hasMore;
+    // A finish goes without its result, so that endings with different results still look alike.
+    const text = nextText(isEnd ? { ...next, result: null } : next);
+    const marks = [flagText(hasMore), flagText(effects !== undefined)];
+    const head = [text, ...marks].join(fieldEnd);
+    if (head !== this.#head) {
+      this.#head = head;
       this.#length = 0;
-      this.#at = this.#args.push("0", next, hasMore ? "1" : "0") - 3;
+      this.#at = this.args.push("0", text, ...marks) - 4;
     }
     this.#length += 1;
-    this.#args[this.#at] = String(this.#length);
-    this.#args.push(leasePrefix(settle));
-    if (hasMore) this.#args.push(result, packNullable(attempts));
+    this.args[this.#at] = String(this.#length);
+    this.args.push(leasePrefix(settle));
+    if (hasMore) this.args.push(result, packNullable(attempts));
     if (effects === undefined) return;
     const { jobs = [], docs = [] } = effects;
-    pushUnit(this.#args, this.#routes, { jobs, docs, isEffect: true });
+    pushUnit(this.args, this.shapes, { jobs, docs }, true);
   }
-}
-
-/** A finish goes without its result, so that endings with different results still look alike. */
-function settleText({ next }: Settle): string {
-  if (next.to === "scheduled" || next.to === "ready") return nextText(next);
-  return `${stateCodes[next.to]}\x1f${eventCodes[next.event]}\x1f${packNumber(next.keepMs)}\x1f${packNullable(next.reason)}`;
 }

@@ -1,66 +1,35 @@
-/** Submit (lua/submit.ts, lua/submit-one.ts, lua/submit-claim.ts): runs of plain jobs travel without asking for an answer; units that may meet something are answered one by one. */
+/** Submit (lua/submit.ts): stretches of plain jobs travel without asking for an answer; units that may meet something are answered one by one. */
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
-import { emptyHints } from "../../store/hints.ts";
+import { isPlainUnit } from "../../store/plain.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Calls } from "./call.ts";
-import { readHints } from "./hint-text.ts";
-import { bodyText, pushUnit, RouteList, routeText, shapeText } from "./next.ts";
+import { flagText } from "./next-text.ts";
+import { bodyText, pushUnit, Shapes } from "./submit-text.ts";
 import { fieldEnd, packText, unpackText } from "./text.ts";
 
 export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<SubmitAnswer[]> {
-  const only = onlyJob(units);
-  if (only !== null) {
-    await submitOne(calls, only);
-    return units.map(created);
-  }
-  const routes = new RouteList();
+  const shapes = new Shapes();
   const steps: string[] = [];
-  const run = new PlainRun(steps);
-  for (const unit of units) {
-    if (isPlain(unit)) {
-      for (const job of unit.jobs) run.add(shapeText(routes, job), job);
-      continue;
+  const stretch = new PlainStretch(steps);
+  const arePlain = units.map(isPlainUnit);
+  for (const [index, unit] of units.entries()) {
+    if (arePlain[index] === true) for (const job of unit.jobs) stretch.add(shapes.numberOf(job), job);
+    else {
+      stretch.end();
+      steps.push("0", flagText(unit.isRepeat === true));
+      pushUnit(steps, shapes, unit);
     }
-    run.end();
-    const { jobs, docs = [], isRepeat = false } = unit;
-    steps.push("0", isRepeat ? "1" : "0");
-    pushUnit(steps, routes, { jobs, docs, isEffect: false });
   }
   if (steps.length === 0) return units.map(created);
-  const { count } = calls.claims;
-  const [, hints, answers] = (await calls.connection.write("mr1_submit", [...routes.args(), ...steps])) as [
-    string,
-    unknown,
-    string[],
-  ];
-  calls.tell(calls.claims.without(readHints(hints), count));
+  const answers = (await calls.turn.call("submit", [...shapes.args(), ...steps])) as string[];
   let at = 0;
-  return units.map((unit) => (isPlain(unit) ? created(unit) : answerOf(answers[at++] as string)));
+  return units.map((unit, index) =>
+    arePlain[index] === true ? created(unit) : answerOf(answers[at++] as string),
+  );
 }
 
-/** The job of a call that has no other and wants nothing special. */
-function onlyJob(units: readonly SubmitUnit[]): NewJob | null {
-  const [unit] = units;
-  if (units.length !== 1 || unit?.jobs.length !== 1 || !isPlain(unit)) return null;
-  const [job] = unit.jobs as [NewJob];
-  const { due, deadline, ttlMs, tags } = job;
-  const isPlainest = deadline === null && ttlMs === null && (tags === null || tags.length === 0);
-  return isPlainest && "inMs" in due && due.inMs === 0 ? job : null;
-}
-
-async function submitOne(calls: Calls, job: NewJob): Promise<void> {
-  const { count } = calls.claims;
-  const route = await calls.pairs.submitOne([
-    ...["1", routeText(job), String(job.rankBase), String(job.rankSlope)],
-    ...[packText(job.id), bodyText(job)],
-  ]);
-  const hints = emptyHints();
-  hints.routes.add(Number(route));
-  calls.tell(calls.claims.without(hints, count));
-}
-
-/** Plain jobs of one shape in a row: their number, the shape, then id and body of each. */
-class PlainRun {
+/** Plain jobs of one shape in a row: their number, that of the shape, then id and body of each. */
+class PlainStretch {
   readonly #steps: string[];
   #shape: string | null = null;
   #at = 0;
@@ -76,7 +45,7 @@ class PlainRun {
       this.#at = this.#steps.push("0", shape) - 2;
       this.#length = 0;
     }
-    this.#steps.push(packText(job.id), bodyText(job));
+    this.#steps.push(packText(job.id), bodyText(job, true));
     this.#length += 1;
     this.#steps[this.#at] = String(this.#length);
   }
@@ -86,22 +55,11 @@ class PlainRun {
   }
 }
 
-function isPlain({ jobs, docs, isRepeat }: SubmitUnit): boolean {
-  if (isRepeat === true || (docs !== undefined && docs.length > 0)) return false;
-  return jobs.every((job) => job.digest === null && job.unique === null);
-}
-
 function created({ jobs }: SubmitUnit): SubmitAnswer {
   return { kind: "ok", ids: jobs.map(({ id }) => id), hows: jobs.map((): SubmitHow => "created") };
 }
 
-const hows: Readonly<Record<string, SubmitHow>> = {
-  c: "created",
-  e: "existing",
-  r: "replaced",
-  s: "rescheduled",
-};
-
+/** ok, then how and id in turns; or refused, reason, id. */
 function answerOf(answer: string): SubmitAnswer {
   const [kind, ...rest] = answer.split(fieldEnd);
   if (kind === "refused") {
@@ -110,7 +68,7 @@ function answerOf(answer: string): SubmitAnswer {
   }
   return {
     kind: "ok",
-    ids: rest.map((job) => unpackText(job.slice(1))),
-    hows: rest.map((job) => hows[job.slice(0, 1)] as SubmitHow),
+    ids: rest.filter((_, at) => at % 2 === 1).map(unpackText),
+    hows: rest.filter((_, at) => at % 2 === 0) as SubmitHow[],
   };
 }

@@ -1,17 +1,16 @@
 /**
- * Texts and numbers as they stand in records and arguments, whose fields are joined; store/packed-text.ts says how a text is escaped. An empty
- * field means none.
+ * Values as they stand in records and arguments, whose fields are joined; store/packed-text.ts says how a text is escaped. An empty field
+ * means none. `packValue` and `readValue` go by the type of a job's field (store/job-fields.ts).
  */
+import { jobFields } from "../../store/job-fields.ts";
+import type { JobField, JobFieldName } from "../../store/job-fields.ts";
 import { fieldEnd, itemEnd, packText, unpackText } from "../../store/packed-text.ts";
+import { readRoute } from "./route-text.ts";
 
 export { fieldEnd, itemEnd, packText, unpackText };
 
 export function packNullable(text: string | null): string {
   return text === null ? "" : packText(text);
-}
-
-export function unpackNullable(packed: string): string | null {
-  return packed === "" ? null : unpackText(packed);
 }
 
 export function packNumber(number: number | null | undefined): string {
@@ -20,6 +19,24 @@ export function packNumber(number: number | null | undefined): string {
 
 export function readNumber(text: string): number | null {
   return text === "" ? null : Number(text);
+}
+
+export function packValue(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  if (typeof value === "string") return packText(value);
+  if (Array.isArray(value)) return value.map(packText).join(itemEnd);
+  return String(value);
+}
+
+const readers: Readonly<Record<JobField["type"], (text: string) => unknown>> = {
+  integer: readNumber,
+  flag: readNumber,
+  text: (text) => (text === "" ? null : unpackText(text)),
+  list: (text) => (text === "" ? null : text.split(itemEnd).map(unpackText)),
+};
+
+export function readerOf(name: JobFieldName): (text: string) => unknown {
+  return name === "route" ? readRoute : readers[jobFields[name].type];
 }
 
 /** A job's seq as the library names it: its byte order is the order of numbers. */
@@ -32,7 +49,7 @@ export function seqOf(handle: string): number {
   return Number(handle.slice(1));
 }
 
-/** What names a lease beside its handle, as a state begins behind its status. */
+/** What names a lease beside its handle, as a state has it behind its first field. */
 export function leasePrefix({ id, fence }: { readonly id: string; readonly fence: number }): string {
   return `${fence}${fieldEnd}${packText(id)}${fieldEnd}`;
 }

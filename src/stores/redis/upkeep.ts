@@ -54,7 +54,7 @@ export async function auditIndexes(
   };
   switch (phase) {
     case "jobs":
-      return ask("mr1_audit_jobs", [rest[0] as string, String(max)], "timer", phase, "index:1:0");
+      return ask("mr1_audit_jobs", [rest[0] as string, String(max)], "timer", phase, "index:due:0");
     case "index":
       return ask("mr1_audit_index", [...rest, String(max)], "timer", phase, "keys:0");
     case "keys":

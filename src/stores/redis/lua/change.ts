@@ -1,61 +1,52 @@
 /**
  * change: what operators and duties do to a job under a guard (R2). The first case whose guard holds is applied.
  *
- *  args     jobs, their ids, then per change: number of cases, and per case: guard, next, log
- *  guard    statuses US rev US fence US clock (l lease, a attempt, d deadline, t ttl); "" asks nothing
- *  answer   now, own hints, then per change: ok US case US from US status US rev, changed US status US rev, key-held US id, or gone
+ *  args     jobs, their ids, then per change: number of cases, and per case: guard and next (argument-text.ts), attempt log ("" leaves it)
+ *  answer   own hints, then per change: ok US case US from US state US rev, changed US state US rev, key-held US id, or gone
  */
-export const changeLua = String.raw`
-local CLOCKS = { l = "lease", a = "ends", d = "deadline", t = "ttl" }
+import type { LuaModule } from "./lua-module.ts";
 
-local function hasClockRung(c, job, clock)
-  if isTerminal(job.status) then return false end
-  local at = job[CLOCKS[clock]]
-  return at ~= "" and tonumber(at) <= c.now
+export const changeLua: LuaModule = {
+  exports: [],
+  source: String.raw`
+-- Another job that holds the key which a replay has to take.
+local function otherTaker(c, job, next)
+  local isKeyed = next.kind == "schedule" and isTerminal(job.state) and job.uniqueHold == HOLD_END
+  return isKeyed and takerOf(c, job.uniqueKey)
 end
 
-local function holds(c, job, guard)
-  local statuses, rev, fence, clock = unpack(split(guard, US))
-  return find(statuses, job.status, 1, true) and (rev == "" or tonumber(rev) == job.rev) and (fence == "" or fence == job.fence)
-    and (clock == "" or hasClockRung(c, job, clock))
-end
-
-local function changeOne(c, id, first, cases)
-  local h = handleById(c, id)
+local function changeOne(c, id, cases)
+  local h, answer = handleById(c, id), nil
   local job = h and jobOf(c, h)
-  if not job then return "gone" end
   for n = 0, cases - 1 do
-    local guard, next, log = c.args[first + n * 3], c.args[first + n * 3 + 1], c.args[first + n * 3 + 2]
-    if holds(c, job, guard) then
-      local parts, from = split(next, US), job.status
-      if parts[1] == "S" and isTerminal(from) and job.hold == "e" then
-        local entry = holderOf(c, job.key)
-        if entry and isHeld(c, entry) then return "key-held" .. US .. entry.id end
+    local guard, next, attempts = nextArg(c), nextArg(c), nextArg(c)
+    if job and not answer and isHeld(c, readFields(guard, "guard"), job) then
+      next = readFields(next)
+      local from, taker = job.state, otherTaker(c, job, next)
+      if taker then answer = "key-held" .. US .. taker.id
+      else
+        touch(c, job)
+        if attempts ~= "" then job.attempts = attempts end
+        apply(c, job, next)
+        answer = concat({ "ok", n, from, next.kind == "remove" and "" or job.state, job.rev }, US)
       end
-      touch(c, job)
-      if log ~= "" then job.log = log end
-      apply(c, job, parts)
-      return concat({ "ok", n, from, parts[1] == "X" and "" or job.status, job.rev }, US)
     end
   end
-  return concat({ "changed", job.status, job.rev }, US)
+  if not job then return "gone" end
+  return answer or concat({ "changed", job.state, job.rev }, US)
 end
 
 -- Allowed without memory: cancelling and removing jobs is how an operator makes room.
 redis.register_function({ function_name = "mr1_change", flags = { "allow-oom" }, callback = function(keys, args)
   local c, refused = beginWide(keys, args)
   if not c then return refused end
-  local total, ids = tonumber(nextArg(c)), {}
+  local total, ids, answers = nextNumber(c), {}, {}
   for i = 1, total do ids[i] = nextArg(c) end
   local handles = fetch("HMGET", c.k.ids, ids)
   for i = 1, total do c.ids[ids[i]] = handles[i] end
   loadJobs(c, handles)
-  local answers = {}
-  for i = 1, total do
-    local cases = tonumber(nextArg(c))
-    answers[i] = changeOne(c, ids[i], c.i, cases)
-    c.i = c.i + cases * 3
-  end
-  return { c.at, finish(c), answers }
+  for i = 1, total do answers[i] = changeOne(c, ids[i], nextNumber(c)) end
+  return { writeCall(c), answers }
 end })
-`;
+`,
+};

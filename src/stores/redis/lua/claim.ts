@@ -1,18 +1,19 @@
 /**
- * claim (R6): takes ready jobs in the order of (rank, seq) from the offered routes, never one of whose clocks has rung. A plain job that nobody
- * has touched yet gets its first state by joining three texts; others are read, changed and written.
+ * claim (R6): takes ready jobs in the order of (rank, seq) from the offered routes, never one of whose clocks has rung. Plain jobs that nobody
+ * has touched yet get their first state as a set: one template for all of a route. Others are read, changed and written.
  *
- *  args     owner, lease, known routes (mark:count), then per offer: max, number of routes, routes
- *  answer   now, next clock, routes, filled offers, the first fence, per job: handle and spec, and of all but first claims of plain jobs:
+ *  args     owner, lease, then per offer: max, number of routes, routes
+ *  answer   now, next clock, filled offers, a state as all first claims of plain jobs have it, per job: handle and spec, and of all but those:
  *           place and state
  */
-import { eventCodes } from "../../../model/event-kind.ts";
+import type { LuaModule } from "./lua-module.ts";
 
-export const claimLua = String.raw`
+export const claimLua: LuaModule = {
+  exports: [],
+  source: String.raw`
 local SKIP_MAX = 10000
 -- Up to so many, one command takes them out; the scores that come with each cost more than a second command for many.
 local POP_MAX = 16
-local CLAIMED = "${eventCodes.claimed}"
 
 -- The next ready jobs of a route behind those looked at before: members and, on request, scores. Jobs whose clock has rung are passed over.
 local function look(c, source, wanted, hasScores)
@@ -26,28 +27,18 @@ local function look(c, source, wanted, hasScores)
   local members, scores = {}, {}
   while #members < wanted and not source.isEmpty do
     local want = wanted - #members
-    local found
-    if hasScores then found = call("ZRANGE", source.key, source.at, source.at + want - 1, "WITHSCORES")
-    else found = call("ZRANGE", source.key, source.at, source.at + want - 1) end
-    local step = hasScores and 2 or 1
-    local got = #found / step
-    if got < want then source.isEmpty = true end
-    source.at = source.at + got
-    local clocks
-    if c.hasRung and got > 0 then
-      local only = found
-      if hasScores then
-        only = {}
-        for i = 1, #found, 2 do only[#only + 1] = found[i] end
-      end
-      clocks = fetch("ZMSCORE", c.k.clock, only)
-    end
-    for i = 1, got do
+    local found = call("ZRANGE", source.key, source.at, source.at + want - 1, "WITHSCORES")
+    local handles, clocks = {}, nil
+    for i = 1, #found, 2 do handles[#handles + 1] = found[i] end
+    if #handles < want then source.isEmpty = true end
+    source.at = source.at + #handles
+    if c.hasRung then clocks = fetch("ZMSCORE", c.k.clock, handles) end
+    for i, h in ipairs(handles) do
       local clock = clocks and clocks[i]
       if clock and tonumber(clock) <= c.now then source.skipped = source.skipped + 1
       else
-        members[#members + 1] = found[(i - 1) * step + 1]
-        if hasScores then scores[#scores + 1] = tonumber(found[i * step]) end
+        members[#members + 1] = h
+        scores[#scores + 1] = tonumber(found[i * 2])
       end
     end
     if source.skipped > SKIP_MAX then source.isEmpty = true end
@@ -63,7 +54,7 @@ local function isBefore(a, b)
   return a.members[a.head] < b.members[b.head]
 end
 
--- Merges several routes by their heads, which are kept sorted.
+-- Merges several routes by their heads, which are kept sorted. Answers the members, the route of each, and the sources.
 local function takeMerged(c, routes, wanted)
   local heads, all, batch = {}, {}, math.ceil(2 * wanted / #routes) + 8
   local function refill(source)
@@ -97,78 +88,71 @@ local function takeMerged(c, routes, wanted)
   return members, of, all
 end
 
-local function remove(source)
+local function takeOut(source)
   local n = #source.taken
   if n == 0 or source.isGone then return end
   if source.skipped == 0 then call("ZREMRANGEBYRANK", source.key, 0, n - 1)
   else many("ZREM", source.key, source.taken) end
 end
 
-local function leaseJob(c, job, owner, ends)
+-- The members of one offer: with one route, that route stands for all of them.
+local function takeOffer(c, routes, wanted)
+  if #routes > 1 then
+    local members, of, sources = takeMerged(c, routes, wanted)
+    for _, source in ipairs(sources) do takeOut(source) end
+    return members, of
+  end
+  local source = sourceOf(c, routes[1])
+  source.taken = look(c, source, wanted, false)
+  takeOut(source)
+  return source.taken, nil
+end
+
+-- What first claims of plain jobs of a route share: the parts of their state around the id, and their event.
+local function prepare(c, route, owner, endsAt)
+  local job = newJob()
+  job.id, job.route, job.state = HOLE, route, READY
+  lease(c, job, owner, endsAt)
+  local before, behind = around(stateOf(job))
+  local event, extra = eventOf(job, CLAIMED)
+  return { before = before, behind = behind, bundle = bundleOf(c, event, RUNNING, extra) }
+end
+
+local function leaseAny(c, h, spec, state, owner, endsAt)
+  widen(c)
+  local job = readJob(c.k, h, spec, state)
   touch(c, job)
-  local fence = tonumber(job.fence)
-  if fence < c.fence then fence = c.fence end
-  job.fence = num(fence + 1)
-  job.attempt = job.attempt + job.counts
-  job.counts, job.owner, job.claimed, job.started, job.lease, job.ends, job.ttl = "1", owner, c.at, "", ends, "", ""
-  freeKey(c, job, "s")
-  move(c, job, RUNNING, CLAIMED)
+  lease(c, job, owner, endsAt)
+  tell(c, job, CLAIMED)
+  return job
 end
 
--- A plain job's first state behind its id, and its event before it: the same for all of a route.
-local function firstOf(c, route, owner, ends)
-  return concat({ "", "2", "", "p", route, "1", "1", "0", "", "", "", "", owner, c.at, "", ends, "", "", "", "", "", "", "" }, US),
-    concat({ CLAIMED, "2", route, RUNNING, "1", "" }, US)
-end
-
-local function idOf(spec) return sub(spec, 3, find(spec, US, 3, true) - 1) end
-
--- One plain job for the first time, the usual claim on an idle queue, written without the tables of a call. Answers its spec, or nothing when it is
--- not such a job.
-local function leaseOne(c, h, route, owner, ends)
-  local k, spec = c.k, call("HGET", c.k.spec, h)
-  if not spec or byte(spec) ~= 112 or call("HEXISTS", k.state, h) == 1 then return nil end
-  local id, rest, event = idOf(spec), firstOf(c, route, owner, ends)
-  call("HSET", k.state, h, RUNNING .. num(c.fence + 1) .. US .. id .. rest)
-  call("ZADD", k.lease, ends, h)
-  tellFeed(k, c.life, c.at, event .. US .. id)
-  return spec
-end
-
--- of: the route of each member, or one route for all. Appends handle and spec to out, and place and state to others.
-local function lease(c, members, of, owner, ends, out, others)
+-- of: the route of each member, or nothing where all are of one route. Appends handle and spec to out, and place and job to others.
+local function leaseAll(c, members, of, route, owner, endsAt, out, others)
   local specs, states = fetch("HMGET", c.k.spec, members), fetch("HMGET", c.k.state, members)
-  local first, firsts, isMerged = RUNNING .. num(c.fence + 1) .. US, {}, type(of) == "table"
-  local written, leases = c.states or {}, c.zadd[c.k.lease] or {}
+  local written, leases, firsts = c.states or {}, c.zadd[c.k.lease] or {}, c.firsts
   c.states, c.zadd[c.k.lease] = written, leases
   local n, z, o = #written, #leases, #out
-  local f, route = nil, nil
   for i, h in ipairs(members) do
     local spec = specs[i]
     if spec then
-      if not states[i] and byte(spec) == 112 then
-        local own = isMerged and of[i] or of
-        if own ~= route then
-          route, f = own, firsts[own]
-          if not f then
-            local rest, key = firstOf(c, route, owner, ends)
-            f = { rest = rest, group = c.groups[key] or newGroup(c, key, CLAIMED, RUNNING, "") }
-            firsts[route] = f
-          end
+      if HAS_PLAIN_ROADS and not states[i] and isPlainSpec(spec) then
+        if of then route = of[i] end
+        local first, id = firsts[route], plainIdOf(spec)
+        if not first then
+          first = prepare(c, route, owner, endsAt)
+          firsts[route], c.first = first, first
         end
-        local id, g = idOf(spec), f.group
-        written[n + 1], written[n + 2] = h, first .. id .. f.rest
+        written[n + 1], written[n + 2] = h, first.before .. id .. first.behind
         n = n + 2
-        leases[z + 1], leases[z + 2] = ends, h
+        leases[z + 1], leases[z + 2] = endsAt, h
         z = z + 2
+        local g = first.bundle
         g.n = g.n + 1
         g[g.n] = id
       else
-        widen(c)
-        local job = readJob(c.k, h, spec, states[i])
-        leaseJob(c, job, owner, ends)
         others[#others + 1] = o / 2
-        others[#others + 1] = stateOf(job)
+        others[#others + 1] = leaseAny(c, h, spec, states[i], owner, endsAt)
       end
       out[o + 1], out[o + 2] = h, spec
       o = o + 2
@@ -176,36 +160,21 @@ local function lease(c, members, of, owner, ends, out, others)
   end
 end
 
--- The claim whose args begin at c.i.
-local function claim(c)
-  local args = c.args
-  local owner, ends = nextArg(c), num(c.now + nextArg(c))
-  local routes, isKnown = routesFor(c, nextArg(c))
-  if not isKnown then return { c.at, nextClock(c), routes, 0, "0", {}, {} } end
-  local out, others, filled, last = {}, {}, 0, #args
-  c.hasRung = hasRung(c)
-  while c.i <= last do
-    local wanted, offered = tonumber(nextArg(c)), {}
-    for r = 1, tonumber(nextArg(c)) do offered[r] = nextArg(c) end
-    local members, of, sources
-    if #offered == 1 then
-      local source = sourceOf(c, offered[1])
-      members, of, sources = look(c, source, wanted, false), offered[1], { source }
-      source.taken = members
-    else members, of, sources = takeMerged(c, offered, wanted) end
+function OPERATIONS.claim(c)
+  local owner, endsAt = nextArg(c), num(c.now + nextArg(c))
+  local out, others, filled = {}, {}, 0
+  c.hasClaimed, c.hasRung, c.firsts, c.first = true, hasRung(c), {}, nil
+  while c.i <= c.last do
+    local wanted, routes = nextNumber(c), {}
+    for r = 1, nextNumber(c) do routes[r] = nextArg(c) end
+    local members, of = takeOffer(c, routes, wanted)
     if #members == wanted then filled = filled + 1 end
-    for _, source in ipairs(sources) do remove(source) end
-    local spec = #members == 1 and #offered == 1 and c.i > last and #out == 0 and leaseOne(c, members[1], of, owner, ends)
-    if spec then out = { members[1], spec }
-    elseif #members > 0 then lease(c, members, of, owner, ends, out, others) end
+    if #members > 0 then leaseAll(c, members, of, routes[1], owner, endsAt, out, others) end
   end
-  finish(c)
-  return { c.at, nextClock(c), routes, filled, num(c.fence + 1), out, others }
+  writeRecords(c)
+  for i = 2, #others, 2 do others[i] = others[i].stateText end
+  local first = c.first and c.first.before .. c.first.behind or ""
+  return { c.at, nextClock(c), filled, first, out, others }
 end
-
-redis.register_function("mr1_claim", function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
-  return claim(c)
-end)
-`;
+`,
+};

@@ -5,55 +5,85 @@
  *  read_docs   ids: 1, then kind US id ..; prefix: 0, first, end, max (both bounds as ZRANGEBYLEX has them)
  *              -> per document: kind US id, record; then the last field looked at, or "" at the end
  */
-export const docsLua = String.raw`
+import type { LuaModule } from "./lua-module.ts";
+
+export const docsLua: LuaModule = {
+  exports: ["putDoc"],
+  source: String.raw`
+local DOCS_AT_ONCE = 200
+
+local function isExpired(c, doc) return doc.expiresAt ~= "" and tonumber(doc.expiresAt) <= c.now end
+
+local function docOf(c, field)
+  local doc = c.docs[field]
+  if doc == nil then
+    local text = call("HGET", c.k.doc, field)
+    doc = text and readFields(text, "doc")
+    if doc then doc.version = tonumber(doc.version) end
+    c.docs[field] = doc
+  end
+  return doc or nil
+end
+
+-- guard: "any", or the version that must be there. body "" deletes. Answers whether the guard held, and the version.
+local function putDoc(c, field, guard, dueIn, expiresIn, body)
+  local old = docOf(c, field)
+  local current = old and not isExpired(c, old) and old.version or 0
+  if guard ~= "any" and tonumber(guard) ~= current then return false, current end
+  if c.undo then
+    local before = c.docs[field]
+    c.undo[#c.undo + 1] = function() c.docs[field] = before end
+  end
+  c.docsDirty[field] = true
+  if body == "" then
+    c.docs[field] = false
+    return true, 0
+  end
+  local version = (old and old.version or 0) + 1
+  c.docs[field] = { version = version, dueAt = after(c, dueIn), expiresAt = after(c, expiresIn), body = body }
+  return true, version
+end
+
 redis.register_function("mr1_put_docs", function(keys, args)
   local c, refused = beginWide(keys, args)
   if not c then return refused end
   local out = {}
-  for i = c.i, #args, 5 do
-    local isHeld, version = putDoc(c, args[i], args[i + 1], args[i + 2], args[i + 3], args[i + 4])
-    out[#out + 1] = isHeld and 1 or 0
+  while c.i <= #args do
+    local isPut, version = putDoc(c, nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c))
+    out[#out + 1] = isPut and 1 or 0
     out[#out + 1] = version
   end
-  finish(c)
+  writeCall(c)
   return out
 end)
 
-local function isOver(c, record)
-  local expires = match(record, "^[^\31]*\31[^\31]*\31([^\31]*)\31")
-  return expires ~= "" and tonumber(expires) <= c.now
+local function addRead(c, fields, out, most)
+  local records = fetch("HMGET", c.k.doc, fields)
+  for i, field in ipairs(fields) do
+    if records[i] and not isExpired(c, readFields(records[i], "doc")) then
+      if #out == most then return true end
+      out[#out + 1] = field
+      out[#out + 1] = records[i]
+    end
+  end
 end
 
 redis.register_function({ function_name = "mr1_read_docs", flags = { "no-writes" }, callback = function(keys, args)
   local c, refused = beginWide(keys, args)
   if not c then return refused end
   local out = {}
-  if nextArg(c) == "1" then
-    local fields = slice(args, c.i, #args)
-    local records = fetch("HMGET", c.k.doc, fields)
-    for i, field in ipairs(fields) do
-      if records[i] and not isOver(c, records[i]) then
-        out[#out + 1] = field
-        out[#out + 1] = records[i]
-      end
-    end
+  if nextFlag(c) then
+    addRead(c, slice(args, c.i, #args), out)
     return { out, "" }
   end
-  local from, to, max = nextArg(c), nextArg(c), tonumber(nextArg(c))
-  while #out < max * 2 do
-    local fields = call("ZRANGEBYLEX", c.k.docs, from, to, "LIMIT", 0, 200)
-    if #fields == 0 then return { out, "" } end
-    local records = fetch("HMGET", c.k.doc, fields)
-    for i, field in ipairs(fields) do
-      from = "(" .. field
-      if records[i] and not isOver(c, records[i]) then
-        if #out == max * 2 then return { out, out[#out - 1] } end
-        out[#out + 1] = field
-        out[#out + 1] = records[i]
-      end
-    end
-    if #fields < 200 then return { out, "" } end
+  local from, to, most = nextArg(c), nextArg(c), nextNumber(c) * 2
+  while #out < most do
+    local fields = call("ZRANGEBYLEX", c.k.docs, from, to, "LIMIT", 0, DOCS_AT_ONCE)
+    if addRead(c, fields, out, most) then break end
+    if #fields < DOCS_AT_ONCE then return { out, "" } end
+    from = "(" .. fields[#fields]
   end
   return { out, out[#out - 1] }
 end })
-`;
+`,
+};

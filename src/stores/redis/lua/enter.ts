@@ -1,19 +1,27 @@
 /**
- * enter: the first call of a process, and of everybody after the server restarted, failed over or was flushed. The token names the server process
- * and its replication history; where it differs from the one that the data carries, acknowledged writes may be lost, and the epoch grows
- * so that no fence is given twice.
+ * enter: the first call of a process, and of everybody after the server restarted, failed over or was flushed. The token names the server
+ * process and its replication history; where it differs from the one that the data carries, acknowledged writes may be lost, and the
+ * epoch grows so that no fence is given twice.
  *
- * That raise is a write like any other and can be lost in its turn, so a number that only counts could come twice. Every entry therefore also takes
- * the time into the fences that it gives: a later entry begins above all that an earlier one can have given, whether it knows of it or not.
+ * That raise is a write like any other and can be lost in its turn, so a number that only counts could come twice. Every entry therefore
+ * also takes the time into the fences that it gives: a later entry begins above all that an earlier one can have given, whether it knows of
+ * it or not.
  *
  *  fence    epoch * 2^32 + (ms mod 2^27) * 16: the floor of all fences under this entry. epoch >= ms / 2^27, ms since 2026
- *  args     highest epoch that the caller knows (0 for none), version of the layout, time or nothing, partitions: n, or ?n where any will do
+ *  enter    highest epoch that the caller knows (0 for none), version of the layout, time or nothing, partitions: n, or ?n where any will do
  *           and n if nobody has said yet
  *  answer   epoch, partitions; or the errors MRFOREIGN (keys of another program), MRNEWER (a newer layout), MRPARTITIONS (made with another number)
+ *  now      -> time, epoch
  */
-export const enterLua = String.raw`
+import { fencesPerEpoch } from "../../../store/rules/lease.ts";
+import type { LuaModule } from "./lua-module.ts";
+
+export const enterLua: LuaModule = {
+  exports: [],
+  source: String.raw`
+local FENCES = ${fencesPerEpoch}
 -- A window of 37 hours; a job would have to be claimed 16 times in every millisecond to reach the floor of a later entry.
-local SINCE, WINDOW, PER_MS = 1767225600000, 134217728, 16
+local SINCE_MS, WINDOW_MS, FENCES_PER_MS = 1767225600000, 134217728, 16
 -- The numbers of the feed begin above all that an earlier entry can have given too, so that no reader waits behind a number that was lost.
 local FEED_PER_MS = 1024
 
@@ -42,11 +50,12 @@ local function proveRights(tag, k)
   call("PUBLISH", k.hint, "")
 end
 
--- What is to be remembered of a store. The newest record of the feed, which is never pruned, tells both; where a hand took it away, all jobs are looked at.
+-- What is to be remembered of a store. The newest record of the feed, which is never pruned, tells the last seq and number; where a hand took
+-- it away, all jobs are looked at.
 local function readLife(k)
   local last = call("XREVRANGE", k.feed, "+", "-", "COUNT", 1)[1]
-  if last then return { feed = tonumber(match(last[1], "^%d+")), seq = tonumber(last[2][6]) } end
-  local life, pages = { feed = 0, seq = 0 }, {}
+  if last then return { feed = tonumber(match(last[1], "^%d+")), seq = tonumber(last[2][6]), routes = {} } end
+  local life, pages = { feed = 0, seq = 0, routes = {} }, {}
   for _, h in ipairs(call("HVALS", k.ids)) do
     local seq = seqOf(h)
     if seq > life.seq then life.seq = seq end
@@ -82,29 +91,35 @@ redis.register_function({ function_name = "mr1_enter", flags = { "allow-oom" }, 
   proveRights(tag, k)
   local server = fieldOf("server", "run_id") .. "-" .. fieldOf("replication", "master_replid") .. "-"
   local epoch = tonumber(m[3] or 0)
-  if not m[1] then call("HSET", k.meta, "kind", "millrace", "version", num(version), "routes", "0", "partitions", partitions) end
+  if not m[1] then call("HSET", k.meta, "kind", "millrace", "version", num(version), "partitions", partitions) end
   local alive, isSame, feed = lives[tag] or {}, sub(m[2] or "", 1, #server) == server, 0
   if not isSame then
     -- A caller that knows a higher epoch has seen writes that are gone.
     if known > epoch then epoch = known end
-    local ms = math.max(0, timeOf(args[3] or "") - SINCE)
-    epoch, feed = math.max(epoch + 1, floor(ms / WINDOW)), ms * FEED_PER_MS
-    call("HSET", k.meta, "epoch", num(epoch), "fence", num(epoch * FENCES + ms % WINDOW * PER_MS))
+    local ms = max(0, timeOf(args[3] or "") - SINCE_MS)
+    epoch, feed = max(epoch + 1, floor(ms / WINDOW_MS)), ms * FEED_PER_MS
+    call("HSET", k.meta, "epoch", num(epoch), "fence", num(epoch * FENCES + ms % WINDOW_MS * FENCES_PER_MS))
   end
   if not isSame or not alive[m[2]] then
     -- The time tells apart what stands under one tag in several databases of the server, or was copied.
     local life, t = readLife(k), call("TIME")
-    life.feed = math.max(life.feed, feed)
+    life.feed = max(life.feed, feed)
     local token = server .. t[1] .. "." .. t[2]
     call("HSET", k.meta, "token", token)
     alive[token] = life
     lives[tag] = alive
   end
-  -- Short sorted sets and hashes are kept as lists that are searched from their head: 2 to 3 us per job of a claim by 100. One long entry, which no
-  -- clock ever reaches, keeps these two as trees from the beginning.
-  local long = string.rep("~", 65)
-  call("ZADD", k.lease, "+inf", long)
-  call("HSET", k.page, "-", long)
+  -- Short sorted sets and hashes are kept as lists that are searched from their head: 2 to 3 us per job of a claim by 100. One long entry,
+  -- which no clock ever reaches, keeps these two as trees from the beginning.
+  call("ZADD", k.lease, "+inf", LONG_ENTRY)
+  call("HSET", k.page, "-", LONG_ENTRY)
   return { num(epoch), partitions }
 end })
-`;
+
+redis.register_function({ function_name = "mr1_now", flags = { "no-writes" }, callback = function(keys, args)
+  local c, refused = begin(keys, args)
+  if not c then return refused end
+  return { c.at, num(floor(c.fence / FENCES)) }
+end })
+`,
+};

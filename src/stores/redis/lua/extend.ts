@@ -1,109 +1,102 @@
 /**
  * extend and record: what a running attempt writes while it runs, under its fence, without an event. A lease is never made shorter.
  *
- *  extend   owner, lease, wants others, then per lease: handle, fence US id US, started ago ("" leaves it), attempt ends in ("" leaves, - none)
- *  answer   now, own hints, answers, and of other running jobs of the owner: handle and spec, then place and state
- *  record   per write: handle, fence US id US, progress given, progress, lines, those
+ *  extend   owner, lease, wants others, then per lease: handle, fence US id US, started ago and attempt ends in (or UNCHANGED; "" for no end)
+ *  answer   now, own hints, answers, and of other running jobs of the owner: handle, spec and state of each
+ *  record   per write: handle, fence US id US, progress (or UNCHANGED), what takes the place of the last line that fits, lines, those
  */
 import { storeLimits } from "../../../store/limits.ts";
+import type { LuaModule } from "./lua-module.ts";
+import { pickLua } from "./packing.ts";
 
-const linesMax = storeLimits.logLinesPerJobMax;
-const droppedLine = `Further log lines were dropped: a job keeps at most ${linesMax}.`;
-
-export const extendLua = String.raw`
-local LINES_MAX, DROPPED = ${linesMax}, "${droppedLine}"
+export const extendLua: LuaModule = {
+  exports: [],
+  source: String.raw`
+local LINES_MAX, LOOKED_AT_ONCE = ${storeLimits.logLinesPerJobMax}, 500
 
 -- The job while this lease is the current one, else nothing and why not.
 local function leased(c, h, prefix)
-  local fence, id = unpack(split(prefix, US))
+  local fence, id = match(prefix, "^([^\31]*)\31([^\31]*)\31$")
   local job = jobOf(c, h)
   if job and job.id == id then
-    if job.status == RUNNING and job.fence == fence then return job end
+    if job.state == RUNNING and job.fence == fence then return job end
     return nil, "stale"
   end
   return nil, handleById(c, id) and "stale" or "gone"
 end
 
--- What was claimed under an earlier entry is left to the reclaim: its owner may have run and settled it, and the settle was lost with the server.
-local function othersOf(c, owner, named)
-  local out, others, found, at = {}, {}, {}, 0
+-- Running jobs of an owner that the call does not name. What was claimed under an earlier entry is left to the reclaim: its owner may have run and
+-- settled it, and the settle was lost with the server.
+local function othersOf(c, wanted, named)
+  local found, at = {}, 0
   while true do
-    local members = call("ZRANGE", c.k.lease, at, at + 499)
+    local members = call("ZRANGE", c.k.lease, at, at + LOOKED_AT_ONCE - 1)
     if #members == 0 then break end
     at = at + #members
     local states = fetch("HMGET", c.k.state, members)
     for i, h in ipairs(members) do
       if states[i] then
-        local fence, id, rest = match(states[i], "^.([^\31]*)\31([^\31]*)\31(.*)$")
-        if select(12, match(rest, REST)) == owner and not named[fence .. US .. id .. US] and tonumber(fence) > c.fence then found[#found + 1] = h end
+        local ${pickLua("states[i]", ["fence", "id", "owner"])}
+        if owner == wanted and not named[fence .. US .. id .. US] and tonumber(fence) > c.fence then found[#found + 1] = h end
       end
     end
   end
   table.sort(found)
-  local specs, states = fetch("HMGET", c.k.spec, found), fetch("HMGET", c.k.state, found)
-  for i, h in ipairs(found) do
-    local n = #out
-    out[n + 1], out[n + 2] = h, specs[i]
-    others[n + 1], others[n + 2] = i - 1, states[i]
-  end
-  return out, others
+  return found
 end
 
 redis.register_function({ function_name = "mr1_extend", flags = { "allow-oom" }, callback = function(keys, args)
   local c, refused = beginWide(keys, args)
   if not c then return refused end
-  local owner, ends, wantsOthers = nextArg(c), c.now + nextArg(c), nextArg(c) == "1"
-  local total, handles, answers, named = (#args - c.i + 1) / 4, {}, {}, {}
-  for i = 1, total do handles[i] = args[c.i + (i - 1) * 4] end
+  local owner, ends, wantsOthers = nextArg(c), c.now + nextArg(c), nextFlag(c)
+  local handles, answers, named = {}, {}, {}
+  for i = c.i, #args, 4 do handles[#handles + 1] = args[i] end
   loadJobs(c, handles)
-  for i = 1, total do
-    local h, prefix, ago, endsIn = nextArg(c), nextArg(c), nextArg(c), nextArg(c)
+  for i = 1, #handles do
+    local h, prefix, startedAgo, endsIn = nextArg(c), nextArg(c), nextArg(c), nextArg(c)
     named[prefix] = true
     local job, why = leased(c, h, prefix)
     if job then
       touch(c, job)
-      if ends > tonumber(job.lease) then job.lease = num(ends) end
-      if ago ~= "" then job.started = num(c.now - ago) end
-      if endsIn == "-" then job.ends = "" elseif endsIn ~= "" then job.ends = num(c.now + endsIn) end
-      why = job.cancel == "1" and "cancel-asked" or "ok"
+      if ends > tonumber(job.leaseEndsAt) then job.leaseEndsAt = num(ends) end
+      if startedAgo ~= UNCHANGED then job.startedAt = num(c.now - startedAgo) end
+      if endsIn ~= UNCHANGED then job.attemptEndsAt = after(c, endsIn) end
+      why = job.cancelAsked == "1" and "cancel-asked" or "ok"
     end
     answers[i] = why
   end
-  local hints = finish(c)
-  local out, others = {}, {}
-  if wantsOthers then out, others = othersOf(c, owner, named) end
-  return { c.at, hints, answers, out, others }
+  local hints = writeCall(c)
+  return { c.at, hints, answers, wantsOthers and recordsOf(c, othersOf(c, owner, named)) or {} }
 end })
 
-local function addLines(c, job, lines)
+local function addLines(c, job, lines, overflow)
   local key = c.k.trail .. job.h
-  local room = LINES_MAX - call("LLEN", key)
-  local kept = {}
+  local room, kept = LINES_MAX - call("LLEN", key), {}
   for i = 1, min(room, #lines) do kept[i] = c.at .. US .. lines[i] end
   many("RPUSH", key, kept)
-  if #lines > room then call("LSET", key, -1, c.at .. US .. DROPPED) end
+  if #lines > room and overflow ~= "" then call("LSET", key, -1, c.at .. US .. overflow) end
 end
 
 redis.register_function("mr1_record", function(keys, args)
   local c, refused = beginWide(keys, args)
   if not c then return refused end
-  local answers, last = {}, #args
-  while c.i <= last do
-    local h, prefix, hasProgress, progress, total = nextArg(c), nextArg(c), nextArg(c) == "1", nextArg(c), tonumber(nextArg(c))
-    local lines = {}
-    for i = 1, total do lines[i] = nextArg(c) end
+  local answers = {}
+  while c.i <= #args do
+    local h, prefix, progress, overflow, lines = nextArg(c), nextArg(c), nextArg(c), nextArg(c), {}
+    for i = 1, nextNumber(c) do lines[i] = nextArg(c) end
     local job, why = leased(c, h, prefix)
     if job then
-      if hasProgress or total > 0 then touch(c, job) end
-      if hasProgress then job.progress = progress end
-      if total > 0 then
+      if progress ~= UNCHANGED or #lines > 0 then touch(c, job) end
+      if progress ~= UNCHANGED then job.progress = progress end
+      if #lines > 0 then
         job.hasLines = true
-        addLines(c, job, lines)
+        addLines(c, job, lines, overflow)
       end
     end
     answers[#answers + 1] = why or "ok"
   end
-  finish(c)
+  writeCall(c)
   return answers
 end)
-`;
+`,
+};

@@ -1,124 +1,135 @@
 /**
- * Retention: what has been kept long enough goes, a bounded piece per call, and nothing goes in any other way. Finished jobs stand in one list per
- * outcome and minute. A list is walked from its head, and who must stay goes to its tail; an entry whose job has been replayed or is gone
- * is only dropped. The newest feed record always stays.
+ * Retention: what has been kept long enough goes, a bounded piece per call, and nothing goes in any other way. Finished jobs stand in one list
+ * per outcome and minute. A list is walked from its head, and who must stay goes to its tail; an entry whose job has been replayed or is
+ * gone is only taken out. The newest feed record always stays.
  *
- *  prune_history   status, all (1) or one queue (0), queue, older than, max, minute, left there, excepted queues -> removed, minute, left ("" at the end)
+ *  prune_history   state, all (1) or one queue (0), queue, older than, max, minute, left there, excepted queues
+ *                  -> removed, minute, left ("" at the end)
  *  prune_kept, prune_expired   max -> removed, more
  *  prune_feed      older than, max -> removed, more
  */
-export const pruneLua = String.raw`
-local ENDED = "^(.)[^\31]*\31([^\31]*)\31[^\31]*\31[^\31]*\31([^\31]*)\31([^\31]*)\31${String.raw`[^\31]*\31`.repeat(12)}([^\31]*)\31([^\31]*)\31"
+import type { LuaModule } from "./lua-module.ts";
+import { pickLua } from "./packing.ts";
 
-local function dropPlain(c, h, id, route, status)
+export const pruneLua: LuaModule = {
+  exports: [],
+  source: String.raw`
+local LOOKED_AT_ONCE = 250
+-- A job with one of these is listed elsewhere too, so its spec is needed to forget it.
+local LISTED = "[" .. HAS_KEY .. HAS_TAGS .. HAS_LINES .. "]"
+
+local function forgetPlain(c, h, id, route, state)
   c.goneSpecs[#c.goneSpecs + 1] = h
   c.goneStates[#c.goneStates + 1] = h
   c.goneIds[#c.goneIds + 1] = id
-  if isBad(status) then push(c.zrem, c.k.bad .. status, h) end
-  count(c, route, status, -1)
+  if isBad(state) then push(c.zrem, c.k.bad .. state, h) end
+  count(c, route, state, -1)
   leavePage(c, h)
 end
 
--- Queues whose history is meant, by route.
+-- Routes whose history is meant: those of one queue, or of all but the excepted ones.
 local function meantRoutes(c, isAll, queue, excepted)
   local meant = {}
-  for number, route in ipairs(call("LRANGE", c.k.route, 0, -1)) do
-    local q = match(route, "^[^\31]*")
-    if isAll then meant[num(number)] = not excepted[q] else meant[num(number)] = q == queue end
+  for route, q in eachRoute(c) do
+    if isAll then meant[route] = not excepted[q] else meant[route] = q == queue end
   end
   return meant
+end
+
+-- One piece of a list. Answers how many entries were looked at and how many jobs removed; who stays is at the tail.
+local function pruneList(c, asked, minute, list, most, room)
+  local handles = call("LRANGE", list, 0, most - 1)
+  local states, stay, seen, looked, removed = fetch("HMGET", c.k.state, handles), {}, {}, 0, 0
+  for i, h in ipairs(handles) do
+    if removed == room then break end
+    looked = i
+    if states[i] and not seen[h] then
+      local ${pickLua("states[i]", ["state", "id", "flags", "route", "endedAt", "keepUntil"])}
+      if state == asked.state and keepUntil == "" and num(floor(endedAt / MINUTE_MS)) == minute then
+        seen[h] = true
+        if not asked.routes[route] or tonumber(endedAt) > asked.before then stay[#stay + 1] = h
+        else
+          removed = removed + 1
+          local job = match(flags, LISTED) and jobOf(c, h)
+          if job then forget(c, job) else forgetPlain(c, h, id, route, state) end
+        end
+      end
+    end
+  end
+  if looked > 0 then call("LTRIM", list, looked, -1) end
+  many("RPUSH", list, stay)
+  return looked, removed
 end
 
 redis.register_function({ function_name = "mr1_prune_history", flags = { "allow-oom" }, callback = function(keys, args)
   local c, refused = beginWide(keys, args)
   if not c then return refused end
-  local status, isAll, queue, before, max = nextArg(c), nextArg(c) == "1", nextArg(c), c.now - nextArg(c), tonumber(nextArg(c))
-  local minute, left, excepted = nextArg(c), nextArg(c), {}
+  local asked, isAll, queue = { state = nextArg(c) }, nextFlag(c), nextArg(c)
+  asked.before = c.now - nextArg(c)
+  local most, minute, left, excepted = nextNumber(c), nextArg(c), nextArg(c), {}
   for i = c.i, #args do excepted[args[i]] = true end
-  local meant, removed, looked, lookMax = meantRoutes(c, isAll, queue, excepted), 0, 0, math.max(1000, max * 4)
-  local minutes = c.k.ends .. status
-  while removed < max and looked < lookMax do
-    if left == "" then
-      local from = minute == "" and "-inf" or "(" .. minute
-      minute = call("ZRANGEBYSCORE", minutes, from, num(floor(before / MINUTE)), "LIMIT", 0, 1)[1]
-      if not minute then break end
-      left = call("LLEN", c.k.ended .. status .. ":" .. minute)
-    end
-    left = tonumber(left)
-    local list = c.k.ended .. status .. ":" .. minute
-    local handles = call("LRANGE", list, 0, min(left, 250, lookMax - looked) - 1)
-    local states, stay, seen, done = fetch("HMGET", c.k.state, handles), {}, {}, 0
-    for i, h in ipairs(handles) do
-      if removed == max then break end
-      done = i
-      local now, id, flags, route, ended, keep
-      if states[i] and not seen[h] then now, id, flags, route, ended, keep = match(states[i], ENDED) end
-      if now == status and keep == "" and num(floor(ended / MINUTE)) == minute then
-        seen[h] = true
-        if meant[route] and tonumber(ended) <= before then
-          removed = removed + 1
-          if flags == "p" then dropPlain(c, h, id, route, status)
-          else
-            local job = jobOf(c, h)
-            if job then dropJob(c, job) end
-          end
-        else stay[#stay + 1] = h end
-      end
-    end
-    looked, left = looked + done, left - done
-    if done > 0 then call("LTRIM", list, done, -1) end
-    many("RPUSH", list, stay)
-    if left <= 0 or #handles == 0 then
+  asked.routes = meantRoutes(c, isAll, queue, excepted)
+  local minutes, removed, looked, lookMax = c.k.ends .. asked.state, 0, 0, max(1000, most * 4)
+  while removed < most and looked < lookMax do
+    local from = minute == "" and "-inf" or "(" .. minute
+    if left == "" then minute = call("ZRANGEBYSCORE", minutes, from, num(floor(asked.before / MINUTE_MS)), "LIMIT", 0, 1)[1] end
+    if not minute then break end
+    local list = c.k.ended .. asked.state .. ":" .. minute
+    left = left == "" and call("LLEN", list) or tonumber(left)
+    local seen, gone = pruneList(c, asked, minute, list, min(left, LOOKED_AT_ONCE, lookMax - looked), most - removed)
+    looked, removed, left = looked + seen, removed + gone, left - seen
+    if left <= 0 or seen == 0 then
       if call("EXISTS", list) == 0 then call("ZREM", minutes, minute) end
       left = ""
     end
   end
-  finish(c)
+  writeCall(c)
   return { removed, minute or "", minute and tostring(left) or "" }
 end })
 
 redis.register_function({ function_name = "mr1_prune_kept", flags = { "allow-oom" }, callback = function(keys, args)
   local c, refused = beginWide(keys, args)
   if not c then return refused end
-  local max = tonumber(nextArg(c))
-  local handles = call("ZRANGEBYSCORE", c.k.keep, "-inf", c.at, "LIMIT", 0, max)
+  local most = nextNumber(c)
+  local handles = call("ZRANGEBYSCORE", c.k.keep, "-inf", c.at, "LIMIT", 0, most)
   loadJobs(c, handles)
   for _, h in ipairs(handles) do
-    if c.jobs[h] then dropJob(c, c.jobs[h]) else push(c.zrem, c.k.keep, h) end
+    if c.jobs[h] then forget(c, c.jobs[h]) else push(c.zrem, c.k.keep, h) end
   end
-  finish(c)
-  return { #handles, #handles == max and 1 or 0 }
+  writeCall(c)
+  return { #handles, #handles == most and 1 or 0 }
 end })
 
 redis.register_function({ function_name = "mr1_prune_expired", flags = { "allow-oom" }, callback = function(keys, args)
   local c, refused = beginWide(keys, args)
   if not c then return refused end
-  local max = tonumber(nextArg(c))
-  local keysOver = call("ZRANGEBYSCORE", c.k.held, "-inf", c.at, "LIMIT", 0, max)
+  local most = nextNumber(c)
+  local keysOver = call("ZRANGEBYSCORE", c.k.held, "-inf", c.at, "LIMIT", 0, most)
   for _, key in ipairs(keysOver) do setHolder(c, key, false) end
   local docsOver = {}
-  if #keysOver < max then docsOver = call("ZRANGEBYSCORE", c.k.docttl, "-inf", c.at, "LIMIT", 0, max - #keysOver) end
+  if #keysOver < most then docsOver = call("ZRANGEBYSCORE", c.k.docttl, "-inf", c.at, "LIMIT", 0, most - #keysOver) end
   for _, field in ipairs(docsOver) do
     c.docs[field] = false
     c.docsDirty[field] = true
   end
-  finish(c)
+  writeCall(c)
   local removed = #keysOver + #docsOver
-  return { removed, removed == max and 1 or 0 }
+  return { removed, removed == most and 1 or 0 }
 end })
 
 redis.register_function({ function_name = "mr1_prune_feed", flags = { "allow-oom" }, callback = function(keys, args)
   local c, refused = beginWide(keys, args)
   if not c then return refused end
-  local before, max = c.now - nextArg(c), tonumber(nextArg(c))
+  local before, most = c.now - nextArg(c), nextNumber(c)
   local removed, last, newest = 0, nil, call("XREVRANGE", c.k.feed, "+", "-", "COUNT", 1)[1]
-  for _, entry in ipairs(call("XRANGE", c.k.feed, "-", "+", "COUNT", max)) do
+  for _, entry in ipairs(call("XRANGE", c.k.feed, "-", "+", "COUNT", most)) do
     local number = tonumber(match(entry[1], "^%d+"))
     -- After an entry the next number is far above the newest one, which tells the last seq and stays.
     if entry[1] == newest[1] or tonumber(entry[2][2]) > before then break end
     removed, last = removed + 1, number
   end
   if last then call("XTRIM", c.k.feed, "MINID", "=", num(last + 1) .. "-0") end
-  return { removed, removed == max and 1 or 0 }
+  return { removed, removed == most and 1 or 0 }
 end })
-`;
+`,
+};

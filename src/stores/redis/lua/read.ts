@@ -1,16 +1,25 @@
 /**
- * Looking at jobs: by id, in lists, their counts, their log lines, and what was told. A list looks at no more than it was asked to and says where
- * to go on, so a filter that matches nothing never holds the server for long.
+ * Looking at jobs: by id, in lists, their counts, their log lines, and what was told. A list looks at no more than it was asked to and says
+ * where to go on, so a filter that matches nothing never holds the server for long. A route is given as number and content.
  *
- *  read_jobs   known routes (mark:count), ids -> routes, per id: handle, spec, state ("" where there is none)
- *  find_jobs   known routes, below, max, look max, statuses, tag, queue, name, reason given, reason, created after, created before
- *              -> routes, looked at, where to go on ("" at the end), per job: handle, spec, state
- *  tally       -> routes, then per route: number, its ready jobs, and route:status, count .. (t: all its jobs)
+ *  read_jobs   ids -> routes of these jobs, per id: handle, spec, state ("" where there is none)
+ *  find_jobs   below, max, look max, states, tag, queue, name, reason given, reason, created after, created before
+ *              -> routes of these jobs, looked at, where to go on ("" at the end), per job: handle, spec, state
+ *  routes      -> all routes
+ *  tally       -> all routes, the ready jobs of each in this order, and route:state, count .. (t: all its jobs)
  *  read_feed   after, max -> end of the feed, per record: number-1, time, events
  *  read_trail  id, after, max -> lines
  */
-export const readLua = String.raw`
-local function records(c, handles, out)
+import { specFields } from "../packed-fields.ts";
+import type { LuaModule } from "./lua-module.ts";
+import { pickLua } from "./packing.ts";
+
+export const readLua: LuaModule = {
+  exports: ["recordsOf", "below", "eachRoute"],
+  source: String.raw`
+-- Handle, spec and state of each; "" where there is none.
+local function recordsOf(c, handles)
+  local out = {}
   local specs, states = fetch("HMGET", c.k.spec, handles), fetch("HMGET", c.k.state, handles)
   for i, h in ipairs(handles) do
     local n, spec = #out, specs[i]
@@ -19,30 +28,58 @@ local function records(c, handles, out)
   return out
 end
 
+-- Number and content of the routes of these records.
+local function routesOf(c, records)
+  local out, seen = {}, {}
+  for i = 2, #records, 3 do
+    local ${pickLua("records[i]", ["route"], specFields)}
+    if route and not seen[route] then
+      seen[route] = true
+      local n = #out
+      out[n + 1], out[n + 2] = route, call("HGET", c.k.route, route) or ""
+    end
+  end
+  return out
+end
+
+-- All routes: number, queue, name.
+local function eachRoute(c)
+  local flat, i = call("HGETALL", c.k.route), -1
+  return function()
+    i = i + 2
+    if flat[i] then return flat[i], match(flat[i + 1], "^([^\31]*)\31([^\31]*)") end
+  end
+end
+
 redis.register_function({ function_name = "mr1_read_jobs", flags = { "no-writes" }, callback = function(keys, args)
   local c, refused = begin(keys, args)
   if not c then return refused end
-  local listed = routesFor(c, nextArg(c))
-  local ids = slice(args, c.i, #args)
-  local handles = fetch("HMGET", c.k.ids, ids)
-  for i = 1, #ids do handles[i] = handles[i] or "" end
-  return { listed, records(c, handles, {}) }
+  local handles = fetch("HMGET", c.k.ids, slice(args, c.i, #args))
+  for i = 1, #args - c.i + 1 do handles[i] = handles[i] or "" end
+  local records = recordsOf(c, handles)
+  return { routesOf(c, records), records }
 end })
 
-local FEW = 2000
+local FEW, LOOKED_AT_ONCE = 2000, 64
 
--- How jobs of these statuses are found without looking at all others: bad endings by their indexes, which are in the order of lists; live jobs by theirs,
--- read whole and put in order, where they are few. Nothing where there is no such way.
-local function indexesOf(c, statuses)
+local function isCounted(c, state)
+  for route in eachRoute(c) do
+    if tonumber(call("HGET", c.k.tally, route .. ":" .. state) or 0) > 0 then return true end
+  end
+end
+
+-- How jobs of these states are found without looking at all others: bad endings by their indexes, which are in the order of lists; live jobs by
+-- theirs, read whole and put in order, where they are few. Nothing where there is no such way.
+local function indexesOf(c, states)
   local k, bySeq, others, few, size = c.k, {}, {}, {}, 0
-  for i = 1, #statuses do
-    local status = sub(statuses, i, i)
-    if isBad(status) then bySeq[#bySeq + 1] = k.bad .. status
-    elseif status == SCHEDULED then others[#others + 1] = k.due
-    elseif status == RUNNING then others[#others + 1] = k.lease
-    elseif status == READY then
-      for route = 1, c.routes do others[#others + 1] = k.ready .. num(route) end
-    elseif status == COMPLETED then return nil end
+  for i = 1, #states do
+    local state = sub(states, i, i)
+    if isBad(state) then bySeq[#bySeq + 1] = k.bad .. state
+    elseif state == SCHEDULED then others[#others + 1] = k.due
+    elseif state == RUNNING then others[#others + 1] = k.lease
+    elseif state == READY then
+      for route in eachRoute(c) do others[#others + 1] = k.ready .. route end
+    elseif isCounted(c, state) then return nil end
   end
   for _, key in ipairs(others) do size = size + call("ZCARD", key) end
   if size > FEW then return nil end
@@ -55,14 +92,14 @@ end
 
 local function isNewer(a, b) return a > b end
 
--- Handles below a seq, newest first: of a tag, of the indexes found for the statuses, or of all jobs by pages of seqs.
+-- Handles below a seq, newest first: of a tag, of the indexes found for the states, or of all jobs by pages of seqs.
 local function below(c, tag, indexes, seq, wanted)
   if tag ~= "" then return call("ZREVRANGEBYSCORE", c.k.tag .. tag, "(" .. num(seq), "-inf", "LIMIT", 0, wanted) end
   local handles = {}
   if indexes then
     local few, limit = indexes.few, handleOf(seq)
     while indexes.at > 0 and few[indexes.at] >= limit do indexes.at = indexes.at - 1 end
-    for i = indexes.at, math.max(1, indexes.at - wanted + 1), -1 do handles[#handles + 1] = few[i] end
+    for i = indexes.at, max(1, indexes.at - wanted + 1), -1 do handles[#handles + 1] = few[i] end
     for _, key in ipairs(indexes.bySeq) do
       for _, h in ipairs(call("ZREVRANGEBYSCORE", key, "(" .. num(seq), "-inf", "LIMIT", 0, wanted)) do handles[#handles + 1] = h end
     end
@@ -79,85 +116,87 @@ local function below(c, tag, indexes, seq, wanted)
   return handles
 end
 
+-- Which routes a list means; nothing for all.
 local function routesNamed(c, queue, name)
   if queue == "" and name == "" then return nil end
   local wanted = {}
-  for number, route in ipairs(call("LRANGE", c.k.route, 0, -1)) do
-    local q, n = unpack(split(route, US))
-    wanted[num(number)] = (queue == "" or q == queue) and (name == "" or n == name)
-  end
+  for route, q, n in eachRoute(c) do wanted[route] = (queue == "" or q == queue) and (name == "" or n == name) end
   return wanted
+end
+
+local function filterOf(c)
+  local filter = { states = nextArg(c), tag = nextArg(c), routes = routesNamed(c, nextArg(c), nextArg(c)) }
+  filter.hasReason, filter.reason = nextFlag(c), nextArg(c)
+  filter.createdAfter, filter.createdBefore = tonumber(nextArg(c)), tonumber(nextArg(c))
+  return filter
+end
+
+local function isMeant(filter, job)
+  local createdAt = tonumber(job.createdAt)
+  return find(filter.states, job.state, 1, true) and (not filter.routes or filter.routes[job.route])
+    and (not filter.hasReason or job.reason == filter.reason) and (not filter.createdAfter or createdAt > filter.createdAfter)
+    and (not filter.createdBefore or createdAt < filter.createdBefore)
 end
 
 redis.register_function({ function_name = "mr1_find_jobs", flags = { "no-writes" }, callback = function(keys, args)
   local c, refused = beginWide(keys, args)
   if not c then return refused end
-  local listed = routesFor(c, nextArg(c))
-  local seq, max, lookMax, statuses, tag = tonumber(nextArg(c)), tonumber(nextArg(c)), tonumber(nextArg(c)), nextArg(c), nextArg(c)
-  local queue, name, hasReason, reason, createdAfter, createdBefore = nextArg(c), nextArg(c), nextArg(c) == "1", nextArg(c), nextArg(c), nextArg(c)
-  local routes, looked, found = routesNamed(c, queue, name), 0, {}
-  if seq > c.seq + 1 then seq = c.seq + 1 end
-  local isEnd, indexes = false, tag == "" and indexesOf(c, statuses) or nil
-  while #found < max and looked < lookMax and not isEnd do
-    local handles = below(c, tag, indexes, seq, 64)
+  local seq, most, lookMax, filter = min(nextNumber(c), c.seq + 1), nextNumber(c), nextNumber(c), filterOf(c)
+  local looked, found, isEnd = 0, {}, false
+  local indexes = filter.tag == "" and indexesOf(c, filter.states) or nil
+  while #found < most and looked < lookMax and not isEnd do
+    local handles = below(c, filter.tag, indexes, seq, LOOKED_AT_ONCE)
     isEnd = #handles == 0
-    local chunk = {}
-    for i = 1, #handles do
-      chunk[#chunk + 1] = handles[i]
-      if #chunk == 64 or i == #handles then
+    for i, h in ipairs(handles) do
+      if i % LOOKED_AT_ONCE == 1 then
         c.jobs = {}
-        loadJobs(c, chunk)
-        for _, h in ipairs(chunk) do
-          local job = c.jobs[h]
-          if looked == lookMax or #found == max then break end
-          seq = seqOf(h)
-          if job then
-            looked = looked + 1
-            if find(statuses, job.status, 1, true) and (not routes or routes[job.route]) and (not hasReason or job.reason == reason)
-              and (createdAfter == "" or tonumber(job.created) > tonumber(createdAfter)) and (createdBefore == "" or tonumber(job.created) < tonumber(createdBefore)) then
-              found[#found + 1] = h
-            end
-          end
-        end
-        chunk = {}
-        if looked == lookMax or #found == max then break end
+        loadJobs(c, slice(handles, i, min(i + LOOKED_AT_ONCE - 1, #handles)))
+      end
+      if looked == lookMax or #found == most then break end
+      local job = c.jobs[h]
+      seq = seqOf(h)
+      if job then
+        looked = looked + 1
+        if isMeant(filter, job) then found[#found + 1] = h end
       end
     end
   end
-  return { listed, looked, isEnd and "" or num(seq), records(c, found, {}) }
+  local records = recordsOf(c, found)
+  return { routesOf(c, records), looked, isEnd and "" or num(seq), records }
+end })
+
+redis.register_function({ function_name = "mr1_routes", flags = { "no-writes" }, callback = function(keys, args)
+  local c, refused = begin(keys, args)
+  if not c then return refused end
+  return call("HGETALL", c.k.route)
 end })
 
 redis.register_function({ function_name = "mr1_tally", flags = { "no-writes" }, callback = function(keys, args)
   local c, refused = begin(keys, args)
   if not c then return refused end
-  local ready = {}
-  for route = 1, c.routes do ready[route] = call("ZCARD", c.k.ready .. num(route)) end
-  return { (routesFor(c, nextArg(c))), ready, call("HGETALL", c.k.tally) }
+  local routes, ready = call("HGETALL", c.k.route), {}
+  for i = 1, #routes, 2 do ready[#ready + 1] = call("ZCARD", c.k.ready .. routes[i]) end
+  return { routes, ready, call("HGETALL", c.k.tally) }
 end })
 
 redis.register_function({ function_name = "mr1_read_feed", flags = { "no-writes" }, callback = function(keys, args)
   local c, refused = begin(keys, args)
   if not c then return refused end
-  local from, max, out = tonumber(nextArg(c)), nextArg(c), {}
-  if from < 0 or tonumber(max) == 0 then return { num(c.feed), out } end
-  for i, entry in ipairs(call("XRANGE", c.k.feed, num(from + 1) .. "-0", "+", "COUNT", max)) do
+  local from, most, out = nextNumber(c), nextNumber(c), {}
+  local last = num(c.life.feed)
+  if from < 0 or most == 0 then return { last, out } end
+  for i, entry in ipairs(call("XRANGE", c.k.feed, num(from + 1) .. "-0", "+", "COUNT", most)) do
     out[i * 3 - 2], out[i * 3 - 1], out[i * 3] = entry[1], entry[2][2], entry[2][4]
   end
-  return { num(c.feed), out }
+  return { last, out }
 end })
 
 redis.register_function({ function_name = "mr1_read_trail", flags = { "no-writes" }, callback = function(keys, args)
   local c, refused = begin(keys, args)
   if not c then return refused end
-  local h = call("HGET", c.k.ids, nextArg(c))
-  local from, max = tonumber(nextArg(c)), tonumber(nextArg(c))
-  if not h or max == 0 then return {} end
-  return call("LRANGE", c.k.trail .. h, from, from + max - 1)
+  local h, from, most = call("HGET", c.k.ids, nextArg(c)), nextNumber(c), nextNumber(c)
+  if not h or most == 0 then return {} end
+  return call("LRANGE", c.k.trail .. h, from, from + most - 1)
 end })
-
-redis.register_function({ function_name = "mr1_now", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
-  return { c.at, num(floor(c.fence / FENCES)) }
-end })
-`;
+`,
+};

@@ -1,46 +1,20 @@
 /**
- * The end of a call: all it changed is written, by commands over many values, then one record goes to the feed and one hint to those who listen
- * (R10). Nothing here can be refused.
+ * The end of a call: all it changed is written, by commands over many values, then one record goes to the feed and one hint to those who
+ * listen (R10). Nothing here can be refused.
  *
- *  hint   sender US mark of the entry US routes that became ready, by comma US earliest clock set, relative US RS finished id US id .. RS id US owner US ..
- *         The mark says under which entry the routes have these numbers (base.ts).
+ *  hint   sender US routes that became ready, by comma US earliest clock set, relative RS finished id US id .. RS id US owner US ..
  */
-export const writeLua = String.raw`
+import type { LuaModule } from "./lua-module.ts";
+
+export const writeLua: LuaModule = {
+  exports: ["appendEnded", "setReady", "setDue", "leavePage", "writeRecords", "tellCall", "writeCall"],
+  source: String.raw`
 -- A list that is new is listed itself.
-local function appendEnded(k, status, minute, handles)
-  local list, n = k.ended .. status .. ":" .. minute, #handles
+local function appendEnded(k, state, minute, handles)
+  local list, n = k.ended .. state .. ":" .. minute, #handles
   for i = 1, n, CHUNK do
     local size = min(CHUNK, n - i + 1)
-    if call("RPUSH", list, unpack(handles, i, i + size - 1)) == size then call("ZADD", k.ends .. status, minute, minute) end
-  end
-end
-
-local function isBad(status) return status > COMPLETED end
-
-local function writeDropped(c, job)
-  local k, was = c.k, job.was
-  c.goneSpecs[#c.goneSpecs + 1] = job.h
-  c.goneStates[#c.goneStates + 1] = job.h
-  if was.tags ~= "" then
-    for _, tag in ipairs(split(was.tags, RS)) do push(c.zrem, k.tag .. tag, job.h) end
-  end
-  if job.hasLines then c.trails[#c.trails + 1] = k.trail .. job.h end
-  if was.key then push(c.zrem, was.key, job.h) end
-  if was.clock then push(c.zrem, k.clock, job.h) end
-  if was.keep then push(c.zrem, k.keep, job.h) end
-  if isBad(was.status) then push(c.zrem, k.bad .. was.status, job.h) end
-  count(c, was.route, was.status, -1)
-  leavePage(c, job.h)
-end
-
-local function writeTags(c, job, was)
-  local old = was and was.tags or ""
-  if old == job.tags then return end
-  if old ~= "" then
-    for _, tag in ipairs(split(old, RS)) do push(c.zrem, c.k.tag .. tag, job.h) end
-  end
-  if job.tags ~= "" then
-    for _, tag in ipairs(split(job.tags, RS)) do push2(c.zadd, c.k.tag .. tag, seqOf(job.h), job.h) end
+    if call("RPUSH", list, unpack(handles, i, i + size - 1)) == size then call("ZADD", k.ends .. state, minute, minute) end
   end
 end
 
@@ -54,39 +28,76 @@ local function setDue(c, at)
   if not c.due or n < c.due then c.due = n end
 end
 
+local function leavePage(c, h)
+  local page, pages = floor(seqOf(h) / PAGE), c.pages or {}
+  c.pages = pages
+  pages[page] = (pages[page] or 0) - 1
+end
+
+local function unlistTags(c, h, tags)
+  if tags == "" then return end
+  for _, tag in ipairs(split(tags, RS)) do push(c.zrem, c.k.tag .. tag, h) end
+end
+
+local function writeGone(c, job)
+  local k, was, h = c.k, job.was, job.h
+  c.goneSpecs[#c.goneSpecs + 1] = h
+  c.goneStates[#c.goneStates + 1] = h
+  unlistTags(c, h, was.tags)
+  if job.hasLines then c.trails[#c.trails + 1] = k.trail .. h end
+  if was.key then push(c.zrem, was.key, h) end
+  if was.clock then push(c.zrem, k.clock, h) end
+  if was.keep then push(c.zrem, k.keep, h) end
+  if isBad(was.state) then push(c.zrem, k.bad .. was.state, h) end
+  count(c, was.route, was.state, -1)
+  leavePage(c, h)
+end
+
+local function writeTags(c, job, old)
+  if old == job.tags then return end
+  unlistTags(c, job.h, old)
+  if job.tags == "" then return end
+  for _, tag in ipairs(split(job.tags, RS)) do push2(c.zadd, c.k.tag .. tag, seqOf(job.h), job.h) end
+end
+
+local function writeEnd(c, job)
+  local k, h, state = c.k, job.h, job.state
+  if job.keepUntil ~= "" then push2(c.zadd, k.keep, job.keepUntil, h)
+  else
+    c.ended = c.ended or {}
+    push(c.ended, state .. num(floor(job.endedAt / MINUTE_MS)), h)
+  end
+  if isBad(state) then push2(c.zadd, k.bad .. state, seqOf(h), h) end
+end
+
 local function writeJob(c, job)
-  local k, was = c.k, job.was
-  local key, score, clock = placeOf(k, job)
+  local k, was, h, state = c.k, job.was, job.h, job.state
+  local key, score, clock = whereIs(k, job)
+  job.flags = flagsOf(job)
   if not was or job.isRewritten then
     tailOf(job)
-    push2(c, "specs", job.h, specOf(job))
+    push2(c, "specs", h, specOf(job))
   end
   if was or job.rev > 1 then
-    push2(c, "states", job.h, stateOf(job))
+    job.stateText = stateOf(job)
+    push2(c, "states", h, job.stateText)
   end
-  writeTags(c, job, was)
+  writeTags(c, job, was and was.tags or "")
   if was then
-    if was.key and was.key ~= key then push(c.zrem, was.key, job.h) end
-    if was.clock and clock == "" then push(c.zrem, k.clock, job.h) end
-    if was.keep and job.keep == "" then push(c.zrem, k.keep, job.h) end
-    if isBad(was.status) and was.status ~= job.status then push(c.zrem, k.bad .. was.status, job.h) end
-    count(c, was.route, was.status, -1)
+    if was.key and was.key ~= key then push(c.zrem, was.key, h) end
+    if was.clock and clock == "" then push(c.zrem, k.clock, h) end
+    if was.keep and job.keepUntil == "" then push(c.zrem, k.keep, h) end
+    if isBad(was.state) and was.state ~= state then push(c.zrem, k.bad .. was.state, h) end
+    count(c, was.route, was.state, -1)
   end
-  count(c, job.route, job.status, 1)
+  count(c, job.route, state, 1)
   if key then
-    push2(c.zadd, key, score, job.h)
-    if job.status == READY and (not was or was.key ~= key) then setReady(c, job.route) end
-    if job.status == SCHEDULED or (job.status == RUNNING and was and was.status == RUNNING) then setDue(c, score) end
-  elseif not was or was.status ~= job.status or was.ended ~= job.ended then
-    if job.keep ~= "" then push2(c.zadd, k.keep, job.keep, job.h)
-    else
-      c.ended = c.ended or {}
-      push(c.ended, job.status .. num(floor(job.ended / MINUTE)), job.h)
-    end
-    if isBad(job.status) then push2(c.zadd, k.bad .. job.status, seqOf(job.h), job.h) end
-  end
+    push2(c.zadd, key, score, h)
+    if state == READY and (not was or was.key ~= key) then setReady(c, job.route) end
+    if state == SCHEDULED or (state == RUNNING and was and was.state == RUNNING) then setDue(c, score) end
+  elseif isTerminal(state) and (not was or was.state ~= state or was.endedAt ~= job.endedAt) then writeEnd(c, job) end
   if clock ~= "" then
-    push2(c.zadd, k.clock, clock, job.h)
+    push2(c.zadd, k.clock, clock, h)
     setDue(c, clock)
   end
 end
@@ -95,15 +106,13 @@ local function writeJobs(c)
   local dirty = c.dirty
   c.dirty = {}
   for _, job in ipairs(dirty) do
-    if job.dirty then
-      job.dirty = false
-      if job.dropped then
-        if job.was then writeDropped(c, job) end
-      else
+    if job.isDirty then
+      job.isDirty = false
+      if not job.isGone then
         writeJob(c, job)
         job.isRewritten, job.spec, job.tailAt = nil, job.spec or "", job.tailAt or 1
         remember(c.k, job)
-      end
+      elseif job.was then writeGone(c, job) end
     end
   end
 end
@@ -111,13 +120,13 @@ end
 local function writeKeys(c)
   local k, set, gone, held, free = c.k, {}, {}, {}, {}
   for key in pairs(c.uniqDirty) do
-    local entry = c.uniq[key]
-    if entry then
+    local holder = c.uniq[key]
+    if holder then
       set[#set + 1] = key
-      set[#set + 1] = concat({ entry.h, entry.hold, entry.till, entry.id }, US)
+      set[#set + 1] = concat({ holder.handle, holder.hold, holder.heldUntil, holder.id }, US)
     else gone[#gone + 1] = key end
-    if entry and entry.till ~= "" then
-      held[#held + 1] = entry.till
+    if holder and holder.heldUntil ~= "" then
+      held[#held + 1] = holder.heldUntil
       held[#held + 1] = key
     else free[#free + 1] = key end
   end
@@ -134,12 +143,12 @@ local function writeDocs(c)
     local doc = c.docs[field]
     if doc then
       set[#set + 1] = field
-      set[#set + 1] = concat({ num(doc.version), doc.due, doc.expires, doc.body }, US)
+      set[#set + 1] = concat({ num(doc.version), doc.dueAt, doc.expiresAt, doc.body }, US)
       listed[#listed + 1] = 0
       listed[#listed + 1] = field
     else gone[#gone + 1] = field end
-    if doc and doc.expires ~= "" then
-      timed[#timed + 1] = doc.expires
+    if doc and doc.expiresAt ~= "" then
+      timed[#timed + 1] = doc.expiresAt
       timed[#timed + 1] = field
     else free[#free + 1] = field end
   end
@@ -194,18 +203,15 @@ local function wake(c)
   end
 end
 
-local function addRoute(k, name)
-  local number = num(call("RPUSH", k.route, name))
-  call("HSET", k.meta, name, number, "routes", number)
-  return number
-end
-
 local function writeRoutes(c)
-  for _, name in ipairs(c.newRoutes) do c.routes = tonumber(addRoute(c.k, name)) end
+  for route, content in pairs(c.newRoutes) do
+    call("HSET", c.k.route, route, content)
+    c.life.routes[route] = content
+  end
   c.newRoutes = nil
 end
 
-local function dropRecords(c)
+local function takeOutRecords(c)
   local k = c.k
   many("HDEL", k.spec, c.goneSpecs)
   many("HDEL", k.state, c.goneStates)
@@ -223,7 +229,7 @@ local function writeRecords(c)
     writeIds(c)
     writeKeys(c)
     writeDocs(c)
-    dropRecords(c)
+    takeOutRecords(c)
   end
   if c.newRoutes then writeRoutes(c) end
   if c.ready then wake(c) end
@@ -241,12 +247,13 @@ local function writeRecords(c)
   c.specs, c.states, c.newIds, c.ended, c.zadd, c.tally = nil, nil, nil, nil, {}, {}
 end
 
+-- The ids that ended, and of running jobs whose cancel was asked for: id and owner.
 local function hintOf(c)
   local finished, cancels = "", {}
   for _, g in ipairs(c.order) do
     if g.n > 1 then
-      if g.status ~= "" and isTerminal(g.status) then finished = (finished == "" and "" or finished .. US) .. concat(g, US, 2)
-      elseif g.status == RUNNING and g.extra ~= "" then
+      if g.state ~= "" and isTerminal(g.state) then finished = (finished == "" and "" or finished .. US) .. concat(g, US, 2)
+      elseif g.state == RUNNING and g.extra ~= "" then
         for i = 2, g.n do
           cancels[#cancels + 1] = g[i]
           cancels[#cancels + 1] = sub(g.extra, 2)
@@ -257,23 +264,29 @@ local function hintOf(c)
   return finished, concat(cancels, US)
 end
 
--- The number is taken before the record is written: one that is lost is a gap, one that came twice would be refused for ever.
-local function tellFeed(k, life, at, events)
-  life.feed = life.feed + 1
-  call("XADD", k.feed, num(life.feed) .. "-1", "a", at, "b", events, "s", num(life.seq))
-end
-
 local function writeFeed(c)
-  local told = {}
+  local told, life = {}, c.life
   for _, g in ipairs(c.order) do
     if g.n > 1 then told[#told + 1] = concat(g, US) end
   end
-  if #told > 0 then tellFeed(c.k, c.life, c.at, concat(told, RS)) end
+  if #told == 0 then return end
+  -- The number is taken before the record is written: one that is lost is a gap, one that came twice would be refused for ever.
+  life.feed = life.feed + 1
+  call("XADD", c.k.feed, num(life.feed) .. "-1", "a", c.at, "b", concat(told, RS), "s", num(life.seq))
 end
 
--- Writes everything. Answers what the caller's own listeners are told: ready routes, the earliest clock set, finished ids, cancels.
-local function finish(c)
-  writeRecords(c)
+-- Routes that others are told of. What a claim of this call has taken again is no news.
+local function wokenOf(c)
+  if not c.woken then return "" end
+  local woken = {}
+  for _, route in ipairs(c.woken) do
+    if not c.hasClaimed or call("EXISTS", c.k.ready .. route) == 1 then woken[#woken + 1] = route end
+  end
+  return concat(woken, ",")
+end
+
+-- Tells what was written. Answers what the caller's own listeners are told: ready routes, the earliest clock set, finished ids, cancels.
+local function tellCall(c)
   writeFeed(c)
   local routes = ""
   if c.ready then
@@ -281,10 +294,16 @@ local function finish(c)
   end
   local due = c.due and num(c.due - c.now) or ""
   local finished, cancels = hintOf(c)
-  local woken = c.woken and concat(c.woken, ",") or ""
+  local woken = wokenOf(c)
   if woken ~= "" or due ~= "" or finished ~= "" or cancels ~= "" then
-    call("PUBLISH", c.k.hint, concat({ concat({ c.sender, num(c.fence), woken, due }, US), finished, cancels }, RS))
+    call("PUBLISH", c.k.hint, concat({ concat({ c.sender, woken, due }, US), finished, cancels }, RS))
   end
   return { routes, due, finished, cancels }
 end
-`;
+
+local function writeCall(c)
+  writeRecords(c)
+  return tellCall(c)
+end
+`,
+};

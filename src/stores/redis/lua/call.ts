@@ -1,0 +1,135 @@
+/**
+ * A call: the names of its keys, its time, the check that the store was entered, and the routes that it names. Each call works on one
+ * table `c` that it fills and writes at its end (write.ts), so that a mistake before the writing leaves the store as it was.
+ *
+ *  all keys of a partition begin with its hash tag, {prefix:0}
+ *
+ *  meta    hash    kind, version, token, epoch, fence, partitions   tally    hash    route:state -> count, and route:t of all its jobs
+ *  route   hash    number -> content (route-text.ts)                bad:s    zset    jobs that ended in state s, not completed, by seq
+ *  spec    hash    handle -> spec (packed-fields.ts)                uniq     hash    key -> holder (argument-text.ts)
+ *  state   hash    handle -> state; absent until a job first moves  held     zset    keys held by time, by their end
+ *  ids     hash    id -> handle                                     doc      hash    kind US id -> document
+ *  ready:r zset    ready jobs of route r by rank                    docs     zset    kind US id, all with score 0
+ *  due     zset    scheduled jobs by due time                       docttl   zset    documents by their expiry
+ *  lease   zset    running jobs by their earliest clock             tag:t    zset    jobs with tag t by seq
+ *  clock   zset    waiting jobs with a deadline or ttl, likewise    trail:h  list    at US line
+ *  end:s:m list    what ended in state s in minute m                page     hash    seq / 256 -> jobs left there
+ *  ends:s  zset    the minutes of state s                           pages    zset    these, without the last, which is being filled
+ *  keep    zset    finished jobs with a keeping time of their own
+ *  feed    stream  n-1: a = time, b = bundles of events, s = seq
+ */
+import { shapeFields } from "../argument-text.ts";
+import type { LuaModule } from "./lua-module.ts";
+
+const shapeArgs = shapeFields.map((name, at) => `${name} = args[i + ${at}]`);
+
+export const callLua: LuaModule = {
+  exports: [
+    ...["keysOf", "lives", "timeOf", "begin", "widen", "beginWide", "nextArg", "nextNumber", "nextFlag"],
+    ...["readShapes", "useRoute", "init"],
+  ],
+  source: String.raw`
+local function init()
+  call, fmt, find, sub, char, match = redis.call, string.format, string.find, string.sub, string.char, string.match
+  concat, floor, min, max = table.concat, math.floor, math.min, math.max
+end
+
+local KEYS = {
+  "meta", "route", "spec", "state", "ids", "due", "lease", "clock", "keep", "feed", "tally", "uniq", "held",
+  "doc", "docs", "docttl", "page", "pages", "hint",
+}
+local names = {}
+local function keysOf(tag)
+  local k = names[tag]
+  if k then return k end
+  k = {}
+  for _, word in ipairs(KEYS) do k[word] = tag .. ":" .. word end
+  k.ready, k.ends, k.ended, k.bad = tag .. ":ready:", tag .. ":ends:", tag .. ":end:", tag .. ":bad:"
+  k.tag, k.trail = tag .. ":tag:", tag .. ":trail:"
+  names[tag] = k
+  return k
+end
+
+-- What this server process remembers of a store since somebody entered it, by tag and token: its last seq, the last number of its feed and the
+-- routes it has met, which every call would otherwise read or write once more. A restart, a failover, a flush or a new build of the library
+-- leaves it empty or different from what the data says, and every call is then refused until somebody has entered again and raised the epoch
+-- where writes may be lost (enter.ts).
+local lives = {}
+local lastNow = 0
+
+-- The platform's time where a test gives one, else the server's, which never goes back.
+local function timeOf(given)
+  if given ~= "" then return tonumber(given) end
+  local t = call("TIME")
+  local ms = t[1] * 1000 + floor(t[2] / 1000)
+  if ms < lastNow then return lastNow end
+  lastNow = ms
+  return ms
+end
+
+-- keys: the tag. args: time or nothing, sender, then the call's own, from c.i on. Answers the call, or nothing and a refusal.
+local function begin(keys, args)
+  if not call then init() end
+  local tag, k = keys[1], keysOf(keys[1])
+  local m = call("HMGET", k.meta, "token", "fence")
+  local life = m[1] and lives[tag] and lives[tag][m[1]]
+  if not life then return nil, redis.error_reply("MRENTER the store must be entered first") end
+  local now = timeOf(args[1])
+  return {
+    k = k, args = args, i = 3, now = now, at = num(now), sender = args[2], fence = tonumber(m[2]), life = life,
+    seq = life.seq, order = {}, bundles = {}, zadd = {}, tally = {},
+  }
+end
+
+-- The tables of a call that reads and changes jobs, keys or documents one by one; a call of plain jobs does without.
+local function widen(c)
+  if c.jobs then return end
+  c.jobs, c.dirty, c.ids, c.idsDirty, c.uniq, c.uniqDirty, c.docs, c.docsDirty = {}, {}, {}, {}, {}, {}, {}, {}
+  c.bundleOf, c.zrem, c.goneSpecs, c.goneStates, c.goneIds, c.trails = {}, {}, {}, {}, {}, {}
+end
+
+local function beginWide(keys, args)
+  local c, refused = begin(keys, args)
+  if c then widen(c) end
+  return c, refused
+end
+
+local function nextArg(c)
+  local i = c.i
+  c.i = i + 1
+  return c.args[i]
+end
+
+local function nextNumber(c) return tonumber(nextArg(c)) end
+
+local function nextFlag(c) return nextArg(c) == "1" end
+
+-- What the new jobs of a call look like: how many shapes, and each (argument-text.ts). Answers a refusal where a route has another content
+-- under its number, before anything is written.
+local function readShapes(c)
+  local args, met, shapes = c.args, c.life.routes, {}
+  c.shapes, c.contents = shapes, {}
+  for n = 1, nextNumber(c) do
+    local i = c.i
+    local shape = { ${shapeArgs.join(", ")} }
+    c.i = i + ${shapeFields.length}
+    local route, content = shape.route, shape.content
+    local known = met[route] or c.contents[route]
+    if not known then
+      known = call("HGET", c.k.route, route) or nil
+      met[route] = known
+    end
+    if known and known ~= content then return redis.error_reply("MRROUTE " .. route) end
+    c.contents[route], shapes[n] = content, shape
+  end
+end
+
+-- A job of this route is there: its content is kept from now on.
+local function useRoute(c, route)
+  if c.life.routes[route] or (c.newRoutes and c.newRoutes[route]) then return end
+  c.newRoutes = c.newRoutes or {}
+  c.newRoutes[route] = c.contents[route]
+  if c.undo then c.undo[#c.undo + 1] = function() c.newRoutes[route] = nil end end
+end
+`,
+};

@@ -1,0 +1,51 @@
+/** Times: relative ones made instants (R1), and which clock of the store rings next. */
+import type { LuaModule } from "./lua-module.ts";
+
+export const clocksLua: LuaModule = {
+  exports: ["earliest", "instant", "after", "nextClock", "hasRung"],
+  source: String.raw`
+-- The earliest of some times as texts; "" is none.
+local function earliest(a, b, d)
+  local best = a
+  if b ~= "" and (best == "" or tonumber(b) < tonumber(best)) then best = b end
+  if d and d ~= "" and (best == "" or tonumber(d) < tonumber(best)) then best = d end
+  return best
+end
+
+-- "+ms" from now or "=instant".
+local function instant(c, due)
+  local n = tonumber(sub(due, 2))
+  if find(due, "+", 1, true) == 1 then return c.now + n end
+  return n
+end
+
+local function after(c, ms)
+  if ms == "" then return "" end
+  return num(c.now + ms)
+end
+
+local function headOf(key)
+  local score = call("ZRANGE", key, 0, 0, "WITHSCORES")[2]
+  return score and score ~= "inf" and tonumber(score) or nil
+end
+
+-- The earliest clock of any live job as text; "" without one.
+local function nextClock(c)
+  local k = c.k
+  local best = headOf(k.due)
+  local lease = headOf(k.lease)
+  if lease and (not best or lease < best) then best = lease end
+  -- Read before, and only a call that changed jobs one by one can have moved it.
+  local clock = c.clockHead
+  if clock == nil or c.jobs then clock = headOf(k.clock) end
+  if clock and (not best or clock < best) then best = clock end
+  return best and num(best) or ""
+end
+
+-- Whether a clock of a waiting job has rung.
+local function hasRung(c)
+  c.clockHead = headOf(c.k.clock) or false
+  return c.clockHead and c.clockHead <= c.now
+end
+`,
+};

@@ -1,0 +1,110 @@
+/** Numbers, names and lists: what is not about jobs. */
+import { argumentFields } from "../argument-text.ts";
+import type { LuaModule } from "./lua-module.ts";
+
+const captured = String.raw`([^\31]*)`;
+const readers = Object.entries(argumentFields).map(([name, fields]) => {
+  const places = fields.map((field) => `f.${field}`).join(", ");
+  const pattern = fields.map(() => captured).join(String.raw`\31`);
+  return `${name} = function(f, text) ${places} = match(text, "^${pattern}$") end`;
+});
+
+export const listsLua: LuaModule = {
+  exports: [
+    "num",
+    "handleOf",
+    "seqOf",
+    "push",
+    "push2",
+    "many",
+    "fetch",
+    "slice",
+    "split",
+    "around",
+    "readFields",
+  ],
+  source: String.raw`
+-- Exact up to 2^53, where Lua's own conversion rounds.
+local function num(n) return fmt("%.0f", n) end
+
+-- A job's name in all keys: its seq as text whose byte order is its numeric order: a letter for the number of digits, then the digits.
+local function handleOf(seq)
+  local digits = num(seq)
+  return char(96 + #digits) .. digits
+end
+
+local function seqOf(h) return tonumber(sub(h, 2)) end
+
+local function push(lists, key, value)
+  local list = lists[key]
+  if not list then
+    list = {}
+    lists[key] = list
+  end
+  list[#list + 1] = value
+end
+
+local function push2(lists, key, one, two)
+  local list = lists[key]
+  if not list then
+    list = {}
+    lists[key] = list
+  end
+  local n = #list
+  list[n + 1], list[n + 2] = one, two
+end
+
+-- A command over many values, in pieces that it can take.
+local function many(command, key, list)
+  local n = #list
+  for i = 1, n, CHUNK do call(command, key, unpack(list, i, min(i + CHUNK - 1, n))) end
+end
+
+-- The same for a command that answers a value for each.
+local function fetch(command, key, list)
+  local n = #list
+  if n == 0 then return {} end
+  if n <= CHUNK then return call(command, key, unpack(list)) end
+  local all = {}
+  for i = 1, n, CHUNK do
+    for _, value in ipairs(call(command, key, unpack(list, i, min(i + CHUNK - 1, n)))) do all[#all + 1] = value end
+  end
+  return all
+end
+
+local function slice(list, from, to)
+  local part = {}
+  for i = from, to do part[i - from + 1] = list[i] end
+  return part
+end
+
+local function split(text, mark)
+  local parts, at = {}, 1
+  while true do
+    local stop = find(text, mark, at, true)
+    if not stop then break end
+    parts[#parts + 1] = sub(text, at, stop - 1)
+    at = stop + 1
+  end
+  parts[#parts + 1] = sub(text, at)
+  return parts
+end
+
+local READERS = {
+  ${readers.join(",\n  ")},
+}
+
+-- An argument or a record of several fields, by their names (argument-text.ts); without a kind, its first field is the kind.
+local function readFields(text, kind)
+  local fields = {}
+  READERS[kind or match(text, "^[^\31]*")](fields, text)
+  return fields
+end
+
+-- The two parts of a text around its hole.
+local function around(text)
+  local at = find(text, HOLE, 1, true)
+  return sub(text, 1, at - 1), sub(text, at + 1)
+end
+`,
+};

@@ -1,0 +1,193 @@
+/**
+ * Reads and writes the two texts of a job by the names of its fields. All of it follows from packed-fields.ts: a field that is added to
+ * the table of fields (store/job-fields.ts) is carried from here on. Values stay the texts they are stored as, so that nothing is
+ * rounded; only what is counted up is a number. "" is none.
+ *
+ * A **template** is a job with HOLE in place of what differs from job to job: the rules change it once, and its text, parted at the holes,
+ * is joined with the values of each job that is alike. So the plain roads leave what the rules leave.
+ */
+import { fieldNames, isClearedBy } from "../../../store/job-fields.ts";
+import type { JobField, JobFieldName } from "../../../store/job-fields.ts";
+import {
+  asInSpec,
+  headFields,
+  initialText,
+  ownFields,
+  rareFields,
+  restFields,
+  sameInSpec,
+  sameInState,
+  stateFields,
+  tailFields,
+} from "../packed-fields.ts";
+import type { PackedName, SameRule } from "../packed-fields.ts";
+import { luaText } from "./lua-module.ts";
+import type { LuaModule } from "./lua-module.ts";
+
+/** Lua's own limit for one pattern. One capture is kept for the place where the next pattern goes on. */
+const capturesMax = 32;
+const captured = String.raw`([^\31]*)`;
+const skipped = String.raw`[^\31]*`;
+const fieldEnd = String.raw`\31`;
+const counted: readonly PackedName[] = ["rev", "attempt"];
+
+const inTable = (table: string, names: readonly string[]): string =>
+  names.map((name) => `${table}.${name}`).join(", ");
+/** specDueAt: what the spec says, while the job may stand elsewhere by now. */
+const ofSpec = (name: string): string => `spec${name.slice(0, 1).toUpperCase()}${name.slice(1)}`;
+
+/** Reads fields of `text` from `at` on into a table. Each has its end, but the last one of a whole text has none; else `at` is left behind it. */
+function readLua(table: string, names: readonly string[], isWhole: boolean): string {
+  const lines: string[] = [];
+  for (let from = 0; from < names.length; from += capturesMax - 1) {
+    const some = names.slice(from, from + capturesMax - 1);
+    const isLast = isWhole && from + some.length === names.length;
+    const fields = some.map(() => captured).join(fieldEnd);
+    lines.push(
+      isLast
+        ? `${inTable(table, some)} = match(text, "^${fields}$", at)`
+        : `${inTable(table, some)}, at = match(text, "^${fields}${fieldEnd}()", at)`,
+    );
+  }
+  return lines.join("\n  ");
+}
+
+const sameLines = (rules: Readonly<Partial<Record<PackedName, SameRule>>>): string[] =>
+  Object.entries(rules).map(
+    ([name, { as, written }]) => `if job.${name} == ${luaText(written)} then job.${name} = job.${as} end`,
+  );
+
+function writeLua(
+  names: readonly PackedName[],
+  rules: Readonly<Partial<Record<PackedName, SameRule>>>,
+): string {
+  return names
+    .map((name) => {
+      const rule = rules[name];
+      return rule === undefined
+        ? `job.${name}`
+        : `job.${name} == job.${rule.as} and ${luaText(rule.written)} or job.${name}`;
+    })
+    .join(", ");
+}
+
+const specAs = Object.fromEntries(
+  asInSpec.map((name) => [name, { as: ofSpec(name) as JobFieldName, written: "" }]),
+);
+const specDiffers = asInSpec.map((name) => `if job.${name} == "" then job.${name} = job.${ofSpec(name)} end`);
+const rememberSpec = `${inTable("job", asInSpec.map(ofSpec))} = ${inTable("job", asInSpec)}`;
+const readCounted = `${inTable("job", counted)} = ${counted.map((name) => `tonumber(job.${name})`).join(", ")}`;
+
+const hasRare = rareFields.map((name) => `job.${name} ~= ${luaText(initialText(name))}`).join(" or ");
+const initialOf = (name: PackedName): string =>
+  counted.includes(name) ? initialText(name) : luaText(initialText(name));
+const newFields = [...new Set([...headFields, ...ownFields, ...stateFields])].map(
+  (name) => `${name} = ${initialOf(name)}`,
+);
+
+type Rule = Parameters<typeof isClearedBy>[0];
+/** Sets back what the table says that a rule clears. */
+function clearLua(rule: Rule): string {
+  const names = fieldNames(
+    (field: JobField, name) => isClearedBy(rule)(field) && stateFields.includes(name as PackedName),
+  );
+  return `${inTable("job", names)} = ${names.map(initialOf).join(", ")}`;
+}
+
+/** `a, b = match(text, …)`: some fields of a text, without the others. */
+export function pickLua(
+  text: string,
+  names: readonly PackedName[],
+  fields: readonly PackedName[] = stateFields,
+): string {
+  const inOrder = fields.filter((name) => names.includes(name));
+  const last = fields.indexOf(inOrder.at(-1) as PackedName);
+  const pattern = fields.slice(0, last + 1).map((name) => (inOrder.includes(name) ? captured : skipped));
+  return `${inOrder.join(", ")} = match(${text}, "^${pattern.join(fieldEnd)}")`;
+}
+
+/** The values of a template's holes between the parts of its text, in the order of the text. */
+function fillLua(parts: string, names: readonly PackedName[]): string {
+  const inOrder = restFields.filter((name) => names.includes(name));
+  return `${parts}[1]${inOrder.map((name, at) => ` .. ${name} .. ${parts}[${at + 2}]`).join("")}`;
+}
+
+export const packingLua: LuaModule = {
+  exports: [
+    ...["newJob", "flagsOf", "readSpec", "readOwn", "readTail", "tailText", "headOf", "specOf"],
+    ...["readRest", "readState", "restOf", "stateOf", "fillEnding", "isPlainSpec", "plainIdOf"],
+    ...["clearForLease", "clearForPlace", "clearForFinish", "clearForReplay"],
+  ],
+  source: String.raw`
+local function newJob() return { ${newFields.join(", ")} } end
+
+local function flagsOf(job)
+  return (job.uniqueKey ~= "" and HAS_KEY or "") .. (job.tags ~= "" and HAS_TAGS or "")
+    .. ((job.deadlineAt ~= "" or job.ttlAt ~= "") and HAS_CLOCKS or "")
+    .. (${hasRare === "" ? "" : `(${hasRare}) and HAS_RARE or "") .. (`}job.hasLines and HAS_LINES or "")
+end
+
+-- job.tailAt: where the tail begins.
+local function readSpec(job, text)
+  local at = 1
+  ${readLua("job", [...headFields, ...ownFields], false)}
+  ${sameLines(sameInSpec).join("\n  ")}
+  ${rememberSpec}
+  job.tailAt = at
+end
+
+-- What a submit sends of the single job: own fields and tail.
+local function readOwn(job, text)
+  local at = 1
+  ${readLua("job", ownFields, false)}
+  job.tail = sub(text, at)
+end
+
+local function readTail(text)
+  local tail, at = {}, 1
+  ${readLua("tail", tailFields, true)}
+  return tail
+end
+
+local function tailText(tail) return concat({ ${inTable("tail", tailFields)} }, US) end
+
+local function headOf(job)
+  ${rememberSpec}
+  return concat({ ${writeLua(headFields, sameInSpec)} }, US)
+end
+
+local function specOf(job) return concat({ headOf(job), ${inTable("job", ownFields)}, job.tail }, US) end
+
+-- A state behind its fence and id. Where the spec was not read, what is as in the spec stays nothing, and is written as it was.
+local function readRest(job, text, at)
+  ${readLua("job", restFields, true)}
+  ${[...sameLines(sameInState), ...specDiffers].join("\n  ")}
+  ${readCounted}
+  job.hasLines = find(job.flags, HAS_LINES, 1, true) ~= nil
+end
+
+local function readState(job, text)
+  local at = 1
+  ${readLua("job", stateFields.slice(0, -restFields.length), false)}
+  readRest(job, text, at)
+end
+
+local function restOf(job) return concat({ ${writeLua(restFields, { ...sameInState, ...specAs })} }, US) end
+
+local function stateOf(job)
+  return concat({ ${inTable("job", stateFields.slice(0, -restFields.length))}, restOf(job) }, US)
+end
+
+-- The rest of a finished job's state, from a template with holes for its attempts and result.
+local function fillEnding(parts, attempts, result) return ${fillLua("parts", ["attempts", "result"])} end
+
+local function isPlainSpec(spec) return find(spec, US, 1, true) == 1 end
+
+local function plainIdOf(spec) return sub(spec, 2, find(spec, US, 2, true) - 1) end
+
+local function clearForLease(job) ${clearLua("lease")} end
+local function clearForPlace(job) ${clearLua("place")} end
+local function clearForFinish(job) ${clearLua("finish")} end
+local function clearForReplay(job) ${clearLua("replay")} end
+`,
+};

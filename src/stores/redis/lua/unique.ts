@@ -1,0 +1,47 @@
+/** Unique keys: who holds one, taking it and freeing it (R8). Held until the first claim, until the end, or by time. */
+import type { LuaModule } from "./lua-module.ts";
+
+export const uniqueLua: LuaModule = {
+  exports: ["takerOf", "setHolder", "takeKey", "freeKey"],
+  source: String.raw`
+-- The record of a key, also of one whose time is over.
+local function holderOf(c, key)
+  local holder = c.uniq[key]
+  if holder == nil then
+    local text = call("HGET", c.k.uniq, key)
+    holder = text and readFields(text, "holder")
+    c.uniq[key] = holder
+  end
+  return holder or nil
+end
+
+-- Who holds a key now, or nothing.
+local function takerOf(c, key)
+  local holder = holderOf(c, key)
+  if holder and (holder.heldUntil == "" or tonumber(holder.heldUntil) > c.now) then return holder end
+end
+
+local function setHolder(c, key, holder)
+  local old = holderOf(c, key) or false
+  c.uniq[key] = holder
+  c.uniqDirty[key] = true
+  if c.undo then c.undo[#c.undo + 1] = function() c.uniq[key] = old end end
+end
+
+local function isTimed(hold) return hold ~= HOLD_STARTED and hold ~= HOLD_END end
+
+local function takeKey(c, job)
+  local hold = job.uniqueHold
+  local heldUntil = isTimed(hold) and num(c.now + hold) or ""
+  setHolder(c, job.uniqueKey, { handle = job.h, hold = hold, heldUntil = heldUntil, id = job.id })
+end
+
+-- The job frees its key, where it holds it and the key is held in one of these ways; without any, however it is held.
+local function freeKey(c, job, hold, other)
+  if job.uniqueKey == "" then return end
+  local holder = holderOf(c, job.uniqueKey)
+  if not holder or holder.handle ~= job.h then return end
+  if not hold or holder.hold == hold or holder.hold == other then setHolder(c, job.uniqueKey, false) end
+end
+`,
+};

@@ -1,0 +1,49 @@
+/**
+ * Routes as the server keeps them: the number (model/route.ts) as eight characters, in records, key names, counts, events and hints; its
+ * content once, under that number.
+ *
+ *  content   queue US name US capabilities, by RS
+ */
+import type { Route } from "../../model/route.ts";
+import { fieldEnd, itemEnd, packText, unpackText } from "../../store/packed-text.ts";
+
+const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const valueOfDigit = new Map([...digits].map((digit, value) => [digit.charCodeAt(0), value]));
+/** Half of a number: four characters of six bits. */
+const half = 2 ** 24;
+
+export function routeText(number: number): string {
+  return halfText(Math.floor(number / half)) + halfText(number % half);
+}
+
+function halfText(bits: number): string {
+  const digit = (shift: number): string => digits[(bits >>> shift) & 63] as string;
+  return digit(18) + digit(12) + digit(6) + digit(0);
+}
+
+export function readRoute(text: string): number {
+  let number = 0;
+  for (let at = 0; at < text.length; at++)
+    number = number * 64 + (valueOfDigit.get(text.charCodeAt(at)) ?? 0);
+  return number;
+}
+
+export function contentText({ queue, name, caps }: Omit<Route, "number">): string {
+  return [packText(queue), packText(name), caps.map(packText).join(itemEnd)].join(fieldEnd);
+}
+
+/** Number and content in turns. */
+export function readRoutes(flat: readonly string[]): Map<number, Route> {
+  const routes = new Map<number, Route>();
+  for (let at = 0; at < flat.length; at += 2) {
+    const number = readRoute(flat[at] as string);
+    const [queue = "", name = "", caps = ""] = (flat[at + 1] as string).split(fieldEnd);
+    routes.set(number, {
+      number,
+      queue: unpackText(queue),
+      name: unpackText(name),
+      caps: caps === "" ? [] : caps.split(itemEnd).map(unpackText),
+    });
+  }
+  return routes;
+}

@@ -1,0 +1,118 @@
+/**
+ * New jobs and documents as the library reads them: what jobs submitted alike share is a **shape** and is sent once for many; what is a
+ * job's own is its **body**, in the order in which its spec keeps it (packed-fields.ts).
+ */
+import { routeOf } from "../../model/route.ts";
+import type { JobFieldName } from "../../store/job-fields.ts";
+import type { SubmitUnit } from "../../store/operations.ts";
+import { mayBeRefusedLate } from "../../store/plain.ts";
+import type { DocPut, NewJob } from "../../store/records.ts";
+import { tagsOf } from "../../store/rules/place.ts";
+import { holdCode } from "../../store/rules/unique-holds.ts";
+import { shapeFields } from "./argument-text.ts";
+import { dueText, flagText } from "./next-text.ts";
+import { ownFields, tailFields } from "./packed-fields.ts";
+import { contentText, routeText } from "./route-text.ts";
+import { fieldEnd, packNullable, packNumber, packText, packValue } from "./text.ts";
+
+/** The shapes of a call's jobs, each once. Most jobs are like the one before, so that is asked first. */
+export class Shapes {
+  readonly #numbers = new Map<string, string>();
+  readonly #args: string[] = [];
+  #last: NewJob | null = null;
+  #number = "";
+
+  /** Under which number the job names its shape. */
+  numberOf(job: NewJob): string {
+    if (this.#last !== null && isAlike(this.#last, job)) return this.#number;
+    const values = shapeOf(job);
+    const fields = shapeFields.map((field) => values[field]);
+    const key = fields.join(fieldEnd);
+    this.#number = this.#numbers.get(key) ?? this.#add(key, fields);
+    this.#last = job;
+    return this.#number;
+  }
+
+  #add(key: string, fields: readonly string[]): string {
+    const number = String(this.#numbers.size + 1);
+    this.#numbers.set(key, number);
+    this.#args.push(...fields);
+    return number;
+  }
+
+  args(): string[] {
+    return [String(this.#numbers.size), ...this.#args];
+  }
+}
+
+/** Whether two jobs have the same shape. Times are compared as objects: jobs of one plan share them. */
+function isAlike(one: NewJob, other: NewJob): boolean {
+  return (
+    one.due === other.due &&
+    one.rankBase === other.rankBase &&
+    one.rankSlope === other.rankSlope &&
+    one.deadline === other.deadline &&
+    one.ttlMs === other.ttlMs &&
+    one.unique?.onHeld === other.unique?.onHeld &&
+    (tagsOf(one) === null) === (tagsOf(other) === null) &&
+    one.queue === other.queue &&
+    one.name === other.name &&
+    one.caps === other.caps
+  );
+}
+
+function shapeOf(job: NewJob): Readonly<Record<(typeof shapeFields)[number], string>> {
+  const route = routeOf(job);
+  return {
+    ...{ route: routeText(route.number), content: contentText(route), due: dueText(job.due) },
+    ...{ rankBase: String(job.rankBase), rankSlope: String(job.rankSlope) },
+    ...{ deadline: job.deadline === null ? "" : dueText(job.deadline), ttlMs: packNumber(job.ttlMs) },
+    ...{ onHeld: job.unique?.onHeld ?? "", hasTags: flagText(tagsOf(job) !== null) },
+  };
+}
+
+type Named = Readonly<Partial<Record<JobFieldName, never>>>;
+
+/** A field that a submit does not give under its own name. */
+function givenOf(job: NewJob, name: JobFieldName): unknown {
+  if (name === "uniqueKey") return job.unique?.key;
+  if (name === "uniqueHold") return job.unique === null ? null : holdCode(job.unique.hold);
+  return (job as unknown as Named)[name];
+}
+
+const noOwn = ownFields.map(() => "").join(fieldEnd);
+
+/** `isPlain`: nothing but tags is the job's own. */
+export function bodyText(job: NewJob, isPlain = false): string {
+  let body =
+    isPlain && tagsOf(job) === null
+      ? noOwn
+      : ownFields.map((name) => packValue(givenOf(job, name))).join(fieldEnd);
+  for (const name of tailFields) body += fieldEnd + packValue((job as unknown as Named)[name]);
+  return body;
+}
+
+export function docField(kind: string, id: string): string {
+  return `${packText(kind)}${fieldEnd}${packText(id)}`;
+}
+
+/** Kind and id, guard, due in, expires in, body. */
+export function pushDoc(args: string[], put: DocPut): void {
+  const { guard, dueInMs, expiresInMs } = put;
+  args.push(
+    docField(put.kind, put.id),
+    guard === "any" ? "any" : guard === "absent" ? "0" : String(guard.version),
+    packNumber(dueInMs),
+    packNumber(expiresInMs),
+    packNullable(put.body),
+  );
+}
+
+/** Late, jobs, documents, and those. Effects follow a change of their job, so for them every refusal is late. */
+export function pushUnit(args: string[], shapes: Shapes, unit: SubmitUnit, isEffect = false): void {
+  const { jobs, docs = [] } = unit;
+  const isLate = mayBeRefusedLate(unit) || (isEffect && jobs.some(({ digest }) => digest !== null));
+  args.push(flagText(isLate), String(jobs.length), String(docs.length));
+  for (const job of jobs) args.push(shapes.numberOf(job), packText(job.id), bodyText(job));
+  for (const put of docs) pushDoc(args, put);
+}

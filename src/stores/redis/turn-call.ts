@@ -1,0 +1,67 @@
+/**
+ * The submits, settles and claims of one turn travel as one call (lua/turn.ts): a job on an idle queue goes to its worker by one exchange with
+ * the server. What is asked for waits until the turn's calls are made, and no longer; docs/decisions/0018 has the figures.
+ */
+import type { Hints } from "../../store/hints.ts";
+import type { Connection } from "./connection.ts";
+import { readHints } from "./hint-text.ts";
+
+interface Operation {
+  readonly name: "submit" | "settle" | "claim";
+  readonly args: readonly string[];
+  /** The routes of a claim. */
+  readonly routes: readonly number[];
+  readonly answered: (answer: unknown) => void;
+  readonly failed: (error: unknown) => void;
+}
+
+const isClaim = ({ name }: Operation): boolean => name === "claim";
+
+export class TurnCall {
+  readonly #connection: Connection;
+  readonly #tell: (hints: Hints) => void;
+  /** How many calls were sent, and by route the last of them that claimed there. */
+  #sent = 0;
+  readonly #claimed = new Map<number, number>();
+  #operations: Operation[] = [];
+
+  constructor(connection: Connection, tell: (hints: Hints) => void) {
+    this.#connection = connection;
+    this.#tell = tell;
+  }
+
+  call(name: Operation["name"], args: readonly string[], routes: readonly number[] = []): Promise<unknown> {
+    return new Promise((answered, failed) => {
+      if (this.#operations.push({ name, args, routes, answered, failed }) === 1) queueMicrotask(this.#send);
+    });
+  }
+
+  readonly #send = (): void => {
+    // Claims come last, so that they see the jobs of this turn.
+    const operations = this.#operations.sort((one, other) => Number(isClaim(one)) - Number(isClaim(other)));
+    this.#operations = [];
+    const args = operations.flatMap(({ name, args: own }) => [name, String(own.length), ...own]);
+    const number = ++this.#sent;
+    for (const { routes } of operations) for (const route of routes) this.#claimed.set(route, number);
+    this.#connection.write("mr1_turn", args).then(
+      (answer) => this.#answered(operations, number, answer as [unknown, unknown[]]),
+      (error: unknown) => {
+        for (const { failed } of operations) failed(error);
+      },
+    );
+  };
+
+  #answered(operations: readonly Operation[], number: number, [told, answers]: [unknown, unknown[]]): void {
+    const hints = readHints(told);
+    // Calls arrive in the order in which they were sent, so a claim sent with or behind this call sees its jobs: the hint that they are ready would
+    // only make the worker claim once more, for nothing. A claim that came back full is repeated by the worker anyway.
+    for (const route of hints.routes)
+      if ((this.#claimed.get(route) ?? 0) >= number) hints.routes.delete(route);
+    this.#tell(hints);
+    for (const [index, { answered, failed }] of operations.entries()) {
+      const answer = answers[index];
+      if (answer instanceof Error) failed(this.#connection.refusalOf(answer));
+      else answered(answer);
+    }
+  }
+}
