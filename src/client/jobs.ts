@@ -56,6 +56,8 @@ export interface EditJobOptions {
 export interface JobPage {
   readonly jobs: readonly JobView[];
   readonly cursor: string | null;
+  /** The partitions of the store whose jobs are not on this page, because they fail; left out for none. */
+  readonly missing?: readonly number[];
 }
 
 const scanMax = 10_000;
@@ -86,10 +88,14 @@ export class Jobs {
         "list: cursor must be the cursor of an earlier page, or null.",
       );
     const page = await this.#engine.store.findJobs({ filter: readFilter(filter), max, scanMax, cursor });
-    return { jobs: page.jobs.map((record) => viewJob(this.#engine, record)), cursor: page.cursor };
+    return {
+      jobs: page.jobs.map((record) => viewJob(this.#engine, record)),
+      cursor: page.cursor,
+      ...(page.missing === undefined ? {} : { missing: page.missing }),
+    };
   }
 
-  /** All jobs that match, read page by page. */
+  /** All jobs that match, read page by page. Where a partition of the store fails, it throws behind the jobs of the others. */
   async *find(query: JobQuery = {}): AsyncGenerator<JobView, void, undefined> {
     for await (const record of this.#records(query)) yield viewJob(this.#engine, record);
   }
@@ -288,6 +294,7 @@ export class Jobs {
   async *#records(query: JobQuery): AsyncGenerator<JobRecord, void, undefined> {
     const filter = readFilter(query);
     let cursor: string | null = null;
+    let missing: readonly number[] | undefined;
     do {
       const page: Awaited<ReturnType<Engine["store"]["findJobs"]>> = await this.#engine.store.findJobs({
         filter,
@@ -297,18 +304,30 @@ export class Jobs {
       });
       yield* page.jobs;
       cursor = page.cursor;
+      missing = page.missing;
     } while (cursor !== null);
+    if (missing !== undefined)
+      throw new MillraceError(
+        "store-unavailable",
+        `Partition ${missing.join(", ")} of the store fails: the jobs there were passed over, those of the others were not.`,
+        { outcome: "unknown" },
+      );
   }
 
   /** Acts on all jobs that match, page by page, each page in one batch. */
   async #each<Answer>(query: JobQuery, act: (record: JobRecord) => Promise<Answer>): Promise<Answer[]> {
     const answers: Answer[] = [];
     let page: Promise<Answer>[] = [];
-    for await (const record of this.#records(query)) {
-      page.push(act(record));
-      if (page.length < pageMax) continue;
-      answers.push(...(await Promise.all(page)));
-      page = [];
+    try {
+      for await (const record of this.#records(query)) {
+        page.push(act(record));
+        if (page.length < pageMax) continue;
+        answers.push(...(await Promise.all(page)));
+        page = [];
+      }
+    } catch (error) {
+      await Promise.allSettled(page);
+      throw error;
     }
     return answers.concat(await Promise.all(page));
   }
