@@ -100,7 +100,7 @@ export class Jobs {
     for await (const record of this.#records(query)) yield viewJob(this.#engine, record);
   }
 
-  /** Exact counts per queue and state. */
+  /** Exact counts per queue and state; where a partition of the store fails, of the rest, and `describe` warns of it. */
   async counts(): Promise<Readonly<Record<string, Readonly<Partial<Record<JobState, number>>>>>> {
     const queues: Record<string, Partial<Record<JobState, number>>> = Object.create(null) as Record<
       string,

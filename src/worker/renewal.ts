@@ -98,6 +98,8 @@ class Renewal {
   #timer: Timer | null = null;
   #timerAtUs = 0;
   #isRenewing = false;
+  /** The last call failed, and that was told. */
+  #isFailing = false;
 
   constructor(engine: Engine, leaseMs: number) {
     this.#engine = engine;
@@ -165,8 +167,9 @@ class Renewal {
     const isPartial = ends.some((end) => end.status === "fulfilled" && !end.value);
     for (const { holder } of this.#seats) this.#loseExpired(holder.leases);
     this.#isRenewing = false;
-    if (failed?.status === "rejected")
+    if (failed?.status === "rejected" && !this.#isFailing)
       this.#engine.log.warn("leases could not be renewed, trying again", { error: failed.reason as unknown });
+    this.#isFailing = failed !== undefined;
     if (!this.#hasWork) return;
     const isSoon = hasUnreported || [...this.#seats].some(({ wantsOthers }) => wantsOthers);
     if (failed !== undefined || isPartial) this.#setTimer(this.#backoff.failed());

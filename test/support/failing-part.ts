@@ -1,10 +1,8 @@
 /**
- * A part of a partitioned store for tests: a reference model that counts its claims and promotions, tells hints when the
- * test says so, and can be made to fail or to fall silent, as a whole or in single operations.
+ * A part of a partitioned store for tests: a store that counts its claims and promotions, also tells the hints that the
+ * test wants, and can be made to fail or to fall silent, as a whole or in single operations.
  */
 import type { Hint, Store } from "../../src/store/store.ts";
-import type { Platform } from "../../src/platform/platform.ts";
-import { openReference } from "./reference-as-store.ts";
 
 export interface FailingPart extends Store {
   claims: number;
@@ -21,8 +19,7 @@ export interface FailingPart extends Store {
 
 const open = ["watch", "close", "inTransaction"];
 
-export function openFailingPart(platform: Platform): FailingPart {
-  const inner = openReference(platform, 1);
+export function failingPart(inner: Store): FailingPart {
   const watchers = new Set<(hint: Hint) => void>();
   let silence: PromiseWithResolvers<void> | null = null;
 
@@ -63,7 +60,11 @@ export function openFailingPart(platform: Platform): FailingPart {
     hint: (hint) => watchers.forEach((watcher) => watcher(hint)),
     watch(watcher) {
       watchers.add(watcher);
-      return () => watchers.delete(watcher);
+      const unwatch = inner.watch(watcher);
+      return () => {
+        watchers.delete(watcher);
+        unwatch();
+      };
     },
   };
   return part;

@@ -127,7 +127,8 @@ export class Claims {
       const isFree = (partition: Partition): boolean => !this.lost.holdsUp(round.request.owner, partition);
       const free = rotated.filter(isFree);
       const next = presentOnes(rotated).filter((each) => isFree(each) && this.#isWorthAsking(each, round));
-      const few = next.length > 0 || asked.size > 0 ? next.slice(0, width) : anyOf(free);
+      const isAnswered = round.reached.some(({ kind }) => kind === "answered");
+      const few = next.length > 0 || isAnswered ? next.slice(0, width) : anyOf(free, asked);
       if (few.length === 0 || round.charsLeft <= 0) return;
       for (const partition of few) asked.add(partition);
       await Promise.all(few.map((partition, share) => this.#askOne(round, partition, [share, few.length])));
@@ -185,7 +186,11 @@ export class Claims {
   }
 }
 
-/** The one partition to ask when none is known to have work: a claim always asks somebody. */
-function anyOf(free: readonly Partition[]): readonly Partition[] {
-  return [...free.filter(({ health }) => health.mayAsk("claim")), ...free].slice(0, 1);
+/**
+ * The one partition to ask when none is known to have work: a claim is always answered by somebody. One that is away is
+ * asked only where no other can be.
+ */
+function anyOf(free: readonly Partition[], asked: ReadonlySet<Partition>): readonly Partition[] {
+  const able = free.filter((partition) => partition.health.mayAsk("claim") && !asked.has(partition));
+  return able.length > 0 || asked.size > 0 ? able.slice(0, 1) : free.slice(0, 1);
 }

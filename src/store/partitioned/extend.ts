@@ -57,6 +57,29 @@ export async function extendIfLeased(
     now = Math.max(now, end.answer.now);
   }
   for (const partition of looked) if (!asked.includes(partition)) lost.isLost(owner, partition);
+  // A look that could not be made is made later, so it does not fail: another partition tells the time.
+  if (now === 0 && wantsOthers)
+    now = await readTime(
+      partitions.filter((each) => !asked.includes(each)),
+      owner,
+      patience,
+    );
   if (now === 0) throwFirst(ends);
   return { answers, others: others.sort((one, other) => one.seq - other.seq), now };
+}
+
+async function readTime(
+  others: readonly Partition[],
+  owner: string,
+  patience: PartitionedCalls["patience"],
+): Promise<number> {
+  for (const partition of presentOnes(others)) {
+    const reached = await reach(partition, {
+      name: "extendIfLeased",
+      call: (store) => store.extendIfLeased({ owner, leaseMs: 0, leases: [], wantsOthers: false }),
+      patience: patience.short,
+    });
+    if (reached.kind === "answered") return reached.answer.now;
+  }
+  return 0;
 }

@@ -139,8 +139,10 @@ export async function readDue(
   const jobs: DueJob[] = [];
   const reached: Reached<ReadDueAnswer>[] = [];
   let now = 0;
-  const visits = worthReading(calls, { at, rest, name: `readDue ${clock}` });
-  for (const partition of visits) {
+  const { visits, others } = worthReading(calls, { at, rest, name: `readDue ${clock}` });
+  for (const partition of [...visits, ...others]) {
+    const isForTime = !visits.includes(partition);
+    if (isForTime && now > 0) break;
     const { number, outlook } = partition;
     const heard = outlook.heard;
     const sentMs = calls.nowMs();
@@ -155,6 +157,7 @@ export async function readDue(
     const { answer } = page;
     outlook.sawClock(answer.nextInMs, sentMs, heard);
     now = Math.max(now, answer.now);
+    if (isForTime) break;
     jobs.push(...answer.jobs);
     if (answer.cursor !== null) return { jobs, cursor: `${number}:${answer.cursor}`, now };
     if (jobs.length === max && number + 1 < calls.partitions.length)
@@ -164,20 +167,18 @@ export async function readDue(
   return { jobs, cursor: null, now };
 }
 
-/** The partitions to read from in a walk that is at this place; one of them at least, because somebody must answer. */
+/** The partitions to read from in a walk that is at this place, and others that can tell the time where these fail. */
 function worthReading(
   calls: PartitionedCalls,
   { at, rest, name }: { readonly at: number; readonly rest: string; readonly name: string },
-): readonly Partition[] {
+): { readonly visits: readonly Partition[]; readonly others: readonly Partition[] } {
   const present = presentOnes(calls.partitions).filter(({ health }) => health.mayAsk(name));
-  const ahead = present.filter(
-    ({ number, outlook }) =>
-      number >= at &&
-      ((number === at && rest !== "") || !calls.isWatched() || outlook.mayHaveRung(calls.nowMs())),
-  );
-  if (ahead.length > 0) return ahead;
-  const any = present.filter(({ number }) => number >= at).at(-1) ?? present.at(-1);
-  return any === undefined ? calls.partitions.slice(-1) : [any];
+  if (present.length === 0) return { visits: calls.partitions.slice(-1), others: [] };
+  const isWorth = ({ number, outlook }: Partition): boolean =>
+    number >= at &&
+    ((number === at && rest !== "") || !calls.isWatched() || outlook.mayHaveRung(calls.nowMs()));
+  const others = present.filter((partition) => !isWorth(partition)).toReversed();
+  return { visits: present.filter(isWorth), others };
 }
 
 export function addTallies(tallies: readonly (readonly Tally[])[]): Tally[] {

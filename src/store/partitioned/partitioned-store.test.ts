@@ -2,8 +2,9 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { aChange, aClaim, aDoc, aJob, aRoute, aSettle, finish } from "../../../test/support/builders.ts";
 import { createHeldPlatform } from "../../../test/support/held-platform.ts";
 import type { HeldPlatform } from "../../../test/support/held-platform.ts";
-import { openFailingPart } from "../../../test/support/failing-part.ts";
+import { failingPart } from "../../../test/support/failing-part.ts";
 import type { FailingPart } from "../../../test/support/failing-part.ts";
+import { openReference } from "../../../test/support/reference-as-store.ts";
 import {
   auditAll,
   findAll,
@@ -29,7 +30,7 @@ let parts: FailingPart[];
 let store: Store;
 beforeEach(() => {
   platform = createHeldPlatform();
-  parts = Array.from({ length: partitions }, () => openFailingPart(platform));
+  parts = Array.from({ length: partitions }, () => failingPart(openReference(platform, 1)));
   store = partitionedStore(parts, { platform, placement });
 });
 
@@ -208,7 +209,7 @@ describe("clocks", () => {
   });
 
   test("of leases that nobody hinted at are known before a lease of 15 s ends, whatever the number of partitions", async () => {
-    const sixteen = Array.from({ length: 16 }, () => openFailingPart(platform));
+    const sixteen = Array.from({ length: 16 }, () => failingPart(openReference(platform, 1)));
     const wide = partitionedStore(sixteen, {
       platform,
       placement: { partitions: 16, ofId: () => 0, ofName: () => 0 },

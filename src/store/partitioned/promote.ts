@@ -48,9 +48,9 @@ export class Promotion {
       } else if (each.kind === "silent")
         void each.later.then((end) => (this.#lateCount += end.kind === "answered" ? end.answer.count : 0));
     }
-    if (asked.length > 0 && !ends.some(({ kind }) => kind === "answered")) throwFirst(ends);
     const { partitions, nowMs } = this.#calls;
     const present = partitions.filter(({ health }) => health.mayAsk("promoteDue"));
+    if (present.length === 0 && !ends.some(({ kind }) => kind === "answered")) throwFirst(ends);
     const next = nextInMs();
     return {
       count,

@@ -1,8 +1,9 @@
 /** One of four partitions fails or falls silent: the others go on, nothing is lost with it, and it is told of. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { aClaim, aDoc, aJob, aRoute } from "../../../test/support/builders.ts";
-import { openFailingPart } from "../../../test/support/failing-part.ts";
+import { failingPart } from "../../../test/support/failing-part.ts";
 import type { FailingPart } from "../../../test/support/failing-part.ts";
+import { openReference } from "../../../test/support/reference-as-store.ts";
 import { auditAll, findAll, pruneAll } from "../../../test/support/walk.ts";
 import { createVirtualPlatform } from "../../testing/virtual-platform.ts";
 import type { VirtualPlatform } from "../../testing/virtual-platform.ts";
@@ -27,7 +28,7 @@ let store: Store;
 let hints: Hint[];
 beforeEach(() => {
   platform = createVirtualPlatform();
-  parts = Array.from({ length: partitions }, () => openFailingPart(platform));
+  parts = Array.from({ length: partitions }, () => failingPart(openReference(platform, 1)));
   sick = parts[1] as FailingPart;
   store = partitionedStore(parts, { platform, placement });
   hints = [];
