@@ -21,5 +21,8 @@ export const pastSeeds: readonly (readonly [seed: number, found: string])[] = [
 
 /** The same for the store of three partitions. */
 export const pastPartitionSeeds: typeof pastSeeds = [
-  [75, "a process that heard no hints did not know of a retry that it had set itself, and promoted it 3.2 s late"],
+  [
+    75,
+    "a process that heard no hints did not know of a retry that it had set itself, and promoted it 3.2 s late",
+  ],
 ];

@@ -1,6 +1,7 @@
 /**
- * Promotion over partitions: all in which a clock has rung are asked at once, each for its share, so that none waits
- * for another. One that is silent is not waited for; what it promoted counts with the next call.
+ * Promotion over partitions: all in which a clock has rung are asked at once, so that none waits for another; how many
+ * jobs a call may promote counts in each. One that is silent is not waited for; what it promoted counts with the next
+ * call.
  */
 import type { PromoteAnswer } from "../operations.ts";
 import { orLater, presentOnes, reach, throwFirst } from "./partition.ts";
@@ -31,12 +32,8 @@ export class Promotion {
   }
 
   async promote(max: number, nextInMs: () => number | null): Promise<PromoteAnswer> {
-    const asked = this.#worthAsking().slice(0, max);
-    const reached = await Promise.all(
-      asked.map((partition, index) =>
-        this.#askOne(partition, Math.floor(max / asked.length) + (index < max % asked.length ? 1 : 0)),
-      ),
-    );
+    const { partitions, nowMs } = this.#calls;
+    const reached = await Promise.all(this.#worthAsking().map((partition) => this.#askOne(partition, max)));
     const ends = await orLater(reached);
     let count = this.#lateCount;
     this.#lateCount = 0;
@@ -48,7 +45,6 @@ export class Promotion {
       } else if (each.kind === "silent")
         void each.later.then((end) => (this.#lateCount += end.kind === "answered" ? end.answer.count : 0));
     }
-    const { partitions, nowMs } = this.#calls;
     const present = partitions.filter(({ health }) => health.mayAsk("promoteDue"));
     if (present.length === 0 && !ends.some(({ kind }) => kind === "answered")) throwFirst(ends);
     const next = nextInMs();
