@@ -15,7 +15,8 @@ import { handler } from "../worker/handler.ts";
 import { job } from "./definition.ts";
 
 const partitions = 4;
-const { ofId } = createPlacement(partitions);
+const placement = createPlacement(partitions);
+const ofId = (id: string): number => placement.ofId(id);
 const broken = new Error("WRONGTYPE Operation against a key holding the wrong kind of value");
 const tick = job<{ readonly dueAt: number }>("tick");
 const long = job<null, null>("long");
