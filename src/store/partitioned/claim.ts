@@ -42,7 +42,7 @@ export class Claims {
 
   constructor(calls: PartitionedCalls, tell: (hint: Hint) => void) {
     this.#calls = calls;
-    this.lost = new LostClaims((jobs) =>
+    this.lost = new LostClaims(calls.nowMs, (jobs) =>
       tell({ kind: "ready", routes: [...new Set(jobs.map(({ route }) => route))] }),
     );
   }

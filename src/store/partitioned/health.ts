@@ -11,6 +11,8 @@ import { isMillraceError, MillraceError } from "../../model/error.ts";
 
 const waitFirstMs = 250;
 const waitMaxMs = 5000;
+/** A call that was not answered by then will tell nothing any more. */
+export const hopelessMs = 30_000;
 /** An operation that nobody tried again is not told of for ever. */
 const shownMs = 60_000;
 
@@ -47,7 +49,13 @@ export class Health {
 
   /** Whether a probe is due: the partition is away, the wait is over, and no call is left that would tell. */
   get isProbeDue(): boolean {
-    return this.#away !== null && this.#awaited === 0 && this.#isOver(this.#away);
+    if (this.#away === null) return false;
+    return this.#awaited === 0 ? this.#isOver(this.#away) : this.#nowMs() - this.#away.atMs >= hopelessMs;
+  }
+
+  probes(call: Promise<unknown>): void {
+    if (this.#away !== null) this.#away.atMs = this.#nowMs();
+    this.awaits(call);
   }
 
   answered(operation: string): void {

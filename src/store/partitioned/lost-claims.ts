@@ -3,7 +3,7 @@
  *
  *   open ──answered late, with jobs──► late ──handed out with the owner's next claim
  *    │                                  └──cannot be extended any more──┐
- *    └──failed, and may have happened──► lost ◄──────────────────────────┘
+ *    └──failed, never answered ────────► lost ◄──────────────────────────┘
  *                                         └──the partition answers again──► told: the owner looks for jobs there
  *
  * A look for lost jobs in a partition finds the jobs of its open and late claims too, so those are given up with it:
@@ -11,6 +11,7 @@
  */
 import type { ClaimAnswer } from "../operations.ts";
 import type { LeasedJob } from "../records.ts";
+import { hopelessMs } from "./health.ts";
 import { isAway } from "./partition.ts";
 import type { Partition, Reached } from "./partition.ts";
 
@@ -38,10 +39,12 @@ class OwnerClaims {
 
 export class LostClaims {
   readonly #owners = new Map<string, OwnerClaims>();
+  readonly #nowMs: () => number;
   readonly #arrived: (jobs: readonly LeasedJob[]) => void;
 
   /** @param arrived told when jobs of a late answer wait for the owner's next claim. */
-  constructor(arrived: (jobs: readonly LeasedJob[]) => void) {
+  constructor(nowMs: () => number, arrived: (jobs: readonly LeasedJob[]) => void) {
+    this.#nowMs = nowMs;
     this.#arrived = arrived;
   }
 
@@ -73,7 +76,15 @@ export class LostClaims {
   /** Whether the outcome of a claim is still open there: the owner does not claim in that partition meanwhile. */
   holdsUp(owner: string, partition: Partition): boolean {
     const claims = this.#owners.get(owner);
-    return claims !== undefined && (claims.open.has(partition) || claims.lost.has(partition));
+    if (claims === undefined) return false;
+    const open = claims.open.get(partition);
+    // The partition answers, and still not this claim: it is not waited for any longer.
+    if (open !== undefined && !partition.health.isAway && this.#nowMs() - open.sentMs >= hopelessMs) {
+      open.isGivenUp = true;
+      claims.open.delete(partition);
+      claims.lost.add(partition);
+    }
+    return claims.open.has(partition) || claims.lost.has(partition);
   }
 
   /** Late jobs, to be handed out now: those of claims that went out at `sinceMs` or later, or all. */

@@ -71,7 +71,7 @@ export function presentOnes(partitions: readonly Partition[]): Partition[] {
 
 function probe({ store, health }: Partition): void {
   const probing = store.describe();
-  health.awaits(probing);
+  health.probes(probing);
   probing.then(
     () => health.answered("describe"),
     (error: unknown) => health.failed("describe", error),

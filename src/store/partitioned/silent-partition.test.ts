@@ -156,6 +156,23 @@ describe("claims", () => {
     },
   );
 
+  test("find a partition again that never answered one of them", async () => {
+    await submit("p0-a", "p1-a");
+    const answering: Store["claim"] = sick.claim.bind(sick);
+    sick.claim = () => new Promise<never>(() => {});
+    expect(idsOf(await claim())).toEqual(["p0-a"]);
+    sick.claim = answering;
+    let mustLook: boolean | undefined;
+    for (let second = 0; second < 40 && mustLook !== true; second++) {
+      await passMs(1000);
+      ({ mustLook } = await within(10, store.claim(aClaim())));
+    }
+    expect(store.missing?.()).toEqual([]);
+    expect(mustLook).toBe(true);
+    const other = await within(10, store.claim(aClaim({ owner: "w2", max: 10 })));
+    expect(idsOf(other.jobs)).toEqual(["p1-a"]);
+  });
+
   test("wait for the first answer where every partition is slow", async () => {
     await submit("p0-a", "p2-a");
     for (const part of parts) part.fallSilent();
