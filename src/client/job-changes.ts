@@ -69,6 +69,7 @@ export class JobChanges {
   async *pages(query: JobQuery): AsyncGenerator<readonly JobRecord[], void, undefined> {
     const filter = readFilter(query);
     let cursor: string | null = null;
+    let missing: readonly number[] | undefined;
     do {
       const page: Awaited<ReturnType<Engine["store"]["findJobs"]>> = await this.#engine.store.findJobs({
         filter,
@@ -78,7 +79,14 @@ export class JobChanges {
       });
       yield page.jobs;
       cursor = page.cursor;
+      missing = page.missing;
     } while (cursor !== null);
+    if (missing !== undefined)
+      throw new MillraceError(
+        "store-unavailable",
+        `Partition ${missing.join(", ")} of the store fails: the jobs there were passed over, those of the others were not.`,
+        { outcome: "unknown" },
+      );
   }
 
   /** Acts on all jobs that match. @returns how often each answer came; the first error is thrown behind its page. */

@@ -74,6 +74,8 @@ export type ViewOf<Job extends AnyJob> = JobView<InputOf<Job>, ResultOf<Job>>;
 export interface JobPage<View extends JobView = JobView> {
   readonly jobs: readonly View[];
   readonly cursor: string | null;
+  /** The partitions of the store whose jobs are not on this page, because they fail; left out for none. */
+  readonly missing?: readonly number[];
 }
 
 export interface PageOptions {
@@ -133,10 +135,14 @@ export class Jobs {
       );
     const request = { filter: readFilter(filter), max, scanMax, cursor };
     const page = await this.#look("list", call, () => this.#engine.store.findJobs(request));
-    return { jobs: page.jobs.map((record) => viewJob(this.#engine, record)), cursor: page.cursor };
+    return {
+      jobs: page.jobs.map((record) => viewJob(this.#engine, record)),
+      cursor: page.cursor,
+      ...(page.missing === undefined ? {} : { missing: page.missing }),
+    };
   }
 
-  /** All jobs that match, read page by page. */
+  /** All jobs that match, read page by page. Where a partition of the store fails, it throws behind the jobs of the rest. */
   find<Job extends AnyJob>(query: JobQuery & { job: Job }): AsyncGenerator<ViewOf<Job>, void, undefined>;
   find(query?: JobQuery): AsyncGenerator<JobView, void, undefined>;
   async *find(query: JobQuery = {}): AsyncGenerator<JobView, void, undefined> {
@@ -144,7 +150,7 @@ export class Jobs {
       for (const record of page) yield viewJob(this.#engine, record);
   }
 
-  /** Exact counts per queue and state. */
+  /** Exact counts per queue and state; where a partition of the store fails, of the rest, and `describe` warns of it. */
   async counts(
     limit?: CallOptions,
   ): Promise<Readonly<Record<string, Readonly<Partial<Record<JobState, number>>>>>> {

@@ -51,6 +51,8 @@ export interface ClaimAnswer {
   /** Until the earliest clock of any live job rings, after this call; 0 when one has rung already, null when none is set. */
   readonly nextDueInMs: number | null;
   readonly now: number;
+  /** An earlier claim may have taken jobs that its owner has not heard of: it looks for them, as `wantsOthers` says. */
+  readonly mustLook?: boolean;
 }
 
 // settle, extend, record: always with the fence ---------------------------------------------------------------------
@@ -94,7 +96,8 @@ export interface ExtendRequest {
 }
 
 export interface ExtendAnswer {
-  readonly answers: readonly ("ok" | "cancel-asked" | "stale" | "gone")[];
+  /** `unknown`: its partition did not answer, while others did. The lease is not known to be extended: try again. */
+  readonly answers: readonly ("ok" | "cancel-asked" | "stale" | "gone" | "unknown")[];
   readonly others: readonly LeasedJob[];
   readonly now: number;
 }
@@ -196,7 +199,14 @@ export type PutDocAnswer =
 
 export type ReadDocsRequest =
   | { readonly kind: string; readonly ids: readonly string[] }
-  | { readonly kind: string; readonly prefix: string; readonly after: string | null; readonly max: number };
+  | {
+      readonly kind: string;
+      readonly prefix: string;
+      readonly after: string | null;
+      readonly max: number;
+      /** Partitions that fail are passed over, instead of failing the call: a part is better than nothing. */
+      readonly passesOver?: boolean;
+    };
 
 export interface ReadDocsAnswer {
   /** By id in byte order; what is absent or expired is left out. */
@@ -231,6 +241,8 @@ export interface FindAnswer {
   readonly jobs: readonly JobRecord[];
   readonly cursor: string | null;
   readonly scanned: number;
+  /** The partitions that this page passed over because they fail; left out for none. */
+  readonly missing?: readonly number[];
 }
 
 export interface FeedRequest {

@@ -47,6 +47,7 @@ export async function extendLeases(engine: Engine, extension: LeaseExtension): P
       if (attempt.phase !== "settling") attempt.aborting.leaseLost(attempt);
       continue;
     }
+    if (answer.answers[index] === "unknown") continue;
     attempt.leaseExtended(sentUs + leaseMs * 1000);
     if (leases[index]?.startedAgoMs !== undefined) attempt.isStartReported = true;
     if (answer.answers[index] === "cancel-asked") attempt.aborting.cancelAsked(attempt);
@@ -66,6 +67,8 @@ export async function extendByHand(engine: Engine, attempt: Attempt, leaseMs: nu
   });
   if (isGone(answers[0]))
     throw new MillraceError("lease-lost", `The job ${attempt.job.id} is no longer leased to this attempt.`);
+  if (answers[0] === "unknown")
+    throw new MillraceError("outcome-unknown", `The partition of the job ${attempt.job.id} did not answer.`);
 }
 
 function isGone(answer: ExtendAnswer["answers"][number] | undefined): boolean {

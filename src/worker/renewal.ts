@@ -98,6 +98,8 @@ class Renewal {
   #timer: Timer | null = null;
   #timerAtUs = 0;
   #isRenewing = false;
+  /** The last call failed, and that was told. */
+  #isFailing = false;
 
   constructor(engine: Engine, leaseMs: number) {
     this.#engine = engine;
@@ -160,14 +162,17 @@ class Renewal {
     for (const some of this.#engine.byPartition(others, ({ job }) => job.id))
       for (let from = 0; from < some.length; from += storeLimits.callItemsMax)
         calls.push(this.#extend(some.slice(from, from + storeLimits.callItemsMax), answerByUs));
-    const failed = (await Promise.allSettled(calls)).find(({ status }) => status === "rejected");
+    const ends = await Promise.allSettled(calls);
+    const failed = ends.find(({ status }) => status === "rejected");
+    const isPartial = ends.some((end) => end.status === "fulfilled" && !end.value);
     for (const { holder } of this.#seats) this.#loseExpired(holder.leases);
     this.#isRenewing = false;
-    if (failed?.status === "rejected")
+    if (failed?.status === "rejected" && !this.#isFailing)
       this.#engine.log.warn("leases could not be renewed, trying again", { error: failed.reason as unknown });
+    this.#isFailing = failed !== undefined;
     if (!this.#hasWork) return;
     const isSoon = hasUnreported || [...this.#seats].some(({ wantsOthers }) => wantsOthers);
-    if (failed !== undefined) this.#setTimer(this.#backoff.failed());
+    if (failed !== undefined || isPartial) this.#setTimer(this.#backoff.failed());
     else this.#setTimer(isSoon ? this.#soonMs : this.#leaseMs / 6);
   }
 
@@ -197,12 +202,13 @@ class Renewal {
 
   /**
    * The owner says nothing here, because nothing is asked for by it: the attempts of several workers share the call.
+   * @returns whether all partitions of their jobs have answered.
    */
-  async #extend(attempts: readonly Attempt[], answerByUs: number): Promise<void> {
+  async #extend(attempts: readonly Attempt[], answerByUs: number): Promise<boolean> {
     const [first] = attempts;
-    if (first === undefined) return;
+    if (first === undefined) return true;
     const { owner } = first;
-    await extendLeases(this.#engine, {
+    const { answers } = await extendLeases(this.#engine, {
       owner,
       leaseMs: this.#leaseMs,
       attempts,
@@ -210,15 +216,19 @@ class Renewal {
       wantsOthers: false,
       answerByUs,
     });
+    return !answers.includes("unknown");
   }
 
-  /** Others are what the store holds for this worker beside everything known here, so all its leases are named. */
-  async #extendAndFind(seat: RenewalSeat, nowUs: number, answerByUs: number): Promise<void> {
+  /**
+   * Others are what the store holds for this worker beside everything known here, so all its leases are named.
+   * @returns as `#extend`.
+   */
+  async #extendAndFind(seat: RenewalSeat, nowUs: number, answerByUs: number): Promise<boolean> {
     const { owner, leases, adopt } = seat.holder;
     seat.wantsOthers = false;
     seat.isAsking = true;
     try {
-      const { others } = await extendLeases(this.#engine, {
+      const { answers, others } = await extendLeases(this.#engine, {
         owner,
         leaseMs: this.#leaseMs,
         attempts: [...leases.values()],
@@ -229,6 +239,7 @@ class Renewal {
       seat.isAsking = false;
       // Found, not extended: they count as old, so that the next round renews them.
       adopt(others, nowUs - (this.#leaseMs * 1000 * 2) / 3);
+      return !answers.includes("unknown");
     } catch (error) {
       seat.isAsking = false;
       seat.wantsOthers = this.#seats.has(seat);

@@ -192,7 +192,7 @@ function readWrites(call: Operation, writes: FencedWrite[]): void {
         id,
         seq,
         fence,
-        answer: isExtended ? "ok" : answer,
+        answer: isExtended ? "ok" : answer === "unknown" ? null : answer,
         call,
         leaseMs,
         ...(now === undefined ? {} : { now }),

@@ -34,7 +34,8 @@ export const list: Command = {
       readPage(mill, { ...query, limit, cursor: options.get("cursor") ?? null }),
     );
     if (wantsJson) {
-      terminal.writeOut(`${toJson({ jobs: page.jobs.map(jobShape), cursor: page.cursor })}\n`);
+      const { cursor, missing = [] } = page;
+      terminal.writeOut(`${toJson({ jobs: page.jobs.map(jobShape), cursor, missing })}\n`);
       return 0;
     }
     const now = platform.now();
@@ -46,6 +47,8 @@ export const list: Command = {
             page.jobs.map((job) => cells(job, now)),
           )}\n`,
     );
+    if (page.missing !== undefined)
+      terminal.writeErr(`missing: the jobs of partition ${page.missing.join(", ")}, which fails\n`);
     if (page.cursor !== null) terminal.writeOut(`more: add --cursor=${page.cursor}\n`);
     return 0;
   },

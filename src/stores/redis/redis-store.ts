@@ -92,8 +92,7 @@ export async function openRedisStore(options: RedisOptions): Promise<Store> {
   const [first] = stores as [Store];
   if (stores.length === 1) return first;
   const { placement } = options;
-  const nowMs = (): number => platform.monotonicUs() / 1000;
-  return partitionedStore(stores, placement === undefined ? { nowMs } : { nowMs, placement });
+  return partitionedStore(stores, { platform, ...(placement === undefined ? {} : { placement }) });
 }
 
 function openAlone(
