@@ -248,7 +248,8 @@ export class Millrace implements Enqueuer {
   #handles({ jobs }: SubmitUnit, answer: SubmitAnswer, isInTransaction = false): readonly JobHandle[] {
     if (answer.kind === "refused") throw refusalError(answer);
     return answer.ids.map((id, index) => {
-      const [how, name] = [answer.hows[index] ?? null, jobs[index]?.name ?? null];
+      const how = answer.hows[index] ?? null;
+      const name = jobs[index]?.name ?? null;
       return new JobHandle(this.#engine, this.jobs, this.#results, { id, how, name, isInTransaction });
     });
   }
