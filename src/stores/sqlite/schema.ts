@@ -8,7 +8,7 @@
  *  millrace_route    route number -> its content          millrace_tally    jobs per route and state, exact at commits
  *  millrace_unique   key -> the job that holds it         millrace_tag      tag -> jobs
  *  millrace_trail    log lines of jobs                    millrace_doc      versioned documents
- *  millrace_feed     one packed record per changing call  millrace_meta     schema version, epoch, relaxed openers
+ *  millrace_feed     one packed record per changing call  millrace_meta     schema version, epoch, floors, openers
  *
  * A live row is in at most one of the indexes ready, due and running, and in clock only when a deadline or a ttl
  * needs watching there. All names start with millrace_ because the user's own tables live in the same file.
