@@ -10,8 +10,8 @@
  *  millrace_trail    log lines of jobs                    millrace_doc      versioned documents
  *  millrace_feed     one packed record per changing call  millrace_meta     schema version, epoch, floors, openers
  *
- * A live row is in at most one of the indexes ready, due and running, and in clock only when a deadline or a ttl
- * needs watching there. All names start with millrace_ because the user's own tables live in the same file.
+ * A live row is in one of the indexes ready, due (by time and by route) and running at most, and in clock only when a
+ * deadline or a ttl needs watching there. A state that this version does not know is in none of them. All names start with millrace_ because the user's own tables live in the same file.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import { columnsDdl, finishedNames, liveNames, specNames } from "./columns.ts";
@@ -21,7 +21,7 @@ export interface Migration {
   readonly sql: string;
 }
 
-const { scheduled, ready, running, completed } = stateCodes;
+const { blocked, scheduled, ready, running, suspended, completed } = stateCodes;
 const bySeq = { seq: "PRIMARY KEY" };
 
 /**
@@ -31,8 +31,8 @@ const bySeq = { seq: "PRIMARY KEY" };
 export const isReady = `state = ${ready}`;
 export const isScheduled = `state = ${scheduled}`;
 export const isRunning = `state = ${running}`;
-export const isWatched = `timer_at IS NOT NULL AND state <> ${running}
-  AND (state <> ${scheduled} OR timer_at < due_at)`;
+export const isWatched = `timer_at IS NOT NULL
+  AND (state IN (${blocked}, ${ready}, ${suspended}) OR state = ${scheduled} AND timer_at < due_at)`;
 export const isNotCompleted = `state <> ${completed}`;
 
 const first = `
@@ -41,6 +41,7 @@ CREATE TABLE millrace_spec (${columnsDdl(specNames, { seq: "PRIMARY KEY AUTOINCR
 CREATE TABLE millrace_job (${columnsDdl(liveNames, bySeq)});
 CREATE INDEX millrace_job_ready ON millrace_job (route, rank, seq) WHERE ${isReady};
 CREATE INDEX millrace_job_due ON millrace_job (due_at, seq) WHERE ${isScheduled};
+CREATE INDEX millrace_job_route_due ON millrace_job (route, due_at, seq) WHERE ${isScheduled};
 CREATE INDEX millrace_job_running ON millrace_job (timer_at, seq) WHERE ${isRunning};
 CREATE INDEX millrace_job_clock ON millrace_job (timer_at, seq) WHERE ${isWatched};
 CREATE TABLE millrace_history (${columnsDdl(finishedNames, bySeq)});
