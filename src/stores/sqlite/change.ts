@@ -8,6 +8,7 @@ import type { Change, ChangeAnswer } from "../../store/operations.ts";
 import { change as changeRow, isReplay } from "../../store/rules/change.ts";
 import { isHeld } from "../../store/rules/guard.ts";
 import { keyOfReplay } from "../../store/rules/replay.ts";
+import { Unreadable } from "./errors.ts";
 import { readRow, seqOfId } from "./rows.ts";
 import type { Step } from "./step.ts";
 import { readHolder } from "./unique.ts";
@@ -20,8 +21,9 @@ export function changeIf(step: Step, changes: readonly Change[]): ChangeAnswer[]
 function changeOne(step: Step, { id, token, cases }: Change): ChangeAnswer {
   const { statements, now } = step;
   const seq = seqOfId(statements, id);
-  const row = seq === null ? null : readRow(statements, seq);
-  if (row === null) return { kind: "gone" };
+  if (seq === null) return { kind: "gone" };
+  const row = readRow(statements, seq);
+  if (row === null) throw new Unreadable("job", seq, "it is neither live nor finished");
   const from = stateOfCode(row.state);
   const applied = cases.findIndex(({ guard }) => isHeld(guard, row, now));
   const chosen = cases[applied];

@@ -15,6 +15,7 @@ import { columnList, fromJob, rowReader } from "./columns.ts";
 import type { Picked } from "./columns.ts";
 import { limitTo } from "./connection.ts";
 import type { Statements } from "./connection.ts";
+import { Unreadable } from "./errors.ts";
 import { isRunning, isScheduled, isWatched } from "./schema.ts";
 
 /** The three indexes of clocks, with the time that each is sorted by. */
@@ -23,10 +24,10 @@ const inRunning = { index: "millrace_job_running", condition: isRunning, sortedB
 const inClock = { index: "millrace_job_clock", condition: isWatched, sortedBy: "timer_at" } as const;
 type Source = typeof inDue | typeof inRunning | typeof inClock;
 
-/** The earliest time in an index. */
+/** The earliest time in an index. What is no number comes behind all numbers. */
 export const headOf = ({ index, condition, sortedBy }: Source): string =>
   `SELECT * FROM (SELECT ${sortedBy} AS at FROM millrace_job INDEXED BY ${index}
-    WHERE ${condition} ORDER BY ${sortedBy}, seq LIMIT 1)`;
+    WHERE ${condition} AND ${sortedBy} <= ${Number.MAX_SAFE_INTEGER} ORDER BY ${sortedBy}, seq LIMIT 1)`;
 
 /** No input. Answer: the earliest clock of any job; null without one. */
 const nextOfAll = `SELECT min(at) FROM (${[inDue, inRunning, inClock].map(headOf).join(" UNION ALL ")})`;
@@ -45,7 +46,7 @@ const sourcesOf: Readonly<Record<Clock, readonly Source[]>> = {
   ttl: [inClock, inDue],
 };
 
-const rungNames = [...dueFields, "timerAt"] as const satisfies readonly JobFieldName[];
+const rungNames = [...dueFields, "timerAt", "createdAt"] as const satisfies readonly JobFieldName[];
 const readRung = rowReader(rungNames);
 
 /**
@@ -56,7 +57,7 @@ function rungSql(clock: Clock, { index, condition, sortedBy }: Source): string {
   // A scheduled job with an earlier timer is in the index of the clocks.
   const isHere = sortedBy === "due_at" ? "AND j.timer_at = j.due_at" : "";
   return `SELECT ${columnList(rungNames, fromJob)}
-    FROM millrace_job j INDEXED BY ${index} JOIN millrace_spec s ON s.seq = j.seq
+    FROM millrace_job j INDEXED BY ${index} LEFT JOIN millrace_spec s ON s.seq = j.seq
     WHERE ${condition} AND ${sortedBy} <= @now AND ${column} <= @now
       AND (${sortedBy}, j.seq) > (@timerAt, @seq) ${isHere}
     ORDER BY ${sortedBy}, j.seq ${limitTo("@max")}`;
@@ -91,6 +92,8 @@ function readCursor(cursor: string): readonly [timerAt: number, seq: number] {
 }
 
 function dueJobOf(row: Rung, clock: Clock, now: number): DueJob {
+  // A spec always has a time: none means that the job has lost its spec.
+  if ((row.createdAt as number | null) === null) throw new Unreadable("job", row.seq, "its spec is missing");
   const { id, seq, fence, route, rev, attempt, policy, attempts, owner } = row;
   return {
     ...{ id, seq, fence, route, rev, attempt, policy, attempts, owner },

@@ -1,9 +1,14 @@
-/** Finding jobs: by id or seq, live or finished, as the whole row that the rules read and change. */
+/**
+ * Finding jobs: by id or seq, live or finished, as the whole row that the rules read and change. A row that cannot be
+ * read is told as such (unreadable.ts).
+ */
+import { stateOfCode } from "../../model/job-state.ts";
 import { fieldNames, isFinishedField, isLiveField } from "../../store/job-fields.ts";
 import type { JobField, JobRow } from "../../store/job-fields.ts";
 import { initialValues } from "../../store/rules/advance.ts";
 import { columnList, fromJob, rowReader, specNames } from "./columns.ts";
 import type { Statements } from "./connection.ts";
+import { readOrTell } from "./unreadable.ts";
 
 /** Input: seq. Answer: the whole row, as far as this kind of job has it. */
 function openSource(table: string, isKept: (field: JobField) => boolean) {
@@ -11,10 +16,13 @@ function openSource(table: string, isKept: (field: JobField) => boolean) {
   const read = rowReader(names, { base: initialValues((field) => field.home !== "spec" && !isKept(field)) });
   const sql = `SELECT ${columnList(names, fromJob)}
     FROM ${table} j JOIN millrace_spec s ON s.seq = j.seq WHERE j.seq = ?`;
-  return (statements: Statements, seq: number): JobRow | null => {
-    const values = statements(sql).get(seq);
-    return values === undefined ? null : read(values);
-  };
+  return (statements: Statements, seq: number): JobRow | null =>
+    readOrTell("job", seq, () => {
+      const values = statements(sql).get(seq);
+      const row = values === undefined ? null : read(values);
+      if (row !== null) stateOfCode(row.state);
+      return row;
+    });
 }
 
 export const readLive = openSource("millrace_job", isLiveField);

@@ -8,6 +8,7 @@
  *  millrace_route    route number -> its content          millrace_tally    jobs per route and state, exact at commits
  *  millrace_unique   key -> the job that holds it         millrace_tag      tag -> jobs
  *  millrace_trail    log lines of jobs                    millrace_doc      versioned documents
+ *  millrace_aside    records that could not be read
  *  millrace_feed     one packed record per changing call  millrace_meta     schema version, epoch, floors, openers
  *
  * A live row is in one of the indexes ready, due (by time and by route) and running at most, and in clock only when a
@@ -63,6 +64,9 @@ CREATE TABLE millrace_doc (
 CREATE INDEX millrace_doc_expiry ON millrace_doc (expires_at) WHERE expires_at IS NOT NULL;
 CREATE TABLE millrace_tally (
   route INTEGER NOT NULL, state INTEGER NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (route, state)
+) WITHOUT ROWID;
+CREATE TABLE millrace_aside (
+  ref TEXT PRIMARY KEY, id TEXT, why TEXT NOT NULL, at INTEGER NOT NULL, body TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE millrace_feed (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, body TEXT NOT NULL);
 `;

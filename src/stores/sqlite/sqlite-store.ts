@@ -5,7 +5,7 @@
  *  sqlite-store ─► executor (calls of a turn) ─► runner (inline or thread) ─► commit (one transaction) ─► operations
  *               └► watch (hints)               └► open-file, migrate, epoch (once, at the start)
  */
-import { realpathSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
@@ -111,6 +111,8 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     readTrail: (request) => call("readTrail", request),
     prune: (request) => call("prune", request),
     auditIndexes: (request) => call("auditIndexes", request),
+    readAside: (request) => call("readAside", request),
+    removeAside: (refs) => call("removeAside", refs),
     ...laterOperations,
     watch: (listener) => watch.add(listener),
     inTransaction: (connection) =>
@@ -123,8 +125,9 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
   };
 }
 
-/** The thread has closed its connection; its row is taken back over one of ours. */
+/** The thread has closed its connection; its row is taken back over one of ours, unless the file has gone. */
 function leaveByName(settings: FileSettings, opener: string): void {
+  if (!existsSync(settings.path)) return;
   const database = openDatabase(settings);
   leaveEpoch(database, opener);
   database.close();
