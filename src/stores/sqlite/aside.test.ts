@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, describe, expect, it } from "vitest";
-import { aChange, aClaim, aJob, aSettle, finish, remove } from "../../../test/support/builders.ts";
+import { aChange, aClaim, aJob, aSettle, finish, remove, schedule } from "../../../test/support/builders.ts";
 import { createHeldPlatform } from "../../../test/support/held-platform.ts";
 import {
   auditAll,
@@ -14,6 +14,7 @@ import {
   sortTallies,
 } from "../../../test/support/walk.ts";
 import { jobStates } from "../../model/job-state.ts";
+import type { SettleAnswer } from "../../store/operations.ts";
 import { openSqliteStore } from "./sqlite-store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-aside-"));
@@ -165,6 +166,29 @@ describe("a record that cannot be read", () => {
     expect(refs).toEqual(refs.toSorted());
     expect(await store.removeAside(refs)).toBe(100);
     expect(sortTallies(await store.tallyJobs())).toEqual(recount(await findAll(store)));
+    await store.close();
+  });
+
+  it("is set aside inside a caller's own transaction too, and comes back with its rollback", async () => {
+    const path = join(folder, `${files++}.db`);
+    const store = await openSqliteStore({ path, platform: createHeldPlatform() });
+    await store.submit([{ jobs: [aJob({ id: "bad", tags: ["t"] }), aJob({ id: "good" })] }]);
+    const { jobs } = await store.claim(aClaim());
+    const hand = new DatabaseSync(path);
+    hand.exec("UPDATE millrace_spec SET tags = '[' WHERE id = 'bad'");
+    const settle = async (end: "COMMIT" | "ROLLBACK"): Promise<readonly SettleAnswer[]> => {
+      hand.exec("BEGIN IMMEDIATE");
+      const settles = jobs.map((job) => aSettle(job, schedule(5)));
+      const answers = await store.inTransaction(hand).settleIfLeased(settles);
+      hand.exec(end);
+      return answers;
+    };
+    expect(await settle("ROLLBACK")).toEqual([{ kind: "gone" }, { kind: "ok" }]);
+    expect((await store.readAside({ after: null, max: 9 })).records).toEqual([]);
+    expect(await settle("COMMIT")).toEqual([{ kind: "gone" }, { kind: "ok" }]);
+    expect((await store.readAside({ after: null, max: 9 })).records).toMatchObject([{ id: "bad" }]);
+    expect(await auditAll(store)).toEqual({});
+    hand.close();
     await store.close();
   });
 

@@ -19,6 +19,7 @@ import type { Statements } from "./connection.ts";
 import { putDoc, readDocs } from "./docs.ts";
 import { readDue } from "./due.ts";
 import { isBusy, storeError } from "./errors.ts";
+import type { FileIdentity } from "./file-identity.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
 import { findJobs } from "./find.ts";
 import { mayMend, mend, mendsMax } from "./mend.ts";
@@ -84,6 +85,8 @@ export interface CommitOutcome {
   readonly hints: Hints[];
   /** Numbers of the feed records written, so that the watch can tell its own from those of others. */
   readonly told: number[];
+  /** The store's time of the calls. */
+  now: number;
 }
 
 /** What is kept between the transactions of one connection. */
@@ -93,13 +96,17 @@ export interface Session {
   readonly statements: Statements;
   readonly routes: KnownRoutes;
   readonly epoch: number;
+  readonly identity: FileIdentity | null;
   readonly searches: Searches;
   lastNow: number;
 }
 
-export function openSession(database: DatabaseSync, path: string, epoch: number): Session {
+export function openSession(
+  database: DatabaseSync,
+  { path, epoch, identity }: Pick<Session, "path" | "epoch" | "identity">,
+): Session {
   const [statements, routes] = [statementsOf(database), openKnownRoutes()];
-  return { database, path, statements, routes, epoch, searches: { vainAt: null }, lastNow: 0 };
+  return { database, path, statements, routes, epoch, identity, searches: { vainAt: null }, lastNow: 0 };
 }
 
 /** `mends`: how often these calls have met a record that could not be read, and were tried again. */
@@ -110,15 +117,17 @@ export function commitCalls(
   mends = 0,
 ): CommitOutcome {
   const hints = emptyHints();
-  const commit: CommitOutcome = { outcomes: [], hints: [hints], told: [] };
+  const commit: CommitOutcome = { outcomes: [], hints: [hints], told: [], now: machineNow };
   const isWriting = calls.some((call) => Object.hasOwn(writes, call.operation));
   try {
+    session.identity?.check(machineNow);
     session.statements(isWriting ? "BEGIN IMMEDIATE" : "BEGIN").run();
   } catch (error) {
     return failed(session, calls, error, false);
   }
   try {
     const turn = openTurn(session, machineNow);
+    commit.now = turn.now;
     for (const call of calls) {
       const { answer, number } = runCall(turn, call, hints);
       commit.outcomes.push({ kind: "answer", answer });
@@ -198,6 +207,7 @@ function commitSingly(session: Session, calls: readonly Call[], machineNow: numb
     outcomes: commits.flatMap(({ outcomes }) => outcomes),
     hints: commits.flatMap(({ hints }) => hints),
     told: commits.flatMap(({ told }) => told),
+    now: Math.max(...commits.map(({ now }) => now)),
   };
 }
 
@@ -211,5 +221,5 @@ function failed(session: Session, calls: readonly Call[], error: unknown, isComm
   const outcome: CallOutcome = isBusy(error)
     ? { kind: "busy" }
     : { kind: "error", error: storeError(error, session.path, isCommit) };
-  return { outcomes: calls.map(() => outcome), hints: [], told: [] };
+  return { outcomes: calls.map(() => outcome), hints: [], told: [], now: session.lastNow };
 }

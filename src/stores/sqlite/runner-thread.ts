@@ -16,6 +16,8 @@ import type { FileSettings } from "./open-file.ts";
 export interface ThreadStart {
   readonly settings: FileSettings;
   readonly epoch: number;
+  /** By the clock that comes with the calls. */
+  readonly openedAt: number;
 }
 
 export interface RunRequest {
@@ -95,8 +97,8 @@ export async function threadRunner(start: ThreadStart): Promise<Runner> {
       const text = JSON.stringify({ calls: plain, machineNow } satisfies RunRequest);
       const message = await ask({ kind: "run", text });
       if (message.kind !== "ran") throw new Error(`the store's thread answered ${message.kind}`);
-      const { outcomes, hints, told } = JSON.parse(message.text) as SentCommit;
-      return { outcomes: outcomes.map(receiveOutcome), hints: hints.map(receiveHints), told };
+      const { outcomes, hints, told, now } = JSON.parse(message.text) as SentCommit;
+      return { outcomes: outcomes.map(receiveOutcome), hints: hints.map(receiveHints), told, now };
     },
     async close() {
       if (lost === null) await ask({ kind: "close" });
