@@ -7,7 +7,7 @@
  * Not on Windows, where an open file cannot be deleted and network drives number their files anew.
  */
 import { statSync } from "node:fs";
-import { platform as systemName } from "node:os";
+import { sep } from "node:path";
 import { MillraceError } from "../../model/error.ts";
 
 export interface FileIdentity {
@@ -16,10 +16,11 @@ export interface FileIdentity {
 }
 
 const lookMs = 1000;
+const isWindows = sep === "\\";
 
 /** Right after the file was opened. Null where files have no identity to compare. */
 export function openFileIdentity(path: string, now: number): FileIdentity | null {
-  if (systemName() === "win32") return null;
+  if (isWindows) return null;
   const opened = identityOf(path);
   let lookedAt = now;
   let found = opened;
