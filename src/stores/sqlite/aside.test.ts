@@ -175,7 +175,7 @@ describe("a record that cannot be read", () => {
     await store.submit([{ jobs: [aJob({ id: "bad", tags: ["t"] }), aJob({ id: "good" })] }]);
     const { jobs } = await store.claim(aClaim());
     const hand = new DatabaseSync(path);
-    hand.exec("UPDATE millrace_spec SET tags = '[' WHERE id = 'bad'");
+    hand.exec("UPDATE millrace_job SET state = 99 WHERE id = 'bad'");
     const settle = async (end: "COMMIT" | "ROLLBACK"): Promise<readonly SettleAnswer[]> => {
       hand.exec("BEGIN IMMEDIATE");
       const settles = jobs.map((job) => aSettle(job, schedule(5)));

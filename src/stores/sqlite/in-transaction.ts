@@ -12,9 +12,10 @@ import { checkSettles, checkUnits } from "../../store/later-version.ts";
 import { storeNow } from "./clock.ts";
 import { statementsOf } from "./connection.ts";
 import type { Connection, Statements } from "./connection.ts";
-import { storeError, Unreadable } from "./errors.ts";
+import { storeError } from "./errors.ts";
 import type { FileIdentity } from "./file-identity.ts";
-import { mend, mendsMax } from "./mend.ts";
+import { mayMend, mend, mendsMax } from "./mend.ts";
+import type { Searches } from "./mend.ts";
 import { openKnownRoutes } from "./routes.ts";
 import { settleIfLeased } from "./settle.ts";
 import { beginStep, beginTurn, endStep, flushTurn } from "./step.ts";
@@ -27,6 +28,7 @@ export interface OwnFile {
   readonly epoch: number;
   readonly clock: StoreClock;
   readonly identity: FileIdentity | null;
+  readonly searches: Searches;
   readonly isMemory: boolean;
 }
 
@@ -55,8 +57,9 @@ function runInside<A>(connection: Connection, file: OwnFile, operate: (step: Ste
   try {
     return runStep(connection, file, operate);
   } catch (error) {
-    if (!(error instanceof Unreadable) || mends === mendsMax) throw storeError(error, file.path);
-    runStep(connection, file, ({ turn }) => mend(turn, error, mends > 0, { vainAt: null }));
+    if (!mayMend(error) || mends === mendsMax) throw storeError(error, file.path);
+    const isMended = runStep(connection, file, ({ turn }) => mend(turn, error, mends > 0, file.searches));
+    if (!isMended) throw storeError(error, file.path);
     return runInside(connection, file, operate, mends + 1);
   }
 }

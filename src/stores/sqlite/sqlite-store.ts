@@ -59,6 +59,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
   const path = isMemory ? memoryPath : realpathSync(checked);
 
   const clock = openStoreClock(platform);
+  const searches = { vainAt: null };
   const identity = isMemory ? null : openFileIdentity(path, clock.now());
 
   const isThread = place === "thread" && !isMemory;
@@ -128,7 +129,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     ...laterOperations,
     watch: (listener) => watch.add(listener),
     inTransaction: (connection) =>
-      transactionStore(connection, { path, epoch: entry.epoch, clock, identity, isMemory }),
+      transactionStore(connection, { path, epoch: entry.epoch, clock, identity, searches, isMemory }),
     async close() {
       watch.close();
       await executor.close();
