@@ -105,7 +105,11 @@ export function sqlitePath(url: string): string {
       "unknown-store",
       'The URL names no file; write "sqlite:./jobs.db" or "sqlite::memory:".',
     );
-  if (path.includes("?"))
-    throw new MillraceError("unknown-store", "A sqlite URL takes no parameters; pass options to open().");
+  const [file = "", parameters] = path.split("?", 2);
+  if (parameters !== undefined) {
+    const names = [...new URLSearchParams(parameters).keys()].map((name) => JSON.stringify(name)).join(", ");
+    const sentence = `The URL of ${file} has parameters (${names}), but a sqlite URL takes none. Pass durability and executor as options to open.`;
+    throw new MillraceError("unknown-store", sentence);
+  }
   return path;
 }

@@ -16,3 +16,9 @@ test.each([
 ])("%s is named as %s", (url, name) => {
   expect(shownUrl(url)).toBe(name);
 });
+
+test("a parameter of a sqlite URL is refused by its name, with what to do instead", () => {
+  expect(() => shownUrl("sqlite:./jobs.db?mode=ro&cache=shared")).toThrow(
+    /"mode", "cache".*takes none.*durability and executor/,
+  );
+});

@@ -97,6 +97,11 @@ export const errorCatalogue = {
     "The store cannot be written: no right to its file, a replica, or read-only.",
   ),
   "store-corrupt": entry(500, false, "The store's file or database is damaged."),
+  "store-replaced": entry(
+    503,
+    false,
+    "The store's file was deleted or replaced while it was open; nothing more is acknowledged.",
+  ),
   "store-denied": entry(
     403,
     false,

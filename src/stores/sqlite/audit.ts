@@ -2,10 +2,11 @@
  * The index audit: walks what is derived and makes it right where it is wrong. On a healthy store it repairs nothing;
  * a repair means a bug or a hand in the file, and is counted by kind so that somebody looks.
  *
- *  cursor   jobs:<seq> -> unique:<key> -> tags:<tag, seq> -> trail:<seq> -> tallies -> null
+ *  cursor   records:<seq> -> jobs:<seq> -> unique:<key> -> tags:<tag, seq> -> trail:<seq> -> tallies -> null
  */
-import { stateCodes } from "../../model/job-state.ts";
 import type { AuditAnswer } from "../../store/operations.ts";
+import { seqRange, setAsideUnreadable } from "./aside.ts";
+import { auditTallies, repairs } from "./audit-tallies.ts";
 import { presentTimerAt } from "./clock.ts";
 import { limitTo } from "./connection.ts";
 import type { Step } from "./step.ts";
@@ -14,10 +15,12 @@ export function auditIndexes(
   step: Step,
   request: { readonly cursor: string | null; readonly max: number },
 ): AuditAnswer {
-  const cursor = request.cursor ?? "jobs:0";
+  const cursor = request.cursor ?? `records:${seqRange.after}`;
   const phase = cursor.split(":", 1)[0] as string;
   const rest = cursor.slice(phase.length + 1);
   switch (phase) {
+    case "records":
+      return auditRecords(step, rest, request.max);
     case "jobs":
       return auditTimers(step, Number(rest), request.max);
     case "unique":
@@ -27,8 +30,24 @@ export function auditIndexes(
     case "trail":
       return auditTrail(step, Number(rest), request.max);
     default:
-      return auditTallies(step);
+      return auditTallies(step.statements);
   }
+}
+
+/** Inputs: seq as a text, limit. Answer: how many specs, and the last seq as a text. */
+const readSpecs = `SELECT count(*), CAST(max(seq) AS TEXT) FROM
+  (SELECT seq FROM millrace_spec WHERE seq > CAST(? AS INTEGER) ORDER BY seq ${limitTo("?")})`;
+
+/** Records that nobody may ever meet: whatever cannot be read is set aside. */
+function auditRecords(step: Step, after: string, max: number): AuditAnswer {
+  const [checked, last] = step.statements(readSpecs).get(after, max) as [count: number, last: string | null];
+  const isEnd = checked < max || last === null;
+  const changes = setAsideUnreadable(step, { after, last: isEnd ? seqRange.last : last });
+  return {
+    checked,
+    repaired: repairs("set-aside", changes),
+    cursor: isEnd ? "jobs:0" : `records:${last}`,
+  };
 }
 
 /** Inputs: seq, limit. Answer: how many rows, and the last seq. */
@@ -100,46 +119,4 @@ function auditTrail({ statements }: Step, after: number, max: number): AuditAnsw
     repaired: repairs("trail", changes),
     cursor: checked < max || last === null ? "tallies:" : `trail:${last}`,
   };
-}
-
-/** No input. Answer: route, state and how many there really are, where the tally says otherwise. */
-const wrongTallies = `WITH real (route, state, count) AS (
-    SELECT route, state, count(*) FROM millrace_job GROUP BY route, state
-    UNION ALL SELECT route, state, count(*) FROM millrace_history GROUP BY route, state)
-  SELECT route, state, count FROM real
-    WHERE count IS NOT (SELECT count FROM millrace_tally t WHERE t.route = real.route AND t.state = real.state)
-  UNION ALL SELECT route, state, 0 FROM millrace_tally t WHERE count <> 0
-    AND NOT EXISTS (SELECT 1 FROM real WHERE real.route = t.route AND real.state = t.state)`;
-/** Inputs: route, state, count. */
-const setTally = "INSERT OR REPLACE INTO millrace_tally (route, state, count) VALUES (?, ?, ?)";
-
-/** No input. Answer: how many rows there are, and how many the tallies say, live and finished. */
-const readSums = `SELECT (SELECT count(*) FROM millrace_job), (SELECT count(*) FROM millrace_history),
-  (SELECT ifnull(sum(count), 0) FROM millrace_tally WHERE state < ${stateCodes.completed}),
-  (SELECT ifnull(sum(count), 0) FROM millrace_tally WHERE state >= ${stateCodes.completed})`;
-
-/** Up to here a recount by route and state is cheap. */
-const recountRowsMax = 50_000;
-
-/**
- * A recount of a million rows by route and state sorts them, for half a second in which nobody else gets an answer;
- * counting them takes a few milliseconds. So a large store is recounted only when its sums are wrong.
- */
-function auditTallies({ statements }: Step): AuditAnswer {
-  const [live, finished, liveTold, finishedTold] = statements(readSums).get() as [
-    number,
-    number,
-    number,
-    number,
-  ];
-  const isRight = live === liveTold && finished === finishedTold;
-  if (isRight && live + finished > recountRowsMax)
-    return { checked: live + finished, repaired: {}, cursor: null };
-  const rows = statements(wrongTallies).all() as [route: number, state: number, count: number][];
-  for (const row of rows) statements(setTally).run(...row);
-  return { checked: live + finished, repaired: repairs("tally", rows.length), cursor: null };
-}
-
-function repairs(kind: string, changes: number): Record<string, number> {
-  return changes === 0 ? {} : { [kind]: changes };
 }

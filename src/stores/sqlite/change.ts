@@ -8,6 +8,7 @@ import type { Change, ChangeAnswer } from "../../store/operations.ts";
 import { change as changeRow, isReplay } from "../../store/rules/change.ts";
 import { isHeld } from "../../store/rules/guard.ts";
 import { keyOfReplay } from "../../store/rules/replay.ts";
+import { Unreadable } from "./errors.ts";
 import { readRow, seqOfId } from "./rows.ts";
 import type { Step } from "./step.ts";
 import { readHolder } from "./unique.ts";
@@ -17,20 +18,24 @@ export function changeIf(step: Step, changes: readonly Change[]): ChangeAnswer[]
   return changes.map((change) => changeOne(step, change));
 }
 
-function changeOne(step: Step, { id, cases }: Change): ChangeAnswer {
+function changeOne(step: Step, { id, token, cases }: Change): ChangeAnswer {
   const { statements, now } = step;
   const seq = seqOfId(statements, id);
-  const row = seq === null ? null : readRow(statements, seq);
-  if (row === null) return { kind: "gone" };
+  if (seq === null) return { kind: "gone" };
+  const row = readRow(statements, seq);
+  if (row === null) throw new Unreadable("job", seq, "it is neither live nor finished");
   const from = stateOfCode(row.state);
   const applied = cases.findIndex(({ guard }) => isHeld(guard, row, now));
   const chosen = cases[applied];
-  if (chosen === undefined) return { kind: "changed", state: from, rev: row.rev };
+  if (chosen === undefined) {
+    const isRepeat = token !== undefined && token === row.changeToken;
+    return { kind: isRepeat ? "already" : "changed", state: from, rev: row.rev };
+  }
   const { next, attempts = null } = chosen;
   const key = isReplay(row, next) ? keyOfReplay(row) : null;
   const holder = key === null ? null : readHolder(statements, key, now);
   if (holder !== null && holder.seq !== row.seq) return { kind: "key-held", by: holder.id };
-  const outcome = changeRow(row, next, attempts, now);
+  const outcome = changeRow(token === undefined ? row : { ...row, changeToken: token }, next, attempts, now);
   writeOutcome(step, row, outcome);
   const state = next.to === "removed" ? null : stateOfCode(outcome.row.state);
   return { kind: "ok", applied, from, state, rev: outcome.row.rev };

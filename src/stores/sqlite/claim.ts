@@ -4,7 +4,7 @@
  *
  * One route: its head. Several: see merge-routes.ts. Select, then update by a list of seqs: 8 us per job by 500; as
  * one UPDATE .. RETURNING with the select inside 9 to 10. A job that holds its unique key until it is started takes
- * the general road.
+ * the general road. Large inputs are read one by one until the claim has its bytes, so that it never holds much more.
  */
 import assert from "node:assert/strict";
 import { stateCodes } from "../../model/job-state.ts";
@@ -17,7 +17,9 @@ import { timerAt } from "./clock.ts";
 import { clearedFormulas, columnList, fieldReader, fromJob, rowReader, setList } from "./columns.ts";
 import type { Formulas } from "./columns.ts";
 import { limitTo } from "./connection.ts";
+import type { Statements } from "./connection.ts";
 import { nextClockInMs } from "./due.ts";
+import { Unreadable } from "./errors.ts";
 import { claimable, inOrder, isClaimable, mergeRoutes } from "./merge-routes.ts";
 import { readLive } from "./rows.ts";
 import { runOnSeqs } from "./seq-list.ts";
@@ -43,16 +45,21 @@ const kept: Formulas = {
   timerAt: timerAt.leased("@leaseEndsAt"),
 };
 
+/** An input of more bytes is not read with the others. */
+const smallInputBytes = 16 * 2 ** 10;
 const readNames = [...leasedFields, "holds"] as const;
-const columns = columnList(readNames, { ...fromJob, ...handedOut });
+const input = `CASE WHEN octet_length(input) <= ${smallInputBytes} THEN input END`;
+const columns = columnList(readNames, { ...fromJob, ...handedOut, input });
 const readLeased = rowReader(leasedFields);
 const readHolds = fieldReader(readNames, "holds");
 
-/** Inputs: route, now, lowest fence, limit. Answer: the head of the route. */
-const readHead = `SELECT ${columns} FROM ${claimable} CROSS JOIN millrace_spec s ON s.seq = j.seq
+/** Input: seq. Answer: the input of this job, however large. */
+const readInput = "SELECT input FROM millrace_spec WHERE seq = ?";
+/** Inputs: route, now, lowest fence, limit. Answer: the head of the route; null for an input that is not small. */
+const readHead = `SELECT ${columns} FROM ${claimable} LEFT JOIN millrace_spec s ON s.seq = j.seq
   WHERE ${isClaimable} ${inOrder} ${limitTo("@max")}`;
-/** Inputs: now, lowest fence, a JSON list of seqs. Answer: these jobs in claim order. */
-const readChosen = `SELECT ${columns} FROM millrace_job j CROSS JOIN millrace_spec s ON s.seq = j.seq
+/** Inputs: now, lowest fence, a JSON list of seqs. Answer: the same of these jobs, in claim order. */
+const readChosen = `SELECT ${columns} FROM millrace_job j LEFT JOIN millrace_spec s ON s.seq = j.seq
   WHERE j.seq IN (SELECT value FROM json_each(@seqs)) ${inOrder}`;
 /** Inputs: lowest fence, now, owner, lease end, then the seqs. Guard: read as ready in the same transaction. */
 const leaseSeqs = `UPDATE millrace_job SET ${setList({ ...handedOut, ...kept })}`;
@@ -61,11 +68,16 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
   const { statements, now } = step;
   const jobs: LeasedJob[] = [];
   let more = false;
+  const { inputBytesMax = Infinity } = request;
+  let bytesLeft = inputBytesMax;
   for (const { routes, max } of request.offers) {
     if (max <= 0 || routes.length === 0) continue;
-    const rows = readClaimable(step, routes, max);
-    for (const job of leaseRows(step, rows, request)) jobs.push(job);
-    more ||= rows.length === max;
+    // A claim that has its bytes asks only whether there is more.
+    const rows = readClaimable(step, routes, bytesLeft > 0 ? max : 1);
+    const taken = takeRows(step, rows, bytesLeft);
+    bytesLeft -= taken.bytes;
+    for (const job of leaseJobs(step, taken.jobs, rows, request)) jobs.push(job);
+    more ||= rows.length === max || taken.jobs.length < rows.length;
   }
   return { jobs, more, nextDueInMs: nextClockInMs(statements, now), now };
 }
@@ -85,18 +97,47 @@ function readClaimable(step: Step, routes: readonly number[], max: number): unkn
     : statements(readChosen).all({ now, lowestFence, seqs: JSON.stringify(seqs) });
 }
 
-function leaseRows(step: Step, rows: readonly unknown[], { owner, leaseMs }: ClaimRequest): LeasedJob[] {
+/** The first of these jobs, until their inputs have so many bytes. */
+function takeRows(
+  { statements }: Step,
+  rows: readonly unknown[],
+  bytesMax: number,
+): { readonly jobs: readonly LeasedJob[]; readonly bytes: number } {
+  const jobs: LeasedJob[] = [];
+  let bytes = 0;
+  for (const row of rows) {
+    if (bytes >= bytesMax) break;
+    const job = readLeased(row);
+    if ((job.input as string | null) === null) job.input = inputOf(statements, job.seq);
+    if (bytesMax !== Infinity) bytes += Buffer.byteLength(job.input);
+    jobs.push(job as LeasedJob);
+  }
+  return { jobs, bytes };
+}
+
+function inputOf(statements: Statements, seq: number): string {
+  const row = statements(readInput).get(seq) as [input: string] | undefined;
+  if (row === undefined) throw new Unreadable("job", seq, "its spec is missing");
+  return row[0];
+}
+
+/** Leases these jobs, which were read from the first of these rows. */
+function leaseJobs(
+  step: Step,
+  claimable: readonly LeasedJob[],
+  rows: readonly unknown[],
+  { owner, leaseMs }: ClaimRequest,
+): LeasedJob[] {
   const { statements, now } = step;
   const plain: number[] = [];
-  const jobs = rows.map((row) => {
-    const job = readLeased(row);
-    if (readHolds(row) === uniqueHolds.started) return leaseGeneral(step, job.seq, owner, leaseMs);
+  const jobs = claimable.map((job, at) => {
+    if (readHolds(rows[at]) === uniqueHolds.started) return leaseGeneral(step, job.seq, owner, leaseMs);
     const { id, seq, rev, route, attempt } = job;
     plain.push(seq);
     count(step, route, stateCodes.ready, -1);
     count(step, route, stateCodes.running, 1);
     tellEvent(step, { kind: "claimed", id, rev, route, state: stateCodes.running, attempt, extra: null });
-    return job as LeasedJob;
+    return job;
   });
   const named = { lowestFence: lowestFenceOf(step), now, owner, leaseEndsAt: now + leaseMs };
   runOnSeqs(statements, leaseSeqs, plain, named);

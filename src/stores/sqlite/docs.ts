@@ -1,7 +1,8 @@
 /**
  * Documents: versioned texts under a guard, for settings, terms and the caller's KV. An expired document counts as
  * absent for every guard and every read; its version still grows, so that the holder of an expired term can never
- * pass for its successor.
+ * pass for its successor. For the same reason a new document begins above the floor: the highest version that any
+ * document had when it was deleted or pruned.
  */
 import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
@@ -17,6 +18,11 @@ const putRow = `INSERT INTO millrace_doc (kind, id, version, body, due_at, expir
   SET version = excluded.version, body = excluded.body, due_at = excluded.due_at, expires_at = excluded.expires_at`;
 /** Inputs: kind, id. */
 const dropRow = "DELETE FROM millrace_doc WHERE kind = ? AND id = ?";
+/** No input. Answer: the floor; no row before the first document went. */
+const readFloor = "SELECT value FROM millrace_meta WHERE name = 'doc_floor'";
+/** Input: version of a document that goes. */
+const putFloor = `INSERT INTO millrace_meta (name, value) VALUES ('doc_floor', ?)
+  ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)`;
 
 export function putDoc(step: Step, put: DocPut): PutDocAnswer {
   const { statements, now } = step;
@@ -26,11 +32,11 @@ export function putDoc(step: Step, put: DocPut): PutDocAnswer {
   const isThere = row !== undefined && (row[1] === null || row[1] > now);
   const current = isThere ? row[0] : 0;
   if (!holdsGuard(put, current)) return { kind: "changed", version: current };
-  const version = (row === undefined ? 0 : row[0]) + 1;
   if (put.body === null) {
-    statements(dropRow).run(put.kind, put.id);
+    if (row !== undefined) dropDoc(statements, put, row[0]);
     return { kind: "ok", version: 0 };
   }
+  const version = (row === undefined ? floorOf(statements) : row[0]) + 1;
   statements(putRow).run(
     put.kind,
     put.id,
@@ -40,6 +46,20 @@ export function putDoc(step: Step, put: DocPut): PutDocAnswer {
     after(put.expiresInMs, now),
   );
   return { kind: "ok", version };
+}
+
+function floorOf(statements: Statements): number {
+  const row = statements(readFloor).get() as [version: number] | undefined;
+  return row === undefined ? 0 : row[0];
+}
+
+export function dropDoc(
+  statements: Statements,
+  { kind, id }: { readonly kind: string; readonly id: string },
+  version: number,
+): void {
+  statements(putFloor).run(version);
+  statements(dropRow).run(kind, id);
 }
 
 function holdsGuard({ guard }: DocPut, current: number): boolean {

@@ -1,39 +1,33 @@
 /**
- * Time passing: promotion of what is due (rule R5), and the reading of clocks that rang, for the duties that decide
- * what follows.
+ * The clocks of jobs: when the next one rings, and which have rung, for the duties that decide what follows.
  *
  * Where a clock is watched: scheduled jobs by due_at in `due`, running ones by timer_at in `running`, deadlines and
  * times-to-live of the rest in `clock`. A scheduled job whose deadline comes after its due time is found in `due`
  * once that has passed.
  */
-import { stateCodes, stateOfCode } from "../../model/job-state.ts";
+import { stateOfCode } from "../../model/job-state.ts";
 import { columnOf, dueFields } from "../../store/job-fields.ts";
 import type { JobFieldName } from "../../store/job-fields.ts";
-import type { Clock, PromoteAnswer, ReadDueAnswer, ReadDueRequest } from "../../store/operations.ts";
+import type { Clock, ReadDueAnswer, ReadDueRequest } from "../../store/operations.ts";
 import type { DueJob } from "../../store/records.ts";
 import { clockFields } from "../../store/rules/guard.ts";
-import { timerAt } from "./clock.ts";
-import { columnList, fromJob, rowReader, setList } from "./columns.ts";
+import { columnList, fromJob, rowReader } from "./columns.ts";
 import type { Picked } from "./columns.ts";
 import { limitTo } from "./connection.ts";
 import type { Statements } from "./connection.ts";
+import { Unreadable } from "./errors.ts";
 import { isRunning, isScheduled, isWatched } from "./schema.ts";
-import { runOnSeqs } from "./seq-list.ts";
-import { count, tellEvent } from "./step.ts";
-import type { Step } from "./step.ts";
 
-const { scheduled, ready } = stateCodes;
-
-/** The three indexes, with the time that each is sorted by. */
-const inDue = { index: "millrace_job_due", condition: isScheduled, sortedBy: "due_at" } as const;
+/** The three indexes of clocks, with the time that each is sorted by. */
+export const inDue = { index: "millrace_job_due", condition: isScheduled, sortedBy: "due_at" } as const;
 const inRunning = { index: "millrace_job_running", condition: isRunning, sortedBy: "timer_at" } as const;
 const inClock = { index: "millrace_job_clock", condition: isWatched, sortedBy: "timer_at" } as const;
 type Source = typeof inDue | typeof inRunning | typeof inClock;
 
-/** The earliest time in an index. */
-const headOf = ({ index, condition, sortedBy }: Source): string =>
+/** The earliest time in an index. What is no number comes behind all numbers. */
+export const headOf = ({ index, condition, sortedBy }: Source): string =>
   `SELECT * FROM (SELECT ${sortedBy} AS at FROM millrace_job INDEXED BY ${index}
-    WHERE ${condition} ORDER BY ${sortedBy}, seq LIMIT 1)`;
+    WHERE ${condition} AND ${sortedBy} <= ${Number.MAX_SAFE_INTEGER} ORDER BY ${sortedBy}, seq LIMIT 1)`;
 
 /** No input. Answer: the earliest clock of any job; null without one. */
 const nextOfAll = `SELECT min(at) FROM (${[inDue, inRunning, inClock].map(headOf).join(" UNION ALL ")})`;
@@ -44,30 +38,6 @@ export function nextClockInMs(statements: Statements, now: number): number | nul
   return at === null ? null : Math.max(0, at - now);
 }
 
-const promotedNames = ["seq", "id", "route", "rev", "attempt"] as const;
-const readPromoted = rowReader(promotedNames);
-/** Inputs: now, limit. Answer: scheduled jobs whose time has come, longest due first, as they will stand. */
-const readScheduled = `SELECT ${columnList(promotedNames, { rev: "rev + 1" })} 
-  FROM millrace_job INDEXED BY millrace_job_due WHERE ${isScheduled} AND due_at <= ? ORDER BY due_at, seq ${limitTo("?")}`;
-/** Inputs: the seqs. Guard: read as scheduled in the same transaction. `promote` of store/rules/promote.ts. */
-const promote = `UPDATE millrace_job SET ${setList({ state: ready, rev: "rev + 1", timerAt: timerAt.ready })}`;
-
-export function promoteDue(step: Step, { max }: { readonly max: number }): PromoteAnswer {
-  const { statements, now } = step;
-  const jobs = statements(readScheduled).all(now, max).map(readPromoted);
-  for (const { id, route, rev, attempt } of jobs) {
-    count(step, route, scheduled, -1);
-    count(step, route, ready, 1);
-    tellEvent(step, { kind: "promoted", id, rev, route, state: ready, attempt, extra: null });
-  }
-  runOnSeqs(
-    statements,
-    promote,
-    jobs.map(({ seq }) => seq),
-  );
-  return { count: jobs.length, more: jobs.length === max, nextDueInMs: nextClockInMs(statements, now) };
-}
-
 /** Where jobs with this clock are. */
 const sourcesOf: Readonly<Record<Clock, readonly Source[]>> = {
   lease: [inRunning],
@@ -76,7 +46,7 @@ const sourcesOf: Readonly<Record<Clock, readonly Source[]>> = {
   ttl: [inClock, inDue],
 };
 
-const rungNames = [...dueFields, "timerAt"] as const satisfies readonly JobFieldName[];
+const rungNames = [...dueFields, "timerAt", "createdAt"] as const satisfies readonly JobFieldName[];
 const readRung = rowReader(rungNames);
 
 /**
@@ -87,7 +57,7 @@ function rungSql(clock: Clock, { index, condition, sortedBy }: Source): string {
   // A scheduled job with an earlier timer is in the index of the clocks.
   const isHere = sortedBy === "due_at" ? "AND j.timer_at = j.due_at" : "";
   return `SELECT ${columnList(rungNames, fromJob)}
-    FROM millrace_job j INDEXED BY ${index} JOIN millrace_spec s ON s.seq = j.seq
+    FROM millrace_job j INDEXED BY ${index} LEFT JOIN millrace_spec s ON s.seq = j.seq
     WHERE ${condition} AND ${sortedBy} <= @now AND ${column} <= @now
       AND (${sortedBy}, j.seq) > (@timerAt, @seq) ${isHere}
     ORDER BY ${sortedBy}, j.seq ${limitTo("@max")}`;
@@ -122,6 +92,8 @@ function readCursor(cursor: string): readonly [timerAt: number, seq: number] {
 }
 
 function dueJobOf(row: Rung, clock: Clock, now: number): DueJob {
+  // A spec always has a time: none means that the job has lost its spec.
+  if ((row.createdAt as number | null) === null) throw new Unreadable("job", row.seq, "its spec is missing");
   const { id, seq, fence, route, rev, attempt, policy, attempts, owner } = row;
   return {
     ...{ id, seq, fence, route, rev, attempt, policy, attempts, owner },

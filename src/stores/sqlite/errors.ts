@@ -4,6 +4,20 @@
  */
 import { MillraceError } from "../../model/error.ts";
 
+/** A record that a reader has met and cannot read. The commit sets it aside: see unreadable.ts. */
+export class Unreadable extends Error {
+  override readonly name = "Unreadable";
+  readonly what: "job" | "feed";
+  /** The seq of the job, or the number of the feed record. */
+  readonly number: number;
+
+  constructor(what: "job" | "feed", number: number, why: string) {
+    super(why);
+    this.what = what;
+    this.number = number;
+  }
+}
+
 const codeByName: Readonly<Record<string, number>> = {
   SQLITE_PERM: 3,
   SQLITE_BUSY: 5,
@@ -35,6 +49,12 @@ export function isBusy(error: unknown): boolean {
 /** `isCommit`: the error came from COMMIT itself, so that only a full disk tells for sure that nothing was written. */
 export function storeError(error: unknown, path: string, isCommit = false): unknown {
   if (error instanceof MillraceError) return error;
+  if (error instanceof Unreadable)
+    return new MillraceError(
+      "store-corrupt",
+      `A record of ${path} cannot be read, and setting it aside did not help: ${error.message}.`,
+      { cause: error },
+    );
   const said = error instanceof Error ? error.message : String(error);
   const refuse = (code: MillraceError["code"], sentence: string): MillraceError =>
     new MillraceError(code, `${sentence} (SQLite: ${said})`, { cause: error });

@@ -11,6 +11,7 @@ import type { Platform } from "../../platform/platform.ts";
 import { isEmpty } from "../../store/hints.ts";
 import { busyTooLong } from "./errors.ts";
 import type { Call, CallOutcome, CommitOutcome } from "./commit.ts";
+import type { StoreClock } from "./store-clock.ts";
 
 /** Runs one commit: at once in this thread, or in another. */
 export interface Runner {
@@ -26,6 +27,7 @@ export interface Executor {
 export interface ExecutorOptions {
   readonly runner: Runner;
   readonly platform: Platform;
+  readonly clock: StoreClock;
   readonly path: string;
   readonly busyTimeoutMs: number;
   /** After each commit, before anybody is answered. */
@@ -44,6 +46,7 @@ const retryMs = { first: 1, max: 25 };
 export function openExecutor({
   runner,
   platform,
+  clock,
   path,
   busyTimeoutMs,
   onCommitted,
@@ -58,7 +61,7 @@ export function openExecutor({
     const calls = waiting.slice(0, commitCallsMax);
     waiting = waiting.slice(commitCallsMax);
     try {
-      const commit = runner.run(calls, platform.now());
+      const commit = runner.run(calls, clock.now());
       if (commit instanceof Promise)
         commit.then(
           (outcome) => settle(calls, outcome),
@@ -75,10 +78,12 @@ export function openExecutor({
       outcomes: calls.map((): CallOutcome => ({ kind: "error", error })),
       hints: [],
       told: [],
+      now: clock.now(),
     });
   };
 
   const settle = (calls: readonly Waiting[], commit: CommitOutcome): void => {
+    clock.observe(commit.now);
     if (commit.told.length > 0 || !commit.hints.every(isEmpty)) onCommitted(commit);
     const again: Waiting[] = [];
     const now = platform.monotonicUs();

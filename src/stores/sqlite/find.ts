@@ -37,7 +37,7 @@ const ofEither = {
 };
 const tagged = `SELECT ${columnList(scannedNames, ofEither, "h.")}
   FROM millrace_tag t LEFT JOIN millrace_job j ON j.seq = t.seq LEFT JOIN millrace_history h ON h.seq = t.seq
-  WHERE t.tag = ? AND ${newestFirst}`;
+  WHERE t.tag = ? AND (j.seq IS NOT NULL OR h.seq IS NOT NULL) AND ${newestFirst}`;
 
 const chunkMax = 500;
 
@@ -54,8 +54,7 @@ export function findJobs(statements: Statements, request: FindRequest): FindAnsw
       scanned += 1;
       below = row.seq;
       if (!isWanted(row)) continue;
-      const job = readRecord(statements, row.seq);
-      if (job !== null) jobs.push(job);
+      jobs.push(readRecord(statements, row.seq));
       if (jobs.length === max) break;
     }
     const isPageFull = jobs.length === max && below !== rows.at(-1)?.seq;

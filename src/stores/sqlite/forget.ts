@@ -10,10 +10,10 @@ import { runOnSeqs } from "./seq-list.ts";
 const listTags = `INSERT OR IGNORE INTO millrace_tag (tag, seq)
   SELECT t.value, s.seq FROM millrace_spec s, json_each(s.tags) t
   WHERE s.tags IS NOT NULL AND s.seq BETWEEN ? AND ?`;
-/** Input: a JSON list of seqs. */
+/** Input: a JSON list of seqs. What cannot be read is left to the audit. */
 const unlistTags = `DELETE FROM millrace_tag WHERE (tag, seq) IN
   (SELECT t.value, s.seq FROM millrace_spec s, json_each(s.tags) t
-  WHERE s.tags IS NOT NULL AND s.seq IN (SELECT value FROM json_each(?)))`;
+  WHERE json_valid(s.tags) AND s.seq IN (SELECT value FROM json_each(?)))`;
 /** Inputs: the seqs. */
 const dropTrails = "DELETE FROM millrace_trail";
 const dropSpecs = "DELETE FROM millrace_spec";

@@ -6,7 +6,6 @@
  */
 import { realpathSync } from "node:fs";
 import { MillraceError } from "../../model/error.ts";
-import type { Platform } from "../../platform/platform.ts";
 import type { TransactionStore } from "../../store/store.ts";
 import { emptyHints } from "../../store/hints.ts";
 import { checkSettles, checkUnits } from "../../store/later-version.ts";
@@ -14,16 +13,22 @@ import { storeNow } from "./clock.ts";
 import { statementsOf } from "./connection.ts";
 import type { Connection, Statements } from "./connection.ts";
 import { storeError } from "./errors.ts";
+import type { FileIdentity } from "./file-identity.ts";
+import { mayMend, mend, mendsMax } from "./mend.ts";
+import type { Searches } from "./mend.ts";
 import { openKnownRoutes } from "./routes.ts";
 import { settleIfLeased } from "./settle.ts";
 import { beginStep, beginCommit, endStep, flushCommit } from "./step.ts";
 import type { Step } from "./step.ts";
+import type { StoreClock } from "./store-clock.ts";
 import { submit } from "./submit.ts";
 
 export interface OwnFile {
   readonly path: string;
   readonly epoch: number;
-  readonly platform: Platform;
+  readonly clock: StoreClock;
+  readonly identity: FileIdentity | null;
+  readonly searches: Searches;
   readonly isMemory: boolean;
 }
 
@@ -31,6 +36,7 @@ export function transactionStore(given: unknown, file: OwnFile): TransactionStor
   const connection = checkConnection(given, file);
   const run = async <A>(operate: (step: Step) => A): Promise<A> => {
     if (!isInTransaction(connection)) throw refused("its transaction is over");
+    file.identity?.check(file.clock.now());
     return runInside(connection, file, operate);
   };
   return {
@@ -47,28 +53,36 @@ export function transactionStore(given: unknown, file: OwnFile): TransactionStor
   };
 }
 
-function runInside<A>(connection: Connection, file: OwnFile, operate: (step: Step) => A): A {
-  const statements = statementsOf(connection);
+function runInside<A>(connection: Connection, file: OwnFile, operate: (step: Step) => A, mends = 0): A {
   try {
-    statements("SAVEPOINT millrace_call").run();
-    try {
-      const now = storeNow(statements, file.platform.now());
-      const commit = beginCommit({ statements, routes: openKnownRoutes(), epoch: file.epoch, now });
-      const step = beginStep(commit);
-      const answer = operate(step);
-      endStep(step, emptyHints());
-      flushCommit(commit);
-      statements("RELEASE millrace_call").run();
-      return answer;
-    } catch (error) {
-      if (isInTransaction(connection)) {
-        statements("ROLLBACK TO millrace_call").run();
-        statements("RELEASE millrace_call").run();
-      }
-      throw error;
-    }
+    return runStep(connection, file, operate);
   } catch (error) {
-    throw storeError(error, file.path);
+    if (!mayMend(error) || mends === mendsMax) throw storeError(error, file.path);
+    const isMended = runStep(connection, file, ({ commit }) => mend(commit, error, mends > 0, file.searches));
+    if (!isMended) throw storeError(error, file.path);
+    return runInside(connection, file, operate, mends + 1);
+  }
+}
+
+function runStep<A>(connection: Connection, { clock, epoch }: OwnFile, operate: (step: Step) => A): A {
+  const statements = statementsOf(connection);
+  statements("SAVEPOINT millrace_call").run();
+  try {
+    const now = storeNow(statements, clock.now());
+    clock.observe(now);
+    const commit = beginCommit({ statements, routes: openKnownRoutes(), epoch, now });
+    const step = beginStep(commit);
+    const answer = operate(step);
+    endStep(step, emptyHints());
+    flushCommit(commit);
+    statements("RELEASE millrace_call").run();
+    return answer;
+  } catch (error) {
+    if (isInTransaction(connection)) {
+      statements("ROLLBACK TO millrace_call").run();
+      statements("RELEASE millrace_call").run();
+    }
+    throw error;
   }
 }
 

@@ -7,6 +7,7 @@ import type { PruneAnswer, PruneRequest } from "../../store/operations.ts";
 import { columnList, rowReader } from "./columns.ts";
 import type { Picked } from "./columns.ts";
 import { limitTo } from "./connection.ts";
+import { dropDoc } from "./docs.ts";
 import { forgetJobs } from "./forget.ts";
 import { readRoutes } from "./routes.ts";
 import { isNotCompleted } from "./schema.ts";
@@ -116,17 +117,16 @@ function pruneKept(step: Step, max: number): PruneAnswer {
 /** Inputs: now, limit. */
 const readFreeKeys = `SELECT key FROM millrace_unique
   WHERE held_until IS NOT NULL AND held_until <= ? ORDER BY held_until ${limitTo("?")}`;
-const readOldDocs = `SELECT kind, id FROM millrace_doc
+const readOldDocs = `SELECT kind, id, version FROM millrace_doc
   WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at ${limitTo("?")}`;
 const dropKey = "DELETE FROM millrace_unique WHERE key = ?";
-const dropDoc = "DELETE FROM millrace_doc WHERE kind = ? AND id = ?";
 
 function pruneExpired({ statements, now }: Step, max: number): PruneAnswer {
   const keys = statements(readFreeKeys).all(now, max + 1) as [key: string][];
   for (const [key] of keys.slice(0, max)) statements(dropKey).run(key);
   const left = Math.max(0, max - keys.length);
-  const docs = statements(readOldDocs).all(now, left + 1) as [kind: string, id: string][];
-  for (const [kind, id] of docs.slice(0, left)) statements(dropDoc).run(kind, id);
+  const docs = statements(readOldDocs).all(now, left + 1) as [kind: string, id: string, version: number][];
+  for (const [kind, id, version] of docs.slice(0, left)) dropDoc(statements, { kind, id }, version);
   const found = keys.length + docs.length;
   return { removed: Math.min(found, max), more: found > max, cursor: null };
 }

@@ -9,7 +9,9 @@ import { initialValues } from "../../store/rules/advance.ts";
 import { columnList, fromJob, rowReader } from "./columns.ts";
 import { limitTo } from "./connection.ts";
 import type { Statements } from "./connection.ts";
+import { Unreadable } from "./errors.ts";
 import { seqOfId } from "./rows.ts";
+import { isKnownState, readOrTell } from "./unreadable.ts";
 
 const queueAndName = ["queue", "name"] as const;
 
@@ -22,7 +24,7 @@ function openSource(table: string, isKept: (field: JobField) => boolean) {
   const sql = `SELECT r.queue, r.name, ${columnList(names, fromJob)}
     FROM ${table} j JOIN millrace_spec s ON s.seq = j.seq
     JOIN millrace_route r ON r.number = j.route WHERE j.seq = ?`;
-  return (statements: Statements, seq: number): JobRecord | null => {
+  const readOne = (statements: Statements, seq: number): JobRecord | null => {
     const values = statements(sql).get(seq);
     if (values === undefined) return null;
     const [queue, name] = values as [queue: string, name: string];
@@ -30,13 +32,17 @@ function openSource(table: string, isKept: (field: JobField) => boolean) {
     const shown = { state: stateOfCode(row.state), cancelAsked: row.cancelAsked === 1 };
     return { ...row, ...shown, queue, name };
   };
+  return (statements: Statements, seq: number) => readOrTell("job", seq, () => readOne(statements, seq));
 }
 
 const readLive = openSource("millrace_job", isLiveField);
 const readFinished = openSource("millrace_history", isFinishedField);
 
-export function readRecord(statements: Statements, seq: number): JobRecord | null {
-  return readLive(statements, seq) ?? readFinished(statements, seq);
+/** The job with a seq that was found in the same transaction. */
+export function readRecord(statements: Statements, seq: number): JobRecord {
+  const record = readLive(statements, seq) ?? readFinished(statements, seq);
+  if (record === null) throw new Unreadable("job", seq, "its spec, its row or its route is missing");
+  return record;
 }
 
 export function readJobs(statements: Statements, ids: readonly string[]): (JobRecord | null)[] {
@@ -49,7 +55,7 @@ export function readJobs(statements: Statements, ids: readonly string[]): (JobRe
 /** No input. Answer: every count that is not zero, by route and state. */
 const readTallies = `SELECT r.queue, r.name, t.state, t.count 
   FROM millrace_tally t JOIN millrace_route r ON r.number = t.route
-  WHERE t.count <> 0 ORDER BY r.queue, r.name, t.state`;
+  WHERE t.count <> 0 AND t.${isKnownState} ORDER BY r.queue, r.name, t.state`;
 
 export function tallyJobs(statements: Statements): Tally[] {
   const rows = statements(readTallies).all() as [queue: string, name: string, state: number, count: number][];
@@ -65,7 +71,10 @@ export function readFeed(statements: Statements, { after, max }: FeedRequest): F
   if (after < 0)
     return { records: [], cursor: (statements(readEnd).get() as [number: number | null])[0] ?? 0 };
   const rows = statements(readRecords).all(after, max) as [number: number, at: number, body: string][];
-  const records = rows.map(([number, at, body]) => ({ number, at, events: readEvents(body) }));
+  const records = rows.map(([number, at, body]) => {
+    const events = readOrTell("feed", number, () => readEvents(body));
+    return { number, at, events };
+  });
   return { records, cursor: records.at(-1)?.number ?? after };
 }
 

@@ -9,7 +9,7 @@ import type { LeasedJob, NewJob } from "../../store/records.ts";
 import { promote } from "../../store/rules/promote.ts";
 import { claim, leaseGeneral } from "./claim.ts";
 import { statementsOf } from "./connection.ts";
-import { promoteDue } from "./due.ts";
+import { promoteDue } from "./promote.ts";
 import { migrate } from "./migrate.ts";
 import { configure } from "./open-file.ts";
 import { openKnownRoutes } from "./routes.ts";

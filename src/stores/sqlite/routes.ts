@@ -30,8 +30,10 @@ export function forgetRoutes(known: KnownRoutes): void {
 
 const knownMax = 10_000;
 
+/** No job has capabilities yet: a damaged list of them must not hide queue and name. */
+const caps = "CASE WHEN json_valid(caps) THEN caps ELSE '[]' END";
 /** Input: number. Answer: the content behind it. */
-const readContent = "SELECT queue, name, caps FROM millrace_route WHERE number = ?";
+const readContent = `SELECT queue, name, ${caps} FROM millrace_route WHERE number = ?`;
 /** Inputs: number, queue, name, capabilities as JSON. */
 const addRoute = "INSERT INTO millrace_route (number, queue, name, caps) VALUES (?, ?, ?, ?)";
 
@@ -74,7 +76,7 @@ function collision(kept: RouteContent, refused: RouteContent): MillraceError {
 }
 
 /** No input. Answer: every route. */
-const readAll = "SELECT number, queue, name, caps FROM millrace_route ORDER BY number";
+const readAll = `SELECT number, queue, name, ${caps} FROM millrace_route ORDER BY number`;
 
 export function readRoutes(statements: Statements): Route[] {
   return statements(readAll)

@@ -1,9 +1,14 @@
-/** Finding jobs: by id or seq, live or finished, as the whole row that the rules read and change. */
+/**
+ * Finding jobs: by id or seq, live or finished, as the whole row that the rules read and change. A row that cannot be
+ * read is told as such (unreadable.ts).
+ */
+import { stateOfCode } from "../../model/job-state.ts";
 import { fieldNames, isFinishedField, isLiveField } from "../../store/job-fields.ts";
 import type { JobField, JobRow } from "../../store/job-fields.ts";
 import { initialValues } from "../../store/rules/advance.ts";
-import { columnList, fromJob, rowReader, specNames } from "./columns.ts";
+import { columnList, fromJob, liveNames, rowReader, specNames } from "./columns.ts";
 import type { Statements } from "./connection.ts";
+import { readOrTell } from "./unreadable.ts";
 
 /** Input: seq. Answer: the whole row, as far as this kind of job has it. */
 function openSource(table: string, isKept: (field: JobField) => boolean) {
@@ -11,10 +16,27 @@ function openSource(table: string, isKept: (field: JobField) => boolean) {
   const read = rowReader(names, { base: initialValues((field) => field.home !== "spec" && !isKept(field)) });
   const sql = `SELECT ${columnList(names, fromJob)}
     FROM ${table} j JOIN millrace_spec s ON s.seq = j.seq WHERE j.seq = ?`;
-  return (statements: Statements, seq: number): JobRow | null => {
-    const values = statements(sql).get(seq);
-    return values === undefined ? null : read(values);
-  };
+  return (statements: Statements, seq: number): JobRow | null =>
+    readOrTell("job", seq, () => {
+      const values = statements(sql).get(seq);
+      const row = values === undefined ? null : read(values);
+      if (row !== null) stateOfCode(row.state);
+      return row;
+    });
+}
+
+const readState = rowReader(liveNames, { base: initialValues(({ home }) => home === "end") });
+/** Input: a JSON list of seqs. */
+const readStates = `SELECT ${columnList(liveNames)} FROM millrace_job WHERE seq IN (SELECT value FROM json_each(?))`;
+
+/**
+ * Live jobs by seq, as far as a settle needs them: what their specs say is not read, and undefined. A rule that edits
+ * a spec gives the new values and never looks at the old ones.
+ */
+export function readLiveStates(statements: Statements, seqs: readonly number[]): JobRow[] {
+  const rows = statements(readStates).all(JSON.stringify(seqs)).map(readState) as JobRow[];
+  for (const { seq, state } of rows) readOrTell("job", seq, () => stateOfCode(state));
+  return rows;
 }
 
 export const readLive = openSource("millrace_job", isLiveField);

@@ -4,6 +4,8 @@
  * together take 3.6 us to write and read as JSON, 4.4 us as structured clones. The thread keeps the process alive
  * only while calls are pending.
  */
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { MillraceError } from "../../model/error.ts";
 import type { Hints } from "../../store/hints.ts";
@@ -16,6 +18,8 @@ import type { FileSettings } from "./open-file.ts";
 export interface ThreadStart {
   readonly settings: FileSettings;
   readonly epoch: number;
+  /** By the clock that comes with the calls. */
+  readonly openedAt: number;
 }
 
 export interface RunRequest {
@@ -39,14 +43,24 @@ export type FromThread =
   | { readonly kind: "ran"; readonly text: string }
   | { readonly kind: "closed" };
 
-/** Sources run unbuilt as .ts, the package as .js: the thread's file ends like this one. */
-const threadFile = new URL(
-  import.meta.url.endsWith(".ts") ? "./thread-main.ts" : "./thread-main.js",
-  import.meta.url,
-);
+/**
+ * The file that the thread runs, beside the file with this address. Sources run unbuilt as .ts, the package as .js: the
+ * thread's file ends like this one. A bundler does not see that it is needed, and its CommonJS has no addresses.
+ */
+export function threadFileBeside(address: string | undefined): URL {
+  if (address === undefined) throw threadFileMissing("thread-main.js");
+  const file = new URL(address.endsWith(".ts") ? "./thread-main.ts" : "./thread-main.js", address);
+  if (!existsSync(file)) throw threadFileMissing(fileURLToPath(file));
+  return file;
+}
+
+function threadFileMissing(file: string): MillraceError {
+  const sentence = `executor: "thread" needs the file ${file} of Millrace, which is not there: this program was bundled. Keep millrace out of the bundle (as an external package), or leave executor out.`;
+  return new MillraceError("invalid-option", sentence);
+}
 
 export async function threadRunner(start: ThreadStart): Promise<Runner> {
-  const worker = new Worker(threadFile, { workerData: start });
+  const worker = new Worker(threadFileBeside(import.meta.url), { workerData: start });
   let pending: { resolve: (message: FromThread) => void; reject: (error: unknown) => void } | null = null;
   let lost: MillraceError | null = null;
   const take = () => {
@@ -95,8 +109,8 @@ export async function threadRunner(start: ThreadStart): Promise<Runner> {
       const text = JSON.stringify({ calls: plain, machineNow } satisfies RunRequest);
       const message = await ask({ kind: "run", text });
       if (message.kind !== "ran") throw new Error(`the store's thread answered ${message.kind}`);
-      const { outcomes, hints, told } = JSON.parse(message.text) as SentCommit;
-      return { outcomes: outcomes.map(receiveOutcome), hints: hints.map(receiveHints), told };
+      const { outcomes, hints, told, now } = JSON.parse(message.text) as SentCommit;
+      return { outcomes: outcomes.map(receiveOutcome), hints: hints.map(receiveHints), told, now };
     },
     async close() {
       if (lost === null) await ask({ kind: "close" });

@@ -21,17 +21,14 @@ import type { Step } from "./step.ts";
 import { freeKey } from "./unique.ts";
 
 export interface PlainSettle {
-  /**
-   * False for a settle that has to take the general road: it is not plain, lost its lease, or its job was settled by
-   * this call before.
-   */
-  add(settle: Settle): boolean;
+  /** False for a settle that has to take the general road: it is not plain, or lost its lease. */
+  add(settle: Settle, lease: Lease | undefined): boolean;
   flush(): void;
 }
 
 /** What the guard and the end of a job need to know of it. */
 const leaseNames = ["seq", "id", "route", "state", "rev", "attempt", "holds", "fence"] as const;
-type Lease = Picked<(typeof leaseNames)[number]>;
+export type Lease = Picked<(typeof leaseNames)[number]>;
 
 /** Input: a JSON list of seqs. */
 const readSeveral = `SELECT ${columnList(leaseNames)} FROM millrace_job WHERE seq IN (SELECT value FROM json_each(?))`;
@@ -68,16 +65,10 @@ interface End {
   readonly attempts: string | null;
 }
 
-export function openPlainSettle(step: Step, settles: readonly Settle[]): PlainSettle {
-  const leases = readLeases(
-    step.statements,
-    settles.map(({ seq }) => seq),
-  );
+export function openPlainSettle(step: Step): PlainSettle {
   let ends: End[] = [];
 
-  const add = (settle: Settle): boolean => {
-    const lease = leases.get(settle.seq);
-    leases.delete(settle.seq);
+  const add = (settle: Settle, lease: Lease | undefined): boolean => {
     if (!isPlainSettle(settle) || lease === undefined || !isLeased(lease, settle)) return false;
     ends.push({ lease, next: settle.next, attempts: settle.attempts });
     return true;
@@ -91,9 +82,8 @@ export function openPlainSettle(step: Step, settles: readonly Settle[]): PlainSe
   return { add, flush };
 }
 
-function readLeases(statements: Statements, seqs: readonly number[]): Map<number, Lease> {
-  const rows = statements(readSeveral).all(JSON.stringify(seqs)).map(readLease);
-  return new Map(rows.map((lease) => [lease.seq, lease]));
+export function readLeases(statements: Statements, seqs: readonly number[]): Lease[] {
+  return statements(readSeveral).all(JSON.stringify(seqs)).map(readLease);
 }
 
 function finishJobs(step: Step, ends: readonly End[]): void {

@@ -6,12 +6,16 @@
  * road, one by one; with effects it is all or nothing and runs in a savepoint, so that one refused effect harms no
  * other settle of the call.
  */
+import type { JobRow } from "../../store/job-fields.ts";
 import type { Settle, SettleAnswer } from "../../store/operations.ts";
+import { isPlainSettle } from "../../store/plain.ts";
 import type { Effects } from "../../store/records.ts";
 import { settle as settleRow } from "../../store/rules/change.ts";
 import { settleRefusal } from "../../store/rules/guard.ts";
-import { readNamed } from "./rows.ts";
-import { openPlainSettle } from "./settle-plain.ts";
+import type { Statements } from "./connection.ts";
+import { readLiveStates, readNamed } from "./rows.ts";
+import { openPlainSettle, readLeases } from "./settle-plain.ts";
+import type { Lease } from "./settle-plain.ts";
 import type { Step } from "./step.ts";
 import { allOrNothing, submitUnit } from "./submit.ts";
 import { writeOutcome } from "./write-outcome.ts";
@@ -19,18 +23,33 @@ import { writeOutcome } from "./write-outcome.ts";
 const ok: SettleAnswer = { kind: "ok" };
 
 export function settleIfLeased(step: Step, settles: readonly Settle[]): SettleAnswer[] {
-  const plain = openPlainSettle(step, settles);
+  const plain = openPlainSettle(step);
+  const jobs = readSettled(step.statements, settles);
   const answers = settles.map((settle): SettleAnswer => {
-    if (plain.add(settle)) return ok;
+    const job = jobs.get(settle.seq);
+    // Whoever names the job again finds it as this settle leaves it.
+    jobs.delete(settle.seq);
+    if (plain.add(settle, job)) return ok;
     plain.flush();
-    return settleGeneral(step, settle);
+    return settleGeneral(step, settle, isPlainSettle(settle) ? undefined : (job as JobRow | undefined));
   });
   plain.flush();
   return answers;
 }
 
-export function settleGeneral(step: Step, settle: Settle): SettleAnswer {
-  const row = readNamed(step.statements, settle);
+/** The live jobs of these settles by seq: of those that all end plainly only their leases. */
+function readSettled(statements: Statements, settles: readonly Settle[]): Map<number, Lease | JobRow> {
+  const [ends, others]: [number[], number[]] = [[], []];
+  for (const settle of settles) (isPlainSettle(settle) ? ends : others).push(settle.seq);
+  const jobs = new Map<number, Lease | JobRow>();
+  if (ends.length > 0) for (const lease of readLeases(statements, ends)) jobs.set(lease.seq, lease);
+  if (others.length > 0) for (const row of readLiveStates(statements, others)) jobs.set(row.seq, row);
+  return jobs;
+}
+
+/** `known` is the live job with this seq, where it was read and is unchanged since. */
+export function settleGeneral(step: Step, settle: Settle, known?: JobRow): SettleAnswer {
+  const row = known?.id === settle.id ? known : readNamed(step.statements, settle);
   if (typeof row === "string") return { kind: row };
   const refusal = settleRefusal(row, settle);
   if (refusal !== null) return { kind: refusal };

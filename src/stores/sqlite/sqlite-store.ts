@@ -5,7 +5,7 @@
  *  sqlite-store ─► executor (calls of a turn) ─► runner (inline or thread) ─► commit (one transaction) ─► operations
  *               └► watch (hints)               └► open-file, migrate, epoch (once, at the start)
  */
-import { realpathSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
@@ -20,9 +20,11 @@ import { transactionStore } from "./in-transaction.ts";
 import { migrate, readSchemaVersion } from "./migrate.ts";
 import { checkFile, configure, inlineSleepMs, memoryPath, openDatabase, threadSleepMs } from "./open-file.ts";
 import type { FileSettings } from "./open-file.ts";
+import { openFileIdentity } from "./file-identity.ts";
 import { inlineRunner } from "./runner-inline.ts";
 import { threadRunner } from "./runner-thread.ts";
 import { schemaVersion } from "./schema.ts";
+import { openStoreClock } from "./store-clock.ts";
 import { openWatch } from "./watch.ts";
 
 export interface SqliteOptions {
@@ -56,18 +58,27 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
   const { database, entry } = await openFirst(inlineSettings, platform, busyTimeoutMs);
   const path = isMemory ? memoryPath : realpathSync(checked);
 
+  const clock = openStoreClock(platform);
+  const searches = { vainAt: null };
+  const identity = isMemory ? null : openFileIdentity(path, clock.now());
+
   const isThread = place === "thread" && !isMemory;
   const runner = isThread
     ? await threadRunner({
         settings: { path, durability, lockSleepMs: threadSleepMs },
         epoch: entry.epoch,
+        openedAt: clock.now(),
       }).finally(() => database.close())
-    : inlineRunner(openSession(database, path, entry.epoch), () => leaveEpoch(database, entry.opener));
+    : inlineRunner(openSession(database, { path, epoch: entry.epoch, identity }), () =>
+        leaveEpoch(database, entry.opener),
+      );
 
-  const watch = openWatch({ platform, logPath: isMemory ? null : `${path}-wal`, executor: () => executor });
+  const logPath = isMemory ? null : `${path}-wal`;
+  const watch = openWatch({ platform, clock, logPath, executor: () => executor });
   const executor = openExecutor({
     runner,
     platform,
+    clock,
     path,
     busyTimeoutMs,
     onCommitted: (commit) => watch.tellOwn(commit),
@@ -77,11 +88,13 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
 
   return {
     async describe(): Promise<StoreDescription> {
+      const now: number = await call("readNow", null);
       return {
         kind: "sqlite",
         durability: isMemory ? "memory" : durability,
         epoch: entry.epoch,
-        now: await call("readNow", null),
+        now,
+        aheadMs: clock.aheadMs(),
         schemaVersion,
         capabilities: { transactions: !isMemory, processes: isMemory ? "one" : "many" },
         warnings: warningsOf(isMemory, durability),
@@ -111,10 +124,12 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     readTrail: (request) => call("readTrail", request),
     prune: (request) => call("prune", request),
     auditIndexes: (request) => call("auditIndexes", request),
+    readAside: (request) => call("readAside", request),
+    removeAside: (refs) => call("removeAside", refs),
     ...laterOperations,
     watch: (listener) => watch.add(listener),
     inTransaction: (connection) =>
-      transactionStore(connection, { path, epoch: entry.epoch, platform, isMemory }),
+      transactionStore(connection, { path, epoch: entry.epoch, clock, identity, searches, isMemory }),
     async close() {
       watch.close();
       await executor.close();
@@ -123,8 +138,9 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
   };
 }
 
-/** The thread has closed its connection; its row is taken back over one of ours. */
+/** The thread has closed its connection; its row is taken back over one of ours, unless the file has gone. */
 function leaveByName(settings: FileSettings, opener: string): void {
+  if (!existsSync(settings.path)) return;
   const database = openDatabase(settings);
   leaveEpoch(database, opener);
   database.close();

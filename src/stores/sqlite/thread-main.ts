@@ -4,23 +4,25 @@ import type { Hints } from "../../store/hints.ts";
 import { sendError } from "./errors.ts";
 import { openSession, commitCalls } from "./commit.ts";
 import type { CallOutcome } from "./commit.ts";
+import { openFileIdentity } from "./file-identity.ts";
 import { connectFile } from "./open-file.ts";
 import type { FromThread, RunRequest, SentCommit, ThreadStart, ToThread } from "./runner-thread.ts";
 
-const { settings, epoch } = workerData as ThreadStart;
+const { settings, epoch, openedAt } = workerData as ThreadStart;
 const send = (message: FromThread): void => parentPort?.postMessage(message);
 
 try {
   const database = connectFile(settings);
-  const session = openSession(database, settings.path, epoch);
+  const { path } = settings;
+  const session = openSession(database, { path, epoch, identity: openFileIdentity(path, openedAt) });
   parentPort?.on("message", (message: ToThread) => {
     if (message.kind === "close") {
       database.close();
       return send({ kind: "closed" });
     }
     const { calls, machineNow } = JSON.parse(message.text) as RunRequest;
-    const { outcomes, hints, told } = commitCalls(session, calls, machineNow);
-    const sent: SentCommit = { outcomes: outcomes.map(sendOutcome), hints: hints.map(sendHints), told };
+    const { outcomes, hints, told, now } = commitCalls(session, calls, machineNow);
+    const sent: SentCommit = { outcomes: outcomes.map(sendOutcome), hints: hints.map(sendHints), told, now };
     send({ kind: "ran", text: JSON.stringify(sent) });
   });
   send({ kind: "open" });

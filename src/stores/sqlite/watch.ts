@@ -17,6 +17,7 @@ import type { FeedEvent } from "../../store/records.ts";
 import type { Hint, Unwatch } from "../../store/store.ts";
 import type { Executor } from "./executor.ts";
 import type { CommitOutcome } from "./commit.ts";
+import type { StoreClock } from "./store-clock.ts";
 
 /**
  * Behind file events once in two seconds, so that an idle worker with its duties stays below two reads per second;
@@ -39,12 +40,13 @@ export interface Watch {
 
 export interface WatchOptions {
   readonly platform: Platform;
+  readonly clock: StoreClock;
   /** Null for a store in memory: nobody else can change it. */
   readonly logPath: string | null;
   readonly executor: () => Executor;
 }
 
-export function openWatch({ platform, logPath, executor }: WatchOptions): Watch {
+export function openWatch({ platform, clock, logPath, executor }: WatchOptions): Watch {
   const listeners = new Set<(hint: Hint) => void>();
   const own = new Set<number>();
   let file: FSWatcher | null = null;
@@ -140,7 +142,7 @@ export function openWatch({ platform, logPath, executor }: WatchOptions): Watch 
         max: feedPageMax,
       })) as FeedAnswer;
       const hints = emptyHints();
-      const now = platform.now();
+      const now = clock.now();
       for (const { number, events } of records)
         if (!own.delete(number)) for (const event of events) hintEvent(hints, codedEvent(event), now);
       seen = cursor;

@@ -9,7 +9,8 @@
 import type { JobFieldName, JobRow } from "../../store/job-fields.ts";
 import type { Outcome } from "../../store/rules/advance.ts";
 import { isFinished } from "../../store/rules/change.ts";
-import { finishedNames, insertSql, liveNames, specNames, sqlValues, updateSql } from "./columns.ts";
+import { finishedNames, insertSql, liveNames, specNames, sqlValue, sqlValues, updateSql } from "./columns.ts";
+import type { SqlValue, Statements } from "./connection.ts";
 import { addTags, dropTags, forgetJobs } from "./forget.ts";
 import { tellOutcome } from "./step.ts";
 import type { Step } from "./step.ts";
@@ -18,17 +19,40 @@ import { freeKey, takeKey } from "./unique.ts";
 interface Table {
   readonly names: readonly JobFieldName[];
   readonly insert: string;
-  /** Seq and id of a job never change, and an UPDATE that names a key rewrites all indexes. */
-  readonly changing: readonly JobFieldName[];
-  readonly update: string;
+  /** Writes the fields that differ. A retry changes nine of 26: writing all of them takes 1.5 us more. */
+  readonly update: (statements: Statements, from: JobRow, row: JobRow) => void;
   /** Input: seq. */
   readonly drop: string;
 }
 
 function openTable(name: string, names: readonly JobFieldName[]): Table {
-  const changing = names.filter((each) => each !== "seq" && each !== "id");
   const drop = `DELETE FROM ${name} WHERE seq = ?`;
-  return { names, insert: insertSql(name, names), changing, update: updateSql(name, changing), drop };
+  return { names, insert: insertSql(name, names), update: openUpdate(name, names), drop };
+}
+
+function openUpdate(table: string, names: readonly JobFieldName[]): Table["update"] {
+  /** By which fields differ, one bit each: few combinations ever occur. */
+  const known = new Map<number, string>();
+  return (statements, from, row) => {
+    const values: SqlValue[] = [];
+    let bits = 0;
+    for (let at = 0; at < names.length; at++) {
+      const name = names[at] as JobFieldName;
+      if (from[name] === row[name]) continue;
+      bits += 2 ** at;
+      values.push(sqlValue(row[name]));
+    }
+    if (bits === 0) return;
+    let sql = known.get(bits);
+    if (sql === undefined) {
+      sql = updateSql(
+        table,
+        names.filter((name) => from[name] !== row[name]),
+      );
+      known.set(bits, sql);
+    }
+    statements(sql).run(...values, row.seq);
+  };
 }
 
 const specs = openTable("millrace_spec", specNames);
@@ -37,7 +61,7 @@ const finished = openTable("millrace_history", finishedNames);
 
 const tableOf = (row: JobRow): Table => (isFinished(row) ? finished : live);
 
-/** `from` is the job as it stood. */
+/** `from` is the job as it stood. What was not read of its spec is undefined in both. */
 export function writeOutcome(step: Step, from: JobRow, outcome: Outcome): void {
   const { statements, now } = step;
   const { row, isKept, key } = outcome;
@@ -56,7 +80,7 @@ export function writeOutcome(step: Step, from: JobRow, outcome: Outcome): void {
 function moveRow({ statements }: Step, from: JobRow, row: JobRow): void {
   const [source, target] = [tableOf(from), tableOf(row)];
   if (source === target) {
-    statements(target.update).run(...sqlValues(target.changing, row), row.seq);
+    target.update(statements, from, row);
     return;
   }
   statements(target.insert).run(...sqlValues(target.names, row));
@@ -64,10 +88,9 @@ function moveRow({ statements }: Step, from: JobRow, row: JobRow): void {
 }
 
 function writeSpec({ statements }: Step, from: JobRow, row: JobRow): void {
-  if (specs.changing.every((name) => from[name] === row[name])) return;
   const { seq } = row;
   const hasNewTags = from.tags !== row.tags;
   if (hasNewTags) dropTags(statements, [seq]);
-  statements(specs.update).run(...sqlValues(specs.changing, row), seq);
+  specs.update(statements, from, row);
   if (hasNewTags) addTags(statements, seq, seq);
 }

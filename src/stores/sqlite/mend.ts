@@ -1,0 +1,46 @@
+/**
+ * What follows when a call has met a record that it cannot read: the record is set aside in a transaction of its own,
+ * and the call runs again. Where nobody can tell which record it was, all are looked at: a second or two on a million
+ * jobs, so a search that found nothing is not repeated for a while.
+ */
+import { setAside, setAsideUnreadable, setFeedAside } from "./aside.ts";
+import { recountTallies } from "./audit-tallies.ts";
+import { Unreadable } from "./errors.ts";
+import { beginStep } from "./step.ts";
+import type { Commit, Step } from "./step.ts";
+import { isReadTrouble } from "./unreadable.ts";
+
+/** Searches for unreadable records, over the transactions of one connection. */
+export interface Searches {
+  /** Store time of the last one that found nothing. */
+  vainAt: number | null;
+}
+
+/** How often one call may meet such a record. From the second time on all are searched at once. */
+export const mendsMax = 8;
+const vainRestMs = 60_000;
+
+/** Whether this error is worth a mend. */
+export function mayMend(error: unknown): boolean {
+  return error instanceof Unreadable || isReadTrouble(error);
+}
+
+/** Runs in a write transaction. Answers whether something was mended, so that the call may be tried again. */
+export function mend(commit: Commit, error: unknown, isAgain: boolean, searches: Searches): boolean {
+  const step = beginStep(commit);
+  if (error instanceof Unreadable) {
+    setOneAside(step, error);
+    if (isAgain) setAsideUnreadable(step);
+    return true;
+  }
+  const { vainAt } = searches;
+  if (vainAt !== null && Math.abs(commit.now - vainAt) < vainRestMs) return false;
+  const found = setAsideUnreadable(step) + recountTallies(commit.statements);
+  searches.vainAt = found === 0 ? commit.now : null;
+  return found > 0;
+}
+
+function setOneAside(step: Step, { what, number, message }: Unreadable): void {
+  if (what === "feed") setFeedAside(step, number, message);
+  else setAside(step, [{ seq: String(number), why: message }]);
+}
