@@ -45,16 +45,20 @@ export async function auditIndexes(
     own: string,
     next: string | null,
   ) => {
-    const [checked, repaired, last] = (await connection.write(name, args)) as [number, number, string];
+    type Answer = [checked: number, repaired: number, last: string, asides: number];
+    const [checked, repaired, last, asides] = (await connection.write(name, args)) as Answer;
     return {
       checked,
-      repaired: repaired === 0 ? {} : { [kind]: repaired },
+      repaired: {
+        ...(repaired === 0 ? {} : { [kind]: repaired }),
+        ...(asides === 0 ? {} : { "set-aside": asides }),
+      },
       cursor: last === "" ? next : `${own}:${last}`,
     };
   };
   switch (phase) {
     case "jobs":
-      return ask("mr1_audit_jobs", [rest[0] as string, String(max)], "timer", phase, "index:due:0");
+      return ask("mr1_audit_jobs", [rest[0] as string, String(max)], "timer", phase, "index:lease:0");
     case "index":
       return ask("mr1_audit_index", [...rest, String(max)], "timer", phase, "keys:0");
     case "keys":
