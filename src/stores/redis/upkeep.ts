@@ -32,7 +32,7 @@ export async function prune({ connection }: Calls, request: PruneRequest): Promi
   }
 }
 
-/** cursor: jobs:<seq> -> index:<index>:<rank> -> keys:<cursor> -> tally -> null */
+/** cursor: jobs:<seq> -> index:<index>:<rank> -> ids:<cursor> -> keys:<cursor> -> tally -> null */
 export async function auditIndexes(
   { connection }: Calls,
   { cursor, max }: { readonly cursor: string | null; readonly max: number },
@@ -60,7 +60,9 @@ export async function auditIndexes(
     case "jobs":
       return ask("mr1_audit_jobs", [rest[0] as string, String(max)], "timer", phase, "index:lease:0");
     case "index":
-      return ask("mr1_audit_index", [...rest, String(max)], "timer", phase, "keys:0");
+      return ask("mr1_audit_index", [...rest, String(max)], "timer", phase, "ids:0");
+    case "ids":
+      return ask("mr1_audit_ids", [rest[0] as string, String(max)], "id", phase, "keys:0");
     case "keys":
       return ask("mr1_audit_keys", [rest[0] as string, String(max)], "unique", phase, "tally");
     default:

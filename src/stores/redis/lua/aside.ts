@@ -6,7 +6,8 @@
  *  read_aside     after ("" for the head), max -> per record: ref, record; in the byte order of the refs
  *  remove_aside   refs -> how many were there
  *
- * A ref is the job's handle, or DOC and the field of a document. The tallies follow from where the indexes had the job
+ * A ref is the job's handle, or DOC and the field of a document. An id that stands in neither text of its job is found
+ * by the audit. The tallies follow from where the indexes had the job
  * and what can still be read of it; where neither tells its route, they are right again with the next audit.
  */
 import { terminalStates } from "../../../model/job-state.ts";
@@ -17,7 +18,7 @@ import { pickLua } from "./packing.ts";
 const ended = terminalStates.map(luaConstant).join(", ");
 
 export const asideLua: LuaModule = {
-  exports: ["meetUnreadable", "setDocAside"],
+  exports: ["meetUnreadable", "setDocAside", "tellAsideId"],
   source: String.raw`
 local ENDED, DOC, TEXT_MAX = { ${ended} }, "doc:", 16000
 
@@ -128,6 +129,13 @@ end
 -- c.unreadable: of a function that only reads, the handles that it met.
 local function meetUnreadable(c, h, spec, state, why)
   if c.unreadable then c.unreadable[#c.unreadable + 1] = h else setAside(c, h, spec, state, why) end
+end
+
+-- The id of a record that was set aside, found later. Answers whether there is one.
+local function tellAsideId(c, h, id)
+  local text = call("HGET", c.k.aside, h)
+  if text and sub(text, 1, 1) == US then call("HSET", c.k.aside, h, id .. text) end
+  return text and true
 end
 
 local function setDocAside(c, field, text)

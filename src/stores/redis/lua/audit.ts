@@ -7,6 +7,7 @@
  *                                   its tags
  *  audit_index   index, rank, max   each entry of an index (lease, clock, then d and r with each route: its scheduled
  *                                   and ready jobs) is a job that belongs there
+ *  audit_ids     cursor, max        no id names a job that is gone; that of a record which was set aside is told with it
  *  audit_keys    cursor, max        no unique key is held by a job that is gone or over, unless by time
  *  audit_tally                      the tallies of all routes add up to the jobs and to the indexes of their states;
  *                                   else they are recounted. A job counted with another route is found where that
@@ -133,6 +134,20 @@ redis.register_function({ function_name = "mr1_audit_index", flags = { "allow-oo
   if #handles == most then return { #handles, repaired, index .. ":" .. num(rank + left), met } end
   local next = indexBehind(c, index)
   return { #handles, repaired, next and next .. ":0" or "", met }
+end })
+
+redis.register_function({ function_name = "mr1_audit_ids", flags = { "allow-oom" }, callback = function(keys, args)
+  local c, refused = beginWide(keys, args)
+  if not c then return refused end
+  local page, repaired = call("HSCAN", c.k.ids, nextArg(c), "COUNT", nextArg(c)), 0
+  for i = 1, #page[2], 2 do
+    local id, h = page[2][i], page[2][i + 1]
+    if call("HEXISTS", c.k.spec, h) == 0 and not jobOf(c, h) then
+      local isTold = tellAsideId(c, h, id)
+      if call("HDEL", c.k.ids, id) == 1 and not isTold then repaired = repaired + 1 end
+    end
+  end
+  return { #page[2] / 2, repaired, page[1] == "0" and "" or page[1], c.asides or 0 }
 end })
 
 redis.register_function({ function_name = "mr1_audit_keys", flags = { "allow-oom" }, callback = function(keys, args)
