@@ -33,6 +33,23 @@ test("a good server has no findings, and its line says what an acknowledgement i
   expect(code).toBe(0);
 });
 
+test("records that cannot be read are told of with their ids, and the rest is looked at all the same", async () => {
+  await sayJson(["enqueue", "send", "2", "--id", "spoilt", "--store", url]);
+  const tag = `{${redis.prefix}:0}`;
+  const handle = (await redis.admin.hget(`${tag}:ids`, "spoilt")) as string;
+  await redis.admin.hset(`${tag}:spec`, handle, "garbage");
+  for (const _ of ["found by the audit", "still there"]) {
+    const { code, findings, out } = await doctor();
+    expect(findings).toEqual([
+      expect.stringMatching(
+        /records: 1 record could not be read and is set aside: spoilt \(its spec cannot be read\)\./,
+      ),
+    ]);
+    expect(out).toMatch(/^jobs +1 ready$/m);
+    expect(code).toBe(1);
+  }
+});
+
 test("the jobs of all partitions are counted", async () => {
   const store = `${redis.server.url}?prefix=several&partitions=4`;
   for (let job = 0; job < 9; job++)

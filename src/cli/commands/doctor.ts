@@ -45,6 +45,7 @@ export const doctor: Command = {
         ...server.findings,
         ...clockFindings(clockAheadMs),
         ...indexFindings(repaired),
+        ...(await asideFindings(store)),
         ...(await overdueFindings(store, described.now)),
         ...(await quarantineFindings(store)),
       ];
@@ -196,8 +197,36 @@ async function walkIndexes(store: Store): Promise<{ checked: number; repaired: R
   return { checked, repaired };
 }
 
+const asideShown = 5;
+
+/** Records that the store could not read: whatever met them went on without them. */
+async function asideFindings(store: Store): Promise<readonly Finding[]> {
+  let count = 0;
+  const first: string[] = [];
+  let after: string | null = null;
+  for (let step = 0; step < auditStepsMax; step++) {
+    const page: Awaited<ReturnType<Store["readAside"]>> = await store.readAside({ after, max: auditBatch });
+    count += page.records.length;
+    for (const { id, ref, why } of page.records.slice(0, asideShown - first.length))
+      first.push(`${id ?? ref} (${why})`);
+    after = page.cursor;
+    if (after === null) break;
+  }
+  if (count === 0) return [];
+  const which = `${first.join(", ")}${count > first.length ? ", and others" : ""}`;
+  return [
+    {
+      check: "records",
+      problem: `${count} ${count === 1 ? "record" : "records"} could not be read and ${count === 1 ? "is" : "are"} set aside: ${which}.`,
+      advice: "They are in no list and no count, and do not run. Find out who wrote there, then remove them.",
+    },
+  ];
+}
+
 function indexFindings(repaired: Readonly<Record<string, number>>): readonly Finding[] {
-  return Object.entries(repaired).map(([kind, count]) => ({
+  // What was set aside has a finding of its own.
+  const kinds = Object.entries(repaired).filter(([kind]) => kind !== "set-aside");
+  return kinds.map(([kind, count]) => ({
     check: "indexes",
     problem: `${count} ${kind} ${count === 1 ? "entry" : "entries"} disagreed with the jobs.`,
     advice: "Repaired just now. Unless somebody edited the file by hand this is a bug: please report it.",

@@ -4,6 +4,7 @@
  * takes or answers is a new version.
  */
 import { createHash } from "node:crypto";
+import { asideLua } from "./lua/aside.ts";
 import { auditLua } from "./lua/audit.ts";
 import { callLua } from "./lua/call.ts";
 import { changeLua } from "./lua/change.ts";
@@ -38,7 +39,19 @@ export const layoutVersion = 1;
 
 /** In the order in which they use each other. */
 export const libraryModules: readonly LuaModule[] = [
-  ...[listsLua, packingLua, callLua, clocksLua, tellLua, jobLua, uniqueLua, rulesLua, writeLua, docsLua],
+  ...[
+    listsLua,
+    packingLua,
+    callLua,
+    clocksLua,
+    tellLua,
+    asideLua,
+    jobLua,
+    uniqueLua,
+    rulesLua,
+    writeLua,
+    docsLua,
+  ],
   ...[submitLua, claimLua, settleLua, handOverLua, turnLua, changeLua, readLua, extendLua, dueLua],
   ...[pruneLua, auditLua, enterLua],
 ];

@@ -30,10 +30,12 @@ export const ownFields: readonly JobFieldName[] = [
   ...rareFields,
 ];
 export const headFields: readonly PackedName[] = ["flags", "id", ...shapeFields];
-export const tailFields = fieldNames(
-  ({ home }, name) =>
-    home === "spec" && name !== "seq" && ![...headFields, ...ownFields].includes(name as PackedName),
-);
+const beforeTail: readonly string[] = ["seq", "input", ...headFields, ...ownFields];
+/** The input is last: what is behind the others is its size. */
+export const tailFields: readonly JobFieldName[] = [
+  ...fieldNames(({ home }, name) => home === "spec" && !beforeTail.includes(name)),
+  "input",
+];
 export const specFields: readonly PackedName[] = [...headFields, ...ownFields, ...tailFields];
 
 const leaseFields = ["state", "fence", "id"] as const;

@@ -2,7 +2,7 @@
 import type { LuaModule } from "./lua-module.ts";
 
 export const clocksLua: LuaModule = {
-  exports: ["earliest", "instant", "after", "nextClock", "hasRung"],
+  exports: ["earliest", "instant", "after", "firstScore", "setHead", "nextClock", "hasRung"],
   source: String.raw`
 -- The earliest of some times as texts; "" is none.
 local function earliest(a, b, d)
@@ -28,6 +28,12 @@ end
 local function firstScore(key)
   local score = call("ZRANGE", key, "0", "0", "WITHSCORES")[2]
   return score and score ~= "inf" and tonumber(score) or nil
+end
+
+-- A route stands among those with scheduled jobs by its earliest due time.
+local function setHead(k, route)
+  local head = firstScore(k.dueOf .. route)
+  if head then call("ZADD", k.due, num(head), route) else call("ZREM", k.due, route) end
 end
 
 -- The earliest clock of any live job as text; "" without one.

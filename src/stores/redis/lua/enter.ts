@@ -13,7 +13,7 @@
  *           ?n where any will do and n if nobody has said yet
  *  answer   epoch, partitions; or the errors MRFOREIGN (keys of another program), MRNEWER (a newer layout),
  *           MRPARTITIONS (made with another number)
- *  now      -> time, epoch
+ *  now      -> time, epoch, by how much the store's clock is ahead of the server's
  */
 import { fencesPerEpoch } from "../../../store/rules/lease.ts";
 import type { LuaModule } from "./lua-module.ts";
@@ -62,9 +62,11 @@ end
 -- number; where a hand took it away, all jobs are looked at.
 local function readLife(k)
   local last = call("XREVRANGE", k.feed, "+", "-", "COUNT", 1)[1]
-  local life, pages = { feed = 0, seq = 0, routes = {}, kept = {}, keptCount = 0 }, {}
-  if last then
+  local life, pages = { feed = 0, seq = 0, now = 0, ahead = 0, routes = {}, kept = {}, keptCount = 0 }, {}
+  if last and tonumber(last[2][6]) then
     life.feed, life.seq = tonumber(match(last[1], "^%d+")), tonumber(last[2][6])
+    -- What was written while the server's clock was ahead would else wait until that time comes again.
+    life.now = tonumber(last[2][2]) or 0
     return life
   end
   for _, h in ipairs(call("HVALS", k.ids)) do
@@ -104,16 +106,19 @@ redis.register_function({ function_name = "mr1_enter", flags = { "allow-oom" }, 
   local epoch = tonumber(m[3] or 0)
   if not m[1] then call("HSET", k.meta, "kind", "millrace", "version", num(version), "partitions", partitions) end
   local alive, isSame, feed = lives[tag] or {}, sub(m[2] or "", 1, #server) == server, 0
+  local life = isSame and alive[m[2]]
+  local isKnown = life
+  life = life or readLife(k)
   if not isSame then
     -- A caller that knows a higher epoch has seen writes that are gone.
     if known > epoch then epoch = known end
-    local ms = max(0, timeOf(args[3] or "") - SINCE_MS)
+    local ms = max(0, timeOf(args[3] or "", life) - SINCE_MS)
     epoch, feed = max(epoch + 1, floor(ms / WINDOW_MS)), ms * FEED_PER_MS
     call("HSET", k.meta, "epoch", num(epoch), "fence", num(epoch * FENCES + ms % WINDOW_MS * FENCES_PER_MS))
   end
-  if not isSame or not alive[m[2]] then
+  if not isKnown then
     -- The time tells apart what stands under one tag in several databases of the server, or was copied.
-    local life, t = readLife(k), call("TIME")
+    local t = call("TIME")
     life.feed = max(life.feed, feed)
     local token = server .. t[1] .. "." .. t[2]
     call("HSET", k.meta, "token", token)
@@ -130,7 +135,7 @@ end })
 redis.register_function({ function_name = "mr1_now", flags = { "no-writes" }, callback = function(keys, args)
   local c, refused = begin(keys, args)
   if not c then return refused end
-  return { c.at, num(floor(c.fence / FENCES)) }
+  return { c.at, num(floor(c.fence / FENCES)), args[1] == "" and num(c.life.ahead) or "0" }
 end })
 `,
 };

@@ -46,7 +46,12 @@ local function othersOf(c, wanted, named)
     end
   end
   table.sort(found)
-  return found
+  loadJobs(c, found)
+  local readable = {}
+  for _, h in ipairs(found) do
+    if c.jobs[h] then readable[#readable + 1] = h end
+  end
+  return readable
 end
 
 redis.register_function({ function_name = "mr1_extend", flags = { "allow-oom" }, callback = function(keys, args)

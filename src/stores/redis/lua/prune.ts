@@ -45,13 +45,16 @@ local function pruneList(c, asked, minute, list, most, room)
     looked = i
     if states[i] and not seen[h] then
       local ${pickLua("states[i]", ["state", "id", "flags", "route", "endedAt", "keepUntil"])}
-      if state == asked.state and keepUntil == "" and num(floor(endedAt / MINUTE_MS)) == minute then
+      -- Looked at closely, it is set aside.
+      if not state or not tonumber(endedAt) and endedAt ~= "" then jobOf(c, h)
+      elseif state == asked.state and keepUntil == "" and num(floor(endedAt / MINUTE_MS)) == minute then
         seen[h] = true
         if not asked.routes[route] or tonumber(endedAt) > asked.before then stay[#stay + 1] = h
         else
           removed = removed + 1
-          local job = match(flags, LISTED) and jobOf(c, h)
-          if job then forget(c, job) else forgetPlain(c, h, id, route, state) end
+          local isListed = match(flags, LISTED)
+          local job = isListed and jobOf(c, h)
+          if job then forget(c, job) elseif not isListed then forgetPlain(c, h, id, route, state) end
         end
       end
     end
@@ -95,11 +98,16 @@ redis.register_function({ function_name = "mr1_prune_kept", flags = { "allow-oom
   local most = nextNumber(c)
   local handles = call("ZRANGEBYSCORE", c.k.keep, "-inf", c.at, "LIMIT", 0, most)
   loadJobs(c, handles)
+  local removed = 0
   for _, h in ipairs(handles) do
-    if c.jobs[h] then forget(c, c.jobs[h]) else push(c.zrem, c.k.keep, h) end
+    local job = c.jobs[h]
+    if job and isTerminal(job.state) and job.keepUntil ~= "" and tonumber(job.keepUntil) <= c.now then
+      removed = removed + 1
+      forget(c, job)
+    else push(c.zrem, c.k.keep, h) end
   end
   writeCall(c)
-  return { #handles, #handles == most and 1 or 0 }
+  return { removed, #handles == most and 1 or 0 }
 end })
 
 redis.register_function({ function_name = "mr1_prune_expired", flags = { "allow-oom" }, callback = function(keys, args)
@@ -110,10 +118,7 @@ redis.register_function({ function_name = "mr1_prune_expired", flags = { "allow-
   for _, key in ipairs(keysOver) do setHolder(c, key, false) end
   local docsOver = {}
   if #keysOver < most then docsOver = call("ZRANGEBYSCORE", c.k.docttl, "-inf", c.at, "LIMIT", 0, most - #keysOver) end
-  for _, field in ipairs(docsOver) do
-    c.docs[field] = false
-    c.docsDirty[field] = true
-  end
+  for _, field in ipairs(docsOver) do dropDoc(c, field) end
   writeCall(c)
   local removed = #keysOver + #docsOver
   return { removed, removed == most and 1 or 0 }
@@ -127,7 +132,7 @@ redis.register_function({ function_name = "mr1_prune_feed", flags = { "allow-oom
   for _, entry in ipairs(call("XRANGE", c.k.feed, "-", "+", "COUNT", most)) do
     local number = tonumber(match(entry[1], "^%d+"))
     -- After an entry the next number is far above the newest one, which tells the last seq and stays.
-    if entry[1] == newest[1] or tonumber(entry[2][2]) > before then break end
+    if entry[1] == newest[1] or (tonumber(entry[2][2]) or 0) > before then break end
     removed, last = removed + 1, number
   end
   if last then call("XTRIM", c.k.feed, "MINID", "=", num(last + 1) .. "-0") end

@@ -28,8 +28,7 @@ end
 -- attempts and result.
 local function prepare(c, stretch, rest)
   local job, ending = { state = RUNNING, fence = HOLE, settledFence = HOLE, uniqueKey = "" }, { jobs = 0 }
-  readRest(job, rest, 1)
-  ending.isPlain = not find(job.flags, HAS_KEY, 1, true)
+  ending.isPlain = readRest(job, rest, 1) and not find(job.flags, HAS_KEY, 1, true)
   if ending.isPlain then
     ending.attempts = job.attempts
     finish(c, job, stretch.next)
@@ -107,7 +106,7 @@ local function settleAny(c, stretch, h, prefix, result, attempts, hasEffects)
   local isLate, jobs, docs = false, 0, 0
   if hasEffects then isLate, jobs, docs = nextFlag(c), nextNumber(c), nextNumber(c) end
   -- An ending of this call is not written yet, so its state is read from here.
-  if c.done[h] and c.jobs[h] == nil then c.jobs[h] = readJob(c.k, h, call("HGET", c.k.spec, h), c.done[h]) end
+  if c.done[h] and c.jobs[h] == nil then c.jobs[h] = jobFrom(c, h, call("HGET", c.k.spec, h), c.done[h]) end
   local next, first = stretch.next, c.i
   next.result = result
   local refusal = whole(c, isLate, function()

@@ -8,7 +8,16 @@
 import type { LuaModule } from "./lua-module.ts";
 
 export const writeLua: LuaModule = {
-  exports: ["appendEnded", "setReady", "setDue", "leavePage", "writeRecords", "tellCall", "writeCall"],
+  exports: [
+    "appendEnded",
+    "setReady",
+    "setDue",
+    "leavePage",
+    "noteHead",
+    "writeRecords",
+    "tellCall",
+    "writeCall",
+  ],
   source: String.raw`
 -- A list that is new is listed itself.
 local function appendEnded(k, state, minute, handles)
@@ -139,6 +148,13 @@ local function writeKeys(c)
   c.uniqDirty = {}
 end
 
+-- The versions of documents that are gone are never given again.
+local function writeFloor(c)
+  if not c.isFloorRaised then return end
+  call("HSET", c.k.meta, "docFloor", num(c.docFloor))
+  c.isFloorRaised = false
+end
+
 local function writeDocs(c)
   local k, set, gone, listed, timed, free = c.k, {}, {}, {}, {}, {}
   for field in pairs(c.docsDirty) do
@@ -160,6 +176,7 @@ local function writeDocs(c)
   many("ZADD", k.docs, listed)
   many("ZREM", k.docttl, free)
   many("ZADD", k.docttl, timed)
+  writeFloor(c)
   c.docsDirty = {}
 end
 
@@ -214,13 +231,24 @@ local function writeRoutes(c)
   c.newRoutes = nil
 end
 
+-- An index of scheduled jobs has changed: the place of its route follows (setHead).
+local function noteHead(c, key)
+  local dueOf = c.k.dueOf
+  if sub(key, 1, #dueOf) ~= dueOf then return end
+  c.heads = c.heads or {}
+  c.heads[sub(key, #dueOf + 1)] = true
+end
+
 local function takeOutRecords(c)
   local k = c.k
   many("HDEL", k.spec, c.goneSpecs)
   many("HDEL", k.state, c.goneStates)
   many("HDEL", k.ids, c.goneIds)
   for i = 1, #c.trails, CHUNK do call("UNLINK", unpack(c.trails, i, min(i + CHUNK - 1, #c.trails))) end
-  for key, list in pairs(c.zrem) do many("ZREM", key, list) end
+  for key, list in pairs(c.zrem) do
+    many("ZREM", key, list)
+    noteHead(c, key)
+  end
   c.goneSpecs, c.goneStates, c.goneIds, c.trails, c.zrem = {}, {}, {}, {}, {}
 end
 
@@ -239,7 +267,13 @@ local function writeRecords(c)
   if c.specs then many("HSET", k.spec, c.specs) end
   if c.states then many("HSET", k.state, c.states) end
   if c.newIds then many("HSET", k.ids, c.newIds) end
-  for key, list in pairs(c.zadd) do many("ZADD", key, list) end
+  for key, list in pairs(c.zadd) do
+    many("ZADD", key, list)
+    noteHead(c, key)
+  end
+  if c.heads then
+    for route in pairs(c.heads) do setHead(k, route) end
+  end
   if c.ended then
     for key, handles in pairs(c.ended) do appendEnded(k, sub(key, 1, 1), sub(key, 2), handles) end
   end
@@ -247,7 +281,7 @@ local function writeRecords(c)
   for field, by in pairs(c.tally) do
     if by ~= 0 then call("HINCRBY", k.tally, field, by == 1 and "1" or num(by)) end
   end
-  c.specs, c.states, c.newIds, c.ended, c.zadd, c.tally = nil, nil, nil, nil, {}, {}
+  c.specs, c.states, c.newIds, c.ended, c.heads, c.zadd, c.tally = nil, nil, nil, nil, nil, {}, {}
 end
 
 -- The ids that ended, and of running jobs whose cancel was asked for: id and owner.
