@@ -9,10 +9,11 @@
  *  unrecoverable          failed                                       stays
  *  retry-after            retry-scheduled at that time, or failed      stays
  *  snoozed                scheduled                                    given back
+ *  lacked a key           scheduled                                    given back
  *  released (shutdown)    ready                                        given back
  *  crashed                reclaimed with backoff, or failed            stays, or given back when it never started
  */
-import { appendAttempt, readAttemptLog, shortReason } from "./attempt-log.ts";
+import { appendAttempt, noteHandBack, readAttemptLog, shortReason } from "./attempt-log.ts";
 import type { AttemptOutcome, ErrorRecord } from "./attempt-log.ts";
 import type { Finish, HandBack, Schedule, SettleNext } from "./change.ts";
 import { durationText } from "./duration.ts";
@@ -107,6 +108,33 @@ function reasonToStop(policy: DecidedPolicy, attempt: number, failure: Failure):
 /** After a snooze the job comes again later, and the attempt is given back: it did not fail. */
 export function afterSnooze(policy: DecidedPolicy, delayMs: number, strideMs: number): Schedule {
   return schedule(policy, delayMs, 0, "snoozed", strideMs);
+}
+
+/** Long enough that a fleet without the key does not spin, short enough that a rolling change of keys is hardly felt. */
+const keyMissingBackoff = {
+  kind: "exponential",
+  fromMs: 1000,
+  toMs: 60_000,
+  factor: 2,
+  jitter: "half",
+} as const;
+
+/**
+ * The worker lacks the key that the input is encrypted with. Another one may have it, or this one after its next
+ * start, so the job comes again and the attempt is given back.
+ */
+export function afterKeyMissing(ended: EndedAttempt, error: ErrorRecord, sources: Sources): Decision {
+  const { now: at, worker, strideMs } = sources;
+  if (ended.cancelAsked) return { next: afterCancelAsked(ended), attempts: null };
+  const attempts = noteHandBack(ended.attempts, {
+    reason: "key-missing",
+    at,
+    worker,
+    message: error.message,
+  });
+  const times = readAttemptLog(attempts).handedBack?.count ?? 1;
+  const delayMs = backoffDelayMs(keyMissingBackoff, times, error, sources);
+  return { next: schedule(ended.policy, delayMs, 0, "snoozed", strideMs), attempts };
 }
 
 /** What a worker that stops does with a job it has not finished: claimable again at once, with its old rank. */

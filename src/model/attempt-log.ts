@@ -41,6 +41,16 @@ export interface AttemptRecord {
   readonly error?: ErrorRecord;
 }
 
+/** Why workers handed the job back, the last of them; the attempts that were given back have no entry. */
+export interface HandBackNote {
+  readonly reason: "key-missing";
+  /** How often in a row. */
+  readonly count: number;
+  readonly at: number;
+  readonly worker: string;
+  readonly message: string;
+}
+
 interface AttemptLog {
   readonly entries: readonly AttemptRecord[];
   /** How many entries in the middle were dropped to stay inside the bound. */
@@ -49,6 +59,8 @@ interface AttemptLog {
   readonly replays?: number;
   /** Why the cancel of a running job was asked for. Whoever ends the attempt ends the job with this reason. */
   readonly cancelReason?: string;
+  /** Until an attempt ends in another way. */
+  readonly handedBack?: HandBackNote;
 }
 
 const completedAlone = /^(\d{1,9}) (\d{1,16}) (\d{1,16})$/;
@@ -72,12 +84,13 @@ export function readAttemptLog(text: string | null): AttemptLog {
   try {
     const log = JSON.parse(text) as Partial<AttemptLog> | null;
     if (!Array.isArray(log?.entries)) return emptyLog;
-    const { entries, dropped = 0, cancelReason, replays } = log;
+    const { entries, dropped = 0, cancelReason, replays, handedBack } = log;
     return {
       entries,
       dropped,
       ...(typeof replays === "number" ? { replays } : {}),
       ...(typeof cancelReason === "string" ? { cancelReason } : {}),
+      ...(typeof handedBack?.count === "number" ? { handedBack } : {}),
     };
   } catch {
     return emptyLog;
@@ -85,7 +98,7 @@ export function readAttemptLog(text: string | null): AttemptLog {
 }
 
 export function appendAttempt(text: string | null, record: AttemptRecord): string {
-  const log = readAttemptLog(text);
+  const { handedBack: _over, ...log } = readAttemptLog(text);
   const entries = [...log.entries, record];
   let dropped = log.dropped;
   while (entries.length > logEntriesMax) {
@@ -113,9 +126,20 @@ export function noteCancelReason(text: string | null, reason: string): string {
   return JSON.stringify({ ...readAttemptLog(text), cancelReason } satisfies AttemptLog);
 }
 
+/** The log of a job that a worker hands back: the newest note takes the place of the one before. */
+export function noteHandBack(text: string | null, note: Omit<HandBackNote, "count">): string {
+  const log = readAttemptLog(text);
+  const handedBack = {
+    ...note,
+    message: cut(note.message, messageCharsMax),
+    count: 1 + (log.handedBack?.count ?? 0),
+  };
+  return JSON.stringify({ ...log, handedBack } satisfies AttemptLog);
+}
+
 /** The log of a finished job that a replay brings back with a new round of attempts. */
 export function noteNewRound(text: string | null): string {
-  const log = readAttemptLog(text);
+  const { handedBack: _over, ...log } = readAttemptLog(text);
   return JSON.stringify({ ...log, replays: (log.replays ?? 0) + 1 } satisfies AttemptLog);
 }
 

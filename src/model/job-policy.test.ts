@@ -32,6 +32,7 @@ describe("policies", () => {
       ttlMs: null,
       keepsResult: true,
       retention: {},
+      retriesInvalidInput: false,
       redact: [],
     });
   });

@@ -26,6 +26,8 @@ export interface JobPolicy {
   readonly retention?: Retention;
   /** False: the result is not kept, only that the job completed. */
   readonly keepsResult?: boolean;
+  /** True: an input that a worker refuses is a failed attempt like any other, and not the end. */
+  readonly retriesInvalidInput?: boolean;
   /** Paths into input and result that are never shown: kept with the job, so that every reader knows them. */
   readonly redact?: readonly string[];
 }
@@ -40,6 +42,7 @@ export interface DecidedPolicy {
   readonly ttlMs: number | null;
   readonly keepsResult: boolean;
   readonly retention: Retention;
+  readonly retriesInvalidInput: boolean;
   readonly redact: readonly string[];
 }
 
@@ -52,6 +55,7 @@ const enginePolicy: DecidedPolicy = {
   ttlMs: null,
   keepsResult: true,
   retention: {},
+  retriesInvalidInput: false,
   redact: [],
 };
 
