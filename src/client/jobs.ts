@@ -287,7 +287,9 @@ export class Jobs {
       const answer = await this.#changes.changeAsRead(await this.#changes.mustRead(id), (record) => {
         const edit: Edit = {
           ...input,
-          ...(level === undefined ? {} : { policy: writePolicy({ ...parsePolicy(record.policy), level }) }),
+          ...(level === undefined || !this.#engine.readPolicy(record.policy).isReadable
+            ? {}
+            : { policy: writePolicy({ ...parsePolicy(record.policy), level }) }),
           ...(headers === undefined ? {} : { meta: writeMeta({ ...readMeta(record.meta), headers }) }),
         };
         return [editChange(edit, level ?? null, this.#engine.settings.strideMs)];

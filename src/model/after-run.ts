@@ -9,6 +9,8 @@
  *  unrecoverable          failed                                       stays
  *  retry-after            retry-scheduled at that time, or failed      stays
  *  snoozed                scheduled                                    given back
+ *  never began: its       failed                                       stays
+ *  record is unreadable
  *  lacked a key           scheduled                                    given back
  *  released (shutdown)    ready                                        given back
  *  crashed                reclaimed with backoff, or failed            stays, or given back when it never started
@@ -32,6 +34,7 @@ export type EndReason =
   | "not-retryable"
   | "invalid-input"
   | "invalid-result"
+  | "record-unreadable"
   | "crash-loop"
   | "no-handler"
   | "deadline"
@@ -135,6 +138,18 @@ export function afterKeyMissing(ended: EndedAttempt, error: ErrorRecord, sources
   const times = readAttemptLog(attempts).handedBack?.count ?? 1;
   const delayMs = backoffDelayMs(keyMissingBackoff, times, error, sources);
   return { next: schedule(ended.policy, delayMs, 0, "snoozed", strideMs), attempts };
+}
+
+/**
+ * A part of the job's own record cannot be read: how often it may run, what it has done. It is not run by guesses, and
+ * it ends where operators see it.
+ */
+export function afterUnreadable(ended: EndedAttempt, parts: readonly string[], sources: Sources): Decision {
+  const error = {
+    name: "RecordUnreadable",
+    message: `Of the job's record cannot be read: ${parts.join(", ")}.`,
+  };
+  return afterFailure(ended, { outcome: "failed", error, final: "record-unreadable" }, sources);
 }
 
 /** What a worker that stops does with a job it has not finished: claimable again at once, with its old rank. */

@@ -73,28 +73,56 @@ const stackCharsMax = 4000;
 const causeDepthMax = 5;
 const cancelReasonCharsMax = 200;
 
-/** A text that cannot be read counts as empty: a damaged log must not take the job, or its worker, down with it. */
+/**
+ * What can be read of the text: entries that cannot are left out, because a damaged log must not take a list, a duty or
+ * a worker down with it.
+ */
 export function readAttemptLog(text: string | null): AttemptLog {
-  if (text === null) return emptyLog;
+  return text === null ? emptyLog : parseLog(text).log;
+}
+
+/** Whether nothing of the text is lost by reading it. */
+export function isLogReadable(text: string | null): boolean {
+  return text === null || parseLog(text).isWhole;
+}
+
+function parseLog(text: string): { readonly log: AttemptLog; readonly isWhole: boolean } {
   const numbers = completedAlone.exec(text);
   if (numbers !== null) {
     const [attempt, waitedUs, ranUs] = numbers.slice(1).map(Number) as [number, number, number];
-    return { entries: [{ attempt, outcome: "completed", waitedUs, ranUs }], dropped: 0 };
+    const entries = [{ attempt, outcome: "completed", waitedUs, ranUs }] as const;
+    return { log: { entries, dropped: 0 }, isWhole: true };
   }
   try {
     const log = JSON.parse(text) as Partial<AttemptLog> | null;
-    if (!Array.isArray(log?.entries)) return emptyLog;
-    const { entries, dropped = 0, cancelReason, replays, handedBack } = log;
-    return {
+    if (!Array.isArray(log?.entries)) return { log: emptyLog, isWhole: false };
+    const { dropped = 0, cancelReason, replays, handedBack } = log;
+    const entries = log.entries.filter(isEntry);
+    const read = {
       entries,
       dropped,
       ...(typeof replays === "number" ? { replays } : {}),
       ...(typeof cancelReason === "string" ? { cancelReason } : {}),
       ...(typeof handedBack?.count === "number" ? { handedBack } : {}),
     };
+    return { log: read, isWhole: entries.length === log.entries.length };
   } catch {
-    return emptyLog;
+    return { log: emptyLog, isWhole: false };
   }
+}
+
+function isEntry(value: unknown): value is AttemptRecord {
+  if (typeof value !== "object" || value === null) return false;
+  const { attempt, outcome, at = 0, error } = value as Record<string, unknown>;
+  const isNoted = typeof attempt === "number" && typeof outcome === "string" && typeof at === "number";
+  return isNoted && (error === undefined || isErrorRecord(error));
+}
+
+function isErrorRecord(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const { name, message, cause } = value as Record<string, unknown>;
+  const isNamed = typeof name === "string" && typeof message === "string";
+  return isNamed && (cause === undefined || isErrorRecord(cause));
 }
 
 export function appendAttempt(text: string | null, record: AttemptRecord): string {

@@ -22,6 +22,7 @@ import {
   afterKeyMissing,
   afterReturn,
   afterSnooze,
+  afterUnreadable,
   handBack,
 } from "../model/after-run.ts";
 import type { Decision } from "../model/after-run.ts";
@@ -101,6 +102,13 @@ export function endByThrow(engine: Engine, attempt: Attempt, thrown: unknown): A
     },
     sources,
   );
+}
+
+/** The end of an attempt that never began, because parts of the job's record cannot be read. */
+export function endUnreadable(engine: Engine, attempt: Attempt, parts: readonly string[]): Decision {
+  const { job, policy, cancelAsked, owner } = attempt;
+  const ended = { attempt: job.attempt, policy, attempts: job.attempts, cancelAsked };
+  return afterUnreadable(ended, parts, modelSources(engine, job.claimedAt, owner));
 }
 
 /** The completion of an attempt that ends now. */
