@@ -188,7 +188,7 @@ export function afterCrash(ended: EndedAttempt, started: boolean, sources: Sourc
   const isGivenBack = !started && earlier < unstartedCrashesMax;
   const attempts = appendAttempt(ended.attempts, {
     attempt,
-    outcome: "crashed",
+    outcome: "lease-expired",
     at: sources.now,
     worker: sources.worker,
     ...(started ? {} : { unstarted: true }),

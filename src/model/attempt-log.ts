@@ -17,11 +17,12 @@ export interface ErrorRecord {
   readonly cause?: ErrorRecord;
 }
 
+/** `lease-expired`: its worker died, was stopped or cut off, or its event loop stood still; nobody else can tell which. */
 export type AttemptOutcome =
   | "completed"
   | "failed"
   | "timed-out"
-  | "crashed"
+  | "lease-expired"
   | "abandoned"
   | "cancelled"
   | "expired";
@@ -31,12 +32,12 @@ export interface AttemptRecord {
   readonly outcome: AttemptOutcome;
   /** Store time at which the attempt ended; absent for a completed one, whose end is the job's. */
   readonly at?: number;
-  /** From the time the job was due to the start of its handler, in microseconds; absent after a crash. */
+  /** From the time the job was due to the start of its handler, in microseconds; absent after its lease ran out. */
   readonly waitedUs?: number;
-  /** Handler time, monotonic, in microseconds; absent when nobody could measure it (a crash). */
+  /** Handler time, monotonic, in microseconds; absent when nobody could measure it (its lease ran out). */
   readonly ranUs?: number;
   readonly worker?: string;
-  /** True for a crash before anybody reported that the handler had started. */
+  /** True for a lease that ran out before anybody reported that the handler had started. */
   readonly unstarted?: boolean;
   readonly error?: ErrorRecord;
 }
