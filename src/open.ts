@@ -28,7 +28,14 @@ export async function openMillraceOn(
 ): Promise<Millrace> {
   const { settings, duties, log, store: storeOptions } = readMillraceOptions(platform, options);
   const store = await openStore(platform, url, storeOptions);
-  return new Millrace(new Engine(store, platform, settings, log), duties);
+  const engine = new Engine(store, platform, settings, log);
+  try {
+    if (engine.retention.isUndeclared) await engine.retention.learn();
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+  return new Millrace(engine, duties);
 }
 
 const later = ["s3", "gs", "az", "file", "http", "https"];

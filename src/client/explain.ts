@@ -49,7 +49,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
       state === "completed" ? "It has completed." : `It ended as ${state}: ${record.reason ?? "no reason"}.`,
     );
   const behind = record.attempt - (record.countsAttempt === 0 ? 1 : 0);
-  const nth = behind <= 0 ? "" : ` Attempt ${behind} is behind it.`;
+  const nth = (behind <= 0 ? "" : ` Attempt ${behind} is behind it.`) + handedBack(record);
   switch (state) {
     case "scheduled": {
       const isOverdue = record.dueAt <= now;
@@ -87,6 +87,13 @@ function describeCase(item: Quarantined | undefined): string {
   if (item === undefined) return "";
   const { duty, failures, error, until } = item;
   return ` The duty ${duty} failed on it ${failures} times and leaves it alone until ${until.toISOString()}: ${error}`;
+}
+
+function handedBack({ attempts }: JobRecord): string {
+  const { handedBack: note } = readAttemptLog(attempts);
+  if (note === undefined) return "";
+  const times = note.count === 1 ? "once" : `${note.count} times`;
+  return ` It was handed back ${times}, last by ${note.worker}: ${note.reason}. ${note.message}`;
 }
 
 function cancelReason({ attempts }: JobRecord): string {

@@ -42,12 +42,13 @@ export class JobChanges {
 
   /**
    * Makes a change that repeats parts of what was read, guarded by the rev of that reading; a job that moved on
-   * meanwhile is read again.
+   * meanwhile is read again. All tries carry one token, so that a change whose reply was lost is not made twice.
    */
   async changeAsRead(
     first: JobRecord,
     make: (record: JobRecord) => readonly OperatorChange[],
   ): Promise<ChangeAnswer> {
+    const token = this.#engine.mintId();
     let record: JobRecord | null = first;
     for (let tries = 1; record !== null; tries++) {
       const { id, rev }: JobRecord = record;
@@ -57,7 +58,7 @@ export class JobChanges {
         next,
         attempts,
       }));
-      const answer = await this.#engine.changes.add({ id, cases });
+      const answer = await this.#engine.changes.add({ id, token, cases });
       const isAgain =
         answer.kind === "changed" && changes.some(({ states }) => states.includes(answer.state));
       if (!isAgain || tries === triesMax) return answer;
@@ -108,10 +109,18 @@ export class JobChanges {
   }
 }
 
+/** Whether the change was made: by this call, or by an earlier try of it whose reply was lost. */
+export function isMade(
+  answer: ChangeAnswer,
+): answer is Extract<ChangeAnswer, { readonly kind: "ok" | "already" }> {
+  return answer.kind === "ok" || answer.kind === "already";
+}
+
 /** An answer other than ok as the caller's error. */
 export function refuse(answer: ChangeAnswer, id: string): void {
   switch (answer.kind) {
     case "ok":
+    case "already":
       return;
     case "gone":
       throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);

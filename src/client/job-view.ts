@@ -4,6 +4,7 @@ import type { Engine } from "../engine/engine.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
 import type { AttemptRecord } from "../model/attempt-log.ts";
 import { readMeta } from "../model/job-meta.ts";
+import type { DecidedPolicy } from "../model/job-policy.ts";
 import { keyOfScoped } from "../model/unique-key.ts";
 import type { JobState } from "../model/job-state.ts";
 import type { JobRecord } from "../store/records.ts";
@@ -52,7 +53,7 @@ export function viewJob(engine: Engine, record: JobRecord): JobView {
   const { entries, cancelReason } = readAttemptLog(record.attempts);
   const attempts = entries.map((entry) => viewAttempt(entry, record));
   const show = (payload: string | null): unknown =>
-    payload === null ? undefined : redact(decode(engine, payload), policy.redact);
+    payload === null ? undefined : shown(engine, payload, policy);
   return {
     id: record.id,
     name: record.name,
@@ -88,12 +89,18 @@ function viewAttempt(entry: AttemptRecord, { endedAt, owner }: JobRecord): Attem
   return { ...entry, at, ...(entry.worker === undefined && owner !== null ? { worker: owner } : {}) };
 }
 
-/** A list must not fail because one payload in it cannot be read (another key ring, another codec). */
-function decode(engine: Engine, payload: string): unknown {
+const unreadable = "[unreadable]";
+
+/**
+ * A list must not fail because one payload in it cannot be read (another key ring, another codec). Nor does it show one
+ * whose policy cannot be read: the policy says what is to be hidden.
+ */
+function shown(engine: Engine, payload: string, { isReadable, redact: paths }: DecidedPolicy): unknown {
+  if (!isReadable) return unreadable;
   try {
-    return engine.settings.coder.decode(payload);
+    return redact(engine.settings.coder.decode(payload), paths);
   } catch {
-    return "[unreadable]";
+    return unreadable;
   }
 }
 

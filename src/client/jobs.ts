@@ -29,7 +29,7 @@ import { checkBoolean, checkOptions, checkWhole } from "../model/option.ts";
 import type { Priority } from "../model/rank.ts";
 import type { JobRecord } from "../store/records.ts";
 import { checkIsJob } from "./check-is-job.ts";
-import { JobChanges, pageMax, refuse, scanMax } from "./job-changes.ts";
+import { JobChanges, isMade, pageMax, refuse, scanMax } from "./job-changes.ts";
 import { overStates, readFilter } from "./job-filter.ts";
 import type { JobQuery } from "./job-filter.ts";
 import { viewJob } from "./job-view.ts";
@@ -190,7 +190,7 @@ export class Jobs {
         const answer = await this.#changes.changeAsRead(record, ({ policy, attempts, cancelAsked }) =>
           cancelChanges({ policy: this.#engine.readPolicy(policy), attempts, cancelAsked }, reason),
         );
-        if (answer.kind === "ok") return answer.state === "cancelled" ? "cancelled" : "signalled";
+        if (isMade(answer)) return answer.state === "cancelled" ? "cancelled" : "signalled";
         return answer.kind === "gone" ? "not-found" : "finished";
       };
       if (typeof target === "string") return this.#one(target, cancelOne);
@@ -224,7 +224,7 @@ export class Jobs {
             { due, resetsAttempts, strideMs, ...(edit === undefined ? {} : { edit }) },
           ),
         ]);
-        if (answer.kind === "ok") return "replayed";
+        if (isMade(answer)) return "replayed";
         return answer.kind === "gone" ? "not-found" : answer.kind === "key-held" ? "key-held" : "unfinished";
       };
       if (typeof target === "string") return this.#one(target, retryOne);
@@ -287,7 +287,9 @@ export class Jobs {
       const answer = await this.#changes.changeAsRead(await this.#changes.mustRead(id), (record) => {
         const edit: Edit = {
           ...input,
-          ...(level === undefined ? {} : { policy: writePolicy({ ...parsePolicy(record.policy), level }) }),
+          ...(level === undefined || !this.#engine.readPolicy(record.policy).isReadable
+            ? {}
+            : { policy: writePolicy({ ...parsePolicy(record.policy), level }) }),
           ...(headers === undefined ? {} : { meta: writeMeta({ ...readMeta(record.meta), headers }) }),
         };
         return [editChange(edit, level ?? null, this.#engine.settings.strideMs)];

@@ -17,7 +17,6 @@ import type { Router } from "../engine/router.ts";
 import type { Duration } from "../model/duration.ts";
 import { durationMs } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
-import { defaultRetention } from "../model/job-policy.ts";
 import { checkOptions, isListOfFunctions } from "../model/option.ts";
 import { defaultStrideMs, strictStrideMs } from "../model/rank.ts";
 import type { CustomBackoff } from "../model/retry-policy.ts";
@@ -58,9 +57,12 @@ export interface StoreOptions {
 export interface MillraceOptions extends StoreOptions {
   /** Defaults of this code, for every job whose definition and enqueue say nothing. */
   defaults?: Pick<EnqueueOptions, "priority" | "retry" | "timeout" | "ttl" | "keepResult">;
-  /** How long finished jobs are kept: completed 7 days, failed 30, others 7. */
+  /**
+   * How long finished jobs are kept: completed 7 days, failed 30, others 7. The store keeps the longest time that any
+   * process has given; `mill.retention.set` makes it shorter.
+   */
   retention?: RetentionOptions;
-  /** How long the feed of changes is kept; 7 days by default. */
+  /** How long the feed of changes is kept; 7 days by default. The store keeps the longest time, as above. */
   feedRetention?: Duration;
   /**
    * How long a ready job may wait while workers serve its queue but none has a handler for its name; 7 days by default,
@@ -155,8 +157,12 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
         ...(compression === undefined ? {} : { compression }),
       }),
       codeDefaults,
-      retention: { ...defaultRetention, ...readRetention(options.retention ?? {}, "open: retention") },
-      feedKeepMs: durationMs(options.feedRetention ?? 7 * dayMs, "open: feedRetention"),
+      retention: {
+        ...readRetention(options.retention ?? {}, "open: retention"),
+        ...(options.feedRetention === undefined
+          ? {}
+          : { feedMs: durationMs(options.feedRetention, "open: feedRetention") }),
+      },
       noHandlerGraceMs: readGrace(options.noHandlerGrace),
       strideMs:
         options.ageing === false

@@ -11,6 +11,7 @@ import { Kv } from "../engine/kv.ts";
 import { LeaseBook } from "../engine/lease-book.ts";
 import { Results } from "../engine/results.ts";
 import { settlesWithin } from "../engine/race.ts";
+import type { StoreRetention } from "../engine/store-retention.ts";
 import { planJob, refusalError, unitOf } from "../engine/submit.ts";
 import { Supervisor } from "../engine/supervisor.ts";
 import { MillraceError } from "../model/error.ts";
@@ -69,6 +70,8 @@ const callsGraceMs = 10_000;
 export class Millrace implements Enqueuer {
   readonly jobs: Jobs;
   readonly kv: Kv;
+  /** How long the store keeps finished jobs and the feed: for all processes, whatever they were opened with. */
+  readonly retention: Pick<StoreRetention, "get" | "set">;
   readonly #engine: Engine;
   readonly #results: Results;
   readonly #shared: SharedByWorkers;
@@ -90,6 +93,7 @@ export class Millrace implements Enqueuer {
     this.#supervisor = new Supervisor(engine, allDuties(engine, leaseBook, duties));
     this.jobs = new Jobs(engine);
     this.kv = new Kv(engine);
+    this.retention = engine.retention;
   }
 
   /** @param call how long the call itself may take; `timeout` of the options is that of an attempt. */
@@ -158,6 +162,8 @@ export class Millrace implements Enqueuer {
     const settings = readWorkerOptions(this.#engine, options);
     const worker = new JobWorker(this.#engine, this.#shared, handlers, settings);
     this.#workers.add(worker);
+    // What a job's end leaves behind depends on it.
+    if (this.#engine.retention.isUndeclared) await this.#engine.retention.learn();
     this.startDuties();
     worker.start();
     return worker;

@@ -23,6 +23,12 @@ export interface JobOptions<In = any> extends Omit<
 > {
   input?: AnySchema;
   result?: AnySchema;
+  /**
+   * What an input means that a worker's schema refuses or its codec cannot read: the end of the job as `invalid-input`
+   * ("fail", the default), or a failed attempt that is tried again ("retry"), for fleets in which old and new versions
+   * of the schema run beside each other. Frozen with the job.
+   */
+  onInvalidInput?: "fail" | "retry";
   /** Paths into input and result that no list, log, event or page ever shows, such as "card.number". */
   redact?: readonly string[];
 }
@@ -83,7 +89,7 @@ export function job(name: string, options: JobOptions = {}): AnyJob {
   const what = `job ${JSON.stringify(name)}`;
   refuseLater(options, what);
   checkOptions(options, what, definitionKeys);
-  const { input, result, redact = [], ...shared } = options;
+  const { input, result, onInvalidInput, redact = [], ...shared } = options;
   const read = readEnqueueOptions(shared, what);
   // The compiled form is thrown away: a bad path is to be refused here, where somebody wrote it.
   compilePick(read.unique?.fields ?? [], `${what}: unique.fields`);
@@ -92,7 +98,7 @@ export function job(name: string, options: JobOptions = {}): AnyJob {
     queue: read.queue ?? null,
     inputSchema: readSchema(input, `${what}: input`),
     resultSchema: readSchema(result, `${what}: result`),
-    options: withRedaction(read, redact),
+    options: withRedaction(withInvalidInput(read, onInvalidInput, what), redact),
     with: (value, enqueueOptions) => ({ job: definition, input: value, options: enqueueOptions }),
   };
   return Object.freeze(definition);
@@ -116,6 +122,12 @@ export function checkDefinition(value: unknown, what: string): void {
   const isDefinition =
     typeof value === "object" && value !== null && "inputSchema" in value && "with" in value;
   if (!isDefinition) throw new MillraceError("invalid-option", `${what}: the job must be one made by job().`);
+}
+
+function withInvalidInput(options: ReadOptions, given: unknown, what: string): ReadOptions {
+  if (given === undefined || given === "fail") return options;
+  if (given === "retry") return { ...options, policy: { ...options.policy, retriesInvalidInput: true } };
+  throw new MillraceError("invalid-option", `${what}: onInvalidInput must be "fail" or "retry".`);
 }
 
 function withRedaction(options: ReadOptions, paths: readonly string[]): ReadOptions {

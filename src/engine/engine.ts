@@ -6,7 +6,7 @@ import type { PayloadCoder } from "../codec/payload.ts";
 import { withMintedIds } from "../model/error.ts";
 import { createIdMinter } from "../model/job-id.ts";
 import { createPolicyReader, outcomesNotKept } from "../model/job-policy.ts";
-import type { DecidedPolicy, JobPolicy, Retention } from "../model/job-policy.ts";
+import type { DecidedPolicy, JobPolicy } from "../model/job-policy.ts";
 import { createPlacement, gatherJobs } from "../model/placement.ts";
 import type { Placement } from "../model/placement.ts";
 import type { CustomBackoff } from "../model/retry-policy.ts";
@@ -32,16 +32,17 @@ import { PartitionBatcher } from "./partition-batcher.ts";
 import type { Batching } from "./partition-batcher.ts";
 import { Reports } from "./reports.ts";
 import type { Router } from "./router.ts";
+import { StoreRetention } from "./store-retention.ts";
+import type { KeptTimes } from "./store-retention.ts";
 import { Turn } from "./turn.ts";
 
 export interface EngineSettings {
   readonly coder: PayloadCoder;
   readonly codeDefaults: JobPolicy;
-  readonly retention: Required<Retention>;
+  /** What this process was told to keep; the rest is the store's (store-retention.ts). */
+  readonly retention: KeptTimes;
   /** How long a ready job may wait for a handler of its name; null for ever. */
   readonly noHandlerGraceMs: number | null;
-  /** How long the feed is kept. */
-  readonly feedKeepMs: number;
   /** How much waiting one priority level is worth. */
   readonly strideMs: number;
   readonly router: Router;
@@ -64,7 +65,7 @@ export class Engine {
   readonly log: Logger;
   readonly turn: Turn;
   readonly mintId: (partition?: number) => string;
-  readonly readPolicy: (text: string | null) => DecidedPolicy;
+  readonly retention: StoreRetention;
 
   readonly submits: Batching<SubmitUnit, SubmitAnswer>;
   readonly settles: Batching<Settle, SettleAnswer>;
@@ -77,6 +78,7 @@ export class Engine {
    */
   readonly arrivals = new Set<(job: NewJob) => void>();
 
+  #policies: (text: string | null) => DecidedPolicy;
   readonly #placement: Placement | null;
   readonly #handled = new Map<string, number>();
 
@@ -93,9 +95,13 @@ export class Engine {
       { now: () => platform.now(), random: () => platform.random() },
       { partitions },
     );
-    this.readPolicy = createPolicyReader({
-      ...settings.codeDefaults,
-      retention: outcomesNotKept(settings.retention),
+    this.#policies = createPolicyReader(settings.codeDefaults);
+    let notKept = "{}";
+    this.retention = new StoreRetention(store, settings.retention, ({ feedMs: _feed, ...times }) => {
+      const retention = outcomesNotKept(times);
+      if (JSON.stringify(retention) === notKept) return;
+      notKept = JSON.stringify(retention);
+      this.#policies = createPolicyReader({ ...settings.codeDefaults, retention });
     });
     const shared = {
       platform,
@@ -204,6 +210,10 @@ export class Engine {
 
   isHandledHere(name: string): boolean {
     return (this.#handled.get(name) ?? 0) > 0;
+  }
+
+  readPolicy(text: string | null): DecidedPolicy {
+    return this.#policies(text);
   }
 
   /** The priority level of a job, by the code's defaults where its policy has none. */

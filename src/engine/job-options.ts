@@ -96,7 +96,13 @@ const sharedKeys = [
   "keepResult",
 ];
 const enqueueKeys: readonly string[] = ["id", "repeatOf", "runAt", "headers", "trace", ...sharedKeys];
-export const definitionKeys: readonly string[] = ["input", "result", "redact", ...sharedKeys];
+export const definitionKeys: readonly string[] = [
+  "input",
+  "result",
+  "onInvalidInput",
+  "redact",
+  ...sharedKeys,
+];
 
 const nothing: ReadOptions = { policy: {} };
 const headersMax = 64;

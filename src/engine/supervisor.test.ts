@@ -20,8 +20,7 @@ async function open(log: Logger = silentLogger) {
   const settings = {
     coder: createPayloadCoder(),
     codeDefaults: {},
-    retention: { completedMs: 1, failedMs: 1, otherMs: 1 },
-    feedKeepMs: 1,
+    retention: { completedMs: 1, failedMs: 1, otherMs: 1, feedMs: 1 },
     noHandlerGraceMs: null,
     strideMs: 1,
     router: defaultRouter,

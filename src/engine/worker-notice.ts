@@ -20,10 +20,14 @@ export function noticePut(owner: string, notice: WorkerNotice | null): DocPut {
   return { kind: noticeKind, id: owner, body, guard: "any", expiresInMs: noticeTtlMs };
 }
 
-/** @param passesOver leaves out those in partitions that fail, instead of failing. */
+/** @param passesOver leaves out those that cannot be read and those in partitions that fail, instead of failing. */
 export async function readNotices(engine: Engine, passesOver = false): Promise<readonly WorkerNotice[]> {
   const notices: WorkerNotice[] = [];
   for await (const { body } of allDocs(engine.store, { kind: noticeKind, passesOver }))
-    notices.push(JSON.parse(body) as WorkerNotice);
+    try {
+      notices.push(JSON.parse(body) as WorkerNotice);
+    } catch (error) {
+      if (!passesOver) throw error;
+    }
   return notices;
 }

@@ -185,7 +185,7 @@ describe("after a crash", () => {
   });
 
   test("the log tells an unstarted crash from a started one", () => {
-    const outcome = { attempt: 1, outcome: "crashed", at: 77, worker: "w1" };
+    const outcome = { attempt: 1, outcome: "lease-expired", at: 77, worker: "w1" };
     expect(readAttemptLog(afterCrash(ended(), true, sources).attempts).entries).toEqual([outcome]);
     expect(readAttemptLog(afterCrash(ended(), false, sources).attempts).entries).toEqual([
       { ...outcome, unstarted: true },

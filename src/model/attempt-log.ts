@@ -17,11 +17,12 @@ export interface ErrorRecord {
   readonly cause?: ErrorRecord;
 }
 
+/** `lease-expired`: its worker died, was stopped or cut off, or its event loop stood still; nobody else can tell which. */
 export type AttemptOutcome =
   | "completed"
   | "failed"
   | "timed-out"
-  | "crashed"
+  | "lease-expired"
   | "abandoned"
   | "cancelled"
   | "expired";
@@ -31,14 +32,24 @@ export interface AttemptRecord {
   readonly outcome: AttemptOutcome;
   /** Store time at which the attempt ended; absent for a completed one, whose end is the job's. */
   readonly at?: number;
-  /** From the time the job was due to the start of its handler, in microseconds; absent after a crash. */
+  /** From the time the job was due to the start of its handler, in microseconds; absent after its lease ran out. */
   readonly waitedUs?: number;
-  /** Handler time, monotonic, in microseconds; absent when nobody could measure it (a crash). */
+  /** Handler time, monotonic, in microseconds; absent when nobody could measure it (its lease ran out). */
   readonly ranUs?: number;
   readonly worker?: string;
-  /** True for a crash before anybody reported that the handler had started. */
+  /** True for a lease that ran out before anybody reported that the handler had started. */
   readonly unstarted?: boolean;
   readonly error?: ErrorRecord;
+}
+
+/** Why workers handed the job back, the last of them; the attempts that were given back have no entry. */
+export interface HandBackNote {
+  readonly reason: "key-missing";
+  /** How often in a row. */
+  readonly count: number;
+  readonly at: number;
+  readonly worker: string;
+  readonly message: string;
 }
 
 interface AttemptLog {
@@ -49,6 +60,8 @@ interface AttemptLog {
   readonly replays?: number;
   /** Why the cancel of a running job was asked for. Whoever ends the attempt ends the job with this reason. */
   readonly cancelReason?: string;
+  /** Until an attempt ends in another way. */
+  readonly handedBack?: HandBackNote;
 }
 
 const completedAlone = /^(\d{1,9}) (\d{1,16}) (\d{1,16})$/;
@@ -61,31 +74,60 @@ const stackCharsMax = 4000;
 const causeDepthMax = 5;
 const cancelReasonCharsMax = 200;
 
-/** A text that cannot be read counts as empty: a damaged log must not take the job, or its worker, down with it. */
+/**
+ * What can be read of the text: entries that cannot are left out, because a damaged log must not take a list, a duty or
+ * a worker down with it.
+ */
 export function readAttemptLog(text: string | null): AttemptLog {
-  if (text === null) return emptyLog;
+  return text === null ? emptyLog : parseLog(text).log;
+}
+
+/** Whether nothing of the text is lost by reading it. */
+export function isLogReadable(text: string | null): boolean {
+  return text === null || parseLog(text).isWhole;
+}
+
+function parseLog(text: string): { readonly log: AttemptLog; readonly isWhole: boolean } {
   const numbers = completedAlone.exec(text);
   if (numbers !== null) {
     const [attempt, waitedUs, ranUs] = numbers.slice(1).map(Number) as [number, number, number];
-    return { entries: [{ attempt, outcome: "completed", waitedUs, ranUs }], dropped: 0 };
+    const entries = [{ attempt, outcome: "completed", waitedUs, ranUs }] as const;
+    return { log: { entries, dropped: 0 }, isWhole: true };
   }
   try {
     const log = JSON.parse(text) as Partial<AttemptLog> | null;
-    if (!Array.isArray(log?.entries)) return emptyLog;
-    const { entries, dropped = 0, cancelReason, replays } = log;
-    return {
+    if (!Array.isArray(log?.entries)) return { log: emptyLog, isWhole: false };
+    const { dropped = 0, cancelReason, replays, handedBack } = log;
+    const entries = log.entries.filter(isEntry);
+    const read = {
       entries,
       dropped,
       ...(typeof replays === "number" ? { replays } : {}),
       ...(typeof cancelReason === "string" ? { cancelReason } : {}),
+      ...(typeof handedBack?.count === "number" ? { handedBack } : {}),
     };
+    return { log: read, isWhole: entries.length === log.entries.length };
   } catch {
-    return emptyLog;
+    return { log: emptyLog, isWhole: false };
   }
 }
 
+function isEntry(value: unknown): value is AttemptRecord {
+  if (typeof value !== "object" || value === null) return false;
+  const { attempt, outcome, at = 0, error } = value as Record<string, unknown>;
+  const isNoted = typeof attempt === "number" && typeof outcome === "string" && typeof at === "number";
+  return isNoted && (error === undefined || isErrorRecord(error));
+}
+
+function isErrorRecord(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const { name, message, cause } = value as Record<string, unknown>;
+  const isNamed = typeof name === "string" && typeof message === "string";
+  return isNamed && (cause === undefined || isErrorRecord(cause));
+}
+
 export function appendAttempt(text: string | null, record: AttemptRecord): string {
-  const log = readAttemptLog(text);
+  const { handedBack: _over, ...log } = readAttemptLog(text);
   const entries = [...log.entries, record];
   let dropped = log.dropped;
   while (entries.length > logEntriesMax) {
@@ -113,9 +155,20 @@ export function noteCancelReason(text: string | null, reason: string): string {
   return JSON.stringify({ ...readAttemptLog(text), cancelReason } satisfies AttemptLog);
 }
 
+/** The log of a job that a worker hands back: the newest note takes the place of the one before. */
+export function noteHandBack(text: string | null, note: Omit<HandBackNote, "count">): string {
+  const log = readAttemptLog(text);
+  const handedBack = {
+    ...note,
+    message: cut(note.message, messageCharsMax),
+    count: 1 + (log.handedBack?.count ?? 0),
+  };
+  return JSON.stringify({ ...log, handedBack } satisfies AttemptLog);
+}
+
 /** The log of a finished job that a replay brings back with a new round of attempts. */
 export function noteNewRound(text: string | null): string {
-  const log = readAttemptLog(text);
+  const { handedBack: _over, ...log } = readAttemptLog(text);
   return JSON.stringify({ ...log, replays: (log.replays ?? 0) + 1 } satisfies AttemptLog);
 }
 

@@ -24,6 +24,7 @@ describe("policies", () => {
   test("the empty policy costs no text and means the engine's defaults", () => {
     expect(writePolicy({})).toBeNull();
     expect(createPolicyReader()(null)).toEqual({
+      isReadable: true,
       level: 0,
       attempts: 10,
       backoff: defaultBackoff,
@@ -32,6 +33,7 @@ describe("policies", () => {
       ttlMs: null,
       keepsResult: true,
       retention: {},
+      retriesInvalidInput: false,
       redact: [],
     });
   });

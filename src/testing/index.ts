@@ -76,6 +76,7 @@ export async function testMillrace(options: TestMillraceOptions = {}): Promise<T
   });
   const { store, memory } = rememberJobs(await openStore(platform, "sqlite::memory:"));
   const engine = new Engine(store, platform, read.settings, read.log);
+  await engine.retention.learn();
   const mill = new Millrace(engine, read.duties);
   mill.startDuties();
   const drain = new Drain({

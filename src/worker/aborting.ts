@@ -15,12 +15,14 @@ import { endByThrow } from "./attempt-end.ts";
 import { cancelDecision, learnCancelReason } from "./cancel-reason.ts";
 import type { AbortReason } from "./control.ts";
 import type { Leases } from "./leases.ts";
+import type { LoopStalls } from "./loop-stalls.ts";
 import type { RouteMap } from "./route-map.ts";
 import { SharedTimer } from "./shared-timer.ts";
 
 export interface AbortingOptions {
   readonly leases: Leases;
   readonly routes: RouteMap;
+  readonly stalls: LoopStalls;
   /** How long an aborted handler may take to unwind. */
   readonly graceMs: number;
 }
@@ -30,12 +32,14 @@ export class Aborting {
   readonly #engine: Engine;
   readonly #leases: Leases;
   readonly #routes: RouteMap;
+  readonly #stalls: LoopStalls;
   readonly #timer: SharedTimer;
 
-  constructor(engine: Engine, { leases, routes, graceMs }: AbortingOptions) {
+  constructor(engine: Engine, { leases, routes, stalls, graceMs }: AbortingOptions) {
     this.#engine = engine;
     this.#leases = leases;
     this.#routes = routes;
+    this.#stalls = stalls;
     this.graceMs = graceMs;
     this.#timer = new SharedTimer(engine.platform);
   }
@@ -69,6 +73,7 @@ export class Aborting {
   }
 
   leaseLost(attempt: Attempt): void {
+    this.#stalls.tell(this.#engine.log, attempt, this.#routes.titleOf(attempt.job));
     this.#leases.lose(attempt);
     if (attempt.phase !== "waiting") return this.abort(attempt, "lease-lost");
     this.#dropWaiting(attempt);

@@ -1,6 +1,6 @@
 /**
  * Announcing: a live worker renews its notice, so that the fleet knows which names are handled; at its stop the notice
- * goes.
+ * goes. In the same rounds it hears what the fleet has agreed on: whether an outcome that was not kept is kept now.
  */
 import type { Engine } from "../engine/engine.ts";
 import { noticeEveryMs, noticePut } from "../engine/worker-notice.ts";
@@ -22,6 +22,7 @@ export class Announcing {
 
   start(): void {
     void this.#put(this.#notice);
+    void this.#hearRetention();
     this.#timer = this.#engine.platform.setTimer(noticeEveryMs, () => this.start(), false);
   }
 
@@ -29,6 +30,17 @@ export class Announcing {
     this.#isStopped = true;
     this.#timer?.cancel();
     await this.#put(null);
+  }
+
+  /** Only an outcome of which nothing is kept matters before the retention duty comes. */
+  async #hearRetention(): Promise<void> {
+    const { retention, log } = this.#engine;
+    if (!Object.values(retention.known ?? {}).includes(0)) return;
+    try {
+      await retention.learn();
+    } catch (error) {
+      log.debug("the retention of the store could not be read", { error });
+    }
   }
 
   /** A notice that could not be put is put again at the next round; it is only a notice. */

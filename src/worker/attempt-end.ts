@@ -9,6 +9,8 @@
  *   timeout            a failed attempt                 a failed attempt
  *   cancel             completed                        cancelled
  *   nobody             completed, snoozed, cancelled    a failed attempt, snoozed, cancelled
+ *
+ * An input whose key this worker lacks never reaches the handler: the job comes again later, and no attempt is burnt.
  */
 import type { JobDefinition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -17,11 +19,13 @@ import {
   afterCancel,
   afterExpiry,
   afterFailure,
+  afterKeyMissing,
   afterReturn,
   afterSnooze,
+  afterUnreadable,
   handBack,
 } from "../model/after-run.ts";
-import type { Decision, EndReason } from "../model/after-run.ts";
+import type { Decision } from "../model/after-run.ts";
 import { appendAttempt, describeError, noteCompletion } from "../model/attempt-log.ts";
 import type { AttemptOutcome } from "../model/attempt-log.ts";
 import type { Due } from "../model/change.ts";
@@ -80,19 +84,31 @@ export function endByThrow(engine: Engine, attempt: Attempt, thrown: unknown): A
       return { next: afterCancel(policy, control.reason), attempts: noted("cancelled") };
   }
   const ended = { attempt: job.attempt, policy, attempts: job.attempts, cancelAsked: attempt.cancelAsked };
-  const final = control?.kind === "unrecoverable" ? "unrecoverable" : refusedReason(thrown);
+  const sources = modelSources(engine, now, attempt.owner);
+  const error = describeError(shownError(thrown));
+  const refused = RefusedPayload.is(thrown) ? thrown.reason : undefined;
+  if (refused === "key-missing") return afterKeyMissing(ended, error, sources);
+  const isTriedAgain = refused === "invalid-input" && policy.retriesInvalidInput;
+  const final = control?.kind === "unrecoverable" ? "unrecoverable" : isTriedAgain ? undefined : refused;
   const retryInMs = control?.kind === "retry-after" ? delayOf(control.due, now) : undefined;
   return afterFailure(
     ended,
     {
       outcome: attempt.isAbandoned ? "abandoned" : abortReason === "timeout" ? "timed-out" : "failed",
-      error: describeError(shownError(thrown)),
+      error,
       ...times,
       ...(final === undefined ? {} : { final }),
       ...(retryInMs === undefined ? {} : { retryInMs }),
     },
-    modelSources(engine, now, attempt.owner),
+    sources,
   );
+}
+
+/** The end of an attempt that never began, because parts of the job's record cannot be read. */
+export function endUnreadable(engine: Engine, attempt: Attempt, parts: readonly string[]): Decision {
+  const { job, policy, cancelAsked, owner } = attempt;
+  const ended = { attempt: job.attempt, policy, attempts: job.attempts, cancelAsked };
+  return afterUnreadable(ended, parts, modelSources(engine, job.claimedAt, owner));
 }
 
 /** The completion of an attempt that ends now. */
@@ -101,10 +117,6 @@ export function completed(engine: Engine, attempt: Attempt, result: string | nul
   const { waitedUs, ranUs } = attempt.timesAt(engine.platform.monotonicUs());
   const attempts = noteCompletion(job.attempts, { attempt: job.attempt, waitedUs, ranUs });
   return { next: afterReturn(policy, result), attempts };
-}
-
-function refusedReason(thrown: unknown): EndReason | undefined {
-  return RefusedPayload.is(thrown) ? thrown.reason : undefined;
 }
 
 /** Never throws, also for a Proxy whose traps do. */

@@ -17,7 +17,7 @@ import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { ClaimAnswer } from "../store/operations.ts";
-import type { NewJob } from "../store/records.ts";
+import type { LeasedJob, NewJob } from "../store/records.ts";
 import type { Hint } from "../store/store.ts";
 import type { Pool } from "./pool.ts";
 import type { RenewalSeat } from "./renewal.ts";
@@ -29,6 +29,7 @@ import type { Slots } from "./slots.ts";
 const pollMs = 5000;
 /** A claim that is not answered by then counts as lost. */
 const claimMaxMs = 90_000;
+const inputBytesMax = storeLimits.claimInputBytesMax;
 const unsettledMax = 2 * storeLimits.claimJobsMax;
 const noneArriving: ReadonlyMap<Pool, number> = new Map();
 const backoffLengths = { firstMs: 100, maxMs: 5000 };
@@ -143,7 +144,7 @@ export class Claimer {
     let answer: ClaimAnswer;
     try {
       const offers = asked.map(({ pool, max }) => ({ routes: this.#routes.routesOf(pool), max }));
-      answer = await this.#engine.store.claim({ owner, leaseMs, offers });
+      answer = await this.#engine.store.claim({ owner, leaseMs, offers, inputBytesMax });
     } catch (error) {
       if (!sent.isGivenUp) this.#failed(error, asked);
       return;
@@ -157,7 +158,9 @@ export class Claimer {
       const pool = this.#routes.poolOf(job);
       if (pool !== undefined) got.set(pool, (got.get(pool) ?? 0) + 1);
     }
-    for (const { pool, max } of asked) if ((got.get(pool) ?? 0) >= max) pool.isHungry = true;
+    // A claim that was cut by the bytes of its inputs says nothing about the pools that it did not come to.
+    const isCut = answer.more && mayReach(answer.jobs, inputBytesMax);
+    for (const { pool, max } of asked) if (isCut || (got.get(pool) ?? 0) >= max) pool.isHungry = true;
     if (answer.mustLook === true) renewal.findLost();
     if (this.#engine.store.claimsAhead === true && !this.#isStopped && this.#hasAppetite(got))
       this.#send(got);
@@ -216,6 +219,13 @@ export class Claimer {
       },
     );
   }
+}
+
+/** Whether the inputs may have so many bytes of UTF-8, of which a character takes three at most. */
+function mayReach(jobs: readonly LeasedJob[], bytes: number): boolean {
+  let chars = 0;
+  for (const { input } of jobs) chars += input.length;
+  return chars * 3 >= bytes;
 }
 
 /** Whether a failed claim may have taken jobs all the same. */

@@ -2,26 +2,31 @@
  * A job's payloads on their way through an attempt: the stored input is decoded and checked before the handler is
  * called, its result is checked and encoded afterwards. What the definition's schema refuses or the codec cannot read or
  * write is final: no further attempt would read or give anything else, and its side effects would happen once more.
+ * Two exceptions for fleets in which not all workers are alike: a key that is missing here, and jobs whose definition
+ * says `onInvalidInput: "retry"`.
  */
 import type { JobDefinition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import { checkSchema } from "../engine/standard-schema.ts";
+import { isMillraceError } from "../model/error.ts";
 import type { Attempt } from "./attempt.ts";
+
+type Refusal = "invalid-input" | "invalid-result" | "key-missing";
 
 /**
  * Thrown when the job's own payload was refused. A class of its own, because the error's code would not tell: a
  * handler's own enqueue may be refused by the same code, and that is a failed attempt like any other.
  */
 export class RefusedPayload {
-  readonly #reason: "invalid-input" | "invalid-result";
+  readonly #reason: Refusal;
   readonly error: unknown;
 
-  constructor(reason: "invalid-input" | "invalid-result", error: unknown) {
+  constructor(reason: Refusal, error: unknown) {
     this.#reason = reason;
     this.error = error;
   }
 
-  get reason(): "invalid-input" | "invalid-result" {
+  get reason(): Refusal {
     return this.#reason;
   }
 
@@ -77,7 +82,7 @@ function encodeChecked(engine: Engine, { policy }: Attempt, value: unknown): str
 }
 
 function refuseInput(error: unknown): never {
-  throw new RefusedPayload("invalid-input", error);
+  throw new RefusedPayload(isMillraceError(error, "unknown-key") ? "key-missing" : "invalid-input", error);
 }
 
 function refuseResult(error: unknown): never {

@@ -22,6 +22,7 @@ import type { LeasedJob } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";
 import { extendLeases } from "./extend-leases.ts";
 import type { Leases } from "./leases.ts";
+import { LoopStalls } from "./loop-stalls.ts";
 
 /** A handler that runs longer than this is reported as started: a crash then counts as its attempt. */
 const reportAfterMs = 200;
@@ -38,6 +39,7 @@ export interface LeaseHolder {
 
 /** All workers of a process, by the length of their leases. */
 export class Renewals {
+  readonly stalls = new LoopStalls(() => this.#byLeaseMs.forEach((renewal) => renewal.noteLate()));
   readonly #engine: Engine;
   readonly #byLeaseMs = new Map<number, Renewal>();
 
@@ -48,7 +50,8 @@ export class Renewals {
   join(holder: LeaseHolder): RenewalSeat {
     const { leaseMs } = holder;
     let renewal = this.#byLeaseMs.get(leaseMs);
-    if (renewal === undefined) this.#byLeaseMs.set(leaseMs, (renewal = new Renewal(this.#engine, leaseMs)));
+    if (renewal === undefined)
+      this.#byLeaseMs.set(leaseMs, (renewal = new Renewal(this.#engine, leaseMs, this.stalls)));
     return renewal.join(holder);
   }
 }
@@ -93,6 +96,7 @@ export class RenewalSeat {
 class Renewal {
   readonly #engine: Engine;
   readonly #leaseMs: number;
+  readonly #stalls: LoopStalls;
   readonly #seats = new Set<RenewalSeat>();
   readonly #backoff: Backoff;
   #timer: Timer | null = null;
@@ -101,9 +105,10 @@ class Renewal {
   /** The last call failed, and that was told. */
   #isFailing = false;
 
-  constructor(engine: Engine, leaseMs: number) {
+  constructor(engine: Engine, leaseMs: number, stalls: LoopStalls) {
     this.#engine = engine;
     this.#leaseMs = leaseMs;
+    this.#stalls = stalls;
     // Waits do not grow: a lease that is not renewed runs out meanwhile.
     const waitMs = Math.min(retryMs, leaseMs / 6);
     this.#backoff = new Backoff(engine.platform, { firstMs: waitMs, maxMs: waitMs });
@@ -131,6 +136,13 @@ class Renewal {
     this.#setTimer(this.#soonMs);
   }
 
+  /** A timer that is behind its time tells that the event loop stood still. */
+  noteLate(): void {
+    if (this.#timer === null) return;
+    const nowUs = this.#engine.platform.monotonicUs();
+    this.#stalls.isLate(nowUs, nowUs - this.#timerAtUs, this.#leaseMs);
+  }
+
   get #soonMs(): number {
     return Math.min(reportAfterMs, this.#leaseMs / 3);
   }
@@ -144,6 +156,7 @@ class Renewal {
     const { platform } = this.#engine;
     this.#timerAtUs = platform.monotonicUs() + delayMs * 1000;
     this.#timer = platform.setTimer(delayMs, () => {
+      this.noteLate();
       this.#timer = null;
       void this.#renew();
     });

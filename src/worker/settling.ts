@@ -24,18 +24,21 @@ import type { AttemptEnd } from "./attempt-end.ts";
 import { cancelDecision, learnCancelReason, withCancelReason } from "./cancel-reason.ts";
 import { describeEnd } from "./describe-end.ts";
 import type { Leases } from "./leases.ts";
+import type { LoopStalls } from "./loop-stalls.ts";
 import type { RouteMap } from "./route-map.ts";
 
 export class Settling {
   readonly #engine: Engine;
   readonly #leases: Leases;
   readonly #routes: RouteMap;
+  readonly #stalls: LoopStalls;
   #count = 0;
 
-  constructor(engine: Engine, leases: Leases, routes: RouteMap) {
+  constructor(engine: Engine, leases: Leases, routes: RouteMap, stalls: LoopStalls) {
     this.#engine = engine;
     this.#leases = leases;
     this.#routes = routes;
+    this.#stalls = stalls;
   }
 
   /** The queue of a job that this worker holds. */
@@ -90,6 +93,7 @@ export class Settling {
       }
       case "stale":
       case "gone":
+        this.#stalls.tell(this.#engine.log, attempt, this.#routes.titleOf(attempt.job));
         this.#engine.log.warn("result dropped: the attempt no longer held its lease", {
           id: attempt.job.id,
           reason: answer.kind,

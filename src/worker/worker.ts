@@ -81,10 +81,11 @@ export class JobWorker implements Worker {
     const { owner, leaseMs, abortGraceMs, middleware } = settings;
     const pools = makePools(engine, handlers, settings);
     const routes = new RouteMap(pools, handlers);
+    const { stalls } = shared.renewals;
     const hasRoom = (): void => this.#claimer.consider();
     const leases = new Leases(() => (hasRoom(), this.#checkQuiet()));
-    const settling = new Settling(engine, leases, routes);
-    const aborting = new Aborting(engine, { leases, routes, graceMs: abortGraceMs });
+    const settling = new Settling(engine, leases, routes, stalls);
+    const aborting = new Aborting(engine, { leases, routes, stalls, graceMs: abortGraceMs });
     const runner = new AttemptRunner(engine, middleware);
     const slots = new Slots(engine, { owner, leaseMs, leases, routes, runner, settling, aborting, hasRoom });
     const adopt = (jobs: readonly LeasedJob[], leasedUs: number): void => this.#adopt(jobs, leasedUs);

@@ -13,7 +13,7 @@ import { applyChanges } from "./apply-changes.ts";
 import type { Duty, DutyPass } from "./duty.ts";
 import { addPasses, idlePass } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
-import { missingCount } from "./missing-count.ts";
+import { passedOver } from "./passed-over.ts";
 import { itemMaxMs, Quarantine } from "./quarantine.ts";
 import { Rest } from "./rest.ts";
 
@@ -61,8 +61,8 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
     quarantine,
     async pass(isAsked = false) {
       if (noHandlerGraceMs === null || (rest.isOn() && !isAsked)) return idlePass;
-      const missing = missingCount(engine);
-      if (missing > 0) return { ...idlePass, errors: missing };
+      const over = passedOver(engine);
+      if (over.errors > 0) return { ...idlePass, ...over };
       let total = idlePass;
       for (const route of await orphanRoutes(engine)) {
         const item = `${JSON.stringify(route.queue)} ${JSON.stringify(route.name)}`;
