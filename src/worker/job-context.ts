@@ -92,7 +92,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   }
 
   get queue(): string {
-    return this.#attempt.settling.queueOf(this.#attempt);
+    return this.#attempt.settling.titleOf(this.#attempt).queue;
   }
 
   /** When the job was enqueued, by the store's clock. */

@@ -25,22 +25,27 @@ import { cancelDecision, learnCancelReason, withCancelReason } from "./cancel-re
 import { describeEnd } from "./describe-end.ts";
 import type { Leases } from "./leases.ts";
 import type { RouteMap } from "./route-map.ts";
+import { tellingTicket } from "./settled-attempt.ts";
+import type { OnSettled } from "./settled-attempt.ts";
 
 export class Settling {
   readonly #engine: Engine;
   readonly #leases: Leases;
   readonly #routes: RouteMap;
+  readonly #onSettled: OnSettled | null;
   #count = 0;
 
-  constructor(engine: Engine, leases: Leases, routes: RouteMap) {
+  constructor(engine: Engine, leases: Leases, routes: RouteMap, onSettled: OnSettled | null) {
     this.#engine = engine;
     this.#leases = leases;
     this.#routes = routes;
+    this.#onSettled = onSettled;
   }
 
-  /** The queue of a job that this worker holds. */
-  queueOf(attempt: Attempt): string {
-    return this.#routes.titleOf(attempt.job).queue ?? "";
+  /** The queue and the name of a job that this worker holds. */
+  titleOf(attempt: Attempt): { readonly queue: string; readonly name: string } {
+    const { queue = "", name = "" } = this.#routes.titleOf(attempt.job);
+    return { queue, name };
   }
 
   /** Ended attempts whose settle is not answered yet. */
@@ -119,7 +124,9 @@ export class Settling {
     if (next.event !== "completed")
       describeEnd(this.#engine.log, attempt, decision, this.#routes.titleOf(attempt.job));
     const settle = { id, seq, fence, next, attempts };
-    this.#engine.settles.push(effects === undefined ? settle : { ...settle, effects }, attempt);
+    const isTold = this.#onSettled !== null && attempt.startedUs >= 0;
+    const ticket = isTold ? tellingTicket(this.#engine, this.#onSettled, attempt, next) : attempt;
+    this.#engine.settles.push(effects === undefined ? settle : { ...settle, effects }, ticket);
   }
 
   /** The job ran, but what it wanted to happen with its end was refused: that is a failed attempt, without effects. */

@@ -78,12 +78,12 @@ export class JobWorker implements Worker {
     handlers: readonly Handler[],
     settings: WorkerSettings,
   ) {
-    const { owner, leaseMs, abortGraceMs, middleware } = settings;
+    const { owner, leaseMs, abortGraceMs, middleware, onSettled } = settings;
     const pools = makePools(engine, handlers, settings);
     const routes = new RouteMap(pools, handlers);
     const hasRoom = (): void => this.#claimer.consider();
     const leases = new Leases(() => (hasRoom(), this.#checkQuiet()));
-    const settling = new Settling(engine, leases, routes);
+    const settling = new Settling(engine, leases, routes, onSettled);
     const aborting = new Aborting(engine, { leases, routes, graceMs: abortGraceMs });
     const runner = new AttemptRunner(engine, middleware);
     const slots = new Slots(engine, { owner, leaseMs, leases, routes, runner, settling, aborting, hasRoom });
