@@ -23,6 +23,8 @@ export interface AbortingOptions {
   readonly routes: RouteMap;
   /** How long an aborted handler may take to unwind. */
   readonly graceMs: number;
+  /** Told when the number of abandoned attempts whose handler still runs has changed. */
+  readonly abandonedChanged: () => void;
 }
 
 export class Aborting {
@@ -31,13 +33,21 @@ export class Aborting {
   readonly #leases: Leases;
   readonly #routes: RouteMap;
   readonly #timer: SharedTimer;
+  readonly #abandonedChanged: () => void;
+  #abandoned = 0;
 
-  constructor(engine: Engine, { leases, routes, graceMs }: AbortingOptions) {
+  constructor(engine: Engine, { leases, routes, graceMs, abandonedChanged }: AbortingOptions) {
     this.#engine = engine;
     this.#leases = leases;
     this.#routes = routes;
     this.graceMs = graceMs;
+    this.#abandonedChanged = abandonedChanged;
     this.#timer = new SharedTimer(engine.platform);
+  }
+
+  /** Abandoned attempts whose handler still runs. */
+  get abandoned(): number {
+    return this.#abandoned;
   }
 
   /** From the real start: the earlier of timeout and deadline. */
@@ -91,11 +101,19 @@ export class Aborting {
 
   abandon(attempt: Attempt): void {
     attempt.isAbandoned = true;
+    this.#abandoned += 1;
+    this.#abandonedChanged();
     this.#engine.log.warn("handler ignored its abort; its slot stays busy until it ends", {
       id: attempt.job.id,
       reason: attempt.abortReason,
     });
     attempt.settling.end(attempt, endByThrow(this.#engine, attempt, attempt.signal.reason));
+  }
+
+  /** The handler of an abandoned attempt has ended after all. */
+  abandonedEnded(): void {
+    this.#abandoned -= 1;
+    this.#abandonedChanged();
   }
 
   #dropWaiting(attempt: Attempt): void {

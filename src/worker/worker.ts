@@ -84,7 +84,8 @@ export class JobWorker implements Worker {
     const hasRoom = (): void => this.#claimer.consider();
     const leases = new Leases(() => (hasRoom(), this.#checkQuiet()));
     const settling = new Settling(engine, leases, routes, onSettled);
-    const aborting = new Aborting(engine, { leases, routes, graceMs: abortGraceMs });
+    const abandonedChanged = (): void => this.#announcing.changed();
+    const aborting = new Aborting(engine, { leases, routes, graceMs: abortGraceMs, abandonedChanged });
     const runner = new AttemptRunner(engine, middleware);
     const slots = new Slots(engine, { owner, leaseMs, leases, routes, runner, settling, aborting, hasRoom });
     const adopt = (jobs: readonly LeasedJob[], leasedUs: number): void => this.#adopt(jobs, leasedUs);
@@ -100,7 +101,12 @@ export class JobWorker implements Worker {
     this.#renewal = renewal;
     this.#claimer = new Claimer(engine, { owner, leaseMs, routes, settling, renewal, slots });
     const queues = [...new Set(pools.map(({ queue }) => queue))];
-    this.#announcing = new Announcing(engine, owner, { queues, names: this.#names });
+    const names = this.#names;
+    this.#announcing = new Announcing(engine, owner, () => ({
+      queues,
+      names,
+      abandoned: aborting.abandoned,
+    }));
   }
 
   get running(): number {
