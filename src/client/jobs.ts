@@ -127,6 +127,8 @@ export class Jobs {
   ): Promise<JobPage<ViewOf<Job>>>;
   list(query?: JobQuery & PageOptions, limit?: CallOptions): Promise<JobPage>;
   async list(query: JobQuery & PageOptions = {}, call?: CallOptions): Promise<JobPage> {
+    if (typeof query !== "object" || query === null)
+      throw new MillraceError("invalid-option", "list: the query must be an object.");
     const { limit = 50, cursor = null, ...filter } = query;
     const max = checkWhole(limit, "list: limit", 1, pageMax);
     const { partitions = 1 } = this.#engine.store;

@@ -58,6 +58,8 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
     "label",
     "signals",
   ];
+  if (typeof options !== "object" || options === null)
+    throw new MillraceError("invalid-option", "work: the options must be an object.");
   refuseLater(options);
   checkOptions(options, "work", known);
   if (options.middleware !== undefined && !isListOfFunctions(options.middleware))
@@ -91,6 +93,11 @@ function readQueues(
   queues: Readonly<Record<string, number>> | readonly string[],
   concurrency: number,
 ): ReadonlyMap<string, number> {
+  if (typeof queues !== "object" || queues === null)
+    throw new MillraceError(
+      "invalid-option",
+      "work: queues must be a list of names, or names with their slots.",
+    );
   const entries = Array.isArray(queues)
     ? (queues as readonly string[]).map((queue) => [queue, concurrency] as const)
     : Object.entries(queues as Readonly<Record<string, number>>);
