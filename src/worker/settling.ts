@@ -105,10 +105,8 @@ export class Settling {
 
   failed(attempt: Attempt, error: unknown): void {
     this.#count -= 1;
-    this.#engine.log.error("a settle did not reach the store; the job is reclaimed when its lease ends", {
-      id: attempt.job.id,
-      error,
-    });
+    const message = "a settle did not reach the store; the job is reclaimed when its lease ends";
+    this.#engine.repeated.say("error", message, { id: attempt.job.id, error });
     this.#leases.end(attempt);
   }
 
