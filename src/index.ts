@@ -29,6 +29,7 @@ export { AttemptAborted, Cancel, RetryAfter, Snooze, Unrecoverable } from "./wor
 export type { AbortReason } from "./worker/control.ts";
 export type { EffectsScope, Fence, JobContext, JobLog } from "./worker/job-context.ts";
 export type { HandlerMiddleware } from "./worker/middleware.ts";
+export type { SettledAttempt } from "./worker/settled-attempt.ts";
 export type { StopReport, Worker } from "./worker/worker.ts";
 export type { WorkerOptions } from "./worker/worker-settings.ts";
 export { routeAllTo, routeByPrefix } from "./engine/router.ts";

@@ -1,6 +1,7 @@
 /** Explains why a job is not running and when it is expected to, from its record, the tallies and the notices. */
 import type { Engine } from "../engine/engine.ts";
 import { readNotices } from "../engine/worker-notice.ts";
+import type { LiveWorker } from "../engine/worker-notice.ts";
 import { readQuarantined } from "./quarantined.ts";
 import type { Quarantined } from "./quarantined.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
@@ -26,7 +27,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
     engine.store.readJobs([id]),
     engine.store.tallyJobs(),
     engine.store.describe(),
-    readNotices(engine, true),
+    readNotices(engine.store, true),
     readQuarantined(engine.store),
   ]);
   const record = records[0];
@@ -62,13 +63,14 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
       const serving = notices.filter(({ queues }) => queues.includes(queue));
       if (serving.length === 0)
         return explain(`No live worker serves the queue ${JSON.stringify(queue)}.${nth}`);
-      if (!serving.some(({ names }) => names.includes(name)))
+      const able = serving.filter(({ names }) => names.includes(name));
+      if (able.length === 0)
         return explain(
           `No live worker of the queue ${JSON.stringify(queue)} has a handler for ${JSON.stringify(name)}.${nth}`,
         );
       const running = count("running");
-      const why = `It waits for a free slot of a worker that serves the queue ${JSON.stringify(queue)} and has a handler for ${JSON.stringify(name)}; ${running} like it ${running === 1 ? "is" : "are"} running.${nth}`;
-      return explain(why);
+      const why = `It waits for a free slot of a worker that serves the queue ${JSON.stringify(queue)} and has a handler for ${JSON.stringify(name)}; ${running} like it ${running === 1 ? "is" : "are"} running.`;
+      return explain(`${why}${heldSlots(able)}${nth}`);
     }
     case "running":
       return explain(
@@ -81,6 +83,16 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
     case "suspended":
       return explain("It waits for a signal, a timer or children.");
   }
+}
+
+function heldSlots(workers: readonly LiveWorker[]): string {
+  const held = workers.filter(({ abandoned }) => abandoned > 0);
+  if (held.length === 0) return "";
+  const count = held.reduce((sum, { abandoned }) => sum + abandoned, 0);
+  const where = held.map(({ worker }) => worker).join(", ");
+  return count === 1
+    ? ` One slot is held by a handler that was told to stop and goes on, on ${where}.`
+    : ` ${count} slots are held by handlers that were told to stop and go on, on ${where}.`;
 }
 
 function describeCase(item: Quarantined | undefined): string {

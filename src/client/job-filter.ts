@@ -67,7 +67,10 @@ export function readFilter(query: JobQuery): JobFilter {
   }
   for (const each of (states ?? []) as readonly JobState[]) {
     if (!isJobState(each))
-      throw new MillraceError("invalid-option", `filter: ${JSON.stringify(each)} is not a state of a job.`);
+      throw new MillraceError(
+        "invalid-option",
+        `filter: ${JSON.stringify(String(each))} is not a state of a job.`,
+      );
   }
   return {
     ...(states === undefined ? {} : { states: states as readonly JobState[] }),

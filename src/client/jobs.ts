@@ -27,6 +27,7 @@ import {
 } from "../model/operate.ts";
 import { checkBoolean, checkOptions, checkWhole } from "../model/option.ts";
 import type { Priority } from "../model/rank.ts";
+import { storeLimits } from "../store/limits.ts";
 import type { JobRecord } from "../store/records.ts";
 import { checkIsJob } from "./check-is-job.ts";
 import { JobChanges, isMade, pageMax, refuse, scanMax } from "./job-changes.ts";
@@ -85,6 +86,8 @@ export interface PageOptions {
 }
 
 export interface LogLine {
+  /** Its place among the lines of the job, from 1. */
+  readonly number: number;
   readonly at: Date;
   readonly level: string;
   readonly message: string;
@@ -124,6 +127,8 @@ export class Jobs {
   ): Promise<JobPage<ViewOf<Job>>>;
   list(query?: JobQuery & PageOptions, limit?: CallOptions): Promise<JobPage>;
   async list(query: JobQuery & PageOptions = {}, call?: CallOptions): Promise<JobPage> {
+    if (typeof query !== "object" || query === null)
+      throw new MillraceError("invalid-option", "list: the query must be an object.");
     const { limit = 50, cursor = null, ...filter } = query;
     const max = checkWhole(limit, "list: limit", 1, pageMax);
     const { partitions = 1 } = this.#engine.store;
@@ -166,12 +171,14 @@ export class Jobs {
     return queues;
   }
 
-  /** A job's log lines, oldest first. */
-  async logs(id: string, limit?: CallOptions): Promise<readonly LogLine[]> {
+  /** A job's log lines, oldest first; with `after` those behind the line of that number. */
+  async logs(id: string, options: { after?: number } & CallOptions = {}): Promise<readonly LogLine[]> {
     checkName(id, "id");
-    const request = { id, after: 0, max: pageMax * 2 };
-    const { lines } = await this.#look("logs", limit, () => this.#engine.store.readTrail(request));
-    return lines.map(({ at, body }) => ({ at: new Date(at), ...this.#readLine(body) }));
+    checkOptions(options, "logs", ["after", ...callKeys]);
+    const after = checkWhole(options.after ?? 0, "logs: after", 0, Number.MAX_SAFE_INTEGER);
+    const request = { id, after, max: storeLimits.logLinesPerJobMax };
+    const { lines } = await this.#look("logs", options, () => this.#engine.store.readTrail(request));
+    return lines.map(({ number, at, body }) => ({ number, at: new Date(at), ...this.#readLine(body) }));
   }
 
   /** Cancels one job by id, or all that match and have not ended. A text is short for `{ reason }`. */
@@ -359,7 +366,7 @@ export class Jobs {
   }
 
   /** The line that the store itself adds where lines were dropped is a sentence and no JSON. */
-  #readLine(body: string): Omit<LogLine, "at"> {
+  #readLine(body: string): Omit<LogLine, "number" | "at"> {
     try {
       return this.#engine.settings.coder.decode(body) as { level: string; message: string };
     } catch {

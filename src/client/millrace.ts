@@ -22,6 +22,7 @@ import type { NewJob } from "../store/records.ts";
 import type { StoreDescription } from "../store/store.ts";
 import type { Handler } from "../worker/handler.ts";
 import { Renewals } from "../worker/renewal.ts";
+import { warnOfUnknownQueues } from "../worker/unknown-queues.ts";
 import { JobWorker } from "../worker/worker.ts";
 import type { StopReport, Worker, SharedByWorkers } from "../worker/worker.ts";
 import { readWorkerOptions } from "../worker/worker-settings.ts";
@@ -166,6 +167,7 @@ export class Millrace implements Enqueuer {
     if (this.#engine.retention.isUndeclared) await this.#engine.retention.learn();
     this.startDuties();
     worker.start();
+    void warnOfUnknownQueues(this.#engine, handlers, settings.queues);
     return worker;
   }
 
@@ -178,7 +180,8 @@ export class Millrace implements Enqueuer {
   }
 
   /** Makes passes of one duty until it has nothing left to do. @returns their sum. */
-  runDuty(name: string): Promise<DutyPass> {
+  async runDuty(name: string): Promise<DutyPass> {
+    checkName(name, "runDuty: name");
     return this.#supervisor.runToEnd(name);
   }
 
@@ -191,7 +194,8 @@ export class Millrace implements Enqueuer {
     return readQuarantined(this.#engine.store);
   }
 
-  explain(id: string): Promise<Explanation | null> {
+  async explain(id: string): Promise<Explanation | null> {
+    checkName(id, "explain: id");
     return explainJob(this.#engine, id);
   }
 

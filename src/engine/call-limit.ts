@@ -33,6 +33,8 @@ export function withinLimit<Answer>(
   limit: CallOptions | undefined,
   call: LimitedCall<Answer>,
 ): Promise<Answer> {
+  if (limit !== undefined && (typeof limit !== "object" || limit === null))
+    throw new MillraceError("invalid-option", `${call.what}: the options must be an object.`);
   if (limit === undefined || (limit.timeout === undefined && limit.signal === undefined))
     return call.run(never);
   const { platform, what, isWrite, ids } = call;

@@ -30,6 +30,7 @@ import type { EnqueueMiddleware } from "./enqueue-middleware.ts";
 import type { Logger } from "./logger.ts";
 import { PartitionBatcher } from "./partition-batcher.ts";
 import type { Batching } from "./partition-batcher.ts";
+import { RepeatedLines } from "./repeated-line.ts";
 import { Reports } from "./reports.ts";
 import type { Router } from "./router.ts";
 import { StoreRetention } from "./store-retention.ts";
@@ -63,6 +64,8 @@ export class Engine {
   readonly platform: Platform;
   readonly settings: EngineSettings;
   readonly log: Logger;
+  /** For lines that one outage would write for every job. */
+  readonly repeated: RepeatedLines;
   readonly turn: Turn;
   readonly mintId: (partition?: number) => string;
   readonly retention: StoreRetention;
@@ -87,6 +90,7 @@ export class Engine {
     this.platform = platform;
     this.settings = settings;
     this.log = log;
+    this.repeated = new RepeatedLines(this);
     this.turn = new Turn(platform);
     const { partitions = 1 } = store;
     const placement = partitions === 1 ? null : createPlacement(partitions);

@@ -92,6 +92,14 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
   }
 
   /**
+   * Enqueues as if inside the application's transaction, whatever its library. The store in memory knows of no commit:
+   * the jobs are there at once, stay after a rollback, and run with the next drain, also in inline mode.
+   */
+  in(connection: unknown): Enqueuer {
+    return this.mill.in(connection);
+  }
+
+  /**
    * Runs jobs until none that has a handler is ready, running or due now. Delayed jobs and retries stay until the clock
    * is moved. Handlers that wait for the real world are waited for in real time, but not longer than `timeout` (5 s):
    * then the drain rejects and names what did not end.

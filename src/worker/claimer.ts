@@ -12,6 +12,7 @@
  * for them.
  */
 import type { Engine } from "../engine/engine.ts";
+import { RepeatedLine } from "../engine/repeated-line.ts";
 import { MillraceError, isMillraceError } from "../model/error.ts";
 import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
@@ -54,6 +55,7 @@ export class Claimer {
   readonly #options: ClaimerOptions;
   readonly #routes: RouteMap;
   readonly #backoff: Backoff;
+  readonly #trouble: RepeatedLine;
   #poll: Timer | null = null;
   #isStopped = true;
   #isScheduled = false;
@@ -67,6 +69,7 @@ export class Claimer {
     this.#options = options;
     this.#routes = options.routes;
     this.#backoff = new Backoff(engine.platform, backoffLengths);
+    this.#trouble = new RepeatedLine(engine, "warn", "claiming failed, trying again");
   }
 
   start(): void {
@@ -152,6 +155,7 @@ export class Claimer {
     // It was given up, so whatever it took after all is looked for like the jobs of any lost claim.
     if (sent.isGivenUp) return renewal.findLost();
     this.#backoff.succeeded();
+    this.#trouble.over();
     this.#measure(sentUs);
     const got = new Map<Pool, number>();
     for (const job of answer.jobs) {
@@ -194,7 +198,7 @@ export class Claimer {
     if (mayHaveHappened(error)) this.#options.renewal.findLost();
     if (this.#isStopped) return;
     const inMs = this.#backoff.retry(() => this.consider());
-    this.#engine.log.warn("claiming failed, trying again", { inMs: Math.round(inMs), error });
+    this.#trouble.say({ inMs: Math.round(inMs), error });
   }
 
   /**

@@ -92,7 +92,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   }
 
   get queue(): string {
-    return this.#attempt.settling.queueOf(this.#attempt);
+    return this.#attempt.settling.titleOf(this.#attempt).queue;
   }
 
   /** When the job was enqueued, by the store's clock. */
@@ -305,12 +305,13 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   }
 
   #encode(value: unknown, fallback: unknown): string {
-    const { settings, log } = this.#engine;
+    const { settings, repeated } = this.#engine;
     try {
       const encoded = settings.coder.encode(value, "log line");
       if (encoded.length <= recordCharsMax) return encoded;
     } catch (error) {
-      log.warn("a log line or progress could not be encoded and was cut", { id: this.id, error });
+      const message = `a log line or progress of ${JSON.stringify(this.name)} could not be encoded and was cut`;
+      repeated.say("warn", message, { id: this.id, error });
     }
     return settings.coder.encode(fallback, "log line");
   }
@@ -328,7 +329,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
           attempt.callEnds();
         },
         failed: (error) => {
-          engine.log.warn("progress or log lines were not recorded", { id: this.id, error });
+          engine.repeated.say("warn", "progress or log lines were not recorded", { id: this.id, error });
           attempt.callEnds();
         },
       },

@@ -15,6 +15,7 @@
  *                           └───────────────────────────┘
  */
 import type { Engine } from "../engine/engine.ts";
+import { RepeatedLine } from "../engine/repeated-line.ts";
 import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
@@ -99,11 +100,10 @@ class Renewal {
   readonly #stalls: LoopStalls;
   readonly #seats = new Set<RenewalSeat>();
   readonly #backoff: Backoff;
+  readonly #trouble: RepeatedLine;
   #timer: Timer | null = null;
   #timerAtUs = 0;
   #isRenewing = false;
-  /** The last call failed, and that was told. */
-  #isFailing = false;
 
   constructor(engine: Engine, leaseMs: number, stalls: LoopStalls) {
     this.#engine = engine;
@@ -112,6 +112,7 @@ class Renewal {
     // Waits do not grow: a lease that is not renewed runs out meanwhile.
     const waitMs = Math.min(retryMs, leaseMs / 6);
     this.#backoff = new Backoff(engine.platform, { firstMs: waitMs, maxMs: waitMs });
+    this.#trouble = new RepeatedLine(engine, "warn", "leases could not be renewed, trying again");
   }
 
   join(holder: LeaseHolder): RenewalSeat {
@@ -180,9 +181,8 @@ class Renewal {
     const isPartial = ends.some((end) => end.status === "fulfilled" && !end.value);
     for (const { holder } of this.#seats) this.#loseExpired(holder.leases);
     this.#isRenewing = false;
-    if (failed?.status === "rejected" && !this.#isFailing)
-      this.#engine.log.warn("leases could not be renewed, trying again", { error: failed.reason as unknown });
-    this.#isFailing = failed !== undefined;
+    if (failed?.status === "rejected") this.#trouble.say({ error: failed.reason as unknown });
+    else this.#trouble.over();
     if (!this.#hasWork) return;
     const isSoon = hasUnreported || [...this.#seats].some(({ wantsOthers }) => wantsOthers);
     if (failed !== undefined || isPartial) this.#setTimer(this.#backoff.failed());

@@ -1,7 +1,7 @@
 /**
  * `millrace doctor`: looks at a store as a whole: its settings and clock, then a full walk of the index audit (timers,
- * keys, tags, logs, tallies against the records), then jobs whose clock rang long ago and was not answered, and the
- * server that the store lives on. Every finding says what to do.
+ * keys, tags, logs, tallies against the records), then jobs whose clock rang long ago and was not answered, the
+ * server that the store lives on, and the workers. Every finding says what to do.
  */
 import type { StoreOptions } from "../../client/millrace-options.ts";
 import { readQuarantined } from "../../client/quarantined.ts";
@@ -17,6 +17,7 @@ import type { Command } from "../command.ts";
 import { escapeText } from "../escape.ts";
 import { examineServer } from "../examine-server.ts";
 import type { Finding } from "../finding.ts";
+import { fleetFindings } from "../fleet-findings.ts";
 import { formatInstant } from "../format-time.ts";
 import { existingStoreUrl } from "../open-store.ts";
 import { packageVersion } from "../package-version.ts";
@@ -25,7 +26,7 @@ import { toJson } from "../print-json.ts";
 export const doctor: Command = {
   name: "doctor",
   usage: "doctor",
-  summary: "check a store: settings, durability, clock, indexes, orphans, stuck jobs",
+  summary: "check a store: settings, durability, clocks, indexes, orphans, stuck jobs, workers",
   words: [0, 0],
   options: storeOption,
   async run(call) {
@@ -48,6 +49,7 @@ export const doctor: Command = {
         ...(await asideFindings(store)),
         ...(await overdueFindings(store, described.now)),
         ...(await quarantineFindings(store)),
+        ...(await fleetFindings(store, described.now)),
       ];
       const { kind, durability, acknowledged, schemaVersion, epoch, partitions, capabilities } = described;
       const report = {

@@ -16,7 +16,7 @@ import { readWhole } from "../read-args.ts";
 
 export const list: Command = {
   name: "list",
-  usage: "list [--state S] [--queue Q] [--name N] [--tag T] [--limit 50]",
+  usage: "list [--state S] [--queue Q] [--name N] [--tag T] [--after TIME] [--limit 50]",
   summary: "jobs, newest first",
   words: [0, 0],
   options: {
@@ -25,10 +25,10 @@ export const list: Command = {
     limit: { value: "N", meaning: "at most so many, 1 to 500; 50 by default" },
     cursor: { value: "CURSOR", meaning: "go on where the previous page ended" },
   },
-  examples: ["list --state failed", "list --queue email --limit 10 --json"],
+  examples: ["list --state failed", "list --queue email --after 2h --limit 10 --json"],
   async run(call) {
     const { options, terminal, platform, wantsJson } = call;
-    const query = readQuery(options, jobStates);
+    const query = readQuery(call, jobStates);
     const limit = readWhole(options, "limit", [1, 500]) ?? 50;
     const page = await withMillrace(call, await existingStoreUrl(call), (mill) =>
       readPage(mill, { ...query, limit, cursor: options.get("cursor") ?? null }),

@@ -11,7 +11,7 @@ import { readJson, readWhole, wrong } from "../read-args.ts";
 
 export const retry: Command = {
   name: "retry",
-  usage: "retry ID | --state failed [--name N] [--queue Q] [--tag T] [--reason R]",
+  usage: "retry ID | --state failed [--name N] [--queue Q] [--tag T] [--before TIME]",
   summary:
     "run finished jobs again: one by id, or all that match (failed ones unless --state says otherwise)",
   words: [0, 1],
@@ -30,7 +30,7 @@ export const retry: Command = {
     if ((id === undefined) === !hasFilter(options))
       throw wrong("give either an ID or a filter such as --state failed");
     if (id === undefined && options.has("input")) throw wrong("--input goes with one ID");
-    const target = readQuery(options, terminalStates);
+    const target = readQuery(call, terminalStates);
     const retryOptions = readOptions(options);
     const url = await existingStoreUrl(call);
     const retried =

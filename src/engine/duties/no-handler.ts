@@ -92,7 +92,7 @@ async function orphanRoutes(engine: Engine): Promise<readonly Orphans[]> {
   const tallies = await engine.store.tallyJobs();
   const waiting = tallies.filter(({ state, count }) => state === "ready" && count > 0);
   if (waiting.length === 0) return [];
-  const notices = await readNotices(engine);
+  const notices = await readNotices(engine.store);
   return waiting
     .filter((route) => {
       const serving = notices.filter(({ queues }) => queues.includes(route.queue));
