@@ -32,7 +32,11 @@ const calls: Readonly<Record<string, () => unknown>> = {
   "`mill.work(handlers, options)`": () => mill.work([handler(plain, () => undefined)], asked),
   "`worker.stop(options)`": async () => {
     const worker = await mill.work([handler(plain, () => undefined)]);
-    return worker.stop(asked).finally(() => worker.stop());
+    try {
+      await worker.stop(asked);
+    } finally {
+      await worker.stop();
+    }
   },
   "`handle.result(options)`": () => mill.handle("any").result(asked),
   "`Millrace.open(url, options)`": open(asked),
