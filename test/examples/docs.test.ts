@@ -7,7 +7,7 @@ import { spawnSync } from "node:child_process";
 import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { redisUrl } from "../support/redis-shared.ts";
+import { redisUrl, RedisPrefixes } from "../support/redis-shared.ts";
 import { useTestDatabase } from "../support/use-postgres.ts";
 import { runScript } from "./run-script.ts";
 
@@ -38,11 +38,13 @@ const pages = [
 const blocks = pages.flatMap(blocksOf);
 
 const database = useTestDatabase();
+let prefixes: RedisPrefixes;
 
 /** Inside the repository, so that `import "millrace"` means this package; git ignores it. */
 let folder = "";
 
-beforeAll(() => {
+beforeAll(async () => {
+  prefixes = new RedisPrefixes(await redisUrl());
   mkdirSync(join(root, ".millrace"), { recursive: true });
   folder = mkdtempSync(join(root, ".millrace", "docs-"));
   for (const { file, code } of blocks) writeFileSync(join(folder, file), code);
@@ -54,7 +56,10 @@ beforeAll(() => {
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(tsconfig));
 });
 
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(() => {
+  prefixes.close();
+  rmSync(folder, { recursive: true, force: true });
+});
 
 describe("the docs", () => {
   test("have code to check", () => {
@@ -81,8 +86,10 @@ describe("the docs", () => {
   const ours = blocks.filter(({ treatment }) => treatment !== "peer");
   test.each(ours)("run at $place", async ({ file, treatment }) => {
     const cwd = mkdtempSync(join(folder, "run-"));
-    const env = { DATABASE_URL: database.url, REDIS_URL: await redisUrl() };
+    const prefix = prefixes.next();
+    const env = { DATABASE_URL: database.url, REDIS_URL: `${prefixes.url}?prefix=${prefix}` };
     const end = await runScript(join(folder, file), cwd, { env, isService: treatment === "service" });
+    await prefixes.clear(prefix);
     expect(end.err.replace(/^millrace warn attempt \d+ of \d+ failed, .*\n/gm, "")).toBe("");
     expect(end.code).toBe(0);
     if (file.startsWith("README")) expect(end.out).toContain("message-for-42");
