@@ -1,9 +1,11 @@
 // The page of all options names exactly the options that the code knows. The code is asked as a user would ask it: an
-// option that nobody knows is refused by an error that lists the known ones.
+// option that nobody knows is refused by an error that lists the known ones. The guide that says what `millrace work`
+// takes is held against the command in the same way.
 import { readFileSync } from "node:fs";
 import { batchHandler, handler, job, Millrace } from "millrace";
 import type { JobOptions, MillraceOptions } from "millrace";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { work } from "../../src/cli/commands/work.ts";
 
 const page = readFileSync(new URL("../../docs/reference/options.md", import.meta.url), "utf8");
 const asked = { "no-such-option": true } as object;
@@ -80,4 +82,12 @@ describe("the page of all options", () => {
     const known = await knownTo(calls[heading] as () => unknown);
     expect((tables().get(heading) ?? []).toSorted()).toEqual(known.toSorted());
   });
+});
+
+test("the deploying guide names exactly the options that millrace work takes, beside the store", () => {
+  const guide = readFileSync(new URL("../../docs/guides/deploying.md", import.meta.url), "utf8");
+  const [, section = ""] = /^## What `millrace work` takes.*\n([\s\S]*?)^## /m.exec(guide) ?? [];
+  const named = new Set([...section.matchAll(/`--([a-z-]+)`/g)].map(([, name]) => name as string));
+  const known = Object.keys(work.options).filter((name) => name !== "store");
+  expect([...named].toSorted()).toEqual(known.toSorted());
 });

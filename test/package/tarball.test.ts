@@ -75,6 +75,16 @@ function aProject(): string {
   return project;
 }
 
+/** The same beside the types of Node. */
+function aTypedProject(): string {
+  const project = aProject();
+  mkdirSync(join(project, "node_modules", "@types"));
+  for (const name of ["@types/node", "undici-types"]) {
+    symlinkSync(join(root, "node_modules", name), join(project, "node_modules", name), "junction");
+  }
+  return project;
+}
+
 test("the tarball installs without network, scripts or dependencies", () => {
   expect(listFiles(join(installed, "node_modules"), false)).toEqual(["millrace"]);
 });
@@ -127,16 +137,29 @@ test("a script in an empty project does one job on a database file", () => {
   expect(listFiles(project, false)).toContain("jobs.db");
 });
 
-test("the shipped types resolve for a strict compiler that also checks the libraries", () => {
-  const project = aProject();
+test("the shipped types resolve by the settings of their page, for a compiler that also checks the libraries", () => {
+  const project = aTypedProject();
   writeFileSync(join(project, "script.ts"), script);
-  mkdirSync(join(project, "node_modules", "@types"));
-  for (const name of ["@types/node", "undici-types"]) {
-    symlinkSync(join(root, "node_modules", name), join(project, "node_modules", name), "junction");
-  }
-  const options = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2024", "--types", "node"];
-  const command = [tsc, ...options, "--lib", "es2024,esnext.disposable", "script.ts"];
-  expect(run(process.execPath, command, project)).toBe("");
+  const page = readFileSync(join(root, "docs", "guides", "typescript.md"), "utf8");
+  const [, settings = ""] = /^```json\n([\s\S]*?)^```$/m.exec(page) ?? [];
+  const { compilerOptions } = JSON.parse(settings) as { compilerOptions: object };
+  const tsconfig = { compilerOptions: { ...compilerOptions, skipLibCheck: false }, files: ["script.ts"] };
+  writeFileSync(join(project, "tsconfig.json"), JSON.stringify(tsconfig));
+  expect(run(process.execPath, [tsc, "-p", project], project)).toBe("");
+});
+
+test("a CommonJS file can require the package, and its types are accepted there", () => {
+  const project = aTypedProject();
+  writeFileSync(join(project, "script.cjs"), `console.log(typeof require("millrace").Millrace.open)`);
+  expect(run(process.execPath, ["script.cjs"], project)).toBe("function\n");
+  writeFileSync(
+    join(project, "script.cts"),
+    `import { job } from "millrace";\nexport const greet = job("greet");`,
+  );
+  const options = ["--noEmit", "--strict", "--target", "es2024", "--types", "node", "--module"];
+  for (const kind of ["nodenext", "node20", "commonjs"])
+    expect(run(process.execPath, [tsc, ...options, kind, "script.cts"], project)).toBe("");
+  expect(() => run(process.execPath, [tsc, ...options, "node18", "script.cts"], project)).toThrow("TS1479");
 });
 
 test("the command line starts", () => {
