@@ -1,7 +1,9 @@
 /**
  * Leases renew themselves while jobs run: those of all workers of the process in one call, once a third of their length
  * is over (leases of another length have a call of their own). The same call reports real starts and brings cancels.
- * While the store is away renewal goes on trying until a lease's end; then its handler is told `lease-lost`.
+ * While the store is away renewal goes on trying until a lease's end; then its handler is told `lease-lost`. Of a lease
+ * whose renewal the store has not answered yet none is sent again: abandoned calls would pile up behind whatever holds the
+ * store up, and hold it up themselves when that is over.
  *
  *   idle ──a lease is added, a claim is lost──► armed ──timer──► renewing ──answered, or failed──► armed
  *    ▲                                                              └──no lease is left─┐
@@ -20,7 +22,7 @@ import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { LeasedJob } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";
-import { extendLeases } from "./extend-leases.ts";
+import { answerBy, extendLeases } from "./extend-leases.ts";
 import type { Leases } from "./leases.ts";
 
 /** A handler that runs longer than this is reported as started: a crash then counts as its attempt. */
@@ -151,16 +153,17 @@ class Renewal {
     this.#isRenewing = true;
     const nowUs = this.#engine.platform.monotonicUs();
     const { due, hasUnreported } = this.#readDue(nowUs);
-    const answerByUs = this.#firstEndUs(nowUs);
-    const asking = [...this.#seats].filter(({ wantsOthers }) => wantsOthers);
-    const calls = asking.map((seat) => this.#extendAndFind(seat, nowUs, answerByUs));
+    const asking = [...this.#seats].filter(({ wantsOthers, isAsking }) => wantsOthers && !isAsking);
+    const calls = asking.map((seat) => this.#extendAndFind(seat, nowUs));
     const askingOwners = new Set(asking.map(({ holder }) => holder.owner));
     const others = due.filter(({ owner }) => !askingOwners.has(owner));
     // A partition that is away must not keep the leases of the others from being renewed.
     for (const some of this.#engine.byPartition(others, ({ job }) => job.id))
       for (let from = 0; from < some.length; from += storeLimits.callItemsMax)
-        calls.push(this.#extend(some.slice(from, from + storeLimits.callItemsMax), answerByUs));
-    const failed = (await Promise.allSettled(calls)).find(({ status }) => status === "rejected");
+        calls.push(this.#extend(some.slice(from, from + storeLimits.callItemsMax)));
+    const endUs = this.#firstEndUs(nowUs);
+    const answered = await Promise.allSettled(calls.map((call) => answerBy(this.#engine, endUs, call)));
+    const failed = answered.find(({ status }) => status === "rejected");
     for (const { holder } of this.#seats) this.#loseExpired(holder.leases);
     this.#isRenewing = false;
     if (failed?.status === "rejected")
@@ -177,6 +180,7 @@ class Renewal {
     let hasUnreported = false;
     for (const { holder } of this.#seats) {
       for (const attempt of holder.leases.values()) {
+        if (attempt.isBeingExtended) continue;
         const isOld = attempt.leaseEndsUs - nowUs <= (this.#leaseMs * 1000 * 2) / 3;
         const mustReport = attempt.phase === "running" && !attempt.isStartReported;
         const isReportDue = mustReport && nowUs - attempt.startedUs >= reportAfterMs * 1000;
@@ -198,22 +202,16 @@ class Renewal {
   /**
    * The owner says nothing here, because nothing is asked for by it: the attempts of several workers share the call.
    */
-  async #extend(attempts: readonly Attempt[], answerByUs: number): Promise<void> {
+  async #extend(attempts: readonly Attempt[]): Promise<void> {
     const [first] = attempts;
     if (first === undefined) return;
     const { owner } = first;
-    await extendLeases(this.#engine, {
-      owner,
-      leaseMs: this.#leaseMs,
-      attempts,
-      reportsStarts: true,
-      wantsOthers: false,
-      answerByUs,
-    });
+    const leaseMs = this.#leaseMs;
+    await extendLeases(this.#engine, { owner, leaseMs, attempts, reportsStarts: true, wantsOthers: false });
   }
 
   /** Others are what the store holds for this worker beside everything known here, so all its leases are named. */
-  async #extendAndFind(seat: RenewalSeat, nowUs: number, answerByUs: number): Promise<void> {
+  async #extendAndFind(seat: RenewalSeat, nowUs: number): Promise<void> {
     const { owner, leases, adopt } = seat.holder;
     seat.wantsOthers = false;
     seat.isAsking = true;
@@ -224,7 +222,6 @@ class Renewal {
         attempts: [...leases.values()],
         reportsStarts: true,
         wantsOthers: true,
-        answerByUs,
       });
       seat.isAsking = false;
       // Found, not extended: they count as old, so that the next round renews them.
