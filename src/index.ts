@@ -12,7 +12,9 @@ export type {
   InputOf,
   JobDefinition,
   JobOptions,
+  OutOf,
   ResultOf,
+  ReturnedOf,
   Submission,
 } from "./engine/definition.ts";
 export { batchHandler, handler } from "./worker/handler.ts";
@@ -23,15 +25,7 @@ export type {
   HandlerFunction,
   HandlerReturn,
 } from "./worker/handler.ts";
-export {
-  AttemptAborted,
-  Cancel,
-  RetryAfter,
-  Snooze,
-  Suspend,
-  Throttled,
-  Unrecoverable,
-} from "./worker/control.ts";
+export { AttemptAborted, Cancel, RetryAfter, Snooze, Unrecoverable } from "./worker/control.ts";
 export type { AbortReason } from "./worker/control.ts";
 export type { EffectsScope, Fence, JobContext, JobLog } from "./worker/job-context.ts";
 export type { HandlerMiddleware } from "./worker/middleware.ts";
@@ -50,13 +44,21 @@ export type { CloseReport, Enqueuer, HandlesOf } from "./client/millrace.ts";
 export type { MillraceOptions } from "./client/millrace-options.ts";
 export type { JobHandle, Peek, WaitForOptions } from "./client/job-handle.ts";
 export type {
+  Answers,
   CancelAnswer,
+  CancelOptions,
+  DeleteAnswer,
   EditJobOptions,
   JobPage,
   Jobs,
+  LogLine,
+  PageOptions,
+  RetryAnswer,
   RetryJobOptions,
+  ViewOf,
   WhenOptions,
 } from "./client/jobs.ts";
+export type { CallOptions } from "./engine/call-limit.ts";
 export type { JobQuery } from "./client/job-filter.ts";
 export type { AttemptView, JobView } from "./client/job-view.ts";
 export type { Explanation } from "./client/explain.ts";
@@ -68,7 +70,7 @@ export type { Duration } from "./model/duration.ts";
 export type { JobState, TerminalState } from "./model/job-state.ts";
 export type { Priority } from "./model/rank.ts";
 export type { BackoffOptions, CustomBackoff, RetryIf } from "./model/retry-policy.ts";
-export type { UniqueOptions } from "./model/unique-key.ts";
+export type { UniqueOptions, UniqueScope } from "./model/unique-key.ts";
 export type { Codec } from "./codec/codec.ts";
 export type { CompressionOptions } from "./codec/compression.ts";
 export type { EncryptionOptions } from "./codec/encryption.ts";

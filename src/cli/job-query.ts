@@ -12,15 +12,13 @@ export const filterOptions = {
   reason: { value: "REASON", meaning: "jobs that ended for this reason, such as retries-exhausted" },
 } as const;
 
-export type ReadQuery = Omit<JobQuery, "state">;
-
 export function readQuery(
   options: ReadonlyMap<string, string>,
   allowedStates: readonly JobState[],
-): ReadQuery {
-  const query: ReadQuery = {};
+): JobQuery {
+  const query: JobQuery = {};
   const states = readList(options, "state");
-  if (states !== undefined) query.states = states.map((state) => readState(state, allowedStates));
+  if (states !== undefined) query.state = states.map((state) => readState(state, allowedStates));
   for (const key of ["queue", "name", "tag", "reason"] as const) {
     const value = options.get(key);
     if (value !== undefined) query[key] = value;

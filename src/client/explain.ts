@@ -7,6 +7,7 @@ import { readAttemptLog } from "../model/attempt-log.ts";
 import { durationText } from "../model/duration.ts";
 import { isTerminal } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
+import { missingSentence } from "../store/missing-partition.ts";
 import type { JobRecord } from "../store/records.ts";
 
 export interface Explanation {
@@ -25,12 +26,13 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
     engine.store.readJobs([id]),
     engine.store.tallyJobs(),
     engine.store.describe(),
-    readNotices(engine),
+    readNotices(engine, true),
     readQuarantined(engine.store),
   ]);
   const record = records[0];
   if (record === null || record === undefined) return null;
   const { state, queue, name } = record;
+  const missing = (engine.store.missing?.() ?? []).map((each) => ` ${missingSentence(each)}`).join("");
   const leftAlone = describeCase(quarantined.find(({ item }) => item === id));
   const count = (wanted: JobState): number =>
     tallies.find((tally) => tally.queue === queue && tally.name === name && tally.state === wanted)?.count ??
@@ -38,7 +40,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
   const explain = (why: string, expectedAt: number | null = null): Explanation => ({
     id,
     state,
-    why: isTerminal(state) ? why : why + leftAlone,
+    why: isTerminal(state) ? why : why + leftAlone + missing,
     expectedAt: expectedAt === null ? null : new Date(expectedAt),
     readyLikeThis: count("ready"),
   });

@@ -3,6 +3,7 @@
  * defaults. The engine decides nothing itself.
  */
 import type { PayloadCoder } from "../codec/payload.ts";
+import { withMintedIds } from "../model/error.ts";
 import { createIdMinter } from "../model/job-id.ts";
 import { createPolicyReader, outcomesNotKept } from "../model/job-policy.ts";
 import type { DecidedPolicy, JobPolicy, Retention } from "../model/job-policy.ts";
@@ -21,6 +22,8 @@ import type {
 } from "../store/operations.ts";
 import type { Effects, JobRecord, NewJob } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
+import { withinLimit } from "./call-limit.ts";
+import type { CallOptions } from "./call-limit.ts";
 import { Batcher } from "./batcher.ts";
 import type { BatcherOptions } from "./batcher.ts";
 import type { EnqueueMiddleware } from "./enqueue-middleware.ts";
@@ -149,11 +152,39 @@ export class Engine {
    * Submits a unit, and tells the workers of this process that it is on its way: a worker with a free slot claims in
    * the same turn, behind the submit, so that both share one commit and the job starts as soon as it is durable.
    */
-  submit(unit: SubmitUnit): Promise<SubmitAnswer> {
-    const answer = this.submits.add(this.placed(unit));
+  submit(unit: SubmitUnit, limit?: CallOptions): Promise<SubmitAnswer> {
+    const placed = this.placed(unit);
+    if (limit === undefined) return this.#submit(placed);
+    const { platform } = this;
+    const ids = placed.jobs.map(({ id }) => id);
+    return withinLimit(limit, {
+      platform,
+      what: "enqueue",
+      isWrite: true,
+      ids,
+      run: () => this.#submit(placed),
+    });
+  }
+
+  #submit(unit: SubmitUnit): Promise<SubmitAnswer> {
+    const answer = new Promise<SubmitAnswer>((answered, reject) => {
+      const failed = (error: unknown): void =>
+        reject(
+          withMintedIds(
+            error,
+            unit.jobs.map(({ id }) => id),
+          ),
+        );
+      this.submits.push(unit, { answered, failed });
+    });
     const [first] = unit.jobs;
     if (first !== undefined) for (const arrival of this.arrivals) arrival(first);
     return answer;
+  }
+
+  /** A new id that lies in the partition of the given one. */
+  mintIdBeside(id: string): string {
+    return this.#placement === null ? this.mintId() : this.mintId(this.#placement.ofId(id));
   }
 
   /** The items as one list per partition. */

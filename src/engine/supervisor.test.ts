@@ -11,7 +11,7 @@ import { job } from "./definition.ts";
 import { handler } from "../worker/handler.ts";
 import type { Logger } from "./logger.ts";
 import { silentLogger } from "./logger.ts";
-import { declaredRouter } from "./router.ts";
+import { defaultRouter } from "./router.ts";
 import { Supervisor } from "./supervisor.ts";
 
 async function open(log: Logger = silentLogger) {
@@ -24,7 +24,7 @@ async function open(log: Logger = silentLogger) {
     feedKeepMs: 1,
     noHandlerGraceMs: null,
     strideMs: 1,
-    router: declaredRouter,
+    router: defaultRouter,
     backoffs: {},
     enqueueMiddleware: [],
     giveUpMs: 1000,

@@ -20,9 +20,10 @@ export function noticePut(owner: string, notice: WorkerNotice | null): DocPut {
   return { kind: noticeKind, id: owner, body, guard: "any", expiresInMs: noticeTtlMs };
 }
 
-export async function readNotices(engine: Engine): Promise<readonly WorkerNotice[]> {
+/** @param passesOver leaves out those in partitions that fail, instead of failing. */
+export async function readNotices(engine: Engine, passesOver = false): Promise<readonly WorkerNotice[]> {
   const notices: WorkerNotice[] = [];
-  for await (const { body } of allDocs(engine.store, { kind: noticeKind }))
+  for await (const { body } of allDocs(engine.store, { kind: noticeKind, passesOver }))
     notices.push(JSON.parse(body) as WorkerNotice);
   return notices;
 }

@@ -19,7 +19,7 @@ import type { DecidedPolicy, JobPolicy } from "./job-policy.ts";
 import { canMove, isTerminal } from "./job-state.ts";
 
 const policyOf = (policy: JobPolicy = {}): DecidedPolicy => createPolicyReader()(writePolicy(policy));
-const steady: JobPolicy = { backoff: { kind: "fixed", delayMs: 500, jitter: "none" }, level: 2 };
+const steady: JobPolicy = { attempts: 3, backoff: { kind: "fixed", delayMs: 500, jitter: "none" }, level: 2 };
 const sources: Sources = { random: () => 0.5, strideMs: 1000, now: 77, worker: "w1" };
 const boom: Failure = { outcome: "failed", error: { name: "Boom", message: "it broke" } };
 

@@ -71,6 +71,7 @@ export function afterReturn(policy: DecidedPolicy, result: string | null): Finis
 export interface Failure {
   readonly outcome: AttemptOutcome;
   readonly error: ErrorRecord;
+  readonly waitedUs?: number;
   readonly ranUs?: number;
   /** Ends the job in failed with this reason, whatever its retry policy says. */
   readonly final?: EndReason;
@@ -87,6 +88,7 @@ export function afterFailure(ended: EndedAttempt, failure: Failure, sources: Sou
     at: sources.now,
     worker: sources.worker,
     error: failure.error,
+    ...(failure.waitedUs === undefined ? {} : { waitedUs: failure.waitedUs }),
     ...(failure.ranUs === undefined ? {} : { ranUs: failure.ranUs }),
   });
   if (ended.cancelAsked) return { next: afterCancelAsked(ended), attempts };

@@ -1,7 +1,9 @@
 /**
- * What is remembered of attempts that did not succeed: one entry per failed, timed-out, crashed, abandoned or cancelled
- * attempt, in order, kept as one text with the job and later with its history. Whoever ends the attempt writes it, and
- * people read it.
+ * What is remembered of a job's attempts: one entry each, in order, kept as one text with the job and later with its
+ * history. Whoever ends the attempt writes it, and people read it.
+ *
+ * Most jobs complete at their first attempt. Such a log is not JSON but three numbers, because every job of a drain
+ * carries it: `attempt waitedUs ranUs`. What it leaves out is in the job's own record (the worker, the time of the end).
  *
  * The log is bounded in every part: a job that fails a thousand times with megabytes of stack must not grow its record
  * without end.
@@ -15,13 +17,22 @@ export interface ErrorRecord {
   readonly cause?: ErrorRecord;
 }
 
-export type AttemptOutcome = "failed" | "timed-out" | "crashed" | "abandoned" | "cancelled";
+export type AttemptOutcome =
+  | "completed"
+  | "failed"
+  | "timed-out"
+  | "crashed"
+  | "abandoned"
+  | "cancelled"
+  | "expired";
 
 export interface AttemptRecord {
   readonly attempt: number;
   readonly outcome: AttemptOutcome;
-  /** Store time at which the attempt ended. */
-  readonly at: number;
+  /** Store time at which the attempt ended; absent for a completed one, whose end is the job's. */
+  readonly at?: number;
+  /** From the time the job was due to the start of its handler, in microseconds; absent after a crash. */
+  readonly waitedUs?: number;
   /** Handler time, monotonic, in microseconds; absent when nobody could measure it (a crash). */
   readonly ranUs?: number;
   readonly worker?: string;
@@ -34,10 +45,13 @@ interface AttemptLog {
   readonly entries: readonly AttemptRecord[];
   /** How many entries in the middle were dropped to stay inside the bound. */
   readonly dropped: number;
+  /** How many replays have opened a new round of attempts; absent for none. */
+  readonly replays?: number;
   /** Why the cancel of a running job was asked for. Whoever ends the attempt ends the job with this reason. */
   readonly cancelReason?: string;
 }
 
+const completedAlone = /^(\d{1,9}) (\d{1,16}) (\d{1,16})$/;
 const emptyLog: AttemptLog = { entries: [], dropped: 0 };
 
 export const logEntriesMax = 50;
@@ -50,11 +64,21 @@ const cancelReasonCharsMax = 200;
 /** A text that cannot be read counts as empty: a damaged log must not take the job, or its worker, down with it. */
 export function readAttemptLog(text: string | null): AttemptLog {
   if (text === null) return emptyLog;
+  const numbers = completedAlone.exec(text);
+  if (numbers !== null) {
+    const [attempt, waitedUs, ranUs] = numbers.slice(1).map(Number) as [number, number, number];
+    return { entries: [{ attempt, outcome: "completed", waitedUs, ranUs }], dropped: 0 };
+  }
   try {
     const log = JSON.parse(text) as Partial<AttemptLog> | null;
     if (!Array.isArray(log?.entries)) return emptyLog;
-    const { entries, dropped = 0, cancelReason } = log;
-    return { entries, dropped, ...(typeof cancelReason === "string" ? { cancelReason } : {}) };
+    const { entries, dropped = 0, cancelReason, replays } = log;
+    return {
+      entries,
+      dropped,
+      ...(typeof replays === "number" ? { replays } : {}),
+      ...(typeof cancelReason === "string" ? { cancelReason } : {}),
+    };
   } catch {
     return emptyLog;
   }
@@ -71,10 +95,33 @@ export function appendAttempt(text: string | null, record: AttemptRecord): strin
   return JSON.stringify({ ...log, entries, dropped } satisfies AttemptLog);
 }
 
+export interface Completion {
+  readonly attempt: number;
+  readonly waitedUs: number;
+  readonly ranUs: number;
+}
+
+/** The log of a job that completes now. */
+export function noteCompletion(text: string | null, { attempt, waitedUs, ranUs }: Completion): string {
+  if (text === null) return `${attempt} ${waitedUs} ${ranUs}`;
+  return appendAttempt(text, { attempt, outcome: "completed", waitedUs, ranUs });
+}
+
 /** The log of a running job whose cancel is asked for. A later reason replaces an earlier one. */
 export function noteCancelReason(text: string | null, reason: string): string {
   const cancelReason = shortReason(reason);
   return JSON.stringify({ ...readAttemptLog(text), cancelReason } satisfies AttemptLog);
+}
+
+/** The log of a finished job that a replay brings back with a new round of attempts. */
+export function noteNewRound(text: string | null): string {
+  const log = readAttemptLog(text);
+  return JSON.stringify({ ...log, replays: (log.replays ?? 0) + 1 } satisfies AttemptLog);
+}
+
+/** Rounds count from 1. */
+export function roundOf(text: string | null): number {
+  return text === null ? 1 : 1 + (readAttemptLog(text).replays ?? 0);
 }
 
 export function shortReason(reason: string): string {

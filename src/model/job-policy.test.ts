@@ -25,7 +25,7 @@ describe("policies", () => {
     expect(writePolicy({})).toBeNull();
     expect(createPolicyReader()(null)).toEqual({
       level: 0,
-      attempts: 3,
+      attempts: 10,
       backoff: defaultBackoff,
       retryIf: undefined,
       timeoutMs: null,
@@ -47,7 +47,7 @@ describe("policies", () => {
   });
 
   test("a default left undefined in code is no default", () => {
-    expect(createPolicyReader({ attempts: undefined as never })(null).attempts).toBe(3);
+    expect(createPolicyReader({ attempts: undefined as never })(null).attempts).toBe(10);
   });
 
   test("every policy reads back from its text as it was written", () => {

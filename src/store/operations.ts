@@ -31,10 +31,10 @@ export interface SubmitUnit {
   readonly isRepeat?: boolean;
 }
 
-export type SubmitHow = "created" | "existing" | "replaced" | "rescheduled";
+export type SubmitHow = "created" | "existing" | "replaced";
 
 export type SubmitAnswer =
-  /** Per job, in order. `ids[i]` differs from the submitted id when a unique key's holder was kept, replaced or rescheduled. */
+  /** Per job, in order. `ids[i]` differs from the submitted id when a unique key's holder was kept or replaced. */
   | { readonly kind: "ok"; readonly ids: readonly string[]; readonly hows: readonly SubmitHow[] }
   | {
       readonly kind: "refused";
@@ -64,6 +64,8 @@ export interface ClaimAnswer {
   /** Until the earliest clock of any live job rings, after this call; 0 when one has rung already, null when none is set. */
   readonly nextDueInMs: number | null;
   readonly now: number;
+  /** An earlier claim may have taken jobs that its owner has not heard of: it looks for them, as `wantsOthers` says. */
+  readonly mustLook?: boolean;
 }
 
 // settle, extend, record: always with the fence ---------------------------------------------------------------------
@@ -107,8 +109,11 @@ export interface ExtendRequest {
 }
 
 export interface ExtendAnswer {
-  /** Locked: somebody's open transaction holds the job, so its lease was neither extended nor found lost. */
-  readonly answers: readonly ("ok" | "cancel-asked" | "locked" | "stale" | "gone")[];
+  /**
+   * `unknown`: its partition did not answer, while others did, or somebody's open transaction holds the job. The lease is
+   * not known to be extended: try again.
+   */
+  readonly answers: readonly ("ok" | "cancel-asked" | "stale" | "gone" | "unknown")[];
   readonly others: readonly LeasedJob[];
   readonly now: number;
 }
@@ -210,7 +215,14 @@ export type PutDocAnswer =
 
 export type ReadDocsRequest =
   | { readonly kind: string; readonly ids: readonly string[] }
-  | { readonly kind: string; readonly prefix: string; readonly after: string | null; readonly max: number };
+  | {
+      readonly kind: string;
+      readonly prefix: string;
+      readonly after: string | null;
+      readonly max: number;
+      /** Partitions that fail are passed over, instead of failing the call: a part is better than nothing. */
+      readonly passesOver?: boolean;
+    };
 
 export interface ReadDocsAnswer {
   /** By id in byte order; what is absent or expired is left out. */
@@ -245,6 +257,8 @@ export interface FindAnswer {
   readonly jobs: readonly JobRecord[];
   readonly cursor: string | null;
   readonly scanned: number;
+  /** The partitions that this page passed over because they fail; left out for none. */
+  readonly missing?: readonly number[];
 }
 
 export interface FeedRequest {

@@ -14,7 +14,7 @@
  *  R6 claim    in order of (rank, seq) from the offered routes, never a job one of whose clocks has rung: fence + 1,
  *              attempt + countsAttempt, lease starts, ttl ends, a key held until the start is freed
  *  R7 gate     admit iff open                                                                            (with limits)
- *  R8 unique   on a live holder keep, replace or reschedule, as the unit says
+ *  R8 unique   on a live holder keep or replace, as the unit says
  *  R9 add      add to counters, all or none                                                              (with budgets)
  *  R10 tell    append one packed record per call to the feed, keep tallies exact, emit hints
  *

@@ -73,10 +73,10 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
     };
   }
 
-  async enqueue<In, Out, Result>(
-    job: JobDefinition<In, Out, Result>,
-    input: In,
-    options?: EnqueueOptions,
+  async enqueue<In, Out, Result, Returned>(
+    job: JobDefinition<In, Out, Result, Returned>,
+    input: NoInfer<In>,
+    options?: EnqueueOptions<NoInfer<In>>,
   ): Promise<JobHandle<Result>> {
     const handle = await this.mill.enqueue(job, input, options);
     if (this.#parts.isInline) await this.drain();

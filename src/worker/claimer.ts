@@ -158,6 +158,7 @@ export class Claimer {
       if (pool !== undefined) got.set(pool, (got.get(pool) ?? 0) + 1);
     }
     for (const { pool, max } of asked) if ((got.get(pool) ?? 0) >= max) pool.isHungry = true;
+    if (answer.mustLook === true) renewal.findLost();
     if (this.#engine.store.claimsAhead === true && !this.#isStopped && this.#hasAppetite(got))
       this.#send(got);
     if (answer.jobs.length === 0) return;

@@ -42,12 +42,13 @@ export async function extendLeases(engine: Engine, extension: LeaseExtension): P
     for (const attempt of attempts) attempt.isBeingExtended = false;
   }
   for (const [index, attempt] of attempts.entries()) {
-    // Settled or lost meanwhile: that answer counts. Locked: the next call tells.
-    if (!attempt.isHeld || answer.answers[index] === "locked") continue;
+    // Settled or lost meanwhile: that answer counts.
+    if (!attempt.isHeld) continue;
     if (isGone(answer.answers[index])) {
       if (attempt.phase !== "settling") attempt.aborting.leaseLost(attempt);
       continue;
     }
+    if (answer.answers[index] === "unknown") continue;
     attempt.leaseExtended(sentUs + leaseMs * 1000);
     if (leases[index]?.startedAgoMs !== undefined) attempt.isStartReported = true;
     if (answer.answers[index] === "cancel-asked") attempt.aborting.cancelAsked(attempt);
@@ -73,10 +74,13 @@ export async function extendByHand(engine: Engine, attempt: Attempt, leaseMs: nu
   const { owner, leaseEndsUs } = attempt;
   const extension = { owner, leaseMs, attempts: [attempt], reportsStarts: false, wantsOthers: false };
   const { answers } = await answerBy(engine, leaseEndsUs, extendLeases(engine, extension));
-  if (answers[0] === "locked")
-    throw new MillraceError("store-busy", `Somebody's open transaction holds the job ${attempt.job.id}.`);
   if (isGone(answers[0]))
     throw new MillraceError("lease-lost", `The job ${attempt.job.id} is no longer leased to this attempt.`);
+  if (answers[0] === "unknown")
+    throw new MillraceError(
+      "outcome-unknown",
+      `The lease of the job ${attempt.job.id} is not known to be extended.`,
+    );
 }
 
 function isGone(answer: ExtendAnswer["answers"][number] | undefined): boolean {

@@ -70,7 +70,7 @@ describe("the leases", () => {
     let locked = 2;
     v.store.extendIfLeased = async (request) => {
       if (request.leases.length === 0 || locked-- <= 0) return extend(request);
-      return { answers: request.leases.map(() => "locked"), others: [], now: v.platform.time.now };
+      return { answers: request.leases.map(() => "unknown"), others: [], now: v.platform.time.now };
     };
     const ended = deferred<string>();
     await v.run(v.mill.work([handler(slow, () => ended.promise)], { lease: "3s" }));

@@ -100,6 +100,8 @@ class Renewal {
   #timer: Timer | null = null;
   #timerAtUs = 0;
   #isRenewing = false;
+  /** The last call failed, and that was told. */
+  #isFailing = false;
 
   constructor(engine: Engine, leaseMs: number) {
     this.#engine = engine;
@@ -162,15 +164,17 @@ class Renewal {
       for (let from = 0; from < some.length; from += storeLimits.callItemsMax)
         calls.push(this.#extend(some.slice(from, from + storeLimits.callItemsMax)));
     const endUs = this.#firstEndUs(nowUs);
-    const answered = await Promise.allSettled(calls.map((call) => answerBy(this.#engine, endUs, call)));
-    const failed = answered.find(({ status }) => status === "rejected");
+    const ends = await Promise.allSettled(calls.map((call) => answerBy(this.#engine, endUs, call)));
+    const failed = ends.find(({ status }) => status === "rejected");
+    const isPartial = ends.some((end) => end.status === "fulfilled" && !end.value);
     for (const { holder } of this.#seats) this.#loseExpired(holder.leases);
     this.#isRenewing = false;
-    if (failed?.status === "rejected")
+    if (failed?.status === "rejected" && !this.#isFailing)
       this.#engine.log.warn("leases could not be renewed, trying again", { error: failed.reason as unknown });
+    this.#isFailing = failed !== undefined;
     if (!this.#hasWork) return;
     const isSoon = hasUnreported || [...this.#seats].some(({ wantsOthers }) => wantsOthers);
-    if (failed !== undefined) this.#setTimer(this.#backoff.failed());
+    if (failed !== undefined || isPartial) this.#setTimer(this.#backoff.failed());
     else this.#setTimer(isSoon ? this.#soonMs : this.#leaseMs / 6);
   }
 
@@ -201,22 +205,28 @@ class Renewal {
 
   /**
    * The owner says nothing here, because nothing is asked for by it: the attempts of several workers share the call.
+   * @returns whether all partitions of their jobs have answered.
    */
-  async #extend(attempts: readonly Attempt[]): Promise<void> {
+  async #extend(attempts: readonly Attempt[]): Promise<boolean> {
     const [first] = attempts;
-    if (first === undefined) return;
+    if (first === undefined) return true;
     const { owner } = first;
     const leaseMs = this.#leaseMs;
-    await extendLeases(this.#engine, { owner, leaseMs, attempts, reportsStarts: true, wantsOthers: false });
+    const extension = { owner, leaseMs, attempts, reportsStarts: true, wantsOthers: false };
+    const { answers } = await extendLeases(this.#engine, extension);
+    return !answers.includes("unknown");
   }
 
-  /** Others are what the store holds for this worker beside everything known here, so all its leases are named. */
-  async #extendAndFind(seat: RenewalSeat, nowUs: number): Promise<void> {
+  /**
+   * Others are what the store holds for this worker beside everything known here, so all its leases are named.
+   * @returns as `#extend`.
+   */
+  async #extendAndFind(seat: RenewalSeat, nowUs: number): Promise<boolean> {
     const { owner, leases, adopt } = seat.holder;
     seat.wantsOthers = false;
     seat.isAsking = true;
     try {
-      const { others } = await extendLeases(this.#engine, {
+      const { answers, others } = await extendLeases(this.#engine, {
         owner,
         leaseMs: this.#leaseMs,
         attempts: [...leases.values()],
@@ -226,6 +236,7 @@ class Renewal {
       seat.isAsking = false;
       // Found, not extended: they count as old, so that the next round renews them.
       adopt(others, nowUs - (this.#leaseMs * 1000 * 2) / 3);
+      return !answers.includes("unknown");
     } catch (error) {
       seat.isAsking = false;
       seat.wantsOthers = this.#seats.has(seat);

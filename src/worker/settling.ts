@@ -38,6 +38,11 @@ export class Settling {
     this.#routes = routes;
   }
 
+  /** The queue of a job that this worker holds. */
+  queueOf(attempt: Attempt): string {
+    return this.#routes.titleOf(attempt.job).queue ?? "";
+  }
+
   /** Ended attempts whose settle is not answered yet. */
   get count(): number {
     return this.#count;

@@ -3,7 +3,9 @@
  * do.
  */
 import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { routeText } from "../../src/stores/redis/route-text.ts";
 import { say, sayJson } from "../cli/run-millrace.ts";
+import { aRoute } from "../support/builders.ts";
 import { useOwnRedis } from "../support/use-redis.ts";
 
 const redis = useOwnRedis();
@@ -64,7 +66,7 @@ test("a server that is nearly full", async () => {
 
 test("keys of jobs that are gone, and an index that somebody changed", async () => {
   await redis.admin.rpush(`{${redis.prefix}:0}:trail:b99`, "line");
-  await redis.admin.del(`{${redis.prefix}:0}:ready:1`);
+  await redis.admin.del(`{${redis.prefix}:0}:ready:${routeText(aRoute({ queue: "default" }))}`);
   const { code, findings } = await doctor();
   expect(findings).toEqual([
     expect.stringMatching(/orphans: 1 key belongs to jobs that are gone: .*trail:b99/),

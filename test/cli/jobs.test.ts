@@ -202,7 +202,7 @@ describe("operating", () => {
     });
     expect(await sayJson(["retry", "--state", "failed", "--store", store])).toEqual({ retried: 0 });
     const again = await say(["retry", done, "--store", store]);
-    expect(again.err).toMatch(/^millrace: job-changed: .* is ready/);
+    expect(again.err).toMatch(/^millrace: job-changed: .* has not ended/);
     expect(again.code).toBe(1);
 
     const file = join(aFolder(), "jobs.ts");

@@ -184,7 +184,6 @@ function readWrites(call: Operation, writes: FencedWrite[]): void {
     const { leaseMs } = call.request;
     for (const [index, { id, seq, fence }] of call.request.leases.entries()) {
       const answer = call.answer?.answers[index] ?? null;
-      if (answer === "locked") continue;
       const now = call.answer?.now;
       // A cancel that was asked for comes with a lease that was extended all the same.
       const isExtended = answer === "ok" || answer === "cancel-asked";
@@ -193,7 +192,7 @@ function readWrites(call: Operation, writes: FencedWrite[]): void {
         id,
         seq,
         fence,
-        answer: isExtended ? "ok" : answer,
+        answer: isExtended ? "ok" : answer === "unknown" ? null : answer,
         call,
         leaseMs,
         ...(now === undefined ? {} : { now }),

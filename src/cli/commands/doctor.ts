@@ -10,7 +10,8 @@ import { isMillraceError } from "../../model/error.ts";
 import { openStore } from "../../open.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Clock } from "../../store/operations.ts";
-import type { Store, StoreDescription } from "../../store/store.ts";
+import { missingSentence } from "../../store/missing-partition.ts";
+import type { MissingPartition, Store, StoreDescription } from "../../store/store.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { escapeText } from "../escape.ts";
@@ -34,11 +35,13 @@ export const doctor: Command = {
     try {
       const askedAt = platform.now();
       const described = await store.describe();
+      const missingAtFirst = store.missing?.() ?? [];
       const clockAheadMs = aheadMs(described.now, askedAt, platform.now());
       const { checked, repaired } = await walkIndexes(store);
       const server = await examineServer(described.kind, url, platform);
       const findings = [
-        ...warnings(described),
+        ...warnings(described, missingAtFirst),
+        ...missingFindings(store),
         ...server.findings,
         ...clockFindings(clockAheadMs),
         ...indexFindings(repaired),
@@ -126,11 +129,26 @@ function lenient(error: unknown, url: string): StoreOptions | null {
   return isRedis && isMillraceError(error, "store-misconfigured") ? { redis: { allowEviction: true } } : null;
 }
 
-function warnings({ warnings: given }: StoreDescription): readonly Finding[] {
-  return given.map((problem) => ({
-    check: "settings",
-    problem,
-    advice: "Change the setting, or keep it knowingly.",
+/** Without those that tell of a missing partition: it gets a finding of its own. */
+function warnings(
+  { warnings: given }: StoreDescription,
+  missing: readonly MissingPartition[],
+): readonly Finding[] {
+  const told = new Set(missing.map(missingSentence));
+  return given
+    .filter((problem) => !told.has(problem))
+    .map((problem) => ({
+      check: "settings",
+      problem,
+      advice: "Change the setting, or keep it knowingly.",
+    }));
+}
+
+function missingFindings(store: Store): readonly Finding[] {
+  return (store.missing?.() ?? []).map((each) => ({
+    check: "partitions",
+    problem: missingSentence(each),
+    advice: "Look at the server that has this partition. All else that doctor says is about the others.",
   }));
 }
 

@@ -25,7 +25,7 @@ export const enqueue: Command = {
     unique: { value: "KEY", meaning: "no second job while one with this key is unfinished" },
     priority: { value: "LEVEL", meaning: "critical, high, normal, low, lowest, or a number (lower first)" },
     tags: { value: "A,B", meaning: "tags to find and cancel it by" },
-    attempts: { value: "N", meaning: "how many runs in all; 3 by default" },
+    attempts: { value: "N", meaning: "how many runs in all; 10 by default" },
     timeout: { value: "DURATION", meaning: "per attempt" },
     deadline: { value: "DURATION", meaning: "must have finished this long from now, else it expires" },
     ttl: { value: "DURATION", meaning: "must have started this long after it was due, else it expires" },
@@ -34,8 +34,7 @@ export const enqueue: Command = {
   async run(call) {
     const { terminal, words, options, wantsJson } = call;
     const [name, text] = words as [string, string?];
-    const queue = options.get("queue");
-    const definition = job(name, queue === undefined ? {} : { queue });
+    const definition = job(name);
     const enqueueOptions = readOptions(options);
     const json = text === "-" ? await terminal.readIn() : text;
     const input = json === undefined ? undefined : readJson(json, "The input");
@@ -53,7 +52,7 @@ export const enqueue: Command = {
 
 function readOptions(options: ReadonlyMap<string, string>): EnqueueOptions {
   const read: EnqueueOptions = {};
-  for (const key of ["delay", "id", "unique", "timeout", "deadline", "ttl"] as const) {
+  for (const key of ["queue", "delay", "id", "unique", "timeout", "deadline", "ttl"] as const) {
     const value = options.get(key);
     if (value !== undefined) read[key] = value;
   }

@@ -8,7 +8,7 @@ import type { Command } from "../command.ts";
 import { formatTable } from "../format-table.ts";
 import { formatAge } from "../format-time.ts";
 import { filterOptions, readQuery } from "../job-query.ts";
-import type { ReadQuery } from "../job-query.ts";
+import type { JobQuery } from "../../client/job-filter.ts";
 import { jobShape } from "../job-shape.ts";
 import { existingStoreUrl, withMillrace } from "../open-store.ts";
 import { toJson } from "../print-json.ts";
@@ -34,7 +34,8 @@ export const list: Command = {
       readPage(mill, { ...query, limit, cursor: options.get("cursor") ?? null }),
     );
     if (wantsJson) {
-      terminal.writeOut(`${toJson({ jobs: page.jobs.map(jobShape), cursor: page.cursor })}\n`);
+      const { cursor, missing = [] } = page;
+      terminal.writeOut(`${toJson({ jobs: page.jobs.map(jobShape), cursor, missing })}\n`);
       return 0;
     }
     const now = platform.now();
@@ -46,6 +47,8 @@ export const list: Command = {
             page.jobs.map((job) => cells(job, now)),
           )}\n`,
     );
+    if (page.missing !== undefined)
+      terminal.writeErr(`missing: the jobs of partition ${page.missing.join(", ")}, which fails\n`);
     if (page.cursor !== null) terminal.writeOut(`more: add --cursor=${page.cursor}\n`);
     return 0;
   },
@@ -54,7 +57,7 @@ export const list: Command = {
 /** A page may be empty with a cursor behind it, when the scan found nothing yet. */
 async function readPage(
   mill: Millrace,
-  query: ReadQuery & { limit: number; cursor: string | null },
+  query: JobQuery & { limit: number; cursor: string | null },
 ): Promise<JobPage> {
   let page = await mill.jobs.list(query);
   while (page.jobs.length === 0 && page.cursor !== null) {

@@ -38,7 +38,7 @@ export function quarantinePut(id: string, items: readonly QuarantinedItem[], now
 /** What the duties of all processes leave alone, ordered by duty. */
 export async function readQuarantined(store: Pick<Store, "readDocs">): Promise<readonly QuarantinedItem[]> {
   const items: QuarantinedItem[] = [];
-  for await (const { body } of allDocs(store, { kind: noticeKind }))
+  for await (const { body } of allDocs(store, { kind: noticeKind, passesOver: true }))
     items.push(...(JSON.parse(body) as readonly QuarantinedItem[]));
   return items.toSorted((left, right) => (left.duty < right.duty ? -1 : left.duty > right.duty ? 1 : 0));
 }

@@ -10,6 +10,7 @@ import type { Engine } from "../engine.ts";
 import { answersWithin } from "../race.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
+import { missingCount } from "./missing-count.ts";
 import { itemMaxMs, Quarantine } from "./quarantine.ts";
 import { Rest } from "./rest.ts";
 
@@ -66,7 +67,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
       // Where every kind failed, the store is away: the pass fails as a whole and is made again sooner than after the
       // sleep.
       if (visited > 0 && failures.length === visited) throw failures[0];
-      return { processed, errors: failures.length, outcomes, hasMore };
+      return { processed, errors: failures.length + missingCount(engine), outcomes, hasMore };
     },
   };
 }

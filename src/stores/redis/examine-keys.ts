@@ -1,6 +1,7 @@
 /**
- * The keys of a store on one server, by kind: how many, how much is in them, how large they are, and which of them belong to jobs that are gone.
- * The walk is in small steps (SCAN), so the server goes on working, and ends after a written number of them.
+ * The keys of a store on one server, by kind: how many, how much is in them, how large they are, and which of them
+ * belong to jobs that are gone. The walk is in small steps (SCAN), so the server goes on working, and ends after a
+ * written number of them.
  */
 import type { Connection } from "./connection.ts";
 import { ifTold } from "./server-check.ts";

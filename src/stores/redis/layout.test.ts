@@ -1,4 +1,7 @@
-/** What the layout promises beyond the contract: lists that look at few jobs, and a memory of the library that can be lost at any time. */
+/**
+ * What the layout promises beyond the contract: lists that look at few jobs, and a memory of the library that can be
+ * lost at any time.
+ */
 import { describe, expect, test } from "vitest";
 import type { JobState } from "../../model/job-state.ts";
 import type { Store } from "../../store/store.ts";

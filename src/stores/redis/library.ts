@@ -1,6 +1,7 @@
 /**
- * The library of server-side functions: one text, loaded when a store connects and again after a flush or a failover. Its name carries its
- * version; the digest tells builds of one version apart. A change of what a released function takes or answers is a new version.
+ * The library of server-side functions: one text, loaded when a store connects and again after a flush or a failover.
+ * Its name carries its version; the digest tells builds of one version apart. A change of what a released function
+ * takes or answers is a new version.
  */
 import { createHash } from "node:crypto";
 import { auditLua } from "./lua/audit.ts";
@@ -13,6 +14,7 @@ import { docsLua } from "./lua/docs.ts";
 import { dueLua } from "./lua/due.ts";
 import { enterLua } from "./lua/enter.ts";
 import { extendLua } from "./lua/extend.ts";
+import { handOverLua } from "./lua/hand-over.ts";
 import { jobLua } from "./lua/job.ts";
 import { listsLua } from "./lua/lists.ts";
 import { luaOf } from "./lua/lua-module.ts";
@@ -37,19 +39,8 @@ export const layoutVersion = 1;
 /** In the order in which they use each other. */
 export const libraryModules: readonly LuaModule[] = [
   ...[listsLua, packingLua, callLua, clocksLua, tellLua, jobLua, uniqueLua, rulesLua, writeLua, docsLua],
-  ...[
-    submitLua,
-    claimLua,
-    settleLua,
-    turnLua,
-    changeLua,
-    readLua,
-    extendLua,
-    dueLua,
-    pruneLua,
-    auditLua,
-    enterLua,
-  ],
+  ...[submitLua, claimLua, settleLua, handOverLua, turnLua, changeLua, readLua, extendLua, dueLua],
+  ...[pruneLua, auditLua, enterLua],
 ];
 
 export interface LibraryOptions {
@@ -63,7 +54,7 @@ export function buildLibrary({
   hasPlainRoads = true,
 }: LibraryOptions = {}): string {
   const roads = `local HAS_PLAIN_ROADS = ${hasPlainRoads}\n`;
-  return constantsLua + roads + modules.map(luaOf).join("");
+  return constantsLua + roads + luaOf(modules);
 }
 
 const body = buildLibrary();

@@ -1,6 +1,6 @@
 /**
- * Routes as the server keeps them: the number (model/route.ts) as eight characters, in records, key names, counts, events and hints; its
- * content once, under that number.
+ * Routes as the server keeps them: the number (model/route.ts) as eight characters, in records, key names, counts,
+ * events and hints; its content once, under that number.
  *
  *  content   queue US name US capabilities, by RS
  */
@@ -8,7 +8,7 @@ import type { Route } from "../../model/route.ts";
 import { fieldEnd, itemEnd, packText, unpackText } from "../../store/packed-text.ts";
 
 const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-const valueOfDigit = new Map([...digits].map((digit, value) => [digit.charCodeAt(0), value]));
+const valueOfDigit = new Map(digits.split("").map((digit, value) => [digit.charCodeAt(0), value]));
 /** Half of a number: four characters of six bits. */
 const half = 2 ** 24;
 

@@ -1,7 +1,8 @@
 /**
- * New jobs and documents as the library reads them: what jobs submitted alike share is a **shape** and is sent once for many; what is a
- * job's own is its **body**, in the order in which its spec keeps it (packed-fields.ts).
+ * New jobs and documents as the library reads them: what jobs submitted alike share is a **shape** and is sent once for
+ * many; what is a job's own is its **body**, in the order in which its spec keeps it (packed-fields.ts).
  */
+import type { Due } from "../../model/change.ts";
 import { routeOf } from "../../model/route.ts";
 import type { JobFieldName } from "../../store/job-fields.ts";
 import type { SubmitUnit } from "../../store/operations.ts";
@@ -15,7 +16,7 @@ import { ownFields, tailFields } from "./packed-fields.ts";
 import { contentText, routeText } from "./route-text.ts";
 import { fieldEnd, packNullable, packNumber, packText, packValue } from "./text.ts";
 
-/** The shapes of a call's jobs, each once. Most jobs are like the one before, so that is asked first. */
+/** The shapes of a call's jobs, each once. */
 export class Shapes {
   readonly #numbers = new Map<string, string>();
   #last: NewJob | null = null;
@@ -24,7 +25,7 @@ export class Shapes {
   /** Under which number the job names its shape. */
   numberOf(job: NewJob): string {
     if (this.#last !== null && isAlike(this.#last, job)) return this.#number;
-    const shape = shapeText(job);
+    const shape = shapeOf(job);
     this.#number = this.#numbers.get(shape) ?? String(this.#numbers.size + 1);
     this.#numbers.set(shape, this.#number);
     this.#last = job;
@@ -36,20 +37,33 @@ export class Shapes {
   }
 }
 
-/** Whether two jobs have the same shape. Times are compared as objects: jobs of one plan share them. */
+/** The shape asked for last: most jobs are like the one before. */
+let last: { readonly job: NewJob; readonly text: string } | null = null;
+
+function shapeOf(job: NewJob): string {
+  if (last === null || !isAlike(last.job, job)) last = { job, text: shapeText(job) };
+  return last.text;
+}
+
+/** Whether two jobs have the same shape. */
 function isAlike(one: NewJob, other: NewJob): boolean {
   return (
-    one.due === other.due &&
-    one.rankBase === other.rankBase &&
-    one.rankSlope === other.rankSlope &&
-    one.deadline === other.deadline &&
-    one.ttlMs === other.ttlMs &&
-    one.unique?.onHeld === other.unique?.onHeld &&
-    (tagsOf(one) === null) === (tagsOf(other) === null) &&
     one.queue === other.queue &&
     one.name === other.name &&
-    one.caps === other.caps
+    one.caps === other.caps &&
+    isSameDue(one.due, other.due) &&
+    one.rankBase === other.rankBase &&
+    one.rankSlope === other.rankSlope &&
+    isSameDue(one.deadline, other.deadline) &&
+    one.ttlMs === other.ttlMs &&
+    one.unique?.onHeld === other.unique?.onHeld &&
+    (tagsOf(one) === null) === (tagsOf(other) === null)
   );
+}
+
+function isSameDue(one: Due | null, other: Due | null): boolean {
+  if (one === other) return true;
+  return one !== null && other !== null && dueText(one) === dueText(other);
 }
 
 function shapeText(job: NewJob): string {

@@ -1,4 +1,7 @@
-/** Submit (lua/submit.ts): stretches of plain jobs travel without asking for an answer; units that may meet something are answered one by one. */
+/**
+ * Submit (lua/submit.ts): stretches of plain jobs travel without asking for an answer; units that may meet something
+ * are answered one by one.
+ */
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import { isPlainUnit } from "../../store/plain.ts";
 import type { NewJob } from "../../store/records.ts";

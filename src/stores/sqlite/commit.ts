@@ -24,8 +24,8 @@ import { readFeed, readJobs, readTrail, tallyJobs } from "./read.ts";
 import { forgetRoutes, openKnownRoutes, readRoutes } from "./routes.ts";
 import type { KnownRoutes } from "./routes.ts";
 import { settleIfLeased } from "./settle.ts";
-import { beginStep, beginTurn, endStep, flushTurn } from "./step.ts";
-import type { Step, Turn } from "./step.ts";
+import { beginStep, beginCommit, endStep, flushCommit } from "./step.ts";
+import type { Step, Commit } from "./step.ts";
 import { submit } from "./submit.ts";
 
 /** Operations that write, each one step of one transaction. */
@@ -95,7 +95,7 @@ export function openSession(database: DatabaseSync, path: string, epoch: number)
 
 export function commitCalls(session: Session, calls: readonly Call[], machineNow: number): CommitOutcome {
   const hints = emptyHints();
-  const commit: CommitOutcome = { outcomes: [], hints: [hints], told: [] };
+  const done: CommitOutcome = { outcomes: [], hints: [hints], told: [] };
   const isWriting = calls.some((call) => Object.hasOwn(writes, call.operation));
   try {
     session.statements(isWriting ? "BEGIN IMMEDIATE" : "BEGIN").run();
@@ -106,13 +106,13 @@ export function commitCalls(session: Session, calls: readonly Call[], machineNow
     const now = Math.max(storeNow(session.statements, machineNow), session.lastNow);
     session.lastNow = now;
     const { statements, routes, epoch } = session;
-    const turn = beginTurn({ statements, routes, epoch, now });
+    const commit = beginCommit({ statements, routes, epoch, now });
     for (const call of calls) {
-      const { answer, number } = runCall(turn, call, hints);
-      commit.outcomes.push({ kind: "answer", answer });
-      if (number !== null) commit.told.push(number);
+      const { answer, number } = runCall(commit, call, hints);
+      done.outcomes.push({ kind: "answer", answer });
+      if (number !== null) done.told.push(number);
     }
-    flushTurn(turn);
+    flushCommit(commit);
   } catch (error) {
     rollBack(session);
     return calls.length === 1
@@ -125,26 +125,26 @@ export function commitCalls(session: Session, calls: readonly Call[], machineNow
     rollBack(session);
     return failed(session, calls, error, isWriting);
   }
-  return commit;
+  return done;
 }
 
 /** `number` is that of the feed record that the call has written, if it has. */
 function runCall(
-  turn: Turn,
+  commit: Commit,
   { operation, request }: Call,
   hints: Hints,
 ): { answer: unknown; number: number | null } {
   // Submits that follow each other are written together; whatever else comes sees what was written.
-  if (operation !== "submit") flushTurn(turn);
+  if (operation !== "submit") flushCommit(commit);
   if (!Object.hasOwn(writes, operation)) {
     const read = reads[operation as keyof typeof reads] as (
       statements: Statements,
       now: number,
       request: unknown,
     ) => unknown;
-    return { answer: read(turn.statements, turn.now, request), number: null };
+    return { answer: read(commit.statements, commit.now, request), number: null };
   }
-  const step = beginStep(turn);
+  const step = beginStep(commit);
   const write = writes[operation as keyof typeof writes] as (step: Step, request: unknown) => unknown;
   const answer = write(step, request);
   return { answer, number: endStep(step, hints) };

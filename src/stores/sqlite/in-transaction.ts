@@ -16,7 +16,7 @@ import type { Connection, Statements } from "./connection.ts";
 import { storeError } from "./errors.ts";
 import { openKnownRoutes } from "./routes.ts";
 import { settleIfLeased } from "./settle.ts";
-import { beginStep, beginTurn, endStep, flushTurn } from "./step.ts";
+import { beginStep, beginCommit, endStep, flushCommit } from "./step.ts";
 import type { Step } from "./step.ts";
 import { submit } from "./submit.ts";
 
@@ -53,11 +53,11 @@ function runInside<A>(connection: Connection, file: OwnFile, operate: (step: Ste
     statements("SAVEPOINT millrace_call").run();
     try {
       const now = storeNow(statements, file.platform.now());
-      const turn = beginTurn({ statements, routes: openKnownRoutes(), epoch: file.epoch, now });
-      const step = beginStep(turn);
+      const commit = beginCommit({ statements, routes: openKnownRoutes(), epoch: file.epoch, now });
+      const step = beginStep(commit);
       const answer = operate(step);
       endStep(step, emptyHints());
-      flushTurn(turn);
+      flushCommit(commit);
       statements("RELEASE millrace_call").run();
       return answer;
     } catch (error) {

@@ -13,14 +13,14 @@ export const leaveEnd = -1;
 const linesMax = storeLimits.logLinesPerJobMax;
 
 export const extendSql = (s: string): string => `
--- Why a lease could not be written to. That the row is there after all means that somebody holds it.
+-- Why a lease could not be written to. That the row is there after all (unknown) means that somebody holds it.
 CREATE FUNCTION ${s}.lost_v1(p_id text, p_seq int8, p_fence int8) RETURNS text LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN EXISTS (SELECT 1 FROM ${s}.leased WHERE id = p_id AND seq = p_seq AND fence = p_fence) THEN 'locked'
+  SELECT CASE WHEN EXISTS (SELECT 1 FROM ${s}.leased WHERE id = p_id AND seq = p_seq AND fence = p_fence) THEN 'unknown'
     WHEN ${s}.refusal_v1(p_id, p_seq, p_fence) = 'gone' THEN 'gone' ELSE 'stale' END
 $$;
 
 -- p_started: null leaves the start. p_ends: ${leaveEnd} leaves the attempt's end, null clears it. The first row answers
--- for all leases (ok, cancel-asked, locked, stale, gone), the others are leases of the owner that were not named.
+-- for all leases (ok, cancel-asked, unknown, stale, gone), the others are leases of the owner that were not named.
 -- timer_at: the earliest attempt end that was set. A row that somebody holds is passed over: the leases of strangers must
 -- not end because one job is being settled in a caller's long transaction, and two calls never wait for each other.
 CREATE FUNCTION ${s}.extend_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_ids text[], p_seqs int8[], p_fences int8[], p_started int8[], p_ends int8[],

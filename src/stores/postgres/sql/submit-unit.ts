@@ -77,7 +77,7 @@ BEGIN
             IF NOT FOUND THEN CONTINUE; END IF;
             events := ${s}.meet_v1(p_now, h, p_job);
             id := v_holder.id;
-            how := CASE p_job->>'onHeld' WHEN 'replace' THEN 'replaced' ELSE 'rescheduled' END;
+            how := 'replaced';
             RETURN;
           END IF;
         END IF;

@@ -1,12 +1,16 @@
 /**
- * The index audit: walks what is derived and makes it right where it is wrong. On a healthy store it repairs nothing; a repair means a bug
- * or a hand in the keys, and is counted by kind so that somebody looks. Each phase answers: checked, repaired, cursor ("" when it is over).
+ * The index audit: walks what is derived and makes it right where it is wrong. On a healthy store it repairs nothing; a
+ * repair means a bug or a hand in the keys, and is counted by kind so that somebody looks. Each phase answers: checked,
+ * repaired, cursor ("" when it is over).
  *
- *  audit_jobs    after seq, max     each job stands in the index of its state with the right score, and in those of its tags
- *  audit_index   index, rank, max   each entry of an index (due, lease, clock, then each route) is a job that belongs there
+ *  audit_jobs    after seq, max     each job stands in the index of its state with the right score, and in those of
+ *                                   its tags
+ *  audit_index   index, rank, max   each entry of an index (due, lease, clock, then each route) is a job that
+ *                                   belongs there
  *  audit_keys    cursor, max        no unique key is held by a job that is gone or over, unless by time
- *  audit_tally                      the tallies of all routes add up to the jobs and to the indexes of their states; else they are recounted.
- *                                   A job counted with another route is found where that leaves its own fewer than are ready
+ *  audit_tally                      the tallies of all routes add up to the jobs and to the indexes of their states;
+ *                                   else they are recounted. A job counted with another route is found where that
+ *                                   leaves its own fewer than are ready
  */
 import type { LuaModule } from "./lua-module.ts";
 
@@ -106,8 +110,9 @@ redis.register_function({ function_name = "mr1_audit_keys", flags = { "allow-oom
   return { #page[2] / 2, repaired, page[1] == "0" and "" or page[1] }
 end })
 
--- Of all routes together: what is counted and what only its index counts (ready, running) are all jobs there are. Of one route, as many as
--- are ready are left over at least; whatever else is left is running there. left: by route, its jobs without those that are counted by state.
+-- Of all routes together: what is counted and what only its index counts (ready, running) are all jobs there are. Of
+-- one route, as many as are ready are left over at least; whatever else is left is running there. left: by route, its
+-- jobs without those that are counted by state.
 local function isRight(c, sums, left, total)
   local k, scheduled = c.k, call("ZCARD", c.k.due)
   if (sums[TOTAL] or 0) ~= total or (sums[SCHEDULED] or 0) ~= scheduled then return false end

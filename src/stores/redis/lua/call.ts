@@ -1,22 +1,25 @@
 /**
- * A call: the names of its keys, its time, the check that the store was entered, and the routes that it names. Each call works on one
- * table `c` that it fills and writes at its end (write.ts), so that a mistake before the writing leaves the store as it was.
+ * A call: the names of its keys, its time, the check that the store was entered, and the routes that it names. Each
+ * call works on one table `c` that it fills and writes at its end (write.ts), so that a mistake before the writing
+ * leaves the store as it was.
  *
  *  all keys of a partition begin with its hash tag, {prefix:0}
  *
- *  meta    hash    kind, version, token, epoch, fence, partitions   tally    hash    route:state -> count, and route:t of all its jobs
- *  route   hash    number -> content (route-text.ts)                bad:s    zset    jobs that ended in state s, not completed, by seq
- *  spec    hash    handle -> spec (packed-fields.ts)                uniq     hash    key -> holder (argument-text.ts)
- *  state   hash    handle -> state; absent until a job first moves  held     zset    keys held by time, by their end
- *  ids     hash    id -> handle                                     doc      hash    kind US id -> document
- *  ready:r zset    ready jobs of route r by rank                    docs     zset    kind US id, all with score 0
- *  due     zset    scheduled jobs by due time                       docttl   zset    documents by their expiry
- *  lease   zset    running jobs by their earliest clock             tag:t    zset    jobs with tag t by seq
- *  clock   zset    waiting jobs with a deadline or ttl, likewise    trail:h  list    at US line
- *  end:s:m list    what ended in state s in minute m                page     hash    seq / 256 -> jobs left there
- *  ends:s  zset    the minutes of state s                           pages    zset    these, without the last, which is being filled
+ *  meta    hash    kind, version, token, epoch, fence,      tally   hash  route:state -> count, and route:t of all
+ *                  partitions                               bad:s   zset  what ended in state s, not completed, by seq
+ *  route   hash    number -> content (route-text.ts)        uniq    hash  key -> holder (argument-text.ts)
+ *  spec    hash    handle -> spec (packed-fields.ts)        held    zset  keys held by time, by their end
+ *  state   hash    handle -> state; absent until a job      doc     hash  kind US id -> document
+ *                  first moves                              docs    zset  kind US id, all with score 0
+ *  ids     hash    id -> handle                             docttl  zset  documents by their expiry
+ *  ready:r zset    ready jobs of route r by rank            tag:t   zset  jobs with tag t by seq
+ *  due     zset    scheduled jobs by due time               trail:h list  at US line
+ *  lease   zset    running jobs by their earliest clock     page    hash  seq / 256 -> jobs left there
+ *  clock   zset    waiting jobs with a deadline or ttl,     pages   zset  these, without the last one, which is
+ *                  likewise                                               still being filled
+ *  end:s:m list    what ended in state s in minute m        feed    stream  n-1: a = time, b = bundles of events,
+ *  ends:s  zset    the minutes of state s                                 s = the last seq
  *  keep    zset    finished jobs with a keeping time of their own
- *  feed    stream  n-1: a = time, b = bundles of events, s = seq
  */
 import type { LuaModule } from "./lua-module.ts";
 
@@ -47,10 +50,10 @@ local function keysOf(tag)
   return k
 end
 
--- What this server process remembers of a store since somebody entered it, by tag and token: its last seq, the last number of its feed and the
--- routes it has met, which every call would otherwise read or write once more. A restart, a failover, a flush or a new build of the library
--- leaves it empty or different from what the data says, and every call is then refused until somebody has entered again and raised the epoch
--- where writes may be lost (enter.ts).
+-- What this server process remembers of a store since somebody entered it, by tag and token: its last seq, the last
+-- number of its feed and the routes it has met, which every call would otherwise read or write once more. A restart, a
+-- failover, a flush or a new build of the library leaves it empty or different from what the data says, and every call
+-- is then refused until somebody has entered again and raised the epoch where writes may be lost (enter.ts).
 local lives = {}
 local lastNow = 0
 
@@ -64,7 +67,8 @@ local function timeOf(given)
   return ms
 end
 
--- keys: the tag. args: time or nothing, sender, then the call's own, from c.i on. Answers the call, or nothing and a refusal.
+-- keys: the tag. args: time or nothing, sender, then the call's own, from c.i on. Answers the call, or nothing and a
+-- refusal.
 local function begin(keys, args)
   if not call then init() end
   local tag, k = keys[1], keysOf(keys[1])
@@ -101,7 +105,8 @@ local function nextNumber(c) return tonumber(nextArg(c)) end
 
 local function nextFlag(c) return nextArg(c) == "1" end
 
--- Shapes and templates that differ from call to call by their times alone are kept with what is remembered of the store, up to a number.
+-- Shapes and templates that differ from call to call by their times alone are kept with what is remembered of the
+-- store, up to a number.
 local KEPT_MAX = 1000
 
 local function recall(c, key) return c.life.kept[key] end
@@ -112,8 +117,9 @@ local function keep(c, key, value)
   life.kept[key], life.keptCount = value, life.keptCount + 1
 end
 
--- What the new jobs of a call look like: how many shapes (argument-text.ts), and each. Answers a refusal where a route has another content under
--- its number, before anything is written. A shape that is recalled was met before, and its route is there.
+-- What the new jobs of a call look like: how many shapes (argument-text.ts), and each. Answers a refusal where a route
+-- has another content under its number, before anything is written. A shape that is recalled was met before, and its
+-- route is there.
 local function readShapes(c)
   local met = c.life.routes
   c.shapes, c.plain = {}, {}

@@ -1,8 +1,10 @@
 /**
  * change: what operators and duties do to a job under a guard (R2). The first case whose guard holds is applied.
  *
- *  args     jobs, their ids, then per change: number of cases, and per case: guard and next (argument-text.ts), attempt log ("" leaves it)
- *  answer   own hints, then per change: ok US case US from US state US rev, changed US state US rev, key-held US id, or gone
+ *  args     jobs, their ids, then per change: number of cases, and per case: guard and next (argument-text.ts),
+ *           attempt log ("" leaves it)
+ *  answer   own hints, then per change: ok US case US from US state US rev, changed US state US rev, key-held US id,
+ *           or gone
  */
 import type { LuaModule } from "./lua-module.ts";
 

@@ -1,10 +1,11 @@
 /**
- * claim (R6): takes ready jobs in the order of (rank, seq) from the offered routes, never one of whose clocks has rung. Plain jobs that nobody
- * has touched yet get their first state as a set: one template for all of a route. Others are read, changed and written.
+ * claim (R6): takes ready jobs in the order of (rank, seq) from the offered routes, never one of whose clocks has rung.
+ * Plain jobs that nobody has touched yet get their first state as a set: one template for all of a route. Others are
+ * read, changed and written.
  *
  *  args     owner, lease, then per offer: max, number of routes, routes
- *  answer   now, next clock, filled offers, a state as all first claims of plain jobs have it, per job: handle and spec, and of all but those:
- *           place and state
+ *  answer   now, next clock, filled offers, a state as all first claims of plain jobs have it, per job: handle and
+ *           spec, and of all but those: place and state
  */
 import type { LuaModule } from "./lua-module.ts";
 
@@ -15,7 +16,8 @@ local SKIP_MAX = 10000
 -- Up to so many, one command takes them out; the scores that come with each cost more than a second command for many.
 local POP_MAX = 16
 
--- The next ready jobs of a route behind those looked at before: members and, on request, scores. Jobs whose clock has rung are passed over.
+-- The next ready jobs of a route behind those looked at before: members and, on request, scores. Jobs whose clock has
+-- rung are passed over.
 local function look(c, source, wanted, hasScores)
   if not hasScores and not c.hasRung then
     if wanted > POP_MAX then return call("ZRANGE", source.key, 0, wanted - 1) end
@@ -47,7 +49,9 @@ local function look(c, source, wanted, hasScores)
   return members, scores
 end
 
-local function sourceOf(c, route) return { key = c.k.ready .. route, route = route, at = 0, skipped = 0, taken = {} } end
+local function sourceOf(c, route)
+  return { key = c.k.ready .. route, route = route, at = 0, skipped = 0, taken = {} }
+end
 
 local function isBefore(a, b)
   local x, y = a.scores[a.head], b.scores[b.head]
@@ -109,7 +113,8 @@ local function takeOffer(c, routes, wanted)
   return source.taken, nil
 end
 
--- What first claims of plain jobs of a route by one owner share: the parts of their state around id and times, and their event.
+-- What first claims of plain jobs of a route by one owner share: the parts of their state around id and times, and
+-- their event.
 local function templateOf(c, route, owner)
   local job = newJob()
   job.id, job.route, job.state = HOLE, route, READY
@@ -126,7 +131,8 @@ local function prepare(c, route, owner, endsAt)
     t = templateOf(c, route, owner)
     keep(c, key, t)
   end
-  return { before = t.parts[1], behind = fillFirst(t.parts, c.at, endsAt), bundle = bundleOf(c, t.event, RUNNING, t.extra) }
+  local bundle = bundleOf(c, t.event, RUNNING, t.extra)
+  return { before = t.parts[1], behind = fillFirst(t.parts, c.at, endsAt), bundle = bundle }
 end
 
 local function leaseAny(c, h, spec, state, owner, endsAt)
@@ -138,7 +144,8 @@ local function leaseAny(c, h, spec, state, owner, endsAt)
   return job
 end
 
--- of: the route of each member, or nothing where all are of one route. Appends handle and spec to out, and place and job to others.
+-- of: the route of each member, or nothing where all are of one route. Appends handle and spec to out, and place and
+-- job to others.
 local function leaseAll(c, members, of, route, owner, endsAt, out, others)
   local specs, states = fetch("HMGET", c.k.spec, members), fetch("HMGET", c.k.state, members)
   local written, leases, firsts = c.states or {}, c.zadd[c.k.lease] or {}, c.firsts

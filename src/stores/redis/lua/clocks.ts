@@ -25,7 +25,7 @@ local function after(c, ms)
 end
 
 -- Numbers go to commands as texts: the server would write each out with 17 digits first.
-local function headOf(key)
+local function firstScore(key)
   local score = call("ZRANGE", key, "0", "0", "WITHSCORES")[2]
   return score and score ~= "inf" and tonumber(score) or nil
 end
@@ -33,19 +33,19 @@ end
 -- The earliest clock of any live job as text; "" without one.
 local function nextClock(c)
   local k = c.k
-  local best = headOf(k.due)
-  local lease = headOf(k.lease)
+  local best = firstScore(k.due)
+  local lease = firstScore(k.lease)
   if lease and (not best or lease < best) then best = lease end
   -- Read before, and only a call that changed jobs one by one can have moved it.
   local clock = c.clockHead
-  if clock == nil or c.jobs then clock = headOf(k.clock) end
+  if clock == nil or c.jobs then clock = firstScore(k.clock) end
   if clock and (not best or clock < best) then best = clock end
   return best and num(best) or ""
 end
 
 -- Whether a clock of a waiting job has rung.
 local function hasRung(c)
-  c.clockHead = headOf(c.k.clock) or false
+  c.clockHead = firstScore(c.k.clock) or false
   return c.clockHead and c.clockHead <= c.now
 end
 `,

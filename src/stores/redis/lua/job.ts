@@ -1,4 +1,7 @@
-/** Jobs in a call's own view: read from their texts, looked up by id, marked as changed, taken back where a unit is refused. */
+/**
+ * Jobs in a call's own view: read from their texts, looked up by id, marked as changed, taken back where a unit is
+ * refused.
+ */
 import type { LuaModule } from "./lua-module.ts";
 
 export const jobLua: LuaModule = {

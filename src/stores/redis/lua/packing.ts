@@ -1,10 +1,11 @@
 /**
- * Reads and writes the two texts of a job by the names of its fields. All of it follows from packed-fields.ts: a field that is added to
- * the table of fields (store/job-fields.ts) is carried from here on. Values stay the texts they are stored as, so that nothing is
- * rounded; only what is counted up is a number. "" is none.
+ * Reads and writes the two texts of a job by the names of its fields. All of it follows from packed-fields.ts: a field
+ * that is added to the table of fields (store/job-fields.ts) is carried from here on. Values stay the texts they are
+ * stored as, so that nothing is rounded; only what is counted up is a number. "" is none.
  *
- * A **template** is a job with HOLE in place of what differs from job to job: the rules change it once, and its text, parted at the holes,
- * is joined with the values of each job that is alike. So the plain roads leave what the rules leave.
+ * A **template** is a job with HOLE in place of what differs from job to job: the rules change it once, and its text,
+ * parted at the holes, is joined with the values of each job that is alike. So the plain roads leave what the rules
+ * leave.
  */
 import { fieldNames, isClearedBy } from "../../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../../store/job-fields.ts";
@@ -36,7 +37,10 @@ const inTable = (table: string, names: readonly string[]): string =>
 /** specDueAt: what the spec says, while the job may stand elsewhere by now. */
 const ofSpec = (name: string): string => `spec${name.slice(0, 1).toUpperCase()}${name.slice(1)}`;
 
-/** Reads fields of `text` from `at` on into a table. Each has its end, but the last one of a whole text has none; else `at` is left behind it. */
+/**
+ * Reads fields of `text` from `at` on into a table. Each has its end, but the last one of a whole text has none; else
+ * `at` is left behind it.
+ */
 function readLua(table: string, names: readonly string[], isWhole: boolean): string {
   const lines: string[] = [];
   for (let from = 0; from < names.length; from += capturesMax - 1) {
@@ -158,7 +162,8 @@ end
 
 local function specOf(job) return concat({ headOf(job), ${inTable("job", ownFields)}, job.tail }, US) end
 
--- A state behind its fence and id. Where the spec was not read, what is as in the spec stays nothing, and is written as it was.
+-- A state behind its fence and id. Where the spec was not read, what is as in the spec stays nothing, and is written as
+-- it was.
 local function readRest(job, text, at)
   ${readLua("job", restFields, true)}
   ${[...sameLines(sameInState), ...specDiffers].join("\n  ")}

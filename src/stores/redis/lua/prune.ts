@@ -1,7 +1,7 @@
 /**
- * Retention: what has been kept long enough goes, a bounded piece per call, and nothing goes in any other way. Finished jobs stand in one list
- * per outcome and minute. A list is walked from its head, and who must stay goes to its tail; an entry whose job has been replayed or is
- * gone is only taken out. The newest feed record always stays.
+ * Retention: what has been kept long enough goes, a bounded piece per call, and nothing goes in any other way. Finished
+ * jobs stand in one list per outcome and minute. A list is walked from its head, and who must stay goes to its tail; an
+ * entry whose job has been replayed or is gone is only taken out. The newest feed record always stays.
  *
  *  prune_history   state, all (1) or one queue (0), queue, older than, max, minute, left there, excepted queues
  *                  -> removed, minute, left ("" at the end)
@@ -71,9 +71,11 @@ redis.register_function({ function_name = "mr1_prune_history", flags = { "allow-
   asked.routes = meantRoutes(c, isAll, queue, excepted)
   local minutes, removed, looked, lookMax = c.k.ends .. asked.state, 0, 0, max(1000, most * 4)
   while removed < most and looked < lookMax do
-    local from = minute == "" and "-inf" or "(" .. minute
-    if left == "" then minute = call("ZRANGEBYSCORE", minutes, from, num(floor(asked.before / MINUTE_MS)), "LIMIT", 0, 1)[1] end
-    if not minute then break end
+    if left == "" then
+      local from, to = minute == "" and "-inf" or "(" .. minute, num(floor(asked.before / MINUTE_MS))
+      minute = call("ZRANGEBYSCORE", minutes, from, to, "LIMIT", 0, 1)[1]
+      if not minute then break end
+    end
     local list = c.k.ended .. asked.state .. ":" .. minute
     left = left == "" and call("LLEN", list) or tonumber(left)
     local seen, gone = pruneList(c, asked, minute, list, min(left, LOOKED_AT_ONCE, lookMax - looked), most - removed)

@@ -1,6 +1,7 @@
 /**
- * Looking at jobs: by id, in lists, their counts, their log lines, and what was told. A list looks at no more than it was asked to and says
- * where to go on, so a filter that matches nothing never holds the server for long. A route is given as number and content.
+ * Looking at jobs: by id, in lists, their counts, their log lines, and what was told. A list looks at no more than it
+ * was asked to and says where to go on, so a filter that matches nothing never holds the server for long. A route is
+ * given as number and content.
  *
  *  read_jobs   ids -> routes of these jobs, per id: handle, spec, state ("" where there is none)
  *  find_jobs   below, max, look max, states, tag, queue, name, reason given, reason, created after, created before
@@ -68,8 +69,9 @@ local function isCounted(c, state)
   end
 end
 
--- How jobs of these states are found without looking at all others: bad endings by their indexes, which are in the order of lists; live jobs by
--- theirs, read whole and put in order, where they are few. Nothing where there is no such way.
+-- How jobs of these states are found without looking at all others: bad endings by their indexes, which are in the
+-- order of lists; live jobs by theirs, read whole and put in order, where they are few. Nothing where there is no such
+-- way.
 local function indexesOf(c, states)
   local k, bySeq, others, few, size = c.k, {}, {}, {}, 0
   for i = 1, #states do
@@ -101,7 +103,8 @@ local function below(c, tag, indexes, seq, wanted)
     while indexes.at > 0 and few[indexes.at] >= limit do indexes.at = indexes.at - 1 end
     for i = indexes.at, max(1, indexes.at - wanted + 1), -1 do handles[#handles + 1] = few[i] end
     for _, key in ipairs(indexes.bySeq) do
-      for _, h in ipairs(call("ZREVRANGEBYSCORE", key, "(" .. num(seq), "-inf", "LIMIT", 0, wanted)) do handles[#handles + 1] = h end
+      local found = call("ZREVRANGEBYSCORE", key, "(" .. num(seq), "-inf", "LIMIT", 0, wanted)
+      for _, h in ipairs(found) do handles[#handles + 1] = h end
     end
     table.sort(handles, isNewer)
     return slice(handles, 1, min(wanted, #handles))
@@ -134,7 +137,8 @@ end
 local function isMeant(filter, job)
   local createdAt = tonumber(job.createdAt)
   return find(filter.states, job.state, 1, true) and (not filter.routes or filter.routes[job.route])
-    and (not filter.hasReason or job.reason == filter.reason) and (not filter.createdAfter or createdAt > filter.createdAfter)
+    and (not filter.hasReason or job.reason == filter.reason)
+    and (not filter.createdAfter or createdAt > filter.createdAfter)
     and (not filter.createdBefore or createdAt < filter.createdBefore)
 end
 

@@ -1,8 +1,9 @@
 /**
- * The end of a call: all it changed is written, by commands over many values, then one record goes to the feed and one hint to those who
- * listen (R10). Nothing here can be refused.
+ * The end of a call: all it changed is written, by commands over many values, then one record goes to the feed and one
+ * hint to those who listen (R10). Nothing here can be refused.
  *
- *  hint   sender US routes that became ready, by comma US earliest clock set, relative RS finished id US id .. RS id US owner US ..
+ *  hint   sender US routes that became ready, by comma US earliest clock set, relative RS finished id US id ..
+ *         RS id US owner US .. of running jobs whose cancel was asked for
  */
 import type { LuaModule } from "./lua-module.ts";
 
@@ -14,7 +15,8 @@ local function appendEnded(k, state, minute, handles)
   local list, n = k.ended .. state .. ":" .. minute, #handles
   for i = 1, n, CHUNK do
     local size = min(CHUNK, n - i + 1)
-    if call("RPUSH", list, unpack(handles, i, i + size - 1)) == size then call("ZADD", k.ends .. state, minute, minute) end
+    local length = call("RPUSH", list, unpack(handles, i, i + size - 1))
+    if length == size then call("ZADD", k.ends .. state, minute, minute) end
   end
 end
 
@@ -168,7 +170,8 @@ local function writeIds(c)
   c.idsDirty = {}
 end
 
--- A page is counted when its last seq was given: then all its jobs come at once, and those that have left before were counted below zero.
+-- A page is counted when its last seq was given: then all its jobs come at once, and those that have left before were
+-- counted below zero.
 local function fillPages(c)
   local life = c.life
   for page = floor((life.seq + 1) / PAGE), floor((c.seq + 1) / PAGE) - 1 do
@@ -252,7 +255,7 @@ local function hintOf(c)
   local finished, cancels = "", {}
   for _, g in ipairs(c.order) do
     if g.n > 1 then
-      if g.state ~= "" and isTerminal(g.state) then finished = (finished == "" and "" or finished .. US) .. concat(g, US, 2)
+      if isTerminal(g.state) then finished = (finished == "" and "" or finished .. US) .. concat(g, US, 2)
       elseif g.state == RUNNING and g.extra ~= "" then
         for i = 2, g.n do
           cancels[#cancels + 1] = g[i]
@@ -270,7 +273,8 @@ local function writeFeed(c)
     if g.n > 1 then told[#told + 1] = concat(g, US) end
   end
   if #told == 0 then return end
-  -- The number is taken before the record is written: one that is lost is a gap, one that came twice would be refused for ever.
+  -- The number is taken before the record is written: one that is lost is a gap, one that came twice would be refused
+  -- for ever.
   life.feed = life.feed + 1
   call("XADD", c.k.feed, num(life.feed) .. "-1", "a", c.at, "b", concat(told, RS), "s", num(life.seq))
 end
@@ -285,7 +289,8 @@ local function wokenOf(c)
   return concat(woken, ",")
 end
 
--- Tells what was written. Answers what the caller's own listeners are told: ready routes, the earliest clock set, finished ids, cancels.
+-- Tells what was written. Answers what the caller's own listeners are told: ready routes, the earliest clock set,
+-- finished ids, cancels.
 local function tellCall(c)
   writeFeed(c)
   local routes = ""
