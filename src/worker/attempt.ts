@@ -45,6 +45,8 @@ export class Attempt implements Timed, Ticket<SettleAnswer> {
   phase: AttemptPhase = "waiting";
   /** Whether the worker holds the lease as far as it knows. Owned by `Leases`. */
   isHeld = false;
+  /** A call that extends the lease has not come back: no second one is sent meanwhile. */
+  isBeingExtended = false;
   /** Monotonic, when the claim was sent. */
   readonly claimedUs: number;
   /** Monotonic, when its handler was called; -1 before that. */

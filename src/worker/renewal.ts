@@ -1,7 +1,9 @@
 /**
  * Leases renew themselves while jobs run: those of all workers of the process in one call, once a third of their length
  * is over (leases of another length have a call of their own). The same call reports real starts and brings cancels.
- * While the store is away renewal goes on trying until a lease's end; then its handler is told `lease-lost`.
+ * While the store is away renewal goes on trying until a lease's end; then its handler is told `lease-lost`. Of a lease
+ * whose renewal the store has not answered yet none is sent again: abandoned calls would pile up behind whatever holds the
+ * store up, and hold it up themselves when that is over.
  *
  *   idle ──a lease is added, a claim is lost──► armed ──timer──► renewing ──answered, or failed──► armed
  *    ▲                                                              └──no lease is left─┐
@@ -21,7 +23,7 @@ import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { LeasedJob } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";
-import { extendLeases } from "./extend-leases.ts";
+import { answerBy, extendLeases } from "./extend-leases.ts";
 import type { Leases } from "./leases.ts";
 import { LoopStalls } from "./loop-stalls.ts";
 
@@ -167,16 +169,16 @@ class Renewal {
     this.#isRenewing = true;
     const nowUs = this.#engine.platform.monotonicUs();
     const { due, hasUnreported } = this.#readDue(nowUs);
-    const answerByUs = this.#firstEndUs(nowUs);
-    const asking = [...this.#seats].filter(({ wantsOthers }) => wantsOthers);
-    const calls = asking.map((seat) => this.#extendAndFind(seat, nowUs, answerByUs));
+    const asking = [...this.#seats].filter(({ wantsOthers, isAsking }) => wantsOthers && !isAsking);
+    const calls = asking.map((seat) => this.#extendAndFind(seat, nowUs));
     const askingOwners = new Set(asking.map(({ holder }) => holder.owner));
     const others = due.filter(({ owner }) => !askingOwners.has(owner));
     // A partition that is away must not keep the leases of the others from being renewed.
     for (const some of this.#engine.byPartition(others, ({ job }) => job.id))
       for (let from = 0; from < some.length; from += storeLimits.callItemsMax)
-        calls.push(this.#extend(some.slice(from, from + storeLimits.callItemsMax), answerByUs));
-    const ends = await Promise.allSettled(calls);
+        calls.push(this.#extend(some.slice(from, from + storeLimits.callItemsMax)));
+    const endUs = this.#firstEndUs(nowUs);
+    const ends = await Promise.allSettled(calls.map((call) => answerBy(this.#engine, endUs, call)));
     const failed = ends.find(({ status }) => status === "rejected");
     const isPartial = ends.some((end) => end.status === "fulfilled" && !end.value);
     for (const { holder } of this.#seats) this.#loseExpired(holder.leases);
@@ -195,6 +197,7 @@ class Renewal {
     let hasUnreported = false;
     for (const { holder } of this.#seats) {
       for (const attempt of holder.leases.values()) {
+        if (attempt.isBeingExtended) continue;
         const isOld = attempt.leaseEndsUs - nowUs <= (this.#leaseMs * 1000 * 2) / 3;
         const mustReport = attempt.phase === "running" && !attempt.isStartReported;
         const isReportDue = mustReport && nowUs - attempt.startedUs >= reportAfterMs * 1000;
@@ -217,18 +220,13 @@ class Renewal {
    * The owner says nothing here, because nothing is asked for by it: the attempts of several workers share the call.
    * @returns whether all partitions of their jobs have answered.
    */
-  async #extend(attempts: readonly Attempt[], answerByUs: number): Promise<boolean> {
+  async #extend(attempts: readonly Attempt[]): Promise<boolean> {
     const [first] = attempts;
     if (first === undefined) return true;
     const { owner } = first;
-    const { answers } = await extendLeases(this.#engine, {
-      owner,
-      leaseMs: this.#leaseMs,
-      attempts,
-      reportsStarts: true,
-      wantsOthers: false,
-      answerByUs,
-    });
+    const leaseMs = this.#leaseMs;
+    const extension = { owner, leaseMs, attempts, reportsStarts: true, wantsOthers: false };
+    const { answers } = await extendLeases(this.#engine, extension);
     return !answers.includes("unknown");
   }
 
@@ -236,7 +234,7 @@ class Renewal {
    * Others are what the store holds for this worker beside everything known here, so all its leases are named.
    * @returns as `#extend`.
    */
-  async #extendAndFind(seat: RenewalSeat, nowUs: number, answerByUs: number): Promise<boolean> {
+  async #extendAndFind(seat: RenewalSeat, nowUs: number): Promise<boolean> {
     const { owner, leases, adopt } = seat.holder;
     seat.wantsOthers = false;
     seat.isAsking = true;
@@ -247,7 +245,6 @@ class Renewal {
         attempts: [...leases.values()],
         reportsStarts: true,
         wantsOthers: true,
-        answerByUs,
       });
       seat.isAsking = false;
       // Found, not extended: they count as old, so that the next round renews them.
