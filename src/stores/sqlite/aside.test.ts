@@ -176,7 +176,7 @@ describe("a record that cannot be read", () => {
     const { jobs } = await store.claim(aClaim());
     const hand = new DatabaseSync(path);
     hand.exec("UPDATE millrace_job SET state = 99 WHERE id = 'bad'");
-    const settle = async (end: "COMMIT" | "ROLLBACK"): Promise<readonly SettleAnswer[]> => {
+    const settle = async (end: "COMMIT" | "ROLLBACK"): Promise<unknown> => {
       hand.exec("BEGIN IMMEDIATE");
       const settles = jobs.map((job) => aSettle(job, schedule(5)));
       const answers = await store.inTransaction(hand).settleIfLeased(settles);
