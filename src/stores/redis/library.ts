@@ -15,11 +15,11 @@ import { docsLua } from "./lua/docs.ts";
 import { dueLua } from "./lua/due.ts";
 import { enterLua } from "./lua/enter.ts";
 import { extendLua } from "./lua/extend.ts";
-import { handOverLua } from "./lua/hand-over.ts";
 import { jobLua } from "./lua/job.ts";
 import { listsLua } from "./lua/lists.ts";
 import { luaOf } from "./lua/lua-module.ts";
 import type { LuaModule } from "./lua/lua-module.ts";
+import { oneJobLua } from "./lua/one-job.ts";
 import { packingLua } from "./lua/packing.ts";
 import { pruneLua } from "./lua/prune.ts";
 import { readLua } from "./lua/read.ts";
@@ -52,7 +52,7 @@ export const libraryModules: readonly LuaModule[] = [
     writeLua,
     docsLua,
   ],
-  ...[submitLua, claimLua, settleLua, handOverLua, turnLua, changeLua, readLua, extendLua, dueLua],
+  ...[submitLua, claimLua, settleLua, oneJobLua, turnLua, changeLua, readLua, extendLua, dueLua],
   ...[pruneLua, auditLua, enterLua],
 ];
 

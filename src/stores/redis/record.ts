@@ -76,23 +76,27 @@ function rowReader<Name extends JobFieldName>(
   const inState = fields.filter((field) => field.inState >= 0);
   const inSpec = fields.filter((field) => field.inState < 0);
   const untouched = inState.filter(({ name }) => name !== "state");
-  let last = { text: "", row: {} as Row, asInSpec: [] as FieldReader[] };
+  const mayBeAsInSpec = inState.filter(({ isAsInSpec }) => isAsInSpec);
+  const blank: Row = Object.fromEntries(names.map((name) => [name, null]));
+  let last = { text: "", row: blank };
 
-  const readState = (text: string): typeof last => {
+  const readState = (text: string): Row => {
+    if (text === last.text) return last.row;
     const parts = text.split(fieldEnd);
-    const row: Row = Object.fromEntries(names.map((name) => [name, null]));
+    const row = { ...blank };
     for (const { name, inState: place, read } of inState) row[name] = read(parts[place] as string);
-    return { text, row, asInSpec: inState.filter((field) => field.isAsInSpec && row[field.name] === null) };
+    last = { text, row };
+    return row;
   };
 
   return (texts) => {
     const spec = texts.spec.split(fieldEnd);
-    if (texts.state !== "" && texts.state !== last.text) last = readState(texts.state);
-    const row: Row = texts.state === "" ? { state: firstState(spec) } : { ...last.row };
+    const isUntouched = texts.state === "";
+    const row = isUntouched ? { ...blank, state: firstState(spec) } : { ...readState(texts.state) };
     row.seq = seqOf(texts.handle);
     for (const field of inSpec) row[field.name] = field.read(specText(spec, field));
-    for (const field of texts.state === "" ? untouched : last.asInSpec)
-      row[field.name] = field.read(specText(spec, field));
+    for (const field of isUntouched ? untouched : mayBeAsInSpec)
+      row[field.name] ??= field.read(specText(spec, field));
     return row as Pick<JobRow, Name>;
   };
 }

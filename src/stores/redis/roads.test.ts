@@ -135,28 +135,39 @@ describe("the same jobs by either road leave the same keys", () => {
     );
   });
 
-  test("where a job is handed over to the claim behind it in one turn, or waits between the two", async () => {
+  test("alone in its turn or handed over to the claim behind it, as far as one job has a road of its own", async () => {
     const platform = createHeldPlatform();
-    const prefixes = [`turn-${++drawn}`, `turns-${drawn}`] as const;
-    const [one, other] = (await Promise.all(
-      prefixes.map((prefix) => plain.open({ platform, clock: "platform", prefix })),
-    )) as [Store, Store];
-    for (const [at, given] of [
+    const [waits, taken] = [`waits-${++drawn}`, `taken-${drawn}`];
+    const open = (place: typeof plain, prefix: string): Promise<Store> =>
+      place.open({ platform, clock: "platform", prefix });
+    const [one, other, slow] = [
+      await open(plain, waits),
+      await open(plain, taken),
+      await open(general, waits),
+    ];
+    const kinds = [
       {},
       {},
       { policy: "p", meta: "m" },
       {},
       { rankBase: 5 },
       { name: "print" },
-    ].entries()) {
+      { tags: ["a"] },
+      {},
+    ];
+    for (const [at, given] of kinds.entries()) {
       platform.advance(7);
-      const unit = { jobs: [aJob({ id: `j${at}`, ...given })] };
-      const claim = aClaim({ max: 3, offers: [{ routes, max: at === 3 ? 1 : 3 }] });
-      const [, handedOver] = await Promise.all([one.submit([unit]), one.claim(claim)]);
-      await other.submit([unit]);
-      expect(await other.claim(claim)).toEqual(handedOver);
-      const [left, right] = await Promise.all(prefixes.map((prefix) => readKeys(plain.admin, prefix)));
-      expect({ ...right, feed: eventsOf(right!) }).toEqual({ ...left, feed: eventsOf(left!) });
+      const job = aJob({ id: `j${at}`, ...given });
+      const claim = aClaim({ offers: [{ routes, max: at === 3 ? 1 : 3 }] });
+      await slow.submit([{ jobs: [job], isRepeat: true }]);
+      const claimed = await slow.claim(claim);
+      await one.submit([{ jobs: [job] }]);
+      expect(await one.claim(claim)).toEqual(claimed);
+      expect((await Promise.all([other.submit([{ jobs: [job] }]), other.claim(claim)]))[1]).toEqual(claimed);
+      const left = await readKeys(general.admin, waits);
+      expect(await readKeys(plain.admin, waits)).toEqual(left);
+      const right = await readKeys(plain.admin, taken);
+      expect({ ...right, feed: eventsOf(right) }).toEqual({ ...left, feed: eventsOf(left) });
     }
   });
 });

@@ -240,8 +240,10 @@ local function stateOf(job)
   return concat({ ${inTable("job", stateFields.slice(0, -restFields.length))}, restOf(job) }, US)
 end
 
--- The rest of a finished job's state, from a template with holes for its attempts and result.
-local function fillEnding(parts, attempts, result) return ${fillLua(1, ["attempts", "result"])} end
+-- A finished job's state, from a template of its rest with holes for its attempts and result. prefix: fence US id US.
+local function fillEnding(state, prefix, parts, attempts, result)
+  return state .. US .. prefix .. ${fillLua(1, ["attempts", "result"])}
+end
 
 -- A state behind its id, from a template with holes for the id and the times of the claim.
 local function fillFirst(parts, claimedAt, leaseEndsAt) return ${fillLua(2, ["claimedAt", "leaseEndsAt"])} end

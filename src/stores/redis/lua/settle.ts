@@ -52,7 +52,7 @@ local function endPlain(c, stretch, h, state, prefix, result, attempts)
   if not ending.isPlain then return false end
   local states, n, g = c.states, c.statesAt, ending.bundle
   if attempts == "" then attempts = ending.attempts end
-  local ended = stretch.next.to .. US .. prefix .. fillEnding(ending.parts, attempts, result)
+  local ended = fillEnding(stretch.next.to, prefix, ending.parts, attempts, result)
   states[n + 1], states[n + 2] = h, ended
   c.statesAt, c.done[h] = n + 2, ended
   stretch.n = stretch.n + 1

@@ -14,8 +14,8 @@ export const turnLua: LuaModule = {
 redis.register_function("mr1_turn", function(keys, args)
   local c, refused = begin(keys, args)
   if not c then return refused end
-  local handedOver = handOver(c)
-  if handedOver then return handedOver end
+  local short = oneJob(c)
+  if short then return short end
   local answers, last = {}, #args
   while c.i <= last do
     local operation, length = OPERATIONS[nextArg(c)], nextNumber(c)

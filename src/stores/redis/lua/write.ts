@@ -9,14 +9,8 @@ import type { LuaModule } from "./lua-module.ts";
 
 export const writeLua: LuaModule = {
   exports: [
-    "appendEnded",
-    "setReady",
-    "setDue",
-    "leavePage",
-    "noteHead",
-    "writeRecords",
-    "tellCall",
-    "writeCall",
+    ...["appendEnded", "setReady", "setDue", "leavePage", "noteHead", "writeRecords", "tellCall"],
+    ...["writeCall", "fillPages", "writePages", "tellFeed", "hintText"],
   ],
   source: String.raw`
 -- A list that is new is listed itself.
@@ -301,16 +295,24 @@ local function hintOf(c)
   return finished, concat(cancels, US)
 end
 
-local function writeFeed(c)
-  local told, life = {}, c.life
-  for _, g in ipairs(c.order) do
-    if g.n > 1 then told[#told + 1] = concat(g, US) end
-  end
-  if #told == 0 then return end
+local function tellFeed(c, events)
+  local life = c.life
   -- The number is taken before the record is written: one that is lost is a gap, one that came twice would be refused
   -- for ever.
   life.feed = life.feed + 1
-  call("XADD", c.k.feed, num(life.feed) .. "-1", "a", c.at, "b", concat(told, RS), "s", num(life.seq))
+  call("XADD", c.k.feed, num(life.feed) .. "-1", "a", c.at, "b", events, "s", num(life.seq))
+end
+
+local function writeFeed(c)
+  local told = {}
+  for _, g in ipairs(c.order) do
+    if g.n > 1 then told[#told + 1] = concat(g, US) end
+  end
+  if #told > 0 then tellFeed(c, concat(told, RS)) end
+end
+
+local function hintText(c, woken, due, finished, cancels)
+  return c.sender .. US .. woken .. US .. due .. RS .. finished .. RS .. cancels
 end
 
 -- Routes that others are told of. Where a claim of this call has taken all there was, there is no news.
@@ -335,7 +337,7 @@ local function tellCall(c)
   local finished, cancels = hintOf(c)
   local woken = wokenOf(c)
   if woken ~= "" or due ~= "" or finished ~= "" or cancels ~= "" then
-    call("PUBLISH", c.k.hint, concat({ concat({ c.sender, woken, due }, US), finished, cancels }, RS))
+    call("PUBLISH", c.k.hint, hintText(c, woken, due, finished, cancels))
   end
   return { routes, due, finished, cancels }
 end
