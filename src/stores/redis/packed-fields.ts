@@ -22,14 +22,15 @@ export type PackedName = JobFieldName | "flags";
  */
 export const flags = { key: "k", tags: "t", clocks: "c", rare: "r", lines: "l" } as const;
 
-const shapeFields = ["route", "createdAt", "dueAt", "rank", "deadlineAt", "ttlAt"] as const;
+const shortFields = ["flags", "id", "route", "createdAt", "dueAt", "rank"] as const;
 /** Of the state, but given by the submit where it is given at all. */
 export const rareFields = fieldNames(({ home, isRare }) => home !== "spec" && isRare === true);
 export const ownFields: readonly JobFieldName[] = [
   ...(["uniqueKey", "uniqueHold", "digest", "tags"] as const),
   ...rareFields,
 ];
-export const headFields: readonly PackedName[] = ["flags", "id", ...shapeFields];
+export const shortHead: readonly PackedName[] = shortFields;
+export const headFields: readonly PackedName[] = [...shortFields, "deadlineAt", "ttlAt"];
 const beforeTail: readonly string[] = ["seq", "input", ...headFields, ...ownFields];
 /** The input is last: what is behind the others is its size. */
 export const tailFields: readonly JobFieldName[] = [
@@ -37,6 +38,7 @@ export const tailFields: readonly JobFieldName[] = [
   "input",
 ];
 export const specFields: readonly PackedName[] = [...headFields, ...ownFields, ...tailFields];
+export const shortSpecFields: readonly PackedName[] = [...shortHead, ...tailFields];
 
 const leaseFields = ["state", "fence", "id"] as const;
 const unpackedFields: readonly string[] = [...leaseFields, "deadlineAt", "timerAt", "holds"];

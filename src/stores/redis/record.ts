@@ -16,6 +16,7 @@ import {
   sameInSpec,
   specFields,
   stateFields,
+  shortSpecFields,
 } from "./packed-fields.ts";
 import { fieldEnd, readerOf, seqOf } from "./text.ts";
 
@@ -30,6 +31,7 @@ interface FieldReader {
   readonly name: JobFieldName;
   /** Where it is read in each text; -1 for nowhere. */
   readonly inSpec: number;
+  readonly inShortSpec: number;
   readonly inState: number;
   readonly isAsInSpec: boolean;
   /** In a spec, an empty field says what this one says. */
@@ -42,6 +44,7 @@ function fieldReader(name: JobFieldName): FieldReader {
   return {
     name,
     inSpec: specFields.indexOf(name),
+    inShortSpec: shortSpecFields.indexOf(name),
     inState: repeatedInState.includes(name) ? -1 : stateFields.indexOf(name),
     isAsInSpec: asInSpec.includes(name),
     same: same === undefined ? null : fieldReader(same.as),
@@ -49,9 +52,11 @@ function fieldReader(name: JobFieldName): FieldReader {
   };
 }
 
-function specText(spec: readonly string[], { inSpec, same, name }: FieldReader): string {
-  if (inSpec < 0) return initialText(name);
-  const text = spec[inSpec] as string;
+function specText(spec: readonly string[], field: FieldReader): string {
+  const { same, name } = field;
+  const place = spec[0] === "" ? field.inShortSpec : field.inSpec;
+  if (place < 0) return initialText(name);
+  const text = spec[place] as string;
   return text === "" && same !== null ? specText(spec, same) : text;
 }
 

@@ -85,16 +85,18 @@ function givenOf(job: NewJob, name: JobFieldName): unknown {
   return (job as unknown as Named)[name];
 }
 
-const noOwn = ownFields.map(() => "").join(fieldEnd);
+/** Own fields and tail. */
+export function bodyText(job: NewJob): string {
+  return `${ownFields.map((name) => packValue(givenOf(job, name))).join(fieldEnd)}${fieldEnd}${tailText(job)}`;
+}
 
-/** `isPlain`: nothing but tags is the job's own. */
-export function bodyText(job: NewJob, isPlain = false): string {
-  let body =
-    isPlain && tagsOf(job) === null
-      ? noOwn
-      : ownFields.map((name) => packValue(givenOf(job, name))).join(fieldEnd);
-  for (const name of tailFields) body += fieldEnd + packValue((job as unknown as Named)[name]);
-  return body;
+/** Of a plain job: one that will have a short spec has nothing of its own. */
+export function plainBodyText(job: NewJob): string {
+  return tagsOf(job) === null && job.deadline === null && job.ttlMs === null ? tailText(job) : bodyText(job);
+}
+
+function tailText(job: NewJob): string {
+  return tailFields.map((name) => packValue((job as unknown as Named)[name])).join(fieldEnd);
 }
 
 export function docField(kind: string, id: string): string {

@@ -21,6 +21,7 @@ import {
   restFields,
   sameInSpec,
   sameInState,
+  shortHead,
   stateFields,
   tailFields,
 } from "../packed-fields.ts";
@@ -80,13 +81,11 @@ function soundLua(
 
 const plainPatterns: Readonly<Partial<Record<PackedName, string>>> = {
   ...{ flags: "", id: captured, route: captured, createdAt: "%d+", dueAt: "", rank: "%-?%d*" },
-  ...{ deadlineAt: "", ttlAt: "", uniqueKey: "", uniqueHold: "", tags: "" },
 };
 /** A spec without flags, due when it was made: id, route, and where its tail begins. */
-const plainPattern = [...headFields, ...ownFields]
-  .map((name) => `${plainPatterns[name] ?? skipped}${fieldEnd}`)
-  .join("");
-const tailPattern = [...headFields, ...ownFields].map(() => `${skipped}${fieldEnd}`).join("");
+const plainPattern = shortHead.map((name) => `${plainPatterns[name] ?? skipped}${fieldEnd}`).join("");
+const tailPattern = (names: readonly PackedName[]): string =>
+  names.map(() => `${skipped}${fieldEnd}`).join("");
 const states = Object.values(stateCodes).map((code) => `["${code}"] = true`);
 
 const sameLines = (rules: Readonly<Partial<Record<PackedName, SameRule>>>): string[] =>
@@ -115,7 +114,10 @@ const specDiffers = asInSpec.map((name) => `if job.${name} == "" then job.${name
 const rememberSpec = `${inTable("job", asInSpec.map(ofSpec))} = ${inTable("job", asInSpec)}`;
 const readCounted = `${inTable("job", counted)} = ${counted.map((name) => `tonumber(job.${name})`).join(", ")}`;
 
-const hasRare = rareFields.map((name) => `job.${name} ~= ${luaText(initialText(name))}`).join(" or ");
+const hasRare = ["digest" as const, ...rareFields]
+  .map((name) => `job.${name} ~= ${luaText(initialText(name))}`)
+  .join(" or ");
+const leftOut = [...headFields.slice(shortHead.length), ...ownFields];
 const initialOf = (name: PackedName): string =>
   counted.includes(name) ? initialText(name) : luaText(initialText(name));
 const newFields = [...new Set([...headFields, ...ownFields, ...stateFields])].map(
@@ -170,8 +172,10 @@ local function inputAt(text, at)
   return not find(text, US, at, true) and at or nil
 end
 
+local function isShortSpec(spec) return find(spec, US, 1, true) == 1 end
+
 local function inputBytes(spec)
-  local at = match(spec, "^${tailPattern}()")
+  local at = match(spec, isShortSpec(spec) and "^${tailPattern(shortHead)}()" or "^${tailPattern([...headFields, ...ownFields])}()")
   at = at and inputAt(spec, at)
   return at and #spec - at + 1 or 0
 end
@@ -181,13 +185,18 @@ local function newJob() return { ${newFields.join(", ")} } end
 local function flagsOf(job)
   return (job.uniqueKey ~= "" and HAS_KEY or "") .. (job.tags ~= "" and HAS_TAGS or "")
     .. ((job.deadlineAt ~= "" or job.ttlAt ~= "") and HAS_CLOCKS or "")
-    .. (${hasRare === "" ? "" : `(${hasRare}) and HAS_RARE or "") .. (`}job.hasLines and HAS_LINES or "")
+    .. ((${hasRare}) and HAS_RARE or "") .. (job.hasLines and HAS_LINES or "")
 end
 
 -- job.tailAt: where the tail begins. Answers whether it is a spec.
 local function readSpec(job, text)
   local at = 1
-  ${readLua("job", [...headFields, ...ownFields], false)}
+  if isShortSpec(text) then
+    ${readLua("job", shortHead, false)}
+    ${inTable("job", leftOut)} = ${leftOut.map(initialOf).join(", ")}
+  else
+    ${readLua("job", [...headFields, ...ownFields], false)}
+  end
   if not (at and inputAt(text, at) and ${soundLua([...headFields, ...ownFields], sameInSpec)}) then return false end
   ${sameLines(sameInSpec).join("\n  ")}
   ${rememberSpec}
@@ -212,10 +221,14 @@ local function tailText(tail) return concat({ ${inTable("tail", tailFields)} }, 
 
 local function headOf(job)
   ${rememberSpec}
+  if job.flags == "" then return concat({ ${writeLua(shortHead, sameInSpec)} }, US) end
   return concat({ ${writeLua(headFields, sameInSpec)} }, US)
 end
 
-local function specOf(job) return concat({ headOf(job), ${inTable("job", ownFields)}, job.tail }, US) end
+local function specOf(job)
+  if job.flags == "" then return headOf(job) .. US .. job.tail end
+  return concat({ headOf(job), ${inTable("job", ownFields)}, job.tail }, US)
+end
 
 -- A state behind its fence and id. Where the spec was not read, what is as in the spec stays nothing, and is written as
 -- it was. Answers whether it is one.

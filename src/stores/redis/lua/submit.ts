@@ -25,8 +25,9 @@ local function unitArgs(jobs, docs) return jobs * 3 + docs * 5 end
 
 local function nextShape(c) return c.shapes[nextNumber(c)] end
 
--- R1: a new job of a shape, without what is its own. Answers the job.
-local function placeNew(c, shape, job)
+-- R1: a new job of a shape, without what is its own.
+local function placeNew(c, shape)
+  local job = newJob()
   job.route, job.createdAt = shape.route, c.at
   job.state = placeOf(c, job, shape)
   job.deadlineAt = shape.deadline == "" and "" or num(instant(c, shape.deadline))
@@ -42,7 +43,7 @@ end
 -- What plain jobs of one shape share: the parts of their spec around id and time, their place in the indexes, their
 -- event.
 local function templateOf(c, shape)
-  local job = placeNew({ now = c.now, at = HOLE }, shape, { rev = 1, attempt = 0, uniqueKey = "" })
+  local job = placeNew({ now = c.now, at = HOLE }, shape)
   job.id, job.tags = HOLE, shape.hasTags == "1" and HOLE or ""
   job.flags = flagsOf(job)
   local parts = split(headOf(job) .. US, HOLE)
@@ -104,7 +105,7 @@ end
 
 local function create(c, shape, id, own)
   c.seq = c.seq + 1
-  local job = placeNew(c, shape, newJob())
+  local job = placeNew(c, shape)
   useRoute(c, job.route)
   for field, value in pairs(own) do job[field] = value end
   job.h, job.id = handleOf(c.seq), id
