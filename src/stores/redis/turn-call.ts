@@ -1,7 +1,7 @@
 /**
  * The submits, settles and claims of one turn travel as one call (lua/turn.ts): a job on an idle queue goes to its
  * worker by one exchange with the server. What is asked for waits until the turn's calls are made, and no longer;
- * docs/decisions/0018 has the figures.
+ * docs/decisions/0021 has the figures.
  */
 import type { Hints } from "../../store/hints.ts";
 import type { Connection } from "./connection.ts";

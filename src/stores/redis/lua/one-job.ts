@@ -1,8 +1,8 @@
 /**
- * A third road, for a turn of one plain job of a kind that was seen before: alone, or with a claim behind it. Where nobody
- * waits on the routes which that claim offers, the job goes to its worker without ever being ready. What submit and claim
- * made a template of before is written here without the tables of a call, and leaves the same keys (roads.test.ts);
- * everything new or unusual goes their way. docs/decisions/0018 has the figures.
+ * A third road, for a turn of one plain job of a kind that was seen before: alone, or with a claim behind it. Where
+ * nobody waits on the routes which that claim offers, the job goes to its worker without ever being ready. What submit
+ * and claim made a template of before is written here without the tables of a call, and leaves the same keys
+ * (roads.test.ts); everything new or unusual goes their way. docs/decisions/0021 has the figures.
  *
  *  args     a submit and perhaps a claim, as in turn.ts
  *  answer   as there, or nothing where the turn has to be done as any other

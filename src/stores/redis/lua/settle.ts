@@ -3,8 +3,8 @@
  * fence; a repeat with the same fence answers already. Plain endings (no key, no effects, kept) are written as a set:
  * one template for all that look alike; everything else goes through the job's tables.
  *
- *  args     shapes of the effects, number of settles, their handles, then stretches: how many, next (argument-text.ts; a
- *           finish without its result), whether results and attempt logs come, whether effects come, and per settle:
+ *  args     shapes of the effects, number of settles, their handles, then stretches: how many, next (argument-text.ts;
+ *           a finish without its result), whether results and attempt logs come, whether effects come, and per settle:
  *           fence US id US, [result, attempt log], [a unit as in submit]
  *  answer   place and answer of each settle that was not applied
  */
