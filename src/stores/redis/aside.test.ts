@@ -222,6 +222,22 @@ describe("an entry that no job belongs to", () => {
   });
 });
 
+test.each([
+  [5, "spec"],
+  [5, "state"],
+  [100, "spec"],
+  [100, "state"],
+])("a claim of %i that cannot read the hash of all %ss leaves every job where it was", async (max, name) => {
+  await submit();
+  const [key, moved] = [keyOf(name), keyOf("moved")];
+  await redis.admin.hset(key, "other", "");
+  await redis.admin.rename(key, moved);
+  await redis.admin.set(key, "another program's");
+  await expect(store.claim(aClaim({ max }))).rejects.toMatchObject({ code: "not-a-store" });
+  await redis.admin.rename(moved, key);
+  expect((await store.claim(aClaim({ max }))).jobs.map(({ id }) => id)).toEqual(ids);
+});
+
 describe("beside jobs", () => {
   test("a unique key whose holder is gone or is no record can be taken", async () => {
     const unique = { key: "k", hold: "end", onHeld: "keep" } as const;
