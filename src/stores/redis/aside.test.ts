@@ -1,6 +1,6 @@
 /**
- * Records that cannot be read, and entries of indexes that no job belongs to: each kind is put into the keys by hand, and
- * whoever meets it sets it aside or takes it out, and goes on with its neighbours.
+ * Records that cannot be read, and entries of indexes that no job belongs to: each kind is put into the keys by hand,
+ * and whoever meets it sets it aside or takes it out, and goes on with its neighbours.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Store } from "../../store/store.ts";

@@ -29,7 +29,8 @@ local function readBoth(c)
   if first.name ~= "submit" or first.length ~= "6" or first.shapes ~= "1" or first.jobs ~= "1" then return nil end
   local shape, _, id, body = recall(c, first.shape), nextArg(c), nextArg(c), nextArg(c)
   if not shape or shape.hasTags == "1" or nextArg(c) ~= "claim" then return nil end
-  local _, owner, leaseMs, _, wanted, offered = nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextNumber(c)
+  local _, owner, leaseMs, _ = nextArg(c), nextArg(c), nextArg(c), nextArg(c)
+  local wanted, offered = nextArg(c), nextNumber(c)
   local claimed = recall(c, owner .. US .. shape.route)
   if not claimed or not offered or offered > CHUNK or c.i + offered - 1 ~= #c.args then return nil end
   if not isAlone(c, shape.route, offered) then return nil end
