@@ -1,6 +1,6 @@
 /**
- * Records that cannot be read, and entries of indexes that no job belongs to: each kind is put into the keys by hand, and
- * whoever meets it sets it aside or takes it out, and goes on with its neighbours.
+ * Records that cannot be read, and entries of indexes that no job belongs to: each kind is put into the keys by hand,
+ * and whoever meets it sets it aside or takes it out, and goes on with its neighbours.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Store } from "../../store/store.ts";
@@ -220,6 +220,22 @@ describe("an entry that no job belongs to", () => {
     expect(await store.prune({ what: "kept", max: 10 })).toMatchObject({ removed: 0 });
     expect(await findAll(store)).toHaveLength(5);
   });
+});
+
+test.each([
+  [5, "spec"],
+  [5, "state"],
+  [100, "spec"],
+  [100, "state"],
+])("a claim of %i that cannot read the hash of all %ss leaves every job where it was", async (max, name) => {
+  await submit();
+  const [key, moved] = [keyOf(name), keyOf("moved")];
+  await redis.admin.hset(key, "other", "");
+  await redis.admin.rename(key, moved);
+  await redis.admin.set(key, "another program's");
+  await expect(store.claim(aClaim({ max }))).rejects.toMatchObject({ code: "not-a-store" });
+  await redis.admin.rename(moved, key);
+  expect((await store.claim(aClaim({ max }))).jobs.map(({ id }) => id)).toEqual(ids);
 });
 
 describe("beside jobs", () => {

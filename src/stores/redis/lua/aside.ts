@@ -29,7 +29,8 @@ end
 
 -- The id of a job whose texts cannot be trusted: the one under which the ids have this handle; "" where none is found.
 local function idOf(c, h, spec, state)
-  local found = { match(spec, "^[^\31]*\31([^\31]*)\31") or "", match(state, "^[^\31]*\31[^\31]*\31([^\31]*)\31") or "" }
+  local inSpec, inState = match(spec, "^[^\31]*\31([^\31]*)\31"), match(state, "^[^\31]*\31[^\31]*\31([^\31]*)\31")
+  local found = { inSpec or "", inState or "" }
   for id, handle in pairs(c.ids) do
     if handle == h then found[#found + 1] = id end
   end

@@ -7,7 +7,8 @@
  *                                   its tags
  *  audit_index   index, rank, max   each entry of an index (lease, clock, then d and r with each route: its scheduled
  *                                   and ready jobs) is a job that belongs there
- *  audit_ids     cursor, max        no id names a job that is gone; that of a record which was set aside is told with it
+ *  audit_ids     cursor, max        no id names a job that is gone; the id of a record that was set aside is kept with
+ *                                   it
  *  audit_keys    cursor, max        no unique key is held by a job that is gone or over, unless by time
  *  audit_tally                      the tallies of all routes add up to the jobs and to the indexes of their states;
  *                                   else they are recounted. A job counted with another route is found where that

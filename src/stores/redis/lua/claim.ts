@@ -1,6 +1,6 @@
 /**
  * claim (R6): takes ready jobs in the order of (rank, seq) from the offered routes, never one of whose clocks has rung.
- * A job is read before it is taken out of its index; an entry of a job that is not ready there is only taken out.
+ * An entry of a job that is not ready there is only taken out; where reading fails, all entries are left.
  * Plain jobs that nobody has touched yet get their first state as a set: one template for all of a route. Others are
  * read, changed and written.
  *
@@ -14,13 +14,21 @@ export const claimLua: LuaModule = {
   exports: [],
   source: String.raw`
 local SKIP_MAX = 10000
+-- Up to so many, one command takes them out; the scores that come with each cost more than a second command for many.
+local POP_MAX = 16
 -- So many are read before it is known how large they are.
 local FIRST_READ = 16
 
 -- The next ready jobs of a route behind those looked at before: members and, on request, scores. Jobs whose clock has
 -- rung are passed over.
 local function look(c, source, wanted, hasScores)
-  if not hasScores and not c.hasRung then return call("ZRANGE", source.key, "0", num(wanted - 1)) end
+  if not hasScores and not c.hasRung then
+    if wanted > POP_MAX then return call("ZRANGE", source.key, "0", num(wanted - 1)) end
+    local popped, members = call("ZPOPMIN", source.key, num(wanted)), {}
+    for i = 1, #popped, 2 do members[#members + 1] = popped[i] end
+    source.popped = popped
+    return members
+  end
   local members, scores = {}, {}
   while #members < wanted and not source.isEmpty do
     local want = wanted - #members
@@ -88,18 +96,24 @@ local function takeMerged(c, routes, wanted)
   return members, of, all
 end
 
+-- What was taken out by the look at it, and is not taken after all, goes back.
+local function putBack(source, from)
+  for i = from * 2, #source.popped, 2 do call("ZADD", source.key, source.popped[i], source.popped[i - 1]) end
+end
+
 local function takeOut(source)
   local n = #source.taken
+  if source.popped then return putBack(source, n + 1) end
   if n == 0 then return end
   if source.skipped == 0 then call("ZREMRANGEBYRANK", source.key, "0", num(n - 1))
   else many("ZREM", source.key, source.taken) end
 end
 
 -- The members of one offer, the source of each (nothing where all are of one), and the sources.
-local function lookOffer(c, routes, wanted)
+local function lookOffer(c, routes, wanted, isFull)
   if #routes > 1 then return takeMerged(c, routes, wanted) end
   local source = sourceOf(c, routes[1])
-  source.taken = look(c, source, wanted, false)
+  source.taken = look(c, source, wanted, isFull)
   return source.taken, nil, { source }
 end
 
@@ -172,6 +186,20 @@ local function prepare(c, route, owner, endsAt)
   return { before = t.parts[1], behind = fillFirst(t.parts, c.at, endsAt), bundle = bundle }
 end
 
+local function readBoth(c, members, out)
+  local specs, taken = specsUpTo(c, members, out)
+  return specs, taken, fetch("HMGET", c.k.state, taken == #members and members or slice(members, 1, taken))
+end
+
+-- Specs, how many, and states. Where they cannot be had at all, no job is left outside of its index.
+local function readAll(c, members, source, out)
+  if not source.popped then return readBoth(c, members, out) end
+  local isRead, specs, taken, states = pcall(readBoth, c, members, out)
+  if isRead then return specs, taken, states end
+  putBack(source, 1)
+  error(specs, 0)
+end
+
 -- Nothing for a job that is not ready on this route, or cannot be read.
 local function leaseAny(c, h, spec, state, route, owner, endsAt)
   widen(c)
@@ -187,8 +215,7 @@ end
 
 -- Appends handle and spec to out, and place and job to c.others. Answers how many members were taken.
 local function leaseAll(c, members, of, sources, wanted, owner, endsAt, out)
-  local specs, taken = specsUpTo(c, members, out)
-  local states = fetch("HMGET", c.k.state, taken == #members and members or slice(members, 1, taken))
+  local specs, taken, states = readAll(c, members, sources[1], out)
   takeFirst(c, members, of, sources, taken, wanted)
   local written, leases, firsts = c.states or {}, c.zadd[c.k.lease] or {}, c.firsts
   c.states, c.zadd[c.k.lease] = written, leases
@@ -233,7 +260,7 @@ function OPERATIONS.claim(c)
     local wanted, routes = nextNumber(c), {}
     for r = 1, nextNumber(c) do routes[r] = nextArg(c) end
     local isFull = c.isExact and c.bytes >= c.bytesMax
-    local members, of, sources = lookOffer(c, routes, isFull and 1 or wanted)
+    local members, of, sources = lookOffer(c, routes, isFull and 1 or wanted, isFull)
     local taken = 0
     if #members > 0 and not isFull then
       taken = leaseAll(c, members, of, sources, wanted, owner, endsAt, out)

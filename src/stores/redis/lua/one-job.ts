@@ -35,7 +35,8 @@ end
 -- Who takes the job; nothing where that is not one claim with one offer, or others wait there.
 local function readTaker(c, one)
   if nextArg(c) ~= "claim" then return nil end
-  local _, owner, leaseMs, wanted, offered = nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextNumber(c)
+  local _, owner, leaseMs, _ = nextArg(c), nextArg(c), nextArg(c), nextArg(c)
+  local wanted, offered = nextArg(c), nextNumber(c)
   local template = recall(c, owner .. US .. one.route)
   if not template or not offered or offered > CHUNK or c.i + offered - 1 ~= #c.args then return nil end
   if not isAlone(c, one.route, offered) then return nil end

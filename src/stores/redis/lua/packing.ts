@@ -60,7 +60,7 @@ function readLua(table: string, names: readonly string[], isWhole: boolean): str
   return lines.join("\n  ");
 }
 
-/** Whether the fields were read at all, and those that are counted with are numbers; before anything is made of them. */
+/** Whether the fields were read at all, and numbers are numbers; before anything is made of them. */
 function soundLua(
   names: readonly PackedName[],
   rules: Readonly<Partial<Record<PackedName, SameRule>>>,
