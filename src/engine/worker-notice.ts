@@ -13,7 +13,7 @@ export const noticeEveryMs = 20_000;
 export interface WorkerNotice {
   readonly queues: readonly string[];
   readonly names: readonly string[];
-  /** Abandoned attempts whose handler still runs: each holds a slot that it was told to leave. */
+  /** Abandoned attempts whose handler still runs: each holds a slot that it was told to leave, those of a batch one. */
   readonly abandoned: number;
   /** The worker's own wall clock when it wrote the notice, epoch milliseconds. */
   readonly writtenAt: number;

@@ -181,7 +181,7 @@ test("the first five minutes go as their page says", async () => {
   onTestFinished(() => void worker.kill("SIGKILL"));
   const ended = once(worker, "exit");
   await once(worker.stdout, "data");
-  const [id] = millrace("enqueue", "greet", '{"name":"Ann"}').split(" ") as [string];
+  const id = millrace("enqueue", "greet", '{"name":"Ann"}').trim();
   const enqueued = spawnSync(process.execPath, ["enqueue.ts", "--wait"], {
     cwd: project,
     env,
