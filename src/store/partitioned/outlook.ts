@@ -23,6 +23,8 @@ export class Outlook {
   readonly #empty = new Set<number>();
   #askedAtMs: number | null = null;
   #clockSeenMs = neverMs;
+  /** A promotion met the clock that has rung, so it is no due job's. A claim that meets one does not know. */
+  #isRungKnown = false;
   /** The next clock as the last answer told it. */
   #toldAtMs: number | null = null;
   /** Clocks that were hinted at since a call went out whose answer is known, later ones behind earlier ones. */
@@ -79,10 +81,14 @@ export class Outlook {
     }
   }
 
-  /** Notes the next clock of the partition as the answer to a call told it. @param sentMs when the call went out. */
-  sawClock(inMs: number | null, sentMs: number, heard: Heard): void {
+  /**
+   * Notes the next clock of the partition as the answer to a call told it. @param sentMs when the call went out.
+   * @param promotes whether the call has promoted what is due, so that a clock that has rung is another one.
+   */
+  sawClock(inMs: number | null, sentMs: number, heard: Heard, promotes = false): void {
     // The answer to a call that went out before one whose answer is known.
     if (sentMs < this.#clockSeenMs) return;
+    this.#isRungKnown = inMs === 0 && (promotes || this.#isRungKnown);
     this.#toldAtMs = inMs === null ? null : sentMs + inMs;
     this.#hinted = this.#hinted.filter(({ number }) => number > heard.due);
     this.#clockSeenMs = sentMs;
@@ -98,10 +104,11 @@ export class Outlook {
     return this.#clockSeenMs === neverMs || (nextAtMs !== null && nextAtMs <= nowMs);
   }
 
-  /** Whether a clock has rung since the partition was last looked at: it is not known whom it concerns. */
+  /** Whether a clock has rung of which no promotion has seen yet whom it concerns. */
   hasRungUnseen(nowMs: number): boolean {
     const nextAtMs = this.#nextAtMs;
-    return nextAtMs !== null && nextAtMs <= nowMs && nextAtMs > this.#clockSeenMs;
+    if (nextAtMs === null || nextAtMs > nowMs) return false;
+    return nextAtMs > this.#clockSeenMs || !this.#isRungKnown;
   }
 
   /** Null when no clock is known to be set. */

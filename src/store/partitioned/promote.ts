@@ -81,7 +81,7 @@ export class Promotion {
       name: "promoteDue",
       async call(store) {
         const answer = await store.promoteDue({ max });
-        outlook.sawClock(answer.nextDueInMs, sentMs, heard);
+        outlook.sawClock(answer.nextDueInMs, sentMs, heard, true);
         return answer;
       },
       patience: this.#calls.patience.short,
