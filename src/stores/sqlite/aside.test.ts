@@ -14,7 +14,6 @@ import {
   sortTallies,
 } from "../../../test/support/walk.ts";
 import { jobStates } from "../../model/job-state.ts";
-import type { SettleAnswer } from "../../store/operations.ts";
 import { openSqliteStore } from "./sqlite-store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-aside-"));
