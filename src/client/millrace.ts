@@ -163,8 +163,6 @@ export class Millrace implements Enqueuer {
     const settings = readWorkerOptions(this.#engine, options);
     const worker = new JobWorker(this.#engine, this.#shared, handlers, settings);
     this.#workers.add(worker);
-    // What a job's end leaves behind depends on it.
-    if (this.#engine.retention.isUndeclared) await this.#engine.retention.learn();
     this.startDuties();
     worker.start();
     void warnOfUnknownQueues(this.#engine, handlers, settings.queues);

@@ -113,7 +113,7 @@ export function afterSnooze(policy: DecidedPolicy, delayMs: number, strideMs: nu
   return schedule(policy, delayMs, 0, "snoozed", strideMs);
 }
 
-/** Long enough that a fleet without the key does not spin, short enough that a rolling change of keys is hardly felt. */
+/** A fleet without the key must not spin; a rolling change of keys should hardly be felt. */
 const keyMissingBackoff = {
   kind: "exponential",
   fromMs: 1000,

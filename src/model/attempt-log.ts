@@ -17,7 +17,9 @@ export interface ErrorRecord {
   readonly cause?: ErrorRecord;
 }
 
-/** `lease-expired`: its worker died, was stopped or cut off, or its event loop stood still; nobody else can tell which. */
+/**
+ * `lease-expired`: its worker died, was stopped or cut off, or its event loop stood still; nobody else can tell which.
+ */
 export type AttemptOutcome =
   | "completed"
   | "failed"

@@ -39,10 +39,11 @@ export class Announcing {
     await this.#put(null);
   }
 
-  /** Only an outcome of which nothing is kept matters before the retention duty comes. */
+  /** Only an outcome of which nothing is kept matters before the retention duty comes. Unheard, everything is kept. */
   async #hearRetention(): Promise<void> {
     const { retention, log } = this.#engine;
-    if (!Object.values(retention.known ?? {}).includes(0)) return;
+    const mayLeaveOut = Object.values(retention.known ?? {}).includes(0);
+    if (!mayLeaveOut && !retention.isUndeclared) return;
     try {
       await retention.learn();
     } catch (error) {

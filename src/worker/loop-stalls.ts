@@ -1,7 +1,7 @@
 /**
  * How long the event loop of this process stood still, measured by how late the renewal's own timer rings: a handler
- * that computes without a pause, or a process that was stopped. Nothing is renewed meanwhile, so leases are lost although
- * their worker lives; whoever finds one lost asks here, to say the true cause.
+ * that computes without a pause, or a process that was stopped. Nothing is renewed meanwhile, so leases are lost
+ * although their worker lives; whoever finds one lost asks here, to say the true cause.
  */
 import type { Logger } from "../engine/logger.ts";
 import type { Attempt } from "./attempt.ts";
