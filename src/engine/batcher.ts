@@ -6,8 +6,8 @@
  * the batch is split in halves until the guilty item is alone. When the store is away, the same batch is tried again
  * until `giveUpMs`; an item whose call may have happened is marked by `again` before it is repeated.
  *
- * Nor do strangers share a wait: an item that somebody's open transaction holds up (`Locked`) leaves the line and is asked
- * for again in a line of its own, until it is done or `giveUpMs` are over:
+ * Nor do strangers share a wait: an item that somebody's open transaction holds up (`Locked`) leaves the line and is
+ * asked for again in a line of its own, until it is done or `giveUpMs` are over:
  *
  *   pending ──► in flight ──► answered
  *                   └─locked─► resting, for longer each time ──► pending in the other line ──► ...

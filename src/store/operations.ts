@@ -7,8 +7,8 @@ import type { JobState, TerminalState } from "../model/job-state.ts";
 import type { Doc, DueJob, Effects, FeedRecord, JobRecord, LeasedJob, LeaseRef, NewJob } from "./records.ts";
 
 /**
- * In place of the answer to one item of a call: somebody's open transaction holds what it needs. Nothing of it happened,
- * the others were done; it is asked for again in a while, without them (engine/batcher.ts).
+ * In place of the answer to one item of a call: somebody's open transaction holds what it needs. Nothing of it
+ * happened, the others were done; it is asked for again in a while, without them (engine/batcher.ts).
  */
 export interface Locked {
   readonly kind: "locked";
@@ -110,8 +110,8 @@ export interface ExtendRequest {
 
 export interface ExtendAnswer {
   /**
-   * `unknown`: its partition did not answer, while others did, or somebody's open transaction holds the job. The lease is
-   * not known to be extended: try again.
+   * `unknown`: its partition did not answer, while others did, or somebody's open transaction holds the job. The lease
+   * is not known to be extended: try again.
    */
   readonly answers: readonly ("ok" | "cancel-asked" | "stale" | "gone" | "unknown")[];
   readonly others: readonly LeasedJob[];

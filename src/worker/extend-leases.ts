@@ -57,8 +57,8 @@ export async function extendLeases(engine: Engine, extension: LeaseExtension): P
 }
 
 /**
- * The answer for as long as it is of use: after the end of the first lease that hangs on it (monotonic), handlers must be
- * told.
+ * The answer for as long as it is of use: after the end of the first lease that hangs on it (monotonic), handlers must
+ * be told.
  */
 export function answerBy<Value>(
   { platform }: Engine,

@@ -2,8 +2,8 @@
  * Leases renew themselves while jobs run: those of all workers of the process in one call, once a third of their length
  * is over (leases of another length have a call of their own). The same call reports real starts and brings cancels.
  * While the store is away renewal goes on trying until a lease's end; then its handler is told `lease-lost`. Of a lease
- * whose renewal the store has not answered yet none is sent again: abandoned calls would pile up behind whatever holds the
- * store up, and hold it up themselves when that is over.
+ * whose renewal the store has not answered yet none is sent again: abandoned calls would pile up behind whatever holds
+ * the store up, and hold it up themselves when that is over.
  *
  *   idle ──a lease is added, a claim is lost──► armed ──timer──► renewing ──answered, or failed──► armed
  *    ▲                                                              └──no lease is left─┐

@@ -1,7 +1,7 @@
 /**
- * A stall is over when it is over: whatever held the store up for longer than the leases are, within ten seconds after it
- * the workers are back at nine tenths of what they did before, and no renewal was sent while another one was open. The
- * server is this file's own. MILLRACE_STALL_MS makes the stalls longer (30000, say).
+ * A stall is over when it is over: whatever held the store up for longer than the leases are, within ten seconds after
+ * it the workers are back at nine tenths of what they did before, and no renewal was sent while another one was open.
+ * The server is this file's own. MILLRACE_STALL_MS makes the stalls longer (30000, say).
  */
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";

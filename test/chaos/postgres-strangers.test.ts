@@ -1,7 +1,7 @@
 /**
- * A caller's transaction that stays open holds what it has written: a unique key, an id, the job that it settles. Whoever
- * needs the same waits for it, alone: plain enqueues, settles, renewals, reports and changes that merely share a call or a
- * process with the one that waits go on as if nothing were held.
+ * A caller's transaction that stays open holds what it has written: a unique key, an id, the job that it settles.
+ * Whoever needs the same waits for it, alone: plain enqueues, settles, renewals, reports and changes that merely share
+ * a call or a process with the one that waits go on as if nothing were held.
  */
 import pg from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";

@@ -168,6 +168,11 @@ describe("a primary of a cluster that dies under load", () => {
     const submit = (given: string, isRepeat: boolean): ReturnType<Store["submit"]> =>
       store.submit([{ jobs: [aJob({ id: given, digest: "d" })], isRepeat }]);
     expect(await submit(there[0]!, false)).toMatchObject([{ hows: ["created"] }]);
+    await until("the replica has it", async () => {
+      const said = await frozen.admin.info("replication");
+      const [, written] = /master_repl_offset:(\d+)/.exec(said) ?? [];
+      return written !== undefined && said.includes(`offset=${written},`);
+    });
     frozen.server.process.kill("SIGSTOP");
     const fromMs = nodePlatform.now();
     const error: unknown = await submit(there[1]!, false).catch((each: unknown) => each);

@@ -16,8 +16,8 @@ export async function setAside(calls: Calls, ids: readonly string[] | null): Pro
 const restUs = 60_000_000;
 
 /**
- * Calls that end well although they met a value that Postgres cannot compute with: what is bad is set aside, and they are
- * made again. Behind a look that found nothing, the value came with the call; then nobody looks for a while.
+ * Calls that end well although they met a value that Postgres cannot compute with: what is bad is set aside, and they
+ * are made again. Behind a look that found nothing, the value came with the call; then nobody looks for a while.
  */
 export function mending(calls: Calls, platform: Platform): Calls["write"] {
   let restsUntilUs = 0;

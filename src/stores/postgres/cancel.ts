@@ -1,7 +1,7 @@
 /**
  * A call whose answer did not come in time goes on at the server, with whatever it holds or waits for, although its
- * connection is gone here: a backend that waits for a lock does not look at its client. So it is cancelled there, over a
- * connection of its own, because those of the pool may all be stuck. What cannot be cancelled ends by itself.
+ * connection is gone here: a backend that waits for a lock does not look at its client. So it is cancelled there, over
+ * a connection of its own, because those of the pool may all be stuck. What cannot be cancelled ends by itself.
  */
 import type { PgListener } from "./driver.ts";
 

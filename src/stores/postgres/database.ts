@@ -14,7 +14,9 @@ export type Value = string | number | boolean | null | readonly string[];
 export type Row = (string | null)[];
 
 export interface Database {
-  /** A statement that may change something. `timeoutMs`: where its answer is of no use for as long as that of others. */
+  /**
+   * A statement that may change something. `timeoutMs`: where its answer is of no use for as long as that of others.
+   */
   write(text: string, values: readonly Value[], timeoutMs?: number): Promise<Row[]>;
   read(text: string, values: readonly Value[]): Promise<Row[]>;
   /** Several statements on one connection, for migrations. */

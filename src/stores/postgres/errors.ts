@@ -76,58 +76,41 @@ export function storeError(
       `${where} cannot be reached; nothing of this call happened. Check the server and the URL.`,
     );
   }
-  switch (sqlState(error)) {
-    case "53300":
-      return refuse(
-        "too-many-connections",
-        `${where} takes no more connections. Lower poolMax, raise max_connections or put a pooler in front.`,
-      );
-    case "25006":
-      return refuse(
-        "store-read-only",
-        `${where} is read-only (a replica, or default_transaction_read_only). Name the primary.`,
-      );
-    case "28000":
-    case "28P01":
-      return refuse("store-denied", `${where} refuses this user or password. Check the URL.`);
-    case "42501":
-      return refuse(
-        "store-denied",
-        `This user lacks a right in ${where}. docs/operating/postgres.md lists the rights that Millrace needs.`,
-      );
-    case "3D000":
-      return refuse(
-        "store-missing",
-        `${where} does not exist. Create the database, then open the store again.`,
-      );
-    case "53100":
-    case "53200":
-      return refuse(
-        "store-full",
-        `${where} has no disk space or memory left; nothing of this call was written.`,
-      );
-    case "MR003":
-      return refuse("route-collision", "Two queues and names share one route number. Rename one of them.");
-    case "40P01":
-    case "40001":
-    case "55P03":
-      return refuse(
-        "store-busy",
-        `Other transactions of ${where} held what this call needs, several times in a row; nothing was written.`,
-      );
-    case "57014":
-      return refuse("store-busy", `${where} cancelled the call (statement_timeout?); nothing was written.`);
-    case "42P01":
-    case "42883":
-    case "3F000":
-      return refuse(
-        "store-missing",
-        `${where} lacks tables or functions of Millrace: somebody removed them, or the migration did not run.`,
-      );
-    case "XX001":
-    case "XX002":
-      return refuse("store-corrupt", `${where} reports damage. Restore a backup.`);
-    default:
-      return error;
-  }
+  const [code, sentence] = refusals.find(([, , states]) => states.includes(sqlState(error) ?? "")) ?? [];
+  return code === undefined ? error : refuse(code, `${where} ${sentence}`);
 }
+
+/** What a server says, by its SQLSTATE; each sentence goes on behind the name of the place. */
+const refusals: readonly (readonly [code: ErrorCode, sentence: string, states: readonly string[]])[] = [
+  [
+    "too-many-connections",
+    "takes no more connections. Lower poolMax, raise max_connections or put a pooler in front.",
+    ["53300"],
+  ],
+  [
+    "store-read-only",
+    "is read-only (a replica, or default_transaction_read_only). Name the primary.",
+    ["25006"],
+  ],
+  ["store-denied", "refuses this user or password. Check the URL.", ["28000", "28P01"]],
+  [
+    "store-denied",
+    "denies this user a right. docs/operating/postgres.md lists the rights that Millrace needs.",
+    ["42501"],
+  ],
+  ["store-missing", "does not exist. Create the database, then open the store again.", ["3D000"]],
+  ["store-full", "has no disk space or memory left; nothing of this call was written.", ["53100", "53200"]],
+  ["route-collision", "has two queues and names of one route number. Rename one of them.", ["MR003"]],
+  [
+    "store-busy",
+    "has other transactions that held what this call needs, several times in a row; nothing was written.",
+    ["40P01", "40001", "55P03"],
+  ],
+  ["store-busy", "cancelled the call (statement_timeout?); nothing was written.", ["57014"]],
+  [
+    "store-missing",
+    "lacks tables or functions of Millrace: somebody removed them, or the migration did not run.",
+    ["42P01", "42883", "3F000"],
+  ],
+  ["store-corrupt", "reports damage. Restore a backup.", ["XX001", "XX002"]],
+];

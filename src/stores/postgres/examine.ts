@@ -9,7 +9,7 @@ import type { Database, Row } from "./database.ts";
 import { loadDriver } from "./driver.ts";
 import type { PgDriver, PgListener } from "./driver.ts";
 import { openListener } from "./listener.ts";
-import { quoted, schemaVersion } from "./migrate.ts";
+import { quoted, readVersion, schemaVersion } from "./migrate.ts";
 import { checkSchema, nameOf, readStoreUrl } from "./store-url.ts";
 import { tablesSql } from "./schema.ts";
 import { functionsSql } from "./sql/all-functions.ts";
@@ -127,16 +127,6 @@ async function look<Answer>(
   } finally {
     await database.close();
   }
-}
-
-async function readVersion(database: Database, schema: string): Promise<number> {
-  const text = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = 'meta'";
-  if ((await database.read(text, [schema])).length === 0) return 0;
-  const rows = await database.read(
-    `SELECT value FROM ${quoted(schema)}.meta WHERE name = 'schema_version'`,
-    [],
-  );
-  return Number(rows[0]?.[0] ?? 0);
 }
 
 async function readServer(

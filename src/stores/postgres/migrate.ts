@@ -38,17 +38,16 @@ export const quoted = (schema: string): string => `"${schema}"`;
 
 export async function migrate(database: Database, options: MigrateOptions): Promise<void> {
   const { schema, where } = options;
-  if ((await readVersion(database, schema, where)) === schemaVersion) return;
+  if (checkVersion(await readVersion(database, schema), where) === schemaVersion) return;
   await database.session(async (client) => {
     for (const migration of migrations) await migrateTo(client, migration, options);
   });
 }
 
-/** 0 for a schema without Millrace's tables. Throws for a newer one. */
-async function readVersion(database: Database, schema: string, where: string): Promise<number> {
+/** 0 for a schema without Millrace's tables. */
+export async function readVersion(database: Database, schema: string): Promise<number> {
   if ((await database.read(metaText(schema), [])).length === 0) return 0;
-  const rows = await database.read(versionText(schema), []);
-  return checkVersion(rows[0]?.[0] ?? null, where);
+  return Number((await database.read(versionText(schema), []))[0]?.[0] ?? 0);
 }
 
 /**
@@ -62,8 +61,8 @@ const schemaText = (schema: string): string =>
 const versionText = (schema: string): string =>
   `SELECT value FROM ${quoted(schema)}.meta WHERE name = 'schema_version'`;
 
-function checkVersion(value: string | null, where: string): number {
-  const version = Number(value ?? 0);
+/** Throws for a newer one. */
+function checkVersion(version: number, where: string): number {
   if (version > schemaVersion) {
     const sentence = `${where} has the tables of a newer Millrace (version ${version}, this one knows ${schemaVersion}). Upgrade this process.`;
     throw new MillraceError("schema-newer", sentence);
@@ -95,7 +94,7 @@ async function migrateTo(
       throw new MillraceError("migration-running", sentence, { cause });
     }
     const hasMeta = (await value(metaText(schema))) !== null;
-    const current = hasMeta ? checkVersion(await value(versionText(schema)), where) : 0;
+    const current = hasMeta ? checkVersion(Number(await value(versionText(schema))), where) : 0;
     if (current < version) {
       if ((await value(schemaText(schema))) === null) await client.query(`CREATE SCHEMA ${name}`);
       await client.query(sql(name));

@@ -11,8 +11,8 @@
  *  alive     unlogged: emptied by a crash, a failover or a point-in-time restore, which is how those raise the epoch
  *
  * The three job tables have the same columns (columns.ts), so that a row moves whole. A waiting row is either ready or
- * due, and in clock only when a deadline or a time-to-live needs watching there. Scheduled rows have two indexes: by due
- * time, for the next clock; by route and due time, so that the routes share a promotion. Writes per plain job: 3
+ * due, and in clock only when a deadline or a time-to-live needs watching there. Scheduled rows have two indexes: by
+ * due time, for the next clock; by route and due time, so that the routes share a promotion. Writes per plain job: 3
  * inserts, 2 deletes, 7 index entries.
  *
  * The number of a route follows from its content, so nothing has to keep two rows of one route apart: a submit adds the

@@ -1,3 +1,4 @@
+import pg from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { useTestDatabase } from "../../../test/support/use-postgres.ts";
 import {
@@ -100,6 +101,23 @@ describe("two stores on one schema", () => {
       new Set(answers.slice(0, 12).map((answer) => (answer.kind === "ok" ? answer.ids[0] : null))).size,
     ).toBe(1);
     expect((await findAll(one)).length).toBe(2);
+  });
+
+  test("a call that was given up is cancelled at the server, where it would wait on for its lock", async () => {
+    await one.putDocs([aDoc("a", "1")]);
+    const options = { schema: `shared_${schemas}`, callTimeoutMs: 300, poolMax: 2 };
+    const hasty = await openPostgresStore({ url: database.url, platform: nodePlatform, ...options });
+    const client = new pg.Client({ connectionString: database.url });
+    await client.connect();
+    await client.query(`BEGIN; SELECT 1 FROM shared_${schemas}.doc FOR UPDATE`);
+    await expect(hasty.putDocs([aDoc("a", "2")])).rejects.toMatchObject({ code: "outcome-unknown" });
+    const waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
+    const isGone = async () => (await client.query(waiting, [`%shared_${schemas}%`])).rowCount === 0;
+    await until("nobody waits for the lock", isGone);
+    await client.query("COMMIT");
+    expect((await one.readDocs({ kind: "kv", ids: ["a"] })).docs).toMatchObject([{ body: "1" }]);
+    await client.end();
+    await hasty.close();
   });
 
   test("units that take the same keys in opposite orders do not stop each other", async () => {

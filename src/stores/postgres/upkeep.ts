@@ -4,7 +4,7 @@ import type { AuditAnswer, PruneAnswer, PruneRequest } from "../../store/operati
 import { setAside } from "./aside.ts";
 import { callText, callWrite, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
-import type { Row, Value } from "./database.ts";
+import type { Row } from "./database.ts";
 import { packText } from "./text.ts";
 
 export async function prune(calls: Calls, request: PruneRequest): Promise<PruneAnswer> {
@@ -37,55 +37,42 @@ function answerOf(rows: readonly Row[]): PruneAnswer {
   return { removed: Number(removed), more: more === "t", cursor: null };
 }
 
-/** cursor: null -> jobs:<seq> -> leases -> unique:<key> -> orphans -> tallies -> null */
+/** What each phase of an audit asks for, what it answers of repairs, and where it goes on. */
+interface Phase {
+  readonly name: string;
+  /** It looks at `max` rows behind the last one, and answers how many these were and which was the last. */
+  readonly isPaged?: true;
+  readonly repairs: readonly string[];
+  readonly next: string | null;
+}
+const phases: Readonly<Record<string, Phase>> = {
+  jobs: { name: "audit_timers_v1", isPaged: true, repairs: ["timer"], next: "leases" },
+  leases: { name: "audit_leases_v1", repairs: ["timer"], next: "unique:" },
+  unique: { name: "audit_keys_v1", isPaged: true, repairs: ["unique"], next: "orphans" },
+  orphans: { name: "audit_orphans_v1", repairs: ["tag", "trail", "payload"], next: "tallies" },
+  tallies: { name: "audit_tallies_v1", repairs: ["tally"], next: null },
+};
+
+/** cursor: null (records to set aside) -> jobs:<seq> -> leases -> unique:<key> -> orphans -> tallies -> null */
 export async function auditIndexes(
   calls: Calls,
   { cursor, max }: { readonly cursor: string | null; readonly max: number },
 ): Promise<AuditAnswer> {
   if (cursor === null)
-    return { checked: 0, repaired: repairs({ "set-aside": await setAside(calls, null) }), cursor: "jobs:0" };
-  const at = cursor;
-  const phase = at.split(":", 1)[0] as string;
-  const rest = at.slice(phase.length + 1);
-  const ask = async (name: string, values: readonly Value[]): Promise<Row> =>
-    onlyRow(await calls.write(callText(calls.schema, name, values.length + 1), [calls.commit, ...values]));
-  switch (phase) {
-    case "jobs": {
-      const [checked, repaired, last] = await ask("audit_timers_v1", [rest, max]);
-      const isOver = Number(checked) < max || last === null;
-      return {
-        checked: Number(checked),
-        repaired: repairs({ timer: repaired }),
-        cursor: isOver ? "leases" : `jobs:${last}`,
-      };
-    }
-    case "leases": {
-      const [checked, repaired] = await ask("audit_leases_v1", []);
-      return { checked: Number(checked), repaired: repairs({ timer: repaired }), cursor: "unique:" };
-    }
-    case "unique": {
-      const [checked, repaired, last] = await ask("audit_keys_v1", [rest, max]);
-      const isOver = Number(checked) < max || last === null;
-      return {
-        checked: Number(checked),
-        repaired: repairs({ unique: repaired }),
-        cursor: isOver ? "orphans" : `unique:${last}`,
-      };
-    }
-    case "orphans": {
-      const [tag, trail, payload] = await ask("audit_orphans_v1", []);
-      return { checked: 0, repaired: repairs({ tag, trail, payload }), cursor: "tallies" };
-    }
-    default: {
-      const [tally] = await ask("audit_tallies_v1", []);
-      return { checked: 0, repaired: repairs({ tally }), cursor: null };
-    }
-  }
+    return { checked: 0, repaired: counted(["set-aside"], [await setAside(calls, null)]), cursor: "jobs:0" };
+  const [at = ""] = cursor.split(":", 1);
+  const { name, isPaged = false, repairs, next } = phases[at] as Phase;
+  const values = [calls.commit, ...(isPaged ? [cursor.slice(at.length + 1), max] : [])];
+  const row = onlyRow(await calls.write(callText(calls.schema, name, values.length), values));
+  const repaired = counted(repairs, row.map(Number));
+  if (!isPaged) return { checked: 0, repaired, cursor: next };
+  const [, checked, last] = row;
+  const isOver = Number(checked) < max || last === null;
+  return { checked: Number(checked), repaired, cursor: isOver ? next : `${at}:${last}` };
 }
 
-function repairs(
-  counts: Readonly<Record<string, string | number | null | undefined>>,
-): Record<string, number> {
-  const found = Object.entries(counts).map(([kind, count]) => [kind, Number(count)] as const);
+/** The counts by their kinds, without those of nothing. */
+function counted(kinds: readonly string[], counts: readonly number[]): Record<string, number> {
+  const found = kinds.map((kind, index) => [kind, counts[index] as number] as const);
   return Object.fromEntries(found.filter(([, count]) => count > 0));
 }

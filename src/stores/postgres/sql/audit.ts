@@ -11,8 +11,8 @@ import { timerSql } from "./rules/advance.ts";
 const leasedTimer = timerSql((column) => column);
 
 export const auditSql = (s: string): string => `
--- Timers of one table behind p_after; answers how many rows were looked at, how many were wrong and the last seq.
-CREATE FUNCTION ${s}.audit_timers_v1(p_commit text, p_after int8, p_max int4, OUT checked int8, OUT repaired int8, OUT last int8) LANGUAGE plpgsql AS $$
+-- Timers of one table behind p_after; answers how many rows were wrong, how many were looked at and the last seq.
+CREATE FUNCTION ${s}.audit_timers_v1(p_commit text, p_after int8, p_max int4, OUT repaired int8, OUT checked int8, OUT last int8) LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM ${s}.begin_v1(0, p_commit);
   SELECT count(*), max(seq) INTO checked, last FROM (SELECT seq FROM ${s}.waiting WHERE seq > p_after ORDER BY seq LIMIT p_max) w;
@@ -20,16 +20,15 @@ BEGIN
   GET DIAGNOSTICS repaired = ROW_COUNT;
 END $$;
 
-CREATE FUNCTION ${s}.audit_leases_v1(p_commit text, OUT checked int8, OUT repaired int8) LANGUAGE plpgsql AS $$
+CREATE FUNCTION ${s}.audit_leases_v1(p_commit text, OUT repaired int8) LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM ${s}.begin_v1(0, p_commit);
-  SELECT count(*) INTO checked FROM ${s}.leased;
   UPDATE ${s}.leased SET timer_at = ${leasedTimer} WHERE timer_at IS DISTINCT FROM ${leasedTimer};
   GET DIAGNOSTICS repaired = ROW_COUNT;
 END $$;
 
 -- Keys held by a job, not by time, of which no live job is there.
-CREATE FUNCTION ${s}.audit_keys_v1(p_commit text, p_after text, p_max int4, OUT checked int8, OUT repaired int8, OUT last text) LANGUAGE plpgsql AS $$
+CREATE FUNCTION ${s}.audit_keys_v1(p_commit text, p_after text, p_max int4, OUT repaired int8, OUT checked int8, OUT last text) LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM ${s}.begin_v1(0, p_commit);
   SELECT count(*), max(key) INTO checked, last FROM (SELECT key FROM ${s}.uniq WHERE key > p_after ORDER BY key LIMIT p_max) k;

@@ -77,9 +77,9 @@ const picked = (s: string): string => `SELECT ctid, ${wanted} FROM ${s}.waiting 
 const smallInput = `coalesce(input, ${nullItem})`;
 
 /**
- * Of the picked rows those before which less than v_bytes were taken. Only where inputs are large or many: sizes are told
- * without reading the inputs, and then the lists are made with all of them. A row whose input is gone is set aside before
- * anything is leased, and the look is taken again.
+ * Of the picked rows those before which less than v_bytes were taken. Only where inputs are large or many: sizes are
+ * told without reading the inputs, and then the lists are made with all of them. A row whose input is gone is set aside
+ * before anything is leased, and the look is taken again.
  */
 const bound = (s: string): string => `
         SELECT array_agg(ctid) FILTER (WHERE before < v_bytes), array_agg(id) FILTER (WHERE bytes IS NULL) INTO v_places, v_bad FROM (

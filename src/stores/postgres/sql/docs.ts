@@ -2,8 +2,8 @@
  * Documents: versioned texts under a guard. An expired one counts as absent for every guard and every read; its version
  * still grows, so that the holder of an expired term can never pass for its successor. For the same reason a new one
  * begins above the floor: the highest version of any document that is gone. Whoever removes one adds a row to doc_floor
- * where none is as high, and a fold leaves one, so nobody waits for a shared row. Two puts at once meet at the row, or at
- * its insert.
+ * where none is as high, and a fold leaves one, so nobody waits for a shared row. Two puts at once meet at the row, or
+ * at its insert.
  */
 export const docsSql = (s: string): string => `
 -- guard: the version that must be there, 0 for absent, null for any. version: the new one (0: deleted), or the current

@@ -6,9 +6,10 @@
  * of the rest in the clock index. A scheduled job whose deadline comes after its due time is found among the scheduled
  * ones.
  *
- * A promotion is shared by the routes that have due jobs (PromoteAnswer in store/operations.ts). Where no more are due than
- * one call may promote, a look along the due times has seen all their routes. Behind a flood that look would see one route
- * only: then the routes are found by leaping from each to the next in the index by route, some 4 us for each of them.
+ * A promotion is shared by the routes that have due jobs (PromoteAnswer in store/operations.ts). Where no more are due
+ * than one call may promote, a look along the due times has seen all their routes. Behind a flood that look would see
+ * one route only: then the routes are found by leaping from each to the next in the index by route, some 4 us for each
+ * of them.
  */
 import { eventCodes } from "../../../model/event-kind.ts";
 import { stateCodes } from "../../../model/job-state.ts";

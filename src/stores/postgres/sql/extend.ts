@@ -21,8 +21,9 @@ $$;
 
 -- p_started: null leaves the start. p_ends: ${leaveEnd} leaves the attempt's end, null clears it. The first row answers
 -- for all leases (ok, cancel-asked, unknown, stale, gone), the others are leases of the owner that were not named.
--- timer_at: the earliest attempt end that was set. A row that somebody holds is passed over: the leases of strangers must
--- not end because one job is being settled in a caller's long transaction, and two calls never wait for each other.
+-- timer_at: the earliest attempt end that was set. A row that somebody holds is passed over: the leases of strangers
+-- must not end because one job is being settled in a caller's long transaction, and two calls never wait for each
+-- other.
 CREATE FUNCTION ${s}.extend_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_ids text[], p_seqs int8[], p_fences int8[], p_started int8[], p_ends int8[],
   p_others bool, OUT now int8, OUT answers text[], OUT timer_at int8, OUT others jsonb) LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$

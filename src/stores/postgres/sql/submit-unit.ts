@@ -14,8 +14,8 @@ import { inlineBytesMax } from "./rules/advance.ts";
 import { heldUntil, isUnstarted } from "./rules/meet.ts";
 
 export const submitUnitSql = (s: string): string => `
--- Several ids and keys in one call are locked in one order, so that two calls cannot wait for each other. A unit behind a
--- savepoint gives up after a moment instead.
+-- Several ids and keys in one call are locked in one order, so that two calls cannot wait for each other. A unit behind
+-- a savepoint gives up after a moment instead.
 CREATE FUNCTION ${s}.lock_keys_v1(p_units jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_locks int8[];
 BEGIN

@@ -72,8 +72,8 @@ BEGIN
   IF v_id % ${foldEvery} = 0 AND NOT p_inside THEN PERFORM ${s}.fold_v1(); END IF;
 END $$;
 
--- Sums up the deltas, and leaves one row of each route and one floor. What others append meanwhile stays as it is; two folds at once
--- are pointless, so the second leaves.
+-- Sums up the deltas, and leaves one row of each route and one floor. What others append meanwhile stays as it is; two
+-- folds at once are pointless, so the second leaves.
 CREATE FUNCTION ${s}.fold_v1() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('${s}.fold', 0)) THEN RETURN; END IF;
