@@ -4,13 +4,17 @@
  * than the finished jobs themselves.
  */
 import { Queue, Worker } from "bullmq";
+import type { JobsOptions } from "bullmq";
 import { Redis } from "ioredis";
 import type { Contender, OpenOptions } from "./contender.ts";
 import { watchCommands } from "./driver-commands.ts";
+import type { BenchInput } from "./input.ts";
+import { uniqueKeyOf } from "./job-kind.ts";
+import type { JobKind } from "./job-kind.ts";
 
 const name = "bench";
 
-export async function openBullmqContender({ place, isCounting }: OpenOptions): Promise<Contender> {
+export async function openBullmqContender({ place, jobKind, isCounting }: OpenOptions): Promise<Contender> {
   const sent = isCounting ? watchCommands() : () => 0;
   const { searchParams } = new URL(place);
   const prefix = searchParams.get("prefix") ?? "bull";
@@ -19,15 +23,33 @@ export async function openBullmqContender({ place, isCounting }: OpenOptions): P
   const connection = new Redis(url, { maxRetriesPerRequest: null });
   const queue = new Queue(name, { connection, prefix });
   await queue.waitUntilReady();
+  const bulkOf = (inputs: readonly unknown[]) =>
+    inputs.map((data) => ({ name, data, opts: optionsOf(jobKind, data as BenchInput) }));
   return {
     durability: "relaxed",
     get storeCalls() {
       return sent();
     },
-    enqueue: (input) => queue.add(name, input),
-    enqueueMany: (inputs) => queue.addBulk(inputs.map((data) => ({ name, data }))),
+    enqueue: (input) => queue.add(name, input, optionsOf(jobKind, input as BenchInput)),
+    enqueueMany: (inputs) => queue.addBulk(bulkOf(inputs)),
+    schedule(jobs) {
+      const timestamp = Date.now();
+      const delayOf = (dueAtMs: number) => Math.max(0, dueAtMs - timestamp);
+      return queue.addBulk(
+        jobs.map(({ input, dueAtMs }) => ({
+          name,
+          data: input,
+          opts: { timestamp, delay: delayOf(dueAtMs) },
+        })),
+      );
+    },
     async work({ concurrency, started, finished }) {
-      const worker = new Worker(name, async ({ data }) => started(data), {
+      const failsOnce = jobKind === "fails-once";
+      const handle = async ({ data, attemptsMade }: { data: unknown; attemptsMade: number }) => {
+        started(data);
+        if (failsOnce && attemptsMade === 0) throw new Error("fails once");
+      };
+      const worker = new Worker(name, handle, {
         connection,
         prefix,
         ...(concurrency === null ? {} : { concurrency }),
@@ -35,6 +57,7 @@ export async function openBullmqContender({ place, isCounting }: OpenOptions): P
       worker.on("error", (error) => console.error(error));
       // Said after the server has acknowledged the end.
       worker.on("completed", () => finished(1));
+      if (failsOnce) worker.on("failed", () => finished(1));
       return { stop: () => worker.close() };
     },
     countFinished: () => queue.getCompletedCount(),
@@ -44,4 +67,11 @@ export async function openBullmqContender({ place, isCounting }: OpenOptions): P
       connection.disconnect();
     },
   };
+}
+
+/** What Millrace's jobs of the kind say too: a second try at once, or a key that is held until the end. */
+function optionsOf(kind: JobKind, input: BenchInput): JobsOptions | undefined {
+  if (kind === "fails-once") return { attempts: 2 };
+  if (kind === "unique") return { deduplication: { id: uniqueKeyOf(input) } };
+  return undefined;
 }

@@ -4,6 +4,11 @@ export function nowMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
+/** The machine's clock in milliseconds and their fractions. Every store of this machine decides by it what is due. */
+export function wallMs(): number {
+  return performance.timeOrigin + performance.now();
+}
+
 export function waitMs(delayMs: number): Promise<void> {
   return new Promise((resolve) => void setTimeout(resolve, delayMs));
 }

@@ -1,6 +1,6 @@
 /** The bench's command line: what people type, and what is left once it is checked. */
 import { parseArgs } from "node:util";
-import { storeNames, works } from "./figures.ts";
+import { storeNames, unhurriedWorks, works } from "./figures.ts";
 import type { Executor, StoreName, Work } from "./figures.ts";
 
 export interface Asked {
@@ -23,11 +23,15 @@ export const usage = `npm run bench -- [--store sqlite|postgres|redis|stub] [--j
   --store     sqlite (default), postgres, redis: Millrace beside its peers; stub: the engine alone, over a store that does nothing
   --json      one JSON line per result instead of the table
   --quick     one round of few jobs, within 40 s, without the runs on a million jobs
+              and without ${unhurriedWorks.join(", ")}, unless --only names them
   --only      ${works.join(", ")} or memory
   --jobs      jobs per measurement
   --rounds    how often each measurement is repeated; the median is reported
   --executor  where Millrace's SQLite runs; left out, the store decides
   --profile   write CPU profiles of all measuring processes to this folder`;
+
+/** Over a store that does nothing there is nothing to wait for, and a job that failed never comes back. */
+const needsRealStore = new Set<Work | "memory">(["latency", "idle", "memory", ...unhurriedWorks]);
 
 export class UsageError extends Error {}
 
@@ -35,7 +39,7 @@ export function readCommandLine(words: readonly string[]): Asked {
   const given = parse(words);
   const store = oneOf("store", given.store ?? "sqlite", storeNames);
   const only = given.only === undefined ? null : oneOf("only", given.only, [...works, "memory"] as const);
-  if (store === "stub" && (only === "latency" || only === "idle" || only === "memory"))
+  if (store === "stub" && only !== null && needsRealStore.has(only))
     throw new UsageError(`--only ${only} needs a real store.`);
   if (store !== "redis" && only === "footprint")
     throw new UsageError("--only footprint is about Redis, where jobs live in memory.");

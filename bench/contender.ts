@@ -4,12 +4,16 @@
  */
 import type { Executor, Mode } from "./figures.ts";
 import { makeInput } from "./input.ts";
+import type { BenchInput } from "./input.ts";
+import type { JobKind } from "./job-kind.ts";
 
 export interface Contender {
   /** What an acknowledgement is worth, in Millrace's words. */
   readonly durability: string;
   enqueue(input: unknown): Promise<unknown> | void;
   enqueueMany(inputs: readonly unknown[]): Promise<unknown> | void;
+  /** Absent where the system is not measured with delays. */
+  schedule?(jobs: readonly ScheduledInput[], where: "worked" | "unworked"): Promise<unknown> | void;
   work(options: WorkOptions): Promise<Workers> | Workers;
   /** Finished jobs by the store's own count. Where it keeps none of them: `filled`, all that there were, without those still there. */
   countFinished(filled: number): Promise<number> | number;
@@ -24,6 +28,7 @@ export interface OpenOptions {
   /** A file, or the URL of a database or prefix. */
   readonly place: string;
   readonly mode: Mode;
+  readonly jobKind: JobKind;
   /** Null leaves it to the store. */
   readonly executor: Executor | null;
   /** Jobs that a store which only pretends must have ready. */
@@ -34,13 +39,24 @@ export interface OpenOptions {
   readonly isCounting: boolean;
 }
 
+/** A job that must not start before this time, by the machine's clock. */
+export interface ScheduledInput {
+  readonly input: BenchInput;
+  readonly dueAtMs: number;
+}
+
 export interface WorkOptions {
   /** Null leaves it to the system. */
   readonly concurrency: number | null;
   /** The handler of a job has begun; with its input, in whatever form the system hands it over. */
   readonly started: (input: unknown) => void;
-  /** So many more jobs are finished: acknowledged by the store, not merely run. */
+  /**
+   * So many more jobs are finished: acknowledged by the store, not merely run. Jobs that fail once are counted at
+   * the end of each of their two attempts.
+   */
   readonly finished: (count: number) => void;
+  /** So many more jobs, of any queue, were found due and made ready. Told only where a job has to be made ready. */
+  readonly promoted?: (count: number) => void;
 }
 
 export interface Workers {

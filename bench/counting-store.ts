@@ -2,12 +2,18 @@
  * A store in front of a store that counts: every call that goes through, and every settle that was acknowledged. The only place
  * that knows when a job is really finished, because a handler's return is not yet an acknowledged write.
  */
+import type { SettleNext } from "../src/model/change.ts";
 import type { Store } from "../src/store/store.ts";
 
 export interface Counts {
   calls: number;
-  /** Told how many jobs a call has just completed, by the store's own answer. What a worker that stops hands back does not count. */
+  /**
+   * Told how many attempts a call has just ended, by the store's own answer: jobs completed, and jobs that failed
+   * and are to be tried again. What a worker that stops hands back does not count.
+   */
   settled: (count: number) => void;
+  /** Told how many jobs a call has just made ready because they were due. */
+  promoted: (count: number) => void;
 }
 
 /** Not work for the database: told once, or answered from memory. */
@@ -28,11 +34,21 @@ export function countingStore(store: Store, counts: Counts): Store {
   const settleIfLeased: Store["settleIfLeased"] = async (settles) => {
     counts.calls += 1;
     const answers = await store.settleIfLeased(settles);
-    let completed = 0;
+    let ended = 0;
     for (const [index, { kind }] of answers.entries())
-      if (kind === "ok" && settles[index]?.next.to === "completed") completed += 1;
-    counts.settled(completed);
+      if (kind === "ok" && endsAttempt(settles[index]?.next.to)) ended += 1;
+    counts.settled(ended);
     return answers;
   };
-  return { ...store, ...counted, settleIfLeased };
+  const promoteDue: Store["promoteDue"] = async (...values) => {
+    counts.calls += 1;
+    const answer = await store.promoteDue(...values);
+    counts.promoted(answer.count);
+    return answer;
+  };
+  return { ...store, ...counted, settleIfLeased, promoteDue };
+}
+
+function endsAttempt(next: SettleNext["to"] | undefined): boolean {
+  return next === "completed" || next === "scheduled";
 }

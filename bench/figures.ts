@@ -8,11 +8,18 @@ export const works = [
   "enqueue-concurrent",
   "enqueue-bulk",
   "drain",
+  "retry",
+  "unique",
+  "tagged",
   "latency",
+  "delayed",
   "idle",
   "footprint",
 ] as const;
 export type Work = (typeof works)[number];
+
+/** Works that take longer than a run in a hurry has: with --quick they are measured only when they are named. */
+export const unhurriedWorks: readonly Work[] = ["retry", "unique", "tagged", "delayed"];
 
 export const storeNames = ["sqlite", "postgres", "redis", "stub"] as const;
 export type StoreName = (typeof storeNames)[number];
@@ -20,15 +27,22 @@ export type SystemName = "millrace" | "plainjob" | "pg-boss" | "graphile-worker"
 export type Executor = "inline" | "thread";
 
 /** What lies in the store beside the measured jobs. */
-export type Backlog = "1000000 waiting" | "1000000 finished" | "10000000 finished";
+export type Backlog =
+  | "1000000 waiting"
+  | "1000000 finished"
+  | "10000000 finished"
+  | "20000 due at once"
+  | "200000 due at once";
 
 /** The ways a system can be run, where it has more than one; said as a note with the figure. */
 export const modeNotes = {
   plain: null,
   "no-history": "keeps no finished jobs",
   "reader-open": "a reader's transaction open throughout",
+  "plain-jobs": "plain jobs",
   default: "default mode",
   "local-queue": "local-queue mode",
+  "local-queue-2000": "local-queue mode, queue of 2000",
   fetch: "3 loops of fetch and complete, by 1000",
   work: "work(), by 1000, 3 at a time",
   notify: "work() with LISTEN/NOTIFY",
@@ -36,12 +50,10 @@ export const modeNotes = {
 } as const;
 export type Mode = keyof typeof modeNotes;
 
-/** Jobs of a backlog that are waiting, and jobs that are finished. */
-export function jobsBeside(backlog: Backlog | null): { readonly waiting: number; readonly finished: number } {
+/** Jobs of a backlog that are waiting, that are finished, and that come due at one moment. */
+export function jobsBeside(backlog: Backlog | null): Record<"waiting" | "finished" | "due", number> {
   const [count, state] = (backlog ?? "0 waiting").split(" ");
-  return state === "waiting"
-    ? { waiting: Number(count), finished: 0 }
-    : { waiting: 0, finished: Number(count) };
+  return { waiting: 0, finished: 0, due: 0, [state as string]: Number(count) };
 }
 
 export interface Result {

@@ -1,18 +1,21 @@
 /**
  * graphile-worker in two modes. default: every slot fetches and completes its own job. local-queue: its fastest documented settings, a local
- * queue of 500 jobs and completions batched without delay; it then says that a job is complete before the database has, so the end of a job
- * is taken from the database's own answer. It deletes finished jobs and checks no fence.
+ * queue of 500 jobs or of 2,000, and completions batched without delay; it then says that a job is complete before
+ * the database has, so the end of a job is taken from the database's own answer. It deletes finished jobs and checks
+ * no fence.
  */
 import { Logger, makeWorkerUtils, run } from "graphile-worker";
 import type { Contender, OpenOptions } from "./contender.ts";
 import { watchQueries } from "./driver-queries.ts";
+import type { Mode } from "./figures.ts";
 
 const task = "bench";
-const localQueueSize = 500;
+const localQueueSizes: Partial<Record<Mode, number>> = { "local-queue": 500, "local-queue-2000": 2000 };
 const poolSize = 10;
 const silent = new Logger(() => () => {});
 
 export async function openGraphileContender({ place, mode, isCounting }: OpenOptions): Promise<Contender> {
+  const localQueueSize = localQueueSizes[mode];
   let queries = 0;
   let ended = (_count: number): void => {};
   // Every completed job is logged otherwise, by the worker and in its events.
@@ -46,9 +49,9 @@ export async function openGraphileContender({ place, mode, isCounting }: OpenOpt
           worker: {
             connectionString: place,
             ...(concurrency === null ? {} : { concurrentJobs: concurrency }),
-            ...(mode === "local-queue"
-              ? { localQueue: { size: localQueueSize }, completeJobBatchDelay: 0, failJobBatchDelay: 0 }
-              : {}),
+            ...(localQueueSize === undefined
+              ? {}
+              : { localQueue: { size: localQueueSize }, completeJobBatchDelay: 0, failJobBatchDelay: 0 }),
           },
         },
       });

@@ -16,6 +16,11 @@ export function makeInput(number: number): BenchInput {
   };
 }
 
+/** The number of a job, from its input as a system hands it to the handler: decoded, or the text itself. */
+export function numberOf(input: unknown): number {
+  return (typeof input === "string" ? (JSON.parse(input) as BenchInput) : (input as BenchInput)).orderId;
+}
+
 export function makeInputs(count: number): BenchInput[] {
   return Array.from({ length: count }, (_, index) => makeInput(index));
 }

@@ -77,6 +77,26 @@ describe("npm run bench", { timeout: patienceMs }, () => {
     expect(table.stdout).toMatch(/enqueue-bulk +- +millrace/);
   });
 
+  it("drains special jobs in turns with plain ones, and tells how late delayed jobs start beside a flood", async () => {
+    const [tagged, delayed] = await Promise.all([
+      bench("--quick", "--only", "tagged", "--jobs", "500", "--json"),
+      bench("--quick", "--only", "delayed", "--jobs", "20", "--json"),
+    ]);
+    const drained = linesOf(tagged.stdout);
+    expect(drained.map(({ work, note }) => [work, note])).toEqual([
+      ["tagged", "plain jobs"],
+      ["tagged", undefined],
+    ]);
+    for (const { note: _, ...result } of drained) expect(Object.keys(result)).toEqual([...shared, "rate"]);
+    const late = linesOf(delayed.stdout);
+    expect(late.map(({ system, backlog }) => [system, backlog])).toEqual([
+      ["millrace", null],
+      ["plainjob", null],
+      ["millrace", "20000 due at once"],
+    ]);
+    for (const result of late) expect(Object.keys(result)).toEqual([...shared, "p50Ms", "p99Ms"]);
+  });
+
   it("refuses what it does not know, with its usage", async () => {
     for (const words of [
       ["--store", "mongo"],
@@ -85,6 +105,7 @@ describe("npm run bench", { timeout: patienceMs }, () => {
       ["--fast"],
       ["--json", "--only", "memory"],
       ["--only", "footprint"],
+      ["--store", "stub", "--only", "retry"],
     ]) {
       await expect(bench(...words)).rejects.toMatchObject({
         code: 2,

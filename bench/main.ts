@@ -51,6 +51,7 @@ async function measureMemory(asked: Asked, scratch: Scratch): Promise<string> {
       store: "sqlite",
       place: await scratch.fresh(),
       mode: "plain",
+      jobKind: "plain",
       concurrency: memorySlots,
       jobs,
       backlog: null,

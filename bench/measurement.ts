@@ -1,5 +1,6 @@
 /** What the bench tells a measuring process, and what the two say to each other while it runs. */
 import type { Backlog, Executor, Figures, Mode, StoreName, SystemName, Work } from "./figures.ts";
+import type { JobKind } from "./job-kind.ts";
 import type { Mark } from "./marks.ts";
 import type { MemoryReport } from "./works/memory.ts";
 
@@ -13,6 +14,7 @@ export interface Measurement {
   /** A file, or the URL of a database or prefix. */
   readonly place: string;
   readonly mode: Mode;
+  readonly jobKind: JobKind;
   readonly concurrency: number | null;
   readonly jobs: number;
   readonly backlog: Backlog | null;

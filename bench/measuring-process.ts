@@ -9,8 +9,10 @@ import { jobsBeside } from "./figures.ts";
 import { fillFinished } from "./finished-rows.ts";
 import { makeInput } from "./input.ts";
 import type { BenchInput } from "./input.ts";
+import { attemptsOf, isDrain } from "./job-kind.ts";
 import { jobsToDrain } from "./marks.ts";
 import type { FromProcess, Measurement, Outcome, ToProcess } from "./measurement.ts";
+import { measureDelayed } from "./works/delayed.ts";
 import { drainPart } from "./works/drain.ts";
 import { enqueueBulk, enqueueConcurrent, enqueueSingle, measureEnqueue } from "./works/enqueue.ts";
 import { measureIdle } from "./works/idle.ts";
@@ -36,14 +38,15 @@ function heard(word: ToProcess): Promise<void> {
 }
 
 async function open(measurement: Measurement): Promise<Contender> {
-  const { system, store, place, mode, work } = measurement;
+  const { system, store, place, mode, jobKind, work } = measurement;
   const options = {
     place,
     mode,
+    jobKind,
     // Only a connection in this thread can be watched for the store's own reads.
     executor: store === "sqlite" && work === "idle" ? ("inline" as const) : measurement.executor,
-    jobs: work === "drain" ? jobsToDrain(measurement.jobs) : 0,
-    isEager: work.startsWith("latency"),
+    jobs: isDrain(work) ? jobsToDrain(measurement.jobs) : 0,
+    isEager: work.startsWith("latency") || work === "delayed",
     isCounting: work === "idle",
   };
   // Only what is measured is loaded.
@@ -71,14 +74,17 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
       const figures = await measureEnqueue(contender, enqueues[work], { jobs, inFlight: concurrency ?? 1 });
       return { kind: "figures", figures, durability };
     }
-    case "drain": {
+    case "drain":
+    case "retry":
+    case "unique":
+    case "tagged": {
       const [go, stop] = [heard("go"), heard("stop")];
       void say({ kind: "ready" });
       const progress = (total: number): void => void say({ kind: "progress", total });
-      const book = await drainPart(contender, { concurrency, jobs: jobsToDrain(jobs), go, stop, progress });
-      const inStore = await contender.countFinished(
-        jobsToDrain(jobs) + jobsBeside(measurement.backlog).waiting,
-      );
+      const filled = jobsToDrain(jobs);
+      const ends = filled * attemptsOf(measurement.jobKind);
+      const book = await drainPart(contender, { concurrency, ends, go, stop, progress });
+      const inStore = await contender.countFinished(filled + jobsBeside(measurement.backlog).waiting);
       return { kind: "drained", marks: book.marks, total: book.total, inStore, durability };
     }
     case "latency": {
@@ -87,6 +93,11 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
         concurrency,
         isRested: measurement.mode === "rested",
       });
+      return { kind: "figures", figures, durability };
+    }
+    case "delayed": {
+      const { due: flood } = jobsBeside(measurement.backlog);
+      const figures = await measureDelayed(contender, { samples: jobs, concurrency, flood });
       return { kind: "figures", figures, durability };
     }
     case "latency-enqueuer":

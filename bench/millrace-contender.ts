@@ -6,7 +6,9 @@ import { StatementSync } from "node:sqlite";
 import { Millrace } from "../src/client/millrace.ts";
 import { readMillraceOptions } from "../src/client/millrace-options.ts";
 import { job } from "../src/engine/definition.ts";
+import type { JobOptions } from "../src/engine/definition.ts";
 import { Engine } from "../src/engine/engine.ts";
+import type { EnqueueOptions } from "../src/engine/job-options.ts";
 import { openStore } from "../src/open.ts";
 import { nodePlatform } from "../src/platform/node-platform.ts";
 import type { Store } from "../src/store/store.ts";
@@ -14,30 +16,35 @@ import { handler } from "../src/worker/handler.ts";
 import type { Contender, OpenOptions } from "./contender.ts";
 import { countingStore } from "./counting-store.ts";
 import type { Counts } from "./counting-store.ts";
-import type { StoreName } from "./figures.ts";
+import type { Mode, StoreName } from "./figures.ts";
 import { makeInput } from "./input.ts";
 import type { BenchInput } from "./input.ts";
+import { tagsOf, uniqueKeyOf } from "./job-kind.ts";
+import type { JobKind } from "./job-kind.ts";
 import { openStubStore } from "./stub-store.ts";
 
 const finishSlots = 500;
 
 export async function openMillraceContender(store: StoreName, options: OpenOptions): Promise<Contender> {
-  const { place, mode, executor } = options;
+  const { place, mode, jobKind, executor } = options;
+  const failsOnce = jobKind === "fails-once";
   const {
     settings,
     duties,
     log,
     store: storeOptions,
   } = readMillraceOptions(nodePlatform, {
-    ...(executor === null ? {} : { executor }),
+    ...(executor === null ? {} : { sqlite: { executor } }),
+    // A line on standard error for each of 100,000 planned failures would measure the terminal.
+    ...(failsOnce ? { log: false } : {}),
   });
-  const benchJob = job<BenchInput, void>(
-    "bench",
-    mode === "no-history" ? { retention: { completed: 0 } } : {},
-  );
-  const { queue, name } = benchJob;
+  const benchJob = job<BenchInput, void>("bench", definitionOptionsOf(mode, jobKind));
+  /** Of another queue, on which nobody works. */
+  const unworkedJob = job<BenchInput, void>("bench-flood", { queue: "flood" });
+  const { name } = benchJob;
+  const queue = "default";
   const input = settings.coder.encode(makeInput(0), "input");
-  const counts: Counts = { calls: 0, settled: () => {} };
+  const counts: Counts = { calls: 0, settled: () => {}, promoted: () => {} };
   const storeCalls = options.isCounting ? await countCalls(store, counts) : () => 0;
   const opened: Store =
     store === "stub"
@@ -54,11 +61,27 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
     get storeCalls() {
       return storeCalls();
     },
-    enqueue: (value) => millrace.enqueue(benchJob, value as BenchInput),
-    enqueueMany: (values) => millrace.enqueueMany(values.map((value) => benchJob.with(value as BenchInput))),
-    work({ concurrency, started, finished }) {
+    enqueue: (value) =>
+      millrace.enqueue(benchJob, value as BenchInput, enqueueOptionsOf(jobKind, value as BenchInput)),
+    enqueueMany: (values) =>
+      millrace.enqueueMany(
+        (values as readonly BenchInput[]).map((value) =>
+          benchJob.with(value, enqueueOptionsOf(jobKind, value)),
+        ),
+      ),
+    schedule(jobs, where) {
+      const definition = where === "worked" ? benchJob : unworkedJob;
+      return millrace.enqueueMany(
+        jobs.map(({ input: value, dueAtMs }) => definition.with(value, { runAt: dueAtMs })),
+      );
+    },
+    work({ concurrency, started, finished, promoted = () => {} }) {
       counts.settled = finished;
-      const noOp = handler(benchJob, async (context) => started(context.input));
+      counts.promoted = promoted;
+      const noOp = handler(benchJob, async (context) => {
+        started(context.input);
+        if (failsOnce && context.attempt === 1) throw new Error("fails once");
+      });
       return millrace.work([noOp], concurrency === null ? {} : { concurrency });
     },
     async countFinished(filled) {
@@ -84,6 +107,18 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
     close: () => millrace.close(),
   };
   return contender;
+}
+
+function definitionOptionsOf(mode: Mode, kind: JobKind): Pick<JobOptions, "retention" | "retry"> {
+  return {
+    ...(mode === "no-history" ? { retention: { completed: 0 } } : {}),
+    ...(kind === "fails-once" ? { retry: { attempts: 2, backoff: 0 } } : {}),
+  };
+}
+
+function enqueueOptionsOf(kind: JobKind, input: BenchInput): EnqueueOptions | undefined {
+  if (kind === "unique") return { unique: uniqueKeyOf(input) };
+  return kind === "tagged" ? { tags: tagsOf(input) } : undefined;
 }
 
 interface Statements {

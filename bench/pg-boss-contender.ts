@@ -7,6 +7,8 @@ import { PgBoss } from "pg-boss";
 import type { Contender, OpenOptions } from "./contender.ts";
 import { bulkJobs } from "./contender.ts";
 import { watchQueries } from "./driver-queries.ts";
+import type { BenchInput } from "./input.ts";
+import { uniqueKeyOf } from "./job-kind.ts";
 
 const queue = "bench";
 const loops = 3;
@@ -15,6 +17,7 @@ const emptyMs = 20;
 export async function openPgBossContender({
   place,
   mode,
+  jobKind,
   isEager,
   isCounting,
 }: OpenOptions): Promise<Contender> {
@@ -22,7 +25,7 @@ export async function openPgBossContender({
   let queries = 0;
   let ended = (_count: number): void => {};
   if (isCounting) watchQueries({ sent: () => (queries += 1) });
-  else if (mode === "work")
+  else if (mode !== "fetch")
     watchQueries({
       answered: ({ text, values }) => {
         const [, ids] = values;
@@ -35,17 +38,20 @@ export async function openPgBossContender({
   });
   boss.on("error", (error) => console.error(error));
   await boss.start();
-  await boss.createQueue(queue, { notify: !isQuiet });
+  // Under the policy exclusive a key is held until the end of its job, as Millrace's is.
+  const isUnique = jobKind === "unique";
+  await boss.createQueue(queue, { notify: !isQuiet, ...(isUnique ? { policy: "exclusive" } : {}) });
+  const keyOf = (input: BenchInput) => (isUnique ? { singletonKey: uniqueKeyOf(input) } : {});
   return {
     durability: "strict",
     get storeCalls() {
       return queries;
     },
-    enqueue: (input) => boss.send(queue, input as object),
+    enqueue: (input) => boss.send(queue, input as object, keyOf(input as BenchInput)),
     enqueueMany: (inputs) =>
       boss.insert(
         queue,
-        inputs.map((input) => ({ data: input as object })),
+        inputs.map((input) => ({ data: input as object, ...keyOf(input as BenchInput) })),
       ),
     async work({ started, finished }) {
       if (mode === "fetch") return fetchLoops(boss, started, finished);

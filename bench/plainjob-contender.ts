@@ -24,6 +24,10 @@ export function openPlainjobContender({ place, isEager, isCounting }: OpenOption
     },
     enqueue: (input) => void queue.add(type, input),
     enqueueMany: (inputs) => void queue.addMany(type, inputs as unknown[]),
+    schedule(jobs) {
+      for (const { input, dueAtMs } of jobs)
+        queue.add(type, input, { delay: Math.max(0, dueAtMs - Date.now()) });
+    },
     work({ started, finished }) {
       const worker = defineWorker(type, async ({ data }) => started(data), {
         queue,

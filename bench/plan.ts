@@ -4,6 +4,7 @@
  */
 import { availableParallelism } from "node:os";
 import type { Asked } from "./command-line.ts";
+import { unhurriedWorks } from "./figures.ts";
 import type { Backlog, Mode, StoreName, SystemName, Work } from "./figures.ts";
 
 export interface Entry {
@@ -43,7 +44,9 @@ type Part = Pick<Group, "work" | "jobs" | "entries"> & { readonly rounds?: numbe
 
 export function planGroups(asked: Asked): readonly Group[] {
   return partsOf[asked.store](asked)
-    .filter(({ work }) => asked.only === null || asked.only === work)
+    .filter(({ work }) =>
+      asked.only === null ? !asked.isQuick || !unhurriedWorks.includes(work) : asked.only === work,
+    )
     .map((part) => ({
       store: asked.store,
       ...part,
@@ -61,7 +64,9 @@ function sqliteParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "enqueue-concurrent", jobs: many, entries: [millrace(enqueuesInFlight)] },
     { work: "enqueue-bulk", jobs: bulk, entries: [millrace(1), plainjob()] },
     { work: "drain", jobs: many, entries: [...drains(), ...(isQuick ? [] : crowdedDrains())] },
+    ...specialDrains(many, () => [millrace(100)]),
     restedLatency(isQuick, jobs, [millrace(defaultSlots), plainjob()]),
+    delayed(isQuick, jobs, [plainjob()]),
     { work: "idle", jobs: 0, rounds: 1, entries: [millrace(defaultSlots), plainjob()] },
   ];
 }
@@ -83,6 +88,25 @@ function restedLatency(isQuick: boolean, jobs: number | null, entries: readonly 
   return { work: "latency", jobs: jobs ?? (isQuick ? 200 : 1000), entries: rested };
 }
 
+/** Drains of jobs with something special about them, each in turns with the same drain of plain jobs. */
+function specialDrains(jobs: number, entriesOf: (work: Work) => readonly Entry[]): readonly Part[] {
+  return (["retry", "unique", "tagged"] as const).map((work) => {
+    const entries = entriesOf(work);
+    const plain = entries.map((entry): Entry => ({ ...entry, mode: "plain-jobs" }));
+    return { work, jobs, entries: [...plain, ...entries] };
+  });
+}
+
+/**
+ * Due to start, on an idle store and while a flood of others is promoted. A peer is asked only on an idle store:
+ * nobody works on the queue of the flood, and a peer makes jobs ready only for a queue that somebody works on.
+ */
+function delayed(isQuick: boolean, jobs: number | null, peers: readonly Entry[]): Part {
+  const flood = isQuick ? "20000 due at once" : "200000 due at once";
+  const entries = [millrace(defaultSlots), ...peers, millrace(defaultSlots, flood)];
+  return { work: "delayed", jobs: jobs ?? (isQuick ? 200 : 1000), entries };
+}
+
 function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
   const many = jobs ?? (isQuick ? 4_000 : 200_000);
   // The peers commit single enqueues one by one: 200,000 of them would take minutes per round.
@@ -102,8 +126,13 @@ function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "enqueue-single", jobs: few, entries: everybody(1) },
     { work: "enqueue-concurrent", jobs: concurrent, entries: everybody(enqueuesInFlight) },
     { work: "enqueue-bulk", jobs: many, entries: everybody(1) },
-    { work: "drain", jobs: many, entries: [...postgresDrains(), ...(isQuick ? [] : strainedDrains())] },
+    { work: "drain", jobs: many, entries: [...postgresDrains(), ...(isQuick ? [] : longDrains())] },
+    ...specialDrains(jobs ?? (isQuick ? 4_000 : 100_000), (work) => [
+      millrace(100),
+      ...(work === "unique" ? [peer("pg-boss", null)] : []),
+    ]),
     { work: "latency", jobs: jobs ?? (isQuick ? 30 : 1000), entries: across },
+    delayed(isQuick, jobs, []),
     { work: "idle", jobs: 0, rounds: 1, entries: across.map((entry) => ({ ...entry, processes: 1 })) },
   ];
 }
@@ -120,9 +149,16 @@ function postgresDrains(): readonly Entry[] {
   ];
 }
 
-/** In one group with the others, because it is those that they are compared with. */
-function strainedDrains(): readonly Entry[] {
-  return [{ ...millrace(100), mode: "reader-open" }, millrace(100, "10000000 finished")];
+/**
+ * In one group with the others, because it is those that they are compared with. The few jobs of a run in a hurry
+ * would fill a local queue of 2,000 only twice.
+ */
+function longDrains(): readonly Entry[] {
+  return [
+    peer("graphile-worker", 100, "local-queue-2000"),
+    { ...millrace(100), mode: "reader-open" },
+    millrace(100, "10000000 finished"),
+  ];
 }
 
 function redisParts({ isQuick, jobs }: Asked): readonly Part[] {
@@ -146,8 +182,13 @@ function redisParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "enqueue-concurrent", jobs: many, entries: both(enqueuesInFlight) },
     { work: "enqueue-bulk", jobs: bulk, entries: both(1) },
     ...drained,
+    // BullMQ has no tags.
+    ...specialDrains(jobs ?? (isQuick ? 4_000 : 100_000), (work) =>
+      work === "tagged" ? [millrace(100)] : both(100),
+    ),
     { work: "latency", jobs: jobs ?? (isQuick ? 1000 : 10_000), entries: both(defaultSlots) },
     restedLatency(isQuick, jobs, both(defaultSlots)),
+    delayed(isQuick, jobs, [peer("bullmq", defaultSlots)]),
     { work: "idle", jobs: 0, rounds: 1, entries: both(defaultSlots) },
     { work: "footprint", jobs: jobs ?? (isQuick ? 20_000 : 100_000), rounds: 1, entries: both(1) },
   ];

@@ -39,6 +39,20 @@ describe("npm run bench -- --store postgres", () => {
   );
 
   it(
+    "drains jobs with unique keys beside pg-boss's, in turns with plain ones",
+    async () => {
+      const results = await bench("--only", "unique", "--jobs", "500");
+      expect(results.map(({ system, note }) => [system, note])).toEqual([
+        ["millrace", "plain jobs"],
+        ["pg-boss", "plain jobs"],
+        ["millrace", undefined],
+        ["pg-boss", undefined],
+      ]);
+    },
+    patienceMs,
+  );
+
+  it(
     "measures latency from another process",
     async () => {
       const results = await bench("--only", "latency", "--jobs", "5");

@@ -28,17 +28,17 @@ export async function measureInProcess(
   return startPart(measurement, profileFolder, () => {}).outcome;
 }
 
-/** All parts begin once the last of them is ready, and stop once they have finished `jobs` together. */
+/** All parts begin once the last of them is ready, and stop once they have seen `ends` ends of attempts together. */
 export async function drainInProcesses(
   measurement: Measurement,
-  { processes, jobs, profileFolder }: { processes: number; jobs: number; profileFolder: string | null },
+  { processes, ends, profileFolder }: { processes: number; ends: number; profileFolder: string | null },
 ): Promise<readonly Outcome[]> {
   const totals = Array.from({ length: processes }, () => 0);
   const parts: Part[] = totals.map((_, index) =>
     startPart(measurement, profileFolder, (message) => {
       if (message.kind !== "progress") return;
       totals[index] = message.total;
-      if (totals.reduce((sum, each) => sum + each, 0) >= jobs) for (const part of parts) part.say("stop");
+      if (totals.reduce((sum, each) => sum + each, 0) >= ends) for (const part of parts) part.say("stop");
     }),
   );
   // Listening from the start: a part that fails before it is ready must not go unheard.

@@ -37,6 +37,34 @@ describe("npm run bench -- --store redis", () => {
   );
 
   it(
+    "compares special jobs and delays with BullMQ where it has them",
+    async () => {
+      const works = ["retry", "unique", "delayed"];
+      const runs = await Promise.all(works.map((work) => bench("--only", work, "--jobs", "100")));
+      const shown = runs.map((results) =>
+        results.map(({ system, note, backlog }) => [system, note ?? backlog]),
+      );
+      const plain = "plain jobs";
+      const both = [
+        ["millrace", plain],
+        ["bullmq", plain],
+        ["millrace", null],
+        ["bullmq", null],
+      ];
+      expect(shown).toEqual([
+        both,
+        both,
+        [
+          ["millrace", null],
+          ["bullmq", null],
+          ["millrace", "20000 due at once"],
+        ],
+      ]);
+    },
+    patienceMs,
+  );
+
+  it(
     "weighs waiting jobs, and tells latency as two times",
     async () => {
       const [weighed, late] = await Promise.all([

@@ -67,6 +67,27 @@ describe("the table", () => {
     expect(strainedRow).toMatch(/millrace 1\.0\.0, keeps no finished jobs .* 0\.75 +0\.50$/);
   });
 
+  it("compares a drain of special jobs with that of plain ones, and with the peer's of its kind", () => {
+    const special: Result = { ...drained, work: "unique", rate: 20_000 };
+    const plain: Result = { ...special, note: "plain jobs", rate: 25_000 };
+    const specialPeer: Result = { ...special, system: "bullmq", rate: 5000 };
+    const plainPeer: Result = { ...plain, system: "bullmq", rate: 10_000 };
+    const [, plainRow, , row, peerRow] = resultTable([plain, plainPeer, special, specialPeer]).split("\n");
+    expect(plainRow).toMatch(/millrace 1\.0\.0, plain jobs .* 2\.50 +-$/);
+    expect(row).toMatch(/4\.00 +0\.80$/);
+    expect(peerRow).toMatch(/- +0\.50$/);
+  });
+
+  it("compares delays beside a flood with those on an idle store", () => {
+    const { rate: _, ...shared } = drained;
+    const idle: Result = { ...shared, work: "delayed", p50Ms: 2, p99Ms: 4 };
+    const idlePeer: Result = { ...idle, system: "bullmq", p50Ms: 3 };
+    const flooded: Result = { ...idle, backlog: "200000 due at once", p50Ms: 4, p99Ms: 16 };
+    const [, idleRow, , floodedRow] = resultTable([idle, idlePeer, flooded]).split("\n");
+    expect(idleRow).toMatch(/1\.50, 1\.00 +-$/);
+    expect(floodedRow).toMatch(/- +0\.50, 0\.25$/);
+  });
+
   it("compares like with like where the peer has the same settings", () => {
     const one: Result = { ...drained, store: "redis", concurrency: 1, rate: 6000 };
     const peerAtOne: Result = { ...one, system: "bullmq", rate: 3000 };

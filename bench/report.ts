@@ -1,6 +1,7 @@
 /** What the bench prints: JSON lines for programs, an aligned table with ratios for people. */
 import { modeNotes } from "./figures.ts";
 import type { Result } from "./figures.ts";
+import { isDrain } from "./job-kind.ts";
 import type { MemoryReport } from "./works/memory.ts";
 
 export function resultLine(result: Result): string {
@@ -86,7 +87,7 @@ function peersOf(result: Result, all: readonly Result[]): readonly Result[] {
       system !== "millrace" &&
       work === result.work &&
       backlog === result.backlog &&
-      isRested(note) === isRested(result.note),
+      conditionOf(note) === conditionOf(result.note),
   );
   if (peers.some(({ concurrency }) => concurrency === null)) return peers;
   return peers.filter(
@@ -94,23 +95,34 @@ function peersOf(result: Result, all: readonly Result[]): readonly Result[] {
   );
 }
 
-function isRested(note: string | undefined): boolean {
-  return note === modeNotes.rested;
+const conditions: readonly (string | undefined)[] = [modeNotes.rested, modeNotes["plain-jobs"]];
+
+/** Notes that say how a peer was run do not count: there its fastest way is the one to compare with. */
+function conditionOf(note: string | undefined): string | null {
+  return conditions.includes(note) ? (note ?? null) : null;
 }
 
-/** How a drain beside millions of others, or under a condition, compares with the same on an otherwise empty store. */
+/**
+ * How a drain of special jobs compares with that of plain ones, and a drain or delays beside many other jobs or under
+ * a condition with the same on an otherwise empty store. Above 1 is better.
+ */
 function ratioToPlain(result: Result, all: readonly Result[]): string {
-  if (result.rate === undefined || (result.backlog === null && result.note === undefined)) return "-";
+  const { rate, p50Ms, p99Ms } = result;
+  const isSpecial = isDrain(result.work) && result.work !== "drain";
+  const plainNote = isSpecial ? modeNotes["plain-jobs"] : undefined;
+  if (result.backlog === null && (result.note === plainNote || rate === undefined)) return "-";
   const plain = all.find(
     ({ system, work, backlog, note, concurrency, processes }) =>
       system === result.system &&
       work === result.work &&
       backlog === null &&
-      note === undefined &&
+      note === plainNote &&
       concurrency === result.concurrency &&
       processes === result.processes,
   );
-  return plain?.rate === undefined ? "-" : (result.rate / plain.rate).toFixed(2);
+  if (plain?.p50Ms !== undefined && plain.p99Ms !== undefined && p50Ms !== undefined && p99Ms !== undefined)
+    return `${(plain.p50Ms / p50Ms).toFixed(2)}, ${(plain.p99Ms / p99Ms).toFixed(2)}`;
+  return plain?.rate === undefined || rate === undefined ? "-" : (rate / plain.rate).toFixed(2);
 }
 
 /** Growth below this is noise of the collector: over 200,000 jobs it adds up to 2 MB. */

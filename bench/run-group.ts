@@ -6,6 +6,7 @@ import type { Asked } from "./command-line.ts";
 import { jobsBeside, medianFigures, modeNotes } from "./figures.ts";
 import type { Figures, Result } from "./figures.ts";
 import { waitMs } from "./clock.ts";
+import { attemptsOf, isDrain, jobKindOf } from "./job-kind.ts";
 import { measureLatencyAcross } from "./latency-across.ts";
 import { jobsToDrain, rateOf, warmUpJobs } from "./marks.ts";
 import type { Measurement } from "./measurement.ts";
@@ -65,11 +66,11 @@ export async function runGroup(group: Group, options: RunOptions): Promise<reado
 /** All before the first round: a long fill between two entries would tear apart what is compared. */
 async function fillPlaces(group: Group, options: RunOptions): Promise<Map<string, string>> {
   const filled = new Map<string, string>();
-  if (group.work !== "drain" || group.store === "stub") return filled;
+  if (!isDrain(group.work) || group.store === "stub") return filled;
   for (const entry of group.entries) {
-    const key = fillKey(entry);
+    const key = fillKey(group, entry);
     if (filled.has(key)) continue;
-    options.progress(`drain: filling a store for ${key}`);
+    options.progress(`${group.work}: filling a store for ${key}`);
     const place = await options.scratch.fresh();
     await fill(measurementOf(group, entry, options.asked, place), options);
     filled.set(key, place);
@@ -83,9 +84,10 @@ async function fill(measurement: Measurement, { scratch }: RunOptions): Promise<
   await scratch.filled(measurement.place);
 }
 
-/** Jobs carry with them whether they are kept, so those without history are filled apart. */
-function fillKey({ system, backlog, mode }: Entry): string {
-  return `${system}, ${backlog ?? "otherwise empty"}${mode === "no-history" ? ", no history" : ""}`;
+/** Jobs carry with them whether they are kept and what is special about them, so what differs is filled apart. */
+function fillKey({ work }: Group, { system, backlog, mode }: Entry): string {
+  const history = mode === "no-history" ? ", no history" : "";
+  return `${system}, ${jobKindOf(work, mode)} jobs, ${backlog ?? "otherwise empty"}${history}`;
 }
 
 async function measureEntry(
@@ -96,7 +98,7 @@ async function measureEntry(
   options: RunOptions,
 ): Promise<Measured> {
   const { asked, scratch } = options;
-  const source = filled.get(fillKey(entry));
+  const source = filled.get(fillKey(group, entry));
   if (source !== undefined && entry.backlog === uncopied) {
     const measurement = measurementOf(group, entry, asked, source);
     if (round > 1) await fill({ ...measurement, backlog: null }, options);
@@ -105,7 +107,7 @@ async function measureEntry(
   const place = source === undefined ? await scratch.fresh() : await scratch.copyOf(source);
   const measurement = measurementOf(group, entry, asked, place);
   try {
-    if (group.work === "drain") return await drain(measurement, entry, 0, options);
+    if (isDrain(group.work)) return await drain(measurement, entry, 0, options);
     if (group.work === "footprint") return await weigh(measurement, options);
     if (group.work === "latency" && entry.processes === 2)
       return { figures: await measureLatencyAcross(measurement, asked.profileFolder), durability: "strict" };
@@ -122,7 +124,8 @@ function measurementOf(group: Group, entry: Entry, asked: Asked, place: string):
   const { work, store, jobs } = group;
   const idleSeconds = asked.isQuick ? 10 : 20;
   const { executor } = asked;
-  return { work, system, mode, store, place, concurrency, jobs, backlog, executor, idleSeconds };
+  const jobKind = jobKindOf(work, mode);
+  return { work, system, mode, jobKind, store, place, concurrency, jobs, backlog, executor, idleSeconds };
 }
 
 /** Buffers of the filling process are gone a moment after it. */
@@ -144,21 +147,22 @@ async function drain(
   { asked, scratch }: RunOptions,
 ): Promise<Measured> {
   const { profileFolder } = asked;
-  const jobs = jobsToDrain(measurement.jobs);
+  const attempts = attemptsOf(measurement.jobKind);
+  const ends = jobsToDrain(measurement.jobs) * attempts;
   const reader = mode === "reader-open" ? await scratch.holdReader(measurement.place) : null;
-  const outcomes = await drainInProcesses(measurement, { processes, jobs, profileFolder });
+  const outcomes = await drainInProcesses(measurement, { processes, ends, profileFolder });
   await reader?.release();
   const parts = outcomes.filter((outcome) => outcome.kind === "drained");
   const total = parts.reduce((sum, part) => sum + part.total, 0);
   const before = jobsBeside(measurement.backlog).finished + earlier;
   const inStore = Math.max(...parts.map((part) => part.inStore)) - before;
-  if (total < jobs || inStore < total)
-    throw new Error(`Drained ${total} of ${jobs} jobs, but the store knows of ${inStore}.`);
-  const rate = rateOf(
+  if (total < ends || inStore * attempts < total)
+    throw new Error(`Ended ${total} of ${ends} attempts, but the store knows of ${inStore} finished jobs.`);
+  const endsPerSecond = rateOf(
     parts.flatMap((part) => part.marks),
     warmUpJobs(measurement.jobs),
   );
-  return { figures: { rate }, durability: parts[0]?.durability ?? "unknown" };
+  return { figures: { rate: endsPerSecond / attempts }, durability: parts[0]?.durability ?? "unknown" };
 }
 
 function describe({ work }: Group, { system, mode, concurrency, processes, backlog }: Entry): string {

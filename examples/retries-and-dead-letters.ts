@@ -25,12 +25,13 @@ for (const handle of handles) {
 }
 
 console.log("failed jobs, newest first:");
-for await (const failed of mill.jobs.find({ states: ["failed"] })) {
+for await (const failed of mill.jobs.find({ state: "failed" })) {
   const errors = failed.failures.map(({ attempt, error }) => `${attempt}: ${error?.message}`);
   console.log(`  ${JSON.stringify(failed.input)} ${failed.reason} [${errors.join(", ")}]`);
 }
 
 isUp = true;
-console.log("brought back:", await mill.jobs.retry({ states: ["failed"], reason: "retries-exhausted" }));
+const { replayed } = await mill.jobs.retry({ state: "failed", reason: "retries-exhausted" });
+console.log("brought back:", replayed);
 console.log(`-> ${String(await handles[1]?.result({ timeout: "10s" }))}`);
 await mill.close();

@@ -12,7 +12,9 @@ export type {
   InputOf,
   JobDefinition,
   JobOptions,
+  OutOf,
   ResultOf,
+  ReturnedOf,
   Submission,
 } from "./engine/definition.ts";
 export { batchHandler, handler } from "./worker/handler.ts";
@@ -23,18 +25,11 @@ export type {
   HandlerFunction,
   HandlerReturn,
 } from "./worker/handler.ts";
-export {
-  AttemptAborted,
-  Cancel,
-  RetryAfter,
-  Snooze,
-  Suspend,
-  Throttled,
-  Unrecoverable,
-} from "./worker/control.ts";
+export { AttemptAborted, Cancel, RetryAfter, Snooze, Unrecoverable } from "./worker/control.ts";
 export type { AbortReason } from "./worker/control.ts";
 export type { EffectsScope, Fence, JobContext, JobLog } from "./worker/job-context.ts";
 export type { HandlerMiddleware } from "./worker/middleware.ts";
+export type { SettledAttempt } from "./worker/settled-attempt.ts";
 export type { StopReport, Worker } from "./worker/worker.ts";
 export type { WorkerOptions } from "./worker/worker-settings.ts";
 export { routeAllTo, routeByPrefix } from "./engine/router.ts";
@@ -42,6 +37,7 @@ export type { Router } from "./engine/router.ts";
 export type { EnqueueMiddleware } from "./engine/enqueue-middleware.ts";
 export type { EnqueueOptions, RetentionOptions, RetryOptions } from "./engine/job-options.ts";
 export type { Kv, KvEntry, KvPutOptions } from "./engine/kv.ts";
+export type { DecidedTimes, StoreRetention, StoreRetentionOptions } from "./engine/store-retention.ts";
 export type { LogFields, Logger } from "./engine/logger.ts";
 export type { DutyPass } from "./engine/duties/duty.ts";
 export type { DutyOptions } from "./engine/duties/duty-tuning.ts";
@@ -50,13 +46,21 @@ export type { CloseReport, Enqueuer, HandlesOf } from "./client/millrace.ts";
 export type { MillraceOptions } from "./client/millrace-options.ts";
 export type { JobHandle, Peek, WaitForOptions } from "./client/job-handle.ts";
 export type {
+  Answers,
   CancelAnswer,
+  CancelOptions,
+  DeleteAnswer,
   EditJobOptions,
   JobPage,
   Jobs,
+  LogLine,
+  PageOptions,
+  RetryAnswer,
   RetryJobOptions,
+  ViewOf,
   WhenOptions,
 } from "./client/jobs.ts";
+export type { CallOptions } from "./engine/call-limit.ts";
 export type { JobQuery } from "./client/job-filter.ts";
 export type { AttemptView, JobView } from "./client/job-view.ts";
 export type { Explanation } from "./client/explain.ts";
@@ -68,7 +72,7 @@ export type { Duration } from "./model/duration.ts";
 export type { JobState, TerminalState } from "./model/job-state.ts";
 export type { Priority } from "./model/rank.ts";
 export type { BackoffOptions, CustomBackoff, RetryIf } from "./model/retry-policy.ts";
-export type { UniqueOptions } from "./model/unique-key.ts";
+export type { UniqueOptions, UniqueScope } from "./model/unique-key.ts";
 export type { Codec } from "./codec/codec.ts";
 export type { CompressionOptions } from "./codec/compression.ts";
 export type { EncryptionOptions } from "./codec/encryption.ts";

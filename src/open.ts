@@ -6,6 +6,8 @@ import { Millrace } from "./client/millrace.ts";
 import { readMillraceOptions } from "./client/millrace-options.ts";
 import type { MillraceOptions, StoreOptions } from "./client/millrace-options.ts";
 import { Engine } from "./engine/engine.ts";
+import { durationMs } from "./model/duration.ts";
+import type { Duration } from "./model/duration.ts";
 import { MillraceError, notYetSupported } from "./model/error.ts";
 import { checkNodeVersion } from "./model/node-version.ts";
 import { nodePlatform, nodeVersion } from "./platform/node-platform.ts";
@@ -26,7 +28,14 @@ export async function openMillraceOn(
 ): Promise<Millrace> {
   const { settings, duties, log, store: storeOptions } = readMillraceOptions(platform, options);
   const store = await openStore(platform, url, storeOptions);
-  return new Millrace(new Engine(store, platform, settings, log), duties);
+  const engine = new Engine(store, platform, settings, log);
+  try {
+    if (engine.retention.isUndeclared) await engine.retention.learn();
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+  return new Millrace(engine, duties);
 }
 
 const later = ["s3", "gs", "az", "file", "http", "https"];
@@ -37,9 +46,9 @@ export async function openStore(platform: Platform, url: string, options: StoreO
   }
   const scheme = url.slice(0, Math.max(0, url.indexOf(":"))).toLowerCase();
   if (scheme === "sqlite") {
-    onlyFor("SQLite", options, ["executor"]);
+    onlyFor("SQLite", options, "sqlite");
     const { openSqliteStore } = await import("./stores/sqlite/sqlite-store.ts");
-    const { executor } = options;
+    const { executor } = options.sqlite ?? {};
     return openSqliteStore({
       path: sqlitePath(url),
       platform,
@@ -48,23 +57,25 @@ export async function openStore(platform: Platform, url: string, options: StoreO
     });
   }
   if (scheme === "postgres" || scheme === "postgresql") {
-    onlyFor("Postgres", options, ["postgres"]);
+    onlyFor("Postgres", options, "postgres");
     const { openPostgresStore } = await import("./stores/postgres/postgres-store.ts");
-    const { pool, ...rest } = options.postgres ?? {};
+    const { pool, callTimeout, ...rest } = options.postgres ?? {};
     return openPostgresStore({
       ...(pool === undefined ? { url } : { pool }),
       ...rest,
+      ...callTimeoutOf(callTimeout, "postgres"),
       ...durabilityOf(options),
       platform,
     });
   }
   if (/^(redis|valkey)s?$/.test(scheme)) {
-    onlyFor("Redis", options, ["redis"]);
+    onlyFor("Redis", options, "redis");
     const { openRedisStore } = await import("./stores/redis/redis-store.ts");
-    const { client, ...rest } = options.redis ?? {};
+    const { client, callTimeout, ...rest } = options.redis ?? {};
     return openRedisStore({
       ...(client === undefined ? { url } : { client }),
       ...rest,
+      ...callTimeoutOf(callTimeout, "redis"),
       ...durabilityOf(options),
       platform,
     });
@@ -76,12 +87,16 @@ export async function openStore(platform: Platform, url: string, options: StoreO
   );
 }
 
-/** An option that the named store would ignore is refused. */
-function onlyFor(store: string, options: StoreOptions, allowed: readonly (keyof StoreOptions)[]): void {
-  for (const key of ["executor", "postgres", "redis"] as const) {
-    if (options[key] !== undefined && !allowed.includes(key))
+/** Options that the named store would ignore are refused. */
+function onlyFor(store: string, options: StoreOptions, own: "sqlite" | "postgres" | "redis"): void {
+  for (const key of ["sqlite", "postgres", "redis"] as const) {
+    if (options[key] !== undefined && key !== own)
       throw new MillraceError("invalid-option", `open: ${key} is not an option of the store ${store}.`);
   }
+}
+
+function callTimeoutOf(timeout: Duration | undefined, store: string): { callTimeoutMs?: number } {
+  return timeout === undefined ? {} : { callTimeoutMs: durationMs(timeout, `open: ${store}.callTimeout`) };
 }
 
 function durabilityOf({ durability }: StoreOptions): Pick<StoreOptions, "durability"> {

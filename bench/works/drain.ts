@@ -1,6 +1,7 @@
 /**
- * Draining: workers take jobs that wait already and finish them. This is one process's part; the clock is read from the marks of all
- * (see marks.ts). It ends by itself after `jobs`, because a peer's loop may never let a message through while work is left.
+ * Draining: workers take jobs that wait already and finish them. This is one process's part; the clock is read from the
+ * marks of all (see marks.ts). It ends by itself after `ends`, because a peer's loop may never let a message through
+ * while work is left.
  */
 import { collectGarbage } from "../clock.ts";
 import type { Contender } from "../contender.ts";
@@ -8,8 +9,8 @@ import { MarkBook } from "../marks.ts";
 
 export interface DrainPart {
   readonly concurrency: number | null;
-  /** At most so many are finished here. */
-  readonly jobs: number;
+  /** At most so many ends of attempts are seen here. */
+  readonly ends: number;
   /** Resolves when all processes are ready. */
   readonly go: Promise<void>;
   /** Resolves when the processes have finished all jobs together. */
@@ -24,7 +25,7 @@ export async function drainPart(contender: Contender, part: DrainPart): Promise<
   const { promise: ownShare, resolve } = Promise.withResolvers<void>();
   const finished = (count: number): void => {
     book.add(count);
-    if (book.total >= part.jobs) resolve();
+    if (book.total >= part.ends) resolve();
   };
   collectGarbage();
   await part.go;

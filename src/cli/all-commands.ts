@@ -1,15 +1,23 @@
 /** The commands, in the order of the help page. A new command is a file in commands/ and a line here. */
 import type { Command } from "./command.ts";
 import { cancel } from "./commands/cancel.ts";
+import { counts } from "./commands/counts.ts";
+import { deleteJob } from "./commands/delete.ts";
 import { demo } from "./commands/demo.ts";
 import { doctor } from "./commands/doctor.ts";
 import { duties } from "./commands/duties.ts";
+import { edit } from "./commands/edit.ts";
 import { enqueue } from "./commands/enqueue.ts";
 import { explain } from "./commands/explain.ts";
 import { helpCommand } from "./commands/help.ts";
 import { list } from "./commands/list.ts";
+import { logs } from "./commands/logs.ts";
 import { migrate } from "./commands/migrate.ts";
+import { purge } from "./commands/purge.ts";
+import { reschedule } from "./commands/reschedule.ts";
 import { retry } from "./commands/retry.ts";
+import { revoke } from "./commands/revoke.ts";
+import { runNow } from "./commands/run-now.ts";
 import { show } from "./commands/show.ts";
 import { version } from "./commands/version.ts";
 import { work } from "./commands/work.ts";
@@ -19,10 +27,18 @@ export const allCommands: readonly Command[] = [
   work,
   enqueue,
   list,
+  counts,
   show,
+  logs,
   explain,
   retry,
   cancel,
+  runNow,
+  reschedule,
+  edit,
+  revoke,
+  deleteJob,
+  purge,
   duties,
   doctor,
   migrate,

@@ -1,8 +1,10 @@
-/** The filter options that list, retry and cancel share. */
+/** The filter options that list, retry, cancel and purge share. */
 import type { JobQuery } from "../client/job-filter.ts";
 import { isJobState } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
+import type { Call } from "./command.ts";
 import { quote, readList, wrong } from "./read-args.ts";
+import { readPastInstant } from "./read-instant.ts";
 
 export const filterOptions = {
   state: { value: "STATE", meaning: "jobs in this state, or in one of several: failed,cancelled" },
@@ -10,21 +12,25 @@ export const filterOptions = {
   name: { value: "NAME", meaning: "jobs of this name" },
   tag: { value: "TAG", meaning: "jobs with this tag" },
   reason: { value: "REASON", meaning: "jobs that ended for this reason, such as retries-exhausted" },
+  after: { value: "TIME", meaning: "jobs made since this time (2026-01-31T12:00Z) or so long ago (2h)" },
+  before: { value: "TIME", meaning: "jobs made before this time, or longer ago" },
 } as const;
 
-export type ReadQuery = Omit<JobQuery, "state">;
-
 export function readQuery(
-  options: ReadonlyMap<string, string>,
+  { options, platform }: Pick<Call, "options" | "platform">,
   allowedStates: readonly JobState[],
-): ReadQuery {
-  const query: ReadQuery = {};
+): JobQuery {
+  const query: JobQuery = {};
   const states = readList(options, "state");
-  if (states !== undefined) query.states = states.map((state) => readState(state, allowedStates));
+  if (states !== undefined) query.state = states.map((state) => readState(state, allowedStates));
   for (const key of ["queue", "name", "tag", "reason"] as const) {
     const value = options.get(key);
     if (value !== undefined) query[key] = value;
   }
+  const now = platform.now();
+  const [after, before] = [readPastInstant(options, "after", now), readPastInstant(options, "before", now)];
+  if (after !== undefined) query.createdAfter = after;
+  if (before !== undefined) query.createdBefore = before;
   return query;
 }
 

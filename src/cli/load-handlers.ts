@@ -17,15 +17,15 @@ export async function loadHandlers(file: string): Promise<readonly Handler[]> {
   if (handlers.size > 0) return [...handlers];
   throw new MillraceError(
     "no-handlers",
-    `${JSON.stringify(file)} exports no handler; export what handler(job, run) or batchHandler(...) gives, alone or in an array.`,
+    `${JSON.stringify(file)} exports no handler; export what handler(job, fn) or batchHandler(...) gives, alone or in an array.`,
   );
 }
 
 function isHandler(value: unknown): value is Handler {
   if (typeof value !== "object" || value === null) return false;
-  const { kind, definition, run } = value as Partial<Record<"kind" | "definition" | "run", unknown>>;
+  const { kind, definition, handle } = value as Partial<Handler>;
   const isKind = kind === "single" || kind === "batch";
-  return isKind && typeof run === "function" && typeof definition === "object" && definition !== null;
+  return isKind && typeof handle === "function" && typeof definition === "object" && definition !== null;
 }
 
 async function importFile(file: string): Promise<Readonly<Record<string, unknown>>> {

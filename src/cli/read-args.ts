@@ -4,6 +4,7 @@
  * is unknown, given twice or without its value is refused with `invalid-option`.
  */
 import { MillraceError } from "../model/error.ts";
+import type { Priority } from "../model/rank.ts";
 import type { CommandOption } from "./command.ts";
 import { shorten } from "./escape.ts";
 
@@ -70,6 +71,12 @@ export function readList(options: ReadonlyMap<string, string>, name: string): re
   const parts = text.split(",").map((part) => part.trim());
   if (parts.includes("")) throw wrong(`--${name} has an empty entry`);
   return parts;
+}
+
+/** A level by its name or number; whether there is such a level is checked with the call. */
+export function readPriority(options: ReadonlyMap<string, string>): Priority | undefined {
+  const text = options.get("priority");
+  return text === undefined ? undefined : ((/^-?\d+$/.test(text) ? Number(text) : text) as Priority);
 }
 
 export function readJson(text: string, what: string): unknown {

@@ -32,10 +32,29 @@ export function reportError(
   }
   terminal.writeErr(`millrace: ${code}: ${escapeText(message)}\n`);
   if (isUsage) terminal.writeErr(`Try: ${hint}\n`);
-  // An error without a code is a bug of Millrace, so its stack is printed for the bug report.
-  if (known === null && error instanceof Error) {
-    for (const line of (error.stack ?? "").split("\n").slice(1, 9))
-      terminal.writeErr(`${escapeText(line)}\n`);
-  }
+  for (const line of stackOf(error)) terminal.writeErr(`${escapeText(line)}\n`);
   return isUsage ? 2 : 1;
+}
+
+const stackLinesMax = 12;
+
+/**
+ * The stack of an error without a code, which is a bug of Millrace, for the bug report; and that of the error in the
+ * user's own file where it cannot be loaded. Node puts the place of a syntax error above the message; its own frames
+ * say nothing about either.
+ */
+function stackOf(error: unknown): readonly string[] {
+  const told = isMillraceError(error, "no-handlers") ? error.cause : isMillraceError(error) ? null : error;
+  if (!(told instanceof Error)) return [];
+  const lines = (told.stack ?? "").split("\n");
+  const [firstLine = ""] = told.message.split("\n");
+  const place = lines.slice(
+    0,
+    Math.max(
+      0,
+      lines.findIndex((line) => line.includes(firstLine)),
+    ),
+  );
+  const frames = lines.filter((line) => /^\s+at /.test(line) && !line.includes("node:internal/"));
+  return [...place.filter((line) => line.trim() !== ""), ...frames].slice(0, stackLinesMax);
 }

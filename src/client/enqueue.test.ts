@@ -4,6 +4,7 @@ import { openVirtualMill } from "../../test/support/virtual-mill.ts";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { job } from "../engine/definition.ts";
 import { routeAllTo, routeByPrefix } from "../engine/router.ts";
+import type { Router } from "../engine/router.ts";
 import { MillraceError } from "../model/error.ts";
 import { handler } from "../worker/handler.ts";
 
@@ -113,56 +114,6 @@ describe("enqueue", () => {
   });
 });
 
-describe("unique keys", () => {
-  test("skip answers the first job until it ends", async () => {
-    const first = await v.run(v.mill.enqueue(plain, { n: 1 }, { unique: "k" }));
-    const second = await v.run(v.mill.enqueue(plain, { n: 2 }, { unique: "k" }));
-    expect([second.id, second.how]).toEqual([first.id, "existing"]);
-    await v.run(v.mill.work([handler(plain, async () => 1)]));
-    await v.run(first.result());
-    expect((await v.run(v.mill.enqueue(plain, { n: 3 }, { unique: "k" }))).created).toBe(true);
-  });
-
-  test("replace takes the waiting job's place, debounce moves its time, throttle skips for a while", async () => {
-    const first = await v.run(
-      v.mill.enqueue(plain, { n: 1 }, { delay: "1h", unique: { key: "r", policy: "replace" } }),
-    );
-    const second = await v.run(
-      v.mill.enqueue(plain, { n: 2 }, { delay: "2h", unique: { key: "r", policy: "replace" } }),
-    );
-    expect([second.id, second.how]).toEqual([first.id, "replaced"]);
-    expect(await v.run(v.mill.jobs.get(first.id))).toMatchObject({ input: { n: 2 } });
-    const quiet = { key: "d", policy: "debounce" } as const;
-    const waiting = await v.run(v.mill.enqueue(plain, { n: 1 }, { delay: "1m", unique: quiet }));
-    await v.advance(50_000);
-    expect((await v.run(v.mill.enqueue(plain, { n: 9 }, { delay: "1m", unique: quiet }))).how).toBe(
-      "rescheduled",
-    );
-    const moved = await v.run(v.mill.jobs.get(waiting.id));
-    expect(moved).toMatchObject({ input: { n: 1 } });
-    expect(moved!.dueAt.getTime()).toBe(v.platform.time.now + 60_000);
-    const once = { key: "t", policy: "throttle", window: "1m" } as const;
-    await v.run(v.mill.work([handler(plain, async () => 1)]));
-    const ran = await v.run(v.mill.enqueue(plain, { n: 1 }, { unique: once }));
-    await v.run(ran.result());
-    expect((await v.run(v.mill.enqueue(plain, { n: 1 }, { unique: once }))).how).toBe("existing");
-    await v.advance(60_000);
-    expect((await v.run(v.mill.enqueue(plain, { n: 1 }, { unique: once }))).how).toBe("created");
-  });
-
-  test("a key can be computed from fields of the input, and scopes are apart", async () => {
-    const email = job<{ to: string; body: string }>("email", { unique: { fields: ["to"] } });
-    const elsewhere = job<{ to: string; body: string }>("email", {
-      queue: "other",
-      unique: { fields: ["to"] },
-    });
-    const first = await v.run(v.mill.enqueue(email, { to: "a", body: "1" }));
-    expect((await v.run(v.mill.enqueue(email, { to: "a", body: "2" }))).id).toBe(first.id);
-    expect((await v.run(v.mill.enqueue(email, { to: "b", body: "2" }))).created).toBe(true);
-    expect((await v.run(v.mill.enqueue(elsewhere, { to: "a", body: "2" }))).created).toBe(true);
-  });
-});
-
 describe("bad input is refused before any write", () => {
   const bad: readonly (readonly [string, string, () => Promise<unknown>])[] = [
     ["an unknown option", "invalid-option", () => v.mill.enqueue(plain, { n: 1 }, { dealy: "1s" } as never)],
@@ -251,10 +202,15 @@ describe("bad input is refused before any write", () => {
 });
 
 describe("settings of open", () => {
-  test("a router sends jobs to queues", async () => {
-    const queueOf = async (router: ReturnType<typeof routeAllTo>, name: string): Promise<string> => {
+  test("a queue comes from the enqueue, else from the definition, else from the router", async () => {
+    const queueOf = async (
+      router: Router,
+      name: string,
+      { declared, asked }: { declared?: string; asked?: string } = {},
+    ): Promise<string> => {
       const w = await openVirtualMill({ router });
-      const handle = await w.run(w.mill.enqueue(job(name, { queue: "declared" }), {}));
+      const definition = job(name, declared === undefined ? {} : { queue: declared });
+      const handle = await w.run(w.mill.enqueue(definition, {}, asked === undefined ? {} : { queue: asked }));
       const view = await w.run(w.mill.jobs.get(handle.id));
       await w.close();
       return view!.queue;
@@ -263,7 +219,10 @@ describe("settings of open", () => {
     const byPrefix = routeByPrefix({ "mail.": "mail", "mail.bulk.": "bulk" });
     expect(await queueOf(byPrefix, "mail.bulk.news")).toBe("bulk");
     expect(await queueOf(byPrefix, "mail.welcome")).toBe("mail");
-    expect(await queueOf(byPrefix, "other")).toBe("declared");
+    expect(await queueOf(byPrefix, "other")).toBe("default");
+    expect(await queueOf(routeByPrefix({}, "rest"), "other")).toBe("rest");
+    expect(await queueOf(byPrefix, "mail.welcome", { declared: "own" })).toBe("own");
+    expect(await queueOf(byPrefix, "mail.welcome", { declared: "own", asked: "now" })).toBe("now");
   });
 
   test("payloads are encrypted with the current key and read with every key of the ring", async () => {

@@ -1,12 +1,14 @@
 /** Explains why a job is not running and when it is expected to, from its record, the tallies and the notices. */
 import type { Engine } from "../engine/engine.ts";
 import { readNotices } from "../engine/worker-notice.ts";
+import type { LiveWorker } from "../engine/worker-notice.ts";
 import { readQuarantined } from "./quarantined.ts";
 import type { Quarantined } from "./quarantined.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
 import { durationText } from "../model/duration.ts";
 import { isTerminal } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
+import { missingSentence } from "../store/missing-partition.ts";
 import type { JobRecord } from "../store/records.ts";
 
 export interface Explanation {
@@ -25,12 +27,13 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
     engine.store.readJobs([id]),
     engine.store.tallyJobs(),
     engine.store.describe(),
-    readNotices(engine),
+    readNotices(engine.store, true),
     readQuarantined(engine.store),
   ]);
   const record = records[0];
   if (record === null || record === undefined) return null;
   const { state, queue, name } = record;
+  const missing = (engine.store.missing?.() ?? []).map((each) => ` ${missingSentence(each)}`).join("");
   const leftAlone = describeCase(quarantined.find(({ item }) => item === id));
   const count = (wanted: JobState): number =>
     tallies.find((tally) => tally.queue === queue && tally.name === name && tally.state === wanted)?.count ??
@@ -38,7 +41,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
   const explain = (why: string, expectedAt: number | null = null): Explanation => ({
     id,
     state,
-    why: isTerminal(state) ? why : why + leftAlone,
+    why: isTerminal(state) ? why : why + leftAlone + missing,
     expectedAt: expectedAt === null ? null : new Date(expectedAt),
     readyLikeThis: count("ready"),
   });
@@ -47,7 +50,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
       state === "completed" ? "It has completed." : `It ended as ${state}: ${record.reason ?? "no reason"}.`,
     );
   const behind = record.attempt - (record.countsAttempt === 0 ? 1 : 0);
-  const nth = behind <= 0 ? "" : ` Attempt ${behind} is behind it.`;
+  const nth = (behind <= 0 ? "" : ` Attempt ${behind} is behind it.`) + handedBack(record);
   switch (state) {
     case "scheduled": {
       const isOverdue = record.dueAt <= now;
@@ -60,13 +63,14 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
       const serving = notices.filter(({ queues }) => queues.includes(queue));
       if (serving.length === 0)
         return explain(`No live worker serves the queue ${JSON.stringify(queue)}.${nth}`);
-      if (!serving.some(({ names }) => names.includes(name)))
+      const able = serving.filter(({ names }) => names.includes(name));
+      if (able.length === 0)
         return explain(
           `No live worker of the queue ${JSON.stringify(queue)} has a handler for ${JSON.stringify(name)}.${nth}`,
         );
       const running = count("running");
-      const why = `It waits for a free slot of a worker that serves the queue ${JSON.stringify(queue)} and has a handler for ${JSON.stringify(name)}; ${running} like it ${running === 1 ? "is" : "are"} running.${nth}`;
-      return explain(why);
+      const why = `It waits for a free slot of a worker that serves the queue ${JSON.stringify(queue)} and has a handler for ${JSON.stringify(name)}; ${running} like it ${running === 1 ? "is" : "are"} running.`;
+      return explain(`${why}${heldSlots(able)}${nth}`);
     }
     case "running":
       return explain(
@@ -81,10 +85,27 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
   }
 }
 
+function heldSlots(workers: readonly LiveWorker[]): string {
+  const held = workers.filter(({ abandoned }) => abandoned > 0);
+  if (held.length === 0) return "";
+  const count = held.reduce((sum, { abandoned }) => sum + abandoned, 0);
+  const where = held.map(({ worker }) => worker).join(", ");
+  return count === 1
+    ? ` One slot is held by a handler that was told to stop and goes on, on ${where}.`
+    : ` ${count} slots are held by handlers that were told to stop and go on, on ${where}.`;
+}
+
 function describeCase(item: Quarantined | undefined): string {
   if (item === undefined) return "";
   const { duty, failures, error, until } = item;
   return ` The duty ${duty} failed on it ${failures} times and leaves it alone until ${until.toISOString()}: ${error}`;
+}
+
+function handedBack({ attempts }: JobRecord): string {
+  const { handedBack: note } = readAttemptLog(attempts);
+  if (note === undefined) return "";
+  const times = note.count === 1 ? "once" : `${note.count} times`;
+  return ` It was handed back ${times}, last by ${note.worker}: ${note.reason}. ${note.message}`;
 }
 
 function cancelReason({ attempts }: JobRecord): string {

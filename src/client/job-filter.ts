@@ -1,4 +1,6 @@
 /** Filters of jobs: what people write, and what a store is asked for. */
+import { checkDefinition } from "../engine/definition.ts";
+import type { AnyJob } from "../engine/definition.ts";
 import { readInstant } from "../engine/job-options.ts";
 import { MillraceError } from "../model/error.ts";
 import { isJobState } from "../model/job-state.ts";
@@ -7,10 +9,11 @@ import { checkOptions } from "../model/option.ts";
 import type { JobFilter } from "../store/operations.ts";
 
 export interface JobQuery {
-  state?: JobState;
-  states?: readonly JobState[];
+  state?: JobState | readonly JobState[];
   queue?: string;
+  /** The name of the jobs, or their definition. */
   name?: string;
+  job?: AnyJob;
   tag?: string;
   /** Why the job ended, such as "retries-exhausted". */
   reason?: string;
@@ -27,7 +30,7 @@ export function overStates(query: JobQuery, states: readonly JobState[]): JobQue
   if (conditions.length === 0)
     throw new MillraceError(
       "invalid-option",
-      "filter: name at least one condition, such as queue, name, tag or states.",
+      "filter: name at least one condition, such as queue, name, tag or state.",
     );
   for (const [key, value] of conditions) {
     if (value === undefined)
@@ -36,35 +39,41 @@ export function overStates(query: JobQuery, states: readonly JobState[]): JobQue
         `filter: ${key} is undefined; leave it out or give it a value.`,
       );
   }
-  return query.state === undefined && query.states === undefined ? { ...query, states } : query;
+  return query.state === undefined ? { ...query, state: states } : query;
 }
 
 export function readFilter(query: JobQuery): JobFilter {
   checkOptions(query, "filter", [
     "state",
-    "states",
     "queue",
     "name",
+    "job",
     "tag",
     "reason",
     "createdAfter",
     "createdBefore",
   ]);
-  const { state, queue, name, tag, reason, createdAfter, createdBefore } = query;
-  if (state !== undefined && query.states !== undefined) {
-    throw new MillraceError("invalid-option", "filter: give either state or states, not both.");
+  const { state, queue, job, tag, reason, createdAfter, createdBefore } = query;
+  if (job !== undefined) {
+    checkDefinition(job, "filter");
+    if (query.name !== undefined)
+      throw new MillraceError("invalid-option", "filter: give either name or job, not both.");
   }
-  const states = query.states ?? (state === undefined ? undefined : [state]);
+  const name = job?.name ?? query.name;
+  const states = state === undefined || Array.isArray(state) ? state : [state as JobState];
   for (const [key, value] of Object.entries({ queue, name, tag, reason })) {
     if (value !== undefined && typeof value !== "string")
       throw new MillraceError("invalid-option", `filter: ${key} must be a text.`);
   }
-  for (const each of states ?? []) {
+  for (const each of (states ?? []) as readonly JobState[]) {
     if (!isJobState(each))
-      throw new MillraceError("invalid-option", `filter: ${JSON.stringify(each)} is not a state of a job.`);
+      throw new MillraceError(
+        "invalid-option",
+        `filter: ${JSON.stringify(String(each))} is not a state of a job.`,
+      );
   }
   return {
-    ...(states === undefined ? {} : { states }),
+    ...(states === undefined ? {} : { states: states as readonly JobState[] }),
     ...(queue === undefined ? {} : { queue }),
     ...(name === undefined ? {} : { name }),
     ...(tag === undefined ? {} : { tag }),

@@ -10,6 +10,8 @@ import type { TerminalState } from "../model/job-state.ts";
 import { checkOptions } from "../model/option.ts";
 import type { SubmitHow } from "../store/operations.ts";
 import type { JobRecord } from "../store/records.ts";
+import { checkIsJob } from "./check-is-job.ts";
+import type { CancelAnswer, CancelOptions, Jobs } from "./jobs.ts";
 
 export interface WaitForOptions {
   /** After this long the wait ends with `wait-timeout`; the job goes on. Default: no limit. */
@@ -30,18 +32,33 @@ export type Peek<Result> =
       readonly reason: string | null;
     };
 
+interface HandleOf {
+  readonly id: string;
+  readonly how: SubmitHow | null;
+  readonly name: string | null;
+  /** Whether the enqueue becomes true only with the caller's own commit. */
+  readonly isInTransaction?: boolean;
+}
+
 export class JobHandle<Result = unknown> {
   readonly id: string;
   /** What the enqueue did; null for a handle made from an id. */
   readonly how: SubmitHow | null;
+  /** The name of the job that the result's type belongs to; null where any job will do. */
+  readonly #name: string | null;
+  readonly #isInTransaction: boolean;
   readonly #engine: Engine;
+  readonly #jobs: Jobs;
   readonly #results: Results;
 
-  constructor(engine: Engine, results: Results, id: string, how: SubmitHow | null) {
+  constructor(engine: Engine, jobs: Jobs, results: Results, given: HandleOf) {
     this.#engine = engine;
+    this.#jobs = jobs;
     this.#results = results;
-    this.id = id;
-    this.how = how;
+    this.id = given.id;
+    this.how = given.how;
+    this.#name = given.name;
+    this.#isInTransaction = given.isInTransaction ?? false;
   }
 
   /** True when this enqueue made the job, false when one with the same key or id was there. */
@@ -54,20 +71,33 @@ export class JobHandle<Result = unknown> {
     checkOptions(options, "result", ["timeout", "signal"]);
     const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, "result: timeout");
     const record = await this.#results.wait(this.id, { timeoutMs, signal: options.signal ?? null });
+    if (record === null && this.#isInTransaction) {
+      throw new MillraceError(
+        "not-committed",
+        `There is no job ${JSON.stringify(this.id)}: the transaction it was enqueued in has not committed, or was rolled back. Ask for the result after the commit.`,
+      );
+    }
     if (record === null) {
       throw new MillraceError(
         "result-expired",
         `There is no job ${JSON.stringify(this.id)}: it was pruned, deleted or never made.`,
       );
     }
+    checkIsJob(record, this.#name);
     if (record.state !== "completed") throw endError(record);
     return (record.result === null ? undefined : this.#engine.settings.coder.decode(record.result)) as Result;
+  }
+
+  /** Cancels the job and says what became of it. */
+  cancel(options?: string | CancelOptions): Promise<CancelAnswer> {
+    return this.#jobs.cancel(this.id, options);
   }
 
   /** How the job stands now, without waiting for its end. */
   async peek(): Promise<Peek<Result>> {
     const record = await this.#engine.reads.add(this.id);
     if (record === null) return { status: "expired" };
+    checkIsJob(record, this.#name);
     if (!isTerminal(record.state)) return { status: "pending" };
     if (record.state !== "completed") return { status: "ended", state: record.state, reason: record.reason };
     if (record.result === null) return { status: "none" };

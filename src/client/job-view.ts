@@ -4,16 +4,18 @@ import type { Engine } from "../engine/engine.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
 import type { AttemptRecord } from "../model/attempt-log.ts";
 import { readMeta } from "../model/job-meta.ts";
+import type { DecidedPolicy } from "../model/job-policy.ts";
+import { keyOfScoped } from "../model/unique-key.ts";
 import type { JobState } from "../model/job-state.ts";
 import type { JobRecord } from "../store/records.ts";
 
-/** An attempt that did not complete. */
 export interface AttemptView extends Omit<AttemptRecord, "at"> {
   /** When the attempt ended. */
   readonly at: Date;
 }
 
-export interface JobView {
+/** Redacted fields show "[redacted]", whatever their type says. */
+export interface JobView<Input = unknown, Result = unknown> {
   readonly id: string;
   readonly name: string;
   readonly queue: string;
@@ -22,11 +24,15 @@ export interface JobView {
   readonly reason: string | null;
   readonly attempt: number;
   readonly attemptsMax: number;
-  readonly input: unknown;
-  readonly result: unknown;
+  readonly input: Input;
+  /** Undefined while there is none. */
+  readonly result: Result | undefined;
   readonly progress: unknown;
   readonly tags: readonly string[];
   readonly headers: Readonly<Record<string, string>>;
+  /** The attempts so far, oldest first, with how long each waited and ran; those in the middle of a long list are dropped. */
+  readonly attempts: readonly AttemptView[];
+  /** Those of them that did not complete. */
   readonly failures: readonly AttemptView[];
   readonly cancelAsked: boolean;
   /** Why the cancel of the running job was asked for. */
@@ -45,8 +51,9 @@ export interface JobView {
 export function viewJob(engine: Engine, record: JobRecord): JobView {
   const policy = engine.readPolicy(record.policy);
   const { entries, cancelReason } = readAttemptLog(record.attempts);
+  const attempts = entries.map((entry) => viewAttempt(entry, record));
   const show = (payload: string | null): unknown =>
-    payload === null ? undefined : redact(decode(engine, payload), policy.redact);
+    payload === null ? undefined : shown(engine, payload, policy);
   return {
     id: record.id,
     name: record.name,
@@ -60,10 +67,11 @@ export function viewJob(engine: Engine, record: JobRecord): JobView {
     progress: show(record.progress),
     tags: record.tags ?? [],
     headers: readMeta(record.meta).headers ?? {},
-    failures: entries.map((entry) => ({ ...entry, at: new Date(entry.at) })),
+    attempts,
+    failures: attempts.filter(({ outcome }) => outcome !== "completed"),
     cancelAsked: record.cancelAsked,
     cancelReason: record.cancelAsked ? (cancelReason ?? null) : null,
-    uniqueKey: record.uniqueKey,
+    uniqueKey: record.uniqueKey === null ? null : keyOfScoped(record.uniqueKey),
     worker: record.owner,
     createdAt: new Date(record.createdAt),
     dueAt: new Date(record.dueAt),
@@ -75,12 +83,24 @@ export function viewJob(engine: Engine, record: JobRecord): JobView {
   };
 }
 
-/** A list must not fail because one payload in it cannot be read (another key ring, another codec). */
-function decode(engine: Engine, payload: string): unknown {
+/** A completed attempt leaves out what the job's own record says. */
+function viewAttempt(entry: AttemptRecord, { endedAt, owner }: JobRecord): AttemptView {
+  const at = new Date(entry.at ?? endedAt ?? 0);
+  return { ...entry, at, ...(entry.worker === undefined && owner !== null ? { worker: owner } : {}) };
+}
+
+const unreadable = "[unreadable]";
+
+/**
+ * A list must not fail because one payload in it cannot be read (another key ring, another codec). Nor does it show one
+ * whose policy cannot be read: the policy says what is to be hidden.
+ */
+function shown(engine: Engine, payload: string, { isReadable, redact: paths }: DecidedPolicy): unknown {
+  if (!isReadable) return unreadable;
   try {
-    return engine.settings.coder.decode(payload);
+    return redact(engine.settings.coder.decode(payload), paths);
   } catch {
-    return "[unreadable]";
+    return unreadable;
   }
 }
 

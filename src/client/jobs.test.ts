@@ -103,16 +103,21 @@ describe("operating", () => {
     for (const handle of handles) await expect(v.run(handle.result())).rejects.toThrow(coded("job-failed"));
     isBroken = false;
     const [first] = handles;
-    expect(await v.run(v.mill.jobs.retry(first!.id, { input: { n: 100 } }))).toBe(1);
+    expect(await v.run(v.mill.jobs.retry(first!.id, { input: { n: 100 } }))).toBe("replayed");
     expect(await v.run(first!.result())).toBe(100);
     expect(await v.run(v.mill.jobs.get(first!.id))).toMatchObject({ attempt: 1, id: first!.id });
     const from = v.platform.time.now;
-    expect(await v.run(v.mill.jobs.retry({ name: "plain" }, { perSecond: 2 }))).toBe(3);
+    expect(await v.run(v.mill.jobs.retry({ name: "plain" }, { perSecond: 2 }))).toEqual({
+      replayed: 3,
+      unfinished: 0,
+      "key-held": 0,
+      "not-found": 0,
+    });
     await Promise.all(handles.slice(1).map((handle) => v.run(handle.result())));
     expect(v.platform.time.now - from).toBeGreaterThanOrEqual(1000);
-    await expect(v.run(v.mill.jobs.retry("nobody"))).rejects.toThrow(coded("job-not-found"));
+    expect(await v.run(v.mill.jobs.retry("nobody"))).toBe("not-found");
     const waiting = await v.run(v.mill.enqueue(plain, { n: 1 }, { delay: "1h" }));
-    await expect(v.run(v.mill.jobs.retry(waiting.id))).rejects.toThrow(coded("job-changed"));
+    expect(await v.run(v.mill.jobs.retry(waiting.id))).toBe("unfinished");
   });
 
   test("without a reset a replayed job gets one more attempt and goes on counting", async () => {
@@ -127,11 +132,39 @@ describe("operating", () => {
     });
   });
 
+  test("a revoked job is told as such, and a handle can cancel its job", async () => {
+    const started = deferred();
+    await v.run(v.mill.work([handler(plain, () => (started.resolve(), deferred<number>().promise))]));
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    await v.run(started.promise);
+    await v.run(v.mill.jobs.revoke(handle.id));
+    const { records } = await v.run(v.store.readFeed({ after: 0, max: 100 }));
+    expect(records.flatMap(({ events }) => events.map(({ kind }) => kind))).toContain("revoked");
+    const waiting = await v.run(v.mill.enqueue(plain, { n: 2 }, { delay: "1h" }));
+    expect(await v.run(waiting.cancel("changed my mind"))).toBe("cancelled");
+    expect(await v.run(waiting.cancel())).toBe("finished");
+    expect(await v.run(v.mill.jobs.list({ state: ["cancelled", "failed"] }))).toMatchObject({
+      jobs: [{ id: waiting.id, reason: "changed my mind" }],
+    });
+  });
+
+  test("a revoke forgets no cancel: a job whose cancel was asked for is cancelled by it", async () => {
+    const started = deferred();
+    let runs = 0;
+    await v.run(v.mill.work([handler(plain, () => (runs++, started.resolve(), deferred<number>().promise))]));
+    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
+    await v.run(started.promise);
+    await v.run(Promise.all([handle.cancel("enough"), v.mill.jobs.revoke(handle.id)]));
+    await v.advance(60_000);
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ state: "cancelled", reason: "enough" });
+    expect(runs).toBe(1);
+  });
+
   test("a replay is refused while another job holds the unique key", async () => {
     const failed = await v.run(v.mill.enqueue(plain, { n: 1 }, { unique: "k" }));
     await v.run(v.mill.jobs.cancel(failed.id));
     await v.run(v.mill.enqueue(plain, { n: 2 }, { unique: "k" }));
-    await expect(v.run(v.mill.jobs.retry(failed.id))).rejects.toThrow(coded("key-held"));
+    expect(await v.run(v.mill.jobs.retry(failed.id))).toBe("key-held");
   });
 
   test("a waiting job can be run now with another input, rescheduled and edited", async () => {
@@ -172,7 +205,7 @@ describe("operating", () => {
     expect(order).toEqual([2, 1]);
   });
 
-  test("delete removes one, purge empties a queue, and a running job is left alone", async () => {
+  test("delete removes one or empties a queue, and a running job is left alone", async () => {
     const started = deferred();
     const release = deferred<number>();
     const [first] = await v.run(v.mill.enqueueMany([1, 2, 3, 4].map((n) => plain.with({ n }))));
@@ -180,12 +213,17 @@ describe("operating", () => {
       v.mill.work([handler(plain, () => (started.resolve(), release.promise))], { concurrency: 1 }),
     );
     await v.run(started.promise);
-    await expect(v.run(v.mill.jobs.delete(first!.id))).rejects.toThrow(coded("job-changed"));
-    expect(await v.run(v.mill.jobs.purge({ queue: "default" }))).toBe(3);
+    expect(await v.run(v.mill.jobs.delete(first!.id))).toBe("running");
+    expect(await v.run(v.mill.jobs.delete({ queue: "default" }))).toEqual({
+      deleted: 3,
+      running: 0,
+      "not-found": 0,
+    });
     expect(await v.run(v.mill.jobs.counts())).toEqual({ default: { running: 1 } });
     release.resolve(1);
     await v.run(first!.result());
-    await v.run(v.mill.jobs.delete(first!.id));
+    expect(await v.run(v.mill.jobs.delete(first!.id))).toBe("deleted");
+    expect(await v.run(v.mill.jobs.delete(first!.id))).toBe("not-found");
     expect(await v.run(v.mill.jobs.get(first!.id))).toBeNull();
   });
 
@@ -264,8 +302,8 @@ describe("mistakes are refused", () => {
     ["a cursor that is none", () => v.mill.jobs.list({ cursor: "zzz" })],
     ["a limit that is no number", () => v.mill.jobs.list({ limit: Number.NaN })],
     ["a filter by a number", () => v.mill.jobs.list({ queue: 5 as never })],
-    ["a purge without a condition", () => v.mill.jobs.purge({})],
-    ["a purge of an undefined queue", () => v.mill.jobs.purge({ queue: undefined as never })],
+    ["a delete without a condition", () => v.mill.jobs.delete({})],
+    ["a delete of an undefined queue", () => v.mill.jobs.delete({ queue: undefined as never })],
     ["a cancel of nothing", () => v.mill.jobs.cancel(undefined as never)],
     ["a retry at no speed", () => v.mill.jobs.retry({ state: "failed" }, { perSecond: 0 })],
     ["a retry at two times", () => v.mill.jobs.retry({ state: "failed" }, { delay: 1, runAt: 1 })],

@@ -1,8 +1,12 @@
 /**
  * Looking at jobs and operating on them, one by id or many by filter. Every action reads the job, lets the model say
- * what the change is, and writes it under a guard, so a job that moved on meanwhile is not overwritten: the caller is
- * told.
+ * what the change is, and writes it under a guard. Cancel, retry and delete answer alike: of one job what became of it,
+ * of many how often each of these came.
  */
+import { callKeys, withinLimit } from "../engine/call-limit.ts";
+import type { CallOptions } from "../engine/call-limit.ts";
+import { checkDefinition } from "../engine/definition.ts";
+import type { AnyJob, InputOf, ResultOf } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import { readDue, readEnqueueOptions } from "../engine/job-options.ts";
 import { readMeta, writeMeta } from "../model/job-meta.ts";
@@ -10,34 +14,47 @@ import { parsePolicy, writePolicy } from "../model/job-policy.ts";
 import type { Due, Edit } from "../model/change.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
-import { isTerminal, liveStates } from "../model/job-state.ts";
+import { liveStates } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
+import { checkName } from "../model/name.ts";
 import {
   cancelChanges,
   editChange,
   removeChange,
   replayChange,
   rescheduleChange,
-  revokeChange,
+  revokeChanges,
 } from "../model/operate.ts";
-import type { OperatorChange } from "../model/operate.ts";
 import { checkBoolean, checkOptions, checkWhole } from "../model/option.ts";
 import type { Priority } from "../model/rank.ts";
-import type { ChangeAnswer } from "../store/operations.ts";
+import { storeLimits } from "../store/limits.ts";
 import type { JobRecord } from "../store/records.ts";
+import { checkIsJob } from "./check-is-job.ts";
+import { JobChanges, isMade, pageMax, refuse, scanMax } from "./job-changes.ts";
 import { overStates, readFilter } from "./job-filter.ts";
 import type { JobQuery } from "./job-filter.ts";
 import { viewJob } from "./job-view.ts";
 import type { JobView } from "./job-view.ts";
 
+/** `signalled`: it runs, and its handler was told. */
 export type CancelAnswer = "cancelled" | "signalled" | "finished" | "not-found";
+/** `unfinished`: it has not ended, so there is nothing to replay. `key-held`: another job has its unique key. */
+export type RetryAnswer = "replayed" | "unfinished" | "key-held" | "not-found";
+export type DeleteAnswer = "deleted" | "running" | "not-found";
+/** How often each answer came. */
+export type Answers<Answer extends string> = Readonly<Record<Answer, number>>;
+
+export interface CancelOptions extends CallOptions {
+  /** Kept as the reason of the job's end; "asked" by default. */
+  reason?: string;
+}
 
 export interface WhenOptions {
   delay?: Duration;
   runAt?: Date | number;
 }
 
-export interface RetryJobOptions extends WhenOptions {
+export interface RetryJobOptions extends WhenOptions, CallOptions {
   /** Whether the replay opens a new round of attempts (default) or allows one more attempt only. */
   resetAttempts?: boolean;
   /** Replaces the input. */
@@ -53,29 +70,65 @@ export interface EditJobOptions {
   headers?: Readonly<Record<string, string>>;
 }
 
-export interface JobPage {
-  readonly jobs: readonly JobView[];
+export type ViewOf<Job extends AnyJob> = JobView<InputOf<Job>, ResultOf<Job>>;
+
+export interface JobPage<View extends JobView = JobView> {
+  readonly jobs: readonly View[];
   readonly cursor: string | null;
+  /** The partitions of the store whose jobs are not on this page, because they fail; left out for none. */
+  readonly missing?: readonly number[];
 }
 
-const scanMax = 10_000;
-const pageMax = 500;
-const triesMax = 5;
+export interface PageOptions {
+  /** At most so many jobs; 50 by default. */
+  limit?: number;
+  cursor?: string | null;
+}
+
+export interface LogLine {
+  /** Its place among the lines of the job, from 1. */
+  readonly number: number;
+  readonly at: Date;
+  readonly level: string;
+  readonly message: string;
+  readonly fields?: unknown;
+}
+
+const cancelAnswers = ["cancelled", "signalled", "finished", "not-found"] as const satisfies CancelAnswer[];
+const retryAnswers = ["replayed", "unfinished", "key-held", "not-found"] as const satisfies RetryAnswer[];
+const deleteAnswers = ["deleted", "running", "not-found"] as const satisfies DeleteAnswer[];
 
 export class Jobs {
   readonly #engine: Engine;
+  readonly #changes: JobChanges;
 
   constructor(engine: Engine) {
     this.#engine = engine;
+    this.#changes = new JobChanges(engine);
   }
 
-  async get(id: string): Promise<JobView | null> {
-    const record = await this.#engine.reads.add(id);
-    return record === null ? null : viewJob(this.#engine, record);
+  /** One job; with its definition, input and result have their types. */
+  get(id: string, limit?: CallOptions): Promise<JobView | null>;
+  get<Job extends AnyJob>(job: Job, id: string, limit?: CallOptions): Promise<ViewOf<Job> | null>;
+  async get(...given: [string, CallOptions?] | [AnyJob, string, CallOptions?]): Promise<JobView | null> {
+    const [job, id, limit] = isTyped(given) ? given : [null, ...given];
+    if (job !== null) checkDefinition(job, "get");
+    checkName(id, "id");
+    const record = await this.#look("get", limit, () => this.#changes.read(id));
+    if (record === null) return null;
+    checkIsJob(record, job?.name ?? null);
+    return viewJob(this.#engine, record);
   }
 
   /** One page, newest first. An empty page with a cursor says that nothing was found yet: go on with the cursor. */
-  async list(query: JobQuery & { limit?: number; cursor?: string | null } = {}): Promise<JobPage> {
+  list<Job extends AnyJob>(
+    query: JobQuery & { job: Job } & PageOptions,
+    limit?: CallOptions,
+  ): Promise<JobPage<ViewOf<Job>>>;
+  list(query?: JobQuery & PageOptions, limit?: CallOptions): Promise<JobPage>;
+  async list(query: JobQuery & PageOptions = {}, call?: CallOptions): Promise<JobPage> {
+    if (typeof query !== "object" || query === null)
+      throw new MillraceError("invalid-option", "list: the query must be an object.");
     const { limit = 50, cursor = null, ...filter } = query;
     const max = checkWhole(limit, "list: limit", 1, pageMax);
     const { partitions = 1 } = this.#engine.store;
@@ -85,145 +138,189 @@ export class Jobs {
         "invalid-option",
         "list: cursor must be the cursor of an earlier page, or null.",
       );
-    const page = await this.#engine.store.findJobs({ filter: readFilter(filter), max, scanMax, cursor });
-    return { jobs: page.jobs.map((record) => viewJob(this.#engine, record)), cursor: page.cursor };
+    const request = { filter: readFilter(filter), max, scanMax, cursor };
+    const page = await this.#look("list", call, () => this.#engine.store.findJobs(request));
+    return {
+      jobs: page.jobs.map((record) => viewJob(this.#engine, record)),
+      cursor: page.cursor,
+      ...(page.missing === undefined ? {} : { missing: page.missing }),
+    };
   }
 
-  /** All jobs that match, read page by page. */
+  /** All jobs that match, read page by page. Where a partition of the store fails, it throws behind the jobs of the rest. */
+  find<Job extends AnyJob>(query: JobQuery & { job: Job }): AsyncGenerator<ViewOf<Job>, void, undefined>;
+  find(query?: JobQuery): AsyncGenerator<JobView, void, undefined>;
   async *find(query: JobQuery = {}): AsyncGenerator<JobView, void, undefined> {
-    for await (const record of this.#records(query)) yield viewJob(this.#engine, record);
+    for await (const page of this.#changes.pages(query))
+      for (const record of page) yield viewJob(this.#engine, record);
   }
 
-  /** Exact counts per queue and state. */
-  async counts(): Promise<Readonly<Record<string, Readonly<Partial<Record<JobState, number>>>>>> {
+  /** Exact counts per queue and state; where a partition of the store fails, of the rest, and `describe` warns of it. */
+  async counts(
+    limit?: CallOptions,
+  ): Promise<Readonly<Record<string, Readonly<Partial<Record<JobState, number>>>>>> {
     const queues: Record<string, Partial<Record<JobState, number>>> = Object.create(null) as Record<
       string,
       never
     >;
-    for (const { queue, state, count } of await this.#engine.store.tallyJobs()) {
+    const tallies = await this.#look("counts", limit, () => this.#engine.store.tallyJobs());
+    for (const { queue, state, count } of tallies) {
       const states = (queues[queue] ??= {});
       states[state] = (states[state] ?? 0) + count;
     }
     return queues;
   }
 
-  /** A job's log lines, oldest first. */
-  async logs(id: string): Promise<
-    readonly {
-      readonly at: Date;
-      readonly level: string;
-      readonly message: string;
-      readonly fields?: unknown;
-    }[]
-  > {
-    const { lines } = await this.#engine.store.readTrail({ id, after: 0, max: pageMax * 2 });
-    return lines.map(({ at, body }) => ({ at: new Date(at), ...this.#readLine(body) }));
+  /** A job's log lines, oldest first; with `after` those behind the line of that number. */
+  async logs(id: string, options: { after?: number } & CallOptions = {}): Promise<readonly LogLine[]> {
+    checkName(id, "id");
+    checkOptions(options, "logs", ["after", ...callKeys]);
+    const after = checkWhole(options.after ?? 0, "logs: after", 0, Number.MAX_SAFE_INTEGER);
+    const request = { id, after, max: storeLimits.logLinesPerJobMax };
+    const { lines } = await this.#look("logs", options, () => this.#engine.store.readTrail(request));
+    return lines.map(({ number, at, body }) => ({ number, at: new Date(at), ...this.#readLine(body) }));
   }
 
-  /** Cancels one job by id and says what became of it, or all that match and says how many of each. */
-  cancel(id: string, reason?: string): Promise<CancelAnswer>;
-  cancel(query: JobQuery, reason?: string): Promise<Readonly<Record<CancelAnswer, number>>>;
-  async cancel(
+  /** Cancels one job by id, or all that match and have not ended. A text is short for `{ reason }`. */
+  cancel(id: string, options?: string | CancelOptions): Promise<CancelAnswer>;
+  cancel(query: JobQuery, options?: string | CancelOptions): Promise<Answers<CancelAnswer>>;
+  cancel(
     target: string | JobQuery,
-    reason?: string,
-  ): Promise<CancelAnswer | Readonly<Record<CancelAnswer, number>>> {
-    if (reason !== undefined && typeof reason !== "string")
-      throw new MillraceError("invalid-option", "cancel: the reason must be a text.");
-    const cancelOne = async (record: JobRecord): Promise<CancelAnswer> => {
-      const answer = await this.#changeAsRead(record, ({ policy, attempts, cancelAsked }) =>
-        cancelChanges({ policy: this.#engine.readPolicy(policy), attempts, cancelAsked }, reason),
-      );
-      if (answer.kind === "ok") return answer.state === "cancelled" ? "cancelled" : "signalled";
-      return answer.kind === "gone" ? "not-found" : "finished";
-    };
-    if (typeof target === "string") {
-      const record = await this.#engine.reads.add(target);
-      return record === null ? "not-found" : cancelOne(record);
-    }
-    const counts: Record<CancelAnswer, number> = { cancelled: 0, signalled: 0, finished: 0, "not-found": 0 };
-    for (const answer of await this.#each(overStates(target, liveStates), cancelOne)) counts[answer] += 1;
-    return counts;
+    options: string | CancelOptions = {},
+  ): Promise<CancelAnswer | Answers<CancelAnswer>> {
+    const given: CancelOptions = typeof options === "string" ? { reason: options } : options;
+    return this.#act("cancel", target, given, async (isOver) => {
+      const { reason } = checkOptions(given, "cancel", ["reason", ...callKeys]) as CancelOptions;
+      if (reason !== undefined && typeof reason !== "string")
+        throw new MillraceError("invalid-option", "cancel: the reason must be a text.");
+      const cancelOne = async (record: JobRecord): Promise<CancelAnswer> => {
+        const answer = await this.#changes.changeAsRead(record, ({ policy, attempts, cancelAsked }) =>
+          cancelChanges({ policy: this.#engine.readPolicy(policy), attempts, cancelAsked }, reason),
+        );
+        if (isMade(answer)) return answer.state === "cancelled" ? "cancelled" : "signalled";
+        return answer.kind === "gone" ? "not-found" : "finished";
+      };
+      if (typeof target === "string") return this.#one(target, cancelOne);
+      return this.#changes.each(overStates(target, liveStates), cancelAnswers, cancelOne, isOver);
+    });
   }
 
   /** Asks for a replay of finished jobs: of one by id, or of all that match (by default the failed ones). */
-  async retry(target: string | JobQuery, options: RetryJobOptions = {}): Promise<number> {
-    checkOptions(options, "retry", ["delay", "runAt", "resetAttempts", "input", "perSecond"]);
-    const { perSecond } = options;
-    const resetsAttempts = checkBoolean(options.resetAttempts ?? true, "retry: resetAttempts");
-    if (perSecond !== undefined && !(perSecond >= 0.001 && perSecond <= 1_000_000))
-      throw new MillraceError("invalid-option", "retry: perSecond must be a number from 0.001 to 1000000.");
-    const when = readWhen(options, "retry");
-    const edit = this.#editOf(options);
-    const { strideMs } = this.#engine.settings;
-    let position = 0;
-    const retryOne = async (record: JobRecord): Promise<boolean> => {
-      const due = spread(when, perSecond === undefined ? 0 : Math.floor((position++ * 1000) / perSecond));
-      const policy = this.#engine.readPolicy(record.policy);
-      const answer = await this.#change(record.id, [
-        replayChange(policy, { due, resetsAttempts, strideMs, ...(edit === undefined ? {} : { edit }) }),
-      ]);
-      if (typeof target === "string") refuse(answer, record.id);
-      return answer.kind === "ok";
-    };
-    if (typeof target === "string") return Number(await retryOne(await this.#mustRead(target)));
-    return (await this.#each(overStates(target, ["failed"]), retryOne)).filter(Boolean).length;
+  retry(id: string, options?: RetryJobOptions): Promise<RetryAnswer>;
+  retry(query: JobQuery, options?: RetryJobOptions): Promise<Answers<RetryAnswer>>;
+  retry(
+    target: string | JobQuery,
+    options: RetryJobOptions = {},
+  ): Promise<RetryAnswer | Answers<RetryAnswer>> {
+    return this.#act("retry", target, options, async (isOver) => {
+      const known = ["delay", "runAt", "resetAttempts", "input", "perSecond", ...callKeys];
+      checkOptions(options, "retry", known);
+      const { perSecond } = options;
+      const resetsAttempts = checkBoolean(options.resetAttempts ?? true, "retry: resetAttempts");
+      if (perSecond !== undefined && !(perSecond >= 0.001 && perSecond <= 1_000_000))
+        throw new MillraceError("invalid-option", "retry: perSecond must be a number from 0.001 to 1000000.");
+      const when = readWhen(options, "retry");
+      const edit = this.#editOf(options);
+      const { strideMs } = this.#engine.settings;
+      let position = 0;
+      const retryOne = async (record: JobRecord): Promise<RetryAnswer> => {
+        const due = spread(when, perSecond === undefined ? 0 : Math.floor((position++ * 1000) / perSecond));
+        const answer = await this.#changes.changeAsRead(record, ({ policy, attempts }) => [
+          replayChange(
+            { policy: this.#engine.readPolicy(policy), attempts },
+            { due, resetsAttempts, strideMs, ...(edit === undefined ? {} : { edit }) },
+          ),
+        ]);
+        if (isMade(answer)) return "replayed";
+        return answer.kind === "gone" ? "not-found" : answer.kind === "key-held" ? "key-held" : "unfinished";
+      };
+      if (typeof target === "string") return this.#one(target, retryOne);
+      return this.#changes.each(overStates(target, ["failed"]), retryAnswers, retryOne, isOver);
+    });
+  }
+
+  /**
+   * Takes one job by id, or all that match, out of the store with their history, unless they run: empties a queue, or
+   * clears what is finished. Only the event `removed` tells of it.
+   */
+  delete(id: string, limit?: CallOptions): Promise<DeleteAnswer>;
+  delete(query: JobQuery, limit?: CallOptions): Promise<Answers<DeleteAnswer>>;
+  delete(target: string | JobQuery, limit: CallOptions = {}): Promise<DeleteAnswer | Answers<DeleteAnswer>> {
+    return this.#act<DeleteAnswer | Answers<DeleteAnswer>>("delete", target, limit, (isOver) => {
+      const deleteOne = async (id: string): Promise<DeleteAnswer> => {
+        const answer = await this.#changes.change(id, [removeChange]);
+        return answer.kind === "ok" ? "deleted" : answer.kind === "gone" ? "not-found" : "running";
+      };
+      if (typeof target === "string") return deleteOne(target);
+      const query = overStates(target, removeChange.states);
+      return this.#changes.each(query, deleteAnswers, ({ id }) => deleteOne(id), isOver);
+    });
   }
 
   /** A waiting job starts as soon as a worker is free, if you like with another input. */
-  runNow(id: string, options: { input?: unknown } = {}): Promise<void> {
-    checkOptions(options, "runNow", ["input"]);
-    return this.#reschedule(id, { inMs: 0 }, this.#editOf(options));
+  runNow(id: string, options: { input?: unknown } & CallOptions = {}): Promise<void> {
+    return this.#actOn("runNow", id, options, () => {
+      checkOptions(options, "runNow", ["input", ...callKeys]);
+      return this.#reschedule(id, { inMs: 0 }, this.#editOf(options));
+    });
   }
 
-  reschedule(id: string, when: WhenOptions): Promise<void> {
-    const given = checkOptions(when, "reschedule", ["delay", "runAt"]);
-    if (given["delay"] === undefined && given["runAt"] === undefined)
-      throw new MillraceError(
-        "invalid-option",
-        "reschedule: give delay or runAt; runNow() starts it at once.",
-      );
-    return this.#reschedule(id, readWhen(when, "reschedule"), undefined);
+  reschedule(id: string, when: WhenOptions & CallOptions): Promise<void> {
+    return this.#actOn("reschedule", id, when, () => {
+      const given = checkOptions(when, "reschedule", ["delay", "runAt", ...callKeys]);
+      if (given["delay"] === undefined && given["runAt"] === undefined)
+        throw new MillraceError(
+          "invalid-option",
+          "reschedule: give delay or runAt; runNow() starts it at once.",
+        );
+      return this.#reschedule(id, readWhen(when, "reschedule"), undefined);
+    });
   }
 
   /** Changes input, priority or headers of a job that has not started. */
-  async edit(id: string, changes: EditJobOptions): Promise<void> {
-    checkOptions(changes, "edit", ["input", "priority", "headers"]);
-    const { input: _input, ...rest } = changes;
-    const { policy, headers } = readEnqueueOptions(rest, "edit");
-    const { level } = policy;
-    const input = this.#editOf(changes);
-    const answer = await this.#changeAsRead(await this.#mustRead(id), (record) => {
-      const edit: Edit = {
-        ...input,
-        ...(level === undefined ? {} : { policy: writePolicy({ ...parsePolicy(record.policy), level }) }),
-        ...(headers === undefined ? {} : { meta: writeMeta({ ...readMeta(record.meta), headers }) }),
-      };
-      return [editChange(edit, level ?? null, this.#engine.settings.strideMs)];
+  edit(id: string, changes: EditJobOptions & CallOptions): Promise<void> {
+    return this.#actOn("edit", id, changes, async () => {
+      checkOptions(changes, "edit", ["input", "priority", "headers", ...callKeys]);
+      const { priority, headers: given } = changes;
+      const { policy, headers } = readEnqueueOptions(
+        {
+          ...(priority === undefined ? {} : { priority }),
+          ...(given === undefined ? {} : { headers: given }),
+        },
+        "edit",
+      );
+      const { level } = policy;
+      const input = this.#editOf(changes);
+      const answer = await this.#changes.changeAsRead(await this.#changes.mustRead(id), (record) => {
+        const edit: Edit = {
+          ...input,
+          ...(level === undefined || !this.#engine.readPolicy(record.policy).isReadable
+            ? {}
+            : { policy: writePolicy({ ...parsePolicy(record.policy), level }) }),
+          ...(headers === undefined ? {} : { meta: writeMeta({ ...readMeta(record.meta), headers }) }),
+        };
+        return [editChange(edit, level ?? null, this.#engine.settings.strideMs)];
+      });
+      refuse(answer, id);
     });
-    refuse(answer, id);
   }
 
-  /** Takes a running job away from its worker; it is claimable again at once. */
-  async revoke(id: string): Promise<void> {
-    refuse(await this.#change(id, [revokeChange]), id);
-  }
-
-  /** Takes a job that is not running out of the store, its history included; only the event `removed` tells of it. */
-  async delete(id: string): Promise<void> {
-    refuse(await this.#change(id, [removeChange]), id);
-  }
-
-  /** Deletes all jobs that match and are not running: empties a queue, or clears its history. @returns how many. */
-  async purge(target: JobQuery): Promise<number> {
-    const query = overStates(target, removeChange.states);
-    const remove = async (record: JobRecord): Promise<boolean> =>
-      (await this.#change(record.id, [removeChange])).kind === "ok";
-    const removed = await this.#each(query, remove);
-    return removed.filter(Boolean).length;
+  /**
+   * Takes a running job away from its worker; it is claimable again at once. One whose cancel was asked for ends as
+   * cancelled.
+   */
+  revoke(id: string, limit: CallOptions = {}): Promise<void> {
+    return this.#actOn("revoke", id, limit, async () => {
+      const record = await this.#changes.mustRead(id);
+      const answer = await this.#changes.changeAsRead(record, ({ policy, attempts, cancelAsked }) =>
+        revokeChanges({ policy: this.#engine.readPolicy(policy), attempts, cancelAsked }),
+      );
+      refuse(answer, id);
+    });
   }
 
   async #reschedule(id: string, due: Due, edit: Edit | undefined): Promise<void> {
-    const answer = await this.#changeAsRead(await this.#mustRead(id), (record) => {
+    const answer = await this.#changes.changeAsRead(await this.#changes.mustRead(id), (record) => {
       const policy = this.#engine.readPolicy(record.policy);
       const waiting = { policy, countsAttempt: record.countsAttempt, hasStarted: record.fence > 0 };
       return [rescheduleChange(waiting, due, this.#engine.settings.strideMs, edit)];
@@ -231,30 +328,35 @@ export class Jobs {
     refuse(answer, id);
   }
 
-  /**
-   * Makes a change that repeats parts of what was read, guarded by the rev of that reading; a job that moved on
-   * meanwhile is read again.
-   */
-  async #changeAsRead(
-    first: JobRecord,
-    make: (record: JobRecord) => readonly OperatorChange[],
-  ): Promise<ChangeAnswer> {
-    let record: JobRecord | null = first;
-    for (let tries = 1; record !== null; tries++) {
-      const { id, rev }: JobRecord = record;
-      const changes = make(record);
-      const cases = changes.map(({ states, next, attempts = null }) => ({
-        guard: { states, rev },
-        next,
-        attempts,
-      }));
-      const answer = await this.#engine.changes.add({ id, cases });
-      const isAgain =
-        answer.kind === "changed" && changes.some(({ states }) => states.includes(answer.state));
-      if (!isAgain || tries === triesMax) return answer;
-      record = await this.#engine.reads.add(id);
-    }
-    return { kind: "gone" };
+  async #one<Answer extends string>(
+    id: string,
+    act: (record: JobRecord) => Promise<Answer>,
+  ): Promise<Answer | "not-found"> {
+    const record = await this.#changes.read(id);
+    return record === null ? "not-found" : act(record);
+  }
+
+  #look<Answer>(what: string, limit: CallOptions | undefined, run: () => Promise<Answer>): Promise<Answer> {
+    return withinLimit(limit, { platform: this.#engine.platform, what, isWrite: false, run });
+  }
+
+  #actOn(what: string, id: string, limit: CallOptions, act: () => Promise<void>): Promise<void> {
+    return this.#act(what, id, limit, () => {
+      checkName(id, `${what}: id`);
+      return act();
+    });
+  }
+
+  /** Async, so that a refusal is a rejection and never a throw. */
+  async #act<Answer>(
+    what: string,
+    target: string | JobQuery,
+    limit: CallOptions,
+    act: (isOver: () => boolean) => Promise<Answer>,
+  ): Promise<Answer> {
+    if (typeof target === "string") checkName(target, `${what}: id`);
+    const run = async (isOver: () => boolean): Promise<Answer> => act(isOver);
+    return withinLimit(limit, { platform: this.#engine.platform, what, isWrite: true, run });
   }
 
   #editOf(options: { input?: unknown }): Edit | undefined {
@@ -263,55 +365,18 @@ export class Jobs {
       : undefined;
   }
 
-  async #mustRead(id: string): Promise<JobRecord> {
-    const record = await this.#engine.reads.add(id);
-    if (record === null) throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);
-    return record;
-  }
-
-  #change(id: string, changes: readonly OperatorChange[]): Promise<ChangeAnswer> {
-    return this.#engine.changes.add({
-      id,
-      cases: changes.map(({ states, next }) => ({ guard: { states }, next })),
-    });
-  }
-
   /** The line that the store itself adds where lines were dropped is a sentence and no JSON. */
-  #readLine(body: string): { readonly level: string; readonly message: string; readonly fields?: unknown } {
+  #readLine(body: string): Omit<LogLine, "number" | "at"> {
     try {
       return this.#engine.settings.coder.decode(body) as { level: string; message: string };
     } catch {
       return { level: "warn", message: body };
     }
   }
+}
 
-  async *#records(query: JobQuery): AsyncGenerator<JobRecord, void, undefined> {
-    const filter = readFilter(query);
-    let cursor: string | null = null;
-    do {
-      const page: Awaited<ReturnType<Engine["store"]["findJobs"]>> = await this.#engine.store.findJobs({
-        filter,
-        max: pageMax,
-        scanMax,
-        cursor,
-      });
-      yield* page.jobs;
-      cursor = page.cursor;
-    } while (cursor !== null);
-  }
-
-  /** Acts on all jobs that match, page by page, each page in one batch. */
-  async #each<Answer>(query: JobQuery, act: (record: JobRecord) => Promise<Answer>): Promise<Answer[]> {
-    const answers: Answer[] = [];
-    let page: Promise<Answer>[] = [];
-    for await (const record of this.#records(query)) {
-      page.push(act(record));
-      if (page.length < pageMax) continue;
-      answers.push(...(await Promise.all(page)));
-      page = [];
-    }
-    return answers.concat(await Promise.all(page));
-  }
+function isTyped(given: readonly unknown[]): given is [AnyJob, string, CallOptions?] {
+  return typeof given[0] === "object" && given[0] !== null;
 }
 
 function readWhen({ delay, runAt }: WhenOptions, what: string): Due {
@@ -325,23 +390,4 @@ function readWhen({ delay, runAt }: WhenOptions, what: string): Due {
 
 function spread(due: Due, byMs: number): Due {
   return "at" in due ? { at: due.at + byMs } : { inMs: due.inMs + byMs };
-}
-
-function refuse(answer: ChangeAnswer, id: string): void {
-  switch (answer.kind) {
-    case "ok":
-      return;
-    case "gone":
-      throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);
-    case "key-held":
-      throw new MillraceError(
-        "key-held",
-        `The unique key of ${JSON.stringify(id)} is held by ${JSON.stringify(answer.by)}.`,
-      );
-    case "changed":
-      throw new MillraceError(
-        "job-changed",
-        `The job ${JSON.stringify(id)} is ${answer.state}${isTerminal(answer.state) ? " already" : ""}; this is not possible then.`,
-      );
-  }
 }

@@ -12,12 +12,11 @@ import type { EnqueueOptions, RetentionOptions } from "../engine/job-options.ts"
 import { checkKnownBackoff, customBackoffOf } from "../engine/known-backoff.ts";
 import { guardLogger, silentLogger } from "../engine/logger.ts";
 import type { Logger } from "../engine/logger.ts";
-import { declaredRouter } from "../engine/router.ts";
+import { defaultRouter } from "../engine/router.ts";
 import type { Router } from "../engine/router.ts";
 import type { Duration } from "../model/duration.ts";
 import { durationMs } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
-import { defaultRetention } from "../model/job-policy.ts";
 import { checkOptions, isListOfFunctions } from "../model/option.ts";
 import { defaultStrideMs, strictStrideMs } from "../model/rank.ts";
 import type { CustomBackoff } from "../model/retry-policy.ts";
@@ -29,7 +28,7 @@ export interface StoreOptions {
   /** What an acknowledgement is worth: survives power loss (strict, default) or only the process (relaxed). */
   durability?: "strict" | "relaxed";
   /** SQLite: whether it works on the calling thread or in a thread of its own. */
-  executor?: "inline" | "thread";
+  sqlite?: { executor?: "inline" | "thread" };
   /**
    * Postgres: your own pool of the `pg` driver, the schema, how many connections, a direct URL for LISTEN behind a
    * pooler, how long a call may take.
@@ -39,7 +38,7 @@ export interface StoreOptions {
     schema?: string;
     poolMax?: number;
     listenUrl?: string | null;
-    callTimeoutMs?: number;
+    callTimeout?: Duration;
   };
   /**
    * Redis: your own client of the driver, the prefix of all keys, consent to a server that may evict jobs, how long a
@@ -49,7 +48,7 @@ export interface StoreOptions {
     client?: unknown;
     prefix?: string;
     allowEviction?: boolean;
-    callTimeoutMs?: number;
+    callTimeout?: Duration;
     partitions?: number;
     replicas?: number;
   };
@@ -58,9 +57,12 @@ export interface StoreOptions {
 export interface MillraceOptions extends StoreOptions {
   /** Defaults of this code, for every job whose definition and enqueue say nothing. */
   defaults?: Pick<EnqueueOptions, "priority" | "retry" | "timeout" | "ttl" | "keepResult">;
-  /** How long finished jobs are kept: completed 7 days, failed 30, others 7. */
+  /**
+   * How long finished jobs are kept: completed 7 days, failed 30, others 7. The store keeps the longest time that any
+   * process has given; `mill.retention.set` makes it shorter.
+   */
   retention?: RetentionOptions;
-  /** How long the feed of changes is kept; 7 days by default. */
+  /** How long the feed of changes is kept; 7 days by default. The store keeps the longest time, as above. */
   feedRetention?: Duration;
   /**
    * How long a ready job may wait while workers serve its queue but none has a handler for its name; 7 days by default,
@@ -69,6 +71,7 @@ export interface MillraceOptions extends StoreOptions {
   noHandlerGrace?: Duration | false;
   /** How much waiting one priority level is worth; false for strict priority. 30 s by default. */
   ageing?: Duration | false;
+  /** The queue of a job for which neither its enqueue nor its definition names one; "default" by default. */
   router?: Router;
   /** Backoff functions that jobs may name. */
   backoffs?: Readonly<Record<string, CustomBackoff>>;
@@ -91,7 +94,7 @@ export interface MillraceOptions extends StoreOptions {
 
 const known = [
   "durability",
-  "executor",
+  "sqlite",
   "postgres",
   "redis",
   "defaults",
@@ -119,21 +122,15 @@ interface ReadMillraceOptions {
 }
 
 const dayMs = 86_400_000;
-const postgresOptions = ["pool", "schema", "poolMax", "listenUrl", "callTimeoutMs"] as const;
-const redisOptions = [
-  "client",
-  "prefix",
-  "allowEviction",
-  "callTimeoutMs",
-  "partitions",
-  "replicas",
-] as const;
+const postgresOptions = ["pool", "schema", "poolMax", "listenUrl", "callTimeout"] as const;
+const redisOptions = ["client", "prefix", "allowEviction", "callTimeout", "partitions", "replicas"] as const;
 
 export function readMillraceOptions(platform: Platform, options: MillraceOptions): ReadMillraceOptions {
   checkOptions(options, "open", known);
-  const { codec, encryption, compression, payloadBytesMax, durability, executor } = options;
+  const { codec, encryption, compression, payloadBytesMax, durability, sqlite } = options;
   oneOf(durability, "durability", ["strict", "relaxed"]);
-  oneOf(executor, "executor", ["inline", "thread"]);
+  if (sqlite !== undefined) checkOptions(sqlite, "open: sqlite", ["executor"]);
+  oneOf(sqlite?.executor, "sqlite.executor", ["inline", "thread"]);
   if (options.postgres !== undefined) checkOptions(options.postgres, "open: postgres", postgresOptions);
   if (options.redis !== undefined) checkOptions(options.redis, "open: redis", redisOptions);
   checkFunctions(options);
@@ -160,8 +157,12 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
         ...(compression === undefined ? {} : { compression }),
       }),
       codeDefaults,
-      retention: { ...defaultRetention, ...readRetention(options.retention ?? {}, "open: retention") },
-      feedKeepMs: durationMs(options.feedRetention ?? 7 * dayMs, "open: feedRetention"),
+      retention: {
+        ...readRetention(options.retention ?? {}, "open: retention"),
+        ...(options.feedRetention === undefined
+          ? {}
+          : { feedMs: durationMs(options.feedRetention, "open: feedRetention") }),
+      },
       noHandlerGraceMs: readGrace(options.noHandlerGrace),
       strideMs:
         options.ageing === false
@@ -169,14 +170,14 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
           : options.ageing === undefined
             ? defaultStrideMs
             : readPositive(options.ageing, "open: ageing"),
-      router: options.router ?? declaredRouter,
+      router: options.router ?? defaultRouter,
       backoffs,
       enqueueMiddleware: options.middleware ?? [],
       giveUpMs: durationMs(options.giveUp ?? 10_000, "open: giveUp"),
     },
     duties: readDutyOptions(options.duties),
     log: options.log === false ? silentLogger : guardLogger(options.log ?? consoleLogger),
-    store: { durability, executor, postgres: options.postgres, redis: options.redis },
+    store: { durability, sqlite, postgres: options.postgres, redis: options.redis },
   };
 }
 

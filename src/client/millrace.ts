@@ -2,14 +2,17 @@
 import { allDuties } from "../engine/duties/all-duties.ts";
 import type { DutyPass } from "../engine/duties/duty.ts";
 import type { DutyTuning } from "../engine/duties/duty-tuning.ts";
-import type { AnySubmission, JobDefinition, Submission } from "../engine/definition.ts";
+import { anySubmission, checkDefinition } from "../engine/definition.ts";
+import type { AnyJob, AnySubmission, JobDefinition, ResultOf, Submission } from "../engine/definition.ts";
+import type { CallOptions } from "../engine/call-limit.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { EnqueueOptions } from "../engine/job-options.ts";
 import { Kv } from "../engine/kv.ts";
 import { LeaseBook } from "../engine/lease-book.ts";
 import { Results } from "../engine/results.ts";
 import { settlesWithin } from "../engine/race.ts";
-import { planJob, refusalError } from "../engine/submit.ts";
+import type { StoreRetention } from "../engine/store-retention.ts";
+import { planJob, refusalError, unitOf } from "../engine/submit.ts";
 import { Supervisor } from "../engine/supervisor.ts";
 import { MillraceError } from "../model/error.ts";
 import { checkName } from "../model/name.ts";
@@ -19,6 +22,7 @@ import type { NewJob } from "../store/records.ts";
 import type { StoreDescription } from "../store/store.ts";
 import type { Handler } from "../worker/handler.ts";
 import { Renewals } from "../worker/renewal.ts";
+import { warnOfUnknownQueues } from "../worker/unknown-queues.ts";
 import { JobWorker } from "../worker/worker.ts";
 import type { StopReport, Worker, SharedByWorkers } from "../worker/worker.ts";
 import { readWorkerOptions } from "../worker/worker-settings.ts";
@@ -39,10 +43,11 @@ export type HandlesOf<Many extends readonly AnySubmission[]> = {
 
 /** Enqueueing, which also works inside the caller's own transaction. */
 export interface Enqueuer {
-  enqueue<In, Out, Result>(
-    job: JobDefinition<In, Out, Result>,
-    input: In,
-    options?: EnqueueOptions,
+  /** The types come from the definition alone, so that literals, enums and tuples of the input need no help. */
+  enqueue<In, Out, Result, Returned>(
+    job: JobDefinition<In, Out, Result, Returned>,
+    input: NoInfer<In>,
+    options?: EnqueueOptions<NoInfer<In>>,
   ): Promise<JobHandle<Result>>;
   /** Makes all of the jobs or none, in one atomic step; jobs and options may be mixed. */
   enqueueMany<const Many extends readonly AnySubmission[]>(submissions: Many): Promise<HandlesOf<Many>>;
@@ -66,6 +71,8 @@ const callsGraceMs = 10_000;
 export class Millrace implements Enqueuer {
   readonly jobs: Jobs;
   readonly kv: Kv;
+  /** How long the store keeps finished jobs and the feed: for all processes, whatever they were opened with. */
+  readonly retention: Pick<StoreRetention, "get" | "set">;
   readonly #engine: Engine;
   readonly #results: Results;
   readonly #shared: SharedByWorkers;
@@ -87,49 +94,67 @@ export class Millrace implements Enqueuer {
     this.#supervisor = new Supervisor(engine, allDuties(engine, leaseBook, duties));
     this.jobs = new Jobs(engine);
     this.kv = new Kv(engine);
+    this.retention = engine.retention;
   }
 
-  async enqueue<In, Out, Result>(
-    job: JobDefinition<In, Out, Result>,
-    input: In,
-    options?: EnqueueOptions,
+  /** @param call how long the call itself may take; `timeout` of the options is that of an attempt. */
+  async enqueue<In, Out, Result, Returned>(
+    job: JobDefinition<In, Out, Result, Returned>,
+    input: NoInfer<In>,
+    options?: EnqueueOptions<NoInfer<In>>,
+    call?: CallOptions,
   ): Promise<JobHandle<Result>> {
     this.#checkOpen();
-    const planned = planJob(this.#engine, { job: job as unknown as JobDefinition, input, options });
-    const newJob = planned instanceof Promise ? await planned : planned;
-    const [handle] = this.#handles(await this.#engine.submit({ jobs: [newJob] }));
+    const submission = anySubmission(job, input, options);
+    const planned = planJob(this.#engine, submission);
+    const unit = unitOf([planned instanceof Promise ? await planned : planned], [submission]);
+    const [handle] = this.#handles(unit, await this.#engine.submit(unit, call));
     return handle as JobHandle<Result>;
   }
 
   async enqueueMany<const Many extends readonly AnySubmission[]>(
     submissions: Many,
+    call?: CallOptions,
   ): Promise<HandlesOf<Many>> {
     this.#checkOpen();
-    const jobs = await this.#planAll(submissions);
-    const handles = jobs.length === 0 ? [] : this.#handles(await this.#engine.submit({ jobs }));
+    const unit = unitOf(await this.#planAll(submissions), submissions);
+    const handles = unit.jobs.length === 0 ? [] : this.#handles(unit, await this.#engine.submit(unit, call));
     return handles as HandlesOf<Many>;
   }
 
-  /** Enqueues on the caller's own connection: the jobs commit or roll back with the caller's rows. */
+  /**
+   * Enqueues on the caller's own connection: the jobs commit or roll back with the caller's rows. The connection is the
+   * transaction of a known library, or on Postgres any `{ query(text, values) }` that runs on one and answers its rows.
+   */
   in(connection: unknown): Enqueuer {
     this.#checkOpen();
     const store = this.#engine.store.inTransaction(connection);
     const submit = async (unit: SubmitUnit): Promise<readonly JobHandle[]> => {
       const [answer] = await store.submit([unit]);
-      return this.#handles(answer as SubmitAnswer);
+      return this.#handles(unit, answer as SubmitAnswer, true);
     };
     return {
       enqueue: async (job, input, options) => {
-        const jobs = [await planJob(this.#engine, { job: job as unknown as JobDefinition, input, options })];
-        return (await submit({ jobs }))[0] as JobHandle<never>;
+        const submission = anySubmission(job, input, options);
+        const planned = await planJob(this.#engine, submission);
+        return (await submit(unitOf([planned], [submission])))[0] as JobHandle<never>;
       },
-      enqueueMany: async (submissions) => (await submit({ jobs: await this.#planAll(submissions) })) as never,
+      enqueueMany: async (submissions) =>
+        (await submit(unitOf(await this.#planAll(submissions), submissions))) as never,
     };
   }
 
-  /** A handle for a job known by its id. */
-  handle<Result = unknown>(id: string): JobHandle<Result> {
-    return new JobHandle<Result>(this.#engine, this.#results, checkName(id, "id"), null);
+  /** A handle for a job known by its id; with its definition, the result has its type. */
+  handle<Result = unknown>(id: string): JobHandle<Result>;
+  handle<Job extends AnyJob>(job: Job, id: string): JobHandle<ResultOf<Job>>;
+  handle(jobOrId: AnyJob | string, id?: string): JobHandle {
+    const isTyped = typeof jobOrId !== "string";
+    if (isTyped) checkDefinition(jobOrId, "handle");
+    return new JobHandle(this.#engine, this.jobs, this.#results, {
+      id: checkName(isTyped ? id : jobOrId, "id"),
+      name: isTyped ? jobOrId.name : null,
+      how: null,
+    });
   }
 
   /** Starts a worker in this process, and the background duties with the first one. */
@@ -138,8 +163,11 @@ export class Millrace implements Enqueuer {
     const settings = readWorkerOptions(this.#engine, options);
     const worker = new JobWorker(this.#engine, this.#shared, handlers, settings);
     this.#workers.add(worker);
+    // What a job's end leaves behind depends on it.
+    if (this.#engine.retention.isUndeclared) await this.#engine.retention.learn();
     this.startDuties();
     worker.start();
+    void warnOfUnknownQueues(this.#engine, handlers, settings.queues);
     return worker;
   }
 
@@ -152,7 +180,8 @@ export class Millrace implements Enqueuer {
   }
 
   /** Makes passes of one duty until it has nothing left to do. @returns their sum. */
-  runDuty(name: string): Promise<DutyPass> {
+  async runDuty(name: string): Promise<DutyPass> {
+    checkName(name, "runDuty: name");
     return this.#supervisor.runToEnd(name);
   }
 
@@ -165,7 +194,8 @@ export class Millrace implements Enqueuer {
     return readQuarantined(this.#engine.store);
   }
 
-  explain(id: string): Promise<Explanation | null> {
+  async explain(id: string): Promise<Explanation | null> {
+    checkName(id, "explain: id");
     return explainJob(this.#engine, id);
   }
 
@@ -225,10 +255,12 @@ export class Millrace implements Enqueuer {
       : (planned as NewJob[]);
   }
 
-  #handles(answer: SubmitAnswer): readonly JobHandle[] {
+  #handles({ jobs }: SubmitUnit, answer: SubmitAnswer, isInTransaction = false): readonly JobHandle[] {
     if (answer.kind === "refused") throw refusalError(answer);
-    return answer.ids.map(
-      (id, index) => new JobHandle(this.#engine, this.#results, id, answer.hows[index] ?? null),
-    );
+    return answer.ids.map((id, index) => {
+      const how = answer.hows[index] ?? null;
+      const name = jobs[index]?.name ?? null;
+      return new JobHandle(this.#engine, this.jobs, this.#results, { id, how, name, isInTransaction });
+    });
   }
 }

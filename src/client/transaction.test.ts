@@ -18,7 +18,7 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
   let db: DatabaseSync;
   beforeEach(async () => {
     folder = mkdtempSync(join(tmpdir(), "millrace-"));
-    mill = await openMillrace(`sqlite:${join(folder, "app.db")}`, { executor, log: false });
+    mill = await openMillrace(`sqlite:${join(folder, "app.db")}`, { sqlite: { executor }, log: false });
     db = new DatabaseSync(join(folder, "app.db"), { timeout: 5000 });
     db.exec("CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT)");
   });
@@ -45,6 +45,15 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
     expect(await handle.result({ timeout: "10s" })).toBe("ok");
     expect(users()).toBe(1);
     expect(await mill.jobs.counts()).toEqual({ default: { completed: 1 } });
+  });
+
+  test("a result that is asked for before the commit says so, and comes after it", async () => {
+    db.exec("BEGIN");
+    const handle = await mill.in(db).enqueue(plain, { n: 1 });
+    await expect(handle.result()).rejects.toMatchObject({ code: "not-committed", retryable: true });
+    db.exec("COMMIT");
+    await mill.work([handler(plain, async () => "ok")]);
+    expect(await handle.result({ timeout: "10s" })).toBe("ok");
   });
 
   test("many are all or nothing there too, and other calls wait without a deadlock", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { canonicalText, digestText, pickFields } from "./digest.ts";
+import { canonicalText, compilePick, digestText } from "./digest.ts";
 
 describe("canonical text", () => {
   it("does not depend on the order of keys, Map entries and Set items, nor on undefined properties", () => {
@@ -57,23 +57,23 @@ describe("digests", () => {
 });
 
 describe("picked fields", () => {
-  it("come in the order of the paths, undefined where there is none", () => {
-    const value = { user: { id: 7 }, list: ["a", "b"], map: new Map([["k", 1]]) };
-    expect(pickFields(value, ["list.1", "user.id", "user.name.first", "map.k", "list.length"])).toEqual([
-      "b",
-      7,
-      undefined,
-      1,
-      2,
+  const pick = (value: unknown, paths: readonly string[]): unknown[] => compilePick(paths, "fields")(value);
+
+  it("come in the order of the paths", () => {
+    const value = { user: { id: 7, name: null }, list: ["a", "b"], map: new Map([["k", 1]]) };
+    expect(pick(value, ["list.1", "user.id", "user.name", "map.k", "list.length"])).toEqual([
+      ...["b", 7, null, 1, 2],
     ]);
   });
 
-  it("never reach a prototype, and must name one field", () => {
-    expect(pickFields({}, ["__proto__", "constructor.name", "toString"])).toEqual([
-      undefined,
-      undefined,
-      undefined,
-    ]);
-    expect(() => pickFields({}, ["items.*"])).toThrow(expect.objectContaining({ code: "invalid-option" }));
+  it("that the value does not have are refused, and so is a prototype's", () => {
+    for (const path of ["nam", "user.name.first", "list.7", "__proto__", "constructor.name", "toString"])
+      expect(() => pick({ user: { name: "x" }, list: [] }, [path]), path).toThrow(
+        /^fields: the input has no field/,
+      );
+  });
+
+  it("must name one field", () => {
+    expect(() => pick({}, ["items.*"])).toThrow(expect.objectContaining({ code: "invalid-option" }));
   });
 });

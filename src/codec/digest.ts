@@ -29,19 +29,20 @@ export function canonicalText(value: unknown, what = "value"): string {
   }
 }
 
-type FieldPick = (value: unknown) => unknown[];
+export type FieldPick = (value: unknown) => unknown[];
 
-/** One entry per path, in their order; undefined where the value has no such field. */
-export function pickFields(value: unknown, paths: readonly string[]): unknown[] {
-  return compilePick(paths)(value);
-}
-
-function compilePick(paths: readonly string[]): FieldPick {
+/** One entry per path, in their order. A value that has no such field is refused: its key would be everybody's. */
+export function compilePick(paths: readonly string[], what: string): FieldPick {
   const compiled = parseFieldPaths(paths);
   if (compiled.some((path) => path.includes(anyField))) {
-    throw invalidOption("A picked field path must name one field: * is not possible here.");
+    throw invalidOption(`${what}: a path must name one field: * is not possible here.`);
   }
-  return (value) => compiled.map((path) => fieldAt(value, path));
+  return (value) =>
+    compiled.map((path, index) => {
+      const found = fieldAt(value, path);
+      if (found !== undefined) return found;
+      throw invalidOption(`${what}: the input has no field ${JSON.stringify(paths[index])}.`);
+    });
 }
 
 function fieldAt(value: unknown, path: FieldPath): unknown {

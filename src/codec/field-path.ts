@@ -11,6 +11,44 @@ export const anyField: unique symbol = Symbol("any key or index");
 
 export type FieldPath = readonly (string | typeof anyField)[];
 
+/**
+ * The paths that name one field of a value, as a type: `"to"`, `"card.number"`, `` `items.${number}.sku` ``. Of a value
+ * whose type says nothing, and below a depth that no reader follows, every text.
+ */
+export type FieldPathOf<Value, Depth extends readonly unknown[] = readonly [1, 1, 1, 1]> = 0 extends 1 & Value
+  ? string
+  : unknown extends Value
+    ? string
+    : Value extends Leaf
+      ? never
+      : Value extends ReadonlyMap<unknown, unknown>
+        ? string
+        : Value extends readonly (infer Item)[]
+          ? PathInto<`${number}`, Item, Depth>
+          : { [Key in keyof Value & string]: PathInto<EscapedKey<Key>, Value[Key], Depth> }[keyof Value &
+              string];
+
+type Leaf =
+  | string
+  | number
+  | boolean
+  | bigint
+  | symbol
+  | null
+  | undefined
+  | Date
+  | Uint8Array
+  | ReadonlySet<unknown>;
+type PathInto<Key extends string, Value, Depth extends readonly unknown[]> = Depth extends readonly [
+  unknown,
+  ...infer Rest,
+]
+  ? Key | `${Key}.${FieldPathOf<Value, Rest>}`
+  : string;
+type EscapedKey<Key extends string> = Key extends `${infer Before}.${infer After}`
+  ? `${Before}\\.${EscapedKey<After>}`
+  : Key;
+
 const PARTS_MAX = 32;
 const CHARACTERS_MAX = 1024;
 

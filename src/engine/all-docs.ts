@@ -4,10 +4,17 @@ import type { Store } from "../store/store.ts";
 
 const pageMax = 500;
 
-/** @param kind.prefix only those whose id starts with it; all of the kind when left out. */
+/**
+ * @param kind.prefix only those whose id starts with it; all of the kind when left out.
+ * @param kind.passesOver leaves out those in partitions that fail, instead of failing.
+ */
 export async function* allDocs(
   store: Pick<Store, "readDocs">,
-  { kind, prefix = "" }: { readonly kind: string; readonly prefix?: string },
+  {
+    kind,
+    prefix = "",
+    passesOver = false,
+  }: { readonly kind: string; readonly prefix?: string; readonly passesOver?: boolean },
 ): AsyncGenerator<Doc, void, undefined> {
   let after: string | null = null;
   do {
@@ -16,6 +23,7 @@ export async function* allDocs(
       prefix,
       after,
       max: pageMax,
+      passesOver,
     });
     yield* page.docs;
     after = page.cursor;

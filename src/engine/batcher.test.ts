@@ -89,6 +89,36 @@ describe("natural batching", () => {
     expect(platform.time.elapsedUs).toBeGreaterThanOrEqual(1_000_000);
   });
 
+  test("an item that is held up waits in a line of its own, and the others neither wait nor share its call", async () => {
+    const calls: number[][] = [];
+    let isHeld = true;
+    const { batcher, run, platform } = open(async (items) => {
+      calls.push([...items]);
+      return items.map((item) => (item === 7 && isHeld ? { kind: "locked" } : item));
+    });
+    const held = batcher.add(7);
+    expect(await run(Promise.all([1, 2].map((item) => batcher.add(item))))).toEqual([1, 2]);
+    expect(await run(batcher.add(3))).toBe(3);
+    expect(platform.time.elapsedUs).toBeLessThan(1000);
+    const idle = batcher.whenIdle();
+    platform.setTimer(300, () => (isHeld = false));
+    expect(await run(held)).toBe(7);
+    await run(idle);
+    expect(calls.slice(0, 2)).toEqual([[7, 1, 2], [3]]);
+    expect(new Set(calls.slice(2).flat())).toEqual(new Set([7]));
+    expect(calls.length).toBeLessThan(10);
+  });
+
+  test("an item that is held up for longer than its time fails, and nothing of it has happened", async () => {
+    const { batcher, run, platform } = open(async (items) => items.map(() => ({ kind: "locked" })));
+    await expect(run(batcher.add(1))).rejects.toMatchObject({
+      code: "store-busy",
+      outcome: "did-not-happen",
+    });
+    expect(platform.time.elapsedUs).toBeGreaterThanOrEqual(1_000_000);
+    await run(batcher.whenIdle());
+  });
+
   test("an error that is not ours is reported at once, as it is", async () => {
     const { batcher, run } = open(() => Promise.reject(new TypeError("a bug")));
     await expect(run(batcher.add(1))).rejects.toThrow("a bug");

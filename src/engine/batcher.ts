@@ -5,10 +5,18 @@
  * Items of strangers share a call, but not its failure: when a call fails for a reason that lies in one of its items,
  * the batch is split in halves until the guilty item is alone. When the store is away, the same batch is tried again
  * until `giveUpMs`; an item whose call may have happened is marked by `again` before it is repeated.
+ *
+ * Nor do strangers share a wait: an item that somebody's open transaction holds up (`Locked`) leaves the line and is asked
+ * for again in a line of its own, until it is done or `giveUpMs` are over:
+ *
+ *   pending ──► in flight ──► answered
+ *                   └─locked─► resting, for longer each time ──► pending in the other line ──► ...
  */
-import { isMillraceError } from "../model/error.ts";
+import { isMillraceError, MillraceError } from "../model/error.ts";
 import { Backoff } from "../platform/backoff.ts";
 import type { Platform } from "../platform/platform.ts";
+import { isLocked } from "../store/operations.ts";
+import type { OrLocked } from "../store/operations.ts";
 import { answersWithin } from "./race.ts";
 import type { Turn } from "./turn.ts";
 
@@ -21,7 +29,7 @@ export interface Ticket<Answer> {
 export interface BatcherOptions<Item, Answer> {
   readonly platform: Platform;
   readonly turn: Turn;
-  readonly call: (items: readonly Item[]) => Promise<readonly Answer[]>;
+  readonly call: (items: readonly Item[]) => Promise<readonly OrLocked<Answer>[]>;
   /** How much of a call an item takes; a larger item than the maximum travels alone. */
   readonly weigh?: (item: Item) => number;
   readonly weightMax: number;
@@ -36,9 +44,13 @@ export interface BatcherOptions<Item, Answer> {
 interface Entry<Item, Answer> {
   item: Item;
   readonly ticket: Ticket<Answer>;
+  /** Since when it has been held up, and how often it was asked for again. */
+  lockedUs?: number;
+  rests?: number;
 }
 
 const retryLengths = { firstMs: 20, maxMs: 1000 };
+const restMs = { first: 20, max: 500 };
 /** A call that has no answer after this long counts as lost: it may or may not have happened. */
 const callMaxMs = 90_000;
 
@@ -47,6 +59,9 @@ export class Batcher<Item, Answer> {
   #pending: Entry<Item, Answer>[] = [];
   #isInFlight = false;
   #isScheduled = false;
+  #resting = 0;
+  /** The line of those that were held up, which is its own. */
+  #heldUp: Batcher<Item, Answer> | null = null;
   #idle: (() => void)[] = [];
 
   constructor(options: BatcherOptions<Item, Answer>) {
@@ -54,7 +69,11 @@ export class Batcher<Item, Answer> {
   }
 
   push(item: Item, ticket: Ticket<Answer>): void {
-    this.#pending.push({ item, ticket });
+    this.#enter({ item, ticket });
+  }
+
+  #enter(entry: Entry<Item, Answer>): void {
+    this.#pending.push(entry);
     this.#schedule();
   }
 
@@ -62,10 +81,11 @@ export class Batcher<Item, Answer> {
     return new Promise((answered, failed) => this.push(item, { answered, failed }));
   }
 
-  /** Resolves once nothing is pending or in flight. */
-  whenIdle(): Promise<void> {
-    if (!this.#isInFlight && this.#pending.length === 0) return Promise.resolve();
-    return new Promise((resolve) => this.#idle.push(resolve));
+  /** Resolves once nothing is pending, in flight or held up. */
+  async whenIdle(): Promise<void> {
+    while (this.#isInFlight || this.#pending.length > 0 || this.#resting > 0)
+      await new Promise<void>((resolve) => this.#idle.push(resolve));
+    if (this.#heldUp !== this) await this.#heldUp?.whenIdle();
   }
 
   #schedule(): void {
@@ -87,10 +107,14 @@ export class Batcher<Item, Answer> {
   readonly #landed = (): void => {
     this.#isInFlight = false;
     if (this.#pending.length > 0) return this.#schedule();
+    this.#tellIdle();
+  };
+
+  #tellIdle(): void {
     const idle = this.#idle;
     this.#idle = [];
     for (const resolve of idle) resolve();
-  };
+  }
 
   #takeBatch(): Entry<Item, Answer>[] {
     const { weigh, weightMax } = this.#options;
@@ -120,7 +144,7 @@ export class Batcher<Item, Answer> {
     let backoff: Backoff | null = null;
     let unknownCause: unknown = null;
     for (;;) {
-      let answers: readonly Answer[];
+      let answers: readonly OrLocked<Answer>[];
       try {
         const items = entries.map((entry) => entry.item);
         answers = await answersWithin(platform, this.#options.call(items), callMaxMs);
@@ -142,10 +166,36 @@ export class Batcher<Item, Answer> {
         continue;
       }
       for (let index = 0; index < entries.length; index++) {
-        (entries[index] as Entry<Item, Answer>).ticket.answered(answers[index] as Answer);
+        const entry = entries[index] as Entry<Item, Answer>;
+        const answer = answers[index] as OrLocked<Answer>;
+        if (isLocked(answer)) this.#rest(entry);
+        else entry.ticket.answered(answer);
       }
       return;
     }
+  }
+
+  #rest(entry: Entry<Item, Answer>): void {
+    const { platform, giveUpMs } = this.#options;
+    entry.lockedUs ??= platform.monotonicUs();
+    const rests = (entry.rests = (entry.rests ?? -1) + 1);
+    if (platform.monotonicUs() - entry.lockedUs >= giveUpMs * 1000) {
+      const sentence = "Somebody's open transaction holds what this call needs; nothing of it happened.";
+      return entry.ticket.failed(new MillraceError("store-busy", sentence));
+    }
+    this.#resting += 1;
+    platform.setTimer(Math.min(restMs.max, restMs.first * 2 ** rests), () => {
+      this.#resting -= 1;
+      this.#lineOfHeldUp().#enter(entry);
+      if (!this.#isInFlight && this.#pending.length === 0) this.#tellIdle();
+    });
+  }
+
+  #lineOfHeldUp(): Batcher<Item, Answer> {
+    if (this.#heldUp !== null) return this.#heldUp;
+    const line = new Batcher(this.#options);
+    line.#heldUp = line;
+    return (this.#heldUp = line);
   }
 
   async #deliverHalves(entries: Entry<Item, Answer>[], sinceUs: number): Promise<void> {

@@ -10,6 +10,7 @@ import { errorText, failuresBefore, isStoreAway } from "./duties/quarantine.ts";
 import type { QuarantineCase } from "./duties/quarantine.ts";
 import type { Engine } from "./engine.ts";
 import { answersWithin } from "./race.ts";
+import { RepeatedLine } from "./repeated-line.ts";
 
 /** The waits between passes that fail. */
 const failedMs = { firstMs: 200, maxMs: 30_000 };
@@ -37,6 +38,7 @@ export class DutyLoop {
   readonly #engine: Engine;
   readonly #ended: (loop: DutyLoop, pass: DutyPass | null) => void;
   readonly #backoff: Backoff;
+  readonly #line: RepeatedLine;
   #isStopping = false;
   #whenStopped: Promise<void> = Promise.resolve();
   #trouble: Trouble | null = null;
@@ -49,6 +51,7 @@ export class DutyLoop {
     this.#engine = engine;
     this.duty = duty;
     this.#backoff = new Backoff(engine.platform, failedMs);
+    this.#line = new RepeatedLine(engine, "warn", `duty ${duty.name} failed and starts again`);
     this.#ended = ended;
   }
 
@@ -84,6 +87,7 @@ export class DutyLoop {
       try {
         const pass = await answersWithin(this.#engine.platform, this.duty.pass(), passMaxMs);
         this.#trouble = null;
+        this.#line.over();
         this.#backoff.succeeded();
         this.#ended(this, pass);
         if (!pass.hasMore) await this.#sleep(this.#sleepMs(pass));
@@ -108,7 +112,7 @@ export class DutyLoop {
       until: Math.round(this.#engine.platform.now() + delayMs),
       isStoreAway: isStoreAway(error),
     };
-    this.#engine.log.warn(`duty ${this.duty.name} failed and starts again`, { failures, error });
+    this.#line.say({ failures, error });
     return delayMs;
   }
 

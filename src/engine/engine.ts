@@ -3,9 +3,10 @@
  * defaults. The engine decides nothing itself.
  */
 import type { PayloadCoder } from "../codec/payload.ts";
+import { withMintedIds } from "../model/error.ts";
 import { createIdMinter } from "../model/job-id.ts";
 import { createPolicyReader, outcomesNotKept } from "../model/job-policy.ts";
-import type { DecidedPolicy, JobPolicy, Retention } from "../model/job-policy.ts";
+import type { DecidedPolicy, JobPolicy } from "../model/job-policy.ts";
 import { createPlacement, gatherJobs } from "../model/placement.ts";
 import type { Placement } from "../model/placement.ts";
 import type { CustomBackoff } from "../model/retry-policy.ts";
@@ -21,24 +22,28 @@ import type {
 } from "../store/operations.ts";
 import type { Effects, JobRecord, NewJob } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
+import { withinLimit } from "./call-limit.ts";
+import type { CallOptions } from "./call-limit.ts";
 import { Batcher } from "./batcher.ts";
 import type { BatcherOptions } from "./batcher.ts";
 import type { EnqueueMiddleware } from "./enqueue-middleware.ts";
 import type { Logger } from "./logger.ts";
 import { PartitionBatcher } from "./partition-batcher.ts";
 import type { Batching } from "./partition-batcher.ts";
+import { RepeatedLines } from "./repeated-line.ts";
 import { Reports } from "./reports.ts";
 import type { Router } from "./router.ts";
+import { StoreRetention } from "./store-retention.ts";
+import type { KeptTimes } from "./store-retention.ts";
 import { Turn } from "./turn.ts";
 
 export interface EngineSettings {
   readonly coder: PayloadCoder;
   readonly codeDefaults: JobPolicy;
-  readonly retention: Required<Retention>;
+  /** What this process was told to keep; the rest is the store's (store-retention.ts). */
+  readonly retention: KeptTimes;
   /** How long a ready job may wait for a handler of its name; null for ever. */
   readonly noHandlerGraceMs: number | null;
-  /** How long the feed is kept. */
-  readonly feedKeepMs: number;
   /** How much waiting one priority level is worth. */
   readonly strideMs: number;
   readonly router: Router;
@@ -59,9 +64,11 @@ export class Engine {
   readonly platform: Platform;
   readonly settings: EngineSettings;
   readonly log: Logger;
+  /** For lines that one outage would write for every job. */
+  readonly repeated: RepeatedLines;
   readonly turn: Turn;
   readonly mintId: (partition?: number) => string;
-  readonly readPolicy: (text: string | null) => DecidedPolicy;
+  readonly retention: StoreRetention;
 
   readonly submits: Batching<SubmitUnit, SubmitAnswer>;
   readonly settles: Batching<Settle, SettleAnswer>;
@@ -74,6 +81,7 @@ export class Engine {
    */
   readonly arrivals = new Set<(job: NewJob) => void>();
 
+  #policies: (text: string | null) => DecidedPolicy;
   readonly #placement: Placement | null;
   readonly #handled = new Map<string, number>();
 
@@ -82,6 +90,7 @@ export class Engine {
     this.platform = platform;
     this.settings = settings;
     this.log = log;
+    this.repeated = new RepeatedLines(this);
     this.turn = new Turn(platform);
     const { partitions = 1 } = store;
     const placement = partitions === 1 ? null : createPlacement(partitions);
@@ -90,9 +99,13 @@ export class Engine {
       { now: () => platform.now(), random: () => platform.random() },
       { partitions },
     );
-    this.readPolicy = createPolicyReader({
-      ...settings.codeDefaults,
-      retention: outcomesNotKept(settings.retention),
+    this.#policies = createPolicyReader(settings.codeDefaults);
+    let notKept = "{}";
+    this.retention = new StoreRetention(store, settings.retention, ({ feedMs: _feed, ...times }) => {
+      const retention = outcomesNotKept(times);
+      if (JSON.stringify(retention) === notKept) return;
+      notKept = JSON.stringify(retention);
+      this.#policies = createPolicyReader({ ...settings.codeDefaults, retention });
     });
     const shared = {
       platform,
@@ -149,11 +162,39 @@ export class Engine {
    * Submits a unit, and tells the workers of this process that it is on its way: a worker with a free slot claims in
    * the same turn, behind the submit, so that both share one commit and the job starts as soon as it is durable.
    */
-  submit(unit: SubmitUnit): Promise<SubmitAnswer> {
-    const answer = this.submits.add(this.placed(unit));
+  submit(unit: SubmitUnit, limit?: CallOptions): Promise<SubmitAnswer> {
+    const placed = this.placed(unit);
+    if (limit === undefined) return this.#submit(placed);
+    const { platform } = this;
+    const ids = placed.jobs.map(({ id }) => id);
+    return withinLimit(limit, {
+      platform,
+      what: "enqueue",
+      isWrite: true,
+      ids,
+      run: () => this.#submit(placed),
+    });
+  }
+
+  #submit(unit: SubmitUnit): Promise<SubmitAnswer> {
+    const answer = new Promise<SubmitAnswer>((answered, reject) => {
+      const failed = (error: unknown): void =>
+        reject(
+          withMintedIds(
+            error,
+            unit.jobs.map(({ id }) => id),
+          ),
+        );
+      this.submits.push(unit, { answered, failed });
+    });
     const [first] = unit.jobs;
     if (first !== undefined) for (const arrival of this.arrivals) arrival(first);
     return answer;
+  }
+
+  /** A new id that lies in the partition of the given one. */
+  mintIdBeside(id: string): string {
+    return this.#placement === null ? this.mintId() : this.mintId(this.#placement.ofId(id));
   }
 
   /** The items as one list per partition. */
@@ -173,6 +214,10 @@ export class Engine {
 
   isHandledHere(name: string): boolean {
     return (this.#handled.get(name) ?? 0) > 0;
+  }
+
+  readPolicy(text: string | null): DecidedPolicy {
+    return this.#policies(text);
   }
 
   /** The priority level of a job, by the code's defaults where its policy has none. */

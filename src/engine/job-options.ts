@@ -3,10 +3,12 @@
  * it is checked. Unknown options, absurd values and options of a later version are refused here, before any write.
  */
 import type { Due } from "../model/change.ts";
+import type { FieldPathOf } from "../codec/field-path.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError, notYetSupported } from "../model/error.ts";
 import type { JobPolicy, Retention } from "../model/job-policy.ts";
+import { mintedPartition } from "../model/job-id.ts";
 import { checkName } from "../model/name.ts";
 import { checkBoolean, checkOptions } from "../model/option.ts";
 import { levelOf } from "../model/rank.ts";
@@ -18,7 +20,7 @@ import type { UniqueOptions, UniquePlan } from "../model/unique-key.ts";
 import { storeLimits } from "../store/limits.ts";
 
 export interface RetryOptions {
-  /** How many attempts in all; 3 by default. */
+  /** How many attempts in all; 10 by default. */
   attempts?: number;
   backoff?: BackoffOptions;
   retryIf?: RetryIf;
@@ -30,9 +32,18 @@ export interface RetentionOptions {
   other?: Duration;
 }
 
-export interface EnqueueOptions {
+/** @typeParam In the input of the job: its paths are what `unique.fields` may name. */
+// oxlint-disable-next-line no-explicit-any -- options of some job, whichever its input is
+export interface EnqueueOptions<In = any> {
+  /** The queue, whatever definition and router say. */
+  queue?: string;
   /** The caller's own id: the same id and input returns the job, the same id with other input is an error. */
   id?: string;
+  /**
+   * The id that an enqueue with an unknown outcome was to make (`error.ids`): repeats that enqueue. If it had happened,
+   * its job is answered as existing; else the job is made now, under that id.
+   */
+  repeatOf?: string;
   /** Not before this long from now. */
   delay?: Duration;
   /** Not before this instant, by the store's clock. */
@@ -50,7 +61,7 @@ export interface EnqueueOptions {
   headers?: Readonly<Record<string, string>>;
   /** Trace context, handed on unread. */
   trace?: Readonly<Record<string, string>>;
-  unique?: string | UniqueOptions;
+  unique?: string | UniqueOptions<FieldPathOf<In>>;
   retention?: RetentionOptions;
   /** False: the result is not kept. */
   keepResult?: boolean;
@@ -58,7 +69,9 @@ export interface EnqueueOptions {
 
 /** The options once checked, times in milliseconds. A field that is left out was not given. */
 export interface ReadOptions {
+  readonly queue?: string;
   readonly id?: string;
+  readonly repeatOf?: string;
   readonly due?: Due;
   readonly deadline?: Due;
   readonly policy: JobPolicy;
@@ -70,6 +83,7 @@ export interface ReadOptions {
 
 const laterKeys = ["group", "limits", "budgets", "capabilities", "lifo"] as const;
 const sharedKeys = [
+  "queue",
   "delay",
   "priority",
   "retry",
@@ -80,10 +94,15 @@ const sharedKeys = [
   "unique",
   "retention",
   "keepResult",
-  ...laterKeys,
 ];
-const enqueueKeys: readonly string[] = ["id", "runAt", "headers", "trace", ...sharedKeys];
-export const definitionKeys: readonly string[] = ["input", "result", "queue", "redact", ...sharedKeys];
+const enqueueKeys: readonly string[] = ["id", "repeatOf", "runAt", "headers", "trace", ...sharedKeys];
+export const definitionKeys: readonly string[] = [
+  "input",
+  "result",
+  "onInvalidInput",
+  "redact",
+  ...sharedKeys,
+];
 
 const nothing: ReadOptions = { policy: {} };
 const headersMax = 64;
@@ -91,14 +110,17 @@ const headerCharsMax = 4096;
 
 export function readEnqueueOptions(options: EnqueueOptions | undefined, what: string): ReadOptions {
   if (options === undefined) return nothing;
-  const given = checkOptions(options, what, enqueueKeys);
-  for (const key of laterKeys)
-    if (given[key] !== undefined) throw notYetSupported(`${what}: the option ${key}`);
-  const { id, tags, headers, trace, unique, deadline } = options;
+  refuseLater(options, what);
+  checkOptions(options, what, enqueueKeys);
+  const { queue, id, repeatOf, tags, headers, trace, unique, deadline } = options;
+  if (id !== undefined && repeatOf !== undefined)
+    throw new MillraceError("invalid-option", `${what}: give either id or repeatOf, not both.`);
   const due = readDue(options, what);
   return {
     policy: readPolicy(options, what),
+    ...(queue === undefined ? {} : { queue: checkName(queue, `${what}: queue`) }),
     ...(id === undefined ? {} : { id: checkName(id, `${what}: id`) }),
+    ...(repeatOf === undefined ? {} : { repeatOf: readRepeated(repeatOf, `${what}: repeatOf`) }),
     ...(due === undefined ? {} : { due }),
     ...(deadline === undefined ? {} : { deadline: readDeadline(deadline, `${what}: deadline`) }),
     ...(tags === undefined ? {} : { tags: readTags(tags, `${what}: tags`) }),
@@ -106,6 +128,20 @@ export function readEnqueueOptions(options: EnqueueOptions | undefined, what: st
     ...(trace === undefined ? {} : { trace: readHeaders(trace, `${what}: trace`) }),
     ...(unique === undefined ? {} : { unique: readUnique(unique) }),
   };
+}
+
+/** Options of a later version: refused by name, and not among the known ones that an error lists. */
+export function refuseLater(options: unknown, what: string): void {
+  if (typeof options !== "object" || options === null) return;
+  for (const key of laterKeys) if (key in options) throw notYetSupported(`${what}: the option ${key}`);
+}
+
+function readRepeated(id: unknown, what: string): string {
+  if (typeof id === "string" && mintedPartition(id) !== null) return id;
+  throw new MillraceError(
+    "invalid-option",
+    `${what} must be an id out of the ids of an outcome-unknown error.`,
+  );
 }
 
 /** The fields that are frozen with the job. Key order is fixed, so equal policies are equal texts. */

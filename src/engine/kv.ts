@@ -8,6 +8,8 @@ import { MillraceError } from "../model/error.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions, checkWhole } from "../model/option.ts";
 import type { Doc, DocPut } from "../store/records.ts";
+import { callKeys, withinLimit } from "./call-limit.ts";
+import type { CallOptions } from "./call-limit.ts";
 import { allDocs } from "./all-docs.ts";
 import type { Engine } from "./engine.ts";
 
@@ -19,7 +21,7 @@ export interface KvEntry<Value = unknown> {
   readonly version: number;
 }
 
-export interface KvPutOptions {
+export interface KvPutOptions extends CallOptions {
   /** Compare and set: only if the entry has this version; 0 means that it must be absent. */
   version?: number;
   /** The entry vanishes after this long. */
@@ -43,7 +45,7 @@ export function kvPut(
 
 export function readKvPutOptions(options: KvPutOptions | undefined): { version?: number; ttlMs?: number } {
   if (options === undefined) return {};
-  const { version, ttl } = checkOptions(options, "kv options", ["version", "ttl"]);
+  const { version, ttl } = checkOptions(options, "kv options", ["version", "ttl", ...callKeys]);
   return {
     ...(version === undefined
       ? {}
@@ -59,13 +61,15 @@ export class Kv {
     this.#engine = engine;
   }
 
-  async get<Value = unknown>(key: string): Promise<Value | undefined> {
-    return (await this.getEntry<Value>(key))?.value;
+  async get<Value = unknown>(key: string, limit?: CallOptions): Promise<Value | undefined> {
+    return (await this.getEntry<Value>(key, limit))?.value;
   }
 
-  async getEntry<Value = unknown>(key: string): Promise<KvEntry<Value> | undefined> {
+  async getEntry<Value = unknown>(key: string, limit?: CallOptions): Promise<KvEntry<Value> | undefined> {
     checkName(key, "kv key");
-    const { docs } = await this.#engine.store.readDocs({ kind: kvKind, ids: [key] });
+    const { platform, store } = this.#engine;
+    const run = (): ReturnType<typeof store.readDocs> => store.readDocs({ kind: kvKind, ids: [key] });
+    const { docs } = await withinLimit(limit, { platform, what: "kv get", isWrite: false, run });
     return docs[0] === undefined ? undefined : this.#entry<Value>(docs[0]);
   }
 
@@ -73,12 +77,12 @@ export class Kv {
   async put(key: string, value: unknown, options?: KvPutOptions): Promise<number> {
     checkName(key, "kv key");
     const body = this.#engine.settings.coder.encode(value, "kv value");
-    return this.#write(kvPut(key, body, readKvPutOptions(options)));
+    return this.#write(kvPut(key, body, readKvPutOptions(options)), options);
   }
 
-  async delete(key: string, options?: Pick<KvPutOptions, "version">): Promise<void> {
+  async delete(key: string, options?: Omit<KvPutOptions, "ttl">): Promise<void> {
     checkName(key, "kv key");
-    await this.#write(kvPut(key, null, readKvPutOptions(options)));
+    await this.#write(kvPut(key, null, readKvPutOptions(options)), options);
   }
 
   /** All entries whose key starts with the prefix, in byte order. */
@@ -88,8 +92,10 @@ export class Kv {
       yield this.#entry<Value>(doc);
   }
 
-  async #write(put: DocPut): Promise<number> {
-    const [answer] = await this.#engine.store.putDocs([put]);
+  async #write(put: DocPut, limit: CallOptions | undefined): Promise<number> {
+    const { platform, store } = this.#engine;
+    const run = (): ReturnType<typeof store.putDocs> => store.putDocs([put]);
+    const [answer] = await withinLimit(limit, { platform, what: "kv put", isWrite: true, run });
     if (answer?.kind === "ok") return answer.version;
     const found =
       answer === undefined || answer.version === 0 ? "is absent" : `has version ${answer.version}`;

@@ -10,6 +10,6 @@ export function modelSources(engine: Engine, now: number, worker: string): Sourc
     strideMs,
     custom: backoffs,
     random: () => engine.platform.random(),
-    warn: (problem) => engine.log.error(problem),
+    warn: (problem) => engine.repeated.say("error", problem),
   };
 }

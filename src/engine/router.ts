@@ -1,11 +1,13 @@
-/** Which queue a job goes to. Queues need no declaration; a worker serves those it is told to. */
+/**
+ * Which queue a job goes to: the one of its enqueue, else the one that its definition declares, else the router's.
+ * Queues need no declaration; a worker serves those it is told to.
+ */
 import { checkName } from "../model/name.ts";
 
-/** From a job's name and its declared queue to the queue that the job goes to. */
-export type Router = (name: string, declaredQueue: string) => string;
+/** From the name of a job for which neither enqueue nor definition names a queue, to its queue. */
+export type Router = (name: string) => string;
 
-/** Sends each job to the queue that its definition declares. */
-export const declaredRouter: Router = (_name, declaredQueue) => declaredQueue;
+const defaultQueue = "default";
 
 /** Sends all jobs to one queue. */
 export function routeAllTo(queue: string): Router {
@@ -13,9 +15,19 @@ export function routeAllTo(queue: string): Router {
   return () => queue;
 }
 
-/** Sends a job by the longest prefix that its name has; a job whose name has none goes to its declared queue. */
-export function routeByPrefix(queues: Readonly<Record<string, string>>): Router {
+export const defaultRouter: Router = routeAllTo(defaultQueue);
+
+/** Sends a job by the longest prefix that its name has; a job whose name has none goes to `otherwise`. */
+export function routeByPrefix(queues: Readonly<Record<string, string>>, otherwise = defaultQueue): Router {
   const prefixes = Object.entries(queues).toSorted(([left], [right]) => right.length - left.length);
   for (const [, queue] of prefixes) checkName(queue, "queue");
-  return (name, declaredQueue) => prefixes.find(([prefix]) => name.startsWith(prefix))?.[1] ?? declaredQueue;
+  checkName(otherwise, "queue");
+  return (name) => prefixes.find(([prefix]) => name.startsWith(prefix))?.[1] ?? otherwise;
+}
+
+export function queueOf(
+  router: Router,
+  { name, queue }: { readonly name: string; readonly queue: string | null | undefined },
+): string {
+  return queue ?? checkName(router(name), "the router's queue");
 }

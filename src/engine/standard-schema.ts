@@ -23,8 +23,12 @@ interface SchemaIssue {
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 
-export type SchemaInput<Schema> = Schema extends StandardSchema<infer Input, unknown> ? Input : never;
-export type SchemaOutput<Schema> = Schema extends StandardSchema<unknown, infer Output> ? Output : never;
+/** Any schema, whatever it reads. */
+export type AnySchema = StandardSchema<never, unknown> | StandardSchema;
+
+type TypesOf<Schema extends AnySchema> = NonNullable<Schema["~standard"]["types"]>;
+export type SchemaInput<Schema extends AnySchema> = TypesOf<Schema>["input"];
+export type SchemaOutput<Schema extends AnySchema> = TypesOf<Schema>["output"];
 
 export function isStandardSchema(value: unknown): value is StandardSchema {
   const isObject = (typeof value === "object" && value !== null) || typeof value === "function";

@@ -5,16 +5,16 @@
  * A definition used without options is planned once; after that an enqueue costs its validation, its encoding and an
  * id.
  */
-import { canonicalText, digestText, pickFields } from "../codec/digest.ts";
+import { canonicalText, compilePick, digestText } from "../codec/digest.ts";
 import { MillraceError } from "../model/error.ts";
+import type { Due } from "../model/change.ts";
 import { writeMeta } from "../model/job-meta.ts";
 import { writePolicy } from "../model/job-policy.ts";
 import type { JobPolicy } from "../model/job-policy.ts";
-import { checkName } from "../model/name.ts";
 import { rankBaseOf } from "../model/rank.ts";
 import { scopedKey } from "../model/unique-key.ts";
 import type { Unique, UniquePlan } from "../model/unique-key.ts";
-import type { SubmitAnswer } from "../store/operations.ts";
+import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
 import type { NewJob } from "../store/records.ts";
 import { passThrough } from "./enqueue-middleware.ts";
 import { checkDefinition } from "./definition.ts";
@@ -23,10 +23,13 @@ import type { Engine } from "./engine.ts";
 import { checkKnownBackoff, customBackoffOf } from "./known-backoff.ts";
 import { readEnqueueOptions } from "./job-options.ts";
 import type { ReadOptions } from "./job-options.ts";
+import { queueOf } from "./router.ts";
 import { checkSchema } from "./standard-schema.ts";
 
 /** What all jobs planned with the same options have in common. */
 interface Plan {
+  /** From an input to its unique key; null for none. */
+  readonly unique: ((input: unknown) => Unique) | null;
   readonly queue: string;
   readonly policy: string | null;
   readonly rankBase: number;
@@ -43,11 +46,15 @@ const plansByEngine = new WeakMap<Engine, WeakMap<AnyJob, Plan>>();
  * The job as a store takes it. A promise only where the schema or a middleware answers with one: most enqueues plan
  * without awaiting.
  */
-export function planJob(engine: Engine, submission: Submission): NewJob | Promise<NewJob> {
+export function planJob(
+  engine: Engine,
+  submission: Submission,
+  mintId: () => string = engine.mintId,
+): NewJob | Promise<NewJob> {
   const { enqueueMiddleware } = engine.settings;
-  if (enqueueMiddleware.length === 0) return checkAndBuild(engine, submission);
+  if (enqueueMiddleware.length === 0) return checkAndBuild(engine, submission, mintId);
   return passThrough(enqueueMiddleware, submission).then((passed) => {
-    if (passed !== null) return checkAndBuild(engine, passed);
+    if (passed !== null) return checkAndBuild(engine, passed, mintId);
     throw new MillraceError(
       "aborted",
       `An enqueue middleware did not pass ${JSON.stringify(submission.job.name)} on.`,
@@ -55,7 +62,11 @@ export function planJob(engine: Engine, submission: Submission): NewJob | Promis
   });
 }
 
-function checkAndBuild(engine: Engine, submission: Submission): NewJob | Promise<NewJob> {
+function checkAndBuild(
+  engine: Engine,
+  submission: Submission,
+  mintId: () => string,
+): NewJob | Promise<NewJob> {
   const { job: definition, input } = submission;
   const plan = planFor(engine, submission);
   if (plan.customBackoff !== null && engine.isHandledHere(definition.name))
@@ -64,7 +75,7 @@ function checkAndBuild(engine: Engine, submission: Submission): NewJob | Promise
       plan.customBackoff,
       `enqueue ${JSON.stringify(definition.name)}`,
     );
-  if (definition.inputSchema === null) return build(engine, definition, plan, input);
+  if (definition.inputSchema === null) return build(engine, submission, plan, mintId);
   // The checked value is thrown away and the input stored as given: the worker applies the schema again, so transforms
   // happen once, there.
   const checked = checkSchema(definition.inputSchema, input, {
@@ -72,8 +83,8 @@ function checkAndBuild(engine: Engine, submission: Submission): NewJob | Promise
     what: `The input of ${JSON.stringify(definition.name)}`,
   });
   return checked instanceof Promise
-    ? checked.then(() => build(engine, definition, plan, input))
-    : build(engine, definition, plan, input);
+    ? checked.then(() => build(engine, submission, plan, mintId))
+    : build(engine, submission, plan, mintId);
 }
 
 function planFor(engine: Engine, { job: definition, options }: Submission): Plan {
@@ -102,8 +113,11 @@ function mergeOptions(definition: ReadOptions, enqueue: ReadOptions): ReadOption
 function makePlan(engine: Engine, definition: AnyJob, options: ReadOptions): Plan {
   const { codeDefaults, router, strideMs } = engine.settings;
   const policy: JobPolicy = options.policy;
+  const { name } = definition;
+  const queue = queueOf(router, { name, queue: options.queue });
   return {
-    queue: checkName(router(definition.name, definition.queue), "the router's queue"),
+    unique: options.unique === undefined ? null : planUnique(options.unique, { queue, name }, options.due),
+    queue,
     policy: writePolicy(policy),
     rankBase: rankBaseOf(engine.levelOf(policy), strideMs),
     ttlMs: policy.ttlMs ?? codeDefaults.ttlMs ?? null,
@@ -113,11 +127,12 @@ function makePlan(engine: Engine, definition: AnyJob, options: ReadOptions): Pla
   };
 }
 
-function build(engine: Engine, definition: AnyJob, plan: Plan, input: unknown): NewJob {
+function build(engine: Engine, submission: Submission, plan: Plan, mintId: () => string): NewJob {
+  const { job: definition, input } = submission;
   const { options } = plan;
-  const { id, unique } = options;
+  const { id, repeatOf } = options;
   return {
-    id: id ?? engine.mintId(),
+    id: id ?? repeatOf ?? mintId(),
     digest: id === undefined ? null : digestText(`${definition.name}\n${canonicalText(input)}`),
     queue: plan.queue,
     name: definition.name,
@@ -130,13 +145,41 @@ function build(engine: Engine, definition: AnyJob, plan: Plan, input: unknown): 
     rankSlope: 1,
     deadline: options.deadline ?? null,
     ttlMs: plan.ttlMs,
-    unique: unique === undefined ? null : makeUnique(unique, plan.queue, definition.name, input),
+    unique: plan.unique === null ? null : plan.unique(input),
   };
 }
 
-function makeUnique(plan: UniquePlan, queue: string, name: string, input: unknown): Unique {
-  const key = plan.key ?? `${name}#${digestText(canonicalText(pickFields(input, plan.fields ?? [])))}`;
-  return { key: scopedKey(plan.scope, queue, key), hold: plan.hold, onHeld: plan.onHeld };
+function planUnique(
+  plan: UniquePlan,
+  job: { readonly queue: string; readonly name: string },
+  due: Due | undefined,
+): (input: unknown) => Unique {
+  const what = `enqueue ${JSON.stringify(job.name)}: unique`;
+  if (plan.needsDelay && due === undefined)
+    throw new MillraceError(
+      "invalid-option",
+      `${what}: the debounce policy needs a delay or runAt to move on.`,
+    );
+  const { scope, hold, onHeld, key, fields } = plan;
+  const withKey = (given: string): Unique => ({ key: scopedKey({ scope, key: given }, job), hold, onHeld });
+  if (key !== null) {
+    const unique = withKey(key);
+    return () => unique;
+  }
+  const paths = fields ?? [];
+  const pick = compilePick(paths, `${what}.fields`);
+  // The paths are part of the key: in a scope of several jobs, equal values of different fields are different keys.
+  return (input) => withKey(`#${digestText(canonicalText([paths, pick(input)]))}`);
+}
+
+/** What is submitted in one step. A repeat answers the jobs that an earlier try has made as existing. */
+export function unitOf(
+  jobs: readonly NewJob[],
+  submissions: readonly Pick<Submission, "options">[],
+): SubmitUnit {
+  return submissions.some(({ options }) => options?.repeatOf !== undefined)
+    ? { jobs, isRepeat: true }
+    : { jobs };
 }
 
 /** A refused unit as the caller's error. */

@@ -18,6 +18,7 @@ import { quarantinePut } from "./duties/quarantine-notice.ts";
 import type { QuarantinedItem } from "./duties/quarantine-notice.ts";
 import { DutyLoop } from "./duty-loop.ts";
 import type { Engine } from "./engine.ts";
+import { MissingPartitions } from "./missing-partitions.ts";
 import { answersWithin, settlesWithin } from "./race.ts";
 
 const passesPerCallMax = 10_000;
@@ -31,6 +32,7 @@ export class Supervisor {
   readonly #engine: Engine;
   readonly #loops: readonly DutyLoop[];
   readonly #noticeId: string;
+  readonly #missing: MissingPartitions;
   #alarmAgainUs = 0;
   /** What the quarantine notice in the store says; null when that is not known. */
   #notice: string | null = "[]";
@@ -41,6 +43,7 @@ export class Supervisor {
   constructor(engine: Engine, duties: readonly Duty[]) {
     this.#engine = engine;
     this.#noticeId = engine.mintId();
+    this.#missing = new MissingPartitions(engine.store, engine.log);
     this.#loops = duties.map((duty) => new DutyLoop(engine, duty, (loop, pass) => this.#ended(loop, pass)));
   }
 
@@ -82,6 +85,7 @@ export class Supervisor {
   }
 
   #ended({ duty }: DutyLoop, pass: DutyPass | null): void {
+    this.#missing.look();
     this.#tellQuarantined();
     if (pass === null || pass.hasMore) return;
     if (duty.wakes === "clock") {

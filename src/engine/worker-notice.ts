@@ -1,10 +1,10 @@
 /**
- * What a live worker lets the others know: which queues it serves and which names it has handlers for. The notice is a
- * document that expires unless it is renewed, so a dead worker's notice goes by itself.
+ * What a live worker lets the others know: which queues it serves, which names it has handlers for, and how it fares.
+ * The notice is a document that expires unless it is renewed, so a dead worker's notice goes by itself.
  */
 import type { DocPut } from "../store/records.ts";
+import type { Store } from "../store/store.ts";
 import { allDocs } from "./all-docs.ts";
-import type { Engine } from "./engine.ts";
 
 const noticeKind = "worker";
 const noticeTtlMs = 60_000;
@@ -13,6 +13,17 @@ export const noticeEveryMs = 20_000;
 export interface WorkerNotice {
   readonly queues: readonly string[];
   readonly names: readonly string[];
+  /** Abandoned attempts whose handler still runs: each holds a slot that it was told to leave, those of a batch one. */
+  readonly abandoned: number;
+  /** The worker's own wall clock when it wrote the notice, epoch milliseconds. */
+  readonly writtenAt: number;
+}
+
+export interface LiveWorker extends WorkerNotice {
+  /** As lists and attempt records name it. */
+  readonly worker: string;
+  /** How far its clock was ahead of the store's; the time that the notice was on its way counts as behind. */
+  readonly clockAheadMs: number;
 }
 
 export function noticePut(owner: string, notice: WorkerNotice | null): DocPut {
@@ -20,9 +31,20 @@ export function noticePut(owner: string, notice: WorkerNotice | null): DocPut {
   return { kind: noticeKind, id: owner, body, guard: "any", expiresInMs: noticeTtlMs };
 }
 
-export async function readNotices(engine: Engine): Promise<readonly WorkerNotice[]> {
-  const notices: WorkerNotice[] = [];
-  for await (const { body } of allDocs(engine.store, { kind: noticeKind }))
-    notices.push(JSON.parse(body) as WorkerNotice);
-  return notices;
+/** @param passesOver leaves out those that cannot be read and those in partitions that fail, instead of failing. */
+export async function readNotices(
+  store: Pick<Store, "readDocs">,
+  passesOver = false,
+): Promise<readonly LiveWorker[]> {
+  const workers: LiveWorker[] = [];
+  for await (const { id, body, expiresAt } of allDocs(store, { kind: noticeKind, passesOver })) {
+    try {
+      const notice = JSON.parse(body) as WorkerNotice;
+      const putAt = (expiresAt ?? notice.writtenAt + noticeTtlMs) - noticeTtlMs;
+      workers.push({ ...notice, worker: id, clockAheadMs: notice.writtenAt - putAt });
+    } catch (error) {
+      if (!passesOver) throw error;
+    }
+  }
+  return workers;
 }

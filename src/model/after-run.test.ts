@@ -19,7 +19,7 @@ import type { DecidedPolicy, JobPolicy } from "./job-policy.ts";
 import { canMove, isTerminal } from "./job-state.ts";
 
 const policyOf = (policy: JobPolicy = {}): DecidedPolicy => createPolicyReader()(writePolicy(policy));
-const steady: JobPolicy = { backoff: { kind: "fixed", delayMs: 500, jitter: "none" }, level: 2 };
+const steady: JobPolicy = { attempts: 3, backoff: { kind: "fixed", delayMs: 500, jitter: "none" }, level: 2 };
 const sources: Sources = { random: () => 0.5, strideMs: 1000, now: 77, worker: "w1" };
 const boom: Failure = { outcome: "failed", error: { name: "Boom", message: "it broke" } };
 
@@ -185,7 +185,7 @@ describe("after a crash", () => {
   });
 
   test("the log tells an unstarted crash from a started one", () => {
-    const outcome = { attempt: 1, outcome: "crashed", at: 77, worker: "w1" };
+    const outcome = { attempt: 1, outcome: "lease-expired", at: 77, worker: "w1" };
     expect(readAttemptLog(afterCrash(ended(), true, sources).attempts).entries).toEqual([outcome]);
     expect(readAttemptLog(afterCrash(ended(), false, sources).attempts).entries).toEqual([
       { ...outcome, unstarted: true },

@@ -9,10 +9,13 @@
  *  unrecoverable          failed                                       stays
  *  retry-after            retry-scheduled at that time, or failed      stays
  *  snoozed                scheduled                                    given back
+ *  never began: its       failed                                       stays
+ *  record is unreadable
+ *  lacked a key           scheduled                                    given back
  *  released (shutdown)    ready                                        given back
  *  crashed                reclaimed with backoff, or failed            stays, or given back when it never started
  */
-import { appendAttempt, readAttemptLog, shortReason } from "./attempt-log.ts";
+import { appendAttempt, noteHandBack, readAttemptLog, shortReason } from "./attempt-log.ts";
 import type { AttemptOutcome, ErrorRecord } from "./attempt-log.ts";
 import type { Finish, HandBack, Schedule, SettleNext } from "./change.ts";
 import { durationText } from "./duration.ts";
@@ -31,6 +34,7 @@ export type EndReason =
   | "not-retryable"
   | "invalid-input"
   | "invalid-result"
+  | "record-unreadable"
   | "crash-loop"
   | "no-handler"
   | "deadline"
@@ -71,6 +75,7 @@ export function afterReturn(policy: DecidedPolicy, result: string | null): Finis
 export interface Failure {
   readonly outcome: AttemptOutcome;
   readonly error: ErrorRecord;
+  readonly waitedUs?: number;
   readonly ranUs?: number;
   /** Ends the job in failed with this reason, whatever its retry policy says. */
   readonly final?: EndReason;
@@ -87,6 +92,7 @@ export function afterFailure(ended: EndedAttempt, failure: Failure, sources: Sou
     at: sources.now,
     worker: sources.worker,
     error: failure.error,
+    ...(failure.waitedUs === undefined ? {} : { waitedUs: failure.waitedUs }),
     ...(failure.ranUs === undefined ? {} : { ranUs: failure.ranUs }),
   });
   if (ended.cancelAsked) return { next: afterCancelAsked(ended), attempts };
@@ -105,6 +111,45 @@ function reasonToStop(policy: DecidedPolicy, attempt: number, failure: Failure):
 /** After a snooze the job comes again later, and the attempt is given back: it did not fail. */
 export function afterSnooze(policy: DecidedPolicy, delayMs: number, strideMs: number): Schedule {
   return schedule(policy, delayMs, 0, "snoozed", strideMs);
+}
+
+/** Long enough that a fleet without the key does not spin, short enough that a rolling change of keys is hardly felt. */
+const keyMissingBackoff = {
+  kind: "exponential",
+  fromMs: 1000,
+  toMs: 60_000,
+  factor: 2,
+  jitter: "half",
+} as const;
+
+/**
+ * The worker lacks the key that the input is encrypted with. Another one may have it, or this one after its next
+ * start, so the job comes again and the attempt is given back.
+ */
+export function afterKeyMissing(ended: EndedAttempt, error: ErrorRecord, sources: Sources): Decision {
+  const { now: at, worker, strideMs } = sources;
+  if (ended.cancelAsked) return { next: afterCancelAsked(ended), attempts: null };
+  const attempts = noteHandBack(ended.attempts, {
+    reason: "key-missing",
+    at,
+    worker,
+    message: error.message,
+  });
+  const times = readAttemptLog(attempts).handedBack?.count ?? 1;
+  const delayMs = backoffDelayMs(keyMissingBackoff, times, error, sources);
+  return { next: schedule(ended.policy, delayMs, 0, "snoozed", strideMs), attempts };
+}
+
+/**
+ * A part of the job's own record cannot be read: how often it may run, what it has done. It is not run by guesses, and
+ * it ends where operators see it.
+ */
+export function afterUnreadable(ended: EndedAttempt, parts: readonly string[], sources: Sources): Decision {
+  const error = {
+    name: "RecordUnreadable",
+    message: `Of the job's record cannot be read: ${parts.join(", ")}.`,
+  };
+  return afterFailure(ended, { outcome: "failed", error, final: "record-unreadable" }, sources);
 }
 
 /** What a worker that stops does with a job it has not finished: claimable again at once, with its old rank. */
@@ -143,7 +188,7 @@ export function afterCrash(ended: EndedAttempt, started: boolean, sources: Sourc
   const isGivenBack = !started && earlier < unstartedCrashesMax;
   const attempts = appendAttempt(ended.attempts, {
     attempt,
-    outcome: "crashed",
+    outcome: "lease-expired",
     at: sources.now,
     worker: sources.worker,
     ...(started ? {} : { unstarted: true }),

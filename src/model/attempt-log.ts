@@ -1,7 +1,9 @@
 /**
- * What is remembered of attempts that did not succeed: one entry per failed, timed-out, crashed, abandoned or cancelled
- * attempt, in order, kept as one text with the job and later with its history. Whoever ends the attempt writes it, and
- * people read it.
+ * What is remembered of a job's attempts: one entry each, in order, kept as one text with the job and later with its
+ * history. Whoever ends the attempt writes it, and people read it.
+ *
+ * Most jobs complete at their first attempt. Such a log is not JSON but three numbers, because every job of a drain
+ * carries it: `attempt waitedUs ranUs`. What it leaves out is in the job's own record (the worker, the time of the end).
  *
  * The log is bounded in every part: a job that fails a thousand times with megabytes of stack must not grow its record
  * without end.
@@ -15,29 +17,54 @@ export interface ErrorRecord {
   readonly cause?: ErrorRecord;
 }
 
-export type AttemptOutcome = "failed" | "timed-out" | "crashed" | "abandoned" | "cancelled";
+/** `lease-expired`: its worker died, was stopped or cut off, or its event loop stood still; nobody else can tell which. */
+export type AttemptOutcome =
+  | "completed"
+  | "failed"
+  | "timed-out"
+  | "lease-expired"
+  | "abandoned"
+  | "cancelled"
+  | "expired";
 
 export interface AttemptRecord {
   readonly attempt: number;
   readonly outcome: AttemptOutcome;
-  /** Store time at which the attempt ended. */
-  readonly at: number;
-  /** Handler time, monotonic, in microseconds; absent when nobody could measure it (a crash). */
+  /** Store time at which the attempt ended; absent for a completed one, whose end is the job's. */
+  readonly at?: number;
+  /** From the time the job was due to the start of its handler, in microseconds; absent after its lease ran out. */
+  readonly waitedUs?: number;
+  /** Handler time, monotonic, in microseconds; absent when nobody could measure it (its lease ran out). */
   readonly ranUs?: number;
   readonly worker?: string;
-  /** True for a crash before anybody reported that the handler had started. */
+  /** True for a lease that ran out before anybody reported that the handler had started. */
   readonly unstarted?: boolean;
   readonly error?: ErrorRecord;
+}
+
+/** Why workers handed the job back, the last of them; the attempts that were given back have no entry. */
+export interface HandBackNote {
+  readonly reason: "key-missing";
+  /** How often in a row. */
+  readonly count: number;
+  readonly at: number;
+  readonly worker: string;
+  readonly message: string;
 }
 
 interface AttemptLog {
   readonly entries: readonly AttemptRecord[];
   /** How many entries in the middle were dropped to stay inside the bound. */
   readonly dropped: number;
+  /** How many replays have opened a new round of attempts; absent for none. */
+  readonly replays?: number;
   /** Why the cancel of a running job was asked for. Whoever ends the attempt ends the job with this reason. */
   readonly cancelReason?: string;
+  /** Until an attempt ends in another way. */
+  readonly handedBack?: HandBackNote;
 }
 
+const completedAlone = /^(\d{1,9}) (\d{1,16}) (\d{1,16})$/;
 const emptyLog: AttemptLog = { entries: [], dropped: 0 };
 
 export const logEntriesMax = 50;
@@ -47,21 +74,60 @@ const stackCharsMax = 4000;
 const causeDepthMax = 5;
 const cancelReasonCharsMax = 200;
 
-/** A text that cannot be read counts as empty: a damaged log must not take the job, or its worker, down with it. */
+/**
+ * What can be read of the text: entries that cannot are left out, because a damaged log must not take a list, a duty or
+ * a worker down with it.
+ */
 export function readAttemptLog(text: string | null): AttemptLog {
-  if (text === null) return emptyLog;
+  return text === null ? emptyLog : parseLog(text).log;
+}
+
+/** Whether nothing of the text is lost by reading it. */
+export function isLogReadable(text: string | null): boolean {
+  return text === null || parseLog(text).isWhole;
+}
+
+function parseLog(text: string): { readonly log: AttemptLog; readonly isWhole: boolean } {
+  const numbers = completedAlone.exec(text);
+  if (numbers !== null) {
+    const [attempt, waitedUs, ranUs] = numbers.slice(1).map(Number) as [number, number, number];
+    const entries = [{ attempt, outcome: "completed", waitedUs, ranUs }] as const;
+    return { log: { entries, dropped: 0 }, isWhole: true };
+  }
   try {
     const log = JSON.parse(text) as Partial<AttemptLog> | null;
-    if (!Array.isArray(log?.entries)) return emptyLog;
-    const { entries, dropped = 0, cancelReason } = log;
-    return { entries, dropped, ...(typeof cancelReason === "string" ? { cancelReason } : {}) };
+    if (!Array.isArray(log?.entries)) return { log: emptyLog, isWhole: false };
+    const { dropped = 0, cancelReason, replays, handedBack } = log;
+    const entries = log.entries.filter(isEntry);
+    const read = {
+      entries,
+      dropped,
+      ...(typeof replays === "number" ? { replays } : {}),
+      ...(typeof cancelReason === "string" ? { cancelReason } : {}),
+      ...(typeof handedBack?.count === "number" ? { handedBack } : {}),
+    };
+    return { log: read, isWhole: entries.length === log.entries.length };
   } catch {
-    return emptyLog;
+    return { log: emptyLog, isWhole: false };
   }
 }
 
+function isEntry(value: unknown): value is AttemptRecord {
+  if (typeof value !== "object" || value === null) return false;
+  const { attempt, outcome, at = 0, error } = value as Record<string, unknown>;
+  const isNoted = typeof attempt === "number" && typeof outcome === "string" && typeof at === "number";
+  return isNoted && (error === undefined || isErrorRecord(error));
+}
+
+function isErrorRecord(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const { name, message, cause } = value as Record<string, unknown>;
+  const isNamed = typeof name === "string" && typeof message === "string";
+  return isNamed && (cause === undefined || isErrorRecord(cause));
+}
+
 export function appendAttempt(text: string | null, record: AttemptRecord): string {
-  const log = readAttemptLog(text);
+  const { handedBack: _over, ...log } = readAttemptLog(text);
   const entries = [...log.entries, record];
   let dropped = log.dropped;
   while (entries.length > logEntriesMax) {
@@ -71,10 +137,44 @@ export function appendAttempt(text: string | null, record: AttemptRecord): strin
   return JSON.stringify({ ...log, entries, dropped } satisfies AttemptLog);
 }
 
+export interface Completion {
+  readonly attempt: number;
+  readonly waitedUs: number;
+  readonly ranUs: number;
+}
+
+/** The log of a job that completes now. */
+export function noteCompletion(text: string | null, { attempt, waitedUs, ranUs }: Completion): string {
+  if (text === null) return `${attempt} ${waitedUs} ${ranUs}`;
+  return appendAttempt(text, { attempt, outcome: "completed", waitedUs, ranUs });
+}
+
 /** The log of a running job whose cancel is asked for. A later reason replaces an earlier one. */
 export function noteCancelReason(text: string | null, reason: string): string {
   const cancelReason = shortReason(reason);
   return JSON.stringify({ ...readAttemptLog(text), cancelReason } satisfies AttemptLog);
+}
+
+/** The log of a job that a worker hands back: the newest note takes the place of the one before. */
+export function noteHandBack(text: string | null, note: Omit<HandBackNote, "count">): string {
+  const log = readAttemptLog(text);
+  const handedBack = {
+    ...note,
+    message: cut(note.message, messageCharsMax),
+    count: 1 + (log.handedBack?.count ?? 0),
+  };
+  return JSON.stringify({ ...log, handedBack } satisfies AttemptLog);
+}
+
+/** The log of a finished job that a replay brings back with a new round of attempts. */
+export function noteNewRound(text: string | null): string {
+  const { handedBack: _over, ...log } = readAttemptLog(text);
+  return JSON.stringify({ ...log, replays: (log.replays ?? 0) + 1 } satisfies AttemptLog);
+}
+
+/** Rounds count from 1. */
+export function roundOf(text: string | null): number {
+  return text === null ? 1 : 1 + (readAttemptLog(text).replays ?? 0);
 }
 
 export function shortReason(reason: string): string {

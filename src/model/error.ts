@@ -57,6 +57,7 @@ export const errorCatalogue = {
     false,
     "Things that must be written in one step lie in different partitions of the store.",
   ),
+  "other-job": entry(409, false, "The id belongs to a job of another name than the one that was asked for."),
   "key-held": entry(409, false, "The job's unique key is held by another live job."),
   "job-not-found": entry(404, false, "No job with this id, or it was pruned."),
   "job-changed": entry(409, false, "The job's state does not allow this, or it changed meanwhile."),
@@ -72,6 +73,11 @@ export const errorCatalogue = {
   "lease-lost": entry(409, false, "The attempt no longer holds its lease; its writes are refused."),
   "no-handlers": entry(400, false, "A worker was started without a handler, or without a queue to serve."),
   "duplicate-handler": entry(400, false, "Two handlers were given for one job name."),
+  "not-committed": entry(
+    409,
+    true,
+    "The job was enqueued in a transaction that has not committed yet, or was rolled back.",
+  ),
   "not-in-transaction": entry(
     400,
     false,
@@ -127,7 +133,7 @@ export const errorCatalogue = {
   "outcome-unknown": entry(
     503,
     true,
-    "The reply was lost: the call may have happened. Repeat it with the same key.",
+    "The reply was lost or too late: the call may have happened. Repeat it with the same key or id.",
   ),
   "unsupported-node": entry(500, false, "This Node.js is too old: Millrace needs 22.18 or newer."),
 } as const satisfies Record<string, ErrorEntry>;
@@ -137,22 +143,41 @@ export type ErrorCode = keyof typeof errorCatalogue;
 /** Whether the failed call had an effect. Most errors come before any write; a lost reply does not tell. */
 export type ErrorOutcome = "did-not-happen" | "unknown";
 
+const brand: unique symbol = Symbol.for("millrace.error");
+
 export class MillraceError extends Error {
   override readonly name = "MillraceError";
   readonly code: ErrorCode;
   readonly retryable: boolean;
   readonly outcome: ErrorOutcome;
+  /** Of an enqueue with an unknown outcome: the ids it was to make, in order. Repeat it with `repeatOf`. */
+  readonly ids?: readonly string[];
+  readonly [brand] = true;
 
-  constructor(code: ErrorCode, message: string, options: { cause?: unknown; outcome?: ErrorOutcome } = {}) {
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: { cause?: unknown; outcome?: ErrorOutcome; ids?: readonly string[] } = {},
+  ) {
     super(message, "cause" in options ? { cause: options.cause } : undefined);
     this.code = code;
     this.retryable = errorCatalogue[code].retryable;
     this.outcome = options.outcome ?? (code === "outcome-unknown" ? "unknown" : "did-not-happen");
+    if (options.ids !== undefined) this.ids = options.ids;
   }
 }
 
+/** By the brand and not by the class: two copies of the package in one process understand each other. */
 export function isMillraceError(value: unknown, code?: ErrorCode): value is MillraceError {
-  return value instanceof MillraceError && (code === undefined || value.code === code);
+  if (typeof value !== "object" || value === null || !(brand in value)) return false;
+  return code === undefined || (value as MillraceError).code === code;
+}
+
+/** The same error with the ids that its call was to make, where nobody knows whether it did. */
+export function withMintedIds(error: unknown, ids: readonly string[]): unknown {
+  if (!isMillraceError(error) || error.outcome !== "unknown" || error.ids !== undefined) return error;
+  const { code, message, cause, outcome } = error;
+  return new MillraceError(code, message, { ...(cause === undefined ? {} : { cause }), outcome, ids });
 }
 
 /** An option that a later version will honour: refused by name, so that nobody believes it acts. */

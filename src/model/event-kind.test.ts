@@ -26,10 +26,11 @@ test("event codes are fixed for ever, because feeds keep them", () => {
     "cancel-asked": 19,
     replayed: 20,
     removed: 21,
+    revoked: 22,
   });
 });
 
 test("a code leads back to its kind, and an unknown code is a wrong program", () => {
   for (const [kind, code] of Object.entries(eventCodes)) expect(eventOfCode(code)).toBe(kind as EventKind);
-  for (const code of [-1, 22, 1.5, Number.NaN]) expect(() => eventOfCode(code)).toThrow(RangeError);
+  for (const code of [-1, 23, 1.5, Number.NaN]) expect(() => eventOfCode(code)).toThrow(RangeError);
 });

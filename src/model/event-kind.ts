@@ -27,6 +27,7 @@ export const eventCodes = {
   "cancel-asked": 19,
   replayed: 20,
   removed: 21,
+  revoked: 22,
 } as const;
 
 export type EventKind = keyof typeof eventCodes;

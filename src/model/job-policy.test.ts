@@ -24,14 +24,16 @@ describe("policies", () => {
   test("the empty policy costs no text and means the engine's defaults", () => {
     expect(writePolicy({})).toBeNull();
     expect(createPolicyReader()(null)).toEqual({
+      isReadable: true,
       level: 0,
-      attempts: 3,
+      attempts: 10,
       backoff: defaultBackoff,
       retryIf: undefined,
       timeoutMs: null,
       ttlMs: null,
       keepsResult: true,
       retention: {},
+      retriesInvalidInput: false,
       redact: [],
     });
   });
@@ -47,7 +49,7 @@ describe("policies", () => {
   });
 
   test("a default left undefined in code is no default", () => {
-    expect(createPolicyReader({ attempts: undefined as never })(null).attempts).toBe(3);
+    expect(createPolicyReader({ attempts: undefined as never })(null).attempts).toBe(10);
   });
 
   test("every policy reads back from its text as it was written", () => {

@@ -26,12 +26,16 @@ export interface JobPolicy {
   readonly retention?: Retention;
   /** False: the result is not kept, only that the job completed. */
   readonly keepsResult?: boolean;
+  /** True: an input that a worker refuses is a failed attempt like any other, and not the end. */
+  readonly retriesInvalidInput?: boolean;
   /** Paths into input and result that are never shown: kept with the job, so that every reader knows them. */
   readonly redact?: readonly string[];
 }
 
 /** A policy with every field decided, from the job, the code's defaults and the engine's. */
 export interface DecidedPolicy {
+  /** False: the job's own text could not be read, so that these are only the defaults. */
+  readonly isReadable: boolean;
   readonly level: number;
   readonly attempts: number;
   readonly backoff: Backoff;
@@ -40,10 +44,12 @@ export interface DecidedPolicy {
   readonly ttlMs: number | null;
   readonly keepsResult: boolean;
   readonly retention: Retention;
+  readonly retriesInvalidInput: boolean;
   readonly redact: readonly string[];
 }
 
 const enginePolicy: DecidedPolicy = {
+  isReadable: true,
   level: 0,
   attempts: defaultAttempts,
   backoff: defaultBackoff,
@@ -52,6 +58,7 @@ const enginePolicy: DecidedPolicy = {
   ttlMs: null,
   keepsResult: true,
   retention: {},
+  retriesInvalidInput: false,
   redact: [],
 };
 
@@ -91,25 +98,56 @@ export function createPolicyReader(codeDefaults: JobPolicy = {}): (text: string 
     if (text === null) return empty;
     const known = decoded.get(text);
     if (known !== undefined) return known;
-    const policy = decide(parsePolicy(text));
+    const own = readPolicyText(text);
+    const policy = own === null ? { ...empty, isReadable: false } : decide(own);
     decoded.set(text, policy);
     return policy;
   };
 }
 
-/**
- * A text that cannot be read counts as saying nothing: the job then runs by the defaults instead of stopping its
- * worker.
- */
+/** A text that cannot be read counts as saying nothing: the job is then shown and operated on by the defaults. */
 export function parsePolicy(text: string | null): JobPolicy {
+  return readPolicyText(text) ?? {};
+}
+
+/** Null for a text that cannot be read. What only a newer version knows is let pass. */
+function readPolicyText(text: string | null): JobPolicy | null {
   if (text === null) return {};
   try {
-    const policy: unknown = JSON.parse(text);
-    return typeof policy === "object" && policy !== null ? policy : {};
+    const policy = JSON.parse(text) as Record<string, unknown> | null;
+    if (typeof policy !== "object" || policy === null || Array.isArray(policy)) return null;
+    const isWhole = Object.entries(policyChecks).every(([key, isRight]) => {
+      return policy[key] === undefined || isRight(policy[key]);
+    });
+    return isWhole ? policy : null;
   } catch {
-    return {};
+    return null;
   }
 }
+
+const isNumber = (value: unknown): boolean => typeof value === "number";
+const isFlag = (value: unknown): boolean => typeof value === "boolean";
+const isTexts = (value: unknown): boolean =>
+  Array.isArray(value) && value.every((each) => typeof each === "string");
+const isNumbers = (value: unknown): boolean => Array.isArray(value) && value.every(isNumber);
+const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
+
+const policyChecks: Readonly<Record<keyof JobPolicy, (value: unknown) => boolean>> = {
+  level: isNumber,
+  attempts: isNumber,
+  backoff: (value) =>
+    isObject(value) &&
+    "kind" in value &&
+    typeof value.kind === "string" &&
+    (value.kind !== "list" || ("delaysMs" in value && isNumbers(value.delaysMs))),
+  retryIf: (value) => isObject(value) && Object.values(value).every(isTexts),
+  timeoutMs: isNumber,
+  ttlMs: isNumber,
+  retention: (value) => isObject(value) && Object.values(value).every(isNumber),
+  keepsResult: isFlag,
+  retriesInvalidInput: isFlag,
+  redact: isTexts,
+};
 
 /**
  * The outcomes that are not kept at all, as defaults for every job: its end then writes no history that would only be

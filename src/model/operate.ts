@@ -2,8 +2,8 @@
  * What operators and clients may do to a job from outside, as guarded changes: cancel, run now, reschedule, edit,
  * replay, revoke and remove. Each says in which states it applies; a store refuses the rest.
  */
-import { afterCancel, defaultCancelReason, handBack } from "./after-run.ts";
-import { noteCancelReason } from "./attempt-log.ts";
+import { afterCancel, afterCancelAsked, defaultCancelReason, handBack } from "./after-run.ts";
+import { noteCancelReason, noteNewRound } from "./attempt-log.ts";
 import type { ChangeNext, Due, Edit, Schedule } from "./change.ts";
 import type { DecidedPolicy } from "./job-policy.ts";
 import { terminalStates, waitingStates } from "./job-state.ts";
@@ -85,8 +85,14 @@ interface ReplayOptions {
   readonly strideMs: number;
 }
 
-/** Brings a finished job back: the only way out of a terminal state. */
-export function replayChange(policy: DecidedPolicy, options: ReplayOptions): OperatorChange {
+/**
+ * Brings a finished job back: the only way out of a terminal state. A new round is noted in the attempt log, so such a
+ * change is guarded by the log that was read.
+ */
+export function replayChange(
+  { policy, attempts }: Pick<CancellableJob, "policy" | "attempts">,
+  options: ReplayOptions,
+): OperatorChange {
   const next: Schedule = {
     to: "scheduled",
     event: "replayed",
@@ -99,7 +105,11 @@ export function replayChange(policy: DecidedPolicy, options: ReplayOptions): Ope
     ...(options.resetsAttempts ? { attempt: 0 } : {}),
     ...(options.edit === undefined ? {} : { edit: options.edit }),
   };
-  return { states: terminalStates, next };
+  return {
+    states: terminalStates,
+    next,
+    ...(options.resetsAttempts ? { attempts: noteNewRound(attempts) } : {}),
+  };
 }
 
 /**
@@ -108,8 +118,16 @@ export function replayChange(policy: DecidedPolicy, options: ReplayOptions): Ope
  */
 export const revokeChange: OperatorChange = {
   states: ["running"],
-  next: { ...handBack, event: "reclaimed" },
+  next: { ...handBack, event: "revoked" },
 };
+
+/**
+ * Of a job whose cancel was asked for the revoke is its end: nobody is left to hear of the cancel, and the job must not
+ * run again. Guarded by the record that was read.
+ */
+export function revokeChanges(job: CancellableJob): readonly OperatorChange[] {
+  return [job.cancelAsked ? { states: ["running"], next: afterCancelAsked(job) } : revokeChange];
+}
 
 export const removeChange: OperatorChange = {
   states: [...waitingStates, ...terminalStates],

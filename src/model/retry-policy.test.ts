@@ -18,7 +18,7 @@ const invalid = (code = "invalid-option"): unknown => expect.objectContaining({ 
 const error = { name: "Error" };
 const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 const delayMs = fc.integer({ min: 0, max: durationMaxMs });
-const jitter = fc.constantFrom("full", "none");
+const jitter = fc.constantFrom("full", "half", "none");
 const failures = fc.integer({ min: 1, max: attemptsMax });
 const spread = fc.tuple(delayMs, delayMs).map(([a, b]) => ({ fromMs: Math.min(a, b), toMs: Math.max(a, b) }));
 const factor = fc.double({ min: 1, max: 100, noNaN: true });
@@ -48,21 +48,21 @@ describe("the delay before the next try", () => {
     expect(expected.map((_, index) => plannedDelayMs(backoff, index + 1))).toEqual(expected);
   });
 
-  test("the default is one second, doubled up to five minutes, with full jitter, three attempts in all", () => {
+  test("the default is one second, doubled up to ten minutes, between half and all of it, ten attempts in all", () => {
     expect(defaultBackoff).toEqual({
       kind: "exponential",
       fromMs: 1000,
-      toMs: 300_000,
+      toMs: 600_000,
       factor: 2,
-      jitter: "full",
+      jitter: "half",
     });
-    expect(defaultAttempts).toBe(3);
+    expect(defaultAttempts).toBe(10);
     expect([1, 2, 9, 10, 1000].map((n) => plannedDelayMs(defaultBackoff as never, n))).toEqual([
-      1000, 2000, 256_000, 300_000, 300_000,
+      1000, 2000, 256_000, 512_000, 600_000,
     ]);
   });
 
-  test("is exactly the planned one without jitter and never above it with full jitter", () => {
+  test("is exactly the planned one without jitter and never above it with jitter", () => {
     fc.assert(
       fc.property(plannedBackoff, failures, random, (backoff, count, value) => {
         const planned = plannedDelayMs(backoff, count);
@@ -91,6 +91,19 @@ describe("the delay before the next try", () => {
   test("a backoff from zero stays zero however often it was multiplied", () => {
     const backoff: Backoff = { kind: "exponential", fromMs: 0, toMs: 5000, factor: 100, jitter: "none" };
     expect(backoffDelayMs(backoff, attemptsMax, error, { random: () => 0 })).toBe(0);
+  });
+
+  test("half jitter reaches half of the planned delay and all of it, never less", () => {
+    const backoff: Backoff = { kind: "fixed", delayMs: 11, jitter: "half" };
+    expect(backoffDelayMs(backoff, 1, { name: "E" }, { random: () => 0 })).toBe(6);
+    expect(backoffDelayMs(backoff, 1, { name: "E" }, { random: () => 0.999_999 })).toBe(11);
+  });
+
+  test("the default outlives an outage of four minutes, however the dice fall", () => {
+    let waitedMs = 0;
+    for (let failures = 1; failures < defaultAttempts; failures++)
+      waitedMs += backoffDelayMs(defaultBackoff, failures, { name: "E" }, { random: () => 0 });
+    expect(waitedMs).toBeGreaterThan(4 * 60_000);
   });
 
   test("full jitter reaches both ends", () => {
@@ -131,7 +144,7 @@ describe("a custom backoff", () => {
 
   test("is not found in what every object inherits", () => {
     const inherited: Backoff = { kind: "custom", name: "toString" };
-    expect(backoffDelayMs(inherited, 1, error, { random: () => 0, custom: {} })).toBe(0);
+    expect(backoffDelayMs(inherited, 1, error, { random: () => 0, custom: {} })).toBe(500);
   });
 });
 
@@ -161,15 +174,15 @@ describe("reading what people write", () => {
     [250, { kind: "fixed", delayMs: 250, jitter: "none" }],
     [
       { kind: "fixed", delay: "1s" },
-      { kind: "fixed", delayMs: 1000, jitter: "full" },
+      { kind: "fixed", delayMs: 1000, jitter: "half" },
     ],
     [
       { kind: "linear", from: "1s" },
-      { kind: "linear", fromMs: 1000, toMs: 300_000, jitter: "full" },
+      { kind: "linear", fromMs: 1000, toMs: 600_000, jitter: "half" },
     ],
     [
       { kind: "linear", from: "10m" },
-      { kind: "linear", fromMs: 600_000, toMs: 600_000, jitter: "full" },
+      { kind: "linear", fromMs: 600_000, toMs: 600_000, jitter: "half" },
     ],
     [{ kind: "exponential" }, defaultBackoff],
     [
@@ -178,7 +191,7 @@ describe("reading what people write", () => {
     ],
     [
       { kind: "list", delays: ["1s", 5] },
-      { kind: "list", delaysMs: [1000, 5], jitter: "full" },
+      { kind: "list", delaysMs: [1000, 5], jitter: "half" },
     ],
     [
       { kind: "custom", name: "mine" },
@@ -193,7 +206,7 @@ describe("reading what people write", () => {
     [{}, "invalid-option"],
     [{ kind: "random" }, "invalid-option"],
     [{ kind: "fixed", delay: 1, factor: 2 }, "invalid-option"],
-    [{ kind: "fixed", delay: 1, jitter: "half" }, "invalid-option"],
+    [{ kind: "fixed", delay: 1, jitter: "some" }, "invalid-option"],
     [{ kind: "fixed" }, "invalid-duration"],
     [{ kind: "fixed", delay: -1 }, "invalid-duration"],
     ["soon", "invalid-duration"],

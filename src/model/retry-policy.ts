@@ -2,7 +2,9 @@
  * When a failed attempt is tried again: how often, after how long, and for which errors.
  *
  * All arithmetic is pure; the random source for jitter is passed in. The delay always lies inside the policy's bounds:
- * [0, d] with full jitter, exactly d without jitter.
+ * [d / 2, d] with half jitter (the default), [0, d] with full jitter, exactly d without jitter. Half is the default
+ * because its sum is bounded from below: the default policy outlives an outage of four minutes whatever the dice say,
+ * where full jitter may burn ten attempts in seconds.
  */
 import { durationMs } from "./duration.ts";
 import type { Duration } from "./duration.ts";
@@ -10,7 +12,8 @@ import { MillraceError } from "./error.ts";
 import { checkName } from "./name.ts";
 import { checkOptions, checkWhole } from "./option.ts";
 
-type Jitter = "full" | "none";
+/** Which share of the planned delay is drawn: all of it, its second half, or nothing. */
+type Jitter = "full" | "half" | "none";
 
 /** A backoff as it is stored with a job: checked, times in milliseconds. */
 export type Backoff =
@@ -43,13 +46,15 @@ export interface RetryIf {
 }
 
 export const attemptsMax = 1000;
-export const defaultAttempts = 3;
+export const defaultAttempts = 10;
+/** Ten minutes. */
+const defaultToMs = 600_000;
 const defaultPlanned = {
   kind: "exponential",
   fromMs: 1000,
-  toMs: 300_000,
+  toMs: defaultToMs,
   factor: 2,
-  jitter: "full",
+  jitter: "half",
 } as const;
 export const defaultBackoff: Backoff = defaultPlanned;
 const insteadOf = "the default backoff was taken instead.";
@@ -81,7 +86,13 @@ export function backoffDelayMs(
     sources.warn?.(`The backoff kind ${JSON.stringify(backoff.kind)} is not known here; ${insteadOf}`);
     delayMs = plannedDelayMs(defaultPlanned, failures);
   }
-  return backoff.jitter === "none" ? delayMs : Math.floor(sources.random() * (delayMs + 1));
+  return jittered(delayMs, backoff.jitter, sources.random);
+}
+
+function jittered(delayMs: number, jitter: Jitter, random: () => number): number {
+  if (jitter === "none") return delayMs;
+  const leastMs = jitter === "half" ? Math.ceil(delayMs / 2) : 0;
+  return leastMs + Math.floor(random() * (delayMs - leastMs + 1));
 }
 
 /** The delay before jitter, which is also its upper bound. */
@@ -226,13 +237,13 @@ export function readRetryIf(options: unknown, what: string): RetryIf {
 }
 
 function readJitter(value: unknown, what: string): Jitter {
-  if (value === undefined || value === "full") return "full";
-  if (value === "none") return "none";
-  throw new MillraceError("invalid-option", `${what} must be "full" or "none".`);
+  if (value === undefined) return "half";
+  if (value === "full" || value === "half" || value === "none") return value;
+  throw new MillraceError("invalid-option", `${what} must be "full", "half" or "none".`);
 }
 
 function readUpper(value: unknown, fromMs: number, what: string): number {
-  const toMs = value === undefined ? Math.max(fromMs, 300_000) : durationMs(value, what);
+  const toMs = value === undefined ? Math.max(fromMs, defaultToMs) : durationMs(value, what);
   if (toMs < fromMs) throw new MillraceError("invalid-option", `${what} must not be shorter than from.`);
   return toMs;
 }

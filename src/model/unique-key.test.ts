@@ -1,12 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { readUnique, scopedKey } from "./unique-key.ts";
+import { keyOfScoped, readUnique, scopedKey } from "./unique-key.ts";
+import type { UniqueScope } from "./unique-key.ts";
 
 describe("unique options", () => {
   test.each<[unknown, object]>([
-    ["invoice-7", { key: "invoice-7", fields: null, scope: "queue", hold: "end", onHeld: "keep" }],
-    [{ key: "k" }, { key: "k", fields: null, scope: "queue", hold: "end", onHeld: "keep" }],
+    ["invoice-7", { key: "invoice-7", fields: null, scope: "job", hold: "end", onHeld: "keep" }],
+    [{ key: "k" }, { key: "k", fields: null, scope: "job", hold: "end", onHeld: "keep" }],
     [{ fields: ["user.id", "day"] }, { key: null, fields: ["user.id", "day"], hold: "end", onHeld: "keep" }],
+    [{ key: "k", scope: "queue" }, { scope: "queue" }],
     [{ key: "k", scope: "global" }, { scope: "global" }],
     [{ key: "k", window: "unfinished" }, { hold: "end" }],
     [{ key: "k", window: "queued" }, { hold: "started" }],
@@ -19,7 +21,7 @@ describe("unique options", () => {
     ],
     [
       { key: "k", policy: "debounce", window: "queued" },
-      { onHeld: "reschedule", hold: "started" },
+      { onHeld: "replace", hold: "started", needsDelay: true },
     ],
     [
       { key: "k", policy: "throttle", window: "1m" },
@@ -54,22 +56,35 @@ describe("unique options", () => {
 });
 
 describe("scoped keys", () => {
-  test("one key in two queues is two keys, in the global scope one", () => {
-    expect(scopedKey("queue", "a", "k")).not.toBe(scopedKey("queue", "b", "k"));
-    expect(scopedKey("global", "a", "k")).toBe(scopedKey("global", "b", "k"));
+  const scoped = (scope: UniqueScope, queue: string, name: string): string =>
+    scopedKey({ scope, key: "k" }, { queue, name });
+
+  test("are apart by the name of the job, by its queue, or not at all", () => {
+    expect(scoped("job", "a", "x")).toBe(scoped("job", "b", "x"));
+    expect(scoped("job", "a", "x")).not.toBe(scoped("job", "a", "y"));
+    expect(scoped("queue", "a", "x")).toBe(scoped("queue", "a", "y"));
+    expect(scoped("queue", "a", "x")).not.toBe(scoped("queue", "b", "x"));
+    expect(scoped("global", "a", "x")).toBe(scoped("global", "b", "y"));
   });
 
-  test("no choice of names makes two different keys one", () => {
-    const name = fc.string({
-      unit: fc.constantFrom("a", ":", "1", "q", "g", "2"),
+  test("no choice of names makes two different keys one, and the key itself can be read back", () => {
+    const text = fc.string({
+      unit: fc.constantFrom("a", ":", "1", "j", "q", "g", "2"),
       minLength: 1,
       maxLength: 6,
     });
-    const scope = fc.constantFrom("queue" as const, "global" as const);
+    const unique = fc.record({
+      scope: fc.constantFrom<UniqueScope>("job", "queue", "global"),
+      key: text,
+      queue: text,
+      name: text,
+    });
     fc.assert(
-      fc.property(scope, name, name, scope, name, name, (scopeA, queueA, keyA, scopeB, queueB, keyB) => {
-        const isSame = scopeA === scopeB && keyA === keyB && (scopeA === "global" || queueA === queueB);
-        expect(scopedKey(scopeA, queueA, keyA) === scopedKey(scopeB, queueB, keyB)).toBe(isSame);
+      fc.property(unique, unique, (one, other) => {
+        const within = { job: one.name === other.name, queue: one.queue === other.queue, global: true };
+        const isSame = one.scope === other.scope && one.key === other.key && within[one.scope];
+        expect(scopedKey(one, one) === scopedKey(other, other)).toBe(isSame);
+        expect(keyOfScoped(scopedKey(one, one))).toBe(one.key);
       }),
       { numRuns: 2000 },
     );

@@ -8,10 +8,14 @@
  *  a duration   that long after the submit       a number of milliseconds (may outlive the job)
  *
  *  policy       on a live holder
- *  skip         answer its id                                        keep
- *  replace      replace it while it has not started, else skip       replace
- *  debounce     move its due time while it has not started           reschedule
- *  throttle     skip, with a duration as the window                  keep
+ *  skip         answer its id                                                    keep
+ *  replace      while it has not started, the new job's content and due time     replace
+ *               take the place of the holder's; else skip
+ *  debounce     as replace, with a due time that each enqueue moves on           replace
+ *  throttle     skip, with a duration as the window                              keep
+ *
+ * The scope is part of the key, behind its length: keys of different scopes never meet, whatever they contain. The key
+ * itself comes first, so that the text in braces that places it in a partition is the key's own (placement.ts).
  */
 import { durationMs } from "./duration.ts";
 import type { Duration } from "./duration.ts";
@@ -20,11 +24,12 @@ import type { LiveState } from "./job-state.ts";
 import { checkName } from "./name.ts";
 import { checkOptions } from "./option.ts";
 
-/** A holder that no worker has ever taken, in one of these states, can still be replaced or rescheduled. */
+/** A holder that no worker has ever taken, in one of these states, can still be replaced. */
 export const unstartedStates = ["blocked", "scheduled", "ready"] as const satisfies readonly LiveState[];
 
 export type UniqueHold = "started" | "end" | number;
-export type OnHeld = "keep" | "replace" | "reschedule";
+export type OnHeld = "keep" | "replace";
+export type UniqueScope = "job" | "queue" | "global";
 
 /** The unique key of a job as a store gets it. The scope is part of the key. */
 export interface Unique {
@@ -33,14 +38,23 @@ export interface Unique {
   readonly onHeld: OnHeld;
 }
 
-export interface UniqueOptions {
+/** @typeParam Field the paths that the input has. */
+export interface UniqueOptions<Field extends string = string> {
   /** The key itself, or `fields` of the input to compute it from. */
   key?: string;
-  fields?: readonly string[];
-  /** Whether the key is unique within the job's queue (default) or over the whole store. */
-  scope?: "queue" | "global";
+  fields?: readonly Field[];
+  /**
+   * Among which jobs the key is unique: those of the same name (default), those of the same queue, or all of the store.
+   * With the wider two a key may be held by another kind of job, whose result the handle then refuses to give.
+   */
+  scope?: UniqueScope;
   /** How long the job holds the key: until it ends (default), only while it is queued, or for a duration. */
   window?: "unfinished" | "queued" | Duration;
+  /**
+   * What an enqueue does that finds the key held: `skip` (default) answers the holder; `replace` gives it the new input,
+   * options and time while it has not started; `debounce` is the same with a delay, so that the last of a burst runs
+   * once, that long after it; `throttle` skips for the duration of the window.
+   */
   policy?: "skip" | "replace" | "debounce" | "throttle";
 }
 
@@ -48,34 +62,40 @@ export interface UniqueOptions {
 export interface UniquePlan {
   readonly key: string | null;
   readonly fields: readonly string[] | null;
-  readonly scope: "queue" | "global";
+  readonly scope: UniqueScope;
   readonly hold: UniqueHold;
   readonly onHeld: OnHeld;
+  /** A debounce without a due time to move on would be a mistake. */
+  readonly needsDelay: boolean;
 }
+
+const scopes: readonly unknown[] = ["job", "queue", "global"] satisfies UniqueScope[];
 
 export function readUnique(options: unknown): UniquePlan {
   if (typeof options === "string") {
     return {
       key: checkName(options, "unique key"),
       fields: null,
-      scope: "queue",
+      scope: "job",
       hold: "end",
       onHeld: "keep",
+      needsDelay: false,
     };
   }
   const given = checkOptions(options, "unique", ["key", "fields", "scope", "window", "policy"]);
-  const { key, fields, scope = "queue", policy = "skip" } = given;
+  const { key, fields, scope = "job", policy = "skip" } = given;
   if ((key === undefined) === (fields === undefined)) {
     throw new MillraceError("invalid-option", "unique: give either key or fields.");
   }
-  if (scope !== "queue" && scope !== "global")
-    throw new MillraceError("invalid-option", 'unique.scope must be "queue" or "global".');
+  if (!scopes.includes(scope))
+    throw new MillraceError("invalid-option", 'unique.scope must be "job", "queue" or "global".');
   return {
     key: key === undefined ? null : checkName(key, "unique.key"),
     fields: fields === undefined ? null : readFields(fields),
-    scope,
+    scope: scope as UniqueScope,
     hold: readHold(given["window"], policy),
     onHeld: readOnHeld(policy),
+    needsDelay: policy === "debounce",
   };
 }
 
@@ -109,15 +129,26 @@ function readOnHeld(policy: unknown): OnHeld {
     case "throttle":
       return "keep";
     case "replace":
-      return "replace";
     case "debounce":
-      return "reschedule";
+      return "replace";
     default:
       throw new MillraceError("invalid-option", "unique.policy must be skip, replace, debounce or throttle.");
   }
 }
 
-/** Length-prefixed, so that no queue name can be mistaken for another queue's key. */
-export function scopedKey(scope: "queue" | "global", queue: string, key: string): string {
-  return scope === "global" ? `g:${key}` : `q${queue.length}:${queue}:${key}`;
+const scopeLetters = { job: "j", queue: "q", global: "g" } as const;
+
+/** Behind the key's length nothing in key or name can be mistaken for the other. */
+export function scopedKey(
+  { scope, key }: { readonly scope: UniqueScope; readonly key: string },
+  { queue, name }: { readonly queue: string; readonly name: string },
+): string {
+  const within = { job: name, queue, global: "" }[scope];
+  return `${scopeLetters[scope]}${key.length}:${key}:${within}`;
+}
+
+/** The key as it was given; a text of another form is shown as it is. */
+export function keyOfScoped(scoped: string): string {
+  const [head, length] = /^[jqg](\d{1,4}):/.exec(scoped) ?? [];
+  return head === undefined ? scoped : scoped.slice(head.length, head.length + Number(length));
 }

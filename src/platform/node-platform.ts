@@ -7,9 +7,17 @@ import type { Platform, Timer } from "./platform.ts";
 /** Node fires longer timers at once, so a longer wait is made of several timers. */
 const timerMaxMs = 2 ** 31 - 1;
 
+/**
+ * Taken once, when this file is loaded: a test runner that puts fake timers in the place of the global ones
+ * (`vi.useFakeTimers()`) would otherwise stop every store and every drain.
+ */
+const { setTimeout, clearTimeout, setImmediate } = globalThis;
+const readClock = Date.now;
+const readMonotonicMs = performance.now.bind(performance);
+
 export const nodePlatform: Platform = {
-  now: () => Date.now(),
-  monotonicUs: () => Math.floor(performance.now() * 1000),
+  now: () => readClock(),
+  monotonicUs: () => Math.floor(readMonotonicMs() * 1000),
   setTimer(delayMs, run, keepsAlive = true): Timer {
     let timer: NodeJS.Timeout;
     const set = (leftMs: number): void => {

@@ -12,7 +12,7 @@ export interface Terminal {
   /** Such as "22.18.0". */
   readonly nodeVersion: string;
   readonly isTTY: boolean;
-  /** Width of the terminal; 100 where there is none. */
+  /** Width of the terminal; 100 where there is none, or one that says it has no size. */
   readonly columns: number;
   readonly rows: number;
   readonly hasColors: boolean;
@@ -34,10 +34,10 @@ export const nodeTerminal: Terminal = {
     return process.stdout.isTTY;
   },
   get columns() {
-    return process.stdout.columns ?? 100;
+    return process.stdout.columns || 100;
   },
   get rows() {
-    return process.stdout.rows ?? 40;
+    return process.stdout.rows || 40;
   },
   get hasColors() {
     return process.stdout.isTTY && process.stdout.hasColors();

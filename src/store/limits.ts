@@ -4,6 +4,8 @@ export const storeLimits = {
   callItemsMax: 1000,
   /** Jobs handed out by one claim. */
   claimJobsMax: 500,
+  /** Bytes of input handed out by one claim, beside the last job: a process must be able to hold what it claims. */
+  claimInputBytesMax: 16 * 1024 * 1024,
   /** Jobs in one unit (one enqueueMany). */
   unitJobsMax: 100_000,
   tagsPerJobMax: 16,

@@ -6,6 +6,19 @@ import type { ChangeNext, SettleNext } from "../model/change.ts";
 import type { JobState, TerminalState } from "../model/job-state.ts";
 import type { Doc, DueJob, Effects, FeedRecord, JobRecord, LeasedJob, LeaseRef, NewJob } from "./records.ts";
 
+/**
+ * In place of the answer to one item of a call: somebody's open transaction holds what it needs. Nothing of it happened,
+ * the others were done; it is asked for again in a while, without them (engine/batcher.ts).
+ */
+export interface Locked {
+  readonly kind: "locked";
+}
+export type OrLocked<Answer> = Answer | Locked;
+
+export function isLocked(answer: unknown): answer is Locked {
+  return typeof answer === "object" && answer !== null && (answer as Partial<Locked>).kind === "locked";
+}
+
 // submit ------------------------------------------------------------------------------------------------------------
 
 export interface SubmitUnit {
@@ -18,10 +31,10 @@ export interface SubmitUnit {
   readonly isRepeat?: boolean;
 }
 
-export type SubmitHow = "created" | "existing" | "replaced" | "rescheduled";
+export type SubmitHow = "created" | "existing" | "replaced";
 
 export type SubmitAnswer =
-  /** Per job, in order. `ids[i]` differs from the submitted id when a unique key's holder was kept, replaced or rescheduled. */
+  /** Per job, in order. `ids[i]` differs from the submitted id when a unique key's holder was kept or replaced. */
   | { readonly kind: "ok"; readonly ids: readonly string[]; readonly hows: readonly SubmitHow[] }
   | {
       readonly kind: "refused";
@@ -51,6 +64,8 @@ export interface ClaimAnswer {
   /** Until the earliest clock of any live job rings, after this call; 0 when one has rung already, null when none is set. */
   readonly nextDueInMs: number | null;
   readonly now: number;
+  /** An earlier claim may have taken jobs that its owner has not heard of: it looks for them, as `wantsOthers` says. */
+  readonly mustLook?: boolean;
 }
 
 // settle, extend, record: always with the fence ---------------------------------------------------------------------
@@ -94,7 +109,11 @@ export interface ExtendRequest {
 }
 
 export interface ExtendAnswer {
-  readonly answers: readonly ("ok" | "cancel-asked" | "stale" | "gone")[];
+  /**
+   * `unknown`: its partition did not answer, while others did, or somebody's open transaction holds the job. The lease is
+   * not known to be extended: try again.
+   */
+  readonly answers: readonly ("ok" | "cancel-asked" | "stale" | "gone" | "unknown")[];
   readonly others: readonly LeasedJob[];
   readonly now: number;
 }
@@ -196,7 +215,14 @@ export type PutDocAnswer =
 
 export type ReadDocsRequest =
   | { readonly kind: string; readonly ids: readonly string[] }
-  | { readonly kind: string; readonly prefix: string; readonly after: string | null; readonly max: number };
+  | {
+      readonly kind: string;
+      readonly prefix: string;
+      readonly after: string | null;
+      readonly max: number;
+      /** Partitions that fail are passed over, instead of failing the call: a part is better than nothing. */
+      readonly passesOver?: boolean;
+    };
 
 export interface ReadDocsAnswer {
   /** By id in byte order; what is absent or expired is left out. */
@@ -231,6 +257,8 @@ export interface FindAnswer {
   readonly jobs: readonly JobRecord[];
   readonly cursor: string | null;
   readonly scanned: number;
+  /** The partitions that this page passed over because they fail; left out for none. */
+  readonly missing?: readonly number[];
 }
 
 export interface FeedRequest {

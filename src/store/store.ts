@@ -14,7 +14,7 @@
  *  R6 claim    in order of (rank, seq) from the offered routes, never a job one of whose clocks has rung: fence + 1,
  *              attempt + countsAttempt, lease starts, ttl ends, a key held until the start is freed
  *  R7 gate     admit iff open                                                                            (with limits)
- *  R8 unique   on a live holder keep, replace or reschedule, as the unit says
+ *  R8 unique   on a live holder keep or replace, as the unit says
  *  R9 add      add to counters, all or none                                                              (with budgets)
  *  R10 tell    append one packed record per call to the feed, keep tallies exact, emit hints
  *
@@ -35,6 +35,7 @@ import type {
   FindAnswer,
   FindRequest,
   LeasedWrite,
+  OrLocked,
   PromoteAnswer,
   PruneAnswer,
   PruneRequest,
@@ -60,12 +61,12 @@ export interface Store {
   /** How many partitions the store has; left out for one. What is written in one step must lie in one (model/placement.ts). */
   readonly partitions?: number;
 
-  submit(units: readonly SubmitUnit[]): Promise<readonly SubmitAnswer[]>;
+  submit(units: readonly SubmitUnit[]): Promise<readonly OrLocked<SubmitAnswer>[]>;
   claim(request: ClaimRequest): Promise<ClaimAnswer>;
-  settleIfLeased(settles: readonly Settle[]): Promise<readonly SettleAnswer[]>;
+  settleIfLeased(settles: readonly Settle[]): Promise<readonly OrLocked<SettleAnswer>[]>;
   extendIfLeased(request: ExtendRequest): Promise<ExtendAnswer>;
-  recordIfLeased(writes: readonly LeasedWrite[]): Promise<readonly RecordAnswer[]>;
-  changeIf(changes: readonly Change[]): Promise<readonly ChangeAnswer[]>;
+  recordIfLeased(writes: readonly LeasedWrite[]): Promise<readonly OrLocked<RecordAnswer>[]>;
+  changeIf(changes: readonly Change[]): Promise<readonly OrLocked<ChangeAnswer>[]>;
 
   promoteDue(request: { readonly max: number }): Promise<PromoteAnswer>;
   readDue(request: ReadDueRequest): Promise<ReadDueAnswer>;

@@ -16,7 +16,7 @@ import { TestMillrace } from "./test-millrace.ts";
 import { createVirtualPlatform } from "./virtual-platform.ts";
 import { defaultStartAt, VirtualTime } from "./virtual-time.ts";
 
-export interface TestMillraceOptions extends Omit<MillraceOptions, "durability" | "executor" | "duties"> {
+export interface TestMillraceOptions extends Omit<MillraceOptions, "durability" | "sqlite" | "duties"> {
   /** The handlers that a drain runs. Without any, a test can still look at what was enqueued. */
   handlers?: readonly Handler[];
   /** "inline": enqueue and enqueueMany of the test object run the jobs they made before they return. */
@@ -48,7 +48,7 @@ export async function testMillrace(options: TestMillraceOptions = {}): Promise<T
     drainTimeout = 5000,
     ...rest
   } = options;
-  for (const key of ["durability", "executor", "duties"])
+  for (const key of ["durability", "sqlite", "duties"])
     if (key in rest)
       throw new MillraceError("invalid-option", `testMillrace: ${key} cannot be chosen in a test.`);
   if (mode !== "manual" && mode !== "inline")
@@ -76,6 +76,7 @@ export async function testMillrace(options: TestMillraceOptions = {}): Promise<T
   });
   const { store, memory } = rememberJobs(await openStore(platform, "sqlite::memory:"));
   const engine = new Engine(store, platform, read.settings, read.log);
+  await engine.retention.learn();
   const mill = new Millrace(engine, read.duties);
   mill.startDuties();
   const drain = new Drain({

@@ -2,7 +2,11 @@
  * A store that remembers what was written through it, so that a test can look at jobs without awaiting anything. Before
  * a caller gets the answer to a write, the jobs that it touched are read again; what the caller then looks at is what
  * the store has.
+ *
+ * A transaction of the application cannot reach a store in memory, and nothing tells of its commit: what is written in
+ * one is true at once.
  */
+import { MillraceError } from "../model/error.ts";
 import { isTerminal } from "../model/job-state.ts";
 import type { JobRecord } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
@@ -81,6 +85,17 @@ export function rememberJobs(inner: Store): { readonly store: Store; readonly me
       const answers = await inner.recordIfLeased(writes);
       await inOrder(() => readIds([...new Set(writes.map(({ id }) => id))]));
       return answers;
+    },
+    inTransaction: (connection) => {
+      if ((typeof connection !== "object" && typeof connection !== "function") || connection === null)
+        throw new MillraceError(
+          "not-in-transaction",
+          "The connection cannot be used: it is no object. Pass the transaction.",
+        );
+      return {
+        submit: (units) => store.submit(units),
+        settleIfLeased: (settles) => store.settleIfLeased(settles),
+      };
     },
   };
   const memory: Memory = {

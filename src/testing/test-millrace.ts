@@ -73,10 +73,10 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
     };
   }
 
-  async enqueue<In, Out, Result>(
-    job: JobDefinition<In, Out, Result>,
-    input: In,
-    options?: EnqueueOptions,
+  async enqueue<In, Out, Result, Returned>(
+    job: JobDefinition<In, Out, Result, Returned>,
+    input: NoInfer<In>,
+    options?: EnqueueOptions<NoInfer<In>>,
   ): Promise<JobHandle<Result>> {
     const handle = await this.mill.enqueue(job, input, options);
     if (this.#parts.isInline) await this.drain();
@@ -89,6 +89,14 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
     const handles = await this.mill.enqueueMany(submissions);
     if (this.#parts.isInline) await this.drain();
     return handles;
+  }
+
+  /**
+   * Enqueues as if inside the application's transaction, whatever its library. The store in memory knows of no commit:
+   * the jobs are there at once, stay after a rollback, and run with the next drain, also in inline mode.
+   */
+  in(connection: unknown): Enqueuer {
+    return this.mill.in(connection);
   }
 
   /**

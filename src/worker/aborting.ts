@@ -15,14 +15,18 @@ import { endByThrow } from "./attempt-end.ts";
 import { cancelDecision, learnCancelReason } from "./cancel-reason.ts";
 import type { AbortReason } from "./control.ts";
 import type { Leases } from "./leases.ts";
+import type { LoopStalls } from "./loop-stalls.ts";
 import type { RouteMap } from "./route-map.ts";
 import { SharedTimer } from "./shared-timer.ts";
 
 export interface AbortingOptions {
   readonly leases: Leases;
   readonly routes: RouteMap;
+  readonly stalls: LoopStalls;
   /** How long an aborted handler may take to unwind. */
   readonly graceMs: number;
+  /** Told when the number of abandoned attempts whose handler still runs has changed. */
+  readonly abandonedChanged: () => void;
 }
 
 export class Aborting {
@@ -30,14 +34,25 @@ export class Aborting {
   readonly #engine: Engine;
   readonly #leases: Leases;
   readonly #routes: RouteMap;
+  readonly #stalls: LoopStalls;
   readonly #timer: SharedTimer;
+  readonly #abandonedChanged: () => void;
+  #abandoned = 0;
 
-  constructor(engine: Engine, { leases, routes, graceMs }: AbortingOptions) {
+  constructor(engine: Engine, options: AbortingOptions) {
+    const { leases, routes, stalls, graceMs, abandonedChanged } = options;
     this.#engine = engine;
     this.#leases = leases;
     this.#routes = routes;
+    this.#stalls = stalls;
     this.graceMs = graceMs;
+    this.#abandonedChanged = abandonedChanged;
     this.#timer = new SharedTimer(engine.platform);
+  }
+
+  /** Abandoned attempts whose handler still runs. */
+  get abandoned(): number {
+    return this.#abandoned;
   }
 
   /** From the real start: the earlier of timeout and deadline. */
@@ -69,6 +84,7 @@ export class Aborting {
   }
 
   leaseLost(attempt: Attempt): void {
+    this.#stalls.tell(this.#engine.log, attempt, this.#routes.titleOf(attempt.job));
     this.#leases.lose(attempt);
     if (attempt.phase !== "waiting") return this.abort(attempt, "lease-lost");
     this.#dropWaiting(attempt);
@@ -91,11 +107,19 @@ export class Aborting {
 
   abandon(attempt: Attempt): void {
     attempt.isAbandoned = true;
+    this.#abandoned += 1;
+    this.#abandonedChanged();
     this.#engine.log.warn("handler ignored its abort; its slot stays busy until it ends", {
       id: attempt.job.id,
       reason: attempt.abortReason,
     });
     attempt.settling.end(attempt, endByThrow(this.#engine, attempt, attempt.signal.reason));
+  }
+
+  /** The handler of an abandoned attempt has ended after all. */
+  abandonedEnded(): void {
+    this.#abandoned -= 1;
+    this.#abandonedChanged();
   }
 
   #dropWaiting(attempt: Attempt): void {

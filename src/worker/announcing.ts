@@ -1,6 +1,7 @@
 /**
- * Announcing: a live worker renews its notice, so that the fleet knows which names are handled; at its stop the notice
- * goes.
+ * Announcing: a live worker renews its notice, so that the fleet knows which names are handled and how it fares; at its
+ * stop the notice goes. In the same rounds it hears what the fleet has agreed on: whether an outcome that was not kept is
+ * kept now.
  */
 import type { Engine } from "../engine/engine.ts";
 import { noticeEveryMs, noticePut } from "../engine/worker-notice.ts";
@@ -10,19 +11,26 @@ import type { Timer } from "../platform/platform.ts";
 export class Announcing {
   readonly #engine: Engine;
   readonly #owner: string;
-  readonly #notice: WorkerNotice;
+  readonly #read: () => Omit<WorkerNotice, "writtenAt">;
   #timer: Timer | null = null;
   #isStopped = false;
 
-  constructor(engine: Engine, owner: string, notice: WorkerNotice) {
+  /** @param read what the notice says now. */
+  constructor(engine: Engine, owner: string, read: () => Omit<WorkerNotice, "writtenAt">) {
     this.#engine = engine;
     this.#owner = owner;
-    this.#notice = notice;
+    this.#read = read;
   }
 
   start(): void {
-    void this.#put(this.#notice);
+    this.changed();
+    void this.#hearRetention();
     this.#timer = this.#engine.platform.setTimer(noticeEveryMs, () => this.start(), false);
+  }
+
+  /** What the notice says has changed: it is put at once. */
+  changed(): void {
+    if (!this.#isStopped) void this.#put({ ...this.#read(), writtenAt: this.#engine.platform.now() });
   }
 
   async stop(): Promise<void> {
@@ -31,9 +39,19 @@ export class Announcing {
     await this.#put(null);
   }
 
+  /** Only an outcome of which nothing is kept matters before the retention duty comes. */
+  async #hearRetention(): Promise<void> {
+    const { retention, log } = this.#engine;
+    if (!Object.values(retention.known ?? {}).includes(0)) return;
+    try {
+      await retention.learn();
+    } catch (error) {
+      log.debug("the retention of the store could not be read", { error });
+    }
+  }
+
   /** A notice that could not be put is put again at the next round; it is only a notice. */
   async #put(notice: WorkerNotice | null): Promise<void> {
-    if (this.#isStopped && notice !== null) return;
     try {
       await this.#engine.store.putDocs([noticePut(this.#owner, notice)]);
     } catch (error) {

@@ -9,6 +9,8 @@
  *   timeout            a failed attempt                 a failed attempt
  *   cancel             completed                        cancelled
  *   nobody             completed, snoozed, cancelled    a failed attempt, snoozed, cancelled
+ *
+ * An input whose key this worker lacks never reaches the handler: the job comes again later, and no attempt is burnt.
  */
 import type { JobDefinition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -17,14 +19,18 @@ import {
   afterCancel,
   afterExpiry,
   afterFailure,
+  afterKeyMissing,
   afterReturn,
   afterSnooze,
+  afterUnreadable,
   handBack,
 } from "../model/after-run.ts";
-import type { Decision, EndReason } from "../model/after-run.ts";
-import { describeError } from "../model/attempt-log.ts";
+import type { Decision } from "../model/after-run.ts";
+import { appendAttempt, describeError, noteCompletion } from "../model/attempt-log.ts";
+import type { AttemptOutcome } from "../model/attempt-log.ts";
+import type { Due } from "../model/change.ts";
 import type { Attempt } from "./attempt.ts";
-import { Cancel, RetryAfter, Snooze, Unrecoverable } from "./control.ts";
+import { controlOf } from "./control.ts";
 import { RefusedPayload, encodeResult, shownError } from "./payloads.ts";
 
 /** Null: nothing to settle, because the lease is gone. */
@@ -39,17 +45,16 @@ export function endByReturn(
   definition: JobDefinition,
   value: unknown,
 ): AttemptEnd | Promise<AttemptEnd> {
-  if (value instanceof Snooze || value instanceof Cancel || value instanceof Error)
-    return endByThrow(engine, attempt, value);
+  if (controlOf(value) !== null || isError(value)) return endByThrow(engine, attempt, value);
   const { abortReason } = attempt;
   if (abortReason === "lease-lost") return null;
   if (abortReason === "timeout" || abortReason === "deadline")
     return endByThrow(engine, attempt, attempt.signal.reason);
   try {
     const result = encodeResult(engine, attempt, definition, value);
-    if (!(result instanceof Promise)) return completed(attempt, result);
+    if (!(result instanceof Promise)) return completed(engine, attempt, result);
     return result.then(
-      (encoded) => completed(attempt, encoded),
+      (encoded) => completed(engine, attempt, encoded),
       (error: unknown) => endByThrow(engine, attempt, error),
     );
   } catch (error) {
@@ -63,41 +68,66 @@ export function endByThrow(engine: Engine, attempt: Attempt, thrown: unknown): A
   const { strideMs } = engine.settings;
   if (abortReason === "lease-lost") return null;
   if (abortReason === "shutdown") return handedBack;
-  if (abortReason === "deadline") return { next: afterExpiry(policy, "deadline"), attempts: null };
-  if (!attempt.cancelAsked) {
-    if (thrown instanceof Snooze)
-      return { next: afterSnooze(policy, thrown.delayMs, strideMs), attempts: null };
-    if (thrown instanceof Cancel) return { next: afterCancel(policy, thrown.reason), attempts: null };
-  }
-  const ended = { attempt: job.attempt, policy, attempts: job.attempts, cancelAsked: attempt.cancelAsked };
   const nowUs = engine.platform.monotonicUs();
-  const ranUs = attempt.startedUs === 0 ? 0 : nowUs - attempt.startedUs;
+  const times = attempt.timesAt(nowUs);
   // Store time as well as this worker knows it: the claim's time plus how long it has held the job.
   const now = job.claimedAt + Math.round((nowUs - attempt.claimedUs) / 1000);
-  const final = finalReason(thrown);
-  const retryInMs = thrown instanceof RetryAfter ? delayOf(thrown, now) : undefined;
+  const noted = (outcome: AttemptOutcome): string =>
+    appendAttempt(job.attempts, { attempt: job.attempt, outcome, at: now, worker: attempt.owner, ...times });
+  if (abortReason === "deadline")
+    return { next: afterExpiry(policy, "deadline"), attempts: noted("expired") };
+  const control = controlOf(thrown);
+  if (!attempt.cancelAsked) {
+    if (control?.kind === "snooze")
+      return { next: afterSnooze(policy, control.delayMs, strideMs), attempts: null };
+    if (control?.kind === "cancel")
+      return { next: afterCancel(policy, control.reason), attempts: noted("cancelled") };
+  }
+  const ended = { attempt: job.attempt, policy, attempts: job.attempts, cancelAsked: attempt.cancelAsked };
+  const sources = modelSources(engine, now, attempt.owner);
+  const error = describeError(shownError(thrown));
+  const refused = RefusedPayload.is(thrown) ? thrown.reason : undefined;
+  if (refused === "key-missing") return afterKeyMissing(ended, error, sources);
+  const isTriedAgain = refused === "invalid-input" && policy.retriesInvalidInput;
+  const final = control?.kind === "unrecoverable" ? "unrecoverable" : isTriedAgain ? undefined : refused;
+  const retryInMs = control?.kind === "retry-after" ? delayOf(control.due, now) : undefined;
   return afterFailure(
     ended,
     {
       outcome: attempt.isAbandoned ? "abandoned" : abortReason === "timeout" ? "timed-out" : "failed",
-      error: describeError(shownError(thrown)),
-      ranUs,
+      error,
+      ...times,
       ...(final === undefined ? {} : { final }),
       ...(retryInMs === undefined ? {} : { retryInMs }),
     },
-    modelSources(engine, now, attempt.owner),
+    sources,
   );
 }
 
-function completed({ policy }: Attempt, result: string | null): Decision {
-  return { next: afterReturn(policy, result), attempts: null };
+/** The end of an attempt that never began, because parts of the job's record cannot be read. */
+export function endUnreadable(engine: Engine, attempt: Attempt, parts: readonly string[]): Decision {
+  const { job, policy, cancelAsked, owner } = attempt;
+  const ended = { attempt: job.attempt, policy, attempts: job.attempts, cancelAsked };
+  return afterUnreadable(ended, parts, modelSources(engine, job.claimedAt, owner));
 }
 
-function finalReason(thrown: unknown): EndReason | undefined {
-  if (thrown instanceof Unrecoverable) return "unrecoverable";
-  return thrown instanceof RefusedPayload ? thrown.reason : undefined;
+/** The completion of an attempt that ends now. */
+export function completed(engine: Engine, attempt: Attempt, result: string | null): Decision {
+  const { policy, job } = attempt;
+  const { waitedUs, ranUs } = attempt.timesAt(engine.platform.monotonicUs());
+  const attempts = noteCompletion(job.attempts, { attempt: job.attempt, waitedUs, ranUs });
+  return { next: afterReturn(policy, result), attempts };
 }
 
-function delayOf({ due }: RetryAfter, now: number): number {
+/** Never throws, also for a Proxy whose traps do. */
+function isError(value: unknown): boolean {
+  try {
+    return value instanceof Error;
+  } catch {
+    return false;
+  }
+}
+
+function delayOf(due: Due, now: number): number {
   return "inMs" in due ? due.inMs : Math.max(0, due.at - now);
 }

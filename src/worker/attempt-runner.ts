@@ -85,7 +85,8 @@ export class AttemptRunner {
       return;
     }
     attempt.aborting.unwatch(attempt);
-    if (attempt.phase === "running") attempt.settling.end(attempt, end);
+    if (attempt.isAbandoned) attempt.aborting.abandonedEnded();
+    else if (attempt.phase === "running") attempt.settling.end(attempt, end);
     ended();
   }
 }

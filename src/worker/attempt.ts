@@ -45,9 +45,12 @@ export class Attempt implements Timed, Ticket<SettleAnswer> {
   phase: AttemptPhase = "waiting";
   /** Whether the worker holds the lease as far as it knows. Owned by `Leases`. */
   isHeld = false;
+  /** A call that extends the lease has not come back: no second one is sent meanwhile. */
+  isBeingExtended = false;
   /** Monotonic, when the claim was sent. */
   readonly claimedUs: number;
-  startedUs = 0;
+  /** Monotonic, when its handler was called; -1 before that. */
+  startedUs = -1;
   isStartReported = false;
   cancelAsked = false;
   /** The attempt log in which the reason of the cancel stands, once it was read. */
@@ -74,6 +77,15 @@ export class Attempt implements Timed, Ticket<SettleAnswer> {
   start(nowUs: number): void {
     this.phase = "running";
     this.startedUs = nowUs;
+  }
+
+  /** How long the job waited for its handler once it was due, and how long the handler has run, in microseconds. */
+  timesAt(nowUs: number): { readonly waitedUs: number; readonly ranUs: number } {
+    const { dueAt, createdAt, claimedAt } = this.job;
+    // By the store's clock until the claim, from then on by this process's own, which is finer and never set back.
+    const unclaimedUs = Math.max(0, claimedAt - Math.max(dueAt, createdAt)) * 1000;
+    const startedUs = this.startedUs < 0 ? nowUs : this.startedUs;
+    return { waitedUs: unclaimedUs + startedUs - this.claimedUs, ranUs: nowUs - startedUs };
   }
 
   /** Monotonic: the lease is safe until then. */

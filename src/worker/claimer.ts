@@ -12,12 +12,13 @@
  * for them.
  */
 import type { Engine } from "../engine/engine.ts";
+import { RepeatedLine } from "../engine/repeated-line.ts";
 import { MillraceError, isMillraceError } from "../model/error.ts";
 import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { ClaimAnswer } from "../store/operations.ts";
-import type { NewJob } from "../store/records.ts";
+import type { LeasedJob, NewJob } from "../store/records.ts";
 import type { Hint } from "../store/store.ts";
 import type { Pool } from "./pool.ts";
 import type { RenewalSeat } from "./renewal.ts";
@@ -29,6 +30,7 @@ import type { Slots } from "./slots.ts";
 const pollMs = 5000;
 /** A claim that is not answered by then counts as lost. */
 const claimMaxMs = 90_000;
+const inputBytesMax = storeLimits.claimInputBytesMax;
 const unsettledMax = 2 * storeLimits.claimJobsMax;
 const noneArriving: ReadonlyMap<Pool, number> = new Map();
 const backoffLengths = { firstMs: 100, maxMs: 5000 };
@@ -53,6 +55,7 @@ export class Claimer {
   readonly #options: ClaimerOptions;
   readonly #routes: RouteMap;
   readonly #backoff: Backoff;
+  readonly #trouble: RepeatedLine;
   #poll: Timer | null = null;
   #isStopped = true;
   #isScheduled = false;
@@ -66,6 +69,7 @@ export class Claimer {
     this.#options = options;
     this.#routes = options.routes;
     this.#backoff = new Backoff(engine.platform, backoffLengths);
+    this.#trouble = new RepeatedLine(engine, "warn", "claiming failed, trying again");
   }
 
   start(): void {
@@ -143,7 +147,7 @@ export class Claimer {
     let answer: ClaimAnswer;
     try {
       const offers = asked.map(({ pool, max }) => ({ routes: this.#routes.routesOf(pool), max }));
-      answer = await this.#engine.store.claim({ owner, leaseMs, offers });
+      answer = await this.#engine.store.claim({ owner, leaseMs, offers, inputBytesMax });
     } catch (error) {
       if (!sent.isGivenUp) this.#failed(error, asked);
       return;
@@ -151,13 +155,17 @@ export class Claimer {
     // It was given up, so whatever it took after all is looked for like the jobs of any lost claim.
     if (sent.isGivenUp) return renewal.findLost();
     this.#backoff.succeeded();
+    this.#trouble.over();
     this.#measure(sentUs);
     const got = new Map<Pool, number>();
     for (const job of answer.jobs) {
       const pool = this.#routes.poolOf(job);
       if (pool !== undefined) got.set(pool, (got.get(pool) ?? 0) + 1);
     }
-    for (const { pool, max } of asked) if ((got.get(pool) ?? 0) >= max) pool.isHungry = true;
+    // A claim that was cut by the bytes of its inputs says nothing about the pools that it did not come to.
+    const isCut = answer.more && mayReach(answer.jobs, inputBytesMax);
+    for (const { pool, max } of asked) if (isCut || (got.get(pool) ?? 0) >= max) pool.isHungry = true;
+    if (answer.mustLook === true) renewal.findLost();
     if (this.#engine.store.claimsAhead === true && !this.#isStopped && this.#hasAppetite(got))
       this.#send(got);
     if (answer.jobs.length === 0) return;
@@ -190,7 +198,7 @@ export class Claimer {
     if (mayHaveHappened(error)) this.#options.renewal.findLost();
     if (this.#isStopped) return;
     const inMs = this.#backoff.retry(() => this.consider());
-    this.#engine.log.warn("claiming failed, trying again", { inMs: Math.round(inMs), error });
+    this.#trouble.say({ inMs: Math.round(inMs), error });
   }
 
   /**
@@ -215,6 +223,13 @@ export class Claimer {
       },
     );
   }
+}
+
+/** Whether the inputs may have so many bytes of UTF-8, of which a character takes three at most. */
+function mayReach(jobs: readonly LeasedJob[], bytes: number): boolean {
+  let chars = 0;
+  for (const { input } of jobs) chars += input.length;
+  return chars * 3 >= bytes;
 }
 
 /** Whether a failed claim may have taken jobs all the same. */

@@ -1,60 +1,71 @@
 /**
- * What a handler can throw or return to steer its job. Small classes of their own, no errors of Millrace: they say what
- * shall happen next, not that something broke.
+ * What a handler can throw or return to steer its job: it says what shall happen next, not that something broke. All are
+ * Errors, so that nothing between the handler and the worker mistakes one for a value, and all are known by a brand and
+ * not by their class, so that two copies of the package in one process understand each other.
  */
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
-import { notYetSupported } from "../model/error.ts";
+import type { Due } from "../model/change.ts";
 import { readInstant } from "../engine/job-options.ts";
+
+const brand: unique symbol = Symbol.for("millrace.control");
+
+export type Control =
+  | { readonly kind: "unrecoverable" }
+  | { readonly kind: "retry-after"; readonly due: Due }
+  | { readonly kind: "snooze"; readonly delayMs: number }
+  | { readonly kind: "cancel"; readonly reason: string };
+
+/** What a thrown or returned value asks for; null for any other value, also for one that throws when it is looked at. */
+export function controlOf(value: unknown): Control | null {
+  if (typeof value !== "object" || value === null) return null;
+  try {
+    return (value as { readonly [brand]?: Control })[brand] ?? null;
+  } catch {
+    return null;
+  }
+}
 
 /** No further attempt can help: the job ends in failed. */
 export class Unrecoverable extends Error {
   override readonly name = "Unrecoverable";
+  readonly [brand]: Control = { kind: "unrecoverable" };
 }
 
 /** Counts as a failed attempt; the next one comes at the time named here instead of by the backoff. */
 export class RetryAfter extends Error {
   override readonly name = "RetryAfter";
-  readonly due: { readonly inMs: number } | { readonly at: number };
+  readonly [brand]: Control;
 
   constructor(when: Duration | Date, message = "The handler asked for a retry.", options?: ErrorOptions) {
     super(message, options);
-    this.due =
+    const due =
       typeof when === "object"
         ? { at: readInstant(when, "RetryAfter") }
         : { inMs: durationMs(when, "RetryAfter") };
+    this[brand] = { kind: "retry-after", due };
   }
 }
 
 /** Not now: the job comes again later and the attempt is given back. `new Snooze(0)` releases the job at once. */
-export class Snooze {
-  readonly delayMs: number;
+export class Snooze extends Error {
+  override readonly name = "Snooze";
+  readonly [brand]: Control;
 
   constructor(delay: Duration) {
-    this.delayMs = durationMs(delay, "Snooze");
+    super("The handler asked to be called again later.");
+    this[brand] = { kind: "snooze", delayMs: durationMs(delay, "Snooze") };
   }
 }
 
 /** The job is no longer wanted: it ends in cancelled. */
-export class Cancel {
-  readonly reason: string;
+export class Cancel extends Error {
+  override readonly name = "Cancel";
+  readonly [brand]: Control;
 
   constructor(reason = "by-handler") {
-    this.reason = reason.slice(0, 200);
-  }
-}
-
-/** Later, with limits: refused when it is made, so that nobody believes it acts. */
-export class Throttled {
-  constructor(..._scopeAndOptions: readonly unknown[]) {
-    throw notYetSupported("Throttled");
-  }
-}
-
-/** Later, with signals: refused when it is made, so that nobody believes it acts. */
-export class Suspend {
-  constructor(..._conditions: readonly unknown[]) {
-    throw notYetSupported("Suspend");
+    super(reason);
+    this[brand] = { kind: "cancel", reason: reason.slice(0, 200) };
   }
 }
 

@@ -13,6 +13,8 @@ import type { Attempt } from "./attempt.ts";
 const backstopSlackMs = 5000;
 /** Given to the store also where a lease has less time left: a call that is not even waited for renews nothing. */
 const answerMinMs = 100;
+/** A call that has no answer after this long counts as lost. */
+const callMaxMs = 90_000;
 
 export interface LeaseExtension {
   readonly owner: string;
@@ -23,23 +25,22 @@ export interface LeaseExtension {
   readonly reportsStarts: boolean;
   /** Also ask for leases of this owner that `attempts` does not name. */
   readonly wantsOthers: boolean;
-  /**
-   * Until then the store may answer: after the end of the first lease that hangs on it, handlers must be told.
-   * Monotonic.
-   */
-  readonly answerByUs: number;
 }
 
+/** However late it comes, the answer is heeded: nobody asks for these leases again before the store has answered. */
 export async function extendLeases(engine: Engine, extension: LeaseExtension): Promise<ExtendAnswer> {
   const { platform, store } = engine;
-  const { owner, leaseMs, attempts, reportsStarts, wantsOthers, answerByUs } = extension;
+  const { owner, leaseMs, attempts, reportsStarts, wantsOthers } = extension;
   const sentUs = platform.monotonicUs();
   const leases = attempts.map((attempt) => readExtend(attempt, reportsStarts ? sentUs : null));
-  const answer = await answersWithin(
-    platform,
-    store.extendIfLeased({ owner, leaseMs, leases, wantsOthers }),
-    Math.max(answerMinMs, (answerByUs - sentUs) / 1000),
-  );
+  for (const attempt of attempts) attempt.isBeingExtended = true;
+  let answer: ExtendAnswer;
+  try {
+    const call = store.extendIfLeased({ owner, leaseMs, leases, wantsOthers });
+    answer = await answersWithin(platform, call, callMaxMs);
+  } finally {
+    for (const attempt of attempts) attempt.isBeingExtended = false;
+  }
   for (const [index, attempt] of attempts.entries()) {
     // Settled or lost meanwhile: that answer counts.
     if (!attempt.isHeld) continue;
@@ -47,6 +48,7 @@ export async function extendLeases(engine: Engine, extension: LeaseExtension): P
       if (attempt.phase !== "settling") attempt.aborting.leaseLost(attempt);
       continue;
     }
+    if (answer.answers[index] === "unknown") continue;
     attempt.leaseExtended(sentUs + leaseMs * 1000);
     if (leases[index]?.startedAgoMs !== undefined) attempt.isStartReported = true;
     if (answer.answers[index] === "cancel-asked") attempt.aborting.cancelAsked(attempt);
@@ -54,18 +56,31 @@ export async function extendLeases(engine: Engine, extension: LeaseExtension): P
   return answer;
 }
 
+/**
+ * The answer for as long as it is of use: after the end of the first lease that hangs on it (monotonic), handlers must be
+ * told.
+ */
+export function answerBy<Value>(
+  { platform }: Engine,
+  endUs: number,
+  extending: Promise<Value>,
+): Promise<Value> {
+  const leftMs = (endUs - platform.monotonicUs()) / 1000;
+  return answersWithin(platform, extending, Math.max(answerMinMs, leftMs));
+}
+
 /** Throws `lease-lost` where the attempt no longer holds its lease. */
 export async function extendByHand(engine: Engine, attempt: Attempt, leaseMs: number): Promise<void> {
-  const { answers } = await extendLeases(engine, {
-    owner: attempt.owner,
-    leaseMs,
-    attempts: [attempt],
-    reportsStarts: false,
-    wantsOthers: false,
-    answerByUs: attempt.leaseEndsUs,
-  });
+  const { owner, leaseEndsUs } = attempt;
+  const extension = { owner, leaseMs, attempts: [attempt], reportsStarts: false, wantsOthers: false };
+  const { answers } = await answerBy(engine, leaseEndsUs, extendLeases(engine, extension));
   if (isGone(answers[0]))
     throw new MillraceError("lease-lost", `The job ${attempt.job.id} is no longer leased to this attempt.`);
+  if (answers[0] === "unknown")
+    throw new MillraceError(
+      "outcome-unknown",
+      `The lease of the job ${attempt.job.id} is not known to be extended.`,
+    );
 }
 
 function isGone(answer: ExtendAnswer["answers"][number] | undefined): boolean {

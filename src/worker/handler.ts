@@ -1,6 +1,6 @@
 /** Handlers: the code that runs a claimed job. A handler belongs to one definition; its types come from there. */
 import { checkDefinition } from "../engine/definition.ts";
-import type { JobDefinition } from "../engine/definition.ts";
+import type { AnyJob, JobDefinition, OutOf, ReturnedOf } from "../engine/definition.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
@@ -8,20 +8,30 @@ import { checkOptions, checkWhole } from "../model/option.ts";
 import type { Cancel, Snooze } from "./control.ts";
 import type { JobContext } from "./job-context.ts";
 
-/** What a handler may give back: its result, or a control outcome. */
-export type HandlerReturn<Result> = Result | Snooze | Cancel;
+/** A value that is only read: a result may be made of readonly parts, as a literal is. */
+type Readable<Value> = unknown extends Value
+  ? Value
+  : Value extends Leaf
+    ? Value
+    : { readonly [Key in keyof Value]: Readable<Value[Key]> };
+type Leaf =
+  | (string | number | boolean | bigint | symbol | null | undefined)
+  | (Date | Uint8Array | ReadonlyMap<unknown, unknown> | ReadonlySet<unknown>);
 
-export type HandlerFunction<Out, Result> = (
-  context: JobContext<Out>,
-) => HandlerReturn<Result> | Promise<HandlerReturn<Result>>;
+/** What a handler may give back: its result, or a control outcome. */
+export type HandlerReturn<Returned> = Readable<Returned> | Snooze | Cancel;
+
+export type HandlerFunction<Out, Returned> = (
+  context: JobContext<Out, Returned>,
+) => HandlerReturn<Returned> | Promise<HandlerReturn<Returned>>;
 
 /**
  * One outcome per job, in order: a result, a control outcome or an Error that fails that job alone. Nothing completes
  * all.
  */
-export type BatchFunction<Out, Result> = (
-  contexts: readonly JobContext<Out>[],
-) => Promise<readonly (HandlerReturn<Result> | Error)[] | void>;
+export type BatchFunction<Out, Returned> = (
+  contexts: readonly JobContext<Out, Returned>[],
+) => Promise<readonly (HandlerReturn<Returned> | Error)[] | void>;
 
 export interface BatchOptions {
   /** At most so many jobs per call. */
@@ -49,9 +59,13 @@ export interface BatchHandler {
   readonly handle: BatchFunction<unknown, unknown>;
 }
 
-export function handler<In, Out, Result>(
-  definition: JobDefinition<In, Out, Result>,
-  handle: HandlerFunction<Out, Result>,
+/**
+ * `Got` is inferred from the handler and bounded by the definition. It is a type of its own because the compiler would
+ * widen the literals of what a handler returns if it had to infer the definition's types from there as well.
+ */
+export function handler<Job extends AnyJob, const Got extends HandlerReturn<ReturnedOf<Job>>>(
+  definition: Job,
+  handle: (context: JobContext<OutOf<Job>, ReturnedOf<Job>>) => Got | Promise<Got>,
 ): SingleHandler {
   checkFunction(definition, handle);
   return {
@@ -63,10 +77,10 @@ export function handler<In, Out, Result>(
 
 const batchSizeMax = 500;
 
-export function batchHandler<In, Out, Result>(
-  definition: JobDefinition<In, Out, Result>,
+export function batchHandler<Job extends AnyJob, const Got extends HandlerReturn<ReturnedOf<Job>> | Error>(
+  definition: Job,
   options: BatchOptions,
-  handle: BatchFunction<Out, Result>,
+  handle: (contexts: readonly JobContext<OutOf<Job>, ReturnedOf<Job>>[]) => Promise<readonly Got[] | void>,
 ): BatchHandler {
   checkFunction(definition, handle);
   const what = `batchHandler(${JSON.stringify(definition.name)})`;

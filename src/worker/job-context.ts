@@ -9,6 +9,7 @@ import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { readMeta } from "../model/job-meta.ts";
 import { checkName } from "../model/name.ts";
+import { anySubmission } from "../engine/definition.ts";
 import type { JobDefinition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { EnqueueOptions } from "../engine/job-options.ts";
@@ -16,10 +17,10 @@ import { kvKind, readKvPutOptions } from "../engine/kv.ts";
 import type { KvPutOptions } from "../engine/kv.ts";
 import type { LogFields } from "../engine/logger.ts";
 import { planJob } from "../engine/submit.ts";
-import { afterReturn } from "../model/after-run.ts";
-import { describeError } from "../model/attempt-log.ts";
+import { describeError, roundOf } from "../model/attempt-log.ts";
 import type { LeaseRef } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";
+import { completed } from "./attempt-end.ts";
 import { EffectsDraft } from "./effects-draft.ts";
 import { extendByHand } from "./extend-leases.ts";
 import { encodeResult, shownError } from "./payloads.ts";
@@ -28,7 +29,7 @@ import { encodeResult, shownError } from "./payloads.ts";
 export interface Fence {
   /** Grows with every claim of the job. */
   readonly value: number;
-  /** Unique per attempt: good as an idempotency key. */
+  /** Unique per claim of any job: another one at every attempt, so it is no idempotency key. */
   readonly key: string;
 }
 
@@ -41,14 +42,17 @@ export interface JobLog {
 
 /** Where effects are collected: for completion, or for the case that the job ends in failed. */
 export interface EffectsScope {
-  /** A follow-up job, submitted in the same step as this job's end. */
-  readonly enqueue: <In, Out, Result>(
-    job: JobDefinition<In, Out, Result>,
-    input: In,
-    options?: EnqueueOptions,
-  ) => void;
+  /**
+   * A follow-up job, submitted in the same step as this job's end. @returns its id; where its unique key is held by
+   * another job then, that job is kept and the id is nobody's.
+   */
+  readonly enqueue: <In, Out, Result, Returned>(
+    job: JobDefinition<In, Out, Result, Returned>,
+    input: NoInfer<In>,
+    options?: EnqueueOptions<NoInfer<In>>,
+  ) => string;
   readonly kv: {
-    put(key: string, value: unknown, options?: KvPutOptions): void;
+    put(key: string, value: unknown, options?: Pick<KvPutOptions, "version" | "ttl">): void;
     delete(key: string, options?: Pick<KvPutOptions, "version">): void;
   };
 }
@@ -56,11 +60,21 @@ export interface EffectsScope {
 const logCharsMax = 8000;
 const recordCharsMax = 64 * 1024;
 
-export class JobContext<Out = unknown> implements EffectsScope {
+/** A result may be left out where the definition allows none. Written as a method, so that any context is a JobContext. */
+type CompleteIn<Returned> = {
+  call(
+    connection: unknown,
+    ...result: undefined extends Returned ? [result?: Returned] : [result: Returned]
+  ): Promise<void>;
+}["call"];
+
+export class JobContext<Out = unknown, Returned = unknown> implements EffectsScope {
   readonly input: Out;
   readonly #attempt: Attempt;
   readonly #definition: JobDefinition;
   readonly #engine: Engine;
+  /** True once `completeIn` has completed the job: what is collected later would be lost. */
+  #isCompleted = false;
 
   constructor(engine: Engine, attempt: Attempt, definition: JobDefinition, input: Out) {
     this.#engine = engine;
@@ -75,6 +89,25 @@ export class JobContext<Out = unknown> implements EffectsScope {
 
   get name(): string {
     return this.#definition.name;
+  }
+
+  get queue(): string {
+    return this.#attempt.settling.titleOf(this.#attempt).queue;
+  }
+
+  /** When the job was enqueued, by the store's clock. */
+  get createdAt(): Date {
+    return new Date(this.#attempt.job.createdAt);
+  }
+
+  /** The worker that runs the job, as lists and attempt records name it. */
+  get worker(): string {
+    return this.#attempt.owner;
+  }
+
+  /** The machine that it runs on. */
+  get host(): string {
+    return this.#engine.platform.hostName;
   }
 
   /** Counts from 1. */
@@ -97,6 +130,15 @@ export class JobContext<Out = unknown> implements EffectsScope {
   /** Fires once, with an AttemptAborted as its reason: cancel, timeout, deadline, lease-lost or shutdown. */
   get signal(): AbortSignal {
     return this.#attempt.signal;
+  }
+
+  /**
+   * The same for every attempt of a round, on whichever worker: for payments and other systems that must act once. A
+   * replay that resets the attempts opens a new round with another key.
+   */
+  get idempotencyKey(): string {
+    const { id, attempts } = this.#attempt.job;
+    return `${id}:${roundOf(attempts)}`;
   }
 
   get fence(): Fence {
@@ -143,23 +185,26 @@ export class JobContext<Out = unknown> implements EffectsScope {
    * together. Whatever the handler returns afterwards, the same result is settled again and answered as already
    * applied.
    */
-  get completeIn(): (connection: unknown, result?: unknown) => Promise<void> {
-    return (connection, result) => this.#completeIn(connection, result);
+  get completeIn(): CompleteIn<Returned> {
+    return (connection, ...[result]) => this.#completeIn(connection, result);
   }
 
   async #completeIn(connection: unknown, result?: unknown): Promise<void> {
     const engine = this.#engine;
-    const { policy, effects } = this.#attempt;
-    const encoded = await this.#encodeResult(result);
+    const { effects } = this.#attempt;
+    const { next, attempts } = completed(engine, this.#attempt, await this.#encodeResult(result));
     const draft = effects === null || effects.isEmpty ? undefined : await effects.build();
     const settle = {
       ...this.#ref,
-      next: afterReturn(policy, encoded),
-      attempts: null,
+      next,
+      attempts,
       ...(draft === undefined ? {} : { effects: draft }),
     };
     const [answer] = await engine.store.inTransaction(connection).settleIfLeased([settle]);
-    if (answer?.kind === "ok" || answer?.kind === "already") return;
+    if (answer?.kind === "ok" || answer?.kind === "already") {
+      this.#isCompleted = true;
+      return;
+    }
     throw new MillraceError(
       "lease-lost",
       `The completion of ${this.id} was refused (${answer?.kind ?? "no answer"}); roll the transaction back.`,
@@ -182,28 +227,53 @@ export class JobContext<Out = unknown> implements EffectsScope {
 
   #scope(which: "effects" | "failureEffects"): EffectsScope {
     const engine = this.#engine;
-    if (this.#attempt.phase !== "running")
-      throw new MillraceError(
-        "lease-lost",
-        "The attempt has ended; effects must be made before the handler returns.",
-      );
-    const draft = (this.#attempt[which] ??= new EffectsDraft());
+    const scope = which === "effects" ? "" : "onFailure.";
+    const draft = (call: string): EffectsDraft => {
+      this.#checkEffect(`${scope}${call}`);
+      return (this.#attempt[which] ??= new EffectsDraft());
+    };
     return {
-      enqueue: (job, input, options) =>
-        draft.addJob(planJob(engine, { job: job as JobDefinition, input, options })),
+      enqueue: (job, input, options) => {
+        if (options?.repeatOf !== undefined)
+          throw new MillraceError(
+            "invalid-option",
+            "enqueue: a handler's follow-up is made once; repeatOf is not for it.",
+          );
+        const id = options?.id ?? engine.mintIdBeside(this.id);
+        draft(`enqueue(${JSON.stringify(job.name)})`).addJob(
+          planJob(engine, anySubmission(job, input, options), () => id),
+        );
+        return id;
+      },
       kv: {
-        put(key, value, options) {
-          draft.putDoc(
+        put: (key, value, options) =>
+          draft(`kv.put(${JSON.stringify(key)})`).putDoc(
             checkName(key, "kv key"),
             engine.settings.coder.encode(value, "kv value"),
             readKvPutOptions(options),
-          );
-        },
-        delete(key, options) {
-          draft.putDoc(checkName(key, "kv key"), null, readKvPutOptions(options));
-        },
+          ),
+        delete: (key, options) =>
+          draft(`kv.delete(${JSON.stringify(key)})`).putDoc(
+            checkName(key, "kv key"),
+            null,
+            readKvPutOptions(options),
+          ),
       },
     };
+  }
+
+  /**
+   * Asked at every call, because a handler may keep the functions and call them late: an effect that nobody will apply
+   * is refused, and said aloud in case that nobody hears the refusal.
+   */
+  #checkEffect(call: string): void {
+    const isOver = this.#attempt.phase !== "running";
+    if (!isOver && !this.#isCompleted) return;
+    const why = isOver
+      ? "the attempt has ended; effects must be made before the handler returns"
+      : "the job was completed by completeIn; effects must be made before it";
+    this.#engine.log.error(`an effect was refused: ${why}`, { id: this.id, name: this.name, call });
+    throw new MillraceError("lease-lost", `${call} of the job ${this.id} was refused: ${why}.`);
   }
 
   /** A handler sees its own writes. */
@@ -235,12 +305,13 @@ export class JobContext<Out = unknown> implements EffectsScope {
   }
 
   #encode(value: unknown, fallback: unknown): string {
-    const { settings, log } = this.#engine;
+    const { settings, repeated } = this.#engine;
     try {
       const encoded = settings.coder.encode(value, "log line");
       if (encoded.length <= recordCharsMax) return encoded;
     } catch (error) {
-      log.warn("a log line or progress could not be encoded and was cut", { id: this.id, error });
+      const message = `a log line or progress of ${JSON.stringify(this.name)} could not be encoded and was cut`;
+      repeated.say("warn", message, { id: this.id, error });
     }
     return settings.coder.encode(fallback, "log line");
   }
@@ -258,7 +329,7 @@ export class JobContext<Out = unknown> implements EffectsScope {
           attempt.callEnds();
         },
         failed: (error) => {
-          engine.log.warn("progress or log lines were not recorded", { id: this.id, error });
+          engine.repeated.say("warn", "progress or log lines were not recorded", { id: this.id, error });
           attempt.callEnds();
         },
       },

@@ -61,7 +61,7 @@ describe("leases", () => {
     expect(await v.run(handle.result())).toBe("attempt 2");
     expect(v.platform.time.now - from).toBeLessThan(3000 + 2000 + 1000 + 50);
     expect((await v.run(v.mill.jobs.get(handle.id)))?.failures).toMatchObject([
-      { outcome: "crashed", worker: "dead" },
+      { outcome: "lease-expired", worker: "dead" },
     ]);
     const late = await v.run(
       v.store.settleIfLeased([

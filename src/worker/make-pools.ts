@@ -1,5 +1,6 @@
 /** From handlers and settings to pools: one per served queue, and one per batch handler. */
 import type { Engine } from "../engine/engine.ts";
+import { queueOf } from "../engine/router.ts";
 import { checkKnownBackoff, customBackoffOf } from "../engine/known-backoff.ts";
 import { MillraceError } from "../model/error.ts";
 import { BatchPool } from "./batch-pool.ts";
@@ -34,7 +35,7 @@ export function makePools(
       `work: the job ${JSON.stringify(definition.name)}`,
     );
     if (kind === "single") singles.add(definition.name);
-    queuesOfHandlers.add(engine.settings.router(definition.name, definition.queue));
+    queuesOfHandlers.add(queueOf(engine.settings.router, definition));
   }
   const served =
     settings.queues ?? new Map([...queuesOfHandlers].map((queue) => [queue, settings.concurrency]));

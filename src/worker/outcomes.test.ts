@@ -4,7 +4,7 @@ import { openVirtualMill } from "../../test/support/virtual-mill.ts";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { job } from "../engine/definition.ts";
 import { silentLogger } from "../engine/logger.ts";
-import { Cancel, RetryAfter, Snooze, Suspend, Throttled, Unrecoverable } from "./control.ts";
+import { Cancel, RetryAfter, Snooze, Unrecoverable } from "./control.ts";
 import { batchHandler, handler } from "./handler.ts";
 
 const v = useVirtualMill();
@@ -139,9 +139,19 @@ describe("what a handler does decides what follows", () => {
     });
   });
 
-  test("Throttled and Suspend are refused by name until they act", () => {
-    expect(() => new Throttled("scope")).toThrow(expect.objectContaining({ code: "not-yet-supported" }));
-    expect(() => new Suspend()).toThrow(expect.objectContaining({ code: "not-yet-supported" }));
+  test("a result that cannot be encoded ends the job at once: its side effects happen once", async () => {
+    const cyclic: Record<string, unknown> = {};
+    cyclic["self"] = cyclic;
+    for (const result of [cyclic, () => 1, "x".repeat(2_000_000)]) {
+      let runs = 0;
+      const broken = job(`broken ${typeof result}`, { retry: { attempts: 3, backoff: 0 } });
+      const worker = await v.run(v.mill.work([handler(broken, async () => (runs++, result))]));
+      const handle = await v.run(v.mill.enqueue(broken, {}));
+      await expect(v.run(handle.result())).rejects.toMatchObject({ code: "job-failed" });
+      expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ reason: "invalid-result", attempt: 1 });
+      expect(runs).toBe(1);
+      await v.run(worker.stop());
+    }
   });
 
   test("retryIf stops at the first error that is not listed", async () => {

@@ -1,30 +1,44 @@
 /**
  * A job's payloads on their way through an attempt: the stored input is decoded and checked before the handler is
- * called, its result is checked and encoded afterwards. Both are refused by the definition's schema, and a refusal is
- * final: no further attempt would read or give anything else.
+ * called, its result is checked and encoded afterwards. What the definition's schema refuses or the codec cannot read or
+ * write is final: no further attempt would read or give anything else, and its side effects would happen once more.
+ * Two exceptions for fleets in which not all workers are alike: a key that is missing here, and jobs whose definition
+ * says `onInvalidInput: "retry"`.
  */
 import type { JobDefinition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import { checkSchema } from "../engine/standard-schema.ts";
+import { isMillraceError } from "../model/error.ts";
 import type { Attempt } from "./attempt.ts";
+
+type Refusal = "invalid-input" | "invalid-result" | "key-missing";
 
 /**
  * Thrown when the job's own payload was refused. A class of its own, because the error's code would not tell: a
  * handler's own enqueue may be refused by the same code, and that is a failed attempt like any other.
  */
 export class RefusedPayload {
-  readonly reason: "invalid-input" | "invalid-result";
+  readonly #reason: Refusal;
   readonly error: unknown;
 
-  constructor(reason: "invalid-input" | "invalid-result", error: unknown) {
-    this.reason = reason;
+  constructor(reason: Refusal, error: unknown) {
+    this.#reason = reason;
     this.error = error;
+  }
+
+  get reason(): Refusal {
+    return this.#reason;
+  }
+
+  /** By the private field: `instanceof` would ask a thrown Proxy, whose traps may throw. */
+  static is(thrown: unknown): thrown is RefusedPayload {
+    return typeof thrown === "object" && thrown !== null && #reason in thrown;
   }
 }
 
 /** What people see of something thrown: the error itself, also where it refused a payload. */
 export function shownError(thrown: unknown): unknown {
-  return thrown instanceof RefusedPayload ? thrown.error : thrown;
+  return RefusedPayload.is(thrown) ? thrown.error : thrown;
 }
 
 /** @returns the input as the handler gets it; a promise only where the schema answers with one. */
@@ -59,11 +73,16 @@ export function encodeResult(
 }
 
 function encodeChecked(engine: Engine, { policy }: Attempt, value: unknown): string | null {
-  return value === undefined || !policy.keepsResult ? null : engine.settings.coder.encode(value, "result");
+  if (value === undefined || !policy.keepsResult) return null;
+  try {
+    return engine.settings.coder.encode(value, "result");
+  } catch (error) {
+    return refuseResult(error);
+  }
 }
 
 function refuseInput(error: unknown): never {
-  throw new RefusedPayload("invalid-input", error);
+  throw new RefusedPayload(isMillraceError(error, "unknown-key") ? "key-missing" : "invalid-input", error);
 }
 
 function refuseResult(error: unknown): never {

@@ -37,6 +37,50 @@ describe("the leases", () => {
     await Promise.all([...workers, third].map((worker) => v.run(worker.stop())));
   });
 
+  test("whose renewal the store has not answered are not renewed a second time, and their handlers are told in time", async () => {
+    const release = deferred();
+    const calls: number[] = [];
+    const extend = v.store.extendIfLeased.bind(v.store);
+    let isStalled = true;
+    v.store.extendIfLeased = async (request) => {
+      calls.push(request.leases.length);
+      const answer = await extend(request);
+      if (isStalled) await release.promise;
+      return answer;
+    };
+    let lost = 0;
+    const run = handler(slow, ({ signal }) => {
+      signal.addEventListener("abort", () => (lost += 1));
+      return new Promise<never>(() => {});
+    });
+    const worker = await v.run(v.mill.work([run], { lease: "3s", abortGrace: 10, shutdownGrace: 0 }));
+    await v.run(v.mill.enqueue(slow, {}));
+    await v.advance(2500);
+    expect([calls, lost]).toEqual([[1], 0]);
+    // The handler is told at the lease's end all the same, and no call is sent after the one that is open.
+    await v.advance(1500);
+    expect([calls, lost]).toEqual([[1], 1]);
+    isStalled = false;
+    release.resolve();
+    await v.run(worker.stop());
+  });
+
+  test("of a job that somebody's open transaction holds are neither lost nor taken for extended", async () => {
+    const extend = v.store.extendIfLeased.bind(v.store);
+    let locked = 2;
+    v.store.extendIfLeased = async (request) => {
+      if (request.leases.length === 0 || locked-- <= 0) return extend(request);
+      return { answers: request.leases.map(() => "unknown"), others: [], now: v.platform.time.now };
+    };
+    const ended = deferred<string>();
+    await v.run(v.mill.work([handler(slow, () => ended.promise)], { lease: "3s" }));
+    const handle = await v.run(v.mill.enqueue(slow, {}));
+    await v.advance(9000);
+    ended.resolve("kept");
+    expect(await v.run(handle.result())).toBe("kept");
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ attempt: 1 });
+  });
+
   test("that had ended when their claim was answered are handed back, and nothing is started on them", async () => {
     const starts: number[] = [];
     const claim = v.store.claim.bind(v.store);

@@ -1,7 +1,9 @@
 /**
  * Leases renew themselves while jobs run: those of all workers of the process in one call, once a third of their length
  * is over (leases of another length have a call of their own). The same call reports real starts and brings cancels.
- * While the store is away renewal goes on trying until a lease's end; then its handler is told `lease-lost`.
+ * While the store is away renewal goes on trying until a lease's end; then its handler is told `lease-lost`. Of a lease
+ * whose renewal the store has not answered yet none is sent again: abandoned calls would pile up behind whatever holds the
+ * store up, and hold it up themselves when that is over.
  *
  *   idle ──a lease is added, a claim is lost──► armed ──timer──► renewing ──answered, or failed──► armed
  *    ▲                                                              └──no lease is left─┐
@@ -15,13 +17,15 @@
  *                           └───────────────────────────┘
  */
 import type { Engine } from "../engine/engine.ts";
+import { RepeatedLine } from "../engine/repeated-line.ts";
 import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { LeasedJob } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";
-import { extendLeases } from "./extend-leases.ts";
+import { answerBy, extendLeases } from "./extend-leases.ts";
 import type { Leases } from "./leases.ts";
+import { LoopStalls } from "./loop-stalls.ts";
 
 /** A handler that runs longer than this is reported as started: a crash then counts as its attempt. */
 const reportAfterMs = 200;
@@ -38,6 +42,7 @@ export interface LeaseHolder {
 
 /** All workers of a process, by the length of their leases. */
 export class Renewals {
+  readonly stalls = new LoopStalls(() => this.#byLeaseMs.forEach((renewal) => renewal.noteLate()));
   readonly #engine: Engine;
   readonly #byLeaseMs = new Map<number, Renewal>();
 
@@ -48,7 +53,8 @@ export class Renewals {
   join(holder: LeaseHolder): RenewalSeat {
     const { leaseMs } = holder;
     let renewal = this.#byLeaseMs.get(leaseMs);
-    if (renewal === undefined) this.#byLeaseMs.set(leaseMs, (renewal = new Renewal(this.#engine, leaseMs)));
+    if (renewal === undefined)
+      this.#byLeaseMs.set(leaseMs, (renewal = new Renewal(this.#engine, leaseMs, this.stalls)));
     return renewal.join(holder);
   }
 }
@@ -93,18 +99,22 @@ export class RenewalSeat {
 class Renewal {
   readonly #engine: Engine;
   readonly #leaseMs: number;
+  readonly #stalls: LoopStalls;
   readonly #seats = new Set<RenewalSeat>();
   readonly #backoff: Backoff;
+  readonly #trouble: RepeatedLine;
   #timer: Timer | null = null;
   #timerAtUs = 0;
   #isRenewing = false;
 
-  constructor(engine: Engine, leaseMs: number) {
+  constructor(engine: Engine, leaseMs: number, stalls: LoopStalls) {
     this.#engine = engine;
     this.#leaseMs = leaseMs;
+    this.#stalls = stalls;
     // Waits do not grow: a lease that is not renewed runs out meanwhile.
     const waitMs = Math.min(retryMs, leaseMs / 6);
     this.#backoff = new Backoff(engine.platform, { firstMs: waitMs, maxMs: waitMs });
+    this.#trouble = new RepeatedLine(engine, "warn", "leases could not be renewed, trying again");
   }
 
   join(holder: LeaseHolder): RenewalSeat {
@@ -129,6 +139,13 @@ class Renewal {
     this.#setTimer(this.#soonMs);
   }
 
+  /** A timer that is behind its time tells that the event loop stood still. */
+  noteLate(): void {
+    if (this.#timer === null) return;
+    const nowUs = this.#engine.platform.monotonicUs();
+    this.#stalls.isLate(nowUs, nowUs - this.#timerAtUs, this.#leaseMs);
+  }
+
   get #soonMs(): number {
     return Math.min(reportAfterMs, this.#leaseMs / 3);
   }
@@ -142,6 +159,7 @@ class Renewal {
     const { platform } = this.#engine;
     this.#timerAtUs = platform.monotonicUs() + delayMs * 1000;
     this.#timer = platform.setTimer(delayMs, () => {
+      this.noteLate();
       this.#timer = null;
       void this.#renew();
     });
@@ -151,23 +169,25 @@ class Renewal {
     this.#isRenewing = true;
     const nowUs = this.#engine.platform.monotonicUs();
     const { due, hasUnreported } = this.#readDue(nowUs);
-    const answerByUs = this.#firstEndUs(nowUs);
-    const asking = [...this.#seats].filter(({ wantsOthers }) => wantsOthers);
-    const calls = asking.map((seat) => this.#extendAndFind(seat, nowUs, answerByUs));
+    const asking = [...this.#seats].filter(({ wantsOthers, isAsking }) => wantsOthers && !isAsking);
+    const calls = asking.map((seat) => this.#extendAndFind(seat, nowUs));
     const askingOwners = new Set(asking.map(({ holder }) => holder.owner));
     const others = due.filter(({ owner }) => !askingOwners.has(owner));
     // A partition that is away must not keep the leases of the others from being renewed.
     for (const some of this.#engine.byPartition(others, ({ job }) => job.id))
       for (let from = 0; from < some.length; from += storeLimits.callItemsMax)
-        calls.push(this.#extend(some.slice(from, from + storeLimits.callItemsMax), answerByUs));
-    const failed = (await Promise.allSettled(calls)).find(({ status }) => status === "rejected");
+        calls.push(this.#extend(some.slice(from, from + storeLimits.callItemsMax)));
+    const endUs = this.#firstEndUs(nowUs);
+    const ends = await Promise.allSettled(calls.map((call) => answerBy(this.#engine, endUs, call)));
+    const failed = ends.find(({ status }) => status === "rejected");
+    const isPartial = ends.some((end) => end.status === "fulfilled" && !end.value);
     for (const { holder } of this.#seats) this.#loseExpired(holder.leases);
     this.#isRenewing = false;
-    if (failed?.status === "rejected")
-      this.#engine.log.warn("leases could not be renewed, trying again", { error: failed.reason as unknown });
+    if (failed?.status === "rejected") this.#trouble.say({ error: failed.reason as unknown });
+    else this.#trouble.over();
     if (!this.#hasWork) return;
     const isSoon = hasUnreported || [...this.#seats].some(({ wantsOthers }) => wantsOthers);
-    if (failed !== undefined) this.#setTimer(this.#backoff.failed());
+    if (failed !== undefined || isPartial) this.#setTimer(this.#backoff.failed());
     else this.#setTimer(isSoon ? this.#soonMs : this.#leaseMs / 6);
   }
 
@@ -177,6 +197,7 @@ class Renewal {
     let hasUnreported = false;
     for (const { holder } of this.#seats) {
       for (const attempt of holder.leases.values()) {
+        if (attempt.isBeingExtended) continue;
         const isOld = attempt.leaseEndsUs - nowUs <= (this.#leaseMs * 1000 * 2) / 3;
         const mustReport = attempt.phase === "running" && !attempt.isStartReported;
         const isReportDue = mustReport && nowUs - attempt.startedUs >= reportAfterMs * 1000;
@@ -197,38 +218,38 @@ class Renewal {
 
   /**
    * The owner says nothing here, because nothing is asked for by it: the attempts of several workers share the call.
+   * @returns whether all partitions of their jobs have answered.
    */
-  async #extend(attempts: readonly Attempt[], answerByUs: number): Promise<void> {
+  async #extend(attempts: readonly Attempt[]): Promise<boolean> {
     const [first] = attempts;
-    if (first === undefined) return;
+    if (first === undefined) return true;
     const { owner } = first;
-    await extendLeases(this.#engine, {
-      owner,
-      leaseMs: this.#leaseMs,
-      attempts,
-      reportsStarts: true,
-      wantsOthers: false,
-      answerByUs,
-    });
+    const leaseMs = this.#leaseMs;
+    const extension = { owner, leaseMs, attempts, reportsStarts: true, wantsOthers: false };
+    const { answers } = await extendLeases(this.#engine, extension);
+    return !answers.includes("unknown");
   }
 
-  /** Others are what the store holds for this worker beside everything known here, so all its leases are named. */
-  async #extendAndFind(seat: RenewalSeat, nowUs: number, answerByUs: number): Promise<void> {
+  /**
+   * Others are what the store holds for this worker beside everything known here, so all its leases are named.
+   * @returns as `#extend`.
+   */
+  async #extendAndFind(seat: RenewalSeat, nowUs: number): Promise<boolean> {
     const { owner, leases, adopt } = seat.holder;
     seat.wantsOthers = false;
     seat.isAsking = true;
     try {
-      const { others } = await extendLeases(this.#engine, {
+      const { answers, others } = await extendLeases(this.#engine, {
         owner,
         leaseMs: this.#leaseMs,
         attempts: [...leases.values()],
         reportsStarts: true,
         wantsOthers: true,
-        answerByUs,
       });
       seat.isAsking = false;
       // Found, not extended: they count as old, so that the next round renews them.
       adopt(others, nowUs - (this.#leaseMs * 1000 * 2) / 3);
+      return !answers.includes("unknown");
     } catch (error) {
       seat.isAsking = false;
       seat.wantsOthers = this.#seats.has(seat);

@@ -24,18 +24,39 @@ import type { AttemptEnd } from "./attempt-end.ts";
 import { cancelDecision, learnCancelReason, withCancelReason } from "./cancel-reason.ts";
 import { describeEnd } from "./describe-end.ts";
 import type { Leases } from "./leases.ts";
+import type { LoopStalls } from "./loop-stalls.ts";
 import type { RouteMap } from "./route-map.ts";
+import { tellingTicket } from "./settled-attempt.ts";
+import type { OnSettled } from "./settled-attempt.ts";
+
+export interface SettlingOptions {
+  readonly leases: Leases;
+  readonly routes: RouteMap;
+  readonly stalls: LoopStalls;
+  /** Told of every attempt that was settled; null for nobody. */
+  readonly onSettled: OnSettled | null;
+}
 
 export class Settling {
   readonly #engine: Engine;
   readonly #leases: Leases;
   readonly #routes: RouteMap;
+  readonly #stalls: LoopStalls;
+  readonly #onSettled: OnSettled | null;
   #count = 0;
 
-  constructor(engine: Engine, leases: Leases, routes: RouteMap) {
+  constructor(engine: Engine, options: SettlingOptions) {
     this.#engine = engine;
-    this.#leases = leases;
-    this.#routes = routes;
+    this.#leases = options.leases;
+    this.#routes = options.routes;
+    this.#stalls = options.stalls;
+    this.#onSettled = options.onSettled;
+  }
+
+  /** The queue and the name of a job that this worker holds. */
+  titleOf(attempt: Attempt): { readonly queue: string; readonly name: string } {
+    const { queue = "", name = "" } = this.#routes.titleOf(attempt.job);
+    return { queue, name };
   }
 
   /** Ended attempts whose settle is not answered yet. */
@@ -85,6 +106,7 @@ export class Settling {
       }
       case "stale":
       case "gone":
+        this.#stalls.tell(this.#engine.log, attempt, this.#routes.titleOf(attempt.job));
         this.#engine.log.warn("result dropped: the attempt no longer held its lease", {
           id: attempt.job.id,
           reason: answer.kind,
@@ -95,10 +117,8 @@ export class Settling {
 
   failed(attempt: Attempt, error: unknown): void {
     this.#count -= 1;
-    this.#engine.log.error("a settle did not reach the store; the job is reclaimed when its lease ends", {
-      id: attempt.job.id,
-      error,
-    });
+    const message = "a settle did not reach the store; the job is reclaimed when its lease ends";
+    this.#engine.repeated.say("error", message, { id: attempt.job.id, error });
     this.#leases.end(attempt);
   }
 
@@ -114,7 +134,9 @@ export class Settling {
     if (next.event !== "completed")
       describeEnd(this.#engine.log, attempt, decision, this.#routes.titleOf(attempt.job));
     const settle = { id, seq, fence, next, attempts };
-    this.#engine.settles.push(effects === undefined ? settle : { ...settle, effects }, attempt);
+    const isTold = this.#onSettled !== null && attempt.startedUs >= 0;
+    const ticket = isTold ? tellingTicket(this.#engine, this.#onSettled, attempt, next) : attempt;
+    this.#engine.settles.push(effects === undefined ? settle : { ...settle, effects }, ticket);
   }
 
   /** The job ran, but what it wanted to happen with its end was refused: that is a failed attempt, without effects. */

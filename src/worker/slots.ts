@@ -1,12 +1,15 @@
 /**
  * From a claim to a free slot and back: claimed jobs become attempts, wait in their pool until a slot is free, are run,
  * and make room for the next. A job that cannot be run here goes back at once, without burning an attempt: one that no
- * pool serves, one that arrives after the stop, one whose lease had ended when the claim was answered.
+ * pool serves, one that arrives after the stop, one whose lease had ended when the claim was answered. A job whose own
+ * record cannot be read ends here, and its neighbours go on.
  */
 import type { Engine } from "../engine/engine.ts";
+import { unreadableParts } from "../model/unreadable-parts.ts";
 import type { LeasedJob } from "../store/records.ts";
 import type { Aborting } from "./aborting.ts";
 import { Attempt } from "./attempt.ts";
+import { endUnreadable } from "./attempt-end.ts";
 import type { AttemptRunner } from "./attempt-runner.ts";
 import { BatchPool } from "./batch-pool.ts";
 import type { SingleHandler } from "./handler.ts";
@@ -64,6 +67,11 @@ export class Slots {
       const pool = routes.poolOf(job);
       if (pool === undefined || this.#isClosed || isLate) {
         settling.handBack(attempt);
+        continue;
+      }
+      const unreadable = unreadableParts(job, attempt.policy);
+      if (unreadable.length > 0) {
+        settling.settle(attempt, endUnreadable(this.#engine, attempt, unreadable));
         continue;
       }
       pool.push(attempt);

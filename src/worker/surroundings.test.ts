@@ -56,31 +56,6 @@ describe("a job is not hurt by", () => {
     expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ progress: { value: 1 } });
   });
 
-  test("a damaged policy or attempt log: it runs by the defaults", async () => {
-    const handle = await v.run(v.mill.enqueue(plain, { n: 1 }));
-    const edit = { policy: "{bad" };
-    await v.run(
-      v.store.changeIf([
-        {
-          id: handle.id,
-          cases: [
-            { guard: { states: ["ready"] }, next: { to: "same", event: "edited", edit }, attempts: "{bad" },
-          ],
-        },
-      ]),
-    );
-    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ failures: [] });
-    await v.run(
-      v.mill.work([
-        handler(plain, async ({ attempt }) => {
-          if (attempt === 1) throw new Error("once");
-          return attempt;
-        }),
-      ]),
-    );
-    expect(await v.run(handle.result())).toBe(2);
-  });
-
   test("an enqueue of its own that is refused: that is a failed attempt like any other", async () => {
     const typed = job("typed-child", { input: z.object({ a: z.string() }) });
     await v.run(

@@ -6,6 +6,7 @@ import { MillraceError, notYetSupported } from "../model/error.ts";
 import { checkName } from "../model/name.ts";
 import { checkBoolean, checkOptions, checkWhole, isListOfFunctions } from "../model/option.ts";
 import type { HandlerMiddleware } from "./middleware.ts";
+import type { OnSettled } from "./settled-attempt.ts";
 
 export interface WorkerOptions {
   /** The queues to serve, with their slots. Default: the queues of the handlers, each with `concurrency` slots. */
@@ -19,6 +20,8 @@ export interface WorkerOptions {
   /** How long an aborted handler may take to unwind; 10 s by default. */
   abortGrace?: Duration;
   middleware?: readonly HandlerMiddleware[];
+  /** Told of every attempt that ran, once the store has its end: for meters and logs. It must not wait for anything. */
+  onSettled?: OnSettled;
   /** Shown in logs, lists and attempt records. */
   label?: string;
   /**
@@ -36,6 +39,7 @@ export interface WorkerSettings {
   readonly shutdownGraceMs: number;
   readonly abortGraceMs: number;
   readonly middleware: readonly HandlerMiddleware[];
+  readonly onSettled: OnSettled | null;
   readonly wantsSignals: boolean;
 }
 
@@ -50,13 +54,18 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
     "shutdownGrace",
     "abortGrace",
     "middleware",
+    "onSettled",
     "label",
     "signals",
   ];
+  if (typeof options !== "object" || options === null)
+    throw new MillraceError("invalid-option", "work: the options must be an object.");
   refuseLater(options);
   checkOptions(options, "work", known);
   if (options.middleware !== undefined && !isListOfFunctions(options.middleware))
     throw new MillraceError("invalid-option", "work: middleware must be a list of functions.");
+  if (options.onSettled !== undefined && typeof options.onSettled !== "function")
+    throw new MillraceError("invalid-option", "work: onSettled must be a function.");
   const concurrency = checkWhole(options.concurrency ?? 10, "work: concurrency", 1, slotsMax);
   const leaseMs = durationMs(options.lease ?? 15_000, "work: lease");
   if (leaseMs < leaseMinMs)
@@ -69,6 +78,7 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
     shutdownGraceMs: durationMs(options.shutdownGrace ?? 30_000, "work: shutdownGrace"),
     abortGraceMs: durationMs(options.abortGrace ?? 10_000, "work: abortGrace"),
     middleware: options.middleware ?? [],
+    onSettled: options.onSettled ?? null,
     wantsSignals: checkBoolean(options.signals ?? false, "work: signals"),
   };
 }
@@ -83,6 +93,11 @@ function readQueues(
   queues: Readonly<Record<string, number>> | readonly string[],
   concurrency: number,
 ): ReadonlyMap<string, number> {
+  if (typeof queues !== "object" || queues === null)
+    throw new MillraceError(
+      "invalid-option",
+      "work: queues must be a list of names, or names with their slots.",
+    );
   const entries = Array.isArray(queues)
     ? (queues as readonly string[]).map((queue) => [queue, concurrency] as const)
     : Object.entries(queues as Readonly<Record<string, number>>);

@@ -78,13 +78,21 @@ export class JobWorker implements Worker {
     handlers: readonly Handler[],
     settings: WorkerSettings,
   ) {
-    const { owner, leaseMs, abortGraceMs, middleware } = settings;
+    const { owner, leaseMs, abortGraceMs, middleware, onSettled } = settings;
     const pools = makePools(engine, handlers, settings);
     const routes = new RouteMap(pools, handlers);
+    const { stalls } = shared.renewals;
     const hasRoom = (): void => this.#claimer.consider();
     const leases = new Leases(() => (hasRoom(), this.#checkQuiet()));
-    const settling = new Settling(engine, leases, routes);
-    const aborting = new Aborting(engine, { leases, routes, graceMs: abortGraceMs });
+    const settling = new Settling(engine, { leases, routes, stalls, onSettled });
+    const abandonedChanged = (): void => this.#announcing.changed();
+    const aborting = new Aborting(engine, {
+      leases,
+      routes,
+      stalls,
+      graceMs: abortGraceMs,
+      abandonedChanged,
+    });
     const runner = new AttemptRunner(engine, middleware);
     const slots = new Slots(engine, { owner, leaseMs, leases, routes, runner, settling, aborting, hasRoom });
     const adopt = (jobs: readonly LeasedJob[], leasedUs: number): void => this.#adopt(jobs, leasedUs);
@@ -100,7 +108,12 @@ export class JobWorker implements Worker {
     this.#renewal = renewal;
     this.#claimer = new Claimer(engine, { owner, leaseMs, routes, settling, renewal, slots });
     const queues = [...new Set(pools.map(({ queue }) => queue))];
-    this.#announcing = new Announcing(engine, owner, { queues, names: this.#names });
+    const names = this.#names;
+    this.#announcing = new Announcing(engine, owner, () => ({
+      queues,
+      names,
+      abandoned: aborting.abandoned,
+    }));
   }
 
   get running(): number {

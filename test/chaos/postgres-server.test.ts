@@ -14,7 +14,7 @@ import type { Store } from "../../src/store/store.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { say } from "../cli/run-millrace.ts";
-import { aChange, aJob, remove } from "../support/builders.ts";
+import { aDoc, aJob } from "../support/builders.ts";
 import { startPostgres } from "../support/postgres-server.ts";
 import type { PostgresServer } from "../support/postgres-server.ts";
 import { answers, until } from "../support/until.ts";
@@ -77,17 +77,17 @@ test("when the server takes no more connections, a call says so and did not happ
 });
 
 test("a call that loses a deadlock is repeated and ends well", async () => {
-  await store.submit([{ jobs: [aJob({ id: "a" }), aJob({ id: "b" })] }]);
+  await store.putDocs([aDoc("a", "1"), aDoc("b", "1")]);
   const lock = (id: string): Promise<unknown> =>
-    admin.query(`SELECT 1 FROM ${schema}.waiting WHERE id = '${id}' FOR UPDATE`);
-  // Between its two jobs the call waits for this gate, so that the circle is closed by the call and by nobody else:
+    admin.query(`SELECT 1 FROM ${schema}.doc WHERE id = '${id}' FOR UPDATE`);
+  // Between its two documents the call waits for this gate, so that the circle is closed by the call and by nobody else:
   // whoever looks for a deadlock looks once, some time after its own wait began.
   const gate = new pg.Client({ connectionString: server.url });
   await gate.connect();
   onTestFinished(() => gate.end());
   await gate.query(`SELECT pg_advisory_lock(1);
-    CREATE FUNCTION ${schema}.wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN OLD; END $$;
-    CREATE TRIGGER wait BEFORE DELETE ON ${schema}.waiting FOR EACH ROW WHEN (OLD.id = 'a') EXECUTE FUNCTION ${schema}.wait()`);
+    CREATE FUNCTION ${schema}.wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NEW; END $$;
+    CREATE TRIGGER wait BEFORE UPDATE ON ${schema}.doc FOR EACH ROW WHEN (OLD.id = 'a') EXECUTE FUNCTION ${schema}.wait()`);
   const waits = (user: string): Promise<void> =>
     until(`${user} waits for a lock`, async () => {
       const text = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND usename = $1";
@@ -96,7 +96,7 @@ test("a call that loses a deadlock is repeated and ends well", async () => {
   // The patient one: the call finds the deadlock first and is the one that is ended.
   await admin.query("BEGIN; SET LOCAL deadlock_timeout = '60s'");
   await lock("b");
-  const change = store.changeIf(["a", "b"].map((id) => aChange(id, ["ready"], remove)));
+  const put = store.putDocs([aDoc("a", "2"), aDoc("b", "2")]);
   await waits("app");
   const locked = lock("a");
   await waits("postgres");
@@ -104,8 +104,10 @@ test("a call that loses a deadlock is repeated and ends well", async () => {
   // Only the end of the call's transaction lets this come back before its commit.
   await locked;
   await admin.query("COMMIT");
-  expect(await change).toMatchObject([{ kind: "ok" }, { kind: "ok" }]);
-  expect(await count()).toBe(0);
+  expect(await put).toEqual([
+    { kind: "ok", version: 2 },
+    { kind: "ok", version: 2 },
+  ]);
 });
 
 test("a serialisation failure is repeated; one that does not end is reported as busy, and nothing was written", async () => {
@@ -170,7 +172,7 @@ test("in read-only mode an enqueue is refused by name, and workers go on when it
   await mill.close();
 }, 60_000);
 
-test("a wrong password is refused by name, and no error shows it", async () => {
+test("a wrong password and a missing one are refused by name, and no error shows it", async () => {
   const file = join(server.folder, "data", "pg_hba.conf");
   writeFileSync(file, `host all guarded 127.0.0.1/32 scram-sha-256\n${readFileSync(file, "utf8")}`);
   await admin.query(
@@ -191,6 +193,11 @@ test("a wrong password is refused by name, and no error shows it", async () => {
     expect(err).not.toContain("wrong-secret");
     expect(code).toBe(1);
   }
+  const without = server.url.replace("postgres@", "guarded@");
+  await expect(openPostgresStore({ url: without, platform: nodePlatform })).rejects.toMatchObject({
+    code: "store-denied",
+    message: expect.stringContaining("the URL has none") as string,
+  });
   expect((await say(["migrate", "--store", `${urlWith("right")}?schema=guarded`])).code).toBe(0);
 });
 

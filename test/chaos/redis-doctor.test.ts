@@ -3,7 +3,9 @@
  * do.
  */
 import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { routeText } from "../../src/stores/redis/route-text.ts";
 import { say, sayJson } from "../cli/run-millrace.ts";
+import { aRoute } from "../support/builders.ts";
 import { useOwnRedis } from "../support/use-redis.ts";
 
 const redis = useOwnRedis();
@@ -29,6 +31,23 @@ test("a good server has no findings, and its line says what an acknowledgement i
   expect(out).toMatch(/the last second may be lost \(appendfsync is everysec\)/);
   expect(out).toMatch(/memory used, .* in the keys of 1 job,/);
   expect(code).toBe(0);
+});
+
+test("records that cannot be read are told of with their ids, and the rest is looked at all the same", async () => {
+  await sayJson(["enqueue", "send", "2", "--id", "spoilt", "--store", url]);
+  const tag = `{${redis.prefix}:0}`;
+  const handle = (await redis.admin.hget(`${tag}:ids`, "spoilt")) as string;
+  await redis.admin.hset(`${tag}:spec`, handle, "garbage");
+  for (const _ of ["found by the audit", "still there"]) {
+    const { code, findings, out } = await doctor();
+    expect(findings).toEqual([
+      expect.stringMatching(
+        /records: 1 record could not be read and is set aside: spoilt \(its spec cannot be read\)\./,
+      ),
+    ]);
+    expect(out).toMatch(/^jobs +1 ready$/m);
+    expect(code).toBe(1);
+  }
 });
 
 test("the jobs of all partitions are counted", async () => {
@@ -64,7 +83,7 @@ test("a server that is nearly full", async () => {
 
 test("keys of jobs that are gone, and an index that somebody changed", async () => {
   await redis.admin.rpush(`{${redis.prefix}:0}:trail:b99`, "line");
-  await redis.admin.del(`{${redis.prefix}:0}:ready:1`);
+  await redis.admin.del(`{${redis.prefix}:0}:ready:${routeText(aRoute({ queue: "default" }))}`);
   const { code, findings } = await doctor();
   expect(findings).toEqual([
     expect.stringMatching(/orphans: 1 key belongs to jobs that are gone: .*trail:b99/),

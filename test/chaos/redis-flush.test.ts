@@ -5,6 +5,7 @@
 import { expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
 import { job } from "../../src/engine/definition.ts";
+import type { JobDefinition } from "../../src/engine/definition.ts";
 import { handler } from "../../src/worker/handler.ts";
 import { aClaim, aJob, aRoute } from "../support/builders.ts";
 import { useOwnRedis } from "../support/use-redis.ts";
@@ -19,9 +20,9 @@ async function openMill(): Promise<Millrace> {
 }
 
 const [one, two, three] = ["one", "two", "three"].map((name) => job<string, string>(name)) as [
-  ReturnType<typeof job<string, string>>,
-  ReturnType<typeof job<string, string>>,
-  ReturnType<typeof job<string, string>>,
+  JobDefinition<string, string, string>,
+  JobDefinition<string, string, string>,
+  JobDefinition<string, string, string>,
 ];
 
 test("after a flush a worker runs new jobs by their own handlers, whatever comes first", async () => {

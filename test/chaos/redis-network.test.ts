@@ -38,10 +38,11 @@ async function open(given: { readonly callTimeoutMs?: number } = {}): Promise<Ne
 describeNetwork({
   title: "a network that breaks before Redis",
   words: {
-    submit: "mr1_submit",
-    submitKeyed: "mr1_submit",
-    claim: "mr1_claim",
-    settle: "mr1_settle",
+    // The operations of a turn, as arguments of its call.
+    submit: "\r\nsubmit\r\n",
+    submitKeyed: "\r\nsubmit\r\n",
+    claim: "\r\nclaim\r\n",
+    settle: "\r\nsettle\r\n",
     readJobs: "mr1_read_jobs",
   },
   open,

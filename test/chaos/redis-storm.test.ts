@@ -55,7 +55,7 @@ test.each([1, 4])(
     store = await openRedisStore({ url: server.url, platform: nodePlatform, partitions });
     run = new ChaosRun({ store, url: `redis://127.0.0.1:${proxy.port}` }, leaseMs);
     const random = createSeededRandom(process.env["MILLRACE_STORM"] ?? "storm");
-    const options = { store: { redis: { callTimeoutMs } } };
+    const options = { store: { redis: { callTimeout: callTimeoutMs } } };
     let started = 0;
     const startWorker = (): ChaosProcess =>
       run.start({ role: "worker", name: `worker-${++started}`, ...options });

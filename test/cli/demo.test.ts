@@ -56,6 +56,7 @@ describe("the demo", () => {
     expect(await sayJson(["list", "--state", "running", "--store", store])).toEqual({
       jobs: [],
       cursor: null,
+      missing: [],
     });
   });
 });

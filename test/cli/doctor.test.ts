@@ -3,7 +3,10 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
-import { job, Millrace } from "../../src/index.ts";
+import { noticePut } from "../../src/engine/worker-notice.ts";
+import { handler, job, Millrace } from "../../src/index.ts";
+import { openStore } from "../../src/open.ts";
+import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { aFolder, millraceJson, say, sayJson } from "./run-millrace.ts";
 
 async function aFile(): Promise<{ path: string; store: string }> {
@@ -86,6 +89,56 @@ describe("doctor", () => {
       outcomes: { promoted: 1 },
     });
     expect((await say(["doctor", "--store", store])).code).toBe(0);
+  });
+
+  test("finds ready jobs that nobody works on, once they have waited for a minute", async () => {
+    const { path, store } = await aFile();
+    expect((await say(["doctor", "--store", store])).code).toBe(0);
+    edit(
+      path,
+      "UPDATE millrace_spec SET created_at = created_at - 70000; UPDATE millrace_job SET due_at = due_at - 70000",
+    );
+    const unserved = await say(["doctor", "--store", store]);
+    expect(unserved.out).toMatch(
+      /FINDING +workers: 1 ready job "a" in the queue "default", for more than a minute: no live worker serves the queue/,
+    );
+    expect(unserved.code).toBe(1);
+    await using mill = await Millrace.open(store, { log: false });
+    const worker = await mill.work([handler(job("other"), () => 1)]);
+    expect((await say(["doctor", "--store", store])).out).toMatch(
+      /no worker of the queue has a handler for it/,
+    );
+    await worker.stop();
+    const served = await mill.work([handler(job("a"), () => new Promise<never>(() => undefined))], {
+      queues: ["default"],
+      shutdownGrace: 0,
+      abortGrace: 0,
+    });
+    expect((await say(["doctor", "--store", store])).out).toMatch(/no findings/);
+    await served.stop();
+  });
+
+  test("finds handlers that ignore their abort, and workers whose clock differs", async () => {
+    const { store } = await aFile();
+    await using mill = await Millrace.open(store, { log: false });
+    const gate = Promise.withResolvers<void>();
+    const deaf = job<null>("deaf", { timeout: 1, retry: { attempts: 1 } });
+    await mill.work([handler(deaf, () => gate.promise)], { abortGrace: 1, label: "w" });
+    const handle = await mill.enqueue(deaf, null);
+    await handle.result().catch(() => undefined);
+    const direct = await openStore(nodePlatform, store);
+    const notice = { queues: [], names: [], abandoned: 0, writtenAt: Date.now() - 60_000 };
+    await direct.putDocs([noticePut("late", notice)]);
+    await direct.close();
+    const { code, out } = await say(["doctor", "--store", store]);
+    gate.resolve();
+    expect(out).toMatch(
+      /FINDING +workers: The worker w-\w+ has 1 handler running that ignored the abort and holds its slot/,
+    );
+    expect(out).toMatch(
+      /FINDING +clock: The clock of the worker late is (1m|59\.\d+s|1m 0s) behind the store's time/,
+    );
+    expect(code).toBe(1);
   });
 
   test("finds a clock that is ahead", async () => {

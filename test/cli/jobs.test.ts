@@ -83,12 +83,18 @@ describe("enqueue", () => {
     expect((await millrace(["doctor"], { env })).code).toBe(0);
   });
 
+  test("prints the bare id where standard output is no terminal, and what it did on one", async () => {
+    const args = ["enqueue", "send", "--id", "a-1", "--store", aStoreUrl()];
+    expect((await say(args, {}, { isTTY: true })).out).toBe("a-1 created\n");
+    expect((await say(args)).out).toBe("a-1\n");
+  });
+
   test("reads the input from standard input, and takes none at all", async () => {
     const store = aStoreUrl();
     const { code, out } = await millrace(["enqueue", "a", "-", "--id", "1", "--store", store], {
       input: "[1,2]\n",
     });
-    expect([code, out]).toEqual([0, "1 created\n"]);
+    expect([code, out]).toEqual([0, "1\n"]);
     await sayJson(["enqueue", "b", "--id", "2", "--store", store]);
     const { jobs } = (await sayJson(["list", "--store", store])) as { jobs: Doc[] };
     expect(jobs.map(({ name, input }) => [name, input])).toEqual([
@@ -180,11 +186,14 @@ describe("looking", () => {
     );
   });
 
-  test.each(["show", "explain", "retry", "cancel"])(
+  const byId = ["show", "explain", "retry", "cancel", "logs", "run-now", "revoke", "delete"].map((each) => [
+    each,
+  ]);
+  test.each([...byId, ["reschedule", "--delay=1h"], ["edit", "--input=1"]])(
     "%s of an id that is not there fails",
-    async (command) => {
+    async (command, ...options) => {
       const { store } = await aBusyStore();
-      const { code, err } = await say([command, "nobody", "--store", store]);
+      const { code, err } = await say([command as string, "nobody", ...options, "--store", store]);
       expect(err).toBe('millrace: job-not-found: There is no job "nobody".\n');
       expect(code).toBe(1);
     },
@@ -202,7 +211,7 @@ describe("operating", () => {
     });
     expect(await sayJson(["retry", "--state", "failed", "--store", store])).toEqual({ retried: 0 });
     const again = await say(["retry", done, "--store", store]);
-    expect(again.err).toMatch(/^millrace: job-changed: .* is ready/);
+    expect(again.err).toMatch(/^millrace: job-changed: .* has not ended/);
     expect(again.code).toBe(1);
 
     const file = join(aFolder(), "jobs.ts");

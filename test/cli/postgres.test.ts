@@ -2,14 +2,16 @@
  * The command line on Postgres: migrate, doctor, and what it says when the server, the user or the database is not the
  * right one.
  */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import pg from "pg";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { postgresFindings } from "../../src/cli/postgres-findings.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { examinePostgres } from "../../src/stores/postgres/examine.ts";
 import { startOldPostgres } from "../support/old-postgres.ts";
 import { useTestDatabase } from "../support/use-postgres.ts";
-import { aStoreUrl, lookingCommands, millraceJson, say, sayJson } from "./run-millrace.ts";
+import { aStoreUrl, lookingCommands, millraceJson, root, say, sayJson } from "./run-millrace.ts";
 import { until } from "../support/until.ts";
 
 const database = useTestDatabase();
@@ -73,6 +75,34 @@ describe("a database without a store", () => {
     expect(err).toMatch(/^millrace: invalid-duration: /);
     expect(code).toBe(2);
     expect(await schemaNames()).not.toContain("refused");
+  });
+});
+
+describe("a user who may only read", () => {
+  test("lists, shows and explains, and is denied everything else", async () => {
+    const { id } = (await sayJson(["enqueue", "a", "--store", storeIn("seen")])) as { id: string };
+    const role = `reader_${Buffer.from(nodePlatform.randomBytes(4)).toString("hex")}`;
+    // The rights are read from the page that tells people to grant them.
+    const page = readFileSync(join(root, "docs/operating/postgres.md"), "utf8");
+    const [grants = ""] = /GRANT USAGE ON SCHEMA millrace TO reader;[^`]*/.exec(page) ?? [];
+    const rights = grants.replaceAll("TO reader", `TO ${role}`).replaceAll("SCHEMA millrace", "SCHEMA seen");
+    await database.query(`CREATE ROLE ${role} LOGIN; ${rights}`);
+    onTestFinished(async () => void (await database.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`)));
+    const url = new URL(storeIn("seen"));
+    url.username = role;
+    for (const command of [["list"], ["show", id], ["explain", id]]) {
+      const { code, out, err } = await say([...command, "--store", url.href]);
+      expect([code, err]).toEqual([0, ""]);
+      expect(out).not.toBe("");
+    }
+    for (const command of [
+      ["cancel", id],
+      ["enqueue", "a"],
+    ]) {
+      const { code, err } = await say([...command, "--store", url.href]);
+      expect(err).toMatch(/^millrace: store-denied: /);
+      expect(code).toBe(1);
+    }
   });
 });
 

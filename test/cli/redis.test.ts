@@ -1,5 +1,6 @@
 /** The command line on Redis: a place without a store, migrate, and doctor. */
 import { afterAll, describe, expect, test } from "vitest";
+import { createPlacement } from "../../src/model/placement.ts";
 import { useSharedRedis } from "../support/use-redis.ts";
 import { lookingCommands, say, sayJson } from "./run-millrace.ts";
 
@@ -53,4 +54,31 @@ test("doctor finds nothing in a healthy store, and says what it looked at", asyn
     findings: [],
   });
   expect((await say(["doctor", "--store", store])).out).toMatch(/server +(Redis|Valkey) \d/);
+});
+
+test("a partition that fails is told of by list, by doctor and by the duties, which all answer for the rest", async () => {
+  const { store: url } = aPlace();
+  const store = `${url}&partitions=4`;
+  const prefix = new URL(url).searchParams.get("prefix") as string;
+  const ids: string[] = [];
+  for (let n = 0; n < 12; n++)
+    ids.push(
+      (await sayJson(["enqueue", "send", String(n), "--id", `send-${n}`, "--store", store]))["id"] as string,
+    );
+  const placement = createPlacement(4);
+  const elsewhere = ids.filter((id) => placement.ofId(id) !== 1);
+  const due = `{${prefix}:1}:due`;
+  await shared.prefixes.client.del(due);
+  await shared.prefixes.client.set(due, "another program's");
+  const listed = await say(["list", "--store", store]);
+  expect(listed.out.match(/send-\d+/g)?.toSorted()).toEqual(elsewhere.toSorted());
+  expect(listed.err).toMatch(/^missing: the jobs of partition 1,/);
+  expect(await sayJson(["list", "--store", store])).toMatchObject({ missing: [1] });
+  const doctor = await say(["doctor", "--store", store]);
+  expect([doctor.code, doctor.out]).toEqual([
+    1,
+    expect.stringMatching(/^FINDING +partitions: Partition 1 /m),
+  ]);
+  const promoted = await say(["duties", "run", "promote", "--store", store]);
+  expect([promoted.code, promoted.out]).toEqual([1, expect.stringMatching(/errors 1\b/)]);
 });

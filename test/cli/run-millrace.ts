@@ -14,7 +14,7 @@ import type { Terminal } from "../../src/platform/terminal.ts";
 export async function say(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
-  nodeVersion = process.versions.node,
+  { nodeVersion = process.versions.node, isTTY = false } = {},
 ): Promise<Ended> {
   let [out, err] = ["", ""];
   const terminal: Terminal = {
@@ -24,6 +24,7 @@ export async function say(
     readEnv: (name) => env[name]?.trim() || undefined,
     writeOut: (text) => void (out += text),
     writeErr: (text) => void (err += text),
+    isTTY,
   };
   const code = await runCommandLine(terminal, nodePlatform);
   return { code, signal: null, out, err };
@@ -32,10 +33,18 @@ export async function say(
 /** Commands that look at a store or operate on it: none of them makes one. */
 export const lookingCommands = [
   ["list"],
+  ["counts"],
   ["show", "x"],
+  ["logs", "x"],
   ["explain", "x"],
   ["retry", "--state", "failed"],
   ["cancel", "x"],
+  ["run-now", "x"],
+  ["reschedule", "x", "--delay", "1h"],
+  ["edit", "x", "--input", "1"],
+  ["revoke", "x"],
+  ["delete", "x"],
+  ["purge", "--state", "failed"],
   ["duties"],
   ["duties", "run", "reclaim"],
   ["doctor"],

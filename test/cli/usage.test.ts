@@ -32,6 +32,15 @@ describe("wrong usage", () => {
     [["retry", "--state", "running"], /--state must be one of completed/],
     [["retry", "--state", "failed", "--input", "1"], /--input goes with one ID/],
     [["cancel"], /give either an ID or a filter/],
+    [["purge"], /give a filter/],
+    [["purge", "--state", "running"], /--state must be one of/],
+    [["list", "--after", "soon"], /--after must be a time such as 2026-01-31T12:00Z or an age such as 2h/],
+    [["list", "--before", "2026-13-41"], /--before must be a time/],
+    [["reschedule", "x"], /give either --delay or --at/],
+    [["reschedule", "x", "--at", "1h"], /--at must be a time such as/],
+    [["reschedule", "x", "--at", "2030-01-01", "--delay", "1h"], /give either --delay or --at/],
+    [["edit", "x"], /give --input, --priority or --headers/],
+    [["run-now", "x", "--input", "{"], /--input is not JSON/],
     [["duties", "stop"], /duties knows the verb run, not "stop"/],
     [["duties", "run"], /needs a NAME/],
     [["demo", "--seconds", "0"], /--seconds must be a whole number/],
@@ -126,10 +135,18 @@ describe("help and version", () => {
       "work",
       "enqueue",
       "list",
+      "counts",
       "show",
+      "logs",
       "explain",
       "retry",
       "cancel",
+      "run-now",
+      "reschedule",
+      "edit",
+      "revoke",
+      "delete",
+      "purge",
       "duties",
       "doctor",
       "migrate",
@@ -166,7 +183,7 @@ describe("help and version", () => {
   });
 
   test("an old Node.js is told so", async () => {
-    const { code, err } = await say(["version"], {}, "20.19.0");
+    const { code, err } = await say(["version"], {}, { nodeVersion: "20.19.0" });
     expect(err).toBe(
       "millrace: unsupported-node: This is Node.js 20.19.0; Millrace needs 22.18 or newer. Upgrade Node.js.\n",
     );

@@ -33,7 +33,8 @@ export function createSubject(store: Store, platform: HeldPlatform): Subject {
   const subject: Subject = {
     store,
     platform,
-    submit: (...jobs) => store.submit(jobs.map((job) => ({ jobs: [job] }))),
+    submit: async (...jobs) =>
+      (await store.submit(jobs.map((job) => ({ jobs: [job] })))) as readonly SubmitAnswer[],
     claim: async (given) => (await store.claim(aClaim(given))).jobs,
     lease: async (job, given) => {
       await subject.submit(job);

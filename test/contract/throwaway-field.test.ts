@@ -5,13 +5,12 @@
 import { describe, expect, test, vi } from "vitest";
 import type { Store } from "../../src/store/store.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
-import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
 import { aChange, aClaim, aJob, aSettle, finish, handBack, replay } from "../support/builders.ts";
 import { createHeldPlatform } from "../support/held-platform.ts";
 import { postgresSources, SchemaPool } from "../support/postgres-shared.ts";
 import { useTestDatabase } from "../support/use-postgres.ts";
-import { useSharedRedis } from "../support/use-redis.ts";
+import { useOwnRedis } from "../support/use-redis.ts";
 
 vi.mock("../../src/store/job-fields.ts", async (importOriginal) => {
   const original = await importOriginal<{ jobFields: object }>();
@@ -23,7 +22,8 @@ vi.mock("../../src/store/job-fields.ts", async (importOriginal) => {
   return original;
 });
 
-const redis = useSharedRedis();
+// A server of its own: the library follows from the table, and on a shared one it would take the place of the others'.
+const redis = useOwnRedis();
 const [source] = postgresSources();
 const schemas = new SchemaPool(useTestDatabase(source!));
 
@@ -36,13 +36,7 @@ const stores: readonly (readonly [string, () => Promise<Store>])[] = [
         openPostgresStore({ url, schema, platform: createHeldPlatform(), clock: "platform", poolMax: 2 }),
       ),
   ],
-  [
-    "Redis",
-    () =>
-      redis.prefixes.open((url, prefix) =>
-        openRedisStore({ url, prefix, platform: createHeldPlatform(), clock: "platform" }),
-      ),
-  ],
+  ["Redis", () => redis.open({ platform: createHeldPlatform(), clock: "platform" })],
 ];
 
 const plain = { shape: null, colour: null };

@@ -8,15 +8,23 @@ export interface ScriptEnd {
   readonly tookMs: number;
 }
 
-export function runScript(path: string, cwd: string): Promise<ScriptEnd> {
+interface ScriptSetting {
+  readonly env?: Readonly<Record<string, string>>;
+  /** It runs until it is told to stop, which happens as soon as it has said something. */
+  readonly isService?: boolean;
+}
+
+export function runScript(path: string, cwd: string, setting: ScriptSetting = {}): Promise<ScriptEnd> {
   const startMs = performance.now();
   const child = spawn(process.execPath, ["--conditions=millrace-source", path], {
     cwd,
+    env: { ...process.env, ...setting.env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let [out, err] = ["", ""];
   child.stdout.on("data", (chunk: Buffer) => (out += chunk.toString()));
   child.stderr.on("data", (chunk: Buffer) => (err += chunk.toString()));
+  if (setting.isService === true) child.stdout.once("data", () => child.kill("SIGTERM"));
   return new Promise((resolve) => {
     child.once("close", (code) => resolve({ code, out, err, tookMs: performance.now() - startMs }));
   });

@@ -49,7 +49,13 @@ interface Waiting {
 }
 
 /** Events behind which a ready job is due when it was before. A revoke, too, gives the job back to its old place. */
-const keepsPlace: ReadonlySet<EventKind> = new Set(["promoted", "handed-back", "edited", "cancel-asked"]);
+const keepsPlace: ReadonlySet<EventKind> = new Set([
+  "promoted",
+  "handed-back",
+  "revoked",
+  "edited",
+  "cancel-asked",
+]);
 
 /**
  * At every claim the ready jobs of the offered routes, as the feed tells them, must not hold a better one than those
@@ -66,17 +72,14 @@ function* bestJobsAreClaimed(ledger: Ledger): Generator<Violation> {
   const isOpaque = new Set(ledger.reborn);
   for (const { number, at, events } of ledger.evidence.snapshot.feed) {
     const claimed: (Waiting & { readonly id: string })[] = [];
-    for (const { id, kind, rev, state, route, extra } of events) {
-      const isMovedByKey =
-        kind === "rescheduled" && (ledger.specs.get(id)?.some(({ unique }) => unique !== null) ?? false);
-      if (kind === "edited" || kind === "replaced" || isMovedByKey) isOpaque.add(id);
+    for (const { id, kind, state, route, extra } of events) {
+      if (kind === "edited" || kind === "replaced") isOpaque.add(id);
       if (kind === "claimed") {
         const waiting = ready.get(id);
         if (waiting !== undefined) claimed.push({ ...waiting, id });
       }
-      const isRevoke = kind === "reclaimed" && ledger.acts.explain("revoke", id, rev) !== undefined;
       if (state === "scheduled") dueAt.set(id, Number(extra));
-      else if (state === "ready" && !keepsPlace.has(kind) && !isRevoke) dueAt.set(id, at);
+      else if (state === "ready" && !keepsPlace.has(kind)) dueAt.set(id, at);
       if (state !== "ready") {
         ready.delete(id);
         continue;

@@ -124,8 +124,8 @@ function* leasesEndOnce(ledger: Ledger, job: JobLeases): Generator<Violation> {
   for (const event of events) {
     if (event.kind === "claimed")
       lease = leases.findLast(({ rev, claimedAt }) => rev === event.rev && claimedAt === event.at);
-    if (event.kind !== "reclaimed" || lease === undefined) continue;
-    const revoke = ledger.acts.explain("revoke", id, event.rev);
+    if ((event.kind !== "reclaimed" && event.kind !== "revoked") || lease === undefined) continue;
+    const revoke = event.kind === "revoked" ? ledger.acts.explain("revoke", id, event.rev) : undefined;
     if (revoke !== undefined) yield* revokedLeaseIsRefused(lease, revoke, writesOf.get(lifeKey(lease)) ?? []);
     const extended = (writesOf.get(lifeKey(lease)) ?? []).filter(
       ({ what, answer }) => what === "extend" && answer === "ok",
@@ -136,7 +136,7 @@ function* leasesEndOnce(ledger: Ledger, job: JobLeases): Generator<Violation> {
         yield {
           invariant: 14,
           id,
-          message: `${leaseKey(lease)} was extended at ${now} though it was reclaimed at ${event.at}`,
+          message: `${leaseKey(lease)} was extended at ${now} though it was ${event.kind} at ${event.at}`,
         };
       // In the very millisecond of the reclaim only the order of the calls tells which came first.
       else if (now < event.at || call.order === null)
@@ -146,7 +146,7 @@ function* leasesEndOnce(ledger: Ledger, job: JobLeases): Generator<Violation> {
       yield {
         invariant: 13,
         id,
-        message: `${leaseKey(lease)} was reclaimed at ${event.at}, but its lease ran until ${endsAt}`,
+        message: `${leaseKey(lease)} was ${event.kind} at ${event.at}, but its lease ran until ${endsAt}`,
       };
     lease = undefined;
   }
@@ -172,7 +172,7 @@ function* revokedLeaseIsRefused(
 function* nothingIsReclaimedWithoutFaults(ledger: Ledger): Generator<Violation> {
   if (!ledger.evidence.isFaultFree) return;
   for (const [id, events] of ledger.timelines)
-    if (events.some(({ kind, rev }) => kind === "reclaimed" && !ledger.acts.explain("revoke", id, rev)))
+    if (events.some(({ kind }) => kind === "reclaimed"))
       yield { invariant: 16, id, message: `${id} was reclaimed in a run without faults` };
 }
 

@@ -89,12 +89,12 @@ function* attemptsAreCounted(
       }
       case "snoozed":
       case "handed-back":
+      case "revoked":
         counts = [0];
         break;
       case "reclaimed":
-        // A revoke gives the attempt back; else it depends on whether the handler had started, which the event does not
-        // tell.
-        counts = ledger.acts.explain("revoke", id, event.rev)?.rev === event.rev ? [0] : [0, 1];
+        // It depends on whether the handler had started, which the event does not tell.
+        counts = [0, 1];
         break;
       case "replayed":
         if (event.attempt !== 0) extra += 1;
@@ -160,7 +160,8 @@ function* delaysAreInBounds(
       if (backoff.kind === "custom") return true;
       const planned = plannedDelayMs(backoff, Math.max(1, event.attempt));
       if (event.kind === "reclaimed" && delayMs === 0) return true;
-      return backoff.jitter === "none" ? delayMs === planned : delayMs >= 0 && delayMs <= planned;
+      const least = { none: planned, half: planned / 2, full: 0 }[backoff.jitter];
+      return delayMs >= least && delayMs <= planned;
     });
     if (!isAllowed)
       yield { invariant: 27, id, message: `${id}: ${event.kind} after ${delayMs} ms, outside the policy` };
@@ -170,18 +171,15 @@ function* delaysAreInBounds(
 function* errorsAreKept(ledger: Ledger, id: string, events: readonly TimelineEvent[]): Generator<Violation> {
   const record = ledger.records.get(id);
   if (record === undefined || events.some(({ kind }) => kind === "removed")) return;
-  const { entries, dropped } = readAttemptLog(record.attempts);
+  const log = readAttemptLog(record.attempts);
+  const entries = log.entries.filter(({ outcome }) => outcome !== "completed" && outcome !== "expired");
+  const { dropped } = log;
   const count = (...kinds: readonly string[]): number =>
     events.filter(({ kind }) => kinds.includes(kind)).length;
   // A job whose lease was revoked did nothing wrong, and no error is kept.
-  const revokes = events
-    .filter(({ kind }) => kind === "reclaimed")
-    .flatMap(({ rev }) => ledger.acts.explain("revoke", id, rev) ?? []);
-  const sure = revokes.filter(({ rev }) => rev !== null);
-  const failures = count("retry-scheduled", "reclaimed", "failed");
-  const least = failures - revokes.length;
+  const least = count("retry-scheduled", "reclaimed", "failed");
   // A handler that threw after its cancel was asked for leaves an error as well; one that was never told leaves none.
-  const most = failures - sure.length + count("cancelled");
+  const most = least + count("cancelled");
   const kept = entries.length + dropped;
   if (kept < least || kept > most)
     yield {

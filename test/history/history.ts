@@ -11,6 +11,7 @@ import type {
   ExtendAnswer,
   ExtendRequest,
   LeasedWrite,
+  OrLocked,
   RecordAnswer,
   Settle,
   SettleAnswer,
@@ -41,12 +42,12 @@ type Call<Kind extends string, Request, Answer> = Base & {
 };
 
 export type StoreCall =
-  | Call<"submit", readonly SubmitUnit[], readonly SubmitAnswer[]>
+  | Call<"submit", readonly SubmitUnit[], readonly OrLocked<SubmitAnswer>[]>
   | Call<"claim", ClaimRequest, ClaimAnswer>
-  | Call<"settleIfLeased", readonly Settle[], readonly SettleAnswer[]>
+  | Call<"settleIfLeased", readonly Settle[], readonly OrLocked<SettleAnswer>[]>
   | Call<"extendIfLeased", ExtendRequest, ExtendAnswer>
-  | Call<"recordIfLeased", readonly LeasedWrite[], readonly RecordAnswer[]>
-  | Call<"changeIf", readonly Change[], readonly ChangeAnswer[]>;
+  | Call<"recordIfLeased", readonly LeasedWrite[], readonly OrLocked<RecordAnswer>[]>
+  | Call<"changeIf", readonly Change[], readonly OrLocked<ChangeAnswer>[]>;
 
 export type StoreCallKind = StoreCall["kind"];
 

@@ -5,6 +5,7 @@
 import type { EventKind } from "../../src/model/event-kind.ts";
 import type { JobPolicy } from "../../src/model/job-policy.ts";
 import type { JobState } from "../../src/model/job-state.ts";
+import { isLocked } from "../../src/store/operations.ts";
 import type { Settle, SettleAnswer } from "../../src/store/operations.ts";
 import type { JobRecord, NewJob } from "../../src/store/records.ts";
 import type { Effect, Evidence, Operation, StoreCall } from "./history.ts";
@@ -165,21 +166,20 @@ function readLeases(call: Operation, leases: Lease[]): void {
     leases.push({ id, seq, fence, rev, attempt, dueAt, claimedAt, leaseMs, owner, isAdopted, call });
 }
 
+/** What was locked was not written. */
 function readWrites(call: Operation, writes: FencedWrite[]): void {
   if (call.kind === "settleIfLeased") {
-    for (const [index, settle] of call.request.entries())
-      writes.push({
-        what: "settle",
-        id: settle.id,
-        seq: settle.seq,
-        fence: settle.fence,
-        answer: call.answer?.[index]?.kind ?? null,
-        call,
-        settle,
-      });
+    for (const [index, settle] of call.request.entries()) {
+      const answer = call.answer?.[index];
+      if (isLocked(answer)) continue;
+      const { id, seq, fence } = settle;
+      writes.push({ what: "settle", id, seq, fence, answer: answer?.kind ?? null, call, settle });
+    }
   } else if (call.kind === "recordIfLeased") {
-    for (const [index, { id, seq, fence }] of call.request.entries())
-      writes.push({ what: "record", id, seq, fence, answer: call.answer?.[index] ?? null, call });
+    for (const [index, { id, seq, fence }] of call.request.entries()) {
+      const answer = call.answer?.[index];
+      if (!isLocked(answer)) writes.push({ what: "record", id, seq, fence, answer: answer ?? null, call });
+    }
   } else if (call.kind === "extendIfLeased") {
     const { leaseMs } = call.request;
     for (const [index, { id, seq, fence }] of call.request.leases.entries()) {
@@ -192,7 +192,7 @@ function readWrites(call: Operation, writes: FencedWrite[]): void {
         id,
         seq,
         fence,
-        answer: isExtended ? "ok" : answer,
+        answer: isExtended ? "ok" : answer === "unknown" ? null : answer,
         call,
         leaseMs,
         ...(now === undefined ? {} : { now }),

@@ -52,8 +52,7 @@ function readActs(call: Operation): OperatorAct[] {
   });
 }
 
-/** A reclaim after an expired lease names the fence that it takes; a revoke takes whatever runs. */
 function actOf(change: Change["cases"][number] | undefined): OperatorAct["what"] | null {
   if (change?.next.event === "removed") return "remove";
-  return change?.next.event === "reclaimed" && change.guard.fence === undefined ? "revoke" : null;
+  return change?.next.event === "revoked" ? "revoke" : null;
 }

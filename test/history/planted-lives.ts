@@ -99,7 +99,7 @@ export const plantedLives: readonly Planted[] = [
       s.revoke("a");
       s.claim("a", { counts: 0 });
       s.settle("a", "completed");
-      s.job("a").attempts = appendAttempt(null, { attempt: 1, outcome: "crashed", at: s.now });
+      s.job("a").attempts = appendAttempt(null, { attempt: 1, outcome: "lease-expired", at: s.now });
     },
   ],
   [24, "the store's clock goes back", (s) => (s.live("a"), (s.now -= 500), s.live("b"))],

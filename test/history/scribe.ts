@@ -166,7 +166,11 @@ export class Scribe {
     const job = this.job(id);
     job.rev += 1;
     if (kind === "reclaimed")
-      job.attempts = appendAttempt(job.attempts, { attempt: job.attempt, outcome: "crashed", at: this.now });
+      job.attempts = appendAttempt(job.attempts, {
+        attempt: job.attempt,
+        outcome: "lease-expired",
+        at: this.now,
+      });
     if (state === null) this.jobs.delete(id);
     else {
       job.state = state;

@@ -129,7 +129,7 @@ const job: fc.Arbitrary<JobShape> = fc.record({
     fc.record({
       key: fc.nat(1),
       hold: fc.constantFrom<UniqueHold>("started", "end", 20, 200),
-      onHeld: fc.constantFrom<OnHeld>("keep", "replace", "reschedule"),
+      onHeld: fc.constantFrom<OnHeld>("keep", "replace"),
     }),
   ),
   tag: maybe(fc.nat(2)),

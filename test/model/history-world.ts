@@ -69,9 +69,8 @@ export class HistoryWorld {
     this.#platform = platform;
     const { partitions = 1 } = store;
     const parts = Array.from({ length: partitions }, () => openReference(platform, options.epoch));
-    const nowMs = (): number => platform.monotonicUs() / 1000;
     this.#places = partitions === 1 ? [""] : placesIn(partitions);
-    this.#reference = partitions === 1 ? (parts[0] as Store) : partitionedStore(parts, { nowMs });
+    this.#reference = partitions === 1 ? (parts[0] as Store) : partitionedStore(parts, { platform });
     this.#sightings = options.sightings;
   }
 

@@ -137,15 +137,12 @@ export class ReferenceRules {
     const isUnstarted = holder?.attempt === 0 && ["blocked", "scheduled", "ready"].includes(holder.state);
     if (!isUnstarted || unique.onHeld === "keep") return [entry.id, "existing"];
     this.place(holder, spec.due, spec);
-    if (unique.onHeld === "replace") {
-      this.write(holder, spec);
-      holder.route = this.routeOf(spec);
-      this.hold(holder, unique.hold);
-    }
-    const how = unique.onHeld === "replace" ? "replaced" : "rescheduled";
+    this.write(holder, spec);
+    holder.route = this.routeOf(spec);
+    this.hold(holder, unique.hold);
     const waiting = holder.dueAt <= this.now ? "ready" : "scheduled";
-    this.move(holder, holder.state === "blocked" ? "blocked" : waiting, how);
-    return [holder.id, how];
+    this.move(holder, holder.state === "blocked" ? "blocked" : waiting, "replaced");
+    return [holder.id, "replaced"];
   }
 
   create(spec: NewJob): string {

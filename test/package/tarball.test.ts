@@ -1,9 +1,11 @@
 // What a user gets: builds and packs the package, installs the tarball into an empty project without network and
-// without scripts, does one job there on a database file, and lets the compiler resolve the shipped types.
+// without scripts, does one job there on a database file, lets the compiler resolve the shipped types, and follows the
+// links of the shipped pages.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import {
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -13,8 +15,9 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { headingsOf, relativeLinks } from "./markdown-links.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
@@ -52,9 +55,10 @@ beforeAll(() => {
   mkdirSync(staging);
   mkdirSync(installed);
   // Packed from a copy, so that this test neither uses nor disturbs the dist/ of the working tree.
-  for (const name of ["package.json", "src", "README.md", "LICENSE", "CHANGELOG.md"]) {
+  const { files } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { files: string[] };
+  const copied = files.filter((name) => name !== "dist" && !name.startsWith("!"));
+  for (const name of ["package.json", ...copied])
     cpSync(join(root, name), join(staging, name), { recursive: true });
-  }
   run(process.execPath, [tsc, "-p", "tsconfig.build.json", "--outDir", join(staging, "dist")], root);
   run("npm", ["pack", "--ignore-scripts", "--pack-destination", folder], staging);
   const tarball = join(folder, readdirSync(folder).find((name) => name.endsWith(".tgz")) ?? "no tarball");
@@ -68,6 +72,16 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 function aProject(): string {
   const project = mkdtempSync(join(folder, "project-"));
   cpSync(installed, project, { recursive: true, verbatimSymlinks: true });
+  return project;
+}
+
+/** The same beside the types of Node. */
+function aTypedProject(): string {
+  const project = aProject();
+  mkdirSync(join(project, "node_modules", "@types"));
+  for (const name of ["@types/node", "undici-types"]) {
+    symlinkSync(join(root, "node_modules", name), join(project, "node_modules", name), "junction");
+  }
   return project;
 }
 
@@ -90,6 +104,32 @@ test("the tarball holds the build, the sources, the licence and the change log, 
   expect(files.filter((name) => name.includes(".test."))).toEqual([]);
 });
 
+test("every relative link of a packed page leads to a file of the package, and to a heading that is there", () => {
+  const packed = join(installed, "node_modules", "millrace");
+  const pages = listFiles(packed, true).filter((name) => name.endsWith(".md"));
+  expect(pages).toContain("docs/reference/options.md");
+  const broken = pages.flatMap((page) => {
+    const text = readFileSync(join(packed, page), "utf8");
+    return relativeLinks(text).flatMap(({ path, heading }) => {
+      const target = path === "" ? join(packed, page) : join(packed, dirname(page), path);
+      const isThere =
+        existsSync(target) && (heading === "" || headingsOf(readFileSync(target, "utf8")).includes(heading));
+      return isThere ? [] : [`${page}: ${path}${heading === "" ? "" : `#${heading}`}`];
+    });
+  });
+  expect(broken).toEqual([]);
+});
+
+test("every page that the code cites, as its errors do, is in the package", () => {
+  const packed = join(installed, "node_modules", "millrace");
+  const sources = listFiles(join(packed, "dist"), true).filter((name) => name.endsWith(".js"));
+  const cited = sources.flatMap(
+    (name) => readFileSync(join(packed, "dist", name), "utf8").match(/\bdocs\/[\w/-]+\.md\b/g) ?? [],
+  );
+  expect(cited).toContain("docs/operating/redis.md");
+  expect([...new Set(cited)].filter((page) => !existsSync(join(packed, page)))).toEqual([]);
+});
+
 test("a script in an empty project does one job on a database file", () => {
   const project = aProject();
   writeFileSync(join(project, "script.ts"), script);
@@ -97,16 +137,29 @@ test("a script in an empty project does one job on a database file", () => {
   expect(listFiles(project, false)).toContain("jobs.db");
 });
 
-test("the shipped types resolve for a strict compiler that also checks the libraries", () => {
-  const project = aProject();
+test("the shipped types resolve by the settings of their page, for a compiler that also checks the libraries", () => {
+  const project = aTypedProject();
   writeFileSync(join(project, "script.ts"), script);
-  mkdirSync(join(project, "node_modules", "@types"));
-  for (const name of ["@types/node", "undici-types"]) {
-    symlinkSync(join(root, "node_modules", name), join(project, "node_modules", name), "junction");
-  }
-  const options = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2024", "--types", "node"];
-  const command = [tsc, ...options, "--lib", "es2024,esnext.disposable", "script.ts"];
-  expect(run(process.execPath, command, project)).toBe("");
+  const page = readFileSync(join(root, "docs", "guides", "typescript.md"), "utf8");
+  const [, settings = ""] = /^```json\n([\s\S]*?)^```$/m.exec(page) ?? [];
+  const { compilerOptions } = JSON.parse(settings) as { compilerOptions: object };
+  const tsconfig = { compilerOptions: { ...compilerOptions, skipLibCheck: false }, files: ["script.ts"] };
+  writeFileSync(join(project, "tsconfig.json"), JSON.stringify(tsconfig));
+  expect(run(process.execPath, [tsc, "-p", project], project)).toBe("");
+});
+
+test("a CommonJS file can require the package, and its types are accepted there", () => {
+  const project = aTypedProject();
+  writeFileSync(join(project, "script.cjs"), `console.log(typeof require("millrace").Millrace.open)`);
+  expect(run(process.execPath, ["script.cjs"], project)).toBe("function\n");
+  writeFileSync(
+    join(project, "script.cts"),
+    `import { job } from "millrace";\nexport const greet = job("greet");`,
+  );
+  const options = ["--noEmit", "--strict", "--target", "es2024", "--types", "node", "--module"];
+  for (const kind of ["nodenext", "node20", "commonjs"])
+    expect(run(process.execPath, [tsc, ...options, kind, "script.cts"], project)).toBe("");
+  expect(() => run(process.execPath, [tsc, ...options, "node18", "script.cts"], project)).toThrow("TS1479");
 });
 
 test("the command line starts", () => {
@@ -128,7 +181,7 @@ test("the first five minutes go as their page says", async () => {
   onTestFinished(() => void worker.kill("SIGKILL"));
   const ended = once(worker, "exit");
   await once(worker.stdout, "data");
-  const [id] = millrace("enqueue", "greet", '{"name":"Ann"}').split(" ") as [string];
+  const id = millrace("enqueue", "greet", '{"name":"Ann"}').trim();
   const enqueued = spawnSync(process.execPath, ["enqueue.ts", "--wait"], {
     cwd: project,
     env,

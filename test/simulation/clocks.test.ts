@@ -1,5 +1,6 @@
 /** Invariant 30: no decision depends on a worker's wall clock. */
 import { expect, test } from "vitest";
+import { readAttemptLog } from "../../src/model/attempt-log.ts";
 import type { Evidence } from "../history/history.ts";
 import { drawPlan } from "./plan.ts";
 import { runSimulation } from "./run-simulation.ts";
@@ -12,7 +13,7 @@ function outcomeOf({ snapshot }: Evidence): unknown {
   const jobs = snapshot.jobs.map(({ id: _id, input, attempts, owner: _owner, ...rest }) => ({
     ...rest,
     input: input.replace(/"parent":"[^"]*"/, ""),
-    failures: attempts === null ? 0 : (JSON.parse(attempts) as { entries: unknown[] }).entries.length,
+    failures: readAttemptLog(attempts).entries.length,
   }));
   const feed = snapshot.feed.map(({ at, events }) => [
     at,

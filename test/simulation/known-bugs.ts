@@ -5,7 +5,6 @@
  */
 import type { Violation } from "../history/check-history.ts";
 import type { Evidence } from "../history/history.ts";
-import { OperatorActs } from "../history/operator-acts.ts";
 
 export interface KnownBug {
   readonly seed: number;
@@ -13,15 +12,7 @@ export interface KnownBug {
   readonly causes: (violation: Violation, evidence: Evidence) => boolean;
 }
 
-export const knownBugs: readonly KnownBug[] = [
-  {
-    seed: 101,
-    what: "a cancel that was asked for is forgotten when the lease is revoked before the worker has heard of it",
-    causes: ({ invariant, id }, { operations }) =>
-      invariant === 45 &&
-      new OperatorActs(operations).list.some((act) => act.what === "revoke" && act.id === id),
-  },
-];
+export const knownBugs: readonly KnownBug[] = [];
 
 export const isKnown = (violation: Violation, evidence: Evidence): boolean =>
   knownBugs.some(({ causes }) => causes(violation, evidence));

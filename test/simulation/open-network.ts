@@ -65,8 +65,8 @@ async function openInMemory({ time, random, clock, partitions = 1 }: NetworkOpti
   const parts: Store[] = [];
   for (let number = 0; number < partitions; number++)
     parts.push(await openSqliteStore({ path: ":memory:", platform, executor: "inline" }));
-  const nowMs = (): number => platform.monotonicUs() / 1000;
-  return { parts, clients: [partitions === 1 ? (parts[0] as Store) : partitionedStore(parts, { nowMs })] };
+  const whole = partitions === 1 ? (parts[0] as Store) : partitionedStore(parts, { platform });
+  return { parts, clients: [whole] };
 }
 
 /**

@@ -17,6 +17,7 @@ import { SimNode } from "./sim-node.ts";
 const plan: Plan = { ...drawPlan(5), isDeaf: false };
 const random = createSeededRandom("promptness");
 const hold = job<null, null>("hold", { queue: "q0" });
+const quick = job<{ readonly dueAt: number }>("quick", { queue: "q1" });
 
 let network: Network;
 let time: VirtualTime;
@@ -24,6 +25,8 @@ let nodes: SimNode[];
 /** Virtual microseconds at which handlers began, with their node, and at which their signal fired. */
 let began: { readonly node: string; readonly atUs: number }[];
 let toldUs: number[];
+/** By how many milliseconds handlers of quick jobs began after they were due. */
+let lateMs: number[];
 
 const passMs = (ms: number): Promise<void> => time.advance(ms * 1000);
 
@@ -42,7 +45,8 @@ async function startNode(isWorking: boolean): Promise<SimNode> {
     onCrash: () => undefined,
   });
   nodes.push(node);
-  if (isWorking) void node.mill.work([handler(hold, ({ signal }) => holdOn(name, signal))]);
+  const run = handler(quick, async ({ input }) => void lateMs.push(time.now - input.dueAt));
+  if (isWorking) void node.mill.work([handler(hold, ({ signal }) => holdOn(name, signal)), run]);
   await passMs(1000);
   return node;
 }
@@ -67,7 +71,7 @@ async function timesOf(kind: string): Promise<number[]> {
     .toSorted((one, other) => one - other);
 }
 
-describe.each([1, 16])("on %i partitions", (partitions) => {
+describe.each([1, 4, 16])("on %i partitions", (partitions) => {
   beforeEach(async () => {
     time = new VirtualTime();
     const clock = { offsetMs: 0 };
@@ -75,6 +79,7 @@ describe.each([1, 16])("on %i partitions", (partitions) => {
     nodes = [];
     began = [];
     toldUs = [];
+    lateMs = [];
   });
 
   afterEach(async () => {
@@ -124,6 +129,21 @@ describe.each([1, 16])("on %i partitions", (partitions) => {
     expect(promotedAt).toHaveLength(delays.length);
     for (const [index, delay] of delays.entries())
       expect((promotedAt[index] as number) - enqueuedAt - delay).toBeLessThanOrEqual(50);
+  });
+
+  test("half of many due jobs start within 10 ms, and 99 of 100 within 30", async () => {
+    const node = await startNode(true);
+    await passMs(20_000);
+    for (let count = 1; count <= 400; count++) {
+      const delay = random.whole(100, 3000);
+      void node.mill.enqueue(quick, { dueAt: time.now + delay }, { delay });
+      await passMs(random.whole(1, 60));
+    }
+    await passMs(5000);
+    expect(lateMs).toHaveLength(400);
+    lateMs.sort((one, other) => one - other);
+    expect(lateMs[200]).toBeLessThanOrEqual(10);
+    expect(lateMs[396]).toBeLessThanOrEqual(30);
   });
 
   test("a running job whose cancel is asked for by another process is told within a second", async () => {

@@ -18,3 +18,11 @@ export const pastSeeds: readonly (readonly [seed: number, found: string])[] = [
     "a claim was answered after its leases had ended, and its jobs were started while their own process reclaimed them",
   ],
 ];
+
+/** The same for the store of three partitions. */
+export const pastPartitionSeeds: typeof pastSeeds = [
+  [
+    75,
+    "a process that heard no hints did not know of a retry that it had set itself, and promoted it 3.2 s late",
+  ],
+];

@@ -74,7 +74,7 @@ export class SimNode {
     const ways = parts.map((part, number) =>
       connectStore(network, this.process, random.fork(`network ${number}`), part),
     );
-    return partitionedStore(ways, { nowMs: () => this.process.platform.monotonicUs() / 1000 });
+    return partitionedStore(ways, { platform: this.process.platform });
   }
 
   get isWorking(): boolean {

@@ -43,7 +43,7 @@ async function purgeQueue(network: Network, node: SimNode, random: SeededRandom)
     removed: 0,
   };
   history.push(entry);
-  entry.removed = await node.mill.jobs.purge({ queue, states });
+  entry.removed = (await node.mill.jobs.delete({ queue, state: states })).deleted;
   entry.seen = "ok";
   entry.answeredUs = time.elapsedUs;
 }

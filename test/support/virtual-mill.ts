@@ -27,11 +27,10 @@ export async function openVirtualMill(options: MillraceOptions = {}, partitions 
   const platform = createVirtualPlatform();
   const run = <Value>(promise: Promise<Value>): Promise<Value> => runUntil(platform, promise);
   const open = (): Promise<Store> => openSqliteStore({ path: ":memory:", platform });
-  const nowMs = (): number => platform.monotonicUs() / 1000;
   const store =
     partitions === 1
       ? await open()
-      : partitionedStore(await Promise.all(Array.from({ length: partitions }, open)), { nowMs });
+      : partitionedStore(await Promise.all(Array.from({ length: partitions }, open)), { platform });
   const mill = millOn(store, options, platform);
   return {
     mill,

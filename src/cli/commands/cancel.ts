@@ -47,7 +47,7 @@ async function cancelOne(call: Call, id: string): Promise<number> {
 
 async function cancelMany(call: Call): Promise<number> {
   const { terminal, options, wantsJson } = call;
-  const query = readQuery(options, liveStates);
+  const query = readQuery(call, liveStates);
   const { cancelled, signalled, finished } = await withMillrace(call, await existingStoreUrl(call), (mill) =>
     mill.jobs.cancel(query, options.get("why")),
   );

@@ -1,7 +1,7 @@
 /**
  * `millrace doctor`: looks at a store as a whole: its settings and clock, then a full walk of the index audit (timers,
- * keys, tags, logs, tallies against the records), then jobs whose clock rang long ago and was not answered, and the
- * server that the store lives on. Every finding says what to do.
+ * keys, tags, logs, tallies against the records), then jobs whose clock rang long ago and was not answered, the
+ * server that the store lives on, and the workers. Every finding says what to do.
  */
 import type { StoreOptions } from "../../client/millrace-options.ts";
 import { readQuarantined } from "../../client/quarantined.ts";
@@ -10,12 +10,14 @@ import { isMillraceError } from "../../model/error.ts";
 import { openStore } from "../../open.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Clock } from "../../store/operations.ts";
-import type { Store, StoreDescription } from "../../store/store.ts";
+import { missingSentence } from "../../store/missing-partition.ts";
+import type { MissingPartition, Store, StoreDescription } from "../../store/store.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { escapeText } from "../escape.ts";
 import { examineServer } from "../examine-server.ts";
 import type { Finding } from "../finding.ts";
+import { fleetFindings } from "../fleet-findings.ts";
 import { formatInstant } from "../format-time.ts";
 import { existingStoreUrl } from "../open-store.ts";
 import { packageVersion } from "../package-version.ts";
@@ -24,7 +26,7 @@ import { toJson } from "../print-json.ts";
 export const doctor: Command = {
   name: "doctor",
   usage: "doctor",
-  summary: "check a store: settings, durability, clock, indexes, orphans, stuck jobs",
+  summary: "check a store: settings, durability, clocks, indexes, orphans, stuck jobs, workers",
   words: [0, 0],
   options: storeOption,
   async run(call) {
@@ -34,16 +36,20 @@ export const doctor: Command = {
     try {
       const askedAt = platform.now();
       const described = await store.describe();
+      const missingAtFirst = store.missing?.() ?? [];
       const clockAheadMs = aheadMs(described.now, askedAt, platform.now());
       const { checked, repaired } = await walkIndexes(store);
       const server = await examineServer(described.kind, url, platform);
       const findings = [
-        ...warnings(described),
+        ...warnings(described, missingAtFirst),
+        ...missingFindings(store),
         ...server.findings,
         ...clockFindings(clockAheadMs),
         ...indexFindings(repaired),
+        ...(await asideFindings(store)),
         ...(await overdueFindings(store, described.now)),
         ...(await quarantineFindings(store)),
+        ...(await fleetFindings(store, described.now)),
       ];
       const { kind, durability, acknowledged, schemaVersion, epoch, partitions, capabilities } = described;
       const report = {
@@ -126,11 +132,26 @@ function lenient(error: unknown, url: string): StoreOptions | null {
   return isRedis && isMillraceError(error, "store-misconfigured") ? { redis: { allowEviction: true } } : null;
 }
 
-function warnings({ warnings: given }: StoreDescription): readonly Finding[] {
-  return given.map((problem) => ({
-    check: "settings",
-    problem,
-    advice: "Change the setting, or keep it knowingly.",
+/** Without those that tell of a missing partition: it gets a finding of its own. */
+function warnings(
+  { warnings: given }: StoreDescription,
+  missing: readonly MissingPartition[],
+): readonly Finding[] {
+  const told = new Set(missing.map(missingSentence));
+  return given
+    .filter((problem) => !told.has(problem))
+    .map((problem) => ({
+      check: "settings",
+      problem,
+      advice: "Change the setting, or keep it knowingly.",
+    }));
+}
+
+function missingFindings(store: Store): readonly Finding[] {
+  return (store.missing?.() ?? []).map((each) => ({
+    check: "partitions",
+    problem: missingSentence(each),
+    advice: "Look at the server that has this partition. All else that doctor says is about the others.",
   }));
 }
 
@@ -178,8 +199,36 @@ async function walkIndexes(store: Store): Promise<{ checked: number; repaired: R
   return { checked, repaired };
 }
 
+const asideShown = 5;
+
+/** Records that the store could not read: whatever met them went on without them. */
+async function asideFindings(store: Store): Promise<readonly Finding[]> {
+  let count = 0;
+  const first: string[] = [];
+  let after: string | null = null;
+  for (let step = 0; step < auditStepsMax; step++) {
+    const page: Awaited<ReturnType<Store["readAside"]>> = await store.readAside({ after, max: auditBatch });
+    count += page.records.length;
+    for (const { id, ref, why } of page.records.slice(0, asideShown - first.length))
+      first.push(`${id ?? ref} (${why})`);
+    after = page.cursor;
+    if (after === null) break;
+  }
+  if (count === 0) return [];
+  const which = `${first.join(", ")}${count > first.length ? ", and others" : ""}`;
+  return [
+    {
+      check: "records",
+      problem: `${count} ${count === 1 ? "record" : "records"} could not be read and ${count === 1 ? "is" : "are"} set aside: ${which}.`,
+      advice: "They are in no list and no count, and do not run. Find out who wrote there, then remove them.",
+    },
+  ];
+}
+
 function indexFindings(repaired: Readonly<Record<string, number>>): readonly Finding[] {
-  return Object.entries(repaired).map(([kind, count]) => ({
+  // What was set aside has a finding of its own.
+  const kinds = Object.entries(repaired).filter(([kind]) => kind !== "set-aside");
+  return kinds.map(([kind, count]) => ({
     check: "indexes",
     problem: `${count} ${kind} ${count === 1 ? "entry" : "entries"} disagreed with the jobs.`,
     advice: "Repaired just now. Unless somebody edited the file by hand this is a bug: please report it.",

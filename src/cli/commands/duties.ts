@@ -29,14 +29,17 @@ async function listDuties(call: Call): Promise<number> {
 
 async function runDuty(call: Call, name: string): Promise<number> {
   const { terminal, wantsJson } = call;
-  const { processed, errors, outcomes } = await withMillrace(call, await existingStoreUrl(call), (mill) =>
-    mill.runDuty(name),
+  const { processed, errors, missing, outcomes } = await withMillrace(
+    call,
+    await existingStoreUrl(call),
+    (mill) => mill.runDuty(name),
   );
   const told = Object.entries(outcomes).map(([outcome, count]) => `, ${outcome} ${count}`);
+  const passed = missing === undefined ? "" : `; failing partitions passed over: ${missing.join(", ")}`;
   terminal.writeOut(
     wantsJson
-      ? `${toJson({ duty: name, processed, errors, outcomes })}\n`
-      : `${name}: processed ${processed}, errors ${errors}${told.join("")}\n`,
+      ? `${toJson({ duty: name, processed, errors, ...(missing === undefined ? {} : { missing }), outcomes })}\n`
+      : `${name}: processed ${processed}, errors ${errors}${told.join("")}${passed}\n`,
   );
   return errors === 0 ? 0 : 1;
 }

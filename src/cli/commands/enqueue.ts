@@ -4,13 +4,12 @@
  */
 import type { EnqueueOptions, Millrace } from "../../index.ts";
 import { job } from "../../index.ts";
-import type { Priority } from "../../model/rank.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { escapeText } from "../escape.ts";
 import { storeUrl, withMillrace } from "../open-store.ts";
 import { toJson } from "../print-json.ts";
-import { readJson, readList, readWhole } from "../read-args.ts";
+import { readJson, readList, readPriority, readWhole } from "../read-args.ts";
 
 export const enqueue: Command = {
   name: "enqueue",
@@ -25,17 +24,19 @@ export const enqueue: Command = {
     unique: { value: "KEY", meaning: "no second job while one with this key is unfinished" },
     priority: { value: "LEVEL", meaning: "critical, high, normal, low, lowest, or a number (lower first)" },
     tags: { value: "A,B", meaning: "tags to find and cancel it by" },
-    attempts: { value: "N", meaning: "how many runs in all; 3 by default" },
+    attempts: { value: "N", meaning: "how many runs in all; 10 by default" },
     timeout: { value: "DURATION", meaning: "per attempt" },
     deadline: { value: "DURATION", meaning: "must have finished this long from now, else it expires" },
     ttl: { value: "DURATION", meaning: "must have started this long after it was due, else it expires" },
   },
-  examples: [`enqueue send-welcome '{"userId":"42"}' --queue email --delay 10m`],
+  examples: [
+    `enqueue send-welcome '{"userId":"42"}' --queue email --delay 10m`,
+    "enqueue report | xargs millrace logs --follow",
+  ],
   async run(call) {
     const { terminal, words, options, wantsJson } = call;
     const [name, text] = words as [string, string?];
-    const queue = options.get("queue");
-    const definition = job(name, queue === undefined ? {} : { queue });
+    const definition = job(name);
     const enqueueOptions = readOptions(options);
     const json = text === "-" ? await terminal.readIn() : text;
     const input = json === undefined ? undefined : readJson(json, "The input");
@@ -44,22 +45,21 @@ export const enqueue: Command = {
     // The job goes to a store in memory first, so that a job that is refused leaves no new store behind.
     await withMillrace(call, "sqlite::memory:", submit);
     const { id, how } = await withMillrace(call, url, submit);
-    terminal.writeOut(
-      wantsJson ? `${toJson({ id, how, created: how === "created" })}\n` : `${escapeText(id)} ${how}\n`,
-    );
+    // Into a pipe or a file goes the bare id, so that a script can use it: ID=$(millrace enqueue ...).
+    const told = terminal.isTTY ? `${escapeText(id)} ${how}` : escapeText(id);
+    terminal.writeOut(`${wantsJson ? toJson({ id, how, created: how === "created" }) : told}\n`);
     return 0;
   },
 };
 
 function readOptions(options: ReadonlyMap<string, string>): EnqueueOptions {
   const read: EnqueueOptions = {};
-  for (const key of ["delay", "id", "unique", "timeout", "deadline", "ttl"] as const) {
+  for (const key of ["queue", "delay", "id", "unique", "timeout", "deadline", "ttl"] as const) {
     const value = options.get(key);
     if (value !== undefined) read[key] = value;
   }
-  const priority = options.get("priority");
-  if (priority !== undefined)
-    read.priority = (/^-?\d+$/.test(priority) ? Number(priority) : priority) as Priority;
+  const priority = readPriority(options);
+  if (priority !== undefined) read.priority = priority;
   const tags = readList(options, "tags");
   if (tags !== undefined) read.tags = tags;
   const attempts = readWhole(options, "attempts", [1, Number.MAX_SAFE_INTEGER]);

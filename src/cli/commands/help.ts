@@ -34,7 +34,7 @@ function describeAll(commands: readonly Command[]): string {
   return [
     "millrace: durable jobs on the store you already have",
     "",
-    ...commands.map(({ name, summary }) => `  ${name.padEnd(10)}${summary}`),
+    ...commands.map(({ name, summary }) => `  ${name.padEnd(12)}${summary}`),
     "",
     "Every command takes --json; the store is --store URL or MILLRACE_STORE, such as sqlite:./jobs.db.",
     "Exit codes: 0 done, 1 failed, 2 wrong usage. More: millrace help COMMAND.",

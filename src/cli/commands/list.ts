@@ -8,7 +8,7 @@ import type { Command } from "../command.ts";
 import { formatTable } from "../format-table.ts";
 import { formatAge } from "../format-time.ts";
 import { filterOptions, readQuery } from "../job-query.ts";
-import type { ReadQuery } from "../job-query.ts";
+import type { JobQuery } from "../../client/job-filter.ts";
 import { jobShape } from "../job-shape.ts";
 import { existingStoreUrl, withMillrace } from "../open-store.ts";
 import { toJson } from "../print-json.ts";
@@ -16,7 +16,7 @@ import { readWhole } from "../read-args.ts";
 
 export const list: Command = {
   name: "list",
-  usage: "list [--state S] [--queue Q] [--name N] [--tag T] [--limit 50]",
+  usage: "list [--state S] [--queue Q] [--name N] [--tag T] [--after TIME] [--limit 50]",
   summary: "jobs, newest first",
   words: [0, 0],
   options: {
@@ -25,16 +25,17 @@ export const list: Command = {
     limit: { value: "N", meaning: "at most so many, 1 to 500; 50 by default" },
     cursor: { value: "CURSOR", meaning: "go on where the previous page ended" },
   },
-  examples: ["list --state failed", "list --queue email --limit 10 --json"],
+  examples: ["list --state failed", "list --queue email --after 2h --limit 10 --json"],
   async run(call) {
     const { options, terminal, platform, wantsJson } = call;
-    const query = readQuery(options, jobStates);
+    const query = readQuery(call, jobStates);
     const limit = readWhole(options, "limit", [1, 500]) ?? 50;
     const page = await withMillrace(call, await existingStoreUrl(call), (mill) =>
       readPage(mill, { ...query, limit, cursor: options.get("cursor") ?? null }),
     );
     if (wantsJson) {
-      terminal.writeOut(`${toJson({ jobs: page.jobs.map(jobShape), cursor: page.cursor })}\n`);
+      const { cursor, missing = [] } = page;
+      terminal.writeOut(`${toJson({ jobs: page.jobs.map(jobShape), cursor, missing })}\n`);
       return 0;
     }
     const now = platform.now();
@@ -46,6 +47,8 @@ export const list: Command = {
             page.jobs.map((job) => cells(job, now)),
           )}\n`,
     );
+    if (page.missing !== undefined)
+      terminal.writeErr(`missing: the jobs of partition ${page.missing.join(", ")}, which fails\n`);
     if (page.cursor !== null) terminal.writeOut(`more: add --cursor=${page.cursor}\n`);
     return 0;
   },
@@ -54,7 +57,7 @@ export const list: Command = {
 /** A page may be empty with a cursor behind it, when the scan found nothing yet. */
 async function readPage(
   mill: Millrace,
-  query: ReadQuery & { limit: number; cursor: string | null },
+  query: JobQuery & { limit: number; cursor: string | null },
 ): Promise<JobPage> {
   let page = await mill.jobs.list(query);
   while (page.jobs.length === 0 && page.cursor !== null) {

@@ -3,7 +3,7 @@
  * gracefully (no new claims, running handlers finish, the rest goes back); a second one ends the process at once, and
  * leases expire by themselves.
  */
-import type { Handler, WorkerOptions } from "../../index.ts";
+import type { Handler, Millrace, WorkerOptions } from "../../index.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
@@ -12,10 +12,11 @@ import { loadHandlers } from "../load-handlers.ts";
 import { storeUrl, withMillrace } from "../open-store.ts";
 import { toJson } from "../print-json.ts";
 import { readList, readWhole } from "../read-args.ts";
+import { workLines } from "../work-lines.ts";
 
 export const work: Command = {
   name: "work",
-  usage: "work JOBS-FILE [--queues a,b] [--concurrency 10]",
+  usage: "work JOBS-FILE [--queues a,b] [--concurrency 10] [--quiet]",
   summary: "run the handlers that a file exports, until SIGTERM or Ctrl-C",
   words: [1, 1],
   options: {
@@ -31,6 +32,7 @@ export const work: Command = {
       meaning: "how long running handlers may finish when it stops; 30s by default",
     },
     label: { value: "NAME", meaning: "shown in lists and logs" },
+    quiet: { meaning: "say nothing of jobs that end well, nor what handlers log" },
   },
   examples: [
     "work ./jobs.ts --store sqlite:./jobs.db",
@@ -41,10 +43,14 @@ export const work: Command = {
     const url = storeUrl(call);
     const workerOptions = readOptions(options);
     const handlers = await loadHandlers(words[0] as string);
-    return withMillrace(call, url, async (mill) => {
+    const say = (text: string): void => (wantsJson ? terminal.writeErr(text) : terminal.writeOut(text));
+    const lines = options.has("quiet") ? null : workLines(say, () => platform.now());
+    const run = async (mill: Millrace): Promise<number> => {
       const told = whenTold(platform);
-      const worker = await mill.work(handlers, workerOptions);
-      const say = (text: string): void => (wantsJson ? terminal.writeErr(text) : terminal.writeOut(text));
+      const worker = await mill.work(handlers, {
+        ...workerOptions,
+        ...(lines === null ? {} : { onSettled: lines.onSettled }),
+      });
       say(`millrace: worker ${escapeText(worker.id)} runs ${describeHandlers(handlers)}; Ctrl-C stops it\n`);
       await told;
       terminal.writeErr(
@@ -56,7 +62,8 @@ export const work: Command = {
       if (wantsJson) terminal.writeOut(`${toJson({ worker: worker.id, notStopped })}\n`);
       else say(`millrace: worker stopped, ${left}\n`);
       return notStopped === 0 ? 0 : 1;
-    });
+    };
+    return withMillrace(call, url, run, lines === null ? {} : { log: lines.log });
   },
 };
 

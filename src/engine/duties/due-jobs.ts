@@ -10,6 +10,7 @@ import type { Engine } from "../engine.ts";
 import { applyChanges } from "./apply-changes.ts";
 import type { Duty, DutyPass } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
+import { passedOver } from "./passed-over.ts";
 import { Quarantine } from "./quarantine.ts";
 
 interface DueDutyOptions {
@@ -56,7 +57,7 @@ export function dueDuty(engine: Engine, options: DueDutyOptions): Duty {
       });
       return {
         processed: applied,
-        errors: errors + undecided,
+        ...passedOver(engine, errors + undecided),
         outcomes,
         hasMore: due.cursor !== null,
         nextInMs: due.nextInMs,

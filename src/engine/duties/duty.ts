@@ -7,6 +7,8 @@ import type { Quarantine } from "./quarantine.ts";
 export interface DutyPass {
   readonly processed: number;
   readonly errors: number;
+  /** The partitions of the store that the pass left out because they fail; left out for none. */
+  readonly missing?: readonly number[];
   /** How many items ended in which way. */
   readonly outcomes: Readonly<Record<string, number>>;
   /** True after a full batch and inside a walk: the next pass follows at once, or after `pauseMs`. */
@@ -41,16 +43,22 @@ export interface Duty {
 
 export const idlePass: DutyPass = { processed: 0, errors: 0, outcomes: {}, hasMore: false };
 
-/** The sum of two passes; whether more is left is what the later one says. */
+/** The sum of two passes; whether more is left is what the later one says. A missing partition is one error of both. */
 export function addPasses(left: DutyPass, right: DutyPass): DutyPass {
   const outcomes: Record<string, number> = { ...left.outcomes };
   for (const [outcome, count] of Object.entries(right.outcomes))
     outcomes[outcome] = (outcomes[outcome] ?? 0) + count;
+  const missing = [...new Set([...(left.missing ?? []), ...(right.missing ?? [])])].sort((a, b) => a - b);
   return {
     processed: left.processed + right.processed,
-    errors: left.errors + right.errors,
+    errors: ownErrors(left) + ownErrors(right) + missing.length,
+    ...(missing.length === 0 ? {} : { missing }),
     outcomes,
     hasMore: right.hasMore,
     ...(right.nextInMs === undefined ? {} : { nextInMs: right.nextInMs }),
   };
+}
+
+function ownErrors({ errors, missing = [] }: DutyPass): number {
+  return errors - missing.length;
 }

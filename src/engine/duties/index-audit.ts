@@ -8,6 +8,7 @@ import type { Engine } from "../engine.ts";
 import type { Duty } from "./duty.ts";
 import { idlePass } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
+import { passedOver } from "./passed-over.ts";
 import { Quarantine } from "./quarantine.ts";
 import { Term } from "./term.ts";
 
@@ -47,7 +48,7 @@ export function indexAuditDuty(engine: Engine, tuning: Tuning): Duty {
         engine.log.error("index audit repaired entries that should not have been wrong", { repaired });
       return {
         processed: checked,
-        errors: 0,
+        ...passedOver(engine),
         outcomes: { ...repaired },
         hasMore: cursor !== null,
         pauseMs: betweenStepsMs,

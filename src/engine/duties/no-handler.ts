@@ -1,7 +1,8 @@
 /**
  * No handler: a name that nobody handles is not an error at once, because a new version may be on its way. A ready job
  * whose queue is served, but by no worker that has a handler for its name, ends in failed once it has waited longer
- * than the grace. A queue that nobody serves at all only waits: its workers may be down.
+ * than the grace. A queue that nobody serves at all only waits: its workers may be down. While a partition of the store
+ * fails nothing is decided, because the notice of a worker that has the handler may lie there.
  */
 import { afterNoHandler } from "../../model/after-run.ts";
 import type { Change } from "../../store/operations.ts";
@@ -12,6 +13,7 @@ import { applyChanges } from "./apply-changes.ts";
 import type { Duty, DutyPass } from "./duty.ts";
 import { addPasses, idlePass } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
+import { passedOver } from "./passed-over.ts";
 import { itemMaxMs, Quarantine } from "./quarantine.ts";
 import { Rest } from "./rest.ts";
 
@@ -59,6 +61,8 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
     quarantine,
     async pass(isAsked = false) {
       if (noHandlerGraceMs === null || (rest.isOn() && !isAsked)) return idlePass;
+      const over = passedOver(engine);
+      if (over.errors > 0) return { ...idlePass, ...over };
       let total = idlePass;
       for (const route of await orphanRoutes(engine)) {
         const item = `${JSON.stringify(route.queue)} ${JSON.stringify(route.name)}`;
@@ -88,7 +92,7 @@ async function orphanRoutes(engine: Engine): Promise<readonly Orphans[]> {
   const tallies = await engine.store.tallyJobs();
   const waiting = tallies.filter(({ state, count }) => state === "ready" && count > 0);
   if (waiting.length === 0) return [];
-  const notices = await readNotices(engine);
+  const notices = await readNotices(engine.store);
   return waiting
     .filter((route) => {
       const serving = notices.filter(({ queues }) => queues.includes(route.queue));

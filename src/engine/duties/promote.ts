@@ -5,6 +5,7 @@
 import type { Engine } from "../engine.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
+import { passedOver } from "./passed-over.ts";
 
 export function promoteDuty(engine: Engine, tuning: Tuning): Duty {
   return {
@@ -15,7 +16,7 @@ export function promoteDuty(engine: Engine, tuning: Tuning): Duty {
       const { count, more, nextDueInMs } = await engine.store.promoteDue({ max: tuning.batchMax });
       return {
         processed: count,
-        errors: 0,
+        ...passedOver(engine),
         outcomes: { promoted: count },
         hasMore: more,
         nextInMs: nextDueInMs,

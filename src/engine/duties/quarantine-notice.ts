@@ -38,7 +38,17 @@ export function quarantinePut(id: string, items: readonly QuarantinedItem[], now
 /** What the duties of all processes leave alone, ordered by duty. */
 export async function readQuarantined(store: Pick<Store, "readDocs">): Promise<readonly QuarantinedItem[]> {
   const items: QuarantinedItem[] = [];
-  for await (const { body } of allDocs(store, { kind: noticeKind }))
-    items.push(...(JSON.parse(body) as readonly QuarantinedItem[]));
+  for await (const { body } of allDocs(store, { kind: noticeKind, passesOver: true }))
+    items.push(...readItems(body));
   return items.toSorted((left, right) => (left.duty < right.duty ? -1 : left.duty > right.duty ? 1 : 0));
+}
+
+/** A notice that cannot be read hides only itself: it expires, and its process tells of the same items again. */
+function readItems(body: string): readonly QuarantinedItem[] {
+  try {
+    const items: unknown = JSON.parse(body);
+    return Array.isArray(items) ? (items as readonly QuarantinedItem[]) : [];
+  } catch {
+    return [];
+  }
 }

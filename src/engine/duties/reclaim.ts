@@ -20,7 +20,7 @@ export function reclaimDuty(engine: Engine, leases: LeaseBook, tuning: Tuning): 
     applied({ id, attempt, owner, lateMs }, state) {
       const fields = { id, attempt, worker: owner, lateMs };
       if (state === "failed")
-        engine.log.error("job failed for good: crash-loop, its worker died with it too often", fields);
+        engine.log.error("job failed for good: crash-loop, its lease ran out too often", fields);
       else engine.log.warn("lease expired, job reclaimed", fields);
     },
     decide(job, now) {

@@ -1,27 +1,52 @@
 /**
- * Retention: finished jobs, feed records, keys and documents are pruned once nobody is promised them any more. Pruning
- * goes in small bites, never as one giant statement, and each kind stands for itself: one that cannot be pruned does
- * not keep the others.
+ * Retention: finished jobs, feed records, keys and documents are pruned once nobody is promised them any more. How long
+ * that is the store says (store-retention.ts), asked anew in every pass; while it cannot be told, what depends on it
+ * stays. Pruning goes in small bites, never as one giant statement, and each kind stands for itself: one that cannot be
+ * pruned does not keep the others.
  */
 import { terminalStates } from "../../model/job-state.ts";
 import type { TerminalState } from "../../model/job-state.ts";
 import type { PruneRequest } from "../../store/operations.ts";
 import type { Engine } from "../engine.ts";
+import type { DecidedTimes } from "../store-retention.ts";
 import { answersWithin } from "../race.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
+import { passedOver } from "./passed-over.ts";
 import { itemMaxMs, Quarantine } from "./quarantine.ts";
 import { Rest } from "./rest.ts";
 
 const bitesPerPassMax = 20;
 
+type Prune = readonly [kind: string, request: PruneRequest];
+
+interface Kind {
+  readonly kind: string;
+  readonly request: PruneRequest;
+  readonly rest: Rest;
+}
+
 export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
-  const kinds = pruneRequests(engine, tuning.batchMax).map(([kind, request]) => {
+  const withRest = ([kind, request]: Prune): Kind => {
     return { kind, request, rest: new Rest(promisedMs(request), tuning.sleepMaxMs) };
-  });
+  };
+  const untimed = untimedPrunes(tuning.batchMax).map(withRest);
+  let timed: readonly Kind[] = [];
+  let told = "";
   const quarantine = new Quarantine(engine.platform);
   // Per kind, where the last pass stopped, so that jobs which are kept longer are not looked at in every pass.
   const cursors = new Map<string, string | null>();
+
+  /** What is pruned by the times of the store; a change of them begins their rests anew. */
+  async function timedKinds(): Promise<readonly Kind[]> {
+    const times = await answersWithin(engine.platform, engine.retention.learn(), itemMaxMs);
+    if (JSON.stringify(times) !== told) {
+      told = JSON.stringify(times);
+      timed = timedPrunes(times, tuning.batchMax).map(withRest);
+      cursors.clear();
+    }
+    return timed;
+  }
 
   async function prune(kind: string, request: PruneRequest): Promise<{ pruned: number; hasMore: boolean }> {
     let pruned = 0;
@@ -47,6 +72,16 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
       let processed = 0;
       let visited = 0;
       let hasMore = false;
+      const kinds = [...untimed];
+      try {
+        kinds.unshift(...(await timedKinds()));
+      } catch (error) {
+        visited += 1;
+        failures.push(error);
+        engine.log.error("duty retention: how long jobs are kept could not be read; none is pruned", {
+          error,
+        });
+      }
       for (const { kind, request, rest } of kinds) {
         if (quarantine.has(kind) || (rest.isOn() && !isAsked)) continue;
         visited += 1;
@@ -66,7 +101,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
       // Where every kind failed, the store is away: the pass fails as a whole and is made again sooner than after the
       // sleep.
       if (visited > 0 && failures.length === visited) throw failures[0];
-      return { processed, errors: failures.length, outcomes, hasMore };
+      return { processed, ...passedOver(engine, failures.length), outcomes, hasMore };
     },
   };
 }
@@ -86,26 +121,22 @@ function promisedMs(request: PruneRequest): number {
   }
 }
 
-function pruneRequests(
-  { settings: { retention, feedKeepMs } }: Engine,
-  max: number,
-): readonly (readonly [kind: string, request: PruneRequest])[] {
+function timedPrunes(times: DecidedTimes, max: number): readonly Prune[] {
   const keptMs = (outcome: TerminalState): number =>
-    outcome === "completed"
-      ? retention.completedMs
-      : outcome === "failed"
-        ? retention.failedMs
-        : retention.otherMs;
-  const history = terminalStates.map((outcome) => {
+    outcome === "completed" ? times.completedMs : outcome === "failed" ? times.failedMs : times.otherMs;
+  const history = terminalStates.map((outcome): Prune => {
     const olderThanMs = keptMs(outcome);
     const request = { what: "history", outcome, queue: null, exceptQueues: [], olderThanMs, max } as const;
-    return [outcome, { ...request, cursor: null }] as const;
+    return [outcome, { ...request, cursor: null }];
   });
+  return [...history, ["feed", { what: "feed", olderThanMs: times.feedMs, max }]];
+}
+
+/** What says itself how long it is kept. */
+function untimedPrunes(max: number): readonly Prune[] {
   return [
-    ...history,
     ["kept", { what: "kept", max }],
     // Named "documents" and not "expired" as in the request, because jobs can be expired too.
     ["documents", { what: "expired", max }],
-    ["feed", { what: "feed", olderThanMs: feedKeepMs, max }],
   ];
 }

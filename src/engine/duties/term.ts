@@ -29,9 +29,15 @@ export class Term {
   async take(): Promise<boolean> {
     const sinceUs = this.#engine.platform.monotonicUs() - this.#madeUs;
     if (this.#version > 0 && sinceUs < this.#lengthMs * 1000 * renewedAfter) return true;
-    if (this.#version > 0 && (await this.#put({ version: this.#version }))) return true;
-    // The term has run out, or was never ours: it is free unless another process was faster.
-    return this.#put("absent");
+    try {
+      if (this.#version > 0 && (await this.#put({ version: this.#version }))) return true;
+      // The term has run out, or was never ours: it is free unless another process was faster.
+      return await this.#put("absent");
+    } catch (error) {
+      // The partition in which the term lies fails: whoever had the term goes on in the others.
+      if (this.#version > 0 && (this.#engine.store.missing?.().length ?? 0) > 0) return true;
+      throw error;
+    }
   }
 
   async #put(guard: "absent" | { readonly version: number }): Promise<boolean> {

@@ -3,8 +3,8 @@
  * partition's own ref; a cursor is the last ref given.
  */
 import type { AsideAnswer, AsideRecord } from "../operations.ts";
-import { reach } from "./partition.ts";
-import type { Partition, PartitionedCalls } from "./partition.ts";
+import { presentOnes, reach, throwFirst } from "./partition.ts";
+import type { Partition, PartitionedCalls, Reached } from "./partition.ts";
 
 export async function readAside(
   calls: PartitionedCalls,
@@ -12,17 +12,23 @@ export async function readAside(
 ): Promise<AsideAnswer> {
   const from = after === null ? null : readRef(after);
   const records: AsideRecord[] = [];
-  const failures: unknown[] = [];
-  for (const partition of calls.partitions.slice(from?.number ?? 0)) {
+  const reached: Reached<AsideAnswer>[] = [];
+  const present = presentOnes(calls.partitions);
+  const visits = present.length > 0 ? present : calls.partitions;
+  for (const partition of visits.filter(({ number }) => number >= (from?.number ?? 0))) {
     const own = partition.number === from?.number ? from.ref : null;
-    const page = await reach(calls, partition, failures, (store) =>
-      store.readAside({ after: own, max: max - records.length }),
-    );
-    for (const record of page?.records ?? [])
+    const page = await reach(partition, {
+      name: "readAside",
+      call: (store) => store.readAside({ after: own, max: max - records.length }),
+      patience: calls.patience.long,
+    });
+    reached.push(page);
+    if (page.kind !== "answered") continue;
+    for (const record of page.answer.records)
       records.push({ ...record, ref: `${partition.number}:${record.ref}` });
     if (records.length === max) return { records, cursor: records.at(-1)?.ref ?? null };
   }
-  if (failures.length === calls.partitions.length) throw failures[0];
+  if (!reached.some(({ kind }) => kind === "answered")) throwFirst(reached);
   return { records, cursor: null };
 }
 

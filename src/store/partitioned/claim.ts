@@ -3,15 +3,17 @@
  * one partition for all that is wanted, then, if that was not enough, a few at once for a share each. While hints come
  * in, a partition without work is asked no more than once in 30 s; it is asked at all because a hint may be lost.
  *
- * Jobs are ordered by rank inside a partition only. When the outcome of a call to a partition is not known, that
- * partition is left out and the others go on; the error is thrown to the owner as soon as the partition answers again,
- * so that the owner then looks there for jobs it does not know of.
+ * Jobs are ordered by rank inside a partition only. A partition that fails or is silent is left out and the others go
+ * on; what becomes of the claim there is kept in lost-claims.ts, and later claims bring it to its owner.
  */
+import { MillraceError } from "../../model/error.ts";
 import type { ClaimAnswer, ClaimRequest } from "../operations.ts";
 import type { LeasedJob } from "../records.ts";
+import type { Hint } from "../store.ts";
+import { LostClaims } from "./lost-claims.ts";
 import { earlier } from "./outlook.ts";
-import { isAway } from "./partition.ts";
-import type { Partition, PartitionedCalls } from "./partition.ts";
+import { orLater, presentOnes, reach, throwFirst } from "./partition.ts";
+import type { Partition, PartitionedCalls, Reached } from "./partition.ts";
 
 const askedAtOnceMax = 4;
 /** A partition is not asked for a smaller share than this: the call would cost more than it brings. */
@@ -23,167 +25,172 @@ interface Wanted {
   readonly jobs: LeasedJob[];
 }
 
+/** One claim on its way through the partitions. */
+interface Round {
+  readonly request: ClaimRequest;
+  readonly wanted: readonly Wanted[];
+  readonly reached: Reached<ClaimAnswer>[];
+  readonly asked: Set<Partition>;
+  charsLeft: number;
+}
+
 export class Claims {
+  readonly lost: LostClaims;
   readonly #calls: PartitionedCalls;
-  /**
-   * By owner, partitions in which the outcome of a claim is not known: `lost` with the error that is not thrown yet;
-   * `told` once it was thrown, until the owner has looked for its jobs there.
-   */
-  readonly #lost = new Map<string, Map<Partition, unknown>>();
-  readonly #told = new Map<string, Set<Partition>>();
+  readonly #routes = new Set<number>();
   #first = 0;
 
-  constructor(calls: PartitionedCalls) {
+  constructor(calls: PartitionedCalls, tell: (hint: Hint) => void) {
     this.#calls = calls;
+    this.lost = new LostClaims(calls.nowMs, (jobs) =>
+      tell({ kind: "ready", routes: [...new Set(jobs.map(({ route }) => route))] }),
+    );
+  }
+
+  /** All routes that this process has offered to claim from. */
+  get routes(): readonly number[] {
+    return [...this.#routes];
   }
 
   async claim(request: ClaimRequest): Promise<ClaimAnswer> {
-    const { owner } = request;
-    await this.#tellLost(owner);
-    const wanted = request.offers
+    const { owner, offers, inputBytesMax = Number.POSITIVE_INFINITY } = request;
+    const startedMs = this.#calls.nowMs();
+    for (const { routes } of offers) for (const route of routes) this.#routes.add(route);
+    const wanted = offers
       .filter((offer) => offer.routes.length > 0 && offer.max > 0)
-      .map(({ routes: offered, max }): Wanted => ({ routes: offered, left: max, jobs: [] }));
-    const { now, failures } = await this.#ask(request, wanted);
-    const jobs = wanted.flatMap((offer) => offer.jobs);
-    for (const [partition, error] of failures) {
-      if (isAway(error)) continue;
-      const lost = this.#lost.get(owner) ?? new Map<Partition, unknown>();
-      this.#lost.set(owner, lost.set(partition, error));
+      .map(({ routes, max }): Wanted => ({ routes, left: max, jobs: [] }));
+    const round: Round = { request, wanted, reached: [], asked: new Set(), charsLeft: inputBytesMax };
+    const [late] = await Promise.all([this.#handOutLate(request), this.#ask(round)]);
+    const ends = late.now === 0 ? await orLater(round.reached) : round.reached;
+    let { now } = late;
+    for (const end of ends) if (end.kind === "answered") now = Math.max(now, end.answer.now);
+    const jobs = [
+      ...late.jobs,
+      ...this.lost.takeLate(owner, startedMs).flatMap((claim) => claim.jobs),
+      ...wanted.flatMap((offer) => offer.jobs),
+    ];
+    const mustLook = this.lost.tell(owner, now === 0);
+    if (now === 0) {
+      throwFirst(ends);
+      throw new MillraceError(
+        mustLook ? "outcome-unknown" : "store-unavailable",
+        "The outcome of an earlier claim is still open in every partition of the store.",
+      );
     }
-    if (jobs.length === 0) await this.#tellLost(owner, true);
-    if (now === null) throw failures[0]?.[1] ?? [...(this.#lost.get(owner)?.values() ?? [])][0];
     return {
       jobs,
-      more: wanted.some(({ left }) => left === 0),
+      more: round.charsLeft <= 0 || wanted.some(({ left }) => left === 0),
       nextDueInMs: this.nextInMs(),
       now,
+      ...(mustLook ? { mustLook } : {}),
     };
-  }
-
-  /** The partitions in which an owner is to look for jobs of lost claims; null when no claim is known to be lost. */
-  whereLost(owner: string): ReadonlySet<Partition> | null {
-    return this.#told.get(owner) ?? null;
-  }
-
-  found(owner: string): void {
-    this.#told.delete(owner);
-  }
-
-  /**
-   * Throws the error of a lost claim once its partition answers again. `isAtOnce`: also asks partitions that count as
-   * away.
-   */
-  async #tellLost(owner: string, isAtOnce = false): Promise<void> {
-    for (const [partition, error] of this.#lost.get(owner) ?? []) {
-      const { outlook } = partition;
-      if (!isAtOnce && outlook.isAway(this.#calls.nowMs())) continue;
-      try {
-        await partition.store.describe();
-      } catch {
-        outlook.failed(this.#calls.nowMs());
-        continue;
-      }
-      this.#lost.get(owner)?.delete(partition);
-      this.#told.set(owner, (this.#told.get(owner) ?? new Set()).add(partition));
-      throw error;
-    }
   }
 
   /** How long until the next clock of any partition rings, as far as it is known; null for none. */
   nextInMs(): number | null {
     const nowMs = this.#calls.nowMs();
     let next: number | null = null;
-    for (const { outlook } of this.#calls.partitions) next = earlier(next, outlook.nextInMs(nowMs));
+    for (const { outlook, health } of this.#calls.partitions)
+      if (!health.isAway) next = earlier(next, outlook.nextInMs(nowMs));
     return next;
   }
 
-  /** Asks partitions until all that is wanted was found or none is left. `now` is null when no partition answered. */
-  async #ask(
-    request: ClaimRequest,
-    wanted: readonly Wanted[],
-  ): Promise<{ now: number | null; failures: [Partition, unknown][] }> {
+  /**
+   * Jobs that an earlier claim took and that came too late for its answer. Their leases began with that claim, so they
+   * are extended first: the owner counts them from the claim that brings them.
+   */
+  async #handOutLate({ owner, leaseMs }: ClaimRequest): Promise<{ readonly jobs: LeasedJob[]; now: number }> {
+    const handedOut: { readonly jobs: LeasedJob[]; now: number } = { jobs: [], now: 0 };
+    const extend = async (partition: Partition, jobs: readonly LeasedJob[]): Promise<void> => {
+      const leases = jobs.map(({ id, seq, fence }) => ({ id, seq, fence }));
+      const reached = await reach(partition, {
+        name: "extendIfLeased",
+        call: (store) => store.extendIfLeased({ owner, leaseMs, leases, wantsOthers: false }),
+        patience: this.#calls.patience.short,
+      });
+      if (reached.kind !== "answered") return this.lost.isLost(owner, partition);
+      const { answers, now } = reached.answer;
+      handedOut.jobs.push(...jobs.filter((_, at) => answers[at] === "ok" || answers[at] === "cancel-asked"));
+      handedOut.now = Math.max(handedOut.now, now);
+    };
+    await Promise.all(this.lost.takeLate(owner).map(({ partition, jobs }) => extend(partition, jobs)));
+    return handedOut;
+  }
+
+  /** Asks partitions until all that is wanted was found or none is left. */
+  async #ask(round: Round): Promise<void> {
     const { partitions } = this.#calls;
+    const { wanted, asked } = round;
     const first = this.#first++ % partitions.length;
     const rotated = [...partitions.slice(first), ...partitions.slice(0, first)];
-    const failures: [Partition, unknown][] = [];
-    const lost = this.#lost.get(request.owner);
-    const asked = new Set<Partition>();
-    let now: number | null = null;
-    let width = 1;
-    for (;;) {
-      const next = rotated.filter(
-        (partition) => lost?.has(partition) !== true && this.#isWorthAsking(partition, wanted, asked),
-      );
-      const few =
-        next.length > 0 || asked.size > 0 ? next.slice(0, width) : this.#anyOf(rotated, request.owner);
-      if (few.length === 0) return { now, failures };
-      const answers = await Promise.allSettled(
-        few.map((partition, index) => this.#askOne(request, wanted, partition, [index, few.length])),
-      );
-      for (const [index, answer] of answers.entries()) {
-        asked.add(few[index] as Partition);
-        if (answer.status === "fulfilled") now = Math.max(now ?? 0, answer.value);
-        else {
-          (few[index] as Partition).outlook.failed(this.#calls.nowMs());
-          failures.push([few[index] as Partition, answer.reason]);
-        }
-      }
+    for (let width = 1; ;) {
+      const isFree = (partition: Partition): boolean => !this.lost.holdsUp(round.request.owner, partition);
+      const free = rotated.filter(isFree);
+      const next = presentOnes(rotated).filter((each) => isFree(each) && this.#isWorthAsking(each, round));
+      const isAnswered = round.reached.some(({ kind }) => kind === "answered");
+      const few = next.length > 0 || isAnswered ? next.slice(0, width) : anyOf(free, asked);
+      if (few.length === 0 || round.charsLeft <= 0) return;
+      for (const partition of few) asked.add(partition);
+      await Promise.all(few.map((partition, share) => this.#askOne(round, partition, [share, few.length])));
       const left = Math.max(0, ...wanted.map((offer) => offer.left));
       width = Math.max(1, Math.min(askedAtOnceMax, Math.floor(left / shareMin)));
     }
   }
 
-  /** The one partition to ask when none is known to have work: a claim always asks somebody. */
-  #anyOf(rotated: readonly Partition[], owner: string): readonly Partition[] {
-    const lost = this.#lost.get(owner);
-    const nowMs = this.#calls.nowMs();
-    const free = rotated.filter((partition) => lost?.has(partition) !== true);
-    return [...free.filter(({ outlook }) => !outlook.isAway(nowMs)), ...free].slice(0, 1);
-  }
-
-  #isWorthAsking(partition: Partition, wanted: readonly Wanted[], asked: ReadonlySet<Partition>): boolean {
-    const { outlook } = partition;
-    const atMs = this.#calls.nowMs();
-    if (outlook.isAway(atMs)) return false;
+  #isWorthAsking(partition: Partition, { wanted, asked }: Round): boolean {
+    const { outlook, health } = partition;
+    if (!health.mayAsk("claim")) return false;
     const isTrusted = this.#calls.isWatched() || asked.has(partition);
-    if (!outlook.isRecent(atMs) || (wanted.length === 0 && !isTrusted)) return true;
+    if (!outlook.isRecent(this.#calls.nowMs()) || (wanted.length === 0 && !isTrusted)) return true;
     return wanted.some((offer) => offer.left > 0 && (!isTrusted || outlook.mayHave(offer.routes)));
   }
 
-  /**
-   * Asks one partition for its share, the `share`-th of `of` parts of what is still wanted. Answers the partition's
-   * time.
-   */
-  async #askOne(
-    request: ClaimRequest,
-    wanted: readonly Wanted[],
-    partition: Partition,
-    [share, of]: readonly [number, number],
-  ): Promise<number> {
-    const { nowMs } = this.#calls;
-    const { store, outlook } = partition;
-    const asks = wanted
+  /** Asks one partition for its share, the `share`-th of `of` parts of what is still wanted. */
+  async #askOne(round: Round, partition: Partition, [share, of]: readonly [number, number]): Promise<void> {
+    const { owner, leaseMs, inputBytesMax } = round.request;
+    const { outlook } = partition;
+    const asks = round.wanted
       .map((offer) => ({
         offer,
         max: Math.floor(offer.left / of) + (share < offer.left % of ? 1 : 0),
       }))
       .filter((ask) => ask.max > 0);
-    const news = outlook.news;
-    const sentMs = nowMs();
-    const answer = await store.claim({
-      owner: request.owner,
-      leaseMs: request.leaseMs,
-      offers: asks.map(({ max, offer }) => ({ routes: offer.routes, max })),
+    const bound = inputBytesMax === undefined ? {} : { inputBytesMax: Math.ceil(round.charsLeft / of) };
+    const offers = asks.map(({ max, offer }) => ({ routes: offer.routes, max }));
+    const heard = outlook.heard;
+    const sentMs = this.#calls.nowMs();
+    const reached = await reach(partition, {
+      name: "claim",
+      async call(store) {
+        const answer = await store.claim({ owner, leaseMs, offers, ...bound });
+        outlook.sawClock(answer.nextDueInMs, sentMs, heard);
+        outlook.asked(sentMs);
+        return answer;
+      },
+      patience: this.#calls.patience.short,
     });
-    outlook.sawClock(answer.nextDueInMs, sentMs, news);
-    const { jobs } = answer;
-    outlook.asked(sentMs);
+    round.reached.push(reached);
+    if (reached.kind === "silent") this.lost.isOpen(owner, partition, sentMs, reached.later);
+    if (reached.kind === "failed") this.lost.failed(owner, partition, reached.error);
+    if (reached.kind !== "answered") return;
+    const { jobs, more } = reached.answer;
+    // A claim that its bound on bytes ended early says nothing about what is left.
+    const mayBeCut = more && inputBytesMax !== undefined;
+    for (const { input } of jobs) round.charsLeft -= input.length;
     for (const { offer, max } of asks) {
       const got = asks.length === 1 ? jobs : jobs.filter(({ route }) => offer.routes.includes(route));
       offer.jobs.push(...got);
       offer.left -= got.length;
-      outlook.found(offer.routes, got.length < max, news);
+      outlook.found(offer.routes, got.length < max && !mayBeCut, heard);
     }
-    return answer.now;
   }
+}
+
+/**
+ * The one partition to ask when none is known to have work: a claim is always answered by somebody. One that is away is
+ * asked only where no other can be.
+ */
+function anyOf(free: readonly Partition[], asked: ReadonlySet<Partition>): readonly Partition[] {
+  const able = free.filter((partition) => partition.health.mayAsk("claim") && !asked.has(partition));
+  return able.length > 0 || asked.size > 0 ? able.slice(0, 1) : free.slice(0, 1);
 }

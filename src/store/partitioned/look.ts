@@ -1,6 +1,7 @@
 /**
  * Reading over partitions: pages of jobs, documents and rung clocks, put together from each partition's own. A cursor
- * names where each partition stopped, so nothing is missed and nothing comes twice.
+ * names where each partition stopped, so nothing is missed and nothing comes twice. A partition that is away or fails is
+ * passed over; it keeps its place in the cursor, for when it is back on a later page.
  *
  *  jobs        one position per partition, joined by dots: the seq to go on below, or empty before the first page,
  *              or "-" at the end
@@ -18,8 +19,9 @@ import type {
 } from "../operations.ts";
 import type { Route } from "../../model/route.ts";
 import type { Doc, DueJob, JobRecord, Tally } from "../records.ts";
-import { reach } from "./partition.ts";
-import type { Partition, PartitionedCalls } from "./partition.ts";
+import type { Store } from "../store.ts";
+import { askAll, presentOnes, reach, throwFirst } from "./partition.ts";
+import type { Partition, PartitionedCalls, Reached } from "./partition.ts";
 
 const ended = "-";
 
@@ -28,35 +30,43 @@ const ended = "-";
  * page are in that order.
  */
 export async function findJobs(
-  { partitions }: PartitionedCalls,
+  calls: PartitionedCalls,
   { filter, max, scanMax, cursor }: FindRequest,
 ): Promise<FindAnswer> {
+  const { partitions } = calls;
   const positions = cursor === null ? partitions.map(() => "") : cursor.split(".");
   if (positions.length !== partitions.length)
     throw new MillraceError("invalid-option", "The cursor is not one of this store.");
-  const live = partitions.filter(({ number }) => positions[number] !== ended);
+  const isOpen = ({ number }: Partition): boolean => positions[number] !== ended;
+  const open = partitions.filter(isOpen);
+  const present = presentOnes(open);
+  const live = present.length > 0 ? present : open;
   const asked = live.slice(0, Math.max(1, Math.min(live.length, scanMax)));
   const share = Math.floor(scanMax / asked.length);
-  const pages = await Promise.all(
-    asked.map(({ number, store }) => {
-      const position = positions[number] as string;
-      return store.findJobs({ filter, max, scanMax: share, cursor: position === "" ? null : position });
-    }),
-  );
-  const found = pages.flatMap((page, index) => page.jobs.map((job) => ({ job, index })));
+  const find = (store: Store, { number }: Partition): Promise<FindAnswer> => {
+    const position = positions[number] as string;
+    return store.findJobs({ filter, max, scanMax: share, cursor: position === "" ? null : position });
+  };
+  const pages = await askAll(calls, "findJobs", find, asked);
+  const wasPassedOver = (each: Partition): boolean =>
+    isOpen(each) && each.health.trouble !== null && !pages.some(({ partition }) => partition === each);
+  const missing = open.filter(wasPassedOver).map(({ number }) => number);
+  const found = pages.flatMap(({ answer }, index) => answer.jobs.map((job) => ({ job, index })));
   const given = found
     .sort((one, other) => byAge(one.job, other.job) || one.index - other.index)
     .slice(0, max);
-  for (const [index, { number }] of asked.entries()) {
-    const page = pages[index] as FindAnswer;
+  for (const [index, { partition, answer }] of pages.entries()) {
     const own = given.filter((each) => each.index === index);
-    if (own.length === page.jobs.length) positions[number] = page.cursor ?? ended;
-    else if (own.length > 0) positions[number] = String(own.at(-1)?.job.seq);
+    if (own.length === answer.jobs.length) positions[partition.number] = answer.cursor ?? ended;
+    else if (own.length > 0) positions[partition.number] = String(own.at(-1)?.job.seq);
   }
+  // What is left lies in partitions that do not answer: a walk that waited for them would not end.
+  const isOver = open.every((each) => !isOpen(each) || missing.includes(each.number));
   return {
     jobs: given.map(({ job }) => job),
-    cursor: positions.every((position) => position === ended) ? null : positions.join("."),
-    scanned: pages.reduce((sum, page) => sum + page.scanned, 0),
+    cursor: isOver ? null : positions.join("."),
+    scanned: pages.reduce((sum, { answer }) => sum + answer.scanned, 0),
+    ...(missing.length === 0 ? {} : { missing }),
   };
 }
 
@@ -64,8 +74,9 @@ function byAge(one: JobRecord, other: JobRecord): number {
   return other.createdAt - one.createdAt || other.seq - one.seq;
 }
 
+/** Absence from the answer means something to most callers, so a partition that fails, fails the call. */
 export async function readDocs(
-  { partitions }: PartitionedCalls,
+  calls: PartitionedCalls,
   request: ReadDocsRequest,
   ofName: (id: string) => number,
 ): Promise<ReadDocsAnswer> {
@@ -73,12 +84,15 @@ export async function readDocs(
     const byPartition = Map.groupBy(new Set(request.ids), ofName);
     const pages = await Promise.all(
       [...byPartition].map(([number, ids]) =>
-        (partitions[number] as Partition).store.readDocs({ kind: request.kind, ids }),
+        (calls.partitions[number] as Partition).store.readDocs({ kind: request.kind, ids }),
       ),
     );
     return { docs: pages.flatMap(({ docs }) => docs).sort(byId), cursor: null };
   }
-  const pages = await Promise.all(partitions.map(({ store }) => store.readDocs(request)));
+  const pages =
+    request.passesOver === true
+      ? (await askAll(calls, "readDocs", (store) => store.readDocs(request))).map(({ answer }) => answer)
+      : await Promise.all(calls.partitions.map(({ store }) => store.readDocs(request)));
   const docs = pages
     .flatMap((page) => page.docs)
     .sort(byId)
@@ -121,31 +135,50 @@ export async function readDue(
   { clock, max, cursor }: ReadDueRequest,
 ): Promise<Omit<ReadDueAnswer, "nextInMs">> {
   const at = cursor === null ? 0 : Number(cursor.slice(0, cursor.indexOf(":")));
+  const rest = cursor === null ? "" : cursor.slice(cursor.indexOf(":") + 1);
   const jobs: DueJob[] = [];
-  const failures: unknown[] = [];
+  const reached: Reached<ReadDueAnswer>[] = [];
   let now = 0;
-  for (const partition of calls.partitions.slice(at)) {
-    const isFirst = partition.number === at;
-    const rest = isFirst && cursor !== null ? cursor.slice(cursor.indexOf(":") + 1) : "";
-    const { outlook } = partition;
-    const nowMs = calls.nowMs();
-    const isSilent = calls.isWatched() && !outlook.mayHaveRung(nowMs);
-    const isAnswerNeeded = now === 0 && partition.number === calls.partitions.length - 1;
-    if ((isSilent || outlook.isAway(nowMs)) && rest === "" && !isAnswerNeeded) continue;
-    const news = outlook.news;
-    const page = await reach(calls, partition, failures, (store) =>
-      store.readDue({ clock, max: max - jobs.length, cursor: rest === "" ? null : rest }),
-    );
-    if (page === null) continue;
-    outlook.sawClock(page.nextInMs, nowMs, news);
-    now = Math.max(now, page.now);
-    jobs.push(...page.jobs);
-    if (page.cursor !== null) return { jobs, cursor: `${partition.number}:${page.cursor}`, now };
-    if (jobs.length === max && partition.number + 1 < calls.partitions.length)
-      return { jobs, cursor: `${partition.number + 1}:`, now };
+  const { visits, others } = worthReading(calls, { at, rest, name: `readDue ${clock}` });
+  for (const partition of [...visits, ...others]) {
+    const isForTime = !visits.includes(partition);
+    if (isForTime && now > 0) break;
+    const { number, outlook } = partition;
+    const heard = outlook.heard;
+    const sentMs = calls.nowMs();
+    const own = number === at && rest !== "" ? rest : null;
+    const page = await reach(partition, {
+      name: `readDue ${clock}`,
+      call: (store) => store.readDue({ clock, max: max - jobs.length, cursor: own }),
+      patience: calls.patience.long,
+    });
+    reached.push(page);
+    if (page.kind !== "answered") continue;
+    const { answer } = page;
+    outlook.sawClock(answer.nextInMs, sentMs, heard);
+    now = Math.max(now, answer.now);
+    if (isForTime) break;
+    jobs.push(...answer.jobs);
+    if (answer.cursor !== null) return { jobs, cursor: `${number}:${answer.cursor}`, now };
+    if (jobs.length === max && number + 1 < calls.partitions.length)
+      return { jobs, cursor: `${number + 1}:`, now };
   }
-  if (now === 0) throw failures[0];
+  if (now === 0) throwFirst(reached);
   return { jobs, cursor: null, now };
+}
+
+/** The partitions to read from in a walk that is at this place, and others that can tell the time where these fail. */
+function worthReading(
+  calls: PartitionedCalls,
+  { at, rest, name }: { readonly at: number; readonly rest: string; readonly name: string },
+): { readonly visits: readonly Partition[]; readonly others: readonly Partition[] } {
+  const present = presentOnes(calls.partitions).filter(({ health }) => health.mayAsk(name));
+  if (present.length === 0) return { visits: calls.partitions.slice(-1), others: [] };
+  const isWorth = ({ number, outlook }: Partition): boolean =>
+    number >= at &&
+    ((number === at && rest !== "") || !calls.isWatched() || outlook.mayHaveRung(calls.nowMs()));
+  const others = present.filter((partition) => !isWorth(partition)).toReversed();
+  return { visits: present.filter(isWorth), others };
 }
 
 export function addTallies(tallies: readonly (readonly Tally[])[]): Tally[] {

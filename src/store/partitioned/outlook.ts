@@ -3,41 +3,52 @@
  * rings, so that nobody asks it in vain. An outlook is only ever a reason not to ask: a route that is not known to be
  * empty counts as having work, and a hint takes back what was known.
  *
- * An answer to a call that went out before a hint came does not overrule the hint.
+ * An answer to a call that went out before a hint came does not overrule the hint; it overrules every earlier one.
  */
 
 /** Hints may be lost, so an outlook that is older than this is not trusted any more. */
 const trustMs = 30_000;
-const awayFirstMs = 500;
-const awayMaxMs = 10_000;
+/** More clocks than are hinted at while one call is under way; beyond it the earliest of all is kept for all. */
+const heardMax = 64;
 /** Earlier than every real time. */
 const neverMs = Number.MIN_SAFE_INTEGER;
+
+/** What was heard before a call went out: its answer is newer than that, and older than what is heard later. */
+export interface Heard {
+  readonly ready: number;
+  readonly due: number;
+}
 
 export class Outlook {
   readonly #empty = new Set<number>();
   #askedAtMs: number | null = null;
   #clockSeenMs = neverMs;
-  #nextAtMs: number | null = null;
-  #news = 0;
-  #failures = 0;
-  #awayUntilMs = 0;
+  /** A promotion met the clock that has rung, so it is no due job's. A claim that meets one does not know. */
+  #isRungKnown = false;
+  /** The next clock as the last answer told it. */
+  #toldAtMs: number | null = null;
+  /** Clocks that were hinted at since a call went out whose answer is known, later ones behind earlier ones. */
+  #hinted: { readonly number: number; readonly atMs: number }[] = [];
+  #readyHints = 0;
+  #dueHints = 0;
 
-  /**
-   * Counts the hints. To be read before a call and given back with its answer, which is then known to be older or newer
-   * than the last hint.
-   */
-  get news(): number {
-    return this.#news;
+  /** To be read before a call and given back with its answer. */
+  get heard(): Heard {
+    return { ready: this.#readyHints, due: this.#dueHints };
   }
 
   heardReady(routes: readonly number[]): void {
-    this.#news += 1;
+    this.#readyHints += 1;
     for (const route of routes) this.#empty.delete(route);
   }
 
   heardDue(inMs: number, nowMs: number): void {
-    this.#news += 1;
-    this.#nextAtMs = earlier(this.#nextAtMs, nowMs + inMs);
+    const number = ++this.#dueHints;
+    // An earlier hint at a later clock says nothing that this one does not say for longer.
+    const earlier = this.#hinted.filter(({ atMs }) => atMs < nowMs + inMs);
+    const [first] = earlier;
+    const atMs = earlier.length < heardMax || first === undefined ? nowMs + inMs : first.atMs;
+    this.#hinted = earlier.length < heardMax ? [...earlier, { number, atMs }] : [{ number, atMs }];
   }
 
   /** Forgets everything, because hints were not heard for a while. */
@@ -63,43 +74,51 @@ export class Outlook {
   }
 
   /** Notes what a claim found for these routes: all that was ready (`wereAllTaken`), or as many as it wanted. */
-  found(routes: readonly number[], wereAllTaken: boolean, news: number): void {
+  found(routes: readonly number[], wereAllTaken: boolean, heard: Heard): void {
     for (const route of routes) {
       if (!wereAllTaken) this.#empty.delete(route);
-      else if (news === this.#news) this.#empty.add(route);
+      else if (heard.ready === this.#readyHints) this.#empty.add(route);
     }
   }
 
-  /** Notes the next clock of the partition as the answer to a call told it. */
-  sawClock(inMs: number | null, nowMs: number, news: number): void {
-    this.#failures = 0;
-    const atMs = inMs === null ? null : nowMs + inMs;
-    this.#nextAtMs = news === this.#news ? atMs : earlier(atMs, this.#nextAtMs);
-    this.#clockSeenMs = nowMs;
+  /**
+   * Notes the next clock of the partition as the answer to a call told it. @param sentMs when the call went out.
+   * @param promotes whether the call has promoted what is due, so that a clock that has rung is another one.
+   */
+  sawClock(inMs: number | null, sentMs: number, heard: Heard, promotes = false): void {
+    // The answer to a call that went out before one whose answer is known.
+    if (sentMs < this.#clockSeenMs) return;
+    this.#isRungKnown = inMs === 0 && (promotes || this.#isRungKnown);
+    this.#toldAtMs = inMs === null ? null : sentMs + inMs;
+    this.#hinted = this.#hinted.filter(({ number }) => number > heard.due);
+    this.#clockSeenMs = sentMs;
   }
 
-  /** When a call last told the next clock; earlier than every real time if none did. */
+  /** When a call went out that told the next clock; earlier than every real time if none did. */
   get clockSeenMs(): number {
     return this.#clockSeenMs;
   }
 
   mayHaveRung(nowMs: number): boolean {
-    return this.#clockSeenMs === neverMs || (this.#nextAtMs !== null && this.#nextAtMs <= nowMs);
+    const nextAtMs = this.#nextAtMs;
+    return this.#clockSeenMs === neverMs || (nextAtMs !== null && nextAtMs <= nowMs);
+  }
+
+  /** Whether a clock has rung of which no promotion has seen yet whom it concerns. */
+  hasRungUnseen(nowMs: number): boolean {
+    const nextAtMs = this.#nextAtMs;
+    if (nextAtMs === null || nextAtMs > nowMs) return false;
+    return nextAtMs > this.#clockSeenMs || !this.#isRungKnown;
   }
 
   /** Null when no clock is known to be set. */
   nextInMs(nowMs: number): number | null {
-    return this.#nextAtMs === null ? null : Math.max(0, this.#nextAtMs - nowMs);
+    const nextAtMs = this.#nextAtMs;
+    return nextAtMs === null ? null : Math.max(0, nextAtMs - nowMs);
   }
 
-  /** Notes that the partition could not be reached: for a while calls leave it out instead of waiting for it. */
-  failed(nowMs: number): void {
-    this.#failures += 1;
-    this.#awayUntilMs = nowMs + Math.min(awayMaxMs, awayFirstMs * 2 ** Math.min(this.#failures - 1, 10));
-  }
-
-  isAway(nowMs: number): boolean {
-    return this.#failures > 0 && nowMs < this.#awayUntilMs;
+  get #nextAtMs(): number | null {
+    return earlier(this.#toldAtMs, this.#hinted[0]?.atMs ?? null);
   }
 }
 

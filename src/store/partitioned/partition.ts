@@ -1,43 +1,127 @@
-/** One partition of a store: a whole store of its own, and the outlook on it. */
+/**
+ * One partition of a store, a whole store of its own, with the outlook on it and its health; and the way to ask one so
+ * that it cannot hold up the others: whatever goes wrong there is noted with its health and told to the caller as a
+ * failure, and a partition that does not answer in time is not waited for. Its late answer still counts.
+ */
 import { isMillraceError } from "../../model/error.ts";
 import type { Store } from "../store.ts";
+import type { Health } from "./health.ts";
 import type { Outlook } from "./outlook.ts";
+import type { Patience } from "./patience.ts";
 
 export interface Partition {
   readonly number: number;
   readonly store: Store;
   readonly outlook: Outlook;
+  readonly health: Health;
 }
 
 export interface PartitionedCalls {
   readonly partitions: readonly Partition[];
   /** A clock of this process, in milliseconds, that never goes back. */
   readonly nowMs: () => number;
+  /** For what is short in a healthy store, and for what may read much. */
+  readonly patience: { readonly short: Patience; readonly long: Patience };
   /** Whether hints of all partitions come in; while they do not, no outlook can be trusted to stay true. */
   isWatched(): boolean;
 }
 
-/**
- * Asks one partition. Where it cannot be reached, the error is put among the failures and the answer is null; every
- * other error is thrown.
- */
-export async function reach<Answer>(
-  { nowMs }: Pick<PartitionedCalls, "nowMs">,
-  { store, outlook }: Partition,
-  failures: unknown[],
-  ask: (store: Store) => Promise<Answer>,
-): Promise<Answer | null> {
-  try {
-    return await ask(store);
-  } catch (error) {
-    if (!isAway(error)) throw error;
-    outlook.failed(nowMs());
-    failures.push(error);
-    return null;
-  }
+export type Reached<Answer> =
+  | { readonly kind: "answered"; readonly answer: Answer }
+  | { readonly kind: "failed"; readonly error: unknown }
+  /** Not answered in time; `later` is how it ends, and never rejects. */
+  | { readonly kind: "silent"; readonly later: Promise<Reached<Answer>> };
+
+export interface Ask<Answer> {
+  /** The operation, by the name that the contract gives it. */
+  readonly name: string;
+  readonly call: (store: Store) => Promise<Answer>;
+  readonly patience: Patience;
 }
 
-/** Whether the error says that the partition was away: nothing of the call happened, and it may succeed later. */
+export async function reach<Answer>(
+  partition: Partition,
+  { name, call, patience }: Ask<Answer>,
+): Promise<Reached<Answer>> {
+  const { health, store } = partition;
+  const ending = call(store).then(
+    (answer): Reached<Answer> => {
+      health.answered(name);
+      return { kind: "answered", answer };
+    },
+    (error: unknown): Reached<Answer> => {
+      health.failed(name, error);
+      return { kind: "failed", error };
+    },
+  );
+  if (await patience.isAnswered(ending)) return ending;
+  health.awaits(ending);
+  health.fellSilent();
+  return { kind: "silent", later: ending };
+}
+
+/**
+ * Those that are not away. One that is away is probed in the background once its wait is over: whoever asks next finds
+ * it present again.
+ */
+export function presentOnes(partitions: readonly Partition[]): Partition[] {
+  for (const partition of partitions) if (partition.health.isProbeDue) probe(partition);
+  return partitions.filter(({ health }) => !health.isAway);
+}
+
+function probe({ store, health }: Partition): void {
+  const probing = store.describe();
+  health.probes(probing);
+  probing.then(
+    () => health.answered("describe"),
+    (error: unknown) => health.failed("describe", error),
+  );
+}
+
+/**
+ * Asks partitions at once, without those that are away, and waits for none that is silent while another has answered.
+ * Where no partition answers, the first error is thrown: there is nothing to tell then.
+ */
+export async function askAll<Answer>(
+  calls: PartitionedCalls,
+  name: string,
+  call: (store: Store, partition: Partition) => Promise<Answer>,
+  among: readonly Partition[] = calls.partitions,
+): Promise<readonly { readonly partition: Partition; readonly answer: Answer }[]> {
+  const present = presentOnes(among);
+  const asked = present.length > 0 ? present : among;
+  const patience = calls.patience.long;
+  const reached = await Promise.all(
+    asked.map((partition) => reach(partition, { name, call: (store) => call(store, partition), patience })),
+  );
+  const ends = await orLater(reached);
+  const answers = ends.flatMap((each, index) =>
+    each.kind === "answered" ? [{ partition: asked[index] as Partition, answer: each.answer }] : [],
+  );
+  if (answers.length === 0) throwFirst(ends);
+  return answers;
+}
+
+/** Where nobody has answered, waits for the first that does after all, or until all have failed. */
+export async function orLater<Answer>(
+  reached: readonly Reached<Answer>[],
+): Promise<readonly Reached<Answer>[]> {
+  const ends = [...reached];
+  while (!ends.some(({ kind }) => kind === "answered")) {
+    const open = ends.flatMap((each, index) =>
+      each.kind === "silent" ? [each.later.then((end) => void (ends[index] = end))] : [],
+    );
+    if (open.length === 0) break;
+    await Promise.race(open);
+  }
+  return ends;
+}
+
+export function throwFirst(reached: readonly Reached<unknown>[]): void {
+  for (const each of reached) if (each.kind === "failed") throw each.error;
+}
+
+/** Whether the error says that nothing of the call happened, and it may succeed later. */
 export function isAway(error: unknown): boolean {
   return isMillraceError(error) && error.retryable && error.outcome !== "unknown";
 }

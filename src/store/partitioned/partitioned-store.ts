@@ -8,60 +8,77 @@
  *  document ─► the partition of its name                lists, tallies, prunes, audits ─► all of them
  *
  * Seqs, feed numbers and epochs are each partition's own, and ranks order jobs inside a partition only.
+ *
+ * A partition that fails in any way or is silent stops nothing of the others: what goes over all passes it over, and
+ * `missing` tells which. A call that is addressed to it tells its caller.
  */
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { createPlacement, partitionOfUnit } from "../../model/placement.ts";
 import type { Placement } from "../../model/placement.ts";
 import { checkSettles, checkUnits, laterOperations } from "../later-version.ts";
-import type { ExtendAnswer, ExtendRequest } from "../operations.ts";
-import type { LeasedJob } from "../records.ts";
-import type { Durability, Hint, Store, StoreDescription, Unwatch } from "../store.ts";
-import { Claims } from "./claim.ts";
-import { addTallies, findJobs, joinRoutes, readDocs, readDue } from "./look.ts";
-import { Outlook } from "./outlook.ts";
-import type { Partition, PartitionedCalls } from "./partition.ts";
+import { missingSentence } from "../missing-partition.ts";
+import type { Durability, Hint, MissingPartition, Store, StoreDescription, Unwatch } from "../store.ts";
 import { readAside, removeAside } from "./aside.ts";
-import { auditIndexes, Promotion, prune } from "./upkeep.ts";
+import { Claims } from "./claim.ts";
+import { extendIfLeased } from "./extend.ts";
+import { Health } from "./health.ts";
+import { addTallies, findJobs, joinRoutes, readDocs, readDue } from "./look.ts";
+import { noteChanges, noteJobs } from "./own-clocks.ts";
+import { Outlook } from "./outlook.ts";
+import { askAll } from "./partition.ts";
+import type { Partition, PartitionedCalls } from "./partition.ts";
+import { Patience } from "./patience.ts";
+import type { Timekeeper } from "./patience.ts";
+import { Promotion } from "./promote.ts";
+import { auditIndexes, prune } from "./upkeep.ts";
 
 interface PartitionedOptions {
-  /** A clock of this process, in milliseconds, that never goes back. */
-  readonly nowMs: () => number;
+  readonly platform: Timekeeper;
   /** Tests choose the partitions themselves. */
   readonly placement?: Placement;
 }
 
 /** How long after the first watch hints may still be missed, because not all partitions are listened to yet. */
 const settlingMs = 10_000;
+/** How long a claim, a promotion or an extension waits for one partition where others have answered; and a list. */
+const shortPatienceMs = 250;
+const longPatienceMs = 5000;
 const weakest: readonly Durability[] = ["memory", "relaxed", "strict"];
 
 export function partitionedStore(stores: readonly Store[], options: PartitionedOptions): Store {
-  const { nowMs, placement = createPlacement(stores.length) } = options;
-  const partitions = stores.map((store, number): Partition => ({ number, store, outlook: new Outlook() }));
+  const { platform, placement = createPlacement(stores.length) } = options;
+  const nowMs = (): number => platform.monotonicUs() / 1000;
+  const partitions = stores.map((store, number): Partition => {
+    const outlook = new Outlook();
+    return { number, store, outlook, health: new Health(nowMs, () => returned(outlook)) };
+  });
   const watchers = new Set<(hint: Hint) => void>();
   let unwatches: Unwatch[] = [];
   let watchedMs = 0;
   const isWatched = (): boolean => unwatches.length > 0 && nowMs() - watchedMs >= settlingMs;
-  const calls: PartitionedCalls = { partitions, nowMs, isWatched };
-  const claims = new Claims(calls);
-  const promotion = new Promotion(calls);
+  const patience = {
+    short: new Patience(platform, shortPatienceMs),
+    long: new Patience(platform, longPatienceMs),
+  };
+  const calls: PartitionedCalls = { partitions, nowMs, patience, isWatched };
   const at = (number: number): Partition => partitions[number] as Partition;
 
   /** Sends each item to its partition, in the given order, and answers in the order of the items. */
   const split = async <Item, Answer>(
     items: readonly Item[],
     numberOf: (item: Item) => number,
-    ask: (store: Store, items: readonly Item[]) => Promise<readonly Answer[]>,
+    ask: (partition: Partition, items: readonly Item[]) => Promise<readonly Answer[]>,
   ): Promise<Answer[]> => {
     const byPartition = Map.groupBy(items.keys(), (index) => numberOf(items[index] as Item));
     if (byPartition.size === 1) {
       const [number] = byPartition.keys();
-      return [...(await ask(at(number as number).store, items))];
+      return [...(await ask(at(number as number), items))];
     }
     const answers: Answer[] = [];
     const settled = await Promise.allSettled(
       [...byPartition].map(async ([number, indexes]) => {
         const own = await ask(
-          at(number).store,
+          at(number),
           indexes.map((index) => items[index] as Item),
         );
         for (const [position, index] of indexes.entries()) answers[index] = own[position] as Answer;
@@ -81,52 +98,39 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     }
   };
 
+  const claims = new Claims(calls, tell);
+  const promotion = new Promotion(calls);
+
+  /** Hints of a partition that was away may be lost: workers and duties look there at once. */
+  const returned = (outlook: Outlook): void => {
+    outlook.forget();
+    if (claims.routes.length > 0) tell({ kind: "ready", routes: claims.routes });
+    tell({ kind: "due", inMs: 0 });
+  };
+
   const heed = ({ outlook }: Partition, hint: Hint): void => {
     if (hint.kind === "due") outlook.heardDue(hint.inMs, nowMs());
     if (hint.kind === "ready") outlook.heardReady(hint.routes);
     tell(hint);
   };
 
-  const extend = async (request: ExtendRequest): Promise<ExtendAnswer> => {
-    const byPartition = Map.groupBy(request.leases.keys(), (index) =>
-      placement.ofId(request.leases[index]?.id as string),
+  const missing = (): readonly MissingPartition[] =>
+    partitions.flatMap(({ number, health: { trouble } }) =>
+      trouble === null ? [] : [{ number, ...trouble }],
     );
-    const whereLost = request.wantsOthers ? (claims.whereLost(request.owner) ?? new Set(partitions)) : null;
-    const named = partitions.filter(
-      (partition) => byPartition.has(partition.number) || whereLost?.has(partition) === true,
-    );
-    const asked = named.length === 0 ? partitions.slice(0, 1) : named;
-    const answers: ExtendAnswer["answers"][number][] = [];
-    const others: LeasedJob[][] = partitions.map(() => []);
-    let now = 0;
-    const settled = await Promise.allSettled(
-      asked.map(async (partition) => {
-        const indexes = byPartition.get(partition.number) ?? [];
-        const leases = indexes.map((index) => request.leases[index] as ExtendRequest["leases"][number]);
-        const own = await partition.store.extendIfLeased({ ...request, leases });
-        for (const [position, index] of indexes.entries())
-          answers[index] = own.answers[position] as ExtendAnswer["answers"][number];
-        others[partition.number] = [...own.others];
-        now = Math.max(now, own.now);
-      }),
-    );
-    throwFailure(settled);
-    if (request.wantsOthers) claims.found(request.owner);
-    return { answers, others: others.flat().sort((one, other) => one.seq - other.seq), now };
-  };
 
   return {
     partitions: stores.length,
     ...(stores[0]?.claimsAhead === undefined ? {} : { claimsAhead: stores[0].claimsAhead }),
     async describe(): Promise<StoreDescription> {
-      const all = await Promise.all(stores.map((store) => store.describe()));
+      const all = (await askAll(calls, "describe", (store) => store.describe())).map(({ answer }) => answer);
       const [first] = all as [StoreDescription];
       return {
         ...first,
         durability: weakest.find((level) => all.some(({ durability }) => durability === level)) ?? "memory",
         epoch: Math.max(...all.map(({ epoch }) => epoch)),
         partitions: stores.length,
-        warnings: [...new Set(all.flatMap(({ warnings }) => warnings))],
+        warnings: [...new Set(all.flatMap(({ warnings }) => warnings)), ...missing().map(missingSentence)],
       };
     },
     async submit(units) {
@@ -134,7 +138,11 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       return split(
         units,
         (unit) => partitionOfUnit(placement, unit) ?? 0,
-        (store, own) => store.submit(own),
+        async ({ store, outlook }, own) => {
+          const answers = await store.submit(own);
+          for (const { jobs } of own) noteJobs(outlook, jobs, nowMs());
+          return answers;
+        },
       );
     },
     claim(request) {
@@ -146,21 +154,30 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       return split(
         settles,
         ({ id, effects = {} }) => partitionOfUnit(placement, effects, placement.ofId(id)) as number,
-        (store, own) => store.settleIfLeased(own),
+        async ({ store, outlook }, own) => {
+          const answers = await store.settleIfLeased(own);
+          noteChanges(outlook, own, nowMs());
+          for (const { effects } of own) noteJobs(outlook, effects?.jobs ?? [], nowMs());
+          return answers;
+        },
       );
     },
-    extendIfLeased: extend,
+    extendIfLeased: (request) => extendIfLeased(calls, claims.lost, request, (id) => placement.ofId(id)),
     recordIfLeased: (writes) =>
       split(
         writes,
         ({ id }) => placement.ofId(id),
-        (store, own) => store.recordIfLeased(own),
+        ({ store }, own) => store.recordIfLeased(own),
       ),
     changeIf: (changes) =>
       split(
         changes,
         ({ id }) => placement.ofId(id),
-        (store, own) => store.changeIf(own),
+        async ({ store, outlook }, own) => {
+          const answers = await store.changeIf(own);
+          for (const { cases } of own) noteChanges(outlook, cases, nowMs());
+          return answers;
+        },
       ),
     promoteDue: ({ max }) => promotion.promote(max, () => claims.nextInMs()),
     async readDue(request) {
@@ -171,18 +188,24 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       split(
         puts,
         ({ id }) => placement.ofName(id),
-        (store, own) => store.putDocs(own),
+        ({ store }, own) => store.putDocs(own),
       ),
     readDocs: (request) => readDocs(calls, request, (name) => placement.ofName(name)),
     readJobs: (ids) =>
       split(
         ids,
         (id) => placement.ofId(id),
-        (store, own) => store.readJobs(own),
+        ({ store }, own) => store.readJobs(own),
       ),
     findJobs: (request) => findJobs(calls, request),
-    readRoutes: async () => joinRoutes(await Promise.all(stores.map((store) => store.readRoutes()))),
-    tallyJobs: async () => addTallies(await Promise.all(stores.map((store) => store.tallyJobs()))),
+    async readRoutes() {
+      const lists = await askAll(calls, "readRoutes", (store) => store.readRoutes());
+      return joinRoutes(lists.map(({ answer }) => answer));
+    },
+    async tallyJobs() {
+      const tallies = await askAll(calls, "tallyJobs", (store) => store.tallyJobs());
+      return addTallies(tallies.map(({ answer }) => answer));
+    },
     async readFeed({ partition: number = 0, after, max }) {
       const partition = partitions[number];
       if (partition === undefined)
@@ -194,6 +217,7 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     auditIndexes: (request) => auditIndexes(calls, request),
     readAside: (request) => readAside(calls, request),
     removeAside: (refs) => removeAside(calls, refs),
+    missing,
     ...laterOperations,
     watch(watcher) {
       watchers.add(watcher);
@@ -210,6 +234,8 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     inTransaction: (connection) => at(0).store.inTransaction(connection),
     async close() {
       watchers.clear();
+      patience.short.close();
+      patience.long.close();
       await Promise.all(stores.map((store) => store.close()));
     },
   };

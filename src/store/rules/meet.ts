@@ -1,6 +1,6 @@
 /**
- * Rule R8: a submit finds its unique key held. The holder is kept, replaced or rescheduled, as the new job says, and
- * only while no worker has ever taken it.
+ * Rule R8: a submit finds its unique key held. The holder is kept or replaced, as the new job says, and replaced only
+ * while no worker has ever taken it.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import { unstartedStates } from "../../model/unique-key.ts";
@@ -9,12 +9,12 @@ import type { SubmitHow } from "../operations.ts";
 import type { NewJob } from "../records.ts";
 import { advance, clearedBy } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
-import { placeOf, submittedBy } from "./place.ts";
+import { submittedBy } from "./place.ts";
 
 const cleared = clearedBy("place");
 const unstartedCodes: readonly number[] = unstartedStates.map((state) => stateCodes[state]);
 
-/** A holder that no worker has ever taken can still be replaced or rescheduled. */
+/** A holder that no worker has ever taken can still be replaced. */
 export function isUnstarted({ state, attempt }: Pick<JobRow, "state" | "attempt">): boolean {
   return attempt === 0 && unstartedCodes.includes(state);
 }
@@ -33,16 +33,7 @@ export function meet(
 ): Meeting {
   const onHeld = job.unique?.onHeld ?? "keep";
   if (onHeld === "keep" || holder === null || !isUnstarted(holder)) return { how: "existing", outcome: null };
-  return onHeld === "reschedule"
-    ? { how: "rescheduled", outcome: reschedule(holder, job, now) }
-    : { how: "replaced", outcome: replace(holder, job, route, now) };
-}
-
-/** The holder takes the new job's place in the order. */
-function reschedule(holder: JobRow, job: NewJob, now: number): Outcome {
-  const place = placeOf(job, now);
-  const row = advance(holder, { ...cleared, ...place, state: stateIn(holder, place) });
-  return { row, event: "rescheduled", isKept: true, key: "stays" };
+  return { how: "replaced", outcome: replace(holder, job, route, now) };
 }
 
 /** The holder takes all that the new job's submit says; only its identity stays. */

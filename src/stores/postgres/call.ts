@@ -1,9 +1,11 @@
 /**
  * What every operation needs: how to run a function of the store's schema, what time to give it, and where hints go.
  */
+import { isMillraceError } from "../../model/error.ts";
 import type { Hints } from "../../store/hints.ts";
 import type { Ride } from "./announce.ts";
 import type { Row, Value } from "./database.ts";
+import { sqlState } from "./errors.ts";
 
 export interface Calls {
   /** Quoted. */
@@ -14,7 +16,7 @@ export interface Calls {
   readonly commit: "on" | "off" | null;
   /** True inside the caller's transaction: only appends, nothing shared is locked. */
   readonly isInside: boolean;
-  write(text: string, values: readonly Value[]): Promise<Row[]>;
+  write(text: string, values: readonly Value[], timeoutMs?: number): Promise<Row[]>;
   read(text: string, values: readonly Value[]): Promise<Row[]>;
   /** isTold: the others know already, from the call itself. */
   tell(hints: Hints, isTold?: boolean): void;
@@ -41,9 +43,14 @@ function namedText(schema: string, name: string, values: object): string {
   });
 }
 
-export function callWrite(calls: Calls, name: string, values: readonly Value[]): Promise<Row[]> {
+export function callWrite(
+  calls: Calls,
+  name: string,
+  values: readonly Value[],
+  timeoutMs?: number,
+): Promise<Row[]> {
   const all = [calls.now(), calls.commit, ...values];
-  return calls.write(callText(calls.schema, name, all.length), all);
+  return calls.write(callText(calls.schema, name, all.length), all, timeoutMs);
 }
 
 /**
@@ -58,6 +65,19 @@ export async function callScalar(
   const all = { p_now: calls.now(), p_commit: calls.commit, ...values };
   const rows = await calls.write(namedText(calls.schema, name, all), Object.values(all));
   return onlyRow(rows)[0] as string;
+}
+
+/**
+ * A call whose items may be held up by somebody's open transaction (sql/whole.ts): where the first try waits too long,
+ * the second has every item behind a savepoint (`isCareful`). Inside the caller's own transaction it simply waits.
+ */
+export async function patiently<Answer>(call: (isCareful: boolean) => Promise<Answer>): Promise<Answer> {
+  try {
+    return await call(false);
+  } catch (error) {
+    if (!isMillraceError(error) || sqlState(error.cause) !== "55P03") throw error;
+    return call(true);
+  }
 }
 
 /**

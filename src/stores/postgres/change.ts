@@ -1,15 +1,15 @@
 /** Change (sql/change.ts): what operators and duties do to a job under a guard. */
 import { stateCodes, stateOfCode } from "../../model/job-state.ts";
-import type { Change, ChangeAnswer } from "../../store/operations.ts";
+import type { Change, ChangeAnswer, OrLocked } from "../../store/operations.ts";
 import { emptyHints } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
-import { callWrite, onlyRow } from "./call.ts";
+import { callWrite, onlyRow, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { packNullable, packText, unpackText } from "./text.ts";
 import { nextOf } from "./unit.ts";
 
 interface RawAnswer {
-  readonly kind: ChangeAnswer["kind"];
+  readonly kind: OrLocked<ChangeAnswer>["kind"];
   readonly applied: number;
   readonly from: number;
   readonly state: number | null;
@@ -17,20 +17,22 @@ interface RawAnswer {
   readonly by: string;
 }
 
-export async function changeIf(calls: Calls, changes: readonly Change[]): Promise<ChangeAnswer[]> {
+export async function changeIf(calls: Calls, changes: readonly Change[]): Promise<OrLocked<ChangeAnswer>[]> {
   if (changes.length === 0) return [];
-  const [now, answered, events] = onlyRow(
-    await callWrite(calls, "change_v1", [JSON.stringify(changes.map(changeOf))]),
-  );
+  const [now, answered, events] = await patiently(async (isCareful) => {
+    const packed = changes.map((change) => ({ ...changeOf(change), isLate: isCareful }));
+    return onlyRow(await callWrite(calls, "change_v1", [JSON.stringify(packed)]));
+  });
   const hints = emptyHints();
   hintEvents(hints, events ?? "", Number(now));
   calls.tell(hints);
   return (JSON.parse(answered ?? "[]") as RawAnswer[]).map(answerOf);
 }
 
-function changeOf({ id, cases }: Change): object {
+function changeOf({ id, token, cases }: Change): object {
   return {
     id: packText(id),
+    token: token === undefined ? null : packText(token),
     cases: cases.map(({ guard, next, attempts = null }) => ({
       guard: { ...guard, states: guard.states.map((state) => stateCodes[state]) },
       next: nextOf(next),
@@ -39,7 +41,7 @@ function changeOf({ id, cases }: Change): object {
   };
 }
 
-function answerOf({ kind, applied, from, state, rev, by }: RawAnswer): ChangeAnswer {
+function answerOf({ kind, applied, from, state, rev, by }: RawAnswer): OrLocked<ChangeAnswer> {
   switch (kind) {
     case "ok":
       return {
@@ -49,11 +51,13 @@ function answerOf({ kind, applied, from, state, rev, by }: RawAnswer): ChangeAns
         state: state === null ? null : stateOfCode(state),
         rev,
       };
+    case "already":
     case "changed":
       return { kind, state: stateOfCode(state as number), rev };
     case "key-held":
       return { kind, by: unpackText(by) };
     case "gone":
+    case "locked":
       return { kind };
   }
 }

@@ -46,9 +46,10 @@ async function ask(
     p_maxes: numberList(offers.map(({ max }) => max)),
     p_floors: plan.isBounded ? numberList(plan.floors) : null,
     p_clock: plan.knownClock === null,
+    p_bytes: request.inputBytesMax ?? null,
   };
   const answered = await callScalar(lightly(calls), "claim_v1", values);
-  const [time, pickUs, nextClock, ...fields] = answered.split(fieldEnd);
+  const [time, pickUs, nextClock, isCut, ...fields] = answered.split(fieldEnd);
   const now = Number(time);
   const jobs: LeasedJob[] = [];
   const taken = offers.map(() => 0);
@@ -66,7 +67,7 @@ async function ask(
   const clock = plan.knownClock ?? readNumber(nextClock === "" ? null : (nextClock as string));
   const answer: ClaimAnswer = {
     jobs,
-    more: offers.some(({ max }, index) => taken[index] === max),
+    more: isCut === "t" || offers.some(({ max }, index) => taken[index] === max),
     nextDueInMs: clock === null ? null : Math.max(0, clock - now),
     now,
   };

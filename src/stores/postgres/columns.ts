@@ -93,6 +93,17 @@ export function clearSql(...rules: readonly Rule[]): string {
   return cleared.map((name) => `j.${columnOf(name)} := ${initialSql(name)};`).join(" ");
 }
 
+/** A row lies in one of these; all three have the same columns. */
+export const jobTables = ["waiting", "leased", "history"] as const;
+export type JobTable = (typeof jobTables)[number];
+
+/** The same of all three job tables. */
+export function ofAllTables(s: string, selected: string, where = "true"): string {
+  return jobTables
+    .map((table) => `SELECT ${selected} FROM ${s}.${table} j WHERE ${where}`)
+    .join(" UNION ALL ");
+}
+
 /** The input, wherever it lies. */
 export const wholeInput = (s: string, row: string): string =>
   `coalesce(${row}.input, (SELECT p.input FROM ${s}.payload p WHERE p.seq = ${row}.seq))`;
@@ -124,8 +135,15 @@ export function unpackFields<Name extends JobFieldName>(
   return Object.fromEntries(read) as Pick<JobRow, Name>;
 }
 
+/** The input may lie in payload, and payload may have lost it. */
+export function withInput<Fields extends { readonly input: string }>(fields: Fields): Fields {
+  if ((fields.input as string | null) === null) throw new RangeError("the input is gone");
+  return fields;
+}
+
 function readValue(value: unknown, { type }: JobField): unknown {
   if (value === null) return null;
-  if (type === "list") return (JSON.parse(value as string) as string[]).map(unpackText);
+  if (type === "list")
+    return (JSON.parse(value as string) as unknown[]).map((text) => unpackText(String(text)));
   return type === "text" ? unpackText(value as string) : Number(value);
 }

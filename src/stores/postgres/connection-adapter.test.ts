@@ -18,6 +18,7 @@ import { job } from "../../engine/definition.ts";
 import { nodePlatform } from "../../platform/node-platform.ts";
 import type { Store } from "../../store/store.ts";
 import { handler } from "../../worker/handler.ts";
+import { adaptConnection } from "./connection-adapter.ts";
 import { openPostgresStore } from "./postgres-store.ts";
 import { millOn } from "../../../test/support/mill-on.ts";
 
@@ -130,7 +131,76 @@ const libraries: Record<string, (url: string) => Promise<Library>> = {
       close: () => db.destroy(),
     };
   },
+  async "any client with query(text, values)"(url) {
+    const pool = new pg.Pool({ connectionString: url, max: 2 });
+    // Rows as objects, parsed by type, and arrays of them without anything around.
+    const wrap = (client: pg.PoolClient) => ({
+      query: async (text: string, values: readonly (string | null)[]): Promise<unknown[]> =>
+        (await client.query(text, [...values])).rows as unknown[],
+    });
+    return {
+      async transact(use) {
+        const client = await pool.connect();
+        try {
+          await client.query("BEGIN");
+          const answer = await use(wrap(client), (text) => client.query(text));
+          await client.query("COMMIT");
+          return answer;
+        } catch (error) {
+          await client.query("ROLLBACK");
+          throw error;
+        } finally {
+          client.release();
+        }
+      },
+      outside: [{ query: (text: string, values: string[]) => pool.query(text, values) }],
+      close: () => pool.end(),
+    };
+  },
 };
+
+/** What people pass by mistake. */
+const pools: Record<string, (url: string) => { given: unknown; close(): Promise<void> }> = {
+  "a pool of pg"(url) {
+    const pool = new pg.Pool({ connectionString: url });
+    return { given: pool, close: () => pool.end() };
+  },
+  "a db of Drizzle over a pool"(url) {
+    const pool = new pg.Pool({ connectionString: url });
+    return { given: drizzleOverPg(pool), close: () => pool.end() };
+  },
+  "the sql of postgres.js"(url) {
+    const sql = postgres(url, quiet);
+    return { given: sql, close: () => sql.end() };
+  },
+  "a db of Kysely"(url) {
+    const db = new Kysely({ dialect: new PostgresDialect({ pool: new pg.Pool({ connectionString: url }) }) });
+    return { given: db, close: () => db.destroy() };
+  },
+  "a db of Knex"(url) {
+    const db = knex({ client: "pg", connection: url });
+    return { given: db, close: () => db.destroy() };
+  },
+};
+
+describe("what is no transaction", () => {
+  test.each(Object.entries(pools))(
+    "%s is refused with the advice to pass the transaction",
+    async (_, open) => {
+      const pool = open(database.url);
+      expect(() => adaptConnection(pool.given)).toThrow(/Pass the transaction: the /);
+      await pool.close();
+    },
+  );
+
+  test("a client of Prisma is refused by name, and anything else is no connection", () => {
+    expect(() => adaptConnection({ $queryRawUnsafe: () => [], $executeRawUnsafe: () => 0 })).toThrow(
+      /Prisma/,
+    );
+    for (const given of [null, undefined, 5, "sql", {}, { query: 1 }, []])
+      expect(adaptConnection(given)).toBeNull();
+  });
+});
 
 const plain = job<{ text: string; big: bigint }, string>("plain", { retry: { backoff: 0 } });
 const hostile = { text: `NUL \0, lone \ud800, "quotes" 'and' \\, ? ?? $1 :name {a,b} (c)`, big: 2n ** 64n };

@@ -8,6 +8,10 @@
  *  Drizzle       the `tx` over either of them               as the connection beneath
  *  Kysely        the `trx`                                  does not know: it may have ended
  *  Knex          the `trx`                                  knows
+ *  any other     { query(text, values) }                    does not know
+ *
+ * What leads to a pool (the pool itself, a `db` over one) is refused with the advice to pass the transaction: each
+ * statement would go to another connection. Prisma's clients are refused by name: they type parameters by themselves.
  *
  * Values come back as the text that Postgres sent, past every type parser that the caller may have set.
  */
@@ -24,23 +28,78 @@ export interface Connection {
 }
 
 export function adaptConnection(given: unknown): Connection | null {
+  if (isPgPool(given)) throw passTheTransaction("a pool of pg", "the client that sent BEGIN");
+  if (isPrisma(given))
+    throw new MillraceError(
+      "not-in-transaction",
+      "A client of Prisma is not supported: use another driver here.",
+    );
   if (isPgClient(given)) return pgConnection(given);
   if (isPostgresJs(given)) return postgresJsConnection(given);
   if (isKysely(given)) return kyselyConnection(given);
   if (isKnex(given)) return knexConnection(given);
   const beneath = clientOfDrizzle(given);
-  return beneath === null ? null : adaptConnection(beneath);
+  if (beneath !== null) return adaptConnection(beneath);
+  return isQueryable(given) ? queryConnection(given) : null;
+}
+
+function passTheTransaction(what: string, instead: string): MillraceError {
+  return new MillraceError(
+    "not-in-transaction",
+    `This is ${what}, which gives every statement to another connection. Pass the transaction: ${instead}.`,
+  );
+}
+
+function isPgPool(given: unknown): boolean {
+  return typeof given === "object" && given !== null && "totalCount" in given && "idleCount" in given;
+}
+
+function isPrisma(given: unknown): boolean {
+  return typeof given === "object" && given !== null && "$queryRawUnsafe" in given;
+}
+
+/** Whatever runs a statement with $1, $2, ... on the caller's own transaction, and answers with rows as objects. */
+interface Queryable {
+  query(
+    text: string,
+    values: readonly (string | null)[],
+  ): PromiseLike<readonly unknown[] | { readonly rows: readonly unknown[] }>;
+}
+
+function isQueryable(given: unknown): given is Queryable {
+  return (
+    typeof given === "object" && given !== null && typeof (given as Partial<Queryable>).query === "function"
+  );
+}
+
+function queryConnection(given: Queryable): Connection {
+  return {
+    async run(text, values) {
+      const answer = await given.query(
+        rowText(text),
+        values.map((value) => (value === null ? null : valueText(value))),
+      );
+      const rows = "rows" in answer ? answer.rows : answer;
+      if (!Array.isArray(rows))
+        throw new MillraceError(
+          "not-in-transaction",
+          "query(text, values) must answer with its rows, or { rows }.",
+        );
+      return rows.map(unpackRow);
+    },
+    isOpen: () => null,
+  };
 }
 
 interface CallersClient extends PgClient {
   getTransactionStatus?(): string | null;
 }
 
-/** A `pg` client; a pool has `totalCount` and gives every statement to another connection. */
+/** A client of `pg`. */
 function isPgClient(given: unknown): given is CallersClient {
   if (typeof given !== "object" || given === null) return false;
   const { query, connect } = given as { query?: unknown; connect?: unknown };
-  return typeof query === "function" && typeof connect === "function" && !("totalCount" in given);
+  return typeof query === "function" && typeof connect === "function";
 }
 
 function pgConnection(client: CallersClient): Connection {
@@ -74,14 +133,14 @@ function isPostgresJs(given: unknown): given is PostgresJs {
 const unknownType = 705;
 
 function postgresJsConnection(sql: PostgresJs): Connection {
+  if ("begin" in sql) throw passTheTransaction("a pool of postgres.js", "the sql that begin() gives");
   return {
     async run(text, values) {
       const typed = values.map((value) => (value === null ? null : sql.typed(valueText(value), unknownType)));
       const rows = await sql.unsafe(text, typed).raw();
       return rows.map((row) => row.map((value) => (value === null ? null : decoder.decode(value))));
     },
-    // The one with begin() is the pool.
-    isOpen: () => ("begin" in sql ? false : null),
+    isOpen: () => null,
   };
 }
 
@@ -111,6 +170,7 @@ function isKysely(given: unknown): given is Kysely {
 }
 
 function kyselyConnection(trx: Kysely): Connection {
+  if (!trx.isTransaction) throw passTheTransaction("a db of Kysely", "the trx of transaction().execute()");
   const plain = trx.withoutPlugins();
   return {
     async run(text, values) {
@@ -127,7 +187,7 @@ function kyselyConnection(trx: Kysely): Connection {
       });
       return rows.map(unpackRow);
     },
-    isOpen: () => (trx.isTransaction ? null : false),
+    isOpen: () => null,
   };
 }
 
@@ -145,6 +205,7 @@ function isKnex(given: unknown): given is Knex {
 }
 
 function knexConnection(trx: Knex): Connection {
+  if (trx.isTransaction !== true) throw passTheTransaction("a db of Knex", "the trx of transaction()");
   return {
     async run(text, values) {
       const used: unknown[] = [];
@@ -155,6 +216,6 @@ function knexConnection(trx: Knex): Connection {
       const { rows } = await trx.raw(marked, used);
       return rows.map(unpackRow);
     },
-    isOpen: () => trx.isTransaction === true && trx.isCompleted?.() !== true,
+    isOpen: () => trx.isCompleted?.() !== true,
   };
 }

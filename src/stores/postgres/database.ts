@@ -5,16 +5,17 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
-import type { PgClient, PgPool, PgPoolClient } from "./driver.ts";
-import { isConnectionLost, isNameUnknown, isWorthRepeating, storeError } from "./errors.ts";
-import { forgetNames, runStatement } from "./statement.ts";
+import { cancelCall } from "./cancel.ts";
+import type { PgClient, PgListener, PgPool, PgPoolClient } from "./driver.ts";
+import { isConnectionLost, isNameUnknown, isTooLate, isWorthRepeating, storeError } from "./errors.ts";
+import { forgetNames, isDirect, runStatement } from "./statement.ts";
 
 export type Value = string | number | boolean | null | readonly string[];
 export type Row = (string | null)[];
 
 export interface Database {
-  /** A statement that may change something. */
-  write(text: string, values: readonly Value[]): Promise<Row[]>;
+  /** A statement that may change something. `timeoutMs`: where its answer is of no use for as long as that of others. */
+  write(text: string, values: readonly Value[], timeoutMs?: number): Promise<Row[]>;
   read(text: string, values: readonly Value[]): Promise<Row[]>;
   /** Several statements on one connection, for migrations. */
   session<Answer>(run: (client: PgClient) => Promise<Answer>): Promise<Answer>;
@@ -30,6 +31,8 @@ export interface DatabaseOptions {
   readonly platform: Platform;
   /** How long an answer may take: a peer that is gone without a word would be waited for for ever. */
   readonly callTimeoutMs: number;
+  /** A connection beside those of the pool. */
+  readonly connect: () => PgListener;
 }
 
 const repeatsMax = 6;
@@ -45,7 +48,8 @@ export function checkCallTimeout(callTimeoutMs: number): number {
   throw new MillraceError("invalid-option", sentence);
 }
 
-export function openDatabase({ pool, isOwn, where, platform, callTimeoutMs }: DatabaseOptions): Database {
+export function openDatabase(options: DatabaseOptions): Database {
+  const { pool, isOwn, where, platform, callTimeoutMs } = options;
   let isClosed = false;
   let inFlight = 0;
   let onIdle: (() => void) | null = null;
@@ -77,26 +81,39 @@ export function openDatabase({ pool, isOwn, where, platform, callTimeoutMs }: Da
     client.release?.(isBroken);
   };
 
-  const once = async (text: string, values: readonly Value[], isWrite: boolean): Promise<Row[]> => {
+  const once = async (
+    text: string,
+    values: readonly Value[],
+    isWrite: boolean,
+    timeoutMs: number,
+  ): Promise<Row[]> => {
     const client = await connect(isWrite);
     try {
-      const rows = await runStatement(client, text, values, callTimeoutMs);
+      const rows = await runStatement(client, text, values, timeoutMs);
       release(client, false);
       return rows;
     } catch (error) {
       if (isNameUnknown(error)) forgetNames(client);
+      const { processID } = client;
+      if (isTooLate(error) && isDirect(client) && typeof processID === "number")
+        await cancelCall(options.connect, processID, text).catch(() => undefined);
       release(client, isConnectionLost(error));
       throw error;
     }
   };
 
-  const run = async (text: string, values: readonly Value[], isWrite: boolean): Promise<Row[]> => {
+  const run = async (
+    text: string,
+    values: readonly Value[],
+    isWrite: boolean,
+    timeoutMs = callTimeoutMs,
+  ): Promise<Row[]> => {
     if (isClosed) throw new MillraceError("closed", "This store was closed.");
     inFlight += 1;
     try {
       for (let tries = 1; ; tries++) {
         try {
-          return await once(text, values, isWrite);
+          return await once(text, values, isWrite, Math.min(timeoutMs, callTimeoutMs));
         } catch (error) {
           if (!isWorthRepeating(error) || tries > repeatsMax)
             throw storeError(error, where, { isSent: true, isWrite });
@@ -111,7 +128,7 @@ export function openDatabase({ pool, isOwn, where, platform, callTimeoutMs }: Da
   };
 
   return {
-    write: (text, values) => run(text, values, true),
+    write: (text, values, timeoutMs) => run(text, values, true, timeoutMs),
     read: (text, values) => run(text, values, false),
     async session(use) {
       const client = await connect(true);

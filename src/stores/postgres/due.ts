@@ -6,6 +6,7 @@ import type { Clock, PromoteAnswer, ReadDueAnswer, ReadDueRequest } from "../../
 import type { DueJob } from "../../store/records.ts";
 import { emptyHints } from "../../store/hints.ts";
 import { clockFields } from "../../store/rules/guard.ts";
+import { readable } from "./aside.ts";
 import { callRead, callWrite, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { readFields } from "./columns.ts";
@@ -13,12 +14,11 @@ import type { Row } from "./database.ts";
 import { readNumbers } from "./text.ts";
 
 export async function promoteDue(calls: Calls, { max }: { readonly max: number }): Promise<PromoteAnswer> {
-  const [now, jobs, ready, nextClock] = onlyRow(await callWrite(calls, "promote_v1", [max]));
+  const [now, jobs, ready, more, nextClock] = onlyRow(await callWrite(calls, "promote_v1", [max]));
   const hints = emptyHints();
   for (const route of readNumbers(ready ?? null)) hints.routes.add(route);
   calls.tell(hints);
-  const count = Number(jobs);
-  return { count, more: count === max, nextDueInMs: inMs(nextClock ?? null, Number(now)) };
+  return { count: Number(jobs), more: more === "t", nextDueInMs: inMs(nextClock ?? null, Number(now)) };
 }
 
 function inMs(clock: string | null, now: number): number | null {
@@ -37,7 +37,12 @@ export async function readDue(calls: Calls, { clock, max, cursor }: ReadDueReque
     .map(([, , timer, ...fields]) => ({ timer, job: readFields(fields, dueFields) }));
   const end = page.at(-1);
   return {
-    jobs: page.map(({ job }) => dueJobOf(job, clock, now)),
+    jobs: await readable(
+      calls,
+      page,
+      ({ job }) => job.id,
+      ({ job }) => dueJobOf(job, clock, now),
+    ),
     cursor: rows.length > max && end !== undefined ? `${end.timer}:${end.job.seq}` : null,
     now,
     nextInMs: inMs(nextClock ?? null, now),

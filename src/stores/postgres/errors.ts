@@ -45,6 +45,14 @@ export function isConnectionLost(error: unknown): boolean {
   return driverTrouble.test(`${String((error as Reported).code ?? "")} ${error.message}`);
 }
 
+/** The driver has given up on the answer. */
+export function isTooLate(error: unknown): boolean {
+  return error instanceof Error && error.message === "Query read timeout";
+}
+
+/** The server asks for a password, and the URL has none. */
+const passwordMissing = /password must be a string|password.*(missing|empty)/i;
+
 /** `isSent`: the statement was on its way. `isWrite`: it may have changed something. */
 export function storeError(
   error: unknown,
@@ -55,6 +63,8 @@ export function storeError(
   const said = error instanceof Error ? error.message : String(error);
   const refuse = (code: ErrorCode, sentence: string): MillraceError =>
     new MillraceError(code, `${sentence} (Postgres: ${said})`, { cause: error });
+  if (sqlState(error) === null && passwordMissing.test(said))
+    return refuse("store-denied", `${where} asks for a password, and the URL has none.`);
   if (isConnectionLost(error)) {
     if (isSent && isWrite)
       return refuse(

@@ -120,7 +120,8 @@ async function look<Answer>(
     application_name: "millrace doctor",
     allowExitOnIdle: true,
   });
-  const database = openDatabase({ pool, isOwn: true, where: nameOf(url), platform, callTimeoutMs });
+  const connect = (): PgListener => new driver.Client({ connectionString: named.url });
+  const database = openDatabase({ pool, isOwn: true, where: nameOf(url), platform, callTimeoutMs, connect });
   try {
     return await use(database, { schema, listenUrl, driver });
   } finally {

@@ -6,16 +6,20 @@ import type {
   ExtendAnswer,
   ExtendRequest,
   LeasedWrite,
+  OrLocked,
   RecordAnswer,
 } from "../../store/operations.ts";
 import { leasedFields } from "../../store/job-fields.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
-import { callWrite, lightly, onlyRow } from "./call.ts";
+import { readable } from "./aside.ts";
+import { callWrite, lightly, onlyRow, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
-import { unpackFields } from "./columns.ts";
+import { unpackFields, withInput } from "./columns.ts";
 import { leaveEnd } from "./sql/extend.ts";
-import { numberList, packText } from "./text.ts";
+import { numberList, packText, unpackText } from "./text.ts";
+
+const answerMinMs = 1000;
 
 export async function extendIfLeased(calls: Calls, request: ExtendRequest): Promise<ExtendAnswer> {
   const keyOf = ({ id, seq, fence }: Extend): string => `${fence}:${seq}:${id}`;
@@ -35,7 +39,11 @@ export async function extendIfLeased(calls: Calls, request: ExtendRequest): Prom
     ),
     request.wantsOthers,
   ];
-  const [now, answered, timerAt, others] = onlyRow(await callWrite(lightly(calls), "extend_v1", values));
+  // Behind a connection that is dead without a word there is time for another try before the leases end.
+  const timeoutMs = Math.max(answerMinMs, request.leaseMs / 3);
+  const [now, answered, timerAt, others] = onlyRow(
+    await callWrite(lightly(calls), "extend_v1", values, timeoutMs),
+  );
   const words = (answered ?? "{}").slice(1, -1).split(",");
   const answerOf = new Map(
     leases.map((lease, at) => [keyOf(lease), words[at] as ExtendAnswer["answers"][number]]),
@@ -45,10 +53,14 @@ export async function extendIfLeased(calls: Calls, request: ExtendRequest): Prom
     hintDue(hints, Number(timerAt) - Number(now));
     calls.tell(hints);
   }
+  const rows = JSON.parse(others ?? "[]") as Record<string, unknown>[];
   return {
     answers: request.leases.map((lease) => answerOf.get(keyOf(lease)) as ExtendAnswer["answers"][number]),
-    others: (JSON.parse(others ?? "[]") as Record<string, unknown>[]).map(
-      (row) => unpackFields(row, leasedFields) as LeasedJob,
+    others: await readable(
+      calls,
+      rows,
+      ({ id }) => unpackText(id as string),
+      (row) => withInput(unpackFields(row, leasedFields)) as LeasedJob,
     ),
     now: Number(now),
   };
@@ -61,16 +73,21 @@ function definedOf(lease: Extend): Extend {
   ) as unknown as Extend;
 }
 
-export async function recordIfLeased(calls: Calls, writes: readonly LeasedWrite[]): Promise<RecordAnswer[]> {
+export async function recordIfLeased(
+  calls: Calls,
+  writes: readonly LeasedWrite[],
+): Promise<OrLocked<RecordAnswer>[]> {
   if (writes.length === 0) return [];
   const packed = writes.map(({ id, seq, fence, progress, logs, overflow }) => ({
-    id: packText(id),
-    seq,
-    fence,
+    ...{ id: packText(id), seq, fence },
     ...(progress === undefined ? {} : { progress: packText(progress) }),
     ...(logs === undefined || logs.length === 0 ? {} : { logs: logs.map(packText) }),
     ...(overflow === undefined ? {} : { overflow: packText(overflow) }),
   }));
-  const [answers] = onlyRow(await callWrite(calls, "record_v1", [JSON.stringify(packed)]));
-  return (answers ?? "{}").slice(1, -1).split(",") as RecordAnswer[];
+  const [answers] = await patiently(async (isCareful) => {
+    const items = packed.map((write) => ({ ...write, isLate: isCareful }));
+    return onlyRow(await callWrite(calls, "record_v1", [JSON.stringify(items)]));
+  });
+  const words = (answers ?? "{}").slice(1, -1).split(",");
+  return words.map((word) => (word === "locked" ? { kind: word } : (word as RecordAnswer)));
 }

@@ -118,7 +118,9 @@ describe("opening a store on Postgres", () => {
     expect(await refusal({ schema: 'a"b' })).toMatchObject({ code: "invalid-option" });
     expect(await refusal({ pool: {} })).toMatchObject({ code: "invalid-option" });
     expect(await refusal({ callTimeoutMs: 0 })).toMatchObject({ code: "invalid-option" });
-    await expect(openStore(nodePlatform, database.url, { executor: "thread" })).rejects.toMatchObject({
+    await expect(
+      openStore(nodePlatform, database.url, { sqlite: { executor: "thread" } }),
+    ).rejects.toMatchObject({
       code: "invalid-option",
     });
   });

@@ -9,6 +9,7 @@ import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
+import { mending, readAside, removeAside } from "./aside.ts";
 import type { Calls } from "./call.ts";
 import { changeIf } from "./change.ts";
 import { claim } from "./claim.ts";
@@ -81,7 +82,16 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
       allowExitOnIdle: true,
     });
   const where = nameOf(url);
-  const database = openDatabase({ pool, isOwn: given === undefined, where, platform, callTimeoutMs });
+  const connectTo = (connectionString: string | undefined, name: string): PgListener =>
+    new driver.Client({
+      ...(connectionString === undefined ? pool.options : { connectionString }),
+      application_name: name,
+      connectionTimeoutMillis: defaults.connectTimeoutMs,
+      keepAlive: true,
+    });
+  const connect = (): PgListener => connectTo(url, "millrace");
+  const isOwn = given === undefined;
+  const database = openDatabase({ pool, isOwn, where, platform, callTimeoutMs, connect });
   const schema = quoted(schemaName);
   const { epoch, commit, warnings } = await enter().catch(async (error: unknown) => {
     await database.close().catch(() => undefined);
@@ -96,36 +106,27 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
   }
 
   const channel = `${schemaName}_hint`;
-  const connectListener = (): PgListener => {
-    const direct = listenUrl ?? url;
-    const target = direct === undefined ? pool.options : { connectionString: direct };
-    return new driver.Client({
-      ...target,
-      application_name: "millrace listener",
-      connectionTimeoutMillis: defaults.connectTimeoutMs,
-      keepAlive: true,
-    });
-  };
   const wake = openWake({
     platform,
     database,
     channel,
     readFeed: (after, max) => readPackedFeed(calls, { after, max }),
-    connect: listenUrl === null ? null : connectListener,
+    connect: listenUrl === null ? null : () => connectTo(listenUrl ?? url, "millrace listener"),
   });
 
   let lastNow = 0;
-  const calls: Calls = {
+  const bare: Calls = {
     schema,
     commit,
     isInside: false,
     // Never behind the last time given, whatever the machine's clock does.
     now: () => (clock === "database" ? null : (lastNow = Math.max(lastNow, platform.now()))),
-    write: (text, values) => database.write(text, values),
+    write: (text, values, timeoutMs) => database.write(text, values, timeoutMs),
     read: (text, values) => database.read(text, values),
     tell: (hints, isTold) => wake.tell(hints, isTold),
     ride: () => wake.ride(),
   };
+  const calls: Calls = { ...bare, write: mending(bare, platform) };
   const routes = openRoutes(calls);
   const floors = clock === "platform" ? noFloors : openFloors(platform);
   let closing: Promise<void> | null = null;
@@ -142,6 +143,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
         now: Number(row?.[0]),
         schemaVersion,
         capabilities: { transactions: true, processes: "many" },
+        aheadMs: 0,
         warnings,
       };
     },
@@ -169,6 +171,8 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     readTrail: (request) => readTrail(calls, request),
     prune: (request) => prune(calls, request),
     auditIndexes: (request) => auditIndexes(calls, request),
+    readAside: (request) => readAside(calls, request),
+    removeAside: (refs) => removeAside(calls, refs),
     ...laterOperations,
     watch: (watcher) => wake.add(watcher),
     inTransaction: openTransactions({ calls, where, channel }),

@@ -11,10 +11,11 @@ import type {
 import type { JobRecord, Tally } from "../../store/records.ts";
 import { readEvents } from "../../store/packed-events.ts";
 import type { PackedFeed } from "../../store/watch.ts";
+import { readable } from "./aside.ts";
 import { callRead } from "./call.ts";
 import type { Calls } from "./call.ts";
 import type { Row } from "./database.ts";
-import { readFields } from "./columns.ts";
+import { readFields, withInput } from "./columns.ts";
 import type { Routes } from "./routes.ts";
 import { recordFields } from "./sql/read.ts";
 import { numberList, packText, unpackText } from "./text.ts";
@@ -26,18 +27,29 @@ export async function readJobs(
 ): Promise<(JobRecord | null)[]> {
   if (ids.length === 0) return [];
   const rows = await callRead(calls, "read_jobs_v1", [[...new Set(ids)].map(packText)]);
-  const found = new Map((await recordsOf(routes, rows)).map((record) => [record.id, record]));
+  const found = new Map((await recordsOf(calls, routes, rows)).map((record) => [record.id, record]));
   return ids.map((id) => found.get(id) ?? null);
 }
 
-async function recordsOf(routes: Routes, rows: readonly Row[]): Promise<JobRecord[]> {
-  const jobs = rows.map((row) => readFields(row, recordFields));
+async function recordsOf(calls: Calls, routes: Routes, rows: readonly Row[]): Promise<JobRecord[]> {
+  const jobs = await readable(
+    calls,
+    rows,
+    (row) => unpackText(row[idAt] as string),
+    (row) => {
+      const { state, cancelAsked, ...job } = withInput(readFields(row, recordFields));
+      return { ...job, state: stateOfCode(state), cancelAsked: cancelAsked === 1 };
+    },
+  );
   const contents = await routes.contentsOf(jobs.map(({ route }) => route));
   return jobs.map(({ route: _route, ...job }, at) => {
     const { queue, name } = contents[at] as RouteContent;
-    return { ...job, queue, name, state: stateOfCode(job.state), cancelAsked: job.cancelAsked === 1 };
+    return { ...job, queue, name };
   });
 }
+
+const idAt = recordFields.indexOf("id");
+const seqAt = recordFields.indexOf("seq");
 
 export async function findJobs(calls: Calls, routes: Routes, request: FindRequest): Promise<FindAnswer> {
   const { filter, max, scanMax, cursor } = request;
@@ -61,23 +73,23 @@ export async function findJobs(calls: Calls, routes: Routes, request: FindReques
     createdBefore,
   ]);
   // A row without an id stands for no job: it says how far the search came.
-  const isJob = ([, ...fields]: Row): boolean => readFields(fields, recordFields).id !== null;
-  const last = rows.at(-1);
-  const hasEnd = last !== undefined && !isJob(last);
+  const isJob = (row: Row): boolean => row[idAt + 1] !== null;
   const jobs = await recordsOf(
+    calls,
     routes,
-    (hasEnd ? rows.slice(0, -1) : rows).map(([, ...fields]) => fields),
+    rows.filter(isJob).map(([, ...fields]) => fields),
   );
-  if (last === undefined) return { jobs, cursor: null, scanned: 0 };
-  const [scanned, ...fields] = last;
-  const { seq } = readFields(fields, recordFields);
-  return { jobs, cursor: seq === null ? null : String(seq), scanned: Number(scanned) };
+  const last = rows.at(-1);
+  const isOver = last === undefined || (!isJob(last) && last[seqAt + 1] === null);
+  return { jobs, cursor: isOver ? null : (last[seqAt + 1] ?? null), scanned: Number(last?.[0] ?? 0) };
 }
 
 export async function tallyJobs(calls: Calls, routes: Routes): Promise<Tally[]> {
   const rows = await callRead(calls, "tally_jobs_v1", []);
-  const contents = await routes.contentsOf(rows.map(([route]) => Number(route)));
-  return rows.map(([, state, count], at) => {
+  // What is counted under a code of no state is corrected by the audit.
+  const known = rows.filter(([, state]) => jobStates[Number(state)] !== undefined);
+  const contents = await routes.contentsOf(known.map(([route]) => Number(route)));
+  return known.map(([, state, count], at) => {
     const { queue, name } = contents[at] as RouteContent;
     return { queue, name, state: stateOfCode(Number(state)), count: Number(count) };
   });

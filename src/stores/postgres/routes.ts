@@ -7,7 +7,8 @@ import { MillraceError } from "../../model/error.ts";
 import { routeNumber } from "../../model/route.ts";
 import type { Route, RouteContent } from "../../model/route.ts";
 import type { NewJob } from "../../store/records.ts";
-import { callRead } from "./call.ts";
+import { passOverDenied } from "./aside.ts";
+import { callRead, callWrite } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { listText } from "./columns.ts";
 import type { Row } from "./database.ts";
@@ -24,8 +25,15 @@ export interface Routes {
 
 export function openRoutes(calls: Calls): Routes {
   const known = new Map<number, RouteContent>();
-  const read = async (numbers: string | null): Promise<Route[]> =>
-    (await callRead(calls, "read_routes_v1", [numbers])).map(readRoute);
+  const read = async (numbers: string | null): Promise<Route[]> => {
+    const routes: Route[] = [];
+    for (const row of await callRead(calls, "read_routes_v1", [numbers])) {
+      const route = readRoute(row);
+      if (route !== null) routes.push(route);
+      else await callWrite(calls, "set_route_aside_v1", row).catch(passOverDenied);
+    }
+    return routes;
+  };
   return {
     async contentsOf(numbers) {
       const missing = [...new Set(numbers)].filter((number) => !known.has(number));
@@ -33,23 +41,29 @@ export function openRoutes(calls: Calls): Routes {
         if (known.size + missing.length > rememberedMax) known.clear();
         for (const route of await read(numberList(missing))) known.set(route.number, route);
       }
-      return numbers.map((number) => {
-        const content = known.get(number);
-        if (content === undefined) throw new Error(`the store has jobs of route ${number}, but not its name`);
-        return content;
-      });
+      return numbers.map((number) => known.get(number) ?? lost(number));
     },
     readAll: () => read(null),
   };
 }
 
-function readRoute([number, queue, name, caps]: Row): Route {
-  return {
-    number: Number(number),
-    queue: unpackText(queue as string),
-    name: unpackText(name as string),
-    caps: (JSON.parse(caps as string) as string[]).map(unpackText),
-  };
+/** Its jobs are there; the next submit of the same name adds the row again. */
+const lost = (number: number): RouteContent => ({ queue: "?", name: `route ${number}`, caps: noCaps });
+
+/** Null where the number does not follow from what is written there. */
+function readRoute(row: Row): Route | null {
+  const [number, queue, name, caps] = row as [string, string, string, string];
+  try {
+    const content = {
+      queue: unpackText(queue),
+      name: unpackText(name),
+      caps: (JSON.parse(caps) as string[]).map(unpackText),
+    };
+    const isOwn = routeNumber(content.queue, content.name, content.caps) === Number(number);
+    return isOwn ? { number: Number(number), ...content } : null;
+  } catch {
+    return null;
+  }
 }
 
 /** The routes of a call's jobs, each once. */

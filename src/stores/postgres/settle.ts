@@ -5,12 +5,12 @@
 import type { Finish } from "../../model/change.ts";
 import { eventCodes } from "../../model/event-kind.ts";
 import { stateCodes } from "../../model/job-state.ts";
-import type { Settle, SettleAnswer } from "../../store/operations.ts";
+import type { OrLocked, Settle, SettleAnswer } from "../../store/operations.ts";
 import { emptyHints } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
 import { fieldEnd } from "../../store/packed-text.ts";
 import { isPlainSettle } from "../../store/plain.ts";
-import { callScalar } from "./call.ts";
+import { callScalar, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { RouteList } from "./routes.ts";
 import { numberList, packNullable, packText, sparseNumberList, sparseTextList, unpackText } from "./text.ts";
@@ -23,7 +23,7 @@ interface RawAnswer {
   readonly now: number;
   /** Position of a plain settle -> why it was not applied. */
   readonly refused: Readonly<Record<string, SettleAnswer["kind"]>>;
-  readonly answers: readonly SettleAnswer[];
+  readonly answers: readonly OrLocked<SettleAnswer>[];
   readonly events: string;
 }
 
@@ -32,25 +32,31 @@ function readAnswer(text: string): RawAnswer {
   return {
     now: Number(now),
     refused: refused === "" ? {} : (JSON.parse(refused) as RawAnswer["refused"]),
-    answers: answers === "" ? [] : (JSON.parse(answers) as SettleAnswer[]),
+    answers: answers === "" ? [] : (JSON.parse(answers) as OrLocked<SettleAnswer>[]),
     events: events.join(fieldEnd),
   };
 }
 
-export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): Promise<SettleAnswer[]> {
-  return settleBy(calls, settles, settles.map(isPlainSettle));
+export async function settleIfLeased(
+  calls: Calls,
+  settles: readonly Settle[],
+): Promise<OrLocked<SettleAnswer>[]> {
+  return patiently((isCareful) =>
+    settleBy(calls, settles, isCareful ? settles.map(() => false) : settles.map(isPlainSettle), isCareful),
+  );
 }
 
-/** `arePlain`: which settles take the plain road. */
+/** `arePlain`: which settles take the plain road. `isCareful`: each of the others may be held up. */
 export async function settleBy(
   calls: Calls,
   settles: readonly Settle[],
   arePlain: readonly boolean[],
-): Promise<SettleAnswer[]> {
+  isCareful = false,
+): Promise<OrLocked<SettleAnswer>[]> {
   if (settles.length === 0) return [];
   const { steps, plain, singles, endings } = inRuns(settles, arePlain);
   const routes = new RouteList();
-  const packed = singles.map((index) => singleOf(settles[index] as Settle, routes));
+  const packed = singles.map((index) => singleOf(settles[index] as Settle, routes, isCareful));
   const values = {
     p_inside: calls.isInside,
     p_steps: numberList(steps),
@@ -62,7 +68,7 @@ export async function settleBy(
     p_singles: packed.length === 0 ? null : JSON.stringify(packed),
   };
   const answer = readAnswer(await callScalar(calls, "settle_v1", values));
-  const answers: SettleAnswer[] = settles.map(() => ok);
+  const answers: OrLocked<SettleAnswer>[] = settles.map(() => ok);
   const hints = emptyHints();
   for (const [at, index] of plain.entries()) {
     const kind = answer.refused[at];
@@ -70,13 +76,13 @@ export async function settleBy(
     else answers[index] = { kind } as SettleAnswer;
   }
   for (const [at, index] of singles.entries())
-    answers[index] = unpackAnswer(answer.answers[at] as SettleAnswer);
+    answers[index] = unpackAnswer(answer.answers[at] as OrLocked<SettleAnswer>);
   hintEvents(hints, answer.events, answer.now);
   calls.tell(hints);
   return answers;
 }
 
-function unpackAnswer(answer: SettleAnswer): SettleAnswer {
+function unpackAnswer(answer: OrLocked<SettleAnswer>): OrLocked<SettleAnswer> {
   return "id" in answer ? { ...answer, id: unpackText(answer.id) } : answer;
 }
 
@@ -155,11 +161,14 @@ function areAlike(one: Finish, other: Finish): boolean {
   );
 }
 
-function singleOf({ id, seq, fence, next, attempts, effects }: Settle, routes: RouteList): object {
-  const single = { id: packText(id), seq, fence, next: nextOf(next), attempts: packNullable(attempts) };
-  if (effects === undefined) return single;
-  const { jobs = [], docs = [] } = effects;
+function singleOf(settle: Settle, routes: RouteList, isCareful: boolean): object {
+  const { id, seq, fence, next, attempts, effects } = settle;
+  const { jobs = [], docs = [] } = effects ?? {};
   // The end of the job is written before its effects.
-  const isLate = docs.length > 0 || jobs.some(({ digest }) => digest !== null);
-  return { ...single, effects: unitOf({ jobs, docs, isRepeat: false, isLate }, routes) };
+  const isLate = isCareful || docs.length > 0 || jobs.some(({ digest }) => digest !== null);
+  return {
+    ...{ id: packText(id), seq, fence, next: nextOf(next), attempts: packNullable(attempts) },
+    isLate,
+    ...(effects === undefined ? {} : { effects: unitOf({ jobs, docs, isRepeat: false, isLate }, routes) }),
+  };
 }

@@ -36,13 +36,15 @@ export async function runStatement(
   const given = values.map((value) => (value === null ? null : valueText(value)));
   if (!direct.has(client)) {
     const { processID = null } = client;
-    const isDirect =
+    const isServer =
       processID !== null && Number((await ask({ text: pidText, values: [] }))[0]?.[0]) === processID;
-    direct.set(client, isDirect);
+    direct.set(client, isServer);
   }
-  return ask(
-    direct.get(client) === true ? { text, values: given, name: nameOf(text) } : { text, values: given },
-  );
+  return ask(isDirect(client) ? { text, values: given, name: nameOf(text) } : { text, values: given });
+}
+
+export function isDirect(client: PgClient): boolean {
+  return direct.get(client) === true;
 }
 
 const pidText = "SELECT pg_backend_pid()";

@@ -23,6 +23,17 @@ describe("the URL of a store on Postgres", () => {
     expect(() => readStoreUrl(url)).toThrow(expect.objectContaining({ code: "unknown-store" }));
   });
 
+  test("with a parameter that nobody acts on is refused, and the known ones are named", () => {
+    for (const url of [`${plain}&shema=jobs`, `${plain}&poolMax=3`])
+      expect(() => readStoreUrl(url)).toThrow(
+        expect.objectContaining({
+          code: "invalid-option",
+          message: expect.stringMatching(/"(shema|poolMax)".*schema, listenUrl, host.*sslmode/) as string,
+        }),
+      );
+    expect(readStoreUrl(`${plain}&application_name=a`).schema).toBeNull();
+  });
+
   test("is named in messages without its password", () => {
     expect(nameOf(plain)).toBe("the database app at host:5433");
     expect(nameOf(undefined)).toBe("the database of the given pool");

@@ -13,6 +13,13 @@ export interface StoreUrl {
 }
 
 const own = ["schema", "listenUrl"] as const;
+/** What the driver acts on. It passes over any other without a word. */
+const driversOwn = [
+  ...["host", "port", "user", "password", "application_name", "fallback_application_name", "client_encoding"],
+  ...["ssl", "sslmode", "sslcert", "sslkey", "sslrootcert", "sslnegotiation", "uselibpqcompat", "options"],
+  ...["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"],
+];
+const known: readonly string[] = [...own, ...driversOwn];
 
 export function readStoreUrl(url: string | undefined): StoreUrl {
   if (url === undefined || !isPostgresUrl(url)) {
@@ -20,6 +27,11 @@ export function readStoreUrl(url: string | undefined): StoreUrl {
     throw new MillraceError("unknown-store", sentence);
   }
   const parsed = new URL(url);
+  const unknown = [...parsed.searchParams.keys()].find((name) => !known.includes(name));
+  if (unknown !== undefined) {
+    const sentence = `A Postgres URL has no parameter ${JSON.stringify(unknown)}. Known ones: ${known.join(", ")}.`;
+    throw new MillraceError("invalid-option", sentence);
+  }
   const [schema = null, listen] = own.map((name) => parsed.searchParams.get(name) ?? undefined);
   if (schema === null && listen === undefined) return { url, schema, listenUrl: undefined };
   for (const name of own) parsed.searchParams.delete(name);

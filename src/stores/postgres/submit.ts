@@ -4,14 +4,14 @@
  */
 import { columnOf, jobFields } from "../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../store/job-fields.ts";
-import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
+import type { OrLocked, SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
 import { fieldEnd } from "../../store/packed-text.ts";
 import { isPlainUnit, mayBeRefusedLate } from "../../store/plain.ts";
 import { tagsOf } from "../../store/rules/place.ts";
-import { callScalar } from "./call.ts";
+import { callScalar, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { listText } from "./columns.ts";
 import { RouteList } from "./routes.ts";
@@ -34,7 +34,7 @@ interface RawAnswer {
   readonly now: number;
   readonly ready: readonly number[];
   readonly timerAt: number | null;
-  readonly answers: readonly SubmitAnswer[];
+  readonly answers: readonly OrLocked<SubmitAnswer>[];
   readonly events: string;
 }
 
@@ -47,15 +47,16 @@ function readAnswer(text: string): RawAnswer {
     now: Number(now),
     ready: readNumbers(ready),
     timerAt: timerAt === "" ? null : Number(timerAt),
-    answers: answers === "" ? [] : (JSON.parse(answers) as SubmitAnswer[]),
+    answers: answers === "" ? [] : (JSON.parse(answers) as OrLocked<SubmitAnswer>[]),
     events: events.join(fieldEnd),
   };
 }
 
-export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<SubmitAnswer[]> {
+export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<OrLocked<SubmitAnswer>[]> {
   const single = calls.isInside ? null : singleOf(units);
   if (single !== null) return [await submitOne(calls, single)];
-  return submitBy(calls, units, units.map(isPlainUnit));
+  const arePlain = units.map(isPlainUnit);
+  return patiently((isCareful) => submitBy(calls, units, arePlain, isCareful));
 }
 
 /** The only job of a call, where the short road can take it: it has nothing to write but its row. */
@@ -66,12 +67,13 @@ function singleOf(units: readonly SubmitUnit[]): NewJob | null {
   return isPlainUnit(unit) && tagsOf(job) === null && !isLarge(job.input) ? job : null;
 }
 
-/** `arePlain`: which units take the plain road. */
+/** `arePlain`: which units take the plain road. `isCareful`: each of the others may be held up. */
 export async function submitBy(
   calls: Calls,
   units: readonly SubmitUnit[],
   arePlain: readonly boolean[],
-): Promise<SubmitAnswer[]> {
+  isCareful = false,
+): Promise<OrLocked<SubmitAnswer>[]> {
   const steps: number[] = [];
   const plain: NewJob[] = [];
   const others: object[] = [];
@@ -80,7 +82,7 @@ export async function submitBy(
     const { jobs, docs = [], isRepeat = false } = unit;
     if (arePlain[index] !== true) {
       steps.push(0);
-      others.push(unitOf({ jobs, docs, isRepeat, isLate: mayBeRefusedLate(unit) }, routes));
+      others.push(unitOf({ jobs, docs, isRepeat, isLate: isCareful || mayBeRefusedLate(unit) }, routes));
     } else if (jobs.length > 0) {
       plain.push(...jobs);
       if ((steps.at(-1) ?? 0) > 0) steps.push((steps.pop() as number) + jobs.length);
@@ -106,7 +108,7 @@ export async function submitBy(
   tell(calls, answer);
   let next = 0;
   return units.map((unit, index) =>
-    arePlain[index] === true ? created(unit) : unpackAnswer(answers[next++] as SubmitAnswer),
+    arePlain[index] === true ? created(unit) : unpackAnswer(answers[next++] as OrLocked<SubmitAnswer>),
   );
 }
 
@@ -118,9 +120,9 @@ function tell(calls: Calls, { now, events, ready, timerAt }: RawAnswer): void {
   calls.tell(hints);
 }
 
-function unpackAnswer(answer: SubmitAnswer): SubmitAnswer {
+function unpackAnswer(answer: OrLocked<SubmitAnswer>): OrLocked<SubmitAnswer> {
   if (answer.kind === "refused") return { ...answer, id: unpackText(answer.id) };
-  return { ...answer, ids: answer.ids.map(unpackText) };
+  return answer.kind === "ok" ? { ...answer, ids: answer.ids.map(unpackText) } : answer;
 }
 
 /**

@@ -1,6 +1,7 @@
 /** Retention and the index audit (sql/prune.ts, sql/audit.ts). */
 import { stateCodes } from "../../model/job-state.ts";
 import type { AuditAnswer, PruneAnswer, PruneRequest } from "../../store/operations.ts";
+import { setAside } from "./aside.ts";
 import { callText, callWrite, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
 import type { Row, Value } from "./database.ts";
@@ -36,12 +37,14 @@ function answerOf(rows: readonly Row[]): PruneAnswer {
   return { removed: Number(removed), more: more === "t", cursor: null };
 }
 
-/** cursor: jobs:<seq> -> leases -> unique:<key> -> orphans -> tallies -> null */
+/** cursor: null -> jobs:<seq> -> leases -> unique:<key> -> orphans -> tallies -> null */
 export async function auditIndexes(
   calls: Calls,
   { cursor, max }: { readonly cursor: string | null; readonly max: number },
 ): Promise<AuditAnswer> {
-  const at = cursor ?? "jobs:0";
+  if (cursor === null)
+    return { checked: 0, repaired: repairs({ "set-aside": await setAside(calls, null) }), cursor: "jobs:0" };
+  const at = cursor;
   const phase = at.split(":", 1)[0] as string;
   const rest = at.slice(phase.length + 1);
   const ask = async (name: string, values: readonly Value[]): Promise<Row> =>
@@ -80,7 +83,9 @@ export async function auditIndexes(
   }
 }
 
-function repairs(counts: Readonly<Record<string, string | null | undefined>>): Record<string, number> {
+function repairs(
+  counts: Readonly<Record<string, string | number | null | undefined>>,
+): Record<string, number> {
   const found = Object.entries(counts).map(([kind, count]) => [kind, Number(count)] as const);
   return Object.fromEntries(found.filter(([, count]) => count > 0));
 }

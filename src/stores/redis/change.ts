@@ -9,8 +9,8 @@ import { fieldEnd, packNullable, packText, unpackText } from "./text.ts";
 export async function changeIf(calls: Calls, changes: readonly Change[]): Promise<ChangeAnswer[]> {
   if (changes.length === 0) return [];
   const args = [String(changes.length), ...changes.map(({ id }) => packText(id))];
-  for (const { cases } of changes) {
-    args.push(String(cases.length));
+  for (const { cases, token = null } of changes) {
+    args.push(packNullable(token), String(cases.length));
     for (const { guard, next, attempts = null } of cases)
       args.push(guardText(guard), nextText(next), packNullable(attempts));
   }
@@ -26,6 +26,7 @@ function answerOf(answer: string): ChangeAnswer {
       const state = three === "" ? null : stateOfCode(Number(three));
       return { kind, applied: Number(one), from: stateOfCode(Number(two)), state, rev: Number(four) };
     }
+    case "already":
     case "changed":
       return { kind, state: stateOfCode(Number(one)), rev: Number(two) };
     case "key-held":

@@ -4,7 +4,7 @@ import type { LeasedJob } from "../../store/records.ts";
 import type { Calls } from "./call.ts";
 import { leasedJobOf } from "./record.ts";
 import { routeText } from "./route-text.ts";
-import { packText } from "./text.ts";
+import { packNumber, packText } from "./text.ts";
 
 type Answer = [
   at: string,
@@ -16,7 +16,7 @@ type Answer = [
 ];
 
 export async function claim({ turn }: Calls, request: ClaimRequest): Promise<ClaimAnswer> {
-  const args = [packText(request.owner), String(request.leaseMs)];
+  const args = [packText(request.owner), String(request.leaseMs), packNumber(request.inputBytesMax)];
   const asked: number[] = [];
   for (const { routes, max } of request.offers) {
     const numbers = [...new Set(routes)];

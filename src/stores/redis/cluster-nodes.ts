@@ -1,10 +1,10 @@
 /**
- * The connections of a store of several partitions: one per server, shared by the partitions that live there. Each partition works on a view that
- * looks like a client of its own and follows its slot from server to server: after a failover or a move it is as if the connection had
- * been made anew.
+ * The connections of a store of several partitions: one per server, shared by the partitions that live there. Each
+ * partition works on a view that looks like a client of its own and follows its slot from server to server: after a
+ * failover or a move it is as if the connection had been made anew.
  *
- * Only a call that a server refused because the slot has moved is sent again, to the server that was named. A call whose reply was lost is its
- * caller's to repeat.
+ * Only a call that a server refused because the slot has moved is sent again, to the server that was named. A call
+ * whose reply was lost is its caller's to repeat.
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
@@ -17,8 +17,8 @@ export interface NodesOptions {
   /** Where the first connections go. */
   readonly seeds: readonly string[];
   /**
-   * alone: everything lives on the one server. cluster: slots live where the cluster says. any: one server after the other, of those that `addresses`
-   * names, as a listener needs it: what is published on one is heard on all.
+   * alone: everything lives on the one server. cluster: slots live where the cluster says. any: one server after the
+   * other, of those that `addresses` names, as a listener needs it: what is published on one is heard on all.
    */
   readonly kind: "alone" | "cluster" | "any";
   readonly addresses?: () => readonly string[];
@@ -113,7 +113,10 @@ export class ClusterNodes {
     });
   }
 
-  /** A call that has no answer after a while may wait for a server that the cluster has given up. @returns ends the watch over it. */
+  /**
+   * A call that has no answer after a while may wait for a server that the cluster has given up. @returns ends the
+   * watch over it.
+   */
   lookWhileLate(): () => void {
     if (this.#options.kind !== "cluster") return () => undefined;
     const { platform } = this.#options;
@@ -206,7 +209,10 @@ export class ClusterNodes {
     return this.node(addresses[(addresses.indexOf(address ?? "") + 1) % addresses.length] as string);
   }
 
-  /** Servers that own nothing of this store are left. Calls that are still on their way there end with an outcome that is not known. */
+  /**
+   * Servers that own nothing of this store are left. Calls that are still on their way there end with an outcome that
+   * is not known.
+   */
   #drop(): void {
     for (const [address, { views, client }] of this.#nodes) {
       if (views.size > 0) continue;

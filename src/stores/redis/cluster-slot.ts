@@ -1,4 +1,7 @@
-/** The slot of a cluster that a partition's keys live in: CRC16 (XMODEM) of the text in the braces of their tag, as the servers compute it. */
+/**
+ * The slot of a cluster that a partition's keys live in: CRC16 (XMODEM) of the text in the braces of their tag, as the
+ * servers compute it.
+ */
 
 export const slotCount = 16_384;
 

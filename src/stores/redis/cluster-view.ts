@@ -1,4 +1,6 @@
-/** What one partition sees of the servers of a store (cluster-nodes.ts): a client of the server that has its keys now. */
+/**
+ * What one partition sees of the servers of a store (cluster-nodes.ts): a client of the server that has its keys now.
+ */
 import type { ClusterNodes, Node } from "./cluster-nodes.ts";
 import { holdProcess } from "./driver.ts";
 import type { RedisClient } from "./driver.ts";
@@ -112,7 +114,8 @@ export class ClusterView implements RedisClient {
         return await client.call(command, args);
       } catch (error) {
         const [kind, , address] = error instanceof Error ? error.message.split(" ") : [];
-        // A slot that is being moved has a part of its keys here and a part there, and no function can work on that: it has to wait.
+        // A slot that is being moved has a part of its keys here and a part there, and no function can work on that: it
+        // has to wait.
         if (kind === "ASK")
           throw new Error("TRYAGAIN the slot of this partition is being moved", { cause: error });
         if (kind !== "MOVED" || address === undefined) throw error;

@@ -1,7 +1,8 @@
 /**
- * The driver `ioredis`, an optional peer: loaded when a store is opened, never before. Only what Millrace uses is named here; a client of its fork
- * iovalkey has the same shape. A client that the caller passes is copied, so that it need not have Millrace's settings: nothing is
- * queued while the connection is away, and no command is ever sent twice by the driver.
+ * The driver `ioredis`, an optional peer: loaded when a store is opened, never before. Only what Millrace uses is named
+ * here; a client of its fork iovalkey has the same shape. A client that the caller passes is copied, so that it need
+ * not have Millrace's settings: nothing is queued while the connection is away, and no command is ever sent twice by
+ * the driver.
  */
 import { MillraceError } from "../../model/error.ts";
 
@@ -52,7 +53,8 @@ export function clientOptions(callTimeoutMs: number): object {
     enableAutoPipelining: false,
     connectTimeout: 10_000,
     commandTimeout: callTimeoutMs,
-    // What a server says to the first command, such as that it takes no more connections, must reach a command that is heard: the ready check.
+    // What a server says to the first command, such as that it takes no more connections, must reach a command that is
+    // heard: the ready check.
     connectionName: null,
     disableClientInfo: true,
     keyPrefix: "",

@@ -1,6 +1,6 @@
 /**
- * What the server and its driver report, as Millrace's own errors. Each says whether the call happened and what to do about it. A reply that was
- * lost after the command was sent leaves a write unknown: the server may have done it.
+ * What the server and its driver report, as Millrace's own errors. Each says whether the call happened and what to do
+ * about it. A reply that was lost after the command was sent leaves a write unknown: the server may have done it.
  */
 import { MillraceError } from "../../model/error.ts";
 import type { ErrorCode } from "../../model/error.ts";
@@ -81,7 +81,10 @@ const refusals: readonly (readonly [RegExp, ErrorCode, string])[] = [
   [/^MRNEWER/, "schema-newer", "holds a store of a newer Millrace under this prefix; upgrade this one"],
 ];
 
-/** The same for what stops a function on its way: part of its writes may be there, and the index audit puts right what follows from them. */
+/**
+ * The same for what stops a function on its way: part of its writes may be there, and the index audit puts right what
+ * follows from them.
+ */
 const interruptions: readonly (readonly [RegExp, ErrorCode, string])[] = [
   [
     /WRONGTYPE/,

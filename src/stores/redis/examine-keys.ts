@@ -1,7 +1,9 @@
 /**
- * The keys of a store on one server, by kind: how many, how much is in them, how large they are, and which of them belong to jobs that are gone.
- * The walk is in small steps (SCAN), so the server goes on working, and ends after a written number of them.
+ * The keys of a store on one server, by kind: how many, how much is in them, how large they are, and which of them
+ * belong to jobs that are gone. The walk is in small steps (SCAN), so the server goes on working, and ends after a
+ * written number of them.
  */
+import { isMillraceError } from "../../model/error.ts";
 import type { Connection } from "./connection.ts";
 import { ifTold } from "./server-check.ts";
 
@@ -108,8 +110,13 @@ async function lengthOf(ask: Ask, key: string): Promise<number> {
   return command === undefined ? 0 : Number(await ask(command, [key]).catch(ifTold));
 }
 
+/** A key of another type than the store's tells nothing; the store itself says what is wrong with it. */
+function ifUsable(error: unknown): null {
+  return isMillraceError(error, "not-a-store") ? null : ifTold(error);
+}
+
 const isThere = async (ask: Ask, tag: string, handle: string): Promise<boolean> =>
-  (await ask("HEXISTS", [`${tag}:spec`, handle])) === 1;
+  (await ask("HEXISTS", [`${tag}:spec`, handle]).catch(ifUsable)) === 1;
 
 async function orphanTrails(ask: Ask, tag: string, keys: readonly string[]): Promise<string[]> {
   const some = keys.slice(0, lookedIntoMax);
@@ -120,7 +127,8 @@ async function orphanTrails(ask: Ask, tag: string, keys: readonly string[]): Pro
 async function orphanTags(ask: Ask, tag: string, keys: readonly string[]): Promise<string[]> {
   const orphans: string[] = [];
   for (const key of keys.slice(0, lookedIntoMax)) {
-    const handles = (await ask("ZRANGE", [key, "0", String(membersMax - 1)])) as string[];
+    const answer = await ask("ZRANGE", [key, "0", String(membersMax - 1)]).catch(ifUsable);
+    const handles = (answer ?? []) as string[];
     const there = await Promise.all(handles.map((handle) => isThere(ask, tag, handle)));
     if (there.includes(false)) orphans.push(key);
   }

@@ -1,7 +1,8 @@
 /**
- * What an operator wants to know of the servers and of the keys, beyond what a store tells: persistence and its last errors, room in memory and for
- * connections, how large each kind of key is, and keys that belong to no job. Only reads: loads no library and enters nothing, so it also
- * looks at a server that has no store yet. What a user may not ask is left unknown.
+ * What an operator wants to know of the servers and of the keys, beyond what a store tells: persistence and its last
+ * errors, room in memory and for connections, how large each kind of key is, and keys that belong to no job. Only
+ * reads: loads no library and enters nothing, so it also looks at a server that has no store yet. What a user may not
+ * ask is left unknown.
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";

@@ -1,4 +1,7 @@
-/** Hints as the library tells them (lua/write.ts): to the caller in its answer, to other processes as a published message. */
+/**
+ * Hints as the library tells them (lua/write.ts): to the caller in its answer, to other processes as a published
+ * message.
+ */
 import { emptyHints, hintDue } from "../../store/hints.ts";
 import type { Hints } from "../../store/hints.ts";
 import { escapeMark, fieldEnd, itemEnd, unpackText } from "../../store/packed-text.ts";

@@ -1,4 +1,7 @@
-/** What the layout promises beyond the contract: lists that look at few jobs, and a memory of the library that can be lost at any time. */
+/**
+ * What the layout promises beyond the contract: lists that look at few jobs, and a memory of the library that can be
+ * lost at any time.
+ */
 import { describe, expect, test } from "vitest";
 import type { JobState } from "../../model/job-state.ts";
 import type { Store } from "../../store/store.ts";
@@ -181,6 +184,28 @@ describe("what the library remembers", () => {
     const { ids } = await list(store, ["ready", "completed"]);
     expect(ids).toEqual(Array.from({ length: 302 }, (_, index) => idOf(302 - index)));
     expect(await auditAll(store)).toEqual({});
+  });
+
+  test("is also the time: what was written while the clock was ahead is in the past, and time goes on from there", async () => {
+    const store = await redis.open();
+    await submit(store, 1, 1);
+    const feed = `{${redis.prefix}:0}:feed`;
+    const [[entry, fields]] = (await redis.admin.xrevrange(feed, "+", "-", "COUNT", 1)) as [
+      [string, string[]],
+    ];
+    const [, at, , events, , seq] = fields as [string, string, string, string, string, string];
+    const later = Number(at) + 3_600_000;
+    const next = `${Number.parseInt(entry, 10) + 1}-1`;
+    await redis.admin.xadd(feed, next, "a", String(later), "b", events, "s", seq);
+    await redis.admin.call("FUNCTION", "FLUSH");
+    const { now, aheadMs = 0 } = await store.describe();
+    expect(now).toBeGreaterThanOrEqual(later);
+    expect(aheadMs).toBeGreaterThan(3_500_000);
+    expect(aheadMs).toBeLessThanOrEqual(3_600_000);
+    await expect.poll(async () => (await store.describe()).now).toBeGreaterThan(now + 20);
+    expect((await store.describe()).aheadMs).toBe(aheadMs);
+    await store.submit([{ jobs: [aJob({ id: "soon", due: { inMs: 20 } })] }]);
+    await expect.poll(async () => (await store.promoteDue({ max: 1 })).count).toBe(1);
   });
 
   test("keeps stores of one prefix in two databases of a server apart", async () => {

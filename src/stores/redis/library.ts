@@ -1,8 +1,10 @@
 /**
- * The library of server-side functions: one text, loaded when a store connects and again after a flush or a failover. Its name carries its
- * version; the digest tells builds of one version apart. A change of what a released function takes or answers is a new version.
+ * The library of server-side functions: one text, loaded when a store connects and again after a flush or a failover.
+ * Its name carries its version; the digest tells builds of one version apart. A change of what a released function
+ * takes or answers is a new version.
  */
 import { createHash } from "node:crypto";
+import { asideLua } from "./lua/aside.ts";
 import { auditLua } from "./lua/audit.ts";
 import { callLua } from "./lua/call.ts";
 import { changeLua } from "./lua/change.ts";
@@ -17,6 +19,7 @@ import { jobLua } from "./lua/job.ts";
 import { listsLua } from "./lua/lists.ts";
 import { luaOf } from "./lua/lua-module.ts";
 import type { LuaModule } from "./lua/lua-module.ts";
+import { oneJobLua } from "./lua/one-job.ts";
 import { packingLua } from "./lua/packing.ts";
 import { pruneLua } from "./lua/prune.ts";
 import { readLua } from "./lua/read.ts";
@@ -36,20 +39,21 @@ export const layoutVersion = 1;
 
 /** In the order in which they use each other. */
 export const libraryModules: readonly LuaModule[] = [
-  ...[listsLua, packingLua, callLua, clocksLua, tellLua, jobLua, uniqueLua, rulesLua, writeLua, docsLua],
   ...[
-    submitLua,
-    claimLua,
-    settleLua,
-    turnLua,
-    changeLua,
-    readLua,
-    extendLua,
-    dueLua,
-    pruneLua,
-    auditLua,
-    enterLua,
+    listsLua,
+    packingLua,
+    callLua,
+    clocksLua,
+    tellLua,
+    asideLua,
+    jobLua,
+    uniqueLua,
+    rulesLua,
+    writeLua,
+    docsLua,
   ],
+  ...[submitLua, claimLua, settleLua, oneJobLua, turnLua, changeLua, readLua, extendLua, dueLua],
+  ...[pruneLua, auditLua, enterLua],
 ];
 
 export interface LibraryOptions {
@@ -63,7 +67,7 @@ export function buildLibrary({
   hasPlainRoads = true,
 }: LibraryOptions = {}): string {
   const roads = `local HAS_PLAIN_ROADS = ${hasPlainRoads}\n`;
-  return constantsLua + roads + modules.map(luaOf).join("");
+  return constantsLua + roads + luaOf(modules);
 }
 
 const body = buildLibrary();

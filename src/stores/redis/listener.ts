@@ -1,6 +1,7 @@
 /**
- * The one connection per process that listens. The driver connects it again when it breaks; a ping finds out when it broke without a word. It
- * never keeps the process alive. Nothing depends on it: behind it stand the looks of a deaf watch and the slow polls of those who watch.
+ * The one connection per process that listens. The driver connects it again when it breaks; a ping finds out when it
+ * broke without a word. It never keeps the process alive. Nothing depends on it: behind it stand the looks of a deaf
+ * watch and the slow polls of those who watch.
  */
 import type { Platform, Timer } from "../../platform/platform.ts";
 import type { Listener } from "../../store/watch.ts";

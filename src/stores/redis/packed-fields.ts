@@ -1,38 +1,44 @@
 /**
- * How the fields of a job (store/job-fields.ts) stand in the two texts that the server keeps of it. The library (lua/packing.ts) and this
- * process (record.ts, submit-text.ts) both read and write them by this table, by name.
+ * How the fields of a job (store/job-fields.ts) stand in the two texts that the server keeps of it. The library
+ * (lua/packing.ts) and this process (record.ts, submit-text.ts) both read and write them by this table, by name.
  *
- *  spec    flags US id US shape US own US tail    what the submit said; written anew only by an edit or a replacement
- *  state   state US fence US id US flags US ...   where the job stands; a new job has none, because all of it follows from the spec
+ *  spec    flags US id US shape US own US tail    what the submit said; only an edit or a replacement writes it anew
+ *  state   state US fence US id US flags US ...   where the job stands; a new job has none: it follows from the spec
  *
  *  shape   what jobs that were submitted alike share: worked out once for all of them
  *  own     what rules read of the single job
  *  tail    what no rule reads: carried unread, however long it is
  *
- * A settle compares fence and id, so a state begins with them. Fields in neither text: the seq is the job's name in all keys (its handle),
- * its timer is a score in an index, and which unique key it holds now stands with the key.
+ * A settle compares fence and id, so a state begins with them. Fields in neither text: the seq is the job's name in all
+ * keys (its handle), its timer is a score in an index, and which unique key it holds now stands with the key.
  */
 import { fieldNames, jobFields } from "../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../store/job-fields.ts";
 
 export type PackedName = JobFieldName | "flags";
 
-/** What a job has beyond a plain one; a plain job has no flag, so that its spec begins with the end of an empty field. */
+/**
+ * What a job has beyond a plain one; a plain job has no flag, so that its spec begins with the end of an empty field.
+ */
 export const flags = { key: "k", tags: "t", clocks: "c", rare: "r", lines: "l" } as const;
 
-const shapeFields = ["route", "createdAt", "dueAt", "rank", "deadlineAt", "ttlAt"] as const;
+const shortFields = ["flags", "id", "route", "createdAt", "dueAt", "rank"] as const;
 /** Of the state, but given by the submit where it is given at all. */
 export const rareFields = fieldNames(({ home, isRare }) => home !== "spec" && isRare === true);
 export const ownFields: readonly JobFieldName[] = [
   ...(["uniqueKey", "uniqueHold", "digest", "tags"] as const),
   ...rareFields,
 ];
-export const headFields: readonly PackedName[] = ["flags", "id", ...shapeFields];
-export const tailFields = fieldNames(
-  ({ home }, name) =>
-    home === "spec" && name !== "seq" && ![...headFields, ...ownFields].includes(name as PackedName),
-);
+export const shortHead: readonly PackedName[] = shortFields;
+export const headFields: readonly PackedName[] = [...shortFields, "deadlineAt", "ttlAt"];
+const beforeTail: readonly string[] = ["seq", "input", ...headFields, ...ownFields];
+/** The input is last: what is behind the others is its size. */
+export const tailFields: readonly JobFieldName[] = [
+  ...fieldNames(({ home }, name) => home === "spec" && !beforeTail.includes(name)),
+  "input",
+];
 export const specFields: readonly PackedName[] = [...headFields, ...ownFields, ...tailFields];
+export const shortSpecFields: readonly PackedName[] = [...shortHead, ...tailFields];
 
 const leaseFields = ["state", "fence", "id"] as const;
 const unpackedFields: readonly string[] = [...leaseFields, "deadlineAt", "timerAt", "holds"];

@@ -1,6 +1,6 @@
 /**
- * One partition of the store: the whole contract on the keys of one hash tag. This file puts the parts together; each operation has its own, and
- * its function in lua/. A store of one partition is this and nothing else.
+ * One partition of the store: the whole contract on the keys of one hash tag. This file puts the parts together; each
+ * operation has its own, and its function in lua/. A store of one partition is this and nothing else.
  *
  *  partition ─► operations (one call each) ─► connection (pipelined) ─► one versioned library of functions on the server
  *            └► watch (hints) ─► listener   └► server-check, enter (once, and after a restart or failover)
@@ -11,6 +11,7 @@ import type { Hints } from "../../store/hints.ts";
 import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { openWatch } from "../../store/watch.ts";
+import { readAside, removeAside } from "./aside.ts";
 import type { Calls } from "./call.ts";
 import { changeIf } from "./change.ts";
 import { claim } from "./claim.ts";
@@ -100,7 +101,7 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
 
   const store: Store = {
     async describe(): Promise<StoreDescription> {
-      const [at, epoch] = (await connection.read("mr1_now", [])) as [string, string];
+      const [at, epoch, ahead] = (await connection.read("mr1_now", [])) as [string, string, string];
       const { durability, acknowledged, warnings } = facts as ServerFacts;
       return {
         kind: "redis",
@@ -108,6 +109,7 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
         acknowledged,
         epoch: Number(epoch),
         now: Number(at),
+        aheadMs: Number(ahead),
         schemaVersion: layoutVersion,
         capabilities: { transactions: false, processes: "many" },
         warnings,
@@ -137,6 +139,8 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
     readTrail: (request) => readTrail(calls, request),
     prune: (request) => prune(calls, request),
     auditIndexes: (request) => auditIndexes(calls, request),
+    readAside: (request) => readAside(calls, request),
+    removeAside: (refs) => removeAside(calls, refs),
     ...laterOperations,
     watch: (listener) => watch.add(listener),
     inTransaction() {

@@ -12,6 +12,7 @@ import type {
 import { readEvents } from "../../store/packed-events.ts";
 import type { JobRecord, Tally } from "../../store/records.ts";
 import type { PackedFeed } from "../../store/watch.ts";
+import { mend } from "./aside.ts";
 import type { Calls } from "./call.ts";
 import { flagText } from "./next-text.ts";
 import { jobRecordOf, readTexts } from "./record.ts";
@@ -20,10 +21,10 @@ import { fieldEnd, packNumber, packText, unpackText } from "./text.ts";
 
 export async function readJobs(calls: Calls, ids: readonly string[]): Promise<(JobRecord | null)[]> {
   if (ids.length === 0) return [];
-  const [routes, flat] = (await calls.connection.read("mr1_read_jobs", ids.map(packText))) as [
-    string[],
-    string[],
-  ];
+  type Answer = [routes: string[], flat: string[], unreadable: string[]];
+  const answer = (await calls.connection.read("mr1_read_jobs", ids.map(packText))) as Answer;
+  const [routes, flat, unreadable] = answer;
+  await mend(calls, unreadable);
   return recordsOf(routes, flat);
 }
 
@@ -36,7 +37,7 @@ export async function findJobs(calls: Calls, request: FindRequest): Promise<Find
   const { filter, max, scanMax, cursor } = request;
   const { states = jobStates, tag, queue, name, reason, createdAfter, createdBefore } = filter;
   const packed = (text: string | undefined): string => (text === undefined ? "" : packText(text));
-  const [routes, scanned, next, flat] = (await calls.connection.read("mr1_find_jobs", [
+  const [routes, scanned, next, flat, unreadable] = (await calls.connection.read("mr1_find_jobs", [
     cursor ?? String(Number.MAX_SAFE_INTEGER),
     String(max),
     String(scanMax),
@@ -48,7 +49,8 @@ export async function findJobs(calls: Calls, request: FindRequest): Promise<Find
     packed(reason),
     packNumber(createdAfter),
     packNumber(createdBefore),
-  ])) as [string[], number, string, string[]];
+  ])) as [string[], number, string, string[], string[]];
+  await mend(calls, unreadable);
   const jobs = recordsOf(routes, flat) as JobRecord[];
   return { jobs, cursor: next === "" ? null : next, scanned };
 }

@@ -1,4 +1,7 @@
-/** The two texts of a job (packed-fields.ts) read by the names of their fields, and put together as the contract hands a job out. */
+/**
+ * The two texts of a job (packed-fields.ts) read by the names of their fields, and put together as the contract hands a
+ * job out.
+ */
 import type { Route } from "../../model/route.ts";
 import { stateCodes, stateOfCode } from "../../model/job-state.ts";
 import { dueFields, fieldNames, leasedFields } from "../../store/job-fields.ts";
@@ -13,6 +16,7 @@ import {
   sameInSpec,
   specFields,
   stateFields,
+  shortSpecFields,
 } from "./packed-fields.ts";
 import { fieldEnd, readerOf, seqOf } from "./text.ts";
 
@@ -27,6 +31,7 @@ interface FieldReader {
   readonly name: JobFieldName;
   /** Where it is read in each text; -1 for nowhere. */
   readonly inSpec: number;
+  readonly inShortSpec: number;
   readonly inState: number;
   readonly isAsInSpec: boolean;
   /** In a spec, an empty field says what this one says. */
@@ -39,6 +44,7 @@ function fieldReader(name: JobFieldName): FieldReader {
   return {
     name,
     inSpec: specFields.indexOf(name),
+    inShortSpec: shortSpecFields.indexOf(name),
     inState: repeatedInState.includes(name) ? -1 : stateFields.indexOf(name),
     isAsInSpec: asInSpec.includes(name),
     same: same === undefined ? null : fieldReader(same.as),
@@ -46,19 +52,14 @@ function fieldReader(name: JobFieldName): FieldReader {
   };
 }
 
-function specText(spec: readonly string[], { inSpec, same, name }: FieldReader): string {
-  if (inSpec < 0) return initialText(name);
-  const text = spec[inSpec] as string;
+function specText(spec: readonly string[], field: FieldReader): string {
+  const { same, name } = field;
+  const place = spec[0] === "" ? field.inShortSpec : field.inSpec;
+  if (place < 0) return initialText(name);
+  const text = spec[place] as string;
   return text === "" && same !== null ? specText(spec, same) : text;
 }
 
-function textOf(spec: readonly string[], state: readonly string[] | null, field: FieldReader): string {
-  if (state === null || field.inState < 0) return specText(spec, field);
-  const text = state[field.inState] as string;
-  return text === "" && field.isAsInSpec ? specText(spec, field) : text;
-}
-
-const stateField = fieldReader("state");
 const [dueField, createdField] = [fieldReader("dueAt"), fieldReader("createdAt")];
 
 /** Due when it was made, a job began as ready. */
@@ -67,29 +68,42 @@ function firstState(spec: readonly string[]): number {
   return isDue ? stateCodes.ready : stateCodes.scheduled;
 }
 
-/** Reads some fields of jobs. */
+type Row = Partial<Record<JobFieldName, unknown>>;
+
+/**
+ * Reads some fields of jobs. What a state says is read once for jobs in a row that have the same: first claims share
+ * theirs.
+ */
 function rowReader<Name extends JobFieldName>(
   names: readonly Name[],
 ): (texts: JobTexts) => Pick<JobRow, Name> {
-  const fields = names.filter((name) => name !== "seq" && name !== "state").map(fieldReader);
-  const hasState = (names as readonly JobFieldName[]).includes("state");
+  const fields = names.filter((name) => name !== "seq").map(fieldReader);
+  const inState = fields.filter((field) => field.inState >= 0);
+  const inSpec = fields.filter((field) => field.inState < 0);
+  const untouched = inState.filter(({ name }) => name !== "state");
+  const mayBeAsInSpec = inState.filter(({ isAsInSpec }) => isAsInSpec);
+  const blank: Row = Object.fromEntries(names.map((name) => [name, null]));
+  let last = { text: "", row: blank };
+
+  const readState = (text: string): Row => {
+    if (text === last.text) return last.row;
+    const parts = text.split(fieldEnd);
+    const row = { ...blank };
+    for (const { name, inState: place, read } of inState) row[name] = read(parts[place] as string);
+    last = { text, row };
+    return row;
+  };
+
   return (texts) => {
     const spec = texts.spec.split(fieldEnd);
-    const state = stateParts(texts.state);
-    const row: Partial<Record<JobFieldName, unknown>> = { seq: seqOf(texts.handle) };
-    if (hasState) row.state = state === null ? firstState(spec) : Number(textOf(spec, state, stateField));
-    for (const field of fields) row[field.name] = field.read(textOf(spec, state, field));
+    const isUntouched = texts.state === "";
+    const row = isUntouched ? { ...blank, state: firstState(spec) } : { ...readState(texts.state) };
+    row.seq = seqOf(texts.handle);
+    for (const field of inSpec) row[field.name] = field.read(specText(spec, field));
+    for (const field of isUntouched ? untouched : mayBeAsInSpec)
+      row[field.name] ??= field.read(specText(spec, field));
     return row as Pick<JobRow, Name>;
   };
-}
-
-/** The state that first claims share comes with each of them: it is parted once. */
-let lastState: { readonly text: string; readonly parts: readonly string[] } = { text: "", parts: [] };
-
-function stateParts(text: string): readonly string[] | null {
-  if (text === "") return null;
-  if (text !== lastState.text) lastState = { text, parts: text.split(fieldEnd) };
-  return lastState.parts;
 }
 
 const readLeased = rowReader(leasedFields);
@@ -112,15 +126,13 @@ export function jobRecordOf(texts: JobTexts, routes: ReadonlyMap<number, Route>)
 
 /** Of a job whose clock `asked.clock` has rung. */
 export function dueJobOf(texts: JobTexts, asked: { readonly clock: Clock; readonly now: number }): DueJob {
-  const row = readDue(texts);
-  const { state, cancelAsked, startedAt, leaseEndsAt, attemptEndsAt, deadlineAt, ttlAt, ...due } = row;
-  const rangAt = row[clockFields[asked.clock]] ?? asked.now;
+  const { id, seq, fence, route, state, rev, attempt, policy, attempts, owner, ...row } = readDue(texts);
   return {
-    ...due,
+    ...{ id, seq, fence, route, rev, attempt, policy, attempts, owner },
     state: stateOfCode(state),
-    cancelAsked: cancelAsked === 1,
-    started: startedAt !== null,
-    lateMs: asked.now - rangAt,
+    cancelAsked: row.cancelAsked === 1,
+    started: row.startedAt !== null,
+    lateMs: asked.now - (row[clockFields[asked.clock]] ?? asked.now),
   };
 }
 

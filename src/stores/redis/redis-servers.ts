@@ -1,4 +1,7 @@
-/** Which servers a store works on, from a URL or from a client of the caller's own, and how connections to them are made. */
+/**
+ * Which servers a store works on, from a URL or from a client of the caller's own, and how connections to them are
+ * made.
+ */
 import { MillraceError } from "../../model/error.ts";
 import { clientOptions, isClient, isCluster, loadDriver } from "./driver.ts";
 import type { RedisClient, RedisCluster } from "./driver.ts";
@@ -50,7 +53,10 @@ async function namedServers(url: string | undefined, own: object): Promise<Redis
   return { where: nameOf(named), isCluster: named.isCluster, seeds, prefix, partitions, connect };
 }
 
-/** A cluster client is only read: its first servers, its users, passwords and certificates, and the addresses that it translates. */
+/**
+ * A cluster client is only read: its first servers, its users, passwords and certificates, and the addresses that it
+ * translates.
+ */
 async function clusterServers(
   cluster: RedisCluster,
   own: object,

@@ -1,7 +1,8 @@
 /**
- * The store on Redis or Valkey: any number of processes on one server or a cluster, by the server's clock, at the durability of its append-only
- * file. One partition on one server is the plain case and has its own connection; several share theirs (cluster-nodes.ts) and are put
- * together by the store of several partitions that all kinds of stores have.
+ * The store on Redis or Valkey: any number of processes on one server or a cluster, by the server's clock, at the
+ * durability of its append-only file. One partition on one server is the plain case and has its own connection; several
+ * share theirs (cluster-nodes.ts) and are put together by the store of several partitions that all kinds of stores
+ * have.
  *
  *  one partition       partition.ts ─► connection
  *  several             partitioned store ─► partition.ts, each ─► connection ─► view ─► the server that has its slot
@@ -20,22 +21,37 @@ import { findServers } from "./redis-servers.ts";
 import type { RedisServers } from "./redis-servers.ts";
 
 export interface RedisOptions {
-  /** `redis://user:password@host:port/database?prefix=name`; `?cluster=true` for a cluster, whose hosts may be several, by comma. */
+  /**
+   * `redis://user:password@host:port/database?prefix=name`; `?cluster=true` for a cluster, whose hosts may be several,
+   * by comma.
+   */
   readonly url?: string;
-  /** Instead of a URL: a client or cluster client of the driver ioredis or iovalkey. It is copied, and the caller closes it. */
+  /**
+   * Instead of a URL: a client or cluster client of the driver ioredis or iovalkey. It is copied, and the caller closes
+   * it.
+   */
   readonly client?: unknown;
   readonly platform: Platform;
   /** What all keys begin with, in braces. */
   readonly prefix?: string;
-  /** Left out: what the server gives. Strict: every acknowledged write is on disk. Relaxed: the server must keep some file. */
+  /**
+   * Left out: what the server gives. Strict: every acknowledged write is on disk. Relaxed: the server must keep some
+   * file.
+   */
   readonly durability?: "strict" | "relaxed";
   /** Opens although the server may throw keys away when its memory is full. */
   readonly allowEviction?: boolean;
   /** The longest a call may take before its connection is cut and its outcome is unknown. Default: 30 s. */
   readonly callTimeoutMs?: number;
-  /** An acknowledged write is on so many replicas, so that a failover to one of them does not lose it. Default: 0, which waits for none. */
+  /**
+   * An acknowledged write is on so many replicas, so that a failover to one of them does not lose it. Default: 0, which
+   * waits for none.
+   */
   readonly replicas?: number;
-  /** How many parts the keys are in, for the life of the store. Left out: what it was made with; a new one gets 1, on a cluster 16. */
+  /**
+   * How many parts the keys are in, for the life of the store. Left out: what it was made with; a new one gets 1, on a
+   * cluster 16.
+   */
   readonly partitions?: number;
   /** Tests drive time by their platform's clock. */
   readonly clock?: "server" | "platform";
@@ -76,8 +92,7 @@ export async function openRedisStore(options: RedisOptions): Promise<Store> {
   const [first] = stores as [Store];
   if (stores.length === 1) return first;
   const { placement } = options;
-  const nowMs = (): number => platform.monotonicUs() / 1000;
-  return partitionedStore(stores, placement === undefined ? { nowMs } : { nowMs, placement });
+  return partitionedStore(stores, { platform, ...(placement === undefined ? {} : { placement }) });
 }
 
 function openAlone(

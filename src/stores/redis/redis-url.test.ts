@@ -34,6 +34,10 @@ describe("a URL", () => {
     [undefined, "unknown-store"],
     ["redis://h,i", "invalid-option"],
     ["redis://h?cluster=maybe", "invalid-option"],
+    ["redis://h/abc", "invalid-option"],
+    ["redis://h/1/2", "invalid-option"],
+    ["redis://h/0?prefx=a", "invalid-option"],
+    ["redis://h/0?prefix=a&prefix=b", "invalid-option"],
   ])("that makes no sense is refused: %s", (url, code) => {
     expect(() => readRedisUrl(url)).toThrow(expect.objectContaining({ code }));
   });

@@ -4,7 +4,8 @@
  *  redis://user:password@host:6379/0?prefix=name&partitions=4
  *  redis://user:password@host-1:6379,host-2:6379/?cluster=true
  *
- * `rediss:` for TLS; `valkey:` and `valkeys:` mean the same. What the driver does not know is taken out.
+ * `rediss:` for TLS; `valkey:` and `valkeys:` mean the same. What the driver does not know is taken out; a parameter
+ * that neither knows is refused, because a misspelt one would do nothing and say nothing.
  */
 import { MillraceError } from "../../model/error.ts";
 
@@ -15,6 +16,10 @@ export interface RedisUrl {
   readonly partitions: string | null;
   readonly isCluster: boolean;
 }
+
+const ownParameters = ["prefix", "partitions", "cluster"];
+/** Of the drivers' options, those that say how to reach the server. The others are this store's own business. */
+const driverParameters = ["family", "connectTimeout", "keepAlive", "noDelay"];
 
 export function readRedisUrl(url: unknown): RedisUrl {
   const parts =
@@ -27,6 +32,8 @@ export function readRedisUrl(url: unknown): RedisUrl {
     return new URL(one);
   });
   const [first] = parsed as [URL];
+  checkDatabase(first);
+  checkParameters(first);
   const cluster = first.searchParams.get("cluster");
   if (cluster !== null && cluster !== "true" && cluster !== "false")
     throw new MillraceError("invalid-option", "The parameter cluster of the URL must be true or false.");
@@ -37,10 +44,29 @@ export function readRedisUrl(url: unknown): RedisUrl {
   }
   const [prefix, partitions] = [first.searchParams.get("prefix"), first.searchParams.get("partitions")];
   const urls = parsed.map((one) => {
-    for (const name of ["prefix", "partitions", "cluster"]) one.searchParams.delete(name);
+    for (const name of ownParameters) one.searchParams.delete(name);
     return one.href;
   });
   return { urls, prefix, partitions, isCluster: cluster === "true" };
+}
+
+function checkDatabase({ pathname }: URL): void {
+  if (/^\/?\d*$/.test(pathname)) return;
+  const sentence = `The path of the URL must be the number of a database, not "${pathname.slice(1)}".`;
+  throw new MillraceError("invalid-option", sentence);
+}
+
+function checkParameters({ searchParams }: URL): void {
+  for (const name of new Set(searchParams.keys())) {
+    if (ownParameters.includes(name)) {
+      if (searchParams.getAll(name).length === 1) continue;
+      throw new MillraceError("invalid-option", `The parameter ${name} of the URL is given twice.`);
+    }
+    if (driverParameters.includes(name)) continue;
+    const known = [...ownParameters, ...driverParameters].join(", ");
+    const sentence = `The URL has an unknown parameter ${JSON.stringify(name)}. Known ones are: ${known}.`;
+    throw new MillraceError("invalid-option", sentence);
+  }
 }
 
 function unreadable(): MillraceError {

@@ -1,14 +1,15 @@
 /**
- * Routes as the server keeps them: the number (model/route.ts) as eight characters, in records, key names, counts, events and hints; its
- * content once, under that number.
+ * Routes as the server keeps them: the number (model/route.ts) as eight characters, in records, key names, counts,
+ * events and hints; its content once, under that number.
  *
  *  content   queue US name US capabilities, by RS
  */
 import type { Route } from "../../model/route.ts";
 import { fieldEnd, itemEnd, packText, unpackText } from "../../store/packed-text.ts";
 
-const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-const valueOfDigit = new Map([...digits].map((digit, value) => [digit.charCodeAt(0), value]));
+/** In the order of their bytes, so that routes stand in sorted sets by their numbers. */
+const digits = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
+const valueOfDigit = new Map(digits.split("").map((digit, value) => [digit.charCodeAt(0), value]));
 /** Half of a number: four characters of six bits. */
 const half = 2 ** 24;
 

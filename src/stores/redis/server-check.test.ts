@@ -1,6 +1,6 @@
 /**
- * What is made of a server's own words. The texts follow the form in which servers of the named versions answer INFO; too old a server is not started
- * here, because none that old is to be had.
+ * What is made of a server's own words. The texts follow the form in which servers of the named versions answer INFO;
+ * too old a server is not started here, because none that old is to be had.
  */
 import { describe, expect, test } from "vitest";
 import { judgeServer, readInfo } from "./server-check.ts";

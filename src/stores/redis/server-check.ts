@@ -1,6 +1,7 @@
 /**
- * What is asked of a server before anything is written there, and again of every connection: a version, a role and settings under which the
- * promises can be kept. A promise that the server would break is refused by name, not watched failing later.
+ * What is asked of a server before anything is written there, and again of every connection: a version, a role and
+ * settings under which the promises can be kept. A promise that the server would break is refused by name, not watched
+ * failing later.
  *
  *  the server's persistence           an acknowledgement survives          level
  *  append-only file, fsync always     power loss                           strict
@@ -47,7 +48,10 @@ export async function checkServer(ask: Connection["ask"], wishes: ServerWishes):
   return judgeServer(await readWords(ask), wishes);
 }
 
-/** What a server does not tell this user stays unknown. A call that got lost is no answer, and must not be taken for one. */
+/**
+ * What a server does not tell this user stays unknown. A call that got lost is no answer, and must not be taken for
+ * one.
+ */
 export function ifTold(error: unknown): null {
   if (error instanceof MillraceError && error.code !== "store-denied" && error.code !== "store-too-old")
     throw error;

@@ -1,4 +1,5 @@
 /** Settle (lua/settle.ts): endings that look alike share their first texts; only what was not applied is answered. */
+import type { SettleNext } from "../../model/change.ts";
 import type { Settle, SettleAnswer } from "../../store/operations.ts";
 import { isFinish } from "../../store/plain.ts";
 import type { Calls } from "./call.ts";
@@ -29,27 +30,32 @@ export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): 
   return answers;
 }
 
-/** Settles in a row with one next: their number, the next, whether results and logs come, whether effects come, then each. */
+/**
+ * Settles in a row with one next: their number, the next, whether results and logs come, whether effects come, then
+ * each.
+ */
 class Stretches {
   readonly args: string[] = [];
   readonly shapes = new Shapes();
-  #head = "";
+  #last: SettleNext | null = null;
+  #hasMore = false;
+  #hasEffects = false;
   #at = 0;
   #length = 0;
 
   add(settle: Settle): void {
     const { next, effects, attempts } = settle;
-    const isEnd = isFinish(next);
-    const result = isEnd ? packNullable(next.result) : "";
+    const result = isFinish(next) ? packNullable(next.result) : "";
     const hasMore = result !== "" || attempts !== null;
-    // A finish goes without its result, so that endings with different results still look alike.
-    const text = nextText(isEnd ? { ...next, result: null } : next);
-    const marks = [flagText(hasMore), flagText(effects !== undefined)];
-    const head = [text, ...marks].join(fieldEnd);
-    if (head !== this.#head) {
-      this.#head = head;
+    const hasEffects = effects !== undefined;
+    if (!isAlike(this.#last, next) || hasMore !== this.#hasMore || hasEffects !== this.#hasEffects) {
+      // A finish goes without its result, so that endings with different results still look alike.
+      const text = nextText(isFinish(next) ? { ...next, result: null } : next);
+      this.#at = this.args.push("0", text, flagText(hasMore), flagText(hasEffects)) - 4;
       this.#length = 0;
-      this.#at = this.args.push("0", text, ...marks) - 4;
+      this.#last = next;
+      this.#hasMore = hasMore;
+      this.#hasEffects = hasEffects;
     }
     this.#length += 1;
     this.args[this.#at] = String(this.#length);
@@ -59,4 +65,15 @@ class Stretches {
     const { jobs = [], docs = [] } = effects;
     pushUnit(this.args, this.shapes, { jobs, docs }, true);
   }
+}
+
+/** Whether two endings differ in their results alone. */
+function isAlike(one: SettleNext | null, other: SettleNext): boolean {
+  if (one === null || !isFinish(one) || !isFinish(other)) return one === other;
+  return (
+    one.to === other.to &&
+    one.event === other.event &&
+    one.reason === other.reason &&
+    one.keepMs === other.keepMs
+  );
 }

@@ -1,7 +1,8 @@
 /**
- * New jobs and documents as the library reads them: what jobs submitted alike share is a **shape** and is sent once for many; what is a
- * job's own is its **body**, in the order in which its spec keeps it (packed-fields.ts).
+ * New jobs and documents as the library reads them: what jobs submitted alike share is a **shape** and is sent once for
+ * many; what is a job's own is its **body**, in the order in which its spec keeps it (packed-fields.ts).
  */
+import type { Due } from "../../model/change.ts";
 import { routeOf } from "../../model/route.ts";
 import type { JobFieldName } from "../../store/job-fields.ts";
 import type { SubmitUnit } from "../../store/operations.ts";
@@ -15,7 +16,7 @@ import { ownFields, tailFields } from "./packed-fields.ts";
 import { contentText, routeText } from "./route-text.ts";
 import { fieldEnd, packNullable, packNumber, packText, packValue } from "./text.ts";
 
-/** The shapes of a call's jobs, each once. Most jobs are like the one before, so that is asked first. */
+/** The shapes of a call's jobs, each once. */
 export class Shapes {
   readonly #numbers = new Map<string, string>();
   #last: NewJob | null = null;
@@ -24,7 +25,7 @@ export class Shapes {
   /** Under which number the job names its shape. */
   numberOf(job: NewJob): string {
     if (this.#last !== null && isAlike(this.#last, job)) return this.#number;
-    const shape = shapeText(job);
+    const shape = shapeOf(job);
     this.#number = this.#numbers.get(shape) ?? String(this.#numbers.size + 1);
     this.#numbers.set(shape, this.#number);
     this.#last = job;
@@ -36,20 +37,33 @@ export class Shapes {
   }
 }
 
-/** Whether two jobs have the same shape. Times are compared as objects: jobs of one plan share them. */
+/** The shape asked for last: most jobs are like the one before. */
+let last: { readonly job: NewJob; readonly text: string } | null = null;
+
+function shapeOf(job: NewJob): string {
+  if (last === null || !isAlike(last.job, job)) last = { job, text: shapeText(job) };
+  return last.text;
+}
+
+/** Whether two jobs have the same shape. */
 function isAlike(one: NewJob, other: NewJob): boolean {
   return (
-    one.due === other.due &&
-    one.rankBase === other.rankBase &&
-    one.rankSlope === other.rankSlope &&
-    one.deadline === other.deadline &&
-    one.ttlMs === other.ttlMs &&
-    one.unique?.onHeld === other.unique?.onHeld &&
-    (tagsOf(one) === null) === (tagsOf(other) === null) &&
     one.queue === other.queue &&
     one.name === other.name &&
-    one.caps === other.caps
+    one.caps === other.caps &&
+    isSameDue(one.due, other.due) &&
+    one.rankBase === other.rankBase &&
+    one.rankSlope === other.rankSlope &&
+    isSameDue(one.deadline, other.deadline) &&
+    one.ttlMs === other.ttlMs &&
+    one.unique?.onHeld === other.unique?.onHeld &&
+    (tagsOf(one) === null) === (tagsOf(other) === null)
   );
+}
+
+function isSameDue(one: Due | null, other: Due | null): boolean {
+  if (one === other) return true;
+  return one !== null && other !== null && dueText(one) === dueText(other);
 }
 
 function shapeText(job: NewJob): string {
@@ -71,16 +85,18 @@ function givenOf(job: NewJob, name: JobFieldName): unknown {
   return (job as unknown as Named)[name];
 }
 
-const noOwn = ownFields.map(() => "").join(fieldEnd);
+/** Own fields and tail. */
+export function bodyText(job: NewJob): string {
+  return `${ownFields.map((name) => packValue(givenOf(job, name))).join(fieldEnd)}${fieldEnd}${tailText(job)}`;
+}
 
-/** `isPlain`: nothing but tags is the job's own. */
-export function bodyText(job: NewJob, isPlain = false): string {
-  let body =
-    isPlain && tagsOf(job) === null
-      ? noOwn
-      : ownFields.map((name) => packValue(givenOf(job, name))).join(fieldEnd);
-  for (const name of tailFields) body += fieldEnd + packValue((job as unknown as Named)[name]);
-  return body;
+/** Of a plain job: one that will have a short spec has nothing of its own. */
+export function plainBodyText(job: NewJob): string {
+  return tagsOf(job) === null && job.deadline === null && job.ttlMs === null ? tailText(job) : bodyText(job);
+}
+
+function tailText(job: NewJob): string {
+  return tailFields.map((name) => packValue((job as unknown as Named)[name])).join(fieldEnd);
 }
 
 export function docField(kind: string, id: string): string {

@@ -1,10 +1,13 @@
-/** Submit (lua/submit.ts): stretches of plain jobs travel without asking for an answer; units that may meet something are answered one by one. */
+/**
+ * Submit (lua/submit.ts): stretches of plain jobs travel without asking for an answer; units that may meet something
+ * are answered one by one.
+ */
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import { isPlainUnit } from "../../store/plain.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Calls } from "./call.ts";
 import { flagText } from "./next-text.ts";
-import { bodyText, pushUnit, Shapes } from "./submit-text.ts";
+import { plainBodyText, pushUnit, Shapes } from "./submit-text.ts";
 import { fieldEnd, packText, unpackText } from "./text.ts";
 
 export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<SubmitAnswer[]> {
@@ -45,7 +48,7 @@ class PlainStretch {
       this.#at = this.#steps.push("0", shape) - 2;
       this.#length = 0;
     }
-    this.#steps.push(packText(job.id), bodyText(job, true));
+    this.#steps.push(packText(job.id), plainBodyText(job));
     this.#length += 1;
     this.#steps[this.#at] = String(this.#length);
   }

@@ -1,6 +1,7 @@
 /**
- * The submits, settles and claims of one turn travel as one call (lua/turn.ts): a job on an idle queue goes to its worker by one exchange with
- * the server. What is asked for waits until the turn's calls are made, and no longer; docs/decisions/0018 has the figures.
+ * The submits, settles and claims of one turn travel as one call (lua/turn.ts): a job on an idle queue goes to its
+ * worker by one exchange with the server. What is asked for waits until the turn's calls are made, and no longer;
+ * docs/decisions/0021 has the figures.
  */
 import type { Hints } from "../../store/hints.ts";
 import type { Connection } from "./connection.ts";
@@ -38,11 +39,16 @@ export class TurnCall {
 
   readonly #send = (): void => {
     // Claims come last, so that they see the jobs of this turn.
-    const operations = this.#operations.sort((one, other) => Number(isClaim(one)) - Number(isClaim(other)));
+    const operations = this.#operations;
+    if (operations.length > 1) operations.sort((one, other) => Number(isClaim(one)) - Number(isClaim(other)));
     this.#operations = [];
-    const args = operations.flatMap(({ name, args: own }) => [name, String(own.length), ...own]);
     const number = ++this.#sent;
-    for (const { routes } of operations) for (const route of routes) this.#claimed.set(route, number);
+    const args: string[] = [];
+    for (const { name, args: own, routes } of operations) {
+      args.push(name, String(own.length));
+      for (const arg of own) args.push(arg);
+      for (const route of routes) this.#claimed.set(route, number);
+    }
     this.#connection.write("mr1_turn", args).then(
       (answer) => this.#answered(operations, number, answer as [unknown, unknown[]]),
       (error: unknown) => {
@@ -53,8 +59,9 @@ export class TurnCall {
 
   #answered(operations: readonly Operation[], number: number, [told, answers]: [unknown, unknown[]]): void {
     const hints = readHints(told);
-    // Calls arrive in the order in which they were sent, so a claim sent with or behind this call sees its jobs: the hint that they are ready would
-    // only make the worker claim once more, for nothing. A claim that came back full is repeated by the worker anyway.
+    // Calls arrive in the order in which they were sent, so a claim sent with or behind this call sees its jobs: the
+    // hint that they are ready would only make the worker claim once more, for nothing. A claim that came back full is
+    // repeated by the worker anyway.
     for (const route of hints.routes)
       if ((this.#claimed.get(route) ?? 0) >= number) hints.routes.delete(route);
     this.#tell(hints);

@@ -32,7 +32,7 @@ export async function prune({ connection }: Calls, request: PruneRequest): Promi
   }
 }
 
-/** cursor: jobs:<seq> -> index:<index>:<rank> -> keys:<cursor> -> tally -> null */
+/** cursor: jobs:<seq> -> index:<index>:<rank> -> ids:<cursor> -> keys:<cursor> -> tally -> null */
 export async function auditIndexes(
   { connection }: Calls,
   { cursor, max }: { readonly cursor: string | null; readonly max: number },
@@ -45,18 +45,24 @@ export async function auditIndexes(
     own: string,
     next: string | null,
   ) => {
-    const [checked, repaired, last] = (await connection.write(name, args)) as [number, number, string];
+    type Answer = [checked: number, repaired: number, last: string, asides: number];
+    const [checked, repaired, last, asides] = (await connection.write(name, args)) as Answer;
     return {
       checked,
-      repaired: repaired === 0 ? {} : { [kind]: repaired },
+      repaired: {
+        ...(repaired === 0 ? {} : { [kind]: repaired }),
+        ...(asides === 0 ? {} : { "set-aside": asides }),
+      },
       cursor: last === "" ? next : `${own}:${last}`,
     };
   };
   switch (phase) {
     case "jobs":
-      return ask("mr1_audit_jobs", [rest[0] as string, String(max)], "timer", phase, "index:due:0");
+      return ask("mr1_audit_jobs", [rest[0] as string, String(max)], "timer", phase, "index:lease:0");
     case "index":
-      return ask("mr1_audit_index", [...rest, String(max)], "timer", phase, "keys:0");
+      return ask("mr1_audit_index", [...rest, String(max)], "timer", phase, "ids:0");
+    case "ids":
+      return ask("mr1_audit_ids", [rest[0] as string, String(max)], "id", phase, "keys:0");
     case "keys":
       return ask("mr1_audit_keys", [rest[0] as string, String(max)], "unique", phase, "tally");
     default:

@@ -14,7 +14,6 @@ import {
   sortTallies,
 } from "../../../test/support/walk.ts";
 import { jobStates } from "../../model/job-state.ts";
-import type { SettleAnswer } from "../../store/operations.ts";
 import { openSqliteStore } from "./sqlite-store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-aside-"));
@@ -176,7 +175,7 @@ describe("a record that cannot be read", () => {
     const { jobs } = await store.claim(aClaim());
     const hand = new DatabaseSync(path);
     hand.exec("UPDATE millrace_job SET state = 99 WHERE id = 'bad'");
-    const settle = async (end: "COMMIT" | "ROLLBACK"): Promise<readonly SettleAnswer[]> => {
+    const settle = async (end: "COMMIT" | "ROLLBACK"): Promise<unknown> => {
       hand.exec("BEGIN IMMEDIATE");
       const settles = jobs.map((job) => aSettle(job, schedule(5)));
       const answers = await store.inTransaction(hand).settleIfLeased(settles);

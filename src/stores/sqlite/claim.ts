@@ -82,7 +82,7 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
   return { jobs, more, nextDueInMs: nextClockInMs(statements, now), now };
 }
 
-const lowestFenceOf = ({ turn }: Step): number => turn.epoch * fencesPerEpoch;
+const lowestFenceOf = ({ commit }: Step): number => commit.epoch * fencesPerEpoch;
 
 /** The jobs as they will stand once leased, in claim order. */
 function readClaimable(step: Step, routes: readonly number[], max: number): unknown[] {
@@ -148,7 +148,7 @@ function leaseJobs(
 export function leaseGeneral(step: Step, seq: number, owner: string, leaseMs: number): LeasedJob {
   const row = readLive(step.statements, seq);
   assert(row !== null, "a job that was read as ready is live in the same transaction");
-  const outcome = lease(row, { owner, leaseMs, epoch: step.turn.epoch, now: step.now });
+  const outcome = lease(row, { owner, leaseMs, epoch: step.commit.epoch, now: step.now });
   writeOutcome(step, row, outcome);
   return Object.fromEntries(leasedFields.map((name) => [name, outcome.row[name]])) as unknown as LeasedJob;
 }

@@ -30,8 +30,8 @@ import { readFeed, readJobs, readTrail, tallyJobs } from "./read.ts";
 import { forgetRoutes, openKnownRoutes, readRoutes } from "./routes.ts";
 import type { KnownRoutes } from "./routes.ts";
 import { settleIfLeased } from "./settle.ts";
-import { beginStep, beginTurn, endStep, flushTurn } from "./step.ts";
-import type { Step, Turn } from "./step.ts";
+import { beginStep, beginCommit, endStep, flushCommit } from "./step.ts";
+import type { Step, Commit } from "./step.ts";
 import { submit } from "./submit.ts";
 
 /** Operations that write, each one step of one transaction. */
@@ -117,7 +117,7 @@ export function commitCalls(
   mends = 0,
 ): CommitOutcome {
   const hints = emptyHints();
-  const commit: CommitOutcome = { outcomes: [], hints: [hints], told: [], now: machineNow };
+  const done: CommitOutcome = { outcomes: [], hints: [hints], told: [], now: machineNow };
   const isWriting = calls.some((call) => Object.hasOwn(writes, call.operation));
   try {
     session.identity?.check(machineNow);
@@ -126,14 +126,14 @@ export function commitCalls(
     return failed(session, calls, error, false);
   }
   try {
-    const turn = openTurn(session, machineNow);
-    commit.now = turn.now;
+    const commit = openCommit(session, machineNow);
+    done.now = commit.now;
     for (const call of calls) {
-      const { answer, number } = runCall(turn, call, hints);
-      commit.outcomes.push({ kind: "answer", answer });
-      if (number !== null) commit.told.push(number);
+      const { answer, number } = runCall(commit, call, hints);
+      done.outcomes.push({ kind: "answer", answer });
+      if (number !== null) done.told.push(number);
     }
-    flushTurn(turn);
+    flushCommit(commit);
   } catch (error) {
     rollBack(session);
     if (calls.length > 1) return commitSingly(session, calls, machineNow);
@@ -148,13 +148,13 @@ export function commitCalls(
     rollBack(session);
     return failed(session, calls, error, isWriting);
   }
-  return commit;
+  return done;
 }
 
-function openTurn(session: Session, machineNow: number): Turn {
+function openCommit(session: Session, machineNow: number): Commit {
   const { statements, routes, epoch } = session;
   session.lastNow = Math.max(storeNow(statements, machineNow), session.lastNow);
-  return beginTurn({ statements, routes, epoch, now: session.lastNow });
+  return beginCommit({ statements, routes, epoch, now: session.lastNow });
 }
 
 /** Sets aside what could not be read, then runs the calls again. */
@@ -169,7 +169,7 @@ function mendAndCommit(
 ): CommitOutcome {
   try {
     session.statements("BEGIN IMMEDIATE").run();
-    const isMended = mend(openTurn(session, machineNow), error, mends > 0, session.searches);
+    const isMended = mend(openCommit(session, machineNow), error, mends > 0, session.searches);
     session.statements("COMMIT").run();
     if (!isMended) return failed(session, calls, error, false);
   } catch (trouble) {
@@ -181,21 +181,21 @@ function mendAndCommit(
 
 /** `number` is that of the feed record that the call has written, if it has. */
 function runCall(
-  turn: Turn,
+  commit: Commit,
   { operation, request }: Call,
   hints: Hints,
 ): { answer: unknown; number: number | null } {
   // Submits that follow each other are written together; whatever else comes sees what was written.
-  if (operation !== "submit") flushTurn(turn);
+  if (operation !== "submit") flushCommit(commit);
   if (!Object.hasOwn(writes, operation)) {
     const read = reads[operation as keyof typeof reads] as (
       statements: Statements,
       now: number,
       request: unknown,
     ) => unknown;
-    return { answer: read(turn.statements, turn.now, request), number: null };
+    return { answer: read(commit.statements, commit.now, request), number: null };
   }
-  const step = beginStep(turn);
+  const step = beginStep(commit);
   const write = writes[operation as keyof typeof writes] as (step: Step, request: unknown) => unknown;
   const answer = write(step, request);
   return { answer, number: endStep(step, hints) };

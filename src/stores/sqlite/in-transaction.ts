@@ -18,7 +18,7 @@ import { mayMend, mend, mendsMax } from "./mend.ts";
 import type { Searches } from "./mend.ts";
 import { openKnownRoutes } from "./routes.ts";
 import { settleIfLeased } from "./settle.ts";
-import { beginStep, beginTurn, endStep, flushTurn } from "./step.ts";
+import { beginStep, beginCommit, endStep, flushCommit } from "./step.ts";
 import type { Step } from "./step.ts";
 import type { StoreClock } from "./store-clock.ts";
 import { submit } from "./submit.ts";
@@ -58,7 +58,7 @@ function runInside<A>(connection: Connection, file: OwnFile, operate: (step: Ste
     return runStep(connection, file, operate);
   } catch (error) {
     if (!mayMend(error) || mends === mendsMax) throw storeError(error, file.path);
-    const isMended = runStep(connection, file, ({ turn }) => mend(turn, error, mends > 0, file.searches));
+    const isMended = runStep(connection, file, ({ commit }) => mend(commit, error, mends > 0, file.searches));
     if (!isMended) throw storeError(error, file.path);
     return runInside(connection, file, operate, mends + 1);
   }
@@ -70,11 +70,11 @@ function runStep<A>(connection: Connection, { clock, epoch }: OwnFile, operate: 
   try {
     const now = storeNow(statements, clock.now());
     clock.observe(now);
-    const turn = beginTurn({ statements, routes: openKnownRoutes(), epoch, now });
-    const step = beginStep(turn);
+    const commit = beginCommit({ statements, routes: openKnownRoutes(), epoch, now });
+    const step = beginStep(commit);
     const answer = operate(step);
     endStep(step, emptyHints());
-    flushTurn(turn);
+    flushCommit(commit);
     statements("RELEASE millrace_call").run();
     return answer;
   } catch (error) {

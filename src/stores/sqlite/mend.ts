@@ -7,7 +7,7 @@ import { setAside, setAsideUnreadable, setFeedAside } from "./aside.ts";
 import { recountTallies } from "./audit-tallies.ts";
 import { Unreadable } from "./errors.ts";
 import { beginStep } from "./step.ts";
-import type { Step, Turn } from "./step.ts";
+import type { Commit, Step } from "./step.ts";
 import { isReadTrouble } from "./unreadable.ts";
 
 /** Searches for unreadable records, over the transactions of one connection. */
@@ -26,17 +26,17 @@ export function mayMend(error: unknown): boolean {
 }
 
 /** Runs in a write transaction. Answers whether something was mended, so that the call may be tried again. */
-export function mend(turn: Turn, error: unknown, isAgain: boolean, searches: Searches): boolean {
-  const step = beginStep(turn);
+export function mend(commit: Commit, error: unknown, isAgain: boolean, searches: Searches): boolean {
+  const step = beginStep(commit);
   if (error instanceof Unreadable) {
     setOneAside(step, error);
     if (isAgain) setAsideUnreadable(step);
     return true;
   }
   const { vainAt } = searches;
-  if (vainAt !== null && Math.abs(turn.now - vainAt) < vainRestMs) return false;
-  const found = setAsideUnreadable(step) + recountTallies(turn.statements);
-  searches.vainAt = found === 0 ? turn.now : null;
+  if (vainAt !== null && Math.abs(commit.now - vainAt) < vainRestMs) return false;
+  const found = setAsideUnreadable(step) + recountTallies(commit.statements);
+  searches.vainAt = found === 0 ? commit.now : null;
   return found > 0;
 }
 

@@ -16,7 +16,7 @@ import { openKnownRoutes } from "./routes.ts";
 import { readLive } from "./rows.ts";
 import { isScheduled } from "./schema.ts";
 import { settleGeneral, settleIfLeased } from "./settle.ts";
-import { beginStep, beginTurn, endStep, flushTurn } from "./step.ts";
+import { beginStep, beginCommit, endStep, flushCommit } from "./step.ts";
 import type { Step } from "./step.ts";
 import { submitGeneral } from "./submit-general.ts";
 import { submit } from "./submit.ts";
@@ -29,11 +29,11 @@ function openDatabase() {
   migrate(database, ":memory:");
   const statements = statementsOf(database);
   const call = <A>(now: number, run: (step: Step) => A): A => {
-    const turn = beginTurn({ statements, routes: openKnownRoutes(), epoch: 1, now });
-    const step = beginStep(turn);
+    const commit = beginCommit({ statements, routes: openKnownRoutes(), epoch: 1, now });
+    const step = beginStep(commit);
     const answer = run(step);
     endStep(step, emptyHints());
-    flushTurn(turn);
+    flushCommit(commit);
     return answer;
   };
   return { database, call };
@@ -82,7 +82,7 @@ const newJob: fc.Arbitrary<Partial<NewJob>> = fc.record({
     fc.record({
       key: fc.constantFrom("k", "l", "m"),
       hold: fc.oneof(fc.constantFrom("started" as const, "end" as const), fc.integer({ min: 1, max: 40 })),
-      onHeld: fc.constantFrom("keep" as const, "replace" as const, "reschedule" as const),
+      onHeld: fc.constantFrom("keep" as const, "replace" as const),
     }),
   ),
 });

@@ -1,7 +1,7 @@
 /**
  * One store call inside a transaction: the time it happens at, and everything it has to tell at its end (rule R10):
- * one packed feed record and hints for those who watch. New jobs and the changes of counts are collected over the
- * calls of the transaction (its turn).
+ * one packed feed record and hints for those who watch. New jobs and the changes of counts are collected over all
+ * calls of the transaction (their commit).
  *
  * A unit that is refused half-way takes back what it told: `mark` before it, `takeBack` after.
  */
@@ -21,7 +21,7 @@ import type { Insert } from "./insert.ts";
 import type { KnownRoutes } from "./routes.ts";
 
 /** What the calls of one transaction share. */
-export interface Turn {
+export interface Commit {
   readonly statements: Statements;
   readonly routes: KnownRoutes;
   readonly epoch: number;
@@ -37,7 +37,7 @@ export interface Turn {
 }
 
 export interface Step {
-  readonly turn: Turn;
+  readonly commit: Commit;
   readonly statements: Statements;
   readonly now: number;
   /** What the feed record will say: events that differ only in their job are one bundle. */
@@ -46,14 +46,14 @@ export interface Step {
   dueAt: number | null;
 }
 
-export function beginTurn(given: Pick<Turn, "statements" | "routes" | "epoch" | "now">): Turn {
+export function beginCommit(given: Pick<Commit, "statements" | "routes" | "epoch" | "now">): Commit {
   const insert = openInsert(given.statements);
   return { ...given, lastSeq: null, insert, counts: new Map(), lastCounted: null };
 }
 
-export function beginStep(turn: Turn): Step {
-  const { statements, now } = turn;
-  return { turn, statements, now, events: [], dueAt: null };
+export function beginStep(commit: Commit): Step {
+  const { statements, now } = commit;
+  return { commit, statements, now, events: [], dueAt: null };
 }
 
 /** Tells what a rule made of a job. `from` is the job as it stood; null for a new one. */
@@ -83,13 +83,13 @@ export function setClock(step: Step, at: number | null): void {
   if (at !== null && (step.dueAt === null || at < step.dueAt)) step.dueAt = at;
 }
 
-export function count({ turn }: Step, route: number, state: number, change: number): void {
-  if (turn.lastCounted?.route !== route) {
-    const states = turn.counts.get(route) ?? jobStates.map(() => 0);
-    turn.counts.set(route, states);
-    turn.lastCounted = { route, states };
+export function count({ commit }: Step, route: number, state: number, change: number): void {
+  if (commit.lastCounted?.route !== route) {
+    const states = commit.counts.get(route) ?? jobStates.map(() => 0);
+    commit.counts.set(route, states);
+    commit.lastCounted = { route, states };
   }
-  turn.lastCounted.states[state]! += change;
+  commit.lastCounted.states[state]! += change;
 }
 
 /** How much was told at some moment. */
@@ -97,21 +97,21 @@ export interface Mark {
   readonly events: number;
   /** Of the last bundle, which may grow on. */
   readonly lastIds: number;
-  readonly counts: Turn["counts"];
+  readonly counts: Commit["counts"];
   readonly dueAt: number | null;
 }
 
-export function mark({ turn, events, dueAt }: Step): Mark {
-  const counts = new Map([...turn.counts].map(([route, states]) => [route, [...states]]));
+export function mark({ commit, events, dueAt }: Step): Mark {
+  const counts = new Map([...commit.counts].map(([route, states]) => [route, [...states]]));
   return { events: events.length, lastIds: events.at(-1)?.ids.length ?? 0, counts, dueAt };
 }
 
 export function takeBack(step: Step, to: Mark): void {
-  const { turn, events } = step;
+  const { commit, events } = step;
   events.length = to.events;
   events.at(-1)?.ids.splice(to.lastIds);
-  forgetCounts(turn);
-  for (const [route, states] of to.counts) turn.counts.set(route, states);
+  forgetCounts(commit);
+  for (const [route, states] of to.counts) commit.counts.set(route, states);
   step.dueAt = to.dueAt;
 }
 
@@ -135,17 +135,17 @@ export function endStep({ statements, now, events, dueAt }: Step, hints: Hints):
 }
 
 /** Writes what the calls so far have left to be written together: before anybody looks, and before the commit. */
-export function flushTurn(turn: Turn): void {
-  const { statements, insert, counts } = turn;
+export function flushCommit(commit: Commit): void {
+  const { statements, insert, counts } = commit;
   insert.flush();
   for (const [route, states] of counts) {
     for (const [state, change] of states.entries())
       if (change !== 0) statements(addTally).run(route, state, change);
   }
-  forgetCounts(turn);
+  forgetCounts(commit);
 }
 
-function forgetCounts(turn: Turn): void {
-  turn.counts.clear();
-  turn.lastCounted = null;
+function forgetCounts(commit: Commit): void {
+  commit.counts.clear();
+  commit.lastCounted = null;
 }

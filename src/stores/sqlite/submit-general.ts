@@ -10,7 +10,7 @@ import type { Statements } from "./connection.ts";
 import { keepRoute } from "./routes.ts";
 import { readLive } from "./rows.ts";
 import { tellOutcome } from "./step.ts";
-import type { Step, Turn } from "./step.ts";
+import type { Step, Commit } from "./step.ts";
 import { readHolder, takeKey } from "./unique.ts";
 import type { Holder } from "./unique.ts";
 import { writeOutcome } from "./write-outcome.ts";
@@ -24,8 +24,8 @@ export type JobAnswer =
 const findDigest = "SELECT digest FROM millrace_spec WHERE id = ?";
 
 export function submitGeneral(step: Step, job: NewJob, isRepeat: boolean): JobAnswer {
-  const { statements, turn, now } = step;
-  const { insert } = turn;
+  const { statements, commit, now } = step;
+  const { insert } = commit;
   const { id, digest, unique } = job;
   if (digest !== null || isRepeat) {
     if (insert.hasPending(id)) insert.flush();
@@ -33,14 +33,14 @@ export function submitGeneral(step: Step, job: NewJob, isRepeat: boolean): JobAn
     if (known !== undefined && known[0] !== digest) return { kind: "refused", reason: "id-differs", id };
     if (known !== undefined) return { kind: "ok", id, how: "existing", isKnown: true };
   }
-  const route = keepRoute(statements, turn.routes, job);
+  const route = keepRoute(statements, commit.routes, job);
   const holder = unique === null ? null : readHolder(statements, unique.key, now);
   if (holder !== null) {
     // It may have been submitted by this very transaction.
     insert.flush();
     return meetHolder(step, holder, job, route);
   }
-  const outcome = placeNew(job, { seq: nextSeq(turn), route, now });
+  const outcome = placeNew(job, { seq: nextSeq(commit), route, now });
   insert.add(outcome.row, false);
   if (outcome.key === "taken") takeKey(statements, outcome.row, now);
   tellOutcome(step, null, outcome);
@@ -59,9 +59,9 @@ function meetHolder(step: Step, { seq, id }: Holder, job: NewJob, route: number)
 /** Answer: the last seq ever given. */
 const lastSeqGiven = "SELECT seq FROM sqlite_sequence WHERE name = 'millrace_spec'";
 
-export function nextSeq(turn: Turn): number {
-  turn.lastSeq = (turn.lastSeq ?? readLastSeq(turn.statements)) + 1;
-  return turn.lastSeq;
+export function nextSeq(commit: Commit): number {
+  commit.lastSeq = (commit.lastSeq ?? readLastSeq(commit.statements)) + 1;
+  return commit.lastSeq;
 }
 
 function readLastSeq(statements: Statements): number {

@@ -10,10 +10,10 @@ import type { Step } from "./step.ts";
 import { nextSeq } from "./submit-general.ts";
 
 export function submitPlain(step: Step, job: NewJob): void {
-  const { statements, turn, now } = step;
-  const route = keepRoute(statements, turn.routes, job);
-  const row = placePlain(job, { seq: nextSeq(turn), route, now });
-  turn.insert.add(row, true);
+  const { statements, commit, now } = step;
+  const route = keepRoute(statements, commit.routes, job);
+  const row = placePlain(job, { seq: nextSeq(commit), route, now });
+  commit.insert.add(row, true);
   const { id, state, dueAt, timerAt } = row;
   count(step, route, state, 1);
   setClock(step, timerAt);

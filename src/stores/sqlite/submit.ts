@@ -23,17 +23,17 @@ export function submit(step: Step, units: readonly SubmitUnit[]): SubmitAnswer[]
 
 /** Runs a unit that writes before it knows whether all of it holds. */
 export function allOrNothing<A extends { readonly kind: string }>(step: Step, run: () => A): A {
-  const { statements, turn } = step;
-  turn.insert.flush();
+  const { statements, commit } = step;
+  commit.insert.flush();
   const before = mark(step);
   statements("SAVEPOINT millrace_unit").run();
   const answer = run();
-  turn.insert.flush();
+  commit.insert.flush();
   if (answer.kind !== "ok") {
     statements("ROLLBACK TO millrace_unit").run();
     takeBack(step, before);
-    turn.lastSeq = null;
-    forgetRoutes(turn.routes);
+    commit.lastSeq = null;
+    forgetRoutes(commit.routes);
   }
   statements("RELEASE millrace_unit").run();
   return answer;

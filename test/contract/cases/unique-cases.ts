@@ -164,44 +164,18 @@ export const uniqueCases: ContractGroup = {
       },
     ],
     [
-      "reschedule: the holder's due time, rank and time-to-live move, its content stays",
-      async ({ submit, read, events }) => {
-        await submit(keyed("a", {}, { due: { inMs: 10 }, deadline: { inMs: 500 } }));
-        const next = keyed(
-          "b",
-          { onHeld: "reschedule" },
-          { input: "2", due: { inMs: 80 }, rankBase: 2, ttlMs: 5 },
-        );
-        expect(await submit(next)).toEqual([{ kind: "ok", ids: ["a"], hows: ["rescheduled"] }]);
-        expect(await read("a")).toMatchObject({
-          ...{
-            state: "scheduled",
-            input: '"a"',
-            dueAt: startAt + 80,
-            rank: startAt + 82,
-            ttlAt: startAt + 85,
-          },
-          ...{ deadlineAt: startAt + 500, rev: 2 },
-        });
-        expect((await events("a")).at(-1)).toMatchObject({ kind: "rescheduled", extra: startAt + 80 });
+      "replace keeps a holder that has started, waits for its retry or has ended",
+      async ({ submit, claim, store }) => {
+        const unique = { hold: 10_000, onHeld: "replace" } as const;
+        await submit(keyed("a", { hold: unique.hold }));
+        const [leased] = await claim();
+        expect(await submit(keyed("b", unique))).toEqual([existing("a")]);
+        await store.settleIfLeased([aSettle(leased!, schedule(50))]);
+        expect(await submit(keyed("b", unique))).toEqual([existing("a")]);
+        await store.changeIf([aChange("a", ["scheduled"], finish("cancelled"))]);
+        expect(await submit(keyed("b", unique))).toEqual([existing("a")]);
       },
     ],
-    ...(["replace", "reschedule"] as const).map(
-      (onHeld) =>
-        [
-          `${onHeld} keeps a holder that has started, waits for its retry or has ended`,
-          async ({ submit, claim, store }) => {
-            const hold = 10_000;
-            await submit(keyed("a", { hold }));
-            const [leased] = await claim();
-            expect(await submit(keyed("b", { hold, onHeld }))).toEqual([existing("a")]);
-            await store.settleIfLeased([aSettle(leased!, schedule(50))]);
-            expect(await submit(keyed("b", { hold, onHeld }))).toEqual([existing("a")]);
-            await store.changeIf([aChange("a", ["scheduled"], finish("cancelled"))]);
-            expect(await submit(keyed("b", { hold, onHeld }))).toEqual([existing("a")]);
-          },
-        ] satisfies ContractGroup["cases"][number],
-    ),
     [
       "a replay takes a key held until the end again and frees it with the new end",
       async ({ submit, store }) => {

@@ -1,4 +1,5 @@
 /** Every function of the store, version 1, in the order in which they can be made. */
+import { asideSql } from "./aside.ts";
 import { auditSql } from "./audit.ts";
 import { callSql } from "./call.ts";
 import { changeSql } from "./change.ts";
@@ -21,6 +22,7 @@ import { settleSql } from "./settle.ts";
 import { submitOneSql } from "./submit-one.ts";
 import { submitUnitSql } from "./submit-unit.ts";
 import { submitSql } from "./submit.ts";
+import { wholeSql } from "./whole.ts";
 
 const rules = [tellSql, advanceSql, placeSql, finishSql, operateSql, meetSql, guardSql];
 const operations = [
@@ -36,4 +38,6 @@ const operations = [
 const others = [docsSql, readSql, feedSql, pruneSql, auditSql];
 
 export const functionsSql = (s: string): string =>
-  [callSql, routesSql, ...rules, ...operations, ...others].map((part) => part(s)).join("");
+  [callSql, routesSql, wholeSql, asideSql, ...rules, ...operations, ...others]
+    .map((part) => part(s))
+    .join("");

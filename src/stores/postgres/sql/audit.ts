@@ -2,8 +2,9 @@
  * The index audit: walks what is derived and makes it right where it is wrong. On a healthy store it repairs nothing; a
  * repair means a bug or a hand in the database, and is counted by kind so that somebody looks.
  *
- *  p_phase   timers (waiting, then leased) -> keys -> orphans -> tallies
+ *  set aside -> timers (waiting, then leased) -> keys -> orphans -> tallies
  */
+import { ofAllTables } from "../columns.ts";
 import { timerSql } from "./rules/advance.ts";
 
 /** Written out: a row of leased is not of the type that timer_v1 takes. */
@@ -42,30 +43,19 @@ END $$;
 CREATE FUNCTION ${s}.audit_orphans_v1(p_commit text, OUT tags int8, OUT lines int8, OUT payloads int8) LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM ${s}.begin_v1(0, p_commit);
-  DELETE FROM ${s}.tag t WHERE NOT EXISTS (SELECT 1 FROM ${s}.waiting j WHERE j.id = t.id UNION ALL SELECT 1 FROM ${s}.leased j WHERE j.id = t.id
-    UNION ALL SELECT 1 FROM ${s}.history j WHERE j.id = t.id);
+  DELETE FROM ${s}.tag t WHERE NOT EXISTS (${ofAllTables(s, "1", "j.id = t.id")});
   GET DIAGNOSTICS tags = ROW_COUNT;
-  DELETE FROM ${s}.trail t WHERE NOT EXISTS (SELECT 1 FROM ${s}.waiting j WHERE j.seq = t.seq UNION ALL SELECT 1 FROM ${s}.leased j WHERE j.seq = t.seq
-    UNION ALL SELECT 1 FROM ${s}.history j WHERE j.seq = t.seq);
+  DELETE FROM ${s}.trail t WHERE NOT EXISTS (${ofAllTables(s, "1", "j.seq = t.seq")});
   GET DIAGNOSTICS lines = ROW_COUNT;
-  DELETE FROM ${s}.payload t WHERE NOT EXISTS (SELECT 1 FROM ${s}.waiting j WHERE j.seq = t.seq UNION ALL SELECT 1 FROM ${s}.leased j WHERE j.seq = t.seq
-    UNION ALL SELECT 1 FROM ${s}.history j WHERE j.seq = t.seq);
+  DELETE FROM ${s}.payload t WHERE NOT EXISTS (${ofAllTables(s, "1", "j.seq = t.seq")});
   GET DIAGNOSTICS payloads = ROW_COUNT;
 END $$;
 
--- A recount in one snapshot with the tallies: exact at every commit, so any difference is a wrong one. The correction
--- is one more delta.
 CREATE FUNCTION ${s}.audit_tallies_v1(p_commit text) RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE v_repaired int8;
 BEGIN
   PERFORM ${s}.begin_v1(0, p_commit);
-  WITH real AS (
-    SELECT route, state, count(*) AS jobs FROM (SELECT route, state FROM ${s}.waiting UNION ALL SELECT route, state FROM ${s}.leased
-      UNION ALL SELECT route, state FROM ${s}.history) j GROUP BY route, state),
-  told AS (SELECT route, state, sum(count) AS jobs FROM ${s}.tally GROUP BY route, state)
-  INSERT INTO ${s}.tally SELECT route, state, coalesce(r.jobs, 0) - coalesce(t.jobs, 0) FROM real r FULL JOIN told t USING (route, state)
-    WHERE coalesce(r.jobs, 0) <> coalesce(t.jobs, 0);
-  GET DIAGNOSTICS v_repaired = ROW_COUNT;
+  v_repaired := ${s}.recount_v1(NULL);
   PERFORM ${s}.fold_v1();
   RETURN v_repaired;
 END $$;

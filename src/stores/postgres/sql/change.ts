@@ -2,33 +2,39 @@
  * change_v1: what operators and duties do to a job under a guard (rule R2). The first case whose guard holds is
  * applied; none holding answers where the job stands. The row stays locked from the look to the write.
  */
+import { waitBriefly, whole } from "./whole.ts";
+
 export const changeSql = (s: string): string => `
--- p_changes: [{id, cases: [{guard, next, attempts?}]}], in order.
+-- p_change: {id, token?, cases: [{guard, next, attempts?}], isLate}. The answer has its events.
+CREATE FUNCTION ${s}.change_one_v1(p_now int8, p_change jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE j ${s}.waiting := ${s}.lock_job_v1(p_now, p_change->>'id'); v_case jsonb; v_at int4 := 0; v_applied record; v_token text := p_change->>'token';
+BEGIN
+  IF j.id IS NULL THEN RETURN '{"kind": "gone"}'; END IF;
+  FOR v_case IN SELECT * FROM jsonb_array_elements(p_change->'cases') LOOP
+    EXIT WHEN ${s}.is_held_v1(p_now, j, v_case->'guard');
+    v_case := NULL;
+    v_at := v_at + 1;
+  END LOOP;
+  IF v_case IS NULL THEN
+    RETURN jsonb_build_object('kind', CASE WHEN v_token = j.change_token THEN 'already' ELSE 'changed' END, 'state', j.state, 'rev', j.rev);
+  END IF;
+  j.change_token := coalesce(v_token, j.change_token);
+  SELECT * INTO v_applied FROM ${s}.apply_v1(p_now, j, v_case->'next', v_case->>'attempts');
+  IF v_applied.held_by IS NOT NULL THEN RETURN jsonb_build_object('kind', 'key-held', 'by', v_applied.held_by); END IF;
+  RETURN jsonb_build_object('kind', 'ok', 'applied', v_at, 'from', j.state, 'state', v_applied.state, 'rev', j.rev + 1, 'events', v_applied.events);
+END $$;
+
 CREATE FUNCTION ${s}.change_v1(p_now int8, p_commit text, p_changes text, OUT now int8, OUT answers jsonb, OUT events text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
-DECLARE v_change jsonb; v_case jsonb; v_at int4; j ${s}.waiting; v_applied record;
+DECLARE v_change jsonb; v_answer jsonb;
 BEGIN
   now := ${s}.begin_v1(p_now, p_commit);
+  ${waitBriefly}
   answers := '[]';
   FOR v_change IN SELECT * FROM jsonb_array_elements(p_changes::jsonb) LOOP
-    j := ${s}.lock_job_v1(v_change->>'id');
-    IF j.id IS NULL THEN answers := answers || '[{"kind": "gone"}]'; CONTINUE; END IF;
-    v_at := -1;
-    FOR v_i IN 0..jsonb_array_length(v_change->'cases') - 1 LOOP
-      IF ${s}.is_held_v1(now, j, v_change->'cases'->v_i->'guard') THEN v_at := v_i; EXIT; END IF;
-    END LOOP;
-    IF v_at < 0 THEN
-      answers := answers || jsonb_build_array(jsonb_build_object('kind', 'changed', 'state', j.state, 'rev', j.rev));
-      CONTINUE;
-    END IF;
-    v_case := v_change->'cases'->v_at;
-    SELECT * INTO v_applied FROM ${s}.apply_v1(now, j, v_case->'next', v_case->>'attempts');
-    IF v_applied.held_by IS NOT NULL THEN
-      answers := answers || jsonb_build_array(jsonb_build_object('kind', 'key-held', 'by', v_applied.held_by));
-      CONTINUE;
-    END IF;
-    events := ${s}.and_v1(events, v_applied.events);
-    answers := answers || jsonb_build_array(jsonb_build_object('kind', 'ok', 'applied', v_at, 'from', j.state, 'state', v_applied.state, 'rev', j.rev + 1));
+    v_answer := ${whole(s, "change_one_v1", "v_change")};
+    events := ${s}.and_v1(events, v_answer->>'events');
+    answers := answers || jsonb_build_array(v_answer - 'events');
   END LOOP;
   PERFORM ${s}.tell_v1(now, events, false);
 END $$;

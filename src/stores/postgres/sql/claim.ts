@@ -36,9 +36,10 @@ const values: Expressions = leasedValues;
  * A field of all rows as one list. A list of numbers that are all the same has one item, a list without any value is
  * null. Seqs are never the same, which is why nobody looks.
  */
-function listOf(s: string, name: JobFieldName): string {
+function listOf(name: JobFieldName, input: string): string {
   const { isNullable }: JobField = jobFields[name];
-  const value = name === "input" ? wholeInput(s, "h") : (values[name] ?? columnOf(name));
+  if (name === "input") return `string_agg(${input}, ${itemEnd})`;
+  const value = values[name] ?? columnOf(name);
   if (typeOf(name) === "text") {
     return isNullable === true
       ? `CASE WHEN count(${value}) > 0 THEN string_agg(coalesce(${value}, ${nullItem}), ${itemEnd}) END`
@@ -54,8 +55,9 @@ const listDeclared = listedFields.map(
 );
 
 /** What another claimer does not hold, at the head of a route. */
+const isClaimable = `state = ${ready} AND (timer_at IS NULL OR timer_at > now)`;
 const head = (s: string, route: string, limit: string, wanted: string): string =>
-  `SELECT ctid, ${wanted} FROM ${s}.waiting WHERE route = ${route} AND rank >= v_floor AND state = ${ready} AND (timer_at IS NULL OR timer_at > now)
+  `SELECT ctid, ${wanted} FROM ${s}.waiting WHERE route = ${route} AND rank >= v_floor AND ${isClaimable}
     ORDER BY rank, seq LIMIT ${limit} FOR UPDATE SKIP LOCKED`;
 
 const wanted = [...new Set([...listedFields.map(columnOf), "counts_attempt", "holds", "unique_key"])].join(
@@ -63,11 +65,30 @@ const wanted = [...new Set([...listedFields.map(columnOf), "counts_attempt", "ho
 );
 
 /** The rows of a select as lists. */
-const lists = (s: string, rows: string): string => `
-        SELECT array_agg(ctid), ${listedFields.map((name) => listOf(s, name)).join(", ")},
+const lists = (rows: string, input: string): string => `
+        SELECT array_agg(ctid), ${listedFields.map((name) => listOf(name, input)).join(", ")},
           array_agg(unique_key) FILTER (WHERE holds = ${uniqueHolds.started}), array_agg(seq) FILTER (WHERE holds = ${uniqueHolds.started})
         INTO v_places, ${listedFields.map(listName).join(", ")}, v_keys, v_freed
         FROM (${rows}) h;`;
+
+const picked = (s: string): string => `SELECT ctid, ${wanted} FROM ${s}.waiting WHERE ctid = ANY (v_places)`;
+
+/** The input where it lies in the row. */
+const smallInput = `coalesce(input, ${nullItem})`;
+
+/**
+ * Of the picked rows those before which less than v_bytes were taken. Only where inputs are large or many: sizes are told
+ * without reading the inputs, and then the lists are made with all of them. A row whose input is gone is set aside before
+ * anything is leased, and the look is taken again.
+ */
+const bound = (s: string): string => `
+        SELECT array_agg(ctid) FILTER (WHERE before < v_bytes), array_agg(id) FILTER (WHERE bytes IS NULL) INTO v_places, v_bad FROM (
+          SELECT ctid, id, bytes, coalesce(sum(bytes) OVER (ORDER BY rank, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before FROM (
+            SELECT ctid, id, rank, seq, octet_length(${wholeInput(s, "w")}) AS bytes FROM ${s}.waiting w WHERE ctid = ANY (v_places)) w) b;
+        IF v_bad IS NOT NULL THEN
+          PERFORM ${s}.set_aside_v1(now, NULL, v_bad);
+          CONTINUE;
+        END IF;${lists(picked(s), wholeInput(s, "h"))}`;
 
 /** Tells what was leased, and frees keys that were held until the start. */
 const tell = (s: string): string => `
@@ -108,9 +129,10 @@ END $$;
 
 -- p_ends[i] is the last index of offer i in p_routes. p_floors[i]: rows of lower rank are not looked at (floors.ts says
 -- why); null looks at all. Answers one text, because a table of columns costs a small call more than its rows: time,
--- how long finding took in us, the next clock if asked for, then of each batch its time, the number of its offer and
--- its lists.
-CREATE FUNCTION ${s}.claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int8[], p_ends int4[], p_maxes int4[], p_floors int8[], p_clock bool)
+-- how long finding took in us, the next clock if asked for, whether jobs were left because the inputs reached p_bytes,
+-- then of each batch its time, the number of its offer and its lists.
+CREATE FUNCTION ${s}.claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int8[], p_ends int4[], p_maxes int4[], p_floors int8[], p_clock bool,
+  p_bytes int8)
   RETURNS text LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
@@ -118,6 +140,7 @@ DECLARE
   now int8 := ${timeNow}; ${listDeclared.join(" ")}
   v_ends int8; v_fence int8; v_from int4 := 1; v_offer int8[]; v_left int4; v_got int4; v_batch int4; v_places tid[]; v_count int4;
   v_ids text; v_all text; v_events text; v_keys text[]; v_freed int8[]; v_floor int8; v_began timestamptz; v_pick int8 := 0; v_clock int8; v_feed int8; v_answer text := '';
+  v_bytes int8 := coalesce(p_bytes, 9223372036854775807); v_more bool := false; v_bad text[];
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
   SELECT epoch * ${fencesPerEpoch} INTO v_fence FROM ${s}.alive;
@@ -131,7 +154,7 @@ BEGIN
     WHILE v_left > 0 LOOP
       v_began := clock_timestamp();
       IF array_length(v_offer, 1) = 1 THEN
-        v_got := v_left;${lists(s, head(s, "v_offer[1]", "v_left", wanted))}
+        v_got := v_left;${lists(head(s, "v_offer[1]", "v_left", wanted), smallInput)}
       ELSE
         v_batch := coalesce(v_batch, ceil(2.0 * v_left / array_length(v_offer, 1)) + 8);
         -- The heads of all routes in one order, as far as it is certain: up to the last row seen of a route that may
@@ -140,7 +163,9 @@ BEGIN
         ends AS (SELECT min(last) AS last FROM (SELECT max(ARRAY[rank, seq]) AS last FROM heads GROUP BY route HAVING count(*) = v_batch) l)
         SELECT array_agg(ctid), CASE WHEN (SELECT last FROM ends) IS NULL THEN v_left ELSE count(*)::int4 END INTO v_places, v_got
           FROM (SELECT ctid FROM heads, ends WHERE last IS NULL OR ARRAY[rank, seq] <= last ORDER BY rank, seq LIMIT v_left) c;
-        ${lists(s, `SELECT ctid, ${wanted} FROM ${s}.waiting WHERE ctid = ANY (v_places)`)}
+        ${lists(picked(s), smallInput)}
+      END IF;
+      IF position(${nullItem} IN l_input) > 0 OR octet_length(l_input) - array_length(v_places, 1) >= v_bytes THEN${bound(s)}
       END IF;
       v_count := array_length(v_places, 1);
       v_pick := v_pick + extract(epoch FROM clock_timestamp() - v_began) * 1000000;
@@ -152,13 +177,19 @@ BEGIN
       DELETE FROM ${s}.waiting WHERE ctid = ANY (v_places);${tell(s)}
       v_answer := concat(v_answer, ${batch});
       v_left := v_left - greatest(v_got, 1);
+      v_bytes := v_bytes - (octet_length(l_input) - v_count + 1);
+      EXIT WHEN v_bytes <= 0;
     END LOOP;
+    IF v_bytes <= 0 THEN
+      v_more := EXISTS (SELECT 1 FROM ${s}.waiting WHERE route = ANY (v_offer || p_routes[v_from:]) AND ${isClaimable});
+      EXIT;
+    END IF;
   END LOOP;
   IF v_all IS NOT NULL THEN
     INSERT INTO ${s}.feed (at, body) VALUES (now, v_all) RETURNING id INTO v_feed;
     IF v_feed % ${foldEvery} = 0 THEN PERFORM ${s}.fold_v1(); END IF;
   END IF;
   IF p_clock THEN SELECT ${nextClock(s)} INTO v_clock; END IF;
-  RETURN concat(now, ${fieldEnd}, v_pick, ${fieldEnd}, v_clock, v_answer);
+  RETURN concat(now, ${fieldEnd}, v_pick, ${fieldEnd}, v_clock, ${fieldEnd}, v_more, v_answer);
 END $$;
 `;

@@ -1,7 +1,9 @@
 /**
  * Documents: versioned texts under a guard. An expired one counts as absent for every guard and every read; its version
- * still grows, so that the holder of an expired term can never pass for its successor. Two puts at once meet at the
- * row, or at its insert.
+ * still grows, so that the holder of an expired term can never pass for its successor. For the same reason a new one
+ * begins above the floor: the highest version of any document that is gone. Whoever removes one adds a row to doc_floor
+ * where none is as high, and a fold leaves one, so nobody waits for a shared row. Two puts at once meet at the row, or at
+ * its insert.
  */
 export const docsSql = (s: string): string => `
 -- guard: the version that must be there, 0 for absent, null for any. version: the new one (0: deleted), or the current
@@ -15,9 +17,10 @@ BEGIN
     version := CASE WHEN v_old.version IS NULL OR v_old.expires_at <= p_now THEN 0 ELSE v_old.version END;
     IF v_guard <> version THEN kind := 'changed'; RETURN; END IF;
     kind := 'ok';
-    v_new := coalesce(v_old.version, 0) + 1;
+    v_new := coalesce(v_old.version, (SELECT max(f.version) FROM ${s}.doc_floor f), 0) + 1;
     IF p_put->>'body' IS NULL THEN
       DELETE FROM ${s}.doc d WHERE d.kind = v_kind AND d.id = v_id;
+      INSERT INTO ${s}.doc_floor SELECT v_old.version WHERE v_old.version > coalesce((SELECT max(f.version) FROM ${s}.doc_floor f), 0);
       version := 0;
       RETURN;
     END IF;
@@ -29,7 +32,13 @@ BEGIN
     END IF;
     INSERT INTO ${s}.doc VALUES (v_kind, v_id, v_new, p_put->>'body', p_now + (p_put->>'dueIn')::int8, p_now + (p_put->>'expiresIn')::int8)
       ON CONFLICT DO NOTHING;
-    IF FOUND THEN version := v_new; RETURN; END IF;
+    IF FOUND THEN
+      -- From here on nobody else can add or remove it, so whatever was given before is below the floor by now.
+      UPDATE ${s}.doc d SET version = f.floor + 1 FROM (SELECT max(f.version) AS floor FROM ${s}.doc_floor f) f
+        WHERE d.kind = v_kind AND d.id = v_id AND d.version <= f.floor RETURNING d.version INTO version;
+      version := coalesce(version, v_new);
+      RETURN;
+    END IF;
   END LOOP;
 END $$;
 

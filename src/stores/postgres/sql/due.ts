@@ -5,6 +5,10 @@
  * Where a clock is watched: scheduled jobs by due_at, running ones by timer_at in leased, deadlines and times-to-live
  * of the rest in the clock index. A scheduled job whose deadline comes after its due time is found among the scheduled
  * ones.
+ *
+ * A promotion is shared by the routes that have due jobs (PromoteAnswer in store/operations.ts). Where no more are due than
+ * one call may promote, a look along the due times has seen all their routes. Behind a flood that look would see one route
+ * only: then the routes are found by leaping from each to the next in the index by route, some 4 us for each of them.
  */
 import { eventCodes } from "../../../model/event-kind.ts";
 import { stateCodes } from "../../../model/job-state.ts";
@@ -41,24 +45,41 @@ const readClocks = (s: string): string =>
     .map(([clock, name]) => `IF p_clock = '${clock}' THEN${readClock(s, columnOf(name))}\n  END IF;`)
     .join("\n  ");
 
+/** The first scheduled row of a route behind the given one. */
+const nextRoute = (s: string, behind: string): string =>
+  `(SELECT route, due_at FROM ${s}.waiting WHERE state = ${scheduled}${behind} ORDER BY route, due_at, seq LIMIT 1)`;
+
 export const dueSql = (s: string): string => `
-CREATE FUNCTION ${s}.promote_v1(p_now int8, p_commit text, p_max int4, OUT now int8, OUT jobs int8, OUT ready int8[], OUT next_clock int8) LANGUAGE plpgsql
+CREATE FUNCTION ${s}.promote_v1(p_now int8, p_commit text, p_max int4, OUT now int8, OUT jobs int8, OUT ready int8[], OUT more bool, OUT next_clock int8) LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
-DECLARE v_events text;
+DECLARE v_events text; v_routes int8[]; v_due int4; v_share int4;
 BEGIN
   now := ${s}.begin_v1(p_now, p_commit);
-  WITH promoted AS (
-    UPDATE ${s}.waiting SET state = ${ready}, rev = rev + 1, timer_at = least(deadline_at, ttl_at)
-    WHERE ctid = ANY (ARRAY(SELECT ctid FROM ${s}.waiting WHERE state = ${scheduled} AND due_at <= now ORDER BY due_at, seq LIMIT p_max FOR UPDATE SKIP LOCKED))
-    RETURNING route, rev, attempt, id),
-  grouped AS (SELECT route, rev, attempt, count(*) AS jobs, string_agg(id, ${fieldEnd}) AS ids FROM promoted GROUP BY route, rev, attempt),
-  counted AS (
-    INSERT INTO ${s}.tally SELECT route, state, jobs * sign FROM (SELECT route, sum(jobs) AS jobs FROM grouped GROUP BY route) g,
-      (VALUES (${scheduled}::int2, -1), (${ready}::int2, 1)) v(state, sign))
-  SELECT coalesce(sum(g.jobs), 0), array_agg(DISTINCT g.route), string_agg(${groupedEvents(`${eventCodes.promoted}`, `${ready}`, "''")}, ${itemEnd})
-    INTO jobs, ready, v_events FROM grouped g;
-  PERFORM ${s}.tell_v1(now, v_events, false);
+  jobs := 0;
+  SELECT count(*), array_agg(DISTINCT route) INTO v_due, v_routes FROM (
+    SELECT route FROM ${s}.waiting WHERE state = ${scheduled} AND due_at <= now ORDER BY due_at, seq LIMIT p_max + 1) d;
+  IF v_due > p_max THEN
+    WITH RECURSIVE head AS (${nextRoute(s, "")} UNION ALL SELECT n.* FROM head CROSS JOIN LATERAL ${nextRoute(s, " AND route > head.route")} n)
+    SELECT array_agg(route ORDER BY due_at, route) INTO v_routes FROM head WHERE due_at <= now;
+  END IF;
+  IF v_due > 0 THEN
+    v_share := greatest(1, p_max / array_length(v_routes, 1));
+    WITH promoted AS (
+      UPDATE ${s}.waiting SET state = ${ready}, rev = rev + 1, timer_at = least(deadline_at, ttl_at)
+      WHERE ctid = ANY (ARRAY(SELECT d.ctid FROM unnest(v_routes[1:p_max]) r(route) CROSS JOIN LATERAL (
+        SELECT ctid FROM ${s}.waiting w WHERE state = ${scheduled} AND w.route = r.route AND due_at <= now ORDER BY due_at, seq LIMIT v_share FOR UPDATE SKIP LOCKED) d))
+      RETURNING route, rev, attempt, id),
+    grouped AS (SELECT route, rev, attempt, count(*) AS jobs, string_agg(id, ${fieldEnd}) AS ids FROM promoted GROUP BY route, rev, attempt),
+    counted AS (
+      INSERT INTO ${s}.tally SELECT route, state, jobs * sign FROM (SELECT route, sum(jobs) AS jobs FROM grouped GROUP BY route) g,
+        (VALUES (${scheduled}::int2, -1), (${ready}::int2, 1)) v(state, sign))
+    SELECT coalesce(sum(g.jobs), 0), array_agg(DISTINCT g.route), string_agg(${groupedEvents(`${eventCodes.promoted}`, `${ready}`, "''")}, ${itemEnd})
+      INTO jobs, ready, v_events FROM grouped g;
+    PERFORM ${s}.tell_v1(now, v_events, false);
+  END IF;
+  -- Where nothing could be promoted, others hold what is due: there is no use in looking again at once.
+  more := jobs > 0 AND EXISTS (SELECT 1 FROM ${s}.waiting WHERE state = ${scheduled} AND due_at <= now ORDER BY due_at, seq LIMIT 1);
   next_clock := ${s}.next_clock_v1();
 END $$;
 

@@ -78,13 +78,15 @@ BEGIN
 END $$;
 
 CREATE FUNCTION ${s}.prune_expired_v1(p_now int8, p_commit text, p_max int4, OUT removed int8, OUT more bool) LANGUAGE plpgsql AS $$
-DECLARE v_now int8 := ${s}.begin_v1(p_now, p_commit); v_docs int8;
+DECLARE v_now int8 := ${s}.begin_v1(p_now, p_commit);
 BEGIN
   DELETE FROM ${s}.uniq WHERE ctid = ANY (ARRAY(SELECT ctid FROM ${s}.uniq WHERE held_until <= v_now ORDER BY held_until LIMIT p_max FOR UPDATE SKIP LOCKED));
   GET DIAGNOSTICS removed = ROW_COUNT;
-  DELETE FROM ${s}.doc WHERE ctid = ANY (ARRAY(SELECT ctid FROM ${s}.doc WHERE expires_at <= v_now ORDER BY expires_at LIMIT p_max - removed FOR UPDATE SKIP LOCKED));
-  GET DIAGNOSTICS v_docs = ROW_COUNT;
-  removed := removed + v_docs;
+  WITH gone AS (
+    DELETE FROM ${s}.doc WHERE ctid = ANY (ARRAY(SELECT ctid FROM ${s}.doc WHERE expires_at <= v_now ORDER BY expires_at LIMIT p_max - removed FOR UPDATE SKIP LOCKED))
+    RETURNING version),
+  floors AS (INSERT INTO ${s}.doc_floor SELECT max(version) FROM gone HAVING count(*) > 0)
+  SELECT removed + count(*) INTO removed FROM gone;
   more := removed = p_max;
 END $$;
 
@@ -148,7 +150,7 @@ BEGIN
       counted AS (INSERT INTO ${s}.tally SELECT route, state, -count(*) FROM gone GROUP BY route, state),
       lines AS (DELETE FROM ${s}.trail t USING gone g WHERE t.seq = g.seq),
       large AS (DELETE FROM ${s}.payload p USING gone g WHERE g.input IS NULL AND p.seq = g.seq)
-      DELETE FROM ${s}.tag t USING gone g WHERE g.tags IS NOT NULL AND t.seq = g.seq AND t.tag IN (SELECT jsonb_array_elements_text(g.tags::jsonb))', v_name)
+      DELETE FROM ${s}.tag t USING gone g WHERE g.tags IS NOT NULL AND t.seq = g.seq AND t.tag = ANY (${s}.tags_of_v1(g.tags))', v_name)
       USING p_state, p_except;
     EXECUTE format('DROP TABLE ${s}.%I', v_name);
     IF v_rows - v_stay > 0 THEN RETURN v_rows - v_stay; END IF;

@@ -2,16 +2,13 @@
 import { stateCodes } from "../../../model/job-state.ts";
 import { columnOf, fieldNames } from "../../../store/job-fields.ts";
 import type { JobFieldName } from "../../../store/job-fields.ts";
-import { declareSql, selectSql, typeOf } from "../columns.ts";
+import { declareSql, ofAllTables, selectSql, typeOf } from "../columns.ts";
 
 /** What a read of a job shows: all but the store's own fields, and the route, which stands for its queue and name. */
 export const recordFields: readonly JobFieldName[] = [...fieldNames(({ isOwn }) => isOwn !== true), "route"];
 const recordColumns = recordFields.map(columnOf).join(", ");
 
-const byId = (s: string, id: string): string =>
-  ["waiting", "leased", "history"]
-    .map((table) => `SELECT ${recordColumns} FROM ${s}.${table} WHERE id = ${id}`)
-    .join(" UNION ALL ");
+const byId = (s: string, id: string): string => ofAllTables(s, recordColumns, `j.id = ${id}`);
 
 /** Newest first below v_below, one table. */
 const newest = (s: string, table: string, where: string): string =>
@@ -82,7 +79,6 @@ CREATE FUNCTION ${s}.tally_jobs_v1() RETURNS TABLE (route int8, state int2, jobs
 $$;
 
 CREATE FUNCTION ${s}.read_trail_v1(p_id text, p_after int4, p_max int4) RETURNS TABLE (number int4, at int8, body text) LANGUAGE sql STABLE AS $$
-  SELECT t.number, t.at, t.body FROM ${s}.trail t WHERE t.seq = (SELECT seq FROM ${s}.waiting WHERE id = p_id UNION ALL SELECT seq FROM ${s}.leased WHERE id = p_id
-    UNION ALL SELECT seq FROM ${s}.history WHERE id = p_id LIMIT 1) AND t.number > p_after ORDER BY t.number LIMIT p_max
+  SELECT t.number, t.at, t.body FROM ${s}.trail t WHERE t.seq = (${ofAllTables(s, "seq", "j.id = p_id")} LIMIT 1) AND t.number > p_after ORDER BY t.number LIMIT p_max
 $$;
 `;

@@ -15,6 +15,7 @@ import { fieldEnd } from "../text.ts";
 import { timeNow } from "./call.ts";
 import { brief, tellSet } from "./rules/tell.ts";
 import { texts } from "./submit.ts";
+import { waitBriefly, whole } from "./whole.ts";
 
 const { running } = stateCodes;
 
@@ -31,13 +32,15 @@ const finished = movedBy("finish", {
 });
 
 export const settleSql = (s: string): string => `
--- One settle with all it carries; the answer has its events. p_settle: {id, seq, fence, next, attempts, effects?}.
+-- One settle with all it carries; the answer has its events. p_settle: {id, seq, fence, next, attempts, effects?,
+-- isLate}.
 CREATE FUNCTION ${s}.settle_one_v1(p_now int8, p_settle jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE j ${s}.waiting; v_applied record; v_unit jsonb;
   v_id text := p_settle->>'id'; v_seq int8 := (p_settle->>'seq')::int8; v_fence int8 := (p_settle->>'fence')::int8;
 BEGIN
   SELECT * INTO j FROM ${s}.leased WHERE id = v_id FOR UPDATE;
-  IF NOT FOUND OR j.fence <> v_fence OR j.seq <> v_seq THEN RETURN jsonb_build_object('kind', ${s}.refusal_v1(v_id, v_seq, v_fence)); END IF;
+  IF j.state <> ${running} THEN PERFORM ${s}.set_aside_v1(p_now, NULL, ARRAY[v_id]); j := NULL; END IF;
+  IF j.id IS NULL OR j.fence <> v_fence OR j.seq <> v_seq THEN RETURN jsonb_build_object('kind', ${s}.refusal_v1(v_id, v_seq, v_fence)); END IF;
   -- A job whose cancel was asked for must not wait again.
   IF j.cancel_asked = 1 AND p_settle->'next'->>'to' IN ('scheduled', 'ready') THEN RETURN '{"kind": "cancel-asked"}'; END IF;
   j.settled_fence := j.fence;
@@ -46,19 +49,6 @@ BEGIN
   v_unit := ${s}.submit_unit_v1(p_now, p_settle->'effects');
   IF v_unit->>'kind' <> 'ok' THEN RETURN jsonb_build_object('kind', v_unit->>'reason', 'id', v_unit->>'id'); END IF;
   RETURN jsonb_build_object('kind', 'ok', 'events', ${s}.and_v1(v_applied.events, v_unit->>'events'));
-END $$;
-
--- All of a settle or nothing.
-CREATE FUNCTION ${s}.settle_whole_v1(p_now int8, p_settle jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE v_answer jsonb;
-BEGIN
-  IF NOT coalesce((p_settle->'effects'->>'isLate')::bool, false) THEN RETURN ${s}.settle_one_v1(p_now, p_settle); END IF;
-  BEGIN
-    v_answer := ${s}.settle_one_v1(p_now, p_settle);
-    IF v_answer->>'kind' <> 'ok' THEN RAISE EXCEPTION 'millrace: taken back' USING ERRCODE = 'MR001'; END IF;
-  EXCEPTION WHEN SQLSTATE 'MR001' THEN NULL;
-  END;
-  RETURN v_answer;
 END $$;
 
 -- p_routes to p_caps: the routes of all jobs in effects. p_states, p_kinds, p_keeps, p_reasons: the ending of each run.
@@ -76,13 +66,14 @@ DECLARE
   v_dropped int8[]; v_tagged int8[]; v_tags text[];
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
+  IF NOT p_inside THEN ${waitBriefly} END IF;
   IF p_singles IS NOT NULL THEN
     PERFORM ${s}.keep_routes_v1(p_routes, ${texts("p_queues")}, ${texts("p_names")}, ${texts("p_caps")});
     PERFORM ${s}.lock_keys_v1(jsonb_path_query_array(p_singles, '$[*].effects'));
   END IF;
   FOREACH v_step IN ARRAY p_steps LOOP
     IF v_step = 0 THEN
-      v_answer := ${s}.settle_whole_v1(now, p_singles->v_single);
+      v_answer := ${whole(s, "settle_one_v1", "p_singles->v_single")};
       v_single := v_single + 1;
       v_told := ${s}.and_v1(v_told, v_answer->>'events');
       v_all := ${s}.and_v1(v_all, v_answer->>'events');

@@ -5,37 +5,25 @@
  * Two calls may meet at the same id or key at once. Both insert and never only look: a unique index makes the second
  * wait for the first, and a look behind the insert finds a job that has left the waiting table meanwhile.
  *
- * A unit that may be refused after something of it was written runs behind a savepoint. What it took of the sequence of
- * jobs stays taken: seqs grow, but not by one.
+ * A unit that may be refused after something of it was written runs behind a savepoint (whole.ts). What it took of the
+ * sequence of jobs stays taken: seqs grow, but not by one.
  */
 import { eventCodes } from "../../../model/event-kind.ts";
-import { columnList } from "../columns.ts";
+import { columnList, ofAllTables } from "../columns.ts";
 import { inlineBytesMax } from "./rules/advance.ts";
 import { heldUntil, isUnstarted } from "./rules/meet.ts";
 
 export const submitUnitSql = (s: string): string => `
--- Several ids and keys in one call are locked in one order, so that two calls cannot wait for each other.
+-- Several ids and keys in one call are locked in one order, so that two calls cannot wait for each other. A unit behind a
+-- savepoint gives up after a moment instead.
 CREATE FUNCTION ${s}.lock_keys_v1(p_units jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_locks int8[];
 BEGIN
   SELECT array_agg(DISTINCT hashtextextended('${s}' || k, 0)) INTO v_locks FROM jsonb_array_elements(p_units) u, jsonb_array_elements(u->'jobs') j,
-    unnest(ARRAY[j->'given'->>'unique_key', CASE WHEN j->'given'->>'digest' IS NOT NULL THEN j->'given'->>'id' END]) k WHERE k IS NOT NULL;
+    unnest(ARRAY[j->'given'->>'unique_key', CASE WHEN j->'given'->>'digest' IS NOT NULL THEN j->'given'->>'id' END]) k WHERE k IS NOT NULL AND NOT (u->>'isLate')::bool;
   IF array_length(v_locks, 1) > 1 THEN
     PERFORM pg_advisory_xact_lock(l) FROM (SELECT unnest(v_locks) AS l ORDER BY 1) sorted;
   END IF;
-END $$;
-
--- All of a unit or nothing.
-CREATE FUNCTION ${s}.submit_whole_v1(p_now int8, p_unit jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE v_answer jsonb;
-BEGIN
-  IF NOT (p_unit->>'isLate')::bool THEN RETURN ${s}.submit_unit_v1(p_now, p_unit); END IF;
-  BEGIN
-    v_answer := ${s}.submit_unit_v1(p_now, p_unit);
-    IF v_answer->>'kind' <> 'ok' THEN RAISE EXCEPTION 'millrace: taken back' USING ERRCODE = 'MR001'; END IF;
-  EXCEPTION WHEN SQLSTATE 'MR001' THEN NULL;
-  END;
-  RETURN v_answer;
 END $$;
 
 -- Jobs in order, then documents in order; the first refusal is the answer.
@@ -73,8 +61,7 @@ BEGIN
   id := v_id;
   FOR i IN 1..50 LOOP
     IF v_mayexist THEN
-      SELECT k.digest INTO v_known FROM (SELECT w.digest FROM ${s}.waiting w WHERE w.id = v_id
-        UNION ALL SELECT l.digest FROM ${s}.leased l WHERE l.id = v_id UNION ALL SELECT h.digest FROM ${s}.history h WHERE h.id = v_id) k;
+      SELECT k.digest INTO v_known FROM (${ofAllTables(s, "j.digest", "j.id = v_id")}) k;
       IF FOUND THEN
         IF v_known.digest IS NOT DISTINCT FROM v_digest THEN how := 'existing'; END IF;
         RETURN;
@@ -90,7 +77,7 @@ BEGIN
             IF NOT FOUND THEN CONTINUE; END IF;
             events := ${s}.meet_v1(p_now, h, p_job);
             id := v_holder.id;
-            how := CASE p_job->>'onHeld' WHEN 'replace' THEN 'replaced' ELSE 'rescheduled' END;
+            how := 'replaced';
             RETURN;
           END IF;
         END IF;

@@ -15,6 +15,7 @@ import { fieldEnd, itemEnd, nullItem } from "../text.ts";
 import { stateSql } from "./rules/place.ts";
 import { timerSql } from "./rules/advance.ts";
 import { groupedEvents } from "./rules/tell.ts";
+import { waitBriefly, whole } from "./whole.ts";
 
 const { scheduled, ready } = stateCodes;
 
@@ -89,10 +90,13 @@ DECLARE
   v_alike bool := array_length(p_routes, 1) = 1 AND coalesce(p_due_in, p_due_at, p_deadline_in, p_deadline_at, p_ttl) IS NULL;
 BEGIN
   PERFORM ${s}.keep_routes_v1(p_routes, ${texts("p_queues")}, ${texts("p_names")}, ${texts("p_caps")});
-  IF p_units IS NOT NULL THEN PERFORM ${s}.lock_keys_v1(p_units); END IF;
+  IF p_units IS NOT NULL THEN
+    IF NOT p_inside THEN ${waitBriefly} END IF;
+    PERFORM ${s}.lock_keys_v1(p_units);
+  END IF;
   FOREACH v_step IN ARRAY p_steps LOOP
     IF v_step = 0 THEN
-      v_answer := ${s}.submit_whole_v1(now, p_units->v_unit);
+      v_answer := ${whole(s, "submit_unit_v1", "p_units->v_unit")};
       v_unit := v_unit + 1;
       v_events := ${s}.and_v1(v_events, v_answer->>'events');
       v_answers := coalesce(v_answers, '[]') || jsonb_build_array(v_answer - 'events');

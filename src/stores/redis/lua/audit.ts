@@ -1,12 +1,20 @@
 /**
- * The index audit: walks what is derived and makes it right where it is wrong. On a healthy store it repairs nothing; a repair means a bug
- * or a hand in the keys, and is counted by kind so that somebody looks. Each phase answers: checked, repaired, cursor ("" when it is over).
+ * The index audit: walks what is derived and makes it right where it is wrong. On a healthy store it repairs nothing; a
+ * repair means a bug or a hand in the keys, and is counted by kind so that somebody looks. Each phase answers: checked,
+ * repaired, cursor ("" when it is over), how many records were set aside (aside.ts).
  *
- *  audit_jobs    after seq, max     each job stands in the index of its state with the right score, and in those of its tags
- *  audit_index   index, rank, max   each entry of an index (due, lease, clock, then each route) is a job that belongs there
+ *  audit_jobs    after seq, max     each job stands in the index of its state with the right score, and in those of
+ *                                   its tags
+ *  audit_index   index, rank, max   each entry of an index (lease, clock, then d and r with each route: its scheduled
+ *                                   and ready jobs) is a job that belongs there
+ *  audit_ids     cursor, max        no id names a job that is gone; the id of a record that was set aside is kept with
+ *                                   it
  *  audit_keys    cursor, max        no unique key is held by a job that is gone or over, unless by time
- *  audit_tally                      the tallies of all routes add up to the jobs and to the indexes of their states; else they are recounted.
- *                                   A job counted with another route is found where that leaves its own fewer than are ready
+ *  audit_tally                      the tallies of all routes add up to the jobs and to the indexes of their states;
+ *                                   else they are recounted. A job counted with another route is found where that
+ *                                   leaves its own fewer than are ready
+ *  mend          handles            the same for single jobs that a reader met where they do not belong, or could not
+ *                                   read
  */
 import type { LuaModule } from "./lua-module.ts";
 
@@ -34,6 +42,24 @@ local function repairJob(c, job)
   return repaired + 1
 end
 
+redis.register_function({ function_name = "mr1_mend", flags = { "allow-oom" }, callback = function(keys, args)
+  local c, refused = beginWide(keys, args)
+  if not c then return refused end
+  local handles = slice(args, c.i, #args)
+  loadJobs(c, handles)
+  for _, h in ipairs(handles) do
+    local job = c.jobs[h]
+    local own, _, clock
+    if job then
+      repairJob(c, job)
+      own, _, clock = whereIs(c.k, job)
+    end
+    if own ~= c.k.lease then call("ZREM", c.k.lease, h) end
+    if not clock or clock == "" then call("ZREM", c.k.clock, h) end
+  end
+  return c.asides or 0
+end })
+
 redis.register_function({ function_name = "mr1_audit_jobs", flags = { "allow-oom" }, callback = function(keys, args)
   local c, refused = beginWide(keys, args)
   if not c then return refused end
@@ -42,12 +68,12 @@ redis.register_function({ function_name = "mr1_audit_jobs", flags = { "allow-oom
     local from, open = floor((seq + 1) / PAGE), floor((c.seq + 1) / PAGE)
     local page = call("ZRANGEBYSCORE", c.k.pages, num(from), "+inf", "LIMIT", 0, 1)[1]
     if not page and from <= open then page = open end
-    if not page then return { checked, repaired, "" } end
+    if not page then return { checked, repaired, "", c.asides or 0 } end
     local handles, last = {}, page * PAGE + PAGE - 1
     for at = max(seq + 1, page * PAGE), last do handles[#handles + 1] = handleOf(at) end
     loadJobs(c, handles)
     for _, h in ipairs(handles) do
-      if checked == most then return { checked, repaired, num(seq) } end
+      if checked == most then return { checked, repaired, num(seq), c.asides or 0 } end
       seq = seqOf(h)
       if c.jobs[h] then
         checked = checked + 1
@@ -55,30 +81,45 @@ redis.register_function({ function_name = "mr1_audit_jobs", flags = { "allow-oom
       end
     end
   end
-  return { checked, repaired, num(seq) }
+  return { checked, repaired, num(seq), c.asides or 0 }
 end })
 
-local CLOCKS = { "due", "lease", "clock" }
+-- The key of an index by its name in a cursor, and its route where it has one.
+local function indexOf(k, index)
+  if index == "lease" or index == "clock" then return k[index], nil end
+  local route = sub(index, 2)
+  return (sub(index, 1, 1) == "d" and k.dueOf or k.ready) .. route, route
+end
 
--- The indexes in the order in which they are walked: those of clocks by name, then those of ready jobs by route.
+-- The indexes in the order in which they are walked: those of clocks, then those of scheduled and of ready jobs by
+-- route.
 local function indexBehind(c, index)
-  for i, name in ipairs(CLOCKS) do
-    if name == index and CLOCKS[i + 1] then return CLOCKS[i + 1] end
-  end
-  local behind, best = not c.k[index] and index or "", nil
+  if index == "lease" then return "clock" end
+  local behind, best = index == "clock" and "" or index, nil
   for route in eachRoute(c) do
-    if route > behind and (not best or route < best) then best = route end
+    for _, name in ipairs({ "d" .. route, "r" .. route }) do
+      if name > behind and (not best or name < best) then best = name end
+    end
   end
   return best
+end
+
+-- Whether a route stood among those with scheduled jobs by its earliest one; it does behind this.
+local function repairHead(k, route)
+  local before = tonumber(call("ZSCORE", k.due, route) or "")
+  if before == firstScore(k.dueOf .. route) then return 0 end
+  setHead(k, route)
+  return 1
 end
 
 redis.register_function({ function_name = "mr1_audit_index", flags = { "allow-oom" }, callback = function(keys, args)
   local c, refused = beginWide(keys, args)
   if not c then return refused end
   local index, rank, most = nextArg(c), nextNumber(c), nextNumber(c)
-  local key = c.k[index] or c.k.ready .. index
+  local key, route = indexOf(c.k, index)
   local handles, stray = call("ZRANGE", key, rank, rank + most - 1), {}
   loadJobs(c, handles)
+  local met = c.asides or 0
   for _, h in ipairs(handles) do
     local job, belongs = c.jobs[h], h == LONG_ENTRY
     if job then
@@ -87,10 +128,27 @@ redis.register_function({ function_name = "mr1_audit_index", flags = { "allow-oo
     end
     if not belongs then stray[#stray + 1] = h end
   end
+  -- Those that were set aside are out of it already.
+  local repaired, left = #stray - met, #handles - #stray
   many("ZREM", key, stray)
-  if #handles == most then return { #handles, #stray, index .. ":" .. num(rank + most - #stray) } end
+  if route and key == c.k.dueOf .. route then repaired = repaired + repairHead(c.k, route) end
+  if #handles == most then return { #handles, repaired, index .. ":" .. num(rank + left), met } end
   local next = indexBehind(c, index)
-  return { #handles, #stray, next and next .. ":0" or "" }
+  return { #handles, repaired, next and next .. ":0" or "", met }
+end })
+
+redis.register_function({ function_name = "mr1_audit_ids", flags = { "allow-oom" }, callback = function(keys, args)
+  local c, refused = beginWide(keys, args)
+  if not c then return refused end
+  local page, repaired = call("HSCAN", c.k.ids, nextArg(c), "COUNT", nextArg(c)), 0
+  for i = 1, #page[2], 2 do
+    local id, h = page[2][i], page[2][i + 1]
+    if call("HEXISTS", c.k.spec, h) == 0 and not jobOf(c, h) then
+      local isTold = tellAsideId(c, h, id)
+      if call("HDEL", c.k.ids, id) == 1 and not isTold then repaired = repaired + 1 end
+    end
+  end
+  return { #page[2] / 2, repaired, page[1] == "0" and "" or page[1], c.asides or 0 }
 end })
 
 redis.register_function({ function_name = "mr1_audit_keys", flags = { "allow-oom" }, callback = function(keys, args)
@@ -99,17 +157,20 @@ redis.register_function({ function_name = "mr1_audit_keys", flags = { "allow-oom
   local page, repaired = call("HSCAN", c.k.uniq, nextArg(c), "COUNT", nextArg(c)), 0
   for i = 1, #page[2], 2 do
     local holder = readFields(page[2][i + 1], "holder")
-    local job = jobOf(c, holder.handle)
-    local isStray = holder.heldUntil == "" and (not job or isTerminal(job.state))
+    local job = holder.handle and jobOf(c, holder.handle)
+    local isTimed = holder.heldUntil and tonumber(holder.heldUntil)
+    local isStray = not isTimed and (not job or isTerminal(job.state))
     if isStray then repaired = repaired + call("HDEL", c.k.uniq, page[2][i]) end
   end
-  return { #page[2] / 2, repaired, page[1] == "0" and "" or page[1] }
+  return { #page[2] / 2, repaired, page[1] == "0" and "" or page[1], c.asides or 0 }
 end })
 
--- Of all routes together: what is counted and what only its index counts (ready, running) are all jobs there are. Of one route, as many as
--- are ready are left over at least; whatever else is left is running there. left: by route, its jobs without those that are counted by state.
+-- Of all routes together: what is counted and what only its index counts (ready, running) are all jobs there are. Of
+-- one route, as many as are ready are left over at least; whatever else is left is running there. left: by route, its
+-- jobs without those that are counted by state.
 local function isRight(c, sums, left, total)
-  local k, scheduled = c.k, call("ZCARD", c.k.due)
+  local k, scheduled = c.k, 0
+  for route in eachRoute(c) do scheduled = scheduled + call("ZCARD", k.dueOf .. route) end
   if (sums[TOTAL] or 0) ~= total or (sums[SCHEDULED] or 0) ~= scheduled then return false end
   -- Without the entry that keeps the index in its form (enter.ts).
   local known = scheduled + call("ZCOUNT", k.lease, "-inf", "(+inf")
@@ -154,7 +215,7 @@ redis.register_function({ function_name = "mr1_audit_tally", flags = { "allow-oo
     sums[state] = (sums[state] or 0) + n
     left[route] = (left[route] or 0) + (state == TOTAL and n or -n)
   end
-  if isRight(c, sums, left, total) then return { total, 0, "" } end
+  if isRight(c, sums, left, total) then return { total, 0, "", 0 } end
   local real = recount(c)
   for field in pairs(told) do real[field] = real[field] or 0 end
   for field, n in pairs(real) do
@@ -163,7 +224,7 @@ redis.register_function({ function_name = "mr1_audit_tally", flags = { "allow-oo
       call("HSET", c.k.tally, field, n)
     end
   end
-  return { total, repaired, "" }
+  return { total, repaired, "", c.asides or 0 }
 end })
 `,
 };

@@ -1,29 +1,33 @@
 /**
- * A call: the names of its keys, its time, the check that the store was entered, and the routes that it names. Each call works on one
- * table `c` that it fills and writes at its end (write.ts), so that a mistake before the writing leaves the store as it was.
+ * A call: the names of its keys, its time, the check that the store was entered, and the routes that it names. Each
+ * call works on one table `c` that it fills and writes at its end (write.ts), so that a mistake before the writing
+ * leaves the store as it was.
  *
  *  all keys of a partition begin with its hash tag, {prefix:0}
  *
- *  meta    hash    kind, version, token, epoch, fence, partitions   tally    hash    route:state -> count, and route:t of all its jobs
- *  route   hash    number -> content (route-text.ts)                bad:s    zset    jobs that ended in state s, not completed, by seq
- *  spec    hash    handle -> spec (packed-fields.ts)                uniq     hash    key -> holder (argument-text.ts)
- *  state   hash    handle -> state; absent until a job first moves  held     zset    keys held by time, by their end
- *  ids     hash    id -> handle                                     doc      hash    kind US id -> document
- *  ready:r zset    ready jobs of route r by rank                    docs     zset    kind US id, all with score 0
- *  due     zset    scheduled jobs by due time                       docttl   zset    documents by their expiry
- *  lease   zset    running jobs by their earliest clock             tag:t    zset    jobs with tag t by seq
- *  clock   zset    waiting jobs with a deadline or ttl, likewise    trail:h  list    at US line
- *  end:s:m list    what ended in state s in minute m                page     hash    seq / 256 -> jobs left there
- *  ends:s  zset    the minutes of state s                           pages    zset    these, without the last, which is being filled
+ *  meta    hash    kind, version, token, epoch, fence,      tally   hash  route:state -> count, and route:t of all
+ *                  partitions, docFloor                     bad:s   zset  what ended in state s, not completed, by seq
+ *  route   hash    number -> content (route-text.ts)        uniq    hash  key -> holder (argument-text.ts)
+ *  spec    hash    handle -> spec (packed-fields.ts)        held    zset  keys held by time, by their end
+ *  state   hash    handle -> state; absent until a job      doc     hash  kind US id -> document
+ *                  first moves                              docs    zset  kind US id, all with score 0
+ *  ids     hash    id -> handle                             docttl  zset  documents by their expiry
+ *  ready:r zset    ready jobs of route r by rank            tag:t   zset  jobs with tag t by seq
+ *  due:r   zset    scheduled jobs of route r by due time    trail:h list  at US line
+ *  due     zset    routes by their earliest due time        aside   hash  ref -> id US why US at US what was found
+ *  lease   zset    running jobs by their earliest clock     page    hash  seq / 256 -> jobs left there
+ *  clock   zset    waiting jobs with a deadline or ttl,     pages   zset  these, without the last one, which is
+ *                  likewise                                               still being filled
+ *  end:s:m list    what ended in state s in minute m        feed    stream  n-1: a = time, b = bundles of events,
+ *  ends:s  zset    the minutes of state s                                 s = the last seq
  *  keep    zset    finished jobs with a keeping time of their own
- *  feed    stream  n-1: a = time, b = bundles of events, s = seq
  */
 import type { LuaModule } from "./lua-module.ts";
 
 export const callLua: LuaModule = {
   exports: [
     ...["keysOf", "lives", "timeOf", "begin", "widen", "beginWide", "nextArg", "nextNumber", "nextFlag"],
-    ...["readShapes", "useRoute", "recall", "keep", "init"],
+    ...["readShapes", "useRoute", "knowsRoute", "eachRoute", "recall", "keep", "init"],
   ],
   source: String.raw`
 local function init()
@@ -33,7 +37,7 @@ end
 
 local KEYS = {
   "meta", "route", "spec", "state", "ids", "due", "lease", "clock", "keep", "feed", "tally", "uniq", "held",
-  "doc", "docs", "docttl", "page", "pages", "hint",
+  "doc", "docs", "docttl", "page", "pages", "hint", "aside",
 }
 local names = {}
 local function keysOf(tag)
@@ -42,36 +46,41 @@ local function keysOf(tag)
   k = {}
   for _, word in ipairs(KEYS) do k[word] = tag .. ":" .. word end
   k.ready, k.ends, k.ended, k.bad = tag .. ":ready:", tag .. ":ends:", tag .. ":end:", tag .. ":bad:"
-  k.tag, k.trail = tag .. ":tag:", tag .. ":trail:"
+  k.tag, k.trail, k.dueOf = tag .. ":tag:", tag .. ":trail:", tag .. ":due:"
   names[tag] = k
   return k
 end
 
--- What this server process remembers of a store since somebody entered it, by tag and token: its last seq, the last number of its feed and the
--- routes it has met, which every call would otherwise read or write once more. A restart, a failover, a flush or a new build of the library
--- leaves it empty or different from what the data says, and every call is then refused until somebody has entered again and raised the epoch
--- where writes may be lost (enter.ts).
+-- What this server process remembers of a store since somebody entered it, by tag and token: its last seq, the last
+-- number of its feed and the routes it has met, which every call would otherwise read or write once more. A restart, a
+-- failover, a flush or a new build of the library leaves it empty or different from what the data says, and every call
+-- is then refused until somebody has entered again and raised the epoch where writes may be lost (enter.ts).
 local lives = {}
-local lastNow = 0
 
--- The platform's time where a test gives one, else the server's, which never goes back.
-local function timeOf(given)
+-- The platform's time where a test gives one, else the server's. Where that was set back, the store's own goes on from
+-- where it was at the server's pace, ahead of it: a time that stood still would freeze delays, retries and leases.
+local function timeOf(given, life)
   if given ~= "" then return tonumber(given) end
   local t = call("TIME")
   local ms = t[1] * 1000 + floor(t[2] / 1000)
-  if ms < lastNow then return lastNow end
-  lastNow = ms
-  return ms
+  local now = ms + life.ahead
+  if now < life.now then
+    life.ahead = life.now - ms
+    now = life.now
+  end
+  life.now = now
+  return now
 end
 
--- keys: the tag. args: time or nothing, sender, then the call's own, from c.i on. Answers the call, or nothing and a refusal.
+-- keys: the tag. args: time or nothing, sender, then the call's own, from c.i on. Answers the call, or nothing and a
+-- refusal.
 local function begin(keys, args)
   if not call then init() end
   local tag, k = keys[1], keysOf(keys[1])
   local m = call("HMGET", k.meta, "token", "fence")
   local life = m[1] and lives[tag] and lives[tag][m[1]]
   if not life then return nil, redis.error_reply("MRENTER the store must be entered first") end
-  local now = timeOf(args[1])
+  local now = timeOf(args[1], life)
   return {
     k = k, args = args, i = 3, now = now, at = num(now), sender = args[2], fence = tonumber(m[2]), life = life,
     seq = life.seq, order = {}, bundles = {}, zadd = {}, tally = {},
@@ -101,7 +110,8 @@ local function nextNumber(c) return tonumber(nextArg(c)) end
 
 local function nextFlag(c) return nextArg(c) == "1" end
 
--- Shapes and templates that differ from call to call by their times alone are kept with what is remembered of the store, up to a number.
+-- Shapes and templates that differ from call to call by their times alone are kept with what is remembered of the
+-- store, up to a number.
 local KEPT_MAX = 1000
 
 local function recall(c, key) return c.life.kept[key] end
@@ -112,8 +122,9 @@ local function keep(c, key, value)
   life.kept[key], life.keptCount = value, life.keptCount + 1
 end
 
--- What the new jobs of a call look like: how many shapes (argument-text.ts), and each. Answers a refusal where a route has another content under
--- its number, before anything is written. A shape that is recalled was met before, and its route is there.
+-- What the new jobs of a call look like: how many shapes (argument-text.ts), and each. Answers a refusal where a route
+-- has another content under its number, before anything is written. A shape that is recalled was met before, and its
+-- route is there.
 local function readShapes(c)
   local met = c.life.routes
   c.shapes, c.plain = {}, {}
@@ -134,6 +145,22 @@ local function readShapes(c)
       c.contents[route] = content
     end
     c.shapes[n] = shape
+  end
+end
+
+-- Whether the content of a route is kept: a job of another one belongs to no queue.
+local function knowsRoute(c, route)
+  local met = c.life.routes
+  if not met[route] then met[route] = call("HGET", c.k.route, route) or nil end
+  return met[route] ~= nil
+end
+
+-- All routes: number, queue, name.
+local function eachRoute(c)
+  local flat, i = call("HGETALL", c.k.route), -1
+  return function()
+    i = i + 2
+    if flat[i] then return flat[i], match(flat[i + 1], "^([^\31]*)\31([^\31]*)") end
   end
 end
 

@@ -1,8 +1,10 @@
 /**
  * change: what operators and duties do to a job under a guard (R2). The first case whose guard holds is applied.
  *
- *  args     jobs, their ids, then per change: number of cases, and per case: guard and next (argument-text.ts), attempt log ("" leaves it)
- *  answer   own hints, then per change: ok US case US from US state US rev, changed US state US rev, key-held US id, or gone
+ *  args     jobs, their ids, then per change: its token ("" for none), number of cases, and per case: guard and next
+ *           (argument-text.ts), attempt log ("" leaves it)
+ *  answer   own hints, then per change: ok US case US from US state US rev, already or changed US state US rev,
+ *           key-held US id, or gone
  */
 import type { LuaModule } from "./lua-module.ts";
 
@@ -15,8 +17,8 @@ local function otherTaker(c, job, next)
   return isKeyed and takerOf(c, job.uniqueKey)
 end
 
-local function changeOne(c, id, cases)
-  local h, answer = handleById(c, id), nil
+local function changeOne(c, id)
+  local token, cases, h, answer = nextArg(c), nextNumber(c), handleById(c, id), nil
   local job = h and jobOf(c, h)
   for n = 0, cases - 1 do
     local guard, next, attempts = nextArg(c), nextArg(c), nextArg(c)
@@ -27,13 +29,15 @@ local function changeOne(c, id, cases)
       else
         touch(c, job)
         if attempts ~= "" then job.attempts = attempts end
+        if token ~= "" then job.changeToken = token end
         apply(c, job, next)
         answer = concat({ "ok", n, from, next.kind == "remove" and "" or job.state, job.rev }, US)
       end
     end
   end
   if not job then return "gone" end
-  return answer or concat({ "changed", job.state, job.rev }, US)
+  local isRepeat = token ~= "" and job.changeToken == token
+  return answer or concat({ isRepeat and "already" or "changed", job.state, job.rev }, US)
 end
 
 -- Allowed without memory: cancelling and removing jobs is how an operator makes room.
@@ -45,7 +49,7 @@ redis.register_function({ function_name = "mr1_change", flags = { "allow-oom" },
   local handles = fetch("HMGET", c.k.ids, ids)
   for i = 1, total do c.ids[ids[i]] = handles[i] end
   loadJobs(c, handles)
-  for i = 1, total do answers[i] = changeOne(c, ids[i], nextNumber(c)) end
+  for i = 1, total do answers[i] = changeOne(c, ids[i]) end
   return { writeCall(c), answers }
 end })
 `,

@@ -1,10 +1,12 @@
 /**
- * claim (R6): takes ready jobs in the order of (rank, seq) from the offered routes, never one of whose clocks has rung. Plain jobs that nobody
- * has touched yet get their first state as a set: one template for all of a route. Others are read, changed and written.
+ * claim (R6): takes ready jobs in the order of (rank, seq) from the offered routes, never one of whose clocks has rung.
+ * An entry of a job that is not ready there is only taken out; where reading fails, all entries are left.
+ * Plain jobs that nobody has touched yet get their first state as a set: one template for all of a route. Others are
+ * read, changed and written.
  *
- *  args     owner, lease, then per offer: max, number of routes, routes
- *  answer   now, next clock, filled offers, a state as all first claims of plain jobs have it, per job: handle and spec, and of all but those:
- *           place and state
+ *  args     owner, lease, most bytes of inputs ("" for any), then per offer: max, number of routes, routes
+ *  answer   now, next clock, filled offers, a state as all first claims of plain jobs have it, per job: handle and
+ *           spec, and of all but those: place and state
  */
 import type { LuaModule } from "./lua-module.ts";
 
@@ -14,15 +16,17 @@ export const claimLua: LuaModule = {
 local SKIP_MAX = 10000
 -- Up to so many, one command takes them out; the scores that come with each cost more than a second command for many.
 local POP_MAX = 16
+-- So many are read before it is known how large they are.
+local FIRST_READ = 16
 
--- The next ready jobs of a route behind those looked at before: members and, on request, scores. Jobs whose clock has rung are passed over.
+-- The next ready jobs of a route behind those looked at before: members and, on request, scores. Jobs whose clock has
+-- rung are passed over.
 local function look(c, source, wanted, hasScores)
   if not hasScores and not c.hasRung then
-    if wanted > POP_MAX then return call("ZRANGE", source.key, 0, wanted - 1) end
+    if wanted > POP_MAX then return call("ZRANGE", source.key, "0", num(wanted - 1)) end
     local popped, members = call("ZPOPMIN", source.key, num(wanted)), {}
     for i = 1, #popped, 2 do members[#members + 1] = popped[i] end
-    source.isGone = true
-    if #members < wanted then c.emptied[source.route] = true end
+    source.popped = popped
     return members
   end
   local members, scores = {}, {}
@@ -47,7 +51,9 @@ local function look(c, source, wanted, hasScores)
   return members, scores
 end
 
-local function sourceOf(c, route) return { key = c.k.ready .. route, route = route, at = 0, skipped = 0, taken = {} } end
+local function sourceOf(c, route)
+  return { key = c.k.ready .. route, route = route, at = 0, skipped = 0, taken = {} }
+end
 
 local function isBefore(a, b)
   local x, y = a.scores[a.head], b.scores[b.head]
@@ -55,7 +61,8 @@ local function isBefore(a, b)
   return a.members[a.head] < b.members[b.head]
 end
 
--- Merges several routes by their heads, which are kept sorted. Answers the members, the route of each, and the sources.
+-- Merges several routes by their heads, which are kept sorted. Answers the members, the source of each, and all
+-- sources.
 local function takeMerged(c, routes, wanted)
   local heads, all, batch = {}, {}, math.ceil(2 * wanted / #routes) + 8
   local function refill(source)
@@ -80,7 +87,7 @@ local function takeMerged(c, routes, wanted)
     local source = heads[1]
     local h = source.members[source.head]
     n = n + 1
-    members[n], of[n] = h, source.route
+    members[n], of[n] = h, source
     source.taken[#source.taken + 1] = h
     source.head = source.head + 1
     if source.head <= #source.members or refill(source) then settle(1)
@@ -89,27 +96,76 @@ local function takeMerged(c, routes, wanted)
   return members, of, all
 end
 
+-- What was taken out by the look at it, and is not taken after all, goes back.
+local function putBack(source, from)
+  for i = from * 2, #source.popped, 2 do call("ZADD", source.key, source.popped[i], source.popped[i - 1]) end
+end
+
 local function takeOut(source)
   local n = #source.taken
-  if n == 0 or source.isGone then return end
-  if source.skipped == 0 then call("ZREMRANGEBYRANK", source.key, 0, n - 1)
+  if source.popped then return putBack(source, n + 1) end
+  if n == 0 then return end
+  if source.skipped == 0 then call("ZREMRANGEBYRANK", source.key, "0", num(n - 1))
   else many("ZREM", source.key, source.taken) end
 end
 
--- The members of one offer: with one route, that route stands for all of them.
-local function takeOffer(c, routes, wanted)
-  if #routes > 1 then
-    local members, of, sources = takeMerged(c, routes, wanted)
-    for _, source in ipairs(sources) do takeOut(source) end
-    return members, of
-  end
+-- The members of one offer, the source of each (nothing where all are of one), and the sources.
+local function lookOffer(c, routes, wanted, isFull)
+  if #routes > 1 then return takeMerged(c, routes, wanted) end
   local source = sourceOf(c, routes[1])
-  source.taken = look(c, source, wanted, false)
-  takeOut(source)
-  return source.taken, nil
+  source.taken = look(c, source, wanted, isFull)
+  return source.taken, nil, { source }
 end
 
--- What first claims of plain jobs of a route by one owner share: the parts of their state around id and times, and their event.
+-- The first n of these members leave their indexes.
+local function takeFirst(c, members, of, sources, n, wanted)
+  if of then
+    for i = #members, n + 1, -1 do
+      local taken = of[i].taken
+      taken[#taken] = nil
+    end
+  elseif n < #members then sources[1].taken = slice(members, 1, n) end
+  for _, source in ipairs(sources) do takeOut(source) end
+  if not of and n == #members and n < wanted and sources[1].skipped == 0 then c.emptied[sources[1].route] = true end
+end
+
+-- Whether the inputs reach the bound with this spec. A spec is longer than its input, so that sizes are looked at
+-- closely only near the bound. out: what was handed out before.
+local function reaches(c, spec, out, specs, n)
+  if c.isExact then c.bytes = c.bytes + inputBytes(spec)
+  else c.bytes = c.bytes + #spec end
+  if c.bytes < c.bytesMax then return false end
+  if not c.isExact then
+    c.isExact, c.bytes = true, 0
+    for i = 2, #out, 2 do c.bytes = c.bytes + inputBytes(out[i]) end
+    for i = 1, n do
+      if specs[i] then c.bytes = c.bytes + inputBytes(specs[i]) end
+    end
+  end
+  return c.bytes >= c.bytesMax
+end
+
+-- The specs of members up to the one with which the inputs reach the bound, and how many that are. They are read by a
+-- few, then by as many as there is room for.
+local function specsUpTo(c, members, out)
+  local total, n, most, specs = #members, 0, FIRST_READ, nil
+  if total <= most or not c.bytesMax then specs = fetch("HMGET", c.k.spec, members)
+  else specs = call("HMGET", c.k.spec, unpack(members, 1, most)) end
+  if not c.bytesMax then return specs, total end
+  while true do
+    for i = n + 1, min(n + most, total) do
+      n = i
+      if specs[i] and reaches(c, specs[i], out, specs, n) then return specs, n end
+    end
+    if n == total then return specs, n end
+    most = max(1, floor((c.bytesMax - c.bytes) * n / max(1, c.bytes)))
+    local some = fetch("HMGET", c.k.spec, slice(members, n + 1, min(n + most, total)))
+    for i, spec in ipairs(some) do specs[n + i] = spec end
+  end
+end
+
+-- What first claims of plain jobs of a route by one owner share: the parts of their state around id and times, and
+-- their event.
 local function templateOf(c, route, owner)
   local job = newJob()
   job.id, job.route, job.state = HOLE, route, READY
@@ -126,63 +182,93 @@ local function prepare(c, route, owner, endsAt)
     t = templateOf(c, route, owner)
     keep(c, key, t)
   end
-  return { before = t.parts[1], behind = fillFirst(t.parts, c.at, endsAt), bundle = bundleOf(c, t.event, RUNNING, t.extra) }
+  local bundle = bundleOf(c, t.event, RUNNING, t.extra)
+  return { before = t.parts[1], behind = fillFirst(t.parts, c.at, endsAt), bundle = bundle }
 end
 
-local function leaseAny(c, h, spec, state, owner, endsAt)
+local function readBoth(c, members, out)
+  local specs, taken = specsUpTo(c, members, out)
+  return specs, taken, fetch("HMGET", c.k.state, taken == #members and members or slice(members, 1, taken))
+end
+
+-- Specs, how many, and states. Where they cannot be had at all, no job is left outside of its index.
+local function readAll(c, members, source, out)
+  if not source.popped then return readBoth(c, members, out) end
+  local isRead, specs, taken, states = pcall(readBoth, c, members, out)
+  if isRead then return specs, taken, states end
+  putBack(source, 1)
+  error(specs, 0)
+end
+
+-- Nothing for a job that is not ready on this route, or cannot be read.
+local function leaseAny(c, h, spec, state, route, owner, endsAt)
   widen(c)
-  local job = readJob(c.k, h, spec, state)
+  c.met = { route = route, state = READY }
+  local job = jobFrom(c, h, spec, state)
+  c.met = nil
+  if not job or job.state ~= READY or job.route ~= route then return nil end
   touch(c, job)
   lease(c, job, owner, endsAt)
   tell(c, job, CLAIMED)
   return job
 end
 
--- of: the route of each member, or nothing where all are of one route. Appends handle and spec to out, and place and job to others.
-local function leaseAll(c, members, of, route, owner, endsAt, out, others)
-  local specs, states = fetch("HMGET", c.k.spec, members), fetch("HMGET", c.k.state, members)
+-- Appends handle and spec to out, and place and job to c.others. Answers how many members were taken.
+local function leaseAll(c, members, of, sources, wanted, owner, endsAt, out)
+  local specs, taken, states = readAll(c, members, sources[1], out)
+  takeFirst(c, members, of, sources, taken, wanted)
   local written, leases, firsts = c.states or {}, c.zadd[c.k.lease] or {}, c.firsts
   c.states, c.zadd[c.k.lease] = written, leases
   local n, z, o = #written, #leases, #out
-  for i, h in ipairs(members) do
-    local spec = specs[i]
-    if spec then
-      if HAS_PLAIN_ROADS and not states[i] and isPlainSpec(spec) then
-        if of then route = of[i] end
-        local first, id = firsts[route], plainIdOf(spec)
-        if not first then
-          first = prepare(c, route, owner, endsAt)
-          firsts[route], c.first = first, first
-        end
-        written[n + 1], written[n + 2] = h, first.before .. id .. first.behind
-        n = n + 2
-        leases[z + 1], leases[z + 2] = endsAt, h
-        z = z + 2
-        local g = first.bundle
-        g.n = g.n + 1
-        g[g.n] = id
-      else
-        others[#others + 1] = o / 2
-        others[#others + 1] = leaseAny(c, h, spec, states[i], owner, endsAt)
+  local route = sources[1].route
+  for i = 1, taken do
+    local h, spec, isTaken = members[i], specs[i], true
+    if of then route = of[i].route end
+    local id, own
+    if HAS_PLAIN_ROADS and spec and not states[i] then id, own = readPlain(spec) end
+    if id and own == route then
+      local first = firsts[route]
+      if not first then
+        first = prepare(c, route, owner, endsAt)
+        firsts[route], c.first = first, first
       end
+      written[n + 1], written[n + 2] = h, first.before .. id .. first.behind
+      n = n + 2
+      leases[z + 1], leases[z + 2] = endsAt, h
+      z = z + 2
+      local g = first.bundle
+      g.n = g.n + 1
+      g[g.n] = id
+    else
+      local job = leaseAny(c, h, spec, states[i], route, owner, endsAt)
+      isTaken = job ~= nil
+      if job then push2(c, "others", o / 2, job) end
+    end
+    if isTaken then
       out[o + 1], out[o + 2] = h, spec
       o = o + 2
     end
   end
+  return taken
 end
 
 function OPERATIONS.claim(c)
-  local owner, endsAt = nextArg(c), num(c.now + nextArg(c))
-  local out, others, filled = {}, {}, 0
-  c.emptied, c.hasRung, c.firsts, c.first = {}, hasRung(c), {}, nil
+  local owner, endsAt, out, filled = nextArg(c), num(c.now + nextArg(c)), {}, 0
+  c.bytesMax, c.bytes, c.isExact = tonumber(nextArg(c)), 0, false
+  c.emptied, c.hasRung, c.firsts, c.first, c.others = {}, hasRung(c), {}, nil, {}
   while c.i <= c.last do
     local wanted, routes = nextNumber(c), {}
     for r = 1, nextNumber(c) do routes[r] = nextArg(c) end
-    local members, of = takeOffer(c, routes, wanted)
-    if #members == wanted then filled = filled + 1 end
-    if #members > 0 then leaseAll(c, members, of, routes[1], owner, endsAt, out, others) end
+    local isFull = c.isExact and c.bytes >= c.bytesMax
+    local members, of, sources = lookOffer(c, routes, isFull and 1 or wanted, isFull)
+    local taken = 0
+    if #members > 0 and not isFull then
+      taken = leaseAll(c, members, of, sources, wanted, owner, endsAt, out)
+    end
+    if #members == wanted or taken < #members then filled = filled + 1 end
   end
   writeRecords(c)
+  local others = c.others
   for i = 2, #others, 2 do others[i] = others[i].stateText end
   local first = c.first and c.first.before .. c.first.behind or ""
   return { c.at, nextClock(c), filled, first, out, others }

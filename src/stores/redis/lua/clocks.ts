@@ -2,7 +2,7 @@
 import type { LuaModule } from "./lua-module.ts";
 
 export const clocksLua: LuaModule = {
-  exports: ["earliest", "instant", "after", "nextClock", "hasRung"],
+  exports: ["earliest", "instant", "after", "firstScore", "setHead", "nextClock", "hasRung"],
   source: String.raw`
 -- The earliest of some times as texts; "" is none.
 local function earliest(a, b, d)
@@ -25,27 +25,33 @@ local function after(c, ms)
 end
 
 -- Numbers go to commands as texts: the server would write each out with 17 digits first.
-local function headOf(key)
+local function firstScore(key)
   local score = call("ZRANGE", key, "0", "0", "WITHSCORES")[2]
   return score and score ~= "inf" and tonumber(score) or nil
+end
+
+-- A route stands among those with scheduled jobs by its earliest due time.
+local function setHead(k, route)
+  local head = firstScore(k.dueOf .. route)
+  if head then call("ZADD", k.due, num(head), route) else call("ZREM", k.due, route) end
 end
 
 -- The earliest clock of any live job as text; "" without one.
 local function nextClock(c)
   local k = c.k
-  local best = headOf(k.due)
-  local lease = headOf(k.lease)
+  local best = firstScore(k.due)
+  local lease = firstScore(k.lease)
   if lease and (not best or lease < best) then best = lease end
   -- Read before, and only a call that changed jobs one by one can have moved it.
   local clock = c.clockHead
-  if clock == nil or c.jobs then clock = headOf(k.clock) end
+  if clock == nil or c.jobs then clock = firstScore(k.clock) end
   if clock and (not best or clock < best) then best = clock end
   return best and num(best) or ""
 end
 
 -- Whether a clock of a waiting job has rung.
 local function hasRung(c)
-  c.clockHead = headOf(c.k.clock) or false
+  c.clockHead = firstScore(c.k.clock) or false
   return c.clockHead and c.clockHead <= c.now
 end
 `,

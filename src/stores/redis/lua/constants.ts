@@ -1,6 +1,6 @@
 /**
- * What every part of the library names: marks between fields, states, events, flags and holds by their names, and the server's own
- * functions. These stand outside all modules.
+ * What every part of the library names: marks between fields, states, events, flags and holds by their names, and the
+ * server's own functions. These stand outside all modules.
  */
 import { eventCodes } from "../../../model/event-kind.ts";
 import { stateCodes } from "../../../model/job-state.ts";
@@ -10,24 +10,27 @@ import { unchanged } from "../argument-text.ts";
 import { flags } from "../packed-fields.ts";
 import { luaConstants, luaText } from "./lua-module.ts";
 
-const { submitted, replaced, rescheduled, promoted, claimed } = eventCodes;
+const { submitted, replaced, promoted, claimed } = eventCodes;
 const { started, end } = uniqueHolds;
 
 export const constantsLua = String.raw`
--- Between the fields of a text, between the items of a list; in the place of a value that each job fills in; of a field that a change leaves.
+-- Between the fields of a text, between the items of a list; in the place of a value that each job fills in; of a field
+-- that a change leaves.
 local US, RS, HOLE, UNCHANGED = ${luaText(fieldEnd)}, ${luaText(itemEnd)}, "\000", ${luaText(unchanged)}
 ${luaConstants(stateCodes)}
-${luaConstants({ submitted, replaced, rescheduled, promoted, claimed })}
+${luaConstants({ submitted, replaced, promoted, claimed })}
 ${luaConstants(flags, "HAS_")}
 ${luaConstants({ started, end }, "HOLD_")}
 -- In the counts of a route: all its jobs.
 local TOTAL = "t"
 -- Values that one command takes at once; seqs that are counted together; the span of a list of finished jobs.
 local CHUNK, PAGE, MINUTE_MS = 2000, 256, 60000
--- Keeps an index in the form of a large one (enter.ts): longer than an entry of a small one may be, and in no job's name.
+-- Keeps an index in the form of a large one (enter.ts): longer than an entry of a small one may be, and in no job's
+-- name.
 local LONG_ENTRY = "${"~".repeat(65)}"
 -- What a call of one turn may be made of (turn.ts): each reads its args up to c.last, writes, and answers.
 local OPERATIONS = {}
--- While a library is loaded, neither redis.call nor Lua's own modules are there: the first call of any function sets these (call.ts).
+-- While a library is loaded, neither redis.call nor Lua's own modules are there: the first call of any function sets
+-- these (call.ts).
 local call, fmt, find, sub, char, match, concat, floor, min, max
 `;

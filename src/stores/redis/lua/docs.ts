@@ -8,21 +8,43 @@
 import type { LuaModule } from "./lua-module.ts";
 
 export const docsLua: LuaModule = {
-  exports: ["putDoc"],
+  exports: ["putDoc", "dropDoc", "docOf", "isExpired"],
   source: String.raw`
 local DOCS_AT_ONCE = 200
 
 local function isExpired(c, doc) return doc.expiresAt ~= "" and tonumber(doc.expiresAt) <= c.now end
 
+-- Nothing where the text is no document.
+local function readDoc(text)
+  local doc = readFields(text, "doc")
+  doc.version = tonumber(doc.version or "")
+  local isTimed = doc.expiresAt ~= ""
+  return doc.version and (not isTimed or tonumber(doc.expiresAt)) and doc or nil
+end
+
 local function docOf(c, field)
   local doc = c.docs[field]
   if doc == nil then
     local text = call("HGET", c.k.doc, field)
-    doc = text and readFields(text, "doc")
-    if doc then doc.version = tonumber(doc.version) end
+    doc = text and readDoc(text) or false
+    if text and not doc then setDocAside(c, field, text) end
     c.docs[field] = doc
   end
   return doc or nil
+end
+
+local function floorOf(c)
+  if not c.docFloor then c.docFloor = tonumber(call("HGET", c.k.meta, "docFloor") or 0) end
+  return c.docFloor
+end
+
+-- The document is gone with this call; no document begins with one of its versions again.
+local function dropDoc(c, field)
+  local old, floor = docOf(c, field), floorOf(c)
+  c.docs[field], c.docsDirty[field] = false, true
+  if not old or old.version <= floor then return end
+  c.docFloor, c.isFloorRaised = old.version, true
+  if c.undo then c.undo[#c.undo + 1] = function() c.docFloor = floor end end
 end
 
 -- guard: "any", or the version that must be there. body "" deletes. Answers whether the guard held, and the version.
@@ -34,12 +56,12 @@ local function putDoc(c, field, guard, dueIn, expiresIn, body)
     local before = c.docs[field]
     c.undo[#c.undo + 1] = function() c.docs[field] = before end
   end
-  c.docsDirty[field] = true
   if body == "" then
-    c.docs[field] = false
+    dropDoc(c, field)
     return true, 0
   end
-  local version = (old and old.version or 0) + 1
+  c.docsDirty[field] = true
+  local version = (old and old.version or floorOf(c)) + 1
   c.docs[field] = { version = version, dueAt = after(c, dueIn), expiresAt = after(c, expiresIn), body = body }
   return true, version
 end
@@ -60,7 +82,8 @@ end)
 local function addRead(c, fields, out, most)
   local records = fetch("HMGET", c.k.doc, fields)
   for i, field in ipairs(fields) do
-    if records[i] and not isExpired(c, readFields(records[i], "doc")) then
+    local doc = records[i] and readDoc(records[i])
+    if doc and not isExpired(c, doc) then
       if #out == most then return true end
       out[#out + 1] = field
       out[#out + 1] = records[i]

@@ -1,33 +1,61 @@
 /**
  * Time passing: promotion of what is due (R5), and the reading of clocks that rang.
  *
- *  promote    max -> now, own hints, count, next clock
+ *  promote    max -> now, own hints, count, more, next clock
  *  read_due   clock by name, max, cursor (score and handle; "" and "" for the head)
- *             -> now, next clock, cursor score and handle ("" at the end), per job: handle, spec, state
+ *             -> now, next clock, cursor score and handle ("" at the end), per job: handle, spec, state; handles that
+ *             have to be mended (audit.ts)
  */
 import type { LuaModule } from "./lua-module.ts";
 
 export const dueLua: LuaModule = {
   exports: [],
   source: String.raw`
-redis.register_function("mr1_promote", function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
-  local handles = call("ZRANGEBYSCORE", c.k.due, "-inf", c.at, "LIMIT", 0, nextArg(c))
+-- Promotes the longest due jobs of one route. An entry of a job that is not scheduled there is taken out, one with
+-- another time than its job's is set right. Answers how many were promoted.
+local function promoteRoute(c, route, most)
+  local key, promoted = c.k.dueOf .. route, 0
+  local handles = call("ZRANGEBYSCORE", key, "-inf", c.at, "LIMIT", 0, most)
+  c.met = { route = route, state = SCHEDULED }
   loadJobs(c, handles)
+  c.met = nil
   for _, h in ipairs(handles) do
     local job = c.jobs[h]
-    if job then
+    if not job or whereIs(c.k, job) ~= key then push(c.zrem, key, h)
+    elseif tonumber(job.dueAt) > c.now then push2(c.zadd, key, job.dueAt, h)
+    else
       touch(c, job)
       promote(job)
       tell(c, job, PROMOTED)
-    else push(c.zrem, c.k.due, h) end
+      promoted = promoted + 1
+    end
+  end
+  noteHead(c, key)
+  return promoted
+end
+
+redis.register_function("mr1_promote", function(keys, args)
+  local c, refused = beginWide(keys, args)
+  if not c then return refused end
+  local most, k, count = nextNumber(c), c.k, 0
+  local share = max(1, floor(most / max(1, call("ZCOUNT", k.due, "-inf", c.at))))
+  for _, route in ipairs(call("ZRANGEBYSCORE", k.due, "-inf", c.at, "LIMIT", 0, most)) do
+    count = count + promoteRoute(c, route, share)
   end
   local hints = writeCall(c)
-  return { c.at, hints, #handles, nextClock(c) }
+  local head = firstScore(k.due)
+  return { c.at, hints, count, head and head <= c.now and 1 or 0, nextClock(c) }
 end)
 
 local LOOK_MAX, LOOKED_AT_ONCE = 2000, 200
+
+-- Whether an entry of an index is that of a job which belongs there, at its time.
+local function isPlaced(c, job, key, score)
+  if not job then return false end
+  local own, at, clock = whereIs(c.k, job)
+  if key == c.k.clock then return clock ~= "" and tonumber(clock) == tonumber(score) end
+  return own == key and tonumber(at) == tonumber(score)
+end
 
 -- Rung jobs of one index behind the cursor, in order; stops at wanted matches or LOOK_MAX entries and then tells where.
 local function rungOf(c, key, clock, wanted, fromScore, fromHandle, out)
@@ -48,7 +76,8 @@ local function rungOf(c, key, clock, wanted, fromScore, fromHandle, out)
     for i, h in ipairs(handles) do
       looked = looked + 1
       local job = c.jobs[h]
-      if job and hasClockRung(c, job, clock) then
+      if not isPlaced(c, job, key, scores[i]) then c.unreadable[#c.unreadable + 1] = h
+      elseif hasClockRung(c, job, clock) then
         out[#out + 1] = { score = scores[i], h = h }
         matched = matched + 1
       end
@@ -75,6 +104,7 @@ redis.register_function({ function_name = "mr1_read_due", flags = { "no-writes" 
   if not c then return refused end
   local clock, wanted, fromScore, fromHandle = nextArg(c), nextNumber(c), nextArg(c), nextArg(c)
   local found, stop = {}, nil
+  c.unreadable = {}
   for _, key in ipairs(indexesOf(c.k, clock)) do
     local stopped = rungOf(c, key, clock, wanted + 1, fromScore, fromHandle, found)
     if stopped and (not stop or isEarlier(stopped, stop)) then stop = stopped end
@@ -88,7 +118,8 @@ redis.register_function({ function_name = "mr1_read_due", flags = { "no-writes" 
   end
   local cursor = stop
   if #handles == wanted then cursor = (stop or #found > wanted) and last or nil end
-  return { c.at, nextClock(c), cursor and cursor.score or "", cursor and cursor.h or "", recordsOf(c, handles) }
+  local score, h = cursor and cursor.score or "", cursor and cursor.h or ""
+  return { c.at, nextClock(c), score, h, recordsOf(c, handles), c.unreadable }
 end })
 `,
 };

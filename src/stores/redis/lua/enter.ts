@@ -1,17 +1,19 @@
 /**
- * enter: the first call of a process, and of everybody after the server restarted, failed over or was flushed. The token names the server
- * process and its replication history; where it differs from the one that the data carries, acknowledged writes may be lost, and the
- * epoch grows so that no fence is given twice.
+ * enter: the first call of a process, and of everybody after the server restarted, failed over or was flushed. The
+ * token names the server process and its replication history; where it differs from the one that the data carries,
+ * acknowledged writes may be lost, and the epoch grows so that no fence is given twice.
  *
- * That raise is a write like any other and can be lost in its turn, so a number that only counts could come twice. Every entry therefore
- * also takes the time into the fences that it gives: a later entry begins above all that an earlier one can have given, whether it knows of
- * it or not.
+ * That raise is a write like any other and can be lost in its turn, so a number that only counts could come twice.
+ * Every entry therefore also takes the time into the fences that it gives: a later entry begins above all that an
+ * earlier one can have given, whether it knows of it or not.
  *
- *  fence    epoch * 2^32 + (ms mod 2^27) * 16: the floor of all fences under this entry. epoch >= ms / 2^27, ms since 2026
- *  enter    highest epoch that the caller knows (0 for none), version of the layout, time or nothing, partitions: n, or ?n where any will do
- *           and n if nobody has said yet
- *  answer   epoch, partitions; or the errors MRFOREIGN (keys of another program), MRNEWER (a newer layout), MRPARTITIONS (made with another number)
- *  now      -> time, epoch
+ *  fence    epoch * 2^32 + (ms mod 2^27) * 16: the floor of all fences under this entry. epoch >= ms / 2^27, ms since
+ *           2026
+ *  enter    highest epoch that the caller knows (0 for none), version of the layout, time or nothing, partitions: n, or
+ *           ?n where any will do and n if nobody has said yet
+ *  answer   epoch, partitions; or the errors MRFOREIGN (keys of another program), MRNEWER (a newer layout),
+ *           MRPARTITIONS (made with another number)
+ *  now      -> time, epoch, by how much the store's clock is ahead of the server's
  */
 import { fencesPerEpoch } from "../../../store/rules/lease.ts";
 import type { LuaModule } from "./lua-module.ts";
@@ -20,9 +22,11 @@ export const enterLua: LuaModule = {
   exports: [],
   source: String.raw`
 local FENCES = ${fencesPerEpoch}
--- A window of 37 hours; a job would have to be claimed 16 times in every millisecond to reach the floor of a later entry.
+-- A window of 37 hours; a job would have to be claimed 16 times in every millisecond to reach the floor of a later
+-- entry.
 local SINCE_MS, WINDOW_MS, FENCES_PER_MS = 1767225600000, 134217728, 16
--- The numbers of the feed begin above all that an earlier entry can have given too, so that no reader waits behind a number that was lost.
+-- The numbers of the feed begin above all that an earlier entry can have given too, so that no reader waits behind a
+-- number that was lost.
 local FEED_PER_MS = 1024
 
 local function fieldOf(section, field)
@@ -31,12 +35,16 @@ end
 
 local function isForeign(k)
   local kind = call("TYPE", k.meta).ok
-  if kind == "hash" then return call("HGET", k.meta, "kind") ~= "millrace" or not tonumber(call("HGET", k.meta, "version") or "") end
+  if kind == "hash" then
+    local m = call("HMGET", k.meta, "kind", "version")
+    return m[1] ~= "millrace" or not tonumber(m[2] or "")
+  end
   if kind ~= "none" then return true end
   return call("EXISTS", k.spec, k.state, k.ids, k.feed, k.doc, k.due, k.lease, k.page) > 0
 end
 
--- A right that is missing would stop a function between two writes; so each family of commands is tried before anything depends on it.
+-- A right that is missing would stop a function between two writes; so each family of commands is tried before anything
+-- depends on it.
 local function proveRights(tag, k)
   local probe = tag .. ":probe"
   call("HSET", probe, "a", "b")
@@ -50,13 +58,15 @@ local function proveRights(tag, k)
   call("PUBLISH", k.hint, "")
 end
 
--- What is to be remembered of a store. The newest record of the feed, which is never pruned, tells the last seq and number; where a hand took
--- it away, all jobs are looked at.
+-- What is to be remembered of a store. The newest record of the feed, which is never pruned, tells the last seq and
+-- number; where a hand took it away, all jobs are looked at.
 local function readLife(k)
   local last = call("XREVRANGE", k.feed, "+", "-", "COUNT", 1)[1]
-  local life, pages = { feed = 0, seq = 0, routes = {}, kept = {}, keptCount = 0 }, {}
-  if last then
+  local life, pages = { feed = 0, seq = 0, now = 0, ahead = 0, routes = {}, kept = {}, keptCount = 0 }, {}
+  if last and tonumber(last[2][6]) then
     life.feed, life.seq = tonumber(match(last[1], "^%d+")), tonumber(last[2][6])
+    -- What was written while the server's clock was ahead would else wait until that time comes again.
+    life.now = tonumber(last[2][2]) or 0
     return life
   end
   for _, h in ipairs(call("HVALS", k.ids)) do
@@ -96,24 +106,27 @@ redis.register_function({ function_name = "mr1_enter", flags = { "allow-oom" }, 
   local epoch = tonumber(m[3] or 0)
   if not m[1] then call("HSET", k.meta, "kind", "millrace", "version", num(version), "partitions", partitions) end
   local alive, isSame, feed = lives[tag] or {}, sub(m[2] or "", 1, #server) == server, 0
+  local life = isSame and alive[m[2]]
+  local isKnown = life
+  life = life or readLife(k)
   if not isSame then
     -- A caller that knows a higher epoch has seen writes that are gone.
     if known > epoch then epoch = known end
-    local ms = max(0, timeOf(args[3] or "") - SINCE_MS)
+    local ms = max(0, timeOf(args[3] or "", life) - SINCE_MS)
     epoch, feed = max(epoch + 1, floor(ms / WINDOW_MS)), ms * FEED_PER_MS
     call("HSET", k.meta, "epoch", num(epoch), "fence", num(epoch * FENCES + ms % WINDOW_MS * FENCES_PER_MS))
   end
-  if not isSame or not alive[m[2]] then
+  if not isKnown then
     -- The time tells apart what stands under one tag in several databases of the server, or was copied.
-    local life, t = readLife(k), call("TIME")
+    local t = call("TIME")
     life.feed = max(life.feed, feed)
     local token = server .. t[1] .. "." .. t[2]
     call("HSET", k.meta, "token", token)
     alive[token] = life
     lives[tag] = alive
   end
-  -- Short sorted sets and hashes are kept as lists that are searched from their head: 2 to 3 us per job of a claim by 100. One long entry,
-  -- which no clock ever reaches, keeps these two as trees from the beginning.
+  -- Short sorted sets and hashes are kept as lists that are searched from their head: 2 to 3 us per job of a claim by
+  -- 100. One long entry, which no clock ever reaches, keeps these two as trees from the beginning.
   call("ZADD", k.lease, "+inf", LONG_ENTRY)
   call("HSET", k.page, "-", LONG_ENTRY)
   return { num(epoch), partitions }
@@ -122,7 +135,7 @@ end })
 redis.register_function({ function_name = "mr1_now", flags = { "no-writes" }, callback = function(keys, args)
   local c, refused = begin(keys, args)
   if not c then return refused end
-  return { c.at, num(floor(c.fence / FENCES)) }
+  return { c.at, num(floor(c.fence / FENCES)), args[1] == "" and num(c.life.ahead) or "0" }
 end })
 `,
 };

@@ -1,9 +1,12 @@
 /**
- * extend and record: what a running attempt writes while it runs, under its fence, without an event. A lease is never made shorter.
+ * extend and record: what a running attempt writes while it runs, under its fence, without an event. A lease is never
+ * made shorter.
  *
- *  extend   owner, lease, wants others, then per lease: handle, fence US id US, started ago and attempt ends in (or UNCHANGED; "" for no end)
+ *  extend   owner, lease, wants others, then per lease: handle, fence US id US, started ago and attempt ends in (or
+ *           UNCHANGED; "" for no end)
  *  answer   now, own hints, answers, and of other running jobs of the owner: handle, spec and state of each
- *  record   per write: handle, fence US id US, progress (or UNCHANGED), what takes the place of the last line that fits, lines, those
+ *  record   per write: handle, fence US id US, progress (or UNCHANGED), what takes the place of the last line that
+ *           fits, lines, those
  */
 import { storeLimits } from "../../../store/limits.ts";
 import type { LuaModule } from "./lua-module.ts";
@@ -25,8 +28,8 @@ local function leased(c, h, prefix)
   return nil, handleById(c, id) and "stale" or "gone"
 end
 
--- Running jobs of an owner that the call does not name. What was claimed under an earlier entry is left to the reclaim: its owner may have run and
--- settled it, and the settle was lost with the server.
+-- Running jobs of an owner that the call does not name. What was claimed under an earlier entry is left to the reclaim:
+-- its owner may have run and settled it, and the settle was lost with the server.
 local function othersOf(c, wanted, named)
   local found, at = {}, 0
   while true do
@@ -37,12 +40,18 @@ local function othersOf(c, wanted, named)
     for i, h in ipairs(members) do
       if states[i] then
         local ${pickLua("states[i]", ["fence", "id", "owner"])}
-        if owner == wanted and not named[fence .. US .. id .. US] and tonumber(fence) > c.fence then found[#found + 1] = h end
+        local isOther = owner == wanted and not named[fence .. US .. id .. US]
+        if isOther and tonumber(fence) > c.fence then found[#found + 1] = h end
       end
     end
   end
   table.sort(found)
-  return found
+  loadJobs(c, found)
+  local readable = {}
+  for _, h in ipairs(found) do
+    if c.jobs[h] then readable[#readable + 1] = h end
+  end
+  return readable
 end
 
 redis.register_function({ function_name = "mr1_extend", flags = { "allow-oom" }, callback = function(keys, args)

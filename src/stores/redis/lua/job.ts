@@ -1,11 +1,14 @@
-/** Jobs in a call's own view: read from their texts, looked up by id, marked as changed, taken back where a unit is refused. */
+/**
+ * Jobs in a call's own view: read from their texts, looked up by id, marked as changed, taken back where a unit is
+ * refused.
+ */
 import type { LuaModule } from "./lua-module.ts";
 
 export const jobLua: LuaModule = {
   exports: [
     "whereIs",
     "remember",
-    "readJob",
+    "jobFrom",
     "loadJobs",
     "jobOf",
     "handleById",
@@ -22,7 +25,7 @@ local function whereIs(k, job)
   if isTerminal(state) then return nil, nil, "" end
   local clock = earliest(job.deadlineAt, job.ttlAt)
   if state == READY then return k.ready .. job.route, job.rank, clock end
-  if state == SCHEDULED then return k.due, job.dueAt, clock == "" and "" or earliest(clock, job.dueAt) end
+  if state == SCHEDULED then return k.dueOf .. job.route, job.dueAt, clock == "" and "" or earliest(clock, job.dueAt) end
   return nil, nil, clock
 end
 
@@ -35,14 +38,28 @@ local function remember(k, job)
   }
 end
 
-local function readJob(k, h, spec, state)
+-- Reads a job, or answers nothing and why it cannot be read.
+local function readJob(c, h, spec, state)
   local job = state and {} or newJob()
   job.h, job.spec = h, spec
-  readSpec(job, spec)
-  if state then readState(job, state)
-  else job.state = tonumber(job.dueAt) <= tonumber(job.createdAt) and READY or SCHEDULED end
-  remember(k, job)
+  if not spec then return nil, "it has a state and no spec" end
+  if not readSpec(job, spec) then return nil, "its spec cannot be read" end
+  local id, route = job.id, job.route
+  if not state then job.state = tonumber(job.dueAt) <= tonumber(job.createdAt) and READY or SCHEDULED
+  elseif not readState(job, state) then return nil, "its state cannot be read"
+  elseif job.id ~= id or job.route ~= route then return nil, "its state is that of another job" end
+  if not knowsRoute(c, route) then return nil, "its queue and name are not known" end
+  remember(c.k, job)
   return job
+end
+
+-- A job from its texts; false where there is none, and where it cannot be read (aside.ts).
+local function jobFrom(c, h, spec, state)
+  if not spec and not state then return false end
+  local job, why = readJob(c, h, spec, state)
+  if job then return job end
+  meetUnreadable(c, h, spec, state, why)
+  return false
 end
 
 -- The jobs of these handles, from the call's own view; those that are not there are false in it.
@@ -57,7 +74,7 @@ local function loadJobs(c, handles)
   if #wanted == 0 then return end
   local specs, states = fetch("HMGET", c.k.spec, wanted), fetch("HMGET", c.k.state, wanted)
   for i, h in ipairs(wanted) do
-    if specs[i] then c.jobs[h] = readJob(c.k, h, specs[i], states[i]) end
+    c.jobs[h] = jobFrom(c, h, specs[i], states[i])
   end
 end
 

@@ -4,7 +4,7 @@ import { luaText } from "./lua-module.ts";
 import type { LuaModule } from "./lua-module.ts";
 
 /** Numbers up to 2^53 have 16 digits. */
-const letters = [..."abcdefghijklmnop"].map(luaText);
+const letters = "abcdefghijklmnop".split("").map(luaText);
 const captured = String.raw`([^\31]*)`;
 const readers = Object.entries(argumentFields).map(([name, fields]) => {
   const places = fields.map((field) => `f.${field}`).join(", ");
@@ -14,25 +14,14 @@ const readers = Object.entries(argumentFields).map(([name, fields]) => {
 });
 
 export const listsLua: LuaModule = {
-  exports: [
-    "num",
-    "handleOf",
-    "seqOf",
-    "push",
-    "push2",
-    "many",
-    "fetch",
-    "slice",
-    "split",
-    "around",
-    "readFields",
-  ],
+  exports: ["num", "handleOf", "seqOf", "push", "push2", "many", "fetch", "slice", "split", "readFields"],
   source: String.raw`
 -- Exact up to 2^53, where Lua's own conversion rounds.
 local function num(n) return fmt("%.0f", n) end
 
 local LETTERS = { ${letters.join(", ")} }
--- A job's name in all keys: its seq as text whose byte order is its numeric order: a letter for the number of digits, then the digits.
+-- A job's name in all keys: its seq as text whose byte order is its numeric order: a letter for the number of digits,
+-- then the digits.
 local function handleOf(seq)
   local digits = num(seq)
   return LETTERS[#digits] .. digits
@@ -99,17 +88,12 @@ local READERS = {
   ${readers.join(",\n  ")},
 }
 
--- An argument or a record of several fields, by their names (argument-text.ts); without a kind, its first field is the kind.
+-- An argument or a record of several fields, by their names (argument-text.ts); without a kind, its first field is the
+-- kind.
 local function readFields(text, kind)
   local fields = {}
   READERS[kind or match(text, "^[^\31]*")](fields, text)
   return fields
-end
-
--- The two parts of a text around its hole.
-local function around(text)
-  local at = find(text, HOLE, 1, true)
-  return sub(text, 1, at - 1), sub(text, at + 1)
 end
 `,
 };

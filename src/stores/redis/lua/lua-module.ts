@@ -1,17 +1,26 @@
 /**
- * One part of the library with a scope of its own: a function that gives its exports back. The parts behind it see these names and no
- * other of its own. A Lua function has at most 200 locals and 60 outer names; library.test.ts watches how much of that is left.
+ * One part of the library with a scope of its own: a function that puts its exports into the table M, from which the
+ * parts behind it take what they name. A Lua function has at most 200 locals and 60 names from outside; library.test.ts
+ * watches how much of that is left.
  */
 export interface LuaModule {
   readonly exports: readonly string[];
   readonly source: string;
 }
 
-export function luaOf({ exports, source }: LuaModule): string {
-  const names = exports.join(", ");
-  // The semicolon parts a call in brackets from the line before it.
-  if (names === "") return `;(function()\n${source}\nend)()\n`;
-  return `local ${names} = (function()\n${source}\nreturn ${names}\nend)()\n`;
+/** The modules in the order in which they use each other. */
+export function luaOf(modules: readonly LuaModule[]): string {
+  const known: string[] = [];
+  const texts = modules.map(({ exports, source }) => {
+    const taken = known.filter((name) => new RegExp(String.raw`(?<![.\w])${name}\b`).test(source));
+    known.push(...exports);
+    const inM = (names: readonly string[]): string => names.map((name) => `M.${name}`).join(", ");
+    const imports = taken.length === 0 ? "" : `local ${taken.join(", ")} = ${inM(taken)}\n`;
+    const gives = exports.length === 0 ? "" : `${inM(exports)} = ${exports.join(", ")}\n`;
+    // The semicolon parts a call in brackets from the line before it.
+    return `;(function()\n${imports}${source}\n${gives}end)()\n`;
+  });
+  return `local M = {}\n${texts.join("")}`;
 }
 
 /** A text between quotes, for Lua. */

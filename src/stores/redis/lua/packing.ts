@@ -1,12 +1,16 @@
 /**
- * Reads and writes the two texts of a job by the names of its fields. All of it follows from packed-fields.ts: a field that is added to
- * the table of fields (store/job-fields.ts) is carried from here on. Values stay the texts they are stored as, so that nothing is
- * rounded; only what is counted up is a number. "" is none.
+ * Reads and writes the two texts of a job by the names of its fields. All of it follows from packed-fields.ts: a field
+ * that is added to the table of fields (store/job-fields.ts) is carried from here on. Values stay the texts they are
+ * stored as, so that nothing is rounded; only what is counted up is a number. "" is none.
  *
- * A **template** is a job with HOLE in place of what differs from job to job: the rules change it once, and its text, parted at the holes,
- * is joined with the values of each job that is alike. So the plain roads leave what the rules leave.
+ * A text that was not written by this library is no job: its readers answer false, and never raise (aside.ts).
+ *
+ * A **template** is a job with HOLE in place of what differs from job to job: the rules change it once, and its text,
+ * parted at the holes, is joined with the values of each job that is alike. So the plain roads leave what the rules
+ * leave.
  */
-import { fieldNames, isClearedBy } from "../../../store/job-fields.ts";
+import { stateCodes } from "../../../model/job-state.ts";
+import { fieldNames, isClearedBy, jobFields } from "../../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../../store/job-fields.ts";
 import {
   asInSpec,
@@ -17,6 +21,7 @@ import {
   restFields,
   sameInSpec,
   sameInState,
+  shortHead,
   stateFields,
   tailFields,
 } from "../packed-fields.ts";
@@ -36,7 +41,10 @@ const inTable = (table: string, names: readonly string[]): string =>
 /** specDueAt: what the spec says, while the job may stand elsewhere by now. */
 const ofSpec = (name: string): string => `spec${name.slice(0, 1).toUpperCase()}${name.slice(1)}`;
 
-/** Reads fields of `text` from `at` on into a table. Each has its end, but the last one of a whole text has none; else `at` is left behind it. */
+/**
+ * Reads fields of `text` from `at` on into a table. Each has its end, but the last one of a whole text has none; else
+ * `at` is left behind it.
+ */
 function readLua(table: string, names: readonly string[], isWhole: boolean): string {
   const lines: string[] = [];
   for (let from = 0; from < names.length; from += capturesMax - 1) {
@@ -51,6 +59,34 @@ function readLua(table: string, names: readonly string[], isWhole: boolean): str
   }
   return lines.join("\n  ");
 }
+
+/** Whether the fields were read at all, and numbers are numbers; before anything is made of them. */
+function soundLua(
+  names: readonly PackedName[],
+  rules: Readonly<Partial<Record<PackedName, SameRule>>>,
+): string {
+  const firsts = names.filter((_, at) => at % (capturesMax - 1) === 0).map((name) => `job.${name}`);
+  const numbers = names.flatMap((name) => {
+    if (name === "flags" || name === "route" || name === "state") return [];
+    const { type, isNullable } = jobFields[name] as JobField;
+    if (type === "flag") return [`(job.${name} == "0" or job.${name} == "1")`];
+    if (type !== "integer") return [];
+    const { written } = rules[name] ?? {};
+    const isEmptyToo = isNullable === true || written === "" || asInSpec.includes(name as JobFieldName);
+    const other = written === undefined || written === "" ? "" : `job.${name} == ${luaText(written)} or `;
+    return [isEmptyToo ? `(${other}job.${name} == "" or isNumber(job.${name}))` : `isNumber(job.${name})`];
+  });
+  return [...firsts, ...numbers].join(" and ");
+}
+
+const plainPatterns: Readonly<Partial<Record<PackedName, string>>> = {
+  ...{ flags: "", id: captured, route: captured, createdAt: "%d+", dueAt: "", rank: "%-?%d*" },
+};
+/** A spec without flags, due when it was made: id, route, and where its tail begins. */
+const plainPattern = shortHead.map((name) => `${plainPatterns[name] ?? skipped}${fieldEnd}`).join("");
+const tailPattern = (names: readonly PackedName[]): string =>
+  names.map(() => `${skipped}${fieldEnd}`).join("");
+const states = Object.values(stateCodes).map((code) => `["${code}"] = true`);
 
 const sameLines = (rules: Readonly<Partial<Record<PackedName, SameRule>>>): string[] =>
   Object.entries(rules).map(
@@ -78,7 +114,10 @@ const specDiffers = asInSpec.map((name) => `if job.${name} == "" then job.${name
 const rememberSpec = `${inTable("job", asInSpec.map(ofSpec))} = ${inTable("job", asInSpec)}`;
 const readCounted = `${inTable("job", counted)} = ${counted.map((name) => `tonumber(job.${name})`).join(", ")}`;
 
-const hasRare = rareFields.map((name) => `job.${name} ~= ${luaText(initialText(name))}`).join(" or ");
+const hasRare = ["digest" as const, ...rareFields]
+  .map((name) => `job.${name} ~= ${luaText(initialText(name))}`)
+  .join(" or ");
+const leftOut = [...headFields.slice(shortHead.length), ...ownFields];
 const initialOf = (name: PackedName): string =>
   counted.includes(name) ? initialText(name) : luaText(initialText(name));
 const newFields = [...new Set([...headFields, ...ownFields, ...stateFields])].map(
@@ -115,25 +154,54 @@ function fillLua(first: number, names: readonly PackedName[]): string {
 export const packingLua: LuaModule = {
   exports: [
     ...["newJob", "flagsOf", "readSpec", "readOwn", "readTail", "tailText", "headOf", "specOf"],
-    ...["readRest", "readState", "restOf", "stateOf", "fillEnding", "fillFirst", "isPlainSpec", "plainIdOf"],
+    ...["readRest", "readState", "restOf", "stateOf", "fillEnding", "fillFirst", "readPlain", "inputBytes"],
     ...["clearForLease", "clearForPlace", "clearForFinish", "clearForReplay"],
   ],
   source: String.raw`
+local STATES = { ${states.join(", ")} }
+
+local function isNumber(text) return find(text, "^%-?%d+$") end
+
+-- Where the last field of the tail that begins here begins: the input. Nothing where there is no such tail.
+local function inputAt(text, at)
+  for _ = 2, ${tailFields.length} do
+    local stop = find(text, US, at, true)
+    if not stop then return nil end
+    at = stop + 1
+  end
+  return not find(text, US, at, true) and at or nil
+end
+
+local function isShortSpec(spec) return find(spec, US, 1, true) == 1 end
+
+local function inputBytes(spec)
+  local at = match(spec, isShortSpec(spec) and "^${tailPattern(shortHead)}()" or "^${tailPattern([...headFields, ...ownFields])}()")
+  at = at and inputAt(spec, at)
+  return at and #spec - at + 1 or 0
+end
+
 local function newJob() return { ${newFields.join(", ")} } end
 
 local function flagsOf(job)
   return (job.uniqueKey ~= "" and HAS_KEY or "") .. (job.tags ~= "" and HAS_TAGS or "")
     .. ((job.deadlineAt ~= "" or job.ttlAt ~= "") and HAS_CLOCKS or "")
-    .. (${hasRare === "" ? "" : `(${hasRare}) and HAS_RARE or "") .. (`}job.hasLines and HAS_LINES or "")
+    .. ((${hasRare}) and HAS_RARE or "") .. (job.hasLines and HAS_LINES or "")
 end
 
--- job.tailAt: where the tail begins.
+-- job.tailAt: where the tail begins. Answers whether it is a spec.
 local function readSpec(job, text)
   local at = 1
-  ${readLua("job", [...headFields, ...ownFields], false)}
+  if isShortSpec(text) then
+    ${readLua("job", shortHead, false)}
+    ${inTable("job", leftOut)} = ${leftOut.map(initialOf).join(", ")}
+  else
+    ${readLua("job", [...headFields, ...ownFields], false)}
+  end
+  if not (at and inputAt(text, at) and ${soundLua([...headFields, ...ownFields], sameInSpec)}) then return false end
   ${sameLines(sameInSpec).join("\n  ")}
   ${rememberSpec}
   job.tailAt = at
+  return true
 end
 
 -- What a submit sends of the single job: own fields and tail.
@@ -153,23 +221,30 @@ local function tailText(tail) return concat({ ${inTable("tail", tailFields)} }, 
 
 local function headOf(job)
   ${rememberSpec}
+  if job.flags == "" then return concat({ ${writeLua(shortHead, sameInSpec)} }, US) end
   return concat({ ${writeLua(headFields, sameInSpec)} }, US)
 end
 
-local function specOf(job) return concat({ headOf(job), ${inTable("job", ownFields)}, job.tail }, US) end
+local function specOf(job)
+  if job.flags == "" then return headOf(job) .. US .. job.tail end
+  return concat({ headOf(job), ${inTable("job", ownFields)}, job.tail }, US)
+end
 
--- A state behind its fence and id. Where the spec was not read, what is as in the spec stays nothing, and is written as it was.
+-- A state behind its fence and id. Where the spec was not read, what is as in the spec stays nothing, and is written as
+-- it was. Answers whether it is one.
 local function readRest(job, text, at)
   ${readLua("job", restFields, true)}
+  if not (${soundLua(restFields, sameInState)}) then return false end
   ${[...sameLines(sameInState), ...specDiffers].join("\n  ")}
   ${readCounted}
   job.hasLines = find(job.flags, HAS_LINES, 1, true) ~= nil
+  return true
 end
 
 local function readState(job, text)
   local at = 1
   ${readLua("job", stateFields.slice(0, -restFields.length), false)}
-  readRest(job, text, at)
+  return at ~= nil and STATES[job.state] and isNumber(job.fence) and readRest(job, text, at)
 end
 
 local function restOf(job) return concat({ ${writeLua(restFields, { ...sameInState, ...specAs })} }, US) end
@@ -178,15 +253,19 @@ local function stateOf(job)
   return concat({ ${inTable("job", stateFields.slice(0, -restFields.length))}, restOf(job) }, US)
 end
 
--- The rest of a finished job's state, from a template with holes for its attempts and result.
-local function fillEnding(parts, attempts, result) return ${fillLua(1, ["attempts", "result"])} end
+-- A finished job's state, from a template of its rest with holes for its attempts and result. prefix: fence US id US.
+local function fillEnding(state, prefix, parts, attempts, result)
+  return state .. US .. prefix .. ${fillLua(1, ["attempts", "result"])}
+end
 
 -- A state behind its id, from a template with holes for the id and the times of the claim.
 local function fillFirst(parts, claimedAt, leaseEndsAt) return ${fillLua(2, ["claimedAt", "leaseEndsAt"])} end
 
-local function isPlainSpec(spec) return find(spec, US, 1, true) == 1 end
-
-local function plainIdOf(spec) return sub(spec, 2, find(spec, US, 2, true) - 1) end
+-- Id and route of a plain job that was due when it was made; nothing for others.
+local function readPlain(spec)
+  local id, route, at = match(spec, "^${plainPattern}()")
+  if at and inputAt(spec, at) then return id, route end
+end
 
 local function clearForLease(job) ${clearLua("lease")} end
 local function clearForPlace(job) ${clearLua("place")} end

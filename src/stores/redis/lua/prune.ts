@@ -1,7 +1,7 @@
 /**
- * Retention: what has been kept long enough goes, a bounded piece per call, and nothing goes in any other way. Finished jobs stand in one list
- * per outcome and minute. A list is walked from its head, and who must stay goes to its tail; an entry whose job has been replayed or is
- * gone is only taken out. The newest feed record always stays.
+ * Retention: what has been kept long enough goes, a bounded piece per call, and nothing goes in any other way. Finished
+ * jobs stand in one list per outcome and minute. A list is walked from its head, and who must stay goes to its tail; an
+ * entry whose job has been replayed or is gone is only taken out. The newest feed record always stays.
  *
  *  prune_history   state, all (1) or one queue (0), queue, older than, max, minute, left there, excepted queues
  *                  -> removed, minute, left ("" at the end)
@@ -45,13 +45,16 @@ local function pruneList(c, asked, minute, list, most, room)
     looked = i
     if states[i] and not seen[h] then
       local ${pickLua("states[i]", ["state", "id", "flags", "route", "endedAt", "keepUntil"])}
-      if state == asked.state and keepUntil == "" and num(floor(endedAt / MINUTE_MS)) == minute then
+      -- Looked at closely, it is set aside.
+      if not state or not tonumber(endedAt) and endedAt ~= "" then jobOf(c, h)
+      elseif state == asked.state and keepUntil == "" and num(floor(endedAt / MINUTE_MS)) == minute then
         seen[h] = true
         if not asked.routes[route] or tonumber(endedAt) > asked.before then stay[#stay + 1] = h
         else
           removed = removed + 1
-          local job = match(flags, LISTED) and jobOf(c, h)
-          if job then forget(c, job) else forgetPlain(c, h, id, route, state) end
+          local isListed = match(flags, LISTED)
+          local job = isListed and jobOf(c, h)
+          if job then forget(c, job) elseif not isListed then forgetPlain(c, h, id, route, state) end
         end
       end
     end
@@ -71,9 +74,11 @@ redis.register_function({ function_name = "mr1_prune_history", flags = { "allow-
   asked.routes = meantRoutes(c, isAll, queue, excepted)
   local minutes, removed, looked, lookMax = c.k.ends .. asked.state, 0, 0, max(1000, most * 4)
   while removed < most and looked < lookMax do
-    local from = minute == "" and "-inf" or "(" .. minute
-    if left == "" then minute = call("ZRANGEBYSCORE", minutes, from, num(floor(asked.before / MINUTE_MS)), "LIMIT", 0, 1)[1] end
-    if not minute then break end
+    if left == "" then
+      local from, to = minute == "" and "-inf" or "(" .. minute, num(floor(asked.before / MINUTE_MS))
+      minute = call("ZRANGEBYSCORE", minutes, from, to, "LIMIT", 0, 1)[1]
+      if not minute then break end
+    end
     local list = c.k.ended .. asked.state .. ":" .. minute
     left = left == "" and call("LLEN", list) or tonumber(left)
     local seen, gone = pruneList(c, asked, minute, list, min(left, LOOKED_AT_ONCE, lookMax - looked), most - removed)
@@ -93,11 +98,16 @@ redis.register_function({ function_name = "mr1_prune_kept", flags = { "allow-oom
   local most = nextNumber(c)
   local handles = call("ZRANGEBYSCORE", c.k.keep, "-inf", c.at, "LIMIT", 0, most)
   loadJobs(c, handles)
+  local removed = 0
   for _, h in ipairs(handles) do
-    if c.jobs[h] then forget(c, c.jobs[h]) else push(c.zrem, c.k.keep, h) end
+    local job = c.jobs[h]
+    if job and isTerminal(job.state) and job.keepUntil ~= "" and tonumber(job.keepUntil) <= c.now then
+      removed = removed + 1
+      forget(c, job)
+    else push(c.zrem, c.k.keep, h) end
   end
   writeCall(c)
-  return { #handles, #handles == most and 1 or 0 }
+  return { removed, #handles == most and 1 or 0 }
 end })
 
 redis.register_function({ function_name = "mr1_prune_expired", flags = { "allow-oom" }, callback = function(keys, args)
@@ -108,10 +118,7 @@ redis.register_function({ function_name = "mr1_prune_expired", flags = { "allow-
   for _, key in ipairs(keysOver) do setHolder(c, key, false) end
   local docsOver = {}
   if #keysOver < most then docsOver = call("ZRANGEBYSCORE", c.k.docttl, "-inf", c.at, "LIMIT", 0, most - #keysOver) end
-  for _, field in ipairs(docsOver) do
-    c.docs[field] = false
-    c.docsDirty[field] = true
-  end
+  for _, field in ipairs(docsOver) do dropDoc(c, field) end
   writeCall(c)
   local removed = #keysOver + #docsOver
   return { removed, removed == most and 1 or 0 }
@@ -125,7 +132,7 @@ redis.register_function({ function_name = "mr1_prune_feed", flags = { "allow-oom
   for _, entry in ipairs(call("XRANGE", c.k.feed, "-", "+", "COUNT", most)) do
     local number = tonumber(match(entry[1], "^%d+"))
     -- After an entry the next number is far above the newest one, which tells the last seq and stays.
-    if entry[1] == newest[1] or tonumber(entry[2][2]) > before then break end
+    if entry[1] == newest[1] or (tonumber(entry[2][2]) or 0) > before then break end
     removed, last = removed + 1, number
   end
   if last then call("XTRIM", c.k.feed, "MINID", "=", num(last + 1) .. "-0") end

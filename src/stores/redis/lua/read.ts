@@ -1,10 +1,12 @@
 /**
- * Looking at jobs: by id, in lists, their counts, their log lines, and what was told. A list looks at no more than it was asked to and says
- * where to go on, so a filter that matches nothing never holds the server for long. A route is given as number and content.
+ * Looking at jobs: by id, in lists, their counts, their log lines, and what was told. A list looks at no more than it
+ * was asked to and says where to go on, so a filter that matches nothing never holds the server for long. A route is
+ * given as number and content.
  *
- *  read_jobs   ids -> routes of these jobs, per id: handle, spec, state ("" where there is none)
+ *  read_jobs   ids -> routes of these jobs, per id: handle, spec, state ("" where there is none), unreadable handles
  *  find_jobs   below, max, look max, states, tag, queue, name, reason given, reason, created after, created before
- *              -> routes of these jobs, looked at, where to go on ("" at the end), per job: handle, spec, state
+ *              -> routes of these jobs, looked at, where to go on ("" at the end), per job: handle, spec, state;
+ *              unreadable handles
  *  routes      -> all routes
  *  tally       -> all routes, the ready jobs of each in this order, and route:state, count .. (t: all its jobs)
  *  read_feed   after, max -> end of the feed, per record: number-1, time, events
@@ -15,7 +17,7 @@ import type { LuaModule } from "./lua-module.ts";
 import { pickLua } from "./packing.ts";
 
 export const readLua: LuaModule = {
-  exports: ["recordsOf", "below", "eachRoute"],
+  exports: ["recordsOf", "below"],
   source: String.raw`
 -- Handle, spec and state of each; "" where there is none.
 local function recordsOf(c, handles)
@@ -42,22 +44,15 @@ local function routesOf(c, records)
   return out
 end
 
--- All routes: number, queue, name.
-local function eachRoute(c)
-  local flat, i = call("HGETALL", c.k.route), -1
-  return function()
-    i = i + 2
-    if flat[i] then return flat[i], match(flat[i + 1], "^([^\31]*)\31([^\31]*)") end
-  end
-end
-
 redis.register_function({ function_name = "mr1_read_jobs", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
+  local c, refused = beginWide(keys, args)
   if not c then return refused end
+  c.unreadable = {}
   local handles = fetch("HMGET", c.k.ids, slice(args, c.i, #args))
-  for i = 1, #args - c.i + 1 do handles[i] = handles[i] or "" end
+  loadJobs(c, handles)
+  for i = 1, #args - c.i + 1 do handles[i] = handles[i] and c.jobs[handles[i]] and handles[i] or "" end
   local records = recordsOf(c, handles)
-  return { routesOf(c, records), records }
+  return { routesOf(c, records), records, c.unreadable }
 end })
 
 local FEW, LOOKED_AT_ONCE = 2000, 64
@@ -68,14 +63,16 @@ local function isCounted(c, state)
   end
 end
 
--- How jobs of these states are found without looking at all others: bad endings by their indexes, which are in the order of lists; live jobs by
--- theirs, read whole and put in order, where they are few. Nothing where there is no such way.
+-- How jobs of these states are found without looking at all others: bad endings by their indexes, which are in the
+-- order of lists; live jobs by theirs, read whole and put in order, where they are few. Nothing where there is no such
+-- way.
 local function indexesOf(c, states)
   local k, bySeq, others, few, size = c.k, {}, {}, {}, 0
   for i = 1, #states do
     local state = sub(states, i, i)
     if isBad(state) then bySeq[#bySeq + 1] = k.bad .. state
-    elseif state == SCHEDULED then others[#others + 1] = k.due
+    elseif state == SCHEDULED then
+      for _, route in ipairs(call("ZRANGE", k.due, 0, -1)) do others[#others + 1] = k.dueOf .. route end
     elseif state == RUNNING then others[#others + 1] = k.lease
     elseif state == READY then
       for route in eachRoute(c) do others[#others + 1] = k.ready .. route end
@@ -84,7 +81,10 @@ local function indexesOf(c, states)
   for _, key in ipairs(others) do size = size + call("ZCARD", key) end
   if size > FEW then return nil end
   for _, key in ipairs(others) do
-    for _, h in ipairs(call("ZRANGE", key, 0, -1)) do few[#few + 1] = h end
+    for _, h in ipairs(call("ZRANGE", key, 0, -1)) do
+      -- An entry that is no handle has no place in a list.
+      if match(h, "^%l%d+$") then few[#few + 1] = h end
+    end
   end
   table.sort(few)
   return { bySeq = bySeq, few = few, at = #few }
@@ -101,7 +101,8 @@ local function below(c, tag, indexes, seq, wanted)
     while indexes.at > 0 and few[indexes.at] >= limit do indexes.at = indexes.at - 1 end
     for i = indexes.at, max(1, indexes.at - wanted + 1), -1 do handles[#handles + 1] = few[i] end
     for _, key in ipairs(indexes.bySeq) do
-      for _, h in ipairs(call("ZREVRANGEBYSCORE", key, "(" .. num(seq), "-inf", "LIMIT", 0, wanted)) do handles[#handles + 1] = h end
+      local found = call("ZREVRANGEBYSCORE", key, "(" .. num(seq), "-inf", "LIMIT", 0, wanted)
+      for _, h in ipairs(found) do handles[#handles + 1] = h end
     end
     table.sort(handles, isNewer)
     return slice(handles, 1, min(wanted, #handles))
@@ -134,7 +135,8 @@ end
 local function isMeant(filter, job)
   local createdAt = tonumber(job.createdAt)
   return find(filter.states, job.state, 1, true) and (not filter.routes or filter.routes[job.route])
-    and (not filter.hasReason or job.reason == filter.reason) and (not filter.createdAfter or createdAt > filter.createdAfter)
+    and (not filter.hasReason or job.reason == filter.reason)
+    and (not filter.createdAfter or createdAt > filter.createdAfter)
     and (not filter.createdBefore or createdAt < filter.createdBefore)
 end
 
@@ -143,6 +145,7 @@ redis.register_function({ function_name = "mr1_find_jobs", flags = { "no-writes"
   if not c then return refused end
   local seq, most, lookMax, filter = min(nextNumber(c), c.seq + 1), nextNumber(c), nextNumber(c), filterOf(c)
   local looked, found, isEnd = 0, {}, false
+  c.unreadable = {}
   local indexes = filter.tag == "" and indexesOf(c, filter.states) or nil
   while #found < most and looked < lookMax and not isEnd do
     local handles = below(c, filter.tag, indexes, seq, LOOKED_AT_ONCE)
@@ -154,7 +157,7 @@ redis.register_function({ function_name = "mr1_find_jobs", flags = { "no-writes"
       end
       if looked == lookMax or #found == most then break end
       local job = c.jobs[h]
-      seq = seqOf(h)
+      seq = seqOf(h) or 0
       if job then
         looked = looked + 1
         if isMeant(filter, job) then found[#found + 1] = h end
@@ -162,7 +165,7 @@ redis.register_function({ function_name = "mr1_find_jobs", flags = { "no-writes"
     end
   end
   local records = recordsOf(c, found)
-  return { routesOf(c, records), looked, isEnd and "" or num(seq), records }
+  return { routesOf(c, records), looked, isEnd and "" or num(seq), records, c.unreadable }
 end })
 
 redis.register_function({ function_name = "mr1_routes", flags = { "no-writes" }, callback = function(keys, args)

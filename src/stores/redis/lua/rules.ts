@@ -1,6 +1,7 @@
 /**
- * The rules that change one job, by the names and formulas of store/rules: place (R1), guard (R2), finish (R3), promote (R5), lease (R6), and
- * what operators do: mark, edit, remove, replay. A rule changes the job's own fields and its key; whoever applies it tells the event.
+ * The rules that change one job, by the names and formulas of store/rules: place (R1), guard (R2), finish (R3), promote
+ * (R5), lease (R6), and what operators do: mark, edit, remove, replay. A rule changes the job's own fields and its key;
+ * whoever applies it tells the event.
  */
 import { arrows, jobStates, stateCodes } from "../../../model/job-state.ts";
 import { clockFields } from "../../../store/rules/guard.ts";
@@ -48,7 +49,8 @@ local function edit(job, next)
   if tail then job.tail, job.isRewritten = tailText(tail), true end
 end
 
--- R1 for a live job that waits (again): a schedule, or a hand-back to where it stood. Its lease is over; who ran it last stays.
+-- R1 for a live job that waits (again): a schedule, or a hand-back to where it stood. Its lease is over; who ran it
+-- last stays.
 local function place(c, job, next)
   local to = READY
   clearForPlace(job)

@@ -1,10 +1,11 @@
 /**
- * settle: what a running attempt writes at its end, under its fence. Applied at most once and only with the current fence; a repeat with the
- * same fence answers already. Plain endings (no key, no effects, kept) are written as a set: one template for all that look alike;
- * everything else goes through the job's tables.
+ * settle: what a running attempt writes at its end, under its fence. Applied at most once and only with the current
+ * fence; a repeat with the same fence answers already. Plain endings (no key, no effects, kept) are written as a set:
+ * one template for all that look alike; everything else goes through the job's tables.
  *
- *  args     shapes of the effects, number of settles, their handles, then stretches: how many, next (argument-text.ts; a finish without its result), whether results
- *           and attempt logs come, whether effects come, and per settle: fence US id US, [result, attempt log], [a unit as in submit]
+ *  args     shapes of the effects, number of settles, their handles, then stretches: how many, next (argument-text.ts;
+ *           a finish without its result), whether results and attempt logs come, whether effects come, and per settle:
+ *           fence US id US, [result, attempt log], [a unit as in submit]
  *  answer   place and answer of each settle that was not applied
  */
 import type { LuaModule } from "./lua-module.ts";
@@ -23,11 +24,11 @@ local function stretchOf(stretches, text)
   return stretch
 end
 
--- What plain endings of one next share where the rest of their states is the same: the parts of that rest around attempts and result.
+-- What plain endings of one next share where the rest of their states is the same: the parts of that rest around
+-- attempts and result.
 local function prepare(c, stretch, rest)
   local job, ending = { state = RUNNING, fence = HOLE, settledFence = HOLE, uniqueKey = "" }, { jobs = 0 }
-  readRest(job, rest, 1)
-  ending.isPlain = not find(job.flags, HAS_KEY, 1, true)
+  ending.isPlain = readRest(job, rest, 1) and not find(job.flags, HAS_KEY, 1, true)
   if ending.isPlain then
     ending.attempts = job.attempts
     finish(c, job, stretch.next)
@@ -43,13 +44,15 @@ end
 -- Ends a job as one of a set; answers whether it is such an ending.
 local function endPlain(c, stretch, h, state, prefix, result, attempts)
   local at = #RUNNING + #US + 1
-  if not stretch.isPlain or not state or find(state, RUNNING, 1, true) ~= 1 or find(state, prefix, at, true) ~= at then return false end
+  if not stretch.isPlain or not state then return false end
+  if find(state, RUNNING, 1, true) ~= 1 or find(state, prefix, at, true) ~= at then return false end
   if c.done[h] or (c.jobs and c.jobs[h] ~= nil) then return false end
   local rest = sub(state, at + #prefix)
   local ending = stretch.endings[rest] or prepare(c, stretch, rest)
   if not ending.isPlain then return false end
   local states, n, g = c.states, c.statesAt, ending.bundle
-  local ended = stretch.next.to .. US .. prefix .. fillEnding(ending.parts, attempts == "" and ending.attempts or attempts, result)
+  if attempts == "" then attempts = ending.attempts end
+  local ended = fillEnding(stretch.next.to, prefix, ending.parts, attempts, result)
   states[n + 1], states[n + 2] = h, ended
   c.statesAt, c.done[h] = n + 2, ended
   stretch.n = stretch.n + 1
@@ -103,7 +106,7 @@ local function settleAny(c, stretch, h, prefix, result, attempts, hasEffects)
   local isLate, jobs, docs = false, 0, 0
   if hasEffects then isLate, jobs, docs = nextFlag(c), nextNumber(c), nextNumber(c) end
   -- An ending of this call is not written yet, so its state is read from here.
-  if c.done[h] and c.jobs[h] == nil then c.jobs[h] = readJob(c.k, h, call("HGET", c.k.spec, h), c.done[h]) end
+  if c.done[h] and c.jobs[h] == nil then c.jobs[h] = jobFrom(c, h, call("HGET", c.k.spec, h), c.done[h]) end
   local next, first = stretch.next, c.i
   next.result = result
   local refusal = whole(c, isLate, function()
@@ -121,7 +124,8 @@ function OPERATIONS.settle(c)
   c.i, c.states, c.statesAt, c.done = c.i + total, {}, 0, {}
   local states, at = fetch("HMGET", c.k.state, handles), 0
   while at < total do
-    local length, stretch, hasMore, hasEffects = nextNumber(c), stretchOf(stretches, nextArg(c)), nextFlag(c), nextFlag(c)
+    local length, stretch = nextNumber(c), stretchOf(stretches, nextArg(c))
+    local hasMore, hasEffects = nextFlag(c), nextFlag(c)
     for _ = 1, length do
       at = at + 1
       local prefix, result, attempts = nextArg(c), "", ""

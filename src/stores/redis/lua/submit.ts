@@ -1,9 +1,9 @@
 /**
- * submit: the first step of a job's life. Plain jobs of one shape are written as a set, without looking at anything; other units are put
- * together in the call's tables first (R8), and a unit that is refused late is taken back there.
+ * submit: the first step of a job's life. Plain jobs of one shape are written as a set, without looking at anything;
+ * other units are put together in the call's tables first (R8), and a unit that is refused late is taken back there.
  *
- *  args     shapes (argument-text.ts), then steps until the end: n > 0, the number of a shape, and id and body of n plain jobs; or 0 and one
- *           unit: repeat, then as below
+ *  args     shapes (argument-text.ts), then steps until the end: n > 0, the number of a shape, and id and body of n
+ *           plain jobs; or 0 and one unit: repeat, then as below
  *  a unit   late, jobs, documents, and those
  *  a job    the number of its shape, id, body (own fields and tail of packed-fields.ts)
  *  a document   kind US id, guard, due in, expires in, body
@@ -25,8 +25,9 @@ local function unitArgs(jobs, docs) return jobs * 3 + docs * 5 end
 
 local function nextShape(c) return c.shapes[nextNumber(c)] end
 
--- R1: a new job of a shape, without what is its own. Answers the job.
-local function placeNew(c, shape, job)
+-- R1: a new job of a shape, without what is its own.
+local function placeNew(c, shape)
+  local job = newJob()
   job.route, job.createdAt = shape.route, c.at
   job.state = placeOf(c, job, shape)
   job.deadlineAt = shape.deadline == "" and "" or num(instant(c, shape.deadline))
@@ -35,12 +36,14 @@ end
 
 -- Due at once, in the order of time, without other clocks: such jobs differ from call to call by their time alone.
 local function isUsual(shape)
-  return shape.due == "+0" and shape.rankBase == "0" and shape.rankSlope == "1" and shape.deadline == "" and shape.ttlMs == ""
+  return shape.due == "+0" and shape.rankBase == "0" and shape.rankSlope == "1"
+    and shape.deadline == "" and shape.ttlMs == ""
 end
 
--- What plain jobs of one shape share: the parts of their spec around id and time, their place in the indexes, their event.
+-- What plain jobs of one shape share: the parts of their spec around id and time, their place in the indexes, their
+-- event.
 local function templateOf(c, shape)
-  local job = placeNew({ now = c.now, at = HOLE }, shape, { rev = 1, attempt = 0, uniqueKey = "" })
+  local job = placeNew({ now = c.now, at = HOLE }, shape)
   job.id, job.tags = HOLE, shape.hasTags == "1" and HOLE or ""
   job.flags = flagsOf(job)
   local parts = split(headOf(job) .. US, HOLE)
@@ -102,7 +105,7 @@ end
 
 local function create(c, shape, id, own)
   c.seq = c.seq + 1
-  local job = placeNew(c, shape, newJob())
+  local job = placeNew(c, shape)
   useRoute(c, job.route)
   for field, value in pairs(own) do job[field] = value end
   job.h, job.id = handleOf(c.seq), id
@@ -119,26 +122,24 @@ local function create(c, shape, id, own)
   tell(c, job, SUBMITTED)
 end
 
--- R8: the new job finds its key held. The holder is kept, replaced or rescheduled, and only while no worker has ever taken it. Answers how.
+-- R8: the new job finds its key held. The holder is kept, or replaced while no worker has ever taken it. Answers how.
 local function meet(c, holder, shape, own)
-  if shape.onHeld == "keep" or not holder or holder.attempt > 0 or not UNSTARTED[holder.state] then return "existing" end
-  local isReplaced = shape.onHeld == "replace"
+  if shape.onHeld == "keep" or not holder then return "existing" end
+  if holder.attempt > 0 or not UNSTARTED[holder.state] then return "existing" end
   touch(c, holder)
   clearForPlace(holder)
   local to = placeOf(c, holder, shape)
-  if isReplaced then
-    useRoute(c, shape.route)
-    -- Its identity stays: id, seq, time of its making, digest and key.
-    own.digest, own.uniqueKey = holder.digest, holder.uniqueKey
-    for field, value in pairs(own) do holder[field] = value end
-    holder.route, holder.isRewritten = shape.route, true
-    holder.deadlineAt = shape.deadline == "" and "" or num(instant(c, shape.deadline))
-    takeKey(c, holder)
-  end
+  useRoute(c, shape.route)
+  -- Its identity stays: id, seq, time of its making, digest and key.
+  own.digest, own.uniqueKey = holder.digest, holder.uniqueKey
+  for field, value in pairs(own) do holder[field] = value end
+  holder.route, holder.isRewritten = shape.route, true
+  holder.deadlineAt = shape.deadline == "" and "" or num(instant(c, shape.deadline))
+  takeKey(c, holder)
   -- Whatever blocks the holder blocks it still.
   advance(holder, holder.state == BLOCKED and BLOCKED or to)
-  tell(c, holder, isReplaced and REPLACED or RESCHEDULED)
-  return isReplaced and "replaced" or "rescheduled"
+  tell(c, holder, REPLACED)
+  return "replaced"
 end
 
 -- Answers how, the id, and whether the id is minted; or nothing when the id is there with another digest.
@@ -164,7 +165,8 @@ local function takeBack(c)
   for i = #c.undo, 1, -1 do c.undo[i]() end
 end
 
--- Jobs in order, then documents in order; the first refusal is the answer, "reason US id". Leaves its args behind it whatever it answers.
+-- Jobs in order, then documents in order; the first refusal is the answer, "reason US id". Leaves its args behind it
+-- whatever it answers.
 local function submitUnit(c, isRepeat, jobs, docs)
   local answer, hasHappened, stop = {}, false, c.i + unitArgs(jobs, docs)
   local function refuse(reason, id)

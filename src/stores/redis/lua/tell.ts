@@ -1,6 +1,6 @@
 /**
- * Rule R10: every change of a job is told, with its state after the change and one value that goes with that state; the counts of its
- * route move with it. Events that differ only in their job are one bundle (store/packed-events.ts).
+ * Rule R10: every change of a job is told, with its state after the change and one value that goes with that state; the
+ * counts of its route move with it. Events that differ only in their job are one bundle (store/packed-events.ts).
  */
 import { terminalStates } from "../../../model/job-state.ts";
 import { luaConstant } from "./lua-module.ts";
@@ -18,7 +18,8 @@ local function isTerminal(state) return TERMINAL[state] end
 -- Ended otherwise than well: such jobs are listed.
 local function isBad(state) return TERMINAL[state] and state ~= COMPLETED end
 
--- Ready jobs are counted by their index, and running ones are all the others, so that neither claim nor hand-back counts anything.
+-- Ready jobs are counted by their index, and running ones are all the others, so that neither claim nor hand-back
+-- counts anything.
 local function count(c, route, state, by)
   local tally, all = c.tally, route .. ":" .. TOTAL
   tally[all] = (tally[all] or 0) + by

@@ -1,6 +1,7 @@
 /**
- * turn: the submits, settles and claims that one process wants in one turn of its event loop, as one call: one entry check, one record in the
- * feed, one hint. Each operation leaves what it would leave alone; a claim sees the jobs of a submit before it.
+ * turn: the submits, settles and claims that one process wants in one turn of its event loop, as one call: one entry
+ * check, one record in the feed, one hint. Each operation leaves what it would leave alone; a claim sees the jobs of a
+ * submit before it.
  *
  *  args     per operation: its name, the number of its arguments, those
  *  answer   own hints, the answer of each
@@ -13,6 +14,8 @@ export const turnLua: LuaModule = {
 redis.register_function("mr1_turn", function(keys, args)
   local c, refused = begin(keys, args)
   if not c then return refused end
+  local short = oneJob(c)
+  if short then return short end
   local answers, last = {}, #args
   while c.i <= last do
     local operation, length = OPERATIONS[nextArg(c)], nextNumber(c)

@@ -10,15 +10,19 @@ local function holderOf(c, key)
   if holder == nil then
     local text = call("HGET", c.k.uniq, key)
     holder = text and readFields(text, "holder")
+    -- What is no holder holds nothing.
+    if holder and not (holder.heldUntil == "" or tonumber(holder.heldUntil or "")) then holder = false end
     c.uniq[key] = holder
   end
   return holder or nil
 end
 
--- Who holds a key now, or nothing.
+-- Who holds a key now, or nothing. A key that is held by a job ends with it, however the job went.
 local function takerOf(c, key)
   local holder = holderOf(c, key)
-  if holder and (holder.heldUntil == "" or tonumber(holder.heldUntil) > c.now) then return holder end
+  if not holder then return nil end
+  if holder.heldUntil ~= "" then return tonumber(holder.heldUntil) > c.now and holder or nil end
+  return jobOf(c, holder.handle) and holder
 end
 
 local function setHolder(c, key, holder)

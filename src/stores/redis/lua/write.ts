@@ -1,20 +1,25 @@
 /**
- * The end of a call: all it changed is written, by commands over many values, then one record goes to the feed and one hint to those who
- * listen (R10). Nothing here can be refused.
+ * The end of a call: all it changed is written, by commands over many values, then one record goes to the feed and one
+ * hint to those who listen (R10). Nothing here can be refused.
  *
- *  hint   sender US routes that became ready, by comma US earliest clock set, relative RS finished id US id .. RS id US owner US ..
+ *  hint   sender US routes that became ready, by comma US earliest clock set, relative RS finished id US id ..
+ *         RS id US owner US .. of running jobs whose cancel was asked for
  */
 import type { LuaModule } from "./lua-module.ts";
 
 export const writeLua: LuaModule = {
-  exports: ["appendEnded", "setReady", "setDue", "leavePage", "writeRecords", "tellCall", "writeCall"],
+  exports: [
+    ...["appendEnded", "setReady", "setDue", "leavePage", "noteHead", "writeRecords", "tellCall"],
+    ...["writeCall", "fillPages", "writePages", "tellFeed", "hintText"],
+  ],
   source: String.raw`
 -- A list that is new is listed itself.
 local function appendEnded(k, state, minute, handles)
   local list, n = k.ended .. state .. ":" .. minute, #handles
   for i = 1, n, CHUNK do
     local size = min(CHUNK, n - i + 1)
-    if call("RPUSH", list, unpack(handles, i, i + size - 1)) == size then call("ZADD", k.ends .. state, minute, minute) end
+    local length = call("RPUSH", list, unpack(handles, i, i + size - 1))
+    if length == size then call("ZADD", k.ends .. state, minute, minute) end
   end
 end
 
@@ -137,6 +142,13 @@ local function writeKeys(c)
   c.uniqDirty = {}
 end
 
+-- The versions of documents that are gone are never given again.
+local function writeFloor(c)
+  if not c.isFloorRaised then return end
+  call("HSET", c.k.meta, "docFloor", num(c.docFloor))
+  c.isFloorRaised = false
+end
+
 local function writeDocs(c)
   local k, set, gone, listed, timed, free = c.k, {}, {}, {}, {}, {}
   for field in pairs(c.docsDirty) do
@@ -158,6 +170,7 @@ local function writeDocs(c)
   many("ZADD", k.docs, listed)
   many("ZREM", k.docttl, free)
   many("ZADD", k.docttl, timed)
+  writeFloor(c)
   c.docsDirty = {}
 end
 
@@ -168,7 +181,8 @@ local function writeIds(c)
   c.idsDirty = {}
 end
 
--- A page is counted when its last seq was given: then all its jobs come at once, and those that have left before were counted below zero.
+-- A page is counted when its last seq was given: then all its jobs come at once, and those that have left before were
+-- counted below zero.
 local function fillPages(c)
   local life = c.life
   for page = floor((life.seq + 1) / PAGE), floor((c.seq + 1) / PAGE) - 1 do
@@ -211,13 +225,24 @@ local function writeRoutes(c)
   c.newRoutes = nil
 end
 
+-- An index of scheduled jobs has changed: the place of its route follows (setHead).
+local function noteHead(c, key)
+  local dueOf = c.k.dueOf
+  if sub(key, 1, #dueOf) ~= dueOf then return end
+  c.heads = c.heads or {}
+  c.heads[sub(key, #dueOf + 1)] = true
+end
+
 local function takeOutRecords(c)
   local k = c.k
   many("HDEL", k.spec, c.goneSpecs)
   many("HDEL", k.state, c.goneStates)
   many("HDEL", k.ids, c.goneIds)
   for i = 1, #c.trails, CHUNK do call("UNLINK", unpack(c.trails, i, min(i + CHUNK - 1, #c.trails))) end
-  for key, list in pairs(c.zrem) do many("ZREM", key, list) end
+  for key, list in pairs(c.zrem) do
+    many("ZREM", key, list)
+    noteHead(c, key)
+  end
   c.goneSpecs, c.goneStates, c.goneIds, c.trails, c.zrem = {}, {}, {}, {}, {}
 end
 
@@ -236,7 +261,13 @@ local function writeRecords(c)
   if c.specs then many("HSET", k.spec, c.specs) end
   if c.states then many("HSET", k.state, c.states) end
   if c.newIds then many("HSET", k.ids, c.newIds) end
-  for key, list in pairs(c.zadd) do many("ZADD", key, list) end
+  for key, list in pairs(c.zadd) do
+    many("ZADD", key, list)
+    noteHead(c, key)
+  end
+  if c.heads then
+    for route in pairs(c.heads) do setHead(k, route) end
+  end
   if c.ended then
     for key, handles in pairs(c.ended) do appendEnded(k, sub(key, 1, 1), sub(key, 2), handles) end
   end
@@ -244,7 +275,7 @@ local function writeRecords(c)
   for field, by in pairs(c.tally) do
     if by ~= 0 then call("HINCRBY", k.tally, field, by == 1 and "1" or num(by)) end
   end
-  c.specs, c.states, c.newIds, c.ended, c.zadd, c.tally = nil, nil, nil, nil, {}, {}
+  c.specs, c.states, c.newIds, c.ended, c.heads, c.zadd, c.tally = nil, nil, nil, nil, nil, {}, {}
 end
 
 -- The ids that ended, and of running jobs whose cancel was asked for: id and owner.
@@ -252,7 +283,7 @@ local function hintOf(c)
   local finished, cancels = "", {}
   for _, g in ipairs(c.order) do
     if g.n > 1 then
-      if g.state ~= "" and isTerminal(g.state) then finished = (finished == "" and "" or finished .. US) .. concat(g, US, 2)
+      if isTerminal(g.state) then finished = (finished == "" and "" or finished .. US) .. concat(g, US, 2)
       elseif g.state == RUNNING and g.extra ~= "" then
         for i = 2, g.n do
           cancels[#cancels + 1] = g[i]
@@ -264,15 +295,24 @@ local function hintOf(c)
   return finished, concat(cancels, US)
 end
 
+local function tellFeed(c, events)
+  local life = c.life
+  -- The number is taken before the record is written: one that is lost is a gap, one that came twice would be refused
+  -- for ever.
+  life.feed = life.feed + 1
+  call("XADD", c.k.feed, num(life.feed) .. "-1", "a", c.at, "b", events, "s", num(life.seq))
+end
+
 local function writeFeed(c)
-  local told, life = {}, c.life
+  local told = {}
   for _, g in ipairs(c.order) do
     if g.n > 1 then told[#told + 1] = concat(g, US) end
   end
-  if #told == 0 then return end
-  -- The number is taken before the record is written: one that is lost is a gap, one that came twice would be refused for ever.
-  life.feed = life.feed + 1
-  call("XADD", c.k.feed, num(life.feed) .. "-1", "a", c.at, "b", concat(told, RS), "s", num(life.seq))
+  if #told > 0 then tellFeed(c, concat(told, RS)) end
+end
+
+local function hintText(c, woken, due, finished, cancels)
+  return c.sender .. US .. woken .. US .. due .. RS .. finished .. RS .. cancels
 end
 
 -- Routes that others are told of. Where a claim of this call has taken all there was, there is no news.
@@ -285,7 +325,8 @@ local function wokenOf(c)
   return concat(woken, ",")
 end
 
--- Tells what was written. Answers what the caller's own listeners are told: ready routes, the earliest clock set, finished ids, cancels.
+-- Tells what was written. Answers what the caller's own listeners are told: ready routes, the earliest clock set,
+-- finished ids, cancels.
 local function tellCall(c)
   writeFeed(c)
   local routes = ""
@@ -296,7 +337,7 @@ local function tellCall(c)
   local finished, cancels = hintOf(c)
   local woken = wokenOf(c)
   if woken ~= "" or due ~= "" or finished ~= "" or cancels ~= "" then
-    call("PUBLISH", c.k.hint, concat({ concat({ c.sender, woken, due }, US), finished, cancels }, RS))
+    call("PUBLISH", c.k.hint, hintText(c, woken, due, finished, cancels))
   end
   return { routes, due, finished, cancels }
 end

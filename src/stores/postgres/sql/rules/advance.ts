@@ -4,7 +4,9 @@
  * Guards were checked by the caller, under the row's lock.
  */
 import { arrows, jobStates, stateCodes } from "../../../../model/job-state.ts";
-import { columnList } from "../../columns.ts";
+import { columnList, jobTables, ofAllTables } from "../../columns.ts";
+import type { JobTable } from "../../columns.ts";
+import { isUnsound } from "../aside.ts";
 
 const { scheduled, running, completed } = stateCodes;
 
@@ -22,6 +24,11 @@ export const timerSql = (of: (column: string) => string): string => `CASE
 /** The largest input, in bytes, that lies in the job's row; a larger one lies in payload. */
 export const inlineBytesMax = 1024;
 
+const lookIn = (s: string, table: JobTable): string => `
+    SELECT * INTO j FROM ${s}.${table} WHERE id = p_id FOR UPDATE;
+    IF FOUND AND ${isUnsound(s, table, "j")} THEN PERFORM ${s}.set_aside_v1(p_now, NULL, ARRAY[p_id]); RETURN NULL; END IF;
+    IF FOUND THEN RETURN j; END IF;`;
+
 export const advanceSql = (s: string): string => `
 CREATE FUNCTION ${s}.timer_v1(j ${s}.waiting) RETURNS int8 LANGUAGE sql IMMUTABLE AS $$
   SELECT ${timerSql((column) => `j.${column}`)}
@@ -38,19 +45,13 @@ BEGIN
   RETURN j;
 END $$;
 
--- Finds a job in any table and locks its row; null without one. A row that moves meanwhile is looked for again.
-CREATE FUNCTION ${s}.lock_job_v1(p_id text) RETURNS ${s}.waiting LANGUAGE plpgsql AS $$
+-- Finds a job in any table and locks its row; null without one, and for one that cannot be read, which is set aside. A
+-- row that moves meanwhile is looked for again.
+CREATE FUNCTION ${s}.lock_job_v1(p_now int8, p_id text) RETURNS ${s}.waiting LANGUAGE plpgsql AS $$
 DECLARE j ${s}.waiting;
 BEGIN
-  FOR i IN 1..50 LOOP
-    SELECT * INTO j FROM ${s}.waiting WHERE id = p_id FOR UPDATE;
-    IF FOUND THEN RETURN j; END IF;
-    SELECT * INTO j FROM ${s}.leased WHERE id = p_id FOR UPDATE;
-    IF FOUND THEN RETURN j; END IF;
-    SELECT * INTO j FROM ${s}.history WHERE id = p_id FOR UPDATE;
-    IF FOUND THEN RETURN j; END IF;
-    PERFORM 1 FROM ${s}.waiting WHERE id = p_id UNION ALL SELECT 1 FROM ${s}.leased WHERE id = p_id
-      UNION ALL SELECT 1 FROM ${s}.history WHERE id = p_id;
+  FOR i IN 1..50 LOOP${jobTables.map((table) => lookIn(s, table)).join("")}
+    PERFORM 1 FROM (${ofAllTables(s, "1", "id = p_id")}) k;
     IF NOT FOUND THEN RETURN NULL; END IF;
   END LOOP;
   RAISE EXCEPTION 'millrace: the job % moves too fast', p_id USING ERRCODE = '40001';
@@ -68,11 +69,11 @@ BEGIN
 END $$;
 
 CREATE FUNCTION ${s}.add_tags_v1(j ${s}.waiting) RETURNS void LANGUAGE sql AS $$
-  INSERT INTO ${s}.tag SELECT t, j.seq, j.id FROM jsonb_array_elements_text(j.tags::jsonb) t WHERE j.tags IS NOT NULL ON CONFLICT DO NOTHING
+  INSERT INTO ${s}.tag SELECT t, j.seq, j.id FROM unnest(${s}.tags_of_v1(j.tags)) t ON CONFLICT DO NOTHING
 $$;
 
 CREATE FUNCTION ${s}.drop_tags_v1(p_seq int8, p_tags text) RETURNS void LANGUAGE sql AS $$
-  DELETE FROM ${s}.tag WHERE seq = p_seq AND tag IN (SELECT jsonb_array_elements_text(p_tags::jsonb))
+  DELETE FROM ${s}.tag WHERE seq = p_seq AND tag = ANY (${s}.tags_of_v1(p_tags))
 $$;
 
 -- What hangs on a job that is kept nowhere any more.

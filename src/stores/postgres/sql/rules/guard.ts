@@ -2,6 +2,7 @@
 import { stateCodes } from "../../../../model/job-state.ts";
 import { columnOf } from "../../../../store/job-fields.ts";
 import { clockFields } from "../../../../store/rules/guard.ts";
+import { ofAllTables } from "../../columns.ts";
 
 const clocks = Object.entries(clockFields).map(([clock, name]) => `WHEN '${clock}' THEN j.${columnOf(name)}`);
 
@@ -17,7 +18,6 @@ $$;
 -- An id with another seq is another job, that came after this one was removed.
 CREATE FUNCTION ${s}.refusal_v1(p_id text, p_seq int8, p_fence int8) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT coalesce((SELECT CASE WHEN k.settled_fence = p_fence AND k.seq = p_seq THEN 'already' ELSE 'stale' END FROM (
-    SELECT seq, settled_fence FROM ${s}.waiting WHERE id = p_id UNION ALL SELECT seq, settled_fence FROM ${s}.leased WHERE id = p_id
-    UNION ALL SELECT seq, settled_fence FROM ${s}.history WHERE id = p_id) k LIMIT 1), 'gone')
+    ${ofAllTables(s, "seq, settled_fence", "id = p_id")}) k LIMIT 1), 'gone')
 $$;
 `;

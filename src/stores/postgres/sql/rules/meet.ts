@@ -1,6 +1,6 @@
 /**
- * Rule R8 (store/rules/meet.ts): a submit finds its unique key held. A holder that no worker has ever taken is kept,
- * replaced or rescheduled, as the new job says; its id, digest, seq and time of creation stay.
+ * Rule R8 (store/rules/meet.ts): a submit finds its unique key held. A holder that no worker has ever taken is kept or
+ * replaced, as the new job says; its id, digest, seq and time of creation stay.
  */
 import { eventCodes } from "../../../../model/event-kind.ts";
 import { stateCodes } from "../../../../model/job-state.ts";
@@ -20,19 +20,16 @@ export const heldUntil = (hold: string): string =>
   `CASE WHEN ${hold} > ${uniqueHolds.none} THEN p_now + ${hold} END`;
 
 export const meetSql = (s: string): string => `
--- The holder is unstarted and its row is locked. Answers the event.
+-- The holder is unstarted, to be replaced, and its row is locked. Answers the event.
 CREATE FUNCTION ${s}.meet_v1(p_now int8, p_holder ${s}.waiting, p_job jsonb) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE j ${s}.waiting := p_holder; v_replaces bool := p_job->>'onHeld' = 'replace';
+DECLARE j ${s}.waiting;
 BEGIN
-  IF v_replaces THEN
-    j := jsonb_populate_record(j, (p_job->'given') - '{${identity.map(columnOf).join(",")}}'::text[]);
-    j.deadline_at := ${s}.due_v1(p_now, p_job->'deadline');
-    UPDATE ${s}.uniq SET held_until = ${heldUntil("j.unique_hold")} WHERE key = j.unique_key AND seq = j.seq;
-  END IF;
+  j := jsonb_populate_record(p_holder, (p_job->'given') - '{${identity.map(columnOf).join(",")}}'::text[]);
+  j.deadline_at := ${s}.due_v1(p_now, p_job->'deadline');
+  UPDATE ${s}.uniq SET held_until = ${heldUntil("j.unique_hold")} WHERE key = j.unique_key AND seq = j.seq;
   j := ${s}.place_v1(p_now, j, p_job);
   -- Whatever blocks the holder blocks it still.
   IF p_holder.state = ${blocked} THEN j.state := ${blocked}; END IF;
-  RETURN ${s}.write_v1(p_holder, ${s}.advance_v1(p_holder.state, j),
-    CASE WHEN v_replaces THEN ${eventCodes.replaced} ELSE ${eventCodes.rescheduled} END, true);
+  RETURN ${s}.write_v1(p_holder, ${s}.advance_v1(p_holder.state, j), ${eventCodes.replaced}, true);
 END $$;
 `;

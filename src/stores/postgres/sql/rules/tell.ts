@@ -72,13 +72,14 @@ BEGIN
   IF v_id % ${foldEvery} = 0 AND NOT p_inside THEN PERFORM ${s}.fold_v1(); END IF;
 END $$;
 
--- Sums up the deltas, and leaves one row of each route. What others append meanwhile stays as it is; two folds at once
+-- Sums up the deltas, and leaves one row of each route and one floor. What others append meanwhile stays as it is; two folds at once
 -- are pointless, so the second leaves.
 CREATE FUNCTION ${s}.fold_v1() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('${s}.fold', 0)) THEN RETURN; END IF;
   WITH folded AS (DELETE FROM ${s}.tally RETURNING route, state, count)
   INSERT INTO ${s}.tally SELECT route, state, sum(count) FROM folded GROUP BY route, state HAVING sum(count) <> 0;
+  DELETE FROM ${s}.doc_floor WHERE version < (SELECT max(version) FROM ${s}.doc_floor);
   DELETE FROM ${s}.route r USING ${s}.route o WHERE o.number = r.number AND o.ctid < r.ctid AND (o.queue, o.name, o.caps) = (r.queue, r.name, r.caps);
 END $$;
 `;

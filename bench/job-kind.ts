@@ -1,0 +1,40 @@
+/**
+ * What is special about the jobs of a drain. Every kind is drained in the same way; only what a job carries differs,
+ * and how often it runs until it is finished. The work names the kind; the mode "plain-jobs" makes it the drain
+ * of plain jobs that the special one is compared with.
+ */
+import type { Mode } from "./figures.ts";
+import type { BenchInput } from "./input.ts";
+
+/**
+ * fails-once: the first attempt throws, and the job is tried again without a delay.
+ * unique: the job holds a key of its own until its end. tagged: it has two tags.
+ */
+export type JobKind = "plain" | "fails-once" | "unique" | "tagged";
+
+const kindOfDrain = { drain: "plain", retry: "fails-once", unique: "unique", tagged: "tagged" } as const;
+
+export function isDrain(work: string): work is keyof typeof kindOfDrain {
+  return Object.hasOwn(kindOfDrain, work);
+}
+
+export function jobKindOf(work: string, mode: Mode): JobKind {
+  return isDrain(work) && mode !== "plain-jobs" ? kindOfDrain[work] : "plain";
+}
+
+/**
+ * How many attempts a job takes. A drain counts the ends of attempts: a job that failed goes behind all that wait, so by
+ * finished jobs alone the first half of such a drain would be outside the clock.
+ */
+export function attemptsOf(kind: JobKind): number {
+  return kind === "fails-once" ? 2 : 1;
+}
+
+export function uniqueKeyOf({ orderId }: BenchInput): string {
+  return `order-${orderId}`;
+}
+
+/** One tag of few values and one of many, as applications have them. */
+export function tagsOf({ orderId, customer }: BenchInput): readonly string[] {
+  return [`region-${orderId % 8}`, customer.id];
+}

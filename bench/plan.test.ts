@@ -1,0 +1,36 @@
+/** What a run measures: what is left out in a hurry, and what is never left out. */
+import { describe, expect, it } from "vitest";
+import { readCommandLine } from "./command-line.ts";
+import { unhurriedWorks } from "./figures.ts";
+import { planGroups } from "./plan.ts";
+
+function plan(...words: string[]) {
+  return planGroups(readCommandLine(words));
+}
+
+describe("the plan", () => {
+  it("holds every work that its store has", () => {
+    for (const store of ["sqlite", "postgres", "redis"])
+      expect(plan("--store", store).map(({ work }) => work)).toEqual(
+        expect.arrayContaining([...unhurriedWorks]),
+      );
+  });
+
+  it("leaves long works out of a hurried run, unless they are asked for by name", () => {
+    const hurried = plan("--quick").map(({ work }) => work);
+    for (const work of unhurriedWorks) {
+      expect(hurried).not.toContain(work);
+      expect(plan("--quick", "--only", work).map((group) => group.work)).toEqual([work]);
+    }
+  });
+
+  it("drains graphile-worker with local queues of both sizes where there are enough jobs for the larger", () => {
+    const sizes = (...words: string[]) =>
+      plan("--store", "postgres", "--only", "drain", ...words)
+        .flatMap(({ entries }) => entries)
+        .filter(({ mode }) => mode.startsWith("local-queue"))
+        .map(({ mode }) => mode);
+    expect(sizes()).toEqual(["local-queue", "local-queue-2000"]);
+    expect(sizes("--quick")).toEqual(["local-queue"]);
+  });
+});

@@ -1,0 +1,10 @@
+/** The workers that are alive now, on any machine, as their notices tell; for `doctor`. */
+import { readNotices } from "../engine/worker-notice.ts";
+import type { LiveWorker } from "../engine/worker-notice.ts";
+import type { Store } from "../store/store.ts";
+
+export type { LiveWorker };
+
+export function readLiveWorkers(store: Pick<Store, "readDocs">): Promise<readonly LiveWorker[]> {
+  return readNotices(store, true);
+}

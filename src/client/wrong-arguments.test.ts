@@ -1,0 +1,73 @@
+// Whatever is given to a call, its refusal is a MillraceError with a code, and always a rejection where a promise is due.
+import { describe, expect, test } from "vitest";
+import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
+import { handler, isMillraceError, job } from "../index.ts";
+
+const v = useVirtualMill();
+const wrong: unknown[] = [undefined, null, 1, "", {}, [], () => 1, Symbol("s"), 5n];
+const plain = job("plain");
+const handlers = [handler(plain, () => 1)];
+
+const calls: Record<string, (given: never) => unknown> = {
+  "jobs.get(id)": (given) => v.mill.jobs.get(given),
+  "jobs.get(job, id)": (given) => v.mill.jobs.get(plain, given),
+  "jobs.get(id, options)": (given) => v.mill.jobs.get("a", given),
+  "jobs.list(query)": (given) => v.mill.jobs.list(given),
+  "jobs.list({ state })": (given) => v.mill.jobs.list({ state: given }),
+  "jobs.list({}, options)": (given) => v.mill.jobs.list({}, given),
+  "jobs.find(query)": (given) => v.mill.jobs.find(given).next(),
+  "jobs.counts(options)": (given) => v.mill.jobs.counts(given),
+  "jobs.logs(id)": (given) => v.mill.jobs.logs(given),
+  "jobs.logs(id, options)": (given) => v.mill.jobs.logs("a", given),
+  "jobs.cancel(id)": (given) => v.mill.jobs.cancel(given),
+  "jobs.cancel(id, options)": (given) => v.mill.jobs.cancel("a", given),
+  "jobs.retry(id)": (given) => v.mill.jobs.retry(given),
+  "jobs.retry(id, options)": (given) => v.mill.jobs.retry("a", given),
+  "jobs.delete(id)": (given) => v.mill.jobs.delete(given),
+  "jobs.delete(id, options)": (given) => v.mill.jobs.delete("a", given),
+  "jobs.runNow(id)": (given) => v.mill.jobs.runNow(given),
+  "jobs.runNow(id, options)": (given) => v.mill.jobs.runNow("a", given),
+  "jobs.reschedule(id, options)": (given) => v.mill.jobs.reschedule("a", given),
+  "jobs.edit(id, changes)": (given) => v.mill.jobs.edit("a", given),
+  "jobs.revoke(id)": (given) => v.mill.jobs.revoke(given),
+  "jobs.revoke(id, options)": (given) => v.mill.jobs.revoke("a", given),
+  "explain(id)": (given) => v.mill.explain(given),
+  "runDuty(name)": (given) => v.mill.runDuty(given),
+  "enqueue(job)": (given) => v.mill.enqueue(given, null),
+  "enqueue(job, input, options)": (given) => v.mill.enqueue(plain, null, given),
+  "enqueue(job, input, options, call)": (given) => v.mill.enqueue(plain, null, {}, given),
+  "enqueueMany(list)": (given) => v.mill.enqueueMany(given),
+  "work(handlers)": (given) => v.mill.work(given),
+  "work(handlers, options)": (given) => v.mill.work(handlers, given),
+  "work(handlers, { queues })": (given) => v.mill.work(handlers, { queues: given }),
+};
+
+describe("wrong arguments", () => {
+  test.each(Object.keys(calls))("of %s are refused as a MillraceError or taken as none", async (name) => {
+    for (const given of wrong) {
+      const answer = calls[name]?.(given as never);
+      expect(answer).toBeInstanceOf(Promise);
+      const error: unknown = await v.run(
+        (answer as Promise<unknown>).then(
+          () => null,
+          (reason: unknown) => reason,
+        ),
+      );
+      expect([String(given), error === null || isMillraceError(error), error]).toEqual([
+        String(given),
+        true,
+        error,
+      ]);
+    }
+  });
+
+  test.each(["jobs.get(id)", "jobs.cancel(id)", "jobs.delete(id)", "explain(id)", "runDuty(name)"])(
+    "%s refuses what is no text",
+    async (name) => {
+      for (const given of [undefined, null, 1, ""])
+        await expect(v.run(calls[name]?.(given as never) as Promise<unknown>)).rejects.toMatchObject({
+          code: expect.stringMatching(/^invalid-(name|option)$/),
+        });
+    },
+  );
+});

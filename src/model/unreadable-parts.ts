@@ -1,0 +1,19 @@
+/** Which parts of a job's own record cannot be read: they are texts that stores keep and hand back unread. */
+import { isLogReadable } from "./attempt-log.ts";
+import { parseMeta } from "./job-meta.ts";
+import type { DecidedPolicy } from "./job-policy.ts";
+
+const none: readonly string[] = [];
+
+export function unreadableParts(
+  { meta, attempts }: { readonly meta: string | null; readonly attempts: string | null },
+  policy: DecidedPolicy,
+): readonly string[] {
+  // The usual job has neither headers nor a past.
+  if (policy.isReadable && meta === null && attempts === null) return none;
+  return [
+    ...(policy.isReadable ? [] : ["policy"]),
+    ...(parseMeta(meta) === null ? ["meta"] : []),
+    ...(isLogReadable(attempts) ? [] : ["attempts"]),
+  ];
+}

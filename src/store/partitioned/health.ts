@@ -1,0 +1,120 @@
+/**
+ * The health of one partition, as its callers saw it: which operations fail there, and whether it can be reached at all.
+ *
+ *   present ──unreachable, or silent past a caller's patience──► away ──anything is answered──► present
+ *
+ * Nobody waits for a partition that is away: a call that finds it away passes it over and, once the wait is over, has
+ * it probed in the background (partition.ts). An operation that fails there although the partition answers is left
+ * alone for a while, and only that operation.
+ */
+import { isMillraceError, MillraceError } from "../../model/error.ts";
+
+const waitFirstMs = 250;
+const waitMaxMs = 5000;
+/** A call that was not answered by then will tell nothing any more. */
+export const hopelessMs = 30_000;
+/** An operation that nobody tried again is not told of for ever. */
+const shownMs = 60_000;
+
+interface Trouble {
+  failures: number;
+  error: unknown;
+  atMs: number;
+}
+
+export class Health {
+  readonly #nowMs: () => number;
+  readonly #returned: () => void;
+  /** By operation; without those that worked when they were last tried. */
+  readonly #troubles = new Map<string, Trouble>();
+  #away: Trouble | null = null;
+  /** Probes, and calls that were not answered in time: their answer will tell. */
+  #awaited = 0;
+
+  /** @param returned told when a partition that was away has answered. */
+  constructor(nowMs: () => number, returned: () => void) {
+    this.#nowMs = nowMs;
+    this.#returned = returned;
+  }
+
+  get isAway(): boolean {
+    return this.#away !== null;
+  }
+
+  /** Whether the operation may be tried now. */
+  mayAsk(operation: string): boolean {
+    const trouble = this.#troubles.get(operation);
+    return this.#away === null && (trouble === undefined || this.#isOver(trouble));
+  }
+
+  /** Whether a probe is due: the partition is away, the wait is over, and no call is left that would tell. */
+  get isProbeDue(): boolean {
+    if (this.#away === null) return false;
+    return this.#awaited === 0 ? this.#isOver(this.#away) : this.#nowMs() - this.#away.atMs >= hopelessMs;
+  }
+
+  probes(call: Promise<unknown>): void {
+    if (this.#away !== null) this.#away.atMs = this.#nowMs();
+    this.awaits(call);
+  }
+
+  answered(operation: string): void {
+    if (this.#troubles.size > 0) this.#troubles.delete(operation);
+    this.#isBack();
+  }
+
+  failed(operation: string, error: unknown): void {
+    if (isUnreachable(error)) {
+      this.#away = this.#after(this.#away, error);
+      return;
+    }
+    this.#troubles.set(operation, this.#after(this.#troubles.get(operation) ?? null, error));
+    this.#isBack();
+  }
+
+  /** A call was not answered in time. */
+  fellSilent(): void {
+    const error = new MillraceError("outcome-unknown", "The partition does not answer.");
+    this.#away = this.#after(this.#away, error);
+  }
+
+  /** An answer of this call is still to come, whatever it is: until then no probe is due. */
+  awaits(call: Promise<unknown>): void {
+    this.#awaited += 1;
+    const over = (): void => void (this.#awaited -= 1);
+    call.then(over, over);
+  }
+
+  /** What is wrong with it now; null for nothing. */
+  get trouble(): { readonly failures: number; readonly error: unknown } | null {
+    const nowMs = this.#nowMs();
+    const all = [this.#away, ...this.#troubles.values()].filter((each) => each !== null);
+    const shown = all.filter((each) => each === this.#away || nowMs - each.atMs < shownMs);
+    const [worst] = shown.toSorted((one, other) => other.failures - one.failures);
+    return worst === undefined ? null : { failures: worst.failures, error: worst.error };
+  }
+
+  #isBack(): void {
+    if (this.#away === null) return;
+    this.#away = null;
+    this.#returned();
+  }
+
+  #after(before: Trouble | null, error: unknown): Trouble {
+    return { failures: (before?.failures ?? 0) + 1, error, atMs: this.#nowMs() };
+  }
+
+  #isOver({ failures, atMs }: Trouble): boolean {
+    const waitMs = Math.min(waitMaxMs, waitFirstMs * 2 ** Math.min(failures - 1, 10));
+    return this.#nowMs() - atMs >= waitMs;
+  }
+}
+
+/** Whether the error says that nobody was there, rather than that the operation went wrong. */
+function isUnreachable(error: unknown): boolean {
+  return (
+    isMillraceError(error, "store-unavailable") ||
+    isMillraceError(error, "outcome-unknown") ||
+    isMillraceError(error, "too-many-connections")
+  );
+}

@@ -1,0 +1,139 @@
+/**
+ * Claims whose outcome their owner has not heard of, by owner and partition. None of them holds up a later claim.
+ *
+ *   open ──answered late, with jobs──► late ──handed out with the owner's next claim
+ *    │                                  └──cannot be extended any more──┐
+ *    └──failed, never answered ────────► lost ◄──────────────────────────┘
+ *                                         └──the partition answers again──► told: the owner looks for jobs there
+ *
+ * A look for lost jobs in a partition finds the jobs of its open and late claims too, so those are given up with it:
+ * no job is handed out twice.
+ */
+import type { ClaimAnswer } from "../operations.ts";
+import type { LeasedJob } from "../records.ts";
+import { hopelessMs } from "./health.ts";
+import { isAway } from "./partition.ts";
+import type { Partition, Reached } from "./partition.ts";
+
+interface OpenClaim {
+  readonly sentMs: number;
+  isGivenUp: boolean;
+}
+
+interface LateClaim {
+  readonly partition: Partition;
+  readonly sentMs: number;
+  readonly jobs: readonly LeasedJob[];
+}
+
+class OwnerClaims {
+  readonly open = new Map<Partition, OpenClaim>();
+  late: LateClaim[] = [];
+  readonly lost = new Set<Partition>();
+  readonly told = new Set<Partition>();
+
+  get isEmpty(): boolean {
+    return this.open.size + this.late.length + this.lost.size + this.told.size === 0;
+  }
+}
+
+export class LostClaims {
+  readonly #owners = new Map<string, OwnerClaims>();
+  readonly #nowMs: () => number;
+  readonly #arrived: (jobs: readonly LeasedJob[]) => void;
+
+  /** @param arrived told when jobs of a late answer wait for the owner's next claim. */
+  constructor(nowMs: () => number, arrived: (jobs: readonly LeasedJob[]) => void) {
+    this.#nowMs = nowMs;
+    this.#arrived = arrived;
+  }
+
+  /** A claim that was not answered in time. */
+  isOpen(owner: string, partition: Partition, sentMs: number, later: Promise<Reached<ClaimAnswer>>): void {
+    const claim: OpenClaim = { sentMs, isGivenUp: false };
+    this.#of(owner).open.set(partition, claim);
+    void later.then((end) => {
+      const claims = this.#of(owner);
+      if (claims.open.get(partition) === claim) claims.open.delete(partition);
+      if (end.kind === "failed") this.failed(owner, partition, end.error);
+      else if (end.kind === "answered" && end.answer.jobs.length > 0) {
+        if (claim.isGivenUp) claims.lost.add(partition);
+        else claims.late.push({ partition, sentMs, jobs: end.answer.jobs });
+        this.#arrived(end.answer.jobs);
+      }
+      this.#tidy(owner);
+    });
+  }
+
+  failed(owner: string, partition: Partition, error: unknown): void {
+    if (!isAway(error)) this.isLost(owner, partition);
+  }
+
+  isLost(owner: string, partition: Partition): void {
+    this.#of(owner).lost.add(partition);
+  }
+
+  /** Whether the outcome of a claim is still open there: the owner does not claim in that partition meanwhile. */
+  holdsUp(owner: string, partition: Partition): boolean {
+    const claims = this.#owners.get(owner);
+    if (claims === undefined) return false;
+    const open = claims.open.get(partition);
+    // The partition answers, and still not this claim: it is not waited for any longer.
+    if (open !== undefined && !partition.health.isAway && this.#nowMs() - open.sentMs >= hopelessMs) {
+      open.isGivenUp = true;
+      claims.open.delete(partition);
+      claims.lost.add(partition);
+    }
+    return claims.open.has(partition) || claims.lost.has(partition);
+  }
+
+  /** Late jobs, to be handed out now: those of claims that went out at `sinceMs` or later, or all. */
+  takeLate(owner: string, sinceMs = Number.NEGATIVE_INFINITY): readonly LateClaim[] {
+    const claims = this.#owners.get(owner);
+    if (claims === undefined || claims.late.length === 0) return [];
+    const taken = claims.late.filter(({ sentMs }) => sentMs >= sinceMs);
+    claims.late = claims.late.filter(({ sentMs }) => sentMs < sinceMs);
+    this.#tidy(owner);
+    return taken;
+  }
+
+  /** Whether the owner is to look for jobs now: in partitions that answer again, or in all that are left. */
+  tell(owner: string, isAnywhere = false): boolean {
+    const claims = this.#owners.get(owner);
+    if (claims === undefined) return false;
+    for (const partition of claims.lost) {
+      if (!isAnywhere && !partition.health.mayAsk("extendIfLeased")) continue;
+      claims.lost.delete(partition);
+      claims.told.add(partition);
+    }
+    return claims.told.size > 0;
+  }
+
+  /** Where an owner is to look for jobs; null when it is not known where, which means everywhere. */
+  whereTold(owner: string): ReadonlySet<Partition> | null {
+    const told = this.#owners.get(owner)?.told;
+    return told === undefined || told.size === 0 ? null : told;
+  }
+
+  /** A look for jobs of this owner goes out to the partition. */
+  looksIn(owner: string, partition: Partition): void {
+    const claims = this.#owners.get(owner);
+    if (claims === undefined) return;
+    const open = claims.open.get(partition);
+    if (open !== undefined) open.isGivenUp = true;
+    claims.late = claims.late.filter((late) => late.partition !== partition);
+    claims.lost.delete(partition);
+    claims.told.delete(partition);
+    this.#tidy(owner);
+  }
+
+  #of(owner: string): OwnerClaims {
+    let claims = this.#owners.get(owner);
+    if (claims === undefined) this.#owners.set(owner, (claims = new OwnerClaims()));
+    return claims;
+  }
+
+  #tidy(owner: string): void {
+    if (this.#owners.get(owner)?.isEmpty === true) this.#owners.delete(owner);
+  }
+}

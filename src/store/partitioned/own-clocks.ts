@@ -1,0 +1,29 @@
+/**
+ * Clocks that this process sets itself. It knows of them without a hint, so that its own delayed jobs and retries are
+ * promoted in time also while no hints come in.
+ */
+import type { Due } from "../../model/change.ts";
+import type { NewJob } from "../records.ts";
+import type { Outlook } from "./outlook.ts";
+
+export function noteJobs(outlook: Outlook, jobs: readonly NewJob[], nowMs: number): void {
+  for (const { due, deadline, ttlMs } of jobs) {
+    noteDue(outlook, due, nowMs);
+    if (deadline !== null || ttlMs !== null) outlook.heardDue(0, nowMs);
+  }
+}
+
+/** Of settles, and of the cases of a change. */
+export function noteChanges(
+  outlook: Outlook,
+  changes: readonly { readonly next: object }[],
+  nowMs: number,
+): void {
+  for (const { next } of changes) if ("due" in next) noteDue(outlook, next.due as Due, nowMs);
+}
+
+/** An instant is by the store's clock, which is not known here: it counts as rung, so that the partition is asked. */
+function noteDue(outlook: Outlook, due: Due, nowMs: number): void {
+  if ("at" in due) outlook.heardDue(0, nowMs);
+  else if (due.inMs > 0) outlook.heardDue(due.inMs, nowMs);
+}

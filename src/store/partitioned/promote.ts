@@ -1,0 +1,90 @@
+/**
+ * Promotion over partitions: all in which a clock has rung are asked at once, so that none waits for another; how many
+ * jobs a call may promote counts in each. One that is silent is not waited for; what it promoted counts with the next
+ * call.
+ */
+import type { PromoteAnswer } from "../operations.ts";
+import { orLater, presentOnes, reach, throwFirst } from "./partition.ts";
+import type { Partition, PartitionedCalls, Reached } from "./partition.ts";
+
+/** The longest sleep while a partition is away: one of its clocks may ring, and nobody knows when. */
+const lookAgainMs = 1000;
+/**
+ * How soon a partition is looked at again, as a share of the shortest lease. A claim sends no hint, so other processes
+ * learn when a lease ends only by looking. A lease that began after the last look ends one lease length later at the
+ * earliest; a look before that learns its end in time, and a worker that died is noticed at once.
+ */
+const lookShare = 0.8;
+const leaseMaxMs = 15_000;
+
+export class Promotion {
+  readonly #calls: PartitionedCalls;
+  #shortestLeaseMs = leaseMaxMs;
+  #lateCount = 0;
+
+  constructor(calls: PartitionedCalls) {
+    this.#calls = calls;
+  }
+
+  /** Notes how long the leases of this process are. Those of other processes are assumed to be no shorter. */
+  noteLease(lengthMs: number): void {
+    this.#shortestLeaseMs = Math.min(this.#shortestLeaseMs, lengthMs);
+  }
+
+  async promote(max: number, nextInMs: () => number | null): Promise<PromoteAnswer> {
+    const { partitions, nowMs } = this.#calls;
+    const reached = await Promise.all(this.#worthAsking().map((partition) => this.#askOne(partition, max)));
+    const ends = await orLater(reached);
+    let count = this.#lateCount;
+    this.#lateCount = 0;
+    let more = false;
+    for (const each of ends) {
+      if (each.kind === "answered") {
+        count += each.answer.count;
+        more ||= each.answer.more;
+      } else if (each.kind === "silent")
+        void each.later.then((end) => (this.#lateCount += end.kind === "answered" ? end.answer.count : 0));
+    }
+    const present = partitions.filter(({ health }) => health.mayAsk("promoteDue"));
+    if (present.length === 0 && !ends.some(({ kind }) => kind === "answered")) throwFirst(ends);
+    const next = nextInMs();
+    return {
+      count,
+      // A clock that rang while others were asked: only a look tells whether it is a due job's.
+      more: more || present.some(({ outlook }) => outlook.hasRungUnseen(nowMs())),
+      nextDueInMs: present.length === partitions.length ? next : Math.min(next ?? lookAgainMs, lookAgainMs),
+    };
+  }
+
+  /**
+   * Partitions in which a clock has rung or which were not looked at for long. The one that was not looked at for
+   * longest is always asked, because a hint may be lost. Where all are away the first is asked: the caller is told why.
+   */
+  #worthAsking(): readonly Partition[] {
+    const { partitions, nowMs } = this.#calls;
+    const atMs = nowMs();
+    const byAge = presentOnes(partitions)
+      .filter(({ health }) => health.mayAsk("promoteDue"))
+      .toSorted((one, other) => one.outlook.clockSeenMs - other.outlook.clockSeenMs);
+    if (byAge.length === 0) return partitions.slice(0, 1);
+    return byAge.filter(({ outlook }, index) => {
+      const isOld = atMs - outlook.clockSeenMs >= this.#shortestLeaseMs * lookShare;
+      return index === 0 || !this.#calls.isWatched() || isOld || outlook.mayHaveRung(atMs);
+    });
+  }
+
+  #askOne(partition: Partition, max: number): Promise<Reached<PromoteAnswer>> {
+    const { outlook } = partition;
+    const heard = outlook.heard;
+    const sentMs = this.#calls.nowMs();
+    return reach(partition, {
+      name: "promoteDue",
+      async call(store) {
+        const answer = await store.promoteDue({ max });
+        outlook.sawClock(answer.nextDueInMs, sentMs, heard, true);
+        return answer;
+      },
+      patience: this.#calls.patience.short,
+    });
+  }
+}

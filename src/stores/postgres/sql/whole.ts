@@ -1,0 +1,41 @@
+/**
+ * One item of a call that may meet what others hold: a unit of a submit, a settle, a change, a report. An item that
+ * somebody's open transaction holds up must not hold up the strangers in its call. So a call waits only a moment for a
+ * lock; where that fails nothing of it has happened, and it is sent again with every item behind a savepoint (isLate):
+ * the items that are held up are answered as locked, the others are done (patiently in call.ts).
+ */
+
+/** How long a call waits for a lock, and how long behind the first item that was locked. */
+const lockWaitMs = 30;
+const lockWaitAgainMs = 1;
+
+/** At the beginning of a call. Inside the caller's own transaction it is the caller's to say how long. */
+export const waitBriefly = `PERFORM set_config('lock_timeout', '${lockWaitMs}', true);`;
+
+const kinds = ["submit_unit_v1", "settle_one_v1", "change_one_v1", "record_one_v1"] as const;
+const oneOf = (s: string): string =>
+  `CASE p_what ${kinds.map((name) => `WHEN '${name}' THEN ${s}.${name}(p_now, p_item)`).join(" ")} END`;
+
+/** One item of the given function, which answers {kind, events?, ...}. */
+export const whole = (s: string, name: (typeof kinds)[number], item: string): string =>
+  `${s}.whole_v1('${name}', now, ${item})`;
+
+export const wholeSql = (s: string): string => `
+-- All of an item or nothing. It runs behind a savepoint where it may be refused after something of it was written, or
+-- may be held up.
+CREATE FUNCTION ${s}.whole_v1(p_what text, p_now int8, p_item jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE v_answer jsonb;
+BEGIN
+  IF NOT (p_item->>'isLate')::bool THEN RETURN ${oneOf(s)}; END IF;
+  BEGIN
+    v_answer := ${oneOf(s)};
+    IF v_answer->>'kind' IN ('refused', 'doc-changed', 'id-differs') THEN RAISE EXCEPTION 'millrace: taken back' USING ERRCODE = 'MR001'; END IF;
+  EXCEPTION
+    WHEN SQLSTATE 'MR001' THEN NULL;
+    WHEN lock_not_available THEN
+      PERFORM set_config('lock_timeout', '${lockWaitAgainMs}', true);
+      RETURN '{"kind": "locked"}';
+  END;
+  RETURN v_answer;
+END $$;
+`;

@@ -1,0 +1,180 @@
+/**
+ * Both roads of an operation leave the same keys: the same calls go to a store whose library has its plain roads, and
+ * to one whose library has only the general ones, and all keys are compared.
+ */
+import fc from "fast-check";
+import { beforeAll, describe, expect, test } from "vitest";
+import { terminalStates } from "../../model/job-state.ts";
+import type { ClaimAnswer, Settle } from "../../store/operations.ts";
+import type { NewJob } from "../../store/records.ts";
+import type { Store } from "../../store/store.ts";
+import { aClaim, aJob, aRoute, aSettle, finish, handBack, schedule } from "../../../test/support/builders.ts";
+import { createHeldPlatform, startAt } from "../../../test/support/held-platform.ts";
+import { readKeys } from "../../../test/support/redis-keys.ts";
+import { useOwnRedis } from "../../../test/support/use-redis.ts";
+import { buildLibrary, libraryOf } from "./library.ts";
+
+const plain = useOwnRedis();
+const general = useOwnRedis();
+const cases = 30;
+let drawn = 0;
+
+beforeAll(async () => {
+  await general.admin.call("FUNCTION", "LOAD", libraryOf(buildLibrary({ hasPlainRoads: false })));
+});
+
+interface Both {
+  /** Runs the same calls on both stores, compares what they answer and what they leave, and gives the answer. */
+  readonly same: <Answer>(run: (store: Store, isGeneral: boolean) => Promise<Answer>) => Promise<Answer>;
+}
+
+async function openBoth(): Promise<Both> {
+  const prefix = `roads-${++drawn}`;
+  const platform = createHeldPlatform();
+  const options = { platform, clock: "platform", prefix } as const;
+  const [one, other] = [await plain.open(options), await general.open(options)];
+  return {
+    async same(run) {
+      platform.advance(7);
+      const answer = await run(one, false);
+      expect(await run(other, true)).toEqual(answer);
+      expect(await readKeys(general.admin, prefix)).toEqual(await readKeys(plain.admin, prefix));
+      return answer;
+    },
+  };
+}
+
+/** A unit that may have happened before takes the general road. */
+const submitAll = ({ same }: Both, jobs: readonly NewJob[]): Promise<unknown> =>
+  same((store, isRepeat) => store.submit(jobs.map((job) => ({ jobs: [job], isRepeat }))));
+
+const routes = ["mail", "reports"].flatMap((queue) =>
+  ["send", "print"].map((name) => aRoute({ queue, name })),
+);
+const claimSome = ({ same }: Both, max: number, offered = routes): Promise<ClaimAnswer> =>
+  same((store) => store.claim(aClaim({ offers: [{ routes: offered, max }] })));
+
+const due = fc.oneof(
+  fc.constant({ inMs: 0 }),
+  fc.record({ inMs: fc.nat(50) }),
+  fc.record({ at: fc.integer({ min: startAt - 50, max: startAt + 50 }) }),
+);
+const someText = fc.oneof(fc.constant(null), fc.constantFrom("", "x", 'hard \x1e\x1f\x02\0 "\\'));
+const shape = fc.record({
+  queue: fc.constantFrom("mail", "reports"),
+  name: fc.constantFrom("send", "print"),
+  input: fc.oneof(fc.constant("x".repeat(300)), fc.string()),
+  policy: someText,
+  meta: someText,
+  tags: fc.oneof(fc.constant(null), fc.uniqueArray(fc.constantFrom("a", "b", "c"), { maxLength: 3 })),
+  due,
+  rankBase: fc.oneof(fc.constant(0), fc.integer({ min: -5, max: 5 })),
+  rankSlope: fc.constantFrom(0, 1),
+  deadline: fc.oneof(fc.constant(null), due),
+  ttlMs: fc.oneof(fc.constant(null), fc.nat(50)),
+});
+const someJobs = fc
+  .array(shape, { minLength: 1, maxLength: 6 })
+  .map((shapes) => shapes.map((given, at) => aJob({ id: `j${at}`, ...given })));
+const someNext = fc.oneof(
+  fc.record({
+    to: fc.constantFrom(...terminalStates),
+    reason: someText,
+    result: someText,
+    keepMs: fc.constantFrom(null, 0, 50),
+  }),
+  fc.constant(null),
+);
+const someEnds = fc.array(fc.record({ next: someNext, attempts: someText }), { minLength: 6, maxLength: 6 });
+
+function nextOf(given: { to: (typeof terminalStates)[number] } | null, at: number): Settle["next"] {
+  if (given !== null) return finish(given.to, given);
+  return at % 2 === 0 ? handBack : schedule(5);
+}
+
+describe("the same jobs by either road leave the same keys", () => {
+  test("at their submit", async () => {
+    await fc.assert(
+      fc.asyncProperty(someJobs, async (jobs) => {
+        await submitAll(await openBoth(), jobs);
+      }),
+      { numRuns: cases },
+    );
+  });
+
+  test("at their claims, the first and the later ones, of one route or of several", async () => {
+    await fc.assert(
+      fc.asyncProperty(someJobs, fc.integer({ min: 1, max: 6 }), async (jobs, max) => {
+        const both = await openBoth();
+        await submitAll(both, jobs);
+        const first = await claimSome(both, max);
+        await both.same((store) => store.settleIfLeased(first.jobs.map((job) => aSettle(job, handBack))));
+        await claimSome(both, max, routes.slice(0, 1));
+        await claimSome(both, 20);
+      }),
+      { numRuns: cases },
+    );
+  });
+
+  test("at their ends, alike or not, of first and of later attempts, and told once more", async () => {
+    await fc.assert(
+      fc.asyncProperty(someJobs, someEnds, async (jobs, ends) => {
+        const both = await openBoth();
+        await submitAll(both, jobs);
+        for (let round = 0; round < 2; round++) {
+          const { jobs: leased } = await claimSome(both, 6);
+          const settles = leased.map((job, at) => {
+            const { next, attempts } = ends[at]!;
+            return aSettle(job, nextOf(next, at), { attempts });
+          });
+          await both.same((store) => store.settleIfLeased(settles));
+          await both.same((store) => store.settleIfLeased(settles));
+        }
+      }),
+      { numRuns: cases },
+    );
+  });
+
+  test("alone in its turn or handed over to the claim behind it, as far as one job has a road of its own", async () => {
+    const platform = createHeldPlatform();
+    const [waits, taken] = [`waits-${++drawn}`, `taken-${drawn}`];
+    const open = (place: typeof plain, prefix: string): Promise<Store> =>
+      place.open({ platform, clock: "platform", prefix });
+    const [one, other, slow] = [
+      await open(plain, waits),
+      await open(plain, taken),
+      await open(general, waits),
+    ];
+    const kinds = [
+      {},
+      {},
+      { policy: "p", meta: "m" },
+      {},
+      { rankBase: 5 },
+      { name: "print" },
+      { tags: ["a"] },
+      {},
+    ];
+    for (const [at, given] of kinds.entries()) {
+      platform.advance(7);
+      const job = aJob({ id: `j${at}`, ...given });
+      const claim = aClaim({ offers: [{ routes, max: at === 3 ? 1 : 3 }] });
+      await slow.submit([{ jobs: [job], isRepeat: true }]);
+      const claimed = await slow.claim(claim);
+      await one.submit([{ jobs: [job] }]);
+      expect(await one.claim(claim)).toEqual(claimed);
+      expect((await Promise.all([other.submit([{ jobs: [job] }]), other.claim(claim)]))[1]).toEqual(claimed);
+      const left = await readKeys(general.admin, waits);
+      expect(await readKeys(plain.admin, waits)).toEqual(left);
+      const right = await readKeys(plain.admin, taken);
+      expect({ ...right, feed: eventsOf(right) }).toEqual({ ...left, feed: eventsOf(left) });
+    }
+  });
+});
+
+/** Times and events of the feed in a row, because one call makes one record. */
+function eventsOf({ feed }: Record<string, unknown>): string[] {
+  return (feed as [string, string[]][]).flatMap(([, [, at, , events]]) =>
+    (events as string).split("\x1e").map((event) => `${at} ${event}`),
+  );
+}

@@ -1,0 +1,93 @@
+/**
+ * One primary of a cluster falls silent without a word, as a frozen machine does, for longer than any call waits. Jobs on
+ * the partitions of the others start as if nothing were; those of the silent one run once it is back.
+ */
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Millrace } from "../../src/client/millrace.ts";
+import { job } from "../../src/engine/definition.ts";
+import { createPlacement } from "../../src/model/placement.ts";
+import { nodePlatform } from "../../src/platform/node-platform.ts";
+import { slotOf } from "../../src/stores/redis/cluster-slot.ts";
+import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
+import { handler } from "../../src/worker/handler.ts";
+import { millOn } from "../support/mill-on.ts";
+import { startRedisCluster } from "../support/redis-cluster.ts";
+import type { RedisCluster } from "../support/redis-cluster.ts";
+import { until } from "../support/until.ts";
+
+const partitions = 16;
+const silentMs = 12_000;
+const placement = createPlacement(partitions);
+const tick = job<{ readonly dueAt: number }>("tick");
+
+let cluster: RedisCluster;
+const opened: Millrace[] = [];
+beforeEach(async () => {
+  // No failover comes in between: the server is silent, and stays the owner of its slots.
+  cluster = await startRedisCluster({ nodeTimeoutMs: 120_000 });
+}, 180_000);
+afterEach(async () => {
+  for (const { server } of cluster.primaries) server.process.kill("SIGCONT");
+  await Promise.all(opened.splice(0).map((mill) => mill.close()));
+  await cluster.stop();
+});
+
+async function openMill(): Promise<Millrace> {
+  const store = await openRedisStore({ url: cluster.url, platform: nodePlatform, callTimeoutMs: 5000 });
+  const mill = millOn(store, { giveUp: "60s" });
+  opened.push(mill);
+  return mill;
+}
+
+test("jobs of the other partitions start within half a second at the median of their due time, and none is lost", async () => {
+  const producer = await openMill();
+  const late = { now: [] as number[], delayed: [] as number[] };
+  const done = new Set<string>();
+  const worker = await openMill();
+  await worker.work(
+    [
+      handler(tick, async ({ id, input, headers }) => {
+        done.add(id);
+        late[headers["kind"] as "now" | "delayed"].push(nodePlatform.now() - input.dueAt);
+      }),
+    ],
+    { concurrency: 20 },
+  );
+  const victim = cluster.primaries[1]!;
+  const silent = new Set<number>();
+  for (let number = 0; number < partitions; number++)
+    if ((await cluster.ownerOf(slotOf(`{millrace:${number}}`))) === victim) silent.add(number);
+  expect(silent.size).toBeGreaterThan(0);
+
+  const enqueue = (n: number, isElsewhere: boolean): Promise<unknown> => {
+    for (let salt = 0; ; salt++) {
+      const id = `job-${n}-${salt}`;
+      if (silent.has(placement.ofId(id)) === isElsewhere) continue;
+      const delay = n % 2 === 0 ? 0 : 1000;
+      const headers = { kind: delay === 0 ? "now" : "delayed" };
+      return producer.enqueue(tick, { dueAt: nodePlatform.now() + delay }, { id, delay, headers });
+    }
+  };
+  let n = 0;
+  for (; n < 20; n++) await enqueue(n, n % 4 < 2);
+  await until("all run", () => done.size === 20);
+  late.now.length = 0;
+  late.delayed.length = 0;
+
+  victim.server.process.kill("SIGSTOP");
+  const stoppedAt = nodePlatform.now();
+  const there = enqueue(n++, false);
+  while (nodePlatform.now() - stoppedAt < silentMs) {
+    await enqueue(n++, true);
+    await new Promise((resolve) => void setTimeout(resolve, 50));
+  }
+  await until("the jobs of the others have run", () => done.size === n - 1);
+  const median = (all: readonly number[]): number =>
+    all.toSorted((one, other) => one - other)[Math.floor(all.length / 2)] as number;
+  expect(median(late.now)).toBeLessThan(500);
+  expect(median(late.delayed)).toBeLessThan(500);
+
+  victim.server.process.kill("SIGCONT");
+  await there;
+  await until("the job of the silent one has run", () => done.size === n);
+}, 180_000);

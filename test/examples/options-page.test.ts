@@ -1,0 +1,93 @@
+// The page of all options names exactly the options that the code knows. The code is asked as a user would ask it: an
+// option that nobody knows is refused by an error that lists the known ones. The guide that says what `millrace work`
+// takes is held against the command in the same way.
+import { readFileSync } from "node:fs";
+import { batchHandler, handler, job, Millrace } from "millrace";
+import type { JobOptions, MillraceOptions } from "millrace";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { work } from "../../src/cli/commands/work.ts";
+
+const page = readFileSync(new URL("../../docs/reference/options.md", import.meta.url), "utf8");
+const asked = { "no-such-option": true } as object;
+
+let mill: Millrace;
+beforeAll(async () => {
+  mill = await Millrace.open("sqlite::memory:");
+});
+afterAll(() => mill.close());
+
+const plain = job("plain");
+const open = (options: object) => () => Millrace.open("sqlite::memory:", options as MillraceOptions);
+const define = (options: object) => () => job("asked", options as JobOptions & { input?: undefined });
+
+/** By the heading of its table: a call whose error lists the known options. */
+const calls: Readonly<Record<string, () => unknown>> = {
+  "`job(name, options)`": define(asked),
+  "`mill.enqueue(job, input, options)`": () => mill.enqueue(plain, {}, asked),
+  "`retry`": define({ retry: asked }),
+  "`retry.backoff`": define({ retry: { backoff: asked } }),
+  "`retry.retryIf`": define({ retry: { retryIf: asked } }),
+  "`unique`": define({ unique: asked }),
+  "`retention`": define({ retention: asked }),
+  "`handler(job, function)` and `batchHandler(job, options, function)`": () =>
+    batchHandler(plain, { size: 1, ...asked }, async () => undefined),
+  "`mill.work(handlers, options)`": () => mill.work([handler(plain, () => undefined)], asked),
+  "`worker.stop(options)`": async () => {
+    const worker = await mill.work([handler(plain, () => undefined)]);
+    try {
+      await worker.stop(asked);
+    } finally {
+      await worker.stop();
+    }
+  },
+  "`handle.result(options)`": () => mill.handle("any").result(asked),
+  "`Millrace.open(url, options)`": open(asked),
+  "`sqlite`": open({ sqlite: asked }),
+  "`postgres`": open({ postgres: asked }),
+  "`redis`": open({ redis: asked }),
+  "`defaults`": open({ defaults: asked }),
+  "`encryption`": open({ encryption: asked }),
+  "`compression`": open({ compression: asked }),
+  "`duties`": open({ duties: asked }),
+  "One duty": open({ duties: { promote: asked } }),
+};
+
+/** The options of each table of the page, by its heading. */
+function tables(): Map<string, string[]> {
+  const sections = page.split(/^##+ /m).slice(1);
+  return new Map(
+    sections.map((section) => [
+      section.slice(0, section.indexOf("\n")),
+      [...section.matchAll(/^\| `([^`]+)` \|/gm)].map(([, name]) => name as string),
+    ]),
+  );
+}
+
+async function knownTo(call: () => unknown): Promise<string[]> {
+  const message = await (async () => call())().then(
+    () => "nothing was refused",
+    (error: unknown) => (error as Error).message,
+  );
+  const [, list] = /unknown option "no-such-option"; known are (.*)\.$/.exec(message) ?? [];
+  expect(list, message).toBeDefined();
+  return (list as string).split(", ");
+}
+
+describe("the page of all options", () => {
+  test("has a table for each of the calls that are asked here, and no other", () => {
+    expect([...tables().keys()].toSorted()).toEqual(Object.keys(calls).toSorted());
+  });
+
+  test.each(Object.keys(calls))("%s has exactly the options that the code knows", async (heading) => {
+    const known = await knownTo(calls[heading] as () => unknown);
+    expect((tables().get(heading) ?? []).toSorted()).toEqual(known.toSorted());
+  });
+});
+
+test("the deploying guide names exactly the options that millrace work takes, beside the store", () => {
+  const guide = readFileSync(new URL("../../docs/guides/deploying.md", import.meta.url), "utf8");
+  const [, section = ""] = /^## What `millrace work` takes.*\n([\s\S]*?)^## /m.exec(guide) ?? [];
+  const named = new Set([...section.matchAll(/`--([a-z-]+)`/g)].map(([, name]) => name as string));
+  const known = Object.keys(work.options).filter((name) => name !== "store");
+  expect([...named].toSorted()).toEqual(known.toSorted());
+});
