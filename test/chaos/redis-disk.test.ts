@@ -20,7 +20,7 @@ import { answers, until } from "../support/until.ts";
 
 const prlimit = "/usr/bin/prlimit";
 const canLimit = existsSync(prlimit);
-const limitKib = 128;
+const limitKib = 320;
 const ends: (() => unknown)[] = [];
 afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
