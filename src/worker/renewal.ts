@@ -253,6 +253,8 @@ class Renewal {
     } catch (error) {
       seat.isAsking = false;
       seat.wantsOthers = this.#seats.has(seat);
+      // The round that sent the call may be long over, and without leases no timer is set: nobody else would ask again.
+      if (seat.wantsOthers) this.arm();
       throw error;
     }
   }
