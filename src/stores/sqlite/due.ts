@@ -1,9 +1,9 @@
 /**
  * The clocks of jobs: when the next one rings, and which have rung, for the duties that decide what follows.
  *
- * Where a clock is watched: scheduled jobs by due_at in `due`, running ones by timer_at in `running`, deadlines and
- * times-to-live of the rest in `clock`. A scheduled job whose deadline comes after its due time is found in `due`
- * once that has passed.
+ * Where a clock is watched: those of running jobs in the index `running`, those of the others in `clock`, both by
+ * timer_at. A job whose deadline comes after its timer is found there once the timer has rung. `clock` also has the
+ * deadlines and times-to-live, so that a flood of due jobs without any is passed over inside the index.
  */
 import { stateOfCode } from "../../model/job-state.ts";
 import { columnOf, dueFields } from "../../store/job-fields.ts";
@@ -16,21 +16,20 @@ import type { Picked } from "./columns.ts";
 import { limitTo } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { Unreadable } from "./errors.ts";
-import { isRunning, isScheduled, isWatched } from "./schema.ts";
+import { isRunning, isWatched } from "./schema.ts";
 
-/** The three indexes of clocks, with the time that each is sorted by. */
-export const inDue = { index: "millrace_job_due", condition: isScheduled, sortedBy: "due_at" } as const;
-const inRunning = { index: "millrace_job_running", condition: isRunning, sortedBy: "timer_at" } as const;
-const inClock = { index: "millrace_job_clock", condition: isWatched, sortedBy: "timer_at" } as const;
-type Source = typeof inDue | typeof inRunning | typeof inClock;
+/** The two indexes of clocks. */
+const inRunning = { index: "millrace_job_running", condition: isRunning } as const;
+const inClock = { index: "millrace_job_clock", condition: isWatched } as const;
+type Source = typeof inRunning | typeof inClock;
 
 /** The earliest time in an index. What is no number comes behind all numbers. */
-export const headOf = ({ index, condition, sortedBy }: Source): string =>
-  `SELECT * FROM (SELECT ${sortedBy} AS at FROM millrace_job INDEXED BY ${index}
-    WHERE ${condition} AND ${sortedBy} <= ${Number.MAX_SAFE_INTEGER} ORDER BY ${sortedBy}, seq LIMIT 1)`;
+const headOf = ({ index, condition }: Source): string =>
+  `SELECT * FROM (SELECT timer_at AS at FROM millrace_job INDEXED BY ${index}
+    WHERE ${condition} AND timer_at <= ${Number.MAX_SAFE_INTEGER} ORDER BY timer_at, seq LIMIT 1)`;
 
 /** No input. Answer: the earliest clock of any job; null without one. */
-const nextOfAll = `SELECT min(at) FROM (${[inDue, inRunning, inClock].map(headOf).join(" UNION ALL ")})`;
+const nextOfAll = `SELECT min(at) FROM (${[inRunning, inClock].map(headOf).join(" UNION ALL ")})`;
 
 /** 0 when one has rung: somebody's duty is waiting. */
 export function nextClockInMs(statements: Statements, now: number): number | null {
@@ -42,8 +41,8 @@ export function nextClockInMs(statements: Statements, now: number): number | nul
 const sourcesOf: Readonly<Record<Clock, readonly Source[]>> = {
   lease: [inRunning],
   attempt: [inRunning],
-  deadline: [inRunning, inClock, inDue],
-  ttl: [inClock, inDue],
+  deadline: [inRunning, inClock],
+  ttl: [inClock],
 };
 
 const rungNames = [...dueFields, "timerAt", "createdAt"] as const satisfies readonly JobFieldName[];
@@ -52,15 +51,12 @@ const readRung = rowReader(rungNames);
 /**
  * Inputs: now, timer and seq of the last one read, limit. Answer: jobs whose clock has rung, in order of their timer.
  */
-function rungSql(clock: Clock, { index, condition, sortedBy }: Source): string {
+function rungSql(clock: Clock, { index, condition }: Source): string {
   const column = columnOf(clockFields[clock]);
-  // A scheduled job with an earlier timer is in the index of the clocks.
-  const isHere = sortedBy === "due_at" ? "AND j.timer_at = j.due_at" : "";
   return `SELECT ${columnList(rungNames, fromJob)}
     FROM millrace_job j INDEXED BY ${index} LEFT JOIN millrace_spec s ON s.seq = j.seq
-    WHERE ${condition} AND ${sortedBy} <= @now AND ${column} <= @now
-      AND (${sortedBy}, j.seq) > (@timerAt, @seq) ${isHere}
-    ORDER BY ${sortedBy}, j.seq ${limitTo("@max")}`;
+    WHERE ${condition} AND timer_at <= @now AND ${column} <= @now AND (timer_at, j.seq) > (@timerAt, @seq)
+    ORDER BY timer_at, j.seq ${limitTo("@max")}`;
 }
 
 export function readDue(statements: Statements, now: number, request: ReadDueRequest): ReadDueAnswer {

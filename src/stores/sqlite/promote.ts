@@ -2,9 +2,9 @@
  * Promotion (rule R5): scheduled jobs whose time has come become ready. The routes that have due jobs share a call, so
  * that a flood on one keeps no other waiting.
  *
- *  at most `max` are due   all of them are read, in order of their due time, and shared out here
- *  more than that          the index by (route, due_at) is asked for the longest due job of each route, a seek per
- *                          route, and then for the share of each
+ *  at most `max` timers have rung   all of them are read, and the due jobs among them are shared out here
+ *  more than that                   the index by (route, due_at) is asked for the longest due job of each route, a
+ *                                   seek per route, and then for the share of each
  */
 import { stateCodes } from "../../model/job-state.ts";
 import type { PromoteAnswer } from "../../store/operations.ts";
@@ -12,48 +12,46 @@ import { timerAt } from "./clock.ts";
 import { columnList, rowReader, setList } from "./columns.ts";
 import type { Picked } from "./columns.ts";
 import { limitTo } from "./connection.ts";
-import { headOf, inDue, nextClockInMs } from "./due.ts";
-import { isScheduled } from "./schema.ts";
+import { nextClockInMs } from "./due.ts";
+import { isScheduled, isWatched } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import { count, tellEvent } from "./step.ts";
 import type { Step } from "./step.ts";
 
 const { scheduled, ready } = stateCodes;
 
-const promotedNames = ["seq", "id", "route", "rev", "attempt"] as const;
+const promotedNames = ["seq", "id", "route", "rev", "attempt", "state", "dueAt"] as const;
 type Promoted = Picked<(typeof promotedNames)[number]>;
 const readPromoted = rowReader(promotedNames);
 const columns = columnList(promotedNames, { rev: "rev + 1" });
 
-const byRoute = "millrace_job INDEXED BY millrace_job_route_due";
+const byRoute = "millrace_job j INDEXED BY millrace_job_due";
 
-/** Inputs: now, limit. Answer: due jobs as they will stand, longest due first. */
-const readLongestDue = `SELECT ${columns} FROM millrace_job INDEXED BY millrace_job_due
-  WHERE ${isScheduled} AND due_at <= ? ORDER BY due_at, seq ${limitTo("?")}`;
-/** Inputs: route, now, limit. Answer: the same of one route. */
+/** Inputs: now, limit. Answer: jobs whose timer has rung, whatever it was; those that are due with their next rev. */
+const readRung = `SELECT ${columns} FROM millrace_job INDEXED BY millrace_job_clock
+  WHERE ${isWatched} AND timer_at <= ? ORDER BY timer_at, seq ${limitTo("?")}`;
+/** Inputs: route, now, limit. Answer: the due jobs of one route as they will stand, longest due first. */
 const readOfRoute = `SELECT ${columns} FROM ${byRoute}
   WHERE ${isScheduled} AND route = ? AND due_at <= ? ORDER BY due_at, seq ${limitTo("?")}`;
 /** Input: now. Answer: the routes that have due jobs, by their longest due job. Goes from route to route by seeks. */
 const readDueRoutes = `WITH RECURSIVE
   present (route) AS (
-    SELECT min(route) FROM ${byRoute} WHERE ${isScheduled}
-    UNION ALL SELECT (SELECT min(j.route) FROM millrace_job j INDEXED BY millrace_job_route_due
+    SELECT min(j.route) FROM ${byRoute} WHERE ${isScheduled}
+    UNION ALL SELECT (SELECT min(j.route) FROM ${byRoute}
       WHERE ${isScheduled} AND j.route > present.route) FROM present WHERE present.route IS NOT NULL),
   heads (route, at) AS MATERIALIZED (
-    SELECT route, (SELECT min(j.due_at) FROM millrace_job j INDEXED BY millrace_job_route_due
+    SELECT route, (SELECT min(j.due_at) FROM ${byRoute}
       WHERE ${isScheduled} AND j.route = present.route) FROM present WHERE route IS NOT NULL)
   SELECT route FROM heads WHERE at <= ? ORDER BY at, route`;
 /** Inputs: the seqs. Guard: read as scheduled in the same transaction. `promote` of store/rules/promote.ts. */
 const promote = `UPDATE millrace_job SET ${setList({ state: ready, rev: "rev + 1", timerAt: timerAt.ready })}`;
-/** Input: now. Answer: a row while a due job is scheduled. */
-const readLeft = `${headOf(inDue)} WHERE at <= ?`;
 
 export function promoteDue(step: Step, { max }: { readonly max: number }): PromoteAnswer {
   const { statements, now } = step;
-  const longestDue = statements(readLongestDue)
+  const rung = statements(readRung)
     .all(now, max + 1)
     .map(readPromoted);
-  const jobs = longestDue.length > max ? readShares(step, max) : shareOut(longestDue, max);
+  const { jobs, more } = rung.length > max ? readShares(step, max) : shareOut(rung, max, now);
   for (const { id, route, rev, attempt } of jobs) {
     count(step, route, scheduled, -1);
     count(step, route, ready, 1);
@@ -64,11 +62,7 @@ export function promoteDue(step: Step, { max }: { readonly max: number }): Promo
     promote,
     jobs.map(({ seq }) => seq),
   );
-  return {
-    count: jobs.length,
-    more: statements(readLeft).get(now) !== undefined,
-    nextDueInMs: nextClockInMs(statements, now),
-  };
+  return { count: jobs.length, more, nextDueInMs: nextClockInMs(statements, now) };
 }
 
 /** How many jobs each of so many routes may have promoted. */
@@ -76,21 +70,36 @@ function shareOf(max: number, routes: number): number {
   return Math.max(1, Math.floor(max / routes));
 }
 
-/** Of all due jobs, each route's share. */
-function shareOut(due: readonly Promoted[], max: number): Promoted[] {
+/** What is promoted, and whether due jobs are left. */
+interface Shares {
+  readonly jobs: readonly Promoted[];
+  readonly more: boolean;
+}
+
+/** Of all jobs whose timer has rung, each route's share of those that are due. */
+function shareOut(rung: readonly Promoted[], max: number, now: number): Shares {
+  const due = rung.filter(({ state, dueAt }) => state === scheduled && dueAt <= now);
+  due.sort((one, other) => one.dueAt - other.dueAt || one.seq - other.seq);
   const counts = new Map<number, number>();
   const share = shareOf(max, new Set(due.map(({ route }) => route)).size);
-  return due.filter(({ route }) => {
+  const jobs = due.filter(({ route }) => {
     const taken = (counts.get(route) ?? 0) + 1;
     counts.set(route, taken);
     return taken <= share;
   });
+  return { jobs, more: jobs.length < due.length };
 }
 
-function readShares({ statements, now }: Step, max: number): Promoted[] {
+function readShares({ statements, now }: Step, max: number): Shares {
   const routes = statements(readDueRoutes).all(now) as [route: number][];
   const share = shareOf(max, routes.length);
-  return routes
-    .slice(0, max)
-    .flatMap(([route]) => statements(readOfRoute).all(route, now, share).map(readPromoted));
+  let more = routes.length > max;
+  const jobs = routes.slice(0, max).flatMap(([route]) => {
+    const due = statements(readOfRoute)
+      .all(route, now, share + 1)
+      .map(readPromoted);
+    more ||= due.length > share;
+    return due.slice(0, share);
+  });
+  return { jobs, more };
 }

@@ -11,8 +11,8 @@
  *  millrace_aside    records that could not be read
  *  millrace_feed     one packed record per changing call  millrace_meta     schema version, epoch, floors, openers
  *
- * A live row is in one of the indexes ready, due (by time and by route) and running at most, and in clock only when a
- * deadline or a ttl needs watching there. A state that this version does not know is in none of them. All names start with millrace_ because the user's own tables live in the same file.
+ * A live row is in one of the indexes ready, due and running at most, and in clock when it does not run and has a timer:
+ * its due time, a deadline or a ttl. A state that this version does not know is in none of them. All names start with millrace_ because the user's own tables live in the same file.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import { columnsDdl, finishedNames, liveNames, specNames } from "./columns.ts";
@@ -33,8 +33,7 @@ const bySeq = { seq: "PRIMARY KEY" };
 export const isReady = `state = ${ready}`;
 export const isScheduled = `state = ${scheduled}`;
 export const isRunning = `state = ${running}`;
-export const isWatched = `timer_at IS NOT NULL AND state <> ${running} AND state <= ${suspended}
-  AND (state <> ${scheduled} OR timer_at < due_at)`;
+export const isWatched = `timer_at IS NOT NULL AND state <> ${running} AND state <= ${suspended}`;
 export const isNotCompleted = `state <> ${completed}`;
 
 const first = `
@@ -42,10 +41,9 @@ CREATE TABLE millrace_route (number INTEGER PRIMARY KEY, queue TEXT NOT NULL, na
 CREATE TABLE millrace_spec (${columnsDdl(specNames, { seq: "PRIMARY KEY AUTOINCREMENT", id: "UNIQUE" })});
 CREATE TABLE millrace_job (${columnsDdl(liveNames, bySeq)});
 CREATE INDEX millrace_job_ready ON millrace_job (route, rank, seq) WHERE ${isReady};
-CREATE INDEX millrace_job_due ON millrace_job (due_at, seq) WHERE ${isScheduled};
-CREATE INDEX millrace_job_route_due ON millrace_job (route, due_at, seq) WHERE ${isScheduled};
+CREATE INDEX millrace_job_due ON millrace_job (route, due_at, seq) WHERE ${isScheduled};
 CREATE INDEX millrace_job_running ON millrace_job (timer_at, seq) WHERE ${isRunning};
-CREATE INDEX millrace_job_clock ON millrace_job (timer_at, seq) WHERE ${isWatched};
+CREATE INDEX millrace_job_clock ON millrace_job (timer_at, seq, deadline_at, ttl_at) WHERE ${isWatched};
 CREATE TABLE millrace_history (${columnsDdl(finishedNames, bySeq)});
 CREATE INDEX millrace_history_other ON millrace_history (seq) WHERE ${isNotCompleted};
 CREATE INDEX millrace_history_keep ON millrace_history (keep_until, seq) WHERE keep_until IS NOT NULL;
