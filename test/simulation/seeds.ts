@@ -22,6 +22,10 @@ export const pastSeeds: readonly (readonly [seed: number, found: string])[] = [
 /** The same for the store of three partitions. */
 export const pastPartitionSeeds: typeof pastSeeds = [
   [
+    13,
+    "a worker without leases whose search for a lost claim was never answered did not ask again, and claimed no more",
+  ],
+  [
     75,
     "a process that heard no hints did not know of a retry that it had set itself, and promoted it 3.2 s late",
   ],
