@@ -22,7 +22,8 @@ export type PackedName = JobFieldName | "flags";
  */
 export const flags = { key: "k", tags: "t", clocks: "c", rare: "r", lines: "l" } as const;
 
-const shortFields = ["flags", "id", "route", "createdAt", "dueAt", "rank"] as const;
+/** Behind id and time of creation, plain jobs that were submitted alike have the same text up to their inputs. */
+const shortFields = ["flags", "id", "createdAt", "route", "dueAt", "rank"] as const;
 /** Of the state, but given by the submit where it is given at all. */
 export const rareFields = fieldNames(({ home, isRare }) => home !== "spec" && isRare === true);
 export const ownFields: readonly JobFieldName[] = [

@@ -31,36 +31,35 @@ export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): 
 }
 
 /**
- * Settles in a row with one next: their number, the next, whether results and logs come, whether effects come, then
- * each.
+ * Settles in a row with one next: their number, the next, whether results, attempt logs and effects come, then each.
  */
 class Stretches {
   readonly args: string[] = [];
   readonly shapes = new Shapes();
   #last: SettleNext | null = null;
-  #hasMore = false;
-  #hasEffects = false;
+  /** Whether results, attempt logs and effects come. */
+  #parts = "";
   #at = 0;
   #length = 0;
 
   add(settle: Settle): void {
     const { next, effects, attempts } = settle;
     const result = isFinish(next) ? packNullable(next.result) : "";
-    const hasMore = result !== "" || attempts !== null;
-    const hasEffects = effects !== undefined;
-    if (!isAlike(this.#last, next) || hasMore !== this.#hasMore || hasEffects !== this.#hasEffects) {
+    const hasResult = result !== "";
+    const parts = flagText(hasResult) + flagText(attempts !== null) + flagText(effects !== undefined);
+    if (!isAlike(this.#last, next) || parts !== this.#parts) {
       // A finish goes without its result, so that endings with different results still look alike.
       const text = nextText(isFinish(next) ? { ...next, result: null } : next);
-      this.#at = this.args.push("0", text, flagText(hasMore), flagText(hasEffects)) - 4;
+      this.#at = this.args.push("0", text, ...parts) - 5;
       this.#length = 0;
       this.#last = next;
-      this.#hasMore = hasMore;
-      this.#hasEffects = hasEffects;
+      this.#parts = parts;
     }
     this.#length += 1;
     this.args[this.#at] = String(this.#length);
     this.args.push(leasePrefix(settle));
-    if (hasMore) this.args.push(result, packNullable(attempts));
+    if (hasResult) this.args.push(result);
+    if (attempts !== null) this.args.push(packNullable(attempts));
     if (effects === undefined) return;
     const { jobs = [], docs = [] } = effects;
     pushUnit(this.args, this.shapes, { jobs, docs }, true);

@@ -129,38 +129,44 @@ local function takeFirst(c, members, of, sources, n, wanted)
   if not of and n == #members and n < wanted and sources[1].skipped == 0 then c.emptied[sources[1].route] = true end
 end
 
--- Whether the inputs reach the bound with this spec. A spec is longer than its input, so that sizes are looked at
--- closely only near the bound. out: what was handed out before.
-local function reaches(c, spec, out, specs, n)
-  if c.isExact then c.bytes = c.bytes + inputBytes(spec)
-  else c.bytes = c.bytes + #spec end
-  if c.bytes < c.bytesMax then return false end
-  if not c.isExact then
-    c.isExact, c.bytes = true, 0
-    for i = 2, #out, 2 do c.bytes = c.bytes + inputBytes(out[i]) end
-    for i = 1, n do
-      if specs[i] then c.bytes = c.bytes + inputBytes(specs[i]) end
+-- Adds the inputs of specs from one place to another. Answers the place with which they reach the bound, or nothing.
+local function reachedAt(c, specs, from, to)
+  for i = from, to do
+    if specs[i] then
+      c.bytes = c.bytes + inputBytes(specs[i])
+      if c.bytes >= c.bytesMax then return i end
     end
   end
-  return c.bytes >= c.bytesMax
+end
+
+-- The same. A spec is longer than its input, so that sizes are looked at closely only near the bound.
+local function reachedAbout(c, specs, from, to, out)
+  if c.isExact then return reachedAt(c, specs, from, to) end
+  local bytes = c.bytes
+  for i = from, to do
+    local spec = specs[i]
+    if spec then bytes = bytes + #spec end
+  end
+  c.bytes = bytes
+  if bytes < c.bytesMax then return nil end
+  c.isExact, c.bytes = true, 0
+  for i = 2, #out, 2 do c.bytes = c.bytes + inputBytes(out[i]) end
+  return reachedAt(c, specs, 1, to)
 end
 
 -- The specs of members up to the one with which the inputs reach the bound, and how many that are. They are read by a
--- few, then by as many as there is room for.
+-- few, then by as many as there is room for. out: what was handed out before.
 local function specsUpTo(c, members, out)
-  local total, n, most, specs = #members, 0, FIRST_READ, nil
-  if total <= most or not c.bytesMax then specs = fetch("HMGET", c.k.spec, members)
-  else specs = call("HMGET", c.k.spec, unpack(members, 1, most)) end
-  if not c.bytesMax then return specs, total end
+  local total, key = #members, c.k.spec
+  if not c.bytesMax then return fetch("HMGET", key, members), total end
+  local from, n = 1, min(FIRST_READ, total)
+  local specs = call("HMGET", key, unpack(members, 1, n))
   while true do
-    for i = n + 1, min(n + most, total) do
-      n = i
-      if specs[i] and reaches(c, specs[i], out, specs, n) then return specs, n end
-    end
-    if n == total then return specs, n end
-    most = max(1, floor((c.bytesMax - c.bytes) * n / max(1, c.bytes)))
-    local some = fetch("HMGET", c.k.spec, slice(members, n + 1, min(n + most, total)))
-    for i, spec in ipairs(some) do specs[n + i] = spec end
+    local reached = reachedAbout(c, specs, from, n, out)
+    if reached or n == total then return specs, reached or n end
+    local room = max(1, floor((c.bytesMax - c.bytes) * n / max(1, c.bytes)))
+    from, n = n + 1, min(n + room, total)
+    for i, spec in ipairs(fetch("HMGET", key, slice(members, from, n))) do specs[from + i - 1] = spec end
   end
 end
 
@@ -217,16 +223,15 @@ end
 local function leaseAll(c, members, of, sources, wanted, owner, endsAt, out)
   local specs, taken, states = readAll(c, members, sources[1], out)
   takeFirst(c, members, of, sources, taken, wanted)
-  local written, leases, firsts = c.states or {}, c.zadd[c.k.lease] or {}, c.firsts
+  local written, leases, firsts, alike = c.states or {}, c.zadd[c.k.lease] or {}, c.firsts, c.alike
   c.states, c.zadd[c.k.lease] = written, leases
   local n, z, o = #written, #leases, #out
   local route = sources[1].route
   for i = 1, taken do
     local h, spec, isTaken = members[i], specs[i], true
     if of then route = of[i].route end
-    local id, own
-    if HAS_PLAIN_ROADS and spec and not states[i] then id, own = readPlain(spec) end
-    if id and own == route then
+    local id = HAS_PLAIN_ROADS and spec and not states[i] and readPlain(spec, route, alike)
+    if id then
       local first = firsts[route]
       if not first then
         first = prepare(c, route, owner, endsAt)
@@ -255,7 +260,7 @@ end
 function OPERATIONS.claim(c)
   local owner, endsAt, out, filled = nextArg(c), num(c.now + nextArg(c)), {}, 0
   c.bytesMax, c.bytes, c.isExact = tonumber(nextArg(c)), 0, false
-  c.emptied, c.hasRung, c.firsts, c.first, c.others = {}, hasRung(c), {}, nil, {}
+  c.emptied, c.hasRung, c.firsts, c.first, c.alike, c.others = {}, hasRung(c), {}, nil, {}, {}
   while c.i <= c.last do
     local wanted, routes = nextNumber(c), {}
     for r = 1, nextNumber(c) do routes[r] = nextArg(c) end

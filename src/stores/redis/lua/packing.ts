@@ -80,9 +80,9 @@ function soundLua(
 }
 
 const plainPatterns: Readonly<Partial<Record<PackedName, string>>> = {
-  ...{ flags: "", id: captured, route: captured, createdAt: "%d+", dueAt: "", rank: "%-?%d*" },
+  ...{ flags: "", id: captured, createdAt: "%d+()", route: captured, dueAt: "", rank: "%-?%d*" },
 };
-/** A spec without flags, due when it was made: id, route, and where its tail begins. */
+/** A spec without flags, due when it was made: id, where its time ends, route, and where its tail begins. */
 const plainPattern = shortHead.map((name) => `${plainPatterns[name] ?? skipped}${fieldEnd}`).join("");
 const tailPattern = (names: readonly PackedName[]): string =>
   names.map(() => `${skipped}${fieldEnd}`).join("");
@@ -261,10 +261,21 @@ end
 -- A state behind its id, from a template with holes for the id and the times of the claim.
 local function fillFirst(parts, claimedAt, leaseEndsAt) return ${fillLua(2, ["claimedAt", "leaseEndsAt"])} end
 
--- Id and route of a plain job that was due when it was made; nothing for others.
-local function readPlain(spec)
-  local id, route, at = match(spec, "^${plainPattern}()")
-  if at and inputAt(spec, at) then return id, route end
+-- The id of a plain job of a route that was due when it was made; nothing for others. alike: by route, what such a job
+-- has between its time of creation and its input. Most jobs of a route have the same, and one comparison reads them.
+local function readPlain(spec, route, alike)
+  local shared, stop = alike[route], find(spec, US, 2, true)
+  if shared and stop and find(spec, US, 1, true) == 1 then
+    local at = find(spec, shared, stop + 1, true)
+    if at and tonumber(sub(spec, stop + 1, at - 1)) and not find(spec, US, at + #shared, true) then
+      return sub(spec, 2, stop - 1)
+    end
+  end
+  local id, at, own, tail = match(spec, "^${plainPattern}()")
+  local input = tail and own == route and inputAt(spec, tail)
+  if not input then return nil end
+  alike[route] = sub(spec, at, input - 1)
+  return id
 end
 
 local function clearForLease(job) ${clearLua("lease")} end
