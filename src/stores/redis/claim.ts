@@ -18,10 +18,10 @@ type Answer = [
 export async function claim({ turn }: Calls, request: ClaimRequest): Promise<ClaimAnswer> {
   const args = [packText(request.owner), String(request.leaseMs), packNumber(request.inputBytesMax)];
   const asked: number[] = [];
-  for (const { routes, max } of request.offers) {
+  for (const { routes, max, starts = 0 } of request.offers) {
     const numbers = [...new Set(routes)];
     if (numbers.length === 0 || max <= 0) continue;
-    args.push(String(max), String(numbers.length), ...numbers.map(routeText));
+    args.push(String(max), String(starts), String(numbers.length), ...numbers.map(routeText));
     asked.push(...numbers);
   }
   const [at, clock, filled, ...handed] = (await turn.call("claim", args, asked)) as Answer;

@@ -64,6 +64,7 @@ export const sameInSpec: Readonly<Partial<Record<PackedName, SameRule>>> = {
 /** In a state. */
 export const sameInState: Readonly<Partial<Record<PackedName, SameRule>>> = {
   settledFence: { as: "fence", written: "=" },
+  startedAt: { as: "claimedAt", written: "=" },
 };
 /** Never other in a state than in the spec: for those who read the state alone. */
 export const repeatedInState: readonly PackedName[] = ["id", "route"];

@@ -14,6 +14,7 @@ import {
   initialText,
   repeatedInState,
   sameInSpec,
+  sameInState,
   specFields,
   stateFields,
   shortSpecFields,
@@ -36,11 +37,14 @@ interface FieldReader {
   readonly isAsInSpec: boolean;
   /** In a spec, an empty field says what this one says. */
   readonly same: FieldReader | null;
+  /** In a state, a field with this text says what the one at this place says. */
+  readonly sameAt: { readonly written: string; readonly place: number } | null;
   readonly read: (text: string) => unknown;
 }
 
 function fieldReader(name: JobFieldName): FieldReader {
   const same = sameInSpec[name];
+  const sameAt = sameInState[name];
   return {
     name,
     inSpec: specFields.indexOf(name),
@@ -48,6 +52,7 @@ function fieldReader(name: JobFieldName): FieldReader {
     inState: repeatedInState.includes(name) ? -1 : stateFields.indexOf(name),
     isAsInSpec: asInSpec.includes(name),
     same: same === undefined ? null : fieldReader(same.as),
+    sameAt: sameAt === undefined ? null : { written: sameAt.written, place: stateFields.indexOf(sameAt.as) },
     read: readerOf(name),
   };
 }
@@ -89,7 +94,10 @@ function rowReader<Name extends JobFieldName>(
     if (text === last.text) return last.row;
     const parts = text.split(fieldEnd);
     const row = { ...blank };
-    for (const { name, inState: place, read } of inState) row[name] = read(parts[place] as string);
+    for (const { name, inState: place, sameAt, read } of inState) {
+      const isSame = sameAt !== null && parts[place] === sameAt.written;
+      row[name] = read(parts[isSame ? sameAt.place : place] as string);
+    }
     last = { text, row };
     return row;
   };

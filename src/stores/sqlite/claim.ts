@@ -12,6 +12,7 @@ import { leasedFields } from "../../store/job-fields.ts";
 import type { ClaimAnswer, ClaimRequest } from "../../store/operations.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import { fencesPerEpoch, lease } from "../../store/rules/lease.ts";
+import type { Claiming } from "../../store/rules/lease.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
 import { timerAt } from "./clock.ts";
 import { clearedFormulas, columnList, fieldReader, fromJob, rowReader, setList } from "./columns.ts";
@@ -41,6 +42,7 @@ const kept: Formulas = {
   ...clearedFormulas("lease"),
   state: stateCodes.running,
   owner: "@owner",
+  startedAt: "@startedAt",
   leaseEndsAt: "@leaseEndsAt",
   timerAt: timerAt.leased("@leaseEndsAt"),
 };
@@ -61,7 +63,7 @@ const readHead = `SELECT ${columns} FROM ${claimable} LEFT JOIN millrace_spec s 
 /** Inputs: now, lowest fence, a JSON list of seqs. Answer: the same of these jobs, in claim order. */
 const readChosen = `SELECT ${columns} FROM millrace_job j LEFT JOIN millrace_spec s ON s.seq = j.seq
   WHERE j.seq IN (SELECT value FROM json_each(@seqs)) ${inOrder}`;
-/** Inputs: lowest fence, now, owner, lease end, then the seqs. Guard: read as ready in the same transaction. */
+/** Inputs: lowest fence, now, owner, start, lease end, then the seqs. Guard: read as ready in the same transaction. */
 const leaseSeqs = `UPDATE millrace_job SET ${setList({ ...handedOut, ...kept })}`;
 
 export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
@@ -70,13 +72,13 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
   let more = false;
   const { inputBytesMax = Infinity } = request;
   let bytesLeft = inputBytesMax;
-  for (const { routes, max } of request.offers) {
+  for (const { routes, max, starts = 0 } of request.offers) {
     if (max <= 0 || routes.length === 0) continue;
     // A claim that has its bytes asks only whether there is more.
     const rows = readClaimable(step, routes, bytesLeft > 0 ? max : 1);
     const taken = takeRows(step, rows, bytesLeft);
     bytesLeft -= taken.bytes;
-    for (const job of leaseJobs(step, taken.jobs, rows, request)) jobs.push(job);
+    for (const job of leaseJobs(step, taken.jobs, rows, { ...request, starts })) jobs.push(job);
     more ||= rows.length === max || taken.jobs.length < rows.length;
   }
   return { jobs, more, nextDueInMs: nextClockInMs(statements, now), now };
@@ -121,34 +123,42 @@ function inputOf(statements: Statements, seq: number): string {
   return row[0];
 }
 
-/** Leases these jobs, which were read from the first of these rows. */
+/** Leases these jobs, which were read from the first of these rows. The first `starts` have started. */
 function leaseJobs(
   step: Step,
   claimable: readonly LeasedJob[],
   rows: readonly unknown[],
-  { owner, leaseMs }: ClaimRequest,
+  { owner, leaseMs, starts }: Pick<ClaimRequest, "owner" | "leaseMs"> & { readonly starts: number },
 ): LeasedJob[] {
   const { statements, now } = step;
-  const plain: number[] = [];
+  const started: number[] = [];
+  const waiting: number[] = [];
   const jobs = claimable.map((job, at) => {
-    if (readHolds(rows[at]) === uniqueHolds.started) return leaseGeneral(step, job.seq, owner, leaseMs);
+    const isStarted = at < starts;
+    if (readHolds(rows[at]) === uniqueHolds.started)
+      return leaseGeneral(step, job.seq, { owner, leaseMs, starts: isStarted });
     const { id, seq, rev, route, attempt } = job;
-    plain.push(seq);
+    (isStarted ? started : waiting).push(seq);
     count(step, route, stateCodes.ready, -1);
     count(step, route, stateCodes.running, 1);
     tellEvent(step, { kind: "claimed", id, rev, route, state: stateCodes.running, attempt, extra: null });
     return job;
   });
   const named = { lowestFence: lowestFenceOf(step), now, owner, leaseEndsAt: now + leaseMs };
-  runOnSeqs(statements, leaseSeqs, plain, named);
+  runOnSeqs(statements, leaseSeqs, started, { ...named, startedAt: now });
+  runOnSeqs(statements, leaseSeqs, waiting, { ...named, startedAt: null });
   return jobs;
 }
 
 /** The general road: a job whose key is freed by its start. */
-export function leaseGeneral(step: Step, seq: number, owner: string, leaseMs: number): LeasedJob {
+export function leaseGeneral(
+  step: Step,
+  seq: number,
+  claiming: Pick<Claiming, "owner" | "leaseMs" | "starts">,
+): LeasedJob {
   const row = readLive(step.statements, seq);
   assert(row !== null, "a job that was read as ready is live in the same transaction");
-  const outcome = lease(row, { owner, leaseMs, epoch: step.commit.epoch, now: step.now });
+  const outcome = lease(row, { ...claiming, epoch: step.commit.epoch, now: step.now });
   writeOutcome(step, row, outcome);
   return Object.fromEntries(leasedFields.map((name) => [name, outcome.row[name]])) as unknown as LeasedJob;
 }

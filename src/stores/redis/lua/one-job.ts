@@ -36,8 +36,8 @@ end
 local function readTaker(c, one)
   if nextArg(c) ~= "claim" then return nil end
   local _, owner, leaseMs, _ = nextArg(c), nextArg(c), nextArg(c), nextArg(c)
-  local wanted, offered = nextArg(c), nextNumber(c)
-  local template = recall(c, owner .. US .. one.route)
+  local wanted, starts, offered = nextArg(c), nextNumber(c), nextNumber(c)
+  local template = recall(c, firstKey(one.route, owner, starts and starts > 0))
   if not template or not offered or offered > CHUNK or c.i + offered - 1 ~= #c.args then return nil end
   if not isAlone(c, one.route, offered) then return nil end
   return { template = template, endsAt = num(c.now + leaseMs), filled = wanted == "1" and 1 or 0 }

@@ -91,11 +91,11 @@ end
 local function promote(job) advance(job, READY) end
 
 -- R6: the fence is greater than any before; the time to live ends, and a key held until the start is freed.
-local function lease(c, job, owner, endsAt)
+local function lease(c, job, owner, endsAt, isStarted)
   job.fence = num(max(tonumber(job.fence), c.fence) + 1)
   job.attempt = job.attempt + job.countsAttempt
   clearForLease(job)
-  job.owner, job.claimedAt, job.leaseEndsAt = owner, c.at, endsAt
+  job.owner, job.claimedAt, job.startedAt, job.leaseEndsAt = owner, c.at, isStarted and c.at or "", endsAt
   freeKey(c, job, HOLD_STARTED)
   advance(job, RUNNING)
 end
