@@ -12,14 +12,11 @@
  */
 import { terminalStates } from "../../../model/job-state.ts";
 import { luaConstant } from "./lua-module.ts";
-import type { LuaModule } from "./lua-module.ts";
 import { pickLua } from "./packing.ts";
 
 const ended = terminalStates.map(luaConstant).join(", ");
 
-export const asideLua: LuaModule = {
-  exports: ["meetUnreadable", "setDocAside", "tellAsideId"],
-  source: String.raw`
+export const asideLua = String.raw`
 local ENDED, DOC, TEXT_MAX = { ${ended} }, "doc:", 16000
 
 local function keepAside(c, ref, id, why, text)
@@ -147,9 +144,7 @@ local function setDocAside(c, field, text)
   keepAside(c, DOC .. field, "", "the document cannot be read", text)
 end
 
-redis.register_function({ function_name = "mr1_read_aside", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
+serve("read_aside", READS, function(c)
   local from, most, out, refs = nextArg(c), nextNumber(c), {}, call("HKEYS", c.k.aside)
   table.sort(refs)
   for _, ref in ipairs(refs) do
@@ -160,14 +155,11 @@ redis.register_function({ function_name = "mr1_read_aside", flags = { "no-writes
     end
   end
   return out
-end })
+end)
 
-redis.register_function({ function_name = "mr1_remove_aside", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
+serve("remove_aside", FREES, function(c)
   local removed = 0
-  for i = c.i, #args do removed = removed + call("HDEL", c.k.aside, args[i]) end
+  for i = c.i, #c.args do removed = removed + call("HDEL", c.k.aside, c.args[i]) end
   return removed
-end })
-`,
-};
+end)
+`;

@@ -16,11 +16,8 @@
  *  mend          handles            the same for single jobs that a reader met where they do not belong, or could not
  *                                   read
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const auditLua: LuaModule = {
-  exports: [],
-  source: String.raw`
+export const auditLua = String.raw`
 -- An entry of a sorted set is as it should be. Answers how many repairs that took.
 local function ensure(key, score, h)
   local found = call("ZSCORE", key, h)
@@ -42,10 +39,8 @@ local function repairJob(c, job)
   return repaired + 1
 end
 
-redis.register_function({ function_name = "mr1_mend", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
-  local handles = slice(args, c.i, #args)
+serve("mend", FREES, function(c)
+  local handles = slice(c.args, c.i, #c.args)
   loadJobs(c, handles)
   for _, h in ipairs(handles) do
     local job = c.jobs[h]
@@ -58,11 +53,9 @@ redis.register_function({ function_name = "mr1_mend", flags = { "allow-oom" }, c
     if not clock or clock == "" then call("ZREM", c.k.clock, h) end
   end
   return c.asides or 0
-end })
+end)
 
-redis.register_function({ function_name = "mr1_audit_jobs", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("audit_jobs", FREES, function(c)
   local seq, most, checked, repaired = nextNumber(c), nextNumber(c), 0, 0
   while checked < most do
     local from, open = floor((seq + 1) / PAGE), floor((c.seq + 1) / PAGE)
@@ -82,7 +75,7 @@ redis.register_function({ function_name = "mr1_audit_jobs", flags = { "allow-oom
     end
   end
   return { checked, repaired, num(seq), c.asides or 0 }
-end })
+end)
 
 -- The key of an index by its name in a cursor, and its route where it has one.
 local function indexOf(k, index)
@@ -112,9 +105,7 @@ local function repairHead(k, route)
   return 1
 end
 
-redis.register_function({ function_name = "mr1_audit_index", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("audit_index", FREES, function(c)
   local index, rank, most = nextArg(c), nextNumber(c), nextNumber(c)
   local key, route = indexOf(c.k, index)
   local handles, stray = call("ZRANGE", key, rank, rank + most - 1), {}
@@ -135,11 +126,9 @@ redis.register_function({ function_name = "mr1_audit_index", flags = { "allow-oo
   if #handles == most then return { #handles, repaired, index .. ":" .. num(rank + left), met } end
   local next = indexBehind(c, index)
   return { #handles, repaired, next and next .. ":0" or "", met }
-end })
+end)
 
-redis.register_function({ function_name = "mr1_audit_ids", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("audit_ids", FREES, function(c)
   local page, repaired = call("HSCAN", c.k.ids, nextArg(c), "COUNT", nextArg(c)), 0
   for i = 1, #page[2], 2 do
     local id, h = page[2][i], page[2][i + 1]
@@ -149,11 +138,9 @@ redis.register_function({ function_name = "mr1_audit_ids", flags = { "allow-oom"
     end
   end
   return { #page[2] / 2, repaired, page[1] == "0" and "" or page[1], c.asides or 0 }
-end })
+end)
 
-redis.register_function({ function_name = "mr1_audit_keys", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("audit_keys", FREES, function(c)
   local page, repaired = call("HSCAN", c.k.uniq, nextArg(c), "COUNT", nextArg(c)), 0
   for i = 1, #page[2], 2 do
     local holder = readFields(page[2][i + 1], "holder")
@@ -163,7 +150,7 @@ redis.register_function({ function_name = "mr1_audit_keys", flags = { "allow-oom
     if isStray then repaired = repaired + call("HDEL", c.k.uniq, page[2][i]) end
   end
   return { #page[2] / 2, repaired, page[1] == "0" and "" or page[1], c.asides or 0 }
-end })
+end)
 
 -- Of all routes together: what is counted and what only its index counts (ready, running) are all jobs there are. Of
 -- one route, as many as are ready are left over at least; whatever else is left is running there. left: by route, its
@@ -204,9 +191,7 @@ local function recount(c)
   return c.tally
 end
 
-redis.register_function({ function_name = "mr1_audit_tally", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("audit_tally", FREES, function(c)
   local told, sums, left, total, repaired = {}, {}, {}, call("HLEN", c.k.spec), 0
   local flat = call("HGETALL", c.k.tally)
   for i = 1, #flat, 2 do
@@ -225,6 +210,5 @@ redis.register_function({ function_name = "mr1_audit_tally", flags = { "allow-oo
     end
   end
   return { total, repaired, "", c.asides or 0 }
-end })
-`,
-};
+end)
+`;

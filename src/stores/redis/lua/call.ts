@@ -22,14 +22,8 @@
  *  ends:s  zset    the minutes of state s                                 s = the last seq
  *  keep    zset    finished jobs with a keeping time of their own
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const callLua: LuaModule = {
-  exports: [
-    ...["keysOf", "lives", "timeOf", "begin", "widen", "beginWide", "nextArg", "nextNumber", "nextFlag"],
-    ...["readShapes", "useRoute", "knowsRoute", "eachRoute", "recall", "keep", "init"],
-  ],
-  source: String.raw`
+export const callLua = String.raw`
 local function init()
   call, fmt, find, sub, char, match = redis.call, string.format, string.find, string.sub, string.char, string.match
   concat, floor, min, max = table.concat, math.floor, math.min, math.max
@@ -94,10 +88,16 @@ local function widen(c)
   c.bundleOf, c.zrem, c.goneSpecs, c.goneStates, c.goneIds, c.trails = {}, {}, {}, {}, {}, {}
 end
 
-local function beginWide(keys, args)
-  local c, refused = begin(keys, args)
-  if c then widen(c) end
-  return c, refused
+-- What a function of the library may do: read alone; write; write also without memory, as what makes room must.
+local READS, WRITES, FREES = { "no-writes" }, {}, { "allow-oom" }
+
+local function serve(name, flags, work)
+  redis.register_function({ function_name = "mr1_" .. name, flags = flags, callback = function(keys, args)
+    local c, refused = begin(keys, args)
+    if not c then return refused end
+    widen(c)
+    return work(c)
+  end })
 end
 
 local function nextArg(c)
@@ -171,5 +171,4 @@ local function useRoute(c, route)
   c.newRoutes[route] = c.contents[route]
   if c.undo then c.undo[#c.undo + 1] = function() c.newRoutes[route] = nil end end
 end
-`,
-};
+`;

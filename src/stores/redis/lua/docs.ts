@@ -5,11 +5,8 @@
  *  read_docs   ids: 1, then kind US id ..; prefix: 0, first, end, max (both bounds as ZRANGEBYLEX has them)
  *              -> per document: kind US id, record; then the last field looked at, or "" at the end
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const docsLua: LuaModule = {
-  exports: ["putDoc", "dropDoc", "docOf", "isExpired"],
-  source: String.raw`
+export const docsLua = String.raw`
 local DOCS_AT_ONCE = 200
 
 local function isExpired(c, doc) return doc.expiresAt ~= "" and tonumber(doc.expiresAt) <= c.now end
@@ -66,11 +63,9 @@ local function putDoc(c, field, guard, dueIn, expiresIn, body)
   return true, version
 end
 
-redis.register_function("mr1_put_docs", function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("put_docs", WRITES, function(c)
   local out = {}
-  while c.i <= #args do
+  while c.i <= #c.args do
     local isPut, version = putDoc(c, nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c))
     out[#out + 1] = isPut and 1 or 0
     out[#out + 1] = version
@@ -91,12 +86,10 @@ local function addRead(c, fields, out, most)
   end
 end
 
-redis.register_function({ function_name = "mr1_read_docs", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("read_docs", READS, function(c)
   local out = {}
   if nextFlag(c) then
-    addRead(c, slice(args, c.i, #args), out)
+    addRead(c, slice(c.args, c.i, #c.args), out)
     return { out, "" }
   end
   local from, to, most = nextArg(c), nextArg(c), nextNumber(c) * 2
@@ -107,6 +100,5 @@ redis.register_function({ function_name = "mr1_read_docs", flags = { "no-writes"
     from = "(" .. fields[#fields]
   end
   return { out, out[#out - 1] }
-end })
-`,
-};
+end)
+`;

@@ -2,22 +2,8 @@
  * Jobs in a call's own view: read from their texts, looked up by id, marked as changed, taken back where a unit is
  * refused.
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const jobLua: LuaModule = {
-  exports: [
-    "whereIs",
-    "remember",
-    "jobFrom",
-    "loadJobs",
-    "jobOf",
-    "handleById",
-    "setId",
-    "touch",
-    "forget",
-    "tailOf",
-  ],
-  source: String.raw`
+export const jobLua = String.raw`
 -- Where the indexes have a job: key, score, and its score among the clocks or "".
 local function whereIs(k, job)
   local state = job.state
@@ -129,5 +115,4 @@ local function tailOf(job)
   if not job.tail then job.tail = sub(job.spec, job.tailAt) end
   return job.tail
 end
-`,
-};
+`;

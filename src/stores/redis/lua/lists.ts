@@ -1,7 +1,6 @@
 /** Numbers, names and lists: what is not about jobs. */
 import { argumentFields } from "../argument-text.ts";
 import { luaText } from "./lua-module.ts";
-import type { LuaModule } from "./lua-module.ts";
 
 /** Numbers up to 2^53 have 16 digits. */
 const letters = "abcdefghijklmnop".split("").map(luaText);
@@ -13,9 +12,7 @@ const readers = Object.entries(argumentFields).map(([name, fields]) => {
   return `${name} = function(f, text) ${places} = match(text, "^${pattern}$") end`;
 });
 
-export const listsLua: LuaModule = {
-  exports: ["num", "handleOf", "seqOf", "push", "push2", "many", "fetch", "slice", "split", "readFields"],
-  source: String.raw`
+export const listsLua = String.raw`
 -- Exact up to 2^53, where Lua's own conversion rounds.
 local function num(n) return fmt("%.0f", n) end
 
@@ -95,5 +92,4 @@ local function readFields(text, kind)
   READERS[kind or match(text, "^[^\31]*")](fields, text)
   return fields
 end
-`,
-};
+`;

@@ -27,7 +27,6 @@ import {
 } from "../packed-fields.ts";
 import type { PackedName, SameRule } from "../packed-fields.ts";
 import { luaText } from "./lua-module.ts";
-import type { LuaModule } from "./lua-module.ts";
 
 /** Lua's own limit for one pattern. One capture is kept for the place where the next pattern goes on. */
 const capturesMax = 32;
@@ -151,13 +150,7 @@ function fillLua(first: number, names: readonly PackedName[]): string {
   return `parts[${first}]${inOrder.map((name, at) => ` .. ${name} .. parts[${first + at + 1}]`).join("")}`;
 }
 
-export const packingLua: LuaModule = {
-  exports: [
-    ...["newJob", "flagsOf", "readSpec", "readOwn", "readTail", "tailText", "headOf", "specOf"],
-    ...["readRest", "readState", "restOf", "stateOf", "fillEnding", "fillFirst", "readPlain", "inputBytes"],
-    ...["clearForLease", "clearForPlace", "clearForFinish", "clearForReplay"],
-  ],
-  source: String.raw`
+export const packingLua = String.raw`
 local STATES = { ${states.join(", ")} }
 
 local function isNumber(text) return find(text, "^%-?%d+$") end
@@ -271,5 +264,4 @@ local function clearForLease(job) ${clearLua("lease")} end
 local function clearForPlace(job) ${clearLua("place")} end
 local function clearForFinish(job) ${clearLua("finish")} end
 local function clearForReplay(job) ${clearLua("replay")} end
-`,
-};
+`;

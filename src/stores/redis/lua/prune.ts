@@ -8,12 +8,9 @@
  *  prune_kept, prune_expired   max -> removed, more
  *  prune_feed      older than, max -> removed, more
  */
-import type { LuaModule } from "./lua-module.ts";
 import { pickLua } from "./packing.ts";
 
-export const pruneLua: LuaModule = {
-  exports: [],
-  source: String.raw`
+export const pruneLua = String.raw`
 local LOOKED_AT_ONCE = 250
 -- A job with one of these is listed elsewhere too, so its spec is needed to forget it.
 local LISTED = "[" .. HAS_KEY .. HAS_TAGS .. HAS_LINES .. "]"
@@ -64,13 +61,11 @@ local function pruneList(c, asked, minute, list, most, room)
   return looked, removed
 end
 
-redis.register_function({ function_name = "mr1_prune_history", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("prune_history", FREES, function(c)
   local asked, isAll, queue = { state = nextArg(c) }, nextFlag(c), nextArg(c)
   asked.before = c.now - nextArg(c)
   local most, minute, left, excepted = nextNumber(c), nextArg(c), nextArg(c), {}
-  for i = c.i, #args do excepted[args[i]] = true end
+  for i = c.i, #c.args do excepted[c.args[i]] = true end
   asked.routes = meantRoutes(c, isAll, queue, excepted)
   local minutes, removed, looked, lookMax = c.k.ends .. asked.state, 0, 0, max(1000, most * 4)
   while removed < most and looked < lookMax do
@@ -90,11 +85,9 @@ redis.register_function({ function_name = "mr1_prune_history", flags = { "allow-
   end
   writeCall(c)
   return { removed, minute or "", minute and tostring(left) or "" }
-end })
+end)
 
-redis.register_function({ function_name = "mr1_prune_kept", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("prune_kept", FREES, function(c)
   local most = nextNumber(c)
   local handles = call("ZRANGEBYSCORE", c.k.keep, "-inf", c.at, "LIMIT", 0, most)
   loadJobs(c, handles)
@@ -108,11 +101,9 @@ redis.register_function({ function_name = "mr1_prune_kept", flags = { "allow-oom
   end
   writeCall(c)
   return { removed, #handles == most and 1 or 0 }
-end })
+end)
 
-redis.register_function({ function_name = "mr1_prune_expired", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("prune_expired", FREES, function(c)
   local most = nextNumber(c)
   local keysOver = call("ZRANGEBYSCORE", c.k.held, "-inf", c.at, "LIMIT", 0, most)
   for _, key in ipairs(keysOver) do setHolder(c, key, false) end
@@ -122,11 +113,9 @@ redis.register_function({ function_name = "mr1_prune_expired", flags = { "allow-
   writeCall(c)
   local removed = #keysOver + #docsOver
   return { removed, removed == most and 1 or 0 }
-end })
+end)
 
-redis.register_function({ function_name = "mr1_prune_feed", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("prune_feed", FREES, function(c)
   local before, most = c.now - nextArg(c), nextNumber(c)
   local removed, last, newest = 0, nil, call("XREVRANGE", c.k.feed, "+", "-", "COUNT", 1)[1]
   for _, entry in ipairs(call("XRANGE", c.k.feed, "-", "+", "COUNT", most)) do
@@ -137,6 +126,5 @@ redis.register_function({ function_name = "mr1_prune_feed", flags = { "allow-oom
   end
   if last then call("XTRIM", c.k.feed, "MINID", "=", num(last + 1) .. "-0") end
   return { removed, removed == most and 1 or 0 }
-end })
-`,
-};
+end)
+`;

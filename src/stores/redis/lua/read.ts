@@ -13,12 +13,9 @@
  *  read_trail  id, after, max -> lines
  */
 import { specFields } from "../packed-fields.ts";
-import type { LuaModule } from "./lua-module.ts";
 import { pickLua } from "./packing.ts";
 
-export const readLua: LuaModule = {
-  exports: ["recordsOf", "below"],
-  source: String.raw`
+export const readLua = String.raw`
 -- Handle, spec and state of each; "" where there is none.
 local function recordsOf(c, handles)
   local out = {}
@@ -44,16 +41,14 @@ local function routesOf(c, records)
   return out
 end
 
-redis.register_function({ function_name = "mr1_read_jobs", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("read_jobs", READS, function(c)
   c.unreadable = {}
-  local handles = fetch("HMGET", c.k.ids, slice(args, c.i, #args))
+  local handles = fetch("HMGET", c.k.ids, slice(c.args, c.i, #c.args))
   loadJobs(c, handles)
-  for i = 1, #args - c.i + 1 do handles[i] = handles[i] and c.jobs[handles[i]] and handles[i] or "" end
+  for i = 1, #c.args - c.i + 1 do handles[i] = handles[i] and c.jobs[handles[i]] and handles[i] or "" end
   local records = recordsOf(c, handles)
   return { routesOf(c, records), records, c.unreadable }
-end })
+end)
 
 local FEW, LOOKED_AT_ONCE = 2000, 64
 
@@ -140,9 +135,7 @@ local function isMeant(filter, job)
     and (not filter.createdBefore or createdAt < filter.createdBefore)
 end
 
-redis.register_function({ function_name = "mr1_find_jobs", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("find_jobs", READS, function(c)
   local seq, most, lookMax, filter = min(nextNumber(c), c.seq + 1), nextNumber(c), nextNumber(c), filterOf(c)
   local looked, found, isEnd = 0, {}, false
   c.unreadable = {}
@@ -166,25 +159,19 @@ redis.register_function({ function_name = "mr1_find_jobs", flags = { "no-writes"
   end
   local records = recordsOf(c, found)
   return { routesOf(c, records), looked, isEnd and "" or num(seq), records, c.unreadable }
-end })
+end)
 
-redis.register_function({ function_name = "mr1_routes", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
+serve("routes", READS, function(c)
   return call("HGETALL", c.k.route)
-end })
+end)
 
-redis.register_function({ function_name = "mr1_tally", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
+serve("tally", READS, function(c)
   local routes, ready = call("HGETALL", c.k.route), {}
   for i = 1, #routes, 2 do ready[#ready + 1] = call("ZCARD", c.k.ready .. routes[i]) end
   return { routes, ready, call("HGETALL", c.k.tally) }
-end })
+end)
 
-redis.register_function({ function_name = "mr1_read_feed", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
+serve("read_feed", READS, function(c)
   local from, most, out = nextNumber(c), nextNumber(c), {}
   local last = num(c.life.feed)
   if from < 0 or most == 0 then return { last, out } end
@@ -192,14 +179,11 @@ redis.register_function({ function_name = "mr1_read_feed", flags = { "no-writes"
     out[i * 3 - 2], out[i * 3 - 1], out[i * 3] = entry[1], entry[2][2], entry[2][4]
   end
   return { last, out }
-end })
+end)
 
-redis.register_function({ function_name = "mr1_read_trail", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
+serve("read_trail", READS, function(c)
   local h, from, most = call("HGET", c.k.ids, nextArg(c)), nextNumber(c), nextNumber(c)
   if not h or most == 0 then return {} end
   return call("LRANGE", c.k.trail .. h, from, from + most - 1)
-end })
-`,
-};
+end)
+`;

@@ -11,13 +11,10 @@
  */
 import { unstartedStates } from "../../../model/unique-key.ts";
 import { luaConstant } from "./lua-module.ts";
-import type { LuaModule } from "./lua-module.ts";
 
 const unstarted = unstartedStates.map((state) => `[${luaConstant(state)}] = true`).join(", ");
 
-export const submitLua: LuaModule = {
-  exports: ["unitArgs", "submitUnit", "whole"],
-  source: String.raw`
+export const submitLua = String.raw`
 local UNSTARTED = { ${unstarted} }
 
 -- How many arguments the jobs and documents of a unit are.
@@ -224,5 +221,4 @@ function OPERATIONS.submit(c)
   writeRecords(c)
   return answers
 end
-`,
-};
+`;

@@ -4,13 +4,10 @@
  */
 import { terminalStates } from "../../../model/job-state.ts";
 import { luaConstant } from "./lua-module.ts";
-import type { LuaModule } from "./lua-module.ts";
 
 const terminal = terminalStates.map((state) => `[${luaConstant(state)}] = true`).join(", ");
 
-export const tellLua: LuaModule = {
-  exports: ["isTerminal", "isBad", "count", "bundleOf", "eventOf", "tell"],
-  source: String.raw`
+export const tellLua = String.raw`
 local TERMINAL = { ${terminal} }
 
 local function isTerminal(state) return TERMINAL[state] end
@@ -69,5 +66,4 @@ local function tell(c, job, event, isGone)
     end
   end
 end
-`,
-};
+`;

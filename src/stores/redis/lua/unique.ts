@@ -1,9 +1,6 @@
 /** Unique keys: who holds one, taking it and freeing it (R8). Held until the first claim, until the end, or by time. */
-import type { LuaModule } from "./lua-module.ts";
 
-export const uniqueLua: LuaModule = {
-  exports: ["takerOf", "setHolder", "takeKey", "freeKey"],
-  source: String.raw`
+export const uniqueLua = String.raw`
 -- The record of a key, also of one whose time is over.
 local function holderOf(c, key)
   local holder = c.uniq[key]
@@ -47,5 +44,4 @@ local function freeKey(c, job, hold, other)
   if not holder or holder.handle ~= job.h then return end
   if not hold or holder.hold == hold or holder.hold == other then setHolder(c, job.uniqueKey, false) end
 end
-`,
-};
+`;

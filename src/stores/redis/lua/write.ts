@@ -5,14 +5,8 @@
  *  hint   sender US routes that became ready, by comma US earliest clock set, relative RS finished id US id ..
  *         RS id US owner US .. of running jobs whose cancel was asked for
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const writeLua: LuaModule = {
-  exports: [
-    ...["appendEnded", "setReady", "setDue", "leavePage", "noteHead", "writeRecords", "tellCall"],
-    ...["writeCall", "fillPages", "writePages", "tellFeed", "hintText"],
-  ],
-  source: String.raw`
+export const writeLua = String.raw`
 -- A list that is new is listed itself.
 local function appendEnded(k, state, minute, handles)
   local list, n = k.ended .. state .. ":" .. minute, #handles
@@ -346,5 +340,4 @@ local function writeCall(c)
   writeRecords(c)
   return tellCall(c)
 end
-`,
-};
+`;
