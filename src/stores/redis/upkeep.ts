@@ -32,40 +32,30 @@ export async function prune({ connection }: Calls, request: PruneRequest): Promi
   }
 }
 
-/** cursor: jobs:<seq> -> index:<index>:<rank> -> ids:<cursor> -> keys:<cursor> -> tally -> null */
+/** The phases of the audit, what each repairs, and the cursor behind it. */
+const phases: Readonly<Record<string, { readonly kind: string; readonly next: string | null }>> = {
+  jobs: { kind: "timer", next: "index:lease:0" },
+  index: { kind: "timer", next: "ids:0" },
+  ids: { kind: "id", next: "keys:0" },
+  keys: { kind: "unique", next: "tally" },
+  tally: { kind: "tally", next: null },
+};
+
 export async function auditIndexes(
   { connection }: Calls,
   { cursor, max }: { readonly cursor: string | null; readonly max: number },
 ): Promise<AuditAnswer> {
-  const [phase, ...rest] = (cursor ?? "jobs:0").split(":");
-  const ask = async (
-    name: string,
-    args: readonly string[],
-    kind: string,
-    own: string,
-    next: string | null,
-  ) => {
-    type Answer = [checked: number, repaired: number, last: string, asides: number];
-    const [checked, repaired, last, asides] = (await connection.write(name, args)) as Answer;
-    return {
-      checked,
-      repaired: {
-        ...(repaired === 0 ? {} : { [kind]: repaired }),
-        ...(asides === 0 ? {} : { "set-aside": asides }),
-      },
-      cursor: last === "" ? next : `${own}:${last}`,
-    };
+  const [phase = "", ...from] = (cursor ?? "jobs:0").split(":");
+  const { kind, next } = phases[phase] as (typeof phases)[string];
+  type Answer = [checked: number, repaired: number, last: string, asides: number];
+  const answer = (await connection.write(`mr1_audit_${phase}`, [...from, String(max)])) as Answer;
+  const [checked, repaired, last, asides] = answer;
+  return {
+    checked,
+    repaired: {
+      ...(repaired === 0 ? {} : { [kind]: repaired }),
+      ...(asides === 0 ? {} : { "set-aside": asides }),
+    },
+    cursor: last === "" ? next : `${phase}:${last}`,
   };
-  switch (phase) {
-    case "jobs":
-      return ask("mr1_audit_jobs", [rest[0] as string, String(max)], "timer", phase, "index:lease:0");
-    case "index":
-      return ask("mr1_audit_index", [...rest, String(max)], "timer", phase, "ids:0");
-    case "ids":
-      return ask("mr1_audit_ids", [rest[0] as string, String(max)], "id", phase, "keys:0");
-    case "keys":
-      return ask("mr1_audit_keys", [rest[0] as string, String(max)], "unique", phase, "tally");
-    default:
-      return ask("mr1_audit_tally", [], "tally", "tally", null);
-  }
 }

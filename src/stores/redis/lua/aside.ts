@@ -78,29 +78,12 @@ end
 -- What can be read of a spec is taken out of the lists of tags and keys.
 local function leaveLists(c, h, job)
   local k = c.k
-  if job.tags and job.tags ~= "" then
-    for _, tag in ipairs(split(job.tags, RS)) do call("ZREM", k.tag .. tag, h) end
-  end
+  for _, tag in ipairs(tagsIn(job.tags or "")) do call("ZREM", k.tag .. tag, h) end
   local key = job.uniqueKey or ""
   local holder = key ~= "" and call("HGET", k.uniq, key)
   if holder and match(holder, "^([^\31]*)\31[^\31]*\31\31") == h then
     call("HDEL", k.uniq, key)
     c.uniq[key] = nil
-  end
-end
-
-local function leaveCounts(c, h, route, state)
-  local k = c.k
-  if route then
-    call("HINCRBY", k.tally, route .. ":" .. TOTAL, -1)
-    if state ~= READY and state ~= RUNNING then call("HINCRBY", k.tally, route .. ":" .. state, -1) end
-  end
-  local seq = seqOf(h)
-  if not seq then return end
-  local page = floor(seq / PAGE)
-  if call("HINCRBY", k.page, page, -1) == 0 then
-    call("HDEL", k.page, page)
-    call("ZREM", k.pages, page)
   end
 end
 
@@ -114,7 +97,8 @@ local function setAside(c, h, spec, state, why)
   if not (route and knowsRoute(c, route)) then route = nil end
   local own, by = leaveIndexes(c, h, route)
   if told and not match(told, "^%d$") then told = nil end
-  leaveCounts(c, h, own, told or by or (isMoved and COMPLETED or READY))
+  if own then count(c, own, told or by or (isMoved and COMPLETED or READY), -1) end
+  if seqOf(h) then leavePage(c, h) end
   leaveLists(c, h, job)
   call("HDEL", k.spec, h)
   call("HDEL", k.state, h)
@@ -149,10 +133,7 @@ serve("read_aside", READS, function(c)
   table.sort(refs)
   for _, ref in ipairs(refs) do
     if #out == most * 2 then break end
-    if ref > from then
-      local n = #out
-      out[n + 1], out[n + 2] = ref, call("HGET", c.k.aside, ref)
-    end
+    if ref > from then add2(out, ref, call("HGET", c.k.aside, ref)) end
   end
   return out
 end)

@@ -31,9 +31,7 @@ local function repairJob(c, job)
   if key then repaired = repaired + ensure(key, score, h) end
   if clock ~= "" then repaired = repaired + ensure(k.clock, clock, h) end
   if isBad(job.state) then repaired = repaired + ensure(k.bad .. job.state, seqOf(h), h) end
-  if job.tags ~= "" then
-    for _, tag in ipairs(split(job.tags, RS)) do repaired = repaired + ensure(k.tag .. tag, seqOf(h), h) end
-  end
+  for _, tag in ipairs(tagsIn(job.tags)) do repaired = repaired + ensure(k.tag .. tag, seqOf(h), h) end
   if call("HGET", k.ids, job.id) == h then return repaired end
   call("HSET", k.ids, job.id, h)
   return repaired + 1
@@ -52,21 +50,30 @@ serve("mend", FREES, function(c)
     if own ~= c.k.lease then call("ZREM", c.k.lease, h) end
     if not clock or clock == "" then call("ZREM", c.k.clock, h) end
   end
-  return c.asides or 0
+  writeRecords(c)
 end)
 
-serve("audit_jobs", FREES, function(c)
+-- A phase answers checked, repaired and cursor.
+local function serveAudit(name, phase)
+  serve("audit_" .. name, FREES, function(c)
+    local checked, repaired, cursor = phase(c)
+    writeRecords(c)
+    return { checked, repaired, cursor, c.asides or 0 }
+  end)
+end
+
+serveAudit("jobs", function(c)
   local seq, most, checked, repaired = nextNumber(c), nextNumber(c), 0, 0
   while checked < most do
     local from, open = floor((seq + 1) / PAGE), floor((c.seq + 1) / PAGE)
     local page = call("ZRANGEBYSCORE", c.k.pages, num(from), "+inf", "LIMIT", 0, 1)[1]
     if not page and from <= open then page = open end
-    if not page then return { checked, repaired, "", c.asides or 0 } end
+    if not page then return checked, repaired, "" end
     local handles, last = {}, page * PAGE + PAGE - 1
     for at = max(seq + 1, page * PAGE), last do handles[#handles + 1] = handleOf(at) end
     loadJobs(c, handles)
     for _, h in ipairs(handles) do
-      if checked == most then return { checked, repaired, num(seq), c.asides or 0 } end
+      if checked == most then return checked, repaired, num(seq) end
       seq = seqOf(h)
       if c.jobs[h] then
         checked = checked + 1
@@ -74,7 +81,7 @@ serve("audit_jobs", FREES, function(c)
       end
     end
   end
-  return { checked, repaired, num(seq), c.asides or 0 }
+  return checked, repaired, num(seq)
 end)
 
 -- The key of an index by its name in a cursor, and its route where it has one.
@@ -105,7 +112,7 @@ local function repairHead(k, route)
   return 1
 end
 
-serve("audit_index", FREES, function(c)
+serveAudit("index", function(c)
   local index, rank, most = nextArg(c), nextNumber(c), nextNumber(c)
   local key, route = indexOf(c.k, index)
   local handles, stray = call("ZRANGE", key, rank, rank + most - 1), {}
@@ -123,33 +130,35 @@ serve("audit_index", FREES, function(c)
   local repaired, left = #stray - met, #handles - #stray
   many("ZREM", key, stray)
   if route and key == c.k.dueOf .. route then repaired = repaired + repairHead(c.k, route) end
-  if #handles == most then return { #handles, repaired, index .. ":" .. num(rank + left), met } end
+  if #handles == most then return #handles, repaired, index .. ":" .. num(rank + left) end
   local next = indexBehind(c, index)
-  return { #handles, repaired, next and next .. ":0" or "", met }
+  return #handles, repaired, next and next .. ":0" or ""
 end)
 
-serve("audit_ids", FREES, function(c)
-  local page, repaired = call("HSCAN", c.k.ids, nextArg(c), "COUNT", nextArg(c)), 0
-  for i = 1, #page[2], 2 do
-    local id, h = page[2][i], page[2][i + 1]
-    if call("HEXISTS", c.k.spec, h) == 0 and not jobOf(c, h) then
-      local isTold = tellAsideId(c, h, id)
-      if call("HDEL", c.k.ids, id) == 1 and not isTold then repaired = repaired + 1 end
-    end
-  end
-  return { #page[2] / 2, repaired, page[1] == "0" and "" or page[1], c.asides or 0 }
+-- A step through a hash. repair answers how many repairs an entry took.
+local function auditHash(c, key, repair)
+  local page, repaired = call("HSCAN", key, nextArg(c), "COUNT", nextArg(c)), 0
+  local entries = page[2]
+  for i = 1, #entries, 2 do repaired = repaired + repair(entries[i], entries[i + 1]) end
+  return #entries / 2, repaired, page[1] == "0" and "" or page[1]
+end
+
+serveAudit("ids", function(c)
+  return auditHash(c, c.k.ids, function(id, h)
+    if call("HEXISTS", c.k.spec, h) == 1 or jobOf(c, h) then return 0 end
+    local isTold = tellAsideId(c, h, id)
+    return call("HDEL", c.k.ids, id) == 1 and not isTold and 1 or 0
+  end)
 end)
 
-serve("audit_keys", FREES, function(c)
-  local page, repaired = call("HSCAN", c.k.uniq, nextArg(c), "COUNT", nextArg(c)), 0
-  for i = 1, #page[2], 2 do
-    local holder = readFields(page[2][i + 1], "holder")
+serveAudit("keys", function(c)
+  return auditHash(c, c.k.uniq, function(key, text)
+    local holder = readFields(text, "holder")
     local job = holder.handle and jobOf(c, holder.handle)
     local isTimed = holder.heldUntil and tonumber(holder.heldUntil)
     local isStray = not isTimed and (not job or isTerminal(job.state))
-    if isStray then repaired = repaired + call("HDEL", c.k.uniq, page[2][i]) end
-  end
-  return { #page[2] / 2, repaired, page[1] == "0" and "" or page[1], c.asides or 0 }
+    return isStray and call("HDEL", c.k.uniq, key) or 0
+  end)
 end)
 
 -- Of all routes together: what is counted and what only its index counts (ready, running) are all jobs there are. Of
@@ -177,21 +186,23 @@ end
 
 -- The counts as the jobs themselves have them.
 local function recount(c)
-  local seq = c.seq + 1
+  local seq, counted = c.seq + 1, { tally = {} }
   while true do
     local handles = below(c, "", nil, seq, PAGE)
     if #handles == 0 then break end
     c.jobs = {}
     loadJobs(c, handles)
     for _, job in pairs(c.jobs) do
-      if job then count(c, job.route, job.state, 1) end
+      if job then count(counted, job.route, job.state, 1) end
     end
     seq = seqOf(handles[#handles])
   end
-  return c.tally
+  -- Whatever was set aside on the way is in none of the counts.
+  c.tally = {}
+  return counted.tally
 end
 
-serve("audit_tally", FREES, function(c)
+serveAudit("tally", function(c)
   local told, sums, left, total, repaired = {}, {}, {}, call("HLEN", c.k.spec), 0
   local flat = call("HGETALL", c.k.tally)
   for i = 1, #flat, 2 do
@@ -200,7 +211,7 @@ serve("audit_tally", FREES, function(c)
     sums[state] = (sums[state] or 0) + n
     left[route] = (left[route] or 0) + (state == TOTAL and n or -n)
   end
-  if isRight(c, sums, left, total) then return { total, 0, "", 0 } end
+  if isRight(c, sums, left, total) then return total, 0, "" end
   local real = recount(c)
   for field in pairs(told) do real[field] = real[field] or 0 end
   for field, n in pairs(real) do
@@ -209,6 +220,6 @@ serve("audit_tally", FREES, function(c)
       call("HSET", c.k.tally, field, n)
     end
   end
-  return { total, repaired, "", c.asides or 0 }
+  return total, repaired, ""
 end)
 `;

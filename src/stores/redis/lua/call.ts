@@ -84,8 +84,8 @@ end
 -- The tables of a call that reads and changes jobs, keys or documents one by one; a call of plain jobs does without.
 local function widen(c)
   if c.jobs then return end
-  c.jobs, c.dirty, c.ids, c.idsDirty, c.uniq, c.uniqDirty, c.docs, c.docsDirty = {}, {}, {}, {}, {}, {}, {}, {}
-  c.bundleOf, c.zrem, c.goneSpecs, c.goneStates, c.goneIds, c.trails = {}, {}, {}, {}, {}, {}
+  c.jobs, c.dirty, c.ids, c.uniq, c.docs, c.changed = {}, {}, {}, {}, {}, { ids = {}, uniq = {}, docs = {} }
+  c.bundleOf, c.zrem, c.gone, c.goneIds, c.trails = {}, {}, {}, {}, {}
 end
 
 -- What a function of the library may do: read alone; write; write also without memory, as what makes room must.
@@ -98,6 +98,14 @@ local function serve(name, flags, work)
     widen(c)
     return work(c)
   end })
+end
+
+-- Changes an entry of what the call has in view of a hash (c.ids, c.uniq, c.docs); false takes it out.
+local function change(c, view, key, value)
+  local entries, changed = c[view], c.changed[view]
+  local old, wasChanged = entries[key], changed[key]
+  entries[key], changed[key] = value, true
+  if c.undo then push(c, "undo", function() entries[key], changed[key] = old, wasChanged end) end
 end
 
 local function nextArg(c)
@@ -169,6 +177,6 @@ local function useRoute(c, route)
   if c.life.routes[route] or (c.newRoutes and c.newRoutes[route]) then return end
   c.newRoutes = c.newRoutes or {}
   c.newRoutes[route] = c.contents[route]
-  if c.undo then c.undo[#c.undo + 1] = function() c.newRoutes[route] = nil end end
+  if c.undo then push(c, "undo", function() c.newRoutes[route] = nil end) end
 end
 `;

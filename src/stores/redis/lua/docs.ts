@@ -38,10 +38,10 @@ end
 -- The document is gone with this call; no document begins with one of its versions again.
 local function dropDoc(c, field)
   local old, floor = docOf(c, field), floorOf(c)
-  c.docs[field], c.docsDirty[field] = false, true
+  change(c, "docs", field, false)
   if not old or old.version <= floor then return end
   c.docFloor, c.isFloorRaised = old.version, true
-  if c.undo then c.undo[#c.undo + 1] = function() c.docFloor = floor end end
+  if c.undo then push(c, "undo", function() c.docFloor = floor end) end
 end
 
 -- guard: "any", or the version that must be there. body "" deletes. Answers whether the guard held, and the version.
@@ -49,17 +49,13 @@ local function putDoc(c, field, guard, dueIn, expiresIn, body)
   local old = docOf(c, field)
   local current = old and not isExpired(c, old) and old.version or 0
   if guard ~= "any" and tonumber(guard) ~= current then return false, current end
-  if c.undo then
-    local before = c.docs[field]
-    c.undo[#c.undo + 1] = function() c.docs[field] = before end
-  end
   if body == "" then
     dropDoc(c, field)
     return true, 0
   end
-  c.docsDirty[field] = true
   local version = (old and old.version or floorOf(c)) + 1
-  c.docs[field] = { version = version, dueAt = after(c, dueIn), expiresAt = after(c, expiresIn), body = body }
+  local doc = { version = version, dueAt = after(c, dueIn), expiresAt = after(c, expiresIn), body = body }
+  change(c, "docs", field, doc)
   return true, version
 end
 
@@ -67,8 +63,7 @@ serve("put_docs", WRITES, function(c)
   local out = {}
   while c.i <= #c.args do
     local isPut, version = putDoc(c, nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c))
-    out[#out + 1] = isPut and 1 or 0
-    out[#out + 1] = version
+    add2(out, isPut and 1 or 0, version)
   end
   writeCall(c)
   return out
@@ -80,8 +75,7 @@ local function addRead(c, fields, out, most)
     local doc = records[i] and readDoc(records[i])
     if doc and not isExpired(c, doc) then
       if #out == most then return true end
-      out[#out + 1] = field
-      out[#out + 1] = records[i]
+      add2(out, field, records[i])
     end
   end
 end

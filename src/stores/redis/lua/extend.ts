@@ -69,8 +69,8 @@ serve("extend", FREES, function(c)
     end
     answers[i] = why
   end
-  local hints = writeCall(c)
-  return { c.at, hints, answers, wantsOthers and recordsOf(c, othersOf(c, owner, named)) or {} }
+  local others = wantsOthers and recordsOf(c, othersOf(c, owner, named)) or {}
+  return { c.at, writeCall(c), answers, others }
 end)
 
 local function addLines(c, job, lines, overflow)

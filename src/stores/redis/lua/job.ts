@@ -78,23 +78,16 @@ local function handleById(c, id)
   return h or nil
 end
 
-local function setId(c, id, h)
-  local old = handleById(c, id) or false
-  c.ids[id] = h
-  c.idsDirty[id] = true
-  if c.undo then c.undo[#c.undo + 1] = function() c.ids[id] = old end end
-end
-
 -- Before a job is changed.
 local function touch(c, job)
   if c.undo and not c.saved[job] then
     local copy = {}
     for field, value in pairs(job) do copy[field] = value end
     c.saved[job] = true
-    c.undo[#c.undo + 1] = function()
+    push(c, "undo", function()
       for field in pairs(job) do job[field] = nil end
       for field, value in pairs(copy) do job[field] = value end
-    end
+    end)
   end
   if not job.isDirty then
     job.isDirty = true
@@ -106,9 +99,9 @@ end
 local function forget(c, job)
   touch(c, job)
   job.isGone = true
-  if handleById(c, job.id) == job.h then setId(c, job.id, false) end
+  if handleById(c, job.id) == job.h then change(c, "ids", job.id, false) end
   c.jobs[job.h] = false
-  if c.undo then c.undo[#c.undo + 1] = function() c.jobs[job.h] = job end end
+  if c.undo then push(c, "undo", function() c.jobs[job.h] = job end) end
 end
 
 local function tailOf(job)

@@ -26,21 +26,24 @@ end
 
 local function seqOf(h) return tonumber(sub(h, 2)) end
 
+local function add2(list, one, two)
+  local n = #list
+  list[n + 1], list[n + 2] = one, two
+end
+
+local function newList(lists, key)
+  local list = {}
+  lists[key] = list
+  return list
+end
+
 local function push(lists, key, value)
-  local list = lists[key]
-  if not list then
-    list = {}
-    lists[key] = list
-  end
+  local list = lists[key] or newList(lists, key)
   list[#list + 1] = value
 end
 
 local function push2(lists, key, one, two)
-  local list = lists[key]
-  if not list then
-    list = {}
-    lists[key] = list
-  end
+  local list = lists[key] or newList(lists, key)
   local n = #list
   list[n + 1], list[n + 2] = one, two
 end
@@ -80,6 +83,8 @@ local function split(text, mark)
   parts[#parts + 1] = sub(text, at)
   return parts
 end
+
+local function tagsIn(text) return text == "" and {} or split(text, RS) end
 
 local READERS = {
   ${readers.join(",\n  ")},

@@ -15,15 +15,6 @@ local LOOKED_AT_ONCE = 250
 -- A job with one of these is listed elsewhere too, so its spec is needed to forget it.
 local LISTED = "[" .. HAS_KEY .. HAS_TAGS .. HAS_LINES .. "]"
 
-local function forgetPlain(c, h, id, route, state)
-  c.goneSpecs[#c.goneSpecs + 1] = h
-  c.goneStates[#c.goneStates + 1] = h
-  c.goneIds[#c.goneIds + 1] = id
-  if isBad(state) then push(c.zrem, c.k.bad .. state, h) end
-  count(c, route, state, -1)
-  leavePage(c, h)
-end
-
 -- Routes whose history is meant: those of one queue, or of all but the excepted ones.
 local function meantRoutes(c, isAll, queue, excepted)
   local meant = {}
@@ -51,7 +42,11 @@ local function pruneList(c, asked, minute, list, most, room)
           removed = removed + 1
           local isListed = match(flags, LISTED)
           local job = isListed and jobOf(c, h)
-          if job then forget(c, job) elseif not isListed then forgetPlain(c, h, id, route, state) end
+          if job then forget(c, job)
+          elseif not isListed then
+            leave(c, h, { route = route, state = state })
+            push(c, "goneIds", id)
+          end
         end
       end
     end
@@ -106,7 +101,7 @@ end)
 serve("prune_expired", FREES, function(c)
   local most = nextNumber(c)
   local keysOver = call("ZRANGEBYSCORE", c.k.held, "-inf", c.at, "LIMIT", 0, most)
-  for _, key in ipairs(keysOver) do setHolder(c, key, false) end
+  for _, key in ipairs(keysOver) do change(c, "uniq", key, false) end
   local docsOver = {}
   if #keysOver < most then docsOver = call("ZRANGEBYSCORE", c.k.docttl, "-inf", c.at, "LIMIT", 0, most - #keysOver) end
   for _, field in ipairs(docsOver) do dropDoc(c, field) end

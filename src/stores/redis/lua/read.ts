@@ -34,8 +34,7 @@ local function routesOf(c, records)
     local ${pickLua("records[i]", ["route"], specFields)}
     if route and not seen[route] then
       seen[route] = true
-      local n = #out
-      out[n + 1], out[n + 2] = route, call("HGET", c.k.route, route) or ""
+      add2(out, route, call("HGET", c.k.route, route) or "")
     end
   end
   return out

@@ -69,7 +69,7 @@ end
 local function listTags(c, body, seq, h)
   local own = {}
   readOwn(own, body)
-  for _, tag in ipairs(split(own.tags, RS)) do push2(c.zadd, c.k.tag .. tag, seq, h) end
+  for _, tag in ipairs(tagsIn(own.tags)) do push2(c.zadd, c.k.tag .. tag, seq, h) end
 end
 
 local function submitPlain(c, total)
@@ -109,12 +109,12 @@ local function create(c, shape, id, own)
   c.jobs[job.h] = job
   touch(c, job)
   if c.undo then
-    c.undo[#c.undo + 1] = function()
+    push(c, "undo", function()
       c.jobs[job.h] = false
       job.isDirty = false
-    end
+    end)
   end
-  setId(c, id, job.h)
+  change(c, "ids", id, job.h)
   if job.uniqueKey ~= "" then takeKey(c, job) end
   tell(c, job, SUBMITTED)
 end

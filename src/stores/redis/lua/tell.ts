@@ -25,6 +25,13 @@ local function count(c, route, state, by)
   tally[field] = (tally[field] or 0) + by
 end
 
+-- A page of seqs has one job less.
+local function leavePage(c, h)
+  local page, pages = floor(seqOf(h) / PAGE), c.pages or {}
+  c.pages = pages
+  pages[page] = (pages[page] or 0) - 1
+end
+
 local function newBundle(c, key, state, extra)
   local g = { key, n = 1, state = state, extra = extra, place = #c.order + 1 }
   c.bundles[key] = g
@@ -59,11 +66,11 @@ local function tell(c, job, event, isGone)
   g[g.n] = id
   c.bundleOf[id] = g.place
   if c.undo then
-    c.undo[#c.undo + 1] = function()
+    push(c, "undo", function()
       g[g.n] = nil
       g.n = g.n - 1
       c.bundleOf[id] = last
-    end
+    end)
   end
 end
 `;
