@@ -1,27 +1,26 @@
 /** Documents (lua/docs.ts): versioned texts under a guard, for settings, terms and the caller's KV. */
-import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
-import type { Doc, DocPut } from "../../store/records.ts";
+import type { Doc } from "../../store/records.ts";
 import { readArgument } from "./argument-text.ts";
-import type { Calls } from "./call.ts";
+import type { Operation } from "./call.ts";
 import { docField, pushDoc } from "./submit-text.ts";
 import { fieldEnd, packText, readNumber, unpackText } from "./text.ts";
 
-export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<PutDocAnswer[]> {
+export const putDocs: Operation<"putDocs"> = async ({ connection }, puts) => {
   if (puts.length === 0) return [];
   const args: string[] = [];
   for (const put of puts) pushDoc(args, put);
-  const flat = (await calls.connection.write("mr1_put_docs", args)) as number[];
+  const flat = (await connection.write("mr1_put_docs", args)) as number[];
   return puts.map((_, index) => ({
     kind: flat[index * 2] === 1 ? "ok" : "changed",
     version: flat[index * 2 + 1] as number,
   }));
-}
+};
 
-export async function readDocs(calls: Calls, request: ReadDocsRequest): Promise<ReadDocsAnswer> {
+export const readDocs: Operation<"readDocs"> = async ({ connection }, request) => {
   if ("ids" in request) {
     if (request.ids.length === 0) return { docs: [], cursor: null };
     const fields = [...new Set(request.ids)].map((id) => docField(request.kind, id));
-    const [flat] = (await calls.connection.read("mr1_read_docs", ["1", ...fields])) as [string[]];
+    const [flat] = (await connection.read("mr1_read_docs", ["1", ...fields])) as [string[]];
     return { docs: docsOf(flat).sort(byBytes), cursor: null };
   }
   const { kind, prefix, after, max } = request;
@@ -29,14 +28,10 @@ export async function readDocs(calls: Calls, request: ReadDocsRequest): Promise<
   const behind = after === null ? null : docField(kind, after);
   const isInside = behind !== null && Buffer.compare(Buffer.from(behind), Buffer.from(begin)) >= 0;
   const from = isInside ? `(${behind}` : `[${begin}`;
-  const [flat, stop] = (await calls.connection.read("mr1_read_docs", [
-    "0",
-    from,
-    `[${end}`,
-    String(max),
-  ])) as [string[], string];
+  const args = ["0", from, `[${end}`, String(max)];
+  const [flat, stop] = (await connection.read("mr1_read_docs", args)) as [string[], string];
   return { docs: docsOf(flat), cursor: stop === "" ? null : idOf(stop) };
-}
+};
 
 /** No text in UTF-8 is behind the last character of Unicode, so that ends whatever has a prefix. */
 const last = "\u{10ffff}\u{10ffff}";

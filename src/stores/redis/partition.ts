@@ -7,8 +7,9 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
+import { bindOperations } from "../../store/bind-operations.ts";
 import type { Hints } from "../../store/hints.ts";
-import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
+import { laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { openWatch } from "../../store/watch.ts";
 import { readAside, removeAside } from "./aside.ts";
@@ -24,7 +25,15 @@ import { extendIfLeased, recordIfLeased } from "./extend.ts";
 import { readMessage } from "./hint-text.ts";
 import { layoutVersion } from "./library.ts";
 import { openListener } from "./listener.ts";
-import { findJobs, readAllRoutes, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
+import {
+  findJobs,
+  readAllRoutes as readRoutes,
+  readFeed,
+  readJobs,
+  readPackedFeed,
+  readTrail,
+  tallyJobs,
+} from "./read.ts";
 import { readRoute } from "./route-text.ts";
 import { checkServer } from "./server-check.ts";
 import type { ServerFacts, ServerWishes } from "./server-check.ts";
@@ -33,6 +42,12 @@ import { submit } from "./submit.ts";
 import { fieldEnd } from "./text.ts";
 import { TurnCall } from "./turn-call.ts";
 import { auditIndexes, prune } from "./upkeep.ts";
+
+const operations = {
+  ...{ submit, claim, settleIfLeased, extendIfLeased, recordIfLeased, changeIf, promoteDue, readDue },
+  ...{ putDocs, readDocs, readJobs, findJobs, tallyJobs, readRoutes, readFeed, readTrail },
+  ...{ prune, auditIndexes, readAside, removeAside },
+};
 
 /** What all partitions of a store share. */
 export interface PartitionOptions {
@@ -115,32 +130,7 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
         warnings,
       };
     },
-    async submit(units) {
-      checkUnits(units);
-      return submit(calls, units);
-    },
-    claim: (request) => claim(calls, request),
-    async settleIfLeased(settles) {
-      checkSettles(settles);
-      return settleIfLeased(calls, settles);
-    },
-    extendIfLeased: (request) => extendIfLeased(calls, request),
-    recordIfLeased: (writes) => recordIfLeased(calls, writes),
-    changeIf: (changes) => changeIf(calls, changes),
-    promoteDue: (request) => promoteDue(calls, request),
-    readDue: (request) => readDue(calls, request),
-    putDocs: (puts) => putDocs(calls, puts),
-    readDocs: (request) => readDocs(calls, request),
-    readJobs: (ids) => readJobs(calls, ids),
-    findJobs: (request) => findJobs(calls, request),
-    tallyJobs: () => tallyJobs(calls),
-    readRoutes: () => readAllRoutes(calls),
-    readFeed: (request) => readFeed(calls, request),
-    readTrail: (request) => readTrail(calls, request),
-    prune: (request) => prune(calls, request),
-    auditIndexes: (request) => auditIndexes(calls, request),
-    readAside: (request) => readAside(calls, request),
-    removeAside: (refs) => removeAside(calls, refs),
+    ...bindOperations(calls, operations),
     ...laterOperations,
     watch: (listener) => watch.add(listener),
     inTransaction() {

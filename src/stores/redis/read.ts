@@ -1,40 +1,32 @@
 /** Looking at jobs (lua/read.ts): by id, in lists, their counts, their log lines, and what was told. */
 import { jobStates, stateCodes, stateOfCode } from "../../model/job-state.ts";
 import type { JobState } from "../../model/job-state.ts";
-import type { Route } from "../../model/route.ts";
-import type {
-  FeedAnswer,
-  FeedRequest,
-  FindAnswer,
-  FindRequest,
-  TrailAnswer,
-} from "../../store/operations.ts";
+import type { FeedRequest } from "../../store/operations.ts";
 import { readEvents } from "../../store/packed-events.ts";
-import type { JobRecord, Tally } from "../../store/records.ts";
+import type { JobRecord } from "../../store/records.ts";
 import type { PackedFeed } from "../../store/watch.ts";
 import { mend } from "./aside.ts";
-import type { Calls } from "./call.ts";
+import type { Calls, Operation } from "./call.ts";
 import { flagText } from "./next-text.ts";
 import { jobRecordOf, readTexts } from "./record.ts";
 import { readRoute, readRoutes } from "./route-text.ts";
 import { fieldEnd, packNumber, packText, unpackText } from "./text.ts";
 
-export async function readJobs(calls: Calls, ids: readonly string[]): Promise<(JobRecord | null)[]> {
+export const readJobs: Operation<"readJobs"> = async (calls, ids) => {
   if (ids.length === 0) return [];
   type Answer = [routes: string[], flat: string[], unreadable: string[]];
   const answer = (await calls.connection.read("mr1_read_jobs", ids.map(packText))) as Answer;
   const [routes, flat, unreadable] = answer;
   await mend(calls, unreadable);
   return recordsOf(routes, flat);
-}
+};
 
 function recordsOf(listed: readonly string[], flat: readonly string[]): (JobRecord | null)[] {
   const routes = readRoutes(listed);
   return readTexts(flat).map((texts) => (texts === null ? null : jobRecordOf(texts, routes)));
 }
 
-export async function findJobs(calls: Calls, request: FindRequest): Promise<FindAnswer> {
-  const { filter, max, scanMax, cursor } = request;
+export const findJobs: Operation<"findJobs"> = async (calls, { filter, max, scanMax, cursor }) => {
   const { states = jobStates, tag, queue, name, reason, createdAfter, createdBefore } = filter;
   const packed = (text: string | undefined): string => (text === undefined ? "" : packText(text));
   const [routes, scanned, next, flat, unreadable] = (await calls.connection.read("mr1_find_jobs", [
@@ -53,18 +45,18 @@ export async function findJobs(calls: Calls, request: FindRequest): Promise<Find
   await mend(calls, unreadable);
   const jobs = recordsOf(routes, flat) as JobRecord[];
   return { jobs, cursor: next === "" ? null : next, scanned };
-}
+};
 
-export async function readAllRoutes({ connection }: Calls): Promise<Route[]> {
+export const readAllRoutes: Operation<"readRoutes"> = async ({ connection }) => {
   const routes = readRoutes((await connection.read("mr1_routes", [])) as string[]);
   return [...routes.values()].sort((one, other) => one.number - other.number);
-}
+};
 
 /** In the tallies of a route: all its jobs. */
 const total = "t";
 
 /** Ready jobs are counted by their index, and what is in no other state is running. */
-export async function tallyJobs({ connection }: Calls): Promise<Tally[]> {
+export const tallyJobs: Operation<"tallyJobs"> = async ({ connection }) => {
   const [listed, ready, flat] = (await connection.read("mr1_tally", [])) as [string[], number[], string[]];
   const totals = new Map<number, number>();
   const counts = new Map<number, Map<JobState, number>>();
@@ -83,7 +75,7 @@ export async function tallyJobs({ connection }: Calls): Promise<Tally[]> {
     byState.set("running", (totals.get(number) ?? 0) - others);
     return [...byState].flatMap(([state, count]) => (count === 0 ? [] : [{ queue, name, state, count }]));
   });
-}
+};
 
 /** End of the feed, then number, time and events of each record. */
 export async function readPackedFeed(
@@ -100,24 +92,21 @@ export async function readPackedFeed(
   return { end: Number(end), records };
 }
 
-export async function readFeed(calls: Calls, request: FeedRequest): Promise<FeedAnswer> {
+export const readFeed: Operation<"readFeed"> = async (calls, request) => {
   const { end, records } = await readPackedFeed(calls, request);
   if (request.after < 0) return { records: [], cursor: end };
   return {
     records: records.map(([number, at, packed]) => ({ number, at, events: readEvents(packed, readRoute) })),
     cursor: records.at(-1)?.[0] ?? request.after,
   };
-}
+};
 
-export async function readTrail(
-  calls: Calls,
-  { id, after, max }: { readonly id: string; readonly after: number; readonly max: number },
-): Promise<TrailAnswer> {
+export const readTrail: Operation<"readTrail"> = async ({ connection }, { id, after, max }) => {
   const args = [packText(id), String(after), String(max)];
-  const rows = (await calls.connection.read("mr1_read_trail", args)) as string[];
+  const rows = (await connection.read("mr1_read_trail", args)) as string[];
   const lines = rows.map((row, index) => {
     const end = row.indexOf(fieldEnd);
     return { number: after + index + 1, at: Number(row.slice(0, end)), body: unpackText(row.slice(end + 1)) };
   });
   return { lines, cursor: lines.at(-1)?.number ?? after };
-}
+};

@@ -6,9 +6,7 @@ import type { Route } from "../../model/route.ts";
 import { stateCodes, stateOfCode } from "../../model/job-state.ts";
 import { dueFields, fieldNames, leasedFields } from "../../store/job-fields.ts";
 import type { JobFieldName, JobRow } from "../../store/job-fields.ts";
-import type { Clock } from "../../store/operations.ts";
-import type { DueJob, JobRecord, LeasedJob } from "../../store/records.ts";
-import { clockFields } from "../../store/rules/guard.ts";
+import type { JobRecord, LeasedJob } from "../../store/records.ts";
 import {
   asInSpec,
   initialText,
@@ -106,14 +104,10 @@ function rowReader<Name extends JobFieldName>(
   };
 }
 
-const readLeased = rowReader(leasedFields);
-const readDue = rowReader(dueFields);
-const readShown = rowReader(fieldNames(({ isOwn }, name) => isOwn !== true || name === "route"));
-
 /** As a claim hands it out. */
-export function leasedJobOf(texts: JobTexts): LeasedJob {
-  return readLeased(texts) as LeasedJob;
-}
+export const leasedJobOf = rowReader(leasedFields) as (texts: JobTexts) => LeasedJob;
+export const readDueRow = rowReader(dueFields);
+const readShown = rowReader(fieldNames(({ isOwn }, name) => isOwn !== true || name === "route"));
 
 /** `routes`: by number, as the library gave it with the job. */
 export function jobRecordOf(texts: JobTexts, routes: ReadonlyMap<number, Route>): JobRecord {
@@ -122,18 +116,6 @@ export function jobRecordOf(texts: JobTexts, routes: ReadonlyMap<number, Route>)
   if (route === undefined) throw new Error(`no route has the number ${number}`);
   const { queue, name } = route;
   return { ...shown, queue, name, state: stateOfCode(state), cancelAsked: cancelAsked === 1 };
-}
-
-/** Of a job whose clock `asked.clock` has rung. */
-export function dueJobOf(texts: JobTexts, asked: { readonly clock: Clock; readonly now: number }): DueJob {
-  const { id, seq, fence, route, state, rev, attempt, policy, attempts, owner, ...row } = readDue(texts);
-  return {
-    ...{ id, seq, fence, route, rev, attempt, policy, attempts, owner },
-    state: stateOfCode(state),
-    cancelAsked: row.cancelAsked === 1,
-    started: row.startedAt !== null,
-    lateMs: asked.now - (row[clockFields[asked.clock]] ?? asked.now),
-  };
 }
 
 /** Handle, spec and state of each, in turns; null where there is none. */

@@ -1,15 +1,17 @@
 /** Settle (lua/settle.ts): endings that look alike share their first texts; only what was not applied is answered. */
 import type { SettleNext } from "../../model/change.ts";
 import type { Settle, SettleAnswer } from "../../store/operations.ts";
+import { checkSettles } from "../../store/later-version.ts";
 import { isFinish } from "../../store/plain.ts";
-import type { Calls } from "./call.ts";
+import type { Operation } from "./call.ts";
 import { flagText, nextText } from "./next-text.ts";
 import { pushUnit, Shapes } from "./submit-text.ts";
 import { fieldEnd, handleOf, leasePrefix, packNullable, unpackText } from "./text.ts";
 
 const ok: SettleAnswer = { kind: "ok" };
 
-export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): Promise<SettleAnswer[]> {
+export const settleIfLeased: Operation<"settleIfLeased"> = async (calls, settles) => {
+  checkSettles(settles);
   if (settles.length === 0) return [];
   const stretches = new Stretches();
   for (const settle of settles) stretches.add(settle);
@@ -28,7 +30,7 @@ export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): 
     ) as SettleAnswer;
   }
   return answers;
-}
+};
 
 /**
  * Settles in a row with one next: their number, the next, whether results and logs come, whether effects come, then

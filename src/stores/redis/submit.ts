@@ -3,14 +3,16 @@
  * are answered one by one.
  */
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
+import { checkUnits } from "../../store/later-version.ts";
 import { isPlainUnit } from "../../store/plain.ts";
 import type { NewJob } from "../../store/records.ts";
-import type { Calls } from "./call.ts";
+import type { Operation } from "./call.ts";
 import { flagText } from "./next-text.ts";
 import { plainBodyText, pushUnit, Shapes } from "./submit-text.ts";
 import { fieldEnd, packText, unpackText } from "./text.ts";
 
-export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<SubmitAnswer[]> {
+export const submit: Operation<"submit"> = async (calls, units) => {
+  checkUnits(units);
   const shapes = new Shapes();
   const steps: string[] = [];
   const stretch = new PlainStretch(steps);
@@ -29,7 +31,7 @@ export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promis
   return units.map((unit, index) =>
     arePlain[index] === true ? created(unit) : answerOf(answers[at++] as string),
   );
-}
+};
 
 /** Plain jobs of one shape in a row: their number, that of the shape, then id and body of each. */
 class PlainStretch {

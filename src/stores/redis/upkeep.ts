@@ -1,10 +1,10 @@
 /** Retention and the index audit (lua/prune.ts, lua/audit.ts). */
 import { stateCodes } from "../../model/job-state.ts";
-import type { AuditAnswer, PruneAnswer, PruneRequest } from "../../store/operations.ts";
-import type { Calls } from "./call.ts";
+import type { PruneAnswer } from "../../store/operations.ts";
+import type { Operation } from "./call.ts";
 import { packText } from "./text.ts";
 
-export async function prune({ connection }: Calls, request: PruneRequest): Promise<PruneAnswer> {
+export const prune: Operation<"prune"> = async ({ connection }, request) => {
   const max = String(request.max);
   const piece = async (name: string, args: readonly string[]): Promise<PruneAnswer> => {
     const [removed, more] = (await connection.write(name, args)) as [number, number];
@@ -30,7 +30,7 @@ export async function prune({ connection }: Calls, request: PruneRequest): Promi
     case "feed":
       return piece("mr1_prune_feed", [String(request.olderThanMs), max]);
   }
-}
+};
 
 /** The phases of the audit, what each repairs, and the cursor behind it. */
 const phases: Readonly<Record<string, { readonly kind: string; readonly next: string | null }>> = {
@@ -41,10 +41,7 @@ const phases: Readonly<Record<string, { readonly kind: string; readonly next: st
   tally: { kind: "tally", next: null },
 };
 
-export async function auditIndexes(
-  { connection }: Calls,
-  { cursor, max }: { readonly cursor: string | null; readonly max: number },
-): Promise<AuditAnswer> {
+export const auditIndexes: Operation<"auditIndexes"> = async ({ connection }, { cursor, max }) => {
   const [phase = "", ...from] = (cursor ?? "jobs:0").split(":");
   const { kind, next } = phases[phase] as (typeof phases)[string];
   type Answer = [checked: number, repaired: number, last: string, asides: number];
@@ -58,4 +55,4 @@ export async function auditIndexes(
     },
     cursor: last === "" ? next : `${phase}:${last}`,
   };
-}
+};
