@@ -41,6 +41,11 @@ export function holdProcess({ stream }: Pick<RedisClient, "stream">, isHeld: boo
   else stream.unref?.();
 }
 
+/** Connects a client that has not begun to, or has given up; one that is on its way goes on by itself. */
+export async function connectIfIdle(client: Pick<RedisClient, "status" | "connect">): Promise<void> {
+  if (client.status === "wait" || client.status === "end") await client.connect();
+}
+
 const retryMs = { first: 50, max: 2000 };
 
 export function clientOptions(callTimeoutMs: number): object {

@@ -104,33 +104,21 @@ function wordsOf(error: unknown): string {
   return error.name === "MaxRetriesPerRequestError" ? "Connection is closed." : error.message;
 }
 
-export function isFunctionMissing(error: unknown): boolean {
-  return /Function not found/i.test(wordsOf(error));
-}
+const says =
+  (words: RegExp) =>
+  (error: unknown): boolean =>
+    words.test(wordsOf(error));
 
-export function isEntryMissing(error: unknown): boolean {
-  return wordsOf(error).startsWith("MRENTER");
-}
-
+export const isFunctionMissing = says(/Function not found/i);
+export const isEntryMissing = says(/^MRENTER/);
 /** Waiting for the connection would not help. */
-export function isRefused(error: unknown): boolean {
-  return /^(NOAUTH|WRONGPASS|NOPERM|DENIED)|max number of clients|Protocol error/.test(wordsOf(error));
-}
-
+export const isRefused = says(/^(NOAUTH|WRONGPASS|NOPERM|DENIED)|max number of clients|Protocol error/);
 /** The server could not choose the database that the URL names; the driver goes on in another one. */
-export function isDatabaseRefused(error: unknown): boolean {
-  return /DB index is out of range|SELECT is not allowed|'select' command/i.test(wordsOf(error));
-}
-
+export const isDatabaseRefused = says(/DB index is out of range|SELECT is not allowed|'select' command/i);
 /** Behind this connection is a replica, perhaps since a moment ago. */
-export function isReadOnly(error: unknown): boolean {
-  return wordsOf(error).startsWith("READONLY");
-}
-
+export const isReadOnly = says(/^READONLY/);
 /** The call's time was over before its reply came. */
-export function isSilence(error: unknown): boolean {
-  return wordsOf(error).startsWith("Command timed out");
-}
+export const isSilence = says(/^Command timed out/);
 
 function isConnectionLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
@@ -158,23 +146,19 @@ export function storeError(
 ): unknown {
   if (error instanceof MillraceError) return error;
   const said = wordsOf(error);
-  const refuse = (code: ErrorCode, sentence: string, outcome?: "unknown"): MillraceError =>
-    new MillraceError(code, `${sentence} (Redis: ${said})`, {
+  const refuse = (code: ErrorCode, sentence: string, isUnknown = code === "outcome-unknown"): MillraceError =>
+    new MillraceError(code, `${sentence}. (Redis: ${said})`, {
       cause: error,
-      ...(outcome === undefined ? {} : { outcome }),
+      outcome: isUnknown ? "unknown" : "did-not-happen",
     });
   for (const [words, code, sentence] of interruptions)
-    if (words.test(said)) return refuse(code, `${where} ${sentence}.`, isWrite ? "unknown" : undefined);
+    if (words.test(said)) return refuse(code, `${where} ${sentence}`, isWrite);
   for (const [words, code, sentence] of refusals)
-    if (words.test(said)) return refuse(code, `${where} ${sentence}.`);
+    if (words.test(said)) return refuse(code, `${where} ${sentence}`);
   if (!isConnectionLost(error)) return error;
+  const lost = `The connection to ${where} was lost after the call was sent, so it may or may not have happened`;
   if (isSent && isWrite && !/isn't writeable/.test(said))
-    return refuse(
-      "outcome-unknown",
-      `The connection to ${where} was lost after the call was sent, so it may or may not have happened. Repeat it with the same ids.`,
-    );
-  return refuse(
-    "store-unavailable",
-    `${where} cannot be reached; nothing of this call happened. Check the server and the URL.`,
-  );
+    return refuse("outcome-unknown", `${lost}. Repeat it with the same ids`);
+  const unreached = `${where} cannot be reached; nothing of this call happened`;
+  return refuse("store-unavailable", `${unreached}. Check the server and the URL`);
 }

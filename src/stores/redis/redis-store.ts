@@ -7,7 +7,7 @@
  *  one partition       partition.ts ─► connection
  *  several             partitioned store ─► partition.ts, each ─► connection ─► view ─► the server that has its slot
  */
-import { MillraceError } from "../../model/error.ts";
+import { checkWhole, invalidOption } from "../../model/option.ts";
 import { partitionsMax } from "../../model/placement.ts";
 import type { Placement } from "../../model/placement.ts";
 import type { Platform } from "../../platform/platform.ts";
@@ -62,12 +62,14 @@ export interface RedisOptions {
 export const defaultPrefix = "millrace";
 const defaultCallTimeoutMs = 30_000;
 const callTimeoutMaxMs = 600_000;
+const replicasMax = 100;
 /** Slots with large hashes move badly, and few of them spread badly over servers. */
 const clusterPartitions = 16;
 
 export async function openRedisStore(options: RedisOptions): Promise<Store> {
   const { platform, clock = "server", allowEviction = false } = options;
-  const callTimeoutMs = checkCallTimeout(options.callTimeoutMs ?? defaultCallTimeoutMs);
+  const { callTimeoutMs: limitMs = defaultCallTimeoutMs } = options;
+  const callTimeoutMs = checkWhole(limitMs, "callTimeoutMs", 1, callTimeoutMaxMs);
   const servers = await findServers(options, callTimeoutMs);
   const { where, isCluster } = servers;
   const given = readPartitions(options.partitions ?? servers.partitions);
@@ -76,7 +78,7 @@ export async function openRedisStore(options: RedisOptions): Promise<Store> {
     platform,
     prefix: checkPrefix(options.prefix ?? servers.prefix ?? defaultPrefix),
     callTimeoutMs,
-    replicas: checkReplicas(options.replicas ?? 0),
+    replicas: checkWhole(options.replicas ?? 0, "replicas", 0, replicasMax),
     wishes: { where, durability: options.durability ?? null, allowEviction, isCluster },
     sender: Buffer.from(platform.randomBytes(9)).toString("base64url"),
     // Never behind the last time given, whatever the machine's clock does.
@@ -145,24 +147,10 @@ async function openSeveral(
 function readPartitions(given: number | string | null | undefined): number | null {
   if (given === undefined || given === null) return null;
   const count = typeof given === "string" && /^\d+$/.test(given) ? Number(given) : given;
-  if (typeof count === "number" && Number.isInteger(count) && count >= 1 && count <= partitionsMax)
-    return count;
-  throw new MillraceError("invalid-option", `partitions must be a whole number from 1 to ${partitionsMax}.`);
-}
-
-function checkCallTimeout(ms: number): number {
-  if (Number.isInteger(ms) && ms >= 1 && ms <= callTimeoutMaxMs) return ms;
-  const sentence = `callTimeoutMs must be a whole number from 1 to ${callTimeoutMaxMs}.`;
-  throw new MillraceError("invalid-option", sentence);
-}
-
-function checkReplicas(replicas: number): number {
-  if (Number.isInteger(replicas) && replicas >= 0 && replicas <= 100) return replicas;
-  throw new MillraceError("invalid-option", "replicas must be a whole number from 0 to 100.");
+  return checkWhole(count, "partitions", 1, partitionsMax);
 }
 
 export function checkPrefix(prefix: string): string {
   if (/^[^{}\p{Cc}]{1,100}$/u.test(prefix)) return prefix;
-  const sentence = "prefix must have 1 to 100 characters, without braces and control characters.";
-  throw new MillraceError("invalid-option", sentence);
+  throw invalidOption("prefix must have 1 to 100 characters, without braces and control characters.");
 }
