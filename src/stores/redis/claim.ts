@@ -1,10 +1,11 @@
 /** Claim (lua/claim.ts): the records of what was handed out, put together as leased jobs. */
 import { untilMs } from "../../store/due-job.ts";
 import type { LeasedJob } from "../../store/records.ts";
+import { valueText } from "./argument-text.ts";
 import type { Operation } from "./call.ts";
 import { leasedJobOf } from "./record.ts";
 import { routeText } from "./route-text.ts";
-import { packNumber, packText, readNumber } from "./text.ts";
+import { packText, readNumber } from "./text.ts";
 
 type Answer = [
   at: string,
@@ -16,7 +17,7 @@ type Answer = [
 ];
 
 export const claim: Operation<"claim"> = async ({ turn }, { owner, leaseMs, inputBytesMax, offers }) => {
-  const args = [packText(owner), String(leaseMs), packNumber(inputBytesMax)];
+  const args = [packText(owner), String(leaseMs), valueText(inputBytesMax)];
   const asked: number[] = [];
   for (const { routes, max } of offers) {
     const numbers = [...new Set(routes)];

@@ -12,6 +12,7 @@
  */
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
+import { valueText } from "./argument-text.ts";
 import { connectIfIdle, holdProcess } from "./driver.ts";
 import type { RedisClient } from "./driver.ts";
 import {
@@ -26,7 +27,6 @@ import {
 } from "./errors.ts";
 import { layoutVersion, libraryBuild, libraryDigest, libraryText } from "./library.ts";
 import { cutOnSilence } from "./silence.ts";
-import { packNumber } from "./text.ts";
 
 export interface Connection {
   /** Calls a function of the library that may change something. */
@@ -201,7 +201,7 @@ export function openConnection(options: ConnectionOptions): Connection {
     for (let round = 1; ; round++) {
       try {
         await whenChecked();
-        const given = [String(epoch), String(layoutVersion), packNumber(now()), partitions];
+        const given = [String(epoch), String(layoutVersion), valueText(now()), partitions];
         const answer = await send("FCALL", ["mr1_enter", "1", tag, ...given], false);
         const [raised, made] = answer as [string, string];
         epoch = Number(raised);
@@ -216,7 +216,7 @@ export function openConnection(options: ConnectionOptions): Connection {
 
   const run = async (name: string, args: readonly string[], isWrite: boolean): Promise<unknown> => {
     for (let round = 1; ; round++) {
-      const time = packNumber(now());
+      const time = valueText(now());
       try {
         if (client.status !== "ready" || checked !== connections) await whenChecked();
         return await send("FCALL", [name, "1", tag, time, sender, ...args], isWrite);

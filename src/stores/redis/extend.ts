@@ -1,16 +1,15 @@
 /** What a running attempt writes while it runs (lua/extend.ts). */
 import type { ExtendAnswer, RecordAnswer } from "../../store/operations.ts";
-import { unchanged } from "./argument-text.ts";
+import { unchanged, valueText } from "./argument-text.ts";
 import type { Operation } from "./call.ts";
 import { readHints } from "./hint-text.ts";
-import { flagText } from "./next-text.ts";
 import { leasedJobOf, readTexts } from "./record.ts";
-import { handleOf, leasePrefix, packNumber, packText } from "./text.ts";
+import { handleOf, leasePrefix, packText } from "./text.ts";
 
 export const extendIfLeased: Operation<"extendIfLeased"> = async (calls, request) => {
-  const args = [packText(request.owner), String(request.leaseMs), flagText(request.wantsOthers)];
+  const args = [packText(request.owner), String(request.leaseMs), valueText(request.wantsOthers)];
   const orUnchanged = (ms: number | null | undefined): string =>
-    ms === undefined ? unchanged : packNumber(ms);
+    ms === undefined ? unchanged : valueText(ms);
   for (const lease of request.leases)
     args.push(
       ...[handleOf(lease.seq), leasePrefix(lease)],

@@ -6,11 +6,11 @@ import { readEvents } from "../../store/packed-events.ts";
 import type { JobRecord } from "../../store/records.ts";
 import type { PackedFeed } from "../../store/watch.ts";
 import { mend } from "./aside.ts";
+import { valueText } from "./argument-text.ts";
 import type { Calls, Operation } from "./call.ts";
-import { flagText } from "./next-text.ts";
 import { jobRecordOf, readTexts } from "./record.ts";
 import { readRoute, readRoutes } from "./route-text.ts";
-import { fieldEnd, packNumber, packText, unpackText } from "./text.ts";
+import { fieldEnd, packText, unpackText } from "./text.ts";
 
 export const readJobs: Operation<"readJobs"> = async (calls, ids) => {
   if (ids.length === 0) return [];
@@ -37,10 +37,10 @@ export const findJobs: Operation<"findJobs"> = async (calls, { filter, max, scan
     packed(tag),
     packed(queue),
     packed(name),
-    flagText(reason !== undefined),
+    valueText(reason !== undefined),
     packed(reason),
-    packNumber(createdAfter),
-    packNumber(createdBefore),
+    valueText(createdAfter),
+    valueText(createdBefore),
   ])) as [string[], number, string, string[], string[]];
   await mend(calls, unreadable);
   const jobs = recordsOf(routes, flat) as JobRecord[];

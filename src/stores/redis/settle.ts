@@ -3,8 +3,9 @@ import type { SettleNext } from "../../model/change.ts";
 import type { Settle, SettleAnswer } from "../../store/operations.ts";
 import { checkSettles } from "../../store/later-version.ts";
 import { isFinish } from "../../store/plain.ts";
+import { valueText } from "./argument-text.ts";
 import type { Operation } from "./call.ts";
-import { flagText, nextText } from "./next-text.ts";
+import { nextText } from "./next-text.ts";
 import { pushUnit, Shapes } from "./submit-text.ts";
 import { fieldEnd, handleOf, leasePrefix, packNullable, unpackText } from "./text.ts";
 
@@ -53,7 +54,7 @@ class Stretches {
     if (!isAlike(this.#last, next) || hasMore !== this.#hasMore || hasEffects !== this.#hasEffects) {
       // A finish goes without its result, so that endings with different results still look alike.
       const text = nextText(isFinish(next) ? { ...next, result: null } : next);
-      this.#at = this.args.push("0", text, flagText(hasMore), flagText(hasEffects)) - 4;
+      this.#at = this.args.push("0", text, valueText(hasMore), valueText(hasEffects)) - 4;
       this.#length = 0;
       this.#last = next;
       this.#hasMore = hasMore;

@@ -6,8 +6,8 @@ import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations
 import { checkUnits } from "../../store/later-version.ts";
 import { isPlainUnit } from "../../store/plain.ts";
 import type { NewJob } from "../../store/records.ts";
+import { valueText } from "./argument-text.ts";
 import type { Operation } from "./call.ts";
-import { flagText } from "./next-text.ts";
 import { plainBodyText, pushUnit, Shapes } from "./submit-text.ts";
 import { fieldEnd, packText, unpackText } from "./text.ts";
 
@@ -21,7 +21,7 @@ export const submit: Operation<"submit"> = async (calls, units) => {
     if (arePlain[index] === true) for (const job of unit.jobs) stretch.add(shapes.numberOf(job), job);
     else {
       stretch.end();
-      steps.push("0", flagText(unit.isRepeat === true));
+      steps.push("0", valueText(unit.isRepeat === true));
       pushUnit(steps, shapes, unit);
     }
   }

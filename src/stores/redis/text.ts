@@ -14,10 +14,6 @@ export function packNullable(text: string | null): string {
   return text === null ? "" : packText(text);
 }
 
-export function packNumber(number: number | null | undefined): string {
-  return number === null || number === undefined ? "" : String(number);
-}
-
 export function readNumber(text: string): number | null {
   return text === "" ? null : Number(text);
 }
