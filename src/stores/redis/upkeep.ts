@@ -1,35 +1,25 @@
 /** Retention and the index audit (lua/prune.ts, lua/audit.ts). */
 import { stateCodes } from "../../model/job-state.ts";
-import type { PruneAnswer } from "../../store/operations.ts";
 import type { Operation } from "./call.ts";
 import { packText } from "./text.ts";
 
 export const prune: Operation<"prune"> = async ({ connection }, request) => {
   const max = String(request.max);
-  const piece = async (name: string, args: readonly string[]): Promise<PruneAnswer> => {
-    const [removed, more] = (await connection.write(name, args)) as [number, number];
+  if (request.what !== "history") {
+    const args = request.what === "feed" ? [max, String(request.olderThanMs)] : [max];
+    const [removed, more] = (await connection.write(`mr1_prune_${request.what}`, args)) as [number, number];
     return { removed, more: more === 1, cursor: null };
-  };
-  switch (request.what) {
-    case "history": {
-      const { outcome, queue, exceptQueues, olderThanMs, cursor } = request;
-      const [minute = "", left = ""] = cursor?.split(":") ?? [];
-      const [removed, nextMinute, nextLeft] = (await connection.write("mr1_prune_history", [
-        String(stateCodes[outcome]),
-        ...(queue === null ? ["1", ""] : ["0", packText(queue)]),
-        ...[String(olderThanMs), max, minute, left],
-        ...exceptQueues.map(packText),
-      ])) as [number, string, string];
-      const isOver = nextMinute === "";
-      return { removed, more: !isOver, cursor: isOver ? null : `${nextMinute}:${nextLeft}` };
-    }
-    case "kept":
-      return piece("mr1_prune_kept", [max]);
-    case "expired":
-      return piece("mr1_prune_expired", [max]);
-    case "feed":
-      return piece("mr1_prune_feed", [String(request.olderThanMs), max]);
   }
+  const { outcome, queue, exceptQueues, olderThanMs, cursor } = request;
+  const [minute = "", left = ""] = cursor?.split(":") ?? [];
+  const [removed, nextMinute, nextLeft] = (await connection.write("mr1_prune_history", [
+    String(stateCodes[outcome]),
+    ...(queue === null ? ["1", ""] : ["0", packText(queue)]),
+    ...[String(olderThanMs), max, minute, left],
+    ...exceptQueues.map(packText),
+  ])) as [number, string, string];
+  const isOver = nextMinute === "";
+  return { removed, more: !isOver, cursor: isOver ? null : `${nextMinute}:${nextLeft}` };
 };
 
 /** The phases of the audit, what each repairs, and the cursor behind it. */

@@ -93,8 +93,8 @@ local function setAside(c, h, spec, state, why)
   state = state or ""
   readSpec(job, text)
   local id, told, route = idOf(c, h, text, state), placeIn(state)
-  if not (route and knowsRoute(c, route)) then route = job.route end
-  if not (route and knowsRoute(c, route)) then route = nil end
+  if not (route and contentOf(c, route)) then route = job.route end
+  if not (route and contentOf(c, route)) then route = nil end
   local own, by = leaveIndexes(c, h, route)
   if told and not match(told, "^%d$") then told = nil end
   if own then count(c, own, told or by or (isMoved and COMPLETED or READY), -1) end
@@ -108,7 +108,6 @@ local function setAside(c, h, spec, state, why)
   keepAside(c, h, id, why, text .. RS .. state)
 end
 
--- c.unreadable: of a function that only reads, the handles that it met.
 local function meetUnreadable(c, h, spec, state, why)
   if c.unreadable then c.unreadable[#c.unreadable + 1] = h else setAside(c, h, spec, state, why) end
 end

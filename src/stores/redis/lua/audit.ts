@@ -188,7 +188,7 @@ end
 local function recount(c)
   local seq, counted = c.seq + 1, { tally = {} }
   while true do
-    local handles = below(c, "", nil, seq, PAGE)
+    local handles = below(c, nil, seq, PAGE)
     if #handles == 0 then break end
     c.jobs = {}
     loadJobs(c, handles)

@@ -96,6 +96,8 @@ local function serve(name, flags, work)
     local c, refused = begin(keys, args)
     if not c then return refused end
     widen(c)
+    -- What only reads cannot set a record aside: it answers the handles of those it met.
+    if flags == READS then c.unreadable = {} end
     return work(c)
   end })
 end
@@ -130,11 +132,17 @@ local function keep(c, key, value)
   life.kept[key], life.keptCount = value, life.keptCount + 1
 end
 
+-- The content of a route, where it is kept: a job of another route belongs to no queue.
+local function contentOf(c, route)
+  local met = c.life.routes
+  if not met[route] then met[route] = call("HGET", c.k.route, route) or nil end
+  return met[route]
+end
+
 -- What the new jobs of a call look like: how many shapes (argument-text.ts), and each. Answers a refusal where a route
 -- has another content under its number, before anything is written. A shape that is recalled was met before, and its
 -- route is there.
 local function readShapes(c)
-  local met = c.life.routes
   c.shapes, c.plain = {}, {}
   for n = 1, nextNumber(c) do
     local text = nextArg(c)
@@ -144,23 +152,12 @@ local function readShapes(c)
       shape.text = text
       local route, content = shape.route, shape.content
       c.contents = c.contents or {}
-      local known = met[route] or c.contents[route]
-      if not known then
-        known = call("HGET", c.k.route, route) or nil
-        met[route] = known
-      end
+      local known = c.contents[route] or contentOf(c, route)
       if known and known ~= content then return redis.error_reply("MRROUTE " .. route) end
       c.contents[route] = content
     end
     c.shapes[n] = shape
   end
-end
-
--- Whether the content of a route is kept: a job of another one belongs to no queue.
-local function knowsRoute(c, route)
-  local met = c.life.routes
-  if not met[route] then met[route] = call("HGET", c.k.route, route) or nil end
-  return met[route] ~= nil
 end
 
 -- All routes: number, queue, name.

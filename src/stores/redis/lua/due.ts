@@ -97,7 +97,6 @@ end
 serve("read_due", READS, function(c)
   local clock, wanted, fromScore, fromHandle = nextArg(c), nextNumber(c), nextArg(c), nextArg(c)
   local found, stop = {}, nil
-  c.unreadable = {}
   for _, key in ipairs(indexesOf(c.k, clock)) do
     local stopped = rungOf(c, key, clock, wanted + 1, fromScore, fromHandle, found)
     if stopped and (not stop or isEarlier(stopped, stop)) then stop = stopped end

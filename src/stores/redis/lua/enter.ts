@@ -44,14 +44,10 @@ end
 -- depends on it.
 local function proveRights(tag, k)
   local probe = tag .. ":probe"
-  call("HSET", probe, "a", "b")
-  call("UNLINK", probe)
-  call("ZADD", probe, 1, "a")
-  call("UNLINK", probe)
-  call("RPUSH", probe, "a")
-  call("UNLINK", probe)
-  call("XADD", probe, "1-1", "a", "b")
-  call("UNLINK", probe)
+  for _, write in ipairs({ { "HSET", "a", "b" }, { "ZADD", 1, "a" }, { "RPUSH", "a" }, { "XADD", "1-1", "a", "b" } }) do
+    call(write[1], probe, unpack(write, 2))
+    call("UNLINK", probe)
+  end
   call("PUBLISH", k.hint, "")
 end
 

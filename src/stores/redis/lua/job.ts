@@ -34,7 +34,7 @@ local function readJob(c, h, spec, state)
   if not state then job.state = tonumber(job.dueAt) <= tonumber(job.createdAt) and READY or SCHEDULED
   elseif not readState(job, state) then return nil, "its state cannot be read"
   elseif job.id ~= id or job.route ~= route then return nil, "its state is that of another job" end
-  if not knowsRoute(c, route) then return nil, "its queue and name are not known" end
+  if not contentOf(c, route) then return nil, "its queue and name are not known" end
   remember(c.k, job)
   return job
 end

@@ -6,7 +6,7 @@
  *  prune_history   state, all (1) or one queue (0), queue, older than, max, minute, left there, excepted queues
  *                  -> removed, minute, left ("" at the end)
  *  prune_kept, prune_expired   max -> removed, more
- *  prune_feed      older than, max -> removed, more
+ *  prune_feed      max, older than -> removed, more
  */
 import { pickLua } from "./packing.ts";
 
@@ -82,11 +82,22 @@ serve("prune_history", FREES, function(c)
   return { removed, minute or "", minute and tostring(left) or "" }
 end)
 
-serve("prune_kept", FREES, function(c)
-  local most = nextNumber(c)
-  local handles = call("ZRANGEBYSCORE", c.k.keep, "-inf", c.at, "LIMIT", 0, most)
+-- prune answers how many it removed, and how many it looked at: more are left where those are as many as it may.
+local function servePrune(name, prune)
+  serve("prune_" .. name, FREES, function(c)
+    local most = nextNumber(c)
+    local removed, looked = prune(c, most)
+    writeCall(c)
+    return { removed, looked == most and 1 or 0 }
+  end)
+end
+
+-- What is over by now, in an index by time.
+local function overIn(c, index, most) return call("ZRANGEBYSCORE", index, "-inf", c.at, "LIMIT", 0, most) end
+
+servePrune("kept", function(c, most)
+  local handles, removed = overIn(c, c.k.keep, most), 0
   loadJobs(c, handles)
-  local removed = 0
   for _, h in ipairs(handles) do
     local job = c.jobs[h]
     if job and isTerminal(job.state) and job.keepUntil ~= "" and tonumber(job.keepUntil) <= c.now then
@@ -94,32 +105,26 @@ serve("prune_kept", FREES, function(c)
       forget(c, job)
     else push(c.zrem, c.k.keep, h) end
   end
-  writeCall(c)
-  return { removed, #handles == most and 1 or 0 }
+  return removed, #handles
 end)
 
-serve("prune_expired", FREES, function(c)
-  local most = nextNumber(c)
-  local keysOver = call("ZRANGEBYSCORE", c.k.held, "-inf", c.at, "LIMIT", 0, most)
-  for _, key in ipairs(keysOver) do change(c, "uniq", key, false) end
-  local docsOver = {}
-  if #keysOver < most then docsOver = call("ZRANGEBYSCORE", c.k.docttl, "-inf", c.at, "LIMIT", 0, most - #keysOver) end
-  for _, field in ipairs(docsOver) do dropDoc(c, field) end
-  writeCall(c)
-  local removed = #keysOver + #docsOver
-  return { removed, removed == most and 1 or 0 }
+servePrune("expired", function(c, most)
+  local keys = overIn(c, c.k.held, most)
+  for _, key in ipairs(keys) do change(c, "uniq", key, false) end
+  local docs = #keys < most and overIn(c, c.k.docttl, most - #keys) or {}
+  for _, field in ipairs(docs) do dropDoc(c, field) end
+  return #keys + #docs, #keys + #docs
 end)
 
-serve("prune_feed", FREES, function(c)
-  local before, most = c.now - nextArg(c), nextNumber(c)
-  local removed, last, newest = 0, nil, call("XREVRANGE", c.k.feed, "+", "-", "COUNT", 1)[1]
+servePrune("feed", function(c, most)
+  local before, newest = c.now - nextArg(c), call("XREVRANGE", c.k.feed, "+", "-", "COUNT", 1)[1]
+  local removed, last = 0, nil
   for _, entry in ipairs(call("XRANGE", c.k.feed, "-", "+", "COUNT", most)) do
-    local number = tonumber(match(entry[1], "^%d+"))
     -- After an entry the next number is far above the newest one, which tells the last seq and stays.
     if entry[1] == newest[1] or (tonumber(entry[2][2]) or 0) > before then break end
-    removed, last = removed + 1, number
+    removed, last = removed + 1, tonumber(match(entry[1], "^%d+"))
   end
   if last then call("XTRIM", c.k.feed, "MINID", "=", num(last + 1) .. "-0") end
-  return { removed, removed == most and 1 or 0 }
+  return removed, removed
 end)
 `;

@@ -41,7 +41,6 @@ local function routesOf(c, records)
 end
 
 serve("read_jobs", READS, function(c)
-  c.unreadable = {}
   local handles = fetch("HMGET", c.k.ids, slice(c.args, c.i, #c.args))
   loadJobs(c, handles)
   for i = 1, #c.args - c.i + 1 do handles[i] = handles[i] and c.jobs[handles[i]] and handles[i] or "" end
@@ -57,11 +56,12 @@ local function isCounted(c, state)
   end
 end
 
--- How jobs of these states are found without looking at all others: bad endings by their indexes, which are in the
--- order of lists; live jobs by theirs, read whole and put in order, where they are few. Nothing where there is no such
--- way.
-local function indexesOf(c, states)
+-- How jobs with a tag or of these states are found without looking at all others: tagged ones and bad endings by their
+-- indexes, which are in the order of lists; live jobs by theirs, read whole and put in order, where they are few.
+-- Nothing where there is no such way.
+local function indexesOf(c, tag, states)
   local k, bySeq, others, few, size = c.k, {}, {}, {}, 0
+  if tag ~= "" then return { bySeq = { k.tag .. tag }, few = few, at = 0 } end
   for i = 1, #states do
     local state = sub(states, i, i)
     if isBad(state) then bySeq[#bySeq + 1] = k.bad .. state
@@ -86,9 +86,8 @@ end
 
 local function isNewer(a, b) return a > b end
 
--- Handles below a seq, newest first: of a tag, of the indexes found for the states, or of all jobs by pages of seqs.
-local function below(c, tag, indexes, seq, wanted)
-  if tag ~= "" then return call("ZREVRANGEBYSCORE", c.k.tag .. tag, "(" .. num(seq), "-inf", "LIMIT", 0, wanted) end
+-- Handles below a seq, newest first: of these indexes, or of all jobs by pages of seqs.
+local function below(c, indexes, seq, wanted)
   local handles = {}
   if indexes then
     local few, limit = indexes.few, handleOf(seq)
@@ -137,10 +136,9 @@ end
 serve("find_jobs", READS, function(c)
   local seq, most, lookMax, filter = min(nextNumber(c), c.seq + 1), nextNumber(c), nextNumber(c), filterOf(c)
   local looked, found, isEnd = 0, {}, false
-  c.unreadable = {}
-  local indexes = filter.tag == "" and indexesOf(c, filter.states) or nil
+  local indexes = indexesOf(c, filter.tag, filter.states)
   while #found < most and looked < lookMax and not isEnd do
-    local handles = below(c, filter.tag, indexes, seq, LOOKED_AT_ONCE)
+    local handles = below(c, indexes, seq, LOOKED_AT_ONCE)
     isEnd = #handles == 0
     for i, h in ipairs(handles) do
       if i % LOOKED_AT_ONCE == 1 then
