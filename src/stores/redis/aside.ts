@@ -1,15 +1,15 @@
 /** Records that cannot be read (lua/aside.ts): seen, removed, and set aside where a read met them. */
 import type { Calls, Operation } from "./call.ts";
-import { fieldEnd, unpackText } from "./text.ts";
+import { fieldEnd, rowsOf, unpackText } from "./text.ts";
 
 const textMax = 4000;
 
 export const readAside: Operation<"readAside"> = async ({ connection }, { after, max }) => {
   const flat = (await connection.read("mr1_read_aside", [after ?? "", String(max)])) as string[];
-  const records = Array.from({ length: flat.length / 2 }, (_, index) => {
-    const [id = "", why = "", at = "", ...text] = (flat[index * 2 + 1] as string).split(fieldEnd);
+  const records = rowsOf<[string, string]>(flat, 2).map(([ref, record]) => {
+    const [id = "", why = "", at = "", ...text] = record.split(fieldEnd);
     return {
-      ref: flat[index * 2] as string,
+      ref,
       id: id === "" ? null : unpackText(id),
       why,
       at: Number(at),

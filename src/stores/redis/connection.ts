@@ -44,22 +44,27 @@ export interface Connection {
   close(): Promise<void>;
 }
 
-export interface ConnectionOptions {
-  readonly client: RedisClient;
+/** What all connections of a store share. */
+export interface SharedOptions {
   readonly platform: Platform;
-  /** The hash tag that all keys begin with. */
-  readonly tag: string;
+  /** Whose own messages are not heard twice. */
   readonly sender: string;
   /** How error messages name the server. */
   readonly where: string;
   /** The time that calls carry; null lets the server take its own. */
   readonly now: () => number | null;
-  /** How many replicas must have a write before it is answered; none by default. */
-  readonly replicas?: number;
-  /** How many partitions the store must have, as an argument of lua/enter.ts. */
-  readonly partitions: string;
+  /** How many replicas must have a write before it is answered. */
+  readonly replicas: number;
   /** How long a call may wait for its reply before the driver ends it. */
   readonly callTimeoutMs: number;
+}
+
+export interface ConnectionOptions extends SharedOptions {
+  readonly client: RedisClient;
+  /** The hash tag that all keys begin with. */
+  readonly tag: string;
+  /** How many partitions the store must have, as an argument of lua/enter.ts. */
+  readonly partitions: string;
   /**
    * Checks the server. Called for every connection before a call travels on it, because the new connection may lead to
    * another server than the last one.
@@ -81,7 +86,7 @@ const roundsMax = 4;
 const notSent = { isSent: false, isWrite: false };
 
 export function openConnection(options: ConnectionOptions): Connection {
-  const { client, platform, tag, sender, where, now, callTimeoutMs, replicas = 0 } = options;
+  const { client, platform, tag, sender, where, now, callTimeoutMs, replicas } = options;
   // Half of the limit: the server gives up waiting for its disk before the driver gives up waiting for the server, so
   // that a slow disk can be told from a silent server.
   const fileWaitMs = Math.ceil(callTimeoutMs / 2);

@@ -3,16 +3,16 @@ import type { Doc } from "../../store/records.ts";
 import { readArgument } from "./argument-text.ts";
 import type { Operation } from "./call.ts";
 import { docField, pushDoc } from "./submit-text.ts";
-import { fieldEnd, packText, readNumber, unpackText } from "./text.ts";
+import { fieldEnd, packText, readNumber, rowsOf, unpackText } from "./text.ts";
 
 export const putDocs: Operation<"putDocs"> = async ({ connection }, puts) => {
   if (puts.length === 0) return [];
   const args: string[] = [];
   for (const put of puts) pushDoc(args, put);
   const flat = (await connection.write("mr1_put_docs", args)) as number[];
-  return puts.map((_, index) => ({
-    kind: flat[index * 2] === 1 ? "ok" : "changed",
-    version: flat[index * 2 + 1] as number,
+  return rowsOf<[number, number]>(flat, 2).map(([isPut, version]) => ({
+    kind: isPut === 1 ? "ok" : "changed",
+    version,
   }));
 };
 
@@ -55,18 +55,15 @@ function idOf(field: string): string {
 
 /** Kind and id, then the record, of each. */
 function docsOf(flat: readonly string[]): Doc[] {
-  const docs: Doc[] = [];
-  for (let at = 0; at < flat.length; at += 2) {
-    const field = flat[at] as string;
-    const { version, dueAt, expiresAt, body } = readArgument("doc", flat[at + 1] as string);
-    docs.push({
+  return rowsOf<[string, string]>(flat, 2).map(([field, record]) => {
+    const { version, dueAt, expiresAt, body } = readArgument("doc", record);
+    return {
       kind: unpackText(field.slice(0, field.indexOf(fieldEnd))),
       id: idOf(field),
       version: Number(version),
       body: unpackText(body),
       dueAt: readNumber(dueAt),
       expiresAt: readNumber(expiresAt),
-    });
-  }
-  return docs;
+    };
+  });
 }

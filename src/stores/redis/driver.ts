@@ -79,15 +79,10 @@ export async function loadDriver(): Promise<RedisDriver> {
 }
 
 export function isCluster(given: unknown): given is RedisCluster {
-  return (
-    typeof given === "object" &&
-    given !== null &&
-    typeof (given as Partial<RedisCluster>).nodes === "function"
-  );
+  return typeof (given as Partial<RedisCluster> | null | undefined)?.nodes === "function";
 }
 
 export function isClient(given: unknown): given is RedisClient {
-  if (typeof given !== "object" || given === null) return false;
-  const { duplicate, call, subscribe } = given as Partial<RedisClient>;
-  return typeof duplicate === "function" && typeof call === "function" && typeof subscribe === "function";
+  const { duplicate, call, subscribe } = (given ?? {}) as Partial<RedisClient>;
+  return [duplicate, call, subscribe].every((each) => typeof each === "function");
 }

@@ -99,7 +99,7 @@ async function look<Answer>(
   const opened: Connection[] = [];
   const open = (address: string): Asked => {
     const check = async (): Promise<{ waitsForFile: boolean }> => ({ waitsForFile: false });
-    const nothing = { tag: "", sender: "", now: () => null, partitions: "", check };
+    const nothing = { tag: "", sender: "", now: () => null, replicas: 0, partitions: "", check };
     const client = servers.connect(address);
     const connection = openConnection({ client, platform, where, callTimeoutMs, ...nothing });
     opened.push(connection);

@@ -38,20 +38,8 @@ export const layoutVersion = 1;
 
 /** In the order in which they use each other. */
 export const libraryModules: readonly string[] = [
-  ...[
-    listsLua,
-    packingLua,
-    callLua,
-    clocksLua,
-    tellLua,
-    asideLua,
-    jobLua,
-    uniqueLua,
-    rulesLua,
-    writeLua,
-    docsLua,
-  ],
-  ...[submitLua, claimLua, settleLua, oneJobLua, turnLua, changeLua, readLua, extendLua, dueLua],
+  ...[listsLua, packingLua, callLua, clocksLua, tellLua, asideLua, jobLua, uniqueLua, rulesLua, writeLua],
+  ...[docsLua, submitLua, claimLua, settleLua, oneJobLua, turnLua, changeLua, readLua, extendLua, dueLua],
   ...[pruneLua, auditLua, enterLua],
 ];
 

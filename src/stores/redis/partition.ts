@@ -6,7 +6,6 @@
  *            └► watch (hints) ─► listener   └► server-check, enter (once, and after a restart or failover)
  */
 import { MillraceError } from "../../model/error.ts";
-import type { Platform } from "../../platform/platform.ts";
 import { bindOperations } from "../../store/bind-operations.ts";
 import type { Hints } from "../../store/hints.ts";
 import { laterOperations } from "../../store/later-version.ts";
@@ -17,7 +16,7 @@ import type { Calls } from "./call.ts";
 import { changeIf } from "./change.ts";
 import { claim } from "./claim.ts";
 import { openConnection } from "./connection.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection, SharedOptions } from "./connection.ts";
 import { putDocs, readDocs } from "./docs.ts";
 import type { RedisClient } from "./driver.ts";
 import { promoteDue, readDue } from "./due.ts";
@@ -50,16 +49,9 @@ const operations = {
 };
 
 /** What all partitions of a store share. */
-export interface PartitionOptions {
-  readonly platform: Platform;
+export interface PartitionOptions extends SharedOptions {
   readonly prefix: string;
-  readonly callTimeoutMs: number;
-  readonly replicas: number;
   readonly wishes: ServerWishes;
-  /** Whose own messages are not heard twice. */
-  readonly sender: string;
-  /** The time that calls carry: null for the server's. */
-  readonly now: () => number | null;
 }
 
 export interface Opening {
@@ -78,15 +70,13 @@ export interface OpenPartition {
 }
 
 export async function openPartition(options: PartitionOptions, opening: Opening): Promise<OpenPartition> {
-  const { platform, callTimeoutMs, replicas, wishes, sender, now } = options;
+  const { platform, callTimeoutMs, sender, wishes } = options;
   const { client, wanted } = opening;
-  const { where } = wishes;
   const tag = tagOf(options.prefix, opening.number);
   let facts: ServerFacts | null = null;
   const check = async (ask: Connection["ask"]): Promise<ServerFacts> =>
     (facts = await checkServer(ask, wishes));
-  const shared = { platform, sender, where, now, callTimeoutMs, replicas };
-  const connection = openConnection({ ...shared, client, tag, check, partitions: wanted });
+  const connection = openConnection({ ...options, client, tag, check, partitions: wanted });
   const partitions = await connection.enter().catch(async (error: unknown) => {
     await connection.close();
     throw error;

@@ -10,7 +10,7 @@ import { valueText } from "./argument-text.ts";
 import type { Calls, Operation } from "./call.ts";
 import { jobRecordOf, readTexts } from "./record.ts";
 import { readRoute, readRoutes } from "./route-text.ts";
-import { fieldEnd, packText, unpackText } from "./text.ts";
+import { fieldEnd, packText, rowsOf, unpackText } from "./text.ts";
 
 export const readJobs: Operation<"readJobs"> = async (calls, ids) => {
   if (ids.length === 0) return [];
@@ -63,9 +63,9 @@ export const tallyJobs: Operation<"tallyJobs"> = async ({ connection }) => {
   const routes = [...readRoutes(listed).values()];
   for (const [index, { number }] of routes.entries())
     counts.set(number, new Map([["ready", ready[index] as number]]));
-  for (let at = 0; at < flat.length; at += 2) {
-    const [route = "", state] = (flat[at] as string).split(":");
-    const [number, count] = [readRoute(route), Number(flat[at + 1])];
+  for (const [field, told] of rowsOf<[string, string]>(flat, 2)) {
+    const [route = "", state] = field.split(":");
+    const [number, count] = [readRoute(route), Number(told)];
     if (state === total) totals.set(number, count);
     else counts.get(number)?.set(stateOfCode(Number(state)), count);
   }
@@ -82,13 +82,11 @@ export async function readPackedFeed(
   { connection }: Pick<Calls, "connection">,
   { after, max }: FeedRequest,
 ): Promise<PackedFeed> {
-  const [end, flat] = (await connection.read("mr1_read_feed", [String(after), String(max)])) as [
-    string,
-    string[],
-  ];
-  const records: [number, number, string][] = [];
-  for (let at = 0; at < flat.length; at += 3)
-    records.push([Number.parseInt(flat[at] as string, 10), Number(flat[at + 1]), flat[at + 2] as string]);
+  const answer = await connection.read("mr1_read_feed", [String(after), String(max)]);
+  const [end, flat] = answer as [string, string[]];
+  const records = rowsOf<[string, string, string]>(flat, 3).map(
+    ([number, at, events]) => [Number.parseInt(number, 10), Number(at), events] as const,
+  );
   return { end: Number(end), records };
 }
 

@@ -16,7 +16,7 @@ import {
   stateFields,
   shortSpecFields,
 } from "./packed-fields.ts";
-import { fieldEnd, readerOf, seqOf } from "./text.ts";
+import { fieldEnd, readerOf, rowsOf, seqOf } from "./text.ts";
 
 /** A job's handle and texts; a job that nobody has touched has no state, "". */
 export interface JobTexts {
@@ -120,10 +120,7 @@ export function jobRecordOf(texts: JobTexts, routes: ReadonlyMap<number, Route>)
 
 /** Handle, spec and state of each, in turns; null where there is none. */
 export function readTexts(flat: readonly string[]): (JobTexts | null)[] {
-  const texts: (JobTexts | null)[] = [];
-  for (let at = 0; at < flat.length; at += 3) {
-    const [handle, spec, state] = flat.slice(at, at + 3) as [string, string, string];
-    texts.push(handle === "" ? null : { handle, spec, state });
-  }
-  return texts;
+  return rowsOf<[string, string, string]>(flat, 3).map(([handle, spec, state]) =>
+    handle === "" ? null : { handle, spec, state },
+  );
 }

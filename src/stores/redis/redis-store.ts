@@ -76,6 +76,7 @@ export async function openRedisStore(options: RedisOptions): Promise<Store> {
   let lastNow = 0;
   const shared: PartitionOptions = {
     platform,
+    where,
     prefix: checkPrefix(options.prefix ?? servers.prefix ?? defaultPrefix),
     callTimeoutMs,
     replicas: checkWhole(options.replicas ?? 0, "replicas", 0, replicasMax),

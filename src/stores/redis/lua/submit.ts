@@ -22,12 +22,17 @@ local function unitArgs(jobs, docs) return jobs * 3 + docs * 5 end
 
 local function nextShape(c) return c.shapes[nextNumber(c)] end
 
--- R1: a new job of a shape, without what is its own.
+-- R1: a job gets the place that a shape says. Answers the state that follows.
+local function placeBy(c, job, shape)
+  job.route, job.deadlineAt = shape.route, shape.deadline == "" and "" or num(instant(c, shape.deadline))
+  return placeOf(c, job, shape)
+end
+
+-- A new job of a shape, without what is its own.
 local function placeNew(c, shape)
   local job = newJob()
-  job.route, job.createdAt = shape.route, c.at
-  job.state = placeOf(c, job, shape)
-  job.deadlineAt = shape.deadline == "" and "" or num(instant(c, shape.deadline))
+  job.createdAt = c.at
+  job.state = placeBy(c, job, shape)
   return job
 end
 
@@ -125,13 +130,12 @@ local function meet(c, holder, shape, own)
   if holder.attempt > 0 or not UNSTARTED[holder.state] then return "existing" end
   touch(c, holder)
   clearForPlace(holder)
-  local to = placeOf(c, holder, shape)
+  local to = placeBy(c, holder, shape)
   useRoute(c, shape.route)
   -- Its identity stays: id, seq, time of its making, digest and key.
   own.digest, own.uniqueKey = holder.digest, holder.uniqueKey
   for field, value in pairs(own) do holder[field] = value end
-  holder.route, holder.isRewritten = shape.route, true
-  holder.deadlineAt = shape.deadline == "" and "" or num(instant(c, shape.deadline))
+  holder.isRewritten = true
   takeKey(c, holder)
   -- Whatever blocks the holder blocks it still.
   advance(holder, holder.state == BLOCKED and BLOCKED or to)
@@ -156,10 +160,6 @@ local function submitJob(c, shape, id, body, isRepeat)
   if taker then return meet(c, jobOf(c, taker.handle), shape, own), taker.id, isMinted end
   create(c, shape, id, own)
   return "created", id, isMinted
-end
-
-local function takeBack(c)
-  for i = #c.undo, 1, -1 do c.undo[i]() end
 end
 
 -- Jobs in order, then documents in order; the first refusal is the answer, "reason US id". Leaves its args behind it
@@ -195,7 +195,7 @@ local function whole(c, isLate, try)
   local seq = c.seq
   local refusal, answer = try()
   if refusal then
-    takeBack(c)
+    for i = #c.undo, 1, -1 do c.undo[i]() end
     c.seq = seq
   end
   c.undo, c.saved = nil, nil
