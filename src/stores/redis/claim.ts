@@ -30,7 +30,6 @@ export const claim: Operation<"claim"> = async ({ turn }, { owner, leaseMs, inpu
   return { jobs: leasedJobs(...handed), more: filled > 0, nextDueInMs: untilMs(readNumber(clock), now), now };
 };
 
-/** Handle and spec of each; place and state of those that have not the state of a plain job's first claim. */
 function leasedJobs(
   first: string,
   flat: readonly string[],

@@ -15,7 +15,6 @@ import type { Owner } from "./cluster-slot.ts";
 
 export interface NodesOptions {
   readonly platform: Platform;
-  /** Where the first connections go. */
   readonly seeds: readonly string[];
   /**
    * alone: everything lives on the one server. cluster: slots live where the cluster says. any: one server after the
@@ -23,7 +22,6 @@ export interface NodesOptions {
    */
   readonly kind: "alone" | "cluster" | "any";
   readonly addresses?: () => readonly string[];
-  /** A client of the server at `host:port`; not connected yet. */
   readonly connect: (address: string) => RedisClient;
 }
 
@@ -58,7 +56,7 @@ export class ClusterNodes {
     this.#addresses = options.seeds;
   }
 
-  /** A view on the server that owns the slot; null for any server, as a listener needs it. */
+  /** Of the server that owns the slot; null for any server. */
   view(slot: number | null): ClusterView {
     const view = new ClusterView(this, slot);
     this.#views.add(view);
@@ -151,7 +149,7 @@ export class ClusterNodes {
     }
   }
 
-  /** Who owns which slots, as one server sees it; null when it does not say. */
+  /** Null when the server does not say. */
   async #ownersBy(address: string): Promise<Owner[] | null> {
     const { client } = this.node(address);
     try {
@@ -197,7 +195,6 @@ export class ClusterNodes {
     this.#drop();
   }
 
-  /** The server behind this one. */
   #anyNode(address: string | null = null): Node {
     const named = this.#options.addresses?.() ?? [];
     const addresses = named.length === 0 ? this.#options.seeds : named;

@@ -12,7 +12,6 @@ const redirectsMax = 5;
 
 export class ClusterView implements RedisClient {
   readonly slot: number | null;
-  readonly options = {};
   readonly #nodes: ClusterNodes;
   readonly #runs = new Map<string, Run[]>();
   readonly #channels = new Set<string>();
@@ -91,10 +90,6 @@ export class ClusterView implements RedisClient {
   disconnect(isAgain = false): void {
     if (isAgain) this.#node?.client.disconnect(true);
     else this.#nodes.release(this);
-  }
-
-  duplicate(): RedisClient {
-    return this.#nodes.view(this.slot);
   }
 
   async subscribe(channel: string): Promise<unknown> {

@@ -26,15 +26,16 @@ import {
   storeError,
 } from "./errors.ts";
 import { layoutVersion, libraryBuild, libraryDigest, libraryText } from "./library.ts";
+import type { ServerFacts } from "./server-check.ts";
 import { cutOnSilence } from "./silence.ts";
 
 export interface Connection {
-  /** Calls a function of the library that may change something. */
+  /** Calls a function of the library. */
   write(name: string, args: readonly string[]): Promise<unknown>;
   read(name: string, args: readonly string[]): Promise<unknown>;
   /** What a function answered to a part of a call, as Millrace's own error; nothing of that part happened. */
   refusalOf(said: Error): unknown;
-  /** Sends one of the server's own commands. */
+  /** One of the server's own commands. */
   ask(command: string, args: readonly string[]): Promise<unknown>;
   /**
    * Connects, checks the server, loads the library where it is missing, and begins an entry where there is none.
@@ -65,14 +66,8 @@ export interface ConnectionOptions extends SharedOptions {
   readonly tag: string;
   /** How many partitions the store must have, as an argument of lua/enter.ts. */
   readonly partitions: string;
-  /**
-   * Checks the server. Called for every connection before a call travels on it, because the new connection may lead to
-   * another server than the last one.
-   */
-  readonly check: (ask: Connection["ask"]) => Promise<{
-    /** Whether a write is answered only once the server's append-only file is on disk. */
-    readonly waitsForFile: boolean;
-  }>;
+  /** Made for every connection before a call travels on it: it may lead to another server than the last one. */
+  readonly check: (ask: Connection["ask"]) => Promise<Pick<ServerFacts, "waitsForFile">>;
 }
 
 const readyWaitMs = 2000;
@@ -102,9 +97,7 @@ export function openConnection(options: ConnectionOptions): Connection {
   let connections = 0;
   let checked = 0;
   const cut = cutOnSilence({ client, platform, limitMs: Math.min(callTimeoutMs, greetingMaxMs) });
-  /**
-   * Those who wait for a connection: called without an argument once there is one, or with the error that rules it out.
-   */
+  /** Those who wait for a connection: called once there is one, or with the error that rules it out. */
   const waiting = new Set<(trouble?: Error) => void>();
   client.on("error", (error) => {
     trouble = error;

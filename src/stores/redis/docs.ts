@@ -53,7 +53,6 @@ function idOf(field: string): string {
   return unpackText(field.slice(field.indexOf(fieldEnd) + 1));
 }
 
-/** Kind and id, then the record, of each. */
 function docsOf(flat: readonly string[]): Doc[] {
   return rowsOf<[string, string]>(flat, 2).map(([field, record]) => {
     const { version, dueAt, expiresAt, body } = readArgument("doc", record);

@@ -8,10 +8,8 @@ import { MillraceError } from "../../model/error.ts";
 
 export interface RedisClient {
   readonly status: string;
-  readonly options: object;
   connect(): Promise<void>;
   disconnect(reconnect?: boolean): void;
-  duplicate(options: object): RedisClient;
   call(command: string, args: readonly (string | number)[]): Promise<unknown>;
   subscribe(channel: string): Promise<unknown>;
   on(event: "connect" | "ready" | "close" | "end", run: () => void): unknown;
@@ -20,9 +18,15 @@ export interface RedisClient {
   readonly stream?: { readonly destroyed?: boolean; ref?(): void; unref?(): void; destroy?(): void };
 }
 
+/** A client of the caller's own: only copied. */
+export interface GivenClient {
+  readonly options: object;
+  duplicate(options: object): RedisClient;
+}
+
 /** A cluster client of the caller's own: only read, never used. */
 export interface RedisCluster {
-  nodes(role: "all"): RedisClient[];
+  nodes(role: "all"): GivenClient[];
   readonly startupNodes?: readonly (string | number | object)[];
   readonly options: {
     readonly redisOptions?: object;
@@ -82,7 +86,7 @@ export function isCluster(given: unknown): given is RedisCluster {
   return typeof (given as Partial<RedisCluster> | null | undefined)?.nodes === "function";
 }
 
-export function isClient(given: unknown): given is RedisClient {
-  const { duplicate, call, subscribe } = (given ?? {}) as Partial<RedisClient>;
+export function isClient(given: unknown): given is GivenClient {
+  const { duplicate, call, subscribe } = (given ?? {}) as Partial<GivenClient & RedisClient>;
   return [duplicate, call, subscribe].every((each) => typeof each === "function");
 }

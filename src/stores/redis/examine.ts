@@ -113,7 +113,7 @@ async function look<Answer>(
   }
 }
 
-/** The addresses of those that own slots, from the first server that answers. */
+/** Those that own slots, as the first server that answers says. */
 async function primaries(seeds: readonly Asked[]): Promise<readonly string[]> {
   let trouble: unknown = null;
   for (const { ask, address: asked } of seeds) {

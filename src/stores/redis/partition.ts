@@ -59,7 +59,6 @@ export interface Opening {
   /** How many there must be; in words of lua/enter.ts. */
   readonly wanted: string;
   readonly client: RedisClient;
-  /** Another connection, for listening. */
   readonly connectListener: () => RedisClient;
 }
 

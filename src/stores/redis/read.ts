@@ -55,7 +55,6 @@ export const readAllRoutes: Operation<"readRoutes"> = async ({ connection }) => 
 /** In the tallies of a route: all its jobs. */
 const total = "t";
 
-/** Ready jobs are counted by their index, and what is in no other state is running. */
 export const tallyJobs: Operation<"tallyJobs"> = async ({ connection }) => {
   const [listed, ready, flat] = (await connection.read("mr1_tally", [])) as [string[], number[], string[]];
   const totals = new Map<number, number>();
@@ -77,7 +76,6 @@ export const tallyJobs: Operation<"tallyJobs"> = async ({ connection }) => {
   });
 };
 
-/** End of the feed, then number, time and events of each record. */
 export async function readPackedFeed(
   { connection }: Pick<Calls, "connection">,
   { after, max }: FeedRequest,

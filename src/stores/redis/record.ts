@@ -118,7 +118,6 @@ export function jobRecordOf(texts: JobTexts, routes: ReadonlyMap<number, Route>)
   return { ...shown, queue, name, state: stateOfCode(state), cancelAsked: cancelAsked === 1 };
 }
 
-/** Handle, spec and state of each, in turns; null where there is none. */
 export function readTexts(flat: readonly string[]): (JobTexts | null)[] {
   return rowsOf<[string, string, string]>(flat, 3).map(([handle, spec, state]) =>
     handle === "" ? null : { handle, spec, state },

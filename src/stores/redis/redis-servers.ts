@@ -4,7 +4,7 @@
  */
 import { invalidOption } from "../../model/option.ts";
 import { clientOptions, isClient, isCluster, loadDriver } from "./driver.ts";
-import type { RedisClient, RedisCluster } from "./driver.ts";
+import type { GivenClient, RedisClient, RedisCluster } from "./driver.ts";
 import { addressOf, nameOf, readRedisUrl } from "./redis-url.ts";
 
 export interface RedisServers {
@@ -72,7 +72,7 @@ async function clusterServers(
     const { host, port } = natMap?.[address] ?? splitAddress(address);
     const there = { ...own, host, port };
     return driver === null
-      ? (sample as RedisClient).duplicate(there)
+      ? (sample as GivenClient).duplicate(there)
       : new driver.Redis({ ...redisOptions, ...there });
   };
   return { seeds: [...new Set(seeds)], connect };

@@ -1,8 +1,7 @@
 /**
  * The store on Redis or Valkey: any number of processes on one server or a cluster, by the server's clock, at the
- * durability of its append-only file. One partition on one server is the plain case and has its own connection; several
- * share theirs (cluster-nodes.ts) and are put together by the store of several partitions that all kinds of stores
- * have.
+ * durability of its append-only file. One partition on one server has its own connection; several share theirs
+ * (cluster-nodes.ts) and are put together as the partitions of any store are.
  *
  *  one partition       partition.ts ─► connection
  *  several             partitioned store ─► partition.ts, each ─► connection ─► view ─► the server that has its slot
@@ -21,37 +20,22 @@ import { findServers } from "./redis-servers.ts";
 import type { RedisServers } from "./redis-servers.ts";
 
 export interface RedisOptions {
-  /**
-   * `redis://user:password@host:port/database?prefix=name`; `?cluster=true` for a cluster, whose hosts may be several,
-   * by comma.
-   */
+  /** See redis-url.ts. */
   readonly url?: string;
-  /**
-   * Instead of a URL: a client or cluster client of the driver ioredis or iovalkey. It is copied, and the caller closes
-   * it.
-   */
+  /** Instead of a URL: a client or cluster client of ioredis or iovalkey. It is copied, and the caller closes it. */
   readonly client?: unknown;
   readonly platform: Platform;
   /** What all keys begin with, in braces. */
   readonly prefix?: string;
-  /**
-   * Left out: what the server gives. Strict: every acknowledged write is on disk. Relaxed: the server must keep some
-   * file.
-   */
+  /** Left out: what the server gives. Strict: acknowledged writes are on disk. Relaxed: the server keeps some file. */
   readonly durability?: "strict" | "relaxed";
   /** Opens although the server may throw keys away when its memory is full. */
   readonly allowEviction?: boolean;
   /** The longest a call may take before its connection is cut and its outcome is unknown. Default: 30 s. */
   readonly callTimeoutMs?: number;
-  /**
-   * An acknowledged write is on so many replicas, so that a failover to one of them does not lose it. Default: 0, which
-   * waits for none.
-   */
+  /** An acknowledged write is on so many replicas, so that a failover to one of them keeps it. Default: 0. */
   readonly replicas?: number;
-  /**
-   * How many parts the keys are in, for the life of the store. Left out: what it was made with; a new one gets 1, on a
-   * cluster 16.
-   */
+  /** For the life of the store. Left out: what it was made with; a new one gets 1, on a cluster 16. */
   readonly partitions?: number;
   /** Tests drive time by their platform's clock. */
   readonly clock?: "server" | "platform";

@@ -41,10 +41,7 @@ export async function checkServer(ask: Connection["ask"], wishes: ServerWishes):
   return judgeServer(await readWords(ask), wishes);
 }
 
-/**
- * What a server does not tell this user stays unknown. A call that got lost is no answer, and must not be taken for
- * one.
- */
+/** What a server does not tell this user stays unknown. A call that got lost is no answer. */
 export function ifTold(error: unknown): null {
   if (error instanceof MillraceError && error.code !== "store-denied" && error.code !== "store-too-old")
     throw error;

@@ -31,10 +31,7 @@ export const settleIfLeased: Operation<"settleIfLeased"> = async (calls, settles
   return answers;
 };
 
-/**
- * Settles in a row with one next: their number, the next, whether results and logs come, whether effects come, then
- * each.
- */
+/** Settles in a row with one next. */
 class Stretches {
   readonly args: string[] = [];
   readonly shapes = new Shapes();

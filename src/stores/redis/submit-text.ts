@@ -41,7 +41,6 @@ function shapeOf(job: NewJob): string {
   return last.text;
 }
 
-/** Whether two jobs have the same shape. */
 function isAlike(one: NewJob, other: NewJob): boolean {
   return (
     one.queue === other.queue &&
@@ -99,7 +98,6 @@ export function docField(kind: string, id: string): string {
   return `${packText(kind)}${fieldEnd}${packText(id)}`;
 }
 
-/** Kind and id, guard, due in, expires in, body. */
 export function pushDoc(args: string[], put: DocPut): void {
   const { guard, dueInMs, expiresInMs } = put;
   const version = guard === "any" ? guard : guard === "absent" ? "0" : String(guard.version);
@@ -107,7 +105,7 @@ export function pushDoc(args: string[], put: DocPut): void {
   args.push(valueText(dueInMs), valueText(expiresInMs), packNullable(put.body));
 }
 
-/** Late, jobs, documents, and those. Effects follow a change of their job, so for them every refusal is late. */
+/** Effects follow a change of their job, so for them every refusal is late. */
 export function pushUnit(args: string[], shapes: Shapes, unit: SubmitUnit, isEffect = false): void {
   const { jobs, docs = [] } = unit;
   const isLate = mayBeRefusedLate(unit) || (isEffect && jobs.some(({ digest }) => digest !== null));

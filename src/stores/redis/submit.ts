@@ -33,7 +33,7 @@ export const submit: Operation<"submit"> = async (calls, units) => {
   );
 };
 
-/** Plain jobs of one shape in a row: their number, that of the shape, then id and body of each. */
+/** Plain jobs of one shape in a row. */
 class PlainStretch {
   readonly #steps: string[];
   #shape: string | null = null;
@@ -64,7 +64,6 @@ function created({ jobs }: SubmitUnit): SubmitAnswer {
   return { kind: "ok", ids: jobs.map(({ id }) => id), hows: jobs.map((): SubmitHow => "created") };
 }
 
-/** ok, then how and id in turns; or refused, reason, id. */
 function answerOf(answer: string): SubmitAnswer {
   const [kind, ...rest] = answer.split(fieldEnd);
   if (kind === "refused") {

@@ -53,7 +53,6 @@ serve("mend", FREES, function(c)
   writeRecords(c)
 end)
 
--- A phase answers checked, repaired and cursor.
 local function serveAudit(name, phase)
   serve("audit_" .. name, FREES, function(c)
     local checked, repaired, cursor = phase(c)
@@ -91,8 +90,7 @@ local function indexOf(k, index)
   return (sub(index, 1, 1) == "d" and k.dueOf or k.ready) .. route, route
 end
 
--- The indexes in the order in which they are walked: those of clocks, then those of scheduled and of ready jobs by
--- route.
+-- The index that is walked next.
 local function indexBehind(c, index)
   if index == "lease" then return "clock" end
   local behind, best = index == "clock" and "" or index, nil
@@ -104,7 +102,6 @@ local function indexBehind(c, index)
   return best
 end
 
--- Whether a route stood among those with scheduled jobs by its earliest one; it does behind this.
 local function repairHead(k, route)
   local before = tonumber(call("ZSCORE", k.due, route) or "")
   if before == firstScore(k.dueOf .. route) then return 0 end
@@ -184,7 +181,6 @@ local function isRight(c, sums, left, total)
   return known == total
 end
 
--- The counts as the jobs themselves have them.
 local function recount(c)
   local seq, counted = c.seq + 1, { tally = {} }
   while true do

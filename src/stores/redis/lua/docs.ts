@@ -1,7 +1,7 @@
 /**
  * Documents: versioned texts under a guard. An expired one counts as absent.
  *
- *  put_docs    per put: kind US id, guard, due in, expires in, body -> now, then per put: held (1 or 0), version
+ *  put_docs    per put: kind US id, guard, due in, expires in, body -> per put: held (1 or 0), version
  *  read_docs   ids: 1, then kind US id ..; prefix: 0, first, end, max (both bounds as ZRANGEBYLEX has them)
  *              -> per document: kind US id, record; then the last field looked at, or "" at the end
  */

@@ -78,7 +78,7 @@ local function handleById(c, id)
   return h or nil
 end
 
--- Before a job is changed.
+-- Comes before every change of a job.
 local function touch(c, job)
   if c.undo and not c.saved[job] then
     local copy = {}
@@ -95,7 +95,6 @@ local function touch(c, job)
   end
 end
 
--- The job leaves the store with this call.
 local function forget(c, job)
   touch(c, job)
   job.isGone = true

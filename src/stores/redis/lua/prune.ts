@@ -15,7 +15,6 @@ local LOOKED_AT_ONCE = 250
 -- A job with one of these is listed elsewhere too, so its spec is needed to forget it.
 local LISTED = "[" .. HAS_KEY .. HAS_TAGS .. HAS_LINES .. "]"
 
--- Routes whose history is meant: those of one queue, or of all but the excepted ones.
 local function meantRoutes(c, isAll, queue, excepted)
   local meant = {}
   for route, q in eachRoute(c) do
@@ -82,7 +81,7 @@ serve("prune_history", FREES, function(c)
   return { removed, minute or "", minute and tostring(left) or "" }
 end)
 
--- prune answers how many it removed, and how many it looked at: more are left where those are as many as it may.
+-- prune answers how many it removed and looked at; where it looked at as many as it may, more are left.
 local function servePrune(name, prune)
   serve("prune_" .. name, FREES, function(c)
     local most = nextNumber(c)

@@ -27,7 +27,6 @@ local function recordsOf(c, handles)
   return out
 end
 
--- Number and content of the routes of these records.
 local function routesOf(c, records)
   local out, seen = {}, {}
   for i = 2, #records, 3 do

@@ -6,7 +6,7 @@
  *           plain jobs; or 0 and one unit: repeat, then as below
  *  a unit   late, jobs, documents, and those
  *  a job    the number of its shape, id, body (own fields and tail of packed-fields.ts)
- *  a document   kind US id, guard, due in, expires in, body
+ *  a document   as in put_docs (docs.ts)
  *  answer   one text per unit that was not plain: ok US how US id .., or refused US reason US id
  */
 import { unstartedStates } from "../../../model/unique-key.ts";
@@ -17,7 +17,6 @@ const unstarted = unstartedStates.map((state) => `[${luaConstant(state)}] = true
 export const submitLua = String.raw`
 local UNSTARTED = { ${unstarted} }
 
--- How many arguments the jobs and documents of a unit are.
 local function unitArgs(jobs, docs) return jobs * 3 + docs * 5 end
 
 local function nextShape(c) return c.shapes[nextNumber(c)] end

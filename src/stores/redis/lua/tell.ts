@@ -25,7 +25,6 @@ local function count(c, route, state, by)
   tally[field] = (tally[field] or 0) + by
 end
 
--- A page of seqs has one job less.
 local function leavePage(c, h)
   local page, pages = floor(seqOf(h) / PAGE), c.pages or {}
   c.pages = pages
