@@ -8,8 +8,23 @@ import type { ErrorCode } from "../../model/error.ts";
 const connectionTrouble =
   /ECONN|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|MaxRetriesPerRequest|max retries|timed out|Connection is closed|isn't writeable|Socket closed/i;
 
-/** [the server's words, code, sentence]. Nothing of a call that is refused so has happened. */
-const refusals: readonly (readonly [RegExp, ErrorCode, string])[] = [
+/**
+ * [the server's words, code, sentence]. Nothing of a call that is refused so has happened, but where it ended half-way:
+ * part of its writes may be there then, and the index audit puts right what follows from them.
+ */
+const refusals: readonly (readonly [RegExp, ErrorCode, string, isHalfWay?: true])[] = [
+  [
+    /WRONGTYPE/,
+    "not-a-store",
+    "has a key of another program among those of this store, so a call ended half-way. Remove that key, then run millrace doctor",
+    true,
+  ],
+  [
+    /The user executing the script can't|ACL failure in script/,
+    "store-denied",
+    "took a right away from this user, so a call ended half-way. docs/operating/redis.md lists the rights that Millrace needs; run millrace doctor",
+    true,
+  ],
   [/^OOM/, "store-full", "has no memory left (maxmemory); nothing of this call was written"],
   [
     /^MISCONF/,
@@ -81,23 +96,6 @@ const refusals: readonly (readonly [RegExp, ErrorCode, string])[] = [
   [/^MRNEWER/, "schema-newer", "holds a store of a newer Millrace under this prefix; upgrade this one"],
 ];
 
-/**
- * The same for what stops a function on its way: part of its writes may be there, and the index audit puts right what
- * follows from them.
- */
-const interruptions: readonly (readonly [RegExp, ErrorCode, string])[] = [
-  [
-    /WRONGTYPE/,
-    "not-a-store",
-    "has a key of another program among those of this store, so a call ended half-way. Remove that key, then run millrace doctor",
-  ],
-  [
-    /The user executing the script can't|ACL failure in script/,
-    "store-denied",
-    "took a right away from this user, so a call ended half-way. docs/operating/redis.md lists the rights that Millrace needs; run millrace doctor",
-  ],
-];
-
 function wordsOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   // The driver's words for it are about an option of its own.
@@ -151,10 +149,8 @@ export function storeError(
       cause: error,
       outcome: isUnknown ? "unknown" : "did-not-happen",
     });
-  for (const [words, code, sentence] of interruptions)
-    if (words.test(said)) return refuse(code, `${where} ${sentence}`, isWrite);
-  for (const [words, code, sentence] of refusals)
-    if (words.test(said)) return refuse(code, `${where} ${sentence}`);
+  for (const [words, code, sentence, isHalfWay = false] of refusals)
+    if (words.test(said)) return refuse(code, `${where} ${sentence}`, isHalfWay && isWrite);
   if (!isConnectionLost(error)) return error;
   const lost = `The connection to ${where} was lost after the call was sent, so it may or may not have happened`;
   if (isSent && isWrite && !/isn't writeable/.test(said))

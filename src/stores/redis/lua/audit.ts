@@ -61,16 +61,22 @@ local function serveAudit(name, phase)
   end)
 end
 
+-- The handles behind a seq, of one page, with their jobs in view; nothing at the end.
+local function pageBehind(c, seq)
+  local from, open, handles = floor((seq + 1) / PAGE), floor((c.seq + 1) / PAGE), {}
+  local page = call("ZRANGEBYSCORE", c.k.pages, num(from), "+inf", "LIMIT", 0, 1)[1]
+  if not page and from <= open then page = open end
+  if not page then return nil end
+  for at = max(seq + 1, page * PAGE), page * PAGE + PAGE - 1 do handles[#handles + 1] = handleOf(at) end
+  loadJobs(c, handles)
+  return handles
+end
+
 serveAudit("jobs", function(c)
   local seq, most, checked, repaired = nextNumber(c), nextNumber(c), 0, 0
   while checked < most do
-    local from, open = floor((seq + 1) / PAGE), floor((c.seq + 1) / PAGE)
-    local page = call("ZRANGEBYSCORE", c.k.pages, num(from), "+inf", "LIMIT", 0, 1)[1]
-    if not page and from <= open then page = open end
-    if not page then return checked, repaired, "" end
-    local handles, last = {}, page * PAGE + PAGE - 1
-    for at = max(seq + 1, page * PAGE), last do handles[#handles + 1] = handleOf(at) end
-    loadJobs(c, handles)
+    local handles = pageBehind(c, seq)
+    if not handles then return checked, repaired, "" end
     for _, h in ipairs(handles) do
       if checked == most then return checked, repaired, num(seq) end
       seq = seqOf(h)
@@ -182,16 +188,13 @@ local function isRight(c, sums, left, total)
 end
 
 local function recount(c)
-  local seq, counted = c.seq + 1, { tally = {} }
-  while true do
-    local handles = below(c, nil, seq, PAGE)
-    if #handles == 0 then break end
-    c.jobs = {}
-    loadJobs(c, handles)
+  local counted, handles = { tally = {} }, pageBehind(c, 0)
+  while handles do
     for _, job in pairs(c.jobs) do
       if job then count(counted, job.route, job.state, 1) end
     end
-    seq = seqOf(handles[#handles])
+    c.jobs = {}
+    handles = pageBehind(c, seqOf(handles[#handles]))
   end
   -- Whatever was set aside on the way is in none of the counts.
   c.tally = {}
