@@ -31,7 +31,6 @@ interface FieldReader {
   readonly inSpec: number;
   readonly inShortSpec: number;
   readonly inState: number;
-  readonly isAsInSpec: boolean;
   /** In a spec, an empty field says what this one says. */
   readonly same: FieldReader | null;
   readonly read: (text: string) => unknown;
@@ -44,7 +43,6 @@ function fieldReader(name: JobFieldName): FieldReader {
     inSpec: specFields.indexOf(name),
     inShortSpec: shortSpecFields.indexOf(name),
     inState: repeatedInState.includes(name) ? -1 : stateFields.indexOf(name),
-    isAsInSpec: asInSpec.includes(name),
     same: same === undefined ? null : fieldReader(same.as),
     read: readerOf(name),
   };
@@ -79,7 +77,7 @@ function rowReader<Name extends JobFieldName>(
   const inState = fields.filter((field) => field.inState >= 0);
   const inSpec = fields.filter((field) => field.inState < 0);
   const untouched = inState.filter(({ name }) => name !== "state");
-  const mayBeAsInSpec = inState.filter(({ isAsInSpec }) => isAsInSpec);
+  const mayBeAsInSpec = inState.filter(({ name }) => asInSpec.includes(name));
   const blank: Row = Object.fromEntries(names.map((name) => [name, null]));
   let last = { text: "", row: blank };
 

@@ -1,7 +1,6 @@
 /**
  * Values as they stand in records and arguments, whose fields are joined; store/packed-text.ts says how a text is
- * escaped. An empty field means none. `packValue` and `readValue` go by the type of a job's field
- * (store/job-fields.ts).
+ * escaped. An empty field means none.
  */
 import { jobFields } from "../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../store/job-fields.ts";
