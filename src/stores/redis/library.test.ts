@@ -37,3 +37,16 @@ test("no pattern has more than 32 captures", () => {
   expect(patterns.length).toBeGreaterThan(10);
   for (const pattern of patterns) expect(pattern.split("(").length - 1).toBeLessThanOrEqual(32);
 });
+
+test("no module uses a name that several others define, which would be nobody's there", () => {
+  const definition = /^local (?:function )?(\w+(?:, \w+)*)/gm;
+  const definedBy = libraryModules.map(
+    (module) => new Set([...module.matchAll(definition)].flatMap(([, own = ""]) => own.split(", "))),
+  );
+  const all = definedBy.flatMap((own) => [...own]);
+  const unclear = [...new Set(all.filter((name, at) => all.indexOf(name) !== at))];
+  expect(unclear.length).toBeGreaterThan(0);
+  for (const [at, module] of libraryModules.entries())
+    for (const name of unclear.filter((each) => definedBy[at]?.has(each) === false))
+      expect(module).not.toMatch(new RegExp(String.raw`(?<![.\w])${name}\(`));
+});
