@@ -50,19 +50,17 @@ export const restFields: readonly PackedName[] = [
 ];
 export const stateFields: readonly PackedName[] = [...leaseFields, ...restFields];
 
-/** A field that has the same value as another one is written as this text. */
-export interface SameRule {
-  readonly as: JobFieldName;
-  readonly written: string;
-}
+/** Fields that are written as a short text where they have the same value as another one. */
+export type SameRules<As = string> = Readonly<
+  Partial<Record<PackedName, { readonly as: As; readonly written: string }>>
+>;
 
 /** In a spec: 26 bytes less for most jobs. */
-export const sameInSpec: Readonly<Partial<Record<PackedName, SameRule>>> = {
+export const sameInSpec: SameRules<JobFieldName> = {
   dueAt: { as: "createdAt", written: "" },
   rank: { as: "dueAt", written: "" },
 };
-/** In a state. */
-export const sameInState: Readonly<Partial<Record<PackedName, SameRule>>> = {
+export const sameInState: SameRules<JobFieldName> = {
   settledFence: { as: "fence", written: "=" },
   startedAt: { as: "claimedAt", written: "=" },
 };

@@ -9,11 +9,8 @@
  *  answer   now, next clock, filled offers, a state as all first claims of plain jobs have it, per job: handle and
  *           spec, and of all but those: place and state
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const claimLua: LuaModule = {
-  exports: ["firstKey"],
-  source: String.raw`
+export const claimLua = String.raw`
 local SKIP_MAX = 10000
 -- Up to so many, one command takes them out; the scores that come with each cost more than a second command for many.
 local POP_MAX = 16
@@ -284,5 +281,4 @@ function OPERATIONS.claim(c)
   local first = c.first and c.first.before .. c.first.behind or ""
   return { c.at, nextClock(c), filled, first, out, others }
 end
-`,
-};
+`;

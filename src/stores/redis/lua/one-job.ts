@@ -7,11 +7,8 @@
  *  args     a submit and perhaps a claim, as in turn.ts
  *  answer   as there, or nothing where the turn has to be done as any other
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const oneJobLua: LuaModule = {
-  exports: ["oneJob"],
-  source: String.raw`
+export const oneJobLua = String.raw`
 -- The job; nothing where the turn does not begin with the submit of one plain job.
 local function readOne(c)
   local name, length, shapes, text, jobs = nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c)
@@ -84,5 +81,4 @@ local function oneJob(c)
   if taker then return handOver(c, one, taker) end
   c.i = start
 end
-`,
-};
+`;

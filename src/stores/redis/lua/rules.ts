@@ -7,16 +7,13 @@ import { arrows, jobStates, stateCodes } from "../../../model/job-state.ts";
 import { clockFields } from "../../../store/rules/guard.ts";
 import { editFields } from "../argument-text.ts";
 import { luaList } from "./lua-module.ts";
-import type { LuaModule } from "./lua-module.ts";
 
 const allowed = jobStates.flatMap((from) =>
   [from, ...arrows[from]].map((to) => `["${stateCodes[from]}${stateCodes[to]}"] = true`),
 );
 const clocks = Object.entries(clockFields).map(([clock, field]) => `${clock} = "${field}"`);
 
-export const rulesLua: LuaModule = {
-  exports: ["placeOf", "place", "hasClockRung", "isHeld", "finish", "promote", "lease", "apply", "advance"],
-  source: String.raw`
+export const rulesLua = String.raw`
 local ARROWS = { ${allowed.join(", ")} }
 local CLOCKS = { ${clocks.join(", ")} }
 local EDITED = ${luaList(editFields)}
@@ -138,5 +135,4 @@ local function apply(c, job, next)
   tell(c, job, next.event, isGone)
   if isGone or next.keepMs == "0" then forget(c, job) end
 end
-`,
-};
+`;

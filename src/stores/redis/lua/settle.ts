@@ -8,11 +8,8 @@
  *           fence US id US, [result], [attempt log], [a unit as in submit]
  *  answer   place and answer of each settle that was not applied
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const settleLua: LuaModule = {
-  exports: [],
-  source: String.raw`
+export const settleLua = String.raw`
 -- How a stretch of settles goes on; what is made for it serves all stretches of the call with the same next.
 local function stretchOf(stretches, text)
   local stretch = stretches[text]
@@ -145,5 +142,4 @@ function OPERATIONS.settle(c)
   writeRecords(c)
   return refusals
 end
-`,
-};
+`;
