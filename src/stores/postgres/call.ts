@@ -5,7 +5,7 @@ import { isMillraceError } from "../../model/error.ts";
 import type { Hints } from "../../store/hints.ts";
 import type { Ride } from "./announce.ts";
 import type { Row, Value } from "./database.ts";
-import { sqlState } from "./errors.ts";
+import { lockNotAvailable, sqlState } from "./errors.ts";
 
 export interface Calls {
   /** Quoted. */
@@ -17,7 +17,7 @@ export interface Calls {
   /** True inside the caller's transaction: only appends, nothing shared is locked. */
   readonly isInside: boolean;
   write(text: string, values: readonly Value[], timeoutMs?: number): Promise<Row[]>;
-  read(text: string, values: readonly Value[]): Promise<Row[]>;
+  read(text: string, values?: readonly Value[]): Promise<Row[]>;
   /** isTold: the others know already, from the call itself. */
   tell(hints: Hints, isTold?: boolean): void;
   /** For a call that would tell the others itself; null when it is not its turn. */
@@ -75,7 +75,7 @@ export async function patiently<Answer>(call: (isCareful: boolean) => Promise<An
   try {
     return await call(false);
   } catch (error) {
-    if (!isMillraceError(error) || sqlState(error.cause) !== "55P03") throw error;
+    if (!isMillraceError(error) || sqlState(error.cause) !== lockNotAvailable) throw error;
     return call(true);
   }
 }

@@ -16,6 +16,9 @@ export function sqlState(error: unknown): string | null {
   return typeof code === "string" && /^[0-9A-Z]{5}$/.test(code) ? code : null;
 }
 
+/** The SQLSTATE of a wait for a lock that took too long. */
+export const lockNotAvailable = "55P03";
+
 /**
  * Deadlocks and serialisation failures, and names of statements: nothing happened, and the same call may succeed at
  * once.
@@ -104,7 +107,7 @@ const refusals: readonly (readonly [code: ErrorCode, sentence: string, states: r
   [
     "store-busy",
     "has other transactions that held what this call needs, several times in a row; nothing was written.",
-    ["40P01", "40001", "55P03"],
+    ["40P01", "40001", lockNotAvailable],
   ],
   ["store-busy", "cancelled the call (statement_timeout?); nothing was written.", ["57014"]],
   [

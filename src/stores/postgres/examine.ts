@@ -7,10 +7,10 @@ import type { Platform } from "../../platform/platform.ts";
 import { openDatabase } from "./database.ts";
 import type { Database, Row } from "./database.ts";
 import { loadDriver } from "./driver.ts";
-import type { PgDriver, PgListener } from "./driver.ts";
 import { openListener } from "./listener.ts";
 import { quoted, readVersion, schemaVersion } from "./migrate.ts";
-import { checkSchema, nameOf, readStoreUrl } from "./store-url.ts";
+import { checkSchema, readStoreUrl } from "./store-url.ts";
+import type { StoreUrl } from "./store-url.ts";
 import { tablesSql } from "./schema.ts";
 import { functionsSql } from "./sql/all-functions.ts";
 
@@ -65,15 +65,14 @@ export interface ExamineOptions {
   readonly olderThanMs: number;
 }
 
+const name = "millrace doctor";
 const callTimeoutMs = 30_000;
 const hearMaxMs = 2000;
-const defaultSchema = "millrace";
 const transactionsMax = 5;
 const queryLengthMax = 80;
 
 export async function examinePostgres(options: ExamineOptions): Promise<PostgresCondition> {
-  return look(options, async (database, { schema, listenUrl, driver }) => {
-    const listen = listenUrl === null ? null : () => new driver.Client({ connectionString: listenUrl });
+  return look(options, async (database, { schema, listenUrl }) => {
     const version = await readVersion(database, schema);
     return {
       ...(await readServer(database)),
@@ -82,7 +81,7 @@ export async function examinePostgres(options: ExamineOptions): Promise<Postgres
       knownVersion: schemaVersion,
       missing: version === schemaVersion ? await findMissing(database, schema) : [],
       tables: await readTables(database, schema),
-      hears: listen === null ? null : await hearsItself(database, options.platform, listen),
+      hears: listenUrl === null ? null : await hearsItself(database, options.platform, listenUrl),
       transactions: await readTransactions(database, options.olderThanMs),
     };
   });
@@ -99,31 +98,16 @@ export async function readPostgresVersion(
   }));
 }
 
-interface Place {
-  readonly schema: string;
-  readonly listenUrl: string | null;
-  readonly driver: PgDriver;
-}
-
 async function look<Answer>(
   { url, platform }: Omit<ExamineOptions, "olderThanMs">,
-  use: (database: Database, place: Place) => Promise<Answer>,
+  use: (database: Database, place: Pick<StoreUrl, "listenUrl"> & { schema: string }) => Promise<Answer>,
 ): Promise<Answer> {
   const named = readStoreUrl(url);
-  const schema = checkSchema(named.schema ?? defaultSchema);
-  const listenUrl = named.listenUrl === undefined ? named.url : named.listenUrl;
+  const schema = checkSchema(named.schema);
   const driver = await loadDriver();
-  const pool = new driver.Pool({
-    connectionString: named.url,
-    max: 1,
-    connectionTimeoutMillis: 10_000,
-    application_name: "millrace doctor",
-    allowExitOnIdle: true,
-  });
-  const connect = (): PgListener => new driver.Client({ connectionString: named.url });
-  const database = openDatabase({ pool, isOwn: true, where: nameOf(url), platform, callTimeoutMs, connect });
+  const database = openDatabase({ driver, url: named.url, poolMax: 1, name, platform, callTimeoutMs });
   try {
-    return await use(database, { schema, listenUrl, driver });
+    return await use(database, { schema, listenUrl: named.listenUrl });
   } finally {
     await database.close();
   }
@@ -135,7 +119,7 @@ async function readServer(
   const settings = settingNames.map((name) => `current_setting('${name}')`).join(", ");
   const text = `SELECT current_setting('server_version'), (SELECT sum(numbackends) FROM pg_catalog.pg_stat_database),
     current_setting('max_connections'), ${settings}`;
-  const [row] = await database.read(text, []);
+  const [row] = await database.read(text);
   const [server, open, max, ...values] = row as string[];
   return {
     server: server as string,
@@ -164,7 +148,7 @@ async function findMissing(database: Database, schema: string): Promise<readonly
 async function hearsItself(
   database: Database,
   platform: Platform,
-  connect: () => PgListener,
+  listenUrl: string | undefined,
 ): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const channel = `millrace_echo_${Buffer.from(platform.randomBytes(9)).toString("base64url")}`;
@@ -172,7 +156,7 @@ async function hearsItself(
     platform,
     channel,
     echoChannel: channel,
-    connect,
+    connect: () => database.connect(name, listenUrl),
     notify: (to, payload) => database.read("SELECT pg_notify($1, $2)", [to, payload]),
     heard: () => undefined,
     changed: () => resolve(true),

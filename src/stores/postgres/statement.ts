@@ -33,7 +33,7 @@ export async function runStatement(
     return (await client.query({ ...query, ...options })).rows as Row[];
   };
   // Not in the driver's hands, where a list that holds something else than texts would be taken for another one.
-  const given = values.map((value) => (value === null ? null : valueText(value)));
+  const given = values.map(valueText);
   if (!direct.has(client)) {
     const { processID = null } = client;
     const isServer =

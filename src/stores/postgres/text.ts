@@ -13,7 +13,8 @@ export const fieldEnd = "E'\\x1f'";
 export const nullItem = "E'\\x02'";
 
 /** A value as Postgres reads it from text. */
-export function valueText(value: Exclude<Value, null>): string {
+export function valueText(value: Value): string | null {
+  if (value === null || typeof value === "string") return value;
   if (typeof value !== "object") return String(value);
   return `{${value.map((item) => `"${item.replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
 }
