@@ -2,7 +2,9 @@
  * What every operation needs: how to run a function of the store's schema, what time to give it, and where hints go.
  */
 import { isMillraceError } from "../../model/error.ts";
+import { emptyHints } from "../../store/hints.ts";
 import type { Hints } from "../../store/hints.ts";
+import { hintEvents } from "../../store/packed-events.ts";
 import type { Ride } from "./announce.ts";
 import type { Row, Value } from "./database.ts";
 import { lockNotAvailable, sqlState } from "./errors.ts";
@@ -78,6 +80,23 @@ export async function patiently<Answer>(call: (isCareful: boolean) => Promise<An
     if (!isMillraceError(error) || sqlState(error.cause) !== lockNotAvailable) throw error;
     return call(true);
   }
+}
+
+/** Items of one kind, each by the function of this name, all or nothing of it. */
+export async function callEach<Answer>(
+  calls: Calls,
+  name: string,
+  items: readonly object[],
+): Promise<Answer[]> {
+  if (items.length === 0) return [];
+  const [now, answers, events] = await patiently(async (isCareful) => {
+    const packed = items.map((item) => ({ ...item, isLate: isCareful }));
+    return onlyRow(await callWrite(calls, "each_v1", [name, JSON.stringify(packed)]));
+  });
+  const hints = emptyHints();
+  hintEvents(hints, events ?? "", Number(now));
+  calls.tell(hints);
+  return JSON.parse(answers ?? "[]") as Answer[];
 }
 
 /**

@@ -13,7 +13,7 @@ import { leasedFields } from "../../store/job-fields.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
 import { readable } from "./aside.ts";
-import { callWrite, lightly, onlyRow, patiently } from "./call.ts";
+import { callEach, callWrite, lightly, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { unpackFields, withInput } from "./columns.ts";
 import { leaveEnd } from "./sql/extend.ts";
@@ -77,17 +77,12 @@ export async function recordIfLeased(
   calls: Calls,
   writes: readonly LeasedWrite[],
 ): Promise<OrLocked<RecordAnswer>[]> {
-  if (writes.length === 0) return [];
   const packed = writes.map(({ id, seq, fence, progress, logs, overflow }) => ({
     ...{ id: packText(id), seq, fence },
     ...(progress === undefined ? {} : { progress: packText(progress) }),
     ...(logs === undefined || logs.length === 0 ? {} : { logs: logs.map(packText) }),
     ...(overflow === undefined ? {} : { overflow: packText(overflow) }),
   }));
-  const [answers] = await patiently(async (isCareful) => {
-    const items = packed.map((write) => ({ ...write, isLate: isCareful }));
-    return onlyRow(await callWrite(calls, "record_v1", [JSON.stringify(items)]));
-  });
-  const words = (answers ?? "{}").slice(1, -1).split(",");
-  return words.map((word) => (word === "locked" ? { kind: word } : (word as RecordAnswer)));
+  const answers = await callEach<{ kind: RecordAnswer | "locked" }>(calls, "record_one_v1", packed);
+  return answers.map(({ kind }) => (kind === "locked" ? { kind } : kind));
 }

@@ -8,7 +8,6 @@ import type { OrLocked, SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/
 import type { NewJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
-import { fieldEnd } from "../../store/packed-text.ts";
 import { isPlainUnit, mayBeRefusedLate } from "../../store/plain.ts";
 import { tagsOf } from "../../store/rules/place.ts";
 import { callScalar, patiently } from "./call.ts";
@@ -24,33 +23,12 @@ import {
   readNumbers,
   sparseNumberList,
   sparseTextList,
+  splitEvents,
   unpackText,
 } from "./text.ts";
-import { at, inMs, submitOne } from "./submit-one.ts";
+import { placings } from "./placing.ts";
+import { submitOne } from "./submit-one.ts";
 import { unitOf } from "./unit.ts";
-
-/** What submit_v1 answers, field by field; events come last, because they have such fields of their own. */
-interface RawAnswer {
-  readonly now: number;
-  readonly ready: readonly number[];
-  readonly timerAt: number | null;
-  readonly answers: readonly OrLocked<SubmitAnswer>[];
-  readonly events: string;
-}
-
-function readAnswer(text: string): RawAnswer {
-  const [now, ready, timerAt, answers, ...events] = text.split(fieldEnd) as [
-    ...[now: string, ready: string, timerAt: string, answers: string],
-    ...string[],
-  ];
-  return {
-    now: Number(now),
-    ready: readNumbers(ready),
-    timerAt: timerAt === "" ? null : Number(timerAt),
-    answers: answers === "" ? [] : (JSON.parse(answers) as OrLocked<SubmitAnswer>[]),
-    events: events.join(fieldEnd),
-  };
-}
 
 export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<OrLocked<SubmitAnswer>[]> {
   const single = calls.isInside ? null : singleOf(units);
@@ -96,28 +74,25 @@ export async function submitBy(
   });
   if (steps.length === 0) return units.map(created);
   const lists = plainLists(plain, routes);
-  const values = {
+  const answer = await callScalar(calls, "submit_v1", {
     p_inside: calls.isInside,
     p_steps: numberList(steps),
     ...routes.values(),
     ...lists,
     p_units: others.length === 0 ? null : JSON.stringify(others),
-  };
-  const answer = readAnswer(await callScalar(calls, "submit_v1", values));
-  const { answers } = answer;
-  tell(calls, answer);
+  });
+  const [time, ready = "", timerAt = "", answered = "", events = ""] = splitEvents(answer, 4);
+  const now = Number(time);
+  const hints = emptyHints();
+  for (const route of readNumbers(ready)) hints.routes.add(route);
+  if (timerAt !== "") hintDue(hints, Number(timerAt) - now);
+  hintEvents(hints, events, now);
+  calls.tell(hints);
+  const answers = JSON.parse(answered || "[]") as OrLocked<SubmitAnswer>[];
   let next = 0;
   return units.map((unit, index) =>
     arePlain[index] === true ? created(unit) : unpackAnswer(answers[next++] as OrLocked<SubmitAnswer>),
   );
-}
-
-function tell(calls: Calls, { now, events, ready, timerAt }: RawAnswer): void {
-  const hints = emptyHints();
-  for (const route of ready) hints.routes.add(route);
-  if (timerAt !== null) hintDue(hints, timerAt - now);
-  hintEvents(hints, events, now);
-  calls.tell(hints);
 }
 
 function unpackAnswer(answer: OrLocked<SubmitAnswer>): OrLocked<SubmitAnswer> {
@@ -133,18 +108,12 @@ function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, 
   const places = jobs.map((job) => routes.add(job).place);
   const large = placesOf(jobs, ({ input }) => (isLarge(input) ? [input] : []));
   const tags = placesOf(jobs, (job) => job.tags ?? []);
-  const numbers = (of: (job: NewJob) => number | null, absent: number | null = null): string | null =>
-    sparseNumberList(jobs.map(of), absent);
   return {
     ...Object.fromEntries(listedFields.map((name) => [`p_${columnOf(name)}`, listOf(jobs, name)])),
     p_route_at: routes.size > 1 ? sparseNumberList(places) : null,
-    p_due_in: numbers(({ due }) => inMs(due) ?? 0, 0),
-    p_due_at: numbers(({ due }) => at(due)),
-    p_rank_base: numbers(({ rankBase }) => rankBase, 0),
-    p_rank_slope: numbers(({ rankSlope }) => rankSlope, 1),
-    p_deadline_in: numbers(({ deadline }) => inMs(deadline)),
-    p_deadline_at: numbers(({ deadline }) => at(deadline)),
-    p_ttl: numbers(({ ttlMs }) => ttlMs),
+    ...Object.fromEntries(
+      placings.map(({ name, of, usual }) => [name, sparseNumberList(jobs.map(of), usual)]),
+    ),
     p_large_at: sparseNumberList(large.places),
     p_large: sparseTextList(large.texts),
     p_tag_at: sparseNumberList(tags.places),

@@ -64,6 +64,12 @@ export function readTexts(list: string | null, length: number): (string | null)[
   return items.map((item) => (item === "\x02" || item === null ? null : unpackText(item)));
 }
 
+/** The first fields of an answer, and behind them its events, which have such fields of their own. */
+export function splitEvents(answer: string, count: number): string[] {
+  const fields = answer.split("\x1f");
+  return [...fields.slice(0, count), fields.slice(count).join("\x1f")];
+}
+
 /** An array of numbers as Postgres writes it. */
 export function readNumbers(list: string | null): number[] {
   if (list === null || list.length <= 2) return [];

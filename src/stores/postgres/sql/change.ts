@@ -1,9 +1,7 @@
 /**
- * change_v1: what operators and duties do to a job under a guard (rule R2). The first case whose guard holds is
+ * change_one_v1: what operators and duties do to a job under a guard (rule R2). The first case whose guard holds is
  * applied; none holding answers where the job stands. The row stays locked from the look to the write.
  */
-import { waitBriefly, whole } from "./whole.ts";
-
 export const changeSql = (s: string): string => `
 -- p_change: {id, token?, cases: [{guard, next, attempts?}], isLate}. The answer has its events.
 CREATE FUNCTION ${s}.change_one_v1(p_now int8, p_change jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
@@ -22,20 +20,5 @@ BEGIN
   SELECT * INTO v_applied FROM ${s}.apply_v1(p_now, j, v_case->'next', v_case->>'attempts');
   IF v_applied.held_by IS NOT NULL THEN RETURN jsonb_build_object('kind', 'key-held', 'by', v_applied.held_by); END IF;
   RETURN jsonb_build_object('kind', 'ok', 'applied', v_at, 'from', j.state, 'state', v_applied.state, 'rev', j.rev + 1, 'events', v_applied.events);
-END $$;
-
-CREATE FUNCTION ${s}.change_v1(p_now int8, p_commit text, p_changes text, OUT now int8, OUT answers jsonb, OUT events text) LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-DECLARE v_change jsonb; v_answer jsonb;
-BEGIN
-  now := ${s}.begin_v1(p_now, p_commit);
-  ${waitBriefly}
-  answers := '[]';
-  FOR v_change IN SELECT * FROM jsonb_array_elements(p_changes::jsonb) LOOP
-    v_answer := ${whole(s, "change_one_v1", "v_change")};
-    events := ${s}.and_v1(events, v_answer->>'events');
-    answers := answers || jsonb_build_array(v_answer - 'events');
-  END LOOP;
-  PERFORM ${s}.tell_v1(now, events, false);
 END $$;
 `;

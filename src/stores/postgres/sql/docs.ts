@@ -5,6 +5,10 @@
  * where none is as high, and a fold leaves one, so nobody waits for a shared row. Two puts at once meet at the row, or
  * at its insert.
  */
+const readDocs = (s: string, where: string): string =>
+  `RETURN QUERY SELECT d.id, d.version, d.body, d.due_at, d.expires_at FROM ${s}.doc d
+    WHERE d.kind = p_kind AND (d.expires_at IS NULL OR d.expires_at > v_now) AND ${where} ORDER BY d.id`;
+
 export const docsSql = (s: string): string => `
 -- guard: the version that must be there, 0 for absent, null for any. version: the new one (0: deleted), or the current
 -- one of a refusal.
@@ -57,13 +61,7 @@ CREATE FUNCTION ${s}.read_docs_v1(p_now int8, p_kind text, p_ids text[], p_first
 #variable_conflict use_column
 DECLARE v_now int8 := ${s}.begin_v1(p_now, NULL);
 BEGIN
-  IF p_ids IS NOT NULL THEN
-    RETURN QUERY SELECT d.id, d.version, d.body, d.due_at, d.expires_at FROM ${s}.doc d
-      WHERE d.kind = p_kind AND d.id = ANY (p_ids) AND (d.expires_at IS NULL OR d.expires_at > v_now) ORDER BY d.id;
-  ELSE
-    RETURN QUERY SELECT d.id, d.version, d.body, d.due_at, d.expires_at FROM ${s}.doc d
-      WHERE d.kind = p_kind AND d.id >= p_first AND (p_after IS NULL OR d.id > p_after) AND (d.expires_at IS NULL OR d.expires_at > v_now)
-      ORDER BY d.id LIMIT p_max;
-  END IF;
+  IF p_ids IS NOT NULL THEN ${readDocs(s, "d.id = ANY (p_ids)")};
+  ELSE ${readDocs(s, "d.id >= p_first AND (p_after IS NULL OR d.id > p_after)")} LIMIT p_max; END IF;
 END $$;
 `;

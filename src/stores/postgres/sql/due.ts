@@ -13,11 +13,11 @@
  */
 import { eventCodes } from "../../../model/event-kind.ts";
 import { stateCodes } from "../../../model/job-state.ts";
-import { columnOf, dueFields } from "../../../store/job-fields.ts";
-import { clockFields } from "../../../store/rules/guard.ts";
+import { dueFields } from "../../../store/job-fields.ts";
 import { declareSql, selectSql, typeOf } from "../columns.ts";
 import { isInClock } from "../schema.ts";
 import { fieldEnd, itemEnd } from "../text.ts";
+import { clockSql } from "./rules/guard.ts";
 import { groupedEvents } from "./rules/tell.ts";
 
 const { scheduled, ready } = stateCodes;
@@ -28,31 +28,20 @@ const sources = [
   { table: "waiting", sortedBy: "due_at", where: `state = ${scheduled} AND timer_at = due_at` },
 ] as const;
 
-const readSource = (
-  s: string,
-  { table, sortedBy, where }: (typeof sources)[number],
-  clock: string,
-): string => `
+const readSource = (s: string, { table, sortedBy, where }: (typeof sources)[number]): string => `
     (SELECT ${sortedBy} AS timer, ${selectSql(s, "j", dueFields)} FROM ${s}.${table} j
-      WHERE ${where} AND ${sortedBy} <= v_now AND ${clock} <= v_now AND (${sortedBy}, seq) > (p_timer, p_seq)
+      WHERE ${where} AND ${sortedBy} <= v_now AND ${clockSql("p_clock")} <= v_now AND (${sortedBy}, seq) > (p_timer, p_seq)
       ORDER BY ${sortedBy}, seq LIMIT p_max)`;
 
-const readClock = (s: string, clock: string): string => `
-    RETURN QUERY SELECT v_now, NULL::int8, r.* FROM (${sources.map((source) => readSource(s, source, clock)).join(" UNION ALL ")}) r
-      ORDER BY r.timer, r.seq LIMIT p_max;`;
-
-const readClocks = (s: string): string =>
-  Object.entries(clockFields)
-    .map(([clock, name]) => `IF p_clock = '${clock}' THEN${readClock(s, columnOf(name))}\n  END IF;`)
-    .join("\n  ");
+const byIndex =
+  "SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan";
 
 /** The first scheduled row of a route behind the given one. */
 const nextRoute = (s: string, behind: string): string =>
   `(SELECT route, due_at FROM ${s}.waiting WHERE state = ${scheduled}${behind} ORDER BY route, due_at, seq LIMIT 1)`;
 
 export const dueSql = (s: string): string => `
-CREATE FUNCTION ${s}.promote_v1(p_now int8, p_commit text, p_max int4, OUT now int8, OUT jobs int8, OUT ready int8[], OUT more bool, OUT next_clock int8) LANGUAGE plpgsql
-  SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE FUNCTION ${s}.promote_v1(p_now int8, p_commit text, p_max int4, OUT now int8, OUT jobs int8, OUT ready int8[], OUT more bool, OUT next_clock int8) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE v_events text; v_routes int8[]; v_due int4; v_share int4;
 BEGIN
@@ -87,12 +76,12 @@ END $$;
 -- Jobs whose clock has rung, in order of (timer, seq) behind (p_timer, p_seq). The last row has no job, but the next
 -- clock.
 CREATE FUNCTION ${s}.read_due_v1(p_now int8, p_clock text, p_timer int8, p_seq int8, p_max int4)
-  RETURNS TABLE (now int8, next_clock int8, timer int8, ${declareSql(dueFields)}) LANGUAGE plpgsql
-  SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+  RETURNS TABLE (now int8, next_clock int8, timer int8, ${declareSql(dueFields)}) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE v_now int8 := ${s}.begin_v1(p_now, NULL);
 BEGIN
-  ${readClocks(s)}
+  RETURN QUERY SELECT v_now, NULL::int8, r.* FROM (${sources.map((source) => readSource(s, source)).join(" UNION ALL ")}) r
+    ORDER BY r.timer, r.seq LIMIT p_max;
   RETURN QUERY SELECT v_now, ${s}.next_clock_v1(), NULL::int8, ${dueFields.map((name) => `NULL::${typeOf(name)}`).join(", ")};
 END $$;
 `;

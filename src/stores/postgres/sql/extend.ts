@@ -6,7 +6,6 @@ import { leasedFields } from "../../../store/job-fields.ts";
 import { storeLimits } from "../../../store/limits.ts";
 import { fencesPerEpoch } from "../../../store/rules/lease.ts";
 import { selectSql } from "../columns.ts";
-import { waitBriefly, whole } from "./whole.ts";
 
 /** The attempt's end stays as it is. */
 export const leaveEnd = -1;
@@ -71,16 +70,5 @@ BEGIN
     END LOOP;
   END IF;
   RETURN '{"kind": "ok"}';
-END $$;
-
--- p_writes in order; answers a word for each.
-CREATE FUNCTION ${s}.record_v1(p_now int8, p_commit text, p_writes text) RETURNS text[] LANGUAGE plpgsql AS $$
-DECLARE now int8 := ${s}.begin_v1(p_now, p_commit); v_write jsonb; v_answers text[] := '{}';
-BEGIN
-  ${waitBriefly}
-  FOR v_write IN SELECT * FROM jsonb_array_elements(p_writes::jsonb) LOOP
-    v_answers := v_answers || (${whole(s, "record_one_v1", "v_write")}->>'kind');
-  END LOOP;
-  RETURN v_answers;
 END $$;
 `;

@@ -30,7 +30,7 @@ const mayGo = (s: string): string =>
   `h.state = $1 AND h.keep_until IS NULL AND h.route IN (SELECT number FROM ${s}.route WHERE queue <> ALL ($2))`;
 
 export const pruneSql = (s: string): string => `
--- Removes finished rows by place; answers how many.
+-- Removes finished rows by place, none where the lists are null; answers how many.
 CREATE FUNCTION ${s}.remove_finished_v1(p_ids text[], p_ends int8[]) RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE v_removed int8;
 BEGIN
@@ -52,11 +52,9 @@ BEGIN
   PERFORM ${s}.make_partitions_v1(v_now);
   removed := CASE WHEN p_after = 0 THEN ${s}.drop_partition_v1(p_state, p_queue, p_except, v_old) ELSE 0 END;
   IF removed > 0 THEN more := true; last := 0; RETURN; END IF;
-  IF p_state = ${completed} THEN
-    SELECT count(*), max(seq) INTO v_seen, v_stop FROM (SELECT seq FROM (${oldRows(s, "true")}) h ORDER BY seq LIMIT v_window) w;
-  ELSE
-    SELECT count(*), max(seq) INTO v_seen, v_stop FROM (SELECT seq FROM (${oldRows(s, `state <> ${completed}`)}) h ORDER BY seq LIMIT v_window) w;
-  END IF;
+  -- Planned for this p_state: the others than completed have an index of their own.
+  SELECT count(*), max(seq) INTO v_seen, v_stop FROM (
+    SELECT seq FROM (${oldRows(s, `(p_state = ${completed} OR state <> ${completed})`)}) h ORDER BY seq LIMIT v_window) w;
   IF v_seen > 0 THEN
     SELECT array_agg(id), array_agg(ended_at), max(seq) INTO v_ids, v_ends, last FROM (
       SELECT h.id, h.ended_at, h.seq FROM (${oldRows(s, "seq <= v_stop")}) h
@@ -64,7 +62,7 @@ BEGIN
         AND h.route IN (SELECT number FROM ${s}.route WHERE CASE WHEN p_queue IS NULL THEN queue <> ALL (p_except) ELSE queue = p_queue END)
       ORDER BY h.seq LIMIT p_max) d;
   END IF;
-  removed := CASE WHEN v_ids IS NULL THEN 0 ELSE ${s}.remove_finished_v1(v_ids, v_ends) END;
+  removed := ${s}.remove_finished_v1(v_ids, v_ends);
   IF removed < p_max THEN last := v_stop; more := v_seen = v_window; ELSE more := true; END IF;
 END $$;
 
@@ -73,7 +71,7 @@ DECLARE v_now int8 := ${s}.begin_v1(p_now, p_commit); v_ids text[]; v_ends int8[
 BEGIN
   SELECT array_agg(id), array_agg(ended_at) INTO v_ids, v_ends FROM (
     SELECT id, ended_at FROM ${s}.history WHERE keep_until <= v_now ORDER BY keep_until, seq LIMIT p_max) d;
-  removed := CASE WHEN v_ids IS NULL THEN 0 ELSE ${s}.remove_finished_v1(v_ids, v_ends) END;
+  removed := ${s}.remove_finished_v1(v_ids, v_ends);
   more := removed = p_max;
 END $$;
 

@@ -13,9 +13,10 @@ import { stateCodes } from "../../../model/job-state.ts";
 import { columnOf } from "../../../store/job-fields.ts";
 import { columnList, initialSql, valuesSql } from "../columns.ts";
 import type { Expressions } from "../columns.ts";
+import { declarePlacings } from "../placing.ts";
 import { fieldEnd } from "../text.ts";
 import { timeNow } from "./call.ts";
-import { timerSql } from "./rules/advance.ts";
+import { waitingTimer } from "./rules/advance.ts";
 import { stateSql } from "./rules/place.ts";
 import { foldEvery } from "./rules/tell.ts";
 import { listedFields } from "./submit.ts";
@@ -36,7 +37,6 @@ const placed: Expressions = {
   rank: "p_rank_base + p_rank_slope * v_due_at",
   timerAt: "v_timer_at",
 };
-const timer = timerSql((column) => (column.endsWith("_ends_at") ? "NULL" : `v_${column}`));
 
 /** The channel of a schema, whose name comes quoted. */
 const channel = (s: string): string => `${s.slice(1, -1)}_hint`;
@@ -45,10 +45,10 @@ export const submitOneSql = (s: string): string => `
 -- Answers: time, state, the clock that was set (0: none), whether the others were told.
 CREATE FUNCTION ${s}.submit_one_v1(p_now int8, p_commit text, p_by text, p_route int8, p_queue text, p_name text, p_caps text,
   ${givenFields.map((name) => `p_${columnOf(name)} text`).join(", ")},
-  p_due_in int8, p_due_at int8, p_rank_base int8, p_rank_slope int8, p_deadline_in int8, p_deadline_at int8, p_ttl int8) RETURNS text LANGUAGE plpgsql AS $$
+  ${declarePlacings("int8")}) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_now int8 := ${timeNow}; v_due_at int8 := coalesce(p_due_at, v_now + p_due_in); v_deadline_at int8 := coalesce(p_deadline_at, v_now + p_deadline_in);
-  v_ttl_at int8 := v_due_at + p_ttl; v_state int2 := ${stateSql("v_due_at", "v_now")}; v_timer_at int8 := ${timer}; v_feed int8; v_told bool := false;
+  v_ttl_at int8 := v_due_at + p_ttl; v_state int2 := ${stateSql("v_due_at", "v_now")}; v_timer_at int8 := ${waitingTimer("v_")}; v_feed int8; v_told bool := false;
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
   PERFORM 1 FROM ${s}.route WHERE number = p_route AND queue = p_queue AND name = p_name AND caps = p_caps;

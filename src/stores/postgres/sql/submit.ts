@@ -11,9 +11,10 @@ import { columnOf, fieldNames } from "../../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../../store/job-fields.ts";
 import { columnList, initialSql, typeOf, valuesSql } from "../columns.ts";
 import type { Expressions } from "../columns.ts";
+import { declarePlacings } from "../placing.ts";
 import { fieldEnd, itemEnd, nullItem } from "../text.ts";
 import { stateSql } from "./rules/place.ts";
-import { timerSql } from "./rules/advance.ts";
+import { waitingTimer } from "./rules/advance.ts";
 import { groupedEvents } from "./rules/tell.ts";
 import { waitBriefly, whole } from "./whole.ts";
 
@@ -49,8 +50,6 @@ const rankOf = (dueAt: string): string =>
 /** Rule R1 for jobs that are due at once and have no other clock. */
 const placedAtOnce: Expressions = { ...seated, state: `${ready}`, dueAt: "now", rank: rankOf("now") };
 
-const isOfLease = (column: string): boolean => column === "lease_ends_at" || column === "attempt_ends_at";
-
 /** Rule R1 for any job; its clocks are made one after the other. */
 const placed: Expressions = {
   ...seated,
@@ -59,7 +58,7 @@ const placed: Expressions = {
   deadlineAt: "c.deadline_at",
   ttlAt: "c.ttl_at",
   rank: rankOf("c.due_at"),
-  timerAt: timerSql((column) => (isOfLease(column) ? "NULL" : `c.${column}`)),
+  timerAt: waitingTimer("c."),
 };
 const clocks = `
         CROSS JOIN LATERAL (SELECT coalesce(p_due_at[i], now + coalesce(p_due_in[i], 0)) AS due_at,
@@ -78,8 +77,8 @@ export const submitSql = (s: string): string => `
 -- null for the first. p_large_at, p_tag_at: the position of the plain job that has this large input or tag. Answers one
 -- text: time; ready routes and the earliest timer of plain jobs; answers of units, and their events.
 CREATE FUNCTION ${s}.submit_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text,
-  p_route_at int4[], ${parameters.join(", ")}, p_due_in int8[], p_due_at int8[], p_rank_base int8[], p_rank_slope int8[],
-  p_deadline_in int8[], p_deadline_at int8[], p_ttl int8[], p_large_at int4[], p_large text, p_tag_at int4[], p_tag text, p_units jsonb) RETURNS text LANGUAGE plpgsql
+  p_route_at int4[], ${parameters.join(", ")}, ${declarePlacings("int8[]")},
+  p_large_at int4[], p_large text, p_tag_at int4[], p_tag text, p_units jsonb) RETURNS text LANGUAGE plpgsql
   SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE

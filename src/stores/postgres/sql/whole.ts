@@ -4,10 +4,9 @@
  * lock; where that fails nothing of it has happened, and it is sent again with every item behind a savepoint (isLate):
  * the items that are held up are answered as locked, the others are done (patiently in call.ts).
  */
+import { storeLimits } from "../../../store/limits.ts";
 
-/** How long a call waits for a lock, and how long behind the first item that was locked. */
-const lockWaitMs = 30;
-const lockWaitAgainMs = 1;
+const { lockWaitMs, lockWaitAgainMs } = storeLimits;
 
 /** At the beginning of a call. Inside the caller's own transaction it is the caller's to say how long. */
 export const waitBriefly = `PERFORM set_config('lock_timeout', '${lockWaitMs}', true);`;
@@ -37,5 +36,20 @@ BEGIN
       RETURN '{"kind": "locked"}';
   END;
   RETURN v_answer;
+END $$;
+
+-- Items of one kind, one after the other; answers a list in their order.
+CREATE FUNCTION ${s}.each_v1(p_now int8, p_commit text, p_what text, p_items text, OUT now int8, OUT answers jsonb, OUT events text) LANGUAGE plpgsql AS $$
+DECLARE v_item jsonb; v_answer jsonb;
+BEGIN
+  now := ${s}.begin_v1(p_now, p_commit);
+  ${waitBriefly}
+  answers := '[]';
+  FOR v_item IN SELECT * FROM jsonb_array_elements(p_items::jsonb) LOOP
+    v_answer := ${s}.whole_v1(p_what, now, v_item);
+    events := ${s}.and_v1(events, v_answer->>'events');
+    answers := answers || jsonb_build_array(v_answer - 'events');
+  END LOOP;
+  PERFORM ${s}.tell_v1(now, events, false);
 END $$;
 `;

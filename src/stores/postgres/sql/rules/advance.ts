@@ -15,11 +15,9 @@ const allowed = jobStates.flatMap((from) =>
   [from, ...arrows[from]].map((to) => stateCodes[from] * 16 + stateCodes[to]),
 );
 
-/** The earliest clock of the present state. `of` gives each column. */
-export const timerSql = (of: (column: string) => string): string => `CASE
-    WHEN ${of("state")} = ${running} THEN least(${of("lease_ends_at")}, ${of("attempt_ends_at")}, ${of("deadline_at")})
-    WHEN ${of("state")} = ${scheduled} THEN least(${of("due_at")}, ${of("deadline_at")}, ${of("ttl_at")})
-    WHEN ${of("state")} < ${completed} THEN least(${of("deadline_at")}, ${of("ttl_at")}) END`;
+/** The earliest clock of a job that waits; `of` stands before each column. */
+export const waitingTimer = (of: string): string =>
+  `least(CASE ${of}state WHEN ${scheduled} THEN ${of}due_at END, ${of}deadline_at, ${of}ttl_at)`;
 
 /** The largest input, in bytes, that lies in the job's row; a larger one lies in payload. */
 export const inlineBytesMax = 1024;
@@ -31,7 +29,8 @@ const lookIn = (s: string, table: JobTable): string => `
 
 export const advanceSql = (s: string): string => `
 CREATE FUNCTION ${s}.timer_v1(j ${s}.waiting) RETURNS int8 LANGUAGE sql IMMUTABLE AS $$
-  SELECT ${timerSql((column) => `j.${column}`)}
+  SELECT CASE WHEN j.state = ${running} THEN least(j.lease_ends_at, j.attempt_ends_at, j.deadline_at)
+    WHEN j.state < ${completed} THEN ${waitingTimer("j.")} END
 $$;
 
 -- The row one step on: its arrow is checked, its rev grows, its timer follows from its clocks.

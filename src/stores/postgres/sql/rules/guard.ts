@@ -5,6 +5,8 @@ import { clockFields } from "../../../../store/rules/guard.ts";
 import { ofAllTables } from "../../columns.ts";
 
 const clocks = Object.entries(clockFields).map(([clock, name]) => `WHEN '${clock}' THEN j.${columnOf(name)}`);
+/** When the clock of this name rings for the job j. */
+export const clockSql = (clock: string): string => `CASE ${clock} ${clocks.join(" ")} END`;
 
 export const guardSql = (s: string): string => `
 -- p_guard: {states, rev?, fence?, rang?}, states as codes.
@@ -12,7 +14,7 @@ CREATE FUNCTION ${s}.is_held_v1(p_now int8, j ${s}.waiting, p_guard jsonb) RETUR
   SELECT p_guard->'states' @> to_jsonb(j.state)
     AND (p_guard->>'rev' IS NULL OR (p_guard->>'rev')::int8 = j.rev)
     AND (p_guard->>'fence' IS NULL OR (p_guard->>'fence')::int8 = j.fence)
-    AND (p_guard->>'rang' IS NULL OR (j.state < ${stateCodes.completed} AND coalesce(CASE p_guard->>'rang' ${clocks.join(" ")} END <= p_now, false)))
+    AND (p_guard->>'rang' IS NULL OR (j.state < ${stateCodes.completed} AND coalesce(${clockSql("p_guard->>'rang'")} <= p_now, false)))
 $$;
 
 -- An id with another seq is another job, that came after this one was removed.
