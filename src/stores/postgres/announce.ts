@@ -1,8 +1,7 @@
 /**
- * How hints travel to other processes: as payloads of NOTIFY, sent after the answer, coalesced and outside the
- * transaction that made them, because a NOTIFY inside would serialise commits. Only the single submit of a quiet
- * process may take its hint along (sql/submit-one.ts). A hint that cannot be sent is lost; the slow polls of the others
- * find what it told.
+ * How hints travel to other processes: as payloads of NOTIFY, coalesced and sent after the answer, because a NOTIFY
+ * inside the transaction would serialise commits. Only the single submit of a quiet process takes its hint along
+ * (sql/submit-one.ts). A hint that cannot be sent is lost; the slow polls of the others find what it told.
  *
  *  payload   {"by": sender, "r": routes, "d": due in ms, "f": finished ids, "c": [[id, owner]], "more": true}
  *            more: look at the feed

@@ -7,7 +7,6 @@ import type { Calls } from "./call.ts";
 import { sqlState } from "./errors.ts";
 import { packText, unpackText } from "./text.ts";
 
-/** Of the jobs with these ids, or of all, those that are bad; answers how many. */
 export async function setAside(calls: Calls, ids: readonly string[] | null): Promise<number> {
   const [count] = onlyRow(await callWrite(calls, "set_aside_v1", [ids === null ? null : ids.map(packText)]));
   return Number(count);

@@ -22,8 +22,8 @@ export async function changeIf(calls: Calls, changes: readonly Change[]): Promis
 function changeOf({ id, token, cases }: Change): object {
   return {
     id: packText(id),
-    token: token === undefined ? null : packText(token),
-    cases: cases.map(({ guard, next, attempts = null }) => ({
+    token: packNullable(token),
+    cases: cases.map(({ guard, next, attempts }) => ({
       guard: { ...guard, states: guard.states.map((state) => stateCodes[state]) },
       next: nextOf(next),
       attempts: packNullable(attempts),

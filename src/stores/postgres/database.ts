@@ -5,10 +5,9 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
-import { cancelCall } from "./cancel.ts";
 import type { PgDriver, PgListener, PgPool, PgPoolClient } from "./driver.ts";
 import { isConnectionLost, isNameUnknown, isTooLate, isWorthRepeating, storeError } from "./errors.ts";
-import { forgetNames, isDirect, rawTypes, runStatement } from "./statement.ts";
+import { cancelCall, forgetNames, isDirect, rawTypes, runStatement } from "./statement.ts";
 import { nameOf } from "./store-url.ts";
 
 export type Value = string | number | boolean | null | readonly string[];
@@ -20,8 +19,8 @@ export interface Database {
   /**
    * A statement that may change something. `timeoutMs`: where its answer is of no use for as long as that of others.
    */
-  write(text: string, values?: readonly Value[], timeoutMs?: number): Promise<Row[]>;
-  read(text: string, values?: readonly Value[]): Promise<Row[]>;
+  readonly write: (text: string, values?: readonly Value[], timeoutMs?: number) => Promise<Row[]>;
+  readonly read: (text: string, values?: readonly Value[]) => Promise<Row[]>;
   /** Several statements on one connection, for migrations. */
   session(use: (run: (text: string) => Promise<Row[]>) => Promise<void>): Promise<void>;
   /** A connection beside those of the pool; to the same place unless another URL is given. */

@@ -1,11 +1,8 @@
 /** Time passing (sql/due.ts): promotion of what is due, and the reading of clocks that rang. */
-import { stateOfCode } from "../../model/job-state.ts";
+import { dueJobOf } from "../../store/due-job.ts";
 import { dueFields } from "../../store/job-fields.ts";
-import type { JobRow } from "../../store/job-fields.ts";
-import type { Clock, PromoteAnswer, ReadDueAnswer, ReadDueRequest } from "../../store/operations.ts";
-import type { DueJob } from "../../store/records.ts";
+import type { PromoteAnswer, ReadDueAnswer, ReadDueRequest } from "../../store/operations.ts";
 import { emptyHints } from "../../store/hints.ts";
-import { clockFields } from "../../store/rules/guard.ts";
 import { readable } from "./aside.ts";
 import { callRead, callWrite, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
@@ -46,16 +43,5 @@ export async function readDue(calls: Calls, { clock, max, cursor }: ReadDueReque
     cursor: rows.length > max && end !== undefined ? `${end.timer}:${end.job.seq}` : null,
     now,
     nextInMs: inMs(nextClock ?? null, now),
-  };
-}
-
-function dueJobOf(row: Pick<JobRow, (typeof dueFields)[number]>, clock: Clock, now: number): DueJob {
-  const { id, seq, fence, route, rev, attempt, policy, attempts, owner } = row;
-  return {
-    ...{ id, seq, fence, route, rev, attempt, policy, attempts, owner },
-    state: stateOfCode(row.state),
-    cancelAsked: row.cancelAsked === 1,
-    started: row.startedAt !== null,
-    lateMs: now - (row[clockFields[clock]] as number),
   };
 }

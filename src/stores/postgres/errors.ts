@@ -19,10 +19,7 @@ export function sqlState(error: unknown): string | null {
 /** The SQLSTATE of a wait for a lock that took too long. */
 export const lockNotAvailable = "55P03";
 
-/**
- * Deadlocks and serialisation failures, and names of statements: nothing happened, and the same call may succeed at
- * once.
- */
+/** Nothing happened, and the same call may succeed at once. */
 export function isWorthRepeating(error: unknown): boolean {
   const state = sqlState(error);
   return state === "40P01" || state === "40001" || isNameUnknown(error);
@@ -48,7 +45,6 @@ export function isConnectionLost(error: unknown): boolean {
   return driverTrouble.test(`${String((error as Reported).code ?? "")} ${error.message}`);
 }
 
-/** The driver has given up on the answer. */
 export function isTooLate(error: unknown): boolean {
   return error instanceof Error && error.message === "Query read timeout";
 }

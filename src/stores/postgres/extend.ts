@@ -15,10 +15,11 @@ import { emptyHints, hintDue } from "../../store/hints.ts";
 import { readable } from "./aside.ts";
 import { callEach, callWrite, lightly, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
-import { unpackFields, withInput } from "./columns.ts";
+import { readFields, withInput } from "./columns.ts";
 import { leaveEnd } from "./sql/extend.ts";
 import { numberList, packText, unpackText } from "./text.ts";
 
+const idAt = leasedFields.indexOf("id");
 const answerMinMs = 1000;
 
 export async function extendIfLeased(calls: Calls, request: ExtendRequest): Promise<ExtendAnswer> {
@@ -53,14 +54,14 @@ export async function extendIfLeased(calls: Calls, request: ExtendRequest): Prom
     hintDue(hints, Number(timerAt) - Number(now));
     calls.tell(hints);
   }
-  const rows = JSON.parse(others ?? "[]") as Record<string, unknown>[];
+  const rows = JSON.parse(others ?? "[]") as unknown[][];
   return {
     answers: request.leases.map((lease) => answerOf.get(keyOf(lease)) as ExtendAnswer["answers"][number]),
     others: await readable(
       calls,
       rows,
-      ({ id }) => unpackText(id as string),
-      (row) => withInput(unpackFields(row, leasedFields)) as LeasedJob,
+      (row) => unpackText(row[idAt] as string),
+      (row) => withInput(readFields(row, leasedFields)) as LeasedJob,
     ),
     now: Number(now),
   };

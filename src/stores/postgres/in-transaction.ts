@@ -23,7 +23,7 @@ export interface OwnStore {
   readonly channel: string;
 }
 
-/** Answers how a caller's connection becomes a store; what it learns of connections serves all that follow. */
+/** What it learns of connections serves all that follow. */
 export function openTransactions(own: OwnStore): (given: unknown) => TransactionStore {
   const { channel } = own;
   const checkDatabase = databaseCheck(own);
@@ -64,7 +64,6 @@ function callsInside(connection: Connection, { calls, where }: OwnStore): Calls 
   };
   return {
     ...calls,
-    now: () => calls.now(),
     commit: null,
     isInside: true,
     write: run,

@@ -7,20 +7,18 @@
 import { MillraceError } from "../../model/error.ts";
 import type { Database, Row } from "./database.ts";
 import { lockNotAvailable, sqlState } from "./errors.ts";
-import { tablesSql } from "./schema.ts";
+import { inSchema, tablesSql } from "./schema.ts";
 import { functionsSql } from "./sql/all-functions.ts";
 
 interface Migration {
   readonly version: number;
-  readonly sql: (schema: string) => string;
+  readonly sql: string;
 }
 
 /** Days whose first jobs end before retention has run once would stay in the rest for ever. */
-const firstDaysSql = (s: string): string => `SELECT ${s}.make_partitions_v1(${s}.begin_v1(NULL, NULL));`;
+const firstDaysSql = "SELECT @make_partitions_v1(@begin_v1(NULL, NULL));";
 
-const migrations: readonly Migration[] = [
-  { version: 1, sql: (schema) => tablesSql(schema) + functionsSql(schema) + firstDaysSql(schema) },
-];
+const migrations: readonly Migration[] = [{ version: 1, sql: tablesSql + functionsSql + firstDaysSql }];
 
 export const schemaVersion = 1;
 
@@ -80,7 +78,7 @@ async function migrateTo(
     if (checkVersion(await readVersion({ read: run }, schema), where) < version) {
       const [found] = await run(`SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = '${schema}'`);
       if (found === undefined) await run(`CREATE SCHEMA ${name}`);
-      await run(sql(name));
+      await run(inSchema(sql, name));
       await run(
         `INSERT INTO ${name}.meta VALUES ('schema_version', '${version}') ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
       );

@@ -7,6 +7,7 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
+import { bindOperations } from "../../store/bind-operations.ts";
 import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { mending, readAside, removeAside } from "./aside.ts";
@@ -97,10 +98,10 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     isInside: false,
     // Never behind the last time given, whatever the machine's clock does.
     now: () => (clock === "database" ? null : (lastNow = Math.max(lastNow, platform.now()))),
-    write: (text, values, timeoutMs) => database.write(text, values, timeoutMs),
-    read: (text, values) => database.read(text, values),
-    tell: (hints, isTold) => wake.tell(hints, isTold),
-    ride: () => wake.ride(),
+    write: database.write,
+    read: database.read,
+    tell: wake.tell,
+    ride: wake.ride,
   };
   const calls: Calls = { ...bare, write: mending(bare, platform) };
   const routes = openRoutes(calls);
@@ -132,23 +133,24 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
       checkSettles(settles);
       return settleIfLeased(calls, settles);
     },
-    extendIfLeased: (request) => extendIfLeased(calls, request),
-    recordIfLeased: (writes) => recordIfLeased(calls, writes),
-    changeIf: (changes) => changeIf(calls, changes),
-    promoteDue: (request) => promoteDue(calls, request),
-    readDue: (request) => readDue(calls, request),
-    putDocs: (puts) => putDocs(calls, puts),
-    readDocs: (request) => readDocs(calls, request),
     readJobs: (ids) => readJobs(calls, routes, ids),
     findJobs: (request) => findJobs(calls, routes, request),
     tallyJobs: () => tallyJobs(calls, routes),
     readRoutes: () => routes.readAll(),
-    readFeed: (request) => readFeed(calls, request),
-    readTrail: (request) => readTrail(calls, request),
-    prune: (request) => prune(calls, request),
-    auditIndexes: (request) => auditIndexes(calls, request),
-    readAside: (request) => readAside(calls, request),
-    removeAside: (refs) => removeAside(calls, refs),
+    ...bindOperations(calls, {
+      ...{
+        extendIfLeased,
+        recordIfLeased,
+        changeIf,
+        promoteDue,
+        readDue,
+        putDocs,
+        readDocs,
+        readFeed,
+        readTrail,
+      },
+      ...{ prune, auditIndexes, readAside, removeAside },
+    }),
     ...laterOperations,
     watch: (watcher) => wake.add(watcher),
     inTransaction: openTransactions({ calls, where: database.where, channel }),

@@ -18,7 +18,7 @@ import type { Row } from "./database.ts";
 import { readFields, withInput } from "./columns.ts";
 import type { Routes } from "./routes.ts";
 import { recordFields } from "./sql/read.ts";
-import { numberList, packText, unpackText } from "./text.ts";
+import { numberList, packNullable, packText, unpackText } from "./text.ts";
 
 export async function readJobs(
   calls: Calls,
@@ -55,7 +55,6 @@ export async function findJobs(calls: Calls, routes: Routes, request: FindReques
   const { filter, max, scanMax, cursor } = request;
   const { states = jobStates, tag, queue, name, reason, createdAfter = null, createdBefore = null } = filter;
   const terminal = states.filter(isTerminal);
-  const packed = (text: string | undefined): string | null => (text === undefined ? null : packText(text));
   const rows = await callRead(calls, "find_jobs_v1", [
     cursor ?? Number.MAX_SAFE_INTEGER,
     scanMax,
@@ -64,11 +63,11 @@ export async function findJobs(calls: Calls, routes: Routes, request: FindReques
     states.includes("running"),
     terminal.includes("completed"),
     terminal.length > 0 && !terminal.includes("completed"),
-    packed(tag),
+    packNullable(tag),
     numberList(states.map((state) => stateCodes[state])),
-    packed(queue),
-    packed(name),
-    packed(reason),
+    packNullable(queue),
+    packNullable(name),
+    packNullable(reason),
     createdAfter,
     createdBefore,
   ]);

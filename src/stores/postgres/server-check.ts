@@ -4,6 +4,7 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import type { ErrorCode } from "../../model/error.ts";
+import type { Calls } from "./call.ts";
 import type { Database } from "./database.ts";
 
 const oldestVersion = 140_000;
@@ -13,8 +14,7 @@ const settingsText = `SELECT current_setting('server_version_num'), pg_is_in_rec
   current_setting('full_page_writes')`;
 
 export interface ServerFacts {
-  /** What synchronous_commit has to be set to in every call; null leaves the server's. */
-  readonly commit: "on" | "off" | null;
+  readonly commit: Calls["commit"];
   readonly warnings: readonly string[];
 }
 

@@ -34,7 +34,6 @@ export async function settleIfLeased(
   );
 }
 
-/** `arePlain`: which settles take the plain road. `isCareful`: each of the others may be held up. */
 export async function settleBy(
   calls: Calls,
   settles: readonly Settle[],

@@ -28,7 +28,7 @@ export async function submitOne(calls: Calls, job: NewJob): Promise<SubmitAnswer
   };
   for (const placing of placings) values[placing.name] = placing.of(job);
   const given = job as unknown as Readonly<Record<string, string | null | undefined>>;
-  for (const field of givenFields) values[`p_${columnOf(field)}`] = packNullable(given[field] ?? null);
+  for (const field of givenFields) values[`p_${columnOf(field)}`] = packNullable(given[field]);
   let isTold = false;
   try {
     const answer = await callScalar(calls, "submit_one_v1", values);

@@ -2,8 +2,8 @@
  * Submit: the first step of a job's life (sql/submit.ts). Units of plain jobs travel as one list per field; the others
  * as JSON.
  */
-import { columnOf, jobFields } from "../../store/job-fields.ts";
-import type { JobField, JobFieldName } from "../../store/job-fields.ts";
+import { columnOf } from "../../store/job-fields.ts";
+import type { JobFieldName } from "../../store/job-fields.ts";
 import type { OrLocked, SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
@@ -12,13 +12,13 @@ import { isPlainUnit, mayBeRefusedLate } from "../../store/plain.ts";
 import { tagsOf } from "../../store/rules/place.ts";
 import { callScalar, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
-import { listText } from "./columns.ts";
+import { packValue, typeOf } from "./columns.ts";
+import type { FieldValue } from "./columns.ts";
 import { RouteList } from "./routes.ts";
 import { inlineBytesMax } from "./sql/rules/advance.ts";
 import { listedFields } from "./sql/submit.ts";
 import {
   numberList,
-  packNullable,
   packText,
   readNumbers,
   sparseNumberList,
@@ -45,7 +45,7 @@ function singleOf(units: readonly SubmitUnit[]): NewJob | null {
   return isPlainUnit(unit) && tagsOf(job) === null && !isLarge(job.input) ? job : null;
 }
 
-/** `arePlain`: which units take the plain road. `isCareful`: each of the others may be held up. */
+/** `arePlain`: which units take the plain road. `isCareful`: each of the others gets a savepoint. */
 export async function submitBy(
   calls: Calls,
   units: readonly SubmitUnit[],
@@ -123,17 +123,17 @@ function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, 
 
 /** A field that jobs give under its own name. */
 function listOf(jobs: readonly NewJob[], name: JobFieldName): string | null {
-  const { type }: JobField = jobFields[name];
-  if (name === "input")
-    return sparseTextList(jobs.map(({ input }) => (isLarge(input) ? null : packText(input))));
-  if (name === "tags") return sparseTextList(jobs.map((job) => listTextOf(tagsOf(job))));
-  const given = jobs.map((job) => (job as unknown as Readonly<Record<string, unknown>>)[name] ?? null);
-  if (type === "text") return sparseTextList((given as (string | null)[]).map(packNullable));
-  if (type === "list") return sparseTextList((given as (readonly string[] | null)[]).map(listTextOf));
-  return sparseNumberList(given as (number | null)[]);
+  const given = jobs.map((job) => packValue(valueOf(job, name)));
+  return typeOf(name) === "text"
+    ? sparseTextList(given as (string | null)[])
+    : sparseNumberList(given as (number | null)[]);
 }
 
-const listTextOf = (list: readonly string[] | null): string | null => (list === null ? null : listText(list));
+function valueOf(job: NewJob, name: JobFieldName): FieldValue {
+  if (name === "input") return isLarge(job.input) ? null : job.input;
+  if (name === "tags") return tagsOf(job);
+  return (job as unknown as Readonly<Record<string, FieldValue | undefined>>)[name] ?? null;
+}
 
 /** Where the bytes of an UTF-16 unit decide it, they are counted. */
 function isLarge(input: string): boolean {

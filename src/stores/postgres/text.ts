@@ -19,8 +19,8 @@ export function valueText(value: Value): string | null {
   return `{${value.map((item) => `"${item.replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
 }
 
-export function packNullable(text: string | null): string | null {
-  return text === null ? null : packText(text);
+export function packNullable(text: string | null | undefined): string | null {
+  return text === null || text === undefined ? null : packText(text);
 }
 
 /** Packed texts as one parameter. */
@@ -57,11 +57,9 @@ export function sparseNumberList(
 /** What `string_agg` made of a column: the items, unpacked; null items as null. */
 export function readTexts(list: string | null, length: number): (string | null)[] {
   if (list === null) return Array.from({ length }, () => null);
-  const items: (string | null)[] = list.split("\x1e");
-  const isPacked = list.includes("\x01");
-  const hasNull = list.includes("\x02");
-  if (!isPacked && !hasNull) return items;
-  return items.map((item) => (item === "\x02" || item === null ? null : unpackText(item)));
+  const items = list.split("\x1e");
+  if (!list.includes("\x01") && !list.includes("\x02")) return items;
+  return items.map((item) => (item === "\x02" ? null : unpackText(item)));
 }
 
 /** The first fields of an answer, and behind them its events, which have such fields of their own. */

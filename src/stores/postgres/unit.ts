@@ -17,7 +17,7 @@ export interface Unit {
   readonly jobs: readonly NewJob[];
   readonly docs: readonly DocPut[];
   readonly isRepeat: boolean;
-  /** The unit may be refused after something was written, so it runs behind a savepoint. */
+  /** It needs a way back (sql/whole.ts). */
   readonly isLate: boolean;
 }
 

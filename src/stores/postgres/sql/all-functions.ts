@@ -29,15 +29,17 @@ const operations = [
   submitUnitSql,
   submitSql,
   submitOneSql,
-  claimSql,
-  settleSql,
+  claimSql("@"),
+  settleSql("@"),
   extendSql,
   changeSql,
   dueSql,
 ];
 const others = [docsSql, readSql, feedSql, pruneSql, auditSql];
 
-export const functionsSql = (s: string): string =>
-  [callSql, routesSql, wholeSql, asideSql, ...rules, ...operations, ...others]
-    .map((part) => part(s))
-    .join("");
+export const functionsSql = [
+  ...[callSql, routesSql, wholeSql, asideSql],
+  ...rules,
+  ...operations,
+  ...others,
+].join("");

@@ -84,15 +84,15 @@ const smallInput = `coalesce(input, ${nullItem})`;
 const bound = (s: string): string => `
         SELECT array_agg(ctid) FILTER (WHERE before < v_bytes), array_agg(id) FILTER (WHERE bytes IS NULL) INTO v_places, v_bad FROM (
           SELECT ctid, id, bytes, coalesce(sum(bytes) OVER (ORDER BY rank, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before FROM (
-            SELECT ctid, id, rank, seq, octet_length(${wholeInput(s, "w")}) AS bytes FROM ${s}.waiting w WHERE ctid = ANY (v_places)) w) b;
+            SELECT ctid, id, rank, seq, octet_length(${wholeInput("w")}) AS bytes FROM ${s}.waiting w WHERE ctid = ANY (v_places)) w) b;
         IF v_bad IS NOT NULL THEN
           PERFORM ${s}.set_aside_v1(now, NULL, v_bad);
           CONTINUE;
-        END IF;${lists(picked(s), wholeInput(s, "h"))}`;
+        END IF;${lists(picked(s), wholeInput("h"))}`;
 
 /** Tells what was leased, and frees keys that were held until the start. */
 const tell = (s: string): string => `
-      v_ids := translate(l_id, ${itemEnd}, ${fieldEnd});${tellSet(s, {
+      v_ids := translate(l_id, ${itemEnd}, ${fieldEnd});${tellSet({
         kind: `${eventCodes.claimed}`,
         from: `${ready}`,
         to: `${running}`,
@@ -173,7 +173,7 @@ BEGIN
       -- Jobs that were submitted while this call ran are among them: by the clock of its begin they would be claimed
       -- before they were due.
       now := greatest(now, ${timeNow});
-      v_ends := now + p_lease;${lease(s)}
+      v_ends := now + p_lease;${lease}
       DELETE FROM ${s}.waiting WHERE ctid = ANY (v_places);${tell(s)}
       v_answer := concat(v_answer, ${batch});
       v_left := v_left - greatest(v_got, 1);
@@ -189,7 +189,7 @@ BEGIN
     INSERT INTO ${s}.feed (at, body) VALUES (now, v_all) RETURNING id INTO v_feed;
     IF v_feed % ${foldEvery} = 0 THEN PERFORM ${s}.fold_v1(); END IF;
   END IF;
-  IF p_clock THEN SELECT ${nextClock(s)} INTO v_clock; END IF;
+  IF p_clock THEN SELECT ${nextClock} INTO v_clock; END IF;
   RETURN concat(now, ${fieldEnd}, v_pick, ${fieldEnd}, v_clock, ${fieldEnd}, v_more, v_answer);
 END $$;
 `;

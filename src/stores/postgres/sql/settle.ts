@@ -73,7 +73,7 @@ BEGIN
   END IF;
   FOREACH v_step IN ARRAY p_steps LOOP
     IF v_step = 0 THEN
-      v_answer := ${whole(s, "settle_one_v1", "p_singles->v_single")};
+      v_answer := ${whole("settle_one_v1", "p_singles->v_single")};
       v_single := v_single + 1;
       v_told := ${s}.and_v1(v_told, v_answer->>'events');
       v_all := ${s}.and_v1(v_all, v_answer->>'events');
@@ -92,7 +92,7 @@ BEGIN
       array_agg(seq) FILTER (WHERE p_keeps[v_run] = 0),
       array_agg(seq) FILTER (WHERE p_keeps[v_run] = 0 AND tags IS NOT NULL), array_agg(tags) FILTER (WHERE p_keeps[v_run] = 0 AND tags IS NOT NULL)
     INTO v_count, v_done, v_ids, l_route, l_rev, l_attempt, v_keys, v_freed, v_dropped, v_tagged, v_tags FROM ended;
-    IF v_count > 0 THEN${tellSet(s, {
+    IF v_count > 0 THEN${tellSet({
       kind: "p_kinds[v_run]",
       from: `${running}`,
       to: "p_states[v_run]",
