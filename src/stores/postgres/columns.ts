@@ -118,12 +118,6 @@ export function readFields<Name extends JobFieldName>(
   return Object.fromEntries(read) as Pick<JobRow, Name>;
 }
 
-/** The input may lie in payload, and payload may have lost it. */
-export function withInput<Fields extends { readonly input: string }>(fields: Fields): Fields {
-  if ((fields.input as string | null) === null) throw new RangeError("the input is gone");
-  return fields;
-}
-
 function readValue(value: unknown, { type }: JobField): unknown {
   if (value === null) return null;
   if (type === "list")

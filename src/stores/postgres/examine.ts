@@ -150,11 +150,9 @@ async function hearsItself(
   listenUrl: string | undefined,
 ): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
-  const channel = `millrace_echo_${Buffer.from(platform.randomBytes(9)).toString("base64url")}`;
   const listener = openListener({
     platform,
-    channel,
-    echoChannel: channel,
+    channel: "millrace_doctor",
     connect: () => database.connect(name, listenUrl),
     notify: (to, payload) => database.read("SELECT pg_notify($1, $2)", [to, payload]),
     heard: () => undefined,

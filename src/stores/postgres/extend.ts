@@ -12,14 +12,12 @@ import type {
 import { leasedFields } from "../../store/job-fields.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
-import { readable } from "./aside.ts";
+import { readRows } from "./aside.ts";
 import { callEach, callWrite, lightly, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
-import { readFields, withInput } from "./columns.ts";
 import { leaveEnd } from "./sql/extend.ts";
-import { numberList, packText, unpackText } from "./text.ts";
+import { numberList, packText } from "./text.ts";
 
-const idAt = leasedFields.indexOf("id");
 const answerMinMs = 1000;
 
 export async function extendIfLeased(calls: Calls, request: ExtendRequest): Promise<ExtendAnswer> {
@@ -57,12 +55,7 @@ export async function extendIfLeased(calls: Calls, request: ExtendRequest): Prom
   const rows = JSON.parse(others ?? "[]") as unknown[][];
   return {
     answers: request.leases.map((lease) => answerOf.get(keyOf(lease)) as ExtendAnswer["answers"][number]),
-    others: await readable(
-      calls,
-      rows,
-      (row) => unpackText(row[idAt] as string),
-      (row) => withInput(readFields(row, leasedFields)) as LeasedJob,
-    ),
+    others: await readRows(calls, rows, leasedFields, (job) => job as LeasedJob),
     now: Number(now),
   };
 }

@@ -11,7 +11,7 @@ import type { NewJob } from "../../store/records.ts";
 import { callScalar } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { listText } from "./columns.ts";
-import { placings } from "./placing.ts";
+import { placeParameters } from "./place-parameters.ts";
 import { givenFields } from "./sql/submit-one.ts";
 import { packNullable, packText } from "./text.ts";
 
@@ -26,7 +26,7 @@ export async function submitOne(calls: Calls, job: NewJob): Promise<SubmitAnswer
     p_name: packText(name),
     p_caps: listText(caps),
   };
-  for (const placing of placings) values[placing.name] = placing.of(job);
+  for (const { name: parameter, of } of placeParameters) values[parameter] = of(job);
   const given = job as unknown as Readonly<Record<string, string | null | undefined>>;
   for (const field of givenFields) values[`p_${columnOf(field)}`] = packNullable(given[field]);
   let isTold = false;

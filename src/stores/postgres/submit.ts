@@ -26,7 +26,7 @@ import {
   splitEvents,
   unpackText,
 } from "./text.ts";
-import { placings } from "./placing.ts";
+import { placeParameters } from "./place-parameters.ts";
 import { submitOne } from "./submit-one.ts";
 import { unitOf } from "./unit.ts";
 
@@ -112,7 +112,7 @@ function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, 
     ...Object.fromEntries(listedFields.map((name) => [`p_${columnOf(name)}`, listOf(jobs, name)])),
     p_route_at: routes.size > 1 ? sparseNumberList(places) : null,
     ...Object.fromEntries(
-      placings.map(({ name, of, usual }) => [name, sparseNumberList(jobs.map(of), usual)]),
+      placeParameters.map(({ name, of, usual }) => [name, sparseNumberList(jobs.map(of), usual)]),
     ),
     p_large_at: sparseNumberList(large.places),
     p_large: sparseTextList(large.texts),

@@ -52,7 +52,6 @@ export function openWake({ platform, database, channel, readFeed, connect }: Wak
       return openListener({
         platform,
         channel,
-        echoChannel: `millrace_echo_${sender}`,
         connect,
         notify,
         heard(payload) {

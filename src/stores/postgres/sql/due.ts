@@ -65,8 +65,6 @@ BEGIN
       kind: `${eventCodes.promoted}`,
       from: `${scheduled}`,
       to: `${ready}`,
-      extra: "''",
-      counted: (jobs) => jobs,
     })}
       PERFORM @tell_v1(now, v_events, false);
     END IF;

@@ -13,7 +13,7 @@ import { stateCodes } from "../../../model/job-state.ts";
 import { columnOf } from "../../../store/job-fields.ts";
 import { columnList, initialSql, valuesSql } from "../columns.ts";
 import type { Expressions } from "../columns.ts";
-import { declarePlacings } from "../placing.ts";
+import { declarePlace } from "../place-parameters.ts";
 import { fieldEnd } from "../text.ts";
 import { setCommit, timeNow } from "./call.ts";
 import { waitingTimer } from "./rules/advance.ts";
@@ -44,7 +44,7 @@ export const submitOneSql = `
 -- Answers: time, state, the clock that was set (0: none), whether the others were told.
 CREATE FUNCTION @submit_one_v1(p_now int8, p_commit text, p_by text, p_route int8, p_queue text, p_name text, p_caps text,
   ${givenFields.map((name) => `p_${columnOf(name)} text`).join(", ")},
-  ${declarePlacings("int8")}) RETURNS text LANGUAGE plpgsql AS $$
+  ${declarePlace("int8")}) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_now int8 := ${timeNow}; v_due_at int8 := coalesce(p_due_at, v_now + p_due_in); v_deadline_at int8 := coalesce(p_deadline_at, v_now + p_deadline_in);
   v_ttl_at int8 := v_due_at + p_ttl; v_state int2 := ${stateSql("v_due_at", "v_now")}; v_timer_at int8 := ${waitingTimer("v_")}; v_feed int8; v_told bool := false;

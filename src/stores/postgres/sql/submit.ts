@@ -11,7 +11,7 @@ import { columnOf, fieldNames } from "../../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../../store/job-fields.ts";
 import { columnList, initialSql, typeOf, valuesSql } from "../columns.ts";
 import type { Expressions } from "../columns.ts";
-import { declarePlacings } from "../placing.ts";
+import { declarePlace } from "../place-parameters.ts";
 import { fieldEnd, itemEnd, nullItem } from "../text.ts";
 import { stateSql } from "./rules/place.ts";
 import { waitingTimer } from "./rules/advance.ts";
@@ -76,7 +76,7 @@ export const submitSql = `
 -- null for the first. p_large_at, p_tag_at: the position of the plain job that has this large input or tag. Answers one
 -- text: time; ready routes and the earliest timer of plain jobs; answers of units, and their events.
 CREATE FUNCTION @submit_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text,
-  p_route_at int4[], ${parameters.join(", ")}, ${declarePlacings("int8[]")},
+  p_route_at int4[], ${parameters.join(", ")}, ${declarePlace("int8[]")},
   p_large_at int4[], p_large text, p_tag_at int4[], p_tag text, p_units jsonb) RETURNS text LANGUAGE plpgsql
   SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column

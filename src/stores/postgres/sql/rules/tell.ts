@@ -23,9 +23,9 @@ interface SharedStep {
   readonly kind: string;
   readonly from: string;
   readonly to: string;
-  readonly extra: string;
-  /** Of the jobs that took the step, how many are counted where it leads. */
-  readonly counted: (jobs: string) => string;
+  readonly extra?: string;
+  /** Of the jobs that took the step, how many are counted where it leads; all unless it is given. */
+  readonly counted?: (jobs: string) => string;
 }
 
 /**
@@ -33,7 +33,7 @@ interface SharedStep {
  * l_rev and l_attempt, brief lists; v_events for the answer. Most often the jobs are alike in these too, and nothing
  * has to be grouped.
  */
-export const tellSet = ({ kind, from, to, extra, counted }: SharedStep): string => `
+export const tellSet = ({ kind, from, to, extra = "''", counted = (jobs) => jobs }: SharedStep): string => `
       IF array_length(l_route, 1) = 1 AND array_length(l_rev, 1) = 1 AND array_length(l_attempt, 1) = 1 THEN
         v_events := concat_ws(${fieldEnd}, ${kind}, l_rev[1], l_route[1], ${to}, l_attempt[1], ${extra}, v_ids);
         INSERT INTO @tally VALUES (l_route[1], ${from}, -v_count), (l_route[1], ${to}, ${counted("v_count")});

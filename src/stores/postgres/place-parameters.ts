@@ -1,6 +1,6 @@
 /**
- * The numbers by which a submit says where a new job is placed (rule R1), each under the name of its parameter. submit_v1
- * takes a list of each, submit_one_v1 one number of each.
+ * The numbers by which a submit says where a new job is placed (rule R1), each under the name of its parameter:
+ * submit_v1 takes a list of each, submit_one_v1 one number of each.
  */
 import type { Due } from "../../model/change.ts";
 import type { NewJob } from "../../store/records.ts";
@@ -8,14 +8,14 @@ import type { NewJob } from "../../store/records.ts";
 const inMs = (due: Due | null): number | null => (due !== null && "inMs" in due ? due.inMs : null);
 const at = (due: Due | null): number | null => (due !== null && "at" in due ? due.at : null);
 
-interface Placing {
+interface PlaceParameter {
   readonly name: string;
   readonly of: (job: NewJob) => number | null;
   /** A list of nothing else is left out. */
   readonly usual: number | null;
 }
 
-export const placings: readonly Placing[] = [
+export const placeParameters: readonly PlaceParameter[] = [
   { name: "p_due_in", of: ({ due }) => inMs(due), usual: 0 },
   { name: "p_due_at", of: ({ due }) => at(due), usual: null },
   { name: "p_rank_base", of: ({ rankBase }) => rankBase, usual: 0 },
@@ -25,5 +25,5 @@ export const placings: readonly Placing[] = [
   { name: "p_ttl", of: ({ ttlMs }) => ttlMs, usual: null },
 ];
 
-export const declarePlacings = (type: string): string =>
-  placings.map(({ name }) => `${name} ${type}`).join(", ");
+export const declarePlace = (type: string): string =>
+  placeParameters.map(({ name }) => `${name} ${type}`).join(", ");
