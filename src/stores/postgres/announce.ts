@@ -98,13 +98,13 @@ function joinHints(all: Hints, { routes, dueInMs, finished, cancels }: Hints): v
 export function writePayload({ routes, dueInMs, finished, cancels }: Hints, sender: string): string {
   const brief = {
     by: sender,
-    ...(routes.size === 0 ? {} : { r: [...routes].slice(0, idsMax) }),
-    ...(dueInMs === null ? {} : { d: dueInMs }),
+    r: routes.size === 0 ? undefined : [...routes].slice(0, idsMax),
+    d: dueInMs ?? undefined,
   };
   const whole = JSON.stringify({
     ...brief,
-    ...(finished.length === 0 ? {} : { f: finished }),
-    ...(cancels.length === 0 ? {} : { c: cancels.map(({ id, owner }) => [id, owner]) }),
+    f: finished.length === 0 ? undefined : finished,
+    c: cancels.length === 0 ? undefined : cancels.map(({ id, owner }) => [id, owner]),
   });
   const fits = [routes.size, finished.length, cancels.length].every((count) => count <= idsMax);
   if (fits && Buffer.byteLength(whole) < payloadBytesMax) return whole;

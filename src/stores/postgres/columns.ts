@@ -68,8 +68,13 @@ export function listText(list: readonly string[]): string {
   return JSON.stringify(list.map(packText));
 }
 
-export function valuesSql(valueOf: (name: JobFieldName) => string): string {
+function valuesSql(valueOf: (name: JobFieldName) => string): string {
   return fields.map(valueOf).join(", ");
+}
+
+/** One expression per column of a new row: what is not given has its initial value. */
+export function newRowSql(given: Expressions): string {
+  return valuesSql((name) => given[name] ?? initialSql(name));
 }
 
 /**

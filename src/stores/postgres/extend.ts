@@ -73,9 +73,9 @@ export async function recordIfLeased(
 ): Promise<OrLocked<RecordAnswer>[]> {
   const packed = writes.map(({ id, seq, fence, progress, logs, overflow }) => ({
     ...{ id: packText(id), seq, fence },
-    ...(progress === undefined ? {} : { progress: packText(progress) }),
-    ...(logs === undefined || logs.length === 0 ? {} : { logs: logs.map(packText) }),
-    ...(overflow === undefined ? {} : { overflow: packText(overflow) }),
+    progress: progress === undefined ? undefined : packText(progress),
+    logs: logs?.map(packText),
+    overflow: overflow === undefined ? undefined : packText(overflow),
   }));
   const answers = await callEach<{ kind: RecordAnswer | "locked" }>(calls, "record_one_v1", packed);
   return answers.map(({ kind }) => (kind === "locked" ? { kind } : kind));

@@ -159,6 +159,6 @@ function singleOf(settle: Settle, routes: RouteList, isCareful: boolean): object
   return {
     ...{ id: packText(id), seq, fence, next: nextOf(next), attempts: packNullable(attempts) },
     isLate,
-    ...(effects === undefined ? {} : { effects: unitOf({ jobs, docs, isRepeat: false, isLate }, routes) }),
+    effects: effects && unitOf({ jobs, docs, isRepeat: false, isLate }, routes),
   };
 }

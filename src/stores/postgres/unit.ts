@@ -55,5 +55,5 @@ export function nextOf(next: ChangeNext): object {
     return { to: stateCodes[to], event, reason: packNullable(reason), result: packNullable(result), keepMs };
   }
   const { edit } = next as { readonly edit?: Edit };
-  return { ...next, event, ...(edit === undefined ? {} : { edit: packFields(edit) }) };
+  return { ...next, event, edit: edit && packFields(edit) };
 }

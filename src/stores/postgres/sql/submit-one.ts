@@ -11,7 +11,7 @@
 import { eventCodes } from "../../../model/event-kind.ts";
 import { stateCodes } from "../../../model/job-state.ts";
 import { columnOf } from "../../../store/job-fields.ts";
-import { columnList, initialSql, valuesSql } from "../columns.ts";
+import { columnList, initialSql, newRowSql } from "../columns.ts";
 import type { Expressions } from "../columns.ts";
 import { declarePlace } from "../place-parameters.ts";
 import { fieldEnd } from "../text.ts";
@@ -27,6 +27,7 @@ export const givenFields = listedFields.filter((name) => name !== "tags");
 
 const placed: Expressions = {
   ...Object.fromEntries(givenFields.map((name) => [name, `p_${columnOf(name)}`])),
+  seq: "nextval('@job_seq')",
   createdAt: "v_now",
   route: "p_route",
   state: "v_state",
@@ -53,7 +54,7 @@ BEGIN
   PERFORM 1 FROM @route WHERE number = p_route AND queue = p_queue AND name = p_name AND caps = p_caps;
   IF NOT FOUND THEN PERFORM @keep_routes_v1(ARRAY[p_route], ARRAY[p_queue], ARRAY[p_name], ARRAY[p_caps]); END IF;
   INSERT INTO @waiting (${columnList})
-    VALUES (${valuesSql((name) => (name === "seq" ? `nextval('@job_seq')` : (placed[name] ?? initialSql(name))))});
+    VALUES (${newRowSql(placed)});
   INSERT INTO @tally VALUES (p_route, v_state, 1);
   INSERT INTO @feed (at, body) VALUES (v_now, concat_ws(${fieldEnd}, ${eventCodes.submitted}, ${initialSql("rev")}, p_route, v_state, ${initialSql("attempt")},
     CASE WHEN v_state = ${scheduled} THEN 'n' || v_due_at ELSE '' END, p_id)) RETURNING id INTO v_feed;

@@ -9,12 +9,12 @@ import { eventCodes } from "../../../model/event-kind.ts";
 import { stateCodes } from "../../../model/job-state.ts";
 import { columnOf, fieldNames } from "../../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../../store/job-fields.ts";
-import { columnList, initialSql, typeOf, valuesSql } from "../columns.ts";
+import { columnList, initialSql, newRowSql, typeOf } from "../columns.ts";
 import type { Expressions } from "../columns.ts";
 import { declarePlace } from "../place-parameters.ts";
 import { fieldEnd, itemEnd, nullItem } from "../text.ts";
-import { stateSql } from "./rules/place.ts";
 import { waitingTimer } from "./rules/advance.ts";
+import { stateSql } from "./rules/place.ts";
 import { groupedEvents } from "./rules/tell.ts";
 import { waitBriefly, whole } from "./whole.ts";
 
@@ -64,12 +64,10 @@ const clocks = `
           coalesce(p_deadline_at[i], now + p_deadline_in[i]) AS deadline_at) d
         CROSS JOIN LATERAL (SELECT d.due_at, d.deadline_at, ${stateSql("d.due_at", "now")} AS state, d.due_at + p_ttl[i] AS ttl_at) c`;
 
-const insert = (changes: Expressions): string => {
-  const all: Expressions = { ...listed, ...changes, seq: `coalesce(v_seqs[i], nextval('@job_seq'))` };
-  return `
+const seq = "coalesce(v_seqs[i], nextval('@job_seq'))";
+const insert = (changes: Expressions): string => `
         INSERT INTO @waiting (${columnList})
-        SELECT ${valuesSql((name) => all[name] ?? initialSql(name))} FROM generate_series(v_from, v_to) i`;
-};
+        SELECT ${newRowSql({ ...listed, ...changes, seq })} FROM generate_series(v_from, v_to) i`;
 
 export const submitSql = `
 -- p_routes, p_queues, p_names, p_caps: the routes of all jobs of the call; p_route_at: which one each plain job has,
