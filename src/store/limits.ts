@@ -10,4 +10,10 @@ export const storeLimits = {
   unitJobsMax: 100_000,
   tagsPerJobMax: 16,
   logLinesPerJobMax: 1000,
+  /**
+   * How long a call to a shared store waits for a row that somebody's open transaction holds, before its items are
+   * done one by one; and behind the first of these that is still held, how long for each of the others.
+   */
+  lockWaitMs: 30,
+  lockWaitAgainMs: 1,
 } as const;

@@ -1,8 +1,7 @@
 /**
- * How hints travel to other processes: as payloads of NOTIFY, sent after the answer, coalesced and outside the
- * transaction that made them, because a NOTIFY inside would serialise commits. Only the single submit of a quiet
- * process may take its hint along (sql/submit-one.ts). A hint that cannot be sent is lost; the slow polls of the others
- * find what it told.
+ * How hints travel to other processes: as payloads of NOTIFY, coalesced and sent after the answer, because a NOTIFY
+ * inside the transaction would serialise commits. Only the single submit of a quiet process takes its hint along
+ * (sql/submit-one.ts). A hint that cannot be sent is lost; the slow polls of the others find what it told.
  *
  *  payload   {"by": sender, "r": routes, "d": due in ms, "f": finished ids, "c": [[id, owner]], "more": true}
  *            more: look at the feed
@@ -99,13 +98,13 @@ function joinHints(all: Hints, { routes, dueInMs, finished, cancels }: Hints): v
 export function writePayload({ routes, dueInMs, finished, cancels }: Hints, sender: string): string {
   const brief = {
     by: sender,
-    ...(routes.size === 0 ? {} : { r: [...routes].slice(0, idsMax) }),
-    ...(dueInMs === null ? {} : { d: dueInMs }),
+    r: routes.size === 0 ? undefined : [...routes].slice(0, idsMax),
+    d: dueInMs ?? undefined,
   };
   const whole = JSON.stringify({
     ...brief,
-    ...(finished.length === 0 ? {} : { f: finished }),
-    ...(cancels.length === 0 ? {} : { c: cancels.map(({ id, owner }) => [id, owner]) }),
+    f: finished.length === 0 ? undefined : finished,
+    c: cancels.length === 0 ? undefined : cancels.map(({ id, owner }) => [id, owner]),
   });
   const fits = [routes.size, finished.length, cancels.length].every((count) => count <= idsMax);
   if (fits && Buffer.byteLength(whole) < payloadBytesMax) return whole;

@@ -1,13 +1,14 @@
 /** Records that cannot be read (sql/aside.ts): set aside where they are met, looked at and removed by an operator. */
 import { isMillraceError } from "../../model/error.ts";
+import type { JobFieldName, JobRow } from "../../store/job-fields.ts";
 import type { AsideAnswer } from "../../store/operations.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { callRead, callWrite, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
+import { readFields } from "./columns.ts";
 import { sqlState } from "./errors.ts";
 import { packText, unpackText } from "./text.ts";
 
-/** Of the jobs with these ids, or of all, those that are bad; answers how many. */
 export async function setAside(calls: Calls, ids: readonly string[] | null): Promise<number> {
   const [count] = onlyRow(await callWrite(calls, "set_aside_v1", [ids === null ? null : ids.map(packText)]));
   return Number(count);
@@ -33,20 +34,23 @@ export function mending(calls: Calls, platform: Platform): Calls["write"] {
   };
 }
 
-/** What can be read of these rows; the jobs of the others are set aside, unless this user may only read. */
-export async function readable<Given, Read>(
+/** The jobs of those rows that can be read; those of the others are set aside, unless this user may only read. */
+export async function readRows<Name extends JobFieldName, Read>(
   calls: Calls,
-  rows: readonly Given[],
-  idOf: (row: Given) => string,
-  read: (row: Given) => Read,
+  rows: readonly (readonly unknown[])[],
+  names: readonly Name[],
+  read: (fields: Pick<JobRow, Name>) => Read,
 ): Promise<Read[]> {
   const found: Read[] = [];
   const bad: string[] = [];
   for (const row of rows) {
     try {
-      found.push(read(row));
+      const fields = readFields(row, names);
+      // It may lie in payload, and payload may have lost it.
+      if ("input" in fields && fields.input === null) throw new RangeError("the input is gone");
+      found.push(read(fields));
     } catch {
-      bad.push(idOf(row));
+      bad.push(unpackText(row[names.indexOf("id" as Name)] as string));
     }
   }
   if (bad.length > 0) await setAside(calls, bad).catch(passOverDenied);

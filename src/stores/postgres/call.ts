@@ -2,10 +2,12 @@
  * What every operation needs: how to run a function of the store's schema, what time to give it, and where hints go.
  */
 import { isMillraceError } from "../../model/error.ts";
+import { emptyHints } from "../../store/hints.ts";
 import type { Hints } from "../../store/hints.ts";
+import { hintEvents } from "../../store/packed-events.ts";
 import type { Ride } from "./announce.ts";
 import type { Row, Value } from "./database.ts";
-import { sqlState } from "./errors.ts";
+import { lockNotAvailable, sqlState } from "./errors.ts";
 
 export interface Calls {
   /** Quoted. */
@@ -17,25 +19,21 @@ export interface Calls {
   /** True inside the caller's transaction: only appends, nothing shared is locked. */
   readonly isInside: boolean;
   write(text: string, values: readonly Value[], timeoutMs?: number): Promise<Row[]>;
-  read(text: string, values: readonly Value[]): Promise<Row[]>;
+  read(text: string, values?: readonly Value[]): Promise<Row[]>;
   /** isTold: the others know already, from the call itself. */
   tell(hints: Hints, isTold?: boolean): void;
-  /** For a call that would tell the others itself; null when it is not its turn. */
+  /** For a call that would tell the others itself. */
   ride(): Ride | null;
 }
 
-/** `SELECT * FROM schema.name($1, $2, ...)`. */
-export function callText(schema: string, name: string, count: number): string {
+function callText(schema: string, name: string, count: number): string {
   return textOf(`${schema}.${name}(${count}`, () => {
     const places = Array.from({ length: count }, (_, index) => `$${index + 1}`);
     return `SELECT * FROM ${schema}.${name}(${places.join(", ")})`;
   });
 }
 
-/**
- * `SELECT schema.name(p_one => $1, p_other => $2, ...)`. A function is always called with the same parameters in the
- * same order.
- */
+/** A function is always called with the same parameters in the same order. */
 function namedText(schema: string, name: string, values: object): string {
   return textOf(`${schema}.${name}`, () => {
     const given = Object.keys(values).map((parameter, index) => `${parameter} => $${index + 1}`);
@@ -67,17 +65,31 @@ export async function callScalar(
   return onlyRow(rows)[0] as string;
 }
 
-/**
- * A call whose items may be held up by somebody's open transaction (sql/whole.ts): where the first try waits too long,
- * the second has every item behind a savepoint (`isCareful`). Inside the caller's own transaction it simply waits.
- */
+/** A call of items that may be held up (sql/whole.ts): where it waits too long it is made once more, carefully. */
 export async function patiently<Answer>(call: (isCareful: boolean) => Promise<Answer>): Promise<Answer> {
   try {
     return await call(false);
   } catch (error) {
-    if (!isMillraceError(error) || sqlState(error.cause) !== "55P03") throw error;
+    if (!isMillraceError(error) || sqlState(error.cause) !== lockNotAvailable) throw error;
     return call(true);
   }
+}
+
+/** Items of one kind, each by the function of this name. */
+export async function callEach<Answer>(
+  calls: Calls,
+  name: string,
+  items: readonly object[],
+): Promise<Answer[]> {
+  if (items.length === 0) return [];
+  const [now, answers, events] = await patiently(async (isCareful) => {
+    const packed = items.map((item) => ({ ...item, isLate: isCareful }));
+    return onlyRow(await callWrite(calls, "each_v1", [name, JSON.stringify(packed)]));
+  });
+  const hints = emptyHints();
+  hintEvents(hints, events ?? "", Number(now));
+  calls.tell(hints);
+  return JSON.parse(answers ?? "[]") as Answer[];
 }
 
 /**
@@ -92,7 +104,6 @@ export function callRead(calls: Calls, name: string, values: readonly Value[]): 
   return calls.read(callText(calls.schema, name, values.length), values);
 }
 
-/** The only row of an answer. */
 export function onlyRow(rows: readonly Row[]): Row {
   const [row] = rows;
   if (row === undefined) throw new Error("the database answered no row");

@@ -1,9 +1,7 @@
 /** Change (sql/change.ts): what operators and duties do to a job under a guard. */
 import { stateCodes, stateOfCode } from "../../model/job-state.ts";
 import type { Change, ChangeAnswer, OrLocked } from "../../store/operations.ts";
-import { emptyHints } from "../../store/hints.ts";
-import { hintEvents } from "../../store/packed-events.ts";
-import { callWrite, onlyRow, patiently } from "./call.ts";
+import { callEach } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { packNullable, packText, unpackText } from "./text.ts";
 import { nextOf } from "./unit.ts";
@@ -18,22 +16,14 @@ interface RawAnswer {
 }
 
 export async function changeIf(calls: Calls, changes: readonly Change[]): Promise<OrLocked<ChangeAnswer>[]> {
-  if (changes.length === 0) return [];
-  const [now, answered, events] = await patiently(async (isCareful) => {
-    const packed = changes.map((change) => ({ ...changeOf(change), isLate: isCareful }));
-    return onlyRow(await callWrite(calls, "change_v1", [JSON.stringify(packed)]));
-  });
-  const hints = emptyHints();
-  hintEvents(hints, events ?? "", Number(now));
-  calls.tell(hints);
-  return (JSON.parse(answered ?? "[]") as RawAnswer[]).map(answerOf);
+  return (await callEach<RawAnswer>(calls, "change_one_v1", changes.map(changeOf))).map(answerOf);
 }
 
 function changeOf({ id, token, cases }: Change): object {
   return {
     id: packText(id),
-    token: token === undefined ? null : packText(token),
-    cases: cases.map(({ guard, next, attempts = null }) => ({
+    token: packNullable(token),
+    cases: cases.map(({ guard, next, attempts }) => ({
       guard: { ...guard, states: guard.states.map((state) => stateCodes[state]) },
       next: nextOf(next),
       attempts: packNullable(attempts),

@@ -6,6 +6,7 @@ import { fieldEnd } from "../../store/packed-text.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import { callScalar, lightly } from "./call.ts";
 import type { Calls } from "./call.ts";
+import { planWhole } from "./floors.ts";
 import type { ClaimPlan, Floors, Looks } from "./floors.ts";
 import { listedFields } from "./sql/claim.ts";
 import { numberList, packText, readBrief, readNumber, readNumbers, readTexts } from "./text.ts";
@@ -19,7 +20,7 @@ export async function claim(calls: Calls, floors: Floors, request: ClaimRequest)
   floors.learn(offers, plan, looks);
   // Below its floor an offer may still find something.
   if (answer.jobs.length > 0 || !plan.isBounded) return answer;
-  const whole = floors.planWhole(offers);
+  const whole = planWhole(offers);
   const again = await ask(calls, request, offers, whole);
   floors.learn(offers, whole, again.looks);
   return again.answer;
@@ -72,7 +73,6 @@ async function ask(
 
 type Lists = { readonly [Name in (typeof listedFields)[number]]: readonly JobRow[Name][] };
 
-/** The lists of a batch by the names of their fields, each with an item per job. */
 function listsOf(lists: readonly string[]): Lists {
   const listed = Object.fromEntries(listedFields.map((name, at) => [name, lists[at] || null]));
   const count = readNumbers(listed["seq"] ?? null).length;

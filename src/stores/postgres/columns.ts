@@ -8,7 +8,6 @@
  */
 import { columnOf, fieldNames, isClearedBy, jobFields } from "../../store/job-fields.ts";
 import type { JobField, JobFieldName, JobRow } from "../../store/job-fields.ts";
-import type { Row } from "./database.ts";
 import { initialValues } from "../../store/rules/advance.ts";
 import { packText, unpackText } from "./text.ts";
 
@@ -32,7 +31,6 @@ function orderOf(name: JobFieldName): number {
   return (fieldOf(name).isNullable === true ? 2 : 0) + (width === 0 ? 1 : 0) - width / 100;
 }
 
-/** In the order of the tables. */
 const fields = fieldNames().sort((one, other) => orderOf(one) - orderOf(other));
 export const columnList = fields.map(columnOf).join(", ");
 
@@ -44,7 +42,6 @@ export const columnsSql = fields
   })
   .join(",\n  ");
 
-/** The initial value of a field as SQL; NULL where the table of fields gives none. */
 export function initialSql(name: JobFieldName): string {
   const { initial = null } = fieldOf(name);
   return typeof initial === "string" ? `'${initial.replaceAll("'", "''")}'` : String(initial ?? "NULL");
@@ -55,25 +52,29 @@ export const initialJson = JSON.stringify(
   packFields(initialValues(({ home }) => home !== "spec")),
 ).replaceAll("'", "''");
 
-/** Fields by column, their texts packed. */
 export function packFields(row: Partial<JobRow>): Record<string, unknown> {
   const packed = Object.entries(row).map(([name, value]) => [columnOf(name), packValue(value)]);
   return Object.fromEntries(packed) as Record<string, unknown>;
 }
 
-function packValue(value: JobRow[JobFieldName]): string | number | null {
+export type FieldValue = JobRow[JobFieldName];
+
+export function packValue(value: FieldValue): string | number | null {
   if (typeof value === "string") return packText(value);
   return typeof value === "object" && value !== null ? listText(value) : value;
 }
 
-/** A list of texts as its column holds it. */
 export function listText(list: readonly string[]): string {
   return JSON.stringify(list.map(packText));
 }
 
-/** One expression per column, for an INSERT of whole rows. */
-export function valuesSql(valueOf: (name: JobFieldName) => string): string {
+function valuesSql(valueOf: (name: JobFieldName) => string): string {
   return fields.map(valueOf).join(", ");
+}
+
+/** One expression per column of a new row: what is not given has its initial value. */
+export function newRowSql(given: Expressions): string {
+  return valuesSql((name) => given[name] ?? initialSql(name));
 }
 
 /**
@@ -97,22 +98,16 @@ export function clearSql(...rules: readonly Rule[]): string {
 export const jobTables = ["waiting", "leased", "history"] as const;
 export type JobTable = (typeof jobTables)[number];
 
-/** The same of all three job tables. */
-export function ofAllTables(s: string, selected: string, where = "true"): string {
-  return jobTables
-    .map((table) => `SELECT ${selected} FROM ${s}.${table} j WHERE ${where}`)
-    .join(" UNION ALL ");
+export function ofAllTables(selected: string, where = "true"): string {
+  return jobTables.map((table) => `SELECT ${selected} FROM @${table} j WHERE ${where}`).join(" UNION ALL ");
 }
 
-/** The input, wherever it lies. */
-export const wholeInput = (s: string, row: string): string =>
-  `coalesce(${row}.input, (SELECT p.input FROM ${s}.payload p WHERE p.seq = ${row}.seq))`;
+export const wholeInput = (row: string): string =>
+  `coalesce(${row}.input, (SELECT p.input FROM @payload p WHERE p.seq = ${row}.seq))`;
 
 /** These fields of a row, as a select list: what `readFields` reads. */
-export function selectSql(s: string, row: string, names: readonly JobFieldName[]): string {
-  return names
-    .map((name) => (name === "input" ? `${wholeInput(s, row)} AS input` : `${row}.${columnOf(name)}`))
-    .join(", ");
+export function selectSql(row: string, names: readonly JobFieldName[]): string {
+  return names.map((name) => (name === "input" ? wholeInput(row) : `${row}.${columnOf(name)}`)).join(", ");
 }
 
 /** `seq int8, id text, ...`, as a function declares what it returns. */
@@ -120,25 +115,12 @@ export function declareSql(names: readonly JobFieldName[]): string {
   return names.map((name) => `${columnOf(name)} ${typeOf(name)}`).join(", ");
 }
 
-/** The fields that a select list of the same names answered, read by their types. */
-export function readFields<Name extends JobFieldName>(row: Row, names: readonly Name[]): Pick<JobRow, Name> {
-  const read = names.map((name, at) => [name, readValue(row[at] ?? null, fieldOf(name))]);
-  return Object.fromEntries(read) as Pick<JobRow, Name>;
-}
-
-/** The fields of a row that came as JSON. */
-export function unpackFields<Name extends JobFieldName>(
-  row: Readonly<Record<string, unknown>>,
+export function readFields<Name extends JobFieldName>(
+  row: readonly unknown[],
   names: readonly Name[],
 ): Pick<JobRow, Name> {
-  const read = names.map((name) => [name, readValue(row[columnOf(name)] ?? null, fieldOf(name))]);
+  const read = names.map((name, at) => [name, readValue(row[at] ?? null, fieldOf(name))]);
   return Object.fromEntries(read) as Pick<JobRow, Name>;
-}
-
-/** The input may lie in payload, and payload may have lost it. */
-export function withInput<Fields extends { readonly input: string }>(fields: Fields): Fields {
-  if ((fields.input as string | null) === null) throw new RangeError("the input is gone");
-  return fields;
 }
 
 function readValue(value: unknown, { type }: JobField): unknown {

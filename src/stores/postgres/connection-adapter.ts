@@ -24,39 +24,36 @@ import { rowText, unpackRow } from "./row-text.ts";
 
 export interface Connection {
   run(text: string, values: readonly Value[]): Promise<Row[]>;
-  isOpen(): boolean | null;
+  /** Whether a transaction is open, where the library knows. */
+  isOpen?(): boolean | null;
 }
 
 export function adaptConnection(given: unknown): Connection | null {
-  if (isPgPool(given)) throw passTheTransaction("a pool of pg", "the client that sent BEGIN");
-  if (isPrisma(given))
-    throw new MillraceError(
-      "not-in-transaction",
-      "A client of Prisma is not supported: use another driver here.",
-    );
-  if (isPgClient(given)) return pgConnection(given);
-  if (isPostgresJs(given)) return postgresJsConnection(given);
-  if (isKysely(given)) return kyselyConnection(given);
-  if (isKnex(given)) return knexConnection(given);
-  const beneath = clientOfDrizzle(given);
+  const isShape = (typeof given === "object" && given !== null) || typeof given === "function";
+  const shape = (isShape ? given : {}) as Readonly<Record<string, unknown>>;
+  const hasMethods = (...names: readonly string[]): boolean =>
+    names.every((name) => typeof shape[name] === "function");
+  if ("totalCount" in shape && "idleCount" in shape)
+    throw passTheTransaction("a pool of pg", "the client that sent BEGIN");
+  if ("$queryRawUnsafe" in shape)
+    throw unusable("A client of Prisma is not supported: use another driver here.");
+  if (hasMethods("query", "connect")) return pgConnection(given as CallersClient);
+  if (hasMethods("unsafe", "typed")) return postgresJsConnection(given as PostgresJs);
+  if (hasMethods("withoutPlugins", "executeQuery")) return kyselyConnection(given as Kysely);
+  if (hasMethods("raw") && (given as Knex).client?.dialect === "postgresql")
+    return knexConnection(given as Knex);
+  const beneath = (given as Drizzle | null)?._?.session?.client ?? null;
   if (beneath !== null) return adaptConnection(beneath);
-  return isQueryable(given) ? queryConnection(given) : null;
+  return hasMethods("query") ? queryConnection(given as Queryable) : null;
 }
 
-function passTheTransaction(what: string, instead: string): MillraceError {
-  return new MillraceError(
-    "not-in-transaction",
+const unusable = (sentence: string, options?: { readonly cause: unknown }): MillraceError =>
+  new MillraceError("not-in-transaction", sentence, options);
+
+const passTheTransaction = (what: string, instead: string): MillraceError =>
+  unusable(
     `This is ${what}, which gives every statement to another connection. Pass the transaction: ${instead}.`,
   );
-}
-
-function isPgPool(given: unknown): boolean {
-  return typeof given === "object" && given !== null && "totalCount" in given && "idleCount" in given;
-}
-
-function isPrisma(given: unknown): boolean {
-  return typeof given === "object" && given !== null && "$queryRawUnsafe" in given;
-}
 
 /** Whatever runs a statement with $1, $2, ... on the caller's own transaction, and answers with rows as objects. */
 interface Queryable {
@@ -66,40 +63,19 @@ interface Queryable {
   ): PromiseLike<readonly unknown[] | { readonly rows: readonly unknown[] }>;
 }
 
-function isQueryable(given: unknown): given is Queryable {
-  return (
-    typeof given === "object" && given !== null && typeof (given as Partial<Queryable>).query === "function"
-  );
-}
-
 function queryConnection(given: Queryable): Connection {
   return {
     async run(text, values) {
-      const answer = await given.query(
-        rowText(text),
-        values.map((value) => (value === null ? null : valueText(value))),
-      );
+      const answer = await given.query(rowText(text), values.map(valueText));
       const rows = "rows" in answer ? answer.rows : answer;
-      if (!Array.isArray(rows))
-        throw new MillraceError(
-          "not-in-transaction",
-          "query(text, values) must answer with its rows, or { rows }.",
-        );
+      if (!Array.isArray(rows)) throw unusable("query(text, values) must answer with its rows, or { rows }.");
       return rows.map(unpackRow);
     },
-    isOpen: () => null,
   };
 }
 
 interface CallersClient extends PgClient {
   getTransactionStatus?(): string | null;
-}
-
-/** A client of `pg`. */
-function isPgClient(given: unknown): given is CallersClient {
-  if (typeof given !== "object" || given === null) return false;
-  const { query, connect } = given as { query?: unknown; connect?: unknown };
-  return typeof query === "function" && typeof connect === "function";
 }
 
 function pgConnection(client: CallersClient): Connection {
@@ -120,12 +96,6 @@ interface PostgresJs {
   typed(value: unknown, type: number): unknown;
 }
 
-function isPostgresJs(given: unknown): given is PostgresJs {
-  if (typeof given !== "function") return false;
-  const { unsafe, typed } = given as Partial<PostgresJs>;
-  return typeof unsafe === "function" && typeof typed === "function";
-}
-
 /**
  * Postgres decides the type, and postgres.js has no serialiser for it: the one for boolean would make "f" of every
  * text.
@@ -140,33 +110,20 @@ function postgresJsConnection(sql: PostgresJs): Connection {
       const rows = await sql.unsafe(text, typed).raw();
       return rows.map((row) => row.map((value) => (value === null ? null : decoder.decode(value))));
     },
-    isOpen: () => null,
   };
 }
 
 const decoder = new TextDecoder();
 
 /** Drizzle keeps what it was given, or what it took from it for the transaction, in its session. */
-function clientOfDrizzle(given: unknown): unknown {
-  if (typeof given !== "object" || given === null) return null;
-  const { _: inner } = given as { _?: { session?: { client?: unknown } } };
-  return inner?.session?.client ?? null;
+interface Drizzle {
+  readonly _?: { readonly session?: { readonly client?: unknown } };
 }
 
 interface Kysely {
   readonly isTransaction: boolean;
   withoutPlugins(): Kysely;
   executeQuery(query: object): Promise<{ readonly rows: readonly unknown[] }>;
-}
-
-function isKysely(given: unknown): given is Kysely {
-  if (typeof given !== "object" || given === null) return false;
-  const { isTransaction, withoutPlugins, executeQuery } = given as Partial<Kysely>;
-  return (
-    typeof isTransaction === "boolean" &&
-    typeof withoutPlugins === "function" &&
-    typeof executeQuery === "function"
-  );
 }
 
 function kyselyConnection(trx: Kysely): Connection {
@@ -179,29 +136,18 @@ function kyselyConnection(trx: Kysely): Connection {
       const compiled = { sql, parameters: values, query, queryId: { queryId: "millrace" } };
       const { rows } = await plain.executeQuery(compiled).catch((cause: unknown) => {
         if (!(cause instanceof Error) || !cause.message.startsWith("Transaction is already")) throw cause;
-        throw new MillraceError(
-          "not-in-transaction",
-          `The transaction has ended. (Kysely: ${cause.message})`,
-          { cause },
-        );
+        throw unusable(`The transaction has ended. (Kysely: ${cause.message})`, { cause });
       });
       return rows.map(unpackRow);
     },
-    isOpen: () => null,
   };
 }
 
 interface Knex {
   readonly isTransaction?: boolean;
-  readonly client: { readonly dialect: string };
+  readonly client?: { readonly dialect: string };
   isCompleted?(): boolean;
   raw(text: string, values: readonly unknown[]): PromiseLike<{ readonly rows: readonly unknown[] }>;
-}
-
-function isKnex(given: unknown): given is Knex {
-  if (typeof given !== "function") return false;
-  const { raw, client } = given as Partial<Knex>;
-  return typeof raw === "function" && client?.dialect === "postgresql";
 }
 
 function knexConnection(trx: Knex): Connection {

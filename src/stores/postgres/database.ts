@@ -5,38 +5,43 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
-import { cancelCall } from "./cancel.ts";
-import type { PgClient, PgListener, PgPool, PgPoolClient } from "./driver.ts";
+import type { PgDriver, PgListener, PgPool, PgPoolClient } from "./driver.ts";
 import { isConnectionLost, isNameUnknown, isTooLate, isWorthRepeating, storeError } from "./errors.ts";
-import { forgetNames, isDirect, runStatement } from "./statement.ts";
+import { cancelCall, forgetNames, isDirect, rawTypes, runStatement } from "./statement.ts";
+import { nameOf } from "./store-url.ts";
 
 export type Value = string | number | boolean | null | readonly string[];
 export type Row = (string | null)[];
 
 export interface Database {
+  /** How error messages name it. */
+  readonly where: string;
   /**
    * A statement that may change something. `timeoutMs`: where its answer is of no use for as long as that of others.
    */
-  write(text: string, values: readonly Value[], timeoutMs?: number): Promise<Row[]>;
-  read(text: string, values: readonly Value[]): Promise<Row[]>;
+  readonly write: (text: string, values?: readonly Value[], timeoutMs?: number) => Promise<Row[]>;
+  readonly read: (text: string, values?: readonly Value[]) => Promise<Row[]>;
   /** Several statements on one connection, for migrations. */
-  session<Answer>(run: (client: PgClient) => Promise<Answer>): Promise<Answer>;
+  session(use: (run: (text: string) => Promise<Row[]>) => Promise<void>): Promise<void>;
+  /** A connection beside those of the pool; to the same place unless another URL is given. */
+  connect(name: string, url?: string): PgListener;
   close(): Promise<void>;
 }
 
 export interface DatabaseOptions {
-  readonly pool: PgPool;
-  /** A pool of the caller's own stays open. */
-  readonly isOwn: boolean;
-  /** How error messages name the server. */
-  readonly where: string;
+  readonly driver: PgDriver;
+  /** Either a URL, or a pool of the caller's own, which stays open. */
+  readonly url: string | undefined;
+  readonly pool?: PgPool | undefined;
+  readonly poolMax: number;
+  /** How the server names the connections. */
+  readonly name: string;
   readonly platform: Platform;
   /** How long an answer may take: a peer that is gone without a word would be waited for for ever. */
   readonly callTimeoutMs: number;
-  /** A connection beside those of the pool. */
-  readonly connect: () => PgListener;
 }
 
+const connectTimeoutMs = 10_000;
 const repeatsMax = 6;
 const repeatMs = 4;
 
@@ -51,7 +56,15 @@ export function checkCallTimeout(callTimeoutMs: number): number {
 }
 
 export function openDatabase(options: DatabaseOptions): Database {
-  const { pool, isOwn, where, platform, callTimeoutMs } = options;
+  const { driver, url, platform, callTimeoutMs } = options;
+  const where = nameOf(url);
+  const lasting = { connectionTimeoutMillis: connectTimeoutMs, keepAlive: true };
+  const own = { connectionString: url, max: options.poolMax, application_name: options.name, ...lasting };
+  const pool = options.pool ?? new driver.Pool({ ...own, allowExitOnIdle: true });
+  const connectBeside = (name: string, connectionString = url): PgListener => {
+    const place = connectionString === undefined ? pool.options : { connectionString };
+    return new driver.Client({ ...place, application_name: name, ...lasting });
+  };
   let isClosed = false;
   let inFlight = 0;
   let onIdle: (() => void) | null = null;
@@ -98,7 +111,7 @@ export function openDatabase(options: DatabaseOptions): Database {
       if (isNameUnknown(error)) forgetNames(client);
       const { processID } = client;
       if (isTooLate(error) && isDirect(client) && typeof processID === "number")
-        await cancelCall(options.connect, processID, text).catch(() => undefined);
+        await cancelCall(() => connectBeside(options.name), processID, text).catch(() => undefined);
       release(client, isConnectionLost(error));
       throw error;
     }
@@ -130,14 +143,18 @@ export function openDatabase(options: DatabaseOptions): Database {
   };
 
   return {
-    write: (text, values, timeoutMs) => run(text, values, true, timeoutMs),
-    read: (text, values) => run(text, values, false),
+    where,
+    connect: connectBeside,
+    write: (text, values = [], timeoutMs = callTimeoutMs) => run(text, values, true, timeoutMs),
+    read: (text, values = []) => run(text, values, false),
     async session(use) {
       const client = await connect(true);
       try {
-        const answer = await use(client);
+        await use(async (text) => {
+          const query = { text, values: [], rowMode: "array", types: rawTypes } as const;
+          return (await client.query(query)).rows as Row[];
+        });
         release(client, false);
-        return answer;
       } catch (error) {
         // Whatever the connection was in the middle of ends with it.
         release(client, true);
@@ -149,7 +166,7 @@ export function openDatabase(options: DatabaseOptions): Database {
       isClosed = true;
       if (inFlight > 0) await new Promise<void>((resolve) => (onIdle = resolve));
       // A connection may still report its death after the end, so an own pool keeps its listener.
-      if (isOwn) return pool.end();
+      if (options.pool === undefined) return pool.end();
       pool.removeListener("connect", greeted);
       pool.removeListener("error", ignore);
     },

@@ -3,7 +3,7 @@ import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../../store/
 import type { Doc, DocPut } from "../../store/records.ts";
 import { callRead, callWrite } from "./call.ts";
 import type { Calls } from "./call.ts";
-import type { Row } from "./database.ts";
+import type { Row, Value } from "./database.ts";
 import { packNullable, packText, readNumber, unpackText } from "./text.ts";
 import { unitDoc } from "./unit.ts";
 
@@ -14,30 +14,20 @@ export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<Pu
 }
 
 export async function readDocs(calls: Calls, request: ReadDocsRequest): Promise<ReadDocsAnswer> {
-  const kind = packText(request.kind);
+  const read = async (...which: Value[]): Promise<Doc[]> => {
+    const values = [calls.now(), packText(request.kind), ...which];
+    return (await callRead(calls, "read_docs_v1", values)).map((row) => docOf(request.kind, row));
+  };
   if ("ids" in request) {
     if (request.ids.length === 0) return { docs: [], cursor: null };
-    const ids = [...new Set(request.ids)].map(packText);
-    const rows = await callRead(calls, "read_docs_v1", [calls.now(), kind, ids, null, null, null]);
-    return { docs: rows.map((row) => docOf(request.kind, row)), cursor: null };
+    return { docs: await read([...new Set(request.ids)].map(packText), null, null, null), cursor: null };
   }
   const { prefix, after, max } = request;
   const first = prefix === "" ? "" : packText(prefix);
-  const rows = await callRead(calls, "read_docs_v1", [
-    calls.now(),
-    kind,
-    null,
-    first,
-    packNullable(after),
-    max + 1,
-  ]);
-  // Ids with the prefix stand together in byte order, so the first one without it ends the page.
-  const found: Doc[] = [];
-  for (const row of rows) {
-    const doc = docOf(request.kind, row);
-    if (!doc.id.startsWith(prefix)) break;
-    found.push(doc);
-  }
+  // Ids with the prefix stand together in byte order, so nothing is left out behind those that were read.
+  const found = (await read(null, first, packNullable(after), max + 1)).filter(({ id }) =>
+    id.startsWith(prefix),
+  );
   const docs = found.slice(0, max);
   return { docs, cursor: found.length > max ? (docs.at(-1)?.id ?? null) : null };
 }

@@ -1,17 +1,15 @@
 /** Time passing (sql/due.ts): promotion of what is due, and the reading of clocks that rang. */
-import { stateOfCode } from "../../model/job-state.ts";
+import { dueJobOf } from "../../store/due-job.ts";
 import { dueFields } from "../../store/job-fields.ts";
-import type { JobRow } from "../../store/job-fields.ts";
-import type { Clock, PromoteAnswer, ReadDueAnswer, ReadDueRequest } from "../../store/operations.ts";
-import type { DueJob } from "../../store/records.ts";
+import type { PromoteAnswer, ReadDueAnswer, ReadDueRequest } from "../../store/operations.ts";
 import { emptyHints } from "../../store/hints.ts";
-import { clockFields } from "../../store/rules/guard.ts";
-import { readable } from "./aside.ts";
+import { readRows } from "./aside.ts";
 import { callRead, callWrite, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
-import { readFields } from "./columns.ts";
 import type { Row } from "./database.ts";
 import { readNumbers } from "./text.ts";
+
+const seqAt = dueFields.indexOf("seq");
 
 export async function promoteDue(calls: Calls, { max }: { readonly max: number }): Promise<PromoteAnswer> {
   const [now, jobs, ready, more, nextClock] = onlyRow(await callWrite(calls, "promote_v1", [max]));
@@ -32,30 +30,13 @@ export async function readDue(calls: Calls, { clock, max, cursor }: ReadDueReque
   const rows = await callRead(calls, "read_due_v1", values);
   const [time, nextClock] = rows.pop() as Row;
   const now = Number(time);
-  const page = rows
-    .slice(0, max)
-    .map(([, , timer, ...fields]) => ({ timer, job: readFields(fields, dueFields) }));
+  const page = rows.slice(0, max).map(([, , timer, ...fields]) => ({ timer, fields }));
   const end = page.at(-1);
+  const read = page.map(({ fields }) => fields);
   return {
-    jobs: await readable(
-      calls,
-      page,
-      ({ job }) => job.id,
-      ({ job }) => dueJobOf(job, clock, now),
-    ),
-    cursor: rows.length > max && end !== undefined ? `${end.timer}:${end.job.seq}` : null,
+    jobs: await readRows(calls, read, dueFields, (job) => dueJobOf(job, { clock, now })),
+    cursor: rows.length > max && end !== undefined ? `${end.timer}:${end.fields[seqAt]}` : null,
     now,
     nextInMs: inMs(nextClock ?? null, now),
-  };
-}
-
-function dueJobOf(row: Pick<JobRow, (typeof dueFields)[number]>, clock: Clock, now: number): DueJob {
-  const { id, seq, fence, route, rev, attempt, policy, attempts, owner } = row;
-  return {
-    ...{ id, seq, fence, route, rev, attempt, policy, attempts, owner },
-    state: stateOfCode(row.state),
-    cancelAsked: row.cancelAsked === 1,
-    started: row.startedAt !== null,
-    lateMs: now - (row[clockFields[clock]] as number),
   };
 }

@@ -16,10 +16,10 @@ export function sqlState(error: unknown): string | null {
   return typeof code === "string" && /^[0-9A-Z]{5}$/.test(code) ? code : null;
 }
 
-/**
- * Deadlocks and serialisation failures, and names of statements: nothing happened, and the same call may succeed at
- * once.
- */
+/** The SQLSTATE of a wait for a lock that took too long. */
+export const lockNotAvailable = "55P03";
+
+/** Nothing happened, and the same call may succeed at once. */
 export function isWorthRepeating(error: unknown): boolean {
   const state = sqlState(error);
   return state === "40P01" || state === "40001" || isNameUnknown(error);
@@ -45,7 +45,6 @@ export function isConnectionLost(error: unknown): boolean {
   return driverTrouble.test(`${String((error as Reported).code ?? "")} ${error.message}`);
 }
 
-/** The driver has given up on the answer. */
 export function isTooLate(error: unknown): boolean {
   return error instanceof Error && error.message === "Query read timeout";
 }
@@ -104,7 +103,7 @@ const refusals: readonly (readonly [code: ErrorCode, sentence: string, states: r
   [
     "store-busy",
     "has other transactions that held what this call needs, several times in a row; nothing was written.",
-    ["40P01", "40001", "55P03"],
+    ["40P01", "40001", lockNotAvailable],
   ],
   ["store-busy", "cancelled the call (statement_timeout?); nothing was written.", ["57014"]],
   [

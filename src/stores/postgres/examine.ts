@@ -5,12 +5,12 @@
  */
 import type { Platform } from "../../platform/platform.ts";
 import { openDatabase } from "./database.ts";
-import type { Database, Row } from "./database.ts";
+import type { Database, Value } from "./database.ts";
 import { loadDriver } from "./driver.ts";
-import type { PgDriver, PgListener } from "./driver.ts";
 import { openListener } from "./listener.ts";
 import { quoted, readVersion, schemaVersion } from "./migrate.ts";
-import { checkSchema, nameOf, readStoreUrl } from "./store-url.ts";
+import { checkSchema, readStoreUrl } from "./store-url.ts";
+import type { StoreUrl } from "./store-url.ts";
 import { tablesSql } from "./schema.ts";
 import { functionsSql } from "./sql/all-functions.ts";
 
@@ -65,15 +65,14 @@ export interface ExamineOptions {
   readonly olderThanMs: number;
 }
 
+const name = "millrace doctor";
 const callTimeoutMs = 30_000;
 const hearMaxMs = 2000;
-const defaultSchema = "millrace";
 const transactionsMax = 5;
 const queryLengthMax = 80;
 
 export async function examinePostgres(options: ExamineOptions): Promise<PostgresCondition> {
-  return look(options, async (database, { schema, listenUrl, driver }) => {
-    const listen = listenUrl === null ? null : () => new driver.Client({ connectionString: listenUrl });
+  return look(options, async (database, { schema, listenUrl }) => {
     const version = await readVersion(database, schema);
     return {
       ...(await readServer(database)),
@@ -82,13 +81,12 @@ export async function examinePostgres(options: ExamineOptions): Promise<Postgres
       knownVersion: schemaVersion,
       missing: version === schemaVersion ? await findMissing(database, schema) : [],
       tables: await readTables(database, schema),
-      hears: listen === null ? null : await hearsItself(database, options.platform, listen),
+      hears: listenUrl === null ? null : await hearsItself(database, options.platform, listenUrl),
       transactions: await readTransactions(database, options.olderThanMs),
     };
   });
 }
 
-/** From 0 where there are no tables of Millrace. */
 export async function readPostgresVersion(
   options: Omit<ExamineOptions, "olderThanMs">,
 ): Promise<{ schema: string; from: number; to: number }> {
@@ -99,52 +97,34 @@ export async function readPostgresVersion(
   }));
 }
 
-interface Place {
-  readonly schema: string;
-  readonly listenUrl: string | null;
-  readonly driver: PgDriver;
-}
-
 async function look<Answer>(
   { url, platform }: Omit<ExamineOptions, "olderThanMs">,
-  use: (database: Database, place: Place) => Promise<Answer>,
+  use: (database: Database, place: Pick<StoreUrl, "listenUrl"> & { schema: string }) => Promise<Answer>,
 ): Promise<Answer> {
   const named = readStoreUrl(url);
-  const schema = checkSchema(named.schema ?? defaultSchema);
-  const listenUrl = named.listenUrl === undefined ? named.url : named.listenUrl;
+  const schema = checkSchema(named.schema);
   const driver = await loadDriver();
-  const pool = new driver.Pool({
-    connectionString: named.url,
-    max: 1,
-    connectionTimeoutMillis: 10_000,
-    application_name: "millrace doctor",
-    allowExitOnIdle: true,
-  });
-  const connect = (): PgListener => new driver.Client({ connectionString: named.url });
-  const database = openDatabase({ pool, isOwn: true, where: nameOf(url), platform, callTimeoutMs, connect });
+  const database = openDatabase({ driver, url: named.url, poolMax: 1, name, platform, callTimeoutMs });
   try {
-    return await use(database, { schema, listenUrl, driver });
+    return await use(database, { schema, listenUrl: named.listenUrl });
   } finally {
     await database.close();
   }
 }
 
-async function readServer(
-  database: Database,
-): Promise<Pick<PostgresCondition, "server" | "settings" | "connections">> {
-  const settings = settingNames.map((name) => `current_setting('${name}')`).join(", ");
-  const text = `SELECT current_setting('server_version'), (SELECT sum(numbackends) FROM pg_catalog.pg_stat_database),
-    current_setting('max_connections'), ${settings}`;
-  const [row] = await database.read(text, []);
-  const [server, open, max, ...values] = row as string[];
-  return {
-    server: server as string,
-    connections: { open: Number(open), max: Number(max) },
-    settings: Object.fromEntries(settingNames.map((name, at) => [name, values[at]])) as Record<
-      SettingName,
-      string
-    >,
-  };
+/** Rows as objects: the names of the columns are those of the fields. */
+async function readObjects<Each>(database: Database, text: string, values: Value[] = []): Promise<Each[]> {
+  const rows = await database.read(`SELECT to_json(answer) FROM (${text}) answer`, values);
+  return rows.map(([json]) => JSON.parse(json as string) as Each);
+}
+
+type Server = Pick<PostgresCondition, "server" | "settings" | "connections">;
+
+async function readServer(database: Database): Promise<Server> {
+  const settings = settingNames.map((name) => `'${name}', current_setting('${name}')`).join(", ");
+  const text = `SELECT current_setting('server_version') AS server, json_build_object(${settings}) AS settings, json_build_object(
+    'open', (SELECT sum(numbackends) FROM pg_catalog.pg_stat_database), 'max', current_setting('max_connections')::int4) AS connections`;
+  return (await readObjects<Server>(database, text))[0] as Server;
 }
 
 /**
@@ -152,7 +132,10 @@ async function readServer(
  * missing.
  */
 async function findMissing(database: Database, schema: string): Promise<readonly string[]> {
-  const expected = namesIn(tablesSql("s") + functionsSql("s"));
+  const made = /\bCREATE (?:UNIQUE |UNLOGGED )?(TABLE|INDEX|FUNCTION) @?\.?(\w+)/g;
+  const expected = [...(tablesSql + functionsSql).matchAll(made)].map(
+    ([, kind = "", name = ""]) => `${kind.toLowerCase()} ${name}`,
+  );
   const text = `SELECT 'table ' || c.relname FROM pg_catalog.pg_class c WHERE c.relnamespace = $1::regnamespace AND c.relkind IN ('r', 'p')
     UNION ALL SELECT 'index ' || c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid
       WHERE c.relnamespace = $1::regnamespace AND i.indisvalid
@@ -164,15 +147,13 @@ async function findMissing(database: Database, schema: string): Promise<readonly
 async function hearsItself(
   database: Database,
   platform: Platform,
-  connect: () => PgListener,
+  listenUrl: string | undefined,
 ): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
-  const channel = `millrace_echo_${Buffer.from(platform.randomBytes(9)).toString("base64url")}`;
   const listener = openListener({
     platform,
-    channel,
-    echoChannel: channel,
-    connect,
+    channel: "millrace_doctor",
+    connect: () => database.connect(name, listenUrl),
     notify: (to, payload) => database.read("SELECT pg_notify($1, $2)", [to, payload]),
     heard: () => undefined,
     changed: () => resolve(true),
@@ -184,45 +165,22 @@ async function hearsItself(
   return hears;
 }
 
-export function namesIn(sql: string): readonly string[] {
-  const made = /\bCREATE (?:OR REPLACE |UNIQUE |UNLOGGED )?(TABLE|INDEX|FUNCTION) (?:s\.)?(\w+)/g;
-  const names = [...sql.matchAll(made)].map(([, kind = "", name = ""]) => `${kind.toLowerCase()} ${name}`);
-  return [...new Set(names)].filter((name) => name !== "table s");
-}
-
-async function readTables(database: Database, schema: string): Promise<readonly TableCondition[]> {
-  const text = `SELECT relname, n_live_tup, n_dead_tup, pg_catalog.pg_total_relation_size(relid) FROM pg_catalog.pg_stat_user_tables
-    WHERE schemaname = $1 ORDER BY relname`;
-  return (await database.read(text, [schema])).map(([name, live, dead, bytes]) => ({
-    name: name as string,
-    liveRows: Number(live),
-    deadRows: Number(dead),
-    bytes: Number(bytes),
-  }));
+function readTables(database: Database, schema: string): Promise<readonly TableCondition[]> {
+  const text = `SELECT relname AS name, n_live_tup AS "liveRows", n_dead_tup AS "deadRows", pg_catalog.pg_total_relation_size(relid) AS bytes
+    FROM pg_catalog.pg_stat_user_tables WHERE schemaname = $1 ORDER BY relname`;
+  return readObjects(database, text, [schema]);
 }
 
 /** Of this database only: what others hold back is theirs. Prepared transactions are open without any session. */
-async function readTransactions(
-  database: Database,
-  olderThanMs: number,
-): Promise<readonly OpenTransaction[]> {
+function readTransactions(database: Database, olderThanMs: number): Promise<readonly OpenTransaction[]> {
+  const ageMs = (since: string): string => `(extract(epoch FROM clock_timestamp() - ${since}) * 1000)::int8`;
   const text = `SELECT * FROM (
-      SELECT pid, usename, application_name, state, (extract(epoch FROM clock_timestamp() - xact_start) * 1000)::int8 AS age, query
+      SELECT pid, coalesce(usename, '') AS user, coalesce(application_name, '') AS application, coalesce(state, '') AS state,
+        ${ageMs("xact_start")} AS "ageMs", coalesce(left(query, ${queryLengthMax}), '') AS query
         FROM pg_catalog.pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
           AND backend_type = 'client backend'
-      UNION ALL SELECT 0, owner, gid, 'prepared', (extract(epoch FROM clock_timestamp() - prepared) * 1000)::int8, 'PREPARE TRANSACTION'
+      UNION ALL SELECT 0, owner, gid, 'prepared', ${ageMs("prepared")}, 'PREPARE TRANSACTION'
         FROM pg_catalog.pg_prepared_xacts WHERE database = current_database()) t
-    WHERE age >= $1 ORDER BY age DESC LIMIT ${transactionsMax}`;
-  return (await database.read(text, [olderThanMs])).map(readTransaction);
-}
-
-function readTransaction([pid, user, application, state, age, query]: Row): OpenTransaction {
-  return {
-    pid: Number(pid),
-    user: user ?? "",
-    application: application ?? "",
-    state: state ?? "",
-    ageMs: Number(age),
-    query: (query ?? "").slice(0, queryLengthMax),
-  };
+    WHERE "ageMs" >= $1 ORDER BY "ageMs" DESC LIMIT ${transactionsMax}`;
+  return readObjects(database, text, [olderThanMs]);
 }

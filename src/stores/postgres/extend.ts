@@ -12,12 +12,11 @@ import type {
 import { leasedFields } from "../../store/job-fields.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
-import { readable } from "./aside.ts";
-import { callWrite, lightly, onlyRow, patiently } from "./call.ts";
+import { readRows } from "./aside.ts";
+import { callEach, callWrite, lightly, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
-import { unpackFields, withInput } from "./columns.ts";
 import { leaveEnd } from "./sql/extend.ts";
-import { numberList, packText, unpackText } from "./text.ts";
+import { numberList, packText } from "./text.ts";
 
 const answerMinMs = 1000;
 
@@ -53,15 +52,10 @@ export async function extendIfLeased(calls: Calls, request: ExtendRequest): Prom
     hintDue(hints, Number(timerAt) - Number(now));
     calls.tell(hints);
   }
-  const rows = JSON.parse(others ?? "[]") as Record<string, unknown>[];
+  const rows = JSON.parse(others ?? "[]") as unknown[][];
   return {
     answers: request.leases.map((lease) => answerOf.get(keyOf(lease)) as ExtendAnswer["answers"][number]),
-    others: await readable(
-      calls,
-      rows,
-      ({ id }) => unpackText(id as string),
-      (row) => withInput(unpackFields(row, leasedFields)) as LeasedJob,
-    ),
+    others: await readRows(calls, rows, leasedFields, (job) => job as LeasedJob),
     now: Number(now),
   };
 }
@@ -77,17 +71,12 @@ export async function recordIfLeased(
   calls: Calls,
   writes: readonly LeasedWrite[],
 ): Promise<OrLocked<RecordAnswer>[]> {
-  if (writes.length === 0) return [];
   const packed = writes.map(({ id, seq, fence, progress, logs, overflow }) => ({
     ...{ id: packText(id), seq, fence },
-    ...(progress === undefined ? {} : { progress: packText(progress) }),
-    ...(logs === undefined || logs.length === 0 ? {} : { logs: logs.map(packText) }),
-    ...(overflow === undefined ? {} : { overflow: packText(overflow) }),
+    progress: progress === undefined ? undefined : packText(progress),
+    logs: logs?.map(packText),
+    overflow: overflow === undefined ? undefined : packText(overflow),
   }));
-  const [answers] = await patiently(async (isCareful) => {
-    const items = packed.map((write) => ({ ...write, isLate: isCareful }));
-    return onlyRow(await callWrite(calls, "record_v1", [JSON.stringify(items)]));
-  });
-  const words = (answers ?? "{}").slice(1, -1).split(",");
-  return words.map((word) => (word === "locked" ? { kind: word } : (word as RecordAnswer)));
+  const answers = await callEach<{ kind: RecordAnswer | "locked" }>(calls, "record_one_v1", packed);
+  return answers.map(({ kind }) => (kind === "locked" ? { kind } : kind));
 }

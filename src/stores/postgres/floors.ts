@@ -38,18 +38,17 @@ const offersMax = 1000;
 
 export interface Floors {
   plan(offers: readonly Offer[], leaseMs: number): ClaimPlan;
-  planWhole(offers: readonly Offer[]): ClaimPlan;
   learn(offers: readonly Offer[], plan: ClaimPlan, looks: Looks): void;
 }
 
-const whole = (offers: readonly Offer[]): ClaimPlan => ({
+export const planWhole = (offers: readonly Offer[]): ClaimPlan => ({
   isBounded: false,
   floors: offers.map(() => null),
   knownClock: null,
 });
 
 /** Always looks at everything: where time is the test's, nothing can be told slow. */
-export const noFloors: Floors = { plan: whole, planWhole: whole, learn: () => undefined };
+export const noFloors: Floors = { plan: planWhole, learn: () => undefined };
 
 export function openFloors(platform: Platform): Floors {
   const floors = new Map<string, number>();
@@ -67,7 +66,7 @@ export function openFloors(platform: Platform): Floors {
 
   return {
     plan(offers, leaseMs) {
-      if (!isSlow || platform.monotonicUs() >= lookAgainUs) return whole(offers);
+      if (!isSlow || platform.monotonicUs() >= lookAgainUs) return planWhole(offers);
       const bounds = offers.map((offer) => floors.get(keyOf(offer)) ?? null);
       return {
         isBounded: bounds.some((bound) => bound !== null),
@@ -75,7 +74,6 @@ export function openFloors(platform: Platform): Floors {
         knownClock: knownClock(leaseMs),
       };
     },
-    planWhole: whole,
     learn(offers, plan, { lowest, pickUs, jobs, clock: at, now }) {
       const nowUs = platform.monotonicUs();
       if (plan.knownClock === null) clock = { at, seenUs: nowUs, now };

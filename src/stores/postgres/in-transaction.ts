@@ -23,7 +23,7 @@ export interface OwnStore {
   readonly channel: string;
 }
 
-/** Answers how a caller's connection becomes a store; what it learns of connections serves all that follow. */
+/** What it learns of connections serves all that follow. */
 export function openTransactions(own: OwnStore): (given: unknown) => TransactionStore {
   const { channel } = own;
   const checkDatabase = databaseCheck(own);
@@ -31,7 +31,7 @@ export function openTransactions(own: OwnStore): (given: unknown) => Transaction
   return (given) => {
     const connection = adaptConnection(given);
     if (connection === null) throw refused("it is no connection of a driver that Millrace knows");
-    if (connection.isOpen() === false) throw refused("no transaction is open on it");
+    if (connection.isOpen?.() === false) throw refused("no transaction is open on it");
     const inside = callsInside(connection, own);
     const run = async <Answer>(operate: () => Promise<Answer>): Promise<Answer> => {
       if (!(await isInTransaction(connection, inside))) throw refused("no transaction is open on it");
@@ -54,7 +54,7 @@ export function openTransactions(own: OwnStore): (given: unknown) => Transaction
 }
 
 function callsInside(connection: Connection, { calls, where }: OwnStore): Calls {
-  const run = async (text: string, values: readonly Value[]): Promise<Row[]> => {
+  const run = async (text: string, values: readonly Value[] = []): Promise<Row[]> => {
     try {
       return await connection.run(text, values);
     } catch (error) {
@@ -64,7 +64,6 @@ function callsInside(connection: Connection, { calls, where }: OwnStore): Calls 
   };
   return {
     ...calls,
-    now: () => calls.now(),
     commit: null,
     isInside: true,
     write: run,
@@ -76,11 +75,11 @@ function callsInside(connection: Connection, { calls, where }: OwnStore): Calls 
 
 /** The driver's own word where it has one; else two statements see the same transaction only if one is open. */
 async function isInTransaction(connection: Connection, inside: Calls): Promise<boolean> {
-  const known = connection.isOpen();
+  const known = connection.isOpen?.() ?? null;
   if (known !== null) return known;
   const text = "SELECT pg_current_xact_id()::text";
-  const [first] = await inside.read(text, []);
-  const [second] = await inside.read(text, []);
+  const [first] = await inside.read(text);
+  const [second] = await inside.read(text);
   return first?.[0] === second?.[0];
 }
 
@@ -91,7 +90,7 @@ const identityText = `SELECT oid, extract(epoch FROM pg_postmaster_start_time())
 function databaseCheck({ calls, where }: OwnStore): (given: object, inside: Calls) => Promise<void> {
   const trusted = new WeakSet<object>();
   const identityOf = async (asked: Calls): Promise<{ identity: string; name: string }> => {
-    const [row] = await asked.read(identityText, []);
+    const [row] = await asked.read(identityText);
     return { identity: `${row?.[0]} ${row?.[1]}`, name: row?.[2] ?? "" };
   };
   let own: string | null = null;

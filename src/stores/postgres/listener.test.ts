@@ -40,7 +40,6 @@ function listenAt(url: string): {
   const listener = openListener({
     platform: hasty,
     channel: "told",
-    echoChannel: `echo_${Math.random()}`,
     connect() {
       const client = new pg.Client({ connectionString: url, application_name: "the listener" });
       client.on("end", () => (ended += 1));

@@ -33,8 +33,6 @@ function streamOf(client: PgListener): Stream | undefined {
 export interface ListenerOptions {
   readonly platform: Platform;
   readonly channel: string;
-  /** A channel that only this process listens to. */
-  readonly echoChannel: string;
   readonly connect: () => PgListener;
   /** Sends over another connection than the listening one. */
   readonly notify: (channel: string, payload: string) => Promise<unknown>;
@@ -44,7 +42,9 @@ export interface ListenerOptions {
 }
 
 export function openListener(options: ListenerOptions): Listener {
-  const { platform, channel, echoChannel, connect, notify, heard, changed } = options;
+  const { platform, channel, connect, notify, heard, changed } = options;
+  /** Only this listener hears it. */
+  const echoChannel = `millrace_echo_${Buffer.from(platform.randomBytes(9)).toString("base64url")}`;
   let client: PgListener | null = null;
   let isOn = false;
   let isClosed = false;

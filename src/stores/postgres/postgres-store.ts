@@ -7,6 +7,7 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
+import { bindOperations } from "../../store/bind-operations.ts";
 import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { mending, readAside, removeAside } from "./aside.ts";
@@ -16,7 +17,6 @@ import { claim } from "./claim.ts";
 import { checkCallTimeout, openDatabase } from "./database.ts";
 import { putDocs, readDocs } from "./docs.ts";
 import { isPool, loadDriver } from "./driver.ts";
-import type { PgListener, PgPool } from "./driver.ts";
 import { promoteDue, readDue } from "./due.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
 import { noFloors, openFloors } from "./floors.ts";
@@ -26,7 +26,7 @@ import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } fr
 import { openRoutes } from "./routes.ts";
 import { checkServer, enterEpoch } from "./server-check.ts";
 import { settleIfLeased } from "./settle.ts";
-import { checkListenUrl, checkSchema, nameOf, readStoreUrl } from "./store-url.ts";
+import { checkListenUrl, checkSchema, readStoreUrl } from "./store-url.ts";
 import { submit } from "./submit.ts";
 import { auditIndexes, prune } from "./upkeep.ts";
 import { openWake } from "./wake.ts";
@@ -56,9 +56,7 @@ export interface PostgresOptions {
 }
 
 const defaults = {
-  schema: "millrace",
   poolMax: 10,
-  connectTimeoutMs: 10_000,
   callTimeoutMs: 60_000,
   migrateWaitMs: 60_000,
 };
@@ -68,30 +66,10 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
   const { url, schema: schemaName, listenUrl } = readPlace(options);
   const callTimeoutMs = checkCallTimeout(options.callTimeoutMs ?? defaults.callTimeoutMs);
   const driver = await loadDriver();
-  const given = options.pool;
-  if (given !== undefined && !isPool(given))
+  const { pool, poolMax = defaults.poolMax } = options;
+  if (pool !== undefined && !isPool(pool))
     throw new MillraceError("invalid-option", "pool must be a Pool of the driver pg.");
-  const pool: PgPool =
-    given ??
-    new driver.Pool({
-      connectionString: url,
-      max: options.poolMax ?? defaults.poolMax,
-      connectionTimeoutMillis: defaults.connectTimeoutMs,
-      keepAlive: true,
-      application_name: "millrace",
-      allowExitOnIdle: true,
-    });
-  const where = nameOf(url);
-  const connectTo = (connectionString: string | undefined, name: string): PgListener =>
-    new driver.Client({
-      ...(connectionString === undefined ? pool.options : { connectionString }),
-      application_name: name,
-      connectionTimeoutMillis: defaults.connectTimeoutMs,
-      keepAlive: true,
-    });
-  const connect = (): PgListener => connectTo(url, "millrace");
-  const isOwn = given === undefined;
-  const database = openDatabase({ pool, isOwn, where, platform, callTimeoutMs, connect });
+  const database = openDatabase({ driver, url, pool, poolMax, name: "millrace", platform, callTimeoutMs });
   const schema = quoted(schemaName);
   const { epoch, commit, warnings } = await enter().catch(async (error: unknown) => {
     await database.close().catch(() => undefined);
@@ -99,9 +77,8 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
   });
 
   async function enter(): Promise<{ epoch: number; commit: Calls["commit"]; warnings: readonly string[] }> {
-    const facts = await checkServer(database, where, durability);
-    const waitMs = options.migrateWaitMs ?? defaults.migrateWaitMs;
-    await migrate(database, { schema: schemaName, where, waitMs });
+    const facts = await checkServer(database, durability);
+    await migrate(database, schemaName, options.migrateWaitMs ?? defaults.migrateWaitMs);
     return { ...facts, epoch: await enterEpoch(database, schema) };
   }
 
@@ -111,7 +88,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     database,
     channel,
     readFeed: (after, max) => readPackedFeed(calls, { after, max }),
-    connect: listenUrl === null ? null : () => connectTo(listenUrl ?? url, "millrace listener"),
+    connect: listenUrl === null ? null : () => database.connect("millrace listener", listenUrl),
   });
 
   let lastNow = 0;
@@ -121,10 +98,10 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     isInside: false,
     // Never behind the last time given, whatever the machine's clock does.
     now: () => (clock === "database" ? null : (lastNow = Math.max(lastNow, platform.now()))),
-    write: (text, values, timeoutMs) => database.write(text, values, timeoutMs),
-    read: (text, values) => database.read(text, values),
-    tell: (hints, isTold) => wake.tell(hints, isTold),
-    ride: () => wake.ride(),
+    write: database.write,
+    read: database.read,
+    tell: wake.tell,
+    ride: wake.ride,
   };
   const calls: Calls = { ...bare, write: mending(bare, platform) };
   const routes = openRoutes(calls);
@@ -156,26 +133,27 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
       checkSettles(settles);
       return settleIfLeased(calls, settles);
     },
-    extendIfLeased: (request) => extendIfLeased(calls, request),
-    recordIfLeased: (writes) => recordIfLeased(calls, writes),
-    changeIf: (changes) => changeIf(calls, changes),
-    promoteDue: (request) => promoteDue(calls, request),
-    readDue: (request) => readDue(calls, request),
-    putDocs: (puts) => putDocs(calls, puts),
-    readDocs: (request) => readDocs(calls, request),
     readJobs: (ids) => readJobs(calls, routes, ids),
     findJobs: (request) => findJobs(calls, routes, request),
     tallyJobs: () => tallyJobs(calls, routes),
     readRoutes: () => routes.readAll(),
-    readFeed: (request) => readFeed(calls, request),
-    readTrail: (request) => readTrail(calls, request),
-    prune: (request) => prune(calls, request),
-    auditIndexes: (request) => auditIndexes(calls, request),
-    readAside: (request) => readAside(calls, request),
-    removeAside: (refs) => removeAside(calls, refs),
+    ...bindOperations(calls, {
+      ...{
+        extendIfLeased,
+        recordIfLeased,
+        changeIf,
+        promoteDue,
+        readDue,
+        putDocs,
+        readDocs,
+        readFeed,
+        readTrail,
+      },
+      ...{ prune, auditIndexes, readAside, removeAside },
+    }),
     ...laterOperations,
     watch: (watcher) => wake.add(watcher),
-    inTransaction: openTransactions({ calls, where, channel }),
+    inTransaction: openTransactions({ calls, where: database.where, channel }),
     close() {
       closing ??= wake.close().then(() => database.close());
       return closing;
@@ -196,7 +174,7 @@ function readPlace(options: PostgresOptions): {
   const direct = listenUrl === undefined ? named?.listenUrl : listenUrl;
   return {
     url: named?.url,
-    schema: checkSchema(schema ?? named?.schema ?? defaults.schema),
+    schema: checkSchema(schema ?? named?.schema),
     listenUrl: typeof direct === "string" ? checkListenUrl(direct) : direct,
   };
 }

@@ -11,14 +11,13 @@ import type {
 import type { JobRecord, Tally } from "../../store/records.ts";
 import { readEvents } from "../../store/packed-events.ts";
 import type { PackedFeed } from "../../store/watch.ts";
-import { readable } from "./aside.ts";
+import { readRows } from "./aside.ts";
 import { callRead } from "./call.ts";
 import type { Calls } from "./call.ts";
 import type { Row } from "./database.ts";
-import { readFields, withInput } from "./columns.ts";
 import type { Routes } from "./routes.ts";
 import { recordFields } from "./sql/read.ts";
-import { numberList, packText, unpackText } from "./text.ts";
+import { numberList, packNullable, packText, unpackText } from "./text.ts";
 
 export async function readJobs(
   calls: Calls,
@@ -32,15 +31,11 @@ export async function readJobs(
 }
 
 async function recordsOf(calls: Calls, routes: Routes, rows: readonly Row[]): Promise<JobRecord[]> {
-  const jobs = await readable(
-    calls,
-    rows,
-    (row) => unpackText(row[idAt] as string),
-    (row) => {
-      const { state, cancelAsked, ...job } = withInput(readFields(row, recordFields));
-      return { ...job, state: stateOfCode(state), cancelAsked: cancelAsked === 1 };
-    },
-  );
+  const jobs = await readRows(calls, rows, recordFields, ({ state, cancelAsked, ...job }) => ({
+    ...job,
+    state: stateOfCode(state),
+    cancelAsked: cancelAsked === 1,
+  }));
   const contents = await routes.contentsOf(jobs.map(({ route }) => route));
   return jobs.map(({ route: _route, ...job }, at) => {
     const { queue, name } = contents[at] as RouteContent;
@@ -55,7 +50,6 @@ export async function findJobs(calls: Calls, routes: Routes, request: FindReques
   const { filter, max, scanMax, cursor } = request;
   const { states = jobStates, tag, queue, name, reason, createdAfter = null, createdBefore = null } = filter;
   const terminal = states.filter(isTerminal);
-  const packed = (text: string | undefined): string | null => (text === undefined ? null : packText(text));
   const rows = await callRead(calls, "find_jobs_v1", [
     cursor ?? Number.MAX_SAFE_INTEGER,
     scanMax,
@@ -64,11 +58,11 @@ export async function findJobs(calls: Calls, routes: Routes, request: FindReques
     states.includes("running"),
     terminal.includes("completed"),
     terminal.length > 0 && !terminal.includes("completed"),
-    packed(tag),
+    packNullable(tag),
     numberList(states.map((state) => stateCodes[state])),
-    packed(queue),
-    packed(name),
-    packed(reason),
+    packNullable(queue),
+    packNullable(name),
+    packNullable(reason),
     createdAfter,
     createdBefore,
   ]);

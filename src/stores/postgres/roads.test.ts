@@ -18,7 +18,6 @@ import { claim } from "./claim.ts";
 import { openDatabase } from "./database.ts";
 import type { Database } from "./database.ts";
 import { loadDriver } from "./driver.ts";
-import type { PgListener } from "./driver.ts";
 import { noFloors } from "./floors.ts";
 import { migrate, quoted } from "./migrate.ts";
 import { settleBy } from "./settle.ts";
@@ -31,13 +30,10 @@ const runs = 25;
 let database: Database;
 
 beforeAll(async () => {
-  const { Client, Pool } = await loadDriver();
-  const connectionString = testDatabase.url;
-  const pool = new Pool({ connectionString, max: 1, allowExitOnIdle: true });
-  const connect = (): PgListener => new Client({ connectionString });
-  const where = "the test";
-  database = openDatabase({ pool, isOwn: true, where, platform, callTimeoutMs: 30_000, connect });
-  for (const schema of ["one", "other"]) await migrate(database, { schema, where: "the test", waitMs: 1000 });
+  const driver = await loadDriver();
+  const options = { driver, url: testDatabase.url, poolMax: 1, name: "millrace", callTimeoutMs: 30_000 };
+  database = openDatabase({ ...options, platform });
+  for (const schema of ["one", "other"]) await migrate(database, schema, 1000);
 }, 120_000);
 afterAll(() => database.close());
 

@@ -1,7 +1,6 @@
 /**
- * Routes on their way to the store and back (sql/routes.ts): a submit brings the content of its jobs' routes along;
- * reads of jobs get a number and look its content up. What a number means never changes, so what was looked up once is
- * remembered.
+ * Routes on their way to the store and back (sql/routes.ts): a submit brings the content of its jobs' routes along,
+ * reads get a number and look its content up. It never changes, so what was looked up once is remembered.
  */
 import { MillraceError } from "../../model/error.ts";
 import { routeNumber } from "../../model/route.ts";

@@ -7,7 +7,6 @@ import type { Row } from "./database.ts";
 
 const column = "line";
 
-/** The same statement, answering one text per row. */
 export function rowText(text: string): string {
   return `SELECT answer::text AS ${column} FROM (${text}) AS answer`;
 }

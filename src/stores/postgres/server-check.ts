@@ -3,6 +3,8 @@
  * kept. A promise that the server would break is refused by name, not watched failing later.
  */
 import { MillraceError } from "../../model/error.ts";
+import type { ErrorCode } from "../../model/error.ts";
+import type { Calls } from "./call.ts";
 import type { Database } from "./database.ts";
 
 const oldestVersion = 140_000;
@@ -12,43 +14,40 @@ const settingsText = `SELECT current_setting('server_version_num'), pg_is_in_rec
   current_setting('full_page_writes')`;
 
 export interface ServerFacts {
-  /** What synchronous_commit has to be set to in every call; null leaves the server's. */
-  readonly commit: "on" | "off" | null;
+  readonly commit: Calls["commit"];
   readonly warnings: readonly string[];
 }
 
 export async function checkServer(
   database: Database,
-  where: string,
   durability: "strict" | "relaxed",
 ): Promise<ServerFacts> {
-  const [row] = await database.read(settingsText, []);
+  const [row] = await database.read(settingsText);
   const [version, isReplica, fsync, synchronousCommit, isolation, isReadOnly, encoding, fullPages] =
     row as string[];
-  if (Number(version) < oldestVersion) {
-    const sentence = `${where} is Postgres ${Math.floor(Number(version) / 10_000)}; Millrace needs 14 or newer.`;
-    throw new MillraceError("store-too-old", sentence);
-  }
+  const refuse = (code: ErrorCode, sentence: string): MillraceError =>
+    new MillraceError(code, `${database.where} ${sentence}`);
+  if (Number(version) < oldestVersion)
+    throw refuse(
+      "store-too-old",
+      `is Postgres ${Math.floor(Number(version) / 10_000)}; Millrace needs 14 or newer.`,
+    );
   if (isReplica === "t" || isReadOnly === "on") {
     const why = isReplica === "t" ? "is a replica" : "has default_transaction_read_only on";
-    throw new MillraceError(
-      "store-read-only",
-      `${where} ${why}, so nothing can be written there. Name the primary.`,
-    );
+    throw refuse("store-read-only", `${why}, so nothing can be written there. Name the primary.`);
   }
   if (encoding !== "UTF8")
-    throw new MillraceError(
+    throw refuse("store-misconfigured", `has the encoding ${encoding}; Millrace needs a database in UTF8.`);
+  if (isolation !== "read committed")
+    throw refuse(
       "store-misconfigured",
-      `${where} has the encoding ${encoding}; Millrace needs a database in UTF8.`,
+      `has default_transaction_isolation "${isolation}"; Millrace locks first and reads after, which needs "read committed". Set it for this user: ALTER ROLE ... SET default_transaction_isolation = 'read committed'.`,
     );
-  if (isolation !== "read committed") {
-    const sentence = `${where} has default_transaction_isolation "${isolation}"; Millrace locks first and reads after, which needs "read committed". Set it for this user: ALTER ROLE ... SET default_transaction_isolation = 'read committed'.`;
-    throw new MillraceError("store-misconfigured", sentence);
-  }
-  if (durability === "strict" && fsync === "off") {
-    const sentence = `${where} runs with fsync off, so an acknowledged write may be lost. Turn fsync on, or open the store with durability "relaxed".`;
-    throw new MillraceError("durability-refused", sentence);
-  }
+  if (durability === "strict" && fsync === "off")
+    throw refuse(
+      "durability-refused",
+      'runs with fsync off, so an acknowledged write may be lost. Turn fsync on, or open the store with durability "relaxed".',
+    );
   const warnings: string[] = [];
   if (fsync === "off") warnings.push("fsync is off: a crash of the machine may damage the whole database.");
   if (fullPages === "off")
@@ -69,17 +68,16 @@ export async function checkServer(
 export async function enterEpoch(database: Database, schema: string): Promise<number> {
   const [found] = await database.read(
     `SELECT has_table_privilege('${schema}.meta', 'INSERT'), value FROM ${schema}.meta WHERE name = 'epoch'`,
-    [],
   );
   if (found?.[0] === "f") return Number(found[1]);
   const [identity] = await database
-    .read("SELECT system_identifier FROM pg_control_system()", [])
+    .read("SELECT system_identifier FROM pg_control_system()")
     .catch(() => [[null]]);
   const cluster = identity?.[0] ?? "unknown";
   const text = `INSERT INTO ${schema}.meta VALUES ('cluster', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value
     WHERE meta.value <> excluded.value RETURNING xmax::text <> '0'`;
   const [row] = await database.write(text, [cluster]);
-  if (row?.[0] === "t") await database.write(`DELETE FROM ${schema}.alive`, []);
-  const [epoch] = await database.write(`SELECT ${schema}.epoch_v1()`, []);
+  if (row?.[0] === "t") await database.write(`DELETE FROM ${schema}.alive`);
+  const [epoch] = await database.write(`SELECT ${schema}.epoch_v1()`);
   return Number(epoch?.[0]);
 }

@@ -8,34 +8,22 @@ import { stateCodes } from "../../model/job-state.ts";
 import type { OrLocked, Settle, SettleAnswer } from "../../store/operations.ts";
 import { emptyHints } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
-import { fieldEnd } from "../../store/packed-text.ts";
 import { isPlainSettle } from "../../store/plain.ts";
 import { callScalar, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { RouteList } from "./routes.ts";
-import { numberList, packNullable, packText, sparseNumberList, sparseTextList, unpackText } from "./text.ts";
+import {
+  numberList,
+  packNullable,
+  packText,
+  sparseNumberList,
+  sparseTextList,
+  splitEvents,
+  unpackText,
+} from "./text.ts";
 import { nextOf, unitOf } from "./unit.ts";
 
 const ok: SettleAnswer = { kind: "ok" };
-
-/** What settle_v1 answers, field by field; events come last, because they have such fields of their own. */
-interface RawAnswer {
-  readonly now: number;
-  /** Position of a plain settle -> why it was not applied. */
-  readonly refused: Readonly<Record<string, SettleAnswer["kind"]>>;
-  readonly answers: readonly OrLocked<SettleAnswer>[];
-  readonly events: string;
-}
-
-function readAnswer(text: string): RawAnswer {
-  const [now, refused, answers, ...events] = text.split(fieldEnd) as [string, string, string, ...string[]];
-  return {
-    now: Number(now),
-    refused: refused === "" ? {} : (JSON.parse(refused) as RawAnswer["refused"]),
-    answers: answers === "" ? [] : (JSON.parse(answers) as OrLocked<SettleAnswer>[]),
-    events: events.join(fieldEnd),
-  };
-}
 
 export async function settleIfLeased(
   calls: Calls,
@@ -46,7 +34,6 @@ export async function settleIfLeased(
   );
 }
 
-/** `arePlain`: which settles take the plain road. `isCareful`: each of the others may be held up. */
 export async function settleBy(
   calls: Calls,
   settles: readonly Settle[],
@@ -57,7 +44,7 @@ export async function settleBy(
   const { steps, plain, singles, endings } = inRuns(settles, arePlain);
   const routes = new RouteList();
   const packed = singles.map((index) => singleOf(settles[index] as Settle, routes, isCareful));
-  const values = {
+  const answer = await callScalar(calls, "settle_v1", {
     p_inside: calls.isInside,
     p_steps: numberList(steps),
     ...routes.values(),
@@ -66,18 +53,21 @@ export async function settleBy(
       endings,
     ),
     p_singles: packed.length === 0 ? null : JSON.stringify(packed),
-  };
-  const answer = readAnswer(await callScalar(calls, "settle_v1", values));
+  });
+  const [now, refused = "", answered = "", events = ""] = splitEvents(answer, 3);
+  /** Position of a plain settle -> why it was not applied. */
+  const refusals = JSON.parse(refused || "{}") as Readonly<Record<string, SettleAnswer["kind"]>>;
+  const ofSingles = JSON.parse(answered || "[]") as OrLocked<SettleAnswer>[];
   const answers: OrLocked<SettleAnswer>[] = settles.map(() => ok);
   const hints = emptyHints();
   for (const [at, index] of plain.entries()) {
-    const kind = answer.refused[at];
+    const kind = refusals[at];
     if (kind === undefined) hints.finished.push((settles[index] as Settle).id);
     else answers[index] = { kind } as SettleAnswer;
   }
   for (const [at, index] of singles.entries())
-    answers[index] = unpackAnswer(answer.answers[at] as OrLocked<SettleAnswer>);
-  hintEvents(hints, answer.events, answer.now);
+    answers[index] = unpackAnswer(ofSingles[at] as OrLocked<SettleAnswer>);
+  hintEvents(hints, events, Number(now));
   calls.tell(hints);
   return answers;
 }
@@ -169,6 +159,6 @@ function singleOf(settle: Settle, routes: RouteList, isCareful: boolean): object
   return {
     ...{ id: packText(id), seq, fence, next: nextOf(next), attempts: packNullable(attempts) },
     isLate,
-    ...(effects === undefined ? {} : { effects: unitOf({ jobs, docs, isRepeat: false, isLate }, routes) }),
+    effects: effects && unitOf({ jobs, docs, isRepeat: false, isLate }, routes),
   };
 }

@@ -12,6 +12,7 @@ export interface StoreUrl {
   readonly listenUrl: string | null | undefined;
 }
 
+const defaultSchema = "millrace";
 const own = ["schema", "listenUrl"] as const;
 /** What the driver acts on. It passes over any other without a word. */
 const driversOwn = [
@@ -43,7 +44,8 @@ function isPostgresUrl(url: string): boolean {
   return URL.canParse(url) && /^postgres(ql)?:$/.test(new URL(url).protocol);
 }
 
-export function checkSchema(schema: string): string {
+export function checkSchema(schema: string | null = null): string {
+  if (schema === null) return defaultSchema;
   if (/^[A-Za-z_][A-Za-z0-9_]{0,49}$/.test(schema)) return schema;
   const sentence =
     "schema must be a plain name: letters, digits and _, at most 50, not beginning with a digit.";

@@ -2,7 +2,6 @@
  * Submit of one plain job (sql/submit-one.ts): the short road of a quiet process, whose hint may ride in the call
  * itself.
  */
-import type { Due } from "../../model/change.ts";
 import { routeNumber } from "../../model/route.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
@@ -12,11 +11,12 @@ import type { NewJob } from "../../store/records.ts";
 import { callScalar } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { listText } from "./columns.ts";
+import { placeParameters } from "./place-parameters.ts";
 import { givenFields } from "./sql/submit-one.ts";
 import { packNullable, packText } from "./text.ts";
 
 export async function submitOne(calls: Calls, job: NewJob): Promise<SubmitAnswer> {
-  const { queue, name, caps = [], due, deadline } = job;
+  const { queue, name, caps = [] } = job;
   const route = routeNumber(queue, name, job.caps);
   const ride = calls.ride();
   const values: Record<string, string | number | null> = {
@@ -25,16 +25,10 @@ export async function submitOne(calls: Calls, job: NewJob): Promise<SubmitAnswer
     p_queue: packText(queue),
     p_name: packText(name),
     p_caps: listText(caps),
-    p_due_in: inMs(due),
-    p_due_at: at(due),
-    p_rank_base: job.rankBase,
-    p_rank_slope: job.rankSlope,
-    p_deadline_in: inMs(deadline),
-    p_deadline_at: at(deadline),
-    p_ttl: job.ttlMs,
   };
+  for (const { name: parameter, of } of placeParameters) values[parameter] = of(job);
   const given = job as unknown as Readonly<Record<string, string | null | undefined>>;
-  for (const field of givenFields) values[`p_${columnOf(field)}`] = packNullable(given[field] ?? null);
+  for (const field of givenFields) values[`p_${columnOf(field)}`] = packNullable(given[field]);
   let isTold = false;
   try {
     const answer = await callScalar(calls, "submit_one_v1", values);
@@ -49,7 +43,3 @@ export async function submitOne(calls: Calls, job: NewJob): Promise<SubmitAnswer
   }
   return { kind: "ok", ids: [job.id], hows: ["created"] };
 }
-
-/** A due time as the functions take it: a duration or an instant. */
-export const inMs = (due: Due | null): number | null => (due !== null && "inMs" in due ? due.inMs : null);
-export const at = (due: Due | null): number | null => (due !== null && "at" in due ? due.at : null);

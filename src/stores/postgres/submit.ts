@@ -2,55 +2,33 @@
  * Submit: the first step of a job's life (sql/submit.ts). Units of plain jobs travel as one list per field; the others
  * as JSON.
  */
-import { columnOf, jobFields } from "../../store/job-fields.ts";
-import type { JobField, JobFieldName } from "../../store/job-fields.ts";
+import { columnOf } from "../../store/job-fields.ts";
+import type { JobFieldName } from "../../store/job-fields.ts";
 import type { OrLocked, SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
-import { fieldEnd } from "../../store/packed-text.ts";
 import { isPlainUnit, mayBeRefusedLate } from "../../store/plain.ts";
 import { tagsOf } from "../../store/rules/place.ts";
 import { callScalar, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
-import { listText } from "./columns.ts";
+import { packValue, typeOf } from "./columns.ts";
+import type { FieldValue } from "./columns.ts";
 import { RouteList } from "./routes.ts";
 import { inlineBytesMax } from "./sql/rules/advance.ts";
 import { listedFields } from "./sql/submit.ts";
 import {
   numberList,
-  packNullable,
   packText,
   readNumbers,
   sparseNumberList,
   sparseTextList,
+  splitEvents,
   unpackText,
 } from "./text.ts";
-import { at, inMs, submitOne } from "./submit-one.ts";
+import { placeParameters } from "./place-parameters.ts";
+import { submitOne } from "./submit-one.ts";
 import { unitOf } from "./unit.ts";
-
-/** What submit_v1 answers, field by field; events come last, because they have such fields of their own. */
-interface RawAnswer {
-  readonly now: number;
-  readonly ready: readonly number[];
-  readonly timerAt: number | null;
-  readonly answers: readonly OrLocked<SubmitAnswer>[];
-  readonly events: string;
-}
-
-function readAnswer(text: string): RawAnswer {
-  const [now, ready, timerAt, answers, ...events] = text.split(fieldEnd) as [
-    ...[now: string, ready: string, timerAt: string, answers: string],
-    ...string[],
-  ];
-  return {
-    now: Number(now),
-    ready: readNumbers(ready),
-    timerAt: timerAt === "" ? null : Number(timerAt),
-    answers: answers === "" ? [] : (JSON.parse(answers) as OrLocked<SubmitAnswer>[]),
-    events: events.join(fieldEnd),
-  };
-}
 
 export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<OrLocked<SubmitAnswer>[]> {
   const single = calls.isInside ? null : singleOf(units);
@@ -67,7 +45,7 @@ function singleOf(units: readonly SubmitUnit[]): NewJob | null {
   return isPlainUnit(unit) && tagsOf(job) === null && !isLarge(job.input) ? job : null;
 }
 
-/** `arePlain`: which units take the plain road. `isCareful`: each of the others may be held up. */
+/** `arePlain`: which units take the plain road. `isCareful`: each of the others gets a savepoint. */
 export async function submitBy(
   calls: Calls,
   units: readonly SubmitUnit[],
@@ -96,28 +74,25 @@ export async function submitBy(
   });
   if (steps.length === 0) return units.map(created);
   const lists = plainLists(plain, routes);
-  const values = {
+  const answer = await callScalar(calls, "submit_v1", {
     p_inside: calls.isInside,
     p_steps: numberList(steps),
     ...routes.values(),
     ...lists,
     p_units: others.length === 0 ? null : JSON.stringify(others),
-  };
-  const answer = readAnswer(await callScalar(calls, "submit_v1", values));
-  const { answers } = answer;
-  tell(calls, answer);
+  });
+  const [time, ready = "", timerAt = "", answered = "", events = ""] = splitEvents(answer, 4);
+  const now = Number(time);
+  const hints = emptyHints();
+  for (const route of readNumbers(ready)) hints.routes.add(route);
+  if (timerAt !== "") hintDue(hints, Number(timerAt) - now);
+  hintEvents(hints, events, now);
+  calls.tell(hints);
+  const answers = JSON.parse(answered || "[]") as OrLocked<SubmitAnswer>[];
   let next = 0;
   return units.map((unit, index) =>
     arePlain[index] === true ? created(unit) : unpackAnswer(answers[next++] as OrLocked<SubmitAnswer>),
   );
-}
-
-function tell(calls: Calls, { now, events, ready, timerAt }: RawAnswer): void {
-  const hints = emptyHints();
-  for (const route of ready) hints.routes.add(route);
-  if (timerAt !== null) hintDue(hints, timerAt - now);
-  hintEvents(hints, events, now);
-  calls.tell(hints);
 }
 
 function unpackAnswer(answer: OrLocked<SubmitAnswer>): OrLocked<SubmitAnswer> {
@@ -133,18 +108,12 @@ function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, 
   const places = jobs.map((job) => routes.add(job).place);
   const large = placesOf(jobs, ({ input }) => (isLarge(input) ? [input] : []));
   const tags = placesOf(jobs, (job) => job.tags ?? []);
-  const numbers = (of: (job: NewJob) => number | null, absent: number | null = null): string | null =>
-    sparseNumberList(jobs.map(of), absent);
   return {
     ...Object.fromEntries(listedFields.map((name) => [`p_${columnOf(name)}`, listOf(jobs, name)])),
     p_route_at: routes.size > 1 ? sparseNumberList(places) : null,
-    p_due_in: numbers(({ due }) => inMs(due) ?? 0, 0),
-    p_due_at: numbers(({ due }) => at(due)),
-    p_rank_base: numbers(({ rankBase }) => rankBase, 0),
-    p_rank_slope: numbers(({ rankSlope }) => rankSlope, 1),
-    p_deadline_in: numbers(({ deadline }) => inMs(deadline)),
-    p_deadline_at: numbers(({ deadline }) => at(deadline)),
-    p_ttl: numbers(({ ttlMs }) => ttlMs),
+    ...Object.fromEntries(
+      placeParameters.map(({ name, of, usual }) => [name, sparseNumberList(jobs.map(of), usual)]),
+    ),
     p_large_at: sparseNumberList(large.places),
     p_large: sparseTextList(large.texts),
     p_tag_at: sparseNumberList(tags.places),
@@ -154,17 +123,17 @@ function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, 
 
 /** A field that jobs give under its own name. */
 function listOf(jobs: readonly NewJob[], name: JobFieldName): string | null {
-  const { type }: JobField = jobFields[name];
-  if (name === "input")
-    return sparseTextList(jobs.map(({ input }) => (isLarge(input) ? null : packText(input))));
-  if (name === "tags") return sparseTextList(jobs.map((job) => listTextOf(tagsOf(job))));
-  const given = jobs.map((job) => (job as unknown as Readonly<Record<string, unknown>>)[name] ?? null);
-  if (type === "text") return sparseTextList((given as (string | null)[]).map(packNullable));
-  if (type === "list") return sparseTextList((given as (readonly string[] | null)[]).map(listTextOf));
-  return sparseNumberList(given as (number | null)[]);
+  const given = jobs.map((job) => packValue(valueOf(job, name)));
+  return typeOf(name) === "text"
+    ? sparseTextList(given as (string | null)[])
+    : sparseNumberList(given as (number | null)[]);
 }
 
-const listTextOf = (list: readonly string[] | null): string | null => (list === null ? null : listText(list));
+function valueOf(job: NewJob, name: JobFieldName): FieldValue {
+  if (name === "input") return isLarge(job.input) ? null : job.input;
+  if (name === "tags") return tagsOf(job);
+  return (job as unknown as Readonly<Record<string, FieldValue | undefined>>)[name] ?? null;
+}
 
 /** Where the bytes of an UTF-16 unit decide it, they are counted. */
 function isLarge(input: string): boolean {

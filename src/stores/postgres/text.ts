@@ -13,13 +13,14 @@ export const fieldEnd = "E'\\x1f'";
 export const nullItem = "E'\\x02'";
 
 /** A value as Postgres reads it from text. */
-export function valueText(value: Exclude<Value, null>): string {
+export function valueText(value: Value): string | null {
+  if (value === null || typeof value === "string") return value;
   if (typeof value !== "object") return String(value);
   return `{${value.map((item) => `"${item.replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
 }
 
-export function packNullable(text: string | null): string | null {
-  return text === null ? null : packText(text);
+export function packNullable(text: string | null | undefined): string | null {
+  return text === null || text === undefined ? null : packText(text);
 }
 
 /** Packed texts as one parameter. */
@@ -56,11 +57,15 @@ export function sparseNumberList(
 /** What `string_agg` made of a column: the items, unpacked; null items as null. */
 export function readTexts(list: string | null, length: number): (string | null)[] {
   if (list === null) return Array.from({ length }, () => null);
-  const items: (string | null)[] = list.split("\x1e");
-  const isPacked = list.includes("\x01");
-  const hasNull = list.includes("\x02");
-  if (!isPacked && !hasNull) return items;
-  return items.map((item) => (item === "\x02" || item === null ? null : unpackText(item)));
+  const items = list.split("\x1e");
+  if (!list.includes("\x01") && !list.includes("\x02")) return items;
+  return items.map((item) => (item === "\x02" ? null : unpackText(item)));
+}
+
+/** The first fields of an answer, and behind them its events, which have such fields of their own. */
+export function splitEvents(answer: string, count: number): string[] {
+  const fields = answer.split("\x1f");
+  return [...fields.slice(0, count), fields.slice(count).join("\x1f")];
 }
 
 /** An array of numbers as Postgres writes it. */

@@ -17,7 +17,7 @@ export interface Unit {
   readonly jobs: readonly NewJob[];
   readonly docs: readonly DocPut[];
   readonly isRepeat: boolean;
-  /** The unit may be refused after something was written, so it runs behind a savepoint. */
+  /** It needs a way back (sql/whole.ts). */
   readonly isLate: boolean;
 }
 
@@ -55,5 +55,5 @@ export function nextOf(next: ChangeNext): object {
     return { to: stateCodes[to], event, reason: packNullable(reason), result: packNullable(result), keepMs };
   }
   const { edit } = next as { readonly edit?: Edit };
-  return { ...next, event, ...(edit === undefined ? {} : { edit: packFields(edit) }) };
+  return { ...next, event, edit: edit && packFields(edit) };
 }

@@ -1,78 +1,47 @@
 /** Retention and the index audit (sql/prune.ts, sql/audit.ts). */
 import { stateCodes } from "../../model/job-state.ts";
 import type { AuditAnswer, PruneAnswer, PruneRequest } from "../../store/operations.ts";
-import { setAside } from "./aside.ts";
-import { callText, callWrite, onlyRow } from "./call.ts";
+import { callWrite, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
-import type { Row } from "./database.ts";
-import { packText } from "./text.ts";
+import type { Value } from "./database.ts";
+import { auditPhases } from "./sql/audit.ts";
+import { packNullable, packText } from "./text.ts";
 
 export async function prune(calls: Calls, request: PruneRequest): Promise<PruneAnswer> {
+  const rows = await callWrite(calls, `prune_${request.what}_v1`, valuesOf(request));
+  const [removed, more, last = null] = onlyRow(rows);
+  return { removed: Number(removed), more: more === "t", cursor: more === "t" ? last : null };
+}
+
+function valuesOf(request: PruneRequest): Value[] {
   switch (request.what) {
     case "history": {
       const { outcome, queue, exceptQueues, olderThanMs, max, cursor } = request;
-      const values = [
-        stateCodes[outcome],
-        queue === null ? null : packText(queue),
-        exceptQueues.map(packText),
-        olderThanMs,
-        max,
-        cursor ?? 0,
-      ];
-      const [removed, more, last] = onlyRow(await callWrite(calls, "prune_history_v1", values));
-      const hasMore = more === "t";
-      return { removed: Number(removed), more: hasMore, cursor: hasMore ? (last ?? null) : null };
+      const except = exceptQueues.map(packText);
+      return [stateCodes[outcome], packNullable(queue), except, olderThanMs, max, cursor ?? 0];
     }
     case "kept":
-      return answerOf(await callWrite(calls, "prune_kept_v1", [request.max]));
     case "expired":
-      return answerOf(await callWrite(calls, "prune_expired_v1", [request.max]));
+      return [request.max];
     case "feed":
-      return answerOf(await callWrite(calls, "prune_feed_v1", [request.olderThanMs, request.max]));
+      return [request.olderThanMs, request.max];
   }
 }
 
-function answerOf(rows: readonly Row[]): PruneAnswer {
-  const [removed, more] = onlyRow(rows);
-  return { removed: Number(removed), more: more === "t", cursor: null };
-}
-
-/** What each phase of an audit asks for, what it answers of repairs, and where it goes on. */
-interface Phase {
-  readonly name: string;
-  /** It looks at `max` rows behind the last one, and answers how many these were and which was the last. */
-  readonly isPaged?: true;
-  readonly repairs: readonly string[];
-  readonly next: string | null;
-}
-const phases: Readonly<Record<string, Phase>> = {
-  jobs: { name: "audit_timers_v1", isPaged: true, repairs: ["timer"], next: "leases" },
-  leases: { name: "audit_leases_v1", repairs: ["timer"], next: "unique:" },
-  unique: { name: "audit_keys_v1", isPaged: true, repairs: ["unique"], next: "orphans" },
-  orphans: { name: "audit_orphans_v1", repairs: ["tag", "trail", "payload"], next: "tallies" },
-  tallies: { name: "audit_tallies_v1", repairs: ["tally"], next: null },
-};
-
-/** cursor: null (records to set aside) -> jobs:<seq> -> leases -> unique:<key> -> orphans -> tallies -> null */
+/** The cursor is the phase, ":" and the last row that was looked at there. */
 export async function auditIndexes(
   calls: Calls,
   { cursor, max }: { readonly cursor: string | null; readonly max: number },
 ): Promise<AuditAnswer> {
-  if (cursor === null)
-    return { checked: 0, repaired: counted(["set-aside"], [await setAside(calls, null)]), cursor: "jobs:0" };
-  const [at = ""] = cursor.split(":", 1);
-  const { name, isPaged = false, repairs, next } = phases[at] as Phase;
-  const values = [calls.commit, ...(isPaged ? [cursor.slice(at.length + 1), max] : [])];
-  const row = onlyRow(await calls.write(callText(calls.schema, name, values.length), values));
-  const repaired = counted(repairs, row.map(Number));
-  if (!isPaged) return { checked: 0, repaired, cursor: next };
-  const [, checked, last] = row;
-  const isOver = Number(checked) < max || last === null;
-  return { checked: Number(checked), repaired, cursor: isOver ? next : `${at}:${last}` };
-}
-
-/** The counts by their kinds, without those of nothing. */
-function counted(kinds: readonly string[], counts: readonly number[]): Record<string, number> {
-  const found = kinds.map((kind, index) => [kind, counts[index] as number] as const);
-  return Object.fromEntries(found.filter(([, count]) => count > 0));
+  const [phase = auditPhases[0] as string] = cursor?.split(":", 1) ?? [];
+  const after = cursor?.slice(phase.length + 1) ?? "";
+  const [counts, rows, last] = onlyRow(await callWrite(calls, "audit_v1", [phase, after, max]));
+  const repaired = Object.entries(JSON.parse(counts as string) as Record<string, number>);
+  const checked = Number(rows);
+  const next = auditPhases[auditPhases.indexOf(phase) + 1];
+  return {
+    checked,
+    repaired: Object.fromEntries(repaired.filter(([, count]) => count > 0)),
+    cursor: checked === max ? `${phase}:${last}` : next === undefined ? null : `${next}:`,
+  };
 }

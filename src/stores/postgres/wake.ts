@@ -34,8 +34,8 @@ export interface WakeOptions {
 export interface Wake {
   add(watcher: (hint: Hint) => void): Unwatch;
   /** `isTold`: the call told the others itself. */
-  tell(hints: Hints, isTold?: boolean): void;
-  ride(): Ride | null;
+  readonly tell: (hints: Hints, isTold?: boolean) => void;
+  readonly ride: () => Ride | null;
   close(): Promise<void>;
 }
 
@@ -52,7 +52,6 @@ export function openWake({ platform, database, channel, readFeed, connect }: Wak
       return openListener({
         platform,
         channel,
-        echoChannel: `millrace_echo_${sender}`,
         connect,
         notify,
         heard(payload) {

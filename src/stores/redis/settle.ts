@@ -44,12 +44,12 @@ class Stretches {
   add(settle: Settle): void {
     const { next, effects, attempts } = settle;
     const result = isFinish(next) ? packNullable(next.result) : "";
-    const hasResult = result !== "";
-    const parts = valueText(hasResult) + valueText(attempts !== null) + valueText(effects !== undefined);
+    const has = [result !== "", attempts !== null, effects !== undefined].map(valueText);
+    const parts = has.join("");
     if (!isAlike(this.#last, next) || parts !== this.#parts) {
       // A finish goes without its result, so that endings with different results still look alike.
       const text = nextText(isFinish(next) ? { ...next, result: null } : next);
-      this.#at = this.args.push("0", text, ...parts) - 5;
+      this.#at = this.args.push("0", text, ...has) - 5;
       this.#length = 0;
       this.#last = next;
       this.#parts = parts;
@@ -57,7 +57,7 @@ class Stretches {
     this.#length += 1;
     this.args[this.#at] = String(this.#length);
     this.args.push(leasePrefix(settle));
-    if (hasResult) this.args.push(result);
+    if (result !== "") this.args.push(result);
     if (attempts !== null) this.args.push(packNullable(attempts));
     if (effects === undefined) return;
     const { jobs = [], docs = [] } = effects;

@@ -37,7 +37,9 @@ const operations = [
 ];
 const others = [docsSql, readSql, feedSql, pruneSql, auditSql];
 
-export const functionsSql = (s: string): string =>
-  [callSql, routesSql, wholeSql, asideSql, ...rules, ...operations, ...others]
-    .map((part) => part(s))
-    .join("");
+export const functionsSql = [
+  ...[callSql, routesSql, wholeSql, asideSql],
+  ...rules,
+  ...operations,
+  ...others,
+].join("");

@@ -25,8 +25,8 @@ const needed: Record<JobTable, readonly JobFieldName[]> = {
 const codesOf = (table: JobTable): string => Object.values(stateCodes).filter(isStateOf[table]).join(", ");
 
 /** What rules and reads stumble over: a state of another table, tags that cannot be listed. */
-export const isUnsound = (s: string, table: JobTable, row: string): string =>
-  `(${row}.state NOT IN (${codesOf(table)}) OR (${row}.tags IS NOT NULL AND ${s}.tags_of_v1(${row}.tags) IS NULL))`;
+export const isUnsound = (table: JobTable, row: string): string =>
+  `(${row}.state NOT IN (${codesOf(table)}) OR (${row}.tags IS NOT NULL AND @tags_of_v1(${row}.tags) IS NULL))`;
 
 /** The next number of each must fit as well. */
 const limits: Readonly<Record<string, number>> = { int8: Number.MAX_SAFE_INTEGER, int4: 2 ** 31 - 2 };
@@ -36,34 +36,33 @@ const isBeyond = fieldNames((_, name) => limits[typeOf(name as JobFieldName)] !=
   .join(" OR ");
 
 /** In words; null for a sound row. */
-const whyBad = (s: string, table: JobTable): string => `CASE
+const whyBad = (table: JobTable): string => `CASE
     WHEN j.state NOT IN (${codesOf(table)}) THEN 'state ' || j.state || ' in ${table}'
-    WHEN ${isUnsound(s, table, "j")} THEN 'tags that are no list of texts'
-    WHEN ${wholeInput(s, "j")} IS NULL THEN 'no input'
+    WHEN ${isUnsound(table, "j")} THEN 'tags that are no list of texts'
+    WHEN ${wholeInput("j")} IS NULL THEN 'no input'
     ${needed[table].map((name) => `WHEN j.${columnOf(name)} IS NULL THEN 'no ${name}'`).join("\n    ")}
     WHEN ${isBeyond} THEN 'a number out of range' END`;
 
 const textCharactersMax = 4000;
 
-/** The bad rows of a table, of those with one of p_ids. */
-const setAside = (s: string, table: JobTable): string => `
+const setAside = (table: JobTable): string => `
   WITH bad AS (
-    DELETE FROM ${s}.${table} j WHERE (p_ids IS NULL OR j.id = ANY (p_ids)) AND ${whyBad(s, table)} IS NOT NULL
-    RETURNING j.*, ${whyBad(s, table)} AS why, ${wholeInput(s, "j")} AS whole),
+    DELETE FROM @${table} j WHERE (p_ids IS NULL OR j.id = ANY (p_ids)) AND ${whyBad(table)} IS NOT NULL
+    RETURNING j.*, ${whyBad(table)} AS why, ${wholeInput("j")} AS whole),
   kept AS (
-    INSERT INTO ${s}.aside SELECT '${table}:' || seq, id, why, v_now,
+    INSERT INTO @aside SELECT '${table}:' || seq, id, why, v_now,
       left((to_jsonb(bad) - '{why,whole}'::text[] || jsonb_build_object('input', whole))::text, ${textCharactersMax}) FROM bad
     ON CONFLICT (ref) DO UPDATE SET id = excluded.id, why = excluded.why, at = excluded.at, text = excluded.text),
-  freed AS (DELETE FROM ${s}.uniq u USING bad b WHERE u.key = b.unique_key AND u.seq = b.seq),
-  forgotten AS (SELECT route, ${s}.forget_v1(seq, tags) FROM bad)
+  freed AS (DELETE FROM @uniq u USING bad b WHERE u.key = b.unique_key AND u.seq = b.seq),
+  forgotten AS (SELECT route, @forget_v1(seq, tags) FROM bad)
   SELECT count(*), array_agg(DISTINCT route) INTO v_count, v_routes FROM forgotten;
   set_aside := set_aside + v_count;
   -- What a row without a known state was counted as can only be told by counting.
-  IF v_count > 0 THEN PERFORM ${s}.recount_v1(v_routes); END IF;`;
+  IF v_count > 0 THEN PERFORM @recount_v1(v_routes); END IF;`;
 
-export const asideSql = (s: string): string => `
+export const asideSql = `
 -- A list of texts as a row holds it; null where it is none.
-CREATE FUNCTION ${s}.tags_of_v1(p_tags text) RETURNS text[] LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE FUNCTION @tags_of_v1(p_tags text) RETURNS text[] LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   RETURN ARRAY(SELECT jsonb_array_elements_text(p_tags::jsonb));
 EXCEPTION WHEN data_exception THEN
@@ -72,39 +71,39 @@ END $$;
 
 -- Corrects the counts of these routes, or of all; answers how many were wrong. A recount in one snapshot with the
 -- tallies: they are exact at every commit, so any difference is a wrong one. The correction is one more delta.
-CREATE FUNCTION ${s}.recount_v1(p_routes int8[]) RETURNS int8 LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+CREATE FUNCTION @recount_v1(p_routes int8[]) RETURNS int8 LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE v_repaired int8;
 BEGIN
   WITH real AS (
-    SELECT route, state, count(*) AS jobs FROM (${ofAllTables(s, "route, state")}) j
+    SELECT route, state, count(*) AS jobs FROM (${ofAllTables("route, state")}) j
     WHERE p_routes IS NULL OR route = ANY (p_routes) GROUP BY route, state),
-  told AS (SELECT route, state, sum(count) AS jobs FROM ${s}.tally WHERE p_routes IS NULL OR route = ANY (p_routes) GROUP BY route, state)
-  INSERT INTO ${s}.tally SELECT route, state, coalesce(r.jobs, 0) - coalesce(t.jobs, 0) FROM real r FULL JOIN told t USING (route, state)
+  told AS (SELECT route, state, sum(count) AS jobs FROM @tally WHERE p_routes IS NULL OR route = ANY (p_routes) GROUP BY route, state)
+  INSERT INTO @tally SELECT route, state, coalesce(r.jobs, 0) - coalesce(t.jobs, 0) FROM real r FULL JOIN told t USING (route, state)
     WHERE coalesce(r.jobs, 0) <> coalesce(t.jobs, 0);
   GET DIAGNOSTICS v_repaired = ROW_COUNT;
   RETURN v_repaired;
 END $$;
 
 -- p_ids: null looks at all rows. Answers how many were bad.
-CREATE FUNCTION ${s}.set_aside_v1(p_now int8, p_commit text, p_ids text[], OUT set_aside int8) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+CREATE FUNCTION @set_aside_v1(p_now int8, p_commit text, p_ids text[], OUT set_aside int8) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
-DECLARE v_now int8 := ${s}.begin_v1(p_now, p_commit); v_count int8; v_routes int8[];
+DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_count int8; v_routes int8[];
 BEGIN
-  set_aside := 0;${jobTables.map((table) => setAside(s, table)).join("")}
+  set_aside := 0;${jobTables.map((table) => setAside(table)).join("")}
 END $$;
 
 -- A row of route whose content is not what its number stands for: its jobs' next submit adds it as it should be.
-CREATE FUNCTION ${s}.set_route_aside_v1(p_now int8, p_commit text, p_number int8, p_queue text, p_name text, p_caps text) RETURNS void LANGUAGE sql AS $$
-  WITH bad AS (DELETE FROM ${s}.route r WHERE r.number = p_number AND r.queue = p_queue AND r.name = p_name AND r.caps = p_caps RETURNING r.*)
-  INSERT INTO ${s}.aside SELECT 'route:' || number || ':' || md5(bad::text), NULL, 'a route whose number is another''s', ${s}.begin_v1(p_now, p_commit),
+CREATE FUNCTION @set_route_aside_v1(p_now int8, p_commit text, p_number int8, p_queue text, p_name text, p_caps text) RETURNS void LANGUAGE sql AS $$
+  WITH bad AS (DELETE FROM @route r WHERE r.number = p_number AND r.queue = p_queue AND r.name = p_name AND r.caps = p_caps RETURNING r.*)
+  INSERT INTO @aside SELECT 'route:' || number || ':' || md5(bad::text), NULL, 'a route whose number is another''s', @begin_v1(p_now, p_commit),
     left(to_jsonb(bad)::text, ${textCharactersMax}) FROM bad LIMIT 1 ON CONFLICT DO NOTHING
 $$;
 
-CREATE FUNCTION ${s}.read_aside_v1(p_after text, p_max int4) RETURNS SETOF ${s}.aside LANGUAGE sql STABLE AS $$
-  SELECT * FROM ${s}.aside WHERE p_after IS NULL OR ref > p_after ORDER BY ref LIMIT p_max
+CREATE FUNCTION @read_aside_v1(p_after text, p_max int4) RETURNS SETOF @aside LANGUAGE sql STABLE AS $$
+  SELECT * FROM @aside WHERE p_after IS NULL OR ref > p_after ORDER BY ref LIMIT p_max
 $$;
 
-CREATE FUNCTION ${s}.remove_aside_v1(p_now int8, p_commit text, p_refs text[]) RETURNS int8 LANGUAGE sql AS $$
-  WITH gone AS (DELETE FROM ${s}.aside WHERE ref = ANY (p_refs) RETURNING 1) SELECT count(*) FROM gone
+CREATE FUNCTION @remove_aside_v1(p_now int8, p_commit text, p_refs text[]) RETURNS int8 LANGUAGE sql AS $$
+  WITH gone AS (DELETE FROM @aside WHERE ref = ANY (p_refs) RETURNING 1) SELECT count(*) FROM gone
 $$;
 `;

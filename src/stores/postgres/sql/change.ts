@@ -1,17 +1,15 @@
 /**
- * change_v1: what operators and duties do to a job under a guard (rule R2). The first case whose guard holds is
+ * change_one_v1: what operators and duties do to a job under a guard (rule R2). The first case whose guard holds is
  * applied; none holding answers where the job stands. The row stays locked from the look to the write.
  */
-import { waitBriefly, whole } from "./whole.ts";
-
-export const changeSql = (s: string): string => `
+export const changeSql = `
 -- p_change: {id, token?, cases: [{guard, next, attempts?}], isLate}. The answer has its events.
-CREATE FUNCTION ${s}.change_one_v1(p_now int8, p_change jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE j ${s}.waiting := ${s}.lock_job_v1(p_now, p_change->>'id'); v_case jsonb; v_at int4 := 0; v_applied record; v_token text := p_change->>'token';
+CREATE FUNCTION @change_one_v1(p_now int8, p_change jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE j @waiting := @lock_job_v1(p_now, p_change->>'id'); v_case jsonb; v_at int4 := 0; v_applied record; v_token text := p_change->>'token';
 BEGIN
   IF j.id IS NULL THEN RETURN '{"kind": "gone"}'; END IF;
   FOR v_case IN SELECT * FROM jsonb_array_elements(p_change->'cases') LOOP
-    EXIT WHEN ${s}.is_held_v1(p_now, j, v_case->'guard');
+    EXIT WHEN @is_held_v1(p_now, j, v_case->'guard');
     v_case := NULL;
     v_at := v_at + 1;
   END LOOP;
@@ -19,23 +17,8 @@ BEGIN
     RETURN jsonb_build_object('kind', CASE WHEN v_token = j.change_token THEN 'already' ELSE 'changed' END, 'state', j.state, 'rev', j.rev);
   END IF;
   j.change_token := coalesce(v_token, j.change_token);
-  SELECT * INTO v_applied FROM ${s}.apply_v1(p_now, j, v_case->'next', v_case->>'attempts');
+  SELECT * INTO v_applied FROM @apply_v1(p_now, j, v_case->'next', v_case->>'attempts');
   IF v_applied.held_by IS NOT NULL THEN RETURN jsonb_build_object('kind', 'key-held', 'by', v_applied.held_by); END IF;
   RETURN jsonb_build_object('kind', 'ok', 'applied', v_at, 'from', j.state, 'state', v_applied.state, 'rev', j.rev + 1, 'events', v_applied.events);
-END $$;
-
-CREATE FUNCTION ${s}.change_v1(p_now int8, p_commit text, p_changes text, OUT now int8, OUT answers jsonb, OUT events text) LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-DECLARE v_change jsonb; v_answer jsonb;
-BEGIN
-  now := ${s}.begin_v1(p_now, p_commit);
-  ${waitBriefly}
-  answers := '[]';
-  FOR v_change IN SELECT * FROM jsonb_array_elements(p_changes::jsonb) LOOP
-    v_answer := ${whole(s, "change_one_v1", "v_change")};
-    events := ${s}.and_v1(events, v_answer->>'events');
-    answers := answers || jsonb_build_array(v_answer - 'events');
-  END LOOP;
-  PERFORM ${s}.tell_v1(now, events, false);
 END $$;
 `;

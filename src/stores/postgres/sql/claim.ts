@@ -56,8 +56,8 @@ const listDeclared = listedFields.map(
 
 /** What another claimer does not hold, at the head of a route. */
 const isClaimable = `state = ${ready} AND (timer_at IS NULL OR timer_at > now)`;
-const head = (s: string, route: string, limit: string, wanted: string): string =>
-  `SELECT ctid, ${wanted} FROM ${s}.waiting WHERE route = ${route} AND rank >= v_floor AND ${isClaimable}
+const head = (route: string, limit: string, wanted: string): string =>
+  `SELECT ctid, ${wanted} FROM @waiting WHERE route = ${route} AND rank >= v_floor AND ${isClaimable}
     ORDER BY rank, seq LIMIT ${limit} FOR UPDATE SKIP LOCKED`;
 
 const wanted = [...new Set([...listedFields.map(columnOf), "counts_attempt", "holds", "unique_key"])].join(
@@ -71,7 +71,7 @@ const lists = (rows: string, input: string): string => `
         INTO v_places, ${listedFields.map(listName).join(", ")}, v_keys, v_freed
         FROM (${rows}) h;`;
 
-const picked = (s: string): string => `SELECT ctid, ${wanted} FROM ${s}.waiting WHERE ctid = ANY (v_places)`;
+const picked = `SELECT ctid, ${wanted} FROM @waiting WHERE ctid = ANY (v_places)`;
 
 /** The input where it lies in the row. */
 const smallInput = `coalesce(input, ${nullItem})`;
@@ -81,36 +81,36 @@ const smallInput = `coalesce(input, ${nullItem})`;
  * told without reading the inputs, and then the lists are made with all of them. A row whose input is gone is set aside
  * before anything is leased, and the look is taken again.
  */
-const bound = (s: string): string => `
+const bound = `
         SELECT array_agg(ctid) FILTER (WHERE before < v_bytes), array_agg(id) FILTER (WHERE bytes IS NULL) INTO v_places, v_bad FROM (
           SELECT ctid, id, bytes, coalesce(sum(bytes) OVER (ORDER BY rank, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before FROM (
-            SELECT ctid, id, rank, seq, octet_length(${wholeInput(s, "w")}) AS bytes FROM ${s}.waiting w WHERE ctid = ANY (v_places)) w) b;
+            SELECT ctid, id, rank, seq, octet_length(${wholeInput("w")}) AS bytes FROM @waiting w WHERE ctid = ANY (v_places)) w) b;
         IF v_bad IS NOT NULL THEN
-          PERFORM ${s}.set_aside_v1(now, NULL, v_bad);
+          PERFORM @set_aside_v1(now, NULL, v_bad);
           CONTINUE;
-        END IF;${lists(picked(s), wholeInput(s, "h"))}`;
+        END IF;${lists(picked, wholeInput("h"))}`;
 
 /** Which of the jobs at v_places have started with their claim: the first v_starts that are left of the offer's. */
-const chooseStarted = (s: string): string => `
+const chooseStarted = `
       v_start := CASE WHEN v_starts >= v_count THEN now END;
       v_started := NULL;
       IF v_start IS NULL AND v_starts > 0 THEN
-        SELECT array_agg(seq) INTO v_started FROM (SELECT seq FROM ${s}.waiting WHERE ctid = ANY (v_places) ORDER BY rank, seq LIMIT v_starts) f;
+        SELECT array_agg(seq) INTO v_started FROM (SELECT seq FROM @waiting WHERE ctid = ANY (v_places) ORDER BY rank, seq LIMIT v_starts) f;
       END IF;
       v_starts := greatest(0, v_starts - v_count);`;
 
 /** Tells what was leased, and frees keys that were held until the start. */
-const tell = (s: string): string => `
-      v_ids := translate(l_id, ${itemEnd}, ${fieldEnd});${tellSet(s, {
+const tell = `
+      v_ids := translate(l_id, ${itemEnd}, ${fieldEnd});${tellSet({
         kind: `${eventCodes.claimed}`,
         from: `${ready}`,
         to: `${running}`,
         extra: "''",
         counted: (jobs) => jobs,
       })}
-      v_all := ${s}.and_v1(v_all, v_events);
+      v_all := @and_v1(v_all, v_events);
       IF v_keys IS NOT NULL THEN
-        DELETE FROM ${s}.uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = f.key AND u.seq = f.seq;
+        DELETE FROM @uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = f.key AND u.seq = f.seq;
       END IF;`;
 
 /** A batch of the answer; no value holds the character between its fields, null is empty. */
@@ -118,21 +118,21 @@ const batch = ["now", "v_i", ...listedFields.map(listName)]
   .map((field) => `${fieldEnd}, ${field}`)
   .join(", ");
 
-export const claimSql = (s: string): string => `
+export const claimSql = `
 -- Enters this life of the server: answers its epoch, raised when the row that says so is gone. That row is unlogged: a
 -- crash, a failover and a restore empty its table, and acknowledged writes or claims may be gone then.
-CREATE FUNCTION ${s}.epoch_v1() RETURNS int8 LANGUAGE plpgsql AS $$
+CREATE FUNCTION @epoch_v1() RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE v_epoch int8;
 BEGIN
-  SELECT epoch INTO v_epoch FROM ${s}.alive;
+  SELECT epoch INTO v_epoch FROM @alive;
   IF FOUND THEN RETURN v_epoch; END IF;
-  PERFORM pg_advisory_xact_lock(hashtextextended('${s}.epoch', 0));
-  SELECT epoch INTO v_epoch FROM ${s}.alive;
+  PERFORM pg_advisory_xact_lock(hashtextextended('@epoch', 0));
+  SELECT epoch INTO v_epoch FROM @alive;
   IF FOUND THEN RETURN v_epoch; END IF;
   -- Whatever this call's durability: an epoch must never be given twice.
   PERFORM set_config('synchronous_commit', 'on', true);
-  UPDATE ${s}.meta SET value = (value::int8 + 1)::text WHERE name = 'epoch' RETURNING value::int8 INTO v_epoch;
-  INSERT INTO ${s}.alive VALUES (v_epoch);
+  UPDATE @meta SET value = (value::int8 + 1)::text WHERE name = 'epoch' RETURNING value::int8 INTO v_epoch;
+  INSERT INTO @alive VALUES (v_epoch);
   RETURN v_epoch;
 END $$;
 
@@ -140,7 +140,7 @@ END $$;
 -- why); null looks at all. Answers one text, because a table of columns costs a small call more than its rows: time,
 -- how long finding took in us, the next clock if asked for, whether jobs were left because the inputs reached p_bytes,
 -- then of each batch its time, the number of its offer and its lists.
-CREATE FUNCTION ${s}.claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int8[], p_ends int4[], p_maxes int4[], p_starts int4[], p_floors int8[], p_clock bool,
+CREATE FUNCTION @claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int8[], p_ends int4[], p_maxes int4[], p_starts int4[], p_floors int8[], p_clock bool,
   p_bytes int8)
   RETURNS text LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -153,8 +153,8 @@ DECLARE
   v_starts int4; v_start int8; v_started int8[];
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
-  SELECT epoch * ${fencesPerEpoch} INTO v_fence FROM ${s}.alive;
-  IF NOT FOUND THEN v_fence := ${s}.epoch_v1() * ${fencesPerEpoch}; END IF;
+  SELECT epoch * ${fencesPerEpoch} INTO v_fence FROM @alive;
+  IF NOT FOUND THEN v_fence := @epoch_v1() * ${fencesPerEpoch}; END IF;
   FOR v_i IN 1..coalesce(array_length(p_ends, 1), 0) LOOP
     v_offer := p_routes[v_from:p_ends[v_i]];
     v_from := p_ends[v_i] + 1;
@@ -165,18 +165,18 @@ BEGIN
     WHILE v_left > 0 LOOP
       v_began := clock_timestamp();
       IF array_length(v_offer, 1) = 1 THEN
-        v_got := v_left;${lists(head(s, "v_offer[1]", "v_left", wanted), smallInput)}
+        v_got := v_left;${lists(head("v_offer[1]", "v_left", wanted), smallInput)}
       ELSE
         v_batch := coalesce(v_batch, ceil(2.0 * v_left / array_length(v_offer, 1)) + 8);
         -- The heads of all routes in one order, as far as it is certain: up to the last row seen of a route that may
         -- have more.
-        WITH heads AS MATERIALIZED (SELECT r.route, h.* FROM unnest(v_offer) r(route) CROSS JOIN LATERAL (${head(s, "r.route", "v_batch", "rank, seq")}) h),
+        WITH heads AS MATERIALIZED (SELECT r.route, h.* FROM unnest(v_offer) r(route) CROSS JOIN LATERAL (${head("r.route", "v_batch", "rank, seq")}) h),
         ends AS (SELECT min(last) AS last FROM (SELECT max(ARRAY[rank, seq]) AS last FROM heads GROUP BY route HAVING count(*) = v_batch) l)
         SELECT array_agg(ctid), CASE WHEN (SELECT last FROM ends) IS NULL THEN v_left ELSE count(*)::int4 END INTO v_places, v_got
           FROM (SELECT ctid FROM heads, ends WHERE last IS NULL OR ARRAY[rank, seq] <= last ORDER BY rank, seq LIMIT v_left) c;
-        ${lists(picked(s), smallInput)}
+        ${lists(picked, smallInput)}
       END IF;
-      IF position(${nullItem} IN l_input) > 0 OR octet_length(l_input) - array_length(v_places, 1) >= v_bytes THEN${bound(s)}
+      IF position(${nullItem} IN l_input) > 0 OR octet_length(l_input) - array_length(v_places, 1) >= v_bytes THEN${bound}
       END IF;
       v_count := array_length(v_places, 1);
       v_pick := v_pick + extract(epoch FROM clock_timestamp() - v_began) * 1000000;
@@ -184,23 +184,23 @@ BEGIN
       -- Jobs that were submitted while this call ran are among them: by the clock of its begin they would be claimed
       -- before they were due.
       now := greatest(now, ${timeNow});
-      v_ends := now + p_lease;${chooseStarted(s)}${lease(s)}
-      DELETE FROM ${s}.waiting WHERE ctid = ANY (v_places);${tell(s)}
+      v_ends := now + p_lease;${chooseStarted}${lease}
+      DELETE FROM @waiting WHERE ctid = ANY (v_places);${tell}
       v_answer := concat(v_answer, ${batch});
       v_left := v_left - greatest(v_got, 1);
       v_bytes := v_bytes - (octet_length(l_input) - v_count + 1);
       EXIT WHEN v_bytes <= 0;
     END LOOP;
     IF v_bytes <= 0 THEN
-      v_more := EXISTS (SELECT 1 FROM ${s}.waiting WHERE route = ANY (v_offer || p_routes[v_from:]) AND ${isClaimable});
+      v_more := EXISTS (SELECT 1 FROM @waiting WHERE route = ANY (v_offer || p_routes[v_from:]) AND ${isClaimable});
       EXIT;
     END IF;
   END LOOP;
   IF v_all IS NOT NULL THEN
-    INSERT INTO ${s}.feed (at, body) VALUES (now, v_all) RETURNING id INTO v_feed;
-    IF v_feed % ${foldEvery} = 0 THEN PERFORM ${s}.fold_v1(); END IF;
+    INSERT INTO @feed (at, body) VALUES (now, v_all) RETURNING id INTO v_feed;
+    IF v_feed % ${foldEvery} = 0 THEN PERFORM @fold_v1(); END IF;
   END IF;
-  IF p_clock THEN SELECT ${nextClock(s)} INTO v_clock; END IF;
+  IF p_clock THEN SELECT ${nextClock} INTO v_clock; END IF;
   RETURN concat(now, ${fieldEnd}, v_pick, ${fieldEnd}, v_clock, ${fieldEnd}, v_more, v_answer);
 END $$;
 `;

@@ -5,36 +5,40 @@
  * where none is as high, and a fold leaves one, so nobody waits for a shared row. Two puts at once meet at the row, or
  * at its insert.
  */
-export const docsSql = (s: string): string => `
+const readDocs = (where: string): string =>
+  `RETURN QUERY SELECT d.id, d.version, d.body, d.due_at, d.expires_at FROM @doc d
+    WHERE d.kind = p_kind AND (d.expires_at IS NULL OR d.expires_at > v_now) AND ${where} ORDER BY d.id`;
+
+export const docsSql = `
 -- guard: the version that must be there, 0 for absent, null for any. version: the new one (0: deleted), or the current
 -- one of a refusal.
-CREATE FUNCTION ${s}.put_doc_v1(p_now int8, p_put jsonb, OUT kind text, OUT version int8) LANGUAGE plpgsql AS $$
+CREATE FUNCTION @put_doc_v1(p_now int8, p_put jsonb, OUT kind text, OUT version int8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE v_kind text := p_put->>'kind'; v_id text := p_put->>'id'; v_guard int8 := (p_put->>'guard')::int8; v_old record; v_new int8;
 BEGIN
   LOOP
-    SELECT d.version, d.expires_at INTO v_old FROM ${s}.doc d WHERE d.kind = v_kind AND d.id = v_id FOR UPDATE;
+    SELECT d.version, d.expires_at INTO v_old FROM @doc d WHERE d.kind = v_kind AND d.id = v_id FOR UPDATE;
     version := CASE WHEN v_old.version IS NULL OR v_old.expires_at <= p_now THEN 0 ELSE v_old.version END;
     IF v_guard <> version THEN kind := 'changed'; RETURN; END IF;
     kind := 'ok';
-    v_new := coalesce(v_old.version, (SELECT max(f.version) FROM ${s}.doc_floor f), 0) + 1;
+    v_new := coalesce(v_old.version, (SELECT max(f.version) FROM @doc_floor f), 0) + 1;
     IF p_put->>'body' IS NULL THEN
-      DELETE FROM ${s}.doc d WHERE d.kind = v_kind AND d.id = v_id;
-      INSERT INTO ${s}.doc_floor SELECT v_old.version WHERE v_old.version > coalesce((SELECT max(f.version) FROM ${s}.doc_floor f), 0);
+      DELETE FROM @doc d WHERE d.kind = v_kind AND d.id = v_id;
+      INSERT INTO @doc_floor SELECT v_old.version WHERE v_old.version > coalesce((SELECT max(f.version) FROM @doc_floor f), 0);
       version := 0;
       RETURN;
     END IF;
     IF v_old.version IS NOT NULL THEN
-      UPDATE ${s}.doc d SET version = v_new, body = p_put->>'body', due_at = p_now + (p_put->>'dueIn')::int8,
+      UPDATE @doc d SET version = v_new, body = p_put->>'body', due_at = p_now + (p_put->>'dueIn')::int8,
         expires_at = p_now + (p_put->>'expiresIn')::int8 WHERE d.kind = v_kind AND d.id = v_id;
       version := v_new;
       RETURN;
     END IF;
-    INSERT INTO ${s}.doc VALUES (v_kind, v_id, v_new, p_put->>'body', p_now + (p_put->>'dueIn')::int8, p_now + (p_put->>'expiresIn')::int8)
+    INSERT INTO @doc VALUES (v_kind, v_id, v_new, p_put->>'body', p_now + (p_put->>'dueIn')::int8, p_now + (p_put->>'expiresIn')::int8)
       ON CONFLICT DO NOTHING;
     IF FOUND THEN
       -- From here on nobody else can add or remove it, so whatever was given before is below the floor by now.
-      UPDATE ${s}.doc d SET version = f.floor + 1 FROM (SELECT max(f.version) AS floor FROM ${s}.doc_floor f) f
+      UPDATE @doc d SET version = f.floor + 1 FROM (SELECT max(f.version) AS floor FROM @doc_floor f) f
         WHERE d.kind = v_kind AND d.id = v_id AND d.version <= f.floor RETURNING d.version INTO version;
       version := coalesce(version, v_new);
       RETURN;
@@ -42,28 +46,22 @@ BEGIN
   END LOOP;
 END $$;
 
-CREATE FUNCTION ${s}.put_docs_v1(p_now int8, p_commit text, p_puts text) RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql AS $$
+CREATE FUNCTION @put_docs_v1(p_now int8, p_commit text, p_puts text) RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
-DECLARE v_now int8 := ${s}.begin_v1(p_now, p_commit); v_put jsonb;
+DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_put jsonb;
 BEGIN
   FOR v_put IN SELECT * FROM jsonb_array_elements(p_puts::jsonb) LOOP
-    RETURN QUERY SELECT d.kind, d.version FROM ${s}.put_doc_v1(v_now, v_put) d;
+    RETURN QUERY SELECT d.kind, d.version FROM @put_doc_v1(v_now, v_put) d;
   END LOOP;
 END $$;
 
 -- By ids, or from p_first on behind p_after. In byte order.
-CREATE FUNCTION ${s}.read_docs_v1(p_now int8, p_kind text, p_ids text[], p_first text, p_after text, p_max int4)
+CREATE FUNCTION @read_docs_v1(p_now int8, p_kind text, p_ids text[], p_first text, p_after text, p_max int4)
   RETURNS TABLE (id text, version int8, body text, due_at int8, expires_at int8) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
-DECLARE v_now int8 := ${s}.begin_v1(p_now, NULL);
+DECLARE v_now int8 := @begin_v1(p_now, NULL);
 BEGIN
-  IF p_ids IS NOT NULL THEN
-    RETURN QUERY SELECT d.id, d.version, d.body, d.due_at, d.expires_at FROM ${s}.doc d
-      WHERE d.kind = p_kind AND d.id = ANY (p_ids) AND (d.expires_at IS NULL OR d.expires_at > v_now) ORDER BY d.id;
-  ELSE
-    RETURN QUERY SELECT d.id, d.version, d.body, d.due_at, d.expires_at FROM ${s}.doc d
-      WHERE d.kind = p_kind AND d.id >= p_first AND (p_after IS NULL OR d.id > p_after) AND (d.expires_at IS NULL OR d.expires_at > v_now)
-      ORDER BY d.id LIMIT p_max;
-  END IF;
+  IF p_ids IS NOT NULL THEN ${readDocs("d.id = ANY (p_ids)")};
+  ELSE ${readDocs("d.id >= p_first AND (p_after IS NULL OR d.id > p_after)")} LIMIT p_max; END IF;
 END $$;
 `;

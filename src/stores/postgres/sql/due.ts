@@ -13,12 +13,12 @@
  */
 import { eventCodes } from "../../../model/event-kind.ts";
 import { stateCodes } from "../../../model/job-state.ts";
-import { columnOf, dueFields } from "../../../store/job-fields.ts";
-import { clockFields } from "../../../store/rules/guard.ts";
+import { dueFields } from "../../../store/job-fields.ts";
 import { declareSql, selectSql, typeOf } from "../columns.ts";
 import { isInClock } from "../schema.ts";
-import { fieldEnd, itemEnd } from "../text.ts";
-import { groupedEvents } from "./rules/tell.ts";
+import { fieldEnd } from "../text.ts";
+import { clockSql } from "./rules/guard.ts";
+import { brief, tellSet } from "./rules/tell.ts";
 
 const { scheduled, ready } = stateCodes;
 
@@ -28,71 +28,62 @@ const sources = [
   { table: "waiting", sortedBy: "due_at", where: `state = ${scheduled} AND timer_at = due_at` },
 ] as const;
 
-const readSource = (
-  s: string,
-  { table, sortedBy, where }: (typeof sources)[number],
-  clock: string,
-): string => `
-    (SELECT ${sortedBy} AS timer, ${selectSql(s, "j", dueFields)} FROM ${s}.${table} j
-      WHERE ${where} AND ${sortedBy} <= v_now AND ${clock} <= v_now AND (${sortedBy}, seq) > (p_timer, p_seq)
+const readSource = ({ table, sortedBy, where }: (typeof sources)[number]): string => `
+    (SELECT ${sortedBy} AS timer, ${selectSql("j", dueFields)} FROM @${table} j
+      WHERE ${where} AND ${sortedBy} <= v_now AND ${clockSql("p_clock")} <= v_now AND (${sortedBy}, seq) > (p_timer, p_seq)
       ORDER BY ${sortedBy}, seq LIMIT p_max)`;
 
-const readClock = (s: string, clock: string): string => `
-    RETURN QUERY SELECT v_now, NULL::int8, r.* FROM (${sources.map((source) => readSource(s, source, clock)).join(" UNION ALL ")}) r
-      ORDER BY r.timer, r.seq LIMIT p_max;`;
-
-const readClocks = (s: string): string =>
-  Object.entries(clockFields)
-    .map(([clock, name]) => `IF p_clock = '${clock}' THEN${readClock(s, columnOf(name))}\n  END IF;`)
-    .join("\n  ");
+const byIndex =
+  "SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan";
 
 /** The first scheduled row of a route behind the given one. */
-const nextRoute = (s: string, behind: string): string =>
-  `(SELECT route, due_at FROM ${s}.waiting WHERE state = ${scheduled}${behind} ORDER BY route, due_at, seq LIMIT 1)`;
+const nextRoute = (behind: string): string =>
+  `(SELECT route, due_at FROM @waiting WHERE state = ${scheduled}${behind} ORDER BY route, due_at, seq LIMIT 1)`;
 
-export const dueSql = (s: string): string => `
-CREATE FUNCTION ${s}.promote_v1(p_now int8, p_commit text, p_max int4, OUT now int8, OUT jobs int8, OUT ready int8[], OUT more bool, OUT next_clock int8) LANGUAGE plpgsql
-  SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+export const dueSql = `
+CREATE FUNCTION @promote_v1(p_now int8, p_commit text, p_max int4, OUT now int8, OUT jobs int8, OUT ready int8[], OUT more bool, OUT next_clock int8) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
-DECLARE v_events text; v_routes int8[]; v_due int4; v_share int4;
+DECLARE v_events text; v_routes int8[]; v_due int4; v_share int4; v_count int4 := 0; v_ids text; l_route int8[]; l_rev int4[]; l_attempt int4[];
 BEGIN
-  now := ${s}.begin_v1(p_now, p_commit);
-  jobs := 0;
+  now := @begin_v1(p_now, p_commit);
   SELECT count(*), array_agg(DISTINCT route) INTO v_due, v_routes FROM (
-    SELECT route FROM ${s}.waiting WHERE state = ${scheduled} AND due_at <= now ORDER BY due_at, seq LIMIT p_max + 1) d;
+    SELECT route FROM @waiting WHERE state = ${scheduled} AND due_at <= now ORDER BY due_at, seq LIMIT p_max + 1) d;
   IF v_due > p_max THEN
-    WITH RECURSIVE head AS (${nextRoute(s, "")} UNION ALL SELECT n.* FROM head CROSS JOIN LATERAL ${nextRoute(s, " AND route > head.route")} n)
+    WITH RECURSIVE head AS (${nextRoute("")} UNION ALL SELECT n.* FROM head CROSS JOIN LATERAL ${nextRoute(" AND route > head.route")} n)
     SELECT array_agg(route ORDER BY due_at, route) INTO v_routes FROM head WHERE due_at <= now;
   END IF;
   IF v_due > 0 THEN
     v_share := greatest(1, p_max / array_length(v_routes, 1));
     WITH promoted AS (
-      UPDATE ${s}.waiting SET state = ${ready}, rev = rev + 1, timer_at = least(deadline_at, ttl_at)
+      UPDATE @waiting SET state = ${ready}, rev = rev + 1, timer_at = least(deadline_at, ttl_at)
       WHERE ctid = ANY (ARRAY(SELECT d.ctid FROM unnest(v_routes[1:p_max]) r(route) CROSS JOIN LATERAL (
-        SELECT ctid FROM ${s}.waiting w WHERE state = ${scheduled} AND w.route = r.route AND due_at <= now ORDER BY due_at, seq LIMIT v_share FOR UPDATE SKIP LOCKED) d))
-      RETURNING route, rev, attempt, id),
-    grouped AS (SELECT route, rev, attempt, count(*) AS jobs, string_agg(id, ${fieldEnd}) AS ids FROM promoted GROUP BY route, rev, attempt),
-    counted AS (
-      INSERT INTO ${s}.tally SELECT route, state, jobs * sign FROM (SELECT route, sum(jobs) AS jobs FROM grouped GROUP BY route) g,
-        (VALUES (${scheduled}::int2, -1), (${ready}::int2, 1)) v(state, sign))
-    SELECT coalesce(sum(g.jobs), 0), array_agg(DISTINCT g.route), string_agg(${groupedEvents(`${eventCodes.promoted}`, `${ready}`, "''")}, ${itemEnd})
-      INTO jobs, ready, v_events FROM grouped g;
-    PERFORM ${s}.tell_v1(now, v_events, false);
+        SELECT ctid FROM @waiting w WHERE state = ${scheduled} AND w.route = r.route AND due_at <= now ORDER BY due_at, seq LIMIT v_share FOR UPDATE SKIP LOCKED) d))
+      RETURNING route, rev, attempt, id)
+    SELECT count(*), string_agg(id, ${fieldEnd}), array_agg(DISTINCT route), ${brief("route")}, ${brief("rev")}, ${brief("attempt")}
+      INTO v_count, v_ids, ready, l_route, l_rev, l_attempt FROM promoted;
+    IF v_count > 0 THEN${tellSet({
+      kind: `${eventCodes.promoted}`,
+      from: `${scheduled}`,
+      to: `${ready}`,
+    })}
+      PERFORM @tell_v1(now, v_events, false);
+    END IF;
   END IF;
+  jobs := v_count;
   -- Where nothing could be promoted, others hold what is due: there is no use in looking again at once.
-  more := jobs > 0 AND EXISTS (SELECT 1 FROM ${s}.waiting WHERE state = ${scheduled} AND due_at <= now ORDER BY due_at, seq LIMIT 1);
-  next_clock := ${s}.next_clock_v1();
+  more := jobs > 0 AND EXISTS (SELECT 1 FROM @waiting WHERE state = ${scheduled} AND due_at <= now ORDER BY due_at, seq LIMIT 1);
+  next_clock := @next_clock_v1();
 END $$;
 
 -- Jobs whose clock has rung, in order of (timer, seq) behind (p_timer, p_seq). The last row has no job, but the next
 -- clock.
-CREATE FUNCTION ${s}.read_due_v1(p_now int8, p_clock text, p_timer int8, p_seq int8, p_max int4)
-  RETURNS TABLE (now int8, next_clock int8, timer int8, ${declareSql(dueFields)}) LANGUAGE plpgsql
-  SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE FUNCTION @read_due_v1(p_now int8, p_clock text, p_timer int8, p_seq int8, p_max int4)
+  RETURNS TABLE (now int8, next_clock int8, timer int8, ${declareSql(dueFields)}) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
-DECLARE v_now int8 := ${s}.begin_v1(p_now, NULL);
+DECLARE v_now int8 := @begin_v1(p_now, NULL);
 BEGIN
-  ${readClocks(s)}
-  RETURN QUERY SELECT v_now, ${s}.next_clock_v1(), NULL::int8, ${dueFields.map((name) => `NULL::${typeOf(name)}`).join(", ")};
+  RETURN QUERY SELECT v_now, NULL::int8, r.* FROM (${sources.map((source) => readSource(source)).join(" UNION ALL ")}) r
+    ORDER BY r.timer, r.seq LIMIT p_max;
+  RETURN QUERY SELECT v_now, @next_clock_v1(), NULL::int8, ${dueFields.map((name) => `NULL::${typeOf(name)}`).join(", ")};
 END $$;
 `;

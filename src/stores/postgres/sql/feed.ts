@@ -11,34 +11,34 @@ const numberedMax = 2000;
 /** Whoever asks for the end alone does not come back for what is before it. */
 const roundsMax = 10;
 
-export const feedSql = (s: string): string => `
-CREATE FUNCTION ${s}.number_feed_v1() RETURNS int4 LANGUAGE plpgsql SET enable_seqscan = off AS $$
+export const feedSql = `
+CREATE FUNCTION @number_feed_v1() RETURNS int4 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE v_numbered int4;
 BEGIN
-  PERFORM 1 FROM ${s}.feed WHERE number IS NULL LIMIT 1;
+  PERFORM 1 FROM @feed WHERE number IS NULL LIMIT 1;
   IF NOT FOUND THEN RETURN 0; END IF;
   -- What somebody has read must not vanish in a crash, and claims do not wait for the disk.
   IF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true); END IF;
-  PERFORM pg_advisory_xact_lock(hashtextextended('${s}.feed', 0));
-  UPDATE ${s}.feed f SET number = n.number FROM (
-    SELECT ctid, coalesce((SELECT max(number) FROM ${s}.feed WHERE number IS NOT NULL), 0) + row_number() OVER (ORDER BY id) AS number FROM (
-      SELECT ctid, id FROM ${s}.feed WHERE number IS NULL ORDER BY id LIMIT ${numberedMax}) fresh) n
+  PERFORM pg_advisory_xact_lock(hashtextextended('@feed', 0));
+  UPDATE @feed f SET number = n.number FROM (
+    SELECT ctid, coalesce((SELECT max(number) FROM @feed WHERE number IS NOT NULL), 0) + row_number() OVER (ORDER BY id) AS number FROM (
+      SELECT ctid, id FROM @feed WHERE number IS NULL ORDER BY id LIMIT ${numberedMax}) fresh) n
   WHERE f.ctid = n.ctid;
   GET DIAGNOSTICS v_numbered = ROW_COUNT;
   RETURN v_numbered;
 END $$;
 
 -- p_after < 0: no record but the number of the newest one.
-CREATE FUNCTION ${s}.read_feed_v1(p_after int8, p_max int4) RETURNS TABLE (number int8, at int8, body text) LANGUAGE plpgsql AS $$
+CREATE FUNCTION @read_feed_v1(p_after int8, p_max int4) RETURNS TABLE (number int8, at int8, body text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
   FOR i IN 1..CASE WHEN p_after < 0 THEN ${roundsMax} ELSE 1 END LOOP
-    EXIT WHEN ${s}.number_feed_v1() < ${numberedMax};
+    EXIT WHEN @number_feed_v1() < ${numberedMax};
   END LOOP;
   IF p_after < 0 THEN
-    RETURN QUERY SELECT coalesce(max(f.number), 0), 0::int8, ''::text FROM ${s}.feed f WHERE f.number IS NOT NULL;
+    RETURN QUERY SELECT coalesce(max(f.number), 0), 0::int8, ''::text FROM @feed f WHERE f.number IS NOT NULL;
   ELSE
-    RETURN QUERY SELECT f.number, f.at, f.body FROM ${s}.feed f WHERE f.number > p_after ORDER BY f.number LIMIT p_max;
+    RETURN QUERY SELECT f.number, f.at, f.body FROM @feed f WHERE f.number > p_after ORDER BY f.number LIMIT p_max;
   END IF;
 END $$;
 `;

@@ -9,7 +9,6 @@ import { stateCodes } from "../../../model/job-state.ts";
 const windowFactor = 4;
 const windowMin = 1000;
 const dayMs = 86_400_000;
-/** Partitions are made this many days ahead. */
 const daysAhead = 3;
 /** Below this a partition is emptied row by row. */
 const dropMin = 5000;
@@ -17,109 +16,106 @@ const dropMin = 5000;
 const { completed } = stateCodes;
 
 /** Rows of days that may go, and of the rest, which has all days. */
-const oldRows = (s: string, where: string): string =>
+const oldRows = (where: string): string =>
   [`history WHERE ended_at < v_bound`, `history_rest WHERE ended_at >= v_bound AND ended_at <= v_old`]
     .map(
       (rows) =>
-        `SELECT seq, id, ended_at, route, state, keep_until FROM ${s}.${rows} AND seq > p_after AND ${where}`,
+        `SELECT seq, id, ended_at, route, state, keep_until FROM @${rows} AND seq > p_after AND ${where}`,
     )
     .join(" UNION ALL ");
 
 /** A row h of a whole day: of the state $1, without a keeping time of its own, of none of the queues $2. */
-const mayGo = (s: string): string =>
-  `h.state = $1 AND h.keep_until IS NULL AND h.route IN (SELECT number FROM ${s}.route WHERE queue <> ALL ($2))`;
+const mayGo = `h.state = $1 AND h.keep_until IS NULL AND h.route IN (SELECT number FROM @route WHERE queue <> ALL ($2))`;
 
-export const pruneSql = (s: string): string => `
--- Removes finished rows by place; answers how many.
-CREATE FUNCTION ${s}.remove_finished_v1(p_ids text[], p_ends int8[]) RETURNS int8 LANGUAGE plpgsql AS $$
+export const pruneSql = `
+-- Removes finished rows by place, none where the lists are null; answers how many.
+CREATE FUNCTION @remove_finished_v1(p_ids text[], p_ends int8[]) RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE v_removed int8;
 BEGIN
-  WITH gone AS (DELETE FROM ${s}.history h USING unnest(p_ids, p_ends) d(id, ended_at) WHERE h.id = ANY (p_ids) AND h.id = d.id AND h.ended_at = d.ended_at
+  WITH gone AS (DELETE FROM @history h USING unnest(p_ids, p_ends) d(id, ended_at) WHERE h.id = ANY (p_ids) AND h.id = d.id AND h.ended_at = d.ended_at
       RETURNING h.seq, h.route, h.state, h.tags),
-  counted AS (INSERT INTO ${s}.tally SELECT route, state, -count(*) FROM gone GROUP BY route, state),
-  forgotten AS (SELECT ${s}.forget_v1(seq, tags) FROM gone)
+  counted AS (INSERT INTO @tally SELECT route, state, -count(*) FROM gone GROUP BY route, state),
+  forgotten AS (SELECT @forget_v1(seq, tags) FROM gone)
   SELECT count(*) INTO v_removed FROM forgotten;
   RETURN v_removed;
 END $$;
 
 -- Finished jobs of an outcome without a keeping time of their own, in order of seq behind p_after. Days that are too
 -- young are not looked at, so what this costs follows from what may go, not from what is kept.
-CREATE FUNCTION ${s}.prune_history_v1(p_now int8, p_commit text, p_state int2, p_queue text, p_except text[], p_older int8, p_max int4, p_after int8,
+CREATE FUNCTION @prune_history_v1(p_now int8, p_commit text, p_state int2, p_queue text, p_except text[], p_older int8, p_max int4, p_after int8,
   OUT removed int8, OUT more bool, OUT last int8) LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
-DECLARE v_now int8 := ${s}.begin_v1(p_now, p_commit); v_window int4 := greatest(${windowMin}, p_max * ${windowFactor}); v_ids text[]; v_ends int8[]; v_seen int8; v_stop int8;
+DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_window int4 := greatest(${windowMin}, p_max * ${windowFactor}); v_ids text[]; v_ends int8[]; v_seen int8; v_stop int8;
   v_old int8 := v_now - p_older; v_bound int8 := CASE WHEN p_older < ${dayMs} THEN v_old / ${dayMs} + 1 ELSE v_old / ${dayMs} END * ${dayMs};
 BEGIN
-  PERFORM ${s}.make_partitions_v1(v_now);
-  removed := CASE WHEN p_after = 0 THEN ${s}.drop_partition_v1(p_state, p_queue, p_except, v_old) ELSE 0 END;
+  PERFORM @make_partitions_v1(v_now);
+  removed := CASE WHEN p_after = 0 THEN @drop_partition_v1(p_state, p_queue, p_except, v_old) ELSE 0 END;
   IF removed > 0 THEN more := true; last := 0; RETURN; END IF;
-  IF p_state = ${completed} THEN
-    SELECT count(*), max(seq) INTO v_seen, v_stop FROM (SELECT seq FROM (${oldRows(s, "true")}) h ORDER BY seq LIMIT v_window) w;
-  ELSE
-    SELECT count(*), max(seq) INTO v_seen, v_stop FROM (SELECT seq FROM (${oldRows(s, `state <> ${completed}`)}) h ORDER BY seq LIMIT v_window) w;
-  END IF;
+  -- Planned for this p_state: the others than completed have an index of their own.
+  SELECT count(*), max(seq) INTO v_seen, v_stop FROM (
+    SELECT seq FROM (${oldRows(`(p_state = ${completed} OR state <> ${completed})`)}) h ORDER BY seq LIMIT v_window) w;
   IF v_seen > 0 THEN
     SELECT array_agg(id), array_agg(ended_at), max(seq) INTO v_ids, v_ends, last FROM (
-      SELECT h.id, h.ended_at, h.seq FROM (${oldRows(s, "seq <= v_stop")}) h
+      SELECT h.id, h.ended_at, h.seq FROM (${oldRows("seq <= v_stop")}) h
       WHERE h.state = p_state AND h.keep_until IS NULL AND h.ended_at <= v_old
-        AND h.route IN (SELECT number FROM ${s}.route WHERE CASE WHEN p_queue IS NULL THEN queue <> ALL (p_except) ELSE queue = p_queue END)
+        AND h.route IN (SELECT number FROM @route WHERE CASE WHEN p_queue IS NULL THEN queue <> ALL (p_except) ELSE queue = p_queue END)
       ORDER BY h.seq LIMIT p_max) d;
   END IF;
-  removed := CASE WHEN v_ids IS NULL THEN 0 ELSE ${s}.remove_finished_v1(v_ids, v_ends) END;
+  removed := @remove_finished_v1(v_ids, v_ends);
   IF removed < p_max THEN last := v_stop; more := v_seen = v_window; ELSE more := true; END IF;
 END $$;
 
-CREATE FUNCTION ${s}.prune_kept_v1(p_now int8, p_commit text, p_max int4, OUT removed int8, OUT more bool) LANGUAGE plpgsql AS $$
-DECLARE v_now int8 := ${s}.begin_v1(p_now, p_commit); v_ids text[]; v_ends int8[];
+CREATE FUNCTION @prune_kept_v1(p_now int8, p_commit text, p_max int4, OUT removed int8, OUT more bool) LANGUAGE plpgsql AS $$
+DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_ids text[]; v_ends int8[];
 BEGIN
   SELECT array_agg(id), array_agg(ended_at) INTO v_ids, v_ends FROM (
-    SELECT id, ended_at FROM ${s}.history WHERE keep_until <= v_now ORDER BY keep_until, seq LIMIT p_max) d;
-  removed := CASE WHEN v_ids IS NULL THEN 0 ELSE ${s}.remove_finished_v1(v_ids, v_ends) END;
+    SELECT id, ended_at FROM @history WHERE keep_until <= v_now ORDER BY keep_until, seq LIMIT p_max) d;
+  removed := @remove_finished_v1(v_ids, v_ends);
   more := removed = p_max;
 END $$;
 
-CREATE FUNCTION ${s}.prune_expired_v1(p_now int8, p_commit text, p_max int4, OUT removed int8, OUT more bool) LANGUAGE plpgsql AS $$
-DECLARE v_now int8 := ${s}.begin_v1(p_now, p_commit);
+CREATE FUNCTION @prune_expired_v1(p_now int8, p_commit text, p_max int4, OUT removed int8, OUT more bool) LANGUAGE plpgsql AS $$
+DECLARE v_now int8 := @begin_v1(p_now, p_commit);
 BEGIN
-  DELETE FROM ${s}.uniq WHERE ctid = ANY (ARRAY(SELECT ctid FROM ${s}.uniq WHERE held_until <= v_now ORDER BY held_until LIMIT p_max FOR UPDATE SKIP LOCKED));
+  DELETE FROM @uniq WHERE ctid = ANY (ARRAY(SELECT ctid FROM @uniq WHERE held_until <= v_now ORDER BY held_until LIMIT p_max FOR UPDATE SKIP LOCKED));
   GET DIAGNOSTICS removed = ROW_COUNT;
   WITH gone AS (
-    DELETE FROM ${s}.doc WHERE ctid = ANY (ARRAY(SELECT ctid FROM ${s}.doc WHERE expires_at <= v_now ORDER BY expires_at LIMIT p_max - removed FOR UPDATE SKIP LOCKED))
+    DELETE FROM @doc WHERE ctid = ANY (ARRAY(SELECT ctid FROM @doc WHERE expires_at <= v_now ORDER BY expires_at LIMIT p_max - removed FOR UPDATE SKIP LOCKED))
     RETURNING version),
-  floors AS (INSERT INTO ${s}.doc_floor SELECT max(version) FROM gone HAVING count(*) > 0)
+  floors AS (INSERT INTO @doc_floor SELECT max(version) FROM gone HAVING count(*) > 0)
   SELECT removed + count(*) INTO removed FROM gone;
   more := removed = p_max;
 END $$;
 
 -- The newest record stays: the next number follows from it.
-CREATE FUNCTION ${s}.prune_feed_v1(p_now int8, p_commit text, p_older int8, p_max int4, OUT removed int8, OUT more bool) LANGUAGE plpgsql
+CREATE FUNCTION @prune_feed_v1(p_now int8, p_commit text, p_older int8, p_max int4, OUT removed int8, OUT more bool) LANGUAGE plpgsql
   SET enable_seqscan = off AS $$
-DECLARE v_now int8 := ${s}.begin_v1(p_now, p_commit); v_last int8;
+DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_last int8;
 BEGIN
-  PERFORM ${s}.number_feed_v1();
-  SELECT max(number) INTO v_last FROM (SELECT number, at FROM ${s}.feed WHERE number IS NOT NULL ORDER BY number LIMIT p_max) f
-    WHERE at <= v_now - p_older AND number < (SELECT max(number) FROM ${s}.feed WHERE number IS NOT NULL);
-  DELETE FROM ${s}.feed WHERE number <= v_last;
+  PERFORM @number_feed_v1();
+  SELECT max(number) INTO v_last FROM (SELECT number, at FROM @feed WHERE number IS NOT NULL ORDER BY number LIMIT p_max) f
+    WHERE at <= v_now - p_older AND number < (SELECT max(number) FROM @feed WHERE number IS NOT NULL);
+  DELETE FROM @feed WHERE number <= v_last;
   GET DIAGNOSTICS removed = ROW_COUNT;
   more := removed = p_max;
-  PERFORM ${s}.fold_v1();
+  PERFORM @fold_v1();
 END $$;
 
 -- Only who owns the table may partition it: these two run with the rights of whoever migrated, whichever user calls
 -- them. Partitions for today and the days to come. A day whose rows are already in the rest stays there; so does all
 -- for a user who may not make tables.
-CREATE FUNCTION ${s}.make_partitions_v1(p_now int8) RETURNS void LANGUAGE plpgsql
+CREATE FUNCTION @make_partitions_v1(p_now int8) RETURNS void LANGUAGE plpgsql
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE v_day int8; v_name text;
 BEGIN
   FOR v_i IN 0..${daysAhead} LOOP
     v_day := p_now / ${dayMs} + v_i;
     v_name := 'history_' || v_day;
-    CONTINUE WHEN to_regclass('${s}.' || v_name) IS NOT NULL;
-    IF NOT pg_try_advisory_xact_lock(hashtextextended('${s}.partition', 0)) THEN RETURN; END IF;
-    CONTINUE WHEN EXISTS (SELECT 1 FROM ${s}.history_rest WHERE ended_at >= v_day * ${dayMs} AND ended_at < (v_day + 1) * ${dayMs});
+    CONTINUE WHEN to_regclass('@history_' || v_day) IS NOT NULL;
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('@partition', 0)) THEN RETURN; END IF;
+    CONTINUE WHEN EXISTS (SELECT 1 FROM @history_rest WHERE ended_at >= v_day * ${dayMs} AND ended_at < (v_day + 1) * ${dayMs});
     BEGIN
       PERFORM set_config('lock_timeout', '200ms', true);
-      EXECUTE format('CREATE TABLE ${s}.%I PARTITION OF ${s}.history FOR VALUES FROM (%s) TO (%s)', v_name, v_day * ${dayMs}, (v_day + 1) * ${dayMs});
+      EXECUTE format('CREATE TABLE @%I PARTITION OF @history FOR VALUES FROM (%s) TO (%s)', v_name, v_day * ${dayMs}, (v_day + 1) * ${dayMs});
       PERFORM set_config('lock_timeout', '0', true);
     EXCEPTION WHEN lock_not_available OR check_violation OR duplicate_table OR insufficient_privilege THEN
       RETURN;
@@ -128,31 +124,31 @@ BEGIN
 END $$;
 
 -- Drops the oldest day that ended before p_before if nearly all of it may go; answers how many rows went.
-CREATE FUNCTION ${s}.drop_partition_v1(p_state int2, p_queue text, p_except text[], p_before int8) RETURNS int8 LANGUAGE plpgsql
+CREATE FUNCTION @drop_partition_v1(p_state int2, p_queue text, p_except text[], p_before int8) RETURNS int8 LANGUAGE plpgsql
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE v_name text; v_rows int8; v_stay int8;
 BEGIN
   IF p_queue IS NOT NULL THEN RETURN 0; END IF;
   FOR v_name IN SELECT c.relname FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
-    WHERE i.inhparent = '${s}.history'::regclass AND c.relname ~ '^history_[0-9]+$' AND (substr(c.relname, 9)::int8 + 1) * ${dayMs} <= p_before
+    WHERE i.inhparent = '@history'::regclass AND c.relname ~ '^history_[0-9]+$' AND (substr(c.relname, 9)::int8 + 1) * ${dayMs} <= p_before
     ORDER BY substr(c.relname, 9)::int8 LIMIT 2 LOOP
-    EXECUTE format('SELECT count(*), count(*) FILTER (WHERE NOT (${mayGo(s)})) FROM ${s}.%I h', v_name) INTO v_rows, v_stay USING p_state, p_except;
+    EXECUTE format('SELECT count(*), count(*) FILTER (WHERE NOT (${mayGo})) FROM @%I h', v_name) INTO v_rows, v_stay USING p_state, p_except;
     CONTINUE WHEN v_rows > 0 AND (v_rows < ${dropMin} OR v_stay > v_rows / 4);
     BEGIN
       PERFORM set_config('lock_timeout', '500ms', true);
-      EXECUTE format('ALTER TABLE ${s}.history DETACH PARTITION ${s}.%I', v_name);
+      EXECUTE format('ALTER TABLE @history DETACH PARTITION @%I', v_name);
       PERFORM set_config('lock_timeout', '0', true);
     EXCEPTION WHEN lock_not_available OR insufficient_privilege THEN
       RETURN 0;
     END;
-    EXECUTE format('INSERT INTO ${s}.history SELECT h.* FROM ${s}.%I h WHERE NOT (${mayGo(s)})', v_name) USING p_state, p_except;
-    EXECUTE format('WITH gone AS MATERIALIZED (SELECT h.seq, h.route, h.state, h.tags, h.input FROM ${s}.%I h WHERE ${mayGo(s)}),
-      counted AS (INSERT INTO ${s}.tally SELECT route, state, -count(*) FROM gone GROUP BY route, state),
-      lines AS (DELETE FROM ${s}.trail t USING gone g WHERE t.seq = g.seq),
-      large AS (DELETE FROM ${s}.payload p USING gone g WHERE g.input IS NULL AND p.seq = g.seq)
-      DELETE FROM ${s}.tag t USING gone g WHERE g.tags IS NOT NULL AND t.seq = g.seq AND t.tag = ANY (${s}.tags_of_v1(g.tags))', v_name)
+    EXECUTE format('INSERT INTO @history SELECT h.* FROM @%I h WHERE NOT (${mayGo})', v_name) USING p_state, p_except;
+    EXECUTE format('WITH gone AS MATERIALIZED (SELECT h.seq, h.route, h.state, h.tags, h.input FROM @%I h WHERE ${mayGo}),
+      counted AS (INSERT INTO @tally SELECT route, state, -count(*) FROM gone GROUP BY route, state),
+      lines AS (DELETE FROM @trail t USING gone g WHERE t.seq = g.seq),
+      large AS (DELETE FROM @payload p USING gone g WHERE g.input IS NULL AND p.seq = g.seq)
+      DELETE FROM @tag t USING gone g WHERE g.tags IS NOT NULL AND t.seq = g.seq AND t.tag = ANY (@tags_of_v1(g.tags))', v_name)
       USING p_state, p_except;
-    EXECUTE format('DROP TABLE ${s}.%I', v_name);
+    EXECUTE format('DROP TABLE @%I', v_name);
     IF v_rows - v_stay > 0 THEN RETURN v_rows - v_stay; END IF;
   END LOOP;
   RETURN 0;

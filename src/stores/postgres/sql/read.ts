@@ -8,23 +8,21 @@ import { declareSql, ofAllTables, selectSql, typeOf } from "../columns.ts";
 export const recordFields: readonly JobFieldName[] = [...fieldNames(({ isOwn }) => isOwn !== true), "route"];
 const recordColumns = recordFields.map(columnOf).join(", ");
 
-const byId = (s: string, id: string): string => ofAllTables(s, recordColumns, `j.id = ${id}`);
+const byId = (id: string): string => ofAllTables(recordColumns, `j.id = ${id}`);
 
 /** Newest first below v_below, one table. */
-const newest = (s: string, table: string, where: string): string =>
-  `(SELECT ${recordColumns} FROM ${s}.${table} WHERE seq < v_below AND ${where} ORDER BY seq DESC LIMIT v_chunk)`;
+const newest = (table: string, where: string): string =>
+  `(SELECT ${recordColumns} FROM @${table} WHERE seq < v_below AND ${where} ORDER BY seq DESC LIMIT v_chunk)`;
 
-const window = (s: string): string => `(SELECT * FROM (
-      ${newest(s, "waiting", "p_waiting")}
-      UNION ALL ${newest(s, "leased", "p_leased")}
-      UNION ALL ${newest(s, "history", "p_completed")}
-      UNION ALL ${newest(s, "history", `state <> ${stateCodes.completed} AND p_uncompleted`)}) a
+const window = `(SELECT * FROM (
+      ${newest("waiting", "p_waiting")}
+      UNION ALL ${newest("leased", "p_leased")}
+      UNION ALL ${newest("history", "p_completed")}
+      UNION ALL ${newest("history", `state <> ${stateCodes.completed} AND p_uncompleted`)}) a
     ORDER BY seq DESC LIMIT v_chunk)`;
 
-const tagged = (
-  s: string,
-): string => `(SELECT k.* FROM (SELECT id, seq FROM ${s}.tag WHERE tag = p_tag AND seq < v_below ORDER BY seq DESC LIMIT v_chunk) t
-      CROSS JOIN LATERAL (${byId(s, "t.id")}) k ORDER BY t.seq DESC)`;
+const tagged = `(SELECT k.* FROM (SELECT id, seq FROM @tag WHERE tag = p_tag AND seq < v_below ORDER BY seq DESC LIMIT v_chunk) t
+      CROSS JOIN LATERAL (${byId("t.id")}) k ORDER BY t.seq DESC)`;
 
 const filter = `(p_states IS NULL OR w.state = ANY (p_states)) AND (v_routes IS NULL OR w.route = ANY (v_routes))
       AND (p_reason IS NULL OR w.reason = p_reason) AND (p_after IS NULL OR w.created_at > p_after) AND (p_before IS NULL OR w.created_at < p_before)`;
@@ -33,8 +31,8 @@ const filter = `(p_states IS NULL OR w.state = ANY (p_states)) AND (v_routes IS 
  * One chunk: the rows of it that match, each with its place among all rows looked at; then where the chunk ended,
  * unless enough was found.
  */
-const findIn = (s: string, rows: string): string => `
-      RETURN QUERY SELECT v_seen + w.place, ${selectSql(s, "w", recordFields)} FROM (SELECT v.*, row_number() OVER () AS place FROM ${rows} v) w
+const findIn = (rows: string): string => `
+      RETURN QUERY SELECT v_seen + w.place, ${selectSql("w", recordFields)} FROM (SELECT v.*, row_number() OVER () AS place FROM ${rows} v) w
         WHERE ${filter} ORDER BY w.place LIMIT p_max - v_found;
       GET DIAGNOSTICS v_rows = ROW_COUNT;
       v_found := v_found + v_rows;
@@ -46,24 +44,24 @@ const noJob = recordFields
   .map((name) => (name === "seq" ? "CASE WHEN v_rows = v_chunk THEN v_below END" : `NULL::${typeOf(name)}`))
   .join(", ");
 
-export const readSql = (s: string): string => `
-CREATE FUNCTION ${s}.read_jobs_v1(p_ids text[]) RETURNS TABLE (${declareSql(recordFields)}) LANGUAGE sql STABLE AS $$
-  SELECT ${selectSql(s, "k", recordFields)} FROM unnest(p_ids) a(id) CROSS JOIN LATERAL (${byId(s, "a.id")}) k
+export const readSql = `
+CREATE FUNCTION @read_jobs_v1(p_ids text[]) RETURNS TABLE (${declareSql(recordFields)}) LANGUAGE sql STABLE AS $$
+  SELECT ${selectSql("k", recordFields)} FROM unnest(p_ids) a(id) CROSS JOIN LATERAL (${byId("a.id")}) k
 $$;
 
 -- p_completed: all finished jobs; p_uncompleted: those that did not complete. Looks at p_scan rows at most, in growing
 -- chunks. Unless p_max jobs were found, a last row without a job tells how many rows were looked at and, if there may
 -- be more, below which seq.
-CREATE FUNCTION ${s}.find_jobs_v1(p_below int8, p_scan int4, p_max int4, p_waiting bool, p_leased bool, p_completed bool, p_uncompleted bool, p_tag text, p_states int2[], p_queue text,
+CREATE FUNCTION @find_jobs_v1(p_below int8, p_scan int4, p_max int4, p_waiting bool, p_leased bool, p_completed bool, p_uncompleted bool, p_tag text, p_states int2[], p_queue text,
   p_name text, p_reason text, p_after int8, p_before int8) RETURNS TABLE (place int8, ${declareSql(recordFields)}) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE v_found int8 := 0; v_seen int8 := 0; v_rows int8; v_below int8 := p_below; v_chunk int4 := least(p_scan, greatest(2 * p_max, 100));
   v_routes int8[] := CASE WHEN p_queue IS NOT NULL OR p_name IS NOT NULL THEN
-    ARRAY(SELECT number FROM ${s}.route WHERE (p_queue IS NULL OR queue = p_queue) AND (p_name IS NULL OR name = p_name)) END;
+    ARRAY(SELECT number FROM @route WHERE (p_queue IS NULL OR queue = p_queue) AND (p_name IS NULL OR name = p_name)) END;
 BEGIN
   LOOP
-    IF p_tag IS NULL THEN${findIn(s, window(s))}
-    ELSE${findIn(s, tagged(s))}
+    IF p_tag IS NULL THEN${findIn(window)}
+    ELSE${findIn(tagged)}
     END IF;
     v_seen := v_seen + v_rows;
     IF v_rows < v_chunk OR v_seen >= p_scan THEN
@@ -74,11 +72,11 @@ BEGIN
   END LOOP;
 END $$;
 
-CREATE FUNCTION ${s}.tally_jobs_v1() RETURNS TABLE (route int8, state int2, jobs int8) LANGUAGE sql STABLE AS $$
-  SELECT route, state, sum(count)::int8 FROM ${s}.tally GROUP BY route, state HAVING sum(count) <> 0 ORDER BY route, state
+CREATE FUNCTION @tally_jobs_v1() RETURNS TABLE (route int8, state int2, jobs int8) LANGUAGE sql STABLE AS $$
+  SELECT route, state, sum(count)::int8 FROM @tally GROUP BY route, state HAVING sum(count) <> 0 ORDER BY route, state
 $$;
 
-CREATE FUNCTION ${s}.read_trail_v1(p_id text, p_after int4, p_max int4) RETURNS TABLE (number int4, at int8, body text) LANGUAGE sql STABLE AS $$
-  SELECT t.number, t.at, t.body FROM ${s}.trail t WHERE t.seq = (${ofAllTables(s, "seq", "j.id = p_id")} LIMIT 1) AND t.number > p_after ORDER BY t.number LIMIT p_max
+CREATE FUNCTION @read_trail_v1(p_id text, p_after int4, p_max int4) RETURNS TABLE (number int4, at int8, body text) LANGUAGE sql STABLE AS $$
+  SELECT t.number, t.at, t.body FROM @trail t WHERE t.seq = (${ofAllTables("seq", "j.id = p_id")} LIMIT 1) AND t.number > p_after ORDER BY t.number LIMIT p_max
 $$;
 `;

@@ -1,20 +1,20 @@
 /**
- * Routes, each under the number that follows from its content (model/route.ts). A row is added where none is seen and
- * never changes; two calls at once may add the same one, which harms nobody.
+ * Routes, each under the number that follows from its content (model/route.ts). A submit adds the row where it sees
+ * none, two at once may both add it, readers take distinct ones and a fold leaves one: nobody waits or fails for the
+ * first job of a name.
  */
-export const routesSql = (s: string): string => `
--- Keeps the content of the routes of a call's jobs: one look per route, before anything else is written. Another
--- content under a number is refused. A serializable transaction only adds: its look would make a conflict with
+export const routesSql = `
+-- Before anything else of a call is written. Another content under a number is refused. A serializable transaction only adds: its look would make a conflict with
 -- everybody else's first job of another name.
-CREATE FUNCTION ${s}.keep_routes_v1(p_numbers int8[], p_queues text[], p_names text[], p_caps text[]) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION @keep_routes_v1(p_numbers int8[], p_queues text[], p_names text[], p_caps text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_same bool; v_looks bool := current_setting('transaction_isolation') <> 'serializable';
 BEGIN
   FOR v_i IN 1..coalesce(array_length(p_numbers, 1), 0) LOOP
     IF v_looks THEN
-      SELECT bool_and(queue = p_queues[v_i] AND name = p_names[v_i] AND caps = p_caps[v_i]) INTO v_same FROM ${s}.route WHERE number = p_numbers[v_i];
+      SELECT bool_and(queue = p_queues[v_i] AND name = p_names[v_i] AND caps = p_caps[v_i]) INTO v_same FROM @route WHERE number = p_numbers[v_i];
     END IF;
     IF v_same IS NULL THEN
-      INSERT INTO ${s}.route VALUES (p_numbers[v_i], p_queues[v_i], p_names[v_i], p_caps[v_i]);
+      INSERT INTO @route VALUES (p_numbers[v_i], p_queues[v_i], p_names[v_i], p_caps[v_i]);
     ELSIF NOT v_same THEN
       RAISE EXCEPTION 'millrace: another queue and name have the route number %', p_numbers[v_i] USING ERRCODE = 'MR003';
     END IF;
@@ -22,7 +22,7 @@ BEGIN
 END $$;
 
 -- p_numbers: null for all.
-CREATE FUNCTION ${s}.read_routes_v1(p_numbers int8[]) RETURNS TABLE (number int8, queue text, name text, caps text) LANGUAGE sql STABLE AS $$
-  SELECT DISTINCT r.number, r.queue, r.name, r.caps FROM ${s}.route r WHERE p_numbers IS NULL OR r.number = ANY (p_numbers) ORDER BY r.number
+CREATE FUNCTION @read_routes_v1(p_numbers int8[]) RETURNS TABLE (number int8, queue text, name text, caps text) LANGUAGE sql STABLE AS $$
+  SELECT DISTINCT r.number, r.queue, r.name, r.caps FROM @route r WHERE p_numbers IS NULL OR r.number = ANY (p_numbers) ORDER BY r.number
 $$;
 `;

@@ -31,29 +31,29 @@ const finished = movedBy("finish", {
   attempts: "coalesce(v_logs[at], attempts)",
 });
 
-export const settleSql = (s: string): string => `
+export const settleSql = `
 -- One settle with all it carries; the answer has its events. p_settle: {id, seq, fence, next, attempts, effects?,
 -- isLate}.
-CREATE FUNCTION ${s}.settle_one_v1(p_now int8, p_settle jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE j ${s}.waiting; v_applied record; v_unit jsonb;
+CREATE FUNCTION @settle_one_v1(p_now int8, p_settle jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE j @waiting; v_applied record; v_unit jsonb;
   v_id text := p_settle->>'id'; v_seq int8 := (p_settle->>'seq')::int8; v_fence int8 := (p_settle->>'fence')::int8;
 BEGIN
-  SELECT * INTO j FROM ${s}.leased WHERE id = v_id FOR UPDATE;
-  IF j.state <> ${running} THEN PERFORM ${s}.set_aside_v1(p_now, NULL, ARRAY[v_id]); j := NULL; END IF;
-  IF j.id IS NULL OR j.fence <> v_fence OR j.seq <> v_seq THEN RETURN jsonb_build_object('kind', ${s}.refusal_v1(v_id, v_seq, v_fence)); END IF;
+  SELECT * INTO j FROM @leased WHERE id = v_id FOR UPDATE;
+  IF j.state <> ${running} THEN PERFORM @set_aside_v1(p_now, NULL, ARRAY[v_id]); j := NULL; END IF;
+  IF j.id IS NULL OR j.fence <> v_fence OR j.seq <> v_seq THEN RETURN jsonb_build_object('kind', @refusal_v1(v_id, v_seq, v_fence)); END IF;
   -- A job whose cancel was asked for must not wait again.
   IF j.cancel_asked = 1 AND p_settle->'next'->>'to' IN ('scheduled', 'ready') THEN RETURN '{"kind": "cancel-asked"}'; END IF;
   j.settled_fence := j.fence;
-  SELECT * INTO v_applied FROM ${s}.apply_v1(p_now, j, p_settle->'next', p_settle->>'attempts');
+  SELECT * INTO v_applied FROM @apply_v1(p_now, j, p_settle->'next', p_settle->>'attempts');
   IF p_settle->'effects' IS NULL THEN RETURN jsonb_build_object('kind', 'ok', 'events', v_applied.events); END IF;
-  v_unit := ${s}.submit_unit_v1(p_now, p_settle->'effects');
+  v_unit := @submit_unit_v1(p_now, p_settle->'effects');
   IF v_unit->>'kind' <> 'ok' THEN RETURN jsonb_build_object('kind', v_unit->>'reason', 'id', v_unit->>'id'); END IF;
-  RETURN jsonb_build_object('kind', 'ok', 'events', ${s}.and_v1(v_applied.events, v_unit->>'events'));
+  RETURN jsonb_build_object('kind', 'ok', 'events', @and_v1(v_applied.events, v_unit->>'events'));
 END $$;
 
 -- p_routes to p_caps: the routes of all jobs in effects. p_states, p_kinds, p_keeps, p_reasons: the ending of each run.
 -- Answers one text: time; {position of a plain settle: why it was not applied}; answers of p_singles, and their events.
-CREATE FUNCTION ${s}.settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text,
+CREATE FUNCTION @settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text,
   p_ids text, p_seqs int8[], p_fences int8[], p_states int2[], p_kinds int2[], p_keeps int8[], p_reasons text, p_results text, p_logs text, p_singles jsonb)
   RETURNS text LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -68,55 +68,55 @@ BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
   IF NOT p_inside THEN ${waitBriefly} END IF;
   IF p_singles IS NOT NULL THEN
-    PERFORM ${s}.keep_routes_v1(p_routes, ${texts("p_queues")}, ${texts("p_names")}, ${texts("p_caps")});
-    PERFORM ${s}.lock_keys_v1(jsonb_path_query_array(p_singles, '$[*].effects'));
+    PERFORM @keep_routes_v1(p_routes, ${texts("p_queues")}, ${texts("p_names")}, ${texts("p_caps")});
+    PERFORM @lock_keys_v1(jsonb_path_query_array(p_singles, '$[*].effects'));
   END IF;
   FOREACH v_step IN ARRAY p_steps LOOP
     IF v_step = 0 THEN
-      v_answer := ${whole(s, "settle_one_v1", "p_singles->v_single")};
+      v_answer := ${whole("settle_one_v1", "p_singles->v_single")};
       v_single := v_single + 1;
-      v_told := ${s}.and_v1(v_told, v_answer->>'events');
-      v_all := ${s}.and_v1(v_all, v_answer->>'events');
+      v_told := @and_v1(v_told, v_answer->>'events');
+      v_all := @and_v1(v_all, v_answer->>'events');
       v_answers := coalesce(v_answers, '[]') || jsonb_build_array(v_answer - 'events');
       CONTINUE;
     END IF;
     v_run := v_run + 1;
     v_to := v_from + v_step - 1;
     WITH ended AS (
-      DELETE FROM ${s}.leased l USING unnest(v_asked[v_from:v_to], p_seqs[v_from:v_to], p_fences[v_from:v_to]) WITH ORDINALITY a(id, seq, fence, o)
+      DELETE FROM @leased l USING unnest(v_asked[v_from:v_to], p_seqs[v_from:v_to], p_fences[v_from:v_to]) WITH ORDINALITY a(id, seq, fence, o)
       WHERE l.id = ANY (v_asked[v_from:v_to]) AND l.id = a.id AND l.seq = a.seq AND l.fence = a.fence
       RETURNING l.*, a.o::int4 + v_from - 1 AS at),
-    kept AS (INSERT INTO ${s}.history (${columnList}) SELECT ${finished} FROM ended WHERE p_keeps[v_run] IS DISTINCT FROM 0)
+    kept AS (INSERT INTO @history (${columnList}) SELECT ${finished} FROM ended WHERE p_keeps[v_run] IS DISTINCT FROM 0)
     SELECT count(*), array_agg(at), string_agg(id, ${fieldEnd}), ${brief("route")}, ${brief("rev + 1")}, ${brief("attempt")},
       array_agg(unique_key) FILTER (WHERE holds <> ${uniqueHolds.none}), array_agg(seq) FILTER (WHERE holds <> ${uniqueHolds.none}),
       array_agg(seq) FILTER (WHERE p_keeps[v_run] = 0),
       array_agg(seq) FILTER (WHERE p_keeps[v_run] = 0 AND tags IS NOT NULL), array_agg(tags) FILTER (WHERE p_keeps[v_run] = 0 AND tags IS NOT NULL)
     INTO v_count, v_done, v_ids, l_route, l_rev, l_attempt, v_keys, v_freed, v_dropped, v_tagged, v_tags FROM ended;
-    IF v_count > 0 THEN${tellSet(s, {
+    IF v_count > 0 THEN${tellSet({
       kind: "p_kinds[v_run]",
       from: `${running}`,
       to: "p_states[v_run]",
       extra: "coalesce('s' || v_reasons[v_run], '')",
       counted: (jobs) => `CASE WHEN p_keeps[v_run] = 0 THEN 0 ELSE ${jobs} END`,
     })}
-      v_all := ${s}.and_v1(v_all, v_events);
+      v_all := @and_v1(v_all, v_events);
     END IF;
     IF v_keys IS NOT NULL THEN
-      DELETE FROM ${s}.uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = ANY (v_keys) AND u.key = f.key AND u.seq = f.seq;
+      DELETE FROM @uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = ANY (v_keys) AND u.key = f.key AND u.seq = f.seq;
     END IF;
     -- forget_v1 by sets: one job at a time it cost more than a history. Only jobs with tags go one by one.
     IF v_dropped IS NOT NULL THEN
-      DELETE FROM ${s}.trail WHERE seq = ANY (v_dropped);
-      DELETE FROM ${s}.payload WHERE seq = ANY (v_dropped);
-      IF v_tagged IS NOT NULL THEN PERFORM ${s}.drop_tags_v1(d.seq, d.tags) FROM unnest(v_tagged, v_tags) d(seq, tags); END IF;
+      DELETE FROM @trail WHERE seq = ANY (v_dropped);
+      DELETE FROM @payload WHERE seq = ANY (v_dropped);
+      IF v_tagged IS NOT NULL THEN PERFORM @drop_tags_v1(d.seq, d.tags) FROM unnest(v_tagged, v_tags) d(seq, tags); END IF;
     END IF;
     IF v_count < v_step THEN
-      SELECT coalesce(v_refused, '{}') || jsonb_object_agg(at - 1, ${s}.refusal_v1(v_asked[at], p_seqs[at], p_fences[at])) INTO v_refused
+      SELECT coalesce(v_refused, '{}') || jsonb_object_agg(at - 1, @refusal_v1(v_asked[at], p_seqs[at], p_fences[at])) INTO v_refused
         FROM generate_series(v_from, v_to) at WHERE at <> ALL (coalesce(v_done, '{}'));
     END IF;
     v_from := v_to + 1;
   END LOOP;
-  PERFORM ${s}.tell_v1(now, v_all, p_inside);
+  PERFORM @tell_v1(now, v_all, p_inside);
   RETURN concat_ws(${fieldEnd}, now, coalesce(v_refused::text, ''), coalesce(v_answers::text, ''), v_told);
 END $$;
 `;

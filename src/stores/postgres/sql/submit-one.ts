@@ -11,22 +11,23 @@
 import { eventCodes } from "../../../model/event-kind.ts";
 import { stateCodes } from "../../../model/job-state.ts";
 import { columnOf } from "../../../store/job-fields.ts";
-import { columnList, initialSql, valuesSql } from "../columns.ts";
+import { columnList, initialSql, newRowSql } from "../columns.ts";
 import type { Expressions } from "../columns.ts";
+import { declarePlace } from "../place-parameters.ts";
 import { fieldEnd } from "../text.ts";
-import { timeNow } from "./call.ts";
-import { timerSql } from "./rules/advance.ts";
+import { setCommit, timeNow } from "./call.ts";
+import { waitingTimer } from "./rules/advance.ts";
 import { stateSql } from "./rules/place.ts";
 import { foldEvery } from "./rules/tell.ts";
 import { listedFields } from "./submit.ts";
 
 const { scheduled, ready } = stateCodes;
 
-/** What the job gives under the field's own name. */
 export const givenFields = listedFields.filter((name) => name !== "tags");
 
 const placed: Expressions = {
   ...Object.fromEntries(givenFields.map((name) => [name, `p_${columnOf(name)}`])),
+  seq: "nextval('@job_seq')",
   createdAt: "v_now",
   route: "p_route",
   state: "v_state",
@@ -36,31 +37,30 @@ const placed: Expressions = {
   rank: "p_rank_base + p_rank_slope * v_due_at",
   timerAt: "v_timer_at",
 };
-const timer = timerSql((column) => (column.endsWith("_ends_at") ? "NULL" : `v_${column}`));
 
-/** The channel of a schema, whose name comes quoted. */
-const channel = (s: string): string => `${s.slice(1, -1)}_hint`;
+/** On which hints go: named after the schema, which the text has in quotes. */
+const channel = `split_part('@hint', '"', 2) || '_hint'`;
 
-export const submitOneSql = (s: string): string => `
+export const submitOneSql = `
 -- Answers: time, state, the clock that was set (0: none), whether the others were told.
-CREATE FUNCTION ${s}.submit_one_v1(p_now int8, p_commit text, p_by text, p_route int8, p_queue text, p_name text, p_caps text,
+CREATE FUNCTION @submit_one_v1(p_now int8, p_commit text, p_by text, p_route int8, p_queue text, p_name text, p_caps text,
   ${givenFields.map((name) => `p_${columnOf(name)} text`).join(", ")},
-  p_due_in int8, p_due_at int8, p_rank_base int8, p_rank_slope int8, p_deadline_in int8, p_deadline_at int8, p_ttl int8) RETURNS text LANGUAGE plpgsql AS $$
+  ${declarePlace("int8")}) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_now int8 := ${timeNow}; v_due_at int8 := coalesce(p_due_at, v_now + p_due_in); v_deadline_at int8 := coalesce(p_deadline_at, v_now + p_deadline_in);
-  v_ttl_at int8 := v_due_at + p_ttl; v_state int2 := ${stateSql("v_due_at", "v_now")}; v_timer_at int8 := ${timer}; v_feed int8; v_told bool := false;
+  v_ttl_at int8 := v_due_at + p_ttl; v_state int2 := ${stateSql("v_due_at", "v_now")}; v_timer_at int8 := ${waitingTimer("v_")}; v_feed int8; v_told bool := false;
 BEGIN
-  IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
-  PERFORM 1 FROM ${s}.route WHERE number = p_route AND queue = p_queue AND name = p_name AND caps = p_caps;
-  IF NOT FOUND THEN PERFORM ${s}.keep_routes_v1(ARRAY[p_route], ARRAY[p_queue], ARRAY[p_name], ARRAY[p_caps]); END IF;
-  INSERT INTO ${s}.waiting (${columnList})
-    VALUES (${valuesSql((name) => (name === "seq" ? `nextval('${s}.job_seq')` : (placed[name] ?? initialSql(name))))});
-  INSERT INTO ${s}.tally VALUES (p_route, v_state, 1);
-  INSERT INTO ${s}.feed (at, body) VALUES (v_now, concat_ws(${fieldEnd}, ${eventCodes.submitted}, ${initialSql("rev")}, p_route, v_state, ${initialSql("attempt")},
+  ${setCommit}
+  PERFORM 1 FROM @route WHERE number = p_route AND queue = p_queue AND name = p_name AND caps = p_caps;
+  IF NOT FOUND THEN PERFORM @keep_routes_v1(ARRAY[p_route], ARRAY[p_queue], ARRAY[p_name], ARRAY[p_caps]); END IF;
+  INSERT INTO @waiting (${columnList})
+    VALUES (${newRowSql(placed)});
+  INSERT INTO @tally VALUES (p_route, v_state, 1);
+  INSERT INTO @feed (at, body) VALUES (v_now, concat_ws(${fieldEnd}, ${eventCodes.submitted}, ${initialSql("rev")}, p_route, v_state, ${initialSql("attempt")},
     CASE WHEN v_state = ${scheduled} THEN 'n' || v_due_at ELSE '' END, p_id)) RETURNING id INTO v_feed;
-  IF v_feed % ${foldEvery} = 0 THEN PERFORM ${s}.fold_v1(); END IF;
-  IF p_by IS NOT NULL AND pg_try_advisory_xact_lock(hashtextextended('${s}.hint', 0)) THEN
-    PERFORM pg_notify('${channel(s)}', '{"by":"' || p_by || '"' || CASE WHEN v_state = ${ready} THEN ',"r":[' || p_route || ']' ELSE '' END ||
+  IF v_feed % ${foldEvery} = 0 THEN PERFORM @fold_v1(); END IF;
+  IF p_by IS NOT NULL AND pg_try_advisory_xact_lock(hashtextextended('@hint', 0)) THEN
+    PERFORM pg_notify(${channel}, '{"by":"' || p_by || '"' || CASE WHEN v_state = ${ready} THEN ',"r":[' || p_route || ']' ELSE '' END ||
       coalesce(',"d":' || (v_timer_at - v_now), '') || '}');
     v_told := true;
   END IF;

@@ -5,21 +5,20 @@
  * Two calls may meet at the same id or key at once. Both insert and never only look: a unique index makes the second
  * wait for the first, and a look behind the insert finds a job that has left the waiting table meanwhile.
  *
- * A unit that may be refused after something of it was written runs behind a savepoint (whole.ts). What it took of the
- * sequence of jobs stays taken: seqs grow, but not by one.
+ * What a refused unit took of the sequence of jobs stays taken: seqs grow, but not by one.
  */
 import { eventCodes } from "../../../model/event-kind.ts";
 import { columnList, ofAllTables } from "../columns.ts";
 import { inlineBytesMax } from "./rules/advance.ts";
 import { heldUntil, isUnstarted } from "./rules/meet.ts";
 
-export const submitUnitSql = (s: string): string => `
+export const submitUnitSql = `
 -- Several ids and keys in one call are locked in one order, so that two calls cannot wait for each other. A unit behind
 -- a savepoint gives up after a moment instead.
-CREATE FUNCTION ${s}.lock_keys_v1(p_units jsonb) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION @lock_keys_v1(p_units jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_locks int8[];
 BEGIN
-  SELECT array_agg(DISTINCT hashtextextended('${s}' || k, 0)) INTO v_locks FROM jsonb_array_elements(p_units) u, jsonb_array_elements(u->'jobs') j,
+  SELECT array_agg(DISTINCT hashtextextended('@uniq' || k, 0)) INTO v_locks FROM jsonb_array_elements(p_units) u, jsonb_array_elements(u->'jobs') j,
     unnest(ARRAY[j->'given'->>'unique_key', CASE WHEN j->'given'->>'digest' IS NOT NULL THEN j->'given'->>'id' END]) k WHERE k IS NOT NULL AND NOT (u->>'isLate')::bool;
   IF array_length(v_locks, 1) > 1 THEN
     PERFORM pg_advisory_xact_lock(l) FROM (SELECT unnest(v_locks) AS l ORDER BY 1) sorted;
@@ -27,23 +26,23 @@ BEGIN
 END $$;
 
 -- Jobs in order, then documents in order; the first refusal is the answer.
-CREATE FUNCTION ${s}.submit_unit_v1(p_now int8, p_unit jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+CREATE FUNCTION @submit_unit_v1(p_now int8, p_unit jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_repeat bool := coalesce((p_unit->>'isRepeat')::bool, false);
   v_job jsonb; v_doc jsonb; v_one record; v_ids jsonb := '[]'; v_hows jsonb := '[]'; v_events text; v_happened bool := false;
 BEGIN
   FOR v_job IN SELECT * FROM jsonb_array_elements(p_unit->'jobs') LOOP
-    SELECT * INTO v_one FROM ${s}.submit_job_v1(p_now, v_job, v_repeat);
+    SELECT * INTO v_one FROM @submit_job_v1(p_now, v_job, v_repeat);
     IF v_one.how IS NULL THEN RETURN jsonb_build_object('kind', 'refused', 'reason', 'id-differs', 'id', v_one.id); END IF;
     v_ids := v_ids || to_jsonb(v_one.id);
     v_hows := v_hows || to_jsonb(v_one.how);
-    v_events := ${s}.and_v1(v_events, v_one.events);
+    v_events := @and_v1(v_events, v_one.events);
     -- A unit one of whose minted ids is known has happened whole, so its documents are not put again.
     IF v_repeat AND v_one.how = 'existing' AND v_one.id = v_job->'given'->>'id' AND v_job->'given'->>'digest' IS NULL THEN v_happened := true; END IF;
   END LOOP;
   IF NOT v_happened THEN
     FOR v_doc IN SELECT * FROM jsonb_array_elements(p_unit->'docs') LOOP
-      IF (${s}.put_doc_v1(p_now, v_doc)).kind = 'changed' THEN
+      IF (@put_doc_v1(p_now, v_doc)).kind = 'changed' THEN
         RETURN jsonb_build_object('kind', 'refused', 'reason', 'doc-changed', 'id', v_doc->>'id');
       END IF;
     END LOOP;
@@ -52,30 +51,30 @@ BEGIN
 END $$;
 
 -- p_job as place_new_v1 takes it, with onHeld. how: null when the id is there with another digest.
-CREATE FUNCTION ${s}.submit_job_v1(p_now int8, p_job jsonb, p_repeat bool, OUT id text, OUT how text, OUT events text) LANGUAGE plpgsql AS $$
+CREATE FUNCTION @submit_job_v1(p_now int8, p_job jsonb, p_repeat bool, OUT id text, OUT how text, OUT events text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
   v_id text := p_job->'given'->>'id'; v_digest text := p_job->'given'->>'digest'; v_key text := p_job->'given'->>'unique_key';
-  v_mayexist bool := v_digest IS NOT NULL OR p_repeat; v_known record; v_holder record; h ${s}.waiting; j ${s}.waiting;
+  v_mayexist bool := v_digest IS NOT NULL OR p_repeat; v_known record; v_holder record; h @waiting; j @waiting;
 BEGIN
   id := v_id;
   FOR i IN 1..50 LOOP
     IF v_mayexist THEN
-      SELECT k.digest INTO v_known FROM (${ofAllTables(s, "j.digest", "j.id = v_id")}) k;
+      SELECT k.digest INTO v_known FROM (${ofAllTables("j.digest", "j.id = v_id")}) k;
       IF FOUND THEN
         IF v_known.digest IS NOT DISTINCT FROM v_digest THEN how := 'existing'; END IF;
         RETURN;
       END IF;
     END IF;
     IF v_key IS NOT NULL THEN
-      SELECT u.seq, u.id INTO v_holder FROM ${s}.uniq u WHERE u.key = v_key AND (u.held_until IS NULL OR u.held_until > p_now);
+      SELECT u.seq, u.id INTO v_holder FROM @uniq u WHERE u.key = v_key AND (u.held_until IS NULL OR u.held_until > p_now);
       IF FOUND THEN
         IF p_job->>'onHeld' <> 'keep' THEN
-          SELECT * INTO h FROM ${s}.waiting w WHERE w.id = v_holder.id AND ${isUnstarted} FOR UPDATE;
+          SELECT * INTO h FROM @waiting w WHERE w.id = v_holder.id AND ${isUnstarted} FOR UPDATE;
           IF FOUND THEN
-            PERFORM 1 FROM ${s}.uniq u WHERE u.key = v_key AND u.seq = h.seq;
+            PERFORM 1 FROM @uniq u WHERE u.key = v_key AND u.seq = h.seq;
             IF NOT FOUND THEN CONTINUE; END IF;
-            events := ${s}.meet_v1(p_now, h, p_job);
+            events := @meet_v1(p_now, h, p_job);
             id := v_holder.id;
             how := 'replaced';
             RETURN;
@@ -87,31 +86,31 @@ BEGIN
       END IF;
     END IF;
     IF j.seq IS NULL THEN
-      j := ${s}.place_new_v1(p_now, p_job);
+      j := @place_new_v1(p_now, p_job);
       IF octet_length(j.input) > ${inlineBytesMax} THEN j.input := NULL; END IF;
     END IF;
     IF v_key IS NOT NULL THEN
-      INSERT INTO ${s}.uniq AS u VALUES (v_key, j.seq, j.id, ${heldUntil("j.unique_hold")})
+      INSERT INTO @uniq AS u VALUES (v_key, j.seq, j.id, ${heldUntil("j.unique_hold")})
         ON CONFLICT (key) DO UPDATE SET seq = excluded.seq, id = excluded.id, held_until = excluded.held_until WHERE u.held_until <= p_now;
       IF NOT FOUND THEN CONTINUE; END IF;
     END IF;
     IF NOT v_mayexist THEN
-      INSERT INTO ${s}.waiting (${columnList}) SELECT (j).*;
+      INSERT INTO @waiting (${columnList}) SELECT (j).*;
       how := 'created';
       EXIT;
     END IF;
-    INSERT INTO ${s}.waiting (${columnList}) SELECT (j).* ON CONFLICT DO NOTHING;
+    INSERT INTO @waiting (${columnList}) SELECT (j).* ON CONFLICT DO NOTHING;
     IF FOUND THEN
-      PERFORM 1 FROM ${s}.leased l WHERE l.id = j.id UNION ALL SELECT 1 FROM ${s}.history h WHERE h.id = j.id;
+      PERFORM 1 FROM @leased l WHERE l.id = j.id UNION ALL SELECT 1 FROM @history h WHERE h.id = j.id;
       IF NOT FOUND THEN how := 'created'; EXIT; END IF;
-      DELETE FROM ${s}.waiting w WHERE w.id = j.id AND w.seq = j.seq;
+      DELETE FROM @waiting w WHERE w.id = j.id AND w.seq = j.seq;
     END IF;
-    DELETE FROM ${s}.uniq u WHERE u.key = v_key AND u.seq = j.seq;
+    DELETE FROM @uniq u WHERE u.key = v_key AND u.seq = j.seq;
   END LOOP;
   IF how IS NULL THEN RAISE EXCEPTION 'millrace: the id or key of % changes hands too fast', id USING ERRCODE = '40001'; END IF;
-  IF j.input IS NULL THEN INSERT INTO ${s}.payload VALUES (j.seq, p_job->'given'->>'input'); END IF;
-  PERFORM ${s}.add_tags_v1(j);
-  INSERT INTO ${s}.tally VALUES (j.route, j.state, 1);
-  events := ${s}.event_v1(${eventCodes.submitted}, j);
+  IF j.input IS NULL THEN INSERT INTO @payload VALUES (j.seq, p_job->'given'->>'input'); END IF;
+  PERFORM @add_tags_v1(j);
+  INSERT INTO @tally VALUES (j.route, j.state, 1);
+  events := @event_v1(${eventCodes.submitted}, j);
 END $$;
 `;

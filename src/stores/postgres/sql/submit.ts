@@ -9,17 +9,17 @@ import { eventCodes } from "../../../model/event-kind.ts";
 import { stateCodes } from "../../../model/job-state.ts";
 import { columnOf, fieldNames } from "../../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../../store/job-fields.ts";
-import { columnList, initialSql, typeOf, valuesSql } from "../columns.ts";
+import { columnList, initialSql, newRowSql, typeOf } from "../columns.ts";
 import type { Expressions } from "../columns.ts";
+import { declarePlace } from "../place-parameters.ts";
 import { fieldEnd, itemEnd, nullItem } from "../text.ts";
+import { waitingTimer } from "./rules/advance.ts";
 import { stateSql } from "./rules/place.ts";
-import { timerSql } from "./rules/advance.ts";
 import { groupedEvents } from "./rules/tell.ts";
 import { waitBriefly, whole } from "./whole.ts";
 
 const { scheduled, ready } = stateCodes;
 
-/** A parameter with a list of texts, taken apart. */
 export const texts = (parameter: string): string => `string_to_array(${parameter}, ${itemEnd}, ${nullItem})`;
 
 /** What a submit gives of every job under the field's own name; the rare fields take the general road. */
@@ -49,8 +49,6 @@ const rankOf = (dueAt: string): string =>
 /** Rule R1 for jobs that are due at once and have no other clock. */
 const placedAtOnce: Expressions = { ...seated, state: `${ready}`, dueAt: "now", rank: rankOf("now") };
 
-const isOfLease = (column: string): boolean => column === "lease_ends_at" || column === "attempt_ends_at";
-
 /** Rule R1 for any job; its clocks are made one after the other. */
 const placed: Expressions = {
   ...seated,
@@ -59,82 +57,80 @@ const placed: Expressions = {
   deadlineAt: "c.deadline_at",
   ttlAt: "c.ttl_at",
   rank: rankOf("c.due_at"),
-  timerAt: timerSql((column) => (isOfLease(column) ? "NULL" : `c.${column}`)),
+  timerAt: waitingTimer("c."),
 };
 const clocks = `
         CROSS JOIN LATERAL (SELECT coalesce(p_due_at[i], now + coalesce(p_due_in[i], 0)) AS due_at,
           coalesce(p_deadline_at[i], now + p_deadline_in[i]) AS deadline_at) d
         CROSS JOIN LATERAL (SELECT d.due_at, d.deadline_at, ${stateSql("d.due_at", "now")} AS state, d.due_at + p_ttl[i] AS ttl_at) c`;
 
-const insert = (s: string, changes: Expressions): string => {
-  const all: Expressions = { ...listed, ...changes, seq: `coalesce(v_seqs[i], nextval('${s}.job_seq'))` };
-  return `
-        INSERT INTO ${s}.waiting (${columnList})
-        SELECT ${valuesSql((name) => all[name] ?? initialSql(name))} FROM generate_series(v_from, v_to) i`;
-};
+const seq = "coalesce(v_seqs[i], nextval('@job_seq'))";
+const insert = (changes: Expressions): string => `
+        INSERT INTO @waiting (${columnList})
+        SELECT ${newRowSql({ ...listed, ...changes, seq })} FROM generate_series(v_from, v_to) i`;
 
-export const submitSql = (s: string): string => `
+export const submitSql = `
 -- p_routes, p_queues, p_names, p_caps: the routes of all jobs of the call; p_route_at: which one each plain job has,
 -- null for the first. p_large_at, p_tag_at: the position of the plain job that has this large input or tag. Answers one
 -- text: time; ready routes and the earliest timer of plain jobs; answers of units, and their events.
-CREATE FUNCTION ${s}.submit_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text,
-  p_route_at int4[], ${parameters.join(", ")}, p_due_in int8[], p_due_at int8[], p_rank_base int8[], p_rank_slope int8[],
-  p_deadline_in int8[], p_deadline_at int8[], p_ttl int8[], p_large_at int4[], p_large text, p_tag_at int4[], p_tag text, p_units jsonb) RETURNS text LANGUAGE plpgsql
+CREATE FUNCTION @submit_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text,
+  p_route_at int4[], ${parameters.join(", ")}, ${declarePlace("int8[]")},
+  p_large_at int4[], p_large text, p_tag_at int4[], p_tag text, p_units jsonb) RETURNS text LANGUAGE plpgsql
   SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
-  now int8 := ${s}.begin_v1(p_now, p_commit); ${unpacked.join(" ")}
+  now int8 := @begin_v1(p_now, p_commit); ${unpacked.join(" ")}
   v_step int4; v_from int4 := 1; v_to int4; v_unit int4 := 0; v_seqs int8[]; v_plain text; v_all text; v_ready int8[]; v_timer int8;
   v_answer jsonb; v_answers jsonb; v_events text; v_ready_all int8[]; v_timer_first int8;
   -- Of one route and without a clock: nothing has to be grouped.
   v_alike bool := array_length(p_routes, 1) = 1 AND coalesce(p_due_in, p_due_at, p_deadline_in, p_deadline_at, p_ttl) IS NULL;
 BEGIN
-  PERFORM ${s}.keep_routes_v1(p_routes, ${texts("p_queues")}, ${texts("p_names")}, ${texts("p_caps")});
+  PERFORM @keep_routes_v1(p_routes, ${texts("p_queues")}, ${texts("p_names")}, ${texts("p_caps")});
   IF p_units IS NOT NULL THEN
     IF NOT p_inside THEN ${waitBriefly} END IF;
-    PERFORM ${s}.lock_keys_v1(p_units);
+    PERFORM @lock_keys_v1(p_units);
   END IF;
   FOREACH v_step IN ARRAY p_steps LOOP
     IF v_step = 0 THEN
-      v_answer := ${whole(s, "submit_unit_v1", "p_units->v_unit")};
+      v_answer := ${whole("submit_unit_v1", "p_units->v_unit")};
       v_unit := v_unit + 1;
-      v_events := ${s}.and_v1(v_events, v_answer->>'events');
+      v_events := @and_v1(v_events, v_answer->>'events');
       v_answers := coalesce(v_answers, '[]') || jsonb_build_array(v_answer - 'events');
       CONTINUE;
     END IF;
     v_to := v_from + v_step - 1;
     -- Where something else will be written under them, seqs are drawn beforehand.
     IF p_large_at IS NOT NULL OR p_tag_at IS NOT NULL THEN
-      v_seqs := v_seqs || ARRAY(SELECT nextval('${s}.job_seq') FROM generate_series(v_from, v_to));
+      v_seqs := v_seqs || ARRAY(SELECT nextval('@job_seq') FROM generate_series(v_from, v_to));
     END IF;
-    IF v_alike THEN${insert(s, placedAtOnce)};
+    IF v_alike THEN${insert(placedAtOnce)};
       v_plain := concat_ws(${fieldEnd}, ${eventCodes.submitted}, ${initialSql("rev")}, p_routes[1], ${ready}, ${initialSql("attempt")}, '',
         array_to_string(v_id[v_from:v_to], ${fieldEnd}));
-      INSERT INTO ${s}.tally VALUES (p_routes[1], ${ready}, v_step);
+      INSERT INTO @tally VALUES (p_routes[1], ${ready}, v_step);
       v_ready := p_routes;
     ELSE
-      WITH made AS (${insert(s, placed)}${clocks}
+      WITH made AS (${insert(placed)}${clocks}
         RETURNING id, route, state, due_at, timer_at),
       grouped AS (
         SELECT route, state, CASE WHEN state = ${scheduled} THEN due_at END AS due_at, min(timer_at) AS timer_at, count(*) AS jobs,
           ${initialSql("rev")} AS rev, ${initialSql("attempt")} AS attempt, string_agg(id, ${fieldEnd}) AS ids
         FROM made GROUP BY route, state, CASE WHEN state = ${scheduled} THEN due_at END),
-      counted AS (INSERT INTO ${s}.tally SELECT route, state, sum(jobs) FROM grouped GROUP BY route, state)
+      counted AS (INSERT INTO @tally SELECT route, state, sum(jobs) FROM grouped GROUP BY route, state)
       SELECT string_agg(${groupedEvents(`${eventCodes.submitted}`, "state", "coalesce('n' || due_at, '')")}, ${itemEnd}),
         array_agg(DISTINCT route) FILTER (WHERE state = ${ready}), min(timer_at) INTO v_plain, v_ready, v_timer FROM grouped;
     END IF;
-    v_all := ${s}.and_v1(v_all, v_plain);
+    v_all := @and_v1(v_all, v_plain);
     v_ready_all := v_ready_all || v_ready;
     v_timer_first := least(v_timer_first, v_timer);
     v_from := v_to + 1;
   END LOOP;
   IF p_large_at IS NOT NULL THEN
-    INSERT INTO ${s}.payload SELECT v_seqs[l.at], l.input FROM unnest(p_large_at, ${texts("p_large")}) l(at, input);
+    INSERT INTO @payload SELECT v_seqs[l.at], l.input FROM unnest(p_large_at, ${texts("p_large")}) l(at, input);
   END IF;
   IF p_tag_at IS NOT NULL THEN
-    INSERT INTO ${s}.tag SELECT t.tag, v_seqs[t.at], v_id[t.at] FROM unnest(p_tag_at, ${texts("p_tag")}) t(at, tag) ON CONFLICT DO NOTHING;
+    INSERT INTO @tag SELECT t.tag, v_seqs[t.at], v_id[t.at] FROM unnest(p_tag_at, ${texts("p_tag")}) t(at, tag) ON CONFLICT DO NOTHING;
   END IF;
-  PERFORM ${s}.tell_v1(now, ${s}.and_v1(v_all, v_events), p_inside);
+  PERFORM @tell_v1(now, @and_v1(v_all, v_events), p_inside);
   RETURN concat_ws(${fieldEnd}, now, coalesce(v_ready_all, '{}'), coalesce(v_timer_first::text, ''), coalesce(v_answers::text, ''), v_events);
 END $$;
 `;

@@ -4,31 +4,28 @@
  * lock; where that fails nothing of it has happened, and it is sent again with every item behind a savepoint (isLate):
  * the items that are held up are answered as locked, the others are done (patiently in call.ts).
  */
+import { storeLimits } from "../../../store/limits.ts";
 
-/** How long a call waits for a lock, and how long behind the first item that was locked. */
-const lockWaitMs = 30;
-const lockWaitAgainMs = 1;
+const { lockWaitMs, lockWaitAgainMs } = storeLimits;
 
 /** At the beginning of a call. Inside the caller's own transaction it is the caller's to say how long. */
 export const waitBriefly = `PERFORM set_config('lock_timeout', '${lockWaitMs}', true);`;
 
 const kinds = ["submit_unit_v1", "settle_one_v1", "change_one_v1", "record_one_v1"] as const;
-const oneOf = (s: string): string =>
-  `CASE p_what ${kinds.map((name) => `WHEN '${name}' THEN ${s}.${name}(p_now, p_item)`).join(" ")} END`;
+const oneOf = `CASE p_what ${kinds.map((name) => `WHEN '${name}' THEN @${name}(p_now, p_item)`).join(" ")} END`;
 
-/** One item of the given function, which answers {kind, events?, ...}. */
-export const whole = (s: string, name: (typeof kinds)[number], item: string): string =>
-  `${s}.whole_v1('${name}', now, ${item})`;
+/** Answers {kind, events?, ...}. */
+export const whole = (name: (typeof kinds)[number], item: string): string =>
+  `@whole_v1('${name}', now, ${item})`;
 
-export const wholeSql = (s: string): string => `
--- All of an item or nothing. It runs behind a savepoint where it may be refused after something of it was written, or
--- may be held up.
-CREATE FUNCTION ${s}.whole_v1(p_what text, p_now int8, p_item jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+export const wholeSql = `
+-- All of an item or nothing: isLate where it may be held up, or refused after something of it was written.
+CREATE FUNCTION @whole_v1(p_what text, p_now int8, p_item jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE v_answer jsonb;
 BEGIN
-  IF NOT (p_item->>'isLate')::bool THEN RETURN ${oneOf(s)}; END IF;
+  IF NOT (p_item->>'isLate')::bool THEN RETURN ${oneOf}; END IF;
   BEGIN
-    v_answer := ${oneOf(s)};
+    v_answer := ${oneOf};
     IF v_answer->>'kind' IN ('refused', 'doc-changed', 'id-differs') THEN RAISE EXCEPTION 'millrace: taken back' USING ERRCODE = 'MR001'; END IF;
   EXCEPTION
     WHEN SQLSTATE 'MR001' THEN NULL;
@@ -37,5 +34,20 @@ BEGIN
       RETURN '{"kind": "locked"}';
   END;
   RETURN v_answer;
+END $$;
+
+-- Items of one kind in order; answers a list.
+CREATE FUNCTION @each_v1(p_now int8, p_commit text, p_what text, p_items text, OUT now int8, OUT answers jsonb, OUT events text) LANGUAGE plpgsql AS $$
+DECLARE v_item jsonb; v_answer jsonb;
+BEGIN
+  now := @begin_v1(p_now, p_commit);
+  ${waitBriefly}
+  answers := '[]';
+  FOR v_item IN SELECT * FROM jsonb_array_elements(p_items::jsonb) LOOP
+    v_answer := @whole_v1(p_what, now, v_item);
+    events := @and_v1(events, v_answer->>'events');
+    answers := answers || jsonb_build_array(v_answer - 'events');
+  END LOOP;
+  PERFORM @tell_v1(now, events, false);
 END $$;
 `;

@@ -4,9 +4,9 @@
  */
 import { clearSql } from "../../columns.ts";
 
-export const finishSql = (s: string): string => `
+export const finishSql = `
 -- p_next: a Finish, its state as a code.
-CREATE FUNCTION ${s}.finish_v1(p_now int8, j ${s}.waiting, p_next jsonb) RETURNS ${s}.waiting LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE FUNCTION @finish_v1(p_now int8, j @waiting, p_next jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   ${clearSql("finish")}
   j.state := (p_next->>'to')::int2;

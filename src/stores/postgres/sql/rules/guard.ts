@@ -5,19 +5,21 @@ import { clockFields } from "../../../../store/rules/guard.ts";
 import { ofAllTables } from "../../columns.ts";
 
 const clocks = Object.entries(clockFields).map(([clock, name]) => `WHEN '${clock}' THEN j.${columnOf(name)}`);
+/** When the clock of this name rings for the job j. */
+export const clockSql = (clock: string): string => `CASE ${clock} ${clocks.join(" ")} END`;
 
-export const guardSql = (s: string): string => `
+export const guardSql = `
 -- p_guard: {states, rev?, fence?, rang?}, states as codes.
-CREATE FUNCTION ${s}.is_held_v1(p_now int8, j ${s}.waiting, p_guard jsonb) RETURNS bool LANGUAGE sql IMMUTABLE AS $$
+CREATE FUNCTION @is_held_v1(p_now int8, j @waiting, p_guard jsonb) RETURNS bool LANGUAGE sql IMMUTABLE AS $$
   SELECT p_guard->'states' @> to_jsonb(j.state)
     AND (p_guard->>'rev' IS NULL OR (p_guard->>'rev')::int8 = j.rev)
     AND (p_guard->>'fence' IS NULL OR (p_guard->>'fence')::int8 = j.fence)
-    AND (p_guard->>'rang' IS NULL OR (j.state < ${stateCodes.completed} AND coalesce(CASE p_guard->>'rang' ${clocks.join(" ")} END <= p_now, false)))
+    AND (p_guard->>'rang' IS NULL OR (j.state < ${stateCodes.completed} AND coalesce(${clockSql("p_guard->>'rang'")} <= p_now, false)))
 $$;
 
 -- An id with another seq is another job, that came after this one was removed.
-CREATE FUNCTION ${s}.refusal_v1(p_id text, p_seq int8, p_fence int8) RETURNS text LANGUAGE sql STABLE AS $$
+CREATE FUNCTION @refusal_v1(p_id text, p_seq int8, p_fence int8) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT coalesce((SELECT CASE WHEN k.settled_fence = p_fence AND k.seq = p_seq THEN 'already' ELSE 'stale' END FROM (
-    ${ofAllTables(s, "seq, settled_fence", "id = p_id")}) k LIMIT 1), 'gone')
+    ${ofAllTables("seq, settled_fence", "id = p_id")}) k LIMIT 1), 'gone')
 $$;
 `;

@@ -8,7 +8,6 @@ import { uniqueHolds } from "../../../../store/rules/unique-holds.ts";
 import { columnList, movedBy } from "../../columns.ts";
 import type { Expressions } from "../../columns.ts";
 
-/** What a lease makes of a waiting row. */
 export const leasedValues = {
   state: `${stateCodes.running}`,
   rev: "rev + 1",
@@ -23,7 +22,7 @@ export const leasedValues = {
 } as const satisfies Expressions;
 
 /** Copies the waiting rows at v_places, which are locked. */
-export const lease = (s: string): string => `
-      INSERT INTO ${s}.leased (${columnList})
+export const lease = `
+      INSERT INTO @leased (${columnList})
       SELECT ${movedBy("lease", leasedValues)}
-      FROM ${s}.waiting WHERE ctid = ANY (v_places);`;
+      FROM @waiting WHERE ctid = ANY (v_places);`;

@@ -12,24 +12,23 @@ import { uniqueHolds } from "../../../../store/rules/unique-holds.ts";
 const { blocked } = stateCodes;
 const identity: readonly JobFieldName[] = ["seq", "id", "createdAt", "digest", "uniqueKey"];
 
-/** No worker has ever taken this row. */
 export const isUnstarted = `attempt = 0 AND state IN (${unstartedStates.map((state) => stateCodes[state]).join(", ")})`;
 
 /** Until when a key taken now is held by time; null where it is held by the job. */
 export const heldUntil = (hold: string): string =>
   `CASE WHEN ${hold} > ${uniqueHolds.none} THEN p_now + ${hold} END`;
 
-export const meetSql = (s: string): string => `
+export const meetSql = `
 -- The holder is unstarted, to be replaced, and its row is locked. Answers the event.
-CREATE FUNCTION ${s}.meet_v1(p_now int8, p_holder ${s}.waiting, p_job jsonb) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE j ${s}.waiting;
+CREATE FUNCTION @meet_v1(p_now int8, p_holder @waiting, p_job jsonb) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE j @waiting;
 BEGIN
   j := jsonb_populate_record(p_holder, (p_job->'given') - '{${identity.map(columnOf).join(",")}}'::text[]);
-  j.deadline_at := ${s}.due_v1(p_now, p_job->'deadline');
-  UPDATE ${s}.uniq SET held_until = ${heldUntil("j.unique_hold")} WHERE key = j.unique_key AND seq = j.seq;
-  j := ${s}.place_v1(p_now, j, p_job);
+  j.deadline_at := @due_v1(p_now, p_job->'deadline');
+  UPDATE @uniq SET held_until = ${heldUntil("j.unique_hold")} WHERE key = j.unique_key AND seq = j.seq;
+  j := @place_v1(p_now, j, p_job);
   -- Whatever blocks the holder blocks it still.
   IF p_holder.state = ${blocked} THEN j.state := ${blocked}; END IF;
-  RETURN ${s}.write_v1(p_holder, ${s}.advance_v1(p_holder.state, j), ${eventCodes.replaced}, true);
+  RETURN @write_v1(p_holder, @advance_v1(p_holder.state, j), ${eventCodes.replaced}, true);
 END $$;
 `;

@@ -1,6 +1,6 @@
 /**
- * What operators do to a job, each under its name in store/rules: mark, edit, remove, replay; and \`apply\`, which does
- * to a job what the model computed (\`change\` there) and writes it.
+ * What operators do to a job, each under its name in store/rules: mark, edit, replay; and apply, which does to a
+ * job what the model computed (change there), or removes it, and writes it.
  */
 import { eventCodes } from "../../../../model/event-kind.ts";
 import { stateCodes } from "../../../../model/job-state.ts";
@@ -9,9 +9,9 @@ import { clearSql } from "../../columns.ts";
 
 const { running, completed } = stateCodes;
 
-export const operateSql = (s: string): string => `
+export const operateSql = `
 -- p_edit: {input?, policy?, meta?}; null for none.
-CREATE FUNCTION ${s}.edit_v1(j ${s}.waiting, p_edit jsonb) RETURNS ${s}.waiting LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE FUNCTION @edit_v1(j @waiting, p_edit jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   IF p_edit ? 'input' THEN j.input := p_edit->>'input'; END IF;
   IF p_edit ? 'policy' THEN j.policy := p_edit->>'policy'; END IF;
@@ -19,69 +19,58 @@ BEGIN
   RETURN j;
 END $$;
 
-CREATE FUNCTION ${s}.mark_v1(j ${s}.waiting, p_next jsonb) RETURNS ${s}.waiting LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE FUNCTION @mark_v1(j @waiting, p_next jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   IF p_next ? 'cancelAsked' THEN j.cancel_asked := (p_next->>'cancelAsked')::bool::int4; END IF;
   IF p_next ? 'rankBase' OR p_next ? 'rankSlope' THEN
     j.rank := coalesce((p_next->>'rankBase')::int8, 0) + coalesce((p_next->>'rankSlope')::int8, 1) * j.due_at;
   END IF;
-  RETURN ${s}.edit_v1(j, p_next->'edit');
-END $$;
-
-CREATE FUNCTION ${s}.remove_v1(j ${s}.waiting) RETURNS ${s}.waiting LANGUAGE plpgsql IMMUTABLE AS $$
-BEGIN
-  IF j.state = ${running} THEN RAISE EXCEPTION 'millrace: a running job cannot be removed' USING ERRCODE = 'MR002'; END IF;
-  RETURN j;
+  RETURN @edit_v1(j, p_next->'edit');
 END $$;
 
 -- A finished job comes back. Its key, if it was held until the end, was taken by who calls this.
-CREATE FUNCTION ${s}.replay_v1(p_now int8, j ${s}.waiting, p_next jsonb) RETURNS ${s}.waiting LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE FUNCTION @replay_v1(p_now int8, j @waiting, p_next jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   ${clearSql("replay")}
   j.holds := CASE WHEN j.unique_hold = ${uniqueHolds.end} THEN ${uniqueHolds.end} ELSE ${uniqueHolds.none} END;
-  RETURN ${s}.place_v1(p_now, j, p_next);
-END $$;
-
--- The key that a replay needs, taken from nobody but a hold that has run out. Answers who else holds it.
-CREATE FUNCTION ${s}.take_key_again_v1(p_now int8, j ${s}.waiting) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE v_holder text;
-BEGIN
-  INSERT INTO ${s}.uniq AS u VALUES (j.unique_key, j.seq, j.id, NULL)
-    ON CONFLICT (key) DO UPDATE SET seq = excluded.seq, id = excluded.id, held_until = NULL WHERE u.held_until <= p_now OR u.seq = j.seq;
-  IF NOT FOUND THEN SELECT u.id INTO v_holder FROM ${s}.uniq u WHERE u.key = j.unique_key; END IF;
-  RETURN v_holder;
+  RETURN @place_v1(p_now, j, p_next);
 END $$;
 
 -- p_next: what becomes of the job. p_log: its attempt log from now on; null leaves it. Answers what to tell, the state
 -- after, and instead of both the holder of the key that a replay would need.
-CREATE FUNCTION ${s}.apply_v1(p_now int8, j ${s}.waiting, p_next jsonb, p_log text, OUT events text, OUT held_by text, OUT state int2) LANGUAGE plpgsql AS $$
+CREATE FUNCTION @apply_v1(p_now int8, j @waiting, p_next jsonb, p_log text, OUT events text, OUT held_by text, OUT state int2) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-  v_next ${s}.waiting := j; v_to text := p_next->>'to'; v_kind int4 := (p_next->>'event')::int4; v_kept bool := true; v_frees bool := false;
+  v_next @waiting := j; v_to text := p_next->>'to'; v_kind int4 := (p_next->>'event')::int4; v_kept bool := true; v_frees bool := false;
 BEGIN
   IF p_log IS NOT NULL THEN v_next.attempts := p_log; END IF;
   IF v_to = 'same' THEN
-    v_next := ${s}.mark_v1(v_next, p_next);
+    v_next := @mark_v1(v_next, p_next);
   ELSIF v_to = 'removed' THEN
-    v_next := ${s}.remove_v1(v_next);
+    IF j.state = ${running} THEN RAISE EXCEPTION 'millrace: a running job cannot be removed' USING ERRCODE = 'MR002'; END IF;
     v_kept := false;
     v_frees := true;
   ELSIF v_to = 'scheduled' AND j.state >= ${completed} THEN
-    IF j.unique_hold = ${uniqueHolds.end} THEN held_by := ${s}.take_key_again_v1(p_now, j); END IF;
+    -- A replay takes its key from nobody but a hold that has run out.
+    IF j.unique_hold = ${uniqueHolds.end} THEN
+      INSERT INTO @uniq AS u VALUES (j.unique_key, j.seq, j.id, NULL)
+        ON CONFLICT (key) DO UPDATE SET seq = excluded.seq, id = excluded.id, held_until = NULL WHERE u.held_until <= p_now OR u.seq = j.seq;
+      IF NOT FOUND THEN SELECT u.id INTO held_by FROM @uniq u WHERE u.key = j.unique_key; END IF;
+    END IF;
     IF held_by IS NOT NULL THEN RETURN; END IF;
-    v_next := ${s}.replay_v1(p_now, v_next, p_next);
+    v_next := @replay_v1(p_now, v_next, p_next);
   ELSIF j.state >= ${completed} THEN
     RAISE EXCEPTION 'millrace: a finished job comes back only by a schedule, and ends only once' USING ERRCODE = 'MR002';
   ELSIF v_to IN ('scheduled', 'ready') THEN
-    v_next := ${s}.place_v1(p_now, v_next, p_next);
+    v_next := @place_v1(p_now, v_next, p_next);
   ELSE
-    v_next := ${s}.finish_v1(p_now, v_next, p_next);
+    v_next := @finish_v1(p_now, v_next, p_next);
     v_kept := (p_next->>'keepMs')::int8 IS DISTINCT FROM 0;
     v_frees := j.holds <> ${uniqueHolds.none};
   END IF;
-  v_next := ${s}.advance_v1(j.state, v_next);
-  IF v_frees THEN PERFORM ${s}.free_key_v1(j); END IF;
-  events := ${s}.write_v1(j, v_next, v_kind, v_kept);
+  v_next := @advance_v1(j.state, v_next);
+  IF v_frees THEN DELETE FROM @uniq WHERE key = j.unique_key AND seq = j.seq; END IF;
+  events := @write_v1(j, v_next, v_kind, v_kept);
   state := CASE WHEN v_kind = ${eventCodes.removed} THEN NULL ELSE v_next.state END;
 END $$;
 `;

@@ -10,36 +10,36 @@ const { scheduled, ready } = stateCodes;
 export const stateSql = (dueAt: string, now: string): string =>
   `CASE WHEN ${dueAt} <= ${now} THEN ${ready} ELSE ${scheduled} END`;
 
-export const placeSql = (s: string): string => `
+export const placeSql = `
 -- p_due: {inMs} or {at}; null for none.
-CREATE FUNCTION ${s}.due_v1(p_now int8, p_due jsonb) RETURNS int8 LANGUAGE sql IMMUTABLE AS $$
+CREATE FUNCTION @due_v1(p_now int8, p_due jsonb) RETURNS int8 LANGUAGE sql IMMUTABLE AS $$
   SELECT coalesce((p_due->>'at')::int8, p_now + (p_due->>'inMs')::int8)
 $$;
 
 -- p_next: a Schedule or a HandBack; or a new job, which has of a Schedule's fields those that say where it stands.
-CREATE FUNCTION ${s}.place_v1(p_now int8, j ${s}.waiting, p_next jsonb) RETURNS ${s}.waiting LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE FUNCTION @place_v1(p_now int8, j @waiting, p_next jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   ${clearSql("place")}
   j.counts_attempt := coalesce((p_next->>'countsAttempt')::int2, j.counts_attempt);
   IF p_next->>'to' = 'ready' THEN j.state := ${ready}; RETURN j; END IF;
-  j.due_at := ${s}.due_v1(p_now, p_next->'due');
+  j.due_at := @due_v1(p_now, p_next->'due');
   j.rank := (p_next->>'rankBase')::int8 + (p_next->>'rankSlope')::int8 * j.due_at;
   j.ttl_at := j.due_at + (p_next->>'ttlMs')::int8;
   j.state := ${stateSql("j.due_at", "p_now")};
   j.attempt := coalesce((p_next->>'attempt')::int4, j.attempt);
   IF (p_next->>'clearsPassedDeadline')::bool AND j.deadline_at <= p_now THEN j.deadline_at := NULL; END IF;
-  RETURN ${s}.edit_v1(j, p_next->'edit');
+  RETURN @edit_v1(j, p_next->'edit');
 END $$;
 
 -- A row for a new job, not yet written. p_job: {given: columns by name, due, rankBase, rankSlope, ttlMs, deadline}.
-CREATE FUNCTION ${s}.place_new_v1(p_now int8, p_job jsonb) RETURNS ${s}.waiting LANGUAGE plpgsql AS $$
-DECLARE j ${s}.waiting := jsonb_populate_record(NULL::${s}.waiting, '${initialJson}'::jsonb || (p_job->'given'));
+CREATE FUNCTION @place_new_v1(p_now int8, p_job jsonb) RETURNS @waiting LANGUAGE plpgsql AS $$
+DECLARE j @waiting := jsonb_populate_record(NULL::@waiting, '${initialJson}'::jsonb || (p_job->'given'));
 BEGIN
-  j.seq := nextval('${s}.job_seq');
+  j.seq := nextval('@job_seq');
   j.created_at := p_now;
-  j.deadline_at := ${s}.due_v1(p_now, p_job->'deadline');
-  j := ${s}.place_v1(p_now, j, p_job);
-  j.timer_at := ${s}.timer_v1(j);
+  j.deadline_at := @due_v1(p_now, p_job->'deadline');
+  j := @place_v1(p_now, j, p_job);
+  j.timer_at := @timer_v1(j);
   RETURN j;
 END $$;
 `;

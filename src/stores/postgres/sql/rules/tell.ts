@@ -23,9 +23,9 @@ interface SharedStep {
   readonly kind: string;
   readonly from: string;
   readonly to: string;
-  readonly extra: string;
-  /** Of the jobs that took the step, how many are counted where it leads. */
-  readonly counted: (jobs: string) => string;
+  readonly extra?: string;
+  /** Of the jobs that took the step, how many are counted where it leads; all unless it is given. */
+  readonly counted?: (jobs: string) => string;
 }
 
 /**
@@ -33,24 +33,24 @@ interface SharedStep {
  * l_rev and l_attempt, brief lists; v_events for the answer. Most often the jobs are alike in these too, and nothing
  * has to be grouped.
  */
-export const tellSet = (s: string, { kind, from, to, extra, counted }: SharedStep): string => `
+export const tellSet = ({ kind, from, to, extra = "''", counted = (jobs) => jobs }: SharedStep): string => `
       IF array_length(l_route, 1) = 1 AND array_length(l_rev, 1) = 1 AND array_length(l_attempt, 1) = 1 THEN
         v_events := concat_ws(${fieldEnd}, ${kind}, l_rev[1], l_route[1], ${to}, l_attempt[1], ${extra}, v_ids);
-        INSERT INTO ${s}.tally VALUES (l_route[1], ${from}, -v_count), (l_route[1], ${to}, ${counted("v_count")});
+        INSERT INTO @tally VALUES (l_route[1], ${from}, -v_count), (l_route[1], ${to}, ${counted("v_count")});
       ELSE
         WITH grouped AS (
           SELECT coalesce(g.route, l_route[1]) AS route, coalesce(g.rev, l_rev[1]) AS rev, coalesce(g.attempt, l_attempt[1]) AS attempt, count(*) AS jobs,
             string_agg(g.id, ${fieldEnd}) AS ids
           FROM unnest(l_route, l_rev, l_attempt, string_to_array(v_ids, ${fieldEnd})) g(route, rev, attempt, id) GROUP BY 1, 2, 3),
         counted AS (
-          INSERT INTO ${s}.tally SELECT route, ${from}, -sum(jobs) FROM grouped GROUP BY route
+          INSERT INTO @tally SELECT route, ${from}, -sum(jobs) FROM grouped GROUP BY route
             UNION ALL SELECT route, ${to}, ${counted("sum(jobs)")} FROM grouped GROUP BY route)
         SELECT string_agg(${groupedEvents(kind, to, extra)}, ${itemEnd}) INTO v_events FROM grouped;
       END IF;`;
 
-export const tellSql = (s: string): string => `
+export const tellSql = `
 -- One event as the feed packs it. A removed job has no state.
-CREATE FUNCTION ${s}.event_v1(p_kind int4, j ${s}.waiting) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+CREATE FUNCTION @event_v1(p_kind int4, j @waiting) RETURNS text LANGUAGE sql IMMUTABLE AS $$
   SELECT concat_ws(${fieldEnd}, p_kind, j.rev, j.route, CASE WHEN p_kind = ${eventCodes.removed} THEN '' ELSE j.state::text END, j.attempt,
     coalesce(CASE WHEN p_kind = ${eventCodes.removed} THEN NULL
       WHEN j.state = ${scheduled} THEN 'n' || j.due_at
@@ -59,27 +59,27 @@ CREATE FUNCTION ${s}.event_v1(p_kind int4, j ${s}.waiting) RETURNS text LANGUAGE
 $$;
 
 -- Joins what several parts of a call have to tell; either may be null.
-CREATE FUNCTION ${s}.and_v1(p_one text, p_other text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+CREATE FUNCTION @and_v1(p_one text, p_other text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN p_one IS NULL OR p_one = '' THEN p_other WHEN p_other IS NULL OR p_other = '' THEN p_one ELSE p_one || ${itemEnd} || p_other END
 $$;
 
 -- Writes the call's feed record, if it changed any job. Inside the caller's transaction nothing shared is touched.
-CREATE FUNCTION ${s}.tell_v1(p_now int8, p_events text, p_inside bool) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION @tell_v1(p_now int8, p_events text, p_inside bool) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE v_id int8;
 BEGIN
   IF p_events IS NULL OR p_events = '' THEN RETURN; END IF;
-  INSERT INTO ${s}.feed (at, body) VALUES (p_now, p_events) RETURNING id INTO v_id;
-  IF v_id % ${foldEvery} = 0 AND NOT p_inside THEN PERFORM ${s}.fold_v1(); END IF;
+  INSERT INTO @feed (at, body) VALUES (p_now, p_events) RETURNING id INTO v_id;
+  IF v_id % ${foldEvery} = 0 AND NOT p_inside THEN PERFORM @fold_v1(); END IF;
 END $$;
 
 -- Sums up the deltas, and leaves one row of each route and one floor. What others append meanwhile stays as it is; two
 -- folds at once are pointless, so the second leaves.
-CREATE FUNCTION ${s}.fold_v1() RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION @fold_v1() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  IF NOT pg_try_advisory_xact_lock(hashtextextended('${s}.fold', 0)) THEN RETURN; END IF;
-  WITH folded AS (DELETE FROM ${s}.tally RETURNING route, state, count)
-  INSERT INTO ${s}.tally SELECT route, state, sum(count) FROM folded GROUP BY route, state HAVING sum(count) <> 0;
-  DELETE FROM ${s}.doc_floor WHERE version < (SELECT max(version) FROM ${s}.doc_floor);
-  DELETE FROM ${s}.route r USING ${s}.route o WHERE o.number = r.number AND o.ctid < r.ctid AND (o.queue, o.name, o.caps) = (r.queue, r.name, r.caps);
+  IF NOT pg_try_advisory_xact_lock(hashtextextended('@fold', 0)) THEN RETURN; END IF;
+  WITH folded AS (DELETE FROM @tally RETURNING route, state, count)
+  INSERT INTO @tally SELECT route, state, sum(count) FROM folded GROUP BY route, state HAVING sum(count) <> 0;
+  DELETE FROM @doc_floor WHERE version < (SELECT max(version) FROM @doc_floor);
+  DELETE FROM @route r USING @route o WHERE o.number = r.number AND o.ctid < r.ctid AND (o.queue, o.name, o.caps) = (r.queue, r.name, r.caps);
 END $$;
 `;
