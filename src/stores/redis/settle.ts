@@ -37,19 +37,19 @@ class Stretches {
   readonly shapes = new Shapes();
   #last: SettleNext | null = null;
   /** Whether results, attempt logs and effects come. */
-  #parts = "";
+  #parts = 0;
   #at = 0;
   #length = 0;
 
   add(settle: Settle): void {
     const { next, effects, attempts } = settle;
     const result = isFinish(next) ? packNullable(next.result) : "";
-    const has = [result !== "", attempts !== null, effects !== undefined].map(valueText);
-    const parts = has.join("");
+    const parts = Number(result !== "") + 2 * Number(attempts !== null) + 4 * Number(effects !== undefined);
     if (!isAlike(this.#last, next) || parts !== this.#parts) {
       // A finish goes without its result, so that endings with different results still look alike.
       const text = nextText(isFinish(next) ? { ...next, result: null } : next);
-      this.#at = this.args.push("0", text, ...has) - 5;
+      const flags = [result !== "", attempts !== null, effects !== undefined].map(valueText);
+      this.#at = this.args.push("0", text, ...flags) - 5;
       this.#length = 0;
       this.#last = next;
       this.#parts = parts;
