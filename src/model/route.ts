@@ -1,6 +1,6 @@
 /**
- * Routes: where work of one kind waits. A route is what decides which workers may take a job: its queue, its name and
- * the capabilities that it asks for. Its number is computed from that content, so every process knows it without asking
+ * Routes: where work of one kind waits. A route is what decides which workers may take a job, and when: its queue, its
+ * name, the capabilities that it asks for and the gates that it has to pass. Its number is computed from that content, so every process knows it without asking
  * a store, it means the same in every partition and after every restart, and no job can reach the wrong handler because
  * two processes counted differently.
  *
@@ -10,12 +10,15 @@
  *
  * The formula is part of the stored data: changing it would strand jobs in stores that exist.
  */
+import type { GateUse } from "./gate.ts";
 
 export interface RouteContent {
   readonly queue: string;
   readonly name: string;
   /** Capabilities a worker must offer; sorted, without repeats. */
   readonly caps: readonly string[];
+  /** Limits; sorted by key, without repeats. */
+  readonly gates: readonly GateUse[];
 }
 
 export interface Route extends RouteContent {
@@ -23,16 +26,26 @@ export interface Route extends RouteContent {
 }
 
 const noCaps: readonly string[] = [];
+const noGates: readonly GateUse[] = [];
 /** Ends each part. Names hold no control characters, so no content can be written in two ways. */
 const partEnd = "\x1f";
+/** Begins a gate: a capability and a gate of the same name are not the same part. */
+const gateMark = "\x1e";
 
 /** The content asked for last: a bulk of one kind asks for it again and again. */
-let last: Route = { queue: "", name: "", caps: noCaps, number: hashContent(partEnd) };
+let last: Route = { queue: "", name: "", caps: noCaps, gates: noGates, number: hashContent(partEnd) };
 
-export function routeNumber(queue: string, name: string, caps: readonly string[] = noCaps): number {
-  if (last.queue === queue && last.name === name && last.caps === caps) return last.number;
-  const number = hashContent([queue, name, ...caps].join(partEnd));
-  last = { queue, name, caps, number };
+export function routeNumber(
+  queue: string,
+  name: string,
+  caps: readonly string[] = noCaps,
+  gates: readonly GateUse[] = noGates,
+): number {
+  if (last.queue === queue && last.name === name && last.caps === caps && last.gates === gates)
+    return last.number;
+  const asked = gates.map(({ key, weight }) => `${gateMark}${key}${gateMark}${weight}`);
+  const number = hashContent([queue, name, ...caps, ...asked].join(partEnd));
+  last = { queue, name, caps, gates, number };
   return number;
 }
 
@@ -40,8 +53,9 @@ export function routeOf({
   queue,
   name,
   caps = noCaps,
+  gates = noGates,
 }: Partial<RouteContent> & Pick<RouteContent, "queue" | "name">): Route {
-  return { queue, name, caps, number: routeNumber(queue, name, caps) };
+  return { queue, name, caps, gates, number: routeNumber(queue, name, caps, gates) };
 }
 
 /** Two multiplicative hashes over the UTF-16 code units, 32 bits of one below 15 bits of the other; never 0. */

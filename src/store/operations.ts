@@ -4,7 +4,7 @@
  */
 import type { ChangeNext, SettleNext } from "../model/change.ts";
 import type { JobState, TerminalState } from "../model/job-state.ts";
-import type { Doc, DueJob, Effects, FeedRecord, JobRecord, LeasedJob, LeaseRef, NewJob } from "./records.ts";
+import type { Doc, DueJob, Effects, FeedRecord, Gate, JobRecord, LeasedJob, LeaseRef, NewJob } from "./records.ts";
 
 /**
  * In place of the answer to one item of a call: somebody's open transaction holds what it needs. Nothing of it
@@ -74,8 +74,30 @@ export interface ClaimAnswer {
   /** Until the earliest clock of any live job rings, after this call; 0 when one has rung already, null when none is set. */
   readonly nextDueInMs: number | null;
   readonly now: number;
+  /**
+   * Jobs of this claim's offers were refused by a gate that opens by its own clock: until the first of these lets one
+   * pass. Left out where there are none.
+   */
+  readonly opensInMs?: number;
   /** An earlier claim may have taken jobs that its owner has not heard of: it looks for them, as `wantsOthers` says. */
   readonly mustLook?: boolean;
+}
+
+// gates (R7) ----------------------------------------------------------------------------------------------------------
+
+export type GatePutAnswer =
+  | { readonly kind: "ok"; readonly version: number }
+  | { readonly kind: "changed"; readonly version: number };
+
+export type ReadGatesRequest =
+  | { readonly keys: readonly string[] }
+  | { readonly prefix: string; readonly after: string | null; readonly max: number };
+
+export interface ReadGatesAnswer {
+  /** By key in byte order. */
+  readonly gates: readonly Gate[];
+  readonly cursor: string | null;
+  readonly now: number;
 }
 
 // settle, extend, record: always with the fence ---------------------------------------------------------------------

@@ -4,6 +4,7 @@
  */
 import type { Due } from "../model/change.ts";
 import type { EventKind } from "../model/event-kind.ts";
+import type { GateState, GateUse, TokenRate } from "../model/gate.ts";
 import type { JobState } from "../model/job-state.ts";
 import type { Unique } from "../model/unique-key.ts";
 
@@ -27,10 +28,11 @@ export interface NewJob {
   /** Counted from the due time, ended by the first claim; null for none. */
   readonly ttlMs: number | null;
   readonly unique: Unique | null;
-  /** Later: capabilities, group, gates and edges. A store that does not honour one refuses the unit. */
+  /** Sorted by key, without repeats; part of the job's route. */
+  readonly gates?: readonly GateUse[];
+  /** Later: capabilities, group and edges. A store that does not honour one refuses the unit. */
   readonly caps?: readonly string[];
   readonly group?: string;
-  readonly gates?: readonly { readonly key: string; readonly weight: number }[];
   readonly need?: number;
   readonly slack?: number;
 }
@@ -144,6 +146,32 @@ export interface DocPut {
 
 /** An expired document counts as absent, with version 0, for every guard and every read. */
 export type DocGuard = "any" | "absent" | { readonly version: number };
+
+/** A gate (rule R7) as it stands. */
+export interface Gate extends GateState {
+  readonly key: string;
+  /** 1 with the first put, then one more with each. */
+  readonly version: number;
+  /** New jobs of its queue are refused. */
+  readonly isDraining: boolean;
+  /** What people set, unread by any rule. */
+  readonly body: string | null;
+}
+
+/** A guarded write of one gate, whole but for its token time. Gates are not removed: one that asks for nothing is open. */
+export interface GatePut {
+  readonly key: string;
+  /** Version 0: the gate was never put. */
+  readonly guard: "any" | { readonly version: number };
+  readonly cap: number | null;
+  readonly rate: TokenRate | null;
+  /** How long nothing passes; null for open. */
+  readonly closed: Due | null;
+  readonly isDraining: boolean;
+  readonly body: string | null;
+  /** Takes all tokens that are there: the token time is at least now + burstUs. */
+  readonly drains?: boolean;
+}
 
 /**
  * What rides along in the same atomic step as a submit, a settle or a change. All apply or the unit is refused. Applied in this

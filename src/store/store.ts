@@ -1,5 +1,5 @@
 /**
- * The store contract: everything the engine may ask of a place where jobs live. Twenty-six operations named in the
+ * The store contract: everything the engine may ask of a place where jobs live. Twenty-eight operations named in the
  * language of jobs. Each is one atomic step, takes and returns batches, is guarded, and answers with a union.
  *
  * A store decides no policy. It applies what the model computed by ten mechanical rules, each with vectors in test/contract:
@@ -14,7 +14,10 @@
  *  R6 claim    in order of (rank, seq) from the offered routes, never a job one of whose clocks has rung: fence + 1,
  *              attempt + countsAttempt, lease starts, ttl ends, a key held until the start is freed; the first `starts` of an
  *              offer have started
- *  R7 gate     admit iff open                                                                            (with limits)
+ *  R7 gate     a claim takes a job iff each gate of its route (its own gates, and that of its queue) lets its weight pass:
+ *              closedUntil <= now, held + weight <= cap, max(tat, now) + weight * step <= now + burst; held is the sum of
+ *              the weights of what runs. A gate that refuses a job lets nobody behind it pass in this call. A job that
+ *              leaves `running` on a route with a cap is a hint `ready` for the routes that share the gate
  *  R8 unique   on a live holder keep or replace, as the unit says
  *  R9 add      add to counters, all or none                                                              (with budgets)
  *  R10 tell    append one packed record per call to the feed, keep tallies exact, emit hints
@@ -35,6 +38,7 @@ import type {
   FeedRequest,
   FindAnswer,
   FindRequest,
+  GatePutAnswer,
   LeasedWrite,
   OrLocked,
   PromoteAnswer,
@@ -45,6 +49,8 @@ import type {
   ReadDocsRequest,
   ReadDueAnswer,
   ReadDueRequest,
+  ReadGatesAnswer,
+  ReadGatesRequest,
   RecordAnswer,
   Settle,
   SettleAnswer,
@@ -53,7 +59,7 @@ import type {
   TrailAnswer,
 } from "./operations.ts";
 import type { Route } from "../model/route.ts";
-import type { DocPut, JobRecord, Tally } from "./records.ts";
+import type { DocPut, GatePut, JobRecord, Tally } from "./records.ts";
 
 export interface Store {
   describe(): Promise<StoreDescription>;
@@ -76,6 +82,8 @@ export interface Store {
   signal(request: unknown): Promise<never>;
   adjust(request: unknown): Promise<never>;
 
+  putGates(puts: readonly GatePut[]): Promise<readonly GatePutAnswer[]>;
+  readGates(request: ReadGatesRequest): Promise<ReadGatesAnswer>;
   putDocs(puts: readonly DocPut[]): Promise<readonly PutDocAnswer[]>;
   readDocs(request: ReadDocsRequest): Promise<ReadDocsAnswer>;
   readJobs(ids: readonly string[]): Promise<readonly (JobRecord | null)[]>;

@@ -1,0 +1,69 @@
+/**
+ * Gates: what a claim must pass (rule R7) beside being first. A limit is a gate that jobs name themselves: it is part of
+ * their route. A queue's gate belongs to every route of the queue, whenever it was set: pause, drain, rate.
+ *
+ * How much of a gate is held is never counted apart: it follows from how many jobs run on its routes, which every store
+ * keeps exact in each step. So a permit is given with a lease and ends with it, in every way in which a lease can end.
+ */
+
+/** A gate that a job has to pass, and how much of it the job takes while it runs. */
+export interface GateUse {
+  readonly key: string;
+  readonly weight: number;
+}
+
+/** Tokens by time: each unit moves the token time on by `stepUs`, and it may be ahead of now by `burstUs`. */
+export interface TokenRate {
+  readonly stepUs: number;
+  readonly burstUs: number;
+}
+
+/** What R7 reads of a gate. */
+export interface GateState {
+  /** Units held at once; null for any number. */
+  readonly cap: number | null;
+  readonly rate: TokenRate | null;
+  /** The token time, in microseconds. */
+  readonly tatUs: number;
+  /** Nothing passes before; null for open. */
+  readonly closedUntil: number | null;
+  /** Units held by the jobs that run. */
+  readonly held: number;
+}
+
+/** A gate that is closed until then opens only when somebody opens it: the last instant of a JavaScript date. */
+export const foreverMs = 8_640_000_000_000_000;
+
+const queuePrefix = "q:";
+const limitPrefix = "l:";
+
+export const queueGateKey = (queue: string): string => `${queuePrefix}${queue}`;
+export const limitGateKey = (name: string): string => `${limitPrefix}${name}`;
+export const isQueueGate = (key: string): boolean => key.startsWith(queuePrefix);
+/** The queue or the limit that a gate belongs to. */
+export const gateName = (key: string): string => key.slice(queuePrefix.length);
+
+/** How many units pass now; any number is Infinity. */
+export function unitsLeft({ cap, rate, tatUs, closedUntil, held }: GateState, now: number): number {
+  if (closedUntil !== null && closedUntil > now) return 0;
+  const byCap = cap === null ? Infinity : Math.max(0, cap - held);
+  if (rate === null) return byCap;
+  const nowUs = now * 1000;
+  const byRate = Math.floor((nowUs + rate.burstUs - Math.max(tatUs, nowUs)) / rate.stepUs);
+  return Math.min(byCap, Math.max(0, byRate));
+}
+
+/** The token time once so many units have passed now. */
+export function tatAfter({ rate, tatUs }: GateState, units: number, now: number): number {
+  return rate === null ? tatUs : Math.max(tatUs, now * 1000) + units * rate.stepUs;
+}
+
+/**
+ * When the gate's own clock lets so many units pass; null where it is not the clock that keeps them, or it never does.
+ */
+export function opensAt({ rate, tatUs, closedUntil }: GateState, units: number, now: number): number | null {
+  if (closedUntil === foreverMs) return null;
+  const tokensAt = rate === null ? 0 : Math.ceil((tatUs + units * rate.stepUs - rate.burstUs) / 1000);
+  const at = Math.max(closedUntil ?? 0, tokensAt);
+  return at > now ? at : null;
+}
