@@ -61,6 +61,8 @@ export function openStubStore({ queue, name, count, input }: StubJobs): Store {
     changeIf: (changes) => Promise.resolve(changes.map(() => ({ kind: "gone" }) as const)),
     promoteDue: () => Promise.resolve({ count: 0, more: false, nextDueInMs: null }),
     readDue: () => Promise.resolve(nothingDue),
+    putGates: (puts) => Promise.resolve(puts.map(() => ({ kind: "ok", version: 1 }) as const)),
+    readGates: () => Promise.resolve({ gates: [], cursor: null, now: 0 }),
     putDocs: (puts) => Promise.resolve(puts.map(() => ({ kind: "ok", version: 1 }) as const)),
     readDocs: () => Promise.resolve({ docs: [], cursor: null }),
     readJobs: (ids) => Promise.resolve(ids.map(() => null)),

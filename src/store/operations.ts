@@ -4,7 +4,17 @@
  */
 import type { ChangeNext, SettleNext } from "../model/change.ts";
 import type { JobState, TerminalState } from "../model/job-state.ts";
-import type { Doc, DueJob, Effects, FeedRecord, Gate, JobRecord, LeasedJob, LeaseRef, NewJob } from "./records.ts";
+import type {
+  Doc,
+  DueJob,
+  Effects,
+  FeedRecord,
+  Gate,
+  JobRecord,
+  LeasedJob,
+  LeaseRef,
+  NewJob,
+} from "./records.ts";
 
 /**
  * In place of the answer to one item of a call: somebody's open transaction holds what it needs. Nothing of it

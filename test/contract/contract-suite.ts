@@ -13,6 +13,7 @@ import { createHeldPlatform } from "../support/held-platform.ts";
 import { auditAll, findAll, recount, sortTallies } from "../support/walk.ts";
 import { changeCases } from "./cases/change-cases.ts";
 import { claimCases } from "./cases/claim-cases.ts";
+import { gateCases } from "./cases/gate-cases.ts";
 import { docCases } from "./cases/doc-cases.ts";
 import { promoteCases, readDueCases } from "./cases/due-cases.ts";
 import { describeCases, hintCases } from "./cases/hint-cases.ts";
@@ -33,6 +34,7 @@ const groups: readonly ContractGroup[] = [
   submitCases,
   uniqueCases,
   claimCases,
+  gateCases,
   settleCases,
   extendCases,
   recordCases,

@@ -16,6 +16,8 @@ import type {
   DocPut,
   FeedEvent,
   FeedRecord,
+  Gate,
+  GatePut,
   JobRecord,
   LeasedJob,
   NewJob,
@@ -29,10 +31,13 @@ export type Job = { -readonly [Key in keyof JobRecord]: JobRecord[Key] } & {
   hold: UniqueHold | null;
 };
 
+export type KeptGate = Omit<Gate, "held" | "tatUs"> & { tatUs: number };
+
 interface Contents {
   jobs: Map<string, Job>;
   keys: Map<string, { id: string; seq: number; hold: UniqueHold; until: number }>;
   docs: Map<string, Doc>;
+  gates: Map<string, KeptGate>;
   /** The highest version of any document that was deleted or pruned. */
   docFloor: number;
   trails: Map<string, { number: number; at: number; body: string }[]>;
@@ -53,6 +58,7 @@ export class ReferenceRules {
     jobs: new Map(),
     keys: new Map(),
     docs: new Map(),
+    gates: new Map(),
     docFloor: 0,
     trails: new Map(),
     routes: [],
@@ -109,13 +115,20 @@ export class ReferenceRules {
     this.tell(job, event);
   }
 
-  put(jobs: readonly NewJob[] = [], docs: readonly DocPut[] = [], isRepeat = false): operations.SubmitAnswer {
+  /** isIntake: work from outside, which a draining queue refuses. */
+  put(
+    jobs: readonly NewJob[] = [],
+    docs: readonly DocPut[] = [],
+    { isRepeat = false, isIntake = false } = {},
+  ): operations.SubmitAnswer {
     const ids: string[] = [];
     const hows: operations.SubmitHow[] = [];
     for (const spec of jobs) {
       const known = isRepeat || spec.digest !== null ? this.all.jobs.get(spec.id) : undefined;
       if (known !== undefined && known.digest !== spec.digest)
         return { kind: "refused", reason: "id-differs", id: spec.id };
+      if (known === undefined && isIntake && this.all.gates.get(`q:${spec.queue}`)?.isDraining === true)
+        return { kind: "refused", reason: "draining", id: spec.id };
       const [id, how] = known === undefined ? this.submitJob(spec) : [spec.id, "existing" as const];
       ids.push(id);
       hows.push(how);
@@ -191,11 +204,54 @@ export class ReferenceRules {
     job.ttlAt = addMs(job.dueAt, by.ttlMs);
   }
 
-  routeOf({ queue, name }: NewJob): number {
-    const number = routeNumber(queue, name);
+  routeOf({ queue, name, gates = [] }: NewJob): number {
+    const number = routeNumber(queue, name, [], gates);
     if (!this.all.routes.some((route) => route.number === number))
-      this.all.routes.push({ number, queue, name, caps: [] });
+      this.all.routes.push({ number, queue, name, caps: [], gates });
     return number;
+  }
+
+  /** R7: the gates that a job of this route has to pass, by key, with its weight. */
+  gatesOf(route: number): readonly { readonly gate: KeptGate; readonly weight: number }[] {
+    const { queue, gates } = this.all.routes.find(({ number }) => number === route) as Route;
+    return [{ key: `q:${queue}`, weight: 1 }, ...gates].flatMap(({ key, weight }) => {
+      const gate = this.all.gates.get(key);
+      return gate === undefined ? [] : [{ gate, weight }];
+    });
+  }
+
+  /** Never counted: what runs on the gate's routes holds it. */
+  heldOf(key: string): number {
+    let held = 0;
+    for (const job of this.jobs(({ state }) => state === "running"))
+      for (const { gate, weight } of this.gatesOf(job.route)) if (gate.key === key) held += weight;
+    return held;
+  }
+
+  putGate({ key, guard, closed, drains, ...put }: GatePut): operations.GatePutAnswer {
+    const { version, tatUs } = this.all.gates.get(key) ?? { version: 0, tatUs: 0 };
+    if (guard !== "any" && guard.version !== version) return { kind: "changed", version };
+    const emptyUs = drains === true && put.rate !== null ? this.now * 1000 + put.rate.burstUs : 0;
+    const closedUntil = closed === null ? null : this.at(closed);
+    const gate = { ...put, key, closedUntil, version: version + 1, tatUs: Math.max(tatUs, emptyUs) };
+    this.all.gates.set(key, gate);
+    return { kind: "ok", version: gate.version };
+  }
+
+  /** R7: lets the job pass through all its gates, or names the gates that refuse it. */
+  pass(route: number): readonly { readonly gate: KeptGate; readonly weight: number }[] {
+    const nowUs = this.now * 1000;
+    const gates = this.gatesOf(route);
+    const refusing = gates.filter(({ gate: { key, cap, rate, tatUs, closedUntil }, weight }) => {
+      const isClosed = closedUntil !== null && closedUntil > this.now;
+      const isFull = cap !== null && this.heldOf(key) + weight > cap;
+      const isSpent = rate !== null && Math.max(tatUs, nowUs) + weight * rate.stepUs > nowUs + rate.burstUs;
+      return isClosed || isFull || isSpent;
+    });
+    if (refusing.length > 0) return refusing;
+    for (const { gate, weight } of gates)
+      if (gate.rate !== null) gate.tatUs = Math.max(gate.tatUs, nowUs) + weight * gate.rate.stepUs;
+    return [];
   }
 
   hold(job: Job, hold: UniqueHold): void {

@@ -10,11 +10,11 @@ import { isTerminal } from "../../src/model/job-state.ts";
 import { storeLimits } from "../../src/store/limits.ts";
 import type { Route } from "../../src/model/route.ts";
 import type * as operations from "../../src/store/operations.ts";
-import type { DocPut, JobRecord, LeasedJob, Tally } from "../../src/store/records.ts";
+import type { DocPut, GatePut, JobRecord, LeasedJob, Tally } from "../../src/store/records.ts";
 import { addMs, asLeased, clockAt, pick, ReferenceRules, timerAt } from "./reference-rules.ts";
-import type { Job } from "./reference-rules.ts";
+import type { Job, KeptGate } from "./reference-rules.ts";
 
-const laterFields = ["caps", "group", "gates", "need", "slack"] as const;
+const laterFields = ["caps", "group", "need", "slack"] as const;
 const dueFields = [
   ...(["id", "seq", "fence", "route", "state", "rev"] as const),
   ...(["attempt", "policy", "attempts", "owner", "cancelAsked"] as const),
@@ -36,7 +36,10 @@ export class ReferenceStore {
       units.map((unit) => {
         const hasHappened = unit.isRepeat === true && unit.jobs.some((job) => this.#rules.hasMade(job));
         return this.#rules.unit(() =>
-          this.#rules.put(unit.jobs, hasHappened ? [] : unit.docs, unit.isRepeat === true),
+          this.#rules.put(unit.jobs, hasHappened ? [] : unit.docs, {
+            isRepeat: unit.isRepeat === true,
+            isIntake: true,
+          }),
         );
       }),
     );
@@ -48,20 +51,42 @@ export class ReferenceStore {
       const jobs: LeasedJob[] = [];
       let more = false;
       let bytes = 0;
+      /** Gates that have refused somebody in this call, and when the first of them opens by itself. */
+      const shut = new Set<string>();
+      let opensAt = Number.POSITIVE_INFINITY;
       for (const { routes, max, starts = 0 } of request.offers) {
         const offered = this.#rules.jobs(
           (job) => job.state === "ready" && routes.includes(job.route) && !(timerAt(job) <= this.#rules.now),
         );
         let taken = 0;
+        let refused = 0;
         for (const job of offered.sort((a, b) => a.rank - b.rank || a.seq - b.seq)) {
           if (taken === max || bytes >= inputBytesMax) break;
+          const gates = this.#rules.gatesOf(job.route);
+          const isShut = gates.some(({ gate }) => shut.has(gate.key));
+          const refusing = isShut ? [] : this.#rules.pass(job.route);
+          if (isShut || refusing.length > 0) {
+            refused += 1;
+            for (const { gate, weight } of refusing) {
+              shut.add(gate.key);
+              opensAt = Math.min(opensAt, opensAtOf(gate, weight, this.#rules.now));
+            }
+            continue;
+          }
           bytes += Buffer.byteLength(job.input);
           jobs.push(this.#rules.lease(job, request.owner, request.leaseMs, taken < starts));
           taken += 1;
         }
-        more ||= max > 0 && (taken === max || taken < offered.length);
+        more ||= max > 0 && (taken === max || taken + refused < offered.length);
       }
-      return { jobs, more, nextDueInMs: this.#rules.nextInMs(), now: this.#rules.now };
+      const { now } = this.#rules;
+      return {
+        jobs,
+        more,
+        nextDueInMs: this.#rules.nextInMs(),
+        now,
+        ...(opensAt === Number.POSITIVE_INFINITY ? {} : { opensInMs: opensAt - now }),
+      };
     });
   }
 
@@ -171,6 +196,26 @@ export class ReferenceStore {
     });
   }
 
+  putGates(puts: readonly GatePut[]): readonly operations.GatePutAnswer[] {
+    return this.#rules.call(() => puts.map((put) => this.#rules.putGate(put)));
+  }
+
+  readGates(request: operations.ReadGatesRequest): operations.ReadGatesAnswer {
+    return this.#rules.call(() => {
+      const all = [...this.#rules.all.gates.values()].sort((a, b) => byBytes(a.key, b.key));
+      const shown = all.map((gate) => ({ ...gate, held: this.#rules.heldOf(gate.key) }));
+      const { now } = this.#rules;
+      if ("keys" in request)
+        return { gates: shown.filter(({ key }) => request.keys.includes(key)), cursor: null, now };
+      const { prefix, after, max } = request;
+      const found = shown.filter(
+        ({ key }) => key.startsWith(prefix) && (after === null || byBytes(key, after) > 0),
+      );
+      const cursor = found.length > max ? (found[max - 1]?.key ?? null) : null;
+      return { gates: found.slice(0, max), cursor, now };
+    });
+  }
+
   putDocs(puts: readonly DocPut[]): readonly operations.PutDocAnswer[] {
     return this.#rules.call(() => puts.map((put) => this.#rules.putDoc(put)));
   }
@@ -277,6 +322,14 @@ export class ReferenceStore {
   auditIndexes(_request: { cursor: string | null; max: number }): operations.AuditAnswer {
     return { checked: this.#rules.all.jobs.size, repaired: {}, cursor: null };
   }
+}
+
+/** When the gate's own clock lets so much pass; never where only a permit or a person opens it. */
+function opensAtOf({ rate, tatUs, closedUntil }: KeptGate, weight: number, now: number): number {
+  if (closedUntil === 8_640_000_000_000_000) return Number.POSITIVE_INFINITY;
+  const tokensAt = rate === null ? 0 : Math.ceil((tatUs + weight * rate.stepUs - rate.burstUs) / 1000);
+  const at = Math.max(closedUntil ?? 0, tokensAt);
+  return at > now ? at : Number.POSITIVE_INFINITY;
 }
 
 function asRecord(job: Job): JobRecord {

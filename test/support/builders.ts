@@ -3,9 +3,10 @@
  */
 import type { Finish, HandBack, Mark, Remove, Schedule } from "../../src/model/change.ts";
 import type { TerminalState } from "../../src/model/job-state.ts";
+import type { GateUse } from "../../src/model/gate.ts";
 import { routeNumber } from "../../src/model/route.ts";
 import type { Change, ChangeCase, ClaimRequest, Guard, Settle } from "../../src/store/operations.ts";
-import type { DocPut, LeaseRef, NewJob } from "../../src/store/records.ts";
+import type { DocPut, GatePut, LeaseRef, NewJob } from "../../src/store/records.ts";
 
 export function aJob(given: Partial<NewJob> & { readonly id: string }): NewJob {
   return {
@@ -31,9 +32,21 @@ export function aClaim(given: Partial<ClaimRequest> & { readonly max?: number } 
   return { owner: "w1", leaseMs: 1000, offers: [{ routes: [aRoute()], max }], ...rest };
 }
 
-/** The number of the route that `aJob` with the same queue and name waits on. */
-export function aRoute({ queue = "mail", name = "send" }: { queue?: string; name?: string } = {}): number {
-  return routeNumber(queue, name);
+/** The number of the route that `aJob` with the same queue, name and gates waits on. */
+export function aRoute({
+  queue = "mail",
+  name = "send",
+  gates,
+}: {
+  queue?: string;
+  name?: string;
+  gates?: readonly GateUse[] | undefined;
+} = {}): number {
+  return routeNumber(queue, name, undefined, gates);
+}
+
+export function aGate(key: string, given: Partial<GatePut> = {}): GatePut {
+  return { key, guard: "any", cap: null, rate: null, closed: null, isDraining: false, body: null, ...given };
 }
 
 export function finish(to: TerminalState = "completed", given: Partial<Finish> = {}): Finish {

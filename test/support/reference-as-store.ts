@@ -28,6 +28,8 @@ export function openReference(platform: Platform, epoch: number): Store {
     changeIf: async (changes) => reference.changeIf(changes),
     promoteDue: async (request) => reference.promoteDue(request),
     readDue: async (request) => reference.readDue(request),
+    putGates: async (puts) => reference.putGates(puts),
+    readGates: async (request) => reference.readGates(request),
     putDocs: async (puts) => reference.putDocs(puts),
     readDocs: async (request) => reference.readDocs(request),
     readJobs: async (ids) => reference.readJobs(ids),

@@ -7,7 +7,6 @@ import type { ContractGroup } from "../subject.ts";
 const later = [
   { caps: ["gpu"] },
   { group: "tenant-1" },
-  { gates: [{ key: "slack", weight: 1 }] },
   { need: 1 },
   { slack: 0 },
 ];
