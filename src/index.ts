@@ -17,6 +17,8 @@ export type {
   ReturnedOf,
   Submission,
 } from "./engine/definition.ts";
+export { limit } from "./engine/limit.ts";
+export type { Limit, LimitOptions, LimitUse, LimitUseOptions } from "./engine/limit.ts";
 export { batchHandler, handler } from "./worker/handler.ts";
 export type {
   BatchFunction,
@@ -25,8 +27,8 @@ export type {
   HandlerFunction,
   HandlerReturn,
 } from "./worker/handler.ts";
-export { AttemptAborted, Cancel, RetryAfter, Snooze, Unrecoverable } from "./worker/control.ts";
-export type { AbortReason } from "./worker/control.ts";
+export { AttemptAborted, Cancel, RetryAfter, Snooze, Throttled, Unrecoverable } from "./worker/control.ts";
+export type { AbortReason, ThrottledOptions } from "./worker/control.ts";
 export type { EffectsScope, Fence, JobContext, JobLog } from "./worker/job-context.ts";
 export type { HandlerMiddleware } from "./worker/middleware.ts";
 export type { SettledAttempt } from "./worker/settled-attempt.ts";
@@ -63,6 +65,10 @@ export type {
 export type { CallOptions } from "./engine/call-limit.ts";
 export type { JobQuery } from "./client/job-filter.ts";
 export type { AttemptView, JobView } from "./client/job-view.ts";
+export type { Held } from "./client/held.ts";
+export type { QueueCounts } from "./client/count-jobs.ts";
+export type { LimitEdit, LimitsClient, LimitState, ThrottleOptions } from "./client/limits.ts";
+export type { QueueEdit, Queues, QueueSettings } from "./client/queues.ts";
 export type { Explanation } from "./client/explain.ts";
 export type { Quarantined } from "./client/quarantined.ts";
 export { errorCatalogue, isMillraceError, MillraceError } from "./model/error.ts";
@@ -70,6 +76,7 @@ export type { ErrorCode, ErrorOutcome } from "./model/error.ts";
 export type { AttemptOutcome, ErrorRecord } from "./model/attempt-log.ts";
 export type { Duration } from "./model/duration.ts";
 export type { JobState, TerminalState } from "./model/job-state.ts";
+export type { LimitSettings, Rate, RateOptions } from "./model/limit.ts";
 export type { Priority } from "./model/rank.ts";
 export type { BackoffOptions, CustomBackoff, RetryIf } from "./model/retry-policy.ts";
 export type { UniqueOptions, UniqueScope } from "./model/unique-key.ts";

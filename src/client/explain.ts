@@ -2,6 +2,8 @@
 import type { Engine } from "../engine/engine.ts";
 import { readNotices } from "../engine/worker-notice.ts";
 import type { LiveWorker } from "../engine/worker-notice.ts";
+import { readHeld, viewHeld } from "./held.ts";
+import type { Held } from "./held.ts";
 import { readQuarantined } from "./quarantined.ts";
 import type { Quarantined } from "./quarantined.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
@@ -18,6 +20,8 @@ export interface Explanation {
   readonly why: string;
   /** When the job is expected to go on, where that is known. */
   readonly expectedAt: Date | null;
+  /** What holds the ready job back; null for nothing, and for jobs that are not ready. */
+  readonly held: Held | null;
   /** Ready jobs of the same queue and name, this one included. */
   readonly readyLikeThis: number;
 }
@@ -33,6 +37,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
   const record = records[0];
   if (record === null || record === undefined) return null;
   const { state, queue, name } = record;
+  const held = (await readHeld(engine, [record]))(record);
   const missing = (engine.store.missing?.() ?? []).map((each) => ` ${missingSentence(each)}`).join("");
   const leftAlone = describeCase(quarantined.find(({ item }) => item === id));
   const count = (wanted: JobState): number =>
@@ -43,6 +48,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
     state,
     why: isTerminal(state) ? why : why + leftAlone + missing,
     expectedAt: expectedAt === null ? null : new Date(expectedAt),
+    held: viewHeld(held),
     readyLikeThis: count("ready"),
   });
   if (isTerminal(state))
@@ -50,7 +56,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
       state === "completed" ? "It has completed." : `It ended as ${state}: ${record.reason ?? "no reason"}.`,
     );
   const behind = record.attempt - (record.countsAttempt === 0 ? 1 : 0);
-  const nth = (behind <= 0 ? "" : ` Attempt ${behind} is behind it.`) + handedBack(record);
+  const nth = `${behind <= 0 ? "" : ` Attempt ${behind} is behind it.`}${handedBack(record)}${throttled(record)}`;
   switch (state) {
     case "scheduled": {
       const isOverdue = record.dueAt <= now;
@@ -60,6 +66,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
       return explain(why, record.dueAt);
     }
     case "ready": {
+      if (held !== null) return explain(held.why + nth, held.until);
       const serving = notices.filter(({ queues }) => queues.includes(queue));
       if (serving.length === 0)
         return explain(`No live worker serves the queue ${JSON.stringify(queue)}.${nth}`);
@@ -106,6 +113,13 @@ function handedBack({ attempts }: JobRecord): string {
   if (note === undefined) return "";
   const times = note.count === 1 ? "once" : `${note.count} times`;
   return ` It was handed back ${times}, last by ${note.worker}: ${note.reason}. ${note.message}`;
+}
+
+function throttled({ attempts }: JobRecord): string {
+  const { throttled: note } = readAttemptLog(attempts);
+  if (note === undefined) return "";
+  const times = note.count === 1 ? "once" : `${note.count} times`;
+  return ` It was throttled ${times}, last by the limit ${JSON.stringify(note.limit)}.`;
 }
 
 function cancelReason({ attempts }: JobRecord): string {

@@ -1,4 +1,4 @@
-/** A job as people see it: decoded, with the fields its definition redacts left out. */
+/** Jobs as people see them: decoded, with the fields their definitions redact left out, and what holds them back. */
 import { redact } from "../codec/redact.ts";
 import type { Engine } from "../engine/engine.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
@@ -8,6 +8,8 @@ import type { DecidedPolicy } from "../model/job-policy.ts";
 import { keyOfScoped } from "../model/unique-key.ts";
 import type { JobState } from "../model/job-state.ts";
 import type { JobRecord } from "../store/records.ts";
+import { readHeld, viewHeld } from "./held.ts";
+import type { Held } from "./held.ts";
 
 export interface AttemptView extends Omit<AttemptRecord, "at"> {
   /** When the attempt ended. */
@@ -22,6 +24,8 @@ export interface JobView<Input = unknown, Result = unknown> {
   readonly state: JobState;
   /** Why the job ended, for one that did not complete. */
   readonly reason: string | null;
+  /** What holds the ready job back: a limit, the pause of its queue; null for nothing, and for jobs that are not ready. */
+  readonly held: Held | null;
   readonly attempt: number;
   readonly attemptsMax: number;
   readonly input: Input;
@@ -34,6 +38,8 @@ export interface JobView<Input = unknown, Result = unknown> {
   readonly attempts: readonly AttemptView[];
   /** Those of them that did not complete. */
   readonly failures: readonly AttemptView[];
+  /** How often a limit was throttled under it in this round; such attempts were given back. */
+  readonly throttles: number;
   readonly cancelAsked: boolean;
   /** Why the cancel of the running job was asked for. */
   readonly cancelReason: string | null;
@@ -48,9 +54,15 @@ export interface JobView<Input = unknown, Result = unknown> {
   readonly leaseEndsAt: Date | null;
 }
 
-export function viewJob(engine: Engine, record: JobRecord): JobView {
+export async function viewJobs(engine: Engine, records: readonly JobRecord[]): Promise<readonly JobView[]> {
+  const heldBy = await readHeld(engine, records);
+  return records.map((record) => viewJob(engine, record, viewHeld(heldBy(record))));
+}
+
+/** @param held what was read about it; null where nobody looked. */
+export function viewJob(engine: Engine, record: JobRecord, held: Held | null = null): JobView {
   const policy = engine.readPolicy(record.policy);
-  const { entries, cancelReason } = readAttemptLog(record.attempts);
+  const { entries, cancelReason, throttled } = readAttemptLog(record.attempts);
   const attempts = entries.map((entry) => viewAttempt(entry, record));
   const show = (payload: string | null): unknown =>
     payload === null ? undefined : shown(engine, payload, policy);
@@ -60,6 +72,7 @@ export function viewJob(engine: Engine, record: JobRecord): JobView {
     queue: record.queue,
     state: record.state,
     reason: record.reason,
+    held,
     attempt: record.attempt,
     attemptsMax: policy.attempts,
     input: show(record.input),
@@ -69,6 +82,7 @@ export function viewJob(engine: Engine, record: JobRecord): JobView {
     headers: readMeta(record.meta).headers ?? {},
     attempts,
     failures: attempts.filter(({ outcome }) => outcome !== "completed"),
+    throttles: throttled?.count ?? 0,
     cancelAsked: record.cancelAsked,
     cancelReason: record.cancelAsked ? (cancelReason ?? null) : null,
     uniqueKey: record.uniqueKey === null ? null : keyOfScoped(record.uniqueKey),

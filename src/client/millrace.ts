@@ -31,7 +31,9 @@ import { explainJob } from "./explain.ts";
 import type { Explanation } from "./explain.ts";
 import { JobHandle } from "./job-handle.ts";
 import { Jobs } from "./jobs.ts";
+import { LimitsClient } from "./limits.ts";
 import { readQuarantined } from "./quarantined.ts";
+import { Queues } from "./queues.ts";
 import type { Quarantined } from "./quarantined.ts";
 
 /** One handle per submission, each with its own result type. */
@@ -71,6 +73,8 @@ const callsGraceMs = 10_000;
 export class Millrace implements Enqueuer {
   readonly jobs: Jobs;
   readonly kv: Kv;
+  readonly queues: Queues;
+  readonly limits: LimitsClient;
   /** How long the store keeps finished jobs and the feed: for all processes, whatever they were opened with. */
   readonly retention: Pick<StoreRetention, "get" | "set">;
   readonly #engine: Engine;
@@ -94,6 +98,8 @@ export class Millrace implements Enqueuer {
     this.#supervisor = new Supervisor(engine, allDuties(engine, leaseBook, duties));
     this.jobs = new Jobs(engine);
     this.kv = new Kv(engine);
+    this.queues = new Queues(engine);
+    this.limits = new LimitsClient(engine);
     this.retention = engine.retention;
   }
 
@@ -162,6 +168,9 @@ export class Millrace implements Enqueuer {
     this.#checkOpen();
     const settings = readWorkerOptions(this.#engine, options);
     const worker = new JobWorker(this.#engine, this.#shared, handlers, settings);
+    // No job of theirs may run before the store knows its limits.
+    await this.#engine.limits.define(handlers.flatMap(({ definition }) => definition.options.limits ?? []));
+    this.#checkOpen();
     this.#workers.add(worker);
     this.startDuties();
     worker.start();

@@ -27,6 +27,7 @@ import type { CallOptions } from "./call-limit.ts";
 import { Batcher } from "./batcher.ts";
 import type { BatcherOptions } from "./batcher.ts";
 import type { EnqueueMiddleware } from "./enqueue-middleware.ts";
+import { Limits } from "./limits.ts";
 import type { Logger } from "./logger.ts";
 import { PartitionBatcher } from "./partition-batcher.ts";
 import type { Batching } from "./partition-batcher.ts";
@@ -69,6 +70,7 @@ export class Engine {
   readonly turn: Turn;
   readonly mintId: (partition?: number) => string;
   readonly retention: StoreRetention;
+  readonly limits: Limits;
 
   readonly submits: Batching<SubmitUnit, SubmitAnswer>;
   readonly settles: Batching<Settle, SettleAnswer>;
@@ -92,6 +94,7 @@ export class Engine {
     this.log = log;
     this.repeated = new RepeatedLines(this);
     this.turn = new Turn(platform);
+    this.limits = new Limits(store);
     const { partitions = 1 } = store;
     const placement = partitions === 1 ? null : createPlacement(partitions);
     this.#placement = placement;
@@ -164,7 +167,7 @@ export class Engine {
    */
   submit(unit: SubmitUnit, limit?: CallOptions): Promise<SubmitAnswer> {
     const placed = this.placed(unit);
-    if (limit === undefined) return this.#submit(placed);
+    if (limit === undefined) return this.#submitOnceMade(placed);
     const { platform } = this;
     const ids = placed.jobs.map(({ id }) => id);
     return withinLimit(limit, {
@@ -172,8 +175,14 @@ export class Engine {
       what: "enqueue",
       isWrite: true,
       ids,
-      run: () => this.#submit(placed),
+      run: () => this.#submitOnceMade(placed),
     });
+  }
+
+  /** A job must not run before the store knows the limits that it uses. */
+  #submitOnceMade(unit: SubmitUnit): Promise<SubmitAnswer> {
+    const limits = this.limits.whenMade(unit.jobs);
+    return limits === null ? this.#submit(unit) : limits.then(() => this.#submit(unit));
   }
 
   #submit(unit: SubmitUnit): Promise<SubmitAnswer> {

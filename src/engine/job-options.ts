@@ -10,7 +10,7 @@ import { MillraceError, notYetSupported } from "../model/error.ts";
 import type { JobPolicy, Retention } from "../model/job-policy.ts";
 import { mintedPartition } from "../model/job-id.ts";
 import { checkName } from "../model/name.ts";
-import { checkBoolean, checkOptions } from "../model/option.ts";
+import { checkBoolean, checkOptions, checkWhole } from "../model/option.ts";
 import { levelOf } from "../model/rank.ts";
 import type { Priority } from "../model/rank.ts";
 import { readAttempts, readBackoff, readRetryIf } from "../model/retry-policy.ts";
@@ -18,6 +18,8 @@ import type { BackoffOptions, RetryIf } from "../model/retry-policy.ts";
 import { readUnique } from "../model/unique-key.ts";
 import type { UniqueOptions, UniquePlan } from "../model/unique-key.ts";
 import { storeLimits } from "../store/limits.ts";
+import { readLimits } from "./limit.ts";
+import type { Limit, LimitUse } from "./limit.ts";
 
 export interface RetryOptions {
   /** How many attempts in all; 10 by default. */
@@ -62,6 +64,10 @@ export interface EnqueueOptions<In = any> {
   /** Trace context, handed on unread. */
   trace?: Readonly<Record<string, string>>;
   unique?: string | UniqueOptions<FieldPathOf<In>>;
+  /** What the job takes while it runs, all together or none: at most 8. A limit alone is its use with a weight of 1. */
+  limits?: readonly (Limit | LimitUse)[];
+  /** How often the job may be throttled; the next one ends it as failed. Any number by default. */
+  throttlesMax?: number;
   retention?: RetentionOptions;
   /** False: the result is not kept. */
   keepResult?: boolean;
@@ -79,9 +85,10 @@ export interface ReadOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly trace?: Readonly<Record<string, string>>;
   readonly unique?: UniquePlan;
+  readonly limits?: readonly LimitUse[];
 }
 
-const laterKeys = ["group", "limits", "budgets", "capabilities", "lifo"] as const;
+const laterKeys = ["group", "budgets", "capabilities", "lifo"] as const;
 const sharedKeys = [
   "queue",
   "delay",
@@ -92,6 +99,8 @@ const sharedKeys = [
   "ttl",
   "tags",
   "unique",
+  "limits",
+  "throttlesMax",
   "retention",
   "keepResult",
 ];
@@ -112,7 +121,7 @@ export function readEnqueueOptions(options: EnqueueOptions | undefined, what: st
   if (options === undefined) return nothing;
   refuseLater(options, what);
   checkOptions(options, what, enqueueKeys);
-  const { queue, id, repeatOf, tags, headers, trace, unique, deadline } = options;
+  const { queue, id, repeatOf, tags, headers, trace, unique, limits, deadline } = options;
   if (id !== undefined && repeatOf !== undefined)
     throw new MillraceError("invalid-option", `${what}: give either id or repeatOf, not both.`);
   const due = readDue(options, what);
@@ -127,6 +136,7 @@ export function readEnqueueOptions(options: EnqueueOptions | undefined, what: st
     ...(headers === undefined ? {} : { headers: readHeaders(headers, `${what}: headers`) }),
     ...(trace === undefined ? {} : { trace: readHeaders(trace, `${what}: trace`) }),
     ...(unique === undefined ? {} : { unique: readUnique(unique) }),
+    ...(limits === undefined ? {} : { limits: readLimits(limits, `${what}: limits`) }),
   };
 }
 
@@ -160,6 +170,8 @@ export function readPolicy(options: EnqueueOptions, what: string): JobPolicy {
   }
   if (options.timeout !== undefined) policy.timeoutMs = readPositive(options.timeout, `${what}: timeout`);
   if (options.ttl !== undefined) policy.ttlMs = readPositive(options.ttl, `${what}: ttl`);
+  if (options.throttlesMax !== undefined)
+    policy.throttlesMax = checkWhole(options.throttlesMax, `${what}: throttlesMax`, 0, 1_000_000);
   if (options.retention !== undefined)
     policy.retention = readRetention(options.retention, `${what}: retention`);
   if (options.keepResult !== undefined)

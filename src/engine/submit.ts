@@ -8,6 +8,7 @@
 import { canonicalText, compilePick, digestText } from "../codec/digest.ts";
 import { MillraceError } from "../model/error.ts";
 import type { Due } from "../model/change.ts";
+import type { GateUse } from "../model/gate.ts";
 import { writeMeta } from "../model/job-meta.ts";
 import { writePolicy } from "../model/job-policy.ts";
 import type { JobPolicy } from "../model/job-policy.ts";
@@ -22,6 +23,8 @@ import type { AnyJob, Submission } from "./definition.ts";
 import type { Engine } from "./engine.ts";
 import { checkKnownBackoff, customBackoffOf } from "./known-backoff.ts";
 import { readEnqueueOptions } from "./job-options.ts";
+import { gatesOf } from "./limit.ts";
+import type { LimitUse } from "./limit.ts";
 import type { ReadOptions } from "./job-options.ts";
 import { queueOf } from "./router.ts";
 import { checkSchema } from "./standard-schema.ts";
@@ -36,6 +39,8 @@ interface Plan {
   readonly ttlMs: number | null;
   readonly meta: string | null;
   readonly customBackoff: string | null;
+  /** Undefined for none: what a job does not have costs it nothing. */
+  readonly gates: readonly GateUse[] | undefined;
   readonly options: ReadOptions;
 }
 
@@ -112,8 +117,10 @@ function mergeOptions(definition: ReadOptions, enqueue: ReadOptions): ReadOption
 
 function makePlan(engine: Engine, definition: AnyJob, options: ReadOptions): Plan {
   const { codeDefaults, router, strideMs } = engine.settings;
-  const policy: JobPolicy = options.policy;
+  const { limits = [] } = options;
+  const policy: JobPolicy = limits.length === 0 ? options.policy : { ...options.policy, limits: named(limits) };
   const { name } = definition;
+  engine.limits.enter(limits);
   const queue = queueOf(router, { name, queue: options.queue });
   return {
     unique: options.unique === undefined ? null : planUnique(options.unique, { queue, name }, options.due),
@@ -123,8 +130,13 @@ function makePlan(engine: Engine, definition: AnyJob, options: ReadOptions): Pla
     ttlMs: policy.ttlMs ?? codeDefaults.ttlMs ?? null,
     meta: writeMeta(options),
     customBackoff: customBackoffOf(policy),
+    gates: limits.length === 0 ? undefined : gatesOf(limits),
     options,
   };
+}
+
+function named(limits: readonly LimitUse[]): JobPolicy["limits"] & object {
+  return limits.map(({ limit: { name }, weight }) => [name, weight] as const);
 }
 
 function build(engine: Engine, submission: Submission, plan: Plan, mintId: () => string): NewJob {
@@ -146,6 +158,7 @@ function build(engine: Engine, submission: Submission, plan: Plan, mintId: () =>
     deadline: options.deadline ?? null,
     ttlMs: plan.ttlMs,
     unique: plan.unique === null ? null : plan.unique(input),
+    ...(plan.gates === undefined ? {} : { gates: plan.gates }),
   };
 }
 
@@ -196,6 +209,10 @@ export function refusalError(answer: Extract<SubmitAnswer, { kind: "refused" }>)
         `The document ${JSON.stringify(answer.id)} has another version.`,
       );
     case "draining":
+      return new MillraceError(
+        "draining",
+        `The queue of the job ${JSON.stringify(answer.id)} takes no new jobs: somebody drains it.`,
+      );
     case "flow-closed":
       return new MillraceError("job-changed", `Refused: ${answer.reason} (${answer.id}).`);
   }

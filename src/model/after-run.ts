@@ -12,10 +12,12 @@
  *  never began: its       failed                                       stays
  *  record is unreadable
  *  lacked a key           scheduled                                    given back
+ *  throttled              ready at the closed limit, or scheduled      given back
+ *                         for its cooldown; failed when too often      stays
  *  released (shutdown)    ready                                        given back
  *  crashed                reclaimed with backoff, or failed            stays, or given back when it never started
  */
-import { appendAttempt, noteHandBack, readAttemptLog, shortReason } from "./attempt-log.ts";
+import { appendAttempt, noteHandBack, noteThrottle, readAttemptLog, shortReason } from "./attempt-log.ts";
 import type { AttemptOutcome, ErrorRecord } from "./attempt-log.ts";
 import type { Finish, HandBack, Schedule, SettleNext } from "./change.ts";
 import { durationText } from "./duration.ts";
@@ -36,6 +38,7 @@ export type EndReason =
   | "invalid-result"
   | "record-unreadable"
   | "crash-loop"
+  | "throttles-exhausted"
   | "no-handler"
   | "deadline"
   | "time-to-live";
@@ -138,6 +141,36 @@ export function afterKeyMissing(ended: EndedAttempt, error: ErrorRecord, sources
   const times = readAttemptLog(attempts).handedBack?.count ?? 1;
   const delayMs = backoffDelayMs(keyMissingBackoff, times, error, sources);
   return { next: schedule(ended.policy, delayMs, 0, "snoozed", strideMs), attempts };
+}
+
+export interface ThrottledEnd {
+  readonly limit: string;
+  readonly cooldownMs: number;
+  /** The limit lets nobody pass before the cooldown is over. */
+  readonly isClosed: boolean;
+  readonly error: ErrorRecord;
+}
+
+/**
+ * Upstream said "too many", and the limit cools down. A job that uses the closed limit waits at it with the rank it had;
+ * any other would be claimed again at once, so it waits by its own clock.
+ */
+export function afterThrottled(ended: EndedAttempt, throttled: ThrottledEnd, sources: Sources): Decision {
+  const { limit, cooldownMs, isClosed, error } = throttled;
+  const { policy } = ended;
+  if (ended.cancelAsked) return { next: afterCancelAsked(ended), attempts: null };
+  const { now: at, worker } = sources;
+  const attempts = noteThrottle(ended.attempts, { limit, at, worker });
+  const times = readAttemptLog(attempts).throttled?.count ?? 1;
+  if (policy.throttlesMax !== null && times > policy.throttlesMax) {
+    const failure = { outcome: "failed", error, final: "throttles-exhausted" } as const;
+    return afterFailure({ ...ended, attempts }, failure, sources);
+  }
+  const waitsAtLimit = isClosed && policy.limits.some(([name]) => name === limit);
+  const next: SettleNext = waitsAtLimit
+    ? { to: "ready", event: "throttled", countsAttempt: 0 }
+    : schedule(policy, cooldownMs, 0, "throttled", sources.strideMs);
+  return { next, attempts };
 }
 
 /**

@@ -54,6 +54,14 @@ export interface HandBackNote {
   readonly message: string;
 }
 
+/** How often the job was told "too many" in this round, and by which limit last; such attempts are given back. */
+export interface ThrottleNote {
+  readonly count: number;
+  readonly limit: string;
+  readonly at: number;
+  readonly worker: string;
+}
+
 interface AttemptLog {
   readonly entries: readonly AttemptRecord[];
   /** How many entries in the middle were dropped to stay inside the bound. */
@@ -64,6 +72,7 @@ interface AttemptLog {
   readonly cancelReason?: string;
   /** Until an attempt ends in another way. */
   readonly handedBack?: HandBackNote;
+  readonly throttled?: ThrottleNote;
 }
 
 const completedAlone = /^(\d{1,9}) (\d{1,16}) (\d{1,16})$/;
@@ -99,7 +108,7 @@ function parseLog(text: string): { readonly log: AttemptLog; readonly isWhole: b
   try {
     const log = JSON.parse(text) as Partial<AttemptLog> | null;
     if (!Array.isArray(log?.entries)) return { log: emptyLog, isWhole: false };
-    const { dropped = 0, cancelReason, replays, handedBack } = log;
+    const { dropped = 0, cancelReason, replays, handedBack, throttled } = log;
     const entries = log.entries.filter(isEntry);
     const read = {
       entries,
@@ -107,6 +116,7 @@ function parseLog(text: string): { readonly log: AttemptLog; readonly isWhole: b
       ...(typeof replays === "number" ? { replays } : {}),
       ...(typeof cancelReason === "string" ? { cancelReason } : {}),
       ...(typeof handedBack?.count === "number" ? { handedBack } : {}),
+      ...(typeof throttled?.count === "number" ? { throttled } : {}),
     };
     return { log: read, isWhole: entries.length === log.entries.length };
   } catch {
@@ -168,9 +178,16 @@ export function noteHandBack(text: string | null, note: Omit<HandBackNote, "coun
   return JSON.stringify({ ...log, handedBack } satisfies AttemptLog);
 }
 
+/** The log of a job whose attempt was throttled and is given back. */
+export function noteThrottle(text: string | null, note: Omit<ThrottleNote, "count">): string {
+  const log = readAttemptLog(text);
+  const throttled = { ...note, count: 1 + (log.throttled?.count ?? 0) };
+  return JSON.stringify({ ...log, throttled } satisfies AttemptLog);
+}
+
 /** The log of a finished job that a replay brings back with a new round of attempts. */
 export function noteNewRound(text: string | null): string {
-  const { handedBack: _over, ...log } = readAttemptLog(text);
+  const { handedBack: _over, throttled: _counted, ...log } = readAttemptLog(text);
   return JSON.stringify({ ...log, replays: (log.replays ?? 0) + 1 } satisfies AttemptLog);
 }
 

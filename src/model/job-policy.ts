@@ -28,6 +28,10 @@ export interface JobPolicy {
   readonly keepsResult?: boolean;
   /** True: an input that a worker refuses is a failed attempt like any other, and not the end. */
   readonly retriesInvalidInput?: boolean;
+  /** How often the job may be throttled. */
+  readonly throttlesMax?: number;
+  /** The limits of the job and its weights, by name: part of its route too, but there nobody reads them. */
+  readonly limits?: readonly (readonly [name: string, weight: number])[];
   /** Paths into input and result that are never shown: kept with the job, so that every reader knows them. */
   readonly redact?: readonly string[];
 }
@@ -45,6 +49,9 @@ export interface DecidedPolicy {
   readonly keepsResult: boolean;
   readonly retention: Retention;
   readonly retriesInvalidInput: boolean;
+  /** Null for any number. */
+  readonly throttlesMax: number | null;
+  readonly limits: readonly (readonly [name: string, weight: number])[];
   readonly redact: readonly string[];
 }
 
@@ -59,6 +66,8 @@ const enginePolicy: DecidedPolicy = {
   keepsResult: true,
   retention: {},
   retriesInvalidInput: false,
+  throttlesMax: null,
+  limits: [],
   redact: [],
 };
 
@@ -146,6 +155,10 @@ const policyChecks: Readonly<Record<keyof JobPolicy, (value: unknown) => boolean
   retention: (value) => isObject(value) && Object.values(value).every(isNumber),
   keepsResult: isFlag,
   retriesInvalidInput: isFlag,
+  throttlesMax: isNumber,
+  limits: (value) =>
+    Array.isArray(value) &&
+    value.every((each) => Array.isArray(each) && typeof each[0] === "string" && isNumber(each[1])),
   redact: isTexts,
 };
 

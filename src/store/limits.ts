@@ -9,6 +9,7 @@ export const storeLimits = {
   /** Jobs in one unit (one enqueueMany). */
   unitJobsMax: 100_000,
   tagsPerJobMax: 16,
+  gatesPerJobMax: 8,
   logLinesPerJobMax: 1000,
   /**
    * How long a call to a shared store waits for a row that somebody's open transaction holds, before its items are

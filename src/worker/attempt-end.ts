@@ -8,7 +8,7 @@
  *   deadline           expired                          expired
  *   timeout            a failed attempt                 a failed attempt
  *   cancel             completed                        cancelled
- *   nobody             completed, snoozed, cancelled    a failed attempt, snoozed, cancelled
+ *   nobody             completed, snoozed, cancelled    a failed attempt, snoozed, throttled, cancelled
  *
  * An input whose key this worker lacks never reaches the handler: the job comes again later, and no attempt is burnt.
  */
@@ -25,7 +25,7 @@ import {
   afterUnreadable,
   handBack,
 } from "../model/after-run.ts";
-import type { Decision } from "../model/after-run.ts";
+import type { Decision, EndedAttempt } from "../model/after-run.ts";
 import { appendAttempt, describeError, noteCompletion } from "../model/attempt-log.ts";
 import type { AttemptOutcome } from "../model/attempt-log.ts";
 import type { Due } from "../model/change.ts";
@@ -70,8 +70,7 @@ export function endByThrow(engine: Engine, attempt: Attempt, thrown: unknown): A
   if (abortReason === "shutdown") return handedBack;
   const nowUs = engine.platform.monotonicUs();
   const times = attempt.timesAt(nowUs);
-  // Store time as well as this worker knows it: the claim's time plus how long it has held the job.
-  const now = job.claimedAt + Math.round((nowUs - attempt.claimedUs) / 1000);
+  const now = storeTimeOf(attempt, nowUs);
   const noted = (outcome: AttemptOutcome): string =>
     appendAttempt(job.attempts, { attempt: job.attempt, outcome, at: now, worker: attempt.owner, ...times });
   if (abortReason === "deadline")
@@ -83,7 +82,7 @@ export function endByThrow(engine: Engine, attempt: Attempt, thrown: unknown): A
     if (control?.kind === "cancel")
       return { next: afterCancel(policy, control.reason), attempts: noted("cancelled") };
   }
-  const ended = { attempt: job.attempt, policy, attempts: job.attempts, cancelAsked: attempt.cancelAsked };
+  const ended = endedOf(attempt);
   const sources = modelSources(engine, now, attempt.owner);
   const error = describeError(shownError(thrown));
   const refused = RefusedPayload.is(thrown) ? thrown.reason : undefined;
@@ -106,9 +105,16 @@ export function endByThrow(engine: Engine, attempt: Attempt, thrown: unknown): A
 
 /** The end of an attempt that never began, because parts of the job's record cannot be read. */
 export function endUnreadable(engine: Engine, attempt: Attempt, parts: readonly string[]): Decision {
-  const { job, policy, cancelAsked, owner } = attempt;
-  const ended = { attempt: job.attempt, policy, attempts: job.attempts, cancelAsked };
-  return afterUnreadable(ended, parts, modelSources(engine, job.claimedAt, owner));
+  return afterUnreadable(endedOf(attempt), parts, modelSources(engine, attempt.job.claimedAt, attempt.owner));
+}
+
+/** Store time as well as this worker knows it: the claim's time plus how long it has held the job. */
+export function storeTimeOf({ job, claimedUs }: Attempt, nowUs: number): number {
+  return job.claimedAt + Math.round((nowUs - claimedUs) / 1000);
+}
+
+export function endedOf({ job, policy, cancelAsked }: Attempt): EndedAttempt {
+  return { attempt: job.attempt, policy, attempts: job.attempts, cancelAsked };
 }
 
 /** The completion of an attempt that ends now. */
@@ -128,6 +134,6 @@ function isError(value: unknown): boolean {
   }
 }
 
-function delayOf(due: Due, now: number): number {
+export function delayOf(due: Due, now: number): number {
   return "inMs" in due ? due.inMs : Math.max(0, due.at - now);
 }

@@ -21,6 +21,7 @@ import { JointCall } from "./joint-call.ts";
 import { composeMiddleware } from "./middleware.ts";
 import type { HandlerCall, HandlerMiddleware, Layers } from "./middleware.ts";
 import { decodeInput } from "./payloads.ts";
+import { endThrottled } from "./throttled-attempt.ts";
 
 /** Told once per attempt, when its handler's code is over and its end is on its way to the store. */
 export type Ended = () => void;
@@ -53,12 +54,17 @@ export class AttemptRunner {
   }
 
   #run(attempt: Attempt, definition: JobDefinition, call: HandlerCall, ended: Ended): void {
-    attempt.start(this.#engine.platform.monotonicUs());
+    const engine = this.#engine;
+    attempt.start(engine.platform.monotonicUs());
     attempt.aborting.watch(attempt);
     const returned = (value: unknown): void =>
-      this.#end(attempt, endByReturn(this.#engine, attempt, definition, value), ended);
+      this.#end(
+        attempt,
+        endThrottled(engine, attempt, value) ?? endByReturn(engine, attempt, definition, value),
+        ended,
+      );
     const threw = (error: unknown): void =>
-      this.#end(attempt, endByThrow(this.#engine, attempt, error), ended);
+      this.#end(attempt, endThrottled(engine, attempt, error) ?? endByThrow(engine, attempt, error), ended);
     try {
       const context = this.#prepare(attempt, definition);
       const outcome =

@@ -9,17 +9,19 @@
  *
  * On a store that works beside this process the next claim goes out as soon as a full one has come in, before its jobs
  * are run: the store claims while the handlers run. A claim whose reply was lost may have taken jobs; the renewal looks
- * for them.
+ * for them. Where a gate held jobs back that opens by its own clock, the next claim goes out when it does.
  */
 import type { Engine } from "../engine/engine.ts";
 import { RepeatedLine } from "../engine/repeated-line.ts";
 import { MillraceError, isMillraceError } from "../model/error.ts";
+import { routeOf } from "../model/route.ts";
 import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { ClaimAnswer } from "../store/operations.ts";
 import type { LeasedJob, NewJob } from "../store/records.ts";
 import type { Hint } from "../store/store.ts";
+import type { ClosedGates } from "./closed-gates.ts";
 import type { Pool } from "./pool.ts";
 import type { RenewalSeat } from "./renewal.ts";
 import type { RouteMap } from "./route-map.ts";
@@ -42,6 +44,7 @@ export interface ClaimerOptions {
   readonly settling: Settling;
   readonly renewal: RenewalSeat;
   readonly slots: Slots;
+  readonly closedGates: ClosedGates;
 }
 
 interface SentClaim {
@@ -57,6 +60,7 @@ export class Claimer {
   readonly #backoff: Backoff;
   readonly #trouble: RepeatedLine;
   #poll: Timer | null = null;
+  #opening: { readonly atUs: number; readonly timer: Timer } | null = null;
   #isStopped = true;
   #isScheduled = false;
   #inFlight: Promise<void> | null = null;
@@ -85,6 +89,7 @@ export class Claimer {
     this.#isStopped = true;
     this.#engine.arrivals.delete(this.#arrives);
     this.#poll?.cancel();
+    this.#opening?.timer.cancel();
     this.#backoff.cancel();
     await this.#inFlight;
   }
@@ -98,7 +103,17 @@ export class Claimer {
   }
 
   hinted(hint: Hint & { readonly kind: "ready" }): void {
-    for (const pool of this.#routes.pools) pool.isHungry ||= this.#routes.concerns(hint, pool);
+    for (const pool of this.#routes.pools) {
+      if (!this.#routes.concerns(hint, pool)) continue;
+      pool.isHungry = true;
+      this.#options.closedGates.suspect(pool);
+    }
+    this.consider();
+  }
+
+  /** There may be work for every pool. */
+  wake(): void {
+    for (const pool of this.#routes.pools) pool.isHungry = true;
     this.consider();
   }
 
@@ -130,7 +145,7 @@ export class Claimer {
   }
 
   async #claim(arriving: ReadonlyMap<Pool, number>): Promise<void> {
-    const { owner, leaseMs, renewal, slots } = this.#options;
+    const { owner, leaseMs, renewal, slots, closedGates } = this.#options;
     const asked: { readonly pool: Pool; readonly max: number }[] = [];
     let left: number = storeLimits.claimJobsMax;
     for (const pool of this.#routes.pools) {
@@ -168,7 +183,11 @@ export class Claimer {
     }
     // A claim that was cut by the bytes of its inputs says nothing about the pools that it did not come to.
     const isCut = answer.more && mayReach(answer.jobs, inputBytesMax);
-    for (const { pool, max } of asked) if (isCut || (got.get(pool) ?? 0) >= max) pool.isHungry = true;
+    for (const { pool, max } of asked) {
+      if (isCut || (got.get(pool) ?? 0) >= max) pool.isHungry = true;
+      else closedGates.suspect(pool);
+    }
+    if (answer.opensInMs !== undefined) this.#wakeIn(answer.opensInMs);
     if (answer.mustLook === true) renewal.findLost();
     if (this.#engine.store.claimsAhead === true && !this.#isStopped && this.#hasAppetite(got))
       this.#send(got);
@@ -210,19 +229,32 @@ export class Claimer {
    */
   readonly #arrives = (job: NewJob): void => {
     if (!("inMs" in job.due) || job.due.inMs > 0) return;
+    if (job.gates !== undefined) this.#routes.learn([routeOf(job)]);
     const pool = this.#routes.poolFor(job);
     if (pool === undefined || pool.busySlots >= pool.slots) return;
     pool.isHungry = true;
     this.consider();
   };
 
+  /** One timer, for the gate that opens first; a gate that is still closed then answers its next opening. */
+  #wakeIn(inMs: number): void {
+    const { platform } = this.#engine;
+    const atUs = platform.monotonicUs() + inMs * 1000;
+    if (this.#isStopped || (this.#opening !== null && this.#opening.atUs <= atUs)) return;
+    this.#opening?.timer.cancel();
+    const timer = platform.setTimer(inMs, () => {
+      this.#opening = null;
+      this.wake();
+    });
+    this.#opening = { atUs, timer };
+  }
+
   #setPoll(): void {
     this.#poll = this.#engine.platform.setTimer(
       pollMs * (0.85 + this.#engine.platform.random() * 0.15),
       () => {
         this.#giveUpHung();
-        for (const pool of this.#routes.pools) pool.isHungry = true;
-        this.consider();
+        this.wake();
         this.#setPoll();
       },
     );

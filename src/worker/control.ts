@@ -6,7 +6,12 @@
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import type { Due } from "../model/change.ts";
+import { notYetSupported } from "../model/error.ts";
+import { checkName } from "../model/name.ts";
+import { checkOptions } from "../model/option.ts";
 import { readInstant } from "../engine/job-options.ts";
+import { isLimit } from "../engine/limit.ts";
+import type { Limit } from "../engine/limit.ts";
 
 const brand: unique symbol = Symbol.for("millrace.control");
 
@@ -14,6 +19,7 @@ export type Control =
   | { readonly kind: "unrecoverable" }
   | { readonly kind: "retry-after"; readonly due: Due }
   | { readonly kind: "snooze"; readonly delayMs: number }
+  | { readonly kind: "throttled"; readonly limit: Limit | string; readonly due: Due | null }
   | { readonly kind: "cancel"; readonly reason: string };
 
 /** What a thrown or returned value asks for; null for any other value, also for one that throws when it is looked at. */
@@ -24,6 +30,10 @@ export function controlOf(value: unknown): Control | null {
   } catch {
     return null;
   }
+}
+
+function readWhen(when: unknown, what: string): Due {
+  return typeof when === "object" ? { at: readInstant(when, what) } : { inMs: durationMs(when, what) };
 }
 
 /** No further attempt can help: the job ends in failed. */
@@ -39,11 +49,32 @@ export class RetryAfter extends Error {
 
   constructor(when: Duration | Date, message = "The handler asked for a retry.", options?: ErrorOptions) {
     super(message, options);
-    const due =
-      typeof when === "object"
-        ? { at: readInstant(when, "RetryAfter") }
-        : { inMs: durationMs(when, "RetryAfter") };
-    this[brand] = { kind: "retry-after", due };
+    this[brand] = { kind: "retry-after", due: readWhen(when, "RetryAfter") };
+  }
+}
+
+export interface ThrottledOptions {
+  /** How long upstream said to wait, or until when; left out, the limit cools down longer from one throttle to the next. */
+  retryAfter?: Duration | Date;
+  cause?: unknown;
+}
+
+/**
+ * Somebody upstream said "too many" (a 429): the limit cools down for all processes, and the attempt is given back. The
+ * limit may be named by its name alone.
+ */
+export class Throttled extends Error {
+  override readonly name = "Throttled";
+  readonly [brand]: Control;
+
+  constructor(limit: Limit | string, options: ThrottledOptions = {}) {
+    const name = isLimit(limit) ? limit.name : checkName(limit, "Throttled: limit");
+    if (typeof options === "object" && options !== null && "key" in options)
+      throw notYetSupported("Throttled: the option key");
+    const { retryAfter, cause } = checkOptions(options, "Throttled", ["retryAfter", "cause"]);
+    super(`The limit ${JSON.stringify(name)} was throttled.`, cause === undefined ? undefined : { cause });
+    const due = retryAfter === undefined ? null : readWhen(retryAfter, "Throttled: retryAfter");
+    this[brand] = { kind: "throttled", limit, due };
   }
 }
 

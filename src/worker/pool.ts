@@ -68,6 +68,14 @@ export class Pool {
     return attempts;
   }
 
+  /** Takes those of the waiting that are meant; the others keep their order. */
+  takeIf(isMeant: (attempt: Attempt) => boolean): Attempt[] {
+    const [taken, left]: [Attempt[], Attempt[]] = [[], []];
+    for (const attempt of this.takeAll()) (isMeant(attempt) ? taken : left).push(attempt);
+    this.#backlog = left;
+    return taken;
+  }
+
   /** Drops one that lost its lease before it started. */
   drop(attempt: Attempt): void {
     const index = this.#backlog.indexOf(attempt, this.#head);

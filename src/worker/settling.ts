@@ -80,7 +80,11 @@ export class Settling {
     const { to } = decision.next;
     const draft = to === "completed" ? attempt.effects : to === "failed" ? attempt.failureEffects : null;
     if (draft === null || draft.isEmpty) return this.#sendAfterCalls(attempt, decision, undefined);
-    const placed = draft.build().then((effects) => this.#engine.placed(effects, attempt.job.id));
+    const placed = draft.build().then(async (effects) => {
+      // A follow-up must not run before the store knows the limits that it uses.
+      await this.#engine.limits.whenMade(effects.jobs ?? []);
+      return this.#engine.placed(effects, attempt.job.id);
+    });
     placed.then(
       (effects) => this.#sendAfterCalls(attempt, decision, effects),
       (error: unknown) => {

@@ -21,7 +21,9 @@ import { Aborting } from "./aborting.ts";
 import { Announcing } from "./announcing.ts";
 import { AttemptRunner } from "./attempt-runner.ts";
 import { Claimer } from "./claimer.ts";
+import { ClosedGates } from "./closed-gates.ts";
 import type { Handler } from "./handler.ts";
+import { LearnedRoutes } from "./learned-routes.ts";
 import { Leases } from "./leases.ts";
 import { makePools } from "./make-pools.ts";
 import type { Renewals, RenewalSeat } from "./renewal.ts";
@@ -65,6 +67,8 @@ export class JobWorker implements Worker {
   readonly #slots: Slots;
   readonly #renewal: RenewalSeat;
   readonly #claimer: Claimer;
+  readonly #closedGates: ClosedGates;
+  readonly #learnedRoutes: LearnedRoutes;
   readonly #announcing: Announcing;
   /** Takes back, at the stop, what the start has entered elsewhere. */
   readonly #leave: (() => void)[] = [];
@@ -106,7 +110,10 @@ export class JobWorker implements Worker {
     this.#aborting = aborting;
     this.#slots = slots;
     this.#renewal = renewal;
-    this.#claimer = new Claimer(engine, { owner, leaseMs, routes, settling, renewal, slots });
+    this.#closedGates = new ClosedGates(engine, routes, (attempt) => settling.handBack(attempt));
+    const closedGates = this.#closedGates;
+    this.#claimer = new Claimer(engine, { owner, leaseMs, routes, settling, renewal, slots, closedGates });
+    this.#learnedRoutes = new LearnedRoutes(engine, routes, () => this.#claimer.wake());
     const queues = [...new Set(pools.map(({ queue }) => queue))];
     const names = this.#names;
     this.#announcing = new Announcing(engine, owner, () => ({
@@ -134,6 +141,7 @@ export class JobWorker implements Worker {
     this.#announcing.start();
     this.#unwatch = store.watch((hint) => this.#hinted(hint));
     this.#claimer.start();
+    this.#learnedRoutes.start();
   }
 
   stop(options: { readonly grace?: Duration } = {}): Promise<StopReport> {
@@ -148,8 +156,10 @@ export class JobWorker implements Worker {
   }
 
   #hinted(hint: Hint): void {
-    if (hint.kind === "ready") this.#claimer.hinted(hint);
-    else if (hint.kind === "cancel" && hint.owner === this.id) this.#aborting.cancelHinted(hint.ids);
+    if (hint.kind === "ready") {
+      this.#learnedRoutes.hinted(hint.routes);
+      this.#claimer.hinted(hint);
+    } else if (hint.kind === "cancel" && hint.owner === this.id) this.#aborting.cancelHinted(hint.ids);
   }
 
   /** The jobs of a claim whose reply was lost. */
@@ -168,6 +178,8 @@ export class JobWorker implements Worker {
     const { abortGraceMs } = this.#settings;
     this.#slots.close();
     this.#unwatch?.();
+    this.#learnedRoutes.stop();
+    this.#closedGates.stop();
     // A claim that hangs must not hold the stop; what it takes is handed back, or reclaimed when its lease ends.
     await settlesWithin(platform, this.#claimer.stop(), Math.max(graceMs, abortGraceMs));
     this.#slots.handBackWaiting();

@@ -1,0 +1,128 @@
+/**
+ * Looking at limits and operating on them, for all processes of the store. What the code defines is the default; an
+ * edit persists until the code's own definition changes.
+ */
+import type { Engine } from "../engine/engine.ts";
+import { allGates, changeGate, readGate } from "../engine/gates.ts";
+import type { FoundGate } from "../engine/gates.ts";
+import { isLimit } from "../engine/limit.ts";
+import type { Limit } from "../engine/limit.ts";
+import { unknownLimit } from "../engine/limits.ts";
+import { durationMs } from "../model/duration.ts";
+import type { Duration } from "../model/duration.ts";
+import { gateName, limitGateKey, unitsLeft } from "../model/gate.ts";
+import { readBody, readEdit, settingsOf } from "../model/limit.ts";
+import type { LimitSettings, Rate, RateOptions } from "../model/limit.ts";
+import { checkName } from "../model/name.ts";
+import { checkOptions, invalidOption } from "../model/option.ts";
+import type { Gate } from "../store/records.ts";
+
+export interface LimitState {
+  readonly name: string;
+  /** How many units may be held at once; null for any number. */
+  readonly concurrency: number | null;
+  readonly rate: Rate | null;
+  /** What the code says, where an operator's edit says otherwise; null where nothing is edited. */
+  readonly defined: LimitSettings | null;
+  /** Units held by running jobs. */
+  readonly held: number;
+  /** Units that could pass right now; null for any number. */
+  readonly free: number | null;
+  /** Until when it cools down after a throttle; null for not. */
+  readonly coolingUntil: Date | null;
+}
+
+/** What is left out stays; null takes the bound away. */
+export interface LimitEdit {
+  concurrency?: number | null;
+  rate?: RateOptions | null;
+}
+
+export interface ThrottleOptions {
+  /** How long nothing passes; left out, longer from one throttle to the next. */
+  retryAfter?: Duration;
+}
+
+export class LimitsClient {
+  readonly #engine: Engine;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  /** Makes the limit known to the store before its first use, such as an enqueue inside a transaction. */
+  async define(limit: Limit): Promise<LimitState> {
+    if (!isLimit(limit)) throw invalidOption("limits.define: give a limit made by limit().");
+    await this.#engine.limits.define([limit.use()]);
+    return this.state(limit.name);
+  }
+
+  async state(name: string): Promise<LimitState> {
+    const found = await readGate(this.#engine.store, keyOf(name, "limits.state"));
+    const { gate, now } = mustBeKnown(found, name);
+    return stateOf(gate, now);
+  }
+
+  /** All limits that the store knows, by name. */
+  async list(): Promise<readonly LimitState[]> {
+    const states: LimitState[] = [];
+    for await (const { gate, now } of allGates(this.#engine.store, limitGateKey("")))
+      states.push(stateOf(gate, now));
+    return states;
+  }
+
+  /** Holds at once for what waits; what runs keeps what it has. Persists until the code's definition changes. */
+  async edit(name: string, edit: LimitEdit): Promise<LimitState> {
+    const key = keyOf(name, "limits.edit");
+    const edited = readEdit(edit, "limits.edit");
+    await changeGate(this.#engine.store, key, (found) => {
+      const { body } = mustBeKnown(found, name);
+      return { body: { ...body, edited: { ...body.edited, ...edited } } };
+    });
+    return this.state(name);
+  }
+
+  /** Back to what the code defines, and a cooldown ends. */
+  async reset(name: string): Promise<LimitState> {
+    const key = keyOf(name, "limits.reset");
+    await changeGate(this.#engine.store, key, (found) => {
+      const { body } = mustBeKnown(found, name);
+      return { body: { ...body, edited: {}, throttle: null }, closed: null };
+    });
+    return this.state(name);
+  }
+
+  /** What `Throttled` does to the limit, from anywhere: nothing passes for a while, and its tokens are gone. */
+  async throttle(name: string, options: ThrottleOptions = {}): Promise<LimitState> {
+    keyOf(name, "limits.throttle");
+    const { retryAfter } = checkOptions(options, "limits.throttle", ["retryAfter"]);
+    const saidMs = retryAfter === undefined ? null : durationMs(retryAfter, "limits.throttle: retryAfter");
+    await this.#engine.limits.throttle(name, saidMs);
+    return this.state(name);
+  }
+}
+
+function keyOf(name: string, what: string): string {
+  return limitGateKey(checkName(name, `${what}: name`));
+}
+
+function mustBeKnown(found: FoundGate, name: string): FoundGate & { readonly gate: Gate } {
+  const { gate } = found;
+  if (gate === null) throw unknownLimit(name);
+  return { ...found, gate };
+}
+
+function stateOf(gate: Gate, now: number): LimitState {
+  const body = readBody(gate.body);
+  const settings = settingsOf(body);
+  const free = unitsLeft(gate, now);
+  const { closedUntil } = gate;
+  return {
+    name: gateName(gate.key),
+    ...settings,
+    defined: Object.keys(body.edited).length === 0 ? null : body.defined,
+    held: gate.held,
+    free: free === Infinity ? null : free,
+    coolingUntil: closedUntil !== null && closedUntil > now ? new Date(closedUntil) : null,
+  };
+}

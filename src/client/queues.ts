@@ -1,0 +1,121 @@
+/**
+ * Queues at run time, for all processes of the store: pause and resume, drain and undrain, and how much of a queue runs.
+ *
+ *   paused     no claim passes from the answer on; running jobs finish; jobs that a worker claimed ahead go back, as
+ *              soon as it hears of the pause (at most its slow poll later, where the hint was lost)
+ *   draining   new jobs are refused as `draining`; what is there, its retries and its follow-ups run on
+ */
+import type { Engine } from "../engine/engine.ts";
+import { allGates, changeGate, readGate } from "../engine/gates.ts";
+import type { GateChange } from "../engine/gates.ts";
+import type { Due } from "../model/change.ts";
+import { durationMs } from "../model/duration.ts";
+import type { Duration } from "../model/duration.ts";
+import { foreverMs, gateName, queueGateKey } from "../model/gate.ts";
+import { readBody, readEdit, settingsOf } from "../model/limit.ts";
+import type { LimitBody, Rate, RateOptions } from "../model/limit.ts";
+import { checkName } from "../model/name.ts";
+import { checkOptions, invalidOption } from "../model/option.ts";
+import type { Gate } from "../store/records.ts";
+
+export interface QueueSettings {
+  readonly queue: string;
+  readonly paused: boolean;
+  /** When the pause ends by itself; null for never, and for a queue that is not paused. */
+  readonly pausedUntil: Date | null;
+  readonly draining: boolean;
+  /** How many jobs of the queue run at once, over all processes; null for any number. */
+  readonly concurrency: number | null;
+  /** How many jobs of the queue start in a time; null for any number. */
+  readonly rate: Rate | null;
+}
+
+/** What is left out stays; null takes the bound away. */
+export interface QueueEdit {
+  concurrency?: number | null;
+  rate?: RateOptions | null;
+}
+
+export class Queues {
+  readonly #engine: Engine;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  async settings(queue: string): Promise<QueueSettings> {
+    checkName(queue, "queues.settings: queue");
+    const { gate, now } = await readGate(this.#engine.store, queueGateKey(queue));
+    return settingsOfGate(queue, gate, now);
+  }
+
+  /** The queues that have ever had a job or a setting, by name. */
+  async list(): Promise<readonly QueueSettings[]> {
+    const found = new Map<string, QueueSettings>();
+    for await (const { gate, now } of allGates(this.#engine.store, queueGateKey(""))) {
+      const queue = gateName(gate.key);
+      found.set(queue, settingsOfGate(queue, gate, now));
+    }
+    for (const { queue } of await this.#engine.store.readRoutes())
+      if (!found.has(queue)) found.set(queue, settingsOfGate(queue, null, 0));
+    return [...found.values()].toSorted((one, other) => (one.queue < other.queue ? -1 : 1));
+  }
+
+  /** No job of the queue starts until `resume`, or for so long. */
+  async pause(queue: string, options: { for?: Duration } = {}): Promise<QueueSettings> {
+    const { for: length } = checkOptions(options, "queues.pause", ["for"]);
+    let closed: Due = { at: foreverMs };
+    if (length !== undefined) {
+      closed = { inMs: durationMs(length, "queues.pause: for") };
+      if (closed.inMs === 0) throw invalidOption("queues.pause: for must be longer than 0.");
+    }
+    return this.#change("queues.pause", queue, () => ({ closed }));
+  }
+
+  async resume(queue: string): Promise<QueueSettings> {
+    return this.#change("queues.resume", queue, () => ({ closed: null }));
+  }
+
+  /** The queue takes no new jobs until `undrain`; what is there runs to its end. */
+  async drain(queue: string): Promise<QueueSettings> {
+    return this.#change("queues.drain", queue, () => ({ isDraining: true }));
+  }
+
+  async undrain(queue: string): Promise<QueueSettings> {
+    return this.#change("queues.undrain", queue, () => ({ isDraining: false }));
+  }
+
+  /** How much of the queue runs, over all processes. */
+  async set(queue: string, edit: QueueEdit): Promise<QueueSettings> {
+    const edited = readEdit(edit, "queues.set");
+    return this.#change("queues.set", queue, (body) => ({
+      body: { ...body, edited: { ...body.edited, ...edited } },
+    }));
+  }
+
+  async #change(
+    what: string,
+    queue: string,
+    change: (body: LimitBody) => GateChange,
+  ): Promise<QueueSettings> {
+    const key = queueGateKey(checkName(queue, `${what}: queue`));
+    await changeGate(this.#engine.store, key, ({ body }) => change(body));
+    return this.settings(queue);
+  }
+}
+
+export function isPaused({ closedUntil }: Pick<Gate, "closedUntil">, now: number): boolean {
+  return closedUntil !== null && closedUntil > now;
+}
+
+function settingsOfGate(queue: string, gate: Gate | null, now: number): QueueSettings {
+  const paused = gate !== null && isPaused(gate, now);
+  const until = paused ? gate.closedUntil : null;
+  return {
+    queue,
+    paused,
+    pausedUntil: until === null || until === foreverMs ? null : new Date(until),
+    draining: gate?.isDraining ?? false,
+    ...settingsOf(readBody(gate?.body ?? null)),
+  };
+}

@@ -1,0 +1,84 @@
+/**
+ * Gates by compare and set: a change reads the gate, lets the model say what it is to be, and writes it under its
+ * version, again and again until no other process was faster. So an edit, a throttle, a pause and a definition at the
+ * same moment all hold.
+ */
+import type { Due } from "../model/change.ts";
+import { MillraceError } from "../model/error.ts";
+import { boundsOf, readBody, settingsOf, writeBody } from "../model/limit.ts";
+import type { LimitBody } from "../model/limit.ts";
+import type { Gate } from "../store/records.ts";
+import type { Store } from "../store/store.ts";
+
+type GateStore = Pick<Store, "readGates" | "putGates">;
+
+/** A gate as it stands: `gate` is null for one that was never put. */
+export interface FoundGate {
+  readonly gate: Gate | null;
+  readonly body: LimitBody;
+  readonly now: number;
+}
+
+/** What a change sets; what it leaves out stays as it is. */
+export interface GateChange {
+  readonly body?: LimitBody;
+  readonly closed?: Due | null;
+  readonly isDraining?: boolean;
+  readonly drains?: boolean;
+}
+
+/** As many processes as may change one gate in the same moment. */
+const triesMax = 100;
+const pageMax = 500;
+
+export async function readGate(store: GateStore, key: string): Promise<FoundGate> {
+  const { gates, now } = await store.readGates({ keys: [key] });
+  const gate = gates[0] ?? null;
+  return { gate, body: readBody(gate?.body ?? null), now };
+}
+
+/**
+ * @param decide what is to change; null for nothing.
+ * @returns what was decided by, and what was changed.
+ */
+export async function changeGate<Change extends GateChange>(
+  store: GateStore,
+  key: string,
+  decide: (found: FoundGate) => Change | null,
+): Promise<{ readonly found: FoundGate; readonly change: Change | null }> {
+  for (let tries = 0; tries < triesMax; tries++) {
+    const found = await readGate(store, key);
+    const change = decide(found);
+    if (change === null) return { found, change };
+    const { gate, now } = found;
+    const { body = found.body, isDraining = gate?.isDraining ?? false, drains = false } = change;
+    const until = gate?.closedUntil ?? null;
+    const kept = until !== null && until > now ? { at: until } : null;
+    const [answer] = await store.putGates([
+      {
+        key,
+        guard: { version: gate?.version ?? 0 },
+        ...boundsOf(settingsOf(body)),
+        closed: change.closed === undefined ? kept : change.closed,
+        isDraining,
+        body: writeBody(body),
+        ...(drains ? { drains } : {}),
+      },
+    ]);
+    if (answer?.kind === "ok") return { found, change };
+  }
+  throw new MillraceError("version-conflict", "The gate changes all the time; try again.");
+}
+
+/** All gates whose key starts so, read page by page, in byte order of their keys. */
+export async function* allGates(
+  store: Pick<Store, "readGates">,
+  prefix: string,
+): AsyncGenerator<{ readonly gate: Gate; readonly now: number }, void, undefined> {
+  let after: string | null = null;
+  do {
+    const page: Awaited<ReturnType<Store["readGates"]>> = await store.readGates({ prefix, after, max: pageMax });
+    for (const gate of page.gates) yield { gate, now: page.now };
+    after = page.cursor;
+  } while (after !== null);
+}

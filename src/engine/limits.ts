@@ -1,0 +1,121 @@
+/**
+ * The limits that this process uses, and whether the store knows them: before the first job with a limit is submitted,
+ * and before a worker that serves such jobs begins, the store's gate gets what the code says. Once per process and
+ * limit; a job pays nothing for it. What an operator edited stays, unless the code's own definition changed.
+ *
+ * Always true: one name has one definition in a process.
+ */
+import { MillraceError } from "../model/error.ts";
+import { limitGateKey } from "../model/gate.ts";
+import { afterDefinition, isSame } from "../model/limit.ts";
+import { afterThrottle } from "../model/throttle.ts";
+import type { NewJob } from "../store/records.ts";
+import type { Store } from "../store/store.ts";
+import { changeGate } from "./gates.ts";
+import { gatesOf } from "./limit.ts";
+import type { Limit, LimitUse } from "./limit.ts";
+
+interface KnownLimit {
+  readonly limit: Limit;
+  isMade: boolean;
+  making: Promise<void> | null;
+}
+
+export class Limits {
+  readonly #store: Pick<Store, "readGates" | "putGates">;
+  readonly #known = new Map<string, KnownLimit>();
+  readonly #throttling = new Map<string, Promise<number>>();
+  #unmade = 0;
+
+  constructor(store: Pick<Store, "readGates" | "putGates">) {
+    this.#store = store;
+  }
+
+  /** Enters limits that jobs are about to use. A second definition of a name is refused. */
+  enter(uses: readonly LimitUse[]): void {
+    for (const { limit } of uses) {
+      const key = limitGateKey(limit.name);
+      const known = this.#known.get(key);
+      if (known === undefined) {
+        this.#known.set(key, { limit, isMade: false, making: null });
+        this.#unmade += 1;
+      } else if (!isSame(known.limit.settings, limit.settings))
+        throw new MillraceError(
+          "limit-conflict",
+          `The limit ${JSON.stringify(limit.name)} has two definitions in this process; define it once and import it.`,
+        );
+    }
+  }
+
+  /** Null once the store knows every limit of these jobs, which is so from the second job of a kind on. */
+  whenMade(jobs: readonly Pick<NewJob, "gates">[]): Promise<void> | null {
+    if (this.#unmade === 0) return null;
+    const unmade = new Set<KnownLimit>();
+    for (const { gates = [] } of jobs)
+      for (const { key } of gates) {
+        const known = this.#known.get(key);
+        if (known !== undefined && !known.isMade) unmade.add(known);
+      }
+    return unmade.size === 0 ? null : Promise.all([...unmade].map((known) => this.#made(known))).then(() => {});
+  }
+
+  /** Makes sure that the store has what the code says of these limits. */
+  async define(uses: readonly LimitUse[]): Promise<void> {
+    this.enter(uses);
+    await this.whenMade([{ gates: gatesOf(uses) }]);
+  }
+
+  /**
+   * Lets a limit cool down, for as long as upstream said or as the model says, and takes its tokens. @returns for how
+   * long nothing passes. The same throttle asked for at the same time is one.
+   */
+  throttle(name: string, saidMs: number | null): Promise<number> {
+    const asked = `${saidMs} ${name}`;
+    const joined = this.#throttling.get(asked);
+    if (joined !== undefined) return joined;
+    const call = this.#throttle(name, saidMs).finally(() => this.#throttling.delete(asked));
+    this.#throttling.set(asked, call);
+    return call;
+  }
+
+  async #throttle(name: string, saidMs: number | null): Promise<number> {
+    const { found, change } = await changeGate(this.#store, limitGateKey(name), ({ gate, body, now }) => {
+      if (gate === null) throw unknownLimit(name);
+      const { throttle: remembered } = body;
+      const after = afterThrottle({ throttle: remembered, closedUntil: gate.closedUntil }, saidMs, now);
+      if (after === null) return null;
+      const { throttle, closedMs } = after;
+      return { body: { ...body, throttle }, closed: { inMs: closedMs }, drains: true };
+    });
+    return change?.closed.inMs ?? (found.gate?.closedUntil ?? found.now) - found.now;
+  }
+
+  /** A making that failed is begun again by the next job that needs it. */
+  #made(known: KnownLimit): Promise<void> {
+    known.making ??= this.#make(known.limit).then(
+      () => {
+        known.isMade = true;
+        this.#unmade -= 1;
+      },
+      (error: unknown) => {
+        known.making = null;
+        throw error;
+      },
+    );
+    return known.making;
+  }
+
+  async #make({ name, settings }: Limit): Promise<void> {
+    await changeGate(this.#store, limitGateKey(name), ({ body }) => {
+      const next = afterDefinition(body, settings);
+      return next === null ? null : { body: next };
+    });
+  }
+}
+
+export function unknownLimit(name: string): MillraceError {
+  return new MillraceError(
+    "unknown-limit",
+    `The store knows no limit ${JSON.stringify(name)}: it is made by the first enqueue or worker that uses it.`,
+  );
+}

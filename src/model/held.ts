@@ -1,0 +1,65 @@
+/**
+ * Why a ready job is held back right now, by what its gates say: the first of them that would not let it pass. A gate
+ * that is closed comes before one that is full, because only time or a person opens it.
+ */
+import { durationText } from "./duration.ts";
+import { foreverMs, gateName, isQueueGate, opensAt, unitsLeft } from "./gate.ts";
+import type { GateState } from "./gate.ts";
+
+/** `pause`: its queue is paused. `limit`: a limit that it uses. `queue`: the rate or the concurrency of its queue. */
+export type HeldBy = "pause" | "limit" | "queue";
+
+/** What holds a job back: times as instants of the store's clock. */
+export interface HeldBack {
+  readonly by: HeldBy;
+  /** The limit's or the queue's name. */
+  readonly name: string;
+  /** Units held now, and how many may be; null where their number is not limited. */
+  readonly use: { readonly held: number; readonly cap: number } | null;
+  /** When the gate's own clock lets the job pass; null where a returned permit or a person does. */
+  readonly until: number | null;
+  readonly why: string;
+}
+
+export interface GateAsked extends GateState {
+  readonly key: string;
+  /** How much of the gate the job takes. */
+  readonly weight: number;
+}
+
+export function heldBack(gates: readonly GateAsked[], now: number): HeldBack | null {
+  const refusing = gates.filter((gate) => unitsLeft(gate, now) < gate.weight);
+  const closed = refusing.find(({ closedUntil }) => closedUntil !== null && closedUntil > now);
+  const gate = closed ?? refusing[0];
+  return gate === undefined ? null : describe(gate, now);
+}
+
+function describe(gate: GateAsked, now: number): HeldBack {
+  const { key, cap, held, rate, weight, closedUntil } = gate;
+  const isQueue = isQueueGate(key);
+  const name = gateName(key);
+  const shown = JSON.stringify(name);
+  const use = cap === null ? null : { held, cap };
+  const titled = isQueue ? `The queue ${shown}` : `The limit ${shown}`;
+  const found = (why: string, until: number | null, by: HeldBy = isQueue ? "queue" : "limit"): HeldBack => ({
+    by,
+    name,
+    use,
+    until,
+    why: `${titled} ${why}`,
+  });
+  if (closedUntil !== null && closedUntil > now) {
+    const inText = durationText(closedUntil - now);
+    if (!isQueue) return found(`cools down after a throttle, for ${inText}.`, opensAt(gate, weight, now));
+    return closedUntil === foreverMs
+      ? found("is paused until somebody resumes it.", null, "pause")
+      : found(`is paused for ${inText}.`, closedUntil, "pause");
+  }
+  if (cap !== null && weight > cap)
+    return found(`lets ${cap} run at once and the job weighs ${weight}: it waits until that is raised.`, null);
+  if (rate !== null && weight * rate.stepUs > rate.burstUs)
+    return found(`has a burst smaller than the job's weight of ${weight}: it waits until that is raised.`, null);
+  if (cap !== null && held + weight > cap) return found(`is full: ${held} of ${cap} are held.`, null);
+  const at = opensAt(gate, weight, now);
+  return found(`has no token left by its rate for ${durationText(Math.max(0, (at ?? now) - now))}.`, at);
+}

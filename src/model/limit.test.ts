@@ -1,0 +1,85 @@
+import { describe, expect, test } from "vitest";
+import {
+  afterDefinition,
+  boundsOf,
+  readBody,
+  readDefinition,
+  readEdit,
+  settingsOf,
+  tokenRateOf,
+  weightMaxOf,
+  writeBody,
+} from "./limit.ts";
+
+const coded = (code: string) => expect.objectContaining({ code });
+const define = (options: unknown) => readDefinition(options, "limit");
+
+describe("the definition of a limit", () => {
+  test("leaves out what is not limited, and lets a burst be as large as the rate", () => {
+    expect(define({})).toEqual({ concurrency: null, rate: null });
+    expect(define({ concurrency: 5, rate: { max: 100, per: "1m" } })).toEqual({
+      concurrency: 5,
+      rate: { max: 100, perMs: 60_000, burst: 100 },
+    });
+  });
+
+  test.each([
+    ["a cap of 0", { concurrency: 0 }, "invalid-option"],
+    ["a negative cap", { concurrency: -1 }, "invalid-option"],
+    ["a broken cap", { concurrency: 1.5 }, "invalid-option"],
+    ["no cap at all", { concurrency: null }, "invalid-option"],
+    ["a rate of 0", { rate: { max: 0, per: "1m" } }, "invalid-option"],
+    ["a rate without a time", { rate: { max: 5 } }, "invalid-duration"],
+    ["a rate per nothing", { rate: { max: 5, per: 0 } }, "invalid-option"],
+    ["a burst of 0", { rate: { max: 5, per: "1s", burst: 0 } }, "invalid-option"],
+    ["a burst that takes ages", { rate: { max: 1, per: "1d", burst: 1_000_000 } }, "invalid-option"],
+    ["more than one per microsecond", { rate: { max: 1001, per: 1 } }, "invalid-option"],
+    ["an unknown option", { concurency: 1 }, "invalid-option"],
+    ["a limit per key", { perKey: { concurrency: 1 } }, "not-yet-supported"],
+  ])("%s is refused", (_what, options, code) => {
+    expect(() => define(options)).toThrow(coded(code));
+  });
+
+  test("becomes a step that is rounded up, so that never more pass", () => {
+    expect(tokenRateOf({ max: 3, perMs: 1000, burst: 3 })).toEqual({ stepUs: 333_334, burstUs: 1_000_002 });
+    expect(tokenRateOf({ max: 100, perMs: 60_000, burst: 1 })).toEqual({ stepUs: 600_000, burstUs: 600_000 });
+  });
+
+  test("says how heavy a job may be", () => {
+    expect(weightMaxOf(define({}))).toBe(Infinity);
+    expect(weightMaxOf(define({ concurrency: 5, rate: { max: 100, per: "1m", burst: 3 } }))).toBe(3);
+  });
+});
+
+describe("an operator's edit", () => {
+  const body = { ...readBody(null), defined: define({ concurrency: 5, rate: { max: 10, per: "1s" } }) };
+
+  test("holds for what it names, and null takes a bound away", () => {
+    const edited = { ...body, edited: readEdit({ concurrency: 2, rate: null }, "edit") };
+    expect(settingsOf(edited)).toEqual({ concurrency: 2, rate: null });
+    expect(boundsOf(settingsOf(edited))).toEqual({ cap: 2, rate: null });
+    expect(boundsOf(settingsOf(body))).toEqual({ cap: 5, rate: { stepUs: 100_000, burstUs: 1_000_000 } });
+  });
+
+  test("outlives the same definition and ends with another one", () => {
+    const edited = { ...body, edited: readEdit({ concurrency: 2 }, "edit") };
+    expect(afterDefinition(edited, define({ concurrency: 5, rate: { max: 10, per: "1s" } }))).toBeNull();
+    const next = afterDefinition(edited, define({ concurrency: 6 }));
+    expect(next).toMatchObject({ defined: { concurrency: 6, rate: null }, edited: {} });
+  });
+
+  test("must name something", () => {
+    expect(() => readEdit({}, "edit")).toThrow(coded("invalid-option"));
+  });
+});
+
+describe("the body of a gate", () => {
+  test("is read as it was written", () => {
+    const body = { defined: define({ concurrency: 5 }), edited: { rate: null }, throttle: { count: 1, until: 7 } };
+    expect(readBody(writeBody(body))).toEqual(body);
+  });
+
+  test.each([null, "", "{", "null", "7"])("that says nothing (%j) counts as empty", (text) => {
+    expect(readBody(text)).toEqual({ defined: null, edited: {}, throttle: null });
+  });
+});

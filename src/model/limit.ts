@@ -1,0 +1,144 @@
+/**
+ * Limits as people set them, and what of that a gate keeps. The code defines a limit, an operator may edit it: the edit
+ * holds until the code's own definition changes. Both stand in the gate's body, unread by any rule, beside the counters
+ * of its throttles; what a rule reads (cap and rate) always follows from the two.
+ *
+ * A queue's gate keeps its settings in the same way; nothing of it is defined in code.
+ */
+import type { TokenRate } from "./gate.ts";
+import { durationMs } from "./duration.ts";
+import type { Duration } from "./duration.ts";
+import { notYetSupported } from "./error.ts";
+import { checkOptions, checkWhole, invalidOption } from "./option.ts";
+import type { Throttle } from "./throttle.ts";
+
+export interface RateOptions {
+  /** So many units pass per `per`, evenly spread once the burst is used up. */
+  max: number;
+  per: Duration;
+  /** How many units may pass at once after a quiet time; `max` by default. */
+  burst?: number;
+}
+
+/** How many units pass in a time, as it is kept and shown. */
+export interface Rate {
+  readonly max: number;
+  readonly perMs: number;
+  readonly burst: number;
+}
+
+export interface LimitSettings {
+  /** Units held at once; null for any number. */
+  readonly concurrency: number | null;
+  /** Units per time; null for any number. */
+  readonly rate: Rate | null;
+}
+
+export interface LimitBody {
+  /** What the code said last; null for a gate that no code defines. */
+  readonly defined: LimitSettings | null;
+  /** What an operator set since; a field that is left out is as defined. */
+  readonly edited: Partial<LimitSettings>;
+  readonly throttle: Throttle | null;
+}
+
+const unitsMax = 1_000_000_000;
+/** Thirty years: token times stay whole numbers that JavaScript, SQL and Lua count exactly. */
+const burstUsMax = 1e15;
+const unlimited: LimitSettings = { concurrency: null, rate: null };
+const emptyBody: LimitBody = { defined: null, edited: {}, throttle: null };
+const settingKeys = ["concurrency", "rate"];
+
+/** The settings of a definition: what is not given is not limited. */
+export function readDefinition(options: unknown, what: string): LimitSettings {
+  refuseKeys(options, what);
+  return { ...unlimited, ...readSettings(options, what) };
+}
+
+/** The settings that an edit gives; null takes a bound away. */
+export function readEdit(options: unknown, what: string): Partial<LimitSettings> {
+  refuseKeys(options, what);
+  const edit = readSettings(options, what, true);
+  if (Object.keys(edit).length === 0) throw invalidOption(`${what}: give concurrency or rate.`);
+  return edit;
+}
+
+function refuseKeys(options: unknown, what: string): void {
+  if (typeof options === "object" && options !== null && "perKey" in options)
+    throw notYetSupported(`${what}: the option perKey`);
+}
+
+function readSettings(options: unknown, what: string, mayBeNull = false): Partial<LimitSettings> {
+  const { concurrency, rate } = checkOptions(options, what, settingKeys);
+  const read = <Value>(value: unknown, check: (given: unknown) => Value): Value | null =>
+    value === null && mayBeNull ? null : check(value);
+  return {
+    ...(concurrency === undefined
+      ? {}
+      : { concurrency: read(concurrency, (given) => checkWhole(given, `${what}: concurrency`, 1, unitsMax)) }),
+    ...(rate === undefined ? {} : { rate: read(rate, (given) => readRate(given, `${what}: rate`)) }),
+  };
+}
+
+function readRate(options: unknown, what: string): Rate {
+  const given = checkOptions(options, what, ["max", "per", "burst"]);
+  const max = checkWhole(given["max"], `${what}.max`, 1, unitsMax);
+  const perMs = durationMs(given["per"], `${what}.per`);
+  if (perMs === 0) throw invalidOption(`${what}.per must be longer than 0.`);
+  const burst = checkWhole(given["burst"] ?? max, `${what}.burst`, 1, unitsMax);
+  const rate = { max, perMs, burst };
+  if (max > perMs * 1000) throw invalidOption(`${what}: more than one per microsecond cannot be kept apart.`);
+  if (tokenRateOf(rate).burstUs > burstUsMax)
+    throw invalidOption(`${what}: so large a burst takes more than thirty years to come back.`);
+  return rate;
+}
+
+/** Rounded up, so that never more pass than were asked for. */
+export function tokenRateOf({ max, perMs, burst }: Rate): TokenRate {
+  const stepUs = Math.ceil((perMs * 1000) / max);
+  return { stepUs, burstUs: burst * stepUs };
+}
+
+/** The largest weight that such a gate ever lets pass; Infinity for any. */
+export function weightMaxOf({ concurrency, rate }: LimitSettings): number {
+  return Math.min(concurrency ?? Infinity, rate?.burst ?? Infinity);
+}
+
+export function settingsOf({ defined, edited }: LimitBody): LimitSettings {
+  return { ...(defined ?? unlimited), ...edited };
+}
+
+/** What rule R7 reads of the settings. */
+export function boundsOf({ concurrency, rate }: LimitSettings): {
+  readonly cap: number | null;
+  readonly rate: TokenRate | null;
+} {
+  return { cap: concurrency, rate: rate === null ? null : tokenRateOf(rate) };
+}
+
+/** The body once the code has said what the limit is; null where the code said so before: then edits stay. */
+export function afterDefinition(body: LimitBody, defined: LimitSettings): LimitBody | null {
+  return isSame(body.defined, defined) ? null : { ...body, defined, edited: {} };
+}
+
+export function isSame(one: LimitSettings | null, other: LimitSettings): boolean {
+  if (one === null || one.concurrency !== other.concurrency) return false;
+  if (one.rate === null || other.rate === null) return one.rate === other.rate;
+  const { max, perMs, burst } = other.rate;
+  return one.rate.max === max && one.rate.perMs === perMs && one.rate.burst === burst;
+}
+
+export function writeBody({ defined, edited, throttle }: LimitBody): string {
+  return JSON.stringify({ defined, edited, throttle } satisfies LimitBody);
+}
+
+/** A text that cannot be read counts as saying nothing: the code then defines the limit anew. */
+export function readBody(text: string | null): LimitBody {
+  if (text === null) return emptyBody;
+  try {
+    const { defined, edited, throttle } = JSON.parse(text) as Partial<LimitBody>;
+    return { defined: defined ?? null, edited: edited ?? {}, throttle: throttle ?? null };
+  } catch {
+    return emptyBody;
+  }
+}
