@@ -104,8 +104,7 @@ const readPage = `SELECT ref, id, why, at, substr(body, 1, ?) FROM millrace_asid
   WHERE ref > ? ORDER BY ref ${limitTo("?")}`;
 
 export function readAside(
-  statements: Statements,
-  _now: number,
+  { statements }: Step,
   { after, max }: { readonly after: string | null; readonly max: number },
 ): AsideAnswer {
   const rows = statements(readPage).all(textCharsMax, after ?? "", max + 1);

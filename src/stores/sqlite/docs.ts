@@ -24,6 +24,10 @@ const readFloor = "SELECT value FROM millrace_meta WHERE name = 'doc_floor'";
 const putFloor = `INSERT INTO millrace_meta (name, value) VALUES ('doc_floor', ?)
   ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)`;
 
+export function putDocs(step: Step, puts: readonly DocPut[]): PutDocAnswer[] {
+  return puts.map((put) => putDoc(step, put));
+}
+
 export function putDoc(step: Step, put: DocPut): PutDocAnswer {
   const { statements, now } = step;
   const row = statements(findVersion).get(put.kind, put.id) as
@@ -81,7 +85,7 @@ const readOne = `SELECT ${columns} FROM millrace_doc
 const readRange = `SELECT ${columns} FROM millrace_doc
   WHERE kind = ? AND id >= ? AND id > ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY id ${limitTo("?")}`;
 
-export function readDocs(statements: Statements, now: number, request: ReadDocsRequest): ReadDocsAnswer {
+export function readDocs({ statements, now }: Step, request: ReadDocsRequest): ReadDocsAnswer {
   const { kind } = request;
   if ("ids" in request) {
     const rows = [...new Set(request.ids)].map(

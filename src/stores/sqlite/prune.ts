@@ -49,7 +49,7 @@ const readCreated = "SELECT created_at FROM millrace_spec WHERE seq = ?";
 
 function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
   const { statements, now } = step;
-  const queueOf = new Map(readRoutes(statements).map(({ number, queue }) => [number, queue]));
+  const queueOf = new Map(readRoutes(step).map(({ number, queue }) => [number, queue]));
   const outcome = stateCodes[request.outcome];
   const endedBefore = now - request.olderThanMs;
   const windowRows = Math.max(windowMin, request.max * windowFactor);

@@ -8,6 +8,7 @@ import { routeOf } from "../../model/route.ts";
 import type { Route, RouteContent } from "../../model/route.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Statements } from "./connection.ts";
+import type { Step } from "./step.ts";
 
 /**
  * Routes of which this connection knows that they are written. What a transaction wrote is forgotten when it is
@@ -44,17 +45,28 @@ export function keepRoute(statements: Statements, known: KnownRoutes, job: NewJo
   if (isLast && last.caps.length === 0 && job.caps === undefined) return last.number;
   const route = routeOf(job);
   const { number, queue, name, caps } = route;
-  let kept = known.byNumber.get(number);
-  if (kept === undefined) {
-    const row = statements(readContent).get(number);
-    if (row === undefined) statements(addRoute).run(number, queue, name, JSON.stringify(caps));
-    kept = row === undefined ? route : contentOf(row);
-    if (known.byNumber.size >= knownMax) known.byNumber.clear();
-    known.byNumber.set(number, kept);
+  let kept = readRoute(statements, known, number);
+  if (kept === null) {
+    statements(addRoute).run(number, queue, name, JSON.stringify(caps));
+    kept = remember(known, number, route);
   }
   if (!isSame(kept, route)) throw collision(kept, route);
   known.last = route;
   return number;
+}
+
+/** The content behind a number; null where none was kept. */
+export function readRoute(statements: Statements, known: KnownRoutes, number: number): RouteContent | null {
+  const kept = known.byNumber.get(number);
+  if (kept !== undefined) return kept;
+  const row = statements(readContent).get(number);
+  return row === undefined ? null : remember(known, number, contentOf(row));
+}
+
+function remember({ byNumber }: KnownRoutes, number: number, content: RouteContent): RouteContent {
+  if (byNumber.size >= knownMax) byNumber.clear();
+  byNumber.set(number, content);
+  return content;
 }
 
 function contentOf(row: unknown): RouteContent {
@@ -78,7 +90,7 @@ function collision(kept: RouteContent, refused: RouteContent): MillraceError {
 /** No input. Answer: every route. */
 const readAll = `SELECT number, queue, name, ${caps} FROM millrace_route ORDER BY number`;
 
-export function readRoutes(statements: Statements): Route[] {
+export function readRoutes({ statements }: Step): Route[] {
   return statements(readAll)
     .all()
     .map((row) => {

@@ -8,6 +8,7 @@ import type { JobField, JobRow } from "../../store/job-fields.ts";
 import { initialValues } from "../../store/rules/advance.ts";
 import { columnList, fromJob, liveNames, rowReader, specNames } from "./columns.ts";
 import type { Statements } from "./connection.ts";
+import { Unreadable } from "./errors.ts";
 import { readOrTell } from "./unreadable.ts";
 
 /** Input: seq. Answer: the whole row, as far as this kind of job has it. */
@@ -42,8 +43,15 @@ export function readLiveStates(statements: Statements, seqs: readonly number[]):
 export const readLive = openSource("millrace_job", isLiveField);
 const readFinished = openSource("millrace_history", isFinishedField);
 
-export function readRow(statements: Statements, seq: number): JobRow | null {
+function readRow(statements: Statements, seq: number): JobRow | null {
   return readLive(statements, seq) ?? readFinished(statements, seq);
+}
+
+/** A job that is there: its seq was found in the same transaction. */
+export function readKept(statements: Statements, seq: number): JobRow {
+  const row = readRow(statements, seq);
+  if (row === null) throw new Unreadable("job", seq, "it is neither live nor finished");
+  return row;
 }
 
 /** Input: id. Answer: its seq, live or finished. */
