@@ -7,8 +7,8 @@
  * Everything here is synchronous and plain, so it runs the same in the caller's thread and in a thread of its own.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { emptyHints } from "../../store/hints.ts";
-import type { Hints } from "../../store/hints.ts";
+import { contractHints, emptyHints } from "../../store/hints.ts";
+import type { Hint } from "../../store/store.ts";
 import { readAside, removeAside } from "./aside.ts";
 import { auditIndexes } from "./audit.ts";
 import { changeIf } from "./change.ts";
@@ -18,6 +18,7 @@ import { statementsOf } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { putDocs, readDocs } from "./docs.ts";
 import { readDue } from "./due.ts";
+import { leaveEpoch } from "./epoch.ts";
 import { isBusy, storeError } from "./errors.ts";
 import type { FileIdentity } from "./file-identity.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
@@ -28,7 +29,7 @@ import { inWriteTransaction } from "./migrate.ts";
 import { promoteDue } from "./promote.ts";
 import { prune } from "./prune.ts";
 import { readFeed, readJobs, readNews, readTrail, tallyJobs } from "./read.ts";
-import { forgetRoutes, openKnownRoutes, readRoutes } from "./routes.ts";
+import { readRoutes } from "./routes.ts";
 import type { KnownRoutes } from "./routes.ts";
 import { settleIfLeased } from "./settle.ts";
 import { beginStep, beginCommit, endStep, flushCommit } from "./step.ts";
@@ -78,8 +79,7 @@ export type CallOutcome =
 
 export interface CommitOutcome {
   readonly outcomes: CallOutcome[];
-  /** What each transaction makes known to those who watch: mostly one. */
-  readonly hints: Hints[];
+  readonly hints: Hint[];
   /** Numbers of the feed records written, so that the watch can tell its own from those of others. */
   readonly told: number[];
   /** The store's time of the calls. */
@@ -93,6 +93,8 @@ export interface Session {
   readonly statements: Statements;
   readonly routes: KnownRoutes;
   readonly epoch: number;
+  /** What a relaxed opener has to take back at the close (epoch.ts). */
+  readonly opener: string | null;
   readonly identity: FileIdentity | null;
   readonly searches: Searches;
   lastNow: number;
@@ -100,10 +102,15 @@ export interface Session {
 
 export function openSession(
   database: DatabaseSync,
-  { path, epoch, identity }: Pick<Session, "path" | "epoch" | "identity">,
+  given: Pick<Session, "path" | "epoch" | "opener" | "identity">,
 ): Session {
-  const [statements, routes] = [statementsOf(database), openKnownRoutes()];
-  return { database, path, statements, routes, epoch, identity, searches: { vainAt: null }, lastNow: 0 };
+  const kept = { statements: statementsOf(database), routes: new Map(), searches: { vainAt: null } };
+  return { database, ...given, ...kept, lastNow: 0 };
+}
+
+export function closeSession({ database, opener }: Session): void {
+  leaveEpoch(database, opener);
+  database.close();
 }
 
 /** `mends`: how often these calls have met a record that could not be read, and were tried again. */
@@ -145,17 +152,18 @@ function openCommit(session: Session, machineNow: number): Commit {
 
 function runCalls(commit: Commit, calls: readonly Call[]): CommitOutcome {
   const hints = emptyHints();
-  const done: CommitOutcome = { outcomes: [], hints: [hints], told: [], now: commit.now };
+  const outcomes: CallOutcome[] = [];
+  const told: number[] = [];
   for (const { operation, request } of calls) {
     // Submits that follow each other are written together; whatever else comes sees what was written.
     if (operation !== "submit") flushCommit(commit);
     const step = beginStep(commit);
     const operate = operations[operation] as (step: Step, request: unknown) => unknown;
-    done.outcomes.push({ kind: "answer", answer: operate(step, request) });
+    outcomes.push({ kind: "answer", answer: operate(step, request) });
     const number = endStep(step, hints);
-    if (number !== null) done.told.push(number);
+    if (number !== null) told.push(number);
   }
-  return done;
+  return { outcomes, hints: contractHints(hints), told, now: commit.now };
 }
 
 /** Sets aside what could not be read. Answers null when the calls may run again, else why they have failed. */
@@ -182,7 +190,7 @@ function commitSingly(session: Session, calls: readonly Call[], machineNow: numb
 
 /** Some errors end the transaction by themselves. Routes written in it never came to be. */
 function rollBack(session: Session): void {
-  forgetRoutes(session.routes);
+  session.routes.clear();
   if (session.database.isTransaction) session.statements("ROLLBACK").run();
 }
 

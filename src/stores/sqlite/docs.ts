@@ -1,12 +1,8 @@
-/**
- * Documents: versioned texts under a guard, for settings, terms and the caller's KV. An expired document counts as
- * absent for every guard and every read; its version still grows, so that the holder of an expired term can never
- * pass for its successor. For the same reason a new document begins above the floor: the highest version that any
- * document had when it was deleted or pruned.
- */
+/** Documents: versioned texts under a guard, for settings, terms and the caller's KV. Every read passes over expired ones. */
 import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
-import { limitTo } from "./connection.ts";
+import { putDoc as putBy } from "../../store/rules/put-doc.ts";
+import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import type { Step } from "./step.ts";
 
@@ -28,33 +24,26 @@ export function putDocs(step: Step, puts: readonly DocPut[]): PutDocAnswer[] {
   return puts.map((put) => putDoc(step, put));
 }
 
-export function putDoc(step: Step, put: DocPut): PutDocAnswer {
-  const { statements, now } = step;
-  const row = statements(findVersion).get(put.kind, put.id) as
+export function putDoc({ statements, now }: Step, put: DocPut): PutDocAnswer {
+  const { kind, id } = put;
+  const row = statements(findVersion).get(kind, id) as
     | [version: number, expiresAt: number | null]
     | undefined;
-  const isThere = row !== undefined && (row[1] === null || row[1] > now);
-  const current = isThere ? row[0] : 0;
-  if (!holdsGuard(put, current)) return { kind: "changed", version: current };
-  if (put.body === null) {
-    if (row !== undefined) dropDoc(statements, put, row[0]);
-    return { kind: "ok", version: 0 };
+  const kept = row === undefined ? null : { version: row[0], expiresAt: row[1] };
+  const floor = (): number => readValue<number>(statements, readFloor) ?? 0;
+  const outcome = putBy(kept, put, floor, now);
+  switch (outcome.kind) {
+    case "changed":
+      return outcome;
+    case "deleted":
+      if (kept !== null) dropDoc(statements, put, kept.version);
+      return { kind: "ok", version: 0 };
+    case "written": {
+      const { version, body, dueAt, expiresAt } = outcome.doc;
+      statements(putRow).run(kind, id, version, body, dueAt, expiresAt);
+      return { kind: "ok", version };
+    }
   }
-  const version = (row === undefined ? floorOf(statements) : row[0]) + 1;
-  statements(putRow).run(
-    put.kind,
-    put.id,
-    version,
-    put.body,
-    after(put.dueInMs, now),
-    after(put.expiresInMs, now),
-  );
-  return { kind: "ok", version };
-}
-
-function floorOf(statements: Statements): number {
-  const row = statements(readFloor).get() as [version: number] | undefined;
-  return row === undefined ? 0 : row[0];
 }
 
 export function dropDoc(
@@ -66,33 +55,22 @@ export function dropDoc(
   statements(dropRow).run(kind, id);
 }
 
-function holdsGuard({ guard }: DocPut, current: number): boolean {
-  if (guard === "any") return true;
-  return guard === "absent" ? current === 0 : current === guard.version;
-}
-
-function after(inMs: number | null | undefined, now: number): number | null {
-  return inMs === null || inMs === undefined ? null : now + inMs;
-}
-
 type DocRow = [id: string, version: number, body: string, dueAt: number | null, expiresAt: number | null];
 
 const columns = "id, version, body, due_at, expires_at";
-/** Inputs: kind, id, now. */
-const readOne = `SELECT ${columns} FROM millrace_doc
-  WHERE kind = ? AND id = ? AND (expires_at IS NULL OR expires_at > ?)`;
+const isPresent = "(expires_at IS NULL OR expires_at > ?)";
+/** Inputs: kind, a JSON list of ids, now. Answer: in byte order. */
+const readNamed = `SELECT ${columns} FROM millrace_doc
+  WHERE kind = ? AND id IN (SELECT value FROM json_each(?)) AND ${isPresent} ORDER BY id`;
 /** Inputs: kind, first id, id to go on after, now, limit. Answer: in byte order. */
 const readRange = `SELECT ${columns} FROM millrace_doc
-  WHERE kind = ? AND id >= ? AND id > ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY id ${limitTo("?")}`;
+  WHERE kind = ? AND id >= ? AND id > ? AND ${isPresent} ORDER BY id ${limitTo("?")}`;
 
 export function readDocs({ statements, now }: Step, request: ReadDocsRequest): ReadDocsAnswer {
   const { kind } = request;
   if ("ids" in request) {
-    const rows = [...new Set(request.ids)].map(
-      (id) => statements(readOne).get(kind, id, now) as DocRow | undefined,
-    );
-    const docs = rows.filter((row) => row !== undefined).map((row) => docOf(kind, row));
-    return { docs: docs.sort((one, other) => compareBytes(one.id, other.id)), cursor: null };
+    const rows = statements(readNamed).all(kind, JSON.stringify(request.ids), now) as DocRow[];
+    return { docs: rows.map((row) => docOf(kind, row)), cursor: null };
   }
   const { prefix, after: from, max } = request;
   const rows = statements(readRange).all(kind, prefix, from ?? "", now, max + 1) as DocRow[];
@@ -105,9 +83,4 @@ export function readDocs({ statements, now }: Step, request: ReadDocsRequest): R
 
 function docOf(kind: string, [id, version, body, dueAt, expiresAt]: DocRow): Doc {
   return { kind, id, version, body, dueAt, expiresAt };
-}
-
-/** UTF-8 byte order, as SQLite sorts: UTF-16 order differs above the basic plane. */
-function compareBytes(one: string, other: string): number {
-  return Buffer.compare(Buffer.from(one), Buffer.from(other));
 }

@@ -12,7 +12,7 @@ import { clockFields } from "../../store/rules/guard.ts";
 import { dueJobOf } from "../../store/rules/show.ts";
 import { columnList, fromJob, rowReader } from "./columns.ts";
 import type { Picked } from "./columns.ts";
-import { limitTo } from "./connection.ts";
+import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { Unreadable } from "./errors.ts";
 import { isRunning, isWatched } from "./schema.ts";
@@ -33,7 +33,7 @@ const nextOfAll = `SELECT min(at) FROM (${[inRunning, inClock].map(headOf).join(
 
 /** 0 when one has rung: somebody's duty is waiting. */
 export function nextClockInMs(statements: Statements, now: number): number | null {
-  const [at] = statements(nextOfAll).get() as [at: number | null];
+  const at = readValue<number>(statements, nextOfAll);
   return at === null ? null : Math.max(0, at - now);
 }
 

@@ -4,15 +4,15 @@
  */
 import { stateCodes } from "../../model/job-state.ts";
 import type { PruneAnswer, PruneRequest } from "../../store/operations.ts";
+import { count } from "../../store/rules/telling.ts";
 import { columnList, rowReader } from "./columns.ts";
 import type { Picked } from "./columns.ts";
-import { limitTo } from "./connection.ts";
+import { limitTo, readValue } from "./connection.ts";
 import { dropDoc } from "./docs.ts";
 import { forgetJobs } from "./forget.ts";
 import { readRoutes } from "./routes.ts";
 import { isNotCompleted } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
-import { count } from "./step.ts";
 import type { Step } from "./step.ts";
 
 type HistoryRequest = Extract<PruneRequest, { what: "history" }>;
@@ -54,6 +54,11 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
   const endedBefore = now - request.olderThanMs;
   const windowRows = Math.max(windowMin, request.max * windowFactor);
   const read = statements(request.outcome === "completed" ? readAll : readOthers);
+  const isOld = ({ route, state, endedAt, keepUntil }: Row): boolean =>
+    state === outcome &&
+    keepUntil === null &&
+    (endedAt ?? now) <= endedBefore &&
+    isQueueMeant(request, queueOf.get(route) ?? "");
   const old: Row[] = [];
   let last = request.cursor === null ? 0 : Number(request.cursor);
   let more = true;
@@ -61,21 +66,16 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
     const rows = read.all(last, chunkRows).map(readFinished);
     // Nobody ends before being submitted, and seqs are given in order of time: behind a young job all are young.
     // Without this every run would walk everything that is kept.
-    if (isSubmittedAfter(step, rows[0], endedBefore)) {
-      more = false;
-      break;
-    }
-    more = rows.length === chunkRows;
-    for (const row of rows) {
+    const isYoung = isSubmittedAfter(step, rows[0], endedBefore);
+    more = !isYoung && rows.length === chunkRows;
+    for (const row of isYoung ? [] : rows) {
       if (old.length === request.max) {
         more = true;
         break;
       }
       looked += 1;
       last = row.seq;
-      const { route, state, endedAt, keepUntil } = row;
-      const isOld = state === outcome && keepUntil === null && (endedAt ?? now) <= endedBefore;
-      if (isOld && isQueueMeant(request, queueOf.get(route) ?? "")) old.push(row);
+      if (isOld(row)) old.push(row);
     }
   }
   removeFinished(step, old);
@@ -83,8 +83,7 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
 }
 
 function isSubmittedAfter({ statements }: Step, row: Row | undefined, time: number): boolean {
-  const found = row === undefined ? undefined : statements(readCreated).get(row.seq);
-  return found !== undefined && (found as [createdAt: number])[0] > time;
+  return row !== undefined && (readValue<number>(statements, readCreated, row.seq) ?? time) > time;
 }
 
 function isQueueMeant({ queue, exceptQueues }: HistoryRequest, of: string): boolean {
@@ -137,7 +136,7 @@ const lastOld = `SELECT max(number) FROM (SELECT number, at FROM millrace_feed O
 const dropRecords = "DELETE FROM millrace_feed WHERE number <= ?";
 
 function pruneFeed({ statements, now }: Step, olderThanMs: number, max: number): PruneAnswer {
-  const [last] = statements(lastOld).get(max, now - olderThanMs) as [number: number | null];
+  const last = readValue<number>(statements, lastOld, max, now - olderThanMs);
   const removed = last === null ? 0 : Number(statements(dropRecords).run(last).changes);
   return { removed, more: removed === max, cursor: null };
 }

@@ -4,7 +4,7 @@ import type { FeedAnswer, FeedRequest, TrailAnswer } from "../../store/operation
 import { readEvents } from "../../store/packed-events.ts";
 import type { JobRecord, Tally } from "../../store/records.ts";
 import { recordOf } from "../../store/rules/show.ts";
-import { limitTo } from "./connection.ts";
+import { limitTo, readValue } from "./connection.ts";
 import { Unreadable } from "./errors.ts";
 import { readRoute } from "./routes.ts";
 import { readKept, seqOfId } from "./rows.ts";
@@ -39,11 +39,11 @@ export function tallyJobs({ statements }: Step): Tally[] {
 /** Inputs: number to go on after, limit. */
 const readRecords = `SELECT number, at, body FROM millrace_feed WHERE number > ? ORDER BY number ${limitTo("?")}`;
 /** No input. Answer: the number of the newest record. */
-const readEnd = "SELECT ifnull(max(number), 0) FROM millrace_feed";
+const readEnd = "SELECT max(number) FROM millrace_feed";
 type FeedRow = readonly [number: number, at: number, body: string];
 
 export function readFeed({ statements }: Step, { after, max }: FeedRequest): FeedAnswer {
-  if (after < 0) return { records: [], cursor: (statements(readEnd).get() as [end: number])[0] };
+  if (after < 0) return { records: [], cursor: readValue<number>(statements, readEnd) ?? 0 };
   const records = (statements(readRecords).all(after, max) as FeedRow[]).map(([number, at, body]) => {
     const events = readOrTell("feed", number, () => readEvents(body));
     return { number, at, events };
@@ -60,7 +60,7 @@ interface NewsRequest {
 
 export interface News {
   /** Changes when another connection has committed. */
-  readonly version: number;
+  readonly version: number | null;
   /** Nothing unless the version has changed: all that came since is this connection's own. */
   readonly records: readonly FeedRow[];
   /** The last record that was read or passed over. */
@@ -68,11 +68,11 @@ export interface News {
 }
 
 export function readNews({ statements }: Step, seen: NewsRequest): News {
-  const [version] = statements("PRAGMA data_version").get() as [version: number];
+  const version = readValue<number>(statements, "PRAGMA data_version");
   const isNew = seen.after !== null && version !== seen.version;
   const records = isNew ? (statements(readRecords).all(seen.after, seen.max) as FeedRow[]) : [];
-  const [end] = statements(readEnd).get() as [end: number];
-  return { version, records, end: records.length === seen.max ? (records.at(-1)?.[0] ?? end) : end };
+  const last = records.length === seen.max ? records.at(-1)?.[0] : readValue<number>(statements, readEnd);
+  return { version, records, end: last ?? 0 };
 }
 
 /** Inputs: seq, number to go on after, limit. */

@@ -11,23 +11,10 @@ import type { Statements } from "./connection.ts";
 import type { Step } from "./step.ts";
 
 /**
- * Routes of which this connection knows that they are written. What a transaction wrote is forgotten when it is
- * rolled back; the caller's own transaction, which may still be, starts with none.
+ * Routes of which this connection knows that they are written, by number. What a transaction wrote is forgotten when it
+ * is rolled back; the caller's own transaction, which may still be, starts with none.
  */
-export interface KnownRoutes {
-  readonly byNumber: Map<number, RouteContent>;
-  /** The one asked for last: a bulk of one kind asks for it again and again. */
-  last: Route | null;
-}
-
-export function openKnownRoutes(): KnownRoutes {
-  return { byNumber: new Map(), last: null };
-}
-
-export function forgetRoutes(known: KnownRoutes): void {
-  known.byNumber.clear();
-  known.last = null;
-}
+export type KnownRoutes = Map<number, RouteContent>;
 
 const knownMax = 10_000;
 
@@ -40,9 +27,6 @@ const addRoute = "INSERT INTO millrace_route (number, queue, name, caps) VALUES 
 
 /** The number of a job's route, whose content is kept from now on. */
 export function keepRoute(statements: Statements, known: KnownRoutes, job: NewJob): number {
-  const { last } = known;
-  const isLast = last !== null && last.queue === job.queue && last.name === job.name;
-  if (isLast && last.caps.length === 0 && job.caps === undefined) return last.number;
   const route = routeOf(job);
   const { number, queue, name, caps } = route;
   let kept = readRoute(statements, known, number);
@@ -51,21 +35,20 @@ export function keepRoute(statements: Statements, known: KnownRoutes, job: NewJo
     kept = remember(known, number, route);
   }
   if (!isSame(kept, route)) throw collision(kept, route);
-  known.last = route;
   return number;
 }
 
 /** The content behind a number; null where none was kept. */
 export function readRoute(statements: Statements, known: KnownRoutes, number: number): RouteContent | null {
-  const kept = known.byNumber.get(number);
+  const kept = known.get(number);
   if (kept !== undefined) return kept;
   const row = statements(readContent).get(number);
   return row === undefined ? null : remember(known, number, contentOf(row));
 }
 
-function remember({ byNumber }: KnownRoutes, number: number, content: RouteContent): RouteContent {
-  if (byNumber.size >= knownMax) byNumber.clear();
-  byNumber.set(number, content);
+function remember(known: KnownRoutes, number: number, content: RouteContent): RouteContent {
+  if (known.size >= knownMax) known.clear();
+  known.set(number, content);
   return content;
 }
 
@@ -75,7 +58,9 @@ function contentOf(row: unknown): RouteContent {
 }
 
 function isSame(one: RouteContent, other: RouteContent): boolean {
-  return one.queue === other.queue && one.name === other.name && one.caps.join() === other.caps.join();
+  const isNamed = one.queue === other.queue && one.name === other.name;
+  const hasCaps = one.caps.length + other.caps.length > 0;
+  return isNamed && (!hasCaps || one.caps.join() === other.caps.join());
 }
 
 function collision(kept: RouteContent, refused: RouteContent): MillraceError {

@@ -8,13 +8,13 @@
 import { watch as watchFile } from "node:fs";
 import type { FSWatcher } from "node:fs";
 import type { Platform, Timer } from "../../platform/platform.ts";
-import { emptyHints, handOut } from "../../store/hints.ts";
+import { emptyHints, handOut, tellHints } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
 import type { Hint, Unwatch } from "../../store/store.ts";
 import type { Executor } from "./executor.ts";
 import type { CommitOutcome } from "./commit.ts";
 import type { News } from "./read.ts";
-import type { StoreClock } from "./store-clock.ts";
+import type { StoreClock } from "../../store/store-clock.ts";
 
 /**
  * Behind file events once in two seconds, so that an idle worker with its duties stays below two reads per second;
@@ -159,7 +159,7 @@ export function openWatch({ platform, clock, logPath, executor }: WatchOptions):
           else own.add(number);
         }
       }
-      for (const each of hints) handOut(each, listeners);
+      tellHints(hints, listeners);
     },
     close() {
       isClosed = true;

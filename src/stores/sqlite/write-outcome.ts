@@ -9,10 +9,10 @@
 import type { JobFieldName, JobRow } from "../../store/job-fields.ts";
 import type { Outcome } from "../../store/rules/advance.ts";
 import { isFinished } from "../../store/rules/change.ts";
+import { tellOutcome } from "../../store/rules/telling.ts";
 import { finishedNames, insertSql, liveNames, specNames, sqlValue, sqlValues, updateSql } from "./columns.ts";
 import type { SqlValue, Statements } from "./connection.ts";
 import { addTags, dropTags, forgetJobs } from "./forget.ts";
-import { tellOutcome } from "./step.ts";
 import type { Step } from "./step.ts";
 import { freeKey, takeKey } from "./unique.ts";
 
@@ -58,6 +58,8 @@ function openUpdate(table: string, names: readonly JobFieldName[]): Table["updat
 const specs = openTable("millrace_spec", specNames);
 const live = openTable("millrace_job", liveNames);
 const finished = openTable("millrace_history", finishedNames);
+
+export const updateLive = live.update;
 
 const tableOf = (row: JobRow): Table => (isFinished(row) ? finished : live);
 
