@@ -29,37 +29,28 @@ interface Phase {
 }
 
 const isKeptNowhere = "seq NOT IN (SELECT seq FROM millrace_spec)";
+/** A key held by time outlives its job. */
+const isHeldByNobody = "held_until IS NULL AND seq NOT IN (SELECT seq FROM millrace_job)";
+const isTimerWrong = `timer_at IS NOT ${presentTimerAt}`;
+const setTimer = `UPDATE millrace_job SET timer_at = ${presentTimerAt}`;
 
 const phases: readonly Phase[] = [
   { name: "records", repairs: "set-aside", start: seqRange.after, audit: auditRecords },
   {
-    ...{ name: "jobs", repairs: "timer", start: "[0]" },
-    audit: auditRows("millrace_job", "seq", {
-      repair: `UPDATE millrace_job SET timer_at = ${presentTimerAt}`,
-      isWrong: `timer_at IS NOT ${presentTimerAt}`,
-    }),
+    ...{ name: "jobs", repairs: "timer" },
+    ...walk({ table: "millrace_job", key: "seq", start: [0], isWrong: isTimerWrong, repair: setTimer }),
   },
   {
-    ...{ name: "unique", repairs: "unique", start: '[""]' },
-    audit: auditRows("millrace_unique", "key", {
-      repair: "DELETE FROM millrace_unique",
-      // A key held by time outlives its job.
-      isWrong: "held_until IS NULL AND seq NOT IN (SELECT seq FROM millrace_job)",
-    }),
+    ...{ name: "unique", repairs: "unique" },
+    ...walk({ table: "millrace_unique", key: "key", start: [""], isWrong: isHeldByNobody }),
   },
   {
-    ...{ name: "tags", repairs: "tag", start: '["",0]' },
-    audit: auditRows("millrace_tag", "tag, seq", {
-      repair: "DELETE FROM millrace_tag",
-      isWrong: isKeptNowhere,
-    }),
+    ...{ name: "tags", repairs: "tag" },
+    ...walk({ table: "millrace_tag", key: "tag, seq", start: ["", 0], isWrong: isKeptNowhere }),
   },
   {
-    ...{ name: "trail", repairs: "trail", start: "[0,0]" },
-    audit: auditRows("millrace_trail", "seq, number", {
-      repair: "DELETE FROM millrace_trail",
-      isWrong: isKeptNowhere,
-    }),
+    ...{ name: "trail", repairs: "trail" },
+    ...walk({ table: "millrace_trail", key: "seq, number", start: [0, 0], isWrong: isKeptNowhere }),
   },
   { name: "tallies", repairs: "tally", start: "", audit: ({ statements }) => auditTallies(statements) },
 ];
@@ -82,18 +73,23 @@ export function auditIndexes(
   };
 }
 
-/** Walks a table in order of its key and repairs the rows of which the condition holds. */
-function auditRows(
-  table: string,
-  key: string,
-  { repair, isWrong }: { readonly repair: string; readonly isWrong: string },
-): Phase["audit"] {
+interface Walk {
+  readonly table: string;
+  readonly key: string;
+  readonly start: readonly SqlValue[];
+  readonly isWrong: string;
+  /** What is wrong is deleted unless this says otherwise. */
+  readonly repair?: string;
+}
+
+/** Walks a table in order of its key and repairs what is wrong in it. */
+function walk({ table, key, start, isWrong, repair }: Walk): Pick<Phase, "start" | "audit"> {
   const inputs = key.replaceAll(/\w+/g, "?");
   /** Inputs: the key to go on behind, limit. Answer: the next keys. */
   const readKeys = `SELECT ${key} FROM ${table} WHERE (${key}) > (${inputs}) ORDER BY ${key} ${limitTo("?")}`;
   /** Inputs: the key to go on behind, the last key. */
-  const repairRows = `${repair} WHERE (${key}) > (${inputs}) AND (${key}) <= (${inputs}) AND ${isWrong}`;
-  return ({ statements }, after, max) => {
+  const repairRows = `${repair ?? `DELETE FROM ${table}`} WHERE (${key}) > (${inputs}) AND (${key}) <= (${inputs}) AND ${isWrong}`;
+  const audit: Phase["audit"] = ({ statements }, after, max) => {
     const first = JSON.parse(after) as SqlValue[];
     const keys = statements(readKeys).all(...first, max) as SqlValue[][];
     const last = keys.at(-1);
@@ -101,6 +97,7 @@ function auditRows(
     const changes = Number(statements(repairRows).run(...first, ...last).changes);
     return { checked: keys.length, changes, last: JSON.stringify(last) };
   };
+  return { start: JSON.stringify(start), audit };
 }
 
 /** Inputs: seq as a text, limit. Answer: how many specs, and the last seq as a text. */

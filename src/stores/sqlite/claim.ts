@@ -2,9 +2,9 @@
  * Claim (rule R6): hands out ready jobs in order of (rank, seq), each with a new fence and a lease. Never a job one
  * of whose clocks has rung: that one belongs to a duty.
  *
- * One route: its head. Several: see store/rules/claim-order.ts. Select, then update by a list of seqs: 8 us per job by 500; as
- * one UPDATE .. RETURNING with the select inside 9 to 10. A job that holds its unique key until it is started takes
- * the general road. Large inputs are read one by one until the claim has its bytes, so that it never holds much more.
+ * Select, then update by a list of seqs: 8 us per job by 500; as one UPDATE .. RETURNING with the select inside 9 to
+ * 10. A job that holds its unique key until it is started takes the general road. Large inputs are read one by one until
+ * the claim has its bytes, so that it never holds much more.
  */
 import assert from "node:assert/strict";
 import { stateCodes } from "../../model/job-state.ts";
@@ -79,16 +79,15 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
   const { statements, now } = step;
   const jobs: LeasedJob[] = [];
   let more = false;
-  const { inputBytesMax = Infinity } = request;
-  let bytesLeft = inputBytesMax;
+  let bytesLeft = request.inputBytesMax ?? Infinity;
   for (const { routes, max } of request.offers) {
     if (max <= 0 || routes.length === 0) continue;
     // A claim that has its bytes asks only whether there is more.
     const rows = readClaimable(step, routes, bytesLeft > 0 ? max : 1);
-    const taken = takeRows(step, rows, bytesLeft);
-    bytesLeft -= taken.bytes;
-    for (const job of leaseJobs(step, taken.jobs, rows, request)) jobs.push(job);
-    more ||= rows.length === max || taken.jobs.length < rows.length;
+    const leased = leaseRows(step, rows, request, bytesLeft);
+    bytesLeft -= leased.bytes;
+    for (const job of leased.jobs) jobs.push(job);
+    more ||= rows.length === max || leased.jobs.length < rows.length;
   }
   return { jobs, more, nextDueInMs: nextClockInMs(statements, now), now };
 }
@@ -112,21 +111,33 @@ function readClaimable(step: Step, routes: readonly number[], max: number): unkn
     : statements(readChosen).all({ now, lowestFence, seqs: JSON.stringify(seqs) });
 }
 
-/** The first of these jobs, until their inputs have so many bytes. */
-function takeRows(
-  { statements }: Step,
+/** Leases the first of these jobs, until their inputs have so many bytes. */
+function leaseRows(
+  step: Step,
   rows: readonly unknown[],
+  { owner, leaseMs }: ClaimRequest,
   bytesMax: number,
 ): { readonly jobs: readonly LeasedJob[]; readonly bytes: number } {
+  const { statements, now } = step;
   const jobs: LeasedJob[] = [];
+  const plain: number[] = [];
   let bytes = 0;
   for (const row of rows) {
     if (bytes >= bytesMax) break;
     const job = readLeased(row);
     if ((job.input as string | null) === null) job.input = inputOf(statements, job.seq);
     if (bytesMax !== Infinity) bytes += Buffer.byteLength(job.input);
+    if (readHolds(row) === uniqueHolds.started) {
+      jobs.push(leaseGeneral(step, job.seq, owner, leaseMs));
+      continue;
+    }
+    const { id, seq, rev, route, attempt } = job;
+    plain.push(seq);
+    tellMove(step, ready, { kind: "claimed", id, rev, route, state: running, attempt, extra: null });
     jobs.push(job as LeasedJob);
   }
+  const named = { lowestFence: lowestFenceOf(step), now, owner, leaseEndsAt: now + leaseMs };
+  runOnSeqs(statements, leaseSeqs, plain, named);
   return { jobs, bytes };
 }
 
@@ -134,27 +145,6 @@ function inputOf(statements: Statements, seq: number): string {
   const input = readValue<string>(statements, readInput, seq);
   if (input === null) throw new Unreadable("job", seq, "its spec is missing");
   return input;
-}
-
-/** Leases these jobs, which were read from the first of these rows. */
-function leaseJobs(
-  step: Step,
-  claimable: readonly LeasedJob[],
-  rows: readonly unknown[],
-  { owner, leaseMs }: ClaimRequest,
-): LeasedJob[] {
-  const { statements, now } = step;
-  const plain: number[] = [];
-  const jobs = claimable.map((job, at) => {
-    if (readHolds(rows[at]) === uniqueHolds.started) return leaseGeneral(step, job.seq, owner, leaseMs);
-    const { id, seq, rev, route, attempt } = job;
-    plain.push(seq);
-    tellMove(step, ready, { kind: "claimed", id, rev, route, state: running, attempt, extra: null });
-    return job;
-  });
-  const named = { lowestFence: lowestFenceOf(step), now, owner, leaseEndsAt: now + leaseMs };
-  runOnSeqs(statements, leaseSeqs, plain, named);
-  return jobs;
 }
 
 /** The general road: a job whose key is freed by its start. */

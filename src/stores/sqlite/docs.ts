@@ -9,9 +9,8 @@ import type { Step } from "./step.ts";
 /** Inputs: kind, id. Answer: version and expiry of what is written there, expired or not. */
 const findVersion = "SELECT version, expires_at FROM millrace_doc WHERE kind = ? AND id = ?";
 /** Inputs: the whole row. Guard: checked before, in the same transaction. */
-const putRow = `INSERT INTO millrace_doc (kind, id, version, body, due_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)
-  ON CONFLICT (kind, id) DO UPDATE
-  SET version = excluded.version, body = excluded.body, due_at = excluded.due_at, expires_at = excluded.expires_at`;
+const putRow = `INSERT OR REPLACE INTO millrace_doc (kind, id, version, body, due_at, expires_at)
+  VALUES (?, ?, ?, ?, ?, ?)`;
 /** Inputs: kind, id. */
 const dropRow = "DELETE FROM millrace_doc WHERE kind = ? AND id = ?";
 /** No input. Answer: the floor; no row before the first document went. */

@@ -61,10 +61,11 @@ function rungSql(clock: Clock, { index, condition }: Source): string {
 
 export function readDue({ statements, now }: Step, request: ReadDueRequest): ReadDueAnswer {
   const { clock, max, cursor } = request;
-  const [after, seq] = cursor === null ? [-Number.MAX_SAFE_INTEGER, 0] : readCursor(cursor);
+  const [timer, seq] = cursor === null ? [-Number.MAX_SAFE_INTEGER, 0] : cursor.split(":").map(Number);
+  const after = { timerAt: timer as number, seq: seq as number };
   const rung = sourcesOf[clock].flatMap((source) =>
     statements(rungSql(clock, source))
-      .all({ now, timerAt: after, seq, max: max + 1 })
+      .all({ now, ...after, max: max + 1 })
       .map(readRung),
   );
   rung.sort((one, other) => timerOf(one) - timerOf(other) || one.seq - other.seq);
@@ -81,11 +82,6 @@ export function readDue({ statements, now }: Step, request: ReadDueRequest): Rea
 type Rung = Picked<(typeof rungNames)[number]>;
 
 const timerOf = (row: Rung): number => row.timerAt ?? 0;
-
-function readCursor(cursor: string): readonly [timerAt: number, seq: number] {
-  const [timer, seq] = cursor.split(":");
-  return [Number(timer), Number(seq)];
-}
 
 /** A spec always has a time: none means that the job has lost its spec. */
 function withSpec(row: Rung): Rung {

@@ -7,7 +7,7 @@ import type { FindAnswer, FindRequest, JobFilter } from "../../store/operations.
 import type { JobRecord } from "../../store/records.ts";
 import { openFilter } from "../../store/rules/filter.ts";
 import { columnList, rowReader } from "./columns.ts";
-import type { Picked } from "./columns.ts";
+import type { Formulas, Picked } from "./columns.ts";
 import { limitTo } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { readRecord } from "./read.ts";
@@ -20,16 +20,16 @@ type Scanned = Picked<(typeof scannedNames)[number]>;
 const readScanned = rowReader(scannedNames);
 
 const createdAt = "(SELECT created_at FROM millrace_spec s WHERE s.seq = t.seq)";
-const ofLive = columnList(scannedNames, { createdAt, reason: "NULL" }, "t.");
-const ofFinished = columnList(scannedNames, { createdAt }, "t.");
 const newestFirst = `t.seq < ? ORDER BY t.seq DESC ${limitTo("?")}`;
 /** Inputs: seq to go on below, limit. Answer: rows to look at, newest first. */
-const live = `SELECT ${ofLive} FROM millrace_job t WHERE ${newestFirst}`;
-const onlyRunning = `SELECT ${ofLive} FROM millrace_job t INDEXED BY millrace_job_running
-  WHERE ${isRunning} AND ${newestFirst}`;
-const finished = `SELECT ${ofFinished} FROM millrace_history t WHERE ${newestFirst}`;
-const notCompleted = `SELECT ${ofFinished} FROM millrace_history t INDEXED BY millrace_history_other
-  WHERE ${isNotCompleted} AND ${newestFirst}`;
+const ofTable = (source: string, formulas: Formulas, condition = "true"): string =>
+  `SELECT ${columnList(scannedNames, { createdAt, ...formulas }, "t.")} FROM ${source}
+    WHERE ${condition} AND ${newestFirst}`;
+const noReason: Formulas = { reason: "NULL" };
+const live = ofTable("millrace_job t", noReason);
+const onlyRunning = ofTable("millrace_job t INDEXED BY millrace_job_running", noReason, isRunning);
+const finished = ofTable("millrace_history t", {});
+const notCompleted = ofTable("millrace_history t INDEXED BY millrace_history_other", {}, isNotCompleted);
 /** Inputs: tag, seq to go on below, limit. */
 const ofEither = {
   createdAt,

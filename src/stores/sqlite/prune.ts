@@ -2,8 +2,9 @@
  * Retention: what has been kept long enough goes, a bounded piece per call. Finished jobs leave with their tags,
  * payload and log lines. The newest feed record always stays: it carries the store's time (R1).
  */
-import { stateCodes } from "../../model/job-state.ts";
 import type { PruneAnswer, PruneRequest } from "../../store/operations.ts";
+import { isOutdated } from "../../store/rules/prune.ts";
+import type { HistoryRequest } from "../../store/rules/prune.ts";
 import { count } from "../../store/rules/telling.ts";
 import { columnList, rowReader } from "./columns.ts";
 import type { Picked } from "./columns.ts";
@@ -14,8 +15,6 @@ import { readRoutes } from "./routes.ts";
 import { isNotCompleted } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import type { Step } from "./step.ts";
-
-type HistoryRequest = Extract<PruneRequest, { what: "history" }>;
 
 export function prune(step: Step, request: PruneRequest): PruneAnswer {
   switch (request.what) {
@@ -50,15 +49,9 @@ const readCreated = "SELECT created_at FROM millrace_spec WHERE seq = ?";
 function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
   const { statements, now } = step;
   const queueOf = new Map(readRoutes(step).map(({ number, queue }) => [number, queue]));
-  const outcome = stateCodes[request.outcome];
   const endedBefore = now - request.olderThanMs;
   const windowRows = Math.max(windowMin, request.max * windowFactor);
   const read = statements(request.outcome === "completed" ? readAll : readOthers);
-  const isOld = ({ route, state, endedAt, keepUntil }: Row): boolean =>
-    state === outcome &&
-    keepUntil === null &&
-    (endedAt ?? now) <= endedBefore &&
-    isQueueMeant(request, queueOf.get(route) ?? "");
   const old: Row[] = [];
   let last = request.cursor === null ? 0 : Number(request.cursor);
   let more = true;
@@ -75,7 +68,7 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
       }
       looked += 1;
       last = row.seq;
-      if (isOld(row)) old.push(row);
+      if (isOutdated(row, queueOf.get(row.route) ?? "", request, now)) old.push(row);
     }
   }
   removeFinished(step, old);
@@ -84,10 +77,6 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
 
 function isSubmittedAfter({ statements }: Step, row: Row | undefined, time: number): boolean {
   return row !== undefined && (readValue<number>(statements, readCreated, row.seq) ?? time) > time;
-}
-
-function isQueueMeant({ queue, exceptQueues }: HistoryRequest, of: string): boolean {
-  return queue === null ? !exceptQueues.includes(of) : queue === of;
 }
 
 /** Inputs: the seqs. */
