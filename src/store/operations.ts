@@ -47,13 +47,23 @@ export type SubmitAnswer =
 export interface ClaimRequest {
   readonly owner: string;
   readonly leaseMs: number;
-  /** Routes that share slots (one queue), with the number of jobs wanted from them together. */
-  readonly offers: readonly { readonly routes: readonly number[]; readonly max: number }[];
+  readonly offers: readonly ClaimOffer[];
   /**
    * The claim stops behind the job with which the inputs reach so many bytes; it always hands out one. Left out: no bound.
    * A claim that stops early answers `more`.
    */
   readonly inputBytesMax?: number;
+}
+
+/** Routes that share slots (one queue), with the number of jobs wanted from them together. */
+export interface ClaimOffer {
+  readonly routes: readonly number[];
+  readonly max: number;
+  /**
+   * A slot is free for the first so many of them: their handlers start with the claim, so startedAt = now. Left out: for
+   * none.
+   */
+  readonly starts?: number;
 }
 
 export interface ClaimAnswer {

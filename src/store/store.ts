@@ -12,7 +12,8 @@
  *  R5 promote  scheduled and due becomes ready; the routes that have due jobs share the call, so that a flood on one keeps
  *              no other waiting
  *  R6 claim    in order of (rank, seq) from the offered routes, never a job one of whose clocks has rung: fence + 1,
- *              attempt + countsAttempt, lease starts, ttl ends, a key held until the start is freed
+ *              attempt + countsAttempt, lease starts, ttl ends, a key held until the start is freed; the first `starts` of an
+ *              offer have started
  *  R7 gate     admit iff open                                                                            (with limits)
  *  R8 unique   on a live holder keep or replace, as the unit says
  *  R9 add      add to counters, all or none                                                              (with budgets)

@@ -146,7 +146,11 @@ export class Claimer {
     this.#sent = sent;
     let answer: ClaimAnswer;
     try {
-      const offers = asked.map(({ pool, max }) => ({ routes: this.#routes.routesOf(pool), max }));
+      const offers = asked.map(({ pool, max }) => ({
+        routes: this.#routes.routesOf(pool),
+        max,
+        starts: pool.starts(arriving.get(pool) ?? 0),
+      }));
       answer = await this.#engine.store.claim({ owner, leaseMs, offers, inputBytesMax });
     } catch (error) {
       if (!sent.isGivenUp) this.#failed(error, asked);

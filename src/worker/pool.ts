@@ -90,6 +90,11 @@ export class Pool {
     return held > 0 && missing * 2 < target ? 0 : Math.max(0, missing);
   }
 
+  /** How many of the jobs that the next claim brings find a free slot. */
+  starts(arriving: number): number {
+    return Math.max(0, (this.slots - this.busySlots) * this.jobsPerSlot - this.waiting - arriving);
+  }
+
   claimed(elapsedUs: number): void {
     if (elapsedUs <= 0) return;
     const measured = this.#finishedSinceClaim / elapsedUs;

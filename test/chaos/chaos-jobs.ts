@@ -10,6 +10,8 @@ export interface ChaosInput {
    * sends it SIGCONT.
    */
   readonly freezes?: string;
+  /** Kills its process at once, and has so many attempts. */
+  readonly kills?: number;
   /** Fails so many times before it succeeds. */
   readonly failures?: number;
   /** Enqueues a follow-up with its completion. */

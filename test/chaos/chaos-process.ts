@@ -65,8 +65,9 @@ function log(context: JobContext, effect: Pick<Effect, "kind" | "how" | "wasAbor
 }
 
 async function run(context: JobContext<ChaosInput>): Promise<string> {
-  const { ms, freezes, failures = 0, hasFollow, number } = context.input;
+  const { ms, freezes, kills, failures = 0, hasFollow, number } = context.input;
   log(context, { kind: "began" });
+  if (kills !== undefined) process.kill(process.pid, "SIGKILL");
   if (freezes === options.name) process.kill(process.pid, "SIGSTOP");
   else await sleep(ms);
   const isFailing = context.attempt <= failures;
@@ -96,7 +97,12 @@ async function runProducer(): Promise<void> {
     };
     const id = `job-${number}`;
     await saying("enqueue", [JSON.stringify(input)], async () => {
-      const handle = await mill.enqueue(work, input, { id, ...(random.chance(0.2) ? { delay: 100 } : {}) });
+      const { kills } = input as ChaosInput;
+      const handle = await mill.enqueue(work, input, {
+        id,
+        ...(random.chance(0.2) ? { delay: 100 } : {}),
+        ...(kills === undefined ? {} : { retry: { attempts: kills } }),
+      });
       return [handle.id];
     }).catch(() => undefined);
     await sleep(options.everyMs);

@@ -131,6 +131,27 @@ export function describeKills(subject: KillSubject): void {
     });
 
     test(
+      "a job that kills its worker at once is started as often as it may be",
+      { timeout: testMs },
+      async () => {
+        const input = { number: 1, ms: 0, kills: 2 };
+        const producer = run.start({ role: "producer", name: "producer", to: 1, input });
+        await producer.exited;
+        for (const name of ["first", "second"]) {
+          const victim = run.start({ role: "worker", name });
+          await victim.exited;
+        }
+        run.start({ role: "worker", name: "third" });
+        await until(
+          "the job has failed",
+          async () => (await place.store.readJobs(["job-1"]))[0]?.state === "failed",
+        );
+        const evidence = await run.finish(false);
+        expect(evidence.effects.map(({ actor }) => actor)).toEqual(["first", "second"]);
+      },
+    );
+
+    test(
       "a worker that was frozen past its lease has its late settle refused",
       { timeout: testMs },
       async () => {

@@ -68,7 +68,7 @@ export type Command =
       readonly do: "claim";
       readonly owner: number;
       readonly leaseMs: number;
-      readonly offers: readonly { routes: number[]; max: number }[];
+      readonly offers: readonly { routes: number[]; max: number; starts: number }[];
     }
   | {
       readonly do: "settle";
@@ -198,7 +198,11 @@ const command: fc.Arbitrary<Command> = fc.oneof(
       owner: fc.nat(1),
       leaseMs: fc.constantFrom(10, 100, 1000),
       offers: few(
-        fc.record({ routes: few(fc.integer({ min: 1, max: 4 }), 3), max: fc.integer({ min: 1, max: 4 }) }),
+        fc.record({
+          routes: few(fc.integer({ min: 1, max: 4 }), 3),
+          max: fc.integer({ min: 1, max: 4 }),
+          starts: fc.nat(4),
+        }),
         2,
       ),
     }),

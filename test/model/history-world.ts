@@ -10,6 +10,7 @@ import { createPlacement } from "../../src/model/placement.ts";
 import { routeNumber } from "../../src/model/route.ts";
 import type { JobState } from "../../src/model/job-state.ts";
 import type {
+  ClaimOffer,
   Change,
   ChangeCase,
   Clock,
@@ -335,9 +336,9 @@ function pickRecent<Item>(items: readonly Item[], index: number): Item {
 }
 
 /** Routes 1 to 4 are those of the two queues and two names. A route is offered once per claim, as the engine does. */
-function offerOf({ routes, max }: { routes: number[]; max: number }): { routes: number[]; max: number } {
+function offerOf({ routes, ...offer }: ClaimOffer): ClaimOffer {
   const numbers = routes.map((route) => routeNumber(`q${route & 1}`, `n${(route >> 1) & 1}`));
-  return { routes: [...new Set(numbers)], max };
+  return { ...offer, routes: [...new Set(numbers)] };
 }
 
 /** The logs that settles write here are no packed logs; only those that the model wrote can be read. */

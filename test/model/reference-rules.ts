@@ -223,14 +223,14 @@ export class ReferenceRules {
   }
 
   /** R6. */
-  lease(job: Job, owner: string, leaseMs: number): LeasedJob {
+  lease(job: Job, owner: string, leaseMs: number, starts: boolean): LeasedJob {
     job.fence = Math.max(job.fence, this.#epoch * 2 ** 32) + 1;
     job.attempt += job.countsAttempt;
     Object.assign(job, {
       countsAttempt: 1,
       owner,
       claimedAt: this.now,
-      startedAt: null,
+      startedAt: starts ? this.now : null,
       attemptEndsAt: null,
       ttlAt: null,
     });

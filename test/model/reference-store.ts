@@ -48,7 +48,7 @@ export class ReferenceStore {
       const jobs: LeasedJob[] = [];
       let more = false;
       let bytes = 0;
-      for (const { routes, max } of request.offers) {
+      for (const { routes, max, starts = 0 } of request.offers) {
         const offered = this.#rules.jobs(
           (job) => job.state === "ready" && routes.includes(job.route) && !(timerAt(job) <= this.#rules.now),
         );
@@ -56,7 +56,7 @@ export class ReferenceStore {
         for (const job of offered.sort((a, b) => a.rank - b.rank || a.seq - b.seq)) {
           if (taken === max || bytes >= inputBytesMax) break;
           bytes += Buffer.byteLength(job.input);
-          jobs.push(this.#rules.lease(job, request.owner, request.leaseMs));
+          jobs.push(this.#rules.lease(job, request.owner, request.leaseMs, taken < starts));
           taken += 1;
         }
         more ||= max > 0 && (taken === max || taken < offered.length);

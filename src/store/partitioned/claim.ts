@@ -22,6 +22,7 @@ const shareMin = 16;
 interface Wanted {
   readonly routes: readonly number[];
   left: number;
+  startsLeft: number;
   readonly jobs: LeasedJob[];
 }
 
@@ -58,7 +59,7 @@ export class Claims {
     for (const { routes } of offers) for (const route of routes) this.#routes.add(route);
     const wanted = offers
       .filter((offer) => offer.routes.length > 0 && offer.max > 0)
-      .map(({ routes, max }): Wanted => ({ routes, left: max, jobs: [] }));
+      .map(({ routes, max, starts = 0 }): Wanted => ({ routes, left: max, startsLeft: starts, jobs: [] }));
     const round: Round = { request, wanted, reached: [], asked: new Set(), charsLeft: inputBytesMax };
     const [late] = await Promise.all([this.#handOutLate(request), this.#ask(round)]);
     const ends = late.now === 0 ? await orLater(round.reached) : round.reached;
@@ -152,11 +153,12 @@ export class Claims {
     const asks = round.wanted
       .map((offer) => ({
         offer,
-        max: Math.floor(offer.left / of) + (share < offer.left % of ? 1 : 0),
+        max: shareOf(offer.left, share, of),
+        starts: shareOf(offer.startsLeft, share, of),
       }))
       .filter((ask) => ask.max > 0);
     const bound = inputBytesMax === undefined ? {} : { inputBytesMax: Math.ceil(round.charsLeft / of) };
-    const offers = asks.map(({ max, offer }) => ({ routes: offer.routes, max }));
+    const offers = asks.map(({ max, starts, offer }) => ({ routes: offer.routes, max, starts }));
     const heard = outlook.heard;
     const sentMs = this.#calls.nowMs();
     const reached = await reach(partition, {
@@ -177,13 +179,19 @@ export class Claims {
     // A claim that its bound on bytes ended early says nothing about what is left.
     const mayBeCut = more && inputBytesMax !== undefined;
     for (const { input } of jobs) round.charsLeft -= input.length;
-    for (const { offer, max } of asks) {
+    for (const { offer, max, starts } of asks) {
       const got = asks.length === 1 ? jobs : jobs.filter(({ route }) => offer.routes.includes(route));
       offer.jobs.push(...got);
       offer.left -= got.length;
+      offer.startsLeft -= Math.min(starts, got.length);
       outlook.found(offer.routes, got.length < max && !mayBeCut, heard);
     }
   }
+}
+
+/** The `share`-th of `of` parts of a number. */
+function shareOf(number: number, share: number, of: number): number {
+  return Math.floor(number / of) + (share < number % of ? 1 : 0);
 }
 
 /**

@@ -12,7 +12,7 @@ const waiting = placeNew(
   aJob({ id: "a", deadline: { inMs: 5 }, unique: { key: "k", hold: "end", onHeld: "keep" } }),
   { seq: 1, route: 7, now },
 ).row;
-const running = lease(waiting, { owner: "w", leaseMs: 50, epoch: 1, now }).row;
+const running = lease(waiting, { owner: "w", starts: false, leaseMs: 50, epoch: 1, now }).row;
 const ended = settle(
   running,
   { id: "a", seq: 1, fence: running.fence, next: finish(), attempts: "log" },

@@ -16,13 +16,15 @@ export const fencesPerEpoch = 2 ** 32;
 
 /** Who takes a job, for how long, and when. */
 export interface Claiming extends Pick<ClaimRequest, "owner" | "leaseMs"> {
+  /** A slot is free for it. */
+  readonly starts: boolean;
   readonly epoch: number;
   readonly now: number;
 }
 
 const cleared = clearedBy("lease");
 
-export function lease(row: JobRow, { owner, leaseMs, epoch, now }: Claiming): Outcome {
+export function lease(row: JobRow, { owner, leaseMs, starts, epoch, now }: Claiming): Outcome {
   const isFreed = row.holds === uniqueHolds.started;
   const leased = advance(row, {
     ...cleared,
@@ -31,6 +33,7 @@ export function lease(row: JobRow, { owner, leaseMs, epoch, now }: Claiming): Ou
     attempt: row.attempt + row.countsAttempt,
     owner,
     claimedAt: now,
+    startedAt: starts ? now : null,
     leaseEndsAt: now + leaseMs,
     holds: isFreed ? uniqueHolds.none : row.holds,
   });

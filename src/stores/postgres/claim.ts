@@ -1,7 +1,7 @@
 /** Claim (sql/claim.ts): the lists of what was handed out, put together to jobs again. */
 import { jobFields } from "../../store/job-fields.ts";
 import type { JobRow } from "../../store/job-fields.ts";
-import type { ClaimAnswer, ClaimRequest } from "../../store/operations.ts";
+import type { ClaimAnswer, ClaimOffer, ClaimRequest } from "../../store/operations.ts";
 import { fieldEnd } from "../../store/packed-text.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import { callScalar, lightly } from "./call.ts";
@@ -13,7 +13,7 @@ import { numberList, packText, readBrief, readNumber, readNumbers, readTexts } f
 export async function claim(calls: Calls, floors: Floors, request: ClaimRequest): Promise<ClaimAnswer> {
   const offers = request.offers
     .filter(({ routes, max }) => routes.length > 0 && max > 0)
-    .map(({ routes, max }) => ({ routes: [...new Set(routes)], max }));
+    .map(({ routes, max, starts = 0 }) => ({ routes: [...new Set(routes)], max, starts }));
   const plan = floors.plan(offers, request.leaseMs);
   const { answer, looks } = await ask(calls, request, offers, plan);
   floors.learn(offers, plan, looks);
@@ -25,15 +25,10 @@ export async function claim(calls: Calls, floors: Floors, request: ClaimRequest)
   return again.answer;
 }
 
-interface Offer {
-  readonly routes: readonly number[];
-  readonly max: number;
-}
-
 async function ask(
   calls: Calls,
   request: ClaimRequest,
-  offers: readonly Offer[],
+  offers: readonly Required<ClaimOffer>[],
   plan: ClaimPlan,
 ): Promise<{ readonly answer: ClaimAnswer; readonly looks: Looks }> {
   const ends: number[] = [];
@@ -44,6 +39,7 @@ async function ask(
     p_routes: numberList(offers.flatMap(({ routes }) => routes)),
     p_ends: numberList(ends),
     p_maxes: numberList(offers.map(({ max }) => max)),
+    p_starts: numberList(offers.map(({ starts }) => starts)),
     p_floors: plan.isBounded ? numberList(plan.floors) : null,
     p_clock: plan.knownClock === null,
     p_bytes: request.inputBytesMax ?? null,

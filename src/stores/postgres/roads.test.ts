@@ -162,7 +162,7 @@ describe("the same job by either road leaves the same rows", () => {
           units,
           units.map(() => false),
         );
-      const offers = (routes: number[]) => aClaim({ offers: [{ routes, max }] });
+      const offers = (routes: number[]) => aClaim({ offers: [{ routes, max, starts: 1 }] });
       const answer = await claim(one, noFloors, offers([aRoute()]));
       const among = [aRoute({ name: "nobody" }), aRoute()];
       expect((await claim(other, noFloors, offers(among))).jobs).toEqual(answer.jobs);
@@ -202,7 +202,7 @@ describe("the same job by either road leaves the same rows", () => {
             units,
             units.map(() => true),
           );
-          const { jobs } = await claim(calls, noFloors, aClaim({ offers: [{ routes, max: 10 }] }));
+          const { jobs } = await claim(calls, noFloors, aClaim({ offers: [{ routes, max: 10, starts: 3 }] }));
           // The first is settled twice in one call.
           const settles = [...jobs, jobs[0]!].map((job, at): Settle => {
             const { to, attempts, fenceShift, isBack, ...rest } = endings[at]!;

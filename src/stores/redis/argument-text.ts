@@ -32,21 +32,28 @@ export const argumentFields = {
   doc: ["version", "dueAt", "expiresAt", "body"],
 } as const;
 
-export type ArgumentName = keyof typeof argumentFields;
-export type ArgumentValues<Name extends ArgumentName> = Readonly<
-  Record<(typeof argumentFields)[Name][number], string | number>
->;
+type ArgumentName = keyof typeof argumentFields;
+type FieldOf<Name extends ArgumentName> = (typeof argumentFields)[Name][number];
+type Value = string | number | boolean | null | undefined;
 
-export function argumentText<Name extends ArgumentName>(name: Name, values: ArgumentValues<Name>): string {
-  const fields: readonly string[] = argumentFields[name];
-  return fields.map((field) => (values as Readonly<Record<string, string | number>>)[field]).join(fieldEnd);
+/** A value as an argument or a field has it, whose texts are packed already. */
+export function valueText(value: Value): string {
+  if (value === null || value === undefined) return "";
+  return typeof value === "boolean" ? (value ? "1" : "0") : String(value);
+}
+
+export function argumentText<Name extends ArgumentName>(
+  name: Name,
+  values: Readonly<Record<Exclude<FieldOf<Name>, "kind">, Value>>,
+): string {
+  const named: Readonly<Record<string, Value>> = { kind: name, ...values };
+  return argumentFields[name].map((field) => valueText(named[field])).join(fieldEnd);
 }
 
 export function readArgument<Name extends ArgumentName>(
   name: Name,
   text: string,
-): Readonly<Record<(typeof argumentFields)[Name][number], string>> {
+): Readonly<Record<FieldOf<Name>, string>> {
   const parts = text.split(fieldEnd);
-  const fields: readonly string[] = argumentFields[name];
-  return Object.fromEntries(fields.map((field, at) => [field, parts[at] ?? ""])) as never;
+  return Object.fromEntries(argumentFields[name].map((field, at) => [field, parts[at] ?? ""])) as never;
 }

@@ -1,19 +1,15 @@
 /** Records that cannot be read (lua/aside.ts): seen, removed, and set aside where a read met them. */
-import type { AsideAnswer } from "../../store/operations.ts";
-import type { Calls } from "./call.ts";
-import { fieldEnd, unpackText } from "./text.ts";
+import type { Calls, Operation } from "./call.ts";
+import { fieldEnd, rowsOf, unpackText } from "./text.ts";
 
 const textMax = 4000;
 
-export async function readAside(
-  { connection }: Calls,
-  { after, max }: { readonly after: string | null; readonly max: number },
-): Promise<AsideAnswer> {
+export const readAside: Operation<"readAside"> = async ({ connection }, { after, max }) => {
   const flat = (await connection.read("mr1_read_aside", [after ?? "", String(max)])) as string[];
-  const records = Array.from({ length: flat.length / 2 }, (_, index) => {
-    const [id = "", why = "", at = "", ...text] = (flat[index * 2 + 1] as string).split(fieldEnd);
+  const records = rowsOf<[string, string]>(flat, 2).map(([ref, record]) => {
+    const [id = "", why = "", at = "", ...text] = record.split(fieldEnd);
     return {
-      ref: flat[index * 2] as string,
+      ref,
       id: id === "" ? null : unpackText(id),
       why,
       at: Number(at),
@@ -21,12 +17,10 @@ export async function readAside(
     };
   });
   return { records, cursor: records.length < max ? null : (records.at(-1)?.ref ?? null) };
-}
+};
 
-export async function removeAside({ connection }: Calls, refs: readonly string[]): Promise<number> {
-  if (refs.length === 0) return 0;
-  return Number(await connection.write("mr1_remove_aside", refs));
-}
+export const removeAside: Operation<"removeAside"> = async ({ connection }, refs) =>
+  refs.length === 0 ? 0 : Number(await connection.write("mr1_remove_aside", refs));
 
 /**
  * A read met jobs that it could not read, or entries where no job belongs. It has passed over them; whoever meets them

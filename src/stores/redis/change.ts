@@ -1,12 +1,12 @@
 /** Change (lua/change.ts): what operators and duties do to a job under a guard. */
 import { stateOfCode } from "../../model/job-state.ts";
-import type { Change, ChangeAnswer } from "../../store/operations.ts";
-import type { Calls } from "./call.ts";
+import type { ChangeAnswer } from "../../store/operations.ts";
+import type { Operation } from "./call.ts";
 import { readHints } from "./hint-text.ts";
 import { guardText, nextText } from "./next-text.ts";
 import { fieldEnd, packNullable, packText, unpackText } from "./text.ts";
 
-export async function changeIf(calls: Calls, changes: readonly Change[]): Promise<ChangeAnswer[]> {
+export const changeIf: Operation<"changeIf"> = async (calls, changes) => {
   if (changes.length === 0) return [];
   const args = [String(changes.length), ...changes.map(({ id }) => packText(id))];
   for (const { cases, token = null } of changes) {
@@ -17,7 +17,7 @@ export async function changeIf(calls: Calls, changes: readonly Change[]): Promis
   const [hints, answers] = (await calls.connection.write("mr1_change", args)) as [unknown, string[]];
   calls.tell(readHints(hints));
   return answers.map(answerOf);
-}
+};
 
 function answerOf(answer: string): ChangeAnswer {
   const [kind, one = "", two = "", three = "", four = ""] = answer.split(fieldEnd);

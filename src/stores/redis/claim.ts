@@ -1,10 +1,11 @@
 /** Claim (lua/claim.ts): the records of what was handed out, put together as leased jobs. */
-import type { ClaimAnswer, ClaimRequest } from "../../store/operations.ts";
+import { untilMs } from "../../store/due-job.ts";
 import type { LeasedJob } from "../../store/records.ts";
-import type { Calls } from "./call.ts";
+import { valueText } from "./argument-text.ts";
+import type { Operation } from "./call.ts";
 import { leasedJobOf } from "./record.ts";
 import { routeText } from "./route-text.ts";
-import { packNumber, packText } from "./text.ts";
+import { packText, readNumber } from "./text.ts";
 
 type Answer = [
   at: string,
@@ -15,21 +16,20 @@ type Answer = [
   others: (number | string)[],
 ];
 
-export async function claim({ turn }: Calls, request: ClaimRequest): Promise<ClaimAnswer> {
-  const args = [packText(request.owner), String(request.leaseMs), packNumber(request.inputBytesMax)];
+export const claim: Operation<"claim"> = async ({ turn }, { owner, leaseMs, inputBytesMax, offers }) => {
+  const args = [packText(owner), String(leaseMs), valueText(inputBytesMax)];
   const asked: number[] = [];
-  for (const { routes, max } of request.offers) {
+  for (const { routes, max, starts = 0 } of offers) {
     const numbers = [...new Set(routes)];
     if (numbers.length === 0 || max <= 0) continue;
-    args.push(String(max), String(numbers.length), ...numbers.map(routeText));
+    args.push(String(max), String(starts), String(numbers.length), ...numbers.map(routeText));
     asked.push(...numbers);
   }
   const [at, clock, filled, ...handed] = (await turn.call("claim", args, asked)) as Answer;
   const now = Number(at);
-  return { jobs: leasedJobs(...handed), more: filled > 0, nextDueInMs: inMs(clock, now), now };
-}
+  return { jobs: leasedJobs(...handed), more: filled > 0, nextDueInMs: untilMs(readNumber(clock), now), now };
+};
 
-/** Handle and spec of each; place and state of those that have not the state of a plain job's first claim. */
 function leasedJobs(
   first: string,
   flat: readonly string[],
@@ -43,9 +43,4 @@ function leasedJobs(
     jobs.push(leasedJobOf({ handle: flat[at] as string, spec: flat[at + 1] as string, state }));
   }
   return jobs;
-}
-
-/** How far away a clock is; null for none. */
-export function inMs(clock: string, now: number): number | null {
-  return clock === "" ? null : Math.max(0, Number(clock) - now);
 }

@@ -6,15 +6,15 @@
  * Only a call that a server refused because the slot has moved is sent again, to the server that was named. A call
  * whose reply was lost is its caller's to repeat.
  */
-import { MillraceError } from "../../model/error.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
-import { holdProcess } from "./driver.ts";
+import { connectIfIdle, holdProcess } from "./driver.ts";
 import type { RedisClient } from "./driver.ts";
 import { ClusterView } from "./cluster-view.ts";
+import { readOwners } from "./cluster-slot.ts";
+import type { Owner } from "./cluster-slot.ts";
 
 export interface NodesOptions {
   readonly platform: Platform;
-  /** Where the first connections go. */
   readonly seeds: readonly string[];
   /**
    * alone: everything lives on the one server. cluster: slots live where the cluster says. any: one server after the
@@ -22,7 +22,6 @@ export interface NodesOptions {
    */
   readonly kind: "alone" | "cluster" | "any";
   readonly addresses?: () => readonly string[];
-  /** A client of the server at `host:port`; not connected yet. */
   readonly connect: (address: string) => RedisClient;
 }
 
@@ -57,7 +56,7 @@ export class ClusterNodes {
     this.#addresses = options.seeds;
   }
 
-  /** A view on the server that owns the slot; null for any server, as a listener needs it. */
+  /** Of the server that owns the slot; null for any server. */
   view(slot: number | null): ClusterView {
     const view = new ClusterView(this, slot);
     this.#views.add(view);
@@ -78,18 +77,12 @@ export class ClusterNodes {
     if (known !== undefined) return known;
     const client = this.#options.connect(address);
     const node: Node = { address, client, views: new Set(), busy: new Set(), ping: null };
-    const tell = (event: "connect" | "ready" | "close" | "end") => (): void => {
-      if (event === "close") node.ping = null;
-      for (const view of [...node.views]) view.emit(event);
-      if (event === "close") this.look();
-    };
-    for (const event of ["connect", "ready", "close", "end"] as const) client.on(event, tell(event));
-    client.on("error", (error) => {
-      for (const view of [...node.views]) view.emit("error", error);
-    });
-    client.on("message", (channel, message) => {
-      for (const view of [...node.views]) view.emit("message", channel, message);
-    });
+    client.on("close", () => (node.ping = null));
+    for (const event of ["connect", "ready", "close", "end", "error", "message"])
+      client.on(event as "message", (...args) => {
+        for (const view of [...node.views]) view.emit(event, ...args);
+      });
+    client.on("close", () => this.look());
     this.#nodes.set(address, node);
     return node;
   }
@@ -156,11 +149,11 @@ export class ClusterNodes {
     }
   }
 
-  /** Who owns which slots, as one server sees it; null when it does not say. */
+  /** Null when the server does not say. */
   async #ownersBy(address: string): Promise<Owner[] | null> {
     const { client } = this.node(address);
     try {
-      if (client.status === "wait" || client.status === "end") await client.connect();
+      await connectIfIdle(client);
       if (client.status !== "ready") return null;
       return readOwners(await this.#soon(client.call("CLUSTER", ["SLOTS"])), address);
     } catch (error) {
@@ -202,7 +195,6 @@ export class ClusterNodes {
     this.#drop();
   }
 
-  /** The server behind this one. */
   #anyNode(address: string | null = null): Node {
     const named = this.#options.addresses?.() ?? [];
     const addresses = named.length === 0 ? this.#options.seeds : named;
@@ -220,29 +212,4 @@ export class ClusterNodes {
       this.#nodes.delete(address);
     }
   }
-}
-
-interface Owner {
-  readonly from: number;
-  readonly to: number;
-  readonly address: string;
-}
-
-function readOwners(answer: unknown, askedAddress: string): Owner[] {
-  const rows = answer as [number, number, [string | null, number]][];
-  if (!Array.isArray(rows) || rows.length === 0)
-    throw new MillraceError(
-      "store-unavailable",
-      "The cluster has no slots yet; nothing of this call happened.",
-    );
-  return rows.map(([from, to, [host, port]]) => ({
-    from,
-    to,
-    // A server that does not know its own name means the one it was asked under.
-    address: `${host === null || host === "" || host === "?" ? hostOf(askedAddress) : host}:${port}`,
-  }));
-}
-
-export function hostOf(address: string): string {
-  return address.slice(0, address.lastIndexOf(":"));
 }

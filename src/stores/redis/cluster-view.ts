@@ -2,8 +2,9 @@
  * What one partition sees of the servers of a store (cluster-nodes.ts): a client of the server that has its keys now.
  */
 import type { ClusterNodes, Node } from "./cluster-nodes.ts";
-import { holdProcess } from "./driver.ts";
+import { connectIfIdle, holdProcess } from "./driver.ts";
 import type { RedisClient } from "./driver.ts";
+import { hostOf } from "./cluster-slot.ts";
 
 type Run = (...args: never[]) => void;
 
@@ -11,7 +12,6 @@ const redirectsMax = 5;
 
 export class ClusterView implements RedisClient {
   readonly slot: number | null;
-  readonly options = {};
   readonly #nodes: ClusterNodes;
   readonly #runs = new Map<string, Run[]>();
   readonly #channels = new Set<string>();
@@ -78,25 +78,18 @@ export class ClusterView implements RedisClient {
     if (node === null) return;
     node.views.add(this);
     if (wasBusy) this.stream.ref();
-    const { client } = node;
-    if (client.status === "ready") this.emit("ready");
-    else if (client.status === "wait" || client.status === "end")
-      void client.connect().catch(() => undefined);
+    if (this.isServed) this.emit("ready");
+    else void connectIfIdle(node.client).catch(() => undefined);
   }
 
   async connect(): Promise<void> {
-    const client = this.#node?.client;
-    if (client === undefined) this.#nodes.look();
-    else if (client.status === "wait" || client.status === "end") await client.connect();
+    if (this.#node === null) this.#nodes.look();
+    else await connectIfIdle(this.#node.client);
   }
 
   disconnect(isAgain = false): void {
     if (isAgain) this.#node?.client.disconnect(true);
     else this.#nodes.release(this);
-  }
-
-  duplicate(): RedisClient {
-    return this.#nodes.view(this.slot);
   }
 
   async subscribe(channel: string): Promise<unknown> {
@@ -136,18 +129,13 @@ export class ClusterView implements RedisClient {
 
   /** The server that was named, where the partition now lives; null while it does not answer. */
   async #follow(address: string): Promise<RedisClient | null> {
-    const node = this.#nodes.node(address.startsWith(":") ? this.#hostOf(address) : address);
+    // A server that does not know its own name means the one it was asked under.
+    const node = this.#nodes.node(address.startsWith(":") ? hostOf(this.address ?? "") + address : address);
     const { client } = node;
-    if (client.status === "wait" || client.status === "end") await client.connect().catch(() => undefined);
+    await connectIfIdle(client).catch(() => undefined);
     this.#nodes.look();
     if (client.status !== "ready") return null;
     this.moveTo(node);
     return client;
-  }
-
-  /** A server that does not know its own name means the one it was asked under. */
-  #hostOf(port: string): string {
-    const own = this.address ?? "";
-    return own.slice(0, own.lastIndexOf(":")) + port;
   }
 }

@@ -12,7 +12,8 @@
  */
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
-import { holdProcess } from "./driver.ts";
+import { valueText } from "./argument-text.ts";
+import { connectIfIdle, holdProcess } from "./driver.ts";
 import type { RedisClient } from "./driver.ts";
 import {
   connectError,
@@ -25,15 +26,16 @@ import {
   storeError,
 } from "./errors.ts";
 import { layoutVersion, libraryBuild, libraryDigest, libraryText } from "./library.ts";
+import type { ServerFacts } from "./server-check.ts";
 import { cutOnSilence } from "./silence.ts";
 
 export interface Connection {
-  /** Calls a function of the library that may change something. */
+  /** Calls a function of the library. */
   write(name: string, args: readonly string[]): Promise<unknown>;
   read(name: string, args: readonly string[]): Promise<unknown>;
   /** What a function answered to a part of a call, as Millrace's own error; nothing of that part happened. */
   refusalOf(said: Error): unknown;
-  /** Sends one of the server's own commands. */
+  /** One of the server's own commands. */
   ask(command: string, args: readonly string[]): Promise<unknown>;
   /**
    * Connects, checks the server, loads the library where it is missing, and begins an entry where there is none.
@@ -43,30 +45,29 @@ export interface Connection {
   close(): Promise<void>;
 }
 
-export interface ConnectionOptions {
-  readonly client: RedisClient;
+/** What all connections of a store share. */
+export interface SharedOptions {
   readonly platform: Platform;
-  /** The hash tag that all keys begin with. */
-  readonly tag: string;
+  /** Whose own messages are not heard twice. */
   readonly sender: string;
   /** How error messages name the server. */
   readonly where: string;
   /** The time that calls carry; null lets the server take its own. */
   readonly now: () => number | null;
-  /** How many replicas must have a write before it is answered; none by default. */
-  readonly replicas?: number;
-  /** How many partitions the store must have, as an argument of lua/enter.ts. */
-  readonly partitions: string;
+  /** How many replicas must have a write before it is answered. */
+  readonly replicas: number;
   /** How long a call may wait for its reply before the driver ends it. */
   readonly callTimeoutMs: number;
-  /**
-   * Checks the server. Called for every connection before a call travels on it, because the new connection may lead to
-   * another server than the last one.
-   */
-  readonly check: (ask: Connection["ask"]) => Promise<{
-    /** Whether a write is answered only once the server's append-only file is on disk. */
-    readonly waitsForFile: boolean;
-  }>;
+}
+
+export interface ConnectionOptions extends SharedOptions {
+  readonly client: RedisClient;
+  /** The hash tag that all keys begin with. */
+  readonly tag: string;
+  /** How many partitions the store must have, as an argument of lua/enter.ts. */
+  readonly partitions: string;
+  /** Made for every connection before a call travels on it: it may lead to another server than the last one. */
+  readonly check: (ask: Connection["ask"]) => Promise<Pick<ServerFacts, "waitsForFile">>;
 }
 
 const readyWaitMs = 2000;
@@ -80,7 +81,7 @@ const roundsMax = 4;
 const notSent = { isSent: false, isWrite: false };
 
 export function openConnection(options: ConnectionOptions): Connection {
-  const { client, platform, tag, sender, where, now, callTimeoutMs, replicas = 0 } = options;
+  const { client, platform, tag, sender, where, now, callTimeoutMs, replicas } = options;
   // Half of the limit: the server gives up waiting for its disk before the driver gives up waiting for the server, so
   // that a slow disk can be told from a silent server.
   const fileWaitMs = Math.ceil(callTimeoutMs / 2);
@@ -90,18 +91,13 @@ export function openConnection(options: ConnectionOptions): Connection {
   let partitions = options.partitions;
   let waitsForFile = false;
   let onIdle: (() => void) | null = null;
-  let loading: Promise<void> | null = null;
-  let entering: Promise<void> | null = null;
   let trouble: Error | null = null;
   let hasOtherDatabase: Error | null = null;
   /** How many connections were made, and the number of the last one whose server was checked. */
   let connections = 0;
   let checked = 0;
-  let checking: Promise<void> | null = null;
   const cut = cutOnSilence({ client, platform, limitMs: Math.min(callTimeoutMs, greetingMaxMs) });
-  /**
-   * Those who wait for a connection: called without an argument once there is one, or with the error that rules it out.
-   */
+  /** Those who wait for a connection: called once there is one, or with the error that rules it out. */
   const waiting = new Set<(trouble?: Error) => void>();
   client.on("error", (error) => {
     trouble = error;
@@ -121,16 +117,14 @@ export function openConnection(options: ConnectionOptions): Connection {
     if (hasOtherDatabase !== null) throw storeError(hasOtherDatabase, where, notSent);
     try {
       const answering = client.call(command, args);
-      // WAITAOF is sent right behind the write, without waiting for its reply: the server answers it once everything
-      // that this connection wrote is on disk.
-      const waiting = isWrite && waitsForFile ? client.call("WAITAOF", ["1", "0", String(fileWaitMs)]) : null;
-      waiting?.catch(() => undefined);
-      const copying =
-        isWrite && replicas > 0 ? client.call("WAIT", [String(replicas), String(fileWaitMs)]) : null;
-      copying?.catch(() => undefined);
+      const filed = isWrite && waitsForFile ? prove("WAITAOF", ["1", "0"], 1, "it is on disk") : null;
+      const copied =
+        isWrite && replicas > 0
+          ? prove("WAIT", [String(replicas)], replicas, `${replicas} replicas have it`)
+          : null;
       const answer = await answering;
-      if (waiting !== null) await onDisk(waiting);
-      if (copying !== null) await onReplicas(copying);
+      if (filed !== null) await filed();
+      if (copied !== null) await copied();
       return answer;
     } catch (error) {
       if (isFunctionMissing(error) || isEntryMissing(error) || isReadOnly(error)) throw error;
@@ -139,18 +133,19 @@ export function openConnection(options: ConnectionOptions): Connection {
     }
   };
 
-  const onDisk = async (waiting: Promise<unknown>): Promise<void> => {
-    const answer = await waiting.catch((cause: unknown) => cause);
-    if (Array.isArray(answer) && Number(answer[0]) >= 1) return;
-    const sentence = `${where} did the call, but did not say in time that it is on disk.`;
-    throw new MillraceError("outcome-unknown", sentence, { cause: answer });
-  };
-
-  const onReplicas = async (copying: Promise<unknown>): Promise<void> => {
-    const answer = await copying.catch((cause: unknown) => cause);
-    if (typeof answer === "number" && answer >= replicas) return;
-    const sentence = `${where} did the call, but did not say in time that ${replicas} replicas have it.`;
-    throw new MillraceError("outcome-unknown", sentence, { cause: answer });
+  /**
+   * WAITAOF and WAIT are sent right behind the write, without waiting for its reply: the server answers once everything
+   * that this connection wrote is on disk, or on replicas, and tells on how many.
+   */
+  const prove = (command: string, args: readonly string[], least: number, what: string) => {
+    const proof = client.call(command, [...args, String(fileWaitMs)]).catch((cause: unknown) => cause);
+    return async (): Promise<void> => {
+      const answer = await proof;
+      const count: unknown = Array.isArray(answer) ? answer[0] : answer;
+      if (Number(count) >= least) return;
+      const sentence = `${where} did the call, but did not say in time that ${what}.`;
+      throw new MillraceError("outcome-unknown", sentence, { cause: answer });
+    };
   };
 
   const ready = (): Promise<void> =>
@@ -169,15 +164,10 @@ export function openConnection(options: ConnectionOptions): Connection {
         });
       let timer = wait();
       waiting.add(end);
-      if (client.status === "end" || client.status === "wait") void client.connect().catch(() => undefined);
+      void connectIfIdle(client).catch(() => undefined);
     });
 
-  const load = (): Promise<void> => {
-    loading ??= loadLibrary().finally(() => (loading = null));
-    return loading;
-  };
-
-  const loadLibrary = async (): Promise<void> => {
+  const load = oneAtATime(async () => {
     const answer = await send("FCALL", ["mr1_build", "0"], false).catch((error: unknown) => {
       if (isFunctionMissing(error)) return "0";
       throw error;
@@ -186,66 +176,48 @@ export function openConnection(options: ConnectionOptions): Connection {
     // A newer build of the same version is left in place: it does the same, with fewer bugs.
     if (Number(build) > libraryBuild || digest === libraryDigest) return;
     await send("FUNCTION", ["LOAD", "REPLACE", libraryText], false);
-  };
+  });
 
-  const check = (): Promise<void> => {
+  const check = oneAtATime(async () => {
     const at = connections;
-    checking ??= options
-      .check((command, args) => send(command, args, false))
-      .then(({ waitsForFile: waits }) => {
-        waitsForFile = waits;
-        checked = at;
-      })
-      .catch(async (error: unknown) => {
-        // The server is a replica. The host name may lead to the primary soon, but this connection never will.
-        if (isMillraceError(error, "store-read-only")) await cut();
-        throw error;
-      })
-      .finally(() => (checking = null));
-    return checking;
-  };
+    try {
+      ({ waitsForFile } = await options.check((command, args) => send(command, args, false)));
+      checked = at;
+    } catch (error) {
+      // The server is a replica. The host name may lead to the primary soon, but this connection never will.
+      if (isMillraceError(error, "store-read-only")) await cut();
+      throw error;
+    }
+  });
 
   const whenChecked = async (): Promise<void> => {
     if (client.status !== "ready") await ready();
     if (checked !== connections) await check();
   };
 
-  const enter = (): Promise<void> => {
-    entering ??= (async () => {
-      for (let round = 1; ; round++) {
-        try {
-          await whenChecked();
-          const time = now();
-          const [raised, made] = (await send(
-            "FCALL",
-            [
-              ...["mr1_enter", "1", tag, String(epoch), String(layoutVersion)],
-              ...[time === null ? "" : String(time), partitions],
-            ],
-            false,
-          )) as [string, string];
-          epoch = Number(raised);
-          partitions = made;
-          return;
-        } catch (error) {
-          if (!isFunctionMissing(error) || round > roundsMax) throw storeError(error, where, notSent);
-          await load();
-        }
+  const enter = oneAtATime(async () => {
+    for (let round = 1; ; round++) {
+      try {
+        await whenChecked();
+        const given = [String(epoch), String(layoutVersion), valueText(now()), partitions];
+        const answer = await send("FCALL", ["mr1_enter", "1", tag, ...given], false);
+        const [raised, made] = answer as [string, string];
+        epoch = Number(raised);
+        partitions = made;
+        return;
+      } catch (error) {
+        if (!isFunctionMissing(error) || round > roundsMax) throw storeError(error, where, notSent);
+        await load();
       }
-    })().finally(() => (entering = null));
-    return entering;
-  };
+    }
+  });
 
   const run = async (name: string, args: readonly string[], isWrite: boolean): Promise<unknown> => {
     for (let round = 1; ; round++) {
-      const time = now();
+      const time = valueText(now());
       try {
         if (client.status !== "ready" || checked !== connections) await whenChecked();
-        return await send(
-          "FCALL",
-          [name, "1", tag, time === null ? "" : String(time), sender, ...args],
-          isWrite,
-        );
+        return await send("FCALL", [name, "1", tag, time, sender, ...args], isWrite);
       } catch (error) {
         if (round > roundsMax) throw storeError(error, where, notSent);
         if (isFunctionMissing(error)) await load();
@@ -289,4 +261,10 @@ export function openConnection(options: ConnectionOptions): Connection {
       client.disconnect();
     },
   };
+}
+
+/** Whoever asks for work that is on its way already waits for that. */
+function oneAtATime(work: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> | null = null;
+  return () => (running ??= work().finally(() => (running = null)));
 }

@@ -1,27 +1,26 @@
 /** Documents (lua/docs.ts): versioned texts under a guard, for settings, terms and the caller's KV. */
-import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
-import type { Doc, DocPut } from "../../store/records.ts";
+import type { Doc } from "../../store/records.ts";
 import { readArgument } from "./argument-text.ts";
-import type { Calls } from "./call.ts";
+import type { Operation } from "./call.ts";
 import { docField, pushDoc } from "./submit-text.ts";
-import { fieldEnd, packText, readNumber, unpackText } from "./text.ts";
+import { fieldEnd, packText, readNumber, rowsOf, unpackText } from "./text.ts";
 
-export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<PutDocAnswer[]> {
+export const putDocs: Operation<"putDocs"> = async ({ connection }, puts) => {
   if (puts.length === 0) return [];
   const args: string[] = [];
   for (const put of puts) pushDoc(args, put);
-  const flat = (await calls.connection.write("mr1_put_docs", args)) as number[];
-  return puts.map((_, index) => ({
-    kind: flat[index * 2] === 1 ? "ok" : "changed",
-    version: flat[index * 2 + 1] as number,
+  const flat = (await connection.write("mr1_put_docs", args)) as number[];
+  return rowsOf<[number, number]>(flat, 2).map(([isPut, version]) => ({
+    kind: isPut === 1 ? "ok" : "changed",
+    version,
   }));
-}
+};
 
-export async function readDocs(calls: Calls, request: ReadDocsRequest): Promise<ReadDocsAnswer> {
+export const readDocs: Operation<"readDocs"> = async ({ connection }, request) => {
   if ("ids" in request) {
     if (request.ids.length === 0) return { docs: [], cursor: null };
     const fields = [...new Set(request.ids)].map((id) => docField(request.kind, id));
-    const [flat] = (await calls.connection.read("mr1_read_docs", ["1", ...fields])) as [string[]];
+    const [flat] = (await connection.read("mr1_read_docs", ["1", ...fields])) as [string[]];
     return { docs: docsOf(flat).sort(byBytes), cursor: null };
   }
   const { kind, prefix, after, max } = request;
@@ -29,14 +28,10 @@ export async function readDocs(calls: Calls, request: ReadDocsRequest): Promise<
   const behind = after === null ? null : docField(kind, after);
   const isInside = behind !== null && Buffer.compare(Buffer.from(behind), Buffer.from(begin)) >= 0;
   const from = isInside ? `(${behind}` : `[${begin}`;
-  const [flat, stop] = (await calls.connection.read("mr1_read_docs", [
-    "0",
-    from,
-    `[${end}`,
-    String(max),
-  ])) as [string[], string];
+  const args = ["0", from, `[${end}`, String(max)];
+  const [flat, stop] = (await connection.read("mr1_read_docs", args)) as [string[], string];
   return { docs: docsOf(flat), cursor: stop === "" ? null : idOf(stop) };
-}
+};
 
 /** No text in UTF-8 is behind the last character of Unicode, so that ends whatever has a prefix. */
 const last = "\u{10ffff}\u{10ffff}";
@@ -58,20 +53,16 @@ function idOf(field: string): string {
   return unpackText(field.slice(field.indexOf(fieldEnd) + 1));
 }
 
-/** Kind and id, then the record, of each. */
 function docsOf(flat: readonly string[]): Doc[] {
-  const docs: Doc[] = [];
-  for (let at = 0; at < flat.length; at += 2) {
-    const field = flat[at] as string;
-    const { version, dueAt, expiresAt, body } = readArgument("doc", flat[at + 1] as string);
-    docs.push({
+  return rowsOf<[string, string]>(flat, 2).map(([field, record]) => {
+    const { version, dueAt, expiresAt, body } = readArgument("doc", record);
+    return {
       kind: unpackText(field.slice(0, field.indexOf(fieldEnd))),
       id: idOf(field),
       version: Number(version),
       body: unpackText(body),
       dueAt: readNumber(dueAt),
       expiresAt: readNumber(expiresAt),
-    });
-  }
-  return docs;
+    };
+  });
 }

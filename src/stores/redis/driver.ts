@@ -8,10 +8,8 @@ import { MillraceError } from "../../model/error.ts";
 
 export interface RedisClient {
   readonly status: string;
-  readonly options: object;
   connect(): Promise<void>;
   disconnect(reconnect?: boolean): void;
-  duplicate(options: object): RedisClient;
   call(command: string, args: readonly (string | number)[]): Promise<unknown>;
   subscribe(channel: string): Promise<unknown>;
   on(event: "connect" | "ready" | "close" | "end", run: () => void): unknown;
@@ -20,9 +18,15 @@ export interface RedisClient {
   readonly stream?: { readonly destroyed?: boolean; ref?(): void; unref?(): void; destroy?(): void };
 }
 
+/** A client of the caller's own: only copied. */
+export interface GivenClient {
+  readonly options: object;
+  duplicate(options: object): RedisClient;
+}
+
 /** A cluster client of the caller's own: only read, never used. */
 export interface RedisCluster {
-  nodes(role: "all"): RedisClient[];
+  nodes(role: "all"): GivenClient[];
   readonly startupNodes?: readonly (string | number | object)[];
   readonly options: {
     readonly redisOptions?: object;
@@ -39,6 +43,11 @@ export function holdProcess({ stream }: Pick<RedisClient, "stream">, isHeld: boo
   if (stream === undefined || stream.destroyed === true) return;
   if (isHeld) stream.ref?.();
   else stream.unref?.();
+}
+
+/** Connects a client that has not begun to, or has given up; one that is on its way goes on by itself. */
+export async function connectIfIdle(client: Pick<RedisClient, "status" | "connect">): Promise<void> {
+  if (client.status === "wait" || client.status === "end") await client.connect();
 }
 
 const retryMs = { first: 50, max: 2000 };
@@ -74,15 +83,10 @@ export async function loadDriver(): Promise<RedisDriver> {
 }
 
 export function isCluster(given: unknown): given is RedisCluster {
-  return (
-    typeof given === "object" &&
-    given !== null &&
-    typeof (given as Partial<RedisCluster>).nodes === "function"
-  );
+  return typeof (given as Partial<RedisCluster> | null | undefined)?.nodes === "function";
 }
 
-export function isClient(given: unknown): given is RedisClient {
-  if (typeof given !== "object" || given === null) return false;
-  const { duplicate, call, subscribe } = given as Partial<RedisClient>;
-  return typeof duplicate === "function" && typeof call === "function" && typeof subscribe === "function";
+export function isClient(given: unknown): given is GivenClient {
+  const { duplicate, call, subscribe } = (given ?? {}) as Partial<GivenClient & RedisClient>;
+  return [duplicate, call, subscribe].every((each) => typeof each === "function");
 }

@@ -1,20 +1,20 @@
 /** Time passing (lua/due.ts): promotion of what is due, and the reading of clocks that rang. */
-import type { PromoteAnswer, ReadDueAnswer, ReadDueRequest } from "../../store/operations.ts";
+import { dueJobOf, untilMs } from "../../store/due-job.ts";
 import { mend } from "./aside.ts";
-import type { Calls } from "./call.ts";
-import { inMs } from "./claim.ts";
+import type { Operation } from "./call.ts";
 import { readHints } from "./hint-text.ts";
-import { dueJobOf, readTexts } from "./record.ts";
+import { readDueRow, readTexts } from "./record.ts";
+import { readNumber } from "./text.ts";
 
-export async function promoteDue(calls: Calls, { max }: { readonly max: number }): Promise<PromoteAnswer> {
+export const promoteDue: Operation<"promoteDue"> = async (calls, { max }) => {
   type Answer = [now: string, hints: unknown, count: number, more: number, clock: string];
   const answer = (await calls.connection.write("mr1_promote", [String(max)])) as Answer;
   const [now, hints, count, more, clock] = answer;
   calls.tell(readHints(hints));
-  return { count, more: more === 1, nextDueInMs: inMs(clock, Number(now)) };
-}
+  return { count, more: more === 1, nextDueInMs: untilMs(readNumber(clock), Number(now)) };
+};
 
-export async function readDue(calls: Calls, { clock, max, cursor }: ReadDueRequest): Promise<ReadDueAnswer> {
+export const readDue: Operation<"readDue"> = async (calls, { clock, max, cursor }) => {
   const [fromScore = "", fromHandle = ""] = cursor?.split(":") ?? [];
   const args = [clock, String(max), fromScore, fromHandle];
   type Answer = [...texts: [at: string, clock: string, score: string, handle: string], string[], string[]];
@@ -22,6 +22,9 @@ export async function readDue(calls: Calls, { clock, max, cursor }: ReadDueReque
   const [at, nextClock, score, handle, flat, met] = answer;
   await mend(calls, met);
   const now = Number(at);
-  const jobs = readTexts(flat).flatMap((texts) => (texts === null ? [] : [dueJobOf(texts, { clock, now })]));
-  return { jobs, cursor: handle === "" ? null : `${score}:${handle}`, now, nextInMs: inMs(nextClock, now) };
-}
+  const jobs = readTexts(flat).flatMap((texts) =>
+    texts === null ? [] : [dueJobOf(readDueRow(texts), { clock, now })],
+  );
+  const nextInMs = untilMs(readNumber(nextClock), now);
+  return { jobs, cursor: handle === "" ? null : `${score}:${handle}`, now, nextInMs };
+};

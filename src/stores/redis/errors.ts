@@ -8,8 +8,23 @@ import type { ErrorCode } from "../../model/error.ts";
 const connectionTrouble =
   /ECONN|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|MaxRetriesPerRequest|max retries|timed out|Connection is closed|isn't writeable|Socket closed/i;
 
-/** [the server's words, code, sentence]. Nothing of a call that is refused so has happened. */
-const refusals: readonly (readonly [RegExp, ErrorCode, string])[] = [
+/**
+ * [the server's words, code, sentence]. Nothing of a call that is refused so has happened, but where it ended half-way:
+ * part of its writes may be there then, and the index audit puts right what follows from them.
+ */
+const refusals: readonly (readonly [RegExp, ErrorCode, string, isHalfWay?: true])[] = [
+  [
+    /WRONGTYPE/,
+    "not-a-store",
+    "has a key of another program among those of this store, so a call ended half-way. Remove that key, then run millrace doctor",
+    true,
+  ],
+  [
+    /The user executing the script can't|ACL failure in script/,
+    "store-denied",
+    "took a right away from this user, so a call ended half-way. docs/operating/redis.md lists the rights that Millrace needs; run millrace doctor",
+    true,
+  ],
   [/^OOM/, "store-full", "has no memory left (maxmemory); nothing of this call was written"],
   [
     /^MISCONF/,
@@ -81,56 +96,27 @@ const refusals: readonly (readonly [RegExp, ErrorCode, string])[] = [
   [/^MRNEWER/, "schema-newer", "holds a store of a newer Millrace under this prefix; upgrade this one"],
 ];
 
-/**
- * The same for what stops a function on its way: part of its writes may be there, and the index audit puts right what
- * follows from them.
- */
-const interruptions: readonly (readonly [RegExp, ErrorCode, string])[] = [
-  [
-    /WRONGTYPE/,
-    "not-a-store",
-    "has a key of another program among those of this store, so a call ended half-way. Remove that key, then run millrace doctor",
-  ],
-  [
-    /The user executing the script can't|ACL failure in script/,
-    "store-denied",
-    "took a right away from this user, so a call ended half-way. docs/operating/redis.md lists the rights that Millrace needs; run millrace doctor",
-  ],
-];
-
 function wordsOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   // The driver's words for it are about an option of its own.
   return error.name === "MaxRetriesPerRequestError" ? "Connection is closed." : error.message;
 }
 
-export function isFunctionMissing(error: unknown): boolean {
-  return /Function not found/i.test(wordsOf(error));
-}
+const says =
+  (words: RegExp) =>
+  (error: unknown): boolean =>
+    words.test(wordsOf(error));
 
-export function isEntryMissing(error: unknown): boolean {
-  return wordsOf(error).startsWith("MRENTER");
-}
-
+export const isFunctionMissing = says(/Function not found/i);
+export const isEntryMissing = says(/^MRENTER/);
 /** Waiting for the connection would not help. */
-export function isRefused(error: unknown): boolean {
-  return /^(NOAUTH|WRONGPASS|NOPERM|DENIED)|max number of clients|Protocol error/.test(wordsOf(error));
-}
-
+export const isRefused = says(/^(NOAUTH|WRONGPASS|NOPERM|DENIED)|max number of clients|Protocol error/);
 /** The server could not choose the database that the URL names; the driver goes on in another one. */
-export function isDatabaseRefused(error: unknown): boolean {
-  return /DB index is out of range|SELECT is not allowed|'select' command/i.test(wordsOf(error));
-}
-
+export const isDatabaseRefused = says(/DB index is out of range|SELECT is not allowed|'select' command/i);
 /** Behind this connection is a replica, perhaps since a moment ago. */
-export function isReadOnly(error: unknown): boolean {
-  return wordsOf(error).startsWith("READONLY");
-}
-
+export const isReadOnly = says(/^READONLY/);
 /** The call's time was over before its reply came. */
-export function isSilence(error: unknown): boolean {
-  return wordsOf(error).startsWith("Command timed out");
-}
+export const isSilence = says(/^Command timed out/);
 
 function isConnectionLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
@@ -158,23 +144,17 @@ export function storeError(
 ): unknown {
   if (error instanceof MillraceError) return error;
   const said = wordsOf(error);
-  const refuse = (code: ErrorCode, sentence: string, outcome?: "unknown"): MillraceError =>
-    new MillraceError(code, `${sentence} (Redis: ${said})`, {
+  const refuse = (code: ErrorCode, sentence: string, isUnknown = code === "outcome-unknown"): MillraceError =>
+    new MillraceError(code, `${sentence}. (Redis: ${said})`, {
       cause: error,
-      ...(outcome === undefined ? {} : { outcome }),
+      outcome: isUnknown ? "unknown" : "did-not-happen",
     });
-  for (const [words, code, sentence] of interruptions)
-    if (words.test(said)) return refuse(code, `${where} ${sentence}.`, isWrite ? "unknown" : undefined);
-  for (const [words, code, sentence] of refusals)
-    if (words.test(said)) return refuse(code, `${where} ${sentence}.`);
+  for (const [words, code, sentence, isHalfWay = false] of refusals)
+    if (words.test(said)) return refuse(code, `${where} ${sentence}`, isHalfWay && isWrite);
   if (!isConnectionLost(error)) return error;
+  const lost = `The connection to ${where} was lost after the call was sent, so it may or may not have happened`;
   if (isSent && isWrite && !/isn't writeable/.test(said))
-    return refuse(
-      "outcome-unknown",
-      `The connection to ${where} was lost after the call was sent, so it may or may not have happened. Repeat it with the same ids.`,
-    );
-  return refuse(
-    "store-unavailable",
-    `${where} cannot be reached; nothing of this call happened. Check the server and the URL.`,
-  );
+    return refuse("outcome-unknown", `${lost}. Repeat it with the same ids`);
+  const unreached = `${where} cannot be reached; nothing of this call happened`;
+  return refuse("store-unavailable", `${unreached}. Check the server and the URL`);
 }

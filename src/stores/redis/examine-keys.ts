@@ -83,9 +83,12 @@ async function examinePartition(
   const kinds: KeyCondition[] = [];
   for (const [kind, keys] of [...found].toSorted(([one], [other]) => (one < other ? -1 : 1)))
     kinds.push(await examineKind(ask, kind, [...keys]));
+  const traced = async (key: string): Promise<string[]> => [key.slice(`${tag}:trail:`.length)];
+  const tagged = async (key: string): Promise<string[]> =>
+    ((await ask("ZRANGE", [key, "0", String(membersMax - 1)]).catch(ifUsable)) ?? []) as string[];
   const orphans = [
-    ...(await orphanTrails(ask, tag, [...(found.get("trail") ?? [])])),
-    ...(await orphanTags(ask, tag, [...(found.get("tag") ?? [])])),
+    ...(await orphansOf(ask, tag, found.get("trail") ?? [], traced)),
+    ...(await orphansOf(ask, tag, found.get("tag") ?? [], tagged)),
   ];
   return { number, epoch: Number(epoch ?? 0), layout: Number(layout ?? 0), kinds, orphans };
 }
@@ -115,22 +118,19 @@ function ifUsable(error: unknown): null {
   return isMillraceError(error, "not-a-store") ? null : ifTold(error);
 }
 
-const isThere = async (ask: Ask, tag: string, handle: string): Promise<boolean> =>
-  (await ask("HEXISTS", [`${tag}:spec`, handle]).catch(ifUsable)) === 1;
-
-async function orphanTrails(ask: Ask, tag: string, keys: readonly string[]): Promise<string[]> {
-  const some = keys.slice(0, lookedIntoMax);
-  const there = await Promise.all(some.map((key) => isThere(ask, tag, key.slice(`${tag}:trail:`.length))));
-  return some.filter((_, index) => !there[index]);
-}
-
-async function orphanTags(ask: Ask, tag: string, keys: readonly string[]): Promise<string[]> {
+/** Of these keys, those that belong to a job which is gone. */
+async function orphansOf(
+  ask: Ask,
+  tag: string,
+  keys: Iterable<string>,
+  handlesOf: (key: string) => Promise<string[]>,
+): Promise<string[]> {
   const orphans: string[] = [];
-  for (const key of keys.slice(0, lookedIntoMax)) {
-    const answer = await ask("ZRANGE", [key, "0", String(membersMax - 1)]).catch(ifUsable);
-    const handles = (answer ?? []) as string[];
-    const there = await Promise.all(handles.map((handle) => isThere(ask, tag, handle)));
-    if (there.includes(false)) orphans.push(key);
+  for (const key of [...keys].slice(0, lookedIntoMax)) {
+    const handles = await handlesOf(key);
+    const isThere = (handle: string) => ask("HEXISTS", [`${tag}:spec`, handle]).catch(ifUsable);
+    const there = await Promise.all(handles.map(isThere));
+    if (there.some((count) => count !== 1)) orphans.push(key);
   }
   return orphans;
 }

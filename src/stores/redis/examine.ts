@@ -16,6 +16,7 @@ import { findServers } from "./redis-servers.ts";
 import { checkPrefix, defaultPrefix } from "./redis-store.ts";
 import { readWords, worthOf } from "./server-check.ts";
 import type { ServerFacts } from "./server-check.ts";
+import { readOwners } from "./cluster-slot.ts";
 
 export interface ServerCondition {
   readonly address: string;
@@ -98,7 +99,7 @@ async function look<Answer>(
   const opened: Connection[] = [];
   const open = (address: string): Asked => {
     const check = async (): Promise<{ waitsForFile: boolean }> => ({ waitsForFile: false });
-    const nothing = { tag: "", sender: "", now: () => null, partitions: "", check };
+    const nothing = { tag: "", sender: "", now: () => null, replicas: 0, partitions: "", check };
     const client = servers.connect(address);
     const connection = openConnection({ client, platform, where, callTimeoutMs, ...nothing });
     opened.push(connection);
@@ -112,13 +113,13 @@ async function look<Answer>(
   }
 }
 
-/** The addresses of those that own slots, from the first server that answers. */
+/** Those that own slots, as the first server that answers says. */
 async function primaries(seeds: readonly Asked[]): Promise<readonly string[]> {
   let trouble: unknown = null;
-  for (const { ask } of seeds) {
+  for (const { ask, address: asked } of seeds) {
     try {
-      const owners = (await ask("CLUSTER", ["SLOTS"])) as [number, number, [string, number]][];
-      return [...new Set(owners.map(([, , [host, port]]) => `${host}:${port}`))];
+      const owners = readOwners(await ask("CLUSTER", ["SLOTS"]), asked);
+      return [...new Set(owners.map(({ address }) => address))];
     } catch (error) {
       trouble = error;
     }

@@ -6,6 +6,7 @@ import { emptyHints, hintDue } from "../../store/hints.ts";
 import type { Hints } from "../../store/hints.ts";
 import { escapeMark, fieldEnd, itemEnd, unpackText } from "../../store/packed-text.ts";
 import { readRoute } from "./route-text.ts";
+import { rowsOf } from "./text.ts";
 
 /** An answer: ready routes, earliest clock, finished ids, cancels. */
 export function readHints(answer: unknown): Hints {
@@ -14,11 +15,9 @@ export function readHints(answer: unknown): Hints {
   if (routes !== "") for (const route of routes.split(",")) hints.routes.add(readRoute(route));
   if (due !== "") hintDue(hints, Number(due));
   if (finished !== "") hints.finished = readTexts(finished);
-  if (cancels !== "") {
-    const texts = readTexts(cancels);
-    for (let at = 0; at < texts.length; at += 2)
-      hints.cancels.push({ id: texts[at] as string, owner: texts[at + 1] as string });
-  }
+  if (cancels !== "")
+    for (const [id, owner] of rowsOf<[string, string]>(readTexts(cancels), 2))
+      hints.cancels.push({ id, owner });
   return hints;
 }
 

@@ -18,7 +18,6 @@ import { extendLua } from "./lua/extend.ts";
 import { jobLua } from "./lua/job.ts";
 import { listsLua } from "./lua/lists.ts";
 import { luaOf } from "./lua/lua-module.ts";
-import type { LuaModule } from "./lua/lua-module.ts";
 import { oneJobLua } from "./lua/one-job.ts";
 import { packingLua } from "./lua/packing.ts";
 import { pruneLua } from "./lua/prune.ts";
@@ -38,26 +37,14 @@ export const libraryBuild = 1;
 export const layoutVersion = 1;
 
 /** In the order in which they use each other. */
-export const libraryModules: readonly LuaModule[] = [
-  ...[
-    listsLua,
-    packingLua,
-    callLua,
-    clocksLua,
-    tellLua,
-    asideLua,
-    jobLua,
-    uniqueLua,
-    rulesLua,
-    writeLua,
-    docsLua,
-  ],
-  ...[submitLua, claimLua, settleLua, oneJobLua, turnLua, changeLua, readLua, extendLua, dueLua],
+export const libraryModules: readonly string[] = [
+  ...[listsLua, packingLua, callLua, clocksLua, tellLua, asideLua, jobLua, uniqueLua, rulesLua, writeLua],
+  ...[docsLua, submitLua, claimLua, settleLua, oneJobLua, turnLua, changeLua, readLua, extendLua, dueLua],
   ...[pruneLua, auditLua, enterLua],
 ];
 
 export interface LibraryOptions {
-  readonly modules?: readonly LuaModule[];
+  readonly modules?: readonly string[];
   /** False: every claim and settle takes the general road, so that a test can compare what both leave. */
   readonly hasPlainRoads?: boolean;
 }

@@ -4,55 +4,32 @@ import { eventCodes } from "../../model/event-kind.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import type { Guard } from "../../store/operations.ts";
 import { argumentText, unchanged } from "./argument-text.ts";
-import { packNullable, packNumber } from "./text.ts";
+import { packNullable } from "./text.ts";
 
 export function dueText(due: Due): string {
   return "at" in due ? `=${due.at}` : `+${due.inMs}`;
 }
 
-export function flagText(isSet: boolean): "1" | "0" {
-  return isSet ? "1" : "0";
-}
-
 export function nextText(next: ChangeNext): string {
   const event = eventCodes[next.event];
   switch (next.to) {
-    case "scheduled":
-      return argumentText("schedule", {
-        ...{
-          kind: "schedule",
-          event,
-          due: dueText(next.due),
-          rankBase: next.rankBase,
-          rankSlope: next.rankSlope,
-        },
-        ...{
-          countsAttempt: next.countsAttempt,
-          ttlMs: packNumber(next.ttlMs),
-          attempt: packNumber(next.attempt),
-        },
-        clearsPassedDeadline: flagText(next.clearsPassedDeadline === true),
-        ...editTexts(next.edit),
-      });
+    case "scheduled": {
+      const { rankBase, rankSlope, countsAttempt, ttlMs, attempt, clearsPassedDeadline = false } = next;
+      const placed = { event, due: dueText(next.due), rankBase, rankSlope, countsAttempt, ttlMs, attempt };
+      return argumentText("schedule", { ...placed, clearsPassedDeadline, ...editTexts(next.edit) });
+    }
     case "ready":
-      return argumentText("handBack", { kind: "handBack", event, countsAttempt: next.countsAttempt });
-    case "same":
-      return argumentText("mark", {
-        ...{
-          kind: "mark",
-          event,
-          cancelAsked: next.cancelAsked === undefined ? "" : flagText(next.cancelAsked),
-        },
-        ...{ rankBase: packNumber(next.rankBase), rankSlope: packNumber(next.rankSlope) },
-        ...editTexts(next.edit),
-      });
+      return argumentText("handBack", { event, countsAttempt: next.countsAttempt });
+    case "same": {
+      const { cancelAsked, rankBase, rankSlope } = next;
+      return argumentText("mark", { event, cancelAsked, rankBase, rankSlope, ...editTexts(next.edit) });
+    }
     case "removed":
-      return argumentText("remove", { kind: "remove", event });
-    default:
-      return argumentText("finish", {
-        ...{ kind: "finish", event, to: stateCodes[next.to], keepMs: packNumber(next.keepMs) },
-        ...{ reason: packNullable(next.reason), result: packNullable(next.result) },
-      });
+      return argumentText("remove", { event });
+    default: {
+      const [reason, result] = [packNullable(next.reason), packNullable(next.result)];
+      return argumentText("finish", { event, to: stateCodes[next.to], keepMs: next.keepMs, reason, result });
+    }
   }
 }
 
@@ -63,10 +40,6 @@ function editTexts({ input, policy, meta }: Edit = {}): { input: string; policy:
 }
 
 export function guardText({ states, rev, fence, rang }: Guard): string {
-  return argumentText("guard", {
-    states: states.map((state) => stateCodes[state]).join(""),
-    rev: packNumber(rev),
-    fence: packNumber(fence),
-    rang: rang ?? "",
-  });
+  const codes = states.map((state) => stateCodes[state]).join("");
+  return argumentText("guard", { states: codes, rev, fence, rang });
 }

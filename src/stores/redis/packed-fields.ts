@@ -22,7 +22,8 @@ export type PackedName = JobFieldName | "flags";
  */
 export const flags = { key: "k", tags: "t", clocks: "c", rare: "r", lines: "l" } as const;
 
-const shortFields = ["flags", "id", "route", "createdAt", "dueAt", "rank"] as const;
+/** Behind id and time of creation, plain jobs that were submitted alike have the same text up to their inputs. */
+const shortFields = ["flags", "id", "createdAt", "route", "dueAt", "rank"] as const;
 /** Of the state, but given by the submit where it is given at all. */
 export const rareFields = fieldNames(({ home, isRare }) => home !== "spec" && isRare === true);
 export const ownFields: readonly JobFieldName[] = [
@@ -49,20 +50,19 @@ export const restFields: readonly PackedName[] = [
 ];
 export const stateFields: readonly PackedName[] = [...leaseFields, ...restFields];
 
-/** A field that has the same value as another one is written as this text. */
-export interface SameRule {
-  readonly as: JobFieldName;
-  readonly written: string;
-}
+/** Fields that are written as a short text where they have the same value as another one. */
+export type SameRules<As = string> = Readonly<
+  Partial<Record<PackedName, { readonly as: As; readonly written: string }>>
+>;
 
 /** In a spec: 26 bytes less for most jobs. */
-export const sameInSpec: Readonly<Partial<Record<PackedName, SameRule>>> = {
+export const sameInSpec: SameRules<JobFieldName> = {
   dueAt: { as: "createdAt", written: "" },
   rank: { as: "dueAt", written: "" },
 };
-/** In a state. */
-export const sameInState: Readonly<Partial<Record<PackedName, SameRule>>> = {
+export const sameInState: SameRules<JobFieldName> = {
   settledFence: { as: "fence", written: "=" },
+  startedAt: { as: "claimedAt", written: "=" },
 };
 /** Never other in a state than in the spec: for those who read the state alone. */
 export const repeatedInState: readonly PackedName[] = ["id", "route"];

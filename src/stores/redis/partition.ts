@@ -6,9 +6,9 @@
  *            └► watch (hints) ─► listener   └► server-check, enter (once, and after a restart or failover)
  */
 import { MillraceError } from "../../model/error.ts";
-import type { Platform } from "../../platform/platform.ts";
+import { bindOperations } from "../../store/bind-operations.ts";
 import type { Hints } from "../../store/hints.ts";
-import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
+import { laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { openWatch } from "../../store/watch.ts";
 import { readAside, removeAside } from "./aside.ts";
@@ -16,7 +16,7 @@ import type { Calls } from "./call.ts";
 import { changeIf } from "./change.ts";
 import { claim } from "./claim.ts";
 import { openConnection } from "./connection.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection, SharedOptions } from "./connection.ts";
 import { putDocs, readDocs } from "./docs.ts";
 import type { RedisClient } from "./driver.ts";
 import { promoteDue, readDue } from "./due.ts";
@@ -24,7 +24,15 @@ import { extendIfLeased, recordIfLeased } from "./extend.ts";
 import { readMessage } from "./hint-text.ts";
 import { layoutVersion } from "./library.ts";
 import { openListener } from "./listener.ts";
-import { findJobs, readAllRoutes, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
+import {
+  findJobs,
+  readAllRoutes as readRoutes,
+  readFeed,
+  readJobs,
+  readPackedFeed,
+  readTrail,
+  tallyJobs,
+} from "./read.ts";
 import { readRoute } from "./route-text.ts";
 import { checkServer } from "./server-check.ts";
 import type { ServerFacts, ServerWishes } from "./server-check.ts";
@@ -34,17 +42,16 @@ import { fieldEnd } from "./text.ts";
 import { TurnCall } from "./turn-call.ts";
 import { auditIndexes, prune } from "./upkeep.ts";
 
+const operations = {
+  ...{ submit, claim, settleIfLeased, extendIfLeased, recordIfLeased, changeIf, promoteDue, readDue },
+  ...{ putDocs, readDocs, readJobs, findJobs, tallyJobs, readRoutes, readFeed, readTrail },
+  ...{ prune, auditIndexes, readAside, removeAside },
+};
+
 /** What all partitions of a store share. */
-export interface PartitionOptions {
-  readonly platform: Platform;
+export interface PartitionOptions extends SharedOptions {
   readonly prefix: string;
-  readonly callTimeoutMs: number;
-  readonly replicas: number;
   readonly wishes: ServerWishes;
-  /** Whose own messages are not heard twice. */
-  readonly sender: string;
-  /** The time that calls carry: null for the server's. */
-  readonly now: () => number | null;
 }
 
 export interface Opening {
@@ -52,7 +59,6 @@ export interface Opening {
   /** How many there must be; in words of lua/enter.ts. */
   readonly wanted: string;
   readonly client: RedisClient;
-  /** Another connection, for listening. */
   readonly connectListener: () => RedisClient;
 }
 
@@ -63,15 +69,13 @@ export interface OpenPartition {
 }
 
 export async function openPartition(options: PartitionOptions, opening: Opening): Promise<OpenPartition> {
-  const { platform, callTimeoutMs, replicas, wishes, sender, now } = options;
+  const { platform, callTimeoutMs, sender, wishes } = options;
   const { client, wanted } = opening;
-  const { where } = wishes;
   const tag = tagOf(options.prefix, opening.number);
   let facts: ServerFacts | null = null;
   const check = async (ask: Connection["ask"]): Promise<ServerFacts> =>
     (facts = await checkServer(ask, wishes));
-  const shared = { platform, sender, where, now, callTimeoutMs, replicas };
-  const connection = openConnection({ ...shared, client, tag, check, partitions: wanted });
+  const connection = openConnection({ ...options, client, tag, check, partitions: wanted });
   const partitions = await connection.enter().catch(async (error: unknown) => {
     await connection.close();
     throw error;
@@ -115,32 +119,7 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
         warnings,
       };
     },
-    async submit(units) {
-      checkUnits(units);
-      return submit(calls, units);
-    },
-    claim: (request) => claim(calls, request),
-    async settleIfLeased(settles) {
-      checkSettles(settles);
-      return settleIfLeased(calls, settles);
-    },
-    extendIfLeased: (request) => extendIfLeased(calls, request),
-    recordIfLeased: (writes) => recordIfLeased(calls, writes),
-    changeIf: (changes) => changeIf(calls, changes),
-    promoteDue: (request) => promoteDue(calls, request),
-    readDue: (request) => readDue(calls, request),
-    putDocs: (puts) => putDocs(calls, puts),
-    readDocs: (request) => readDocs(calls, request),
-    readJobs: (ids) => readJobs(calls, ids),
-    findJobs: (request) => findJobs(calls, request),
-    tallyJobs: () => tallyJobs(calls),
-    readRoutes: () => readAllRoutes(calls),
-    readFeed: (request) => readFeed(calls, request),
-    readTrail: (request) => readTrail(calls, request),
-    prune: (request) => prune(calls, request),
-    auditIndexes: (request) => auditIndexes(calls, request),
-    readAside: (request) => readAside(calls, request),
-    removeAside: (refs) => removeAside(calls, refs),
+    ...bindOperations(calls, operations),
     ...laterOperations,
     watch: (listener) => watch.add(listener),
     inTransaction() {

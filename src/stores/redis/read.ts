@@ -1,40 +1,32 @@
 /** Looking at jobs (lua/read.ts): by id, in lists, their counts, their log lines, and what was told. */
 import { jobStates, stateCodes, stateOfCode } from "../../model/job-state.ts";
 import type { JobState } from "../../model/job-state.ts";
-import type { Route } from "../../model/route.ts";
-import type {
-  FeedAnswer,
-  FeedRequest,
-  FindAnswer,
-  FindRequest,
-  TrailAnswer,
-} from "../../store/operations.ts";
+import type { FeedRequest } from "../../store/operations.ts";
 import { readEvents } from "../../store/packed-events.ts";
-import type { JobRecord, Tally } from "../../store/records.ts";
+import type { JobRecord } from "../../store/records.ts";
 import type { PackedFeed } from "../../store/watch.ts";
 import { mend } from "./aside.ts";
-import type { Calls } from "./call.ts";
-import { flagText } from "./next-text.ts";
+import { valueText } from "./argument-text.ts";
+import type { Calls, Operation } from "./call.ts";
 import { jobRecordOf, readTexts } from "./record.ts";
 import { readRoute, readRoutes } from "./route-text.ts";
-import { fieldEnd, packNumber, packText, unpackText } from "./text.ts";
+import { fieldEnd, packText, rowsOf, unpackText } from "./text.ts";
 
-export async function readJobs(calls: Calls, ids: readonly string[]): Promise<(JobRecord | null)[]> {
+export const readJobs: Operation<"readJobs"> = async (calls, ids) => {
   if (ids.length === 0) return [];
   type Answer = [routes: string[], flat: string[], unreadable: string[]];
   const answer = (await calls.connection.read("mr1_read_jobs", ids.map(packText))) as Answer;
   const [routes, flat, unreadable] = answer;
   await mend(calls, unreadable);
   return recordsOf(routes, flat);
-}
+};
 
 function recordsOf(listed: readonly string[], flat: readonly string[]): (JobRecord | null)[] {
   const routes = readRoutes(listed);
   return readTexts(flat).map((texts) => (texts === null ? null : jobRecordOf(texts, routes)));
 }
 
-export async function findJobs(calls: Calls, request: FindRequest): Promise<FindAnswer> {
-  const { filter, max, scanMax, cursor } = request;
+export const findJobs: Operation<"findJobs"> = async (calls, { filter, max, scanMax, cursor }) => {
   const { states = jobStates, tag, queue, name, reason, createdAfter, createdBefore } = filter;
   const packed = (text: string | undefined): string => (text === undefined ? "" : packText(text));
   const [routes, scanned, next, flat, unreadable] = (await calls.connection.read("mr1_find_jobs", [
@@ -45,35 +37,34 @@ export async function findJobs(calls: Calls, request: FindRequest): Promise<Find
     packed(tag),
     packed(queue),
     packed(name),
-    flagText(reason !== undefined),
+    valueText(reason !== undefined),
     packed(reason),
-    packNumber(createdAfter),
-    packNumber(createdBefore),
+    valueText(createdAfter),
+    valueText(createdBefore),
   ])) as [string[], number, string, string[], string[]];
   await mend(calls, unreadable);
   const jobs = recordsOf(routes, flat) as JobRecord[];
   return { jobs, cursor: next === "" ? null : next, scanned };
-}
+};
 
-export async function readAllRoutes({ connection }: Calls): Promise<Route[]> {
+export const readAllRoutes: Operation<"readRoutes"> = async ({ connection }) => {
   const routes = readRoutes((await connection.read("mr1_routes", [])) as string[]);
   return [...routes.values()].sort((one, other) => one.number - other.number);
-}
+};
 
 /** In the tallies of a route: all its jobs. */
 const total = "t";
 
-/** Ready jobs are counted by their index, and what is in no other state is running. */
-export async function tallyJobs({ connection }: Calls): Promise<Tally[]> {
+export const tallyJobs: Operation<"tallyJobs"> = async ({ connection }) => {
   const [listed, ready, flat] = (await connection.read("mr1_tally", [])) as [string[], number[], string[]];
   const totals = new Map<number, number>();
   const counts = new Map<number, Map<JobState, number>>();
   const routes = [...readRoutes(listed).values()];
   for (const [index, { number }] of routes.entries())
     counts.set(number, new Map([["ready", ready[index] as number]]));
-  for (let at = 0; at < flat.length; at += 2) {
-    const [route = "", state] = (flat[at] as string).split(":");
-    const [number, count] = [readRoute(route), Number(flat[at + 1])];
+  for (const [field, told] of rowsOf<[string, string]>(flat, 2)) {
+    const [route = "", state] = field.split(":");
+    const [number, count] = [readRoute(route), Number(told)];
     if (state === total) totals.set(number, count);
     else counts.get(number)?.set(stateOfCode(Number(state)), count);
   }
@@ -83,41 +74,35 @@ export async function tallyJobs({ connection }: Calls): Promise<Tally[]> {
     byState.set("running", (totals.get(number) ?? 0) - others);
     return [...byState].flatMap(([state, count]) => (count === 0 ? [] : [{ queue, name, state, count }]));
   });
-}
+};
 
-/** End of the feed, then number, time and events of each record. */
 export async function readPackedFeed(
   { connection }: Pick<Calls, "connection">,
   { after, max }: FeedRequest,
 ): Promise<PackedFeed> {
-  const [end, flat] = (await connection.read("mr1_read_feed", [String(after), String(max)])) as [
-    string,
-    string[],
-  ];
-  const records: [number, number, string][] = [];
-  for (let at = 0; at < flat.length; at += 3)
-    records.push([Number.parseInt(flat[at] as string, 10), Number(flat[at + 1]), flat[at + 2] as string]);
+  const answer = await connection.read("mr1_read_feed", [String(after), String(max)]);
+  const [end, flat] = answer as [string, string[]];
+  const records = rowsOf<[string, string, string]>(flat, 3).map(
+    ([number, at, events]) => [Number.parseInt(number, 10), Number(at), events] as const,
+  );
   return { end: Number(end), records };
 }
 
-export async function readFeed(calls: Calls, request: FeedRequest): Promise<FeedAnswer> {
+export const readFeed: Operation<"readFeed"> = async (calls, request) => {
   const { end, records } = await readPackedFeed(calls, request);
   if (request.after < 0) return { records: [], cursor: end };
   return {
     records: records.map(([number, at, packed]) => ({ number, at, events: readEvents(packed, readRoute) })),
     cursor: records.at(-1)?.[0] ?? request.after,
   };
-}
+};
 
-export async function readTrail(
-  calls: Calls,
-  { id, after, max }: { readonly id: string; readonly after: number; readonly max: number },
-): Promise<TrailAnswer> {
+export const readTrail: Operation<"readTrail"> = async ({ connection }, { id, after, max }) => {
   const args = [packText(id), String(after), String(max)];
-  const rows = (await calls.connection.read("mr1_read_trail", args)) as string[];
+  const rows = (await connection.read("mr1_read_trail", args)) as string[];
   const lines = rows.map((row, index) => {
     const end = row.indexOf(fieldEnd);
     return { number: after + index + 1, at: Number(row.slice(0, end)), body: unpackText(row.slice(end + 1)) };
   });
   return { lines, cursor: lines.at(-1)?.number ?? after };
-}
+};

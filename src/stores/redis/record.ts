@@ -6,19 +6,18 @@ import type { Route } from "../../model/route.ts";
 import { stateCodes, stateOfCode } from "../../model/job-state.ts";
 import { dueFields, fieldNames, leasedFields } from "../../store/job-fields.ts";
 import type { JobFieldName, JobRow } from "../../store/job-fields.ts";
-import type { Clock } from "../../store/operations.ts";
-import type { DueJob, JobRecord, LeasedJob } from "../../store/records.ts";
-import { clockFields } from "../../store/rules/guard.ts";
+import type { JobRecord, LeasedJob } from "../../store/records.ts";
 import {
   asInSpec,
   initialText,
   repeatedInState,
   sameInSpec,
+  sameInState,
   specFields,
   stateFields,
   shortSpecFields,
 } from "./packed-fields.ts";
-import { fieldEnd, readerOf, seqOf } from "./text.ts";
+import { fieldEnd, readerOf, rowsOf, seqOf } from "./text.ts";
 
 /** A job's handle and texts; a job that nobody has touched has no state, "". */
 export interface JobTexts {
@@ -33,21 +32,23 @@ interface FieldReader {
   readonly inSpec: number;
   readonly inShortSpec: number;
   readonly inState: number;
-  readonly isAsInSpec: boolean;
   /** In a spec, an empty field says what this one says. */
   readonly same: FieldReader | null;
+  /** In a state, a field with this text says what the one at this place says. */
+  readonly sameAt: { readonly written: string; readonly place: number } | null;
   readonly read: (text: string) => unknown;
 }
 
 function fieldReader(name: JobFieldName): FieldReader {
   const same = sameInSpec[name];
+  const sameAt = sameInState[name];
   return {
     name,
     inSpec: specFields.indexOf(name),
     inShortSpec: shortSpecFields.indexOf(name),
     inState: repeatedInState.includes(name) ? -1 : stateFields.indexOf(name),
-    isAsInSpec: asInSpec.includes(name),
     same: same === undefined ? null : fieldReader(same.as),
+    sameAt: sameAt === undefined ? null : { written: sameAt.written, place: stateFields.indexOf(sameAt.as) },
     read: readerOf(name),
   };
 }
@@ -81,7 +82,7 @@ function rowReader<Name extends JobFieldName>(
   const inState = fields.filter((field) => field.inState >= 0);
   const inSpec = fields.filter((field) => field.inState < 0);
   const untouched = inState.filter(({ name }) => name !== "state");
-  const mayBeAsInSpec = inState.filter(({ isAsInSpec }) => isAsInSpec);
+  const mayBeAsInSpec = inState.filter(({ name }) => asInSpec.includes(name));
   const blank: Row = Object.fromEntries(names.map((name) => [name, null]));
   let last = { text: "", row: blank };
 
@@ -89,7 +90,10 @@ function rowReader<Name extends JobFieldName>(
     if (text === last.text) return last.row;
     const parts = text.split(fieldEnd);
     const row = { ...blank };
-    for (const { name, inState: place, read } of inState) row[name] = read(parts[place] as string);
+    for (const { name, inState: place, sameAt, read } of inState) {
+      const isSame = sameAt !== null && parts[place] === sameAt.written;
+      row[name] = read(parts[isSame ? sameAt.place : place] as string);
+    }
     last = { text, row };
     return row;
   };
@@ -106,14 +110,10 @@ function rowReader<Name extends JobFieldName>(
   };
 }
 
-const readLeased = rowReader(leasedFields);
-const readDue = rowReader(dueFields);
-const readShown = rowReader(fieldNames(({ isOwn }, name) => isOwn !== true || name === "route"));
-
 /** As a claim hands it out. */
-export function leasedJobOf(texts: JobTexts): LeasedJob {
-  return readLeased(texts) as LeasedJob;
-}
+export const leasedJobOf = rowReader(leasedFields) as (texts: JobTexts) => LeasedJob;
+export const readDueRow = rowReader(dueFields);
+const readShown = rowReader(fieldNames(({ isOwn }, name) => isOwn !== true || name === "route"));
 
 /** `routes`: by number, as the library gave it with the job. */
 export function jobRecordOf(texts: JobTexts, routes: ReadonlyMap<number, Route>): JobRecord {
@@ -124,24 +124,8 @@ export function jobRecordOf(texts: JobTexts, routes: ReadonlyMap<number, Route>)
   return { ...shown, queue, name, state: stateOfCode(state), cancelAsked: cancelAsked === 1 };
 }
 
-/** Of a job whose clock `asked.clock` has rung. */
-export function dueJobOf(texts: JobTexts, asked: { readonly clock: Clock; readonly now: number }): DueJob {
-  const { id, seq, fence, route, state, rev, attempt, policy, attempts, owner, ...row } = readDue(texts);
-  return {
-    ...{ id, seq, fence, route, rev, attempt, policy, attempts, owner },
-    state: stateOfCode(state),
-    cancelAsked: row.cancelAsked === 1,
-    started: row.startedAt !== null,
-    lateMs: asked.now - (row[clockFields[asked.clock]] ?? asked.now),
-  };
-}
-
-/** Handle, spec and state of each, in turns; null where there is none. */
 export function readTexts(flat: readonly string[]): (JobTexts | null)[] {
-  const texts: (JobTexts | null)[] = [];
-  for (let at = 0; at < flat.length; at += 3) {
-    const [handle, spec, state] = flat.slice(at, at + 3) as [string, string, string];
-    texts.push(handle === "" ? null : { handle, spec, state });
-  }
-  return texts;
+  return rowsOf<[string, string, string]>(flat, 3).map(([handle, spec, state]) =>
+    handle === "" ? null : { handle, spec, state },
+  );
 }

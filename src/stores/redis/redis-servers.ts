@@ -2,9 +2,9 @@
  * Which servers a store works on, from a URL or from a client of the caller's own, and how connections to them are
  * made.
  */
-import { MillraceError } from "../../model/error.ts";
+import { invalidOption } from "../../model/option.ts";
 import { clientOptions, isClient, isCluster, loadDriver } from "./driver.ts";
-import type { RedisClient, RedisCluster } from "./driver.ts";
+import type { GivenClient, RedisClient, RedisCluster } from "./driver.ts";
 import { addressOf, nameOf, readRedisUrl } from "./redis-url.ts";
 
 export interface RedisServers {
@@ -25,15 +25,13 @@ export async function findServers(
 ): Promise<RedisServers> {
   const own = clientOptions(callTimeoutMs);
   if (client === undefined) return namedServers(url, own);
-  if (url !== undefined)
-    throw new MillraceError("invalid-option", "Give either a URL or a client, not both.");
+  if (url !== undefined) throw invalidOption("Give either a URL or a client, not both.");
   const unnamed = { prefix: null, partitions: null };
   if (isCluster(client)) {
     const { seeds, connect } = await clusterServers(client, own);
     return { ...unnamed, where: "The cluster of the given client", isCluster: true, seeds, connect };
   }
-  if (!isClient(client))
-    throw new MillraceError("invalid-option", "client must be a client of the driver ioredis or iovalkey.");
+  if (!isClient(client)) throw invalidOption("client must be a client of the driver ioredis or iovalkey.");
   const where = "The server of the given client";
   return { ...unnamed, where, isCluster: false, seeds: [where], connect: () => client.duplicate(own) };
 }
@@ -66,8 +64,7 @@ async function clusterServers(
     typeof node === "string" ? addressOf(node.includes("//") ? node : `redis://${node}`) : withPort(node),
   );
   const seeds = [...nodes.map(({ options }) => withPort(options)), ...started];
-  if (seeds.length === 0)
-    throw new MillraceError("invalid-option", "The given cluster client names no server to begin with.");
+  if (seeds.length === 0) throw invalidOption("The given cluster client names no server to begin with.");
   const { natMap, redisOptions = {} } = cluster.options;
   const [sample] = nodes;
   const driver = sample === undefined ? await loadDriver() : null;
@@ -75,7 +72,7 @@ async function clusterServers(
     const { host, port } = natMap?.[address] ?? splitAddress(address);
     const there = { ...own, host, port };
     return driver === null
-      ? (sample as RedisClient).duplicate(there)
+      ? (sample as GivenClient).duplicate(there)
       : new driver.Redis({ ...redisOptions, ...there });
   };
   return { seeds: [...new Set(seeds)], connect };

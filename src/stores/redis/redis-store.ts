@@ -1,13 +1,12 @@
 /**
  * The store on Redis or Valkey: any number of processes on one server or a cluster, by the server's clock, at the
- * durability of its append-only file. One partition on one server is the plain case and has its own connection; several
- * share theirs (cluster-nodes.ts) and are put together by the store of several partitions that all kinds of stores
- * have.
+ * durability of its append-only file. One partition on one server has its own connection; several share theirs
+ * (cluster-nodes.ts) and are put together as the partitions of any store are.
  *
  *  one partition       partition.ts ─► connection
  *  several             partitioned store ─► partition.ts, each ─► connection ─► view ─► the server that has its slot
  */
-import { MillraceError } from "../../model/error.ts";
+import { checkWhole, invalidOption } from "../../model/option.ts";
 import { partitionsMax } from "../../model/placement.ts";
 import type { Placement } from "../../model/placement.ts";
 import type { Platform } from "../../platform/platform.ts";
@@ -21,37 +20,22 @@ import { findServers } from "./redis-servers.ts";
 import type { RedisServers } from "./redis-servers.ts";
 
 export interface RedisOptions {
-  /**
-   * `redis://user:password@host:port/database?prefix=name`; `?cluster=true` for a cluster, whose hosts may be several,
-   * by comma.
-   */
+  /** See redis-url.ts. */
   readonly url?: string;
-  /**
-   * Instead of a URL: a client or cluster client of the driver ioredis or iovalkey. It is copied, and the caller closes
-   * it.
-   */
+  /** Instead of a URL: a client or cluster client of ioredis or iovalkey. It is copied, and the caller closes it. */
   readonly client?: unknown;
   readonly platform: Platform;
   /** What all keys begin with, in braces. */
   readonly prefix?: string;
-  /**
-   * Left out: what the server gives. Strict: every acknowledged write is on disk. Relaxed: the server must keep some
-   * file.
-   */
+  /** Left out: what the server gives. Strict: acknowledged writes are on disk. Relaxed: the server keeps some file. */
   readonly durability?: "strict" | "relaxed";
   /** Opens although the server may throw keys away when its memory is full. */
   readonly allowEviction?: boolean;
   /** The longest a call may take before its connection is cut and its outcome is unknown. Default: 30 s. */
   readonly callTimeoutMs?: number;
-  /**
-   * An acknowledged write is on so many replicas, so that a failover to one of them does not lose it. Default: 0, which
-   * waits for none.
-   */
+  /** An acknowledged write is on so many replicas, so that a failover to one of them keeps it. Default: 0. */
   readonly replicas?: number;
-  /**
-   * How many parts the keys are in, for the life of the store. Left out: what it was made with; a new one gets 1, on a
-   * cluster 16.
-   */
+  /** For the life of the store. Left out: what it was made with; a new one gets 1, on a cluster 16. */
   readonly partitions?: number;
   /** Tests drive time by their platform's clock. */
   readonly clock?: "server" | "platform";
@@ -62,21 +46,24 @@ export interface RedisOptions {
 export const defaultPrefix = "millrace";
 const defaultCallTimeoutMs = 30_000;
 const callTimeoutMaxMs = 600_000;
+const replicasMax = 100;
 /** Slots with large hashes move badly, and few of them spread badly over servers. */
 const clusterPartitions = 16;
 
 export async function openRedisStore(options: RedisOptions): Promise<Store> {
   const { platform, clock = "server", allowEviction = false } = options;
-  const callTimeoutMs = checkCallTimeout(options.callTimeoutMs ?? defaultCallTimeoutMs);
+  const { callTimeoutMs: limitMs = defaultCallTimeoutMs } = options;
+  const callTimeoutMs = checkWhole(limitMs, "callTimeoutMs", 1, callTimeoutMaxMs);
   const servers = await findServers(options, callTimeoutMs);
   const { where, isCluster } = servers;
   const given = readPartitions(options.partitions ?? servers.partitions);
   let lastNow = 0;
   const shared: PartitionOptions = {
     platform,
+    where,
     prefix: checkPrefix(options.prefix ?? servers.prefix ?? defaultPrefix),
     callTimeoutMs,
-    replicas: checkReplicas(options.replicas ?? 0),
+    replicas: checkWhole(options.replicas ?? 0, "replicas", 0, replicasMax),
     wishes: { where, durability: options.durability ?? null, allowEviction, isCluster },
     sender: Buffer.from(platform.randomBytes(9)).toString("base64url"),
     // Never behind the last time given, whatever the machine's clock does.
@@ -145,24 +132,10 @@ async function openSeveral(
 function readPartitions(given: number | string | null | undefined): number | null {
   if (given === undefined || given === null) return null;
   const count = typeof given === "string" && /^\d+$/.test(given) ? Number(given) : given;
-  if (typeof count === "number" && Number.isInteger(count) && count >= 1 && count <= partitionsMax)
-    return count;
-  throw new MillraceError("invalid-option", `partitions must be a whole number from 1 to ${partitionsMax}.`);
-}
-
-function checkCallTimeout(ms: number): number {
-  if (Number.isInteger(ms) && ms >= 1 && ms <= callTimeoutMaxMs) return ms;
-  const sentence = `callTimeoutMs must be a whole number from 1 to ${callTimeoutMaxMs}.`;
-  throw new MillraceError("invalid-option", sentence);
-}
-
-function checkReplicas(replicas: number): number {
-  if (Number.isInteger(replicas) && replicas >= 0 && replicas <= 100) return replicas;
-  throw new MillraceError("invalid-option", "replicas must be a whole number from 0 to 100.");
+  return checkWhole(count, "partitions", 1, partitionsMax);
 }
 
 export function checkPrefix(prefix: string): string {
   if (/^[^{}\p{Cc}]{1,100}$/u.test(prefix)) return prefix;
-  const sentence = "prefix must have 1 to 100 characters, without braces and control characters.";
-  throw new MillraceError("invalid-option", sentence);
+  throw invalidOption("prefix must have 1 to 100 characters, without braces and control characters.");
 }

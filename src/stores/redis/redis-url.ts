@@ -8,6 +8,7 @@
  * that neither knows is refused, because a misspelt one would do nothing and say nothing.
  */
 import { MillraceError } from "../../model/error.ts";
+import { invalidOption } from "../../model/option.ts";
 
 export interface RedisUrl {
   /** One per server, for the driver. */
@@ -36,12 +37,11 @@ export function readRedisUrl(url: unknown): RedisUrl {
   checkParameters(first);
   const cluster = first.searchParams.get("cluster");
   if (cluster !== null && cluster !== "true" && cluster !== "false")
-    throw new MillraceError("invalid-option", "The parameter cluster of the URL must be true or false.");
-  if (parsed.length > 1 && cluster !== "true") {
-    const sentence =
-      "The URL names several servers: add ?cluster=true if they are a cluster, or name the primary alone.";
-    throw new MillraceError("invalid-option", sentence);
-  }
+    throw invalidOption("The parameter cluster of the URL must be true or false.");
+  if (parsed.length > 1 && cluster !== "true")
+    throw invalidOption(
+      "The URL names several servers: add ?cluster=true if they are a cluster, or name the primary alone.",
+    );
   const [prefix, partitions] = [first.searchParams.get("prefix"), first.searchParams.get("partitions")];
   const urls = parsed.map((one) => {
     for (const name of ownParameters) one.searchParams.delete(name);
@@ -52,20 +52,20 @@ export function readRedisUrl(url: unknown): RedisUrl {
 
 function checkDatabase({ pathname }: URL): void {
   if (/^\/?\d*$/.test(pathname)) return;
-  const sentence = `The path of the URL must be the number of a database, not "${pathname.slice(1)}".`;
-  throw new MillraceError("invalid-option", sentence);
+  throw invalidOption(`The path of the URL must be the number of a database, not "${pathname.slice(1)}".`);
 }
 
 function checkParameters({ searchParams }: URL): void {
   for (const name of new Set(searchParams.keys())) {
     if (ownParameters.includes(name)) {
       if (searchParams.getAll(name).length === 1) continue;
-      throw new MillraceError("invalid-option", `The parameter ${name} of the URL is given twice.`);
+      throw invalidOption(`The parameter ${name} of the URL is given twice.`);
     }
     if (driverParameters.includes(name)) continue;
     const known = [...ownParameters, ...driverParameters].join(", ");
-    const sentence = `The URL has an unknown parameter ${JSON.stringify(name)}. Known ones are: ${known}.`;
-    throw new MillraceError("invalid-option", sentence);
+    throw invalidOption(
+      `The URL has an unknown parameter ${JSON.stringify(name)}. Known ones are: ${known}.`,
+    );
   }
 }
 

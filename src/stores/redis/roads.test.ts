@@ -52,7 +52,7 @@ const routes = ["mail", "reports"].flatMap((queue) =>
   ["send", "print"].map((name) => aRoute({ queue, name })),
 );
 const claimSome = ({ same }: Both, max: number, offered = routes): Promise<ClaimAnswer> =>
-  same((store) => store.claim(aClaim({ offers: [{ routes: offered, max }] })));
+  same((store) => store.claim(aClaim({ offers: [{ routes: offered, max, starts: 1 }] })));
 
 const due = fc.oneof(
   fc.constant({ inMs: 0 }),
@@ -158,7 +158,7 @@ describe("the same jobs by either road leave the same keys", () => {
     for (const [at, given] of kinds.entries()) {
       platform.advance(7);
       const job = aJob({ id: `j${at}`, ...given });
-      const claim = aClaim({ offers: [{ routes, max: at === 3 ? 1 : 3 }] });
+      const claim = aClaim({ offers: [{ routes, max: at === 3 ? 1 : 3, starts: at % 3 }] });
       await slow.submit([{ jobs: [job], isRepeat: true }]);
       const claimed = await slow.claim(claim);
       await one.submit([{ jobs: [job] }]);

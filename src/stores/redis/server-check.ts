@@ -2,13 +2,6 @@
  * What is asked of a server before anything is written there, and again of every connection: a version, a role and
  * settings under which the promises can be kept. A promise that the server would break is refused by name, not watched
  * failing later.
- *
- *  the server's persistence           an acknowledgement survives          level
- *  append-only file, fsync always     power loss                           strict
- *  the same with everysec, where strict is asked for and the server can wait for its file (WAITAOF)   power loss   strict
- *  append-only file, everysec or no   the server's end, but its last second (or more) is lost with the machine   relaxed
- *  snapshots only, or nothing known   the server's clean end               relaxed
- *  none                               nothing                              memory
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Durability } from "../../store/store.ts";
@@ -48,10 +41,7 @@ export async function checkServer(ask: Connection["ask"], wishes: ServerWishes):
   return judgeServer(await readWords(ask), wishes);
 }
 
-/**
- * What a server does not tell this user stays unknown. A call that got lost is no answer, and must not be taken for
- * one.
- */
+/** What a server does not tell this user stays unknown. A call that got lost is no answer. */
 export function ifTold(error: unknown): null {
   if (error instanceof MillraceError && error.code !== "store-denied" && error.code !== "store-too-old")
     throw error;
@@ -66,11 +56,8 @@ export async function readWords(ask: Connection["ask"]): Promise<ServerWords> {
   const info = readInfo(String(await ask("INFO", [])));
   const [appendfsync, save] = [await setting("appendfsync"), await setting("save")];
   const command = await ask("COMMAND", ["INFO", "WAITAOF"]).catch(ifTold);
-  return {
-    info,
-    settings: { appendfsync, save },
-    canWait: Array.isArray(command) && command[0] !== null,
-  };
+  const canWait = Array.isArray(command) && command[0] !== null;
+  return { info, settings: { appendfsync, save }, canWait };
 }
 
 export function judgeServer(words: ServerWords, wishes: ServerWishes): ServerFacts {
@@ -101,17 +88,15 @@ export function judgeServer(words: ServerWords, wishes: ServerWishes): ServerFac
   return { ...judgePersistence(words, wishes), warnings };
 }
 
+const waited =
+  "survives power loss: each one waits until the append-only file is on disk, which takes less time with appendfsync always";
+
 function judgePersistence(words: ServerWords, wishes: ServerWishes): Omit<ServerFacts, "warnings"> {
   const { where, durability: wish } = wishes;
   const { durability, acknowledged } = worthOf(words);
   if (wish === "strict" && durability !== "strict") {
     if (words.info.get("aof_enabled") === "1" && words.canWait)
-      return {
-        durability: "strict",
-        waitsForFile: true,
-        acknowledged:
-          "An acknowledged write survives power loss: each one waits until the append-only file is on disk, which takes less time with appendfsync always.",
-      };
+      return { ...worth("strict", waited), waitsForFile: true };
     const sentence = `${where} does not sync every write to its append-only file, so an acknowledged write may be lost with power. Set appendonly yes and appendfsync always, or open the store with durability "relaxed".`;
     throw new MillraceError("durability-refused", sentence);
   }
@@ -123,33 +108,25 @@ function judgePersistence(words: ServerWords, wishes: ServerWishes): Omit<Server
 }
 
 export function worthOf({ info, settings }: ServerWords): Pick<ServerFacts, "durability" | "acknowledged"> {
+  const { appendfsync, save } = settings;
   if (info.get("aof_enabled") === "1") {
-    const { appendfsync } = settings;
     if (appendfsync === "always")
-      return {
-        durability: "strict",
-        acknowledged:
-          "An acknowledged write survives power loss: appendfsync is always, so it is on disk before the answer.",
-      };
-    return {
-      durability: "relaxed",
-      acknowledged:
-        appendfsync === "everysec"
-          ? "An acknowledged write survives the end of the server; with the machine the last second may be lost (appendfsync is everysec)."
-          : `An acknowledged write survives the end of the server; with the machine the last moments may be lost (appendfsync is ${appendfsync ?? "not known"}).`,
-    };
+      return worth(
+        "strict",
+        "survives power loss: appendfsync is always, so it is on disk before the answer",
+      );
+    const last = appendfsync === "everysec" ? "second" : "moments";
+    const why = `with the machine the last ${last} may be lost (appendfsync is ${appendfsync ?? "not known"})`;
+    return worth("relaxed", `survives the end of the server; ${why}`);
   }
-  if (settings.save === "")
-    return {
-      durability: "memory",
-      acknowledged:
-        "An acknowledged write ends with the server, which writes neither an append-only file nor snapshots.",
-    };
-  return {
-    durability: "relaxed",
-    acknowledged:
-      "An acknowledged write survives a clean end of the server only; otherwise whatever came after the last snapshot is lost, for there is no append-only file.",
-  };
+  if (save === "")
+    return worth("memory", "ends with the server, which writes neither an append-only file nor snapshots");
+  const since = "otherwise whatever came after the last snapshot is lost, for there is no append-only file";
+  return worth("relaxed", `survives a clean end of the server only; ${since}`);
+}
+
+function worth(durability: Durability, fate: string): Pick<ServerFacts, "durability" | "acknowledged"> {
+  return { durability, acknowledged: `An acknowledged write ${fate}.` };
 }
 
 export function readInfo(text: string): Map<string, string> {

@@ -1,15 +1,18 @@
 /** Settle (lua/settle.ts): endings that look alike share their first texts; only what was not applied is answered. */
 import type { SettleNext } from "../../model/change.ts";
 import type { Settle, SettleAnswer } from "../../store/operations.ts";
+import { checkSettles } from "../../store/later-version.ts";
 import { isFinish } from "../../store/plain.ts";
-import type { Calls } from "./call.ts";
-import { flagText, nextText } from "./next-text.ts";
+import { valueText } from "./argument-text.ts";
+import type { Operation } from "./call.ts";
+import { nextText } from "./next-text.ts";
 import { pushUnit, Shapes } from "./submit-text.ts";
-import { fieldEnd, handleOf, leasePrefix, packNullable, unpackText } from "./text.ts";
+import { fieldEnd, handleOf, leasePrefix, packNullable, rowsOf, unpackText } from "./text.ts";
 
 const ok: SettleAnswer = { kind: "ok" };
 
-export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): Promise<SettleAnswer[]> {
+export const settleIfLeased: Operation<"settleIfLeased"> = async (calls, settles) => {
+  checkSettles(settles);
   if (settles.length === 0) return [];
   const stretches = new Stretches();
   for (const settle of settles) stretches.add(settle);
@@ -21,46 +24,41 @@ export async function settleIfLeased(calls: Calls, settles: readonly Settle[]): 
     ...stretches.args,
   ])) as (number | string)[];
   const answers: SettleAnswer[] = settles.map(() => ok);
-  for (let at = 0; at < refusals.length; at += 2) {
-    const [kind, id] = (refusals[at + 1] as string).split(fieldEnd);
-    answers[refusals[at] as number] = (
-      id === undefined ? { kind } : { kind, id: unpackText(id) }
-    ) as SettleAnswer;
+  for (const [place, said] of rowsOf<[number, string]>(refusals, 2)) {
+    const [kind, id] = said.split(fieldEnd);
+    answers[place] = (id === undefined ? { kind } : { kind, id: unpackText(id) }) as SettleAnswer;
   }
   return answers;
-}
+};
 
-/**
- * Settles in a row with one next: their number, the next, whether results and logs come, whether effects come, then
- * each.
- */
+/** Settles in a row with one next. */
 class Stretches {
   readonly args: string[] = [];
   readonly shapes = new Shapes();
   #last: SettleNext | null = null;
-  #hasMore = false;
-  #hasEffects = false;
+  /** Whether results, attempt logs and effects come. */
+  #parts = "";
   #at = 0;
   #length = 0;
 
   add(settle: Settle): void {
     const { next, effects, attempts } = settle;
     const result = isFinish(next) ? packNullable(next.result) : "";
-    const hasMore = result !== "" || attempts !== null;
-    const hasEffects = effects !== undefined;
-    if (!isAlike(this.#last, next) || hasMore !== this.#hasMore || hasEffects !== this.#hasEffects) {
+    const hasResult = result !== "";
+    const parts = valueText(hasResult) + valueText(attempts !== null) + valueText(effects !== undefined);
+    if (!isAlike(this.#last, next) || parts !== this.#parts) {
       // A finish goes without its result, so that endings with different results still look alike.
       const text = nextText(isFinish(next) ? { ...next, result: null } : next);
-      this.#at = this.args.push("0", text, flagText(hasMore), flagText(hasEffects)) - 4;
+      this.#at = this.args.push("0", text, ...parts) - 5;
       this.#length = 0;
       this.#last = next;
-      this.#hasMore = hasMore;
-      this.#hasEffects = hasEffects;
+      this.#parts = parts;
     }
     this.#length += 1;
     this.args[this.#at] = String(this.#length);
     this.args.push(leasePrefix(settle));
-    if (hasMore) this.args.push(result, packNullable(attempts));
+    if (hasResult) this.args.push(result);
+    if (attempts !== null) this.args.push(packNullable(attempts));
     if (effects === undefined) return;
     const { jobs = [], docs = [] } = effects;
     pushUnit(this.args, this.shapes, { jobs, docs }, true);

@@ -10,26 +10,22 @@ import { mayBeRefusedLate } from "../../store/plain.ts";
 import type { DocPut, NewJob } from "../../store/records.ts";
 import { tagsOf } from "../../store/rules/place.ts";
 import { holdCode } from "../../store/rules/unique-holds.ts";
-import { argumentText } from "./argument-text.ts";
-import { dueText, flagText } from "./next-text.ts";
+import { argumentText, valueText } from "./argument-text.ts";
+import { dueText } from "./next-text.ts";
 import { ownFields, tailFields } from "./packed-fields.ts";
 import { contentText, routeText } from "./route-text.ts";
-import { fieldEnd, packNullable, packNumber, packText, packValue } from "./text.ts";
+import { fieldEnd, packNullable, packText, packValue } from "./text.ts";
 
 /** The shapes of a call's jobs, each once. */
 export class Shapes {
   readonly #numbers = new Map<string, string>();
-  #last: NewJob | null = null;
-  #number = "";
 
   /** Under which number the job names its shape. */
   numberOf(job: NewJob): string {
-    if (this.#last !== null && isAlike(this.#last, job)) return this.#number;
     const shape = shapeOf(job);
-    this.#number = this.#numbers.get(shape) ?? String(this.#numbers.size + 1);
-    this.#numbers.set(shape, this.#number);
-    this.#last = job;
-    return this.#number;
+    let number = this.#numbers.get(shape);
+    if (number === undefined) this.#numbers.set(shape, (number = String(this.#numbers.size + 1)));
+    return number;
   }
 
   args(): string[] {
@@ -45,7 +41,6 @@ function shapeOf(job: NewJob): string {
   return last.text;
 }
 
-/** Whether two jobs have the same shape. */
 function isAlike(one: NewJob, other: NewJob): boolean {
   return (
     one.queue === other.queue &&
@@ -67,12 +62,12 @@ function isSameDue(one: Due | null, other: Due | null): boolean {
 }
 
 function shapeText(job: NewJob): string {
+  const { rankBase, rankSlope, ttlMs, unique } = job;
   const route = routeOf(job);
   return argumentText("shape", {
     ...{ route: routeText(route.number), content: contentText(route), due: dueText(job.due) },
-    ...{ rankBase: job.rankBase, rankSlope: job.rankSlope },
-    ...{ deadline: job.deadline === null ? "" : dueText(job.deadline), ttlMs: packNumber(job.ttlMs) },
-    ...{ onHeld: job.unique?.onHeld ?? "", hasTags: flagText(tagsOf(job) !== null) },
+    ...{ rankBase, rankSlope, deadline: job.deadline === null ? "" : dueText(job.deadline), ttlMs },
+    ...{ onHeld: unique?.onHeld, hasTags: tagsOf(job) !== null },
   });
 }
 
@@ -103,23 +98,18 @@ export function docField(kind: string, id: string): string {
   return `${packText(kind)}${fieldEnd}${packText(id)}`;
 }
 
-/** Kind and id, guard, due in, expires in, body. */
 export function pushDoc(args: string[], put: DocPut): void {
   const { guard, dueInMs, expiresInMs } = put;
-  args.push(
-    docField(put.kind, put.id),
-    guard === "any" ? "any" : guard === "absent" ? "0" : String(guard.version),
-    packNumber(dueInMs),
-    packNumber(expiresInMs),
-    packNullable(put.body),
-  );
+  const version = guard === "any" ? guard : guard === "absent" ? "0" : String(guard.version);
+  args.push(docField(put.kind, put.id), version);
+  args.push(valueText(dueInMs), valueText(expiresInMs), packNullable(put.body));
 }
 
-/** Late, jobs, documents, and those. Effects follow a change of their job, so for them every refusal is late. */
+/** Effects follow a change of their job, so for them every refusal is late. */
 export function pushUnit(args: string[], shapes: Shapes, unit: SubmitUnit, isEffect = false): void {
   const { jobs, docs = [] } = unit;
   const isLate = mayBeRefusedLate(unit) || (isEffect && jobs.some(({ digest }) => digest !== null));
-  args.push(flagText(isLate), String(jobs.length), String(docs.length));
+  args.push(valueText(isLate), String(jobs.length), String(docs.length));
   for (const job of jobs) args.push(shapes.numberOf(job), packText(job.id), bodyText(job));
   for (const put of docs) pushDoc(args, put);
 }

@@ -3,14 +3,16 @@
  * are answered one by one.
  */
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
+import { checkUnits } from "../../store/later-version.ts";
 import { isPlainUnit } from "../../store/plain.ts";
 import type { NewJob } from "../../store/records.ts";
-import type { Calls } from "./call.ts";
-import { flagText } from "./next-text.ts";
+import { valueText } from "./argument-text.ts";
+import type { Operation } from "./call.ts";
 import { plainBodyText, pushUnit, Shapes } from "./submit-text.ts";
 import { fieldEnd, packText, unpackText } from "./text.ts";
 
-export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<SubmitAnswer[]> {
+export const submit: Operation<"submit"> = async (calls, units) => {
+  checkUnits(units);
   const shapes = new Shapes();
   const steps: string[] = [];
   const stretch = new PlainStretch(steps);
@@ -19,7 +21,7 @@ export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promis
     if (arePlain[index] === true) for (const job of unit.jobs) stretch.add(shapes.numberOf(job), job);
     else {
       stretch.end();
-      steps.push("0", flagText(unit.isRepeat === true));
+      steps.push("0", valueText(unit.isRepeat === true));
       pushUnit(steps, shapes, unit);
     }
   }
@@ -29,9 +31,9 @@ export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promis
   return units.map((unit, index) =>
     arePlain[index] === true ? created(unit) : answerOf(answers[at++] as string),
   );
-}
+};
 
-/** Plain jobs of one shape in a row: their number, that of the shape, then id and body of each. */
+/** Plain jobs of one shape in a row. */
 class PlainStretch {
   readonly #steps: string[];
   #shape: string | null = null;
@@ -62,7 +64,6 @@ function created({ jobs }: SubmitUnit): SubmitAnswer {
   return { kind: "ok", ids: jobs.map(({ id }) => id), hows: jobs.map((): SubmitHow => "created") };
 }
 
-/** ok, then how and id in turns; or refused, reason, id. */
 function answerOf(answer: string): SubmitAnswer {
   const [kind, ...rest] = answer.split(fieldEnd);
   if (kind === "refused") {

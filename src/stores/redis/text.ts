@@ -1,7 +1,6 @@
 /**
  * Values as they stand in records and arguments, whose fields are joined; store/packed-text.ts says how a text is
- * escaped. An empty field means none. `packValue` and `readValue` go by the type of a job's field
- * (store/job-fields.ts).
+ * escaped. An empty field means none.
  */
 import { jobFields } from "../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../store/job-fields.ts";
@@ -12,10 +11,6 @@ export { fieldEnd, itemEnd, packText, unpackText };
 
 export function packNullable(text: string | null): string {
   return text === null ? "" : packText(text);
-}
-
-export function packNumber(number: number | null | undefined): string {
-  return number === null || number === undefined ? "" : String(number);
 }
 
 export function readNumber(text: string): number | null {
@@ -53,4 +48,14 @@ export function seqOf(handle: string): number {
 /** What names a lease beside its handle, as a state has it behind its first field. */
 export function leasePrefix({ id, fence }: { readonly id: string; readonly fence: number }): string {
   return `${fence}${fieldEnd}${packText(id)}${fieldEnd}`;
+}
+
+/** The rows of a flat list, of so many values each. */
+export function rowsOf<Row extends readonly unknown[]>(
+  flat: readonly Row[number][],
+  width: Row["length"],
+): Row[] {
+  return Array.from({ length: flat.length / width }, (_, at) =>
+    flat.slice(at * width, (at + 1) * width),
+  ) as never;
 }

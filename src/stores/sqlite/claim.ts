@@ -3,8 +3,8 @@
  * of whose clocks has rung: that one belongs to a duty.
  *
  * Select, then update by a list of seqs: 8 us per job by 500; as one UPDATE .. RETURNING with the select inside 9 to
- * 10. A job that holds its unique key until it is started takes the general road. Large inputs are read one by one until
- * the claim has its bytes, so that it never holds much more.
+ * 10. A job that holds its unique key until it is started takes the general road. Large inputs are read one by one
+ * until the claim has its bytes, so that it never holds much more.
  */
 import assert from "node:assert/strict";
 import { stateCodes } from "../../model/job-state.ts";
@@ -13,6 +13,7 @@ import type { ClaimAnswer, ClaimRequest } from "../../store/operations.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import { mergeRoutes } from "../../store/rules/claim-order.ts";
 import { fencesPerEpoch, lease } from "../../store/rules/lease.ts";
+import type { Claiming } from "../../store/rules/lease.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
 import { tellMove } from "../../store/rules/telling.ts";
 import { timerAt } from "./clock.ts";
@@ -44,6 +45,7 @@ const kept: Formulas = {
   ...clearedFormulas("lease"),
   state: running,
   owner: "@owner",
+  startedAt: "@startedAt",
   leaseEndsAt: "@leaseEndsAt",
   timerAt: timerAt.leased("@leaseEndsAt"),
 };
@@ -72,7 +74,7 @@ const readHead = `SELECT ${columns} FROM ${claimable} LEFT JOIN millrace_spec s 
 /** Inputs: now, lowest fence, a JSON list of seqs. Answer: the same of these jobs, in claim order. */
 const readChosen = `SELECT ${columns} FROM millrace_job j LEFT JOIN millrace_spec s ON s.seq = j.seq
   WHERE j.seq IN (SELECT value FROM json_each(@seqs)) ${inOrder}`;
-/** Inputs: lowest fence, now, owner, lease end, then the seqs. Guard: read as ready in the same transaction. */
+/** Inputs: lowest fence, now, owner, start, lease end, then the seqs. Guard: read as ready in the same transaction. */
 const leaseSeqs = `UPDATE millrace_job SET ${setList({ ...handedOut, ...kept })}`;
 
 export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
@@ -80,11 +82,11 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
   const jobs: LeasedJob[] = [];
   let more = false;
   let bytesLeft = request.inputBytesMax ?? Infinity;
-  for (const { routes, max } of request.offers) {
+  for (const { routes, max, starts = 0 } of request.offers) {
     if (max <= 0 || routes.length === 0) continue;
     // A claim that has its bytes asks only whether there is more.
     const rows = readClaimable(step, routes, bytesLeft > 0 ? max : 1);
-    const leased = leaseRows(step, rows, request, bytesLeft);
+    const leased = leaseRows(step, rows, { ...request, starts, bytesMax: bytesLeft });
     bytesLeft -= leased.bytes;
     for (const job of leased.jobs) jobs.push(job);
     more ||= rows.length === max || leased.jobs.length < rows.length;
@@ -111,33 +113,41 @@ function readClaimable(step: Step, routes: readonly number[], max: number): unkn
     : statements(readChosen).all({ now, lowestFence, seqs: JSON.stringify(seqs) });
 }
 
+interface Leasing extends Pick<ClaimRequest, "owner" | "leaseMs"> {
+  /** How many of the jobs have started with the claim. */
+  readonly starts: number;
+  readonly bytesMax: number;
+}
+
 /** Leases the first of these jobs, until their inputs have so many bytes. */
 function leaseRows(
   step: Step,
   rows: readonly unknown[],
-  { owner, leaseMs }: ClaimRequest,
-  bytesMax: number,
+  { owner, leaseMs, starts, bytesMax }: Leasing,
 ): { readonly jobs: readonly LeasedJob[]; readonly bytes: number } {
   const { statements, now } = step;
   const jobs: LeasedJob[] = [];
-  const plain: number[] = [];
+  const started: number[] = [];
+  const waiting: number[] = [];
   let bytes = 0;
   for (const row of rows) {
     if (bytes >= bytesMax) break;
     const job = readLeased(row);
     if ((job.input as string | null) === null) job.input = inputOf(statements, job.seq);
     if (bytesMax !== Infinity) bytes += Buffer.byteLength(job.input);
+    const isStarted = jobs.length < starts;
     if (readHolds(row) === uniqueHolds.started) {
-      jobs.push(leaseGeneral(step, job.seq, owner, leaseMs));
+      jobs.push(leaseGeneral(step, job.seq, { owner, leaseMs, starts: isStarted }));
       continue;
     }
     const { id, seq, rev, route, attempt } = job;
-    plain.push(seq);
+    (isStarted ? started : waiting).push(seq);
     tellMove(step, ready, { kind: "claimed", id, rev, route, state: running, attempt, extra: null });
     jobs.push(job as LeasedJob);
   }
   const named = { lowestFence: lowestFenceOf(step), now, owner, leaseEndsAt: now + leaseMs };
-  runOnSeqs(statements, leaseSeqs, plain, named);
+  runOnSeqs(statements, leaseSeqs, started, { ...named, startedAt: now });
+  runOnSeqs(statements, leaseSeqs, waiting, { ...named, startedAt: null });
   return { jobs, bytes };
 }
 
@@ -148,10 +158,14 @@ function inputOf(statements: Statements, seq: number): string {
 }
 
 /** The general road: a job whose key is freed by its start. */
-export function leaseGeneral(step: Step, seq: number, owner: string, leaseMs: number): LeasedJob {
+export function leaseGeneral(
+  step: Step,
+  seq: number,
+  claiming: Pick<Claiming, "owner" | "leaseMs" | "starts">,
+): LeasedJob {
   const row = readLive(step.statements, seq);
   assert(row !== null, "a job that was read as ready is live in the same transaction");
-  const outcome = lease(row, { owner, leaseMs, epoch: step.commit.epoch, now: step.now });
+  const outcome = lease(row, { ...claiming, epoch: step.commit.epoch, now: step.now });
   writeOutcome(step, row, outcome);
   return Object.fromEntries(leasedFields.map((name) => [name, outcome.row[name]])) as unknown as LeasedJob;
 }

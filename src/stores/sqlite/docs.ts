@@ -1,4 +1,7 @@
-/** Documents: versioned texts under a guard, for settings, terms and the caller's KV. Every read passes over expired ones. */
+/**
+ * Documents: versioned texts under a guard, for settings, terms and the caller's KV. What a put makes of one is in
+ * store/rules/put-doc.ts; every read passes over expired ones.
+ */
 import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
 import { putDoc as putBy } from "../../store/rules/put-doc.ts";

@@ -5,11 +5,11 @@
  * timer_at. A job whose deadline comes after its timer is found there once the timer has rung. `clock` also has the
  * deadlines and times-to-live, so that a flood of due jobs without any is passed over inside the index.
  */
+import { dueJobOf, untilMs } from "../../store/due-job.ts";
 import { columnOf, dueFields } from "../../store/job-fields.ts";
 import type { JobFieldName } from "../../store/job-fields.ts";
 import type { Clock, ReadDueAnswer, ReadDueRequest } from "../../store/operations.ts";
 import { clockFields } from "../../store/rules/guard.ts";
-import { dueJobOf } from "../../store/rules/show.ts";
 import { columnList, fromJob, rowReader } from "./columns.ts";
 import type { Picked } from "./columns.ts";
 import { limitTo, readValue } from "./connection.ts";
@@ -33,8 +33,7 @@ const nextOfAll = `SELECT min(at) FROM (${[inRunning, inClock].map(headOf).join(
 
 /** 0 when one has rung: somebody's duty is waiting. */
 export function nextClockInMs(statements: Statements, now: number): number | null {
-  const at = readValue<number>(statements, nextOfAll);
-  return at === null ? null : Math.max(0, at - now);
+  return untilMs(readValue(statements, nextOfAll), now);
 }
 
 /** Where jobs with this clock are. */
@@ -72,7 +71,7 @@ export function readDue({ statements, now }: Step, request: ReadDueRequest): Rea
   const page = rung.slice(0, max);
   const last = page.at(-1);
   return {
-    jobs: page.map((row) => dueJobOf(withSpec(row), clock, now)),
+    jobs: page.map((row) => dueJobOf(withSpec(row), { clock, now })),
     cursor: rung.length > max && last !== undefined ? `${last.timerAt}:${last.seq}` : null,
     now,
     nextInMs: nextClockInMs(statements, now),

@@ -54,7 +54,8 @@ function byIdAndRev(one: { id: string; rev: number }, other: { id: string; rev: 
 
 function claimGenerally(step: Step, { owner, leaseMs, offers }: ClaimRequest, chosen: readonly LeasedJob[]) {
   expect(offers).toHaveLength(1);
-  return chosen.map(({ seq }) => leaseGeneral(step, seq, owner, leaseMs));
+  const starts = offers[0]?.starts ?? 0;
+  return chosen.map(({ seq }, at) => leaseGeneral(step, seq, { owner, leaseMs, starts: at < starts }));
 }
 
 function promoteGenerally(step: Step): void {
@@ -129,7 +130,7 @@ it("the same jobs by either road leave the same rows and tell the same", () => {
           }
           case "claim": {
             const routes = names.slice(0, each.routes).map((name) => aRoute({ name }));
-            const request = aClaim({ offers: [{ routes, max: each.max }], leaseMs: 500 });
+            const request = aClaim({ offers: [{ routes, max: each.max, starts: 2 }], leaseMs: 500 });
             const { jobs } = plain.call(now, (step) => claim(step, request));
             expect(general.call(now, (step) => claimGenerally(step, request, jobs))).toEqual(jobs);
             held.push(...jobs);

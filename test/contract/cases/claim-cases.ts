@@ -114,6 +114,31 @@ export const claimCases: ContractGroup = {
       },
     ],
     [
+      "the first jobs of an offer, for which a slot is free, have started with the claim",
+      async ({ submit, store, claim, platform }) => {
+        const names = ["n1", "n2", "n3"];
+        const unique = { key: "k", hold: "started", onHeld: "keep" } as const;
+        await submit(
+          ...Array.from({ length: 12 }, (_, at) =>
+            aJob({
+              id: `j${at}`,
+              name: names[at % 3]!,
+              rankBase: 100 - at,
+              unique: at === 9 ? unique : null,
+            }),
+          ),
+        );
+        const offers = [
+          { routes: [aRoute({ name: "n1" }), aRoute({ name: "n2" })], max: 6, starts: 3 },
+          { routes: [aRoute({ name: "n3" })], max: 2, starts: 5 },
+        ];
+        const claimed = ids(await claim({ offers }));
+        const starts = (await store.readJobs(claimed)).map((record) => record?.startedAt);
+        const now = platform.now();
+        expect(starts).toEqual([now, now, now, null, null, null, now, now]);
+      },
+    ],
+    [
       "several routes of one offer are merged by rank, and every offer has its own max",
       async ({ submit, claim }) => {
         const names = ["n1", "n2", "n3"];

@@ -90,6 +90,15 @@ const bound = (s: string): string => `
           CONTINUE;
         END IF;${lists(picked(s), wholeInput(s, "h"))}`;
 
+/** Which of the jobs at v_places have started with their claim: the first v_starts that are left of the offer's. */
+const chooseStarted = (s: string): string => `
+      v_start := CASE WHEN v_starts >= v_count THEN now END;
+      v_started := NULL;
+      IF v_start IS NULL AND v_starts > 0 THEN
+        SELECT array_agg(seq) INTO v_started FROM (SELECT seq FROM ${s}.waiting WHERE ctid = ANY (v_places) ORDER BY rank, seq LIMIT v_starts) f;
+      END IF;
+      v_starts := greatest(0, v_starts - v_count);`;
+
 /** Tells what was leased, and frees keys that were held until the start. */
 const tell = (s: string): string => `
       v_ids := translate(l_id, ${itemEnd}, ${fieldEnd});${tellSet(s, {
@@ -131,7 +140,7 @@ END $$;
 -- why); null looks at all. Answers one text, because a table of columns costs a small call more than its rows: time,
 -- how long finding took in us, the next clock if asked for, whether jobs were left because the inputs reached p_bytes,
 -- then of each batch its time, the number of its offer and its lists.
-CREATE FUNCTION ${s}.claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int8[], p_ends int4[], p_maxes int4[], p_floors int8[], p_clock bool,
+CREATE FUNCTION ${s}.claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int8[], p_ends int4[], p_maxes int4[], p_starts int4[], p_floors int8[], p_clock bool,
   p_bytes int8)
   RETURNS text LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -141,6 +150,7 @@ DECLARE
   v_ends int8; v_fence int8; v_from int4 := 1; v_offer int8[]; v_left int4; v_got int4; v_batch int4; v_places tid[]; v_count int4;
   v_ids text; v_all text; v_events text; v_keys text[]; v_freed int8[]; v_floor int8; v_began timestamptz; v_pick int8 := 0; v_clock int8; v_feed int8; v_answer text := '';
   v_bytes int8 := coalesce(p_bytes, 9223372036854775807); v_more bool := false; v_bad text[];
+  v_starts int4; v_start int8; v_started int8[];
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
   SELECT epoch * ${fencesPerEpoch} INTO v_fence FROM ${s}.alive;
@@ -149,6 +159,7 @@ BEGIN
     v_offer := p_routes[v_from:p_ends[v_i]];
     v_from := p_ends[v_i] + 1;
     v_left := p_maxes[v_i];
+    v_starts := p_starts[v_i];
     v_floor := coalesce(p_floors[v_i], -9223372036854775808);
     v_batch := NULL;
     WHILE v_left > 0 LOOP
@@ -173,7 +184,7 @@ BEGIN
       -- Jobs that were submitted while this call ran are among them: by the clock of its begin they would be claimed
       -- before they were due.
       now := greatest(now, ${timeNow});
-      v_ends := now + p_lease;${lease(s)}
+      v_ends := now + p_lease;${chooseStarted(s)}${lease(s)}
       DELETE FROM ${s}.waiting WHERE ctid = ANY (v_places);${tell(s)}
       v_answer := concat(v_answer, ${batch});
       v_left := v_left - greatest(v_got, 1);

@@ -7,19 +7,16 @@
  *  remove_aside   refs -> how many were there
  *
  * A ref is the job's handle, or DOC and the field of a document. An id that stands in neither text of its job is found
- * by the audit. The tallies follow from where the indexes had the job
- * and what can still be read of it; where neither tells its route, they are right again with the next audit.
+ * by the audit. The tallies follow from where the indexes had the job and what can still be read of it; where neither
+ * tells its route, they are right again with the next audit.
  */
 import { terminalStates } from "../../../model/job-state.ts";
 import { luaConstant } from "./lua-module.ts";
-import type { LuaModule } from "./lua-module.ts";
 import { pickLua } from "./packing.ts";
 
 const ended = terminalStates.map(luaConstant).join(", ");
 
-export const asideLua: LuaModule = {
-  exports: ["meetUnreadable", "setDocAside", "tellAsideId"],
-  source: String.raw`
+export const asideLua = String.raw`
 local ENDED, DOC, TEXT_MAX = { ${ended} }, "doc:", 16000
 
 local function keepAside(c, ref, id, why, text)
@@ -81,29 +78,12 @@ end
 -- What can be read of a spec is taken out of the lists of tags and keys.
 local function leaveLists(c, h, job)
   local k = c.k
-  if job.tags and job.tags ~= "" then
-    for _, tag in ipairs(split(job.tags, RS)) do call("ZREM", k.tag .. tag, h) end
-  end
+  for _, tag in ipairs(tagsIn(job.tags or "")) do call("ZREM", k.tag .. tag, h) end
   local key = job.uniqueKey or ""
   local holder = key ~= "" and call("HGET", k.uniq, key)
   if holder and match(holder, "^([^\31]*)\31[^\31]*\31\31") == h then
     call("HDEL", k.uniq, key)
     c.uniq[key] = nil
-  end
-end
-
-local function leaveCounts(c, h, route, state)
-  local k = c.k
-  if route then
-    call("HINCRBY", k.tally, route .. ":" .. TOTAL, -1)
-    if state ~= READY and state ~= RUNNING then call("HINCRBY", k.tally, route .. ":" .. state, -1) end
-  end
-  local seq = seqOf(h)
-  if not seq then return end
-  local page = floor(seq / PAGE)
-  if call("HINCRBY", k.page, page, -1) == 0 then
-    call("HDEL", k.page, page)
-    call("ZREM", k.pages, page)
   end
 end
 
@@ -113,11 +93,12 @@ local function setAside(c, h, spec, state, why)
   state = state or ""
   readSpec(job, text)
   local id, told, route = idOf(c, h, text, state), placeIn(state)
-  if not (route and knowsRoute(c, route)) then route = job.route end
-  if not (route and knowsRoute(c, route)) then route = nil end
+  if not (route and contentOf(c, route)) then route = job.route end
+  if not (route and contentOf(c, route)) then route = nil end
   local own, by = leaveIndexes(c, h, route)
   if told and not match(told, "^%d$") then told = nil end
-  leaveCounts(c, h, own, told or by or (isMoved and COMPLETED or READY))
+  if own then count(c, own, told or by or (isMoved and COMPLETED or READY), -1) end
+  if seqOf(h) then leavePage(c, h) end
   leaveLists(c, h, job)
   call("HDEL", k.spec, h)
   call("HDEL", k.state, h)
@@ -127,7 +108,6 @@ local function setAside(c, h, spec, state, why)
   keepAside(c, h, id, why, text .. RS .. state)
 end
 
--- c.unreadable: of a function that only reads, the handles that it met.
 local function meetUnreadable(c, h, spec, state, why)
   if c.unreadable then c.unreadable[#c.unreadable + 1] = h else setAside(c, h, spec, state, why) end
 end
@@ -147,27 +127,19 @@ local function setDocAside(c, field, text)
   keepAside(c, DOC .. field, "", "the document cannot be read", text)
 end
 
-redis.register_function({ function_name = "mr1_read_aside", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
+serve("read_aside", READS, function(c)
   local from, most, out, refs = nextArg(c), nextNumber(c), {}, call("HKEYS", c.k.aside)
   table.sort(refs)
   for _, ref in ipairs(refs) do
     if #out == most * 2 then break end
-    if ref > from then
-      local n = #out
-      out[n + 1], out[n + 2] = ref, call("HGET", c.k.aside, ref)
-    end
+    if ref > from then add2(out, ref, call("HGET", c.k.aside, ref)) end
   end
   return out
-end })
+end)
 
-redis.register_function({ function_name = "mr1_remove_aside", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
+serve("remove_aside", FREES, function(c)
   local removed = 0
-  for i = c.i, #args do removed = removed + call("HDEL", c.k.aside, args[i]) end
+  for i = c.i, #c.args do removed = removed + call("HDEL", c.k.aside, c.args[i]) end
   return removed
-end })
-`,
-};
+end)
+`;

@@ -16,11 +16,8 @@
  *  mend          handles            the same for single jobs that a reader met where they do not belong, or could not
  *                                   read
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const auditLua: LuaModule = {
-  exports: [],
-  source: String.raw`
+export const auditLua = String.raw`
 -- An entry of a sorted set is as it should be. Answers how many repairs that took.
 local function ensure(key, score, h)
   local found = call("ZSCORE", key, h)
@@ -34,18 +31,14 @@ local function repairJob(c, job)
   if key then repaired = repaired + ensure(key, score, h) end
   if clock ~= "" then repaired = repaired + ensure(k.clock, clock, h) end
   if isBad(job.state) then repaired = repaired + ensure(k.bad .. job.state, seqOf(h), h) end
-  if job.tags ~= "" then
-    for _, tag in ipairs(split(job.tags, RS)) do repaired = repaired + ensure(k.tag .. tag, seqOf(h), h) end
-  end
+  for _, tag in ipairs(tagsIn(job.tags)) do repaired = repaired + ensure(k.tag .. tag, seqOf(h), h) end
   if call("HGET", k.ids, job.id) == h then return repaired end
   call("HSET", k.ids, job.id, h)
   return repaired + 1
 end
 
-redis.register_function({ function_name = "mr1_mend", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
-  local handles = slice(args, c.i, #args)
+serve("mend", FREES, function(c)
+  local handles = slice(c.args, c.i, #c.args)
   loadJobs(c, handles)
   for _, h in ipairs(handles) do
     local job = c.jobs[h]
@@ -57,23 +50,35 @@ redis.register_function({ function_name = "mr1_mend", flags = { "allow-oom" }, c
     if own ~= c.k.lease then call("ZREM", c.k.lease, h) end
     if not clock or clock == "" then call("ZREM", c.k.clock, h) end
   end
-  return c.asides or 0
-end })
+  writeRecords(c)
+end)
 
-redis.register_function({ function_name = "mr1_audit_jobs", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+local function serveAudit(name, phase)
+  serve("audit_" .. name, FREES, function(c)
+    local checked, repaired, cursor = phase(c)
+    writeRecords(c)
+    return { checked, repaired, cursor, c.asides or 0 }
+  end)
+end
+
+-- The handles behind a seq, of one page, with their jobs in view; nothing at the end.
+local function pageBehind(c, seq)
+  local from, open, handles = floor((seq + 1) / PAGE), floor((c.seq + 1) / PAGE), {}
+  local page = call("ZRANGEBYSCORE", c.k.pages, num(from), "+inf", "LIMIT", 0, 1)[1]
+  if not page and from <= open then page = open end
+  if not page then return nil end
+  for at = max(seq + 1, page * PAGE), page * PAGE + PAGE - 1 do handles[#handles + 1] = handleOf(at) end
+  loadJobs(c, handles)
+  return handles
+end
+
+serveAudit("jobs", function(c)
   local seq, most, checked, repaired = nextNumber(c), nextNumber(c), 0, 0
   while checked < most do
-    local from, open = floor((seq + 1) / PAGE), floor((c.seq + 1) / PAGE)
-    local page = call("ZRANGEBYSCORE", c.k.pages, num(from), "+inf", "LIMIT", 0, 1)[1]
-    if not page and from <= open then page = open end
-    if not page then return { checked, repaired, "", c.asides or 0 } end
-    local handles, last = {}, page * PAGE + PAGE - 1
-    for at = max(seq + 1, page * PAGE), last do handles[#handles + 1] = handleOf(at) end
-    loadJobs(c, handles)
+    local handles = pageBehind(c, seq)
+    if not handles then return checked, repaired, "" end
     for _, h in ipairs(handles) do
-      if checked == most then return { checked, repaired, num(seq), c.asides or 0 } end
+      if checked == most then return checked, repaired, num(seq) end
       seq = seqOf(h)
       if c.jobs[h] then
         checked = checked + 1
@@ -81,8 +86,8 @@ redis.register_function({ function_name = "mr1_audit_jobs", flags = { "allow-oom
       end
     end
   end
-  return { checked, repaired, num(seq), c.asides or 0 }
-end })
+  return checked, repaired, num(seq)
+end)
 
 -- The key of an index by its name in a cursor, and its route where it has one.
 local function indexOf(k, index)
@@ -91,8 +96,7 @@ local function indexOf(k, index)
   return (sub(index, 1, 1) == "d" and k.dueOf or k.ready) .. route, route
 end
 
--- The indexes in the order in which they are walked: those of clocks, then those of scheduled and of ready jobs by
--- route.
+-- The index that is walked next.
 local function indexBehind(c, index)
   if index == "lease" then return "clock" end
   local behind, best = index == "clock" and "" or index, nil
@@ -104,7 +108,6 @@ local function indexBehind(c, index)
   return best
 end
 
--- Whether a route stood among those with scheduled jobs by its earliest one; it does behind this.
 local function repairHead(k, route)
   local before = tonumber(call("ZSCORE", k.due, route) or "")
   if before == firstScore(k.dueOf .. route) then return 0 end
@@ -112,9 +115,7 @@ local function repairHead(k, route)
   return 1
 end
 
-redis.register_function({ function_name = "mr1_audit_index", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serveAudit("index", function(c)
   local index, rank, most = nextArg(c), nextNumber(c), nextNumber(c)
   local key, route = indexOf(c.k, index)
   local handles, stray = call("ZRANGE", key, rank, rank + most - 1), {}
@@ -132,38 +133,36 @@ redis.register_function({ function_name = "mr1_audit_index", flags = { "allow-oo
   local repaired, left = #stray - met, #handles - #stray
   many("ZREM", key, stray)
   if route and key == c.k.dueOf .. route then repaired = repaired + repairHead(c.k, route) end
-  if #handles == most then return { #handles, repaired, index .. ":" .. num(rank + left), met } end
+  if #handles == most then return #handles, repaired, index .. ":" .. num(rank + left) end
   local next = indexBehind(c, index)
-  return { #handles, repaired, next and next .. ":0" or "", met }
-end })
+  return #handles, repaired, next and next .. ":0" or ""
+end)
 
-redis.register_function({ function_name = "mr1_audit_ids", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
-  local page, repaired = call("HSCAN", c.k.ids, nextArg(c), "COUNT", nextArg(c)), 0
-  for i = 1, #page[2], 2 do
-    local id, h = page[2][i], page[2][i + 1]
-    if call("HEXISTS", c.k.spec, h) == 0 and not jobOf(c, h) then
-      local isTold = tellAsideId(c, h, id)
-      if call("HDEL", c.k.ids, id) == 1 and not isTold then repaired = repaired + 1 end
-    end
-  end
-  return { #page[2] / 2, repaired, page[1] == "0" and "" or page[1], c.asides or 0 }
-end })
+-- A step through a hash. repair answers how many repairs an entry took.
+local function auditHash(c, key, repair)
+  local page, repaired = call("HSCAN", key, nextArg(c), "COUNT", nextArg(c)), 0
+  local entries = page[2]
+  for i = 1, #entries, 2 do repaired = repaired + repair(entries[i], entries[i + 1]) end
+  return #entries / 2, repaired, page[1] == "0" and "" or page[1]
+end
 
-redis.register_function({ function_name = "mr1_audit_keys", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
-  local page, repaired = call("HSCAN", c.k.uniq, nextArg(c), "COUNT", nextArg(c)), 0
-  for i = 1, #page[2], 2 do
-    local holder = readFields(page[2][i + 1], "holder")
+serveAudit("ids", function(c)
+  return auditHash(c, c.k.ids, function(id, h)
+    if call("HEXISTS", c.k.spec, h) == 1 or jobOf(c, h) then return 0 end
+    local isTold = tellAsideId(c, h, id)
+    return call("HDEL", c.k.ids, id) == 1 and not isTold and 1 or 0
+  end)
+end)
+
+serveAudit("keys", function(c)
+  return auditHash(c, c.k.uniq, function(key, text)
+    local holder = readFields(text, "holder")
     local job = holder.handle and jobOf(c, holder.handle)
     local isTimed = holder.heldUntil and tonumber(holder.heldUntil)
     local isStray = not isTimed and (not job or isTerminal(job.state))
-    if isStray then repaired = repaired + call("HDEL", c.k.uniq, page[2][i]) end
-  end
-  return { #page[2] / 2, repaired, page[1] == "0" and "" or page[1], c.asides or 0 }
-end })
+    return isStray and call("HDEL", c.k.uniq, key) or 0
+  end)
+end)
 
 -- Of all routes together: what is counted and what only its index counts (ready, running) are all jobs there are. Of
 -- one route, as many as are ready are left over at least; whatever else is left is running there. left: by route, its
@@ -188,25 +187,21 @@ local function isRight(c, sums, left, total)
   return known == total
 end
 
--- The counts as the jobs themselves have them.
 local function recount(c)
-  local seq = c.seq + 1
-  while true do
-    local handles = below(c, "", nil, seq, PAGE)
-    if #handles == 0 then break end
-    c.jobs = {}
-    loadJobs(c, handles)
+  local counted, handles = { tally = {} }, pageBehind(c, 0)
+  while handles do
     for _, job in pairs(c.jobs) do
-      if job then count(c, job.route, job.state, 1) end
+      if job then count(counted, job.route, job.state, 1) end
     end
-    seq = seqOf(handles[#handles])
+    c.jobs = {}
+    handles = pageBehind(c, seqOf(handles[#handles]))
   end
-  return c.tally
+  -- Whatever was set aside on the way is in none of the counts.
+  c.tally = {}
+  return counted.tally
 end
 
-redis.register_function({ function_name = "mr1_audit_tally", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serveAudit("tally", function(c)
   local told, sums, left, total, repaired = {}, {}, {}, call("HLEN", c.k.spec), 0
   local flat = call("HGETALL", c.k.tally)
   for i = 1, #flat, 2 do
@@ -215,7 +210,7 @@ redis.register_function({ function_name = "mr1_audit_tally", flags = { "allow-oo
     sums[state] = (sums[state] or 0) + n
     left[route] = (left[route] or 0) + (state == TOTAL and n or -n)
   end
-  if isRight(c, sums, left, total) then return { total, 0, "", 0 } end
+  if isRight(c, sums, left, total) then return total, 0, "" end
   local real = recount(c)
   for field in pairs(told) do real[field] = real[field] or 0 end
   for field, n in pairs(real) do
@@ -224,7 +219,6 @@ redis.register_function({ function_name = "mr1_audit_tally", flags = { "allow-oo
       call("HSET", c.k.tally, field, n)
     end
   end
-  return { total, repaired, "", c.asides or 0 }
-end })
-`,
-};
+  return total, repaired, ""
+end)
+`;

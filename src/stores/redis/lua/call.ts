@@ -22,16 +22,10 @@
  *  ends:s  zset    the minutes of state s                                 s = the last seq
  *  keep    zset    finished jobs with a keeping time of their own
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const callLua: LuaModule = {
-  exports: [
-    ...["keysOf", "lives", "timeOf", "begin", "widen", "beginWide", "nextArg", "nextNumber", "nextFlag"],
-    ...["readShapes", "useRoute", "knowsRoute", "eachRoute", "recall", "keep", "init"],
-  ],
-  source: String.raw`
+export const callLua = String.raw`
 local function init()
-  call, fmt, find, sub, char, match = redis.call, string.format, string.find, string.sub, string.char, string.match
+  call, fmt, find, sub, match = redis.call, string.format, string.find, string.sub, string.match
   concat, floor, min, max = table.concat, math.floor, math.min, math.max
 end
 
@@ -90,14 +84,30 @@ end
 -- The tables of a call that reads and changes jobs, keys or documents one by one; a call of plain jobs does without.
 local function widen(c)
   if c.jobs then return end
-  c.jobs, c.dirty, c.ids, c.idsDirty, c.uniq, c.uniqDirty, c.docs, c.docsDirty = {}, {}, {}, {}, {}, {}, {}, {}
-  c.bundleOf, c.zrem, c.goneSpecs, c.goneStates, c.goneIds, c.trails = {}, {}, {}, {}, {}, {}
+  c.jobs, c.dirty, c.ids, c.uniq, c.docs, c.changed = {}, {}, {}, {}, {}, { ids = {}, uniq = {}, docs = {} }
+  c.bundleOf, c.zrem, c.gone, c.goneIds, c.trails = {}, {}, {}, {}, {}
 end
 
-local function beginWide(keys, args)
-  local c, refused = begin(keys, args)
-  if c then widen(c) end
-  return c, refused
+-- What a function of the library may do: read alone; write; write also without memory, as what makes room must.
+local READS, WRITES, FREES = { "no-writes" }, {}, { "allow-oom" }
+
+local function serve(name, flags, work)
+  redis.register_function({ function_name = "mr1_" .. name, flags = flags, callback = function(keys, args)
+    local c, refused = begin(keys, args)
+    if not c then return refused end
+    widen(c)
+    -- What only reads cannot set a record aside: it answers the handles of those it met.
+    if flags == READS then c.unreadable = {} end
+    return work(c)
+  end })
+end
+
+-- Changes an entry of what the call has in view of a hash (c.ids, c.uniq, c.docs); false takes it out.
+local function change(c, view, key, value)
+  local entries, changed = c[view], c.changed[view]
+  local old, wasChanged = entries[key], changed[key]
+  entries[key], changed[key] = value, true
+  if c.undo then push(c, "undo", function() entries[key], changed[key] = old, wasChanged end) end
 end
 
 local function nextArg(c)
@@ -122,11 +132,17 @@ local function keep(c, key, value)
   life.kept[key], life.keptCount = value, life.keptCount + 1
 end
 
+-- The content of a route, where it is kept: a job of another route belongs to no queue.
+local function contentOf(c, route)
+  local met = c.life.routes
+  if not met[route] then met[route] = call("HGET", c.k.route, route) or nil end
+  return met[route]
+end
+
 -- What the new jobs of a call look like: how many shapes (argument-text.ts), and each. Answers a refusal where a route
 -- has another content under its number, before anything is written. A shape that is recalled was met before, and its
 -- route is there.
 local function readShapes(c)
-  local met = c.life.routes
   c.shapes, c.plain = {}, {}
   for n = 1, nextNumber(c) do
     local text = nextArg(c)
@@ -136,23 +152,12 @@ local function readShapes(c)
       shape.text = text
       local route, content = shape.route, shape.content
       c.contents = c.contents or {}
-      local known = met[route] or c.contents[route]
-      if not known then
-        known = call("HGET", c.k.route, route) or nil
-        met[route] = known
-      end
+      local known = c.contents[route] or contentOf(c, route)
       if known and known ~= content then return redis.error_reply("MRROUTE " .. route) end
       c.contents[route] = content
     end
     c.shapes[n] = shape
   end
-end
-
--- Whether the content of a route is kept: a job of another one belongs to no queue.
-local function knowsRoute(c, route)
-  local met = c.life.routes
-  if not met[route] then met[route] = call("HGET", c.k.route, route) or nil end
-  return met[route] ~= nil
 end
 
 -- All routes: number, queue, name.
@@ -169,7 +174,6 @@ local function useRoute(c, route)
   if c.life.routes[route] or (c.newRoutes and c.newRoutes[route]) then return end
   c.newRoutes = c.newRoutes or {}
   c.newRoutes[route] = c.contents[route]
-  if c.undo then c.undo[#c.undo + 1] = function() c.newRoutes[route] = nil end end
+  if c.undo then push(c, "undo", function() c.newRoutes[route] = nil end) end
 end
-`,
-};
+`;

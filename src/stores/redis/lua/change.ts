@@ -6,11 +6,8 @@
  *  answer   own hints, then per change: ok US case US from US state US rev, already or changed US state US rev,
  *           key-held US id, or gone
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const changeLua: LuaModule = {
-  exports: [],
-  source: String.raw`
+export const changeLua = String.raw`
 -- Another job that holds the key which a replay has to take.
 local function otherTaker(c, job, next)
   local isKeyed = next.kind == "schedule" and isTerminal(job.state) and job.uniqueHold == HOLD_END
@@ -41,9 +38,7 @@ local function changeOne(c, id)
 end
 
 -- Allowed without memory: cancelling and removing jobs is how an operator makes room.
-redis.register_function({ function_name = "mr1_change", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("change", FREES, function(c)
   local total, ids, answers = nextNumber(c), {}, {}
   for i = 1, total do ids[i] = nextArg(c) end
   local handles = fetch("HMGET", c.k.ids, ids)
@@ -51,6 +46,5 @@ redis.register_function({ function_name = "mr1_change", flags = { "allow-oom" },
   loadJobs(c, handles)
   for i = 1, total do answers[i] = changeOne(c, ids[i]) end
   return { writeCall(c), answers }
-end })
-`,
-};
+end)
+`;

@@ -4,15 +4,13 @@
  * Plain jobs that nobody has touched yet get their first state as a set: one template for all of a route. Others are
  * read, changed and written.
  *
- *  args     owner, lease, most bytes of inputs ("" for any), then per offer: max, number of routes, routes
+ *  args     owner, lease, most bytes of inputs ("" for any), then per offer: max, starts, number of routes,
+ *           routes
  *  answer   now, next clock, filled offers, a state as all first claims of plain jobs have it, per job: handle and
  *           spec, and of all but those: place and state
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const claimLua: LuaModule = {
-  exports: [],
-  source: String.raw`
+export const claimLua = String.raw`
 local SKIP_MAX = 10000
 -- Up to so many, one command takes them out; the scores that come with each cost more than a second command for many.
 local POP_MAX = 16
@@ -129,57 +127,65 @@ local function takeFirst(c, members, of, sources, n, wanted)
   if not of and n == #members and n < wanted and sources[1].skipped == 0 then c.emptied[sources[1].route] = true end
 end
 
--- Whether the inputs reach the bound with this spec. A spec is longer than its input, so that sizes are looked at
--- closely only near the bound. out: what was handed out before.
-local function reaches(c, spec, out, specs, n)
-  if c.isExact then c.bytes = c.bytes + inputBytes(spec)
-  else c.bytes = c.bytes + #spec end
-  if c.bytes < c.bytesMax then return false end
-  if not c.isExact then
-    c.isExact, c.bytes = true, 0
-    for i = 2, #out, 2 do c.bytes = c.bytes + inputBytes(out[i]) end
-    for i = 1, n do
-      if specs[i] then c.bytes = c.bytes + inputBytes(specs[i]) end
+-- Adds the inputs of specs from one place to another. Answers the place with which they reach the bound, or nothing.
+local function reachedAt(c, specs, from, to)
+  for i = from, to do
+    if specs[i] then
+      c.bytes = c.bytes + inputBytes(specs[i])
+      if c.bytes >= c.bytesMax then return i end
     end
   end
-  return c.bytes >= c.bytesMax
+end
+
+-- The same. A spec is longer than its input, so that sizes are looked at closely only near the bound.
+local function reachedAbout(c, specs, from, to, out)
+  if c.isExact then return reachedAt(c, specs, from, to) end
+  local bytes = c.bytes
+  for i = from, to do
+    local spec = specs[i]
+    if spec then bytes = bytes + #spec end
+  end
+  c.bytes = bytes
+  if bytes < c.bytesMax then return nil end
+  c.isExact, c.bytes = true, 0
+  for i = 2, #out, 2 do c.bytes = c.bytes + inputBytes(out[i]) end
+  return reachedAt(c, specs, 1, to)
 end
 
 -- The specs of members up to the one with which the inputs reach the bound, and how many that are. They are read by a
--- few, then by as many as there is room for.
+-- few, then by as many as there is room for. out: what was handed out before.
 local function specsUpTo(c, members, out)
-  local total, n, most, specs = #members, 0, FIRST_READ, nil
-  if total <= most or not c.bytesMax then specs = fetch("HMGET", c.k.spec, members)
-  else specs = call("HMGET", c.k.spec, unpack(members, 1, most)) end
-  if not c.bytesMax then return specs, total end
+  local total, key = #members, c.k.spec
+  if not c.bytesMax then return fetch("HMGET", key, members), total end
+  local from, n = 1, min(FIRST_READ, total)
+  local specs = call("HMGET", key, unpack(members, 1, n))
   while true do
-    for i = n + 1, min(n + most, total) do
-      n = i
-      if specs[i] and reaches(c, specs[i], out, specs, n) then return specs, n end
-    end
-    if n == total then return specs, n end
-    most = max(1, floor((c.bytesMax - c.bytes) * n / max(1, c.bytes)))
-    local some = fetch("HMGET", c.k.spec, slice(members, n + 1, min(n + most, total)))
-    for i, spec in ipairs(some) do specs[n + i] = spec end
+    local reached = reachedAbout(c, specs, from, n, out)
+    if reached or n == total then return specs, reached or n end
+    local room = max(1, floor((c.bytesMax - c.bytes) * n / max(1, c.bytes)))
+    from, n = n + 1, min(n + room, total)
+    for i, spec in ipairs(fetch("HMGET", key, slice(members, from, n))) do specs[from + i - 1] = spec end
   end
 end
 
 -- What first claims of plain jobs of a route by one owner share: the parts of their state around id and times, and
 -- their event.
-local function templateOf(c, route, owner)
+local function templateOf(c, route, owner, isStarted)
   local job = newJob()
   job.id, job.route, job.state = HOLE, route, READY
-  lease({ now = c.now, at = HOLE, fence = c.fence }, job, owner, HOLE)
+  lease({ now = c.now, at = HOLE, fence = c.fence }, job, owner, HOLE, isStarted)
   local t = { parts = split(stateOf(job), HOLE) }
   t.event, t.extra = eventOf(job, CLAIMED)
   return t
 end
 
-local function prepare(c, route, owner, endsAt)
-  local key = owner .. US .. route
+local function firstKey(route, owner, isStarted) return (isStarted and "s" or "w") .. owner .. US .. route end
+
+local function prepare(c, route, owner, endsAt, isStarted)
+  local key = firstKey(route, owner, isStarted)
   local t = recall(c, key)
   if not t then
-    t = templateOf(c, route, owner)
+    t = templateOf(c, route, owner, isStarted)
     keep(c, key, t)
   end
   local bundle = bundleOf(c, t.event, RUNNING, t.extra)
@@ -201,35 +207,37 @@ local function readAll(c, members, source, out)
 end
 
 -- Nothing for a job that is not ready on this route, or cannot be read.
-local function leaseAny(c, h, spec, state, route, owner, endsAt)
+local function leaseAny(c, h, spec, state, route, owner, endsAt, isStarted)
   widen(c)
   c.met = { route = route, state = READY }
   local job = jobFrom(c, h, spec, state)
   c.met = nil
   if not job or job.state ~= READY or job.route ~= route then return nil end
   touch(c, job)
-  lease(c, job, owner, endsAt)
+  lease(c, job, owner, endsAt, isStarted)
   tell(c, job, CLAIMED)
   return job
 end
 
--- Appends handle and spec to out, and place and job to c.others. Answers how many members were taken.
-local function leaseAll(c, members, of, sources, wanted, owner, endsAt, out)
+-- Appends handle and spec to out, and place and job to c.others. Answers how many members were taken. The first so many
+-- that are leased have started.
+local function leaseAll(c, members, of, sources, wanted, owner, endsAt, starts, out)
   local specs, taken, states = readAll(c, members, sources[1], out)
   takeFirst(c, members, of, sources, taken, wanted)
-  local written, leases, firsts = c.states or {}, c.zadd[c.k.lease] or {}, c.firsts
+  local written, leases, firsts, alike = c.states or {}, c.zadd[c.k.lease] or {}, c.started, c.alike
   c.states, c.zadd[c.k.lease] = written, leases
   local n, z, o = #written, #leases, #out
+  local isStarted, startsTo = true, o + 2 * starts
   local route = sources[1].route
   for i = 1, taken do
     local h, spec, isTaken = members[i], specs[i], true
     if of then route = of[i].route end
-    local id, own
-    if HAS_PLAIN_ROADS and spec and not states[i] then id, own = readPlain(spec) end
-    if id and own == route then
+    if isStarted and o >= startsTo then isStarted, firsts = false, c.waiting end
+    local id = HAS_PLAIN_ROADS and spec and not states[i] and readPlain(spec, route, alike)
+    if id then
       local first = firsts[route]
       if not first then
-        first = prepare(c, route, owner, endsAt)
+        first = prepare(c, route, owner, endsAt, isStarted)
         firsts[route], c.first = first, first
       end
       written[n + 1], written[n + 2] = h, first.before .. id .. first.behind
@@ -240,7 +248,7 @@ local function leaseAll(c, members, of, sources, wanted, owner, endsAt, out)
       g.n = g.n + 1
       g[g.n] = id
     else
-      local job = leaseAny(c, h, spec, states[i], route, owner, endsAt)
+      local job = leaseAny(c, h, spec, states[i], route, owner, endsAt, isStarted)
       isTaken = job ~= nil
       if job then push2(c, "others", o / 2, job) end
     end
@@ -255,15 +263,15 @@ end
 function OPERATIONS.claim(c)
   local owner, endsAt, out, filled = nextArg(c), num(c.now + nextArg(c)), {}, 0
   c.bytesMax, c.bytes, c.isExact = tonumber(nextArg(c)), 0, false
-  c.emptied, c.hasRung, c.firsts, c.first, c.others = {}, hasRung(c), {}, nil, {}
+  c.emptied, c.hasRung, c.started, c.waiting, c.first, c.alike, c.others = {}, hasRung(c), {}, {}, nil, {}, {}
   while c.i <= c.last do
-    local wanted, routes = nextNumber(c), {}
+    local wanted, starts, routes = nextNumber(c), nextNumber(c), {}
     for r = 1, nextNumber(c) do routes[r] = nextArg(c) end
     local isFull = c.isExact and c.bytes >= c.bytesMax
     local members, of, sources = lookOffer(c, routes, isFull and 1 or wanted, isFull)
     local taken = 0
     if #members > 0 and not isFull then
-      taken = leaseAll(c, members, of, sources, wanted, owner, endsAt, out)
+      taken = leaseAll(c, members, of, sources, wanted, owner, endsAt, starts, out)
     end
     if #members == wanted or taken < #members then filled = filled + 1 end
   end
@@ -273,5 +281,4 @@ function OPERATIONS.claim(c)
   local first = c.first and c.first.before .. c.first.behind or ""
   return { c.at, nextClock(c), filled, first, out, others }
 end
-`,
-};
+`;

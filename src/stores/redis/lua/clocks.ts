@@ -1,9 +1,6 @@
 /** Times: relative ones made instants (R1), and which clock of the store rings next. */
-import type { LuaModule } from "./lua-module.ts";
 
-export const clocksLua: LuaModule = {
-  exports: ["earliest", "instant", "after", "firstScore", "setHead", "nextClock", "hasRung"],
-  source: String.raw`
+export const clocksLua = String.raw`
 -- The earliest of some times as texts; "" is none.
 local function earliest(a, b, d)
   local best = a
@@ -54,5 +51,4 @@ local function hasRung(c)
   c.clockHead = firstScore(c.k.clock) or false
   return c.clockHead and c.clockHead <= c.now
 end
-`,
-};
+`;

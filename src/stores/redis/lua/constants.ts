@@ -32,5 +32,5 @@ local LONG_ENTRY = "${"~".repeat(65)}"
 local OPERATIONS = {}
 -- While a library is loaded, neither redis.call nor Lua's own modules are there: the first call of any function sets
 -- these (call.ts).
-local call, fmt, find, sub, char, match, concat, floor, min, max
+local call, fmt, find, sub, match, concat, floor, min, max
 `;

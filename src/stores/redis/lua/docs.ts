@@ -1,15 +1,12 @@
 /**
  * Documents: versioned texts under a guard. An expired one counts as absent.
  *
- *  put_docs    per put: kind US id, guard, due in, expires in, body -> now, then per put: held (1 or 0), version
+ *  put_docs    per put: kind US id, guard, due in, expires in, body -> per put: held (1 or 0), version
  *  read_docs   ids: 1, then kind US id ..; prefix: 0, first, end, max (both bounds as ZRANGEBYLEX has them)
  *              -> per document: kind US id, record; then the last field looked at, or "" at the end
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const docsLua: LuaModule = {
-  exports: ["putDoc", "dropDoc", "docOf", "isExpired"],
-  source: String.raw`
+export const docsLua = String.raw`
 local DOCS_AT_ONCE = 200
 
 local function isExpired(c, doc) return doc.expiresAt ~= "" and tonumber(doc.expiresAt) <= c.now end
@@ -41,10 +38,10 @@ end
 -- The document is gone with this call; no document begins with one of its versions again.
 local function dropDoc(c, field)
   local old, floor = docOf(c, field), floorOf(c)
-  c.docs[field], c.docsDirty[field] = false, true
+  change(c, "docs", field, false)
   if not old or old.version <= floor then return end
   c.docFloor, c.isFloorRaised = old.version, true
-  if c.undo then c.undo[#c.undo + 1] = function() c.docFloor = floor end end
+  if c.undo then push(c, "undo", function() c.docFloor = floor end) end
 end
 
 -- guard: "any", or the version that must be there. body "" deletes. Answers whether the guard held, and the version.
@@ -52,28 +49,21 @@ local function putDoc(c, field, guard, dueIn, expiresIn, body)
   local old = docOf(c, field)
   local current = old and not isExpired(c, old) and old.version or 0
   if guard ~= "any" and tonumber(guard) ~= current then return false, current end
-  if c.undo then
-    local before = c.docs[field]
-    c.undo[#c.undo + 1] = function() c.docs[field] = before end
-  end
   if body == "" then
     dropDoc(c, field)
     return true, 0
   end
-  c.docsDirty[field] = true
   local version = (old and old.version or floorOf(c)) + 1
-  c.docs[field] = { version = version, dueAt = after(c, dueIn), expiresAt = after(c, expiresIn), body = body }
+  local doc = { version = version, dueAt = after(c, dueIn), expiresAt = after(c, expiresIn), body = body }
+  change(c, "docs", field, doc)
   return true, version
 end
 
-redis.register_function("mr1_put_docs", function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("put_docs", WRITES, function(c)
   local out = {}
-  while c.i <= #args do
+  while c.i <= #c.args do
     local isPut, version = putDoc(c, nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c))
-    out[#out + 1] = isPut and 1 or 0
-    out[#out + 1] = version
+    add2(out, isPut and 1 or 0, version)
   end
   writeCall(c)
   return out
@@ -85,18 +75,15 @@ local function addRead(c, fields, out, most)
     local doc = records[i] and readDoc(records[i])
     if doc and not isExpired(c, doc) then
       if #out == most then return true end
-      out[#out + 1] = field
-      out[#out + 1] = records[i]
+      add2(out, field, records[i])
     end
   end
 end
 
-redis.register_function({ function_name = "mr1_read_docs", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("read_docs", READS, function(c)
   local out = {}
   if nextFlag(c) then
-    addRead(c, slice(args, c.i, #args), out)
+    addRead(c, slice(c.args, c.i, #c.args), out)
     return { out, "" }
   end
   local from, to, most = nextArg(c), nextArg(c), nextNumber(c) * 2
@@ -107,6 +94,5 @@ redis.register_function({ function_name = "mr1_read_docs", flags = { "no-writes"
     from = "(" .. fields[#fields]
   end
   return { out, out[#out - 1] }
-end })
-`,
-};
+end)
+`;

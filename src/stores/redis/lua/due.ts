@@ -6,11 +6,8 @@
  *             -> now, next clock, cursor score and handle ("" at the end), per job: handle, spec, state; handles that
  *             have to be mended (audit.ts)
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const dueLua: LuaModule = {
-  exports: [],
-  source: String.raw`
+export const dueLua = String.raw`
 -- Promotes the longest due jobs of one route. An entry of a job that is not scheduled there is taken out, one with
 -- another time than its job's is set right. Answers how many were promoted.
 local function promoteRoute(c, route, most)
@@ -34,9 +31,7 @@ local function promoteRoute(c, route, most)
   return promoted
 end
 
-redis.register_function("mr1_promote", function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("promote", WRITES, function(c)
   local most, k, count = nextNumber(c), c.k, 0
   local share = max(1, floor(most / max(1, call("ZCOUNT", k.due, "-inf", c.at))))
   for _, route in ipairs(call("ZRANGEBYSCORE", k.due, "-inf", c.at, "LIMIT", 0, most)) do
@@ -99,12 +94,9 @@ local function indexesOf(k, clock)
   return { k.lease }
 end
 
-redis.register_function({ function_name = "mr1_read_due", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("read_due", READS, function(c)
   local clock, wanted, fromScore, fromHandle = nextArg(c), nextNumber(c), nextArg(c), nextArg(c)
   local found, stop = {}, nil
-  c.unreadable = {}
   for _, key in ipairs(indexesOf(c.k, clock)) do
     local stopped = rungOf(c, key, clock, wanted + 1, fromScore, fromHandle, found)
     if stopped and (not stop or isEarlier(stopped, stop)) then stop = stopped end
@@ -120,6 +112,5 @@ redis.register_function({ function_name = "mr1_read_due", flags = { "no-writes" 
   if #handles == wanted then cursor = (stop or #found > wanted) and last or nil end
   local score, h = cursor and cursor.score or "", cursor and cursor.h or ""
   return { c.at, nextClock(c), score, h, recordsOf(c, handles), c.unreadable }
-end })
-`,
-};
+end)
+`;

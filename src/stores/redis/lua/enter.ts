@@ -16,11 +16,8 @@
  *  now      -> time, epoch, by how much the store's clock is ahead of the server's
  */
 import { fencesPerEpoch } from "../../../store/rules/lease.ts";
-import type { LuaModule } from "./lua-module.ts";
 
-export const enterLua: LuaModule = {
-  exports: [],
-  source: String.raw`
+export const enterLua = String.raw`
 local FENCES = ${fencesPerEpoch}
 -- A window of 37 hours; a job would have to be claimed 16 times in every millisecond to reach the floor of a later
 -- entry.
@@ -47,14 +44,10 @@ end
 -- depends on it.
 local function proveRights(tag, k)
   local probe = tag .. ":probe"
-  call("HSET", probe, "a", "b")
-  call("UNLINK", probe)
-  call("ZADD", probe, 1, "a")
-  call("UNLINK", probe)
-  call("RPUSH", probe, "a")
-  call("UNLINK", probe)
-  call("XADD", probe, "1-1", "a", "b")
-  call("UNLINK", probe)
+  for _, write in ipairs({ { "HSET", "a", "b" }, { "ZADD", 1, "a" }, { "RPUSH", "a" }, { "XADD", "1-1", "a", "b" } }) do
+    call(write[1], probe, unpack(write, 2))
+    call("UNLINK", probe)
+  end
   call("PUBLISH", k.hint, "")
 end
 
@@ -132,10 +125,7 @@ redis.register_function({ function_name = "mr1_enter", flags = { "allow-oom" }, 
   return { num(epoch), partitions }
 end })
 
-redis.register_function({ function_name = "mr1_now", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
-  return { c.at, num(floor(c.fence / FENCES)), args[1] == "" and num(c.life.ahead) or "0" }
-end })
-`,
-};
+serve("now", READS, function(c)
+  return { c.at, num(floor(c.fence / FENCES)), c.args[1] == "" and num(c.life.ahead) or "0" }
+end)
+`;

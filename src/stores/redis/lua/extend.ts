@@ -9,12 +9,9 @@
  *           fits, lines, those
  */
 import { storeLimits } from "../../../store/limits.ts";
-import type { LuaModule } from "./lua-module.ts";
 import { pickLua } from "./packing.ts";
 
-export const extendLua: LuaModule = {
-  exports: [],
-  source: String.raw`
+export const extendLua = String.raw`
 local LINES_MAX, LOOKED_AT_ONCE = ${storeLimits.logLinesPerJobMax}, 500
 
 -- The job while this lease is the current one, else nothing and why not.
@@ -46,20 +43,15 @@ local function othersOf(c, wanted, named)
     end
   end
   table.sort(found)
+  -- Those that cannot be read are set aside, and have no record behind this.
   loadJobs(c, found)
-  local readable = {}
-  for _, h in ipairs(found) do
-    if c.jobs[h] then readable[#readable + 1] = h end
-  end
-  return readable
+  return found
 end
 
-redis.register_function({ function_name = "mr1_extend", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("extend", FREES, function(c)
   local owner, ends, wantsOthers = nextArg(c), c.now + nextArg(c), nextFlag(c)
   local handles, answers, named = {}, {}, {}
-  for i = c.i, #args, 4 do handles[#handles + 1] = args[i] end
+  for i = c.i, #c.args, 4 do handles[#handles + 1] = c.args[i] end
   loadJobs(c, handles)
   for i = 1, #handles do
     local h, prefix, startedAgo, endsIn = nextArg(c), nextArg(c), nextArg(c), nextArg(c)
@@ -74,9 +66,9 @@ redis.register_function({ function_name = "mr1_extend", flags = { "allow-oom" },
     end
     answers[i] = why
   end
-  local hints = writeCall(c)
-  return { c.at, hints, answers, wantsOthers and recordsOf(c, othersOf(c, owner, named)) or {} }
-end })
+  local others = wantsOthers and recordsOf(c, othersOf(c, owner, named)) or {}
+  return { c.at, writeCall(c), answers, others }
+end)
 
 local function addLines(c, job, lines, overflow)
   local key = c.k.trail .. job.h
@@ -86,11 +78,9 @@ local function addLines(c, job, lines, overflow)
   if #lines > room and overflow ~= "" then call("LSET", key, -1, c.at .. US .. overflow) end
 end
 
-redis.register_function("mr1_record", function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("record", WRITES, function(c)
   local answers = {}
-  while c.i <= #args do
+  while c.i <= #c.args do
     local h, prefix, progress, overflow, lines = nextArg(c), nextArg(c), nextArg(c), nextArg(c), {}
     for i = 1, nextNumber(c) do lines[i] = nextArg(c) end
     local job, why = leased(c, h, prefix)
@@ -107,5 +97,4 @@ redis.register_function("mr1_record", function(keys, args)
   writeCall(c)
   return answers
 end)
-`,
-};
+`;

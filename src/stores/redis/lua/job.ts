@@ -2,22 +2,8 @@
  * Jobs in a call's own view: read from their texts, looked up by id, marked as changed, taken back where a unit is
  * refused.
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const jobLua: LuaModule = {
-  exports: [
-    "whereIs",
-    "remember",
-    "jobFrom",
-    "loadJobs",
-    "jobOf",
-    "handleById",
-    "setId",
-    "touch",
-    "forget",
-    "tailOf",
-  ],
-  source: String.raw`
+export const jobLua = String.raw`
 -- Where the indexes have a job: key, score, and its score among the clocks or "".
 local function whereIs(k, job)
   local state = job.state
@@ -48,7 +34,7 @@ local function readJob(c, h, spec, state)
   if not state then job.state = tonumber(job.dueAt) <= tonumber(job.createdAt) and READY or SCHEDULED
   elseif not readState(job, state) then return nil, "its state cannot be read"
   elseif job.id ~= id or job.route ~= route then return nil, "its state is that of another job" end
-  if not knowsRoute(c, route) then return nil, "its queue and name are not known" end
+  if not contentOf(c, route) then return nil, "its queue and name are not known" end
   remember(c.k, job)
   return job
 end
@@ -92,23 +78,16 @@ local function handleById(c, id)
   return h or nil
 end
 
-local function setId(c, id, h)
-  local old = handleById(c, id) or false
-  c.ids[id] = h
-  c.idsDirty[id] = true
-  if c.undo then c.undo[#c.undo + 1] = function() c.ids[id] = old end end
-end
-
--- Before a job is changed.
+-- Comes before every change of a job.
 local function touch(c, job)
   if c.undo and not c.saved[job] then
     local copy = {}
     for field, value in pairs(job) do copy[field] = value end
     c.saved[job] = true
-    c.undo[#c.undo + 1] = function()
+    push(c, "undo", function()
       for field in pairs(job) do job[field] = nil end
       for field, value in pairs(copy) do job[field] = value end
-    end
+    end)
   end
   if not job.isDirty then
     job.isDirty = true
@@ -116,18 +95,16 @@ local function touch(c, job)
   end
 end
 
--- The job leaves the store with this call.
 local function forget(c, job)
   touch(c, job)
   job.isGone = true
-  if handleById(c, job.id) == job.h then setId(c, job.id, false) end
+  if handleById(c, job.id) == job.h then change(c, "ids", job.id, false) end
   c.jobs[job.h] = false
-  if c.undo then c.undo[#c.undo + 1] = function() c.jobs[job.h] = job end end
+  if c.undo then push(c, "undo", function() c.jobs[job.h] = job end) end
 end
 
 local function tailOf(job)
   if not job.tail then job.tail = sub(job.spec, job.tailAt) end
   return job.tail
 end
-`,
-};
+`;

@@ -1,7 +1,6 @@
 /** Numbers, names and lists: what is not about jobs. */
 import { argumentFields } from "../argument-text.ts";
 import { luaText } from "./lua-module.ts";
-import type { LuaModule } from "./lua-module.ts";
 
 /** Numbers up to 2^53 have 16 digits. */
 const letters = "abcdefghijklmnop".split("").map(luaText);
@@ -13,9 +12,7 @@ const readers = Object.entries(argumentFields).map(([name, fields]) => {
   return `${name} = function(f, text) ${places} = match(text, "^${pattern}$") end`;
 });
 
-export const listsLua: LuaModule = {
-  exports: ["num", "handleOf", "seqOf", "push", "push2", "many", "fetch", "slice", "split", "readFields"],
-  source: String.raw`
+export const listsLua = String.raw`
 -- Exact up to 2^53, where Lua's own conversion rounds.
 local function num(n) return fmt("%.0f", n) end
 
@@ -29,21 +26,24 @@ end
 
 local function seqOf(h) return tonumber(sub(h, 2)) end
 
+local function add2(list, one, two)
+  local n = #list
+  list[n + 1], list[n + 2] = one, two
+end
+
+local function newList(lists, key)
+  local list = {}
+  lists[key] = list
+  return list
+end
+
 local function push(lists, key, value)
-  local list = lists[key]
-  if not list then
-    list = {}
-    lists[key] = list
-  end
+  local list = lists[key] or newList(lists, key)
   list[#list + 1] = value
 end
 
 local function push2(lists, key, one, two)
-  local list = lists[key]
-  if not list then
-    list = {}
-    lists[key] = list
-  end
+  local list = lists[key] or newList(lists, key)
   local n = #list
   list[n + 1], list[n + 2] = one, two
 end
@@ -84,6 +84,8 @@ local function split(text, mark)
   return parts
 end
 
+local function tagsIn(text) return text == "" and {} or split(text, RS) end
+
 local READERS = {
   ${readers.join(",\n  ")},
 }
@@ -95,5 +97,4 @@ local function readFields(text, kind)
   READERS[kind or match(text, "^[^\31]*")](fields, text)
   return fields
 end
-`,
-};
+`;

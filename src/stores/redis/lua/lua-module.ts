@@ -1,22 +1,29 @@
 /**
- * One part of the library with a scope of its own: a function that puts its exports into the table M, from which the
- * parts behind it take what they name. A Lua function has at most 200 locals and 60 names from outside; library.test.ts
- * watches how much of that is left.
+ * Puts the library together of its modules, each a text of Lua with a scope of its own, and writes values as Lua has
+ * them. A Lua function has at most 200 locals and 60 names from outside; library.test.ts watches how much of that is
+ * left.
  */
-export interface LuaModule {
-  readonly exports: readonly string[];
-  readonly source: string;
-}
 
-/** The modules in the order in which they use each other. */
-export function luaOf(modules: readonly LuaModule[]): string {
+/** What a module defines at the margin. */
+const definition = /^local (?:function )?(\w+(?:, \w+)*)/gm;
+
+/**
+ * The modules in the order in which they use each other. What one module alone defines, those behind it may use; a name
+ * that several define is each one's own.
+ */
+export function luaOf(modules: readonly string[]): string {
+  const all = modules.map(
+    (source) => new Set([...source.matchAll(definition)].flatMap(([, names = ""]) => names.split(", "))),
+  );
+  const isShared = (name: string): boolean => all.filter((names) => names.has(name)).length === 1;
   const known: string[] = [];
-  const texts = modules.map(({ exports, source }) => {
+  const texts = modules.map((source, at) => {
     const taken = known.filter((name) => new RegExp(String.raw`(?<![.\w])${name}\b`).test(source));
-    known.push(...exports);
+    const given = [...(all[at] as Set<string>)].filter(isShared);
+    known.push(...given);
     const inM = (names: readonly string[]): string => names.map((name) => `M.${name}`).join(", ");
     const imports = taken.length === 0 ? "" : `local ${taken.join(", ")} = ${inM(taken)}\n`;
-    const gives = exports.length === 0 ? "" : `${inM(exports)} = ${exports.join(", ")}\n`;
+    const gives = given.length === 0 ? "" : `${inM(given)} = ${given.join(", ")}\n`;
     // The semicolon parts a call in brackets from the line before it.
     return `;(function()\n${imports}${source}\n${gives}end)()\n`;
   });

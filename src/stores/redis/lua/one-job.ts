@@ -7,11 +7,8 @@
  *  args     a submit and perhaps a claim, as in turn.ts
  *  answer   as there, or nothing where the turn has to be done as any other
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const oneJobLua: LuaModule = {
-  exports: ["oneJob"],
-  source: String.raw`
+export const oneJobLua = String.raw`
 -- The job; nothing where the turn does not begin with the submit of one plain job.
 local function readOne(c)
   local name, length, shapes, text, jobs = nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c)
@@ -36,8 +33,8 @@ end
 local function readTaker(c, one)
   if nextArg(c) ~= "claim" then return nil end
   local _, owner, leaseMs, _ = nextArg(c), nextArg(c), nextArg(c), nextArg(c)
-  local wanted, offered = nextArg(c), nextNumber(c)
-  local template = recall(c, owner .. US .. one.route)
+  local wanted, starts, offered = nextArg(c), nextNumber(c), nextNumber(c)
+  local template = recall(c, firstKey(one.route, owner, starts and starts > 0))
   if not template or not offered or offered > CHUNK or c.i + offered - 1 ~= #c.args then return nil end
   if not isAlone(c, one.route, offered) then return nil end
   return { template = template, endsAt = num(c.now + leaseMs), filled = wanted == "1" and 1 or 0 }
@@ -84,5 +81,4 @@ local function oneJob(c)
   if taker then return handOver(c, one, taker) end
   c.i = start
 end
-`,
-};
+`;

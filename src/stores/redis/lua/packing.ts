@@ -11,7 +11,7 @@
  */
 import { stateCodes } from "../../../model/job-state.ts";
 import { fieldNames, isClearedBy, jobFields } from "../../../store/job-fields.ts";
-import type { JobField, JobFieldName } from "../../../store/job-fields.ts";
+import type { JobField } from "../../../store/job-fields.ts";
 import {
   asInSpec,
   headFields,
@@ -25,9 +25,8 @@ import {
   stateFields,
   tailFields,
 } from "../packed-fields.ts";
-import type { PackedName, SameRule } from "../packed-fields.ts";
+import type { PackedName, SameRules } from "../packed-fields.ts";
 import { luaText } from "./lua-module.ts";
-import type { LuaModule } from "./lua-module.ts";
 
 /** Lua's own limit for one pattern. One capture is kept for the place where the next pattern goes on. */
 const capturesMax = 32;
@@ -61,42 +60,39 @@ function readLua(table: string, names: readonly string[], isWhole: boolean): str
 }
 
 /** Whether the fields were read at all, and numbers are numbers; before anything is made of them. */
-function soundLua(
-  names: readonly PackedName[],
-  rules: Readonly<Partial<Record<PackedName, SameRule>>>,
-): string {
+function soundLua(names: readonly PackedName[], rules: SameRules): string {
   const firsts = names.filter((_, at) => at % (capturesMax - 1) === 0).map((name) => `job.${name}`);
   const numbers = names.flatMap((name) => {
     if (name === "flags" || name === "route" || name === "state") return [];
     const { type, isNullable } = jobFields[name] as JobField;
     if (type === "flag") return [`(job.${name} == "0" or job.${name} == "1")`];
     if (type !== "integer") return [];
-    const { written } = rules[name] ?? {};
-    const isEmptyToo = isNullable === true || written === "" || asInSpec.includes(name as JobFieldName);
-    const other = written === undefined || written === "" ? "" : `job.${name} == ${luaText(written)} or `;
-    return [isEmptyToo ? `(${other}job.${name} == "" or isNumber(job.${name}))` : `isNumber(job.${name})`];
+    const others = [rules[name]?.written, isNullable === true ? "" : undefined].filter(
+      (text) => text !== undefined,
+    );
+    const isOther = [...new Set(others)].map((text) => `job.${name} == ${luaText(text)} or `).join("");
+    return [`(${isOther}isNumber(job.${name}))`];
   });
   return [...firsts, ...numbers].join(" and ");
 }
 
-const plainPatterns: Readonly<Partial<Record<PackedName, string>>> = {
-  ...{ flags: "", id: captured, route: captured, createdAt: "%d+", dueAt: "", rank: "%-?%d*" },
-};
-/** A spec without flags, due when it was made: id, route, and where its tail begins. */
-const plainPattern = shortHead.map((name) => `${plainPatterns[name] ?? skipped}${fieldEnd}`).join("");
-const tailPattern = (names: readonly PackedName[]): string =>
-  names.map(() => `${skipped}${fieldEnd}`).join("");
+type Patterns = Readonly<Partial<Record<PackedName, string>>>;
+/** Fields with their ends, each by its own pattern, else skipped; then where the next one begins. */
+const patternOf = (names: readonly PackedName[], patterns: Patterns = {}): string =>
+  `^${names.map((name) => `${patterns[name] ?? skipped}${fieldEnd}`).join("")}()`;
+const plainNumbers = { createdAt: "%d+()", dueAt: "", rank: "%-?%d*" };
+/** A spec without flags, due when it was made: id, where its time ends, route, and where its tail begins. */
+const plainPattern = patternOf(shortHead, { flags: "", id: captured, route: captured, ...plainNumbers });
 const states = Object.values(stateCodes).map((code) => `["${code}"] = true`);
 
-const sameLines = (rules: Readonly<Partial<Record<PackedName, SameRule>>>): string[] =>
-  Object.entries(rules).map(
-    ([name, { as, written }]) => `if job.${name} == ${luaText(written)} then job.${name} = job.${as} end`,
-  );
+const sameLines = (rules: SameRules): string =>
+  Object.entries(rules)
+    .map(
+      ([name, { as, written }]) => `if job.${name} == ${luaText(written)} then job.${name} = job.${as} end`,
+    )
+    .join("\n  ");
 
-function writeLua(
-  names: readonly PackedName[],
-  rules: Readonly<Partial<Record<PackedName, SameRule>>>,
-): string {
+function writeLua(names: readonly PackedName[], rules: SameRules): string {
   return names
     .map((name) => {
       const rule = rules[name];
@@ -107,10 +103,10 @@ function writeLua(
     .join(", ");
 }
 
-const specAs = Object.fromEntries(
-  asInSpec.map((name) => [name, { as: ofSpec(name) as JobFieldName, written: "" }]),
-);
-const specDiffers = asInSpec.map((name) => `if job.${name} == "" then job.${name} = job.${ofSpec(name)} end`);
+const stateRules: SameRules = {
+  ...sameInState,
+  ...Object.fromEntries(asInSpec.map((name) => [name, { as: ofSpec(name), written: "" }])),
+};
 const rememberSpec = `${inTable("job", asInSpec.map(ofSpec))} = ${inTable("job", asInSpec)}`;
 const readCounted = `${inTable("job", counted)} = ${counted.map((name) => `tonumber(job.${name})`).join(", ")}`;
 
@@ -151,13 +147,7 @@ function fillLua(first: number, names: readonly PackedName[]): string {
   return `parts[${first}]${inOrder.map((name, at) => ` .. ${name} .. parts[${first + at + 1}]`).join("")}`;
 }
 
-export const packingLua: LuaModule = {
-  exports: [
-    ...["newJob", "flagsOf", "readSpec", "readOwn", "readTail", "tailText", "headOf", "specOf"],
-    ...["readRest", "readState", "restOf", "stateOf", "fillEnding", "fillFirst", "readPlain", "inputBytes"],
-    ...["clearForLease", "clearForPlace", "clearForFinish", "clearForReplay"],
-  ],
-  source: String.raw`
+export const packingLua = String.raw`
 local STATES = { ${states.join(", ")} }
 
 local function isNumber(text) return find(text, "^%-?%d+$") end
@@ -175,7 +165,7 @@ end
 local function isShortSpec(spec) return find(spec, US, 1, true) == 1 end
 
 local function inputBytes(spec)
-  local at = match(spec, isShortSpec(spec) and "^${tailPattern(shortHead)}()" or "^${tailPattern([...headFields, ...ownFields])}()")
+  local at = match(spec, isShortSpec(spec) and "${patternOf(shortHead)}" or "${patternOf([...headFields, ...ownFields])}")
   at = at and inputAt(spec, at)
   return at and #spec - at + 1 or 0
 end
@@ -198,7 +188,7 @@ local function readSpec(job, text)
     ${readLua("job", [...headFields, ...ownFields], false)}
   end
   if not (at and inputAt(text, at) and ${soundLua([...headFields, ...ownFields], sameInSpec)}) then return false end
-  ${sameLines(sameInSpec).join("\n  ")}
+  ${sameLines(sameInSpec)}
   ${rememberSpec}
   job.tailAt = at
   return true
@@ -234,8 +224,8 @@ end
 -- it was. Answers whether it is one.
 local function readRest(job, text, at)
   ${readLua("job", restFields, true)}
-  if not (${soundLua(restFields, sameInState)}) then return false end
-  ${[...sameLines(sameInState), ...specDiffers].join("\n  ")}
+  if not (${soundLua(restFields, stateRules)}) then return false end
+  ${sameLines(stateRules)}
   ${readCounted}
   job.hasLines = find(job.flags, HAS_LINES, 1, true) ~= nil
   return true
@@ -247,7 +237,7 @@ local function readState(job, text)
   return at ~= nil and STATES[job.state] and isNumber(job.fence) and readRest(job, text, at)
 end
 
-local function restOf(job) return concat({ ${writeLua(restFields, { ...sameInState, ...specAs })} }, US) end
+local function restOf(job) return concat({ ${writeLua(restFields, stateRules)} }, US) end
 
 local function stateOf(job)
   return concat({ ${inTable("job", stateFields.slice(0, -restFields.length))}, restOf(job) }, US)
@@ -261,15 +251,25 @@ end
 -- A state behind its id, from a template with holes for the id and the times of the claim.
 local function fillFirst(parts, claimedAt, leaseEndsAt) return ${fillLua(2, ["claimedAt", "leaseEndsAt"])} end
 
--- Id and route of a plain job that was due when it was made; nothing for others.
-local function readPlain(spec)
-  local id, route, at = match(spec, "^${plainPattern}()")
-  if at and inputAt(spec, at) then return id, route end
+-- The id of a plain job of a route that was due when it was made; nothing for others. alike: by route, what such a job
+-- has between its time of creation and its input. Most jobs of a route have the same, and one comparison reads them.
+local function readPlain(spec, route, alike)
+  local shared, stop = alike[route], find(spec, US, 2, true)
+  if shared and stop and find(spec, US, 1, true) == 1 then
+    local at = find(spec, shared, stop + 1, true)
+    if at and tonumber(sub(spec, stop + 1, at - 1)) and not find(spec, US, at + #shared, true) then
+      return sub(spec, 2, stop - 1)
+    end
+  end
+  local id, at, own, tail = match(spec, "${plainPattern}")
+  local input = tail and own == route and inputAt(spec, tail)
+  if not input then return nil end
+  alike[route] = sub(spec, at, input - 1)
+  return id
 end
 
 local function clearForLease(job) ${clearLua("lease")} end
 local function clearForPlace(job) ${clearLua("place")} end
 local function clearForFinish(job) ${clearLua("finish")} end
 local function clearForReplay(job) ${clearLua("replay")} end
-`,
-};
+`;

@@ -6,28 +6,15 @@
  *  prune_history   state, all (1) or one queue (0), queue, older than, max, minute, left there, excepted queues
  *                  -> removed, minute, left ("" at the end)
  *  prune_kept, prune_expired   max -> removed, more
- *  prune_feed      older than, max -> removed, more
+ *  prune_feed      max, older than -> removed, more
  */
-import type { LuaModule } from "./lua-module.ts";
 import { pickLua } from "./packing.ts";
 
-export const pruneLua: LuaModule = {
-  exports: [],
-  source: String.raw`
+export const pruneLua = String.raw`
 local LOOKED_AT_ONCE = 250
 -- A job with one of these is listed elsewhere too, so its spec is needed to forget it.
 local LISTED = "[" .. HAS_KEY .. HAS_TAGS .. HAS_LINES .. "]"
 
-local function forgetPlain(c, h, id, route, state)
-  c.goneSpecs[#c.goneSpecs + 1] = h
-  c.goneStates[#c.goneStates + 1] = h
-  c.goneIds[#c.goneIds + 1] = id
-  if isBad(state) then push(c.zrem, c.k.bad .. state, h) end
-  count(c, route, state, -1)
-  leavePage(c, h)
-end
-
--- Routes whose history is meant: those of one queue, or of all but the excepted ones.
 local function meantRoutes(c, isAll, queue, excepted)
   local meant = {}
   for route, q in eachRoute(c) do
@@ -54,7 +41,11 @@ local function pruneList(c, asked, minute, list, most, room)
           removed = removed + 1
           local isListed = match(flags, LISTED)
           local job = isListed and jobOf(c, h)
-          if job then forget(c, job) elseif not isListed then forgetPlain(c, h, id, route, state) end
+          if job then forget(c, job)
+          elseif not isListed then
+            leave(c, h, { route = route, state = state })
+            push(c, "goneIds", id)
+          end
         end
       end
     end
@@ -64,13 +55,11 @@ local function pruneList(c, asked, minute, list, most, room)
   return looked, removed
 end
 
-redis.register_function({ function_name = "mr1_prune_history", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("prune_history", FREES, function(c)
   local asked, isAll, queue = { state = nextArg(c) }, nextFlag(c), nextArg(c)
   asked.before = c.now - nextArg(c)
   local most, minute, left, excepted = nextNumber(c), nextArg(c), nextArg(c), {}
-  for i = c.i, #args do excepted[args[i]] = true end
+  for i = c.i, #c.args do excepted[c.args[i]] = true end
   asked.routes = meantRoutes(c, isAll, queue, excepted)
   local minutes, removed, looked, lookMax = c.k.ends .. asked.state, 0, 0, max(1000, most * 4)
   while removed < most and looked < lookMax do
@@ -90,15 +79,24 @@ redis.register_function({ function_name = "mr1_prune_history", flags = { "allow-
   end
   writeCall(c)
   return { removed, minute or "", minute and tostring(left) or "" }
-end })
+end)
 
-redis.register_function({ function_name = "mr1_prune_kept", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
-  local most = nextNumber(c)
-  local handles = call("ZRANGEBYSCORE", c.k.keep, "-inf", c.at, "LIMIT", 0, most)
+-- prune answers how many it removed and looked at; where it looked at as many as it may, more are left.
+local function servePrune(name, prune)
+  serve("prune_" .. name, FREES, function(c)
+    local most = nextNumber(c)
+    local removed, looked = prune(c, most)
+    writeCall(c)
+    return { removed, looked == most and 1 or 0 }
+  end)
+end
+
+-- What is over by now, in an index by time.
+local function overIn(c, index, most) return call("ZRANGEBYSCORE", index, "-inf", c.at, "LIMIT", 0, most) end
+
+servePrune("kept", function(c, most)
+  local handles, removed = overIn(c, c.k.keep, most), 0
   loadJobs(c, handles)
-  local removed = 0
   for _, h in ipairs(handles) do
     local job = c.jobs[h]
     if job and isTerminal(job.state) and job.keepUntil ~= "" and tonumber(job.keepUntil) <= c.now then
@@ -106,37 +104,26 @@ redis.register_function({ function_name = "mr1_prune_kept", flags = { "allow-oom
       forget(c, job)
     else push(c.zrem, c.k.keep, h) end
   end
-  writeCall(c)
-  return { removed, #handles == most and 1 or 0 }
-end })
+  return removed, #handles
+end)
 
-redis.register_function({ function_name = "mr1_prune_expired", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
-  local most = nextNumber(c)
-  local keysOver = call("ZRANGEBYSCORE", c.k.held, "-inf", c.at, "LIMIT", 0, most)
-  for _, key in ipairs(keysOver) do setHolder(c, key, false) end
-  local docsOver = {}
-  if #keysOver < most then docsOver = call("ZRANGEBYSCORE", c.k.docttl, "-inf", c.at, "LIMIT", 0, most - #keysOver) end
-  for _, field in ipairs(docsOver) do dropDoc(c, field) end
-  writeCall(c)
-  local removed = #keysOver + #docsOver
-  return { removed, removed == most and 1 or 0 }
-end })
+servePrune("expired", function(c, most)
+  local keys = overIn(c, c.k.held, most)
+  for _, key in ipairs(keys) do change(c, "uniq", key, false) end
+  local docs = #keys < most and overIn(c, c.k.docttl, most - #keys) or {}
+  for _, field in ipairs(docs) do dropDoc(c, field) end
+  return #keys + #docs, #keys + #docs
+end)
 
-redis.register_function({ function_name = "mr1_prune_feed", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
-  local before, most = c.now - nextArg(c), nextNumber(c)
-  local removed, last, newest = 0, nil, call("XREVRANGE", c.k.feed, "+", "-", "COUNT", 1)[1]
+servePrune("feed", function(c, most)
+  local before, newest = c.now - nextArg(c), call("XREVRANGE", c.k.feed, "+", "-", "COUNT", 1)[1]
+  local removed, last = 0, nil
   for _, entry in ipairs(call("XRANGE", c.k.feed, "-", "+", "COUNT", most)) do
-    local number = tonumber(match(entry[1], "^%d+"))
     -- After an entry the next number is far above the newest one, which tells the last seq and stays.
     if entry[1] == newest[1] or (tonumber(entry[2][2]) or 0) > before then break end
-    removed, last = removed + 1, number
+    removed, last = removed + 1, tonumber(match(entry[1], "^%d+"))
   end
   if last then call("XTRIM", c.k.feed, "MINID", "=", num(last + 1) .. "-0") end
-  return { removed, removed == most and 1 or 0 }
-end })
-`,
-};
+  return removed, removed
+end)
+`;

@@ -13,12 +13,9 @@
  *  read_trail  id, after, max -> lines
  */
 import { specFields } from "../packed-fields.ts";
-import type { LuaModule } from "./lua-module.ts";
 import { pickLua } from "./packing.ts";
 
-export const readLua: LuaModule = {
-  exports: ["recordsOf", "below"],
-  source: String.raw`
+export const readLua = String.raw`
 -- Handle, spec and state of each; "" where there is none.
 local function recordsOf(c, handles)
   local out = {}
@@ -30,30 +27,25 @@ local function recordsOf(c, handles)
   return out
 end
 
--- Number and content of the routes of these records.
 local function routesOf(c, records)
   local out, seen = {}, {}
   for i = 2, #records, 3 do
     local ${pickLua("records[i]", ["route"], specFields)}
     if route and not seen[route] then
       seen[route] = true
-      local n = #out
-      out[n + 1], out[n + 2] = route, call("HGET", c.k.route, route) or ""
+      add2(out, route, call("HGET", c.k.route, route) or "")
     end
   end
   return out
 end
 
-redis.register_function({ function_name = "mr1_read_jobs", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
-  c.unreadable = {}
-  local handles = fetch("HMGET", c.k.ids, slice(args, c.i, #args))
+serve("read_jobs", READS, function(c)
+  local handles = fetch("HMGET", c.k.ids, slice(c.args, c.i, #c.args))
   loadJobs(c, handles)
-  for i = 1, #args - c.i + 1 do handles[i] = handles[i] and c.jobs[handles[i]] and handles[i] or "" end
+  for i = 1, #c.args - c.i + 1 do handles[i] = handles[i] and c.jobs[handles[i]] and handles[i] or "" end
   local records = recordsOf(c, handles)
   return { routesOf(c, records), records, c.unreadable }
-end })
+end)
 
 local FEW, LOOKED_AT_ONCE = 2000, 64
 
@@ -63,11 +55,12 @@ local function isCounted(c, state)
   end
 end
 
--- How jobs of these states are found without looking at all others: bad endings by their indexes, which are in the
--- order of lists; live jobs by theirs, read whole and put in order, where they are few. Nothing where there is no such
--- way.
-local function indexesOf(c, states)
+-- How jobs with a tag or of these states are found without looking at all others: tagged ones and bad endings by their
+-- indexes, which are in the order of lists; live jobs by theirs, read whole and put in order, where they are few.
+-- Nothing where there is no such way.
+local function indexesOf(c, tag, states)
   local k, bySeq, others, few, size = c.k, {}, {}, {}, 0
+  if tag ~= "" then return { bySeq = { k.tag .. tag }, few = few, at = 0 } end
   for i = 1, #states do
     local state = sub(states, i, i)
     if isBad(state) then bySeq[#bySeq + 1] = k.bad .. state
@@ -92,9 +85,8 @@ end
 
 local function isNewer(a, b) return a > b end
 
--- Handles below a seq, newest first: of a tag, of the indexes found for the states, or of all jobs by pages of seqs.
-local function below(c, tag, indexes, seq, wanted)
-  if tag ~= "" then return call("ZREVRANGEBYSCORE", c.k.tag .. tag, "(" .. num(seq), "-inf", "LIMIT", 0, wanted) end
+-- Handles below a seq, newest first: of these indexes, or of all jobs by pages of seqs.
+local function below(c, indexes, seq, wanted)
   local handles = {}
   if indexes then
     local few, limit = indexes.few, handleOf(seq)
@@ -140,15 +132,12 @@ local function isMeant(filter, job)
     and (not filter.createdBefore or createdAt < filter.createdBefore)
 end
 
-redis.register_function({ function_name = "mr1_find_jobs", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
+serve("find_jobs", READS, function(c)
   local seq, most, lookMax, filter = min(nextNumber(c), c.seq + 1), nextNumber(c), nextNumber(c), filterOf(c)
   local looked, found, isEnd = 0, {}, false
-  c.unreadable = {}
-  local indexes = filter.tag == "" and indexesOf(c, filter.states) or nil
+  local indexes = indexesOf(c, filter.tag, filter.states)
   while #found < most and looked < lookMax and not isEnd do
-    local handles = below(c, filter.tag, indexes, seq, LOOKED_AT_ONCE)
+    local handles = below(c, indexes, seq, LOOKED_AT_ONCE)
     isEnd = #handles == 0
     for i, h in ipairs(handles) do
       if i % LOOKED_AT_ONCE == 1 then
@@ -166,25 +155,19 @@ redis.register_function({ function_name = "mr1_find_jobs", flags = { "no-writes"
   end
   local records = recordsOf(c, found)
   return { routesOf(c, records), looked, isEnd and "" or num(seq), records, c.unreadable }
-end })
+end)
 
-redis.register_function({ function_name = "mr1_routes", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
+serve("routes", READS, function(c)
   return call("HGETALL", c.k.route)
-end })
+end)
 
-redis.register_function({ function_name = "mr1_tally", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
+serve("tally", READS, function(c)
   local routes, ready = call("HGETALL", c.k.route), {}
   for i = 1, #routes, 2 do ready[#ready + 1] = call("ZCARD", c.k.ready .. routes[i]) end
   return { routes, ready, call("HGETALL", c.k.tally) }
-end })
+end)
 
-redis.register_function({ function_name = "mr1_read_feed", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
+serve("read_feed", READS, function(c)
   local from, most, out = nextNumber(c), nextNumber(c), {}
   local last = num(c.life.feed)
   if from < 0 or most == 0 then return { last, out } end
@@ -192,14 +175,11 @@ redis.register_function({ function_name = "mr1_read_feed", flags = { "no-writes"
     out[i * 3 - 2], out[i * 3 - 1], out[i * 3] = entry[1], entry[2][2], entry[2][4]
   end
   return { last, out }
-end })
+end)
 
-redis.register_function({ function_name = "mr1_read_trail", flags = { "no-writes" }, callback = function(keys, args)
-  local c, refused = begin(keys, args)
-  if not c then return refused end
+serve("read_trail", READS, function(c)
   local h, from, most = call("HGET", c.k.ids, nextArg(c)), nextNumber(c), nextNumber(c)
   if not h or most == 0 then return {} end
   return call("LRANGE", c.k.trail .. h, from, from + most - 1)
-end })
-`,
-};
+end)
+`;

@@ -7,16 +7,13 @@ import { arrows, jobStates, stateCodes } from "../../../model/job-state.ts";
 import { clockFields } from "../../../store/rules/guard.ts";
 import { editFields } from "../argument-text.ts";
 import { luaList } from "./lua-module.ts";
-import type { LuaModule } from "./lua-module.ts";
 
 const allowed = jobStates.flatMap((from) =>
   [from, ...arrows[from]].map((to) => `["${stateCodes[from]}${stateCodes[to]}"] = true`),
 );
 const clocks = Object.entries(clockFields).map(([clock, field]) => `${clock} = "${field}"`);
 
-export const rulesLua: LuaModule = {
-  exports: ["placeOf", "place", "hasClockRung", "isHeld", "finish", "promote", "lease", "apply", "advance"],
-  source: String.raw`
+export const rulesLua = String.raw`
 local ARROWS = { ${allowed.join(", ")} }
 local CLOCKS = { ${clocks.join(", ")} }
 local EDITED = ${luaList(editFields)}
@@ -91,11 +88,11 @@ end
 local function promote(job) advance(job, READY) end
 
 -- R6: the fence is greater than any before; the time to live ends, and a key held until the start is freed.
-local function lease(c, job, owner, endsAt)
+local function lease(c, job, owner, endsAt, isStarted)
   job.fence = num(max(tonumber(job.fence), c.fence) + 1)
   job.attempt = job.attempt + job.countsAttempt
   clearForLease(job)
-  job.owner, job.claimedAt, job.leaseEndsAt = owner, c.at, endsAt
+  job.owner, job.claimedAt, job.startedAt, job.leaseEndsAt = owner, c.at, isStarted and c.at or "", endsAt
   freeKey(c, job, HOLD_STARTED)
   advance(job, RUNNING)
 end
@@ -138,5 +135,4 @@ local function apply(c, job, next)
   tell(c, job, next.event, isGone)
   if isGone or next.keepMs == "0" then forget(c, job) end
 end
-`,
-};
+`;

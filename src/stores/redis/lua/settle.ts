@@ -4,15 +4,12 @@
  * one template for all that look alike; everything else goes through the job's tables.
  *
  *  args     shapes of the effects, number of settles, their handles, then stretches: how many, next (argument-text.ts;
- *           a finish without its result), whether results and attempt logs come, whether effects come, and per settle:
- *           fence US id US, [result, attempt log], [a unit as in submit]
+ *           a finish without its result), whether results, attempt logs and effects come, and per settle:
+ *           fence US id US, [result], [attempt log], [a unit as in submit]
  *  answer   place and answer of each settle that was not applied
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const settleLua: LuaModule = {
-  exports: [],
-  source: String.raw`
+export const settleLua = String.raw`
 -- How a stretch of settles goes on; what is made for it serves all stretches of the call with the same next.
 local function stretchOf(stretches, text)
   local stretch = stretches[text]
@@ -125,11 +122,12 @@ function OPERATIONS.settle(c)
   local states, at = fetch("HMGET", c.k.state, handles), 0
   while at < total do
     local length, stretch = nextNumber(c), stretchOf(stretches, nextArg(c))
-    local hasMore, hasEffects = nextFlag(c), nextFlag(c)
+    local hasResults, hasAttempts, hasEffects = nextFlag(c), nextFlag(c), nextFlag(c)
     for _ = 1, length do
       at = at + 1
       local prefix, result, attempts = nextArg(c), "", ""
-      if hasMore then result, attempts = nextArg(c), nextArg(c) end
+      if hasResults then result = nextArg(c) end
+      if hasAttempts then attempts = nextArg(c) end
       local h = handles[at]
       if hasEffects or not endPlain(c, stretch, h, states[at], prefix, result, attempts) then
         local refusal = settleAny(c, stretch, h, prefix, result, attempts, hasEffects)
@@ -144,5 +142,4 @@ function OPERATIONS.settle(c)
   writeRecords(c)
   return refusals
 end
-`,
-};
+`;

@@ -6,31 +6,32 @@
  *           plain jobs; or 0 and one unit: repeat, then as below
  *  a unit   late, jobs, documents, and those
  *  a job    the number of its shape, id, body (own fields and tail of packed-fields.ts)
- *  a document   kind US id, guard, due in, expires in, body
+ *  a document   as in put_docs (docs.ts)
  *  answer   one text per unit that was not plain: ok US how US id .., or refused US reason US id
  */
 import { unstartedStates } from "../../../model/unique-key.ts";
 import { luaConstant } from "./lua-module.ts";
-import type { LuaModule } from "./lua-module.ts";
 
 const unstarted = unstartedStates.map((state) => `[${luaConstant(state)}] = true`).join(", ");
 
-export const submitLua: LuaModule = {
-  exports: ["unitArgs", "submitUnit", "whole"],
-  source: String.raw`
+export const submitLua = String.raw`
 local UNSTARTED = { ${unstarted} }
 
--- How many arguments the jobs and documents of a unit are.
 local function unitArgs(jobs, docs) return jobs * 3 + docs * 5 end
 
 local function nextShape(c) return c.shapes[nextNumber(c)] end
 
--- R1: a new job of a shape, without what is its own.
+-- R1: a job gets the place that a shape says. Answers the state that follows.
+local function placeBy(c, job, shape)
+  job.route, job.deadlineAt = shape.route, shape.deadline == "" and "" or num(instant(c, shape.deadline))
+  return placeOf(c, job, shape)
+end
+
+-- A new job of a shape, without what is its own.
 local function placeNew(c, shape)
   local job = newJob()
-  job.route, job.createdAt = shape.route, c.at
-  job.state = placeOf(c, job, shape)
-  job.deadlineAt = shape.deadline == "" and "" or num(instant(c, shape.deadline))
+  job.createdAt = c.at
+  job.state = placeBy(c, job, shape)
   return job
 end
 
@@ -72,7 +73,7 @@ end
 local function listTags(c, body, seq, h)
   local own = {}
   readOwn(own, body)
-  for _, tag in ipairs(split(own.tags, RS)) do push2(c.zadd, c.k.tag .. tag, seq, h) end
+  for _, tag in ipairs(tagsIn(own.tags)) do push2(c.zadd, c.k.tag .. tag, seq, h) end
 end
 
 local function submitPlain(c, total)
@@ -112,12 +113,12 @@ local function create(c, shape, id, own)
   c.jobs[job.h] = job
   touch(c, job)
   if c.undo then
-    c.undo[#c.undo + 1] = function()
+    push(c, "undo", function()
       c.jobs[job.h] = false
       job.isDirty = false
-    end
+    end)
   end
-  setId(c, id, job.h)
+  change(c, "ids", id, job.h)
   if job.uniqueKey ~= "" then takeKey(c, job) end
   tell(c, job, SUBMITTED)
 end
@@ -128,13 +129,12 @@ local function meet(c, holder, shape, own)
   if holder.attempt > 0 or not UNSTARTED[holder.state] then return "existing" end
   touch(c, holder)
   clearForPlace(holder)
-  local to = placeOf(c, holder, shape)
+  local to = placeBy(c, holder, shape)
   useRoute(c, shape.route)
   -- Its identity stays: id, seq, time of its making, digest and key.
   own.digest, own.uniqueKey = holder.digest, holder.uniqueKey
   for field, value in pairs(own) do holder[field] = value end
-  holder.route, holder.isRewritten = shape.route, true
-  holder.deadlineAt = shape.deadline == "" and "" or num(instant(c, shape.deadline))
+  holder.isRewritten = true
   takeKey(c, holder)
   -- Whatever blocks the holder blocks it still.
   advance(holder, holder.state == BLOCKED and BLOCKED or to)
@@ -159,10 +159,6 @@ local function submitJob(c, shape, id, body, isRepeat)
   if taker then return meet(c, jobOf(c, taker.handle), shape, own), taker.id, isMinted end
   create(c, shape, id, own)
   return "created", id, isMinted
-end
-
-local function takeBack(c)
-  for i = #c.undo, 1, -1 do c.undo[i]() end
 end
 
 -- Jobs in order, then documents in order; the first refusal is the answer, "reason US id". Leaves its args behind it
@@ -198,7 +194,7 @@ local function whole(c, isLate, try)
   local seq = c.seq
   local refusal, answer = try()
   if refusal then
-    takeBack(c)
+    for i = #c.undo, 1, -1 do c.undo[i]() end
     c.seq = seq
   end
   c.undo, c.saved = nil, nil
@@ -224,5 +220,4 @@ function OPERATIONS.submit(c)
   writeRecords(c)
   return answers
 end
-`,
-};
+`;

@@ -4,13 +4,10 @@
  */
 import { terminalStates } from "../../../model/job-state.ts";
 import { luaConstant } from "./lua-module.ts";
-import type { LuaModule } from "./lua-module.ts";
 
 const terminal = terminalStates.map((state) => `[${luaConstant(state)}] = true`).join(", ");
 
-export const tellLua: LuaModule = {
-  exports: ["isTerminal", "isBad", "count", "bundleOf", "eventOf", "tell"],
-  source: String.raw`
+export const tellLua = String.raw`
 local TERMINAL = { ${terminal} }
 
 local function isTerminal(state) return TERMINAL[state] end
@@ -26,6 +23,12 @@ local function count(c, route, state, by)
   if state == READY or state == RUNNING then return end
   local field = route .. ":" .. state
   tally[field] = (tally[field] or 0) + by
+end
+
+local function leavePage(c, h)
+  local page, pages = floor(seqOf(h) / PAGE), c.pages or {}
+  c.pages = pages
+  pages[page] = (pages[page] or 0) - 1
 end
 
 local function newBundle(c, key, state, extra)
@@ -62,12 +65,11 @@ local function tell(c, job, event, isGone)
   g[g.n] = id
   c.bundleOf[id] = g.place
   if c.undo then
-    c.undo[#c.undo + 1] = function()
+    push(c, "undo", function()
       g[g.n] = nil
       g.n = g.n - 1
       c.bundleOf[id] = last
-    end
+    end)
   end
 end
-`,
-};
+`;

@@ -6,11 +6,8 @@
  *  args     per operation: its name, the number of its arguments, those
  *  answer   own hints, the answer of each
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const turnLua: LuaModule = {
-  exports: [],
-  source: String.raw`
+export const turnLua = String.raw`
 redis.register_function("mr1_turn", function(keys, args)
   local c, refused = begin(keys, args)
   if not c then return refused end
@@ -27,5 +24,4 @@ redis.register_function("mr1_turn", function(keys, args)
   end
   return { tellCall(c), answers }
 end)
-`,
-};
+`;

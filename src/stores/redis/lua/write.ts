@@ -5,14 +5,8 @@
  *  hint   sender US routes that became ready, by comma US earliest clock set, relative RS finished id US id ..
  *         RS id US owner US .. of running jobs whose cancel was asked for
  */
-import type { LuaModule } from "./lua-module.ts";
 
-export const writeLua: LuaModule = {
-  exports: [
-    ...["appendEnded", "setReady", "setDue", "leavePage", "noteHead", "writeRecords", "tellCall"],
-    ...["writeCall", "fillPages", "writePages", "tellFeed", "hintText"],
-  ],
-  source: String.raw`
+export const writeLua = String.raw`
 -- A list that is new is listed itself.
 local function appendEnded(k, state, minute, handles)
   local list, n = k.ended .. state .. ":" .. minute, #handles
@@ -33,23 +27,10 @@ local function setDue(c, at)
   if not c.due or n < c.due then c.due = n end
 end
 
-local function leavePage(c, h)
-  local page, pages = floor(seqOf(h) / PAGE), c.pages or {}
-  c.pages = pages
-  pages[page] = (pages[page] or 0) - 1
-end
-
-local function unlistTags(c, h, tags)
-  if tags == "" then return end
-  for _, tag in ipairs(split(tags, RS)) do push(c.zrem, c.k.tag .. tag, h) end
-end
-
-local function writeGone(c, job)
-  local k, was, h = c.k, job.was, job.h
-  c.goneSpecs[#c.goneSpecs + 1] = h
-  c.goneStates[#c.goneStates + 1] = h
-  unlistTags(c, h, was.tags)
-  if job.hasLines then c.trails[#c.trails + 1] = k.trail .. h end
+-- A job leaves the store. was: its route and state, and where the indexes had it.
+local function leave(c, h, was)
+  local k = c.k
+  push(c, "gone", h)
   if was.key then push(c.zrem, was.key, h) end
   if was.clock then push(c.zrem, k.clock, h) end
   if was.keep then push(c.zrem, k.keep, h) end
@@ -58,11 +39,16 @@ local function writeGone(c, job)
   leavePage(c, h)
 end
 
-local function writeTags(c, job, old)
-  if old == job.tags then return end
-  unlistTags(c, job.h, old)
-  if job.tags == "" then return end
-  for _, tag in ipairs(split(job.tags, RS)) do push2(c.zadd, c.k.tag .. tag, seqOf(job.h), job.h) end
+local function writeTags(c, h, old, tags)
+  if old == tags then return end
+  for _, tag in ipairs(tagsIn(old)) do push(c.zrem, c.k.tag .. tag, h) end
+  for _, tag in ipairs(tagsIn(tags)) do push2(c.zadd, c.k.tag .. tag, seqOf(h), h) end
+end
+
+local function writeGone(c, job)
+  leave(c, job.h, job.was)
+  writeTags(c, job.h, job.was.tags, "")
+  if job.hasLines then push(c, "trails", c.k.trail .. job.h) end
 end
 
 local function writeEnd(c, job)
@@ -87,7 +73,7 @@ local function writeJob(c, job)
     job.stateText = stateOf(job)
     push2(c, "states", h, job.stateText)
   end
-  writeTags(c, job, was and was.tags or "")
+  writeTags(c, h, was and was.tags or "", job.tags)
   if was then
     if was.key and was.key ~= key then push(c.zrem, was.key, h) end
     if was.clock and clock == "" then push(c.zrem, k.clock, h) end
@@ -122,63 +108,42 @@ local function writeJobs(c)
   end
 end
 
-local function writeKeys(c)
-  local k, set, gone, held, free = c.k, {}, {}, {}, {}
-  for key in pairs(c.uniqDirty) do
-    local holder = c.uniq[key]
-    if holder then
-      set[#set + 1] = key
-      set[#set + 1] = concat({ holder.handle, holder.hold, holder.heldUntil, holder.id }, US)
-    else gone[#gone + 1] = key end
-    if holder and holder.heldUntil ~= "" then
-      held[#held + 1] = holder.heldUntil
-      held[#held + 1] = key
-    else free[#free + 1] = key end
+-- Entries of a hash that changed; those that end by themselves stand in an index by their end.
+local function writeChanged(c, view, hash, index, ending, textOf)
+  local set, gone, timed, free = {}, {}, {}, {}
+  for key in pairs(c.changed[view]) do
+    local entry = c[view][key]
+    if entry then add2(set, key, textOf(entry)) else gone[#gone + 1] = key end
+    if entry and entry[ending] ~= "" then add2(timed, entry[ending], key) else free[#free + 1] = key end
   end
-  many("HDEL", k.uniq, gone)
-  many("HSET", k.uniq, set)
-  many("ZREM", k.held, free)
-  many("ZADD", k.held, held)
-  c.uniqDirty = {}
+  many("HDEL", hash, gone)
+  many("HSET", hash, set)
+  many("ZREM", index, free)
+  many("ZADD", index, timed)
+  c.changed[view] = {}
+  return set, gone
 end
 
--- The versions of documents that are gone are never given again.
-local function writeFloor(c)
-  if not c.isFloorRaised then return end
-  call("HSET", c.k.meta, "docFloor", num(c.docFloor))
+local function holderText(holder) return concat({ holder.handle, holder.hold, holder.heldUntil, holder.id }, US) end
+
+local function docText(doc) return concat({ num(doc.version), doc.dueAt, doc.expiresAt, doc.body }, US) end
+
+local function writeDocs(c)
+  local k, listed = c.k, {}
+  local set, gone = writeChanged(c, "docs", k.doc, k.docttl, "expiresAt", docText)
+  for i = 1, #set, 2 do add2(listed, 0, set[i]) end
+  many("ZREM", k.docs, gone)
+  many("ZADD", k.docs, listed)
+  -- The versions of documents that are gone are never given again.
+  if c.isFloorRaised then call("HSET", k.meta, "docFloor", num(c.docFloor)) end
   c.isFloorRaised = false
 end
 
-local function writeDocs(c)
-  local k, set, gone, listed, timed, free = c.k, {}, {}, {}, {}, {}
-  for field in pairs(c.docsDirty) do
-    local doc = c.docs[field]
-    if doc then
-      set[#set + 1] = field
-      set[#set + 1] = concat({ num(doc.version), doc.dueAt, doc.expiresAt, doc.body }, US)
-      listed[#listed + 1] = 0
-      listed[#listed + 1] = field
-    else gone[#gone + 1] = field end
-    if doc and doc.expiresAt ~= "" then
-      timed[#timed + 1] = doc.expiresAt
-      timed[#timed + 1] = field
-    else free[#free + 1] = field end
-  end
-  many("HDEL", k.doc, gone)
-  many("ZREM", k.docs, gone)
-  many("HSET", k.doc, set)
-  many("ZADD", k.docs, listed)
-  many("ZREM", k.docttl, free)
-  many("ZADD", k.docttl, timed)
-  writeFloor(c)
-  c.docsDirty = {}
-end
-
 local function writeIds(c)
-  for id in pairs(c.idsDirty) do
-    if c.ids[id] then push2(c, "newIds", id, c.ids[id]) else c.goneIds[#c.goneIds + 1] = id end
+  for id in pairs(c.changed.ids) do
+    if c.ids[id] then push2(c, "newIds", id, c.ids[id]) else push(c, "goneIds", id) end
   end
-  c.idsDirty = {}
+  c.changed.ids = {}
 end
 
 -- A page is counted when its last seq was given: then all its jobs come at once, and those that have left before were
@@ -235,15 +200,15 @@ end
 
 local function takeOutRecords(c)
   local k = c.k
-  many("HDEL", k.spec, c.goneSpecs)
-  many("HDEL", k.state, c.goneStates)
+  many("HDEL", k.spec, c.gone)
+  many("HDEL", k.state, c.gone)
   many("HDEL", k.ids, c.goneIds)
   for i = 1, #c.trails, CHUNK do call("UNLINK", unpack(c.trails, i, min(i + CHUNK - 1, #c.trails))) end
   for key, list in pairs(c.zrem) do
     many("ZREM", key, list)
     noteHead(c, key)
   end
-  c.goneSpecs, c.goneStates, c.goneIds, c.trails, c.zrem = {}, {}, {}, {}, {}
+  c.gone, c.goneIds, c.trails, c.zrem = {}, {}, {}, {}
 end
 
 local function writeRecords(c)
@@ -252,7 +217,7 @@ local function writeRecords(c)
   if c.jobs then
     writeJobs(c)
     writeIds(c)
-    writeKeys(c)
+    writeChanged(c, "uniq", k.uniq, k.held, "heldUntil", holderText)
     writeDocs(c)
     takeOutRecords(c)
   end
@@ -285,10 +250,7 @@ local function hintOf(c)
     if g.n > 1 then
       if isTerminal(g.state) then finished = (finished == "" and "" or finished .. US) .. concat(g, US, 2)
       elseif g.state == RUNNING and g.extra ~= "" then
-        for i = 2, g.n do
-          cancels[#cancels + 1] = g[i]
-          cancels[#cancels + 1] = sub(g.extra, 2)
-        end
+        for i = 2, g.n do add2(cancels, g[i], sub(g.extra, 2)) end
       end
     end
   end
@@ -346,5 +308,4 @@ local function writeCall(c)
   writeRecords(c)
   return tellCall(c)
 end
-`,
-};
+`;

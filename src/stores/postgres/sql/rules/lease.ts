@@ -1,6 +1,7 @@
 /**
  * Rule R6 (store/rules/lease.ts) as a fragment over a set of rows: a ready job is handed to a worker. Variables: now,
- * v_ends (the lease's end), v_fence (the lowest fence of this life of the server), p_owner.
+ * v_ends (the lease's end), v_fence (the lowest fence of this life of the server), p_owner, v_start (now, where all of them have
+ * started; null, where v_started has the seqs of those that have).
  */
 import { stateCodes } from "../../../../model/job-state.ts";
 import { uniqueHolds } from "../../../../store/rules/unique-holds.ts";
@@ -15,6 +16,7 @@ export const leasedValues = {
   attempt: "attempt + counts_attempt",
   owner: "p_owner",
   claimedAt: "now",
+  startedAt: "CASE WHEN seq = ANY (v_started) THEN now ELSE v_start END",
   leaseEndsAt: "v_ends",
   timerAt: "least(v_ends, deadline_at)",
   holds: `CASE holds WHEN ${uniqueHolds.started} THEN ${uniqueHolds.none} ELSE holds END`,

@@ -1,0 +1,25 @@
+/** A job whose clock has rung, as every store hands it to the duty that decides about it. */
+import { stateOfCode } from "../model/job-state.ts";
+import type { dueFields, JobRow } from "./job-fields.ts";
+import type { Clock } from "./operations.ts";
+import type { DueJob } from "./records.ts";
+import { clockFields } from "./rules/guard.ts";
+
+export function dueJobOf(
+  row: Pick<JobRow, (typeof dueFields)[number]>,
+  { clock, now }: { readonly clock: Clock; readonly now: number },
+): DueJob {
+  const { id, seq, fence, route, rev, attempt, policy, attempts, owner } = row;
+  return {
+    ...{ id, seq, fence, route, rev, attempt, policy, attempts, owner },
+    state: stateOfCode(row.state),
+    cancelAsked: row.cancelAsked === 1,
+    started: row.startedAt !== null,
+    lateMs: now - (row[clockFields[clock]] ?? now),
+  };
+}
+
+/** How far away a clock is; null for none. */
+export function untilMs(clockAt: number | null, now: number): number | null {
+  return clockAt === null ? null : Math.max(0, clockAt - now);
+}
