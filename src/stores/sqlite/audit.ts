@@ -83,12 +83,13 @@ interface Walk {
 }
 
 /** Walks a table in order of its key and repairs what is wrong in it. */
-function walk({ table, key, start, isWrong, repair }: Walk): Pick<Phase, "start" | "audit"> {
+function walk(given: Walk): Pick<Phase, "start" | "audit"> {
+  const { table, key, start, isWrong, repair = `DELETE FROM ${table}` } = given;
   const inputs = key.replaceAll(/\w+/g, "?");
   /** Inputs: the key to go on behind, limit. Answer: the next keys. */
   const readKeys = `SELECT ${key} FROM ${table} WHERE (${key}) > (${inputs}) ORDER BY ${key} ${limitTo("?")}`;
   /** Inputs: the key to go on behind, the last key. */
-  const repairRows = `${repair ?? `DELETE FROM ${table}`} WHERE (${key}) > (${inputs}) AND (${key}) <= (${inputs}) AND ${isWrong}`;
+  const repairRows = `${repair} WHERE (${key}) > (${inputs}) AND (${key}) <= (${inputs}) AND ${isWrong}`;
   const audit: Phase["audit"] = ({ statements }, after, max) => {
     const first = JSON.parse(after) as SqlValue[];
     const keys = statements(readKeys).all(...first, max) as SqlValue[][];

@@ -81,13 +81,7 @@ export function insertSql(table: string, names: readonly JobFieldName[]): string
   return `INSERT INTO ${table} (${columnList(names)}) VALUES (${names.map(() => "?").join(", ")})`;
 }
 
-/** The values of these fields, as SQLite keeps them: a list is JSON. */
-export function sqlValues(names: readonly JobFieldName[], row: Readonly<Partial<JobRow>>): SqlValue[] {
-  const values: SqlValue[] = [];
-  for (const name of names) values.push(sqlValue(row[name] ?? null));
-  return values;
-}
-
+/** A value as SQLite keeps it: a list is JSON. */
 export function sqlValue(value: string | number | readonly string[] | null): SqlValue {
   return value === null || typeof value !== "object" ? value : JSON.stringify(value);
 }

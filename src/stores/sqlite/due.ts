@@ -11,7 +11,6 @@ import type { JobFieldName } from "../../store/job-fields.ts";
 import type { Clock, ReadDueAnswer, ReadDueRequest } from "../../store/operations.ts";
 import { clockFields } from "../../store/rules/guard.ts";
 import { columnList, fromJob, rowReader } from "./columns.ts";
-import type { Picked } from "./columns.ts";
 import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { Unreadable } from "./errors.ts";
@@ -46,6 +45,7 @@ const sourcesOf: Readonly<Record<Clock, readonly Source[]>> = {
 
 const rungNames = [...dueFields, "timerAt", "createdAt"] as const satisfies readonly JobFieldName[];
 const readRung = rowReader(rungNames);
+type Rung = ReturnType<typeof readRung>;
 
 /**
  * Inputs: now, timer and seq of the last one read, limit. Answer: jobs whose clock has rung, in order of their timer.
@@ -77,8 +77,6 @@ export function readDue({ statements, now }: Step, request: ReadDueRequest): Rea
     nextInMs: nextClockInMs(statements, now),
   };
 }
-
-type Rung = Picked<(typeof rungNames)[number]>;
 
 const timerOf = (row: Rung): number => row.timerAt ?? 0;
 

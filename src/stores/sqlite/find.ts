@@ -7,7 +7,7 @@ import type { FindAnswer, FindRequest, JobFilter } from "../../store/operations.
 import type { JobRecord } from "../../store/records.ts";
 import { openFilter } from "../../store/rules/filter.ts";
 import { columnList, rowReader } from "./columns.ts";
-import type { Formulas, Picked } from "./columns.ts";
+import type { Formulas } from "./columns.ts";
 import { limitTo } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { readRecord } from "./read.ts";
@@ -16,8 +16,8 @@ import { isNotCompleted, isRunning } from "./schema.ts";
 import type { Step } from "./step.ts";
 
 const scannedNames = ["seq", "route", "state", "reason", "createdAt"] as const;
-type Scanned = Picked<(typeof scannedNames)[number]>;
 const readScanned = rowReader(scannedNames);
+type Scanned = ReturnType<typeof readScanned>;
 
 const createdAt = "(SELECT created_at FROM millrace_spec s WHERE s.seq = t.seq)";
 const newestFirst = `t.seq < ? ORDER BY t.seq DESC ${limitTo("?")}`;

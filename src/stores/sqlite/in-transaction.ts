@@ -39,16 +39,14 @@ export function transactionStore(given: unknown, file: OwnFile): TransactionStor
     return runInside(connection, file, operate);
   };
   return {
-    submit: (units) =>
-      run((step) => {
-        checkUnits(units);
-        return submit(step, units);
-      }),
-    settleIfLeased: (settles) =>
-      run((step) => {
-        checkSettles(settles);
-        return settleIfLeased(step, settles);
-      }),
+    async submit(units) {
+      checkUnits(units);
+      return run((step) => submit(step, units));
+    },
+    async settleIfLeased(settles) {
+      checkSettles(settles);
+      return run((step) => settleIfLeased(step, settles));
+    },
   };
 }
 

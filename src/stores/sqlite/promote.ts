@@ -13,7 +13,6 @@ import { shareOf, shareOut } from "../../store/rules/promote.ts";
 import type { Shares } from "../../store/rules/promote.ts";
 import { timerAt } from "./clock.ts";
 import { columnList, rowReader, setList } from "./columns.ts";
-import type { Picked } from "./columns.ts";
 import { limitTo } from "./connection.ts";
 import { nextClockInMs } from "./due.ts";
 import { isScheduled, isWatched } from "./schema.ts";
@@ -23,8 +22,8 @@ import type { Step } from "./step.ts";
 const { scheduled, ready } = stateCodes;
 
 const promotedNames = ["seq", "id", "route", "rev", "attempt", "state", "dueAt"] as const;
-type Promoted = Picked<(typeof promotedNames)[number]>;
 const readPromoted = rowReader(promotedNames);
+type Promoted = ReturnType<typeof readPromoted>;
 const columns = columnList(promotedNames, { rev: "rev + 1" });
 
 const byRoute = "millrace_job j INDEXED BY millrace_job_due";

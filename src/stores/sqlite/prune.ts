@@ -7,7 +7,6 @@ import { isOutdated } from "../../store/rules/prune.ts";
 import type { HistoryRequest } from "../../store/rules/prune.ts";
 import { count } from "../../store/rules/telling.ts";
 import { columnList, rowReader } from "./columns.ts";
-import type { Picked } from "./columns.ts";
 import { limitTo, readValue } from "./connection.ts";
 import { dropDoc } from "./docs.ts";
 import { forgetJobs } from "./forget.ts";
@@ -30,8 +29,8 @@ export function prune(step: Step, request: PruneRequest): PruneAnswer {
 }
 
 const rowNames = ["seq", "route", "state", "endedAt", "keepUntil"] as const;
-type Row = Picked<(typeof rowNames)[number]>;
 const readFinished = rowReader(rowNames);
+type Row = ReturnType<typeof readFinished>;
 const columns = columnList(rowNames);
 
 /** Rows looked at per row that may be removed, and at least. */

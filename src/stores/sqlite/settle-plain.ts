@@ -9,7 +9,7 @@ import { keepUntilOf } from "../../store/rules/finish.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
 import { count, tellEvent } from "../../store/rules/telling.ts";
 import { columnList, finishedNames } from "./columns.ts";
-import type { Formulas, Picked } from "./columns.ts";
+import type { Formulas } from "./columns.ts";
 import { openRowSets, runRowSets } from "./connection.ts";
 import type { SqlValue } from "./connection.ts";
 import { forgetJobs } from "./forget.ts";
@@ -19,10 +19,8 @@ import type { Step } from "./step.ts";
 import { freeKey } from "./unique.ts";
 
 /** What the guard and the end of a job need to know of it. */
-const leaseNames = ["seq", "id", "route", "state", "rev", "attempt", "holds", "fence"] as const;
-export type Lease = Picked<(typeof leaseNames)[number]>;
-
-export const readLeases = liveReader(leaseNames);
+export const readLeases = liveReader(["seq", "id", "route", "state", "rev", "attempt", "holds", "fence"]);
+export type Lease = ReturnType<typeof readLeases>[number];
 
 /** `finish` of store/rules/finish.ts, by the holder of the lease. */
 const finished: Formulas = {

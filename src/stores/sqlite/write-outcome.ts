@@ -10,7 +10,7 @@ import type { JobFieldName, JobRow } from "../../store/job-fields.ts";
 import type { Outcome } from "../../store/rules/advance.ts";
 import { isFinished } from "../../store/rules/change.ts";
 import { tellOutcome } from "../../store/rules/telling.ts";
-import { finishedNames, insertSql, liveNames, specNames, sqlValue, sqlValues, updateSql } from "./columns.ts";
+import { finishedNames, insertSql, liveNames, specNames, sqlValue, updateSql } from "./columns.ts";
 import type { SqlValue, Statements } from "./connection.ts";
 import { addTags, dropTags, forgetJobs } from "./forget.ts";
 import type { Step } from "./step.ts";
@@ -85,7 +85,7 @@ function moveRow({ statements }: Step, from: JobRow, row: JobRow): void {
     target.update(statements, from, row);
     return;
   }
-  statements(target.insert).run(...sqlValues(target.names, row));
+  statements(target.insert).run(...target.names.map((name) => sqlValue(row[name])));
   statements(source.drop).run(row.seq);
 }
 
