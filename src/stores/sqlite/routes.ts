@@ -8,25 +8,13 @@ import { routeOf } from "../../model/route.ts";
 import type { Route, RouteContent } from "../../model/route.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Statements } from "./connection.ts";
+import type { Step } from "./step.ts";
 
 /**
- * Routes of which this connection knows that they are written. What a transaction wrote is forgotten when it is
- * rolled back; the caller's own transaction, which may still be, starts with none.
+ * Routes of which this connection knows that they are written, by number. What a transaction wrote is forgotten when it
+ * is rolled back; the caller's own transaction, which may still be, starts with none.
  */
-export interface KnownRoutes {
-  readonly byNumber: Map<number, RouteContent>;
-  /** The one asked for last: a bulk of one kind asks for it again and again. */
-  last: Route | null;
-}
-
-export function openKnownRoutes(): KnownRoutes {
-  return { byNumber: new Map(), last: null };
-}
-
-export function forgetRoutes(known: KnownRoutes): void {
-  known.byNumber.clear();
-  known.last = null;
-}
+export type KnownRoutes = Map<number, RouteContent>;
 
 const knownMax = 10_000;
 
@@ -39,22 +27,29 @@ const addRoute = "INSERT INTO millrace_route (number, queue, name, caps) VALUES 
 
 /** The number of a job's route, whose content is kept from now on. */
 export function keepRoute(statements: Statements, known: KnownRoutes, job: NewJob): number {
-  const { last } = known;
-  const isLast = last !== null && last.queue === job.queue && last.name === job.name;
-  if (isLast && last.caps.length === 0 && job.caps === undefined) return last.number;
   const route = routeOf(job);
   const { number, queue, name, caps } = route;
-  let kept = known.byNumber.get(number);
-  if (kept === undefined) {
-    const row = statements(readContent).get(number);
-    if (row === undefined) statements(addRoute).run(number, queue, name, JSON.stringify(caps));
-    kept = row === undefined ? route : contentOf(row);
-    if (known.byNumber.size >= knownMax) known.byNumber.clear();
-    known.byNumber.set(number, kept);
+  let kept = readRoute(statements, known, number);
+  if (kept === null) {
+    statements(addRoute).run(number, queue, name, JSON.stringify(caps));
+    kept = remember(known, number, route);
   }
   if (!isSame(kept, route)) throw collision(kept, route);
-  known.last = route;
   return number;
+}
+
+/** The content behind a number; null where none was kept. */
+export function readRoute(statements: Statements, known: KnownRoutes, number: number): RouteContent | null {
+  const kept = known.get(number);
+  if (kept !== undefined) return kept;
+  const row = statements(readContent).get(number);
+  return row === undefined ? null : remember(known, number, contentOf(row));
+}
+
+function remember(known: KnownRoutes, number: number, content: RouteContent): RouteContent {
+  if (known.size >= knownMax) known.clear();
+  known.set(number, content);
+  return content;
 }
 
 function contentOf(row: unknown): RouteContent {
@@ -63,7 +58,9 @@ function contentOf(row: unknown): RouteContent {
 }
 
 function isSame(one: RouteContent, other: RouteContent): boolean {
-  return one.queue === other.queue && one.name === other.name && one.caps.join() === other.caps.join();
+  const isNamed = one.queue === other.queue && one.name === other.name;
+  const hasCaps = one.caps.length + other.caps.length > 0;
+  return isNamed && (!hasCaps || one.caps.join() === other.caps.join());
 }
 
 function collision(kept: RouteContent, refused: RouteContent): MillraceError {
@@ -78,7 +75,7 @@ function collision(kept: RouteContent, refused: RouteContent): MillraceError {
 /** No input. Answer: every route. */
 const readAll = `SELECT number, queue, name, ${caps} FROM millrace_route ORDER BY number`;
 
-export function readRoutes(statements: Statements): Route[] {
+export function readRoutes({ statements }: Step): Route[] {
   return statements(readAll)
     .all()
     .map((row) => {

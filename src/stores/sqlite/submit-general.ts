@@ -6,11 +6,11 @@ import type { SubmitHow } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import { meet } from "../../store/rules/meet.ts";
 import { placeNew } from "../../store/rules/place.ts";
-import type { Statements } from "./connection.ts";
+import { tellOutcome } from "../../store/rules/telling.ts";
 import { keepRoute } from "./routes.ts";
 import { readLive } from "./rows.ts";
-import { tellOutcome } from "./step.ts";
-import type { Step, Commit } from "./step.ts";
+import { nextSeq } from "./step.ts";
+import type { Step } from "./step.ts";
 import { readHolder, takeKey } from "./unique.ts";
 import type { Holder } from "./unique.ts";
 import { writeOutcome } from "./write-outcome.ts";
@@ -54,17 +54,4 @@ function meetHolder(step: Step, { seq, id }: Holder, job: NewJob, route: number)
   if (outcome === null || holder === null) return { kind: "ok", id, how, isKnown: id === job.id };
   writeOutcome(step, holder, outcome);
   return { kind: "ok", id, how, isKnown: false };
-}
-
-/** Answer: the last seq ever given. */
-const lastSeqGiven = "SELECT seq FROM sqlite_sequence WHERE name = 'millrace_spec'";
-
-export function nextSeq(commit: Commit): number {
-  commit.lastSeq = (commit.lastSeq ?? readLastSeq(commit.statements)) + 1;
-  return commit.lastSeq;
-}
-
-function readLastSeq(statements: Statements): number {
-  const row = statements(lastSeqGiven).get() as [seq: number] | undefined;
-  return row === undefined ? 0 : row[0];
 }

@@ -6,14 +6,17 @@
  * (insert.ts). The rest is looked up one by one, in order, so that jobs of one unit may also meet each other
  * (submit-general.ts).
  */
+import { stateCodes } from "../../model/job-state.ts";
 import { isPlainJob, mayBeRefusedLate } from "../../store/plain.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
+import type { NewJob } from "../../store/records.ts";
+import { placePlain } from "../../store/rules/place.ts";
+import { count, mark, setClock, takeBack, tellEvent } from "../../store/rules/telling.ts";
 import { putDoc } from "./docs.ts";
-import { forgetRoutes } from "./routes.ts";
-import { mark, takeBack } from "./step.ts";
+import { keepRoute } from "./routes.ts";
+import { nextSeq } from "./step.ts";
 import type { Step } from "./step.ts";
 import { submitGeneral } from "./submit-general.ts";
-import { submitPlain } from "./submit-plain.ts";
 
 export function submit(step: Step, units: readonly SubmitUnit[]): SubmitAnswer[] {
   return units.map((unit) =>
@@ -33,7 +36,7 @@ export function allOrNothing<A extends { readonly kind: string }>(step: Step, ru
     statements("ROLLBACK TO millrace_unit").run();
     takeBack(step, before);
     commit.lastSeq = null;
-    forgetRoutes(commit.routes);
+    commit.routes.clear();
   }
   statements("RELEASE millrace_unit").run();
   return answer;
@@ -64,4 +67,17 @@ export function submitUnit(step: Step, unit: SubmitUnit): SubmitAnswer {
     if (putDoc(step, put).kind === "changed") return { kind: "refused", reason: "doc-changed", id: put.id };
   }
   return { kind: "ok", ids, hows };
+}
+
+/** Nothing is looked up, and what is rare of a job has its initial value. */
+function submitPlain(step: Step, job: NewJob): void {
+  const { statements, commit, now } = step;
+  const route = keepRoute(statements, commit.routes, job);
+  const row = placePlain(job, { seq: nextSeq(commit), route, now });
+  commit.insert.add(row, true);
+  const { id, state, dueAt, timerAt } = row;
+  count(step, route, state, 1);
+  setClock(step, timerAt);
+  const extra = state === stateCodes.scheduled ? dueAt : null;
+  tellEvent(step, { kind: "submitted", id, rev: 1, route, state, attempt: 0, extra });
 }
