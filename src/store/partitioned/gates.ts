@@ -30,7 +30,10 @@ export async function putGates(
   return answers;
 }
 
-export async function readGates(calls: PartitionedCalls, request: ReadGatesRequest): Promise<ReadGatesAnswer> {
+export async function readGates(
+  calls: PartitionedCalls,
+  request: ReadGatesRequest,
+): Promise<ReadGatesAnswer> {
   const [home] = sorted(calls.partitions);
   const answer = await home.store.readGates(request);
   const keys = answer.gates.map(({ key }) => key).filter(isQueueGate);
@@ -38,7 +41,12 @@ export async function readGates(calls: PartitionedCalls, request: ReadGatesReque
   const others = await askAll(calls, "readGates", (store) => store.readGates({ keys }));
   const copies = others.flatMap(({ answer: { gates } }) => gates);
   const gates = answer.gates.map((gate) =>
-    isQueueGate(gate.key) ? joined(gate, copies.filter(({ key }) => key === gate.key)) : gate,
+    isQueueGate(gate.key)
+      ? joined(
+          gate,
+          copies.filter(({ key }) => key === gate.key),
+        )
+      : gate,
   );
   return { ...answer, gates };
 }
@@ -67,9 +75,7 @@ function joined(first: Gate, parts: readonly Gate[]): Gate {
     ...first,
     cap: first.cap === null ? null : sum(({ cap }) => cap ?? 0),
     rate:
-      first.rate === null
-        ? null
-        : { stepUs: first.rate.stepUs / parts.length, burstUs: first.rate.burstUs },
+      first.rate === null ? null : { stepUs: first.rate.stepUs / parts.length, burstUs: first.rate.burstUs },
     held: sum(({ held }) => held),
     tatUs: Math.min(...parts.map(({ tatUs }) => tatUs)),
   };

@@ -21,8 +21,16 @@ interface Head {
 
 const start: Candidate = { rank: -Number.MAX_SAFE_INTEGER, seq: 0 };
 
-/** The seqs of the first jobs over all routes. */
-export function mergeRoutes(routes: readonly number[], max: number, read: ReadCandidates): number[] {
+/**
+ * The seqs of the first jobs over all routes. A route is left as soon as one of its jobs is not admitted: those behind
+ * it would not be either.
+ */
+export function mergeRoutes(
+  routes: readonly number[],
+  max: number,
+  read: ReadCandidates,
+  admits: (route: number) => boolean = () => true,
+): number[] {
   const batch = Math.ceil((2 * max) / routes.length) + 8;
   const fetch = (head: Head, after: Candidate): void => {
     head.candidates = read(head.route, after, batch);
@@ -39,6 +47,10 @@ export function mergeRoutes(routes: readonly number[], max: number, read: ReadCa
         first = head;
     }
     if (first === null) break;
+    if (!admits(first.route)) {
+      first.next = first.candidates.length;
+      continue;
+    }
     const taken = headOf(first);
     chosen.push(taken.seq);
     first.next += 1;

@@ -11,6 +11,7 @@ import { stateCodes } from "../../model/job-state.ts";
 import { leasedFields } from "../../store/job-fields.ts";
 import type { ClaimAnswer, ClaimRequest } from "../../store/operations.ts";
 import type { LeasedJob } from "../../store/records.ts";
+import type { Admission } from "../../store/rules/admit.ts";
 import { mergeRoutes } from "../../store/rules/claim-order.ts";
 import { fencesPerEpoch, lease } from "../../store/rules/lease.ts";
 import type { Claiming } from "../../store/rules/lease.ts";
@@ -23,6 +24,7 @@ import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { nextClockInMs } from "./due.ts";
 import { Unreadable } from "./errors.ts";
+import { moveTokens, openAdmission } from "./gates.ts";
 import { readLive } from "./rows.ts";
 import { isReady } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
@@ -82,31 +84,53 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
   const jobs: LeasedJob[] = [];
   let more = false;
   let bytesLeft = request.inputBytesMax ?? Infinity;
+  const admission = openAdmission(step);
   for (const { routes, max, starts = 0 } of request.offers) {
     if (max <= 0 || routes.length === 0) continue;
     // A claim that has its bytes asks only whether there is more.
-    const rows = readClaimable(step, routes, bytesLeft > 0 ? max : 1);
+    const rows = bytesLeft > 0 ? readClaimable(step, routes, max, admission) : readClaimable(step, routes, 1);
     const leased = leaseRows(step, rows, { ...request, starts, bytesMax: bytesLeft });
     bytesLeft -= leased.bytes;
-    for (const job of leased.jobs) jobs.push(job);
+    for (const job of leased.jobs) {
+      jobs.push(job);
+      admission?.leased(job.route);
+    }
     more ||= rows.length === max || leased.jobs.length < rows.length;
   }
-  return { jobs, more, nextDueInMs: nextClockInMs(statements, now), now };
+  if (admission !== null) moveTokens(step, admission);
+  const opensAt = admission?.opensAt ?? null;
+  return {
+    ...{ jobs, more, nextDueInMs: nextClockInMs(statements, now), now },
+    ...(opensAt === null ? {} : { opensInMs: opensAt - now }),
+  };
 }
 
 const lowestFenceOf = ({ commit }: Step): number => commit.epoch * fencesPerEpoch;
 
-/** The jobs as they will stand once leased, in claim order. */
-function readClaimable(step: Step, routes: readonly number[], max: number): unknown[] {
+/** The jobs as they will stand once leased, in claim order: those that pass their gates. */
+function readClaimable(
+  step: Step,
+  routes: readonly number[],
+  max: number,
+  admission: Admission | null = null,
+): unknown[] {
   const { statements, now } = step;
   const lowestFence = lowestFenceOf(step);
   const [route] = routes;
-  if (routes.length === 1 && route !== undefined)
-    return statements(readHead).all({ route, now, lowestFence, max });
-  const seqs = mergeRoutes(routes, max, (of, after, batch) =>
-    statements(readBehind)
-      .all({ route: of, now, ...after, max: batch })
-      .map(readCandidate),
+  if (routes.length === 1 && route !== undefined) {
+    // One more than there is room for, so that it is known whether anybody is refused.
+    const read = admission === null ? max : Math.min(max, admission.room(route) + 1);
+    const rows = statements(readHead).all({ route, now, lowestFence, max: read });
+    return admission === null ? rows : rows.filter(() => admission.admit(route));
+  }
+  const seqs = mergeRoutes(
+    routes,
+    max,
+    (of, after, batch) =>
+      statements(readBehind)
+        .all({ route: of, now, ...after, max: batch })
+        .map(readCandidate),
+    admission === null ? undefined : (of) => admission.admit(of),
   );
   return seqs.length === 0
     ? []

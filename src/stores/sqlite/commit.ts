@@ -23,6 +23,7 @@ import { isBusy, storeError } from "./errors.ts";
 import type { FileIdentity } from "./file-identity.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
 import { findJobs } from "./find.ts";
+import { putGates, readGates } from "./gates.ts";
 import { mayMend, mend, mendsMax } from "./mend.ts";
 import type { Searches } from "./mend.ts";
 import { inWriteTransaction } from "./migrate.ts";
@@ -44,6 +45,7 @@ const writes = {
   recordIfLeased,
   changeIf,
   promoteDue,
+  putGates,
   putDocs,
   prune,
   auditIndexes,
@@ -52,6 +54,7 @@ const writes = {
 
 const reads = {
   readDue,
+  readGates,
   readDocs,
   readJobs,
   findJobs,

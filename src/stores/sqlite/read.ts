@@ -1,11 +1,12 @@
 /** Looking at jobs: by id, their counts, their log lines, and what was told. None of it writes. */
 import { stateOfCode } from "../../model/job-state.ts";
 import type { FeedAnswer, FeedRequest, TrailAnswer } from "../../store/operations.ts";
-import { readEvents } from "../../store/packed-events.ts";
+import { readEvents, routesLeft } from "../../store/packed-events.ts";
 import type { JobRecord, Tally } from "../../store/records.ts";
 import { recordOf } from "../../store/rules/show.ts";
 import { limitTo, readValue } from "./connection.ts";
 import { Unreadable } from "./errors.ts";
+import { readAllRoutes, routesFreed, sumVersions } from "./gates.ts";
 import { readRoute } from "./routes.ts";
 import { readKept, seqOfId } from "./rows.ts";
 import type { Step } from "./step.ts";
@@ -26,10 +27,10 @@ export function readJobs(step: Step, ids: readonly string[]): (JobRecord | null)
   });
 }
 
-/** No input. Answer: every count that is not zero, by route and state. */
-const readTallies = `SELECT r.queue, r.name, t.state, t.count 
+/** No input. Answer: every count that is not zero, by queue, name and state. */
+const readTallies = `SELECT r.queue, r.name, t.state, sum(t.count)
   FROM millrace_tally t JOIN millrace_route r ON r.number = t.route
-  WHERE t.count <> 0 AND t.${isKnownState} ORDER BY r.queue, r.name, t.state`;
+  WHERE t.count <> 0 AND t.${isKnownState} GROUP BY r.queue, r.name, t.state ORDER BY r.queue, r.name, t.state`;
 
 export function tallyJobs({ statements }: Step): Tally[] {
   const rows = statements(readTallies).all() as [queue: string, name: string, state: number, count: number][];
@@ -55,6 +56,7 @@ export function readFeed({ statements }: Step, { after, max }: FeedRequest): Fee
 interface NewsRequest {
   readonly version: number | null;
   readonly after: number | null;
+  readonly gates: number;
   readonly max: number;
 }
 
@@ -65,6 +67,10 @@ export interface News {
   readonly records: readonly FeedRow[];
   /** The last record that was read or passed over. */
   readonly end: number;
+  /** Grows with every put of a gate. */
+  readonly gates: number;
+  /** Routes on which somebody may pass a gate now. */
+  readonly woken: readonly number[];
 }
 
 export function readNews({ statements }: Step, seen: NewsRequest): News {
@@ -72,7 +78,11 @@ export function readNews({ statements }: Step, seen: NewsRequest): News {
   const isNew = seen.after !== null && version !== seen.version;
   const records = isNew ? (statements(readRecords).all(seen.after, seen.max) as FeedRow[]) : [];
   const last = records.length === seen.max ? records.at(-1)?.[0] : readValue<number>(statements, readEnd);
-  return { version, records, end: last ?? 0 };
+  const gates = isNew ? (readValue<number>(statements, sumVersions) ?? 0) : seen.gates;
+  const left = records.flatMap(([, , body]) => routesLeft(body));
+  const freed = left.length === 0 ? [] : routesFreed(statements, left);
+  const put = gates === seen.gates ? [] : (statements(readAllRoutes).all() as [route: number][]).flat();
+  return { version, records, end: last ?? 0, gates, woken: [...freed, ...put] };
 }
 
 /** Inputs: seq, number to go on after, limit. */

@@ -125,7 +125,9 @@ it("the same jobs by either road leave the same rows and tell the same", () => {
               aJob({ ...given, id: `job-${String(made++).padStart(4, "0")}` }),
             );
             plain.call(now, (step) => submit(step, [{ jobs }]));
-            general.call(now, (step) => jobs.map((job) => submitGeneral(step, job, false)));
+            general.call(now, (step) =>
+              jobs.map((job) => submitGeneral(step, job, { isRepeat: false, isRefused: false })),
+            );
             break;
           }
           case "claim": {

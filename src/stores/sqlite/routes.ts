@@ -1,9 +1,11 @@
 /**
- * Routes: which content (queue, name, capabilities) stands behind the number that jobs carry. The number is computed
+ * Routes: which content (queue, name, capabilities, gates) stands behind the number that jobs carry. The number is computed
  * from the content (model/route.ts); here the content is kept beside it, and another content under the same number is
  * refused.
  */
 import { MillraceError } from "../../model/error.ts";
+import { queueGateKey } from "../../model/gate.ts";
+import type { GateUse } from "../../model/gate.ts";
 import { routeOf } from "../../model/route.ts";
 import type { Route, RouteContent } from "../../model/route.ts";
 import type { NewJob } from "../../store/records.ts";
@@ -21,21 +23,29 @@ const knownMax = 10_000;
 /** No job has capabilities yet: a damaged list of them must not hide queue and name. */
 const caps = "CASE WHEN json_valid(caps) THEN caps ELSE '[]' END";
 /** Input: number. Answer: the content behind it. */
-const readContent = `SELECT queue, name, ${caps} FROM millrace_route WHERE number = ?`;
-/** Inputs: number, queue, name, capabilities as JSON. */
-const addRoute = "INSERT INTO millrace_route (number, queue, name, caps) VALUES (?, ?, ?, ?)";
+const readContent = `SELECT queue, name, ${caps}, gates FROM millrace_route WHERE number = ?`;
+/** Inputs: number, queue, name, capabilities and gates as JSON. */
+const addRoute = "INSERT INTO millrace_route (number, queue, name, caps, gates) VALUES (?, ?, ?, ?, ?)";
+/** Inputs: key, route, weight. */
+const listRoute = "INSERT OR REPLACE INTO millrace_gate_route (key, route, weight) VALUES (?, ?, ?)";
 
 /** The number of a job's route, whose content is kept from now on. */
 export function keepRoute(statements: Statements, known: KnownRoutes, job: NewJob): number {
   const route = routeOf(job);
-  const { number, queue, name, caps } = route;
+  const { number, queue, name, caps, gates } = route;
   let kept = readRoute(statements, known, number);
   if (kept === null) {
-    statements(addRoute).run(number, queue, name, JSON.stringify(caps));
+    statements(addRoute).run(number, queue, name, JSON.stringify(caps), JSON.stringify(gates));
+    for (const { key, weight } of usesOf(route)) statements(listRoute).run(key, number, weight);
     kept = remember(known, number, route);
   }
   if (!isSame(kept, route)) throw collision(kept, route);
   return number;
+}
+
+/** The gates of a route, that of its queue among them. */
+export function usesOf({ queue, gates }: Pick<RouteContent, "queue" | "gates">): readonly GateUse[] {
+  return [{ key: queueGateKey(queue), weight: 1 }, ...gates];
 }
 
 /** The content behind a number; null where none was kept. */
@@ -53,14 +63,17 @@ function remember(known: KnownRoutes, number: number, content: RouteContent): Ro
 }
 
 function contentOf(row: unknown): RouteContent {
-  const [queue, name, caps] = row as [queue: string, name: string, caps: string];
-  return { queue, name, caps: JSON.parse(caps) as string[] };
+  const [queue, name, caps, gates] = row as [queue: string, name: string, caps: string, gates: string];
+  return { queue, name, caps: JSON.parse(caps) as string[], gates: JSON.parse(gates) as GateUse[] };
 }
 
 function isSame(one: RouteContent, other: RouteContent): boolean {
   const isNamed = one.queue === other.queue && one.name === other.name;
-  const hasCaps = one.caps.length + other.caps.length > 0;
-  return isNamed && (!hasCaps || one.caps.join() === other.caps.join());
+  const isPlain = one.caps.length + other.caps.length + one.gates.length + other.gates.length === 0;
+  return (
+    isNamed &&
+    (isPlain || JSON.stringify([one.caps, one.gates]) === JSON.stringify([other.caps, other.gates]))
+  );
 }
 
 function collision(kept: RouteContent, refused: RouteContent): MillraceError {
@@ -73,13 +86,13 @@ function collision(kept: RouteContent, refused: RouteContent): MillraceError {
 }
 
 /** No input. Answer: every route. */
-const readAll = `SELECT number, queue, name, ${caps} FROM millrace_route ORDER BY number`;
+const readAll = `SELECT number, queue, name, ${caps}, gates FROM millrace_route ORDER BY number`;
 
 export function readRoutes({ statements }: Step): Route[] {
   return statements(readAll)
     .all()
     .map((row) => {
-      const [number, ...content] = row as [number: number, queue: string, name: string, caps: string];
+      const [number, ...content] = row as [number: number, ...content: string[]];
       return { number, ...contentOf(content) };
     });
 }

@@ -45,7 +45,8 @@ export interface SqliteOptions {
 
 /** Operations that need nothing but their request. */
 const passedOperations = [
-  ...(["claim", "extendIfLeased", "recordIfLeased", "changeIf", "promoteDue", "readDue", "putDocs"] as const),
+  ...(["claim", "extendIfLeased", "recordIfLeased", "changeIf", "promoteDue", "readDue"] as const),
+  ...(["putGates", "readGates", "putDocs"] as const),
   ...(["readDocs", "readJobs", "findJobs", "tallyJobs", "readRoutes", "readFeed", "readTrail"] as const),
   ...(["prune", "auditIndexes", "readAside", "removeAside"] as const),
 ] as const satisfies readonly (keyof Store & Call["operation"])[];

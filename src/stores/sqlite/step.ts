@@ -5,13 +5,14 @@
  */
 import { hintDue, hintEvent } from "../../store/hints.ts";
 import type { Hints } from "../../store/hints.ts";
-import { packEvents } from "../../store/packed-events.ts";
+import { mayFree, packEvents } from "../../store/packed-events.ts";
 import { forgetCounts, openCounts } from "../../store/rules/telling.ts";
 import type { Counts, Telling } from "../../store/rules/telling.ts";
 import { readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { openInsert } from "./insert.ts";
 import type { Insert } from "./insert.ts";
+import { routesFreed } from "./gates.ts";
 import type { KnownRoutes } from "./routes.ts";
 
 /** What the calls of one transaction share. */
@@ -31,6 +32,8 @@ export interface Step extends Telling {
   readonly commit: Commit;
   readonly statements: Statements;
   readonly now: number;
+  /** Routes whose gate was put. */
+  readonly woken: Set<number>;
 }
 
 export function beginCommit(given: Pick<Commit, "statements" | "routes" | "epoch" | "now">): Commit {
@@ -39,7 +42,7 @@ export function beginCommit(given: Pick<Commit, "statements" | "routes" | "epoch
 
 export function beginStep(commit: Commit): Step {
   const { statements, now, counts } = commit;
-  return { commit, statements, now, counts, events: [], dueAt: null };
+  return { commit, statements, now, counts, events: [], dueAt: null, woken: new Set() };
 }
 
 /** Answer: the last seq ever given. */
@@ -58,9 +61,15 @@ const appendFeed = "INSERT INTO millrace_feed (at, body) VALUES (?, ?) RETURNING
  * Writes what the call has to tell and adds its hints. Answers the number of its feed record, or null when it changed
  * no job.
  */
-export function endStep({ statements, now, events, dueAt }: Step, hints: Hints): number | null {
+export function endStep({ statements, now, events, dueAt, woken }: Step, hints: Hints): number | null {
   if (dueAt !== null) hintDue(hints, dueAt - now);
+  for (const route of woken) hints.routes.add(route);
   if (events.length === 0) return null;
+  for (const route of routesFreed(
+    statements,
+    events.filter(mayFree).map((event) => event.route),
+  ))
+    hints.routes.add(route);
   for (const event of events) hintEvent(hints, event, now);
   return readValue(statements, appendFeed, now, packEvents(events));
 }

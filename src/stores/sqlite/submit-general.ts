@@ -18,12 +18,17 @@ import { writeOutcome } from "./write-outcome.ts";
 export type JobAnswer =
   /** `isKnown`: a job with this very id is there, or was and still holds its key. */
   | { readonly kind: "ok"; readonly id: string; readonly how: SubmitHow; readonly isKnown: boolean }
-  | { readonly kind: "refused"; readonly reason: "id-differs"; readonly id: string };
+  | { readonly kind: "refused"; readonly reason: "id-differs" | "draining"; readonly id: string };
 
 /** Input: id. Answer: the digest of the job with this id, live or finished. */
 const findDigest = "SELECT digest FROM millrace_spec WHERE id = ?";
 
-export function submitGeneral(step: Step, job: NewJob, isRepeat: boolean): JobAnswer {
+/** @param isRefused its queue takes no new work. */
+export function submitGeneral(
+  step: Step,
+  job: NewJob,
+  { isRepeat, isRefused }: { readonly isRepeat: boolean; readonly isRefused: boolean },
+): JobAnswer {
   const { statements, commit, now } = step;
   const { insert } = commit;
   const { id, digest, unique } = job;
@@ -33,6 +38,7 @@ export function submitGeneral(step: Step, job: NewJob, isRepeat: boolean): JobAn
     if (known !== undefined && known[0] !== digest) return { kind: "refused", reason: "id-differs", id };
     if (known !== undefined) return { kind: "ok", id, how: "existing", isKnown: true };
   }
+  if (isRefused) return { kind: "refused", reason: "draining", id };
   const route = keepRoute(statements, commit.routes, job);
   const holder = unique === null ? null : readHolder(statements, unique.key, now);
   if (holder !== null) {

@@ -53,6 +53,8 @@ export function openWatch({ platform, clock, logPath, executor }: WatchOptions):
   let version: number | null = null;
   /** The last feed record whose hints are out; null before the first look. */
   let seen: number | null = null;
+  /** The sum of the versions of all gates, as far as their hints are out. */
+  let gates = 0;
   let gap = 0;
   let isLooking = false;
   let isClosed = false;
@@ -129,12 +131,14 @@ export function openWatch({ platform, clock, logPath, executor }: WatchOptions):
 
   const readNews = async (): Promise<void> => {
     for (;;) {
-      const asked = { version, after: seen, max: feedPageMax };
+      const asked = { version, after: seen, gates, max: feedPageMax };
       const news = (await executor().call("readNews", asked)) as News;
       const hints = emptyHints();
       for (const [number, , body] of news.records)
         if (!own.delete(number)) hintEvents(hints, body, clock.now());
+      for (const route of news.woken) hints.routes.add(route);
       seen = news.end;
+      gates = news.gates;
       handOut(hints, listeners);
       if (news.records.length === feedPageMax) continue;
       version = news.version;
