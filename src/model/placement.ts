@@ -3,6 +3,9 @@
  * partition; an id that a caller gave, a key and a document's name choose theirs by hash. A unit must lie in one
  * partition, because it is written in one step: a unit that does not is refused before any write.
  *
+ * Jobs with gates lie in one partition, whatever their ids: what a gate lets pass is decided where all that it holds is
+ * known. A queue's gate is in every partition.
+ *
  * Of a name with text in braces only that text counts, so that people can choose what lies together: the id
  * "order-{17}", the unique key "pay-{17}" and the KV key "total-{17}" lie in one partition.
  *
@@ -12,6 +15,8 @@ import { MillraceError } from "./error.ts";
 import { mintedPartition } from "./job-id.ts";
 
 export const partitionsMax = 1024;
+/** Where the gates are that jobs name themselves, and these jobs. */
+export const gatePartition = 0;
 
 export interface Placement {
   readonly partitions: number;
@@ -31,6 +36,7 @@ export interface UnitJob {
   /** Null for a minted id. */
   readonly digest: string | null;
   readonly unique: { readonly key: string } | null;
+  readonly gates?: readonly { readonly key: string }[];
 }
 
 export function createPlacement(partitions: number): Placement {
@@ -86,7 +92,8 @@ function onePartition(
       );
     }
   };
-  for (const { id, digest, unique } of jobs) {
+  for (const { id, digest, unique, gates: [gate] = [] } of jobs) {
+    if (gate !== undefined) want(gatePartition, "gate", gate.key);
     if (areIdsFixed || digest !== null) want(placement.ofId(id), "id", id);
     if (unique !== null) want(placement.ofName(unique.key), "unique key", unique.key);
   }

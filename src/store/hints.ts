@@ -50,7 +50,8 @@ export function hintEvent(hints: Hints, { kind, route, state, extra, ids }: Code
   else if (state >= stateCodes.completed) hints.finished.push(...ids);
 }
 
-function contractHints({ routes, dueInMs, finished, cancels }: Hints): Hint[] {
+/** The hints as those who watch get them: plain, so that they may cross to another thread. */
+export function contractHints({ routes, dueInMs, finished, cancels }: Hints): Hint[] {
   const hints: Hint[] = [];
   if (routes.size > 0) hints.push({ kind: "ready", routes: [...routes] });
   if (dueInMs !== null) hints.push({ kind: "due", inMs: dueInMs });
@@ -65,9 +66,13 @@ function contractHints({ routes, dueInMs, finished, cancels }: Hints): Hint[] {
   return hints;
 }
 
-/** Tells all listeners. One that throws harms neither the call that made the hint nor the other listeners. */
 export function handOut(hints: Hints, listeners: Iterable<(hint: Hint) => void>): void {
-  for (const hint of contractHints(hints)) {
+  tellHints(contractHints(hints), listeners);
+}
+
+/** Tells all listeners. One that throws harms neither the call that made the hint nor the other listeners. */
+export function tellHints(hints: readonly Hint[], listeners: Iterable<(hint: Hint) => void>): void {
+  for (const hint of hints) {
     for (const listener of listeners) {
       try {
         listener(hint);

@@ -8,7 +8,7 @@
  *  state   empty once the job was removed
  */
 import { eventOfCode } from "../model/event-kind.ts";
-import { stateOfCode } from "../model/job-state.ts";
+import { stateCodes, stateOfCode } from "../model/job-state.ts";
 import { hintEvent } from "./hints.ts";
 import type { CodedEvent, Hints } from "./hints.ts";
 import { escapeMark, fieldEnd, itemEnd, packText, packTexts, unpackText } from "./packed-text.ts";
@@ -31,6 +31,18 @@ function packBundle({ kind, rev, route, state, attempt, extra, ids }: EventBundl
 function packExtra(extra: string | number | null): string {
   if (extra === null) return "";
   return typeof extra === "number" ? `n${extra}` : `s${packText(extra)}`;
+}
+
+/** Whether jobs may have left `running` by this event, so that what they held is free. */
+export function mayFree({ state, attempt }: Pick<EventBundle, "state" | "attempt">): boolean {
+  return attempt > 0 && state !== stateCodes.running;
+}
+
+/** The routes of packed events by which jobs may have left `running`. */
+export function routesLeft(packed: string): number[] {
+  return bundlesOf(packed, Number)
+    .filter(mayFree)
+    .map(({ route }) => route);
 }
 
 /** How a store writes the number of a route. */

@@ -64,7 +64,12 @@ export class Claims {
     const [late] = await Promise.all([this.#handOutLate(request), this.#ask(round)]);
     const ends = late.now === 0 ? await orLater(round.reached) : round.reached;
     let { now } = late;
-    for (const end of ends) if (end.kind === "answered") now = Math.max(now, end.answer.now);
+    let opensInMs = Number.POSITIVE_INFINITY;
+    for (const end of ends) {
+      if (end.kind !== "answered") continue;
+      now = Math.max(now, end.answer.now);
+      opensInMs = Math.min(opensInMs, end.answer.opensInMs ?? Number.POSITIVE_INFINITY);
+    }
     const jobs = [
       ...late.jobs,
       ...this.lost.takeLate(owner, startedMs).flatMap((claim) => claim.jobs),
@@ -83,6 +88,7 @@ export class Claims {
       more: round.charsLeft <= 0 || wanted.some(({ left }) => left === 0),
       nextDueInMs: this.nextInMs(),
       now,
+      ...(opensInMs === Number.POSITIVE_INFINITY ? {} : { opensInMs }),
       ...(mustLook ? { mustLook } : {}),
     };
   }

@@ -21,6 +21,7 @@ import type { Durability, Hint, MissingPartition, Store, StoreDescription, Unwat
 import { readAside, removeAside } from "./aside.ts";
 import { Claims } from "./claim.ts";
 import { extendIfLeased } from "./extend.ts";
+import { putGates, readGates } from "./gates.ts";
 import { Health } from "./health.ts";
 import { addTallies, findJobs, joinRoutes, readDocs, readDue } from "./look.ts";
 import { noteChanges, noteJobs } from "./own-clocks.ts";
@@ -184,6 +185,8 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       const page = await readDue(calls, request);
       return { ...page, nextInMs: claims.nextInMs() };
     },
+    putGates: (puts) => putGates(calls, puts),
+    readGates: (request) => readGates(calls, request),
     putDocs: (puts) =>
       split(
         puts,

@@ -1,15 +1,16 @@
 /** Applies what the model computed (model/change.ts) to a job: each kind of change by its rule. */
 import assert from "node:assert/strict";
 import type { ChangeNext } from "../../model/change.ts";
-import { stateCodes } from "../../model/job-state.ts";
+import { stateCodes, stateOfCode } from "../../model/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
-import type { Settle } from "../operations.ts";
+import type { Change, ChangeAnswer, Settle } from "../operations.ts";
 import type { Outcome } from "./advance.ts";
 import { finish } from "./finish.ts";
+import { isHeld } from "./guard.ts";
 import { mark } from "./mark.ts";
 import { place } from "./place.ts";
 import { remove } from "./remove.ts";
-import { replay } from "./replay.ts";
+import { keyOfReplay, replay } from "./replay.ts";
 
 export function isFinished({ state }: Pick<JobRow, "state">): boolean {
   return state >= stateCodes.completed;
@@ -42,4 +43,34 @@ export function change(row: JobRow, next: ChangeNext, attempts: string | null, n
 /** The end of an attempt, by the holder of its lease: its fence is kept, so that a repeat is answered `already`. */
 export function settle(row: JobRow, { next, attempts }: Settle, now: number): Outcome {
   return change({ ...row, settledFence: row.fence }, next, attempts, now);
+}
+
+/** Who holds a unique key; null for nobody. */
+export type HolderOf = (key: string) => Pick<JobRow, "seq" | "id"> | null;
+
+/**
+ * What operators and duties do to a job: the first case whose guard holds is applied; none holding answers where the job
+ * stands. The outcome is null where nothing is to be written.
+ */
+export function changeByGuard(
+  row: JobRow,
+  { token, cases }: Change,
+  holderOf: HolderOf,
+  now: number,
+): { readonly answer: ChangeAnswer; readonly outcome: Outcome | null } {
+  const from = stateOfCode(row.state);
+  const applied = cases.findIndex(({ guard }) => isHeld(guard, row, now));
+  const chosen = cases[applied];
+  if (chosen === undefined) {
+    const isRepeat = token !== undefined && token === row.changeToken;
+    return { answer: { kind: isRepeat ? "already" : "changed", state: from, rev: row.rev }, outcome: null };
+  }
+  const { next, attempts = null } = chosen;
+  const key = isReplay(row, next) ? keyOfReplay(row) : null;
+  const holder = key === null ? null : holderOf(key);
+  if (holder !== null && holder.seq !== row.seq)
+    return { answer: { kind: "key-held", by: holder.id }, outcome: null };
+  const outcome = change(token === undefined ? row : { ...row, changeToken: token }, next, attempts, now);
+  const state = next.to === "removed" ? null : stateOfCode(outcome.row.state);
+  return { answer: { kind: "ok", applied, from, state, rev: outcome.row.rev }, outcome };
 }

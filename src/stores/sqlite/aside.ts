@@ -11,17 +11,12 @@ import type { AsideAnswer, AsideRecord } from "../../store/operations.ts";
 import { recountTallies } from "./audit-tallies.ts";
 import { finishedNames, liveNames, specNames } from "./columns.ts";
 import { columnOf } from "../../store/job-fields.ts";
-import type { JobFieldName } from "../../store/job-fields.ts";
 import { limitTo } from "./connection.ts";
-import type { Statements } from "./connection.ts";
 import type { Step } from "./step.ts";
 import { findUnreadable } from "./unreadable.ts";
 
-/** A record that cannot be read. The seq is a text: it may itself be more than a number of JavaScript. */
-export interface Found {
-  readonly seq: string;
-  readonly why: string;
-}
+/** A record that cannot be read, and why. The seq is a text: it may itself be more than a number of JavaScript. */
+type Found = readonly [seq: string, why: string];
 
 /** The lowest and the highest seq there can be. */
 export const seqRange = { after: "-9223372036854775808", last: "9223372036854775807" } as const;
@@ -31,63 +26,44 @@ export function setAsideUnreadable(
   step: Step,
   range: { readonly after: string; readonly last: string } = seqRange,
 ): number {
-  const rows = step.statements(findUnreadable).all(range) as [seq: string, why: string][];
-  setAside(
-    step,
-    rows.map(([seq, why]) => ({ seq, why })),
-  );
-  return rows.length;
+  const found = step.statements(findUnreadable).all(range) as Found[];
+  setAside(step, found);
+  return found.length;
 }
 
-/** Inputs: ref, id, why, time, what was found. */
-const putAside = "INSERT OR REPLACE INTO millrace_aside (ref, id, why, at, body) VALUES (?, ?, ?, ?, ?)";
+const ofRecord = "seq = CAST(@seq AS INTEGER)";
+const tables = { job: liveNames, history: finishedNames, spec: specNames };
+
+/** The id, where one of the rows still tells it. */
+const foundId = `SELECT id FROM (${Object.keys(tables)
+  .map((table) => `SELECT id FROM millrace_${table} WHERE ${ofRecord}`)
+  .join(" UNION ALL ")}) WHERE typeof(id) = 'text' LIMIT 1`;
+
+/** The rows as a text, with each value as an SQL literal, which any value has. */
+const foundText = Object.entries(tables)
+  .map(([table, names]) => {
+    const fields = names.map((name) => `'${name} ' || quote(${columnOf(name)})`).join(" || ', ' || ");
+    return `'millrace_${table}: ' || ifnull((SELECT ${fields} FROM millrace_${table} WHERE ${ofRecord}), 'no row')`;
+  })
+  .join(" || char(10) || ");
+
+/** Inputs: seq as a text, why, time. */
+const putAside = `INSERT OR REPLACE INTO millrace_aside (ref, id, why, at, body)
+  SELECT 'job:' || @seq, (${foundId}), @why, @now, ${foundText}`;
 /** Input: a JSON list of seqs as texts. */
-const drops = ["job", "history", "spec", "trail", "tag", "unique"].map(
+const drops = [...Object.keys(tables), "trail", "tag", "unique"].map(
   (table) => `DELETE FROM millrace_${table} WHERE seq IN (SELECT CAST(value AS INTEGER) FROM json_each(?))`,
 );
 
 export function setAside({ statements, now }: Step, found: readonly Found[]): void {
   if (found.length === 0) return;
-  for (const { seq, why } of found)
-    statements(putAside).run(`job:${seq}`, readId(statements, seq), why, now, readFound(statements, seq));
-  const seqs = JSON.stringify(found.map(({ seq }) => seq));
+  for (const [seq, why] of found) statements(putAside).run({ seq, why, now });
+  const seqs = JSON.stringify(found.map(([seq]) => seq));
   for (const drop of drops) statements(drop).run(seqs);
   recountTallies(statements);
 }
 
-/** Input: seq as a text, three times. Answer: the id, where one of the rows still tells it. */
-const findId = `SELECT id FROM (${["spec", "job", "history"]
-  .map((table) => `SELECT id FROM millrace_${table} WHERE seq = CAST(? AS INTEGER)`)
-  .join(" UNION ALL ")}) WHERE typeof(id) = 'text' LIMIT 1`;
-
-function readId(statements: Statements, seq: string): string | null {
-  const row = statements(findId).get(seq, seq, seq) as [id: string] | undefined;
-  return row === undefined ? null : row[0];
-}
-
-/** Input: seq as a text. Answer: each column as an SQL literal, which any value has. */
-const sources = [
-  openSource("millrace_job", liveNames),
-  openSource("millrace_history", finishedNames),
-  openSource("millrace_spec", specNames),
-];
-
-function openSource(table: string, names: readonly JobFieldName[]) {
-  const columns = names.map((name) => `quote(${columnOf(name)})`).join(", ");
-  const sql = `SELECT ${columns} FROM ${table} WHERE seq = CAST(? AS INTEGER)`;
-  return { table, names, sql };
-}
-
-function readFound(statements: Statements, seq: string): string {
-  const lines = sources.map(({ table, names, sql }) => {
-    const row = statements(sql).get(seq) as string[] | undefined;
-    if (row === undefined) return `${table}: no row`;
-    return `${table}: ${names.map((name, at) => `${name} ${row[at]}`).join(", ")}`;
-  });
-  return lines.join("\n");
-}
-
-/** Inputs: number, time, the rest. Answer: none; the feed record goes on without events. */
+/** Inputs: number, why, time. */
 const putFeedAside = `INSERT OR REPLACE INTO millrace_aside (ref, id, why, at, body)
   SELECT 'feed:' || number, NULL, @why, @now, quote(body) FROM millrace_feed WHERE number = @number`;
 const emptyFeed = "UPDATE millrace_feed SET body = '' WHERE number = ?";
@@ -104,8 +80,7 @@ const readPage = `SELECT ref, id, why, at, substr(body, 1, ?) FROM millrace_asid
   WHERE ref > ? ORDER BY ref ${limitTo("?")}`;
 
 export function readAside(
-  statements: Statements,
-  _now: number,
+  { statements }: Step,
   { after, max }: { readonly after: string | null; readonly max: number },
 ): AsideAnswer {
   const rows = statements(readPage).all(textCharsMax, after ?? "", max + 1);

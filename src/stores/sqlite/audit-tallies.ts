@@ -1,6 +1,5 @@
 /** The last step of the index audit: the tallies, held against a recount of all jobs by route and state. */
 import { stateCodes } from "../../model/job-state.ts";
-import type { AuditAnswer } from "../../store/operations.ts";
 import type { Statements } from "./connection.ts";
 
 /** No input. Answer: route, state and how many there really are, where the tally says otherwise. */
@@ -26,18 +25,13 @@ const recountRowsMax = 50_000;
  * A recount of a million rows by route and state sorts them, for half a second in which nobody else gets an answer;
  * counting them takes a few milliseconds. So a large store is recounted only when its sums are wrong.
  */
-export function auditTallies(statements: Statements): AuditAnswer {
-  const [live, finished, liveTold, finishedTold] = statements(readSums).get() as [
-    number,
-    number,
-    number,
-    number,
-  ];
+export function auditTallies(statements: Statements): { checked: number; changes: number; last: null } {
+  const sums = statements(readSums).get() as [live: number, finished: number, number, number];
+  const [live, finished, liveTold, finishedTold] = sums;
   const isRight = live === liveTold && finished === finishedTold;
-  if (isRight && live + finished > recountRowsMax)
-    return { checked: live + finished, repaired: {}, cursor: null };
-  const changes = recountTallies(statements);
-  return { checked: live + finished, repaired: repairs("tally", changes), cursor: null };
+  const checked = live + finished;
+  const changes = isRight && checked > recountRowsMax ? 0 : recountTallies(statements);
+  return { checked, changes, last: null };
 }
 
 /** Answers how many tallies were wrong. */
@@ -45,8 +39,4 @@ export function recountTallies(statements: Statements): number {
   const rows = statements(wrongTallies).all() as [route: number, state: number, count: number][];
   for (const row of rows) statements(setTally).run(...row);
   return rows.length;
-}
-
-export function repairs(kind: string, changes: number): Record<string, number> {
-  return changes === 0 ? {} : { [kind]: changes };
 }

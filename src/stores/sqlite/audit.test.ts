@@ -29,7 +29,7 @@ for (const max of [1, 3, 1000]) {
     const database = new DatabaseSync(":memory:");
     configure(database, { path: ":memory:", durability: "strict", lockSleepMs: 0 });
     migrate(database, ":memory:");
-    const session = openSession(database, { path: ":memory:", epoch: 1, identity: null });
+    const session = openSession(database, { path: ":memory:", epoch: 1, opener: null, identity: null });
     const unique = { key: "k", hold: "end", onHeld: "keep" } as const;
     ask(session, "submit", [
       {

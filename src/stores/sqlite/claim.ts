@@ -2,31 +2,36 @@
  * Claim (rule R6): hands out ready jobs in order of (rank, seq), each with a new fence and a lease. Never a job one
  * of whose clocks has rung: that one belongs to a duty.
  *
- * One route: its head. Several: see merge-routes.ts. Select, then update by a list of seqs: 8 us per job by 500; as
- * one UPDATE .. RETURNING with the select inside 9 to 10. A job that holds its unique key until it is started takes
- * the general road. Large inputs are read one by one until the claim has its bytes, so that it never holds much more.
+ * Select, then update by a list of seqs: 8 us per job by 500; as one UPDATE .. RETURNING with the select inside 9 to
+ * 10. A job that holds its unique key until it is started takes the general road. Large inputs are read one by one
+ * until the claim has its bytes, so that it never holds much more.
  */
 import assert from "node:assert/strict";
 import { stateCodes } from "../../model/job-state.ts";
 import { leasedFields } from "../../store/job-fields.ts";
 import type { ClaimAnswer, ClaimRequest } from "../../store/operations.ts";
 import type { LeasedJob } from "../../store/records.ts";
+import type { Admission } from "../../store/rules/admit.ts";
+import { mergeRoutes } from "../../store/rules/claim-order.ts";
 import { fencesPerEpoch, lease } from "../../store/rules/lease.ts";
 import type { Claiming } from "../../store/rules/lease.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
+import { tellMove } from "../../store/rules/telling.ts";
 import { timerAt } from "./clock.ts";
 import { clearedFormulas, columnList, fieldReader, fromJob, rowReader, setList } from "./columns.ts";
 import type { Formulas } from "./columns.ts";
-import { limitTo } from "./connection.ts";
+import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { nextClockInMs } from "./due.ts";
 import { Unreadable } from "./errors.ts";
-import { claimable, inOrder, isClaimable, mergeRoutes } from "./merge-routes.ts";
+import { moveTokens, openAdmission } from "./gates.ts";
 import { readLive } from "./rows.ts";
+import { isReady } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
-import { count, tellEvent } from "./step.ts";
 import type { Step } from "./step.ts";
 import { writeOutcome } from "./write-outcome.ts";
+
+const { ready, running } = stateCodes;
 
 /**
  * `lease` of store/rules/lease.ts, of a job that holds no key until its start: what is handed out, and what only the
@@ -40,7 +45,7 @@ const handedOut: Formulas = {
 };
 const kept: Formulas = {
   ...clearedFormulas("lease"),
-  state: stateCodes.running,
+  state: running,
   owner: "@owner",
   startedAt: "@startedAt",
   leaseEndsAt: "@leaseEndsAt",
@@ -55,6 +60,14 @@ const columns = columnList(readNames, { ...fromJob, ...handedOut, input });
 const readLeased = rowReader(leasedFields);
 const readHolds = fieldReader(readNames, "holds");
 
+const claimable = "millrace_job j INDEXED BY millrace_job_ready";
+const isClaimable = `j.route = @route AND ${isReady} AND (j.timer_at IS NULL OR j.timer_at > @now)`;
+const inOrder = "ORDER BY j.rank, j.seq";
+
+/** Inputs: route, now, rank, seq, limit. Answer: (rank, seq) of what waits behind that place. */
+const readBehind = `SELECT j.rank, j.seq FROM ${claimable}
+  WHERE ${isClaimable} AND (j.rank, j.seq) > (@rank, @seq) ${inOrder} ${limitTo("@max")}`;
+const readCandidate = rowReader(["rank", "seq"]);
 /** Input: seq. Answer: the input of this job, however large. */
 const readInput = "SELECT input FROM millrace_spec WHERE seq = ?";
 /** Inputs: route, now, lowest fence, limit. Answer: the head of the route; null for an input that is not small. */
@@ -70,84 +83,102 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
   const { statements, now } = step;
   const jobs: LeasedJob[] = [];
   let more = false;
-  const { inputBytesMax = Infinity } = request;
-  let bytesLeft = inputBytesMax;
+  let bytesLeft = request.inputBytesMax ?? Infinity;
+  const admission = openAdmission(step);
   for (const { routes, max, starts = 0 } of request.offers) {
     if (max <= 0 || routes.length === 0) continue;
     // A claim that has its bytes asks only whether there is more.
-    const rows = readClaimable(step, routes, bytesLeft > 0 ? max : 1);
-    const taken = takeRows(step, rows, bytesLeft);
-    bytesLeft -= taken.bytes;
-    for (const job of leaseJobs(step, taken.jobs, rows, { ...request, starts })) jobs.push(job);
-    more ||= rows.length === max || taken.jobs.length < rows.length;
+    const rows = bytesLeft > 0 ? readClaimable(step, routes, max, admission) : readClaimable(step, routes, 1);
+    const leased = leaseRows(step, rows, { ...request, starts, bytesMax: bytesLeft });
+    bytesLeft -= leased.bytes;
+    for (const job of leased.jobs) {
+      jobs.push(job);
+      admission?.leased(job.route);
+    }
+    more ||= rows.length === max || leased.jobs.length < rows.length;
   }
-  return { jobs, more, nextDueInMs: nextClockInMs(statements, now), now };
+  if (admission !== null) moveTokens(step, admission);
+  const opensAt = admission?.opensAt ?? null;
+  return {
+    ...{ jobs, more, nextDueInMs: nextClockInMs(statements, now), now },
+    ...(opensAt === null ? {} : { opensInMs: opensAt - now }),
+  };
 }
 
 const lowestFenceOf = ({ commit }: Step): number => commit.epoch * fencesPerEpoch;
 
-/** The jobs as they will stand once leased, in claim order. */
-function readClaimable(step: Step, routes: readonly number[], max: number): unknown[] {
+/** The jobs as they will stand once leased, in claim order: those that pass their gates. */
+function readClaimable(
+  step: Step,
+  routes: readonly number[],
+  max: number,
+  admission: Admission | null = null,
+): unknown[] {
   const { statements, now } = step;
   const lowestFence = lowestFenceOf(step);
   const [route] = routes;
-  if (routes.length === 1 && route !== undefined)
-    return statements(readHead).all({ route, now, lowestFence, max });
-  const seqs = mergeRoutes(statements, routes, { max, now });
+  if (routes.length === 1 && route !== undefined) {
+    // One more than there is room for, so that it is known whether anybody is refused.
+    const read = admission === null ? max : Math.min(max, admission.room(route) + 1);
+    const rows = statements(readHead).all({ route, now, lowestFence, max: read });
+    return admission === null ? rows : rows.filter(() => admission.admit(route));
+  }
+  const seqs = mergeRoutes(
+    routes,
+    max,
+    (of, after, batch) =>
+      statements(readBehind)
+        .all({ route: of, now, ...after, max: batch })
+        .map(readCandidate),
+    admission === null ? undefined : (of) => admission.admit(of),
+  );
   return seqs.length === 0
     ? []
     : statements(readChosen).all({ now, lowestFence, seqs: JSON.stringify(seqs) });
 }
 
-/** The first of these jobs, until their inputs have so many bytes. */
-function takeRows(
-  { statements }: Step,
+interface Leasing extends Pick<ClaimRequest, "owner" | "leaseMs"> {
+  /** How many of the jobs have started with the claim. */
+  readonly starts: number;
+  readonly bytesMax: number;
+}
+
+/** Leases the first of these jobs, until their inputs have so many bytes. */
+function leaseRows(
+  step: Step,
   rows: readonly unknown[],
-  bytesMax: number,
+  { owner, leaseMs, starts, bytesMax }: Leasing,
 ): { readonly jobs: readonly LeasedJob[]; readonly bytes: number } {
+  const { statements, now } = step;
   const jobs: LeasedJob[] = [];
+  const started: number[] = [];
+  const waiting: number[] = [];
   let bytes = 0;
   for (const row of rows) {
     if (bytes >= bytesMax) break;
     const job = readLeased(row);
     if ((job.input as string | null) === null) job.input = inputOf(statements, job.seq);
     if (bytesMax !== Infinity) bytes += Buffer.byteLength(job.input);
+    const isStarted = jobs.length < starts;
+    if (readHolds(row) === uniqueHolds.started) {
+      jobs.push(leaseGeneral(step, job.seq, { owner, leaseMs, starts: isStarted }));
+      continue;
+    }
+    const { id, seq, rev, route, attempt } = job;
+    (isStarted ? started : waiting).push(seq);
+    tellMove(step, ready, { kind: "claimed", id, rev, route, state: running, attempt, extra: null });
     jobs.push(job as LeasedJob);
   }
+  const named = { lowestFence: lowestFenceOf(step), now, owner, leaseEndsAt: now + leaseMs };
+  runOnSeqs(statements, leaseSeqs, started, { ...named, startedAt: now });
+  runOnSeqs(statements, leaseSeqs, waiting, { ...named, startedAt: null });
   return { jobs, bytes };
 }
 
 function inputOf(statements: Statements, seq: number): string {
-  const row = statements(readInput).get(seq) as [input: string] | undefined;
-  if (row === undefined) throw new Unreadable("job", seq, "its spec is missing");
-  return row[0];
-}
-
-/** Leases these jobs, which were read from the first of these rows. The first `starts` have started. */
-function leaseJobs(
-  step: Step,
-  claimable: readonly LeasedJob[],
-  rows: readonly unknown[],
-  { owner, leaseMs, starts }: Pick<ClaimRequest, "owner" | "leaseMs"> & { readonly starts: number },
-): LeasedJob[] {
-  const { statements, now } = step;
-  const started: number[] = [];
-  const waiting: number[] = [];
-  const jobs = claimable.map((job, at) => {
-    const isStarted = at < starts;
-    if (readHolds(rows[at]) === uniqueHolds.started)
-      return leaseGeneral(step, job.seq, { owner, leaseMs, starts: isStarted });
-    const { id, seq, rev, route, attempt } = job;
-    (isStarted ? started : waiting).push(seq);
-    count(step, route, stateCodes.ready, -1);
-    count(step, route, stateCodes.running, 1);
-    tellEvent(step, { kind: "claimed", id, rev, route, state: stateCodes.running, attempt, extra: null });
-    return job;
-  });
-  const named = { lowestFence: lowestFenceOf(step), now, owner, leaseEndsAt: now + leaseMs };
-  runOnSeqs(statements, leaseSeqs, started, { ...named, startedAt: now });
-  runOnSeqs(statements, leaseSeqs, waiting, { ...named, startedAt: null });
-  return jobs;
+  const input = readValue<string>(statements, readInput, seq);
+  if (input === null) throw new Unreadable("job", seq, "its spec is missing");
+  return input;
 }
 
 /** The general road: a job whose key is freed by its start. */

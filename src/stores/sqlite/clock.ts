@@ -3,14 +3,14 @@
  * store adds its own now: never behind the last time it wrote down, whatever the machine's clock does.
  */
 import { stateCodes } from "../../model/job-state.ts";
+import { readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 
 /** No input. Answer: the time of the newest feed record. The prune never takes that record. */
 const lastTold = "SELECT at FROM millrace_feed ORDER BY number DESC LIMIT 1";
 
 export function storeNow(statements: Statements, machineNow: number): number {
-  const row = statements(lastTold).get() as [at: number] | undefined;
-  return row === undefined ? machineNow : Math.max(machineNow, row[0]);
+  return Math.max(machineNow, readValue<number>(statements, lastTold) ?? 0);
 }
 
 const never = Number.MAX_SAFE_INTEGER;

@@ -11,7 +11,7 @@ function memorySession() {
   const database = new DatabaseSync(":memory:");
   configure(database, { path: ":memory:", durability: "strict", lockSleepMs: 0 });
   migrate(database, ":memory:");
-  return openSession(database, { path: ":memory:", epoch: 1, identity: null });
+  return openSession(database, { path: ":memory:", epoch: 1, opener: null, identity: null });
 }
 
 const aJob = (id: string, given: Partial<NewJob> = {}): NewJob => buildJob({ id, ...given });
@@ -65,7 +65,7 @@ describe("the calls of one turn", () => {
   it("refuse another content under a route's number before anything is written, each call for itself", () => {
     const session = memorySession();
     const number = aRoute({ name: "other" });
-    session.statements("INSERT INTO millrace_route VALUES (?, 'mail', 'stranger', '[]')").run(number);
+    session.statements("INSERT INTO millrace_route VALUES (?, 'mail', 'stranger', '[]', '[]')").run(number);
     const { outcomes } = commitCalls(
       session,
       [submit(aJob("one")), submit(aJob("two"), aJob("three", { name: "other" }))],
@@ -81,7 +81,7 @@ describe("the calls of one turn", () => {
     commitCalls(session, [submit(aJob("one"))], 5000);
     const [now] = commitCalls(session, [{ operation: "readNow", request: null }], 1000).outcomes;
     expect(now).toEqual({ kind: "answer", answer: 5000 });
-    const again = openSession(session.database, { path: ":memory:", epoch: 1, identity: null });
+    const again = openSession(session.database, { path: ":memory:", epoch: 1, opener: null, identity: null });
     expect(commitCalls(again, [{ operation: "readNow", request: null }], 1000).outcomes[0]).toEqual({
       kind: "answer",
       answer: 5000,

@@ -7,8 +7,8 @@
  * Everything here is synchronous and plain, so it runs the same in the caller's thread and in a thread of its own.
  */
 import type { DatabaseSync } from "node:sqlite";
-import { emptyHints } from "../../store/hints.ts";
-import type { Hints } from "../../store/hints.ts";
+import { contractHints, emptyHints } from "../../store/hints.ts";
+import type { Hint } from "../../store/store.ts";
 import { readAside, removeAside } from "./aside.ts";
 import { auditIndexes } from "./audit.ts";
 import { changeIf } from "./change.ts";
@@ -16,25 +16,27 @@ import { claim } from "./claim.ts";
 import { storeNow } from "./clock.ts";
 import { statementsOf } from "./connection.ts";
 import type { Statements } from "./connection.ts";
-import { putDoc, readDocs } from "./docs.ts";
+import { putDocs, readDocs } from "./docs.ts";
 import { readDue } from "./due.ts";
+import { leaveEpoch } from "./epoch.ts";
 import { isBusy, storeError } from "./errors.ts";
 import type { FileIdentity } from "./file-identity.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
 import { findJobs } from "./find.ts";
+import { putGates, readGates } from "./gates.ts";
 import { mayMend, mend, mendsMax } from "./mend.ts";
 import type { Searches } from "./mend.ts";
+import { inWriteTransaction } from "./migrate.ts";
 import { promoteDue } from "./promote.ts";
 import { prune } from "./prune.ts";
-import { readFeed, readJobs, readTrail, tallyJobs } from "./read.ts";
-import { forgetRoutes, openKnownRoutes, readRoutes } from "./routes.ts";
+import { readFeed, readJobs, readNews, readTrail, tallyJobs } from "./read.ts";
+import { readRoutes } from "./routes.ts";
 import type { KnownRoutes } from "./routes.ts";
 import { settleIfLeased } from "./settle.ts";
 import { beginStep, beginCommit, endStep, flushCommit } from "./step.ts";
 import type { Step, Commit } from "./step.ts";
 import { submit } from "./submit.ts";
 
-/** Operations that write, each one step of one transaction. */
 const writes = {
   submit,
   claim,
@@ -43,33 +45,32 @@ const writes = {
   recordIfLeased,
   changeIf,
   promoteDue,
-  putDocs: (step: Step, puts: Parameters<typeof putDoc>[1][]) => puts.map((put) => putDoc(step, put)),
+  putGates,
+  putDocs,
   prune,
   auditIndexes,
   removeAside,
 };
 
-/** Operations that only look. */
 const reads = {
   readDue,
+  readGates,
   readDocs,
-  readJobs: (statements: Statements, _now: number, ids: readonly string[]) => readJobs(statements, ids),
-  findJobs: (statements: Statements, _now: number, request: Parameters<typeof findJobs>[1]) =>
-    findJobs(statements, request),
-  tallyJobs: (statements: Statements) => tallyJobs(statements),
-  readRoutes: (statements: Statements) => readRoutes(statements),
-  readFeed: (statements: Statements, _now: number, request: Parameters<typeof readFeed>[1]) =>
-    readFeed(statements, request),
-  readTrail: (statements: Statements, _now: number, request: Parameters<typeof readTrail>[1]) =>
-    readTrail(statements, request),
+  readJobs,
+  findJobs,
+  tallyJobs,
+  readRoutes,
+  readFeed,
+  readTrail,
   readAside,
-  readNow: (_statements: Statements, now: number) => now,
-  /** Changes when another connection has committed. */
-  readVersion: (statements: Statements) => (statements("PRAGMA data_version").get() as [version: number])[0],
+  readNow: ({ now }: Step) => now,
+  readNews,
 };
 
+const operations = { ...writes, ...reads };
+
 export interface Call {
-  readonly operation: keyof typeof writes | keyof typeof reads;
+  readonly operation: keyof typeof operations;
   readonly request: unknown;
 }
 
@@ -81,12 +82,11 @@ export type CallOutcome =
 
 export interface CommitOutcome {
   readonly outcomes: CallOutcome[];
-  /** What each transaction makes known to those who watch: mostly one. */
-  readonly hints: Hints[];
+  readonly hints: Hint[];
   /** Numbers of the feed records written, so that the watch can tell its own from those of others. */
   readonly told: number[];
   /** The store's time of the calls. */
-  now: number;
+  readonly now: number;
 }
 
 /** What is kept between the transactions of one connection. */
@@ -96,6 +96,8 @@ export interface Session {
   readonly statements: Statements;
   readonly routes: KnownRoutes;
   readonly epoch: number;
+  /** What a relaxed opener has to take back at the close (epoch.ts). */
+  readonly opener: string | null;
   readonly identity: FileIdentity | null;
   readonly searches: Searches;
   lastNow: number;
@@ -103,10 +105,15 @@ export interface Session {
 
 export function openSession(
   database: DatabaseSync,
-  { path, epoch, identity }: Pick<Session, "path" | "epoch" | "identity">,
+  given: Pick<Session, "path" | "epoch" | "opener" | "identity">,
 ): Session {
-  const [statements, routes] = [statementsOf(database), openKnownRoutes()];
-  return { database, path, statements, routes, epoch, identity, searches: { vainAt: null }, lastNow: 0 };
+  const kept = { statements: statementsOf(database), routes: new Map(), searches: { vainAt: null } };
+  return { database, ...given, ...kept, lastNow: 0 };
+}
+
+export function closeSession({ database, opener }: Session): void {
+  leaveEpoch(database, opener);
+  database.close();
 }
 
 /** `mends`: how often these calls have met a record that could not be read, and were tried again. */
@@ -116,39 +123,28 @@ export function commitCalls(
   machineNow: number,
   mends = 0,
 ): CommitOutcome {
-  const hints = emptyHints();
-  const done: CommitOutcome = { outcomes: [], hints: [hints], told: [], now: machineNow };
-  const isWriting = calls.some((call) => Object.hasOwn(writes, call.operation));
+  const { statements } = session;
+  const isWriting = calls.some(({ operation }) => Object.hasOwn(writes, operation));
+  let stage: "begin" | "run" | "commit" = "begin";
   try {
     session.identity?.check(machineNow);
-    session.statements(isWriting ? "BEGIN IMMEDIATE" : "BEGIN").run();
-  } catch (error) {
-    return failed(session, calls, error, false);
-  }
-  try {
+    statements(isWriting ? "BEGIN IMMEDIATE" : "BEGIN").run();
+    stage = "run";
     const commit = openCommit(session, machineNow);
-    done.now = commit.now;
-    for (const call of calls) {
-      const { answer, number } = runCall(commit, call, hints);
-      done.outcomes.push({ kind: "answer", answer });
-      if (number !== null) done.told.push(number);
-    }
+    const done = runCalls(commit, calls);
     flushCommit(commit);
+    stage = "commit";
+    statements("COMMIT").run();
+    return done;
   } catch (error) {
-    rollBack(session);
+    if (stage !== "begin") rollBack(session);
+    if (stage !== "run") return failed(session, calls, error, stage === "commit" && isWriting);
     if (calls.length > 1) return commitSingly(session, calls, machineNow);
-    const isMended = mends < mendsMax && mayMend(error);
-    return isMended
-      ? mendAndCommit(session, calls, { machineNow, mends, error })
-      : failed(session, calls, error, false);
+    const trouble = mends < mendsMax && mayMend(error) ? tryMend(session, machineNow, error, mends) : error;
+    return trouble === null
+      ? commitCalls(session, calls, machineNow, mends + 1)
+      : failed(session, calls, trouble, false);
   }
-  try {
-    session.statements("COMMIT").run();
-  } catch (error) {
-    rollBack(session);
-    return failed(session, calls, error, isWriting);
-  }
-  return done;
 }
 
 function openCommit(session: Session, machineNow: number): Commit {
@@ -157,48 +153,32 @@ function openCommit(session: Session, machineNow: number): Commit {
   return beginCommit({ statements, routes, epoch, now: session.lastNow });
 }
 
-/** Sets aside what could not be read, then runs the calls again. */
-function mendAndCommit(
-  session: Session,
-  calls: readonly Call[],
-  {
-    machineNow,
-    mends,
-    error,
-  }: { readonly machineNow: number; readonly mends: number; readonly error: unknown },
-): CommitOutcome {
-  try {
-    session.statements("BEGIN IMMEDIATE").run();
-    const isMended = mend(openCommit(session, machineNow), error, mends > 0, session.searches);
-    session.statements("COMMIT").run();
-    if (!isMended) return failed(session, calls, error, false);
-  } catch (trouble) {
-    rollBack(session);
-    return failed(session, calls, trouble, false);
+function runCalls(commit: Commit, calls: readonly Call[]): CommitOutcome {
+  const hints = emptyHints();
+  const outcomes: CallOutcome[] = [];
+  const told: number[] = [];
+  for (const { operation, request } of calls) {
+    // Submits that follow each other are written together; whatever else comes sees what was written.
+    if (operation !== "submit") flushCommit(commit);
+    const step = beginStep(commit);
+    const operate = operations[operation] as (step: Step, request: unknown) => unknown;
+    outcomes.push({ kind: "answer", answer: operate(step, request) });
+    const number = endStep(step, hints);
+    if (number !== null) told.push(number);
   }
-  return commitCalls(session, calls, machineNow, mends + 1);
+  return { outcomes, hints: contractHints(hints), told, now: commit.now };
 }
 
-/** `number` is that of the feed record that the call has written, if it has. */
-function runCall(
-  commit: Commit,
-  { operation, request }: Call,
-  hints: Hints,
-): { answer: unknown; number: number | null } {
-  // Submits that follow each other are written together; whatever else comes sees what was written.
-  if (operation !== "submit") flushCommit(commit);
-  if (!Object.hasOwn(writes, operation)) {
-    const read = reads[operation as keyof typeof reads] as (
-      statements: Statements,
-      now: number,
-      request: unknown,
-    ) => unknown;
-    return { answer: read(commit.statements, commit.now, request), number: null };
+/** Sets aside what could not be read. Answers null when the calls may run again, else why they have failed. */
+function tryMend(session: Session, machineNow: number, error: unknown, mends: number): unknown {
+  try {
+    const isMended = inWriteTransaction(session.database, () =>
+      mend(openCommit(session, machineNow), error, mends > 0, session.searches),
+    );
+    return isMended ? null : error;
+  } catch (trouble) {
+    return trouble;
   }
-  const step = beginStep(commit);
-  const write = writes[operation as keyof typeof writes] as (step: Step, request: unknown) => unknown;
-  const answer = write(step, request);
-  return { answer, number: endStep(step, hints) };
 }
 
 function commitSingly(session: Session, calls: readonly Call[], machineNow: number): CommitOutcome {
@@ -213,7 +193,7 @@ function commitSingly(session: Session, calls: readonly Call[], machineNow: numb
 
 /** Some errors end the transaction by themselves. Routes written in it never came to be. */
 function rollBack(session: Session): void {
-  forgetRoutes(session.routes);
+  session.routes.clear();
   if (session.database.isTransaction) session.statements("ROLLBACK").run();
 }
 

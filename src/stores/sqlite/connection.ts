@@ -80,6 +80,16 @@ function namedStatement(statement: Statement, names: readonly (string | null)[])
   };
 }
 
+/** The first value of the first row; null without a row. */
+export function readValue<A extends SqlValue>(
+  statements: Statements,
+  sql: string,
+  ...values: SqlValue[]
+): A | null {
+  const row = statements(sql).get(...values) as [A] | undefined;
+  return row === undefined ? null : row[0];
+}
+
 /**
  * The limit of a statement as an input. SQLite's planner looks at the value of a bare one, and so prepares the
  * statement anew whenever it is bound: a claim of one job took 53 us instead of 3.

@@ -1,21 +1,19 @@
 /**
- * Documents: versioned texts under a guard, for settings, terms and the caller's KV. An expired document counts as
- * absent for every guard and every read; its version still grows, so that the holder of an expired term can never
- * pass for its successor. For the same reason a new document begins above the floor: the highest version that any
- * document had when it was deleted or pruned.
+ * Documents: versioned texts under a guard, for settings, terms and the caller's KV. What a put makes of one is in
+ * store/rules/put-doc.ts; every read passes over expired ones.
  */
 import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
-import { limitTo } from "./connection.ts";
+import { putDoc as putBy } from "../../store/rules/put-doc.ts";
+import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import type { Step } from "./step.ts";
 
 /** Inputs: kind, id. Answer: version and expiry of what is written there, expired or not. */
 const findVersion = "SELECT version, expires_at FROM millrace_doc WHERE kind = ? AND id = ?";
 /** Inputs: the whole row. Guard: checked before, in the same transaction. */
-const putRow = `INSERT INTO millrace_doc (kind, id, version, body, due_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)
-  ON CONFLICT (kind, id) DO UPDATE
-  SET version = excluded.version, body = excluded.body, due_at = excluded.due_at, expires_at = excluded.expires_at`;
+const putRow = `INSERT OR REPLACE INTO millrace_doc (kind, id, version, body, due_at, expires_at)
+  VALUES (?, ?, ?, ?, ?, ?)`;
 /** Inputs: kind, id. */
 const dropRow = "DELETE FROM millrace_doc WHERE kind = ? AND id = ?";
 /** No input. Answer: the floor; no row before the first document went. */
@@ -24,33 +22,30 @@ const readFloor = "SELECT value FROM millrace_meta WHERE name = 'doc_floor'";
 const putFloor = `INSERT INTO millrace_meta (name, value) VALUES ('doc_floor', ?)
   ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)`;
 
-export function putDoc(step: Step, put: DocPut): PutDocAnswer {
-  const { statements, now } = step;
-  const row = statements(findVersion).get(put.kind, put.id) as
-    | [version: number, expiresAt: number | null]
-    | undefined;
-  const isThere = row !== undefined && (row[1] === null || row[1] > now);
-  const current = isThere ? row[0] : 0;
-  if (!holdsGuard(put, current)) return { kind: "changed", version: current };
-  if (put.body === null) {
-    if (row !== undefined) dropDoc(statements, put, row[0]);
-    return { kind: "ok", version: 0 };
-  }
-  const version = (row === undefined ? floorOf(statements) : row[0]) + 1;
-  statements(putRow).run(
-    put.kind,
-    put.id,
-    version,
-    put.body,
-    after(put.dueInMs, now),
-    after(put.expiresInMs, now),
-  );
-  return { kind: "ok", version };
+export function putDocs(step: Step, puts: readonly DocPut[]): PutDocAnswer[] {
+  return puts.map((put) => putDoc(step, put));
 }
 
-function floorOf(statements: Statements): number {
-  const row = statements(readFloor).get() as [version: number] | undefined;
-  return row === undefined ? 0 : row[0];
+export function putDoc({ statements, now }: Step, put: DocPut): PutDocAnswer {
+  const { kind, id } = put;
+  const row = statements(findVersion).get(kind, id) as
+    | [version: number, expiresAt: number | null]
+    | undefined;
+  const kept = row === undefined ? null : { version: row[0], expiresAt: row[1] };
+  const floor = (): number => readValue<number>(statements, readFloor) ?? 0;
+  const outcome = putBy(kept, put, floor, now);
+  switch (outcome.kind) {
+    case "changed":
+      return outcome;
+    case "deleted":
+      if (kept !== null) dropDoc(statements, put, kept.version);
+      return { kind: "ok", version: 0 };
+    case "written": {
+      const { version, body, dueAt, expiresAt } = outcome.doc;
+      statements(putRow).run(kind, id, version, body, dueAt, expiresAt);
+      return { kind: "ok", version };
+    }
+  }
 }
 
 export function dropDoc(
@@ -62,33 +57,22 @@ export function dropDoc(
   statements(dropRow).run(kind, id);
 }
 
-function holdsGuard({ guard }: DocPut, current: number): boolean {
-  if (guard === "any") return true;
-  return guard === "absent" ? current === 0 : current === guard.version;
-}
-
-function after(inMs: number | null | undefined, now: number): number | null {
-  return inMs === null || inMs === undefined ? null : now + inMs;
-}
-
 type DocRow = [id: string, version: number, body: string, dueAt: number | null, expiresAt: number | null];
 
 const columns = "id, version, body, due_at, expires_at";
-/** Inputs: kind, id, now. */
-const readOne = `SELECT ${columns} FROM millrace_doc
-  WHERE kind = ? AND id = ? AND (expires_at IS NULL OR expires_at > ?)`;
+const isPresent = "(expires_at IS NULL OR expires_at > ?)";
+/** Inputs: kind, a JSON list of ids, now. Answer: in byte order. */
+const readNamed = `SELECT ${columns} FROM millrace_doc
+  WHERE kind = ? AND id IN (SELECT value FROM json_each(?)) AND ${isPresent} ORDER BY id`;
 /** Inputs: kind, first id, id to go on after, now, limit. Answer: in byte order. */
 const readRange = `SELECT ${columns} FROM millrace_doc
-  WHERE kind = ? AND id >= ? AND id > ? AND (expires_at IS NULL OR expires_at > ?) ORDER BY id ${limitTo("?")}`;
+  WHERE kind = ? AND id >= ? AND id > ? AND ${isPresent} ORDER BY id ${limitTo("?")}`;
 
-export function readDocs(statements: Statements, now: number, request: ReadDocsRequest): ReadDocsAnswer {
+export function readDocs({ statements, now }: Step, request: ReadDocsRequest): ReadDocsAnswer {
   const { kind } = request;
   if ("ids" in request) {
-    const rows = [...new Set(request.ids)].map(
-      (id) => statements(readOne).get(kind, id, now) as DocRow | undefined,
-    );
-    const docs = rows.filter((row) => row !== undefined).map((row) => docOf(kind, row));
-    return { docs: docs.sort((one, other) => compareBytes(one.id, other.id)), cursor: null };
+    const rows = statements(readNamed).all(kind, JSON.stringify(request.ids), now) as DocRow[];
+    return { docs: rows.map((row) => docOf(kind, row)), cursor: null };
   }
   const { prefix, after: from, max } = request;
   const rows = statements(readRange).all(kind, prefix, from ?? "", now, max + 1) as DocRow[];
@@ -101,9 +85,4 @@ export function readDocs(statements: Statements, now: number, request: ReadDocsR
 
 function docOf(kind: string, [id, version, body, dueAt, expiresAt]: DocRow): Doc {
   return { kind, id, version, body, dueAt, expiresAt };
-}
-
-/** UTF-8 byte order, as SQLite sorts: UTF-16 order differs above the basic plane. */
-function compareBytes(one: string, other: string): number {
-  return Buffer.compare(Buffer.from(one), Buffer.from(other));
 }

@@ -5,18 +5,17 @@
  * timer_at. A job whose deadline comes after its timer is found there once the timer has rung. `clock` also has the
  * deadlines and times-to-live, so that a flood of due jobs without any is passed over inside the index.
  */
-import { stateOfCode } from "../../model/job-state.ts";
+import { dueJobOf, untilMs } from "../../store/due-job.ts";
 import { columnOf, dueFields } from "../../store/job-fields.ts";
 import type { JobFieldName } from "../../store/job-fields.ts";
 import type { Clock, ReadDueAnswer, ReadDueRequest } from "../../store/operations.ts";
-import type { DueJob } from "../../store/records.ts";
 import { clockFields } from "../../store/rules/guard.ts";
 import { columnList, fromJob, rowReader } from "./columns.ts";
-import type { Picked } from "./columns.ts";
-import { limitTo } from "./connection.ts";
+import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { Unreadable } from "./errors.ts";
 import { isRunning, isWatched } from "./schema.ts";
+import type { Step } from "./step.ts";
 
 /** The two indexes of clocks. */
 const inRunning = { index: "millrace_job_running", condition: isRunning } as const;
@@ -33,8 +32,7 @@ const nextOfAll = `SELECT min(at) FROM (${[inRunning, inClock].map(headOf).join(
 
 /** 0 when one has rung: somebody's duty is waiting. */
 export function nextClockInMs(statements: Statements, now: number): number | null {
-  const [at] = statements(nextOfAll).get() as [at: number | null];
-  return at === null ? null : Math.max(0, at - now);
+  return untilMs(readValue(statements, nextOfAll), now);
 }
 
 /** Where jobs with this clock are. */
@@ -47,6 +45,7 @@ const sourcesOf: Readonly<Record<Clock, readonly Source[]>> = {
 
 const rungNames = [...dueFields, "timerAt", "createdAt"] as const satisfies readonly JobFieldName[];
 const readRung = rowReader(rungNames);
+type Rung = ReturnType<typeof readRung>;
 
 /**
  * Inputs: now, timer and seq of the last one read, limit. Answer: jobs whose clock has rung, in order of their timer.
@@ -59,43 +58,30 @@ function rungSql(clock: Clock, { index, condition }: Source): string {
     ORDER BY timer_at, j.seq ${limitTo("@max")}`;
 }
 
-export function readDue(statements: Statements, now: number, request: ReadDueRequest): ReadDueAnswer {
+export function readDue({ statements, now }: Step, request: ReadDueRequest): ReadDueAnswer {
   const { clock, max, cursor } = request;
-  const [after, seq] = cursor === null ? [-Number.MAX_SAFE_INTEGER, 0] : readCursor(cursor);
+  const [timer, seq] = cursor === null ? [-Number.MAX_SAFE_INTEGER, 0] : cursor.split(":").map(Number);
+  const after = { timerAt: timer as number, seq: seq as number };
   const rung = sourcesOf[clock].flatMap((source) =>
     statements(rungSql(clock, source))
-      .all({ now, timerAt: after, seq, max: max + 1 })
+      .all({ now, ...after, max: max + 1 })
       .map(readRung),
   );
   rung.sort((one, other) => timerOf(one) - timerOf(other) || one.seq - other.seq);
   const page = rung.slice(0, max);
   const last = page.at(-1);
   return {
-    jobs: page.map((row) => dueJobOf(row, clock, now)),
+    jobs: page.map((row) => dueJobOf(withSpec(row), { clock, now })),
     cursor: rung.length > max && last !== undefined ? `${last.timerAt}:${last.seq}` : null,
     now,
     nextInMs: nextClockInMs(statements, now),
   };
 }
 
-type Rung = Picked<(typeof rungNames)[number]>;
-
 const timerOf = (row: Rung): number => row.timerAt ?? 0;
 
-function readCursor(cursor: string): readonly [timerAt: number, seq: number] {
-  const [timer, seq] = cursor.split(":");
-  return [Number(timer), Number(seq)];
-}
-
-function dueJobOf(row: Rung, clock: Clock, now: number): DueJob {
-  // A spec always has a time: none means that the job has lost its spec.
+/** A spec always has a time: none means that the job has lost its spec. */
+function withSpec(row: Rung): Rung {
   if ((row.createdAt as number | null) === null) throw new Unreadable("job", row.seq, "its spec is missing");
-  const { id, seq, fence, route, rev, attempt, policy, attempts, owner } = row;
-  return {
-    ...{ id, seq, fence, route, rev, attempt, policy, attempts, owner },
-    state: stateOfCode(row.state),
-    cancelAsked: row.cancelAsked === 1,
-    started: row.startedAt !== null,
-    lateMs: now - (row[clockFields[clock]] ?? now),
-  };
+  return row;
 }

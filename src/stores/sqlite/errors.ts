@@ -18,32 +18,58 @@ export class Unreadable extends Error {
   }
 }
 
-const codeByName: Readonly<Record<string, number>> = {
-  SQLITE_PERM: 3,
-  SQLITE_BUSY: 5,
-  SQLITE_LOCKED: 6,
-  SQLITE_READONLY: 8,
-  SQLITE_IOERR: 10,
-  SQLITE_CORRUPT: 11,
-  SQLITE_FULL: 13,
-  SQLITE_CANTOPEN: 14,
-  SQLITE_PROTOCOL: 15,
-  SQLITE_NOTADB: 26,
+/** SQLite's primary result codes, as far as Millrace tells them apart. */
+const resultNames: Readonly<Record<number, string>> = {
+  ...{ 1: "ERROR", 3: "PERM", 5: "BUSY", 6: "LOCKED", 8: "READONLY", 10: "IOERR", 11: "CORRUPT" },
+  ...{ 13: "FULL", 14: "CANTOPEN", 15: "PROTOCOL", 26: "NOTADB" },
 };
+/** Wrong SQL, or a row that SQLite's own functions cannot read. */
+const plainError = "ERROR";
 
-/** The primary result code, or null when the error is not SQLite's. */
-export function resultCode(error: unknown): number | null {
+/** The name of the primary result code, or null when the error is not SQLite's. */
+export function resultName(error: unknown): string | null {
   if (typeof error !== "object" || error === null) return null;
   const { errcode, code } = error as { errcode?: unknown; code?: unknown };
-  if (typeof errcode === "number") return errcode & 0xff;
+  if (typeof errcode === "number") return resultNames[errcode & 0xff] ?? "OTHER";
   if (typeof code !== "string" || !code.startsWith("SQLITE_")) return null;
-  const name = code.split("_").slice(0, 2).join("_");
-  return codeByName[name] ?? 1;
+  return code.split("_")[1] ?? "OTHER";
+}
+
+/** What a result is to the caller: the sentence goes on behind the path of the file. */
+type Meaning = readonly [code: MillraceError["code"], sentence: string];
+const busy: Meaning = [
+  "store-busy",
+  "has its write lock held by another connection. Look for a transaction that stays open.",
+];
+const readOnly: Meaning = [
+  "store-read-only",
+  "or its folder cannot be written. Give this process write permission to both.",
+];
+const meanings: Readonly<Record<string, Meaning>> = {
+  FULL: [
+    "store-full",
+    "has no room left on its disk or within its page limit; nothing of this call was written. Free some space, then repeat it.",
+  ],
+  ...{ BUSY: busy, LOCKED: busy, PROTOCOL: busy, PERM: readOnly, READONLY: readOnly },
+  CORRUPT: ["store-corrupt", "is damaged. Restore a backup, or rescue it with the sqlite3 tool's .recover."],
+  NOTADB: ["not-a-store", "is not a SQLite database. Name another file; this one was left as it is."],
+  CANTOPEN: ["store-unavailable", "cannot be opened. Check that its folder exists and may be written."],
+  IOERR: [
+    "store-unavailable",
+    "could not be read or written; nothing of this call was written. Check the disk.",
+  ],
+};
+const unclear: Meaning = [
+  "outcome-unknown",
+  "could not be written at the commit, so the call may or may not have happened. Repeat it with the same ids.",
+];
+
+function meaningOf(error: unknown): Meaning | undefined {
+  return meanings[resultName(error) ?? plainError];
 }
 
 export function isBusy(error: unknown): boolean {
-  const code = resultCode(error);
-  return code === 5 || code === 6 || code === 15;
+  return meaningOf(error) === busy;
 }
 
 /** `isCommit`: the error came from COMMIT itself, so that only a full disk tells for sure that nothing was written. */
@@ -55,62 +81,13 @@ export function storeError(error: unknown, path: string, isCommit = false): unkn
       `A record of ${path} cannot be read, and setting it aside did not help: ${error.message}.`,
       { cause: error },
     );
+  const name = resultName(error);
+  const isUnclear = isCommit && name !== null && name !== plainError && name !== "FULL" && !isBusy(error);
+  const meaning = isUnclear ? unclear : meaningOf(error);
+  if (meaning === undefined) return error;
+  const [code, sentence] = meaning;
   const said = error instanceof Error ? error.message : String(error);
-  const refuse = (code: MillraceError["code"], sentence: string): MillraceError =>
-    new MillraceError(code, `${sentence} (SQLite: ${said})`, { cause: error });
-  switch (resultCode(error)) {
-    case null:
-    case 1:
-      return error;
-    case 13:
-      return refuse(
-        "store-full",
-        `The disk or the page limit of ${path} is full; nothing of this call was written. Free some space, then repeat it.`,
-      );
-    case 5:
-    case 6:
-    case 15:
-      return refuse(
-        "store-busy",
-        `Another connection holds the write lock of ${path}. Look for a transaction that stays open.`,
-      );
-  }
-  if (isCommit) {
-    return refuse(
-      "outcome-unknown",
-      `Writing ${path} failed at the commit, so the call may or may not have happened. Repeat it with the same ids.`,
-    );
-  }
-  switch (resultCode(error)) {
-    case 3:
-    case 8:
-      return refuse(
-        "store-read-only",
-        `${path} or its folder cannot be written. Give this process write permission to both.`,
-      );
-    case 11:
-      return refuse(
-        "store-corrupt",
-        `${path} is damaged. Restore a backup, or rescue it with the sqlite3 tool's .recover.`,
-      );
-    case 26:
-      return refuse(
-        "not-a-store",
-        `${path} is not a SQLite database. Name another file; this one was left as it is.`,
-      );
-    case 14:
-      return refuse(
-        "store-unavailable",
-        `${path} cannot be opened. Check that its folder exists and may be written.`,
-      );
-    case 10:
-      return refuse(
-        "store-unavailable",
-        `Reading or writing ${path} failed; nothing of this call was written. Check the disk.`,
-      );
-    default:
-      return error;
-  }
+  return new MillraceError(code, `${path} ${sentence} (SQLite: ${said})`, { cause: error });
 }
 
 export function busyTooLong(path: string, waitedMs: number): MillraceError {
@@ -129,15 +106,10 @@ export interface SentError {
 }
 
 export function sendError(error: unknown): SentError {
-  if (error instanceof MillraceError)
-    return { code: error.code, message: error.message, outcome: error.outcome, stack: error.stack };
-  const stack = error instanceof Error ? error.stack : undefined;
-  return {
-    code: null,
-    message: error instanceof Error ? error.message : String(error),
-    outcome: "did-not-happen",
-    stack,
-  };
+  const { message, stack } = error instanceof Error ? error : new Error(String(error));
+  const isOurs = error instanceof MillraceError;
+  const outcome = isOurs ? error.outcome : "did-not-happen";
+  return { code: isOurs ? error.code : null, message, outcome, stack };
 }
 
 export function receiveError({ code, message, outcome, stack }: SentError): Error {

@@ -8,10 +8,9 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
-import { isEmpty } from "../../store/hints.ts";
 import { busyTooLong } from "./errors.ts";
 import type { Call, CallOutcome, CommitOutcome } from "./commit.ts";
-import type { StoreClock } from "./store-clock.ts";
+import type { StoreClock } from "../../store/store-clock.ts";
 
 /** Runs one commit: at once in this thread, or in another. */
 export interface Runner {
@@ -84,7 +83,7 @@ export function openExecutor({
 
   const settle = (calls: readonly Waiting[], commit: CommitOutcome): void => {
     clock.observe(commit.now);
-    if (commit.told.length > 0 || !commit.hints.every(isEmpty)) onCommitted(commit);
+    if (commit.told.length > 0 || commit.hints.length > 0) onCommitted(commit);
     const again: Waiting[] = [];
     const now = platform.monotonicUs();
     for (const [index, call] of calls.entries()) {

@@ -3,58 +3,52 @@
  * progress and logs.
  */
 import { leasedFields } from "../../store/job-fields.ts";
-import type { JobFieldName } from "../../store/job-fields.ts";
+import type { JobRow } from "../../store/job-fields.ts";
 import type { ExtendAnswer, ExtendRequest, LeasedWrite, RecordAnswer } from "../../store/operations.ts";
 import type { LeasedJob, LeaseRef } from "../../store/records.ts";
 import { fitLines } from "../../store/rules/fit-lines.ts";
 import { isLeased } from "../../store/rules/guard.ts";
 import { extend } from "../../store/rules/lease.ts";
-import { columnList, fromJob, rowReader, sqlValues, updateSql } from "./columns.ts";
-import type { Picked } from "./columns.ts";
+import { setClock } from "../../store/rules/telling.ts";
+import { columnList, fromJob, rowReader } from "./columns.ts";
+import { readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
-import { seqOfId } from "./rows.ts";
+import { readLiveStates, seqOfId } from "./rows.ts";
 import { isRunning } from "./schema.ts";
-import { setClock } from "./step.ts";
 import type { Step } from "./step.ts";
-
-const changedNames = [
-  "leaseEndsAt",
-  "startedAt",
-  "attemptEndsAt",
-  "timerAt",
-] as const satisfies JobFieldName[];
-const leaseNames = [
-  ...(["seq", "id", "state", "fence", "cancelAsked", "dueAt", "deadlineAt", "ttlAt"] as const),
-  ...changedNames,
-] as const satisfies JobFieldName[];
-type Lease = Picked<(typeof leaseNames)[number]>;
-
-/** Input: seq. Answer: what the guard and the clocks of a live job need. */
-const readOne = `SELECT ${columnList(leaseNames)} FROM millrace_job WHERE seq = ?`;
-const readLease = rowReader(leaseNames);
-/** Inputs: the changed fields, seq. Guard: leased, read in the same transaction. */
-const renew = updateSql("millrace_job", changedNames);
+import { updateLive } from "./write-outcome.ts";
 
 export function extendIfLeased(step: Step, request: ExtendRequest): ExtendAnswer {
   const { statements, now } = step;
+  const leases = openLeases(statements, request.leases);
   const answers = request.leases.map((given) => {
-    const lease = findLease(statements, given);
-    if (typeof lease === "string") return lease;
-    const extended = extend(lease, given, request.leaseMs, now);
-    statements(renew).run(...sqlValues(changedNames, extended), lease.seq);
-    if (extended.attemptEndsAt !== lease.attemptEndsAt) setClock(step, extended.attemptEndsAt);
-    return lease.cancelAsked === 1 ? "cancel-asked" : "ok";
+    const row = leases.find(given);
+    if (typeof row === "string") return row;
+    const extended = extend(row, given, request.leaseMs, now);
+    leases.write(row, extended);
+    if (extended.attemptEndsAt !== row.attemptEndsAt) setClock(step, extended.attemptEndsAt);
+    return row.cancelAsked === 1 ? "cancel-asked" : "ok";
   });
   const others = request.wantsOthers ? readOthers(statements, request) : [];
   return { answers, others, now };
 }
 
-/** The job while this lease is the current one, else why not. */
-function findLease(statements: Statements, ref: LeaseRef): Lease | "stale" | "gone" {
-  const values = statements(readOne).get(ref.seq);
-  const lease = values === undefined ? null : readLease(values);
-  if (lease !== null && isLeased(lease, ref)) return lease;
-  return seqOfId(statements, ref.id) === null ? "gone" : "stale";
+/** The jobs with these leases. */
+function openLeases(statements: Statements, refs: readonly LeaseRef[]) {
+  const seqs = refs.map(({ seq }) => seq);
+  const rows = new Map(readLiveStates(statements, seqs).map((row) => [row.seq, row]));
+  return {
+    /** The job while this lease is the current one, else why not. */
+    find(ref: LeaseRef): JobRow | "stale" | "gone" {
+      const row = rows.get(ref.seq);
+      if (row !== undefined && isLeased(row, ref)) return row;
+      return seqOfId(statements, ref.id) === null ? "gone" : "stale";
+    },
+    write(from: JobRow, row: JobRow): void {
+      updateLive(statements, from, row);
+      rows.set(row.seq, row);
+    },
+  };
 }
 
 /** Input: owner. Answer: what it runs, by seq. */
@@ -73,23 +67,22 @@ function readOthers(statements: Statements, { owner, leases }: ExtendRequest): L
   return others.map(({ seq }) => readLeased(statements(readHandedOut).get(seq)) as LeasedJob);
 }
 
-/** Inputs: progress, seq. Guard: as above. */
-const setProgress = updateSql("millrace_job", ["progress"]);
-/** Input: seq. Answer: the number of its last line. */
-const lastLine = "SELECT ifnull(max(number), 0) FROM millrace_trail WHERE seq = ?";
+/** Input: seq. Answer: the number of its last line; null without one. */
+const lastLine = "SELECT max(number) FROM millrace_trail WHERE seq = ?";
 /** Inputs: seq, number, time, text. */
 const putLine = "INSERT OR REPLACE INTO millrace_trail (seq, number, at, body) VALUES (?, ?, ?, ?)";
 
 export function recordIfLeased(step: Step, writes: readonly LeasedWrite[]): RecordAnswer[] {
   const { statements, now } = step;
+  const leases = openLeases(statements, writes);
   return writes.map((write) => {
-    const lease = findLease(statements, write);
-    if (typeof lease === "string") return lease;
+    const row = leases.find(write);
+    if (typeof row === "string") return row;
     const { progress, logs = [], overflow } = write;
-    const { seq } = lease;
-    if (progress !== undefined) statements(setProgress).run(progress, seq);
+    const { seq } = row;
+    if (progress !== undefined) leases.write(row, { ...row, progress });
     if (logs.length > 0) {
-      const [last] = statements(lastLine).get(seq) as [number: number];
+      const last = readValue<number>(statements, lastLine, seq) ?? 0;
       for (const { number, body } of fitLines(last, logs, overflow))
         statements(putLine).run(seq, number, now, body);
     }

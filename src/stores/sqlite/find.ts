@@ -2,32 +2,34 @@
  * Lists of jobs, newest first by seq, over live and finished ones. A list looks at no more than `scanMax` rows and
  * says where to go on, so a filter that matches nothing never holds the store for long.
  */
-import { isTerminal, jobStates, stateCodes } from "../../model/job-state.ts";
+import { isTerminal, jobStates } from "../../model/job-state.ts";
 import type { FindAnswer, FindRequest, JobFilter } from "../../store/operations.ts";
 import type { JobRecord } from "../../store/records.ts";
+import { openFilter } from "../../store/rules/filter.ts";
 import { columnList, rowReader } from "./columns.ts";
-import type { Picked } from "./columns.ts";
+import type { Formulas } from "./columns.ts";
 import { limitTo } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { readRecord } from "./read.ts";
 import { readRoutes } from "./routes.ts";
 import { isNotCompleted, isRunning } from "./schema.ts";
+import type { Step } from "./step.ts";
 
 const scannedNames = ["seq", "route", "state", "reason", "createdAt"] as const;
-type Scanned = Picked<(typeof scannedNames)[number]>;
 const readScanned = rowReader(scannedNames);
+type Scanned = ReturnType<typeof readScanned>;
 
 const createdAt = "(SELECT created_at FROM millrace_spec s WHERE s.seq = t.seq)";
-const ofLive = columnList(scannedNames, { createdAt, reason: "NULL" }, "t.");
-const ofFinished = columnList(scannedNames, { createdAt }, "t.");
 const newestFirst = `t.seq < ? ORDER BY t.seq DESC ${limitTo("?")}`;
 /** Inputs: seq to go on below, limit. Answer: rows to look at, newest first. */
-const live = `SELECT ${ofLive} FROM millrace_job t WHERE ${newestFirst}`;
-const onlyRunning = `SELECT ${ofLive} FROM millrace_job t INDEXED BY millrace_job_running
-  WHERE ${isRunning} AND ${newestFirst}`;
-const finished = `SELECT ${ofFinished} FROM millrace_history t WHERE ${newestFirst}`;
-const notCompleted = `SELECT ${ofFinished} FROM millrace_history t INDEXED BY millrace_history_other
-  WHERE ${isNotCompleted} AND ${newestFirst}`;
+const ofTable = (source: string, formulas: Formulas, condition = "true"): string =>
+  `SELECT ${columnList(scannedNames, { createdAt, ...formulas }, "t.")} FROM ${source}
+    WHERE ${condition} AND ${newestFirst}`;
+const noReason: Formulas = { reason: "NULL" };
+const live = ofTable("millrace_job t", noReason);
+const onlyRunning = ofTable("millrace_job t INDEXED BY millrace_job_running", noReason, isRunning);
+const finished = ofTable("millrace_history t", {});
+const notCompleted = ofTable("millrace_history t INDEXED BY millrace_history_other", {}, isNotCompleted);
 /** Inputs: tag, seq to go on below, limit. */
 const ofEither = {
   createdAt,
@@ -41,9 +43,10 @@ const tagged = `SELECT ${columnList(scannedNames, ofEither, "h.")}
 
 const chunkMax = 500;
 
-export function findJobs(statements: Statements, request: FindRequest): FindAnswer {
+export function findJobs(step: Step, request: FindRequest): FindAnswer {
+  const { statements } = step;
   const { filter, max, scanMax } = request;
-  const isWanted = readFilter(statements, filter);
+  const isWanted = openFilter(filter, () => readRoutes(step));
   const jobs: JobRecord[] = [];
   let below = request.cursor === null ? Number.MAX_SAFE_INTEGER : Number(request.cursor);
   let scanned = 0;
@@ -54,7 +57,7 @@ export function findJobs(statements: Statements, request: FindRequest): FindAnsw
       scanned += 1;
       below = row.seq;
       if (!isWanted(row)) continue;
-      jobs.push(readRecord(statements, row.seq));
+      jobs.push(readRecord(step, row.seq));
       if (jobs.length === max) break;
     }
     const isPageFull = jobs.length === max && below !== rows.at(-1)?.seq;
@@ -77,22 +80,4 @@ function readChunk(
   if (terminal.length > 0) sources.push(terminal.includes("completed") ? finished : notCompleted);
   const rows = sources.flatMap((source) => statements(source).all(below, wanted).map(readScanned));
   return rows.sort((one, other) => other.seq - one.seq).slice(0, wanted);
-}
-
-function readFilter(statements: Statements, filter: JobFilter): (row: Scanned) => boolean {
-  const { states, queue, name, reason, createdAfter, createdBefore } = filter;
-  const codes = states === undefined ? null : new Set<number>(states.map((state) => stateCodes[state]));
-  let routes: Set<number> | null = null;
-  if (queue !== undefined || name !== undefined) {
-    const meant = readRoutes(statements).filter(
-      (route) => (queue ?? route.queue) === route.queue && (name ?? route.name) === route.name,
-    );
-    routes = new Set(meant.map(({ number }) => number));
-  }
-  return (row) =>
-    (codes === null || codes.has(row.state)) &&
-    (routes === null || routes.has(row.route)) &&
-    (reason === undefined || row.reason === reason) &&
-    (createdAfter === undefined || row.createdAt > createdAfter) &&
-    (createdBefore === undefined || row.createdAt < createdBefore);
 }

@@ -96,7 +96,7 @@ for (const [driver, connect] of Object.entries(drivers)) {
       own.exec("ROLLBACK");
       await store.submit([{ jobs: [aJob("two", { queue: "third" })] }]);
       const third = { queue: "third", name: "send" };
-      expect(await store.readRoutes()).toEqual([{ ...third, number: aRoute(third), caps: [] }]);
+      expect(await store.readRoutes()).toEqual([{ ...third, number: aRoute(third), caps: [], gates: [] }]);
       own.close();
     });
 

@@ -16,11 +16,10 @@ import { storeError } from "./errors.ts";
 import type { FileIdentity } from "./file-identity.ts";
 import { mayMend, mend, mendsMax } from "./mend.ts";
 import type { Searches } from "./mend.ts";
-import { openKnownRoutes } from "./routes.ts";
 import { settleIfLeased } from "./settle.ts";
 import { beginStep, beginCommit, endStep, flushCommit } from "./step.ts";
 import type { Step } from "./step.ts";
-import type { StoreClock } from "./store-clock.ts";
+import type { StoreClock } from "../../store/store-clock.ts";
 import { submit } from "./submit.ts";
 
 export interface OwnFile {
@@ -40,16 +39,14 @@ export function transactionStore(given: unknown, file: OwnFile): TransactionStor
     return runInside(connection, file, operate);
   };
   return {
-    submit: (units) =>
-      run((step) => {
-        checkUnits(units);
-        return submit(step, units);
-      }),
-    settleIfLeased: (settles) =>
-      run((step) => {
-        checkSettles(settles);
-        return settleIfLeased(step, settles);
-      }),
+    async submit(units) {
+      checkUnits(units);
+      return run((step) => submit(step, units));
+    },
+    async settleIfLeased(settles) {
+      checkSettles(settles);
+      return run((step) => settleIfLeased(step, settles));
+    },
   };
 }
 
@@ -70,7 +67,7 @@ function runStep<A>(connection: Connection, { clock, epoch }: OwnFile, operate: 
   try {
     const now = storeNow(statements, clock.now());
     clock.observe(now);
-    const commit = beginCommit({ statements, routes: openKnownRoutes(), epoch, now });
+    const commit = beginCommit({ statements, routes: new Map(), epoch, now });
     const step = beginStep(commit);
     const answer = operate(step);
     endStep(step, emptyHints());

@@ -7,7 +7,7 @@ import { setAside, setAsideUnreadable, setFeedAside } from "./aside.ts";
 import { recountTallies } from "./audit-tallies.ts";
 import { Unreadable } from "./errors.ts";
 import { beginStep } from "./step.ts";
-import type { Commit, Step } from "./step.ts";
+import type { Commit } from "./step.ts";
 import { isReadTrouble } from "./unreadable.ts";
 
 /** Searches for unreadable records, over the transactions of one connection. */
@@ -29,7 +29,9 @@ export function mayMend(error: unknown): boolean {
 export function mend(commit: Commit, error: unknown, isAgain: boolean, searches: Searches): boolean {
   const step = beginStep(commit);
   if (error instanceof Unreadable) {
-    setOneAside(step, error);
+    const { what, number, message } = error;
+    if (what === "feed") setFeedAside(step, number, message);
+    else setAside(step, [[String(number), message]]);
     if (isAgain) setAsideUnreadable(step);
     return true;
   }
@@ -38,9 +40,4 @@ export function mend(commit: Commit, error: unknown, isAgain: boolean, searches:
   const found = setAsideUnreadable(step) + recountTallies(commit.statements);
   searches.vainAt = found === 0 ? commit.now : null;
   return found > 0;
-}
-
-function setOneAside(step: Step, { what, number, message }: Unreadable): void {
-  if (what === "feed") setFeedAside(step, number, message);
-  else setAside(step, [{ seq: String(number), why: message }]);
 }

@@ -5,7 +5,7 @@
  */
 import type { DatabaseSync } from "node:sqlite";
 import { MillraceError } from "../../model/error.ts";
-import { statementsOf } from "./connection.ts";
+import { readValue, statementsOf } from "./connection.ts";
 import { migrations, schemaVersion } from "./schema.ts";
 
 /** No input. Answer: a row when the meta table is there. */
@@ -17,8 +17,7 @@ const readMetaRow = "SELECT value FROM millrace_meta WHERE name = ?";
 const writeMetaRow = "INSERT OR REPLACE INTO millrace_meta (name, value) VALUES (?, ?)";
 
 export function readMeta(database: DatabaseSync, name: string): string | number | null {
-  const row = statementsOf(database)(readMetaRow).get(name) as [value: string | number] | undefined;
-  return row === undefined ? null : row[0];
+  return readValue<string | number>(statementsOf(database), readMetaRow, name);
 }
 
 export function writeMeta(database: DatabaseSync, name: string, value: string | number): void {

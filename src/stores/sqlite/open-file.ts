@@ -31,25 +31,21 @@ const header = "SQLite format 3\0";
 export function checkFile(given: string): string {
   const path = resolve(given);
   const folder = dirname(path);
-  const unavailable = (sentence: string, cause?: unknown): MillraceError =>
-    new MillraceError("store-unavailable", sentence, { cause });
+  const refuse = (code: MillraceError["code"], sentence: string): never => {
+    throw new MillraceError(code, sentence);
+  };
   if (statOf(folder)?.isDirectory() !== true)
-    throw unavailable(`The folder ${folder} does not exist. Make it first, or name another file.`);
+    refuse("store-unavailable", `The folder ${folder} does not exist. Make it first, or name another file.`);
   const file = statOf(path);
-  if (file !== null && !file.isFile()) throw unavailable(`${path} is not a file. Name a file for the store.`);
+  if (file !== null && !file.isFile())
+    refuse("store-unavailable", `${path} is not a file. Name a file for the store.`);
   for (const place of file === null ? [folder] : [path, folder]) {
-    if (!mayWrite(place)) {
-      throw new MillraceError(
-        "store-read-only",
-        `${place} cannot be written. Give this process write permission to the file and its folder.`,
-      );
-    }
+    const advice = "Give this process write permission to the file and its folder.";
+    if (!mayWrite(place)) refuse("store-read-only", `${place} cannot be written. ${advice}`);
   }
   if (file !== null && file.size > 0 && readStart(path) !== header) {
-    throw new MillraceError(
-      "not-a-store",
-      `${path} is not a SQLite database. Name another file; this one was left as it is.`,
-    );
+    const advice = "Name another file; this one was left as it is.";
+    refuse("not-a-store", `${path} is not a SQLite database. ${advice}`);
   }
   return path;
 }
@@ -130,16 +126,4 @@ export function configure(database: DatabaseSync, settings: FileSettings): void 
   }
   database.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}; PRAGMA journal_size_limit = ${logBytesMax};
     PRAGMA cache_size = -${cacheKiB}; PRAGMA temp_store = MEMORY;`);
-}
-
-/** A further connection to a file that was opened and migrated before. */
-export function connectFile(settings: FileSettings): DatabaseSync {
-  const database = openDatabase(settings);
-  try {
-    configure(database, settings);
-    return database;
-  } catch (error) {
-    database.close();
-    throw storeError(error, settings.path);
-  }
 }

@@ -8,21 +8,22 @@
  */
 import { stateCodes } from "../../model/job-state.ts";
 import type { PromoteAnswer } from "../../store/operations.ts";
+import { tellMove } from "../../store/rules/telling.ts";
+import { shareOf, shareOut } from "../../store/rules/promote.ts";
+import type { Shares } from "../../store/rules/promote.ts";
 import { timerAt } from "./clock.ts";
 import { columnList, rowReader, setList } from "./columns.ts";
-import type { Picked } from "./columns.ts";
 import { limitTo } from "./connection.ts";
 import { nextClockInMs } from "./due.ts";
 import { isScheduled, isWatched } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
-import { count, tellEvent } from "./step.ts";
 import type { Step } from "./step.ts";
 
 const { scheduled, ready } = stateCodes;
 
 const promotedNames = ["seq", "id", "route", "rev", "attempt", "state", "dueAt"] as const;
-type Promoted = Picked<(typeof promotedNames)[number]>;
 const readPromoted = rowReader(promotedNames);
+type Promoted = ReturnType<typeof readPromoted>;
 const columns = columnList(promotedNames, { rev: "rev + 1" });
 
 const byRoute = "millrace_job j INDEXED BY millrace_job_due";
@@ -51,12 +52,9 @@ export function promoteDue(step: Step, { max }: { readonly max: number }): Promo
   const rung = statements(readRung)
     .all(now, max + 1)
     .map(readPromoted);
-  const { jobs, more } = rung.length > max ? readShares(step, max) : shareOut(rung, max, now);
-  for (const { id, route, rev, attempt } of jobs) {
-    count(step, route, scheduled, -1);
-    count(step, route, ready, 1);
-    tellEvent(step, { kind: "promoted", id, rev, route, state: ready, attempt, extra: null });
-  }
+  const { jobs, more } = rung.length > max ? readShares(step, max) : shareRung(rung, max, now);
+  for (const { id, route, rev, attempt } of jobs)
+    tellMove(step, scheduled, { kind: "promoted", id, rev, route, state: ready, attempt, extra: null });
   runOnSeqs(
     statements,
     promote,
@@ -65,32 +63,14 @@ export function promoteDue(step: Step, { max }: { readonly max: number }): Promo
   return { count: jobs.length, more, nextDueInMs: nextClockInMs(statements, now) };
 }
 
-/** How many jobs each of so many routes may have promoted. */
-function shareOf(max: number, routes: number): number {
-  return Math.max(1, Math.floor(max / routes));
-}
-
-/** What is promoted, and whether due jobs are left. */
-interface Shares {
-  readonly jobs: readonly Promoted[];
-  readonly more: boolean;
-}
-
 /** Of all jobs whose timer has rung, each route's share of those that are due. */
-function shareOut(rung: readonly Promoted[], max: number, now: number): Shares {
+function shareRung(rung: readonly Promoted[], max: number, now: number): Shares<Promoted> {
   const due = rung.filter(({ state, dueAt }) => state === scheduled && dueAt <= now);
   due.sort((one, other) => one.dueAt - other.dueAt || one.seq - other.seq);
-  const counts = new Map<number, number>();
-  const share = shareOf(max, new Set(due.map(({ route }) => route)).size);
-  const jobs = due.filter(({ route }) => {
-    const taken = (counts.get(route) ?? 0) + 1;
-    counts.set(route, taken);
-    return taken <= share;
-  });
-  return { jobs, more: jobs.length < due.length };
+  return shareOut(due, max);
 }
 
-function readShares({ statements, now }: Step, max: number): Shares {
+function readShares({ statements, now }: Step, max: number): Shares<Promoted> {
   const routes = statements(readDueRoutes).all(now) as [route: number][];
   const share = shareOf(max, routes.length);
   let more = routes.length > max;

@@ -2,20 +2,18 @@
  * Retention: what has been kept long enough goes, a bounded piece per call. Finished jobs leave with their tags,
  * payload and log lines. The newest feed record always stays: it carries the store's time (R1).
  */
-import { stateCodes } from "../../model/job-state.ts";
 import type { PruneAnswer, PruneRequest } from "../../store/operations.ts";
+import { isOutdated } from "../../store/rules/prune.ts";
+import type { HistoryRequest } from "../../store/rules/prune.ts";
+import { count } from "../../store/rules/telling.ts";
 import { columnList, rowReader } from "./columns.ts";
-import type { Picked } from "./columns.ts";
-import { limitTo } from "./connection.ts";
+import { limitTo, readValue } from "./connection.ts";
 import { dropDoc } from "./docs.ts";
 import { forgetJobs } from "./forget.ts";
 import { readRoutes } from "./routes.ts";
 import { isNotCompleted } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
-import { count } from "./step.ts";
 import type { Step } from "./step.ts";
-
-type HistoryRequest = Extract<PruneRequest, { what: "history" }>;
 
 export function prune(step: Step, request: PruneRequest): PruneAnswer {
   switch (request.what) {
@@ -31,8 +29,8 @@ export function prune(step: Step, request: PruneRequest): PruneAnswer {
 }
 
 const rowNames = ["seq", "route", "state", "endedAt", "keepUntil"] as const;
-type Row = Picked<(typeof rowNames)[number]>;
 const readFinished = rowReader(rowNames);
+type Row = ReturnType<typeof readFinished>;
 const columns = columnList(rowNames);
 
 /** Rows looked at per row that may be removed, and at least. */
@@ -49,8 +47,7 @@ const readCreated = "SELECT created_at FROM millrace_spec WHERE seq = ?";
 
 function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
   const { statements, now } = step;
-  const queueOf = new Map(readRoutes(statements).map(({ number, queue }) => [number, queue]));
-  const outcome = stateCodes[request.outcome];
+  const queueOf = new Map(readRoutes(step).map(({ number, queue }) => [number, queue]));
   const endedBefore = now - request.olderThanMs;
   const windowRows = Math.max(windowMin, request.max * windowFactor);
   const read = statements(request.outcome === "completed" ? readAll : readOthers);
@@ -61,21 +58,16 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
     const rows = read.all(last, chunkRows).map(readFinished);
     // Nobody ends before being submitted, and seqs are given in order of time: behind a young job all are young.
     // Without this every run would walk everything that is kept.
-    if (isSubmittedAfter(step, rows[0], endedBefore)) {
-      more = false;
-      break;
-    }
-    more = rows.length === chunkRows;
-    for (const row of rows) {
+    const isYoung = isSubmittedAfter(step, rows[0], endedBefore);
+    more = !isYoung && rows.length === chunkRows;
+    for (const row of isYoung ? [] : rows) {
       if (old.length === request.max) {
         more = true;
         break;
       }
       looked += 1;
       last = row.seq;
-      const { route, state, endedAt, keepUntil } = row;
-      const isOld = state === outcome && keepUntil === null && (endedAt ?? now) <= endedBefore;
-      if (isOld && isQueueMeant(request, queueOf.get(route) ?? "")) old.push(row);
+      if (isOutdated(row, queueOf.get(row.route) ?? "", request, now)) old.push(row);
     }
   }
   removeFinished(step, old);
@@ -83,12 +75,7 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
 }
 
 function isSubmittedAfter({ statements }: Step, row: Row | undefined, time: number): boolean {
-  const found = row === undefined ? undefined : statements(readCreated).get(row.seq);
-  return found !== undefined && (found as [createdAt: number])[0] > time;
-}
-
-function isQueueMeant({ queue, exceptQueues }: HistoryRequest, of: string): boolean {
-  return queue === null ? !exceptQueues.includes(of) : queue === of;
+  return row !== undefined && (readValue<number>(statements, readCreated, row.seq) ?? time) > time;
 }
 
 /** Inputs: the seqs. */
@@ -137,7 +124,7 @@ const lastOld = `SELECT max(number) FROM (SELECT number, at FROM millrace_feed O
 const dropRecords = "DELETE FROM millrace_feed WHERE number <= ?";
 
 function pruneFeed({ statements, now }: Step, olderThanMs: number, max: number): PruneAnswer {
-  const [last] = statements(lastOld).get(max, now - olderThanMs) as [number: number | null];
+  const last = readValue<number>(statements, lastOld, max, now - olderThanMs);
   const removed = last === null ? 0 : Number(statements(dropRecords).run(last).changes);
   return { removed, more: removed === max, cursor: null };
 }

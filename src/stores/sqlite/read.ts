@@ -1,63 +1,38 @@
 /** Looking at jobs: by id, their counts, their log lines, and what was told. None of it writes. */
 import { stateOfCode } from "../../model/job-state.ts";
-import { fieldNames, isFinishedField, isLiveField, isSpecField } from "../../store/job-fields.ts";
-import type { JobField } from "../../store/job-fields.ts";
 import type { FeedAnswer, FeedRequest, TrailAnswer } from "../../store/operations.ts";
-import { readEvents } from "../../store/packed-events.ts";
+import { readEvents, routesLeft } from "../../store/packed-events.ts";
 import type { JobRecord, Tally } from "../../store/records.ts";
-import { initialValues } from "../../store/rules/advance.ts";
-import { columnList, fromJob, rowReader } from "./columns.ts";
-import { limitTo } from "./connection.ts";
-import type { Statements } from "./connection.ts";
+import { recordOf } from "../../store/rules/show.ts";
+import { limitTo, readValue } from "./connection.ts";
 import { Unreadable } from "./errors.ts";
-import { seqOfId } from "./rows.ts";
+import { readAllRoutes, routesFreed, sumVersions } from "./gates.ts";
+import { readRoute } from "./routes.ts";
+import { readKept, seqOfId } from "./rows.ts";
+import type { Step } from "./step.ts";
 import { isKnownState, readOrTell } from "./unreadable.ts";
 
-const queueAndName = ["queue", "name"] as const;
-
-/** Input: seq. Answer: everything about a job that is shown, as far as this kind of job has it. */
-function openSource(table: string, isKept: (field: JobField) => boolean) {
-  const isShown = (field: JobField): boolean => field.isOwn !== true && (isSpecField(field) || isKept(field));
-  const names = fieldNames(isShown);
-  const base = initialValues((field) => field.isOwn !== true && !isShown(field));
-  const read = rowReader(names, { from: queueAndName.length, base });
-  const sql = `SELECT r.queue, r.name, ${columnList(names, fromJob)}
-    FROM ${table} j JOIN millrace_spec s ON s.seq = j.seq
-    JOIN millrace_route r ON r.number = j.route WHERE j.seq = ?`;
-  const readOne = (statements: Statements, seq: number): JobRecord | null => {
-    const values = statements(sql).get(seq);
-    if (values === undefined) return null;
-    const [queue, name] = values as [queue: string, name: string];
-    const row = read(values);
-    const shown = { state: stateOfCode(row.state), cancelAsked: row.cancelAsked === 1 };
-    return { ...row, ...shown, queue, name };
-  };
-  return (statements: Statements, seq: number) => readOrTell("job", seq, () => readOne(statements, seq));
-}
-
-const readLive = openSource("millrace_job", isLiveField);
-const readFinished = openSource("millrace_history", isFinishedField);
-
 /** The job with a seq that was found in the same transaction. */
-export function readRecord(statements: Statements, seq: number): JobRecord {
-  const record = readLive(statements, seq) ?? readFinished(statements, seq);
-  if (record === null) throw new Unreadable("job", seq, "its spec, its row or its route is missing");
-  return record;
+export function readRecord({ statements, commit }: Step, seq: number): JobRecord {
+  const row = readKept(statements, seq);
+  const route = readRoute(statements, commit.routes, row.route);
+  if (route === null) throw new Unreadable("job", seq, "its route is unknown");
+  return recordOf(row, route);
 }
 
-export function readJobs(statements: Statements, ids: readonly string[]): (JobRecord | null)[] {
+export function readJobs(step: Step, ids: readonly string[]): (JobRecord | null)[] {
   return ids.map((id) => {
-    const seq = seqOfId(statements, id);
-    return seq === null ? null : readRecord(statements, seq);
+    const seq = seqOfId(step.statements, id);
+    return seq === null ? null : readRecord(step, seq);
   });
 }
 
-/** No input. Answer: every count that is not zero, by route and state. */
-const readTallies = `SELECT r.queue, r.name, t.state, t.count 
+/** No input. Answer: every count that is not zero, by queue, name and state. */
+const readTallies = `SELECT r.queue, r.name, t.state, sum(t.count)
   FROM millrace_tally t JOIN millrace_route r ON r.number = t.route
-  WHERE t.count <> 0 AND t.${isKnownState} ORDER BY r.queue, r.name, t.state`;
+  WHERE t.count <> 0 AND t.${isKnownState} GROUP BY r.queue, r.name, t.state ORDER BY r.queue, r.name, t.state`;
 
-export function tallyJobs(statements: Statements): Tally[] {
+export function tallyJobs({ statements }: Step): Tally[] {
   const rows = statements(readTallies).all() as [queue: string, name: string, state: number, count: number][];
   return rows.map(([queue, name, state, count]) => ({ queue, name, state: stateOfCode(state), count }));
 }
@@ -66,16 +41,48 @@ export function tallyJobs(statements: Statements): Tally[] {
 const readRecords = `SELECT number, at, body FROM millrace_feed WHERE number > ? ORDER BY number ${limitTo("?")}`;
 /** No input. Answer: the number of the newest record. */
 const readEnd = "SELECT max(number) FROM millrace_feed";
+type FeedRow = readonly [number: number, at: number, body: string];
 
-export function readFeed(statements: Statements, { after, max }: FeedRequest): FeedAnswer {
-  if (after < 0)
-    return { records: [], cursor: (statements(readEnd).get() as [number: number | null])[0] ?? 0 };
-  const rows = statements(readRecords).all(after, max) as [number: number, at: number, body: string][];
-  const records = rows.map(([number, at, body]) => {
+export function readFeed({ statements }: Step, { after, max }: FeedRequest): FeedAnswer {
+  if (after < 0) return { records: [], cursor: readValue<number>(statements, readEnd) ?? 0 };
+  const records = (statements(readRecords).all(after, max) as FeedRow[]).map(([number, at, body]) => {
     const events = readOrTell("feed", number, () => readEvents(body));
     return { number, at, events };
   });
   return { records, cursor: records.at(-1)?.number ?? after };
+}
+
+/** What a watch asks: the version and the last record that it has seen, null before its first look. */
+interface NewsRequest {
+  readonly version: number | null;
+  readonly after: number | null;
+  readonly gates: number;
+  readonly max: number;
+}
+
+export interface News {
+  /** Changes when another connection has committed. */
+  readonly version: number | null;
+  /** Nothing unless the version has changed: all that came since is this connection's own. */
+  readonly records: readonly FeedRow[];
+  /** The last record that was read or passed over. */
+  readonly end: number;
+  /** Grows with every put of a gate. */
+  readonly gates: number;
+  /** Routes on which somebody may pass a gate now. */
+  readonly woken: readonly number[];
+}
+
+export function readNews({ statements }: Step, seen: NewsRequest): News {
+  const version = readValue<number>(statements, "PRAGMA data_version");
+  const isNew = seen.after !== null && version !== seen.version;
+  const records = isNew ? (statements(readRecords).all(seen.after, seen.max) as FeedRow[]) : [];
+  const last = records.length === seen.max ? records.at(-1)?.[0] : readValue<number>(statements, readEnd);
+  const gates = isNew ? (readValue<number>(statements, sumVersions) ?? 0) : seen.gates;
+  const left = records.flatMap(([, , body]) => routesLeft(body));
+  const freed = left.length === 0 ? [] : routesFreed(statements, left);
+  const put = gates === seen.gates ? [] : (statements(readAllRoutes).all() as [route: number][]).flat();
+  return { version, records, end: last ?? 0, gates, woken: [...freed, ...put] };
 }
 
 /** Inputs: seq, number to go on after, limit. */
@@ -83,7 +90,7 @@ const readLines = `SELECT number, at, body FROM millrace_trail
   WHERE seq = ? AND number > ? ORDER BY number ${limitTo("?")}`;
 
 export function readTrail(
-  statements: Statements,
+  { statements }: Step,
   request: { readonly id: string; readonly after: number; readonly max: number },
 ): TrailAnswer {
   const seq = seqOfId(statements, request.id);

@@ -12,7 +12,6 @@ import { statementsOf } from "./connection.ts";
 import { promoteDue } from "./promote.ts";
 import { migrate } from "./migrate.ts";
 import { configure } from "./open-file.ts";
-import { openKnownRoutes } from "./routes.ts";
 import { readLive } from "./rows.ts";
 import { isScheduled } from "./schema.ts";
 import { settleGeneral, settleIfLeased } from "./settle.ts";
@@ -29,7 +28,7 @@ function openDatabase() {
   migrate(database, ":memory:");
   const statements = statementsOf(database);
   const call = <A>(now: number, run: (step: Step) => A): A => {
-    const commit = beginCommit({ statements, routes: openKnownRoutes(), epoch: 1, now });
+    const commit = beginCommit({ statements, routes: new Map(), epoch: 1, now });
     const step = beginStep(commit);
     const answer = run(step);
     endStep(step, emptyHints());
@@ -126,7 +125,9 @@ it("the same jobs by either road leave the same rows and tell the same", () => {
               aJob({ ...given, id: `job-${String(made++).padStart(4, "0")}` }),
             );
             plain.call(now, (step) => submit(step, [{ jobs }]));
-            general.call(now, (step) => jobs.map((job) => submitGeneral(step, job, false)));
+            general.call(now, (step) =>
+              jobs.map((job) => submitGeneral(step, job, { isRepeat: false, isRefused: false })),
+            );
             break;
           }
           case "claim": {

@@ -1,69 +1,79 @@
 /**
- * Routes: which content (queue, name, capabilities) stands behind the number that jobs carry. The number is computed
+ * Routes: which content (queue, name, capabilities, gates) stands behind the number that jobs carry. The number is computed
  * from the content (model/route.ts); here the content is kept beside it, and another content under the same number is
  * refused.
  */
 import { MillraceError } from "../../model/error.ts";
+import { queueGateKey } from "../../model/gate.ts";
+import type { GateUse } from "../../model/gate.ts";
 import { routeOf } from "../../model/route.ts";
 import type { Route, RouteContent } from "../../model/route.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Statements } from "./connection.ts";
+import type { Step } from "./step.ts";
 
 /**
- * Routes of which this connection knows that they are written. What a transaction wrote is forgotten when it is
- * rolled back; the caller's own transaction, which may still be, starts with none.
+ * Routes of which this connection knows that they are written, by number. What a transaction wrote is forgotten when it
+ * is rolled back; the caller's own transaction, which may still be, starts with none.
  */
-export interface KnownRoutes {
-  readonly byNumber: Map<number, RouteContent>;
-  /** The one asked for last: a bulk of one kind asks for it again and again. */
-  last: Route | null;
-}
-
-export function openKnownRoutes(): KnownRoutes {
-  return { byNumber: new Map(), last: null };
-}
-
-export function forgetRoutes(known: KnownRoutes): void {
-  known.byNumber.clear();
-  known.last = null;
-}
+export type KnownRoutes = Map<number, RouteContent>;
 
 const knownMax = 10_000;
 
 /** No job has capabilities yet: a damaged list of them must not hide queue and name. */
 const caps = "CASE WHEN json_valid(caps) THEN caps ELSE '[]' END";
 /** Input: number. Answer: the content behind it. */
-const readContent = `SELECT queue, name, ${caps} FROM millrace_route WHERE number = ?`;
-/** Inputs: number, queue, name, capabilities as JSON. */
-const addRoute = "INSERT INTO millrace_route (number, queue, name, caps) VALUES (?, ?, ?, ?)";
+const readContent = `SELECT queue, name, ${caps}, gates FROM millrace_route WHERE number = ?`;
+/** Inputs: number, queue, name, capabilities and gates as JSON. */
+const addRoute = "INSERT INTO millrace_route (number, queue, name, caps, gates) VALUES (?, ?, ?, ?, ?)";
+/** Inputs: key, route, weight. */
+const listRoute = "INSERT OR REPLACE INTO millrace_gate_route (key, route, weight) VALUES (?, ?, ?)";
 
 /** The number of a job's route, whose content is kept from now on. */
 export function keepRoute(statements: Statements, known: KnownRoutes, job: NewJob): number {
-  const { last } = known;
-  const isLast = last !== null && last.queue === job.queue && last.name === job.name;
-  if (isLast && last.caps.length === 0 && job.caps === undefined) return last.number;
   const route = routeOf(job);
-  const { number, queue, name, caps } = route;
-  let kept = known.byNumber.get(number);
-  if (kept === undefined) {
-    const row = statements(readContent).get(number);
-    if (row === undefined) statements(addRoute).run(number, queue, name, JSON.stringify(caps));
-    kept = row === undefined ? route : contentOf(row);
-    if (known.byNumber.size >= knownMax) known.byNumber.clear();
-    known.byNumber.set(number, kept);
+  const { number, queue, name, caps, gates } = route;
+  let kept = readRoute(statements, known, number);
+  if (kept === null) {
+    statements(addRoute).run(number, queue, name, JSON.stringify(caps), JSON.stringify(gates));
+    for (const { key, weight } of usesOf(route)) statements(listRoute).run(key, number, weight);
+    kept = remember(known, number, route);
   }
   if (!isSame(kept, route)) throw collision(kept, route);
-  known.last = route;
   return number;
 }
 
+/** The gates of a route, that of its queue among them. */
+export function usesOf({ queue, gates }: Pick<RouteContent, "queue" | "gates">): readonly GateUse[] {
+  return [{ key: queueGateKey(queue), weight: 1 }, ...gates];
+}
+
+/** The content behind a number; null where none was kept. */
+export function readRoute(statements: Statements, known: KnownRoutes, number: number): RouteContent | null {
+  const kept = known.get(number);
+  if (kept !== undefined) return kept;
+  const row = statements(readContent).get(number);
+  return row === undefined ? null : remember(known, number, contentOf(row));
+}
+
+function remember(known: KnownRoutes, number: number, content: RouteContent): RouteContent {
+  if (known.size >= knownMax) known.clear();
+  known.set(number, content);
+  return content;
+}
+
 function contentOf(row: unknown): RouteContent {
-  const [queue, name, caps] = row as [queue: string, name: string, caps: string];
-  return { queue, name, caps: JSON.parse(caps) as string[] };
+  const [queue, name, caps, gates] = row as [queue: string, name: string, caps: string, gates: string];
+  return { queue, name, caps: JSON.parse(caps) as string[], gates: JSON.parse(gates) as GateUse[] };
 }
 
 function isSame(one: RouteContent, other: RouteContent): boolean {
-  return one.queue === other.queue && one.name === other.name && one.caps.join() === other.caps.join();
+  const isNamed = one.queue === other.queue && one.name === other.name;
+  const isPlain = one.caps.length + other.caps.length + one.gates.length + other.gates.length === 0;
+  return (
+    isNamed &&
+    (isPlain || JSON.stringify([one.caps, one.gates]) === JSON.stringify([other.caps, other.gates]))
+  );
 }
 
 function collision(kept: RouteContent, refused: RouteContent): MillraceError {
@@ -76,13 +86,13 @@ function collision(kept: RouteContent, refused: RouteContent): MillraceError {
 }
 
 /** No input. Answer: every route. */
-const readAll = `SELECT number, queue, name, ${caps} FROM millrace_route ORDER BY number`;
+const readAll = `SELECT number, queue, name, ${caps}, gates FROM millrace_route ORDER BY number`;
 
-export function readRoutes(statements: Statements): Route[] {
+export function readRoutes({ statements }: Step): Route[] {
   return statements(readAll)
     .all()
     .map((row) => {
-      const [number, ...content] = row as [number: number, queue: string, name: string, caps: string];
+      const [number, ...content] = row as [number: number, ...content: string[]];
       return { number, ...contentOf(content) };
     });
 }

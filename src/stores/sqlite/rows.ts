@@ -4,16 +4,22 @@
  */
 import { stateOfCode } from "../../model/job-state.ts";
 import { fieldNames, isFinishedField, isLiveField } from "../../store/job-fields.ts";
-import type { JobField, JobRow } from "../../store/job-fields.ts";
+import type { JobField, JobFieldName, JobRow } from "../../store/job-fields.ts";
 import { initialValues } from "../../store/rules/advance.ts";
 import { columnList, fromJob, liveNames, rowReader, specNames } from "./columns.ts";
+import type { Picked } from "./columns.ts";
+import { readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
+import { Unreadable } from "./errors.ts";
 import { readOrTell } from "./unreadable.ts";
 
 /** Input: seq. Answer: the whole row, as far as this kind of job has it. */
 function openSource(table: string, isKept: (field: JobField) => boolean) {
   const names = [...specNames, ...fieldNames(isKept)];
-  const read = rowReader(names, { base: initialValues((field) => field.home !== "spec" && !isKept(field)) });
+  const read = rowReader(
+    names,
+    initialValues((field) => field.home !== "spec" && !isKept(field)),
+  );
   const sql = `SELECT ${columnList(names, fromJob)}
     FROM ${table} j JOIN millrace_spec s ON s.seq = j.seq WHERE j.seq = ?`;
   return (statements: Statements, seq: number): JobRow | null =>
@@ -25,16 +31,26 @@ function openSource(table: string, isKept: (field: JobField) => boolean) {
     });
 }
 
-const readState = rowReader(liveNames, { base: initialValues(({ home }) => home === "end") });
-/** Input: a JSON list of seqs. */
-const readStates = `SELECT ${columnList(liveNames)} FROM millrace_job WHERE seq IN (SELECT value FROM json_each(?))`;
+/** Reads these fields of live jobs by seq; those that are not live are left out. */
+export function liveReader<Name extends JobFieldName>(names: readonly Name[], base: Partial<JobRow> = {}) {
+  /** Input: a JSON list of seqs. */
+  const sql = `SELECT ${columnList(names)} FROM millrace_job WHERE seq IN (SELECT value FROM json_each(?))`;
+  const read = rowReader(names, base);
+  return (statements: Statements, seqs: readonly number[]): Picked<Name>[] =>
+    seqs.length === 0 ? [] : statements(sql).all(JSON.stringify(seqs)).map(read);
+}
+
+const readStates = liveReader(
+  liveNames,
+  initialValues(({ home }) => home === "end"),
+);
 
 /**
  * Live jobs by seq, as far as a settle needs them: what their specs say is not read, and undefined. A rule that edits
  * a spec gives the new values and never looks at the old ones.
  */
 export function readLiveStates(statements: Statements, seqs: readonly number[]): JobRow[] {
-  const rows = statements(readStates).all(JSON.stringify(seqs)).map(readState) as JobRow[];
+  const rows = readStates(statements, seqs) as JobRow[];
   for (const { seq, state } of rows) readOrTell("job", seq, () => stateOfCode(state));
   return rows;
 }
@@ -42,16 +58,22 @@ export function readLiveStates(statements: Statements, seqs: readonly number[]):
 export const readLive = openSource("millrace_job", isLiveField);
 const readFinished = openSource("millrace_history", isFinishedField);
 
-export function readRow(statements: Statements, seq: number): JobRow | null {
+function readRow(statements: Statements, seq: number): JobRow | null {
   return readLive(statements, seq) ?? readFinished(statements, seq);
+}
+
+/** A job that is there: its seq was found in the same transaction. */
+export function readKept(statements: Statements, seq: number): JobRow {
+  const row = readRow(statements, seq);
+  if (row === null) throw new Unreadable("job", seq, "it is neither live nor finished");
+  return row;
 }
 
 /** Input: id. Answer: its seq, live or finished. */
 const seqOf = "SELECT seq FROM millrace_spec WHERE id = ?";
 
 export function seqOfId(statements: Statements, id: string): number | null {
-  const row = statements(seqOf).get(id) as [seq: number] | undefined;
-  return row === undefined ? null : row[0];
+  return readValue(statements, seqOf, id);
 }
 
 /** The job that this id and seq name together. Another seq under the same id is another job. */

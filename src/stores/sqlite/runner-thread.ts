@@ -8,16 +8,15 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { MillraceError } from "../../model/error.ts";
-import type { Hints } from "../../store/hints.ts";
+import type { Entry } from "./epoch.ts";
 import { receiveError } from "./errors.ts";
 import type { SentError } from "./errors.ts";
 import type { Runner } from "./executor.ts";
 import type { Call, CallOutcome, CommitOutcome } from "./commit.ts";
 import type { FileSettings } from "./open-file.ts";
 
-export interface ThreadStart {
+export interface ThreadStart extends Entry {
   readonly settings: FileSettings;
-  readonly epoch: number;
   /** By the clock that comes with the calls. */
   readonly openedAt: number;
 }
@@ -27,11 +26,6 @@ export interface RunRequest {
   readonly machineNow: number;
 }
 
-/** A commit as it crosses: JSON knows no sets. */
-export interface SentCommit extends Omit<CommitOutcome, "hints"> {
-  readonly hints: readonly (Omit<Hints, "routes"> & { readonly routes: readonly number[] })[];
-}
-
 export type ToThread =
   /** A `RunRequest` as JSON. */
   { readonly kind: "run"; readonly text: string } | { readonly kind: "close" };
@@ -39,7 +33,7 @@ export type ToThread =
 export type FromThread =
   | { readonly kind: "open" }
   | { readonly kind: "failed"; readonly error: SentError }
-  /** A `SentCommit` as JSON. */
+  /** A `CommitOutcome` as JSON, with errors as they are sent. */
   | { readonly kind: "ran"; readonly text: string }
   | { readonly kind: "closed" };
 
@@ -109,8 +103,8 @@ export async function threadRunner(start: ThreadStart): Promise<Runner> {
       const text = JSON.stringify({ calls: plain, machineNow } satisfies RunRequest);
       const message = await ask({ kind: "run", text });
       if (message.kind !== "ran") throw new Error(`the store's thread answered ${message.kind}`);
-      const { outcomes, hints, told, now } = JSON.parse(message.text) as SentCommit;
-      return { outcomes: outcomes.map(receiveOutcome), hints: hints.map(receiveHints), told, now };
+      const commit = JSON.parse(message.text) as CommitOutcome;
+      return { ...commit, outcomes: commit.outcomes.map(receiveOutcome) };
     },
     async close() {
       if (lost === null) await ask({ kind: "close" });
@@ -123,8 +117,4 @@ function receiveOutcome(outcome: CallOutcome): CallOutcome {
   return outcome.kind === "error"
     ? { kind: "error", error: receiveError(outcome.error as SentError) }
     : outcome;
-}
-
-function receiveHints({ routes, ...rest }: SentCommit["hints"][number]): Hints {
-  return { ...rest, routes: new Set(routes) };
 }

@@ -8,11 +8,13 @@
  *  millrace_route    route number -> its content          millrace_tally    jobs per route and state, exact at commits
  *  millrace_unique   key -> the job that holds it         millrace_tag      tag -> jobs
  *  millrace_trail    log lines of jobs                    millrace_doc      versioned documents
+ *  millrace_gate     what a claim must pass               millrace_gate_route  key of a gate -> routes, with weights
  *  millrace_aside    records that could not be read
  *  millrace_feed     one packed record per changing call  millrace_meta     schema version, epoch, floors, openers
  *
  * A live row is in one of the indexes ready, due and running at most, and in clock when it does not run and has a timer:
- * its due time, a deadline or a ttl. A state that this version does not know is in none of them. All names start with millrace_ because the user's own tables live in the same file.
+ * its due time, a deadline or a ttl. A state that this version does not know is in none of them. All names start with
+ * millrace_ because the user's own tables live in the same file.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import { columnsDdl, finishedNames, liveNames, specNames } from "./columns.ts";
@@ -37,7 +39,16 @@ export const isWatched = `timer_at IS NOT NULL AND state <> ${running} AND state
 export const isNotCompleted = `state <> ${completed}`;
 
 const first = `
-CREATE TABLE millrace_route (number INTEGER PRIMARY KEY, queue TEXT NOT NULL, name TEXT NOT NULL, caps TEXT NOT NULL);
+CREATE TABLE millrace_route (number INTEGER PRIMARY KEY, queue TEXT NOT NULL, name TEXT NOT NULL, caps TEXT NOT NULL,
+  gates TEXT NOT NULL
+);
+CREATE TABLE millrace_gate (
+  key TEXT PRIMARY KEY, version INTEGER NOT NULL, cap INTEGER, step_us INTEGER, burst_us INTEGER, tat_us INTEGER NOT NULL,
+  closed_until INTEGER, is_draining INTEGER NOT NULL, body TEXT
+) WITHOUT ROWID;
+CREATE TABLE millrace_gate_route (
+  key TEXT NOT NULL, route INTEGER NOT NULL, weight INTEGER NOT NULL, PRIMARY KEY (key, route)
+) WITHOUT ROWID;
 CREATE TABLE millrace_spec (${columnsDdl(specNames, { seq: "PRIMARY KEY AUTOINCREMENT", id: "UNIQUE" })});
 CREATE TABLE millrace_job (${columnsDdl(liveNames, bySeq)});
 CREATE INDEX millrace_job_ready ON millrace_job (route, rank, seq) WHERE ${isReady};

@@ -4,35 +4,23 @@
  */
 import { stateCodes } from "../../model/job-state.ts";
 import type { Finish } from "../../model/change.ts";
-import type { Settle } from "../../store/operations.ts";
-import { isPlainSettle } from "../../store/plain.ts";
 import { assertArrow } from "../../store/rules/advance.ts";
 import { keepUntilOf } from "../../store/rules/finish.ts";
-import { isLeased } from "../../store/rules/guard.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
-import { columnList, finishedNames, rowReader } from "./columns.ts";
-import type { Formulas, Picked } from "./columns.ts";
+import { count, tellEvent } from "../../store/rules/telling.ts";
+import { columnList, finishedNames } from "./columns.ts";
+import type { Formulas } from "./columns.ts";
 import { openRowSets, runRowSets } from "./connection.ts";
-import type { SqlValue, Statements } from "./connection.ts";
+import type { SqlValue } from "./connection.ts";
 import { forgetJobs } from "./forget.ts";
+import { liveReader } from "./rows.ts";
 import { runOnSeqs } from "./seq-list.ts";
-import { count, tellEvent } from "./step.ts";
 import type { Step } from "./step.ts";
 import { freeKey } from "./unique.ts";
 
-export interface PlainSettle {
-  /** False for a settle that has to take the general road: it is not plain, or lost its lease. */
-  add(settle: Settle, lease: Lease | undefined): boolean;
-  flush(): void;
-}
-
 /** What the guard and the end of a job need to know of it. */
-const leaseNames = ["seq", "id", "route", "state", "rev", "attempt", "holds", "fence"] as const;
-export type Lease = Picked<(typeof leaseNames)[number]>;
-
-/** Input: a JSON list of seqs. */
-const readSeveral = `SELECT ${columnList(leaseNames)} FROM millrace_job WHERE seq IN (SELECT value FROM json_each(?))`;
-const readLease = rowReader(leaseNames);
+export const readLeases = liveReader(["seq", "id", "route", "state", "rev", "attempt", "holds", "fence"]);
+export type Lease = ReturnType<typeof readLeases>[number];
 
 /** `finish` of store/rules/finish.ts, by the holder of the lease. */
 const finished: Formulas = {
@@ -59,34 +47,15 @@ const moveRows = openRowSets(
 const dropLive = "DELETE FROM millrace_job";
 
 /** A job that ends. */
-interface End {
+export interface End {
   readonly lease: Lease;
   readonly next: Finish;
   readonly attempts: string | null;
 }
 
-export function openPlainSettle(step: Step): PlainSettle {
-  let ends: End[] = [];
-
-  const add = (settle: Settle, lease: Lease | undefined): boolean => {
-    if (!isPlainSettle(settle) || lease === undefined || !isLeased(lease, settle)) return false;
-    ends.push({ lease, next: settle.next, attempts: settle.attempts });
-    return true;
-  };
-
-  const flush = (): void => {
-    if (ends.length > 0) finishJobs(step, ends);
-    ends = [];
-  };
-
-  return { add, flush };
-}
-
-export function readLeases(statements: Statements, seqs: readonly number[]): Lease[] {
-  return statements(readSeveral).all(JSON.stringify(seqs)).map(readLease);
-}
-
-function finishJobs(step: Step, ends: readonly End[]): void {
+/** Guard: each was read as leased in the same transaction. */
+export function finishJobs(step: Step, ends: readonly End[]): void {
+  if (ends.length === 0) return;
   const { statements } = step;
   for (const { lease, next } of ends) {
     if (lease.holds !== uniqueHolds.none) freeKey(statements, lease.seq);

@@ -11,11 +11,11 @@ import type { Settle, SettleAnswer } from "../../store/operations.ts";
 import { isPlainSettle } from "../../store/plain.ts";
 import type { Effects } from "../../store/records.ts";
 import { settle as settleRow } from "../../store/rules/change.ts";
-import { settleRefusal } from "../../store/rules/guard.ts";
+import { isLeased, settleRefusal } from "../../store/rules/guard.ts";
 import type { Statements } from "./connection.ts";
 import { readLiveStates, readNamed } from "./rows.ts";
-import { openPlainSettle, readLeases } from "./settle-plain.ts";
-import type { Lease } from "./settle-plain.ts";
+import { finishJobs, readLeases } from "./settle-plain.ts";
+import type { End, Lease } from "./settle-plain.ts";
 import type { Step } from "./step.ts";
 import { allOrNothing, submitUnit } from "./submit.ts";
 import { writeOutcome } from "./write-outcome.ts";
@@ -23,27 +23,35 @@ import { writeOutcome } from "./write-outcome.ts";
 const ok: SettleAnswer = { kind: "ok" };
 
 export function settleIfLeased(step: Step, settles: readonly Settle[]): SettleAnswer[] {
-  const plain = openPlainSettle(step);
   const jobs = readSettled(step.statements, settles);
+  let ends: End[] = [];
+  const flush = (): void => {
+    finishJobs(step, ends);
+    ends = [];
+  };
   const answers = settles.map((settle): SettleAnswer => {
     const job = jobs.get(settle.seq);
     // Whoever names the job again finds it as this settle leaves it.
     jobs.delete(settle.seq);
-    if (plain.add(settle, job)) return ok;
-    plain.flush();
-    return settleGeneral(step, settle, isPlainSettle(settle) ? undefined : (job as JobRow | undefined));
+    const isPlain = isPlainSettle(settle);
+    if (isPlain && job !== undefined && isLeased(job, settle)) {
+      ends.push({ lease: job, next: settle.next, attempts: settle.attempts });
+      return ok;
+    }
+    flush();
+    return settleGeneral(step, settle, isPlain ? undefined : (job as JobRow | undefined));
   });
-  plain.flush();
+  flush();
   return answers;
 }
 
-/** The live jobs of these settles by seq: of those that all end plainly only their leases. */
-function readSettled(statements: Statements, settles: readonly Settle[]): Map<number, Lease | JobRow> {
+/** The live jobs of these settles by seq: whole ones, but only the leases of those that end plainly. */
+function readSettled(statements: Statements, settles: readonly Settle[]): Map<number, Lease> {
   const [ends, others]: [number[], number[]] = [[], []];
   for (const settle of settles) (isPlainSettle(settle) ? ends : others).push(settle.seq);
-  const jobs = new Map<number, Lease | JobRow>();
-  if (ends.length > 0) for (const lease of readLeases(statements, ends)) jobs.set(lease.seq, lease);
-  if (others.length > 0) for (const row of readLiveStates(statements, others)) jobs.set(row.seq, row);
+  const jobs = new Map<number, Lease>();
+  for (const lease of readLeases(statements, ends)) jobs.set(lease.seq, lease);
+  for (const row of readLiveStates(statements, others)) jobs.set(row.seq, row);
   return jobs;
 }
 

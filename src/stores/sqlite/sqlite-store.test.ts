@@ -59,7 +59,9 @@ describe("the SQLite store", () => {
         executor,
       });
       await livesThrough(store);
-      expect(await store.readRoutes()).toEqual([{ queue: "mail", name: "send", number: aRoute(), caps: [] }]);
+      expect(await store.readRoutes()).toEqual([
+        { queue: "mail", name: "send", number: aRoute(), caps: [], gates: [] },
+      ]);
       await store.close();
     });
   }
@@ -67,7 +69,9 @@ describe("the SQLite store", () => {
   it("carries jobs through their life in memory", async () => {
     const store = await openSqliteStore({ path: ":memory:", platform: nodePlatform });
     await livesThrough(store);
-    expect(await store.readRoutes()).toEqual([{ queue: "mail", name: "send", number: aRoute(), caps: [] }]);
+    expect(await store.readRoutes()).toEqual([
+      { queue: "mail", name: "send", number: aRoute(), caps: [], gates: [] },
+    ]);
     await store.close();
   });
 });

@@ -5,26 +5,27 @@
  *  sqlite-store ─► executor (calls of a turn) ─► runner (inline or thread) ─► commit (one transaction) ─► operations
  *               └► watch (hints)               └► open-file, migrate, epoch (once, at the start)
  */
-import { existsSync, realpathSync } from "node:fs";
+import { realpathSync } from "node:fs";
+import type { DatabaseSync } from "node:sqlite";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
-import { enterEpoch, leaveEpoch } from "./epoch.ts";
+import { enterEpoch } from "./epoch.ts";
 import type { Entry } from "./epoch.ts";
 import { isBusy, storeError } from "./errors.ts";
 import { openExecutor } from "./executor.ts";
-import type { Call } from "./commit.ts";
-import { openSession } from "./commit.ts";
+import type { Runner } from "./executor.ts";
+import type { Call, Session } from "./commit.ts";
+import { closeSession, commitCalls, openSession } from "./commit.ts";
 import { transactionStore } from "./in-transaction.ts";
 import { migrate, readSchemaVersion } from "./migrate.ts";
 import { checkFile, configure, inlineSleepMs, memoryPath, openDatabase, threadSleepMs } from "./open-file.ts";
 import type { FileSettings } from "./open-file.ts";
 import { openFileIdentity } from "./file-identity.ts";
-import { inlineRunner } from "./runner-inline.ts";
 import { threadRunner } from "./runner-thread.ts";
 import { schemaVersion } from "./schema.ts";
-import { openStoreClock } from "./store-clock.ts";
+import { openStoreClock } from "../../store/store-clock.ts";
 import { openWatch } from "./watch.ts";
 
 export interface SqliteOptions {
@@ -42,6 +43,14 @@ export interface SqliteOptions {
   readonly busyTimeoutMs?: number;
 }
 
+/** Operations that need nothing but their request. */
+const passedOperations = [
+  ...(["claim", "extendIfLeased", "recordIfLeased", "changeIf", "promoteDue", "readDue"] as const),
+  ...(["putGates", "readGates", "putDocs"] as const),
+  ...(["readDocs", "readJobs", "findJobs", "tallyJobs", "readRoutes", "readFeed", "readTrail"] as const),
+  ...(["prune", "auditIndexes", "readAside", "removeAside"] as const),
+] as const satisfies readonly (keyof Store & Call["operation"])[];
+
 const defaultBusyMs = 10_000;
 const openRetryMs = { min: 2, max: 40 };
 
@@ -54,24 +63,22 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
   } = options;
   const isMemory = options.path === memoryPath;
   const checked = isMemory ? memoryPath : checkFile(options.path);
-  const inlineSettings: FileSettings = { path: checked, durability, lockSleepMs: inlineSleepMs };
-  const { database, entry } = await openFirst(inlineSettings, platform, busyTimeoutMs);
+  const settings: FileSettings = { path: checked, durability, lockSleepMs: inlineSleepMs };
+  const { database, entry } = await openFirst(settings, platform, busyTimeoutMs);
   const path = isMemory ? memoryPath : realpathSync(checked);
 
   const clock = openStoreClock(platform);
   const searches = { vainAt: null };
   const identity = isMemory ? null : openFileIdentity(path, clock.now());
 
-  const isThread = place === "thread" && !isMemory;
-  const runner = isThread
-    ? await threadRunner({
-        settings: { path, durability, lockSleepMs: threadSleepMs },
-        epoch: entry.epoch,
-        openedAt: clock.now(),
-      }).finally(() => database.close())
-    : inlineRunner(openSession(database, { path, epoch: entry.epoch, identity }), () =>
-        leaveEpoch(database, entry.opener),
-      );
+  const runner =
+    place === "thread" && !isMemory
+      ? await threadRunner({
+          settings: { path, durability, lockSleepMs: threadSleepMs },
+          ...entry,
+          openedAt: clock.now(),
+        }).finally(() => database.close())
+      : inlineRunner(openSession(database, { path, ...entry, identity }));
 
   const logPath = isMemory ? null : `${path}-wal`;
   const watch = openWatch({ platform, clock, logPath, executor: () => executor });
@@ -83,12 +90,16 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     busyTimeoutMs,
     onCommitted: (commit) => watch.tellOwn(commit),
   });
-  const call = (operation: Call["operation"], request: unknown) =>
+  const call = (operation: Call["operation"], request: unknown = null) =>
     executor.call(operation, request) as Promise<never>;
+  const passedOn = passedOperations.map((operation) => [
+    operation,
+    (request?: unknown) => call(operation, request),
+  ]);
 
   return {
     async describe(): Promise<StoreDescription> {
-      const now: number = await call("readNow", null);
+      const now: number = await call("readNow");
       return {
         kind: "sqlite",
         durability: isMemory ? "memory" : durability,
@@ -104,28 +115,11 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
       checkUnits(units);
       return call("submit", units);
     },
-    claim: (request) => call("claim", request),
     async settleIfLeased(settles) {
       checkSettles(settles);
       return call("settleIfLeased", settles);
     },
-    extendIfLeased: (request) => call("extendIfLeased", request),
-    recordIfLeased: (recorded) => call("recordIfLeased", recorded),
-    changeIf: (changes) => call("changeIf", changes),
-    promoteDue: (request) => call("promoteDue", request),
-    readDue: (request) => call("readDue", request),
-    putDocs: (puts) => call("putDocs", puts),
-    readDocs: (request) => call("readDocs", request),
-    readJobs: (ids) => call("readJobs", ids),
-    findJobs: (request) => call("findJobs", request),
-    tallyJobs: () => call("tallyJobs", null),
-    readRoutes: () => call("readRoutes", null),
-    readFeed: (request) => call("readFeed", request),
-    readTrail: (request) => call("readTrail", request),
-    prune: (request) => call("prune", request),
-    auditIndexes: (request) => call("auditIndexes", request),
-    readAside: (request) => call("readAside", request),
-    removeAside: (refs) => call("removeAside", refs),
+    ...(Object.fromEntries(passedOn) as Pick<Store, (typeof passedOperations)[number]>),
     ...laterOperations,
     watch: (listener) => watch.add(listener),
     inTransaction: (connection) =>
@@ -133,17 +127,16 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     async close() {
       watch.close();
       await executor.close();
-      if (isThread && entry.opener !== null) leaveByName(inlineSettings, entry.opener);
     },
   };
 }
 
-/** The thread has closed its connection; its row is taken back over one of ours, unless the file has gone. */
-function leaveByName(settings: FileSettings, opener: string): void {
-  if (!existsSync(settings.path)) return;
-  const database = openDatabase(settings);
-  leaveEpoch(database, opener);
-  database.close();
+/** In the caller's own thread: the shortest way for a single call, and the only one for a store in memory. */
+function inlineRunner(session: Session): Runner {
+  return {
+    run: (calls, machineNow) => commitCalls(session, calls, machineNow),
+    close: () => closeSession(session),
+  };
 }
 
 /**
@@ -167,7 +160,7 @@ async function openFirst(settings: FileSettings, platform: Platform, busyTimeout
     } catch (error) {
       const waitedMs = (platform.monotonicUs() - startUs) / 1000;
       if (!isBusy(error) || waitedMs >= busyTimeoutMs) {
-        const isBehind = isBusy(error) && isVersionBehind(() => readSchemaVersion(database, settings.path));
+        const isBehind = isBusy(error) && isVersionBehind(database, settings.path);
         database.close();
         throw isBehind
           ? migrationRunning(settings.path, busyTimeoutMs, error)
@@ -179,9 +172,9 @@ async function openFirst(settings: FileSettings, platform: Platform, busyTimeout
   }
 }
 
-function isVersionBehind(read: () => number): boolean {
+function isVersionBehind(database: DatabaseSync, path: string): boolean {
   try {
-    return read() < schemaVersion;
+    return readSchemaVersion(database, path) < schemaVersion;
   } catch {
     return true;
   }

@@ -6,7 +6,7 @@ import { aClaim, aJob, aSettle, schedule } from "../../../test/support/builders.
 import { createHeldPlatform } from "../../../test/support/held-platform.ts";
 import { readAllDue } from "../../../test/support/walk.ts";
 import { openSqliteStore } from "./sqlite-store.ts";
-import { openStoreClock } from "./store-clock.ts";
+import { openStoreClock } from "../../store/store-clock.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-clock-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -6,11 +6,11 @@ import type { SubmitHow } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import { meet } from "../../store/rules/meet.ts";
 import { placeNew } from "../../store/rules/place.ts";
-import type { Statements } from "./connection.ts";
+import { tellOutcome } from "../../store/rules/telling.ts";
 import { keepRoute } from "./routes.ts";
 import { readLive } from "./rows.ts";
-import { tellOutcome } from "./step.ts";
-import type { Step, Commit } from "./step.ts";
+import { nextSeq } from "./step.ts";
+import type { Step } from "./step.ts";
 import { readHolder, takeKey } from "./unique.ts";
 import type { Holder } from "./unique.ts";
 import { writeOutcome } from "./write-outcome.ts";
@@ -18,12 +18,17 @@ import { writeOutcome } from "./write-outcome.ts";
 export type JobAnswer =
   /** `isKnown`: a job with this very id is there, or was and still holds its key. */
   | { readonly kind: "ok"; readonly id: string; readonly how: SubmitHow; readonly isKnown: boolean }
-  | { readonly kind: "refused"; readonly reason: "id-differs"; readonly id: string };
+  | { readonly kind: "refused"; readonly reason: "id-differs" | "draining"; readonly id: string };
 
 /** Input: id. Answer: the digest of the job with this id, live or finished. */
 const findDigest = "SELECT digest FROM millrace_spec WHERE id = ?";
 
-export function submitGeneral(step: Step, job: NewJob, isRepeat: boolean): JobAnswer {
+/** @param isRefused its queue takes no new work. */
+export function submitGeneral(
+  step: Step,
+  job: NewJob,
+  { isRepeat, isRefused }: { readonly isRepeat: boolean; readonly isRefused: boolean },
+): JobAnswer {
   const { statements, commit, now } = step;
   const { insert } = commit;
   const { id, digest, unique } = job;
@@ -33,6 +38,7 @@ export function submitGeneral(step: Step, job: NewJob, isRepeat: boolean): JobAn
     if (known !== undefined && known[0] !== digest) return { kind: "refused", reason: "id-differs", id };
     if (known !== undefined) return { kind: "ok", id, how: "existing", isKnown: true };
   }
+  if (isRefused) return { kind: "refused", reason: "draining", id };
   const route = keepRoute(statements, commit.routes, job);
   const holder = unique === null ? null : readHolder(statements, unique.key, now);
   if (holder !== null) {
@@ -54,17 +60,4 @@ function meetHolder(step: Step, { seq, id }: Holder, job: NewJob, route: number)
   if (outcome === null || holder === null) return { kind: "ok", id, how, isKnown: id === job.id };
   writeOutcome(step, holder, outcome);
   return { kind: "ok", id, how, isKnown: false };
-}
-
-/** Answer: the last seq ever given. */
-const lastSeqGiven = "SELECT seq FROM sqlite_sequence WHERE name = 'millrace_spec'";
-
-export function nextSeq(commit: Commit): number {
-  commit.lastSeq = (commit.lastSeq ?? readLastSeq(commit.statements)) + 1;
-  return commit.lastSeq;
-}
-
-function readLastSeq(statements: Statements): number {
-  const row = statements(lastSeqGiven).get() as [seq: number] | undefined;
-  return row === undefined ? 0 : row[0];
 }

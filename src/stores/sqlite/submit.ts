@@ -6,18 +6,27 @@
  * (insert.ts). The rest is looked up one by one, in order, so that jobs of one unit may also meet each other
  * (submit-general.ts).
  */
+import { queueGateKey } from "../../model/gate.ts";
+import { stateCodes } from "../../model/job-state.ts";
 import { isPlainJob, mayBeRefusedLate } from "../../store/plain.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
+import type { NewJob } from "../../store/records.ts";
+import { placePlain } from "../../store/rules/place.ts";
+import { count, mark, setClock, takeBack, tellEvent } from "../../store/rules/telling.ts";
 import { putDoc } from "./docs.ts";
-import { forgetRoutes } from "./routes.ts";
-import { mark, takeBack } from "./step.ts";
+import { readDrainingGates } from "./gates.ts";
+import { keepRoute } from "./routes.ts";
+import { nextSeq } from "./step.ts";
 import type { Step } from "./step.ts";
 import { submitGeneral } from "./submit-general.ts";
-import { submitPlain } from "./submit-plain.ts";
 
 export function submit(step: Step, units: readonly SubmitUnit[]): SubmitAnswer[] {
+  const draining = readDrainingGates(step);
+  const mayBeRefused = (unit: SubmitUnit): boolean => draining.size > 0 || mayBeRefusedLate(unit);
   return units.map((unit) =>
-    mayBeRefusedLate(unit) ? allOrNothing(step, () => submitUnit(step, unit)) : submitUnit(step, unit),
+    mayBeRefused(unit)
+      ? allOrNothing(step, () => submitUnit(step, unit, draining))
+      : submitUnit(step, unit, draining),
   );
 }
 
@@ -33,13 +42,16 @@ export function allOrNothing<A extends { readonly kind: string }>(step: Step, ru
     statements("ROLLBACK TO millrace_unit").run();
     takeBack(step, before);
     commit.lastSeq = null;
-    forgetRoutes(commit.routes);
+    commit.routes.clear();
   }
   statements("RELEASE millrace_unit").run();
   return answer;
 }
 
-export function submitUnit(step: Step, unit: SubmitUnit): SubmitAnswer {
+const none: ReadonlySet<string> = new Set();
+
+/** @param draining keys of the gates of queues that refuse what is new. */
+export function submitUnit(step: Step, unit: SubmitUnit, draining = none): SubmitAnswer {
   const isRepeat = unit.isRepeat === true;
   const ids: string[] = [];
   const hows: SubmitHow[] = [];
@@ -47,13 +59,14 @@ export function submitUnit(step: Step, unit: SubmitUnit): SubmitAnswer {
   // holds a unique key proves nothing: the first try may never have arrived.
   let hasHappened = false;
   for (const job of unit.jobs) {
-    if (!isRepeat && isPlainJob(job)) {
+    const isRefused = draining.size > 0 && draining.has(queueGateKey(job.queue));
+    if (!isRepeat && !isRefused && isPlainJob(job)) {
       submitPlain(step, job);
       ids.push(job.id);
       hows.push("created");
       continue;
     }
-    const answer = submitGeneral(step, job, isRepeat);
+    const answer = submitGeneral(step, job, { isRepeat, isRefused });
     if (answer.kind === "refused") return answer;
     ids.push(answer.id);
     hows.push(answer.how);
@@ -64,4 +77,17 @@ export function submitUnit(step: Step, unit: SubmitUnit): SubmitAnswer {
     if (putDoc(step, put).kind === "changed") return { kind: "refused", reason: "doc-changed", id: put.id };
   }
   return { kind: "ok", ids, hows };
+}
+
+/** Nothing is looked up, and what is rare of a job has its initial value. */
+function submitPlain(step: Step, job: NewJob): void {
+  const { statements, commit, now } = step;
+  const route = keepRoute(statements, commit.routes, job);
+  const row = placePlain(job, { seq: nextSeq(commit), route, now });
+  commit.insert.add(row, true);
+  const { id, state, dueAt, timerAt } = row;
+  count(step, route, state, 1);
+  setClock(step, timerAt);
+  const extra = state === stateCodes.scheduled ? dueAt : null;
+  tellEvent(step, { kind: "submitted", id, rev: 1, route, state, attempt: 0, extra });
 }

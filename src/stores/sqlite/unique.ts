@@ -21,8 +21,7 @@ export function readHolder(statements: Statements, key: string, now: number): Ho
 }
 
 /** Inputs: key, seq, id, held until. The caller has seen that nobody else holds it. */
-const put = `INSERT INTO millrace_unique (key, seq, id, held_until) VALUES (?, ?, ?, ?)
-  ON CONFLICT (key) DO UPDATE SET seq = excluded.seq, id = excluded.id, held_until = excluded.held_until`;
+const put = "INSERT OR REPLACE INTO millrace_unique (key, seq, id, held_until) VALUES (?, ?, ?, ?)";
 
 export function takeKey(
   statements: Statements,

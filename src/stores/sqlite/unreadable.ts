@@ -10,14 +10,14 @@ import type { JobState } from "../../model/job-state.ts";
 import { columnOf, jobFields } from "../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../store/job-fields.ts";
 import { finishedNames, liveNames, specNames } from "./columns.ts";
-import { resultCode, Unreadable } from "./errors.ts";
+import { resultName, Unreadable } from "./errors.ts";
 
 /** What `read` answers. Where it fails, the record of this number cannot be read. */
 export function readOrTell<A>(what: "job" | "feed", number: number, read: () => A): A {
   try {
     return read();
   } catch (error) {
-    if (error instanceof Unreadable || resultCode(error) !== null) throw error;
+    if (error instanceof Unreadable || resultName(error) !== null) throw error;
     throw new Unreadable(what, number, error instanceof Error ? error.message : String(error));
   }
 }
@@ -28,7 +28,7 @@ export function readOrTell<A>(what: "job" | "feed", number: number, read: () => 
  */
 export function isReadTrouble(error: unknown): boolean {
   if (error instanceof RangeError || error instanceof SyntaxError) return true;
-  return resultCode(error) === 1 && error instanceof Error && error.message.includes("JSON");
+  return resultName(error) === "ERROR" && error instanceof Error && error.message.includes("JSON");
 }
 
 const codesOf = (states: readonly JobState[]): string => states.map((state) => stateCodes[state]).join(", ");

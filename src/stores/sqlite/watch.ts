@@ -7,17 +7,14 @@
  */
 import { watch as watchFile } from "node:fs";
 import type { FSWatcher } from "node:fs";
-import { eventCodes } from "../../model/event-kind.ts";
-import { stateCodes } from "../../model/job-state.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
-import { emptyHints, handOut, hintEvent } from "../../store/hints.ts";
-import type { CodedEvent } from "../../store/hints.ts";
-import type { FeedAnswer } from "../../store/operations.ts";
-import type { FeedEvent } from "../../store/records.ts";
+import { emptyHints, handOut, tellHints } from "../../store/hints.ts";
+import { hintEvents } from "../../store/packed-events.ts";
 import type { Hint, Unwatch } from "../../store/store.ts";
 import type { Executor } from "./executor.ts";
 import type { CommitOutcome } from "./commit.ts";
-import type { StoreClock } from "./store-clock.ts";
+import type { News } from "./read.ts";
+import type { StoreClock } from "../../store/store-clock.ts";
 
 /**
  * Behind file events once in two seconds, so that an idle worker with its duties stays below two reads per second;
@@ -48,13 +45,16 @@ export interface WatchOptions {
 
 export function openWatch({ platform, clock, logPath, executor }: WatchOptions): Watch {
   const listeners = new Set<(hint: Hint) => void>();
+  /** Records of this store's own calls behind `seen`, whose hints are out too. */
   const own = new Set<number>();
   let file: FSWatcher | null = null;
   let slow: Timer | null = null;
   let soon: Timer | null = null;
-  let version: unknown = null;
+  let version: number | null = null;
   /** The last feed record whose hints are out; null before the first look. */
   let seen: number | null = null;
+  /** The sum of the versions of all gates, as far as their hints are out. */
+  let gates = 0;
   let gap = 0;
   let isLooking = false;
   let isClosed = false;
@@ -113,11 +113,9 @@ export function openWatch({ platform, clock, logPath, executor }: WatchOptions):
     isLooking = true;
     slow?.cancel();
     try {
-      const current = await executor().call("readVersion", null);
-      const hasFound = current !== version;
-      if (hasFound || seen === null) await readOthers();
-      version = current;
-      return hasFound;
+      const before = version;
+      await readNews();
+      return version !== before;
     } catch {
       // A busy or failing store: the slow look comes again.
       version = null;
@@ -131,23 +129,21 @@ export function openWatch({ platform, clock, logPath, executor }: WatchOptions):
     }
   };
 
-  const readOthers = async (): Promise<void> => {
-    if (seen === null) {
-      seen = ((await executor().call("readFeed", { after: -1, max: 0 })) as FeedAnswer).cursor;
-      return;
-    }
+  const readNews = async (): Promise<void> => {
     for (;;) {
-      const { records, cursor } = (await executor().call("readFeed", {
-        after: seen,
-        max: feedPageMax,
-      })) as FeedAnswer;
+      const asked = { version, after: seen, gates, max: feedPageMax };
+      const news = (await executor().call("readNews", asked)) as News;
       const hints = emptyHints();
-      const now = clock.now();
-      for (const { number, events } of records)
-        if (!own.delete(number)) for (const event of events) hintEvent(hints, codedEvent(event), now);
-      seen = cursor;
+      for (const [number, , body] of news.records)
+        if (!own.delete(number)) hintEvents(hints, body, clock.now());
+      for (const route of news.woken) hints.routes.add(route);
+      seen = news.end;
+      gates = news.gates;
       handOut(hints, listeners);
-      if (records.length < feedPageMax) return;
+      if (news.records.length === feedPageMax) continue;
+      version = news.version;
+      own.clear();
+      return;
     }
   };
 
@@ -167,22 +163,12 @@ export function openWatch({ platform, clock, logPath, executor }: WatchOptions):
           else own.add(number);
         }
       }
-      for (const each of hints) handOut(each, listeners);
+      tellHints(hints, listeners);
     },
     close() {
       isClosed = true;
       listeners.clear();
       stop();
     },
-  };
-}
-
-function codedEvent({ kind, route, state, extra, id }: FeedEvent): CodedEvent {
-  return {
-    kind: eventCodes[kind],
-    route,
-    state: state === null ? null : stateCodes[state],
-    extra,
-    ids: [id],
   };
 }

@@ -9,10 +9,10 @@
 import type { JobFieldName, JobRow } from "../../store/job-fields.ts";
 import type { Outcome } from "../../store/rules/advance.ts";
 import { isFinished } from "../../store/rules/change.ts";
-import { finishedNames, insertSql, liveNames, specNames, sqlValue, sqlValues, updateSql } from "./columns.ts";
+import { tellOutcome } from "../../store/rules/telling.ts";
+import { finishedNames, insertSql, liveNames, specNames, sqlValue, updateSql } from "./columns.ts";
 import type { SqlValue, Statements } from "./connection.ts";
 import { addTags, dropTags, forgetJobs } from "./forget.ts";
-import { tellOutcome } from "./step.ts";
 import type { Step } from "./step.ts";
 import { freeKey, takeKey } from "./unique.ts";
 
@@ -59,6 +59,8 @@ const specs = openTable("millrace_spec", specNames);
 const live = openTable("millrace_job", liveNames);
 const finished = openTable("millrace_history", finishedNames);
 
+export const updateLive = live.update;
+
 const tableOf = (row: JobRow): Table => (isFinished(row) ? finished : live);
 
 /** `from` is the job as it stood. What was not read of its spec is undefined in both. */
@@ -83,7 +85,7 @@ function moveRow({ statements }: Step, from: JobRow, row: JobRow): void {
     target.update(statements, from, row);
     return;
   }
-  statements(target.insert).run(...sqlValues(target.names, row));
+  statements(target.insert).run(...target.names.map((name) => sqlValue(row[name])));
   statements(source.drop).run(row.seq);
 }
 

@@ -6,7 +6,6 @@
  * open, because each learns the newest time from the file. A process that opens the file later starts at the newest
  * time that it finds: what the machine has caught up meanwhile is no longer ahead.
  */
-import type { Platform } from "../../platform/platform.ts";
 
 export interface StoreClock {
   /** The time of the next call, unless the file says that it is later. */
@@ -22,9 +21,9 @@ export interface StoreClock {
  */
 const waitedOutMs = 1000;
 
-export function openStoreClock(platform: Pick<Platform, "now">): StoreClock {
+export function openStoreClock(machine: { now(): number }): StoreClock {
   let aheadMs = 0;
-  const now = (): number => platform.now() + aheadMs;
+  const now = (): number => machine.now() + aheadMs;
   return {
     now,
     observe(observed) {

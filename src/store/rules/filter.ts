@@ -1,0 +1,29 @@
+/** Which jobs a list wants, as a store that looks at them one by one decides it. Tags are left to its index of tags. */
+import { stateCodes } from "../../model/job-state.ts";
+import type { Route } from "../../model/route.ts";
+import type { JobRow } from "../job-fields.ts";
+import type { JobFilter } from "../operations.ts";
+
+export type Filtered = Pick<JobRow, "route" | "state" | "reason" | "createdAt">;
+
+/** `readRoutes` is asked only when the filter names a queue or a name. */
+export function openFilter(
+  filter: JobFilter,
+  readRoutes: () => readonly Route[],
+): (row: Filtered) => boolean {
+  const { states, queue, name, reason, createdAfter, createdBefore } = filter;
+  const codes = states === undefined ? null : new Set<number>(states.map((state) => stateCodes[state]));
+  let routes: Set<number> | null = null;
+  if (queue !== undefined || name !== undefined) {
+    const meant = readRoutes().filter(
+      (route) => (queue ?? route.queue) === route.queue && (name ?? route.name) === route.name,
+    );
+    routes = new Set(meant.map(({ number }) => number));
+  }
+  return (row) =>
+    (codes === null || codes.has(row.state)) &&
+    (routes === null || routes.has(row.route)) &&
+    (reason === undefined || row.reason === reason) &&
+    (createdAfter === undefined || row.createdAt > createdAfter) &&
+    (createdBefore === undefined || row.createdAt < createdBefore);
+}

@@ -1,0 +1,43 @@
+/**
+ * What a put makes of a document. An expired document counts as absent for every guard; its version still grows, so
+ * that the holder of an expired term can never pass for its successor. For the same reason a new document begins above
+ * the floor: the highest version that any document had when it was deleted or pruned.
+ */
+import type { Doc, DocPut } from "../records.ts";
+
+/** What a store has of a document, expired or not. */
+export type KeptDoc = Pick<Doc, "version" | "expiresAt">;
+
+export type PutOutcome =
+  /** The guard does not hold. `version` is 0 for an absent document. */
+  | { readonly kind: "changed"; readonly version: number }
+  | { readonly kind: "deleted" }
+  | { readonly kind: "written"; readonly doc: Doc };
+
+/** `floor` is read only for a new document. */
+export function putDoc(kept: KeptDoc | null, put: DocPut, floor: () => number, now: number): PutOutcome {
+  const isThere = kept !== null && (kept.expiresAt === null || kept.expiresAt > now);
+  const current = isThere ? kept.version : 0;
+  if (!isHeld(put, current)) return { kind: "changed", version: current };
+  const { kind, id, body } = put;
+  if (body === null) return { kind: "deleted" };
+  const version = (kept === null ? floor() : kept.version) + 1;
+  const doc = {
+    kind,
+    id,
+    version,
+    body,
+    dueAt: after(put.dueInMs, now),
+    expiresAt: after(put.expiresInMs, now),
+  };
+  return { kind: "written", doc };
+}
+
+function isHeld({ guard }: DocPut, current: number): boolean {
+  if (guard === "any") return true;
+  return guard === "absent" ? current === 0 : current === guard.version;
+}
+
+function after(inMs: number | null | undefined, now: number): number | null {
+  return inMs === null || inMs === undefined ? null : now + inMs;
+}

@@ -1,0 +1,103 @@
+/**
+ * What the calls of an embedded store have to tell when they end (rule R10), collected while they run: events, of
+ * which those that differ only in their job are one bundle; how the counts of routes move; the earliest clock that was
+ * set. Counts go on over all calls of one commit, the rest is of one call.
+ *
+ * A unit that is refused half-way takes back what it told: `mark` before it, `takeBack` after.
+ */
+import { eventCodes } from "../../model/event-kind.ts";
+import { jobStates, stateCodes } from "../../model/job-state.ts";
+import type { JobRow } from "../job-fields.ts";
+import type { EventBundle } from "../packed-events.ts";
+import type { Outcome } from "./advance.ts";
+import { countsOf, tell } from "./tell.ts";
+import type { Told } from "./tell.ts";
+
+export interface Counts {
+  /** How many more (or fewer) jobs a route has, by state code. */
+  readonly byRoute: Map<number, number[]>;
+  /** The route counted last: a bulk of one kind counts it again and again. */
+  last: { readonly route: number; readonly states: number[] } | null;
+}
+
+export interface Telling {
+  readonly counts: Counts;
+  readonly events: (EventBundle & { readonly ids: string[] })[];
+  /** The earliest clock that was set. */
+  dueAt: number | null;
+}
+
+export function openCounts(): Counts {
+  return { byRoute: new Map(), last: null };
+}
+
+export function forgetCounts(counts: Counts): void {
+  counts.byRoute.clear();
+  counts.last = null;
+}
+
+/** Tells what a rule made of a job. `from` is the job as it stood; null for a new one. */
+export function tellOutcome(telling: Telling, from: JobRow | null, outcome: Outcome): void {
+  for (const { route, state, change } of countsOf(from, outcome)) count(telling, route, state, change);
+  tellEvent(telling, tell(outcome));
+  const { state, timerAt } = outcome.row;
+  if (state !== stateCodes.running && timerAt !== from?.timerAt) setClock(telling, timerAt);
+}
+
+export function tellEvent({ events }: Telling, { kind, id, rev, route, state, attempt, extra }: Told): void {
+  const code = eventCodes[kind];
+  const last = events.at(-1);
+  const isSame =
+    last !== undefined &&
+    last.kind === code &&
+    last.route === route &&
+    last.state === state &&
+    last.rev === rev &&
+    last.attempt === attempt &&
+    last.extra === extra;
+  if (isSame) last.ids.push(id);
+  else events.push({ kind: code, rev, route, state, attempt, extra, ids: [id] });
+}
+
+/** Tells that a job has come from one state into another: the counts of its route follow. */
+export function tellMove(telling: Telling, from: number, told: Told & { readonly state: number }): void {
+  count(telling, told.route, from, -1);
+  count(telling, told.route, told.state, 1);
+  tellEvent(telling, told);
+}
+
+export function setClock(telling: Telling, at: number | null): void {
+  if (at !== null && (telling.dueAt === null || at < telling.dueAt)) telling.dueAt = at;
+}
+
+export function count({ counts }: Telling, route: number, state: number, change: number): void {
+  if (counts.last?.route !== route) {
+    const states = counts.byRoute.get(route) ?? jobStates.map(() => 0);
+    counts.byRoute.set(route, states);
+    counts.last = { route, states };
+  }
+  counts.last.states[state]! += change;
+}
+
+/** How much was told at some moment. */
+export interface Mark {
+  readonly events: number;
+  /** Of the last bundle, which may grow on. */
+  readonly lastIds: number;
+  readonly byRoute: Counts["byRoute"];
+  readonly dueAt: number | null;
+}
+
+export function mark({ counts, events, dueAt }: Telling): Mark {
+  const byRoute = new Map([...counts.byRoute].map(([route, states]) => [route, [...states]]));
+  return { events: events.length, lastIds: events.at(-1)?.ids.length ?? 0, byRoute, dueAt };
+}
+
+export function takeBack(telling: Telling, to: Mark): void {
+  const { counts, events } = telling;
+  events.length = to.events;
+  events.at(-1)?.ids.splice(to.lastIds);
+  forgetCounts(counts);
+  for (const [route, states] of to.byRoute) counts.byRoute.set(route, states);
+  telling.dueAt = to.dueAt;
+}
