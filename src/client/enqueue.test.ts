@@ -154,7 +154,7 @@ describe("bad input is refused before any write", () => {
       () => v.mill.enqueue(plain, { n: () => 1 } as never),
     ],
     ["a group key", "not-yet-supported", () => v.mill.enqueue(plain, { n: 1 }, { group: "tenant" } as never)],
-    ["limits", "not-yet-supported", () => v.mill.enqueue(plain, { n: 1 }, { limits: [] } as never)],
+    ["budgets", "not-yet-supported", () => v.mill.enqueue(plain, { n: 1 }, { budgets: [] } as never)],
     [
       "capabilities",
       "not-yet-supported",

@@ -3,8 +3,11 @@ import * as v from "valibot";
 import { describe, expectTypeOf, test } from "vitest";
 import { z } from "zod";
 import { job } from "../engine/definition.ts";
+import { limit } from "../engine/limit.ts";
+import type { Limit, LimitUse } from "../engine/limit.ts";
 import type { InputOf, ResultOf } from "../engine/definition.ts";
 import type { TestMillrace } from "../testing/test-millrace.ts";
+import { Throttled } from "../worker/control.ts";
 import { batchHandler, handler } from "../worker/handler.ts";
 import type { JobContext } from "../worker/job-context.ts";
 import type { JobHandle } from "./job-handle.ts";
@@ -216,5 +219,30 @@ describe("options are typed too", () => {
       // @ts-expect-error an option that does not exist
       void mill.enqueue(job<number>("n"), 1, { dealy: 1 });
     }).toBeFunction();
+  });
+});
+
+describe("limits", () => {
+  const slack = limit("slack", { concurrency: 5, rate: { max: 100, per: "1m" } });
+
+  test("a limit and its use go into a definition, an enqueue and a throttle", () => {
+    expectTypeOf(slack).toEqualTypeOf<Limit>();
+    expectTypeOf(slack.use({ weight: 2 })).toEqualTypeOf<LimitUse>();
+    const send = job<number, string>("send", { limits: [slack, limit("other").use()], throttlesMax: 3 });
+    expectTypeOf<InputOf<typeof send>>().toEqualTypeOf<number>();
+    expectTypeOf(send.with).parameter(1).toMatchTypeOf<{ limits?: readonly (Limit | LimitUse)[] } | undefined>();
+    expectTypeOf(Throttled).toBeConstructibleWith(slack, { retryAfter: "1m" });
+    expectTypeOf(Throttled).toBeConstructibleWith("slack");
+  });
+
+  test("wrong limits do not compile", () => {
+    // @ts-expect-error -- a limit needs a name
+    void (() => limit());
+    // @ts-expect-error -- a rate needs its time
+    void (() => limit("a", { rate: { max: 1 } }));
+    // @ts-expect-error -- a name is no limit
+    void (() => job("a", { limits: ["slack"] }));
+    // @ts-expect-error -- a limit per key comes later
+    void (() => slack.use({ key: "a" }));
   });
 });

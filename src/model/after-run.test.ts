@@ -7,6 +7,7 @@ import {
   afterFailure,
   afterReturn,
   afterSnooze,
+  afterThrottled,
   afterTimeout,
   handBack,
   unstartedCrashesMax,
@@ -49,6 +50,35 @@ const finished = (to: string, reason: string | null, keepMs: number | null = nul
   reason,
   result: null,
   keepMs,
+});
+
+describe("after a throttle", () => {
+  const error = { name: "Throttled", message: "too many" };
+  const slack = { limit: "slack", cooldownMs: 4000, isClosed: true, error };
+  const uses: JobPolicy = { limits: [["slack", 1]] };
+
+  test("a job of the closed limit waits at it with the rank it had, and any other by its own clock", () => {
+    const atLimit = afterThrottled(ended({ with: uses }), slack, sources);
+    expect(atLimit.next).toEqual({ to: "ready", event: "throttled", countsAttempt: 0 });
+    expect(afterThrottled(ended(), slack, sources).next).toEqual(retried(4000, "throttled", 0));
+    const unclosed = afterThrottled(ended({ with: uses }), { ...slack, isClosed: false }, sources);
+    expect(unclosed.next).toEqual(retried(4000, "throttled", 0));
+  });
+
+  test("it is counted, over failed attempts too, until it came too often", () => {
+    const policy = { ...uses, throttlesMax: 1 };
+    const first = afterThrottled(ended({ with: policy }), slack, sources);
+    const failed = afterFailure(ended({ with: policy, attempts: first.attempts }), boom, sources);
+    expect(readAttemptLog(failed.attempts).throttled).toEqual({ count: 1, limit: "slack", at: 77, worker: "w1" });
+    const second = afterThrottled(ended({ with: policy, attempts: failed.attempts }), slack, sources);
+    expect(second.next).toEqual(finished("failed", "throttles-exhausted"));
+    expect(readAttemptLog(second.attempts)).toMatchObject({ throttled: { count: 2 }, entries: [{}, { error }] });
+  });
+
+  test("a job whose cancel was asked for ends", () => {
+    const { next } = afterThrottled(ended({ cancelAsked: true }), slack, sources);
+    expect(next).toEqual(finished("cancelled", "asked"));
+  });
 });
 
 describe("after a failure", () => {

@@ -34,6 +34,8 @@ describe("policies", () => {
       keepsResult: true,
       retention: {},
       retriesInvalidInput: false,
+      throttlesMax: null,
+      limits: [],
       redact: [],
     });
   });

@@ -41,6 +41,7 @@ describe("the number of a route", () => {
       queue: "mail",
       name: "send",
       caps: [],
+      gates: [],
       number: routeNumber("mail", "send"),
     });
   });

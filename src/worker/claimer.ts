@@ -237,8 +237,10 @@ export class Claimer {
   };
 
   /** One timer, for the gate that opens first; a gate that is still closed then answers its next opening. */
-  #wakeIn(inMs: number): void {
+  #wakeIn(opensInMs: number): void {
     const { platform } = this.#engine;
+    // Until a far opening the slow poll asks often enough, and a timer has a longest time.
+    const inMs = Math.min(opensInMs, 2 * pollMs);
     const atUs = platform.monotonicUs() + inMs * 1000;
     if (this.#isStopped || (this.#opening !== null && this.#opening.atUs <= atUs)) return;
     this.#opening?.timer.cancel();

@@ -10,6 +10,7 @@
  * Always true: one read at a time, and between two reads at least `gapMs`, because hints of new jobs look the same.
  */
 import type { Engine } from "../engine/engine.ts";
+import type { Timer } from "../platform/platform.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Pool } from "./pool.ts";
 import type { RouteMap } from "./route-map.ts";
@@ -24,6 +25,7 @@ export class ClosedGates {
   readonly #suspects = new Set<Pool>();
   #isLooking = false;
   #isStopped = false;
+  #gap: Timer | null = null;
 
   constructor(engine: Engine, routes: RouteMap, handBack: (attempt: Attempt) => void) {
     this.#engine = engine;
@@ -40,6 +42,7 @@ export class ClosedGates {
 
   stop(): void {
     this.#isStopped = true;
+    this.#gap?.cancel();
   }
 
   async #look(): Promise<void> {
@@ -51,11 +54,12 @@ export class ClosedGates {
     } catch (error) {
       this.#engine.log.debug("the gates of waiting jobs could not be read", { error });
     }
-    this.#engine.platform.setTimer(
+    if (this.#isStopped) return;
+    this.#gap = this.#engine.platform.setTimer(
       gapMs,
       () => {
         this.#isLooking = false;
-        if (this.#suspects.size > 0 && !this.#isStopped) void this.#look();
+        if (this.#suspects.size > 0) void this.#look();
       },
       false,
     );

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { job } from "../engine/definition.ts";
-import { routeNumber } from "../model/route.ts";
+import { limit } from "../engine/limit.ts";
+import { limitGateKey } from "../model/gate.ts";
+import { routeNumber, routeOf } from "../model/route.ts";
 import { BatchPool } from "./batch-pool.ts";
 import { batchHandler, handler } from "./handler.ts";
 import { Pool } from "./pool.ts";
@@ -35,6 +37,36 @@ describe("a route map", () => {
       expect(routes.poolOf({ route })).toBeUndefined();
       expect(routes.titleOf({ route })).toEqual({});
     }
+  });
+
+  test("knows the route of a definition with limits, and keeps the one without for jobs from before", () => {
+    const slack = limit("slack", { concurrency: 3 });
+    const limited = handler(job("mail", { limits: [slack.use({ weight: 2 })] }), () => {});
+    const map = new RouteMap([singles], [limited]);
+    const gates = [{ key: limitGateKey("slack"), weight: 2 }];
+    expect(map.routesOf(singles)).toEqual([mailRoute, routeNumber("main", "mail", [], gates)]);
+    expect(map.gateKeysOf(singles)).toEqual(["q:main", "l:slack"]);
+    expect(map.gateKeysAt({ route: mailRoute })).toEqual(["q:main"]);
+  });
+
+  test("learns routes with other limits of the names that it serves, and remembers whose the others are", () => {
+    const map = new RouteMap([singles], [mail]);
+    const gates = [{ key: limitGateKey("slack"), weight: 1 }];
+    const learned = routeOf({ queue: "main", name: "mail", gates });
+    const others = [
+      routeOf({ queue: "other", name: "mail", gates }),
+      routeOf({ queue: "main", name: "rows", gates }),
+      routeOf({ queue: "main", name: "mail", caps: ["gpu"] }),
+    ];
+    expect(map.knows(learned.number)).toBe(false);
+    expect(map.learn([learned, ...others])).toBe(true);
+    expect(map.poolOf({ route: learned.number })).toBe(singles);
+    expect(map.concerns(ready(learned.number), singles)).toBe(true);
+    expect(others.map(({ number }) => [map.knows(number), map.poolOf({ route: number })])).toEqual(
+      others.map(() => [true, undefined]),
+    );
+    expect(map.learn([learned, ...others])).toBe(false);
+    expect(map.routesOf(singles)).toEqual([mailRoute, learned.number]);
   });
 
   test("takes a hint as meant for a pool when it names a route of it", () => {
