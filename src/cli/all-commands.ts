@@ -10,10 +10,12 @@ import { edit } from "./commands/edit.ts";
 import { enqueue } from "./commands/enqueue.ts";
 import { explain } from "./commands/explain.ts";
 import { helpCommand } from "./commands/help.ts";
+import { limits } from "./commands/limits.ts";
 import { list } from "./commands/list.ts";
 import { logs } from "./commands/logs.ts";
 import { migrate } from "./commands/migrate.ts";
 import { purge } from "./commands/purge.ts";
+import { queues } from "./commands/queues.ts";
 import { reschedule } from "./commands/reschedule.ts";
 import { retry } from "./commands/retry.ts";
 import { revoke } from "./commands/revoke.ts";
@@ -39,6 +41,8 @@ export const allCommands: readonly Command[] = [
   revoke,
   deleteJob,
   purge,
+  queues,
+  limits,
   duties,
   doctor,
   migrate,

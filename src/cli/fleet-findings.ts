@@ -1,7 +1,8 @@
 /**
- * What doctor says of the workers of a store, from their notices and the tallies: ready jobs that nobody works on,
- * handlers that ignore their abort and hold slots, and clocks that differ.
+ * What doctor says of the workers of a store, from their notices and the tallies: ready jobs that nobody works on or that
+ * a pause holds back, handlers that ignore their abort and hold slots, and clocks that differ.
  */
+import { countJobs } from "../client/count-jobs.ts";
 import { readLiveWorkers } from "../client/live-workers.ts";
 import type { LiveWorker } from "../client/live-workers.ts";
 import { durationText } from "../model/duration.ts";
@@ -23,6 +24,7 @@ export async function fleetFindings(store: Store, now: number): Promise<readonly
   const workers = await readLiveWorkers(store);
   return [
     ...(await unservedFindings(store, workers, now)),
+    ...(await pausedFindings(store)),
     ...workers.flatMap(abandonedFindings),
     ...workers.flatMap(clockFindings),
   ];
@@ -65,6 +67,21 @@ async function unservedFindings(
           advice: "See millrace counts.",
         },
       ];
+}
+
+async function pausedFindings(store: Store): Promise<readonly Finding[]> {
+  const counts = Object.entries(await countJobs(store));
+  return counts.flatMap(([queue, { held = 0 }]) => {
+    if (held === 0) return [];
+    const many = held === 1 ? "job waits" : "jobs wait";
+    return [
+      {
+        check: "queues",
+        problem: `The queue ${JSON.stringify(queue)} is paused, and ${held} ready ${many} in it.`,
+        advice: "If that is not meant, let it go on with millrace queues resume QUEUE.",
+      },
+    ];
+  });
 }
 
 /** Whether a ready job of this kind became due more than a minute ago. */

@@ -154,8 +154,7 @@ export class Jobs {
   find<Job extends AnyJob>(query: JobQuery & { job: Job }): AsyncGenerator<ViewOf<Job>, void, undefined>;
   find(query?: JobQuery): AsyncGenerator<JobView, void, undefined>;
   async *find(query: JobQuery = {}): AsyncGenerator<JobView, void, undefined> {
-    for await (const page of this.#changes.pages(query))
-      yield* await viewJobs(this.#engine, page);
+    for await (const page of this.#changes.pages(query)) yield* await viewJobs(this.#engine, page);
   }
 
   /**

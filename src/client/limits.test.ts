@@ -33,7 +33,8 @@ describe("a limit on how many run at once", () => {
   test("holds over two workers of one store, and an end lets the next start at once", async () => {
     const { seen, run, endOne } = heldOpen();
     await v.run(v.mill.enqueueMany([1, 2, 3, 4, 5].map((n) => send.with(n))));
-    for (let count = 0; count < 2; count++) await v.run(v.mill.work([handler(send, run)], { concurrency: 5 }));
+    for (let count = 0; count < 2; count++)
+      await v.run(v.mill.work([handler(send, run)], { concurrency: 5 }));
     await v.advance(100);
     expect(seen).toMatchObject({ running: 2, started: 2 });
     endOne();
@@ -65,7 +66,9 @@ describe("a limit on how many run at once", () => {
       endOne();
       await v.advance(10);
     }
-    expect((await v.run(v.mill.limits.list())).map(({ name, held: units }) => [name, units])).toEqual([["slack", 0]]);
+    expect((await v.run(v.mill.limits.list())).map(({ name, held: units }) => [name, units])).toEqual([
+      ["slack", 0],
+    ]);
   });
 
   test("weighs jobs, and a heavy one waits until all its units are free", async () => {
@@ -105,7 +108,9 @@ describe("a rate", () => {
     const api = limit("api", { rate: { max: 60, per: "1m", burst: 2 } });
     const call = job<number>("call", { limits: [api] });
     const starts: number[] = [];
-    await v.run(v.mill.work([handler(call, async () => void starts.push(v.platform.now()))], { concurrency: 5 }));
+    await v.run(
+      v.mill.work([handler(call, async () => void starts.push(v.platform.now()))], { concurrency: 5 }),
+    );
     const begunAt = v.platform.now();
     await v.run(v.mill.enqueueMany([1, 2, 3, 4].map((n) => call.with(n))));
     const { jobs } = await v.run(v.mill.jobs.list({ state: "ready" }));
@@ -146,7 +151,11 @@ describe("definitions in code", () => {
     await v.run(millOn(v.store, {}, v.platform).enqueue(send("slack", { concurrency: 3 }), 2));
     expect(await v.run(v.mill.limits.state("slack"))).toMatchObject({ concurrency: 9 });
     await v.run(millOn(v.store, {}, v.platform).enqueue(send("slack", { concurrency: 4 }), 3));
-    expect(await v.run(v.mill.limits.state("slack"))).toMatchObject({ concurrency: 4, rate: null, defined: null });
+    expect(await v.run(v.mill.limits.state("slack"))).toMatchObject({
+      concurrency: 4,
+      rate: null,
+      defined: null,
+    });
   });
 
   test("come back with a reset", async () => {
@@ -154,12 +163,18 @@ describe("definitions in code", () => {
     await v.run(v.mill.limits.edit("slack", { concurrency: null }));
     await v.run(v.mill.limits.throttle("slack", { retryAfter: "1h" }));
     expect(await v.run(v.mill.limits.state("slack"))).toMatchObject({ concurrency: null, free: 0 });
-    expect(await v.run(v.mill.limits.reset("slack"))).toMatchObject({ concurrency: 3, coolingUntil: null, free: 3 });
+    expect(await v.run(v.mill.limits.reset("slack"))).toMatchObject({
+      concurrency: 3,
+      coolingUntil: null,
+      free: 3,
+    });
   });
 
   test("two of one name in one process are refused before anything is written", async () => {
     await v.run(v.mill.enqueue(send("slack", { concurrency: 3 }), 1));
-    await expect(v.run(v.mill.enqueue(send("slack", { concurrency: 4 }), 2))).rejects.toThrow(coded("limit-conflict"));
+    await expect(v.run(v.mill.enqueue(send("slack", { concurrency: 4 }), 2))).rejects.toThrow(
+      coded("limit-conflict"),
+    );
     expect(await v.run(v.mill.jobs.counts())).toEqual({ default: { ready: 1 } });
   });
 });
@@ -170,11 +185,19 @@ describe("bad limits are refused", () => {
   test.each([
     ["a weight of 0", () => slack.use({ weight: 0 }), "invalid-option"],
     ["a weight above the cap", () => slack.use({ weight: 3 }), "invalid-option"],
-    ["a weight above the burst", () => limit("r", { rate: { max: 9, per: 1, burst: 1 } }).use({ weight: 2 }), "invalid-option"],
+    [
+      "a weight above the burst",
+      () => limit("r", { rate: { max: 9, per: 1, burst: 1 } }).use({ weight: 2 }),
+      "invalid-option",
+    ],
     ["a key", () => slack.use({ key: "a" } as never), "not-yet-supported"],
     ["a limit without a name", () => limit(""), "invalid-name"],
     ["one limit twice", () => job("a", { limits: [slack, slack.use()] }), "invalid-option"],
-    ["nine limits", () => job("a", { limits: [..."123456789"].map((name) => limit(name)) }), "invalid-option"],
+    [
+      "nine limits",
+      () => job("a", { limits: Array.from("123456789", (name) => limit(name)) }),
+      "invalid-option",
+    ],
     ["something else", () => job("a", { limits: ["slack"] as never }), "invalid-option"],
     ["no list", () => job("a", { limits: slack as never }), "invalid-option"],
   ])("%s", (_what, act, code) => {

@@ -7,7 +7,14 @@ import { batchHandler, handler } from "../worker/handler.ts";
 const coded = (code: string) => expect.objectContaining({ code });
 const mail = job<number>("mail", { queue: "email" });
 const v = useVirtualMill();
-const open = { queue: "email", paused: false, pausedUntil: null, draining: false, concurrency: null, rate: null };
+const open = {
+  queue: "email",
+  paused: false,
+  pausedUntil: null,
+  draining: false,
+  concurrency: null,
+  rate: null,
+};
 
 describe("a paused queue", () => {
   test("starts nothing until it is resumed, and then at once; running work finishes", async () => {
@@ -53,7 +60,11 @@ describe("a paused queue", () => {
 
   test("takes back what a worker had claimed and not started, without burning an attempt", async () => {
     const batches: number[] = [];
-    const gather = batchHandler(mail, { size: 3, wait: "1h" }, async (jobs) => void batches.push(jobs.length));
+    const gather = batchHandler(
+      mail,
+      { size: 3, wait: "1h" },
+      async (jobs) => void batches.push(jobs.length),
+    );
     const worker = await v.run(v.mill.work([gather]));
     await v.run(v.mill.enqueueMany([mail.with(1), mail.with(2)]));
     await v.advance(10);

@@ -230,7 +230,7 @@ describe("limits", () => {
     expectTypeOf(slack.use({ weight: 2 })).toEqualTypeOf<LimitUse>();
     const send = job<number, string>("send", { limits: [slack, limit("other").use()], throttlesMax: 3 });
     expectTypeOf<InputOf<typeof send>>().toEqualTypeOf<number>();
-    expectTypeOf(send.with).parameter(1).toMatchTypeOf<{ limits?: readonly (Limit | LimitUse)[] } | undefined>();
+    expectTypeOf(() => send.with(1, { limits: [slack.use({ weight: 2 })] })).toBeFunction();
     expectTypeOf(Throttled).toBeConstructibleWith(slack, { retryAfter: "1m" });
     expectTypeOf(Throttled).toBeConstructibleWith("slack");
   });

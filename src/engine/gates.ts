@@ -77,7 +77,11 @@ export async function* allGates(
 ): AsyncGenerator<{ readonly gate: Gate; readonly now: number }, void, undefined> {
   let after: string | null = null;
   do {
-    const page: Awaited<ReturnType<Store["readGates"]>> = await store.readGates({ prefix, after, max: pageMax });
+    const page: Awaited<ReturnType<Store["readGates"]>> = await store.readGates({
+      prefix,
+      after,
+      max: pageMax,
+    });
     for (const gate of page.gates) yield { gate, now: page.now };
     after = page.cursor;
   } while (after !== null);

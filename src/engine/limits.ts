@@ -56,7 +56,9 @@ export class Limits {
         const known = this.#known.get(key);
         if (known !== undefined && !known.isMade) unmade.add(known);
       }
-    return unmade.size === 0 ? null : Promise.all([...unmade].map((known) => this.#made(known))).then(() => {});
+    return unmade.size === 0
+      ? null
+      : Promise.all([...unmade].map((known) => this.#made(known))).then(() => {});
   }
 
   /** Makes sure that the store has what the code says of these limits. */

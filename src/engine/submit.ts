@@ -118,7 +118,8 @@ function mergeOptions(definition: ReadOptions, enqueue: ReadOptions): ReadOption
 function makePlan(engine: Engine, definition: AnyJob, options: ReadOptions): Plan {
   const { codeDefaults, router, strideMs } = engine.settings;
   const { limits = [] } = options;
-  const policy: JobPolicy = limits.length === 0 ? options.policy : { ...options.policy, limits: named(limits) };
+  const policy: JobPolicy =
+    limits.length === 0 ? options.policy : { ...options.policy, limits: named(limits) };
   const { name } = definition;
   engine.limits.enter(limits);
   const queue = queueOf(router, { name, queue: options.queue });

@@ -69,10 +69,18 @@ describe("after a throttle", () => {
     const policy = { ...uses, throttlesMax: 1 };
     const first = afterThrottled(ended({ with: policy }), slack, sources);
     const failed = afterFailure(ended({ with: policy, attempts: first.attempts }), boom, sources);
-    expect(readAttemptLog(failed.attempts).throttled).toEqual({ count: 1, limit: "slack", at: 77, worker: "w1" });
+    expect(readAttemptLog(failed.attempts).throttled).toEqual({
+      count: 1,
+      limit: "slack",
+      at: 77,
+      worker: "w1",
+    });
     const second = afterThrottled(ended({ with: policy, attempts: failed.attempts }), slack, sources);
     expect(second.next).toEqual(finished("failed", "throttles-exhausted"));
-    expect(readAttemptLog(second.attempts)).toMatchObject({ throttled: { count: 2 }, entries: [{}, { error }] });
+    expect(readAttemptLog(second.attempts)).toMatchObject({
+      throttled: { count: 2 },
+      entries: [{}, { error }],
+    });
   });
 
   test("a job whose cancel was asked for ends", () => {

@@ -12,7 +12,15 @@ const mail = { ...open, key: queueGateKey("mail") };
 describe("a ready job", () => {
   test("is not held where all its gates let it pass", () => {
     expect(heldBack([], now)).toBeNull();
-    expect(heldBack([{ ...mail, closedUntil: now }, { ...open, cap: 2, held: 1 }], now)).toBeNull();
+    expect(
+      heldBack(
+        [
+          { ...mail, closedUntil: now },
+          { ...open, cap: 2, held: 1 },
+        ],
+        now,
+      ),
+    ).toBeNull();
   });
 
   test("is held by a full limit, whose next permit nobody can foretell", () => {

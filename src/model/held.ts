@@ -56,9 +56,15 @@ function describe(gate: GateAsked, now: number): HeldBack {
       : found(`is paused for ${inText}.`, closedUntil, "pause");
   }
   if (cap !== null && weight > cap)
-    return found(`lets ${cap} run at once and the job weighs ${weight}: it waits until that is raised.`, null);
+    return found(
+      `lets ${cap} run at once and the job weighs ${weight}: it waits until that is raised.`,
+      null,
+    );
   if (rate !== null && weight * rate.stepUs > rate.burstUs)
-    return found(`has a burst smaller than the job's weight of ${weight}: it waits until that is raised.`, null);
+    return found(
+      `has a burst smaller than the job's weight of ${weight}: it waits until that is raised.`,
+      null,
+    );
   if (cap !== null && held + weight > cap) return found(`is full: ${held} of ${cap} are held.`, null);
   const at = opensAt(gate, weight, now);
   return found(`has no token left by its rate for ${durationText(Math.max(0, (at ?? now) - now))}.`, at);

@@ -75,7 +75,11 @@ describe("an operator's edit", () => {
 
 describe("the body of a gate", () => {
   test("is read as it was written", () => {
-    const body = { defined: define({ concurrency: 5 }), edited: { rate: null }, throttle: { count: 1, until: 7 } };
+    const body = {
+      defined: define({ concurrency: 5 }),
+      edited: { rate: null },
+      throttle: { count: 1, until: 7 },
+    };
     expect(readBody(writeBody(body))).toEqual(body);
   });
 

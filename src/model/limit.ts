@@ -75,7 +75,9 @@ function readSettings(options: unknown, what: string, mayBeNull = false): Partia
   return {
     ...(concurrency === undefined
       ? {}
-      : { concurrency: read(concurrency, (given) => checkWhole(given, `${what}: concurrency`, 1, unitsMax)) }),
+      : {
+          concurrency: read(concurrency, (given) => checkWhole(given, `${what}: concurrency`, 1, unitsMax)),
+        }),
     ...(rate === undefined ? {} : { rate: read(rate, (given) => readRate(given, `${what}: rate`)) }),
   };
 }

@@ -19,7 +19,10 @@ function cooldowns(count: number, quietMs: number): number[] {
 
 describe("a throttle", () => {
   test("cools down for as long as upstream said, and counts nothing then", () => {
-    expect(afterThrottle(open(null), 7000, 100)).toEqual({ closedMs: 7000, throttle: { count: 0, until: 7100 } });
+    expect(afterThrottle(open(null), 7000, 100)).toEqual({
+      closedMs: 7000,
+      throttle: { count: 0, until: 7100 },
+    });
   });
 
   test("without a time doubles from 1 s to 5 min", () => {

@@ -31,7 +31,11 @@ export class LearnedRoutes {
   start(): void {
     this.#want();
     const { platform } = this.#engine;
-    this.#timer = platform.setTimer(readEveryMs * (0.85 + platform.random() * 0.15), () => this.start(), false);
+    this.#timer = platform.setTimer(
+      readEveryMs * (0.85 + platform.random() * 0.15),
+      () => this.start(),
+      false,
+    );
   }
 
   stop(): void {

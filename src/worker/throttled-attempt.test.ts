@@ -31,7 +31,9 @@ describe("a throttled attempt", () => {
       ...{ state: "ready", attempt: 1, throttles: 1, attempts: [], held: { by: "limit", name: "api" } },
     });
     expect(await v.run(v.mill.explain(first.id))).toMatchObject({
-      why: expect.stringMatching(/cools down after a throttle.*It was throttled once, last by the limit "api"\./),
+      why: expect.stringMatching(
+        /cools down after a throttle.*It was throttled once, last by the limit "api"\./,
+      ),
     });
     isBusy = false;
     expect(await v.run(Promise.all([first.result(), second.result()]))).toEqual(["a", "b"]);
@@ -54,7 +56,9 @@ describe("a throttled attempt", () => {
     // The drained bucket gives one token after the other, so one job at a time meets the next cooldown.
     await v.advance(10);
     expect(starts).toHaveLength(3);
-    expect((await v.run(v.mill.limits.state("api"))).coolingUntil!.getTime() - begunAt).toBeLessThanOrEqual(1010);
+    expect((await v.run(v.mill.limits.state("api"))).coolingUntil!.getTime() - begunAt).toBeLessThanOrEqual(
+      1010,
+    );
     await v.advance(5000);
     left = 0;
     await v.run(Promise.all(handles.map((handle) => handle.result())));

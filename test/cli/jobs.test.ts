@@ -143,7 +143,7 @@ describe("looking", () => {
       logs: Doc[];
     };
     expect(Object.keys(shown)).toEqual(
-      "id name queue state reason attempt attemptsMax tags headers uniqueKey cancelAsked worker createdAt dueAt claimedAt startedAt leaseEndsAt deadlineAt endedAt input result progress failures".split(
+      "id name queue state reason held attempt attemptsMax tags headers uniqueKey throttles cancelAsked worker createdAt dueAt claimedAt startedAt leaseEndsAt deadlineAt endedAt input result progress failures".split(
         " ",
       ),
     );
@@ -179,6 +179,7 @@ describe("looking", () => {
       state: "scheduled",
       why: expect.stringMatching(/^It is not due for \d+m \d+s/),
       expectedAt: expect.stringMatching(/^\d{4}-/),
+      held: null,
       readyLikeThis: 0,
     });
     expect((await say(["explain", waiting, "--store", store])).out).toMatch(

@@ -7,6 +7,7 @@ import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { formatTable } from "../format-table.ts";
 import { formatAge } from "../format-time.ts";
+import { heldText } from "../held-text.ts";
 import { filterOptions, readQuery } from "../job-query.ts";
 import type { JobQuery } from "../../client/job-filter.ts";
 import { jobShape } from "../job-shape.ts";
@@ -86,6 +87,7 @@ function remark(job: JobView, now: number): string {
   const error = last === undefined ? "" : `: ${last.message}`;
   if (job.reason !== null) return `${job.reason}${error}`;
   if (job.state === "scheduled") return `due ${formatAge(job.dueAt, now)}${error}`;
+  if (job.held !== null) return `held by ${heldText(job.held)}${error}`;
   if (job.cancelAsked) return "cancel asked";
   return "";
 }

@@ -1,0 +1,51 @@
+/** Bounds of a queue or a limit as options: `--concurrency 5`, `--rate 100/1m`, `--burst 10`; `none` takes one away. */
+import type { Rate } from "../model/limit.ts";
+import { durationText } from "../model/duration.ts";
+import { quote, readWhole, wrong } from "./read-args.ts";
+
+export const boundOptions = {
+  concurrency: { value: "N", meaning: "how many run at once, over all processes; none for any number" },
+  rate: { value: "N/TIME", meaning: "how many start in a time, such as 100/1m; none for any number" },
+  burst: {
+    value: "N",
+    meaning: "with --rate: how many may start at once after a quiet time; N of the rate by default",
+  },
+} as const;
+
+export interface Bounds {
+  concurrency?: number | null;
+  rate?: { max: number; per: string; burst?: number } | null;
+}
+
+const countMax = 1_000_000_000;
+
+export function readBounds(options: ReadonlyMap<string, string>): Bounds {
+  const burst = readWhole(options, "burst", [1, countMax]);
+  const concurrency =
+    options.get("concurrency") === "none" ? null : readWhole(options, "concurrency", [1, countMax]);
+  const rate = readRate(options.get("rate"));
+  if (burst !== undefined && (rate === undefined || rate === null)) throw wrong("--burst needs a --rate");
+  return {
+    ...(concurrency === undefined ? {} : { concurrency }),
+    ...(rate === undefined ? {} : { rate: rate === null || burst === undefined ? rate : { ...rate, burst } }),
+  };
+}
+
+function readRate(text: string | undefined): { max: number; per: string } | null | undefined {
+  if (text === undefined) return undefined;
+  if (text === "none") return null;
+  const [, max, per] = /^(\d{1,9})\/(.+)$/.exec(text) ?? [];
+  if (max === undefined || per === undefined)
+    throw wrong(`--rate must be a number and a time such as 100/1m, not ${quote(text)}`);
+  return { max: Number(max), per };
+}
+
+export function formatBound(count: number | null): string {
+  return count === null ? "any" : String(count);
+}
+
+export function formatRate(rate: Rate | null): string {
+  if (rate === null) return "any";
+  const { max, perMs, burst } = rate;
+  return `${max}/${durationText(perMs)}${burst === max ? "" : ` burst ${burst}`}`;
+}

@@ -1,0 +1,74 @@
+// Queues and limits from the command line, on a real file.
+import { describe, expect, test } from "vitest";
+import { job, limit, Millrace } from "../../src/index.ts";
+import { aStoreUrl, say, sayJson } from "./run-millrace.ts";
+
+const args = (text: string, store: string): string[] => [...text.split(" "), "--store", store];
+
+describe("millrace queues", () => {
+  test("pauses and resumes a queue, and its jobs are shown as held", async () => {
+    const store = aStoreUrl();
+    await sayJson(args("enqueue send 1 --queue mail --id a", store));
+    expect(await sayJson(args("queues pause mail", store))).toMatchObject({ queue: "mail", paused: true });
+    expect((await say(args("queues", store))).out.split("\n")[1]).toMatch(/^mail +paused +open +any +any$/);
+    expect((await say(args("list", store))).out).toContain("held by the pause of mail");
+    expect((await say(args("show a", store))).out).toMatch(/^held by +the pause of mail$/m);
+    expect((await say(args("explain a", store))).out).toContain("is paused until somebody resumes it");
+    expect((await say(args("counts", store))).out).toBe("QUEUE  ready  held\nmail       1     1\n");
+    const doctor = await say(args("doctor", store));
+    expect(doctor.out).toContain(
+      'FINDING   queues: The queue "mail" is paused, and 1 ready job waits in it.',
+    );
+    expect((await say(args("queues resume mail", store))).out).toMatch(/^mail +open +open/m);
+    expect(await sayJson(args("show a", store))).toMatchObject({ job: { state: "ready", held: null } });
+    const timed = await sayJson(args("queues pause mail --for 10m", store));
+    expect(Date.parse(timed["pausedUntil"] as string)).toBeGreaterThan(Date.now());
+  });
+
+  test("drains a queue: an enqueue is then refused by its code", async () => {
+    const store = aStoreUrl();
+    await sayJson(args("enqueue send 1 --queue mail", store));
+    await say(args("queues drain mail", store));
+    const refused = await say(args("enqueue send 2 --queue mail", store));
+    expect([refused.code, refused.err]).toEqual([1, expect.stringMatching(/^millrace: draining: /)]);
+    await say(args("queues undrain mail", store));
+    expect((await say(args("enqueue send 2 --queue mail", store))).code).toBe(0);
+  });
+
+  test("sets how much of it runs", async () => {
+    const store = aStoreUrl();
+    await sayJson(args("enqueue send 1 --queue mail", store));
+    const set = await sayJson(args("queues set mail --rate 100/1m --burst 5 --concurrency 3", store));
+    expect(set).toMatchObject({ concurrency: 3, rate: { max: 100, perMs: 60_000, burst: 5 } });
+    expect((await say(args("queues", store))).out).toMatch(/^mail +open +open +3 +100\/1m burst 5$/m);
+    expect(await sayJson(args("queues set mail --rate none", store))).toMatchObject({
+      concurrency: 3,
+      rate: null,
+    });
+  });
+});
+
+describe("millrace limits", () => {
+  test("lists limits, edits one, lets it cool down and resets it", async () => {
+    const store = aStoreUrl();
+    await using mill = await Millrace.open(store, { log: false });
+    const slack = limit("slack", { concurrency: 5 });
+    await mill.enqueue(job<number>("send", { limits: [slack] }), 1);
+    expect((await say(args("limits", store))).out).toBe(
+      "LIMIT  HELD  AT ONCE  RATE\nslack     0        5  any\n",
+    );
+    expect((await say(args("limits edit slack --concurrency 2", store))).out).toMatch(
+      /slack +0 +2 +any +edited\n/,
+    );
+    expect((await say(args("limits throttle slack --for 1h", store))).out).toMatch(
+      /cools down until .*, edited\n/,
+    );
+    expect((await say(args("list", store))).out).toContain("held by the limit slack (0 of 2)");
+    expect(await sayJson(args("limits reset slack", store))).toMatchObject({
+      concurrency: 5,
+      coolingUntil: null,
+    });
+    const unknown = await say(args("limits edit nobody --rate 1/1s", store));
+    expect([unknown.code, unknown.err]).toEqual([1, expect.stringMatching(/^millrace: unknown-limit: /)]);
+  });
+});
