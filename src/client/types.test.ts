@@ -236,13 +236,15 @@ describe("limits", () => {
   });
 
   test("wrong limits do not compile", () => {
-    // @ts-expect-error -- a limit needs a name
-    void (() => limit());
-    // @ts-expect-error -- a rate needs its time
-    void (() => limit("a", { rate: { max: 1 } }));
-    // @ts-expect-error -- a name is no limit
-    void (() => job("a", { limits: ["slack"] }));
-    // @ts-expect-error -- a limit per key comes later
-    void (() => slack.use({ key: "a" }));
+    expectTypeOf(() => {
+      // @ts-expect-error a limit needs a name
+      limit();
+      // @ts-expect-error a rate needs its time
+      limit("a", { rate: { max: 1 } });
+      // @ts-expect-error a name is no limit
+      job("a", { limits: ["slack"] });
+      // @ts-expect-error a limit per key comes later
+      slack.use({ key: "a" });
+    }).toBeFunction();
   });
 });

@@ -256,6 +256,7 @@ export class Claimer {
       pollMs * (0.85 + this.#engine.platform.random() * 0.15),
       () => {
         this.#giveUpHung();
+        for (const pool of this.#routes.pools) this.#options.closedGates.suspect(pool);
         this.wake();
         this.#setPoll();
       },

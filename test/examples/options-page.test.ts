@@ -2,7 +2,7 @@
 // option that nobody knows is refused by an error that lists the known ones. The guide that says what `millrace work`
 // takes is held against the command in the same way.
 import { readFileSync } from "node:fs";
-import { batchHandler, handler, job, Millrace } from "millrace";
+import { batchHandler, handler, job, limit, Millrace, Throttled } from "millrace";
 import type { JobOptions, MillraceOptions } from "millrace";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { work } from "../../src/cli/commands/work.ts";
@@ -29,6 +29,14 @@ const calls: Readonly<Record<string, () => unknown>> = {
   "`retry.retryIf`": define({ retry: { retryIf: asked } }),
   "`unique`": define({ unique: asked }),
   "`retention`": define({ retention: asked }),
+  "`limit(name, options)`": () => limit("asked", asked),
+  "`rate`": () => limit("asked", { rate: asked as { max: number; per: string } }),
+  "`limit.use(options)`": () => limit("asked").use(asked),
+  "`new Throttled(limit, options)`": () => new Throttled("asked", asked),
+  "`mill.queues.pause(queue, options)`": () => mill.queues.pause("asked", asked),
+  "`mill.queues.set(queue, options)`": () => mill.queues.set("asked", asked),
+  "`mill.limits.edit(name, options)`": () => mill.limits.edit("asked", asked),
+  "`mill.limits.throttle(name, options)`": () => mill.limits.throttle("asked", asked),
   "`handler(job, function)` and `batchHandler(job, options, function)`": () =>
     batchHandler(plain, { size: 1, ...asked }, async () => undefined),
   "`mill.work(handlers, options)`": () => mill.work([handler(plain, () => undefined)], asked),
