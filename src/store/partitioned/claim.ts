@@ -57,6 +57,7 @@ export class Claims {
     const { owner, offers, inputBytesMax = Number.POSITIVE_INFINITY } = request;
     const startedMs = this.#calls.nowMs();
     for (const { routes } of offers) for (const route of routes) this.#routes.add(route);
+    for (const { outlook } of this.#calls.partitions) outlook.passTime(startedMs);
     const wanted = offers
       .filter((offer) => offer.routes.length > 0 && offer.max > 0)
       .map(({ routes, max, starts = 0 }): Wanted => ({ routes, left: max, startsLeft: starts, jobs: [] }));
@@ -181,7 +182,8 @@ export class Claims {
     if (reached.kind === "silent") this.lost.isOpen(owner, partition, sentMs, reached.later);
     if (reached.kind === "failed") this.lost.failed(owner, partition, reached.error);
     if (reached.kind !== "answered") return;
-    const { jobs, more } = reached.answer;
+    const { jobs, more, opensInMs } = reached.answer;
+    if (opensInMs !== undefined) outlook.sawGate(sentMs + opensInMs);
     // A claim that its bound on bytes ended early says nothing about what is left.
     const mayBeCut = more && inputBytesMax !== undefined;
     for (const { input } of jobs) round.charsLeft -= input.length;

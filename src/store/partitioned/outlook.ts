@@ -21,6 +21,8 @@ export interface Heard {
 
 export class Outlook {
   readonly #empty = new Set<number>();
+  /** When the first gate opens that held jobs of an empty route back; null for none. */
+  #gateOpensAtMs: number | null = null;
   #askedAtMs: number | null = null;
   #clockSeenMs = neverMs;
   /** A promotion met the clock that has rung, so it is no due job's. A claim that meets one does not know. */
@@ -49,6 +51,18 @@ export class Outlook {
     const [first] = earlier;
     const atMs = earlier.length < heardMax || first === undefined ? nowMs + inMs : first.atMs;
     this.#hinted = earlier.length < heardMax ? [...earlier, { number, atMs }] : [{ number, atMs }];
+  }
+
+  /** A gate held jobs back and opens by its own clock: until then their routes count as empty. */
+  sawGate(opensAtMs: number): void {
+    this.#gateOpensAtMs = earlier(this.#gateOpensAtMs, opensAtMs);
+  }
+
+  /** To be told before a claim: a gate that has opened makes every route worth asking for again. */
+  passTime(nowMs: number): void {
+    if (this.#gateOpensAtMs === null || this.#gateOpensAtMs > nowMs) return;
+    this.#gateOpensAtMs = null;
+    this.#empty.clear();
   }
 
   /** Forgets everything, because hints were not heard for a while. */
