@@ -136,6 +136,7 @@ export class Millrace implements Enqueuer {
     this.#checkOpen();
     const store = this.#engine.store.inTransaction(connection);
     const submit = async (unit: SubmitUnit): Promise<readonly JobHandle[]> => {
+      await this.#engine.limits.mustBeThere(unit.jobs);
       const [answer] = await store.submit([unit]);
       return this.#handles(unit, answer as SubmitAnswer, true);
     };

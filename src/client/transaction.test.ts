@@ -5,6 +5,7 @@ import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { job } from "../engine/definition.ts";
+import { limit } from "../engine/limit.ts";
 import { openMillrace } from "../open.ts";
 import { handler } from "../worker/handler.ts";
 import type { Millrace } from "./millrace.ts";
@@ -63,6 +64,19 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
     db.exec("COMMIT");
     await outside;
     expect(await mill.jobs.counts()).toEqual({ default: { ready: 3 } });
+  });
+
+  test("a limit must be known to the store before, because it cannot be made meanwhile", async () => {
+    const slack = limit("slack", { concurrency: 1 });
+    const limited = job<{ n: number }>("limited", { limits: [slack] });
+    db.exec("BEGIN IMMEDIATE");
+    await expect(mill.in(db).enqueue(limited, { n: 1 })).rejects.toThrow(coded("unknown-limit"));
+    db.exec("ROLLBACK");
+    await mill.limits.define(slack);
+    db.exec("BEGIN IMMEDIATE");
+    await mill.in(db).enqueue(limited, { n: 1 });
+    db.exec("COMMIT");
+    expect(await mill.jobs.counts()).toEqual({ default: { ready: 1 } });
   });
 
   test("a handler completes its job in the same transaction as its rows", async () => {

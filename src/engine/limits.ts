@@ -49,16 +49,34 @@ export class Limits {
 
   /** Null once the store knows every limit of these jobs, which is so from the second job of a kind on. */
   whenMade(jobs: readonly Pick<NewJob, "gates">[]): Promise<void> | null {
-    if (this.#unmade === 0) return null;
-    const unmade = new Set<KnownLimit>();
-    for (const { gates = [] } of jobs)
-      for (const { key } of gates) {
-        const known = this.#known.get(key);
-        if (known !== undefined && !known.isMade) unmade.add(known);
+    const unmade = this.#unmadeOf(jobs);
+    return unmade.length === 0 ? null : Promise.all(unmade.map((known) => this.#made(known))).then(() => {});
+  }
+
+  /**
+   * For jobs that are written inside the caller's own transaction: their limits must be there, because making one here
+   * would wait for that transaction, and the transaction for this call.
+   */
+  async mustBeThere(jobs: readonly Pick<NewJob, "gates">[]): Promise<void> {
+    const unmade = this.#unmadeOf(jobs);
+    if (unmade.length === 0) return;
+    const { gates } = await this.#store.readGates({
+      keys: unmade.map(({ limit }) => limitGateKey(limit.name)),
+    });
+    for (const { limit } of unmade)
+      if (!gates.some(({ key }) => key === limitGateKey(limit.name))) {
+        const advice = "Inside a transaction it cannot be made: call limits.define(limit) before.";
+        throw unknownLimit(limit.name, advice);
       }
-    return unmade.size === 0
-      ? null
-      : Promise.all([...unmade].map((known) => this.#made(known))).then(() => {});
+  }
+
+  #unmadeOf(jobs: readonly Pick<NewJob, "gates">[]): readonly KnownLimit[] {
+    if (this.#unmade === 0) return [];
+    const keys = new Set(jobs.flatMap(({ gates = [] }) => gates.map(({ key }) => key)));
+    return [...keys].flatMap((key) => {
+      const known = this.#known.get(key);
+      return known === undefined || known.isMade ? [] : [known];
+    });
   }
 
   /** Makes sure that the store has what the code says of these limits. */
@@ -115,9 +133,9 @@ export class Limits {
   }
 }
 
-export function unknownLimit(name: string): MillraceError {
-  return new MillraceError(
-    "unknown-limit",
-    `The store knows no limit ${JSON.stringify(name)}: it is made by the first enqueue or worker that uses it.`,
-  );
+export function unknownLimit(
+  name: string,
+  advice = "It is made by the first enqueue or worker that uses it.",
+): MillraceError {
+  return new MillraceError("unknown-limit", `The store knows no limit ${JSON.stringify(name)}. ${advice}`);
 }

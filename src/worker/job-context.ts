@@ -194,6 +194,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
     const { effects } = this.#attempt;
     const { next, attempts } = completed(engine, this.#attempt, await this.#encodeResult(result));
     const draft = effects === null || effects.isEmpty ? undefined : await effects.build();
+    await engine.limits.mustBeThere(draft?.jobs ?? []);
     const settle = {
       ...this.#ref,
       next,
