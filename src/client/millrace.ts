@@ -170,8 +170,13 @@ export class Millrace implements Enqueuer {
     const settings = readWorkerOptions(this.#engine, options);
     const worker = new JobWorker(this.#engine, this.#shared, handlers, settings);
     // No job of theirs may run before the store knows its limits.
-    await this.#engine.limits.define(handlers.flatMap(({ definition }) => definition.options.limits ?? []));
-    this.#checkOpen();
+    const defined = this.#engine.limits.define(
+      handlers.flatMap(({ definition }) => definition.options.limits ?? []),
+    );
+    if (defined !== null) {
+      await defined;
+      this.#checkOpen();
+    }
     this.#workers.add(worker);
     this.startDuties();
     worker.start();

@@ -79,10 +79,10 @@ export class Limits {
     });
   }
 
-  /** Makes sure that the store has what the code says of these limits. */
-  async define(uses: readonly LimitUse[]): Promise<void> {
+  /** Makes sure that the store has what the code says of these limits; null where this process knows that it does. */
+  define(uses: readonly LimitUse[]): Promise<void> | null {
     this.enter(uses);
-    await this.whenMade([{ gates: gatesOf(uses) }]);
+    return this.whenMade([{ gates: gatesOf(uses) }]);
   }
 
   /**

@@ -9,8 +9,9 @@ import type { Engine } from "../engine/engine.ts";
 import type { Timer } from "../platform/platform.ts";
 import type { RouteMap } from "./route-map.ts";
 
-/** Far apart, because nearly always a hint was there before. */
+/** Far apart, because nearly always a hint was there before; farther where one read asks many partitions. */
 const readEveryMs = 30_000;
+const readEveryMsPerPartition = 10_000;
 
 export class LearnedRoutes {
   readonly #engine: Engine;
@@ -30,12 +31,9 @@ export class LearnedRoutes {
 
   start(): void {
     this.#want();
-    const { platform } = this.#engine;
-    this.#timer = platform.setTimer(
-      readEveryMs * (0.85 + platform.random() * 0.15),
-      () => this.start(),
-      false,
-    );
+    const { platform, store } = this.#engine;
+    const everyMs = Math.max(readEveryMs, (store.partitions ?? 1) * readEveryMsPerPartition);
+    this.#timer = platform.setTimer(everyMs * (0.85 + platform.random() * 0.15), () => this.start(), false);
   }
 
   stop(): void {
