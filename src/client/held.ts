@@ -7,6 +7,7 @@ import { limitGateKey, queueGateKey } from "../model/gate.ts";
 import { heldBack } from "../model/held.ts";
 import type { HeldBack } from "../model/held.ts";
 import type { JobRecord } from "../store/records.ts";
+import { unlessMissing } from "./unless-missing.ts";
 
 export interface Held extends Omit<HeldBack, "until" | "why"> {
   /** When it is expected to be held no more; null where a returned permit or a person decides that. */
@@ -26,7 +27,9 @@ export async function readHeld(engine: Engine, records: readonly JobRecord[]): P
   const ready = records.filter(({ state }) => state === "ready");
   if (ready.length === 0) return notHeld;
   const keys = [...new Set(ready.flatMap((record) => usesOf(record).map(({ key }) => key)))];
-  const { gates, now } = await engine.store.readGates({ keys });
+  const { store } = engine;
+  const nobody = { gates: [], cursor: null, now: 0 };
+  const { gates, now } = await unlessMissing(store, () => store.readGates({ keys }), nobody);
   const byKey = new Map(gates.map((gate) => [gate.key, gate]));
   return (record) => {
     if (record.state !== "ready") return null;

@@ -25,6 +25,10 @@ describe("a throttle", () => {
     });
   });
 
+  test("that names no time at all counts like one that says nothing: its job must not spin", () => {
+    expect(afterThrottle(open(null), 0, 100)).toEqual(afterThrottle(open(null), null, 100));
+  });
+
   test("without a time doubles from 1 s to 5 min", () => {
     expect(cooldowns(11, 0).map((ms) => ms / 1000)).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
   });

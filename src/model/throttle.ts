@@ -23,7 +23,7 @@ const countMax = 10;
 
 /**
  * @param known what the limit remembers, and the end of the present cooldown; null for open.
- * @param said how long upstream said; null where it did not say.
+ * @param said how long upstream said; null where it did not say, and 0 is no time either: its job would spin.
  * @returns how long nothing passes from now on, and what to remember; null where the present cooldown covers it.
  */
 export function afterThrottle(
@@ -39,7 +39,7 @@ export function afterThrottle(
   }
   const quiet = throttle === null ? 0 : Math.floor(Math.max(0, now - throttle.until) / quietMs);
   const left = Math.max(0, count - quiet);
-  if (said !== null) return { closedMs: said, throttle: { count: left, until: now + said } };
+  if (said !== null && said > 0) return { closedMs: said, throttle: { count: left, until: now + said } };
   const closedMs = Math.min(longestMs, firstMs * 2 ** left);
   return { closedMs, throttle: { count: Math.min(countMax, left + 1), until: now + closedMs } };
 }

@@ -66,6 +66,23 @@ describe("a throttled attempt", () => {
     expect(waits.slice(0, 3)).toEqual([0, 1, 3]);
   });
 
+  test("works on a limit that limits nothing else", async () => {
+    const bare = limit("bare");
+    const calls = job<string, string>("calls", { limits: [bare] });
+    let isBusy = true;
+    const starts: number[] = [];
+    const run = (): string => {
+      starts.push(v.platform.now());
+      if (!isBusy) return "done";
+      isBusy = false;
+      throw new Throttled(bare, { retryAfter: "5s" });
+    };
+    await v.run(v.mill.work([handler(calls, run)]));
+    const handle = await v.run(v.mill.enqueue(calls, "a"));
+    expect(await v.run(handle.result())).toBe("done");
+    expect(Math.round(((starts[1] as number) - (starts[0] as number)) / 100)).toBe(50);
+  });
+
   test("of a job that does not use the limit waits by its own clock", async () => {
     const free = job<string, string>("free");
     let isBusy = true;

@@ -41,7 +41,9 @@ async function closeAndGiveBack(
     );
   try {
     if (typeof limit !== "string") await engine.limits.define([limit.use()]);
-    return decide(await engine.limits.throttle(name, saidMs), true);
+    const cooldownMs = await engine.limits.throttle(name, saidMs);
+    engine.log.info("a limit was throttled and cools down", { limit: name, cooldownMs, id: attempt.job.id });
+    return decide(cooldownMs, true);
   } catch (error) {
     if (isMillraceError(error, "unknown-limit") || isMillraceError(error, "limit-conflict"))
       return endByThrow(engine, attempt, error);
