@@ -170,8 +170,11 @@ export class Claimer {
     const isCut = answer.more && mayReach(answer.jobs, inputBytesMax);
     for (const { pool, max } of asked) if (isCut || (got.get(pool) ?? 0) >= max) pool.isHungry = true;
     if (answer.mustLook === true) renewal.findLost();
-    if (this.#engine.store.claimsAhead === true && !this.#isStopped && this.#hasAppetite(got))
+    if (this.#engine.store.claimsAhead === true && !this.#isStopped && this.#hasAppetite(got)) {
       this.#send(got);
+      // A store that gathers the calls of a turn sends this one now, before the jobs take the thread.
+      await null;
+    }
     if (answer.jobs.length === 0) return;
     renewal.arm();
     slots.arrive(answer.jobs, sentUs);
