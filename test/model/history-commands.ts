@@ -23,6 +23,8 @@ export interface JobShape {
   readonly deadlineInMs: number | null;
   readonly unique: { readonly key: number; readonly hold: UniqueHold; readonly onHeld: OnHeld } | null;
   readonly tag: number | null;
+  /** Which gates it has; 0 for none. */
+  readonly gates: number;
   readonly policy: number;
   readonly isLarge: boolean;
 }
@@ -96,6 +98,17 @@ export type Command =
     }
   | { readonly do: "promote"; readonly max: number }
   | { readonly do: "duty"; readonly clock: Clock; readonly max: number }
+  | {
+      readonly do: "gate";
+      readonly key: number;
+      /** -1 any, else that version. */
+      readonly guard: number;
+      readonly cap: number | null;
+      readonly stepUs: number | null;
+      readonly closedInMs: number | null;
+      readonly isDraining: boolean;
+      readonly drains: boolean;
+    }
   | { readonly do: "put"; readonly docs: readonly DocShape[] }
   | { readonly do: "prune"; readonly what: number; readonly olderThanMs: number; readonly max: number }
   | { readonly do: "look"; readonly filter: number; readonly max: number; readonly scanMax: number };
@@ -133,6 +146,7 @@ const job: fc.Arbitrary<JobShape> = fc.record({
     }),
   ),
   tag: maybe(fc.nat(2)),
+  gates: fc.constantFrom(0, 0, 0, 1, 2),
   policy: fc.nat(2),
   isLarge: fc.boolean(),
 });
@@ -191,6 +205,18 @@ const command: fc.Arbitrary<Command> = fc.oneof(
     }),
   },
   { weight: 1, arbitrary: does("repeat", { unit: some }) },
+  {
+    weight: 2,
+    arbitrary: does("gate", {
+      key: fc.nat(3),
+      guard: fc.constantFrom(-1, -1, 0, 1),
+      cap: fc.constantFrom(null, 1, 2, 4),
+      stepUs: rarely(fc.constantFrom(700, 5000), null),
+      closedInMs: rarely(fc.constantFrom(5, 50, -1), null),
+      isDraining: rarely(fc.constant(true), false),
+      drains: fc.boolean(),
+    }),
+  },
   { weight: 4, arbitrary: does("advance", { ms: fewMs }) },
   {
     weight: 5,
@@ -199,7 +225,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
       leaseMs: fc.constantFrom(10, 100, 1000),
       offers: few(
         fc.record({
-          routes: few(fc.integer({ min: 1, max: 4 }), 3),
+          routes: few(fc.oneof(fc.nat(3), fc.nat(11)), 4),
           max: fc.integer({ min: 1, max: 4 }),
           starts: fc.nat(4),
         }),

@@ -6,8 +6,10 @@ import { expect } from "vitest";
 import { afterCrash, afterExpiry, afterTimeout } from "../../src/model/after-run.ts";
 import { createPolicyReader, writePolicy } from "../../src/model/job-policy.ts";
 import { liveStates, terminalStates } from "../../src/model/job-state.ts";
-import { createPlacement } from "../../src/model/placement.ts";
+import { createPlacement, gatePartition } from "../../src/model/placement.ts";
 import { routeNumber } from "../../src/model/route.ts";
+import { foreverMs, limitGateKey, queueGateKey } from "../../src/model/gate.ts";
+import type { GateUse } from "../../src/model/gate.ts";
 import type { JobState } from "../../src/model/job-state.ts";
 import type {
   ClaimOffer,
@@ -20,7 +22,7 @@ import type {
   SubmitUnit,
 } from "../../src/store/operations.ts";
 import { partitionedStore } from "../../src/store/partitioned/partitioned-store.ts";
-import type { DocPut, DueJob, LeasedJob, NewJob } from "../../src/store/records.ts";
+import type { DocPut, DueJob, GatePut, LeasedJob, NewJob } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import { aChange, aJob, askCancel, finish, handBack, remove, replay, schedule } from "../support/builders.ts";
 import { openReference } from "../support/reference-as-store.ts";
@@ -46,6 +48,16 @@ const policies = [
   }),
 ] as const;
 const readPolicy = createPolicyReader();
+const [gateA, gateB] = [limitGateKey("a"), limitGateKey("b")] as const;
+const gateSets: readonly (readonly GateUse[])[] = [
+  [],
+  [{ key: gateA, weight: 1 }],
+  [
+    { key: gateA, weight: 2 },
+    { key: gateB, weight: 1 },
+  ],
+];
+const gateKeys = [gateA, gateB, queueGateKey("q0"), queueGateKey("q1")] as const;
 const waiting: readonly JobState[] = ["scheduled", "ready"];
 const hugeInput = JSON.stringify("x".repeat(3000));
 
@@ -114,6 +126,12 @@ export class HistoryWorld {
         };
         const { jobs } = await this.#both(what, (store) => store.claim(request));
         this.#leases.push(...jobs);
+        return;
+      }
+      case "gate": {
+        const put = gatePut(command);
+        await this.#both(what, (store) => store.putGates([put]));
+        await this.#both(what, (store) => store.readGates({ keys: [put.key] }));
         return;
       }
       case "settle": {
@@ -202,6 +220,8 @@ export class HistoryWorld {
       deadline: shape.deadlineInMs === null ? null : due(shape.deadlineInMs),
       ttlMs: shape.ttlMs,
       unique: shape.unique === null ? null : { ...shape.unique, key: `${place}k${shape.unique.key}` },
+      // Jobs with gates lie in one partition.
+      ...(this.#isGateHome(place) ? { gates: pick(gateSets, shape.gates) } : {}),
     });
   }
 
@@ -221,6 +241,11 @@ export class HistoryWorld {
     };
     const place = this.#places.find((each) => id.startsWith(each)) as string;
     return effects === null ? settle : { ...settle, effects: this.#unit(effects, place) };
+  }
+
+  #isGateHome(place: string): boolean {
+    const { partitions = 1 } = this.#store;
+    return partitions === 1 || createPlacement(partitions).ofName(place) === gatePartition;
   }
 
   async #extend(
@@ -335,9 +360,14 @@ function pickRecent<Item>(items: readonly Item[], index: number): Item {
   return items[items.length - 1 - (index % items.length)] as Item;
 }
 
-/** Routes 1 to 4 are those of the two queues and two names. A route is offered once per claim, as the engine does. */
+/**
+ * Routes 0 to 11 are those of the two queues, two names and three sets of gates. A route is offered once per claim, as
+ * the engine does.
+ */
 function offerOf({ routes, ...offer }: ClaimOffer): ClaimOffer {
-  const numbers = routes.map((route) => routeNumber(`q${route & 1}`, `n${(route >> 1) & 1}`));
+  const numbers = routes.map((route) =>
+    routeNumber(`q${route & 1}`, `n${(route >> 1) & 1}`, undefined, pick(gateSets, route >> 2)),
+  );
   return { ...offer, routes: [...new Set(numbers)] };
 }
 
@@ -354,6 +384,20 @@ function docPut({ id, isDelete, guard, expiresInMs }: DocShape, place: string): 
     body: isDelete ? null : `${guard}`,
     guard: wanted,
     expiresInMs,
+  };
+}
+
+function gatePut(command: Extract<Command, { do: "gate" }>): GatePut {
+  const { key, guard, cap, stepUs, closedInMs, isDraining, drains } = command;
+  return {
+    key: pick(gateKeys, key),
+    guard: guard === -1 ? "any" : { version: guard },
+    cap,
+    rate: stepUs === null ? null : { stepUs, burstUs: 3 * stepUs },
+    closed: closedInMs === null ? null : closedInMs < 0 ? { at: foreverMs } : { inMs: closedInMs },
+    isDraining,
+    body: null,
+    drains,
   };
 }
 
