@@ -6,7 +6,7 @@ import { expect } from "vitest";
 import { afterCrash, afterExpiry, afterTimeout } from "../../src/model/after-run.ts";
 import { createPolicyReader, writePolicy } from "../../src/model/job-policy.ts";
 import { liveStates, terminalStates } from "../../src/model/job-state.ts";
-import { createPlacement, gatePartition } from "../../src/model/placement.ts";
+import { createPlacement } from "../../src/model/placement.ts";
 import { routeNumber } from "../../src/model/route.ts";
 import { foreverMs, limitGateKey, queueGateKey } from "../../src/model/gate.ts";
 import type { GateUse } from "../../src/model/gate.ts";
@@ -245,7 +245,8 @@ export class HistoryWorld {
 
   #isGateHome(place: string): boolean {
     const { partitions = 1 } = this.#store;
-    return partitions === 1 || createPlacement(partitions).ofName(place) === gatePartition;
+    const placement = createPlacement(partitions);
+    return partitions === 1 || placement.ofName(place) === placement.ofGates;
   }
 
   async #extend(

@@ -185,8 +185,8 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       const page = await readDue(calls, request);
       return { ...page, nextInMs: claims.nextInMs() };
     },
-    putGates: (puts) => putGates(calls, puts),
-    readGates: (request) => readGates(calls, request),
+    putGates: (puts) => putGates(calls, at(placement.ofGates), puts),
+    readGates: (request) => readGates(calls, at(placement.ofGates), request),
     putDocs: (puts) =>
       split(
         puts,
