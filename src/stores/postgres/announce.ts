@@ -4,8 +4,8 @@
  * process may take its hint along (sql/submit-one.ts). A hint that cannot be sent is lost; the slow polls of the others
  * find what it told.
  *
- *  payload   {"by": sender, "r": routes, "d": due in ms, "f": finished ids, "c": [[id, owner]], "more": true}
- *            more: look at the feed
+ *  payload   {"by": sender, "r": routes, "d": due in ms, "p": true, "f": finished ids, "c": [[id, owner]], "more": true}
+ *            p: due jobs were promoted; more: look at the feed
  */
 import type { Platform } from "../../platform/platform.ts";
 import { emptyHints, hintDue, isEmpty } from "../../store/hints.ts";
@@ -20,6 +20,7 @@ interface Payload {
   readonly by?: string;
   readonly r?: number[];
   readonly d?: number;
+  readonly p?: boolean;
   readonly f?: string[];
   readonly c?: [id: string, owner: string][];
   readonly more?: boolean;
@@ -89,18 +90,21 @@ export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): A
   };
 }
 
-function joinHints(all: Hints, { routes, dueInMs, finished, cancels }: Hints): void {
+function joinHints(all: Hints, { routes, dueInMs, hasPromoted, finished, cancels }: Hints): void {
   for (const route of routes) all.routes.add(route);
+  all.hasPromoted ||= hasPromoted;
   if (dueInMs !== null) hintDue(all, dueInMs);
   if (all.finished.length <= idsMax) all.finished.push(...finished.slice(0, idsMax + 1));
   if (all.cancels.length <= idsMax) all.cancels.push(...cancels.slice(0, idsMax + 1));
 }
 
-export function writePayload({ routes, dueInMs, finished, cancels }: Hints, sender: string): string {
+export function writePayload(hints: Hints, sender: string): string {
+  const { routes, dueInMs, hasPromoted, finished, cancels } = hints;
   const brief = {
     by: sender,
     ...(routes.size === 0 ? {} : { r: [...routes].slice(0, idsMax) }),
     ...(dueInMs === null ? {} : { d: dueInMs }),
+    ...(hasPromoted ? { p: true } : {}),
   };
   const whole = JSON.stringify({
     ...brief,
@@ -120,6 +124,7 @@ export function readPayload(text: string): { by: string | null; hints: Hints; ha
     payload = JSON.parse(text) as Payload;
     for (const route of payload.r ?? []) hints.routes.add(route);
     if (payload.d !== undefined) hintDue(hints, payload.d);
+    hints.hasPromoted = payload.p === true;
     hints.finished = payload.f ?? [];
     hints.cancels = (payload.c ?? []).map(([id, owner]) => ({ id, owner }));
   } catch {

@@ -2,8 +2,8 @@
  * The end of a call: all it changed is written, by commands over many values, then one record goes to the feed and one
  * hint to those who listen (R10). Nothing here can be refused.
  *
- *  hint   sender US routes that became ready, by comma US earliest clock set, relative RS finished id US id ..
- *         RS id US owner US .. of running jobs whose cancel was asked for
+ *  hint   sender US routes that became ready, by comma US earliest clock set, relative [US 1 if due jobs were promoted]
+ *         RS finished id US id .. RS id US owner US .. of running jobs whose cancel was asked for
  */
 import type { LuaModule } from "./lua-module.ts";
 
@@ -312,7 +312,8 @@ local function writeFeed(c)
 end
 
 local function hintText(c, woken, due, finished, cancels)
-  return c.sender .. US .. woken .. US .. due .. RS .. finished .. RS .. cancels
+  local promoted = c.hasPromoted and US .. "1" or ""
+  return c.sender .. US .. woken .. US .. due .. promoted .. RS .. finished .. RS .. cancels
 end
 
 -- Routes that others are told of. Where a claim of this call has taken all there was, there is no news.
@@ -336,7 +337,7 @@ local function tellCall(c)
   local due = c.due and num(c.due - c.now) or ""
   local finished, cancels = hintOf(c)
   local woken = wokenOf(c)
-  if woken ~= "" or due ~= "" or finished ~= "" or cancels ~= "" then
+  if woken ~= "" or due ~= "" or c.hasPromoted or finished ~= "" or cancels ~= "" then
     call("PUBLISH", c.k.hint, hintText(c, woken, due, finished, cancels))
   end
   return { routes, due, finished, cancels }
