@@ -61,6 +61,7 @@ CREATE INDEX history_id ON ${s}.history (id);
 CREATE INDEX history_seq ON ${s}.history (seq);
 CREATE INDEX history_other ON ${s}.history (seq) WHERE state <> ${completed};
 CREATE INDEX history_keep ON ${s}.history (keep_until, seq) WHERE keep_until IS NOT NULL;
+CREATE INDEX history_result ON ${s}.history (result_until, seq) WHERE result_until IS NOT NULL;
 CREATE TABLE ${s}.history_rest PARTITION OF ${s}.history DEFAULT;
 
 CREATE TABLE ${s}.payload (seq int8 PRIMARY KEY, input text NOT NULL);

@@ -25,6 +25,8 @@ export async function prune(calls: Calls, request: PruneRequest): Promise<PruneA
     }
     case "kept":
       return answerOf(await callWrite(calls, "prune_kept_v1", [request.max]));
+    case "results":
+      return answerOf(await callWrite(calls, "prune_results_v1", [request.max]));
     case "expired":
       return answerOf(await callWrite(calls, "prune_expired_v1", [request.max]));
     case "feed":

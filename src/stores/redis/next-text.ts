@@ -51,6 +51,7 @@ export function nextText(next: ChangeNext): string {
     default:
       return argumentText("finish", {
         ...{ kind: "finish", event, to: stateCodes[next.to], keepMs: packNumber(next.keepMs) },
+        ...{ keepResultMs: packNumber(next.keepResultMs) },
         ...{ reason: packNullable(next.reason), result: packNullable(next.result) },
       });
   }

@@ -25,6 +25,8 @@ export async function prune({ connection }: Calls, request: PruneRequest): Promi
     }
     case "kept":
       return piece("mr1_prune_kept", [max]);
+    case "results":
+      return piece("mr1_prune_results", [max]);
     case "expired":
       return piece("mr1_prune_expired", [max]);
     case "feed":

@@ -77,6 +77,18 @@ BEGIN
   more := removed = p_max;
 END $$;
 
+-- Takes away results whose own time is over; their jobs stay.
+CREATE FUNCTION ${s}.prune_results_v1(p_now int8, p_commit text, p_max int4, OUT removed int8, OUT more bool) LANGUAGE plpgsql AS $$
+DECLARE v_now int8 := ${s}.begin_v1(p_now, p_commit); v_ids text[]; v_ends int8[];
+BEGIN
+  SELECT array_agg(id), array_agg(ended_at) INTO v_ids, v_ends FROM (
+    SELECT id, ended_at FROM ${s}.history WHERE result_until <= v_now ORDER BY result_until, seq LIMIT p_max) d;
+  UPDATE ${s}.history h SET result = NULL, result_until = NULL FROM unnest(v_ids, v_ends) d(id, ended_at)
+    WHERE h.id = ANY (v_ids) AND h.id = d.id AND h.ended_at = d.ended_at AND h.result_until <= v_now;
+  GET DIAGNOSTICS removed = ROW_COUNT;
+  more := cardinality(v_ids) = p_max;
+END $$;
+
 CREATE FUNCTION ${s}.prune_expired_v1(p_now int8, p_commit text, p_max int4, OUT removed int8, OUT more bool) LANGUAGE plpgsql AS $$
 DECLARE v_now int8 := ${s}.begin_v1(p_now, p_commit);
 BEGIN

@@ -36,7 +36,7 @@ local function init()
 end
 
 local KEYS = {
-  "meta", "route", "spec", "state", "ids", "due", "lease", "clock", "keep", "feed", "tally", "uniq", "held",
+  "meta", "route", "spec", "state", "ids", "due", "lease", "clock", "keep", "results", "feed", "tally", "uniq", "held",
   "doc", "docs", "docttl", "page", "pages", "hint", "aside",
 }
 local names = {}

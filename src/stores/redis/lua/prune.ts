@@ -5,7 +5,7 @@
  *
  *  prune_history   state, all (1) or one queue (0), queue, older than, max, minute, left there, excepted queues
  *                  -> removed, minute, left ("" at the end)
- *  prune_kept, prune_expired   max -> removed, more
+ *  prune_kept, prune_results, prune_expired   max -> removed, more
  *  prune_feed      older than, max -> removed, more
  */
 import type { LuaModule } from "./lua-module.ts";
@@ -105,6 +105,26 @@ redis.register_function({ function_name = "mr1_prune_kept", flags = { "allow-oom
       removed = removed + 1
       forget(c, job)
     else push(c.zrem, c.k.keep, h) end
+  end
+  writeCall(c)
+  return { removed, #handles == most and 1 or 0 }
+end })
+
+-- The results alone; their jobs stay.
+redis.register_function({ function_name = "mr1_prune_results", flags = { "allow-oom" }, callback = function(keys, args)
+  local c, refused = beginWide(keys, args)
+  if not c then return refused end
+  local most = nextNumber(c)
+  local handles = call("ZRANGEBYSCORE", c.k.results, "-inf", c.at, "LIMIT", 0, most)
+  loadJobs(c, handles)
+  local removed = 0
+  for _, h in ipairs(handles) do
+    local job = c.jobs[h]
+    if job and job.resultUntil ~= "" and tonumber(job.resultUntil) <= c.now then
+      removed = removed + 1
+      touch(c, job)
+      job.result, job.resultUntil = "", ""
+    else push(c.zrem, c.k.results, h) end
   end
   writeCall(c)
   return { removed, #handles == most and 1 or 0 }

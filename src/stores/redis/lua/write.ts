@@ -53,6 +53,7 @@ local function writeGone(c, job)
   if was.key then push(c.zrem, was.key, h) end
   if was.clock then push(c.zrem, k.clock, h) end
   if was.keep then push(c.zrem, k.keep, h) end
+  if was.result then push(c.zrem, k.results, h) end
   if isBad(was.state) then push(c.zrem, k.bad .. was.state, h) end
   count(c, was.route, was.state, -1)
   leavePage(c, h)
@@ -72,6 +73,7 @@ local function writeEnd(c, job)
     c.ended = c.ended or {}
     push(c.ended, state .. num(floor(job.endedAt / MINUTE_MS)), h)
   end
+  if job.resultUntil ~= "" then push2(c.zadd, k.results, job.resultUntil, h) end
   if isBad(state) then push2(c.zadd, k.bad .. state, seqOf(h), h) end
 end
 
@@ -92,6 +94,7 @@ local function writeJob(c, job)
     if was.key and was.key ~= key then push(c.zrem, was.key, h) end
     if was.clock and clock == "" then push(c.zrem, k.clock, h) end
     if was.keep and job.keepUntil == "" then push(c.zrem, k.keep, h) end
+    if was.result and job.resultUntil == "" then push(c.zrem, k.results, h) end
     if isBad(was.state) and was.state ~= state then push(c.zrem, k.bad .. was.state, h) end
     count(c, was.route, was.state, -1)
   end
