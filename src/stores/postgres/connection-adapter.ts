@@ -11,7 +11,8 @@
  *  any other     { query(text, values) }                    does not know
  *
  * What leads to a pool (the pool itself, a `db` over one) is refused with the advice to pass the transaction: each
- * statement would go to another connection. Prisma's clients are refused by name: they type parameters by themselves.
+ * statement would go to another connection. Prisma's clients are refused by name, with the way to wrap one: its `tx`
+ * and the client over a pool look alike.
  *
  * Values come back as the text that Postgres sent, past every type parser that the caller may have set.
  */
@@ -32,7 +33,7 @@ export function adaptConnection(given: unknown): Connection | null {
   if (isPrisma(given))
     throw new MillraceError(
       "not-in-transaction",
-      "A client of Prisma is not supported: use another driver here.",
+      "A client of Prisma is not taken as it is. Inside prisma.$transaction(async (tx) => …) pass { query: (text, values) => tx.$queryRawUnsafe(text, ...values) }; docs/guides/jobs.md has more.",
     );
   if (isPgClient(given)) return pgConnection(given);
   if (isPostgresJs(given)) return postgresJsConnection(given);
