@@ -92,42 +92,35 @@ redis.register_function({ function_name = "mr1_prune_history", flags = { "allow-
   return { removed, minute or "", minute and tostring(left) or "" }
 end })
 
-redis.register_function({ function_name = "mr1_prune_kept", flags = { "allow-oom" }, callback = function(keys, args)
-  local c, refused = beginWide(keys, args)
-  if not c then return refused end
-  local most = nextNumber(c)
-  local handles = call("ZRANGEBYSCORE", c.k.keep, "-inf", c.at, "LIMIT", 0, most)
+-- Acts on the finished jobs of an index whose time, a field of theirs, is over; an entry that does not belong there is
+-- taken out.
+local function pruneTimed(c, key, field, act)
+  local most, removed = nextNumber(c), 0
+  local handles = call("ZRANGEBYSCORE", key, "-inf", c.at, "LIMIT", 0, most)
   loadJobs(c, handles)
-  local removed = 0
   for _, h in ipairs(handles) do
     local job = c.jobs[h]
-    if job and isTerminal(job.state) and job.keepUntil ~= "" and tonumber(job.keepUntil) <= c.now then
+    if job and isTerminal(job.state) and job[field] ~= "" and tonumber(job[field]) <= c.now then
       removed = removed + 1
-      forget(c, job)
-    else push(c.zrem, c.k.keep, h) end
+      act(c, job)
+    else push(c.zrem, key, h) end
   end
   writeCall(c)
   return { removed, #handles == most and 1 or 0 }
+end
+
+redis.register_function({ function_name = "mr1_prune_kept", flags = { "allow-oom" }, callback = function(keys, args)
+  local c, refused = beginWide(keys, args)
+  return refused or pruneTimed(c, c.k.keep, "keepUntil", forget)
 end })
 
 -- The results alone; their jobs stay.
 redis.register_function({ function_name = "mr1_prune_results", flags = { "allow-oom" }, callback = function(keys, args)
   local c, refused = beginWide(keys, args)
-  if not c then return refused end
-  local most = nextNumber(c)
-  local handles = call("ZRANGEBYSCORE", c.k.results, "-inf", c.at, "LIMIT", 0, most)
-  loadJobs(c, handles)
-  local removed = 0
-  for _, h in ipairs(handles) do
-    local job = c.jobs[h]
-    if job and job.resultUntil ~= "" and tonumber(job.resultUntil) <= c.now then
-      removed = removed + 1
-      touch(c, job)
-      job.result, job.resultUntil = "", ""
-    else push(c.zrem, c.k.results, h) end
-  end
-  writeCall(c)
-  return { removed, #handles == most and 1 or 0 }
+  return refused or pruneTimed(c, c.k.results, "resultUntil", function(_, job)
+    touch(c, job)
+    job.result, job.resultUntil = "", ""
+  end)
 end })
 
 redis.register_function({ function_name = "mr1_prune_expired", flags = { "allow-oom" }, callback = function(keys, args)
