@@ -306,6 +306,8 @@ export type PruneRequest =
     }
   /** Finished jobs whose own keeping time is over. */
   | { readonly what: "kept"; readonly max: number }
+  /** Results of finished jobs that are kept for a shorter time than their jobs; the jobs stay, told by no event. */
+  | { readonly what: "results"; readonly max: number }
   /** Unique keys held by time, and documents, that have run out. */
   | { readonly what: "expired"; readonly max: number }
   | { readonly what: "feed"; readonly olderThanMs: number; readonly max: number };

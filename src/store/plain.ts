@@ -46,7 +46,8 @@ export function isFinish(next: SettleNext): next is Finish {
   return isTerminal(next.to as JobState);
 }
 
-/** A settle that ends its job and carries no effects. */
+/** A settle that ends its job, whose result stays as long as the job, and carries no effects. */
 export function isPlainSettle(settle: Settle): settle is Settle & { readonly next: Finish } {
-  return settle.effects === undefined && isFinish(settle.next);
+  const { effects, next } = settle;
+  return effects === undefined && isFinish(next) && next.keepResultMs === undefined;
 }

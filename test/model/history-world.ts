@@ -361,6 +361,7 @@ function settleNext(shape: NextShape): Settle["next"] {
   if (shape.to === "finish")
     return finish(shape.outcome, {
       keepMs: shape.keepMs,
+      ...(shape.keepResultMs === null ? {} : { keepResultMs: shape.keepResultMs }),
       result: shape.outcome === "completed" ? "1" : null,
     });
   if (shape.to === "retry") return schedule(shape.inMs, { countsAttempt: shape.counts, ttlMs: shape.ttlMs });
@@ -400,6 +401,7 @@ function pruneRequest({ what, olderThanMs, max }: Extract<Command, { do: "prune"
   if (what === 0) return { what: "kept", max };
   if (what === 1) return { what: "expired", max };
   if (what === 2) return { what: "feed", olderThanMs, max };
+  if (what === 3) return { what: "results", max };
   const outcome = pick(terminalStates, what);
   return {
     what: "history",

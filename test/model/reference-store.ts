@@ -263,6 +263,12 @@ export class ReferenceStore {
         });
       return [...over, ...dead];
     }
+    if (request.what === "results") {
+      const isOver = ({ resultUntil }: Job): boolean => (resultUntil ?? Infinity) <= this.#rules.now;
+      return [...jobs.values()].filter(isOver).map((job) => () => {
+        Object.assign(job, { result: null, resultUntil: null });
+      });
+    }
     const isDoomed = (job: Job): boolean => {
       if (!isTerminal(job.state)) return false;
       if (request.what === "kept") return job.keepUntil !== null && job.keepUntil <= this.#rules.now;
@@ -285,6 +291,7 @@ function asRecord(job: Job): JobRecord {
     digest: _digest,
     settledFence: _settled,
     changeToken: _token,
+    resultUntil: _until,
     hold: _hold,
     ...record
   } = job;

@@ -21,6 +21,8 @@ export function prune(step: Step, request: PruneRequest): PruneAnswer {
       return pruneHistory(step, request);
     case "kept":
       return pruneKept(step, request.max);
+    case "results":
+      return pruneResults(step, request.max);
     case "expired":
       return pruneExpired(step, request.max);
     case "feed":
@@ -99,6 +101,16 @@ function pruneKept(step: Step, max: number): PruneAnswer {
     .map(readFinished);
   removeFinished(step, rows.slice(0, max));
   return { removed: Math.min(rows.length, max), more: rows.length > max, cursor: null };
+}
+
+/** Inputs: now, limit. */
+const dropResults = `UPDATE millrace_history SET result = NULL, result_until = NULL WHERE seq IN (
+  SELECT seq FROM millrace_history INDEXED BY millrace_history_result
+  WHERE result_until IS NOT NULL AND result_until <= ? ORDER BY result_until, seq ${limitTo("?")})`;
+
+function pruneResults({ statements, now }: Step, max: number): PruneAnswer {
+  const removed = Number(statements(dropResults).run(now, max).changes);
+  return { removed, more: removed === max, cursor: null };
 }
 
 /** Inputs: now, limit. */

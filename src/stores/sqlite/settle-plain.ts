@@ -29,6 +29,7 @@ const finished: Formulas = {
   settledFence: "j.fence",
   endedAt: "@now",
   keepUntil: "@keepUntil",
+  resultUntil: "NULL",
   reason: "@reason",
   result: "e.result",
   attempts: "ifnull(e.attempts, j.attempts)",

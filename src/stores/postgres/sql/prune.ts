@@ -27,6 +27,22 @@ const oldRows = (where: string): string =>
 /** A row h of a whole day: of the state $1, without a keeping time of its own, of none of the queues $2. */
 const mayGo = `h.state = $1 AND h.keep_until IS NULL AND h.route IN (SELECT number FROM @route WHERE queue <> ALL ($2))`;
 
+/** Acts on the finished rows whose time, a column of theirs, is over: those of v_ids and v_ends, null where none is. */
+const pruneTimed = (what: string, until: string, act: string): string => `
+CREATE FUNCTION @prune_${what}_v1(p_now int8, p_commit text, p_max int4, OUT removed int8, OUT more bool) LANGUAGE plpgsql AS $$
+DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_ids text[]; v_ends int8[];
+BEGIN
+  SELECT array_agg(id), array_agg(ended_at) INTO v_ids, v_ends FROM (
+    SELECT id, ended_at FROM @history WHERE ${until} <= v_now ORDER BY ${until}, seq LIMIT p_max) d;
+  ${act}
+  more := cardinality(v_ids) = p_max;
+END $$;`;
+
+/** The results alone; their jobs stay. */
+const dropResults = `UPDATE @history h SET result = NULL, result_until = NULL FROM unnest(v_ids, v_ends) d(id, ended_at)
+    WHERE h.id = ANY (v_ids) AND h.id = d.id AND h.ended_at = d.ended_at AND h.result_until <= v_now;
+  GET DIAGNOSTICS removed = ROW_COUNT;`;
+
 export const pruneSql = `
 -- Removes finished rows by place, none where the lists are null; answers how many.
 CREATE FUNCTION @remove_finished_v1(p_ids text[], p_ends int8[]) RETURNS int8 LANGUAGE plpgsql AS $$
@@ -64,14 +80,8 @@ BEGIN
   IF removed < p_max THEN last := v_stop; more := v_seen = v_window; ELSE more := true; END IF;
 END $$;
 
-CREATE FUNCTION @prune_kept_v1(p_now int8, p_commit text, p_max int4, OUT removed int8, OUT more bool) LANGUAGE plpgsql AS $$
-DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_ids text[]; v_ends int8[];
-BEGIN
-  SELECT array_agg(id), array_agg(ended_at) INTO v_ids, v_ends FROM (
-    SELECT id, ended_at FROM @history WHERE keep_until <= v_now ORDER BY keep_until, seq LIMIT p_max) d;
-  removed := @remove_finished_v1(v_ids, v_ends);
-  more := removed = p_max;
-END $$;
+${pruneTimed("kept", "keep_until", "removed := @remove_finished_v1(v_ids, v_ends);")}
+${pruneTimed("results", "result_until", dropResults)}
 
 CREATE FUNCTION @prune_expired_v1(p_now int8, p_commit text, p_max int4, OUT removed int8, OUT more bool) LANGUAGE plpgsql AS $$
 DECLARE v_now int8 := @begin_v1(p_now, p_commit);

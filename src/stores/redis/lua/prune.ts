@@ -5,7 +5,7 @@
  *
  *  prune_history   state, all (1) or one queue (0), queue, older than, max, minute, left there, excepted queues
  *                  -> removed, minute, left ("" at the end)
- *  prune_kept, prune_expired   max -> removed, more
+ *  prune_kept, prune_results, prune_expired   max -> removed, more
  *  prune_feed      max, older than -> removed, more
  */
 import { pickLua } from "./packing.ts";
@@ -94,18 +94,30 @@ end
 -- What is over by now, in an index by time.
 local function overIn(c, index, most) return call("ZRANGEBYSCORE", index, "-inf", c.at, "LIMIT", 0, most) end
 
-servePrune("kept", function(c, most)
-  local handles, removed = overIn(c, c.k.keep, most), 0
+-- Acts on the finished jobs of an index whose time, a field of theirs, is over; an entry that does not belong there is
+-- taken out.
+local function pruneTimed(c, most, index, field, act)
+  local handles, removed = overIn(c, index, most), 0
   loadJobs(c, handles)
   for _, h in ipairs(handles) do
     local job = c.jobs[h]
-    if job and isTerminal(job.state) and job.keepUntil ~= "" and tonumber(job.keepUntil) <= c.now then
+    if job and isTerminal(job.state) and job[field] ~= "" and tonumber(job[field]) <= c.now then
       removed = removed + 1
-      forget(c, job)
-    else push(c.zrem, c.k.keep, h) end
+      act(c, job)
+    else push(c.zrem, index, h) end
   end
   return removed, #handles
-end)
+end
+
+servePrune("kept", function(c, most) return pruneTimed(c, most, c.k.keep, "keepUntil", forget) end)
+
+-- The results alone; their jobs stay.
+local function dropResult(c, job)
+  touch(c, job)
+  job.result, job.resultUntil = "", ""
+end
+
+servePrune("results", function(c, most) return pruneTimed(c, most, c.k.results, "resultUntil", dropResult) end)
 
 servePrune("expired", function(c, most)
   local keys = overIn(c, c.k.held, most)
