@@ -131,6 +131,28 @@ export const pruneCases: ContractGroup = {
       },
     ],
     [
+      "endings of one call that differ in the times of their results alone keep each its own",
+      async ({ store, platform, lease, read }) => {
+        const settles = [];
+        for (const [id, keepResultMs] of Object.entries({
+          short: 10,
+          long: 20,
+          plain: undefined,
+          late: 10,
+        })) {
+          const ending = finish("completed", { result: "42", ...(keepResultMs && { keepResultMs }) });
+          settles.push(aSettle(await lease(aJob({ id })), ending));
+        }
+        await store.settleIfLeased(settles);
+        platform.advance(10);
+        expect(await pruneAll(store, { what: "results", max: 5 })).toBe(2);
+        expect((await read("long")).result).toBe("42");
+        platform.advance(10);
+        expect(await pruneAll(store, { what: "results", max: 5 })).toBe(1);
+        expect((await read("plain")).result).toBe("42");
+      },
+    ],
+    [
       "unique keys and documents that have run out are removed, and nothing else",
       async ({ store, submit, platform }) => {
         const unique = (key: string, hold: number | "end") => ({
