@@ -31,7 +31,7 @@ local function pruneList(c, asked, minute, list, most, room)
     if removed == room then break end
     looked = i
     if states[i] and not seen[h] then
-      local ${pickLua("states[i]", ["state", "id", "flags", "route", "endedAt", "keepUntil"])}
+      local ${pickLua("states[i]", ["state", "id", "flags", "route", "endedAt", "keepUntil", "resultUntil"])}
       -- Looked at closely, it is set aside.
       if not state or not tonumber(endedAt) and endedAt ~= "" then jobOf(c, h)
       elseif state == asked.state and keepUntil == "" and num(floor(endedAt / MINUTE_MS)) == minute then
@@ -43,7 +43,7 @@ local function pruneList(c, asked, minute, list, most, room)
           local job = isListed and jobOf(c, h)
           if job then forget(c, job)
           elseif not isListed then
-            leave(c, h, { route = route, state = state })
+            leave(c, h, { route = route, state = state, result = resultUntil ~= "" })
             push(c, "goneIds", id)
           end
         end
