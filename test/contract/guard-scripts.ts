@@ -122,8 +122,8 @@ export const finishScripts: readonly Script[] = [
     submit(0, aJob({ id: "a" })),
     claim(1),
     settle(2, aSettle(lease("a", 1, 1), finish("completed", { result: "42", keepResultMs: 9 }))),
-    [10, "prune", { what: "results", max: 5 }],
-    [11, "prune", { what: "results", max: 5 }],
+    [10, "prune", { what: "kept", max: 5 }],
+    [11, "prune", { what: "kept", max: 5 }],
     settle(12, running),
   ],
   [

@@ -401,7 +401,6 @@ function pruneRequest({ what, olderThanMs, max }: Extract<Command, { do: "prune"
   if (what === 0) return { what: "kept", max };
   if (what === 1) return { what: "expired", max };
   if (what === 2) return { what: "feed", olderThanMs, max };
-  if (what === 3) return { what: "results", max };
   const outcome = pick(terminalStates, what);
   return {
     what: "history",

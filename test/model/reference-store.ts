@@ -263,12 +263,6 @@ export class ReferenceStore {
         });
       return [...over, ...dead];
     }
-    if (request.what === "results") {
-      const isOver = ({ resultUntil }: Job): boolean => (resultUntil ?? Infinity) <= this.#rules.now;
-      return [...jobs.values()].filter(isOver).map((job) => () => {
-        Object.assign(job, { result: null, resultUntil: null });
-      });
-    }
     const isDoomed = (job: Job): boolean => {
       if (!isTerminal(job.state)) return false;
       if (request.what === "kept") return job.keepUntil !== null && job.keepUntil <= this.#rules.now;
@@ -277,7 +271,14 @@ export class ReferenceStore {
       const isOld = (job.endedAt as number) <= this.#rules.now - request.olderThanMs;
       return isOfQueue && isOld && job.state === request.outcome && job.keepUntil === null;
     };
-    return [...jobs.values()].filter(isDoomed).map((job) => () => this.#rules.drop(job));
+    const hasOldResult = (job: Job): boolean =>
+      request.what === "kept" && !isDoomed(job) && (job.resultUntil ?? Infinity) <= this.#rules.now;
+    return [
+      ...[...jobs.values()].filter(isDoomed).map((job) => () => this.#rules.drop(job)),
+      ...[...jobs.values()]
+        .filter(hasOldResult)
+        .map((job) => () => void Object.assign(job, { result: null, resultUntil: null })),
+    ];
   }
 
   auditIndexes(_request: { cursor: string | null; max: number }): operations.AuditAnswer {

@@ -25,7 +25,7 @@ test("what is kept for days is looked at ten times more rarely than what leaves 
   expect(rarely).toBeGreaterThanOrEqual(Math.floor(often / 10));
   expect(rarely).toBeLessThanOrEqual(Math.ceil(often / 10));
   expect(looks).toEqual({
-    ...{ "completed jobs": often, kept: often, results: often },
+    ...{ "completed jobs": often, kept: often },
     ...{ "failed jobs": rarely, "cancelled jobs": rarely, "expired jobs": rarely, "skipped jobs": rarely },
     ...{ expired: rarely, feed: rarely },
   });

@@ -112,7 +112,6 @@ function promisedMs(request: PruneRequest): number {
     case "feed":
       return request.olderThanMs;
     case "kept":
-    case "results":
       // These jobs say themselves how long they or their results are kept, and may say a minute: never rest.
       return 0;
     case "expired":
@@ -137,7 +136,6 @@ function timedPrunes(times: DecidedTimes, max: number): readonly Prune[] {
 function untimedPrunes(max: number): readonly Prune[] {
   return [
     ["kept", { what: "kept", max }],
-    ["results", { what: "results", max }],
     // Named "documents" and not "expired" as in the request, because jobs can be expired too.
     ["documents", { what: "expired", max }],
   ];

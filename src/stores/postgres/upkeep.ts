@@ -21,7 +21,6 @@ function valuesOf(request: PruneRequest): Value[] {
       return [stateCodes[outcome], packNullable(queue), except, olderThanMs, max, cursor ?? 0];
     }
     case "kept":
-    case "results":
     case "expired":
       return [request.max];
     case "feed":

@@ -105,12 +105,12 @@ export const pruneCases: ContractGroup = {
         }
         const [before, told] = [await read("short"), await events()];
         platform.advance(39);
-        expect(await pruneAll(store, { what: "results", max: 1 })).toBe(0);
+        expect(await pruneAll(store, { what: "kept", max: 1 })).toBe(0);
         platform.advance(11);
-        expect(await pruneAll(store, { what: "results", max: 1 })).toBe(2);
+        expect(await pruneAll(store, { what: "kept", max: 1 })).toBe(2);
         expect(await read("short")).toEqual({ ...before, result: null });
         expect((await read("plain")).result).toBe("42");
-        expect(await pruneAll(store, { what: "results", max: 1 })).toBe(0);
+        expect(await pruneAll(store, { what: "kept", max: 1 })).toBe(0);
         expect(await events()).toEqual(told);
         expect(await auditAll(store)).toEqual({});
       },
@@ -126,7 +126,7 @@ export const pruneCases: ContractGroup = {
         await store.settleIfLeased([aSettle(await lease(aJob({ id: "removed" })), ending)]);
         await store.changeIf([aChange("removed", ["completed"], remove)]);
         platform.advance(100);
-        expect(await pruneAll(store, { what: "results", max: 5 })).toBe(0);
+        expect(await pruneAll(store, { what: "kept", max: 5 })).toBe(0);
         expect((await read("again")).result).toBe("2");
       },
     ],
@@ -145,10 +145,10 @@ export const pruneCases: ContractGroup = {
         }
         await store.settleIfLeased(settles);
         platform.advance(10);
-        expect(await pruneAll(store, { what: "results", max: 5 })).toBe(2);
+        expect(await pruneAll(store, { what: "kept", max: 5 })).toBe(2);
         expect((await read("long")).result).toBe("42");
         platform.advance(10);
-        expect(await pruneAll(store, { what: "results", max: 5 })).toBe(1);
+        expect(await pruneAll(store, { what: "kept", max: 5 })).toBe(1);
         expect((await read("plain")).result).toBe("42");
       },
     ],

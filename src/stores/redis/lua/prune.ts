@@ -5,7 +5,7 @@
  *
  *  prune_history   state, all (1) or one queue (0), queue, older than, max, minute, left there, excepted queues
  *                  -> removed, minute, left ("" at the end)
- *  prune_kept, prune_results, prune_expired   max -> removed, more
+ *  prune_kept, prune_expired   max -> removed, more
  *  prune_feed      max, older than -> removed, more
  */
 import { pickLua } from "./packing.ts";
@@ -101,7 +101,7 @@ local function pruneTimed(c, most, index, field, act)
   loadJobs(c, handles)
   for _, h in ipairs(handles) do
     local job = c.jobs[h]
-    if job and isTerminal(job.state) and job[field] ~= "" and tonumber(job[field]) <= c.now then
+    if job and not job.isGone and isTerminal(job.state) and job[field] ~= "" and tonumber(job[field]) <= c.now then
       removed = removed + 1
       act(c, job)
     else push(c.zrem, index, h) end
@@ -109,15 +109,18 @@ local function pruneTimed(c, most, index, field, act)
   return removed, #handles
 end
 
-servePrune("kept", function(c, most) return pruneTimed(c, most, c.k.keep, "keepUntil", forget) end)
-
 -- The results alone; their jobs stay.
 local function dropResult(c, job)
   touch(c, job)
   job.result, job.resultUntil = "", ""
 end
 
-servePrune("results", function(c, most) return pruneTimed(c, most, c.k.results, "resultUntil", dropResult) end)
+servePrune("kept", function(c, most)
+  local removed, looked = pruneTimed(c, most, c.k.keep, "keepUntil", forget)
+  if looked == most then return removed, looked end
+  local dropped, seen = pruneTimed(c, most - looked, c.k.results, "resultUntil", dropResult)
+  return removed + dropped, looked + seen
+end)
 
 servePrune("expired", function(c, most)
   local keys = overIn(c, c.k.held, most)
