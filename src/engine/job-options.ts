@@ -10,7 +10,7 @@ import { MillraceError, notYetSupported } from "../model/error.ts";
 import type { JobPolicy, Retention } from "../model/job-policy.ts";
 import { mintedPartition } from "../model/job-id.ts";
 import { checkName } from "../model/name.ts";
-import { checkBoolean, checkOptions } from "../model/option.ts";
+import { checkOptions } from "../model/option.ts";
 import { levelOf } from "../model/rank.ts";
 import type { Priority } from "../model/rank.ts";
 import { readAttempts, readBackoff, readRetryIf } from "../model/retry-policy.ts";
@@ -63,8 +63,8 @@ export interface EnqueueOptions<In = any> {
   trace?: Readonly<Record<string, string>>;
   unique?: string | UniqueOptions<FieldPathOf<In>>;
   retention?: RetentionOptions;
-  /** False: the result is not kept. */
-  keepResult?: boolean;
+  /** False: the result is not kept. A duration: it goes after that time, and the rest of the job stays. */
+  keepResult?: boolean | Duration;
 }
 
 /** The options once checked, times in milliseconds. A field that is left out was not given. */
@@ -163,8 +163,12 @@ export function readPolicy(options: EnqueueOptions, what: string): JobPolicy {
   if (options.retention !== undefined)
     policy.retention = readRetention(options.retention, `${what}: retention`);
   if (options.keepResult !== undefined)
-    policy.keepsResult = checkBoolean(options.keepResult, `${what}: keepResult`);
+    policy.keepsResult = readKeepResult(options.keepResult, `${what}: keepResult`);
   return policy;
+}
+
+function readKeepResult(given: unknown, what: string): boolean | number {
+  return typeof given === "boolean" ? given : durationMs(given, what);
 }
 
 export function readRetention(options: RetentionOptions, what: string): Retention {

@@ -336,7 +336,10 @@ export type PruneRequest =
       readonly max: number;
       readonly cursor: string | null;
     }
-  /** Finished jobs whose own keeping time is over. */
+  /**
+   * Finished jobs whose own keeping time is over, then results that are kept for a shorter time than their jobs: these
+   * jobs stay, and no event tells it.
+   */
   | { readonly what: "kept"; readonly max: number }
   /** Unique keys held by time, and documents, that have run out. */
   | { readonly what: "expired"; readonly max: number }

@@ -48,7 +48,12 @@ export interface EffectShape {
 }
 
 export type NextShape =
-  | { readonly to: "finish"; readonly outcome: TerminalState; readonly keepMs: number | null }
+  | {
+      readonly to: "finish";
+      readonly outcome: TerminalState;
+      readonly keepMs: number | null;
+      readonly keepResultMs: number | null;
+    }
   | { readonly to: "retry"; readonly inMs: number; readonly counts: 0 | 1; readonly ttlMs: number | null }
   | { readonly to: "hand-back" };
 
@@ -168,6 +173,7 @@ const next: fc.Arbitrary<NextShape> = fc.oneof(
     to: fc.constant("finish" as const),
     outcome: fc.constantFrom(...terminalStates),
     keepMs: fc.constantFrom(null, null, 0, 30),
+    keepResultMs: fc.constantFrom(null, null, 0, 5),
   }),
   fc.record({
     to: fc.constant("retry" as const),
@@ -279,7 +285,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 1, arbitrary: does("put", { docs: few(doc, 3) }) },
   {
     weight: 1,
-    arbitrary: does("prune", { what: fc.nat(7), olderThanMs: fewMs, max: fc.integer({ min: 1, max: 3 }) }),
+    arbitrary: does("prune", { what: fc.nat(8), olderThanMs: fewMs, max: fc.integer({ min: 1, max: 3 }) }),
   },
   {
     weight: 1,

@@ -406,6 +406,7 @@ function settleNext(shape: NextShape): Settle["next"] {
   if (shape.to === "finish")
     return finish(shape.outcome, {
       keepMs: shape.keepMs,
+      ...(shape.keepResultMs === null ? {} : { keepResultMs: shape.keepResultMs }),
       result: shape.outcome === "completed" ? "1" : null,
     });
   if (shape.to === "retry") return schedule(shape.inMs, { countsAttempt: shape.counts, ttlMs: shape.ttlMs });

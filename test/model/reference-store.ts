@@ -316,7 +316,14 @@ export class ReferenceStore {
       const isOld = (job.endedAt as number) <= this.#rules.now - request.olderThanMs;
       return isOfQueue && isOld && job.state === request.outcome && job.keepUntil === null;
     };
-    return [...jobs.values()].filter(isDoomed).map((job) => () => this.#rules.drop(job));
+    const hasOldResult = (job: Job): boolean =>
+      request.what === "kept" && !isDoomed(job) && (job.resultUntil ?? Infinity) <= this.#rules.now;
+    return [
+      ...[...jobs.values()].filter(isDoomed).map((job) => () => this.#rules.drop(job)),
+      ...[...jobs.values()]
+        .filter(hasOldResult)
+        .map((job) => () => void Object.assign(job, { result: null, resultUntil: null })),
+    ];
   }
 
   auditIndexes(_request: { cursor: string | null; max: number }): operations.AuditAnswer {
@@ -338,6 +345,7 @@ function asRecord(job: Job): JobRecord {
     digest: _digest,
     settledFence: _settled,
     changeToken: _token,
+    resultUntil: _until,
     hold: _hold,
     ...record
   } = job;

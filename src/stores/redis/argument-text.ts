@@ -26,7 +26,7 @@ export const argumentFields = {
   handBack: ["kind", "event", "countsAttempt"],
   mark: ["kind", "event", "cancelAsked", "rankBase", "rankSlope", ...editFields],
   remove: ["kind", "event"],
-  finish: ["kind", "event", "to", "keepMs", "reason", "result"],
+  finish: ["kind", "event", "to", "keepMs", "keepResultMs", "reason", "result"],
   /** The record of a unique key, and that of a document. */
   holder: ["handle", "hold", "heldUntil", "id"],
   doc: ["version", "dueAt", "expiresAt", "body"],

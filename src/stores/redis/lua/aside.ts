@@ -72,6 +72,7 @@ local function leaveIndexes(c, h, route)
   end
   call("ZREM", k.clock, h)
   call("ZREM", k.keep, h)
+  call("ZREM", k.results, h)
   return route, state
 end
 

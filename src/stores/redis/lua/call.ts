@@ -20,7 +20,8 @@
  *                  likewise                                               still being filled
  *  end:s:m list    what ended in state s in minute m        feed    stream  n-1: a = time, b = bundles of events,
  *  ends:s  zset    the minutes of state s                                 s = the last seq
- *  keep    zset    finished jobs with a keeping time of their own
+ *  keep    zset    finished jobs with a keeping time        results zset  finished jobs whose results go before them
+ *                  of their own, by its end                               by that time
  */
 
 export const callLua = String.raw`
@@ -30,7 +31,7 @@ local function init()
 end
 
 local KEYS = {
-  "meta", "route", "spec", "state", "ids", "due", "lease", "clock", "keep", "feed", "tally", "uniq", "held",
+  "meta", "route", "spec", "state", "ids", "due", "lease", "clock", "keep", "results", "feed", "tally", "uniq", "held",
   "doc", "docs", "docttl", "page", "pages", "hint", "aside",
 }
 local names = {}
