@@ -14,7 +14,6 @@ import {
   aSettle,
   finish,
   handBack,
-  remove,
   schedule,
 } from "../../support/builders.ts";
 import { until } from "../../support/until.ts";
@@ -121,7 +120,7 @@ export const gateCases: ContractGroup = {
         await store.settleIfLeased([aSettle(await next(), finish("failed"))]);
         await store.settleIfLeased([aSettle(await next(), finish("completed", { keepMs: 0 }))]);
         await store.changeIf([aChange((await next()).id, ["running"], finish("cancelled"))]);
-        await store.changeIf([aChange((await next()).id, ["running"], remove)]);
+        await store.changeIf([aChange((await next()).id, ["running"], finish("cancelled", { keepMs: 0 }))]);
         const lost = await next();
         platform.advance(5000);
         const reclaimed = schedule(100_000, { event: "reclaimed" });
