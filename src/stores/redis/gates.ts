@@ -1,4 +1,5 @@
 /** Gates (lua/gate-calls.ts): what a claim must pass, put under a version and read with what is held. */
+import type { ReadGatesRequest } from "../../store/operations.ts";
 import type { Gate, GatePut } from "../../store/records.ts";
 import { putFields, readArgument, valueText } from "./argument-text.ts";
 import type { Operation } from "./call.ts";
@@ -6,11 +7,11 @@ import { readHints } from "./hint-text.ts";
 import { dueText } from "./next-text.ts";
 import { packNullable, packText, readNumber, rowsOf, unpackText } from "./text.ts";
 
-export const putGates: Operation<"putGates"> = async ({ connection, tell }, puts) => {
+export const putGates: Operation<"putGates"> = async (calls, puts) => {
   if (puts.length === 0) return [];
   const args = puts.flatMap(putTexts);
-  const [hints, flat] = (await connection.write("mr1_put_gates", args)) as [unknown, number[]];
-  tell(readHints(hints));
+  const [hints, flat] = (await calls.connection.write("mr1_put_gates", args)) as [unknown, number[]];
+  calls.tell(readHints(hints));
   return rowsOf<[number, number]>(flat, 2).map(([isPut, version]) => ({
     kind: isPut === 1 ? "ok" : "changed",
     version,
@@ -29,16 +30,18 @@ function putTexts(put: GatePut): string[] {
 }
 
 export const readGates: Operation<"readGates"> = async ({ connection }, request) => {
-  const args =
-    "keys" in request
-      ? ["1", ...new Set(request.keys.map(packText))]
-      : ["0", packText(request.prefix), packNullable(request.after), String(request.max)];
+  const args = "keys" in request ? ["1", ...new Set(request.keys.map(packText))] : pageTexts(request);
   type Answer = [at: string, stop: string, flat: string[]];
   const [at, stop, flat] = (await connection.read("mr1_read_gates", args)) as Answer;
   const gates = rowsOf<[string, string, string]>(flat, 3).map(gateOf);
   const cursor = stop === "" ? null : unpackText(stop);
   return { gates: "keys" in request ? gates.sort(byBytes) : gates, cursor, now: Number(at) };
 };
+
+/** An empty text is packed as a text that is there, and begins no other. */
+function pageTexts({ prefix, after, max }: Extract<ReadGatesRequest, { prefix: string }>): string[] {
+  return ["0", prefix === "" ? "" : packText(prefix), packNullable(after), String(max)];
+}
 
 function gateOf([key, held, record]: readonly [string, string, string]): Gate {
   const { version, cap, stepUs, burstUs, tatUs, closedUntil, isDraining, body } = readArgument(

@@ -1,6 +1,7 @@
 /**
  * Submit (lua/submit.ts): stretches of plain jobs travel without asking for an answer; units that may meet something
- * are answered one by one. Where a queue of plain jobs is draining nothing was done, and all units go again, one by one.
+ * are answered one by one. Where a queue of plain jobs is draining, nothing was done, and all units go again, each to be
+ * answered.
  */
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import { checkUnits } from "../../store/later-version.ts";

@@ -1,6 +1,6 @@
 /**
- * What a claim meets: the heads of the ready jobs of a route, or of several merged by (rank, seq), and how those that it
- * takes leave their indexes. Nothing is read of a job here.
+ * What a claim meets: the heads of the ready jobs of a route, or of several merged by (rank, seq), and how those that
+ * it takes leave their indexes. Nothing is read of a job here.
  */
 
 export const lookLua = String.raw`
@@ -51,9 +51,9 @@ local function isBefore(a, b)
 end
 
 -- Merges several routes by their heads, which are kept sorted. Answers the members, the source of each, and all
--- sources. passes: whether the head of a source may be taken, behind so many that were; where it may not, neither may
+-- sources. mayPass: whether the head of a source may be taken, behind so many that were; where it may not, neither may
 -- those behind it. Of a source from which none may, the head alone is read, to know whether and when it is met.
-local function takeMerged(c, routes, wanted, passes)
+local function takeMerged(c, routes, wanted, mayPass)
   local heads, all, batch = {}, {}, math.ceil(2 * wanted / #routes) + 8
   local function refill(source)
     source.members, source.scores = look(c, source, source.isShut and 1 or batch, true)
@@ -69,14 +69,14 @@ local function takeMerged(c, routes, wanted, passes)
   for _, route in ipairs(routes) do
     local source = sourceOf(c, route)
     all[#all + 1] = source
-    source.isShut = passes and roomOf(c, route) == 0
+    source.isShut = mayPass and roomOf(c, route) == 0
     if refill(source) then heads[#heads + 1] = source end
   end
   table.sort(heads, isBefore)
   local members, of, n = {}, {}, 0
   while n < wanted and heads[1] do
     local source = heads[1]
-    if passes and not passes(c, source, n) then table.remove(heads, 1)
+    if mayPass and not mayPass(c, source, n) then table.remove(heads, 1)
     else
       local h = source.members[source.head]
       n = n + 1
@@ -111,10 +111,10 @@ local function lookOffer(c, routes, wanted, isFull)
   return source.taken, nil, { source }
 end
 
--- The same for an offer some of whose routes have gates: as many as these let pass (passes.ts).
+-- The same for an offer some of whose routes have gates: as many as these let pass (units.ts).
 local function lookGated(c, routes, wanted)
   c.refused, c.ranks, c.room = {}, {}, wanted
-  if #routes > 1 or c.hasRung then return takeMerged(c, routes, wanted, passOne) end
+  if #routes > 1 or c.hasRung then return takeMerged(c, routes, wanted, letsPass) end
   local source = sourceOf(c, routes[1])
   local room = min(wanted, roomOf(c, source.route))
   if room > 0 then source.taken = look(c, source, room) end
