@@ -3,7 +3,7 @@ import { jobStates, stateCodes, stateOfCode } from "../../model/job-state.ts";
 import type { JobState } from "../../model/job-state.ts";
 import type { FeedRequest } from "../../store/operations.ts";
 import { readEvents } from "../../store/packed-events.ts";
-import type { JobRecord } from "../../store/records.ts";
+import type { JobRecord, Tally } from "../../store/records.ts";
 import type { PackedFeed } from "../../store/watch.ts";
 import { mend } from "./aside.ts";
 import { valueText } from "./argument-text.ts";
@@ -68,12 +68,19 @@ export const tallyJobs: Operation<"tallyJobs"> = async ({ connection }) => {
     if (state === total) totals.set(number, count);
     else counts.get(number)?.set(stateOfCode(Number(state)), count);
   }
-  return routes.flatMap(({ number, queue, name }) => {
+  const tallies = new Map<string, Tally>();
+  for (const { number, queue, name } of routes) {
     const byState = counts.get(number) as Map<JobState, number>;
     const others = [...byState.values()].reduce((sum, count) => sum + count, 0);
     byState.set("running", (totals.get(number) ?? 0) - others);
-    return [...byState].flatMap(([state, count]) => (count === 0 ? [] : [{ queue, name, state, count }]));
-  });
+    // Jobs of one name that have to pass different gates are on different routes.
+    for (const [state, count] of byState) {
+      const key = [packText(queue), packText(name), state].join(fieldEnd);
+      if (count !== 0)
+        tallies.set(key, { queue, name, state, count: (tallies.get(key)?.count ?? 0) + count });
+    }
+  }
+  return [...tallies.values()];
 };
 
 export async function readPackedFeed(

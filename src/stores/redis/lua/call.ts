@@ -22,6 +22,7 @@
  *  ends:s  zset    the minutes of state s                                 s = the last seq
  *  keep    zset    finished jobs with a keeping time        results zset  finished jobs whose results go before them
  *                  of their own, by its end                               by that time
+ *  gate    hash    key -> gate (argument-text.ts)
  */
 
 export const callLua = String.raw`
@@ -32,7 +33,7 @@ end
 
 local KEYS = {
   "meta", "route", "spec", "state", "ids", "due", "lease", "clock", "keep", "results", "feed", "tally", "uniq", "held",
-  "doc", "docs", "docttl", "page", "pages", "hint", "aside",
+  "doc", "docs", "docttl", "page", "pages", "hint", "aside", "gate",
 }
 local names = {}
 local function keysOf(tag)
@@ -47,7 +48,7 @@ local function keysOf(tag)
 end
 
 -- What this server process remembers of a store since somebody entered it, by tag and token: its last seq, the last
--- number of its feed and the routes it has met, which every call would otherwise read or write once more. A restart, a
+-- number of its feed, the routes it has met and its gates, which every call would otherwise read or write once more. A restart, a
 -- failover, a flush or a new build of the library leaves it empty or different from what the data says, and every call
 -- is then refused until somebody has entered again and raised the epoch where writes may be lost (enter.ts).
 local lives = {}

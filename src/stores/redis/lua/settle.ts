@@ -75,6 +75,7 @@ local function writeEndings(c, stretch)
     if ending.jobs > 0 then
       count(c, ending.route, RUNNING, -ending.jobs)
       count(c, ending.route, to, ending.jobs)
+      if c.life.gates then returnPermits(c, ending.route) end
     end
   end
 end

@@ -37,6 +37,7 @@ local function leave(c, h, was)
   if was.result then push(c.zrem, k.results, h) end
   if isBad(was.state) then push(c.zrem, k.bad .. was.state, h) end
   count(c, was.route, was.state, -1)
+  if was.state == RUNNING and c.life.gates then returnPermits(c, was.route) end
   leavePage(c, h)
 end
 
@@ -83,6 +84,7 @@ local function writeJob(c, job)
     if was.result and job.resultUntil == "" then push(c.zrem, k.results, h) end
     if isBad(was.state) and was.state ~= state then push(c.zrem, k.bad .. was.state, h) end
     count(c, was.route, was.state, -1)
+    if was.state == RUNNING and state ~= RUNNING and c.life.gates then returnPermits(c, was.route) end
   end
   count(c, job.route, state, 1)
   if key then
@@ -189,6 +191,7 @@ local function writeRoutes(c)
   for route, content in pairs(c.newRoutes) do
     call("HSET", c.k.route, route, content)
     c.life.routes[route] = content
+    if c.life.gates then addRoute(c.life.gates, route, content) end
   end
   c.newRoutes = nil
 end
@@ -291,10 +294,24 @@ local function wokenOf(c)
   return concat(woken, ",")
 end
 
+-- A permit came back or a gate was put: its routes may have jobs that pass now, whoever works there.
+local function wakeGates(c)
+  local known = {}
+  for _, route in ipairs(c.woken or {}) do known[route] = true end
+  for gate in pairs(c.opened) do
+    for _, user in ipairs(usersOf(c, gate)) do
+      setReady(c, user.route)
+      if not known[user.route] then push(c, "woken", user.route) end
+      known[user.route] = true
+    end
+  end
+end
+
 -- Tells what was written. Answers what the caller's own listeners are told: ready routes, the earliest clock set,
 -- finished ids, cancels.
 local function tellCall(c)
   writeFeed(c)
+  if c.opened then wakeGates(c) end
   local routes = ""
   if c.ready then
     for route in pairs(c.ready) do routes = (routes == "" and "" or routes .. ",") .. route end
