@@ -9,5 +9,9 @@ export const storeLimits = {
   /** Jobs in one unit (one enqueueMany). */
   unitJobsMax: 100_000,
   tagsPerJobMax: 16,
+  /** Capabilities that one job may ask for. */
+  capsPerJobMax: 32,
+  /** Routes with capabilities in one offer of a claim: there may be one per combination, so a worker offers them in turns. */
+  capsRoutesPerOfferMax: 64,
   logLinesPerJobMax: 1000,
 } as const;

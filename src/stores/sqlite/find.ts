@@ -3,6 +3,7 @@
  * says where to go on, so a filter that matches nothing never holds the store for long.
  */
 import { isTerminal, jobStates, stateCodes } from "../../model/job-state.ts";
+import { hasSameCaps } from "../../model/route.ts";
 import type { FindAnswer, FindRequest, JobFilter } from "../../store/operations.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { columnList, rowReader } from "./columns.ts";
@@ -80,12 +81,15 @@ function readChunk(
 }
 
 function readFilter(statements: Statements, filter: JobFilter): (row: Scanned) => boolean {
-  const { states, queue, name, reason, createdAfter, createdBefore } = filter;
+  const { states, queue, name, caps, reason, createdAfter, createdBefore } = filter;
   const codes = states === undefined ? null : new Set<number>(states.map((state) => stateCodes[state]));
   let routes: Set<number> | null = null;
-  if (queue !== undefined || name !== undefined) {
+  if (queue !== undefined || name !== undefined || caps !== undefined) {
     const meant = readRoutes(statements).filter(
-      (route) => (queue ?? route.queue) === route.queue && (name ?? route.name) === route.name,
+      (route) =>
+        (queue ?? route.queue) === route.queue &&
+        (name ?? route.name) === route.name &&
+        hasSameCaps(caps ?? route.caps, route.caps),
     );
     routes = new Set(meant.map(({ number }) => number));
   }

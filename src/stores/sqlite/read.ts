@@ -1,5 +1,6 @@
 /** Looking at jobs: by id, their counts, their log lines, and what was told. None of it writes. */
 import { stateOfCode } from "../../model/job-state.ts";
+import { shownRoute } from "../../model/route.ts";
 import { fieldNames, isFinishedField, isLiveField, isSpecField } from "../../store/job-fields.ts";
 import type { JobField } from "../../store/job-fields.ts";
 import type { FeedAnswer, FeedRequest, TrailAnswer } from "../../store/operations.ts";
@@ -13,24 +14,30 @@ import { Unreadable } from "./errors.ts";
 import { seqOfId } from "./rows.ts";
 import { isKnownState, readOrTell } from "./unreadable.ts";
 
-const queueAndName = ["queue", "name"] as const;
+/** A damaged list must not hide the job. */
+const capsSql = "CASE WHEN json_valid(r.caps) THEN r.caps ELSE '[]' END";
+const routeColumns = ["r.queue", "r.name", capsSql];
+
+function routeShown(queue: string, name: string, caps: string): ReturnType<typeof shownRoute> {
+  return shownRoute({ queue, name, caps: caps === "[]" ? [] : (JSON.parse(caps) as string[]) });
+}
 
 /** Input: seq. Answer: everything about a job that is shown, as far as this kind of job has it. */
 function openSource(table: string, isKept: (field: JobField) => boolean) {
   const isShown = (field: JobField): boolean => field.isOwn !== true && (isSpecField(field) || isKept(field));
   const names = fieldNames(isShown);
   const base = initialValues((field) => field.isOwn !== true && !isShown(field));
-  const read = rowReader(names, { from: queueAndName.length, base });
-  const sql = `SELECT r.queue, r.name, ${columnList(names, fromJob)}
+  const read = rowReader(names, { from: routeColumns.length, base });
+  const sql = `SELECT ${routeColumns.join(", ")}, ${columnList(names, fromJob)}
     FROM ${table} j JOIN millrace_spec s ON s.seq = j.seq
     JOIN millrace_route r ON r.number = j.route WHERE j.seq = ?`;
   const readOne = (statements: Statements, seq: number): JobRecord | null => {
     const values = statements(sql).get(seq);
     if (values === undefined) return null;
-    const [queue, name] = values as [queue: string, name: string];
+    const [queue, name, caps] = values as [queue: string, name: string, caps: string];
     const row = read(values);
     const shown = { state: stateOfCode(row.state), cancelAsked: row.cancelAsked === 1 };
-    return { ...row, ...shown, queue, name };
+    return { ...row, ...shown, ...routeShown(queue, name, caps) };
   };
   return (statements: Statements, seq: number) => readOrTell("job", seq, () => readOne(statements, seq));
 }
@@ -53,13 +60,18 @@ export function readJobs(statements: Statements, ids: readonly string[]): (JobRe
 }
 
 /** No input. Answer: every count that is not zero, by route and state. */
-const readTallies = `SELECT r.queue, r.name, t.state, t.count 
+const readTallies = `SELECT ${routeColumns.join(", ")}, t.state, t.count
   FROM millrace_tally t JOIN millrace_route r ON r.number = t.route
-  WHERE t.count <> 0 AND t.${isKnownState} ORDER BY r.queue, r.name, t.state`;
+  WHERE t.count <> 0 AND t.${isKnownState} ORDER BY r.queue, r.name, r.caps, t.state`;
 
 export function tallyJobs(statements: Statements): Tally[] {
-  const rows = statements(readTallies).all() as [queue: string, name: string, state: number, count: number][];
-  return rows.map(([queue, name, state, count]) => ({ queue, name, state: stateOfCode(state), count }));
+  type Row = [queue: string, name: string, caps: string, state: number, count: number];
+  const rows = statements(readTallies).all() as Row[];
+  return rows.map(([queue, name, caps, state, count]) => ({
+    ...routeShown(queue, name, caps),
+    state: stateOfCode(state),
+    count,
+  }));
 }
 
 /** Inputs: number to go on after, limit. */

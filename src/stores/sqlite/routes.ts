@@ -4,7 +4,7 @@
  * refused.
  */
 import { MillraceError } from "../../model/error.ts";
-import { routeOf } from "../../model/route.ts";
+import { hasSameCaps, routeOf } from "../../model/route.ts";
 import type { Route, RouteContent } from "../../model/route.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Statements } from "./connection.ts";
@@ -30,7 +30,7 @@ export function forgetRoutes(known: KnownRoutes): void {
 
 const knownMax = 10_000;
 
-/** No job has capabilities yet: a damaged list of them must not hide queue and name. */
+/** A damaged list must not hide queue and name. */
 const caps = "CASE WHEN json_valid(caps) THEN caps ELSE '[]' END";
 /** Input: number. Answer: the content behind it. */
 const readContent = `SELECT queue, name, ${caps} FROM millrace_route WHERE number = ?`;
@@ -63,7 +63,7 @@ function contentOf(row: unknown): RouteContent {
 }
 
 function isSame(one: RouteContent, other: RouteContent): boolean {
-  return one.queue === other.queue && one.name === other.name && one.caps.join() === other.caps.join();
+  return one.queue === other.queue && one.name === other.name && hasSameCaps(one.caps, other.caps);
 }
 
 function collision(kept: RouteContent, refused: RouteContent): MillraceError {
