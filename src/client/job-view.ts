@@ -19,6 +19,8 @@ export interface JobView<Input = unknown, Result = unknown> {
   readonly id: string;
   readonly name: string;
   readonly queue: string;
+  /** The capabilities that a worker must offer to run it. */
+  readonly requires: readonly string[];
   readonly state: JobState;
   /** Why the job ended, for one that did not complete. */
   readonly reason: string | null;
@@ -58,6 +60,7 @@ export function viewJob(engine: Engine, record: JobRecord): JobView {
     id: record.id,
     name: record.name,
     queue: record.queue,
+    requires: record.caps ?? [],
     state: record.state,
     reason: record.reason,
     attempt: record.attempt,

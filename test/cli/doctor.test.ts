@@ -127,7 +127,7 @@ describe("doctor", () => {
     const handle = await mill.enqueue(deaf, null);
     await handle.result().catch(() => undefined);
     const direct = await openStore(nodePlatform, store);
-    const notice = { queues: [], names: [], abandoned: 0, writtenAt: Date.now() - 60_000 };
+    const notice = { queues: [], names: [], capabilities: [], abandoned: 0, writtenAt: Date.now() - 60_000 };
     await direct.putDocs([noticePut("late", notice)]);
     await direct.close();
     const { code, out } = await say(["doctor", "--store", store]);
