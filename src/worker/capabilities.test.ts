@@ -89,6 +89,26 @@ describe("a job that requires capabilities", () => {
   });
 });
 
+test("capabilities mean the same on a store of four partitions", async () => {
+  await v.reopen({}, 4);
+  await work(v.mill, "none");
+  const { mill } = another();
+  await work(mill, "able", { capabilities: ["eu", "gpu"] });
+  const ids = Array.from({ length: 12 }, (_, n) => ({ id: `given-${n}` }));
+  const handles = await Promise.all(
+    ids.map((given, n) => v.run(v.mill.enqueue(render, { n }, { ...given, requires: n % 2 ? ["eu"] : [] }))),
+  );
+  expect(await Promise.all(handles.map((handle) => v.run(handle.result())))).toEqual(
+    ids.map((_, n) => (n % 2 ? "able" : expect.any(String))),
+  );
+  const held = await Promise.all(
+    ids.map(({ id }) => v.run(v.mill.enqueue(plain, { n: 1 }, { id: `${id}-held`, requires: ["tpu"] }))),
+  );
+  await v.advance(60_000);
+  expect(await v.run(v.mill.jobs.counts())).toEqual({ default: { completed: 12, ready: 12, held: 12 } });
+  expect(await v.run(v.mill.explain(held[0]!.id))).toMatchObject({ readyLikeThis: 12 });
+});
+
 describe("a worker with capabilities", () => {
   test("hears of a combination that nobody asked for before at once, in another process", async () => {
     const { mill, calls } = another();
