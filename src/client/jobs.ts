@@ -15,7 +15,6 @@ import type { Due, Edit } from "../model/change.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { liveStates } from "../model/job-state.ts";
-import type { JobState } from "../model/job-state.ts";
 import { checkName } from "../model/name.ts";
 import {
   cancelChanges,

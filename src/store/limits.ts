@@ -11,7 +11,7 @@ export const storeLimits = {
   tagsPerJobMax: 16,
   /** Capabilities that one job may ask for. */
   capsPerJobMax: 32,
-  /** Routes with capabilities in one offer of a claim: there may be one per combination, so a worker offers them in turns. */
+  /** Routes with capabilities in one offer of a claim: a worker offers more of them in rotation. */
   capsRoutesPerOfferMax: 64,
   logLinesPerJobMax: 1000,
 } as const;

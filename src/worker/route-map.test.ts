@@ -84,17 +84,17 @@ describe("a route map of a worker with capabilities", () => {
     expect(map.offerFor(pool)).toEqual([mailRoute, route(["gpu"]).number]);
   });
 
-  test("offers many routes in turns, each once before the pool may rest, the plain ones always", () => {
+  test("offers many routes in rotation, each once before the pool may rest, the plain ones always", () => {
     const names = Array.from({ length: 150 }, (_, at) => `c${at}`);
     const { pool, routes: map } = withCaps(names);
     const served = names.map((name) => route([name]));
     map.learn(served);
     const offered = new Set<number>();
     for (const isLast of [false, false, true]) {
-      const [plain, ...turn] = map.offerFor(pool);
+      const [plain, ...next] = map.offerFor(pool);
       expect(plain).toBe(mailRoute);
-      expect(turn).toHaveLength(storeLimits.capsRoutesPerOfferMax);
-      for (const number of turn) offered.add(number);
+      expect(next).toHaveLength(storeLimits.capsRoutesPerOfferMax);
+      for (const number of next) offered.add(number);
       expect(map.hasOfferedAll(pool)).toBe(isLast);
     }
     expect(offered).toEqual(new Set(served.map(({ number }) => number)));

@@ -88,11 +88,11 @@ export class RouteMap {
     this.#rotations.get(pool)?.begin();
   }
 
-  /** What the next claim offers for this pool; with many capabilities only the next turn of its routes. */
+  /** What the next claim offers for this pool; of many routes with capabilities only the next few. */
   offerFor(pool: Pool): readonly number[] {
     const plain = this.#plain.get(pool) ?? [];
     const rotation = this.#rotations.get(pool);
-    return rotation === undefined ? plain : [...plain, ...rotation.take()];
+    return rotation === undefined ? plain : [...plain, ...rotation.next()];
   }
 
   /** Whether every route of this pool has been offered since it was woken. */

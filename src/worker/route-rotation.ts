@@ -1,11 +1,11 @@
 /**
- * The routes with capabilities that one pool serves, offered in turns: there may be one for each combination that
- * anybody ever asked for, and a claim must not grow with them. Who takes turns until the rotation is over has offered
- * every route once since it began.
+ * The routes with capabilities that one pool serves, in rotation: there may be one for each combination that anybody
+ * ever asked for, and a claim must not grow with them, so each claim offers the next few. A rotation is over when every
+ * route was offered once since it began.
  */
 import { storeLimits } from "../store/limits.ts";
 
-const turnMax = storeLimits.capsRoutesPerOfferMax;
+const offerMax = storeLimits.capsRoutesPerOfferMax;
 
 export class RouteRotation {
   #routes: readonly number[] = [];
@@ -26,12 +26,12 @@ export class RouteRotation {
   }
 
   /** What the next claim offers. */
-  take(): readonly number[] {
-    this.#left -= turnMax;
-    if (this.#routes.length <= turnMax) return this.#routes;
+  next(): readonly number[] {
+    this.#left -= offerMax;
+    if (this.#routes.length <= offerMax) return this.#routes;
     const from = this.#at;
-    this.#at = (from + turnMax) % this.#routes.length;
-    const turn = this.#routes.slice(from, from + turnMax);
-    return this.#at < from ? [...turn, ...this.#routes.slice(0, this.#at)] : turn;
+    this.#at = (from + offerMax) % this.#routes.length;
+    const offered = this.#routes.slice(from, from + offerMax);
+    return this.#at < from ? [...offered, ...this.#routes.slice(0, this.#at)] : offered;
   }
 }
