@@ -6,6 +6,7 @@ import { openSession, commitCalls } from "./commit.ts";
 import type { Call, CallOutcome } from "./commit.ts";
 import { configure } from "./open-file.ts";
 import { migrate } from "./migrate.ts";
+import { forgetRoutes } from "./routes.ts";
 
 function memorySession() {
   const database = new DatabaseSync(":memory:");
@@ -74,6 +75,19 @@ describe("the calls of one turn", () => {
     expect(codes(outcomes)).toEqual(["answer", "route-collision"]);
     const [read] = commitCalls(session, [{ operation: "readJobs", request: ["one", "two"] }], 1000).outcomes;
     expect(read).toMatchObject({ kind: "answer", answer: [{ id: "one" }, null] });
+  });
+
+  it("mend the capabilities of a route that were damaged", () => {
+    const session = memorySession();
+    const caps = ["gpu"];
+    commitCalls(session, [submit(aJob("one", { caps }))], 1000);
+    session.database.exec("UPDATE millrace_route SET caps = '[bro'");
+    const read = () =>
+      commitCalls(session, [{ operation: "readJobs", request: ["one"] }], 1000).outcomes as unknown;
+    expect(read()).toMatchObject([{ kind: "answer", answer: [{ id: "one", queue: "mail" }] }]);
+    forgetRoutes(session.routes);
+    expect(codes(commitCalls(session, [submit(aJob("two", { caps }))], 1000).outcomes)).toEqual(["answer"]);
+    expect(read()).toMatchObject([{ kind: "answer", answer: [{ id: "one", caps }] }]);
   });
 
   it("never see the store's time go back", () => {

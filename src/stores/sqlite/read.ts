@@ -11,12 +11,11 @@ import { columnList, fromJob, rowReader } from "./columns.ts";
 import { limitTo } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { Unreadable } from "./errors.ts";
+import { capsColumn } from "./routes.ts";
 import { seqOfId } from "./rows.ts";
 import { isKnownState, readOrTell } from "./unreadable.ts";
 
-/** A damaged list must not hide the job. */
-const capsSql = "CASE WHEN json_valid(r.caps) THEN r.caps ELSE '[]' END";
-const routeColumns = ["r.queue", "r.name", capsSql];
+const routeColumns = ["r.queue", "r.name", capsColumn];
 
 function routeShown(queue: string, name: string, caps: string): ReturnType<typeof shownRoute> {
   return shownRoute({ queue, name, caps: caps === "[]" ? [] : (JSON.parse(caps) as string[]) });

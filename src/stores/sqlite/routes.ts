@@ -30,12 +30,12 @@ export function forgetRoutes(known: KnownRoutes): void {
 
 const knownMax = 10_000;
 
-/** A damaged list must not hide queue and name. */
-const caps = "CASE WHEN json_valid(caps) THEN caps ELSE '[]' END";
-/** Input: number. Answer: the content behind it. */
-const readContent = `SELECT queue, name, ${caps} FROM millrace_route WHERE number = ?`;
-/** Inputs: number, queue, name, capabilities as JSON. */
-const addRoute = "INSERT INTO millrace_route (number, queue, name, caps) VALUES (?, ?, ?, ?)";
+/** The capabilities of a row. A damaged list must not hide queue and name. */
+export const capsColumn = "CASE WHEN json_valid(caps) THEN caps ELSE '[]' END";
+/** Input: number. Answer: the content behind it, unless its capabilities are damaged. */
+const readContent = "SELECT queue, name, caps FROM millrace_route WHERE number = ? AND json_valid(caps)";
+/** Inputs: number, queue, name, capabilities as JSON. What is damaged under the number is mended. */
+const addRoute = "INSERT OR REPLACE INTO millrace_route (number, queue, name, caps) VALUES (?, ?, ?, ?)";
 
 /** The number of a job's route, whose content is kept from now on. */
 export function keepRoute(statements: Statements, known: KnownRoutes, job: NewJob): number {
@@ -76,7 +76,7 @@ function collision(kept: RouteContent, refused: RouteContent): MillraceError {
 }
 
 /** No input. Answer: every route. */
-const readAll = `SELECT number, queue, name, ${caps} FROM millrace_route ORDER BY number`;
+const readAll = `SELECT number, queue, name, ${capsColumn} FROM millrace_route ORDER BY number`;
 
 export function readRoutes(statements: Statements): Route[] {
   return statements(readAll)
