@@ -23,6 +23,20 @@ export interface Route extends RouteContent {
 }
 
 const noCaps: readonly string[] = [];
+
+/** A route as records and tallies show it: without capabilities where it has none. */
+export function shownRoute({ queue, name, caps }: RouteContent): {
+  readonly queue: string;
+  readonly name: string;
+  readonly caps?: readonly string[];
+} {
+  return caps.length === 0 ? { queue, name } : { queue, name, caps };
+}
+
+export function hasSameCaps(one: readonly string[], other: readonly string[]): boolean {
+  return one.length === other.length && one.every((cap, at) => cap === other[at]);
+}
+
 /** Ends each part. Names hold no control characters, so no content can be written in two ways. */
 const partEnd = "\x1f";
 

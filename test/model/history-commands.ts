@@ -14,6 +14,8 @@ export interface JobShape {
   readonly given: number | null;
   readonly digest: number;
   readonly queue: number;
+  /** Which capabilities it asks for (history-world.ts); null for none. */
+  readonly caps: number | null;
   readonly name: number;
   readonly dueInMs: number;
   readonly isInstant: boolean;
@@ -119,6 +121,7 @@ const job: fc.Arbitrary<JobShape> = fc.record({
   given: fc.oneof({ weight: 4, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: fc.nat(3) }),
   digest: fc.nat(1),
   queue: fc.nat(1),
+  caps: rarely(fc.nat(2), null),
   name: fc.nat(1),
   dueInMs: fc.oneof(
     { weight: 3, arbitrary: fc.constant(0) },
@@ -205,7 +208,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
       leaseMs: fc.constantFrom(10, 100, 1000),
       offers: few(
         fc.record({
-          routes: few(fc.integer({ min: 1, max: 4 }), 3),
+          routes: few(fc.nat(15), 3),
           max: fc.integer({ min: 1, max: 4 }),
           starts: fc.nat(4),
         }),
@@ -264,7 +267,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   {
     weight: 1,
     arbitrary: does("look", {
-      filter: fc.nat(7),
+      filter: fc.nat(9),
       max: fc.integer({ min: 1, max: 5 }),
       scanMax: fc.integer({ min: 1, max: 9 }),
     }),

@@ -45,6 +45,8 @@ const policies = [
     retention: { failedMs: 30 },
   }),
 ] as const;
+/** What jobs ask for; a worker of these histories that has one of them has those before it, too. */
+const capsSets = [["gpu"], ["eu"], ["eu", "gpu"]];
 const readPolicy = createPolicyReader();
 const waiting: readonly JobState[] = ["scheduled", "ready"];
 const hugeInput = JSON.stringify("x".repeat(3000));
@@ -192,6 +194,7 @@ export class HistoryWorld {
       id,
       digest: shape.given === null ? null : `d${shape.digest}`,
       queue: `q${shape.queue}`,
+      ...(shape.caps === null ? {} : { caps: pick(capsSets, shape.caps) }),
       name: `n${shape.name}`,
       input: shape.isLarge ? hugeInput : `"${id}"`,
       policy: pick(policies, shape.policy),
@@ -287,6 +290,8 @@ export class HistoryWorld {
       { states: ["ready", "scheduled"] },
       { states: ["failed", "cancelled", "running"] },
       { queue: "q1", name: "n0" },
+      { caps: ["gpu"] },
+      { queue: "q0", caps: [] },
       { tag: "t1" },
       { tag: "all", states: terminalStates },
       { reason: "because" },
@@ -335,9 +340,16 @@ function pickRecent<Item>(items: readonly Item[], index: number): Item {
   return items[items.length - 1 - (index % items.length)] as Item;
 }
 
-/** Routes 1 to 4 are those of the two queues and two names. A route is offered once per claim, as the engine does. */
+/**
+ * Of a route's number the lowest two bits are the queue and the name, the rest says which capabilities the worker that
+ * offers it has. A route is offered once per claim, as the engine does.
+ */
 function offerOf({ routes, ...offer }: ClaimOffer): ClaimOffer {
-  const numbers = routes.map((route) => routeNumber(`q${route & 1}`, `n${(route >> 1) & 1}`));
+  const numbers = routes.flatMap((route) => {
+    const [queue, name] = [`q${route & 1}`, `n${(route >> 1) & 1}`];
+    const offered = [[], ...capsSets.slice(0, route >> 2)];
+    return offered.map((caps) => routeNumber(queue, name, caps));
+  });
   return { ...offer, routes: [...new Set(numbers)] };
 }
 

@@ -169,10 +169,12 @@ export class ReferenceRules {
     return job.id;
   }
 
-  write(job: Job, { queue, name, input, policy, meta, tags, deadline }: NewJob): void {
+  write(job: Job, { queue, name, caps = [], input, policy, meta, tags, deadline }: NewJob): void {
+    delete job.caps;
     Object.assign(job, {
       queue,
       name,
+      ...(caps.length === 0 ? {} : { caps }),
       input,
       policy,
       meta,
@@ -192,10 +194,10 @@ export class ReferenceRules {
     job.ttlAt = addMs(job.dueAt, by.ttlMs);
   }
 
-  routeOf({ queue, name }: NewJob): number {
-    const number = routeNumber(queue, name);
+  routeOf({ queue, name, caps = [] }: NewJob): number {
+    const number = routeNumber(queue, name, caps);
     if (!this.all.routes.some((route) => route.number === number))
-      this.all.routes.push({ number, queue, name, caps: [] });
+      this.all.routes.push({ number, queue, name, caps });
     return number;
   }
 

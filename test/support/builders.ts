@@ -31,9 +31,10 @@ export function aClaim(given: Partial<ClaimRequest> & { readonly max?: number } 
   return { owner: "w1", leaseMs: 1000, offers: [{ routes: [aRoute()], max }], ...rest };
 }
 
-/** The number of the route that `aJob` with the same queue and name waits on. */
-export function aRoute({ queue = "mail", name = "send" }: { queue?: string; name?: string } = {}): number {
-  return routeNumber(queue, name);
+/** The number of the route that `aJob` with the same queue, name and capabilities waits on. */
+export function aRoute(given: { queue?: string; name?: string; caps?: readonly string[] } = {}): number {
+  const { queue = "mail", name = "send", caps } = given;
+  return routeNumber(queue, name, caps);
 }
 
 export function finish(to: TerminalState = "completed", given: Partial<Finish> = {}): Finish {

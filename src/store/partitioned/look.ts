@@ -184,8 +184,8 @@ function worthReading(
 export function addTallies(tallies: readonly (readonly Tally[])[]): Tally[] {
   const sums = new Map<string, Tally>();
   for (const tally of tallies.flat()) {
-    const { queue, name, state, count } = tally;
-    const key = `${state}:${queue.length}:${queue}${name}`;
+    const { queue, name, caps = [], state, count } = tally;
+    const key = JSON.stringify([state, queue, name, ...caps]);
     sums.set(key, { ...tally, count: count + (sums.get(key)?.count ?? 0) });
   }
   return [...sums.values()];

@@ -30,7 +30,11 @@ export function readRoute(text: string): number {
 }
 
 export function contentText({ queue, name, caps }: Omit<Route, "number">): string {
-  return [packText(queue), packText(name), caps.map(packText).join(itemEnd)].join(fieldEnd);
+  return [packText(queue), packText(name), capsText(caps)].join(fieldEnd);
+}
+
+export function capsText(caps: readonly string[]): string {
+  return caps.map(packText).join(itemEnd);
 }
 
 /** Number and content in turns. */

@@ -4,7 +4,7 @@
  * refused.
  */
 import { MillraceError } from "../../model/error.ts";
-import { routeOf } from "../../model/route.ts";
+import { hasSameCaps, routeOf } from "../../model/route.ts";
 import type { Route, RouteContent } from "../../model/route.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Statements } from "./connection.ts";
@@ -18,19 +18,19 @@ export type KnownRoutes = Map<number, RouteContent>;
 
 const knownMax = 10_000;
 
-/** No job has capabilities yet: a damaged list of them must not hide queue and name. */
-const caps = "CASE WHEN json_valid(caps) THEN caps ELSE '[]' END";
-/** Input: number. Answer: the content behind it. */
-const readContent = `SELECT queue, name, ${caps} FROM millrace_route WHERE number = ?`;
-/** Inputs: number, queue, name, capabilities as JSON. */
-const addRoute = "INSERT INTO millrace_route (number, queue, name, caps) VALUES (?, ?, ?, ?)";
+/** The capabilities of a row. A damaged list must not hide queue and name. */
+export const capsColumn = "CASE WHEN json_valid(caps) THEN caps ELSE '[]' END";
+/** Input: number. Answer: the content behind it, and whether it is whole. */
+const readContent = `SELECT queue, name, ${capsColumn}, json_valid(caps) FROM millrace_route WHERE number = ?`;
+/** Inputs: number, queue, name, capabilities as JSON. What is damaged under the number is mended. */
+const addRoute = "INSERT OR REPLACE INTO millrace_route (number, queue, name, caps) VALUES (?, ?, ?, ?)";
 
 /** The number of a job's route, whose content is kept from now on. */
 export function keepRoute(statements: Statements, known: KnownRoutes, job: NewJob): number {
   const route = routeOf(job);
   const { number, queue, name, caps } = route;
   let kept = readRoute(statements, known, number);
-  if (kept === null) {
+  if (kept === null || !known.has(number)) {
     statements(addRoute).run(number, queue, name, JSON.stringify(caps));
     kept = remember(known, number, route);
   }
@@ -38,12 +38,15 @@ export function keepRoute(statements: Statements, known: KnownRoutes, job: NewJo
   return number;
 }
 
-/** The content behind a number; null where none was kept. */
+/** The content behind a number; null where none was kept. One that is damaged is not remembered. */
 export function readRoute(statements: Statements, known: KnownRoutes, number: number): RouteContent | null {
   const kept = known.get(number);
   if (kept !== undefined) return kept;
-  const row = statements(readContent).get(number);
-  return row === undefined ? null : remember(known, number, contentOf(row));
+  const row = statements(readContent).get(number) as [...content: string[], isWhole: number] | undefined;
+  if (row === undefined) return null;
+  const isWhole = row.pop() === 1;
+  const content = contentOf(row);
+  return isWhole ? remember(known, number, content) : content;
 }
 
 function remember(known: KnownRoutes, number: number, content: RouteContent): RouteContent {
@@ -58,9 +61,7 @@ function contentOf(row: unknown): RouteContent {
 }
 
 function isSame(one: RouteContent, other: RouteContent): boolean {
-  const isNamed = one.queue === other.queue && one.name === other.name;
-  const hasCaps = one.caps.length + other.caps.length > 0;
-  return isNamed && (!hasCaps || one.caps.join() === other.caps.join());
+  return one.queue === other.queue && one.name === other.name && hasSameCaps(one.caps, other.caps);
 }
 
 function collision(kept: RouteContent, refused: RouteContent): MillraceError {
@@ -73,7 +74,7 @@ function collision(kept: RouteContent, refused: RouteContent): MillraceError {
 }
 
 /** No input. Answer: every route. */
-const readAll = `SELECT number, queue, name, ${caps} FROM millrace_route ORDER BY number`;
+const readAll = `SELECT number, queue, name, ${capsColumn} FROM millrace_route ORDER BY number`;
 
 export function readRoutes({ statements }: Step): Route[] {
   return statements(readAll)
