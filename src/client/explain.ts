@@ -1,13 +1,17 @@
 /** Explains why a job is not running and when it is expected to, from its record, the tallies and the notices. */
 import type { Engine } from "../engine/engine.ts";
-import { readNotices } from "../engine/worker-notice.ts";
+import { readNotices, servingWorkers } from "../engine/worker-notice.ts";
 import type { LiveWorker } from "../engine/worker-notice.ts";
+import { heldOf } from "./held.ts";
+import type { Held } from "./held.ts";
 import { readQuarantined } from "./quarantined.ts";
 import type { Quarantined } from "./quarantined.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
 import { durationText } from "../model/duration.ts";
 import { isTerminal } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
+import { quoteNames } from "../model/name.ts";
+import { hasSameCaps } from "../model/route.ts";
 import { missingSentence } from "../store/missing-partition.ts";
 import type { JobRecord } from "../store/records.ts";
 
@@ -16,9 +20,11 @@ export interface Explanation {
   readonly state: JobState;
   /** The explanation, in one sentence. */
   readonly why: string;
+  /** What holds a ready job back although a worker has a handler for it; else null. */
+  readonly held: Held | null;
   /** When the job is expected to go on, where that is known. */
   readonly expectedAt: Date | null;
-  /** Ready jobs of the same queue and name, this one included. */
+  /** Ready jobs of the same queue and name that require the same, this one included. */
   readonly readyLikeThis: number;
 }
 
@@ -32,16 +38,23 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
   ]);
   const record = records[0];
   if (record === null || record === undefined) return null;
-  const { state, queue, name } = record;
+  const { state, queue, name, caps = [] } = record;
   const missing = (engine.store.missing?.() ?? []).map((each) => ` ${missingSentence(each)}`).join("");
   const leftAlone = describeCase(quarantined.find(({ item }) => item === id));
   const count = (wanted: JobState): number =>
-    tallies.find((tally) => tally.queue === queue && tally.name === name && tally.state === wanted)?.count ??
-    0;
+    tallies.find(
+      (tally) =>
+        tally.queue === queue &&
+        tally.name === name &&
+        tally.state === wanted &&
+        hasSameCaps(tally.caps ?? [], caps),
+    )?.count ?? 0;
+  const held = heldOf(record, notices);
   const explain = (why: string, expectedAt: number | null = null): Explanation => ({
     id,
     state,
     why: isTerminal(state) ? why : why + leftAlone + missing,
+    held,
     expectedAt: expectedAt === null ? null : new Date(expectedAt),
     readyLikeThis: count("ready"),
   });
@@ -63,13 +76,15 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
       const serving = notices.filter(({ queues }) => queues.includes(queue));
       if (serving.length === 0)
         return explain(`No live worker serves the queue ${JSON.stringify(queue)}.${nth}`);
-      const able = serving.filter(({ names }) => names.includes(name));
-      if (able.length === 0)
+      if (servingWorkers(serving, { queue, name }).length === 0)
         return explain(
           `No live worker of the queue ${JSON.stringify(queue)} has a handler for ${JSON.stringify(name)}.${nth}`,
         );
+      if (held !== null) return explain(`${missingOffer(record, held)}${nth}`);
+      const able = servingWorkers(serving, record);
       const running = count("running");
-      const why = `It waits for a free slot of a worker that serves the queue ${JSON.stringify(queue)} and has a handler for ${JSON.stringify(name)}; ${running} like it ${running === 1 ? "is" : "are"} running.`;
+      const offering = caps.length === 0 ? "" : ` and offers ${quoteNames(caps)}`;
+      const why = `It waits for a free slot of a worker that serves the queue ${JSON.stringify(queue)} and has a handler for ${JSON.stringify(name)}${offering}; ${running} like it ${running === 1 ? "is" : "are"} running.`;
       return explain(`${why}${heldSlots(able)}${nth}`);
     }
     case "running":
@@ -83,6 +98,13 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
     case "suspended":
       return explain("It waits for a signal, a timer or children.");
   }
+}
+
+function missingOffer({ queue, name, caps = [] }: JobRecord, { missing }: Held): string {
+  const who = `No live worker of the queue ${JSON.stringify(queue)} with a handler for ${JSON.stringify(name)}`;
+  return missing.length < caps.length || caps.length === 1
+    ? `${who} offers ${quoteNames(missing)}, which it requires.`
+    : `${who} offers all of ${quoteNames(caps)}, which it requires.`;
 }
 
 function heldSlots(workers: readonly LiveWorker[]): string {

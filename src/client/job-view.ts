@@ -8,6 +8,8 @@ import type { DecidedPolicy } from "../model/job-policy.ts";
 import { keyOfScoped } from "../model/unique-key.ts";
 import type { JobState } from "../model/job-state.ts";
 import type { JobRecord } from "../store/records.ts";
+import { readHeld } from "./held.ts";
+import type { Held } from "./held.ts";
 
 export interface AttemptView extends Omit<AttemptRecord, "at"> {
   /** When the attempt ended. */
@@ -19,7 +21,11 @@ export interface JobView<Input = unknown, Result = unknown> {
   readonly id: string;
   readonly name: string;
   readonly queue: string;
+  /** The capabilities that a worker must offer to run it. */
+  readonly requires: readonly string[];
   readonly state: JobState;
+  /** What holds a ready job back although a worker has a handler for it; else null. */
+  readonly held: Held | null;
   /** Why the job ended, for one that did not complete. */
   readonly reason: string | null;
   readonly attempt: number;
@@ -48,7 +54,14 @@ export interface JobView<Input = unknown, Result = unknown> {
   readonly leaseEndsAt: Date | null;
 }
 
-export function viewJob(engine: Engine, record: JobRecord): JobView {
+/** The jobs, and what holds them. */
+export async function viewJobs(engine: Engine, records: readonly JobRecord[]): Promise<readonly JobView[]> {
+  const held = await readHeld(engine.store, records);
+  return records.map((record, at) => ({ ...viewRecord(engine, record), held: held[at] ?? null }));
+}
+
+/** What the record alone tells. */
+export function viewRecord(engine: Engine, record: JobRecord): Omit<JobView, "held"> {
   const policy = engine.readPolicy(record.policy);
   const { entries, cancelReason } = readAttemptLog(record.attempts);
   const attempts = entries.map((entry) => viewAttempt(entry, record));
@@ -58,6 +71,7 @@ export function viewJob(engine: Engine, record: JobRecord): JobView {
     id: record.id,
     name: record.name,
     queue: record.queue,
+    requires: record.caps ?? [],
     state: record.state,
     reason: record.reason,
     attempt: record.attempt,

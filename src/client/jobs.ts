@@ -15,7 +15,6 @@ import type { Due, Edit } from "../model/change.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { liveStates } from "../model/job-state.ts";
-import type { JobState } from "../model/job-state.ts";
 import { checkName } from "../model/name.ts";
 import {
   cancelChanges,
@@ -30,10 +29,12 @@ import type { Priority } from "../model/rank.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { JobRecord } from "../store/records.ts";
 import { checkIsJob } from "./check-is-job.ts";
+import { countJobs } from "./count-jobs.ts";
+import type { QueueCounts } from "./count-jobs.ts";
 import { JobChanges, isMade, pageMax, refuse, scanMax } from "./job-changes.ts";
 import { overStates, readFilter } from "./job-filter.ts";
 import type { JobQuery } from "./job-filter.ts";
-import { viewJob } from "./job-view.ts";
+import { viewJobs } from "./job-view.ts";
 import type { JobView } from "./job-view.ts";
 
 /** `signalled`: it runs, and its handler was told. */
@@ -114,10 +115,12 @@ export class Jobs {
     const [job, id, limit] = isTyped(given) ? given : [null, ...given];
     if (job !== null) checkDefinition(job, "get");
     checkName(id, "id");
-    const record = await this.#look("get", limit, () => this.#changes.read(id));
-    if (record === null) return null;
-    checkIsJob(record, job?.name ?? null);
-    return viewJob(this.#engine, record);
+    return this.#look("get", limit, async () => {
+      const record = await this.#changes.read(id);
+      if (record === null) return null;
+      checkIsJob(record, job?.name ?? null);
+      return (await viewJobs(this.#engine, [record]))[0] as JobView;
+    });
   }
 
   /** One page, newest first. An empty page with a cursor says that nothing was found yet: go on with the cursor. */
@@ -139,9 +142,12 @@ export class Jobs {
         "list: cursor must be the cursor of an earlier page, or null.",
       );
     const request = { filter: readFilter(filter), max, scanMax, cursor };
-    const page = await this.#look("list", call, () => this.#engine.store.findJobs(request));
+    const [page, jobs] = await this.#look("list", call, async () => {
+      const found = await this.#engine.store.findJobs(request);
+      return [found, await viewJobs(this.#engine, found.jobs)] as const;
+    });
     return {
-      jobs: page.jobs.map((record) => viewJob(this.#engine, record)),
+      jobs,
       cursor: page.cursor,
       ...(page.missing === undefined ? {} : { missing: page.missing }),
     };
@@ -151,24 +157,12 @@ export class Jobs {
   find<Job extends AnyJob>(query: JobQuery & { job: Job }): AsyncGenerator<ViewOf<Job>, void, undefined>;
   find(query?: JobQuery): AsyncGenerator<JobView, void, undefined>;
   async *find(query: JobQuery = {}): AsyncGenerator<JobView, void, undefined> {
-    for await (const page of this.#changes.pages(query))
-      for (const record of page) yield viewJob(this.#engine, record);
+    for await (const page of this.#changes.pages(query)) yield* await viewJobs(this.#engine, page);
   }
 
   /** Exact counts per queue and state; where a partition of the store fails, of the rest, and `describe` warns of it. */
-  async counts(
-    limit?: CallOptions,
-  ): Promise<Readonly<Record<string, Readonly<Partial<Record<JobState, number>>>>>> {
-    const queues: Record<string, Partial<Record<JobState, number>>> = Object.create(null) as Record<
-      string,
-      never
-    >;
-    const tallies = await this.#look("counts", limit, () => this.#engine.store.tallyJobs());
-    for (const { queue, state, count } of tallies) {
-      const states = (queues[queue] ??= {});
-      states[state] = (states[state] ?? 0) + count;
-    }
-    return queues;
+  async counts(limit?: CallOptions): Promise<Readonly<Record<string, QueueCounts>>> {
+    return this.#look("counts", limit, () => countJobs(this.#engine.store));
   }
 
   /** A job's log lines, oldest first; with `after` those behind the line of that number. */

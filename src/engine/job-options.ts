@@ -3,6 +3,7 @@
  * it is checked. Unknown options, absurd values and options of a later version are refused here, before any write.
  */
 import type { Due } from "../model/change.ts";
+import { readCapabilities } from "../model/capability.ts";
 import type { FieldPathOf } from "../codec/field-path.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
@@ -57,6 +58,8 @@ export interface EnqueueOptions<In = any> {
   deadline?: Duration | Date;
   /** The job must have started this long after it was due; else it ends as expired. */
   ttl?: Duration;
+  /** Capabilities that a worker must offer, all of them, to run the job; those of an enqueue replace the definition's. */
+  requires?: readonly string[];
   tags?: readonly string[];
   headers?: Readonly<Record<string, string>>;
   /** Trace context, handed on unread. */
@@ -75,13 +78,15 @@ export interface ReadOptions {
   readonly due?: Due;
   readonly deadline?: Due;
   readonly policy: JobPolicy;
+  /** Sorted, without repeats. */
+  readonly requires?: readonly string[];
   readonly tags?: readonly string[];
   readonly headers?: Readonly<Record<string, string>>;
   readonly trace?: Readonly<Record<string, string>>;
   readonly unique?: UniquePlan;
 }
 
-const laterKeys = ["group", "limits", "budgets", "capabilities", "lifo"] as const;
+const laterKeys = ["group", "limits", "budgets", "lifo"] as const;
 const sharedKeys = [
   "queue",
   "delay",
@@ -90,6 +95,7 @@ const sharedKeys = [
   "timeout",
   "deadline",
   "ttl",
+  "requires",
   "tags",
   "unique",
   "retention",
@@ -112,7 +118,7 @@ export function readEnqueueOptions(options: EnqueueOptions | undefined, what: st
   if (options === undefined) return nothing;
   refuseLater(options, what);
   checkOptions(options, what, enqueueKeys);
-  const { queue, id, repeatOf, tags, headers, trace, unique, deadline } = options;
+  const { queue, id, repeatOf, requires, tags, headers, trace, unique, deadline } = options;
   if (id !== undefined && repeatOf !== undefined)
     throw new MillraceError("invalid-option", `${what}: give either id or repeatOf, not both.`);
   const due = readDue(options, what);
@@ -123,6 +129,7 @@ export function readEnqueueOptions(options: EnqueueOptions | undefined, what: st
     ...(repeatOf === undefined ? {} : { repeatOf: readRepeated(repeatOf, `${what}: repeatOf`) }),
     ...(due === undefined ? {} : { due }),
     ...(deadline === undefined ? {} : { deadline: readDeadline(deadline, `${what}: deadline`) }),
+    ...(requires === undefined ? {} : { requires: readRequires(requires, `${what}: requires`) }),
     ...(tags === undefined ? {} : { tags: readTags(tags, `${what}: tags`) }),
     ...(headers === undefined ? {} : { headers: readHeaders(headers, `${what}: headers`) }),
     ...(trace === undefined ? {} : { trace: readHeaders(trace, `${what}: trace`) }),
@@ -212,6 +219,10 @@ export function readInstant(value: unknown, what: string): number {
     "invalid-option",
     `${what} must be a Date or epoch milliseconds between 1970 and 2100.`,
   );
+}
+
+function readRequires(requires: unknown, what: string): readonly string[] {
+  return readCapabilities(requires, what, storeLimits.capsPerJobMax);
 }
 
 function readTags(tags: unknown, what: string): readonly string[] {

@@ -9,6 +9,10 @@ export const storeLimits = {
   /** Jobs in one unit (one enqueueMany). */
   unitJobsMax: 100_000,
   tagsPerJobMax: 16,
+  /** Capabilities that one job may ask for. */
+  capsPerJobMax: 32,
+  /** Routes with capabilities in one offer of a claim: a worker offers more of them in rotation. */
+  capsRoutesPerOfferMax: 64,
   logLinesPerJobMax: 1000,
   /**
    * How long a call to a shared store waits for a row that somebody's open transaction holds, before its items are

@@ -279,6 +279,8 @@ export interface JobFilter {
   readonly states?: readonly JobState[];
   readonly queue?: string;
   readonly name?: string;
+  /** Exactly these, as a route has them; an empty list means jobs that ask for none. */
+  readonly caps?: readonly string[];
   readonly tag?: string;
   readonly reason?: string;
   /** Both exclusive. */

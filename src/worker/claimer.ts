@@ -22,6 +22,7 @@ import type { LeasedJob, NewJob } from "../store/records.ts";
 import type { Hint } from "../store/store.ts";
 import type { Pool } from "./pool.ts";
 import type { RenewalSeat } from "./renewal.ts";
+import type { RouteLearning } from "./route-learning.ts";
 import type { RouteMap } from "./route-map.ts";
 import type { Settling } from "./settling.ts";
 import type { Slots } from "./slots.ts";
@@ -39,6 +40,8 @@ export interface ClaimerOptions {
   readonly owner: string;
   readonly leaseMs: number;
   readonly routes: RouteMap;
+  /** Null for a worker that offers no capability. */
+  readonly learning: RouteLearning | null;
   readonly settling: Settling;
   readonly renewal: RenewalSeat;
   readonly slots: Slots;
@@ -98,7 +101,11 @@ export class Claimer {
   }
 
   hinted(hint: Hint & { readonly kind: "ready" }): void {
-    for (const pool of this.#routes.pools) pool.isHungry ||= this.#routes.concerns(hint, pool);
+    for (const route of hint.routes) {
+      const pool = this.#routes.poolOf({ route });
+      if (pool !== undefined) this.#routes.wake(pool);
+      else this.#options.learning?.meet(route);
+    }
     this.consider();
   }
 
@@ -147,7 +154,7 @@ export class Claimer {
     let answer: ClaimAnswer;
     try {
       const offers = asked.map(({ pool, max }) => ({
-        routes: this.#routes.routesOf(pool),
+        routes: this.#routes.offerFor(pool),
         max,
         starts: pool.starts(arriving.get(pool) ?? 0),
       }));
@@ -168,12 +175,15 @@ export class Claimer {
     }
     // A claim that was cut by the bytes of its inputs says nothing about the pools that it did not come to.
     const isCut = answer.more && mayReach(answer.jobs, inputBytesMax);
-    for (const { pool, max } of asked) if (isCut || (got.get(pool) ?? 0) >= max) pool.isHungry = true;
+    for (const { pool, max } of asked) {
+      if (isCut || (got.get(pool) ?? 0) >= max) this.#routes.wake(pool);
+      else pool.isHungry ||= !this.#routes.hasOfferedAll(pool);
+    }
     if (answer.mustLook === true) renewal.findLost();
     if (this.#engine.store.claimsAhead === true && !this.#isStopped && this.#hasAppetite(got)) {
       this.#send(got);
       // A store that gathers the calls of a turn sends this one now, before the jobs take the thread.
-      await null;
+      await Promise.resolve();
     }
     if (answer.jobs.length === 0) return;
     renewal.arm();
@@ -201,7 +211,7 @@ export class Claimer {
   }
 
   #failed(error: unknown, asked: SentClaim["asked"]): void {
-    for (const { pool } of asked) pool.isHungry = true;
+    for (const { pool } of asked) this.#routes.wake(pool);
     if (mayHaveHappened(error)) this.#options.renewal.findLost();
     if (this.#isStopped) return;
     const inMs = this.#backoff.retry(() => this.consider());
@@ -212,10 +222,10 @@ export class Claimer {
    * A job submitted here is claimed in the turn of its submit if a slot is free; else it is hinted at after the commit.
    */
   readonly #arrives = (job: NewJob): void => {
-    if (!("inMs" in job.due) || job.due.inMs > 0) return;
     const pool = this.#routes.poolFor(job);
+    if (!("inMs" in job.due) || job.due.inMs > 0) return;
     if (pool === undefined || pool.busySlots >= pool.slots) return;
-    pool.isHungry = true;
+    this.#routes.wake(pool);
     this.consider();
   };
 
@@ -224,7 +234,7 @@ export class Claimer {
       pollMs * (0.85 + this.#engine.platform.random() * 0.15),
       () => {
         this.#giveUpHung();
-        for (const pool of this.#routes.pools) pool.isHungry = true;
+        for (const pool of this.#routes.pools) this.#routes.wake(pool);
         this.consider();
         this.#setPoll();
       },

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { job } from "../engine/definition.ts";
-import { routeNumber } from "../model/route.ts";
+import { routeNumber, routeOf } from "../model/route.ts";
+import { storeLimits } from "../store/limits.ts";
 import { BatchPool } from "./batch-pool.ts";
 import { batchHandler, handler } from "./handler.ts";
 import { Pool } from "./pool.ts";
@@ -13,7 +14,6 @@ const batches = new BatchPool("main", rows);
 
 const routes = new RouteMap([singles, batches], [mail, rows]);
 const [mailRoute, rowsRoute] = [routeNumber("main", "mail"), routeNumber("main", "rows")];
-const ready = (...numbers: number[]) => ({ kind: "ready", routes: numbers }) as const;
 
 describe("a route map", () => {
   test("finds pool, handler and title of a job by its route", () => {
@@ -22,7 +22,7 @@ describe("a route map", () => {
     expect(routes.poolOf({ route: rowsRoute })).toBe(batches);
     expect(routes.handlerOf({ route: rowsRoute })).toBe(rows);
     expect(routes.titleOf({ route: rowsRoute })).toMatchObject({ queue: "main", name: "rows" });
-    expect([routes.routesOf(singles), routes.routesOf(batches)]).toEqual([[mailRoute], [rowsRoute]]);
+    expect([routes.offerFor(singles), routes.offerFor(batches)]).toEqual([[mailRoute], [rowsRoute]]);
   });
 
   test("gives no pool to another queue, to a name without a handler and to capabilities", () => {
@@ -36,10 +36,69 @@ describe("a route map", () => {
       expect(routes.titleOf({ route })).toEqual({});
     }
   });
+});
 
-  test("takes a hint as meant for a pool when it names a route of it", () => {
-    expect(routes.concerns(ready(mailRoute), singles)).toBe(true);
-    expect(routes.concerns(ready(mailRoute), batches)).toBe(false);
-    expect(routes.concerns(ready(routeNumber("other", "mail")), singles)).toBe(false);
+describe("a route map of a worker with capabilities", () => {
+  const withCaps = (capabilities: readonly string[]) => {
+    const pool = new Pool({ queue: "main", slots: 1, names: new Set(["mail"]), jobsPerSlot: 1 });
+    pool.isHungry = false;
+    return { pool, routes: new RouteMap([pool], [mail], capabilities) };
+  };
+  const route = (caps: readonly string[], content: { queue?: string; name?: string } = {}) =>
+    routeOf({ queue: "main", name: "mail", caps, ...content });
+
+  test("serves every route whose capabilities are all among its own, and wakes its pool", () => {
+    const { pool, routes: map } = withCaps(["eu", "gpu"]);
+    const served = [route(["eu"]), route(["gpu"]), route(["eu", "gpu"])];
+    const others = [
+      route(["ssd"]),
+      route(["eu", "gpu", "ssd"]),
+      route(["gpu"], { queue: "other" }),
+      route(["gpu"], { name: "rows" }),
+    ];
+    expect(map.learn(others)).toBe(false);
+    expect(pool.isHungry).toBe(false);
+    expect(map.learn([...others, ...served, route([])])).toBe(true);
+    expect(pool.isHungry).toBe(true);
+    expect(map.offerFor(pool)).toEqual([mailRoute, ...served.map(({ number }) => number)]);
+    expect(map.handlerOf({ route: route(["eu"]).number })).toBe(mail);
+    for (const { number } of others) expect(map.poolOf({ route: number })).toBeUndefined();
+    expect(map.learn([...others, ...served])).toBe(false);
+  });
+
+  test("does not believe a record that asks for less than its number says", () => {
+    const { pool, routes: map } = withCaps(["eu"]);
+    const damaged = [
+      { ...route(["gpu"]), caps: [] },
+      { ...route(["gpu"]), caps: ["eu"] },
+    ];
+    expect(map.learn(damaged)).toBe(false);
+    expect(map.offerFor(pool)).toEqual([mailRoute]);
+  });
+
+  test("knows the route of a job that is submitted here without being told", () => {
+    const { pool, routes: map } = withCaps(["gpu"]);
+    expect(map.poolFor({ queue: "main", name: "mail", caps: ["gpu"] })).toBe(pool);
+    expect(map.poolFor({ queue: "main", name: "mail", caps: ["eu"] })).toBeUndefined();
+    expect(map.poolFor({ queue: "main", name: "mail" })).toBe(pool);
+    expect(map.offerFor(pool)).toEqual([mailRoute, route(["gpu"]).number]);
+  });
+
+  test("offers many routes in rotation, each once before the pool may rest, the plain ones always", () => {
+    const names = Array.from({ length: 150 }, (_, at) => `c${at}`);
+    const { pool, routes: map } = withCaps(names);
+    const served = names.map((name) => route([name]));
+    map.learn(served);
+    const offered = new Set<number>();
+    for (const isLast of [false, false, true]) {
+      const [plain, ...next] = map.offerFor(pool);
+      expect(plain).toBe(mailRoute);
+      expect(next).toHaveLength(storeLimits.capsRoutesPerOfferMax);
+      for (const number of next) offered.add(number);
+      expect(map.hasOfferedAll(pool)).toBe(isLast);
+    }
+    expect(offered).toEqual(new Set(served.map(({ number }) => number)));
+    map.wake(pool);
+    expect(map.hasOfferedAll(pool)).toBe(false);
   });
 });

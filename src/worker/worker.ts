@@ -25,6 +25,7 @@ import type { Handler } from "./handler.ts";
 import { Leases } from "./leases.ts";
 import { makePools } from "./make-pools.ts";
 import type { Renewals, RenewalSeat } from "./renewal.ts";
+import { RouteLearning } from "./route-learning.ts";
 import { RouteMap } from "./route-map.ts";
 import { Settling } from "./settling.ts";
 import { Slots } from "./slots.ts";
@@ -64,6 +65,7 @@ export class JobWorker implements Worker {
   readonly #aborting: Aborting;
   readonly #slots: Slots;
   readonly #renewal: RenewalSeat;
+  readonly #learning: RouteLearning | null;
   readonly #claimer: Claimer;
   readonly #announcing: Announcing;
   /** Takes back, at the stop, what the start has entered elsewhere. */
@@ -78,9 +80,9 @@ export class JobWorker implements Worker {
     handlers: readonly Handler[],
     settings: WorkerSettings,
   ) {
-    const { owner, leaseMs, abortGraceMs, middleware, onSettled } = settings;
+    const { owner, leaseMs, abortGraceMs, middleware, onSettled, capabilities } = settings;
     const pools = makePools(engine, handlers, settings);
-    const routes = new RouteMap(pools, handlers);
+    const routes = new RouteMap(pools, handlers, capabilities);
     const { stalls } = shared.renewals;
     const hasRoom = (): void => this.#claimer.consider();
     const leases = new Leases(() => (hasRoom(), this.#checkQuiet()));
@@ -106,12 +108,15 @@ export class JobWorker implements Worker {
     this.#aborting = aborting;
     this.#slots = slots;
     this.#renewal = renewal;
-    this.#claimer = new Claimer(engine, { owner, leaseMs, routes, settling, renewal, slots });
+    const learning = capabilities.length === 0 ? null : new RouteLearning(engine, routes, hasRoom);
+    this.#learning = learning;
+    this.#claimer = new Claimer(engine, { owner, leaseMs, routes, learning, settling, renewal, slots });
     const queues = [...new Set(pools.map(({ queue }) => queue))];
     const names = this.#names;
     this.#announcing = new Announcing(engine, owner, () => ({
       queues,
       names,
+      capabilities,
       abandoned: aborting.abandoned,
     }));
   }
@@ -133,6 +138,7 @@ export class JobWorker implements Worker {
     if (this.#settings.wantsSignals) this.#leave.push(platform.onTermination(() => void this.stop()));
     this.#announcing.start();
     this.#unwatch = store.watch((hint) => this.#hinted(hint));
+    this.#learning?.start();
     this.#claimer.start();
   }
 
@@ -168,6 +174,7 @@ export class JobWorker implements Worker {
     const { abortGraceMs } = this.#settings;
     this.#slots.close();
     this.#unwatch?.();
+    this.#learning?.stop();
     // A claim that hangs must not hold the stop; what it takes is handed back, or reclaimed when its lease ends.
     await settlesWithin(platform, this.#claimer.stop(), Math.max(graceMs, abortGraceMs));
     this.#slots.handBackWaiting();

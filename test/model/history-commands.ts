@@ -14,6 +14,8 @@ export interface JobShape {
   readonly given: number | null;
   readonly digest: number;
   readonly queue: number;
+  /** Which capabilities it asks for (history-world.ts); null for none. */
+  readonly caps: number | null;
   readonly name: number;
   readonly dueInMs: number;
   readonly isInstant: boolean;
@@ -75,7 +77,7 @@ export type Command =
       readonly do: "claim";
       readonly owner: number;
       readonly leaseMs: number;
-      readonly offers: readonly { routes: number[]; max: number; starts: number }[];
+      readonly offers: readonly { routes: number[]; gates: number; max: number; starts: number }[];
     }
   | {
       readonly do: "settle";
@@ -132,6 +134,7 @@ const job: fc.Arbitrary<JobShape> = fc.record({
   given: fc.oneof({ weight: 4, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: fc.nat(3) }),
   digest: fc.nat(1),
   queue: fc.nat(1),
+  caps: rarely(fc.nat(2), null),
   name: fc.nat(1),
   dueInMs: fc.oneof(
     { weight: 3, arbitrary: fc.constant(0) },
@@ -231,7 +234,8 @@ const command: fc.Arbitrary<Command> = fc.oneof(
       leaseMs: fc.constantFrom(10, 100, 1000),
       offers: few(
         fc.record({
-          routes: few(fc.oneof(fc.nat(3), fc.nat(11)), 4),
+          routes: few(fc.nat(15), 3),
+          gates: fc.constantFrom(0, 0, 1, 2),
           max: fc.integer({ min: 1, max: 4 }),
           starts: fc.nat(4),
         }),
@@ -290,7 +294,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   {
     weight: 1,
     arbitrary: does("look", {
-      filter: fc.nat(7),
+      filter: fc.nat(9),
       max: fc.integer({ min: 1, max: 5 }),
       scanMax: fc.integer({ min: 1, max: 9 }),
     }),

@@ -47,6 +47,8 @@ const policies = [
     retention: { failedMs: 30 },
   }),
 ] as const;
+/** What jobs ask for; a worker of these histories that has one of them has those before it, too. */
+const capsSets = [["gpu"], ["eu"], ["eu", "gpu"]];
 const readPolicy = createPolicyReader();
 const [gateA, gateB] = [limitGateKey("a"), limitGateKey("b")] as const;
 const gateSets: readonly (readonly GateUse[])[] = [
@@ -210,6 +212,7 @@ export class HistoryWorld {
       id,
       digest: shape.given === null ? null : `d${shape.digest}`,
       queue: `q${shape.queue}`,
+      ...(shape.caps === null ? {} : { caps: pick(capsSets, shape.caps) }),
       name: `n${shape.name}`,
       input: shape.isLarge ? hugeInput : `"${id}"`,
       policy: pick(policies, shape.policy),
@@ -313,6 +316,8 @@ export class HistoryWorld {
       { states: ["ready", "scheduled"] },
       { states: ["failed", "cancelled", "running"] },
       { queue: "q1", name: "n0" },
+      { caps: ["gpu"] },
+      { queue: "q0", caps: [] },
       { tag: "t1" },
       { tag: "all", states: terminalStates },
       { reason: "because" },
@@ -362,13 +367,17 @@ function pickRecent<Item>(items: readonly Item[], index: number): Item {
 }
 
 /**
- * Routes 0 to 11 are those of the two queues, two names and three sets of gates. A route is offered once per claim, as
- * the engine does.
+ * Of a route's number the lowest two bits are the queue and the name, the rest says which capabilities the worker that
+ * offers it has. A route is offered once per claim, as the engine does.
  */
-function offerOf({ routes, ...offer }: ClaimOffer): ClaimOffer {
-  const numbers = routes.map((route) =>
-    routeNumber(`q${route & 1}`, `n${(route >> 1) & 1}`, undefined, pick(gateSets, route >> 2)),
-  );
+function offerOf({ routes, gates, ...offer }: ClaimOffer & { readonly gates: number }): ClaimOffer {
+  const numbers = routes.flatMap((route) => {
+    const [queue, name] = [`q${route & 1}`, `n${(route >> 1) & 1}`];
+    const offered = [[], ...capsSets.slice(0, route >> 2)];
+    return offered.flatMap((caps) =>
+      gateSets.slice(0, gates + 1).map((uses) => routeNumber(queue, name, caps, uses)),
+    );
+  });
   return { ...offer, routes: [...new Set(numbers)] };
 }
 

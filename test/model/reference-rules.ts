@@ -182,10 +182,12 @@ export class ReferenceRules {
     return job.id;
   }
 
-  write(job: Job, { queue, name, input, policy, meta, tags, deadline }: NewJob): void {
+  write(job: Job, { queue, name, caps = [], input, policy, meta, tags, deadline }: NewJob): void {
+    delete job.caps;
     Object.assign(job, {
       queue,
       name,
+      ...(caps.length === 0 ? {} : { caps }),
       input,
       policy,
       meta,
@@ -205,10 +207,10 @@ export class ReferenceRules {
     job.ttlAt = addMs(job.dueAt, by.ttlMs);
   }
 
-  routeOf({ queue, name, gates = [] }: NewJob): number {
-    const number = routeNumber(queue, name, [], gates);
+  routeOf({ queue, name, caps = [], gates = [] }: NewJob): number {
+    const number = routeNumber(queue, name, caps, gates);
     if (!this.all.routes.some((route) => route.number === number))
-      this.all.routes.push({ number, queue, name, caps: [], gates });
+      this.all.routes.push({ number, queue, name, caps, gates });
     return number;
   }
 

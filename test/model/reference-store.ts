@@ -14,7 +14,7 @@ import type { DocPut, GatePut, JobRecord, LeasedJob, Tally } from "../../src/sto
 import { addMs, asLeased, clockAt, pick, ReferenceRules, timerAt } from "./reference-rules.ts";
 import type { Job, KeptGate } from "./reference-rules.ts";
 
-const laterFields = ["caps", "group", "need", "slack"] as const;
+const laterFields = ["group", "need", "slack"] as const;
 const dueFields = [
   ...(["id", "seq", "fence", "route", "state", "rev"] as const),
   ...(["attempt", "policy", "attempts", "owner", "cancelAsked"] as const),
@@ -255,9 +255,10 @@ export class ReferenceStore {
 
   tallyJobs(): readonly Tally[] {
     const tallies = new Map<string, Tally>();
-    for (const { queue, name, state } of this.#rules.all.jobs.values()) {
-      const key = JSON.stringify([queue, name, state]);
-      tallies.set(key, { queue, name, state, count: (tallies.get(key)?.count ?? 0) + 1 });
+    for (const { queue, name, caps, state } of this.#rules.all.jobs.values()) {
+      const key = JSON.stringify([queue, name, caps, state]);
+      const count = (tallies.get(key)?.count ?? 0) + 1;
+      tallies.set(key, { queue, name, ...(caps === undefined ? {} : { caps }), state, count });
     }
     return [...tallies.values()];
   }
@@ -357,6 +358,7 @@ function isFound(job: Job, filter: operations.JobFilter): boolean {
   const isInTime =
     job.createdAt > (filter.createdAfter ?? -1) &&
     job.createdAt < (filter.createdBefore ?? Number.POSITIVE_INFINITY);
+  const caps = JSON.stringify(filter.caps ?? job.caps ?? []);
   const isTagged = filter.tag === undefined || (job.tags?.includes(filter.tag) ?? false);
   return (
     isInTime &&
@@ -364,6 +366,7 @@ function isFound(job: Job, filter: operations.JobFilter): boolean {
     states.includes(job.state) &&
     job.queue === queue &&
     job.name === name &&
+    JSON.stringify(job.caps ?? []) === caps &&
     job.reason === reason
   );
 }

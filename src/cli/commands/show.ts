@@ -8,6 +8,7 @@ import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { escapeText, shorten } from "../escape.ts";
+import { heldText } from "../held-text.ts";
 import { durationText } from "../../model/duration.ts";
 import { formatAge, formatInstant } from "../format-time.ts";
 import { jobShape } from "../job-shape.ts";
@@ -61,6 +62,8 @@ function head(job: JobView): readonly string[] {
     line("queue", escapeText(job.queue)),
     line("state", `${job.state}${job.reason === null ? "" : ` (${escapeText(job.reason)})`}`),
     line("attempts", `${job.attempt} of ${job.attemptsMax}`),
+    ...(job.requires.length === 0 ? [] : [line("requires", job.requires.map(escapeText).join(", "))]),
+    ...(job.held === null ? [] : [line("held", heldText(job.held))]),
     ...(job.tags.length === 0 ? [] : [line("tags", job.tags.map(escapeText).join(", "))]),
     ...(job.uniqueKey === null ? [] : [line("unique", escapeText(job.uniqueKey))]),
     ...value("headers", headers),

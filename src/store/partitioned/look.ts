@@ -181,16 +181,6 @@ function worthReading(
   return { visits: present.filter(isWorth), others };
 }
 
-export function addTallies(tallies: readonly (readonly Tally[])[]): Tally[] {
-  const sums = new Map<string, Tally>();
-  for (const tally of tallies.flat()) {
-    const { queue, name, state, count } = tally;
-    const key = `${state}:${queue.length}:${queue}${name}`;
-    sums.set(key, { ...tally, count: count + (sums.get(key)?.count ?? 0) });
-  }
-  return [...sums.values()];
-}
-
 /** A route has the same number in every partition, so that one partition's word for it is enough. */
 export function joinRoutes(lists: readonly (readonly Route[])[]): Route[] {
   const routes = new Map(lists.flat().map((route) => [route.number, route]));

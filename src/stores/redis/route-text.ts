@@ -32,8 +32,11 @@ export function readRoute(text: string): number {
 
 export function contentText({ queue, name, caps, gates }: Omit<Route, "number">): string {
   const asked = gates.flatMap(({ key, weight }) => [packText(key), String(weight)]);
-  const lists = [caps.map(packText), asked].map((list) => list.join(itemEnd));
-  return [packText(queue), packText(name), ...lists].join(fieldEnd);
+  return [packText(queue), packText(name), capsText(caps), asked.join(itemEnd)].join(fieldEnd);
+}
+
+export function capsText(caps: readonly string[]): string {
+  return caps.map(packText).join(itemEnd);
 }
 
 /** Number and content in turns. */

@@ -25,15 +25,16 @@ export const hintCases: ContractGroup = {
       hintTitle,
       async ({ store, platform, submit, claim }) => {
         const { hints, unwatch } = listen(store);
-        await submit(aJob({ id: "a" }), aJob({ id: "b", name: "two" }));
+        const two = { name: "two", caps: ["gpu"] };
+        await submit(aJob({ id: "a" }), aJob({ id: "b", ...two }));
         await turn();
         const ready = hints.flatMap((hint) => (hint.kind === "ready" ? hint.routes : []));
-        expect(new Set(ready)).toEqual(new Set([aRoute(), aRoute({ name: "two" })]));
+        expect(new Set(ready)).toEqual(new Set([aRoute(), aRoute(two)]));
         await submit(aJob({ id: "c", due: { inMs: 40 } }), aJob({ id: "d" }));
         await turn();
         expect(hints).toContainEqual({ kind: "due", inMs: 40 });
         const [, b, d] = await claim({
-          offers: [{ routes: [aRoute(), aRoute({ name: "two" })], max: 3 }],
+          offers: [{ routes: [aRoute(), aRoute(two)], max: 3 }],
           owner: "w3",
         });
         await store.changeIf([aChange("a", ["running"], askCancel)]);

@@ -162,12 +162,12 @@ local function readShapes(c)
   end
 end
 
--- All routes: number, queue, name.
+-- All routes: number, queue, name, capabilities.
 local function eachRoute(c)
   local flat, i = call("HGETALL", c.k.route), -1
   return function()
     i = i + 2
-    if flat[i] then return flat[i], match(flat[i + 1], "^([^\31]*)\31([^\31]*)") end
+    if flat[i] then return flat[i], match(flat[i + 1], "^([^\31]*)\31([^\31]*)\31([^\31]*)") end
   end
 end
 
