@@ -65,11 +65,11 @@ export type {
 export type { CallOptions } from "./engine/call-limit.ts";
 export type { JobQuery } from "./client/job-filter.ts";
 export type { AttemptView, JobView } from "./client/job-view.ts";
-export type { Held } from "./client/held.ts";
 export type { QueueCounts } from "./client/count-jobs.ts";
 export type { LimitEdit, LimitsClient, LimitState, ThrottleOptions } from "./client/limits.ts";
 export type { QueueEdit, Queues, QueueSettings } from "./client/queues.ts";
 export type { Explanation } from "./client/explain.ts";
+export type { Held } from "./client/held.ts";
 export type { Quarantined } from "./client/quarantined.ts";
 export { errorCatalogue, isMillraceError, MillraceError } from "./model/error.ts";
 export type { ErrorCode, ErrorOutcome } from "./model/error.ts";

@@ -2,10 +2,13 @@
  * What doctor says of the workers of a store, from their notices and the tallies: ready jobs that nobody works on or that
  * a pause holds back, handlers that ignore their abort and hold slots, and clocks that differ.
  */
-import { countJobs } from "../client/count-jobs.ts";
-import { readLiveWorkers } from "../client/live-workers.ts";
+import { pausedQueues } from "../client/count-jobs.ts";
+import { heldByCapability } from "../client/held-by-capability.ts";
+import { readLiveWorkers, whoServes } from "../client/live-workers.ts";
 import type { LiveWorker } from "../client/live-workers.ts";
 import { durationText } from "../model/duration.ts";
+import { quoteNames } from "../model/name.ts";
+import type { Tally } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 import type { Finding } from "./finding.ts";
 
@@ -37,23 +40,16 @@ async function unservedFindings(
 ): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
   const unserved = (await store.tallyJobs()).filter(
-    ({ queue, name, state, count }) =>
-      state === "ready" &&
-      count > 0 &&
-      !workers.some(({ queues, names }) => queues.includes(queue) && names.includes(name)),
+    (tally) => tally.state === "ready" && tally.count > 0 && whoServes(workers, tally).length === 0,
   );
-  for (const { queue, name, count } of unserved.slice(0, routesMax)) {
-    if (!(await hasWaited(store, { queue, name }, now))) continue;
-    const isServed = workers.some(({ queues }) => queues.includes(queue));
-    const nobody = isServed
-      ? "no worker of the queue has a handler for it"
-      : "no live worker serves the queue";
+  for (const tally of unserved.slice(0, routesMax)) {
+    const { queue, name, caps = [], count } = tally;
+    if (!(await hasWaited(store, { queue, name, caps }, now))) continue;
+    const requiring = caps.length === 0 ? "" : ` requiring ${quoteNames(caps)}`;
     findings.push({
       check: "workers",
-      problem: `${count} ready ${count === 1 ? "job" : "jobs"} ${JSON.stringify(name)} in the queue ${JSON.stringify(queue)}, for more than a minute: ${nobody}.`,
-      advice: isServed
-        ? "Deploy a worker with the handler, or remove the jobs with millrace purge."
-        : "Start a worker for the queue (millrace work FILE --queues ...); look for a typing mistake in its name.",
+      problem: `${count} ready ${count === 1 ? "job" : "jobs"} ${JSON.stringify(name)}${requiring} in the queue ${JSON.stringify(queue)}, for more than a minute: ${nobody(workers, tally)}.`,
+      advice: adviceFor(workers, tally),
     });
   }
   const left = unserved.length - routesMax;
@@ -69,25 +65,39 @@ async function unservedFindings(
       ];
 }
 
+function nobody(workers: readonly LiveWorker[], tally: Tally): string {
+  if (!workers.some(({ queues }) => queues.includes(tally.queue))) return "no live worker serves the queue";
+  const held = heldByCapability(tally, workers);
+  return held === null
+    ? "no worker of the queue has a handler for it"
+    : `no worker of the queue with a handler for it offers ${quoteNames(held.missing)}`;
+}
+
+function adviceFor(workers: readonly LiveWorker[], tally: Tally): string {
+  if (!workers.some(({ queues }) => queues.includes(tally.queue)))
+    return "Start a worker for the queue (millrace work FILE --queues ...); look for a typing mistake in its name.";
+  return heldByCapability(tally, workers) === null
+    ? "Deploy a worker with the handler, or remove the jobs with millrace purge."
+    : "Start a worker that offers them together (millrace work FILE --capabilities ...), or remove the jobs.";
+}
+
 async function pausedFindings(store: Store): Promise<readonly Finding[]> {
-  const counts = Object.entries(await countJobs(store));
-  return counts.flatMap(([queue, { held = 0 }]) => {
-    if (held === 0) return [];
-    const many = held === 1 ? "job waits" : "jobs wait";
-    return [
-      {
-        check: "queues",
-        problem: `The queue ${JSON.stringify(queue)} is paused, and ${held} ready ${many} in it.`,
-        advice: "If that is not meant, let it go on with millrace queues resume QUEUE.",
-      },
-    ];
-  });
+  const paused = await pausedQueues(store);
+  if (paused.size === 0) return [];
+  const waiting = new Map<string, number>();
+  for (const { queue, state, count } of await store.tallyJobs())
+    if (state === "ready" && paused.has(queue)) waiting.set(queue, (waiting.get(queue) ?? 0) + count);
+  return [...waiting].map(([queue, count]) => ({
+    check: "queues",
+    problem: `The queue ${JSON.stringify(queue)} is paused, and ${count} ready ${count === 1 ? "job waits" : "jobs wait"} in it.`,
+    advice: "If that is not meant, let it go on with millrace queues resume QUEUE.",
+  }));
 }
 
 /** Whether a ready job of this kind became due more than a minute ago. */
 async function hasWaited(
   store: Store,
-  route: { readonly queue: string; readonly name: string },
+  route: Required<Pick<Tally, "queue" | "name" | "caps">>,
   now: number,
 ): Promise<boolean> {
   const { jobs } = await store.findJobs({

@@ -1,32 +1,42 @@
-/** How many jobs each queue has in each state, from the tallies; and how many of them its pause holds back. */
+/** Counts of jobs, per queue and state: exact, from the tallies of the store. */
 import { allGates } from "../engine/gates.ts";
 import { gateName, queueGateKey } from "../model/gate.ts";
 import type { JobState } from "../model/job-state.ts";
 import type { Store } from "../store/store.ts";
+import { readHeldByCapability } from "./held-by-capability.ts";
 import { isPaused } from "./queues.ts";
 import { unlessMissing } from "./unless-missing.ts";
 
-/** A state without jobs is left out. `held` counts ready jobs a second time: those that wait for a resume. */
-export type QueueCounts = Readonly<Partial<Record<JobState | "held", number>>>;
+export interface QueueCounts extends Readonly<Partial<Record<JobState, number>>> {
+  /**
+   * How many of the ready ones the pause of their queue or a missing capability holds back; left out for none. Those
+   * that a limit holds back are not counted apart.
+   */
+  readonly held?: number;
+}
 
-type CountedStore = Pick<Store, "tallyJobs" | "readGates" | "missing">;
+type CountedStore = Pick<Store, "tallyJobs" | "readDocs" | "readGates" | "missing">;
 
 export async function countJobs(store: CountedStore): Promise<Readonly<Record<string, QueueCounts>>> {
-  const queues = Object.create(null) as Record<string, Partial<Record<JobState | "held", number>>>;
-  for (const { queue, state, count } of await store.tallyJobs()) {
+  type Counts = { -readonly [Key in keyof QueueCounts]: QueueCounts[Key] };
+  const queues = Object.create(null) as Record<string, Counts>;
+  const tallies = await store.tallyJobs();
+  const [lacking, paused] = await Promise.all([readHeldByCapability(store, tallies), pausedQueues(store)]);
+  for (const [at, { queue, state, count }] of tallies.entries()) {
     const counts = (queues[queue] ??= {});
     counts[state] = (counts[state] ?? 0) + count;
-  }
-  for (const queue of await unlessMissing(store, () => pausedQueues(store), [])) {
-    const counts = queues[queue];
-    if (counts?.ready !== undefined) counts.held = counts.ready;
+    const isHeld = lacking[at] !== null || (state === "ready" && paused.has(queue));
+    if (isHeld) counts.held = (counts.held ?? 0) + count;
   }
   return queues;
 }
 
-async function pausedQueues(store: CountedStore): Promise<readonly string[]> {
-  const paused: string[] = [];
-  for await (const { gate, now } of allGates(store, queueGateKey("")))
-    if (isPaused(gate, now)) paused.push(gateName(gate.key));
-  return paused;
+export function pausedQueues(store: Pick<Store, "readGates" | "missing">): Promise<ReadonlySet<string>> {
+  const read = async (): Promise<ReadonlySet<string>> => {
+    const paused = new Set<string>();
+    for await (const { gate, now } of allGates(store, queueGateKey("")))
+      if (isPaused(gate, now)) paused.add(gateName(gate.key));
+    return paused;
+  };
+  return unlessMissing(store, read, new Set());
 }

@@ -156,8 +156,8 @@ describe("bad input is refused before any write", () => {
     ["a group key", "not-yet-supported", () => v.mill.enqueue(plain, { n: 1 }, { group: "tenant" } as never)],
     ["budgets", "not-yet-supported", () => v.mill.enqueue(plain, { n: 1 }, { budgets: [] } as never)],
     [
-      "capabilities",
-      "not-yet-supported",
+      "a worker's capabilities in place of a job's requires",
+      "invalid-option",
       () => v.mill.enqueue(plain, { n: 1 }, { capabilities: ["gpu"] } as never),
     ],
   ];

@@ -1,15 +1,19 @@
 /** Explains why a job is not running and when it is expected to, from its record, the tallies and the notices. */
 import type { Engine } from "../engine/engine.ts";
-import { readNotices } from "../engine/worker-notice.ts";
+import { readNotices, servingWorkers } from "../engine/worker-notice.ts";
 import type { LiveWorker } from "../engine/worker-notice.ts";
-import { readHeld, viewHeld } from "./held.ts";
 import type { Held } from "./held.ts";
+import { heldByCapability } from "./held-by-capability.ts";
+import type { HeldByCapability } from "./held-by-capability.ts";
+import { readHeldByGate, viewHeldByGate } from "./held-by-gate.ts";
 import { readQuarantined } from "./quarantined.ts";
 import type { Quarantined } from "./quarantined.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
 import { durationText } from "../model/duration.ts";
 import { isTerminal } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
+import { quoteNames } from "../model/name.ts";
+import { hasSameCaps } from "../model/route.ts";
 import { missingSentence } from "../store/missing-partition.ts";
 import type { JobRecord } from "../store/records.ts";
 
@@ -18,11 +22,11 @@ export interface Explanation {
   readonly state: JobState;
   /** The explanation, in one sentence. */
   readonly why: string;
+  /** What holds a ready job back: a limit, the pause of its queue, a missing capability; else null. */
+  readonly held: Held | null;
   /** When the job is expected to go on, where that is known. */
   readonly expectedAt: Date | null;
-  /** What holds the ready job back; null for nothing, and for jobs that are not ready. */
-  readonly held: Held | null;
-  /** Ready jobs of the same queue and name, this one included. */
+  /** Ready jobs of the same queue and name that require the same, this one included. */
   readonly readyLikeThis: number;
 }
 
@@ -36,19 +40,26 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
   ]);
   const record = records[0];
   if (record === null || record === undefined) return null;
-  const { state, queue, name } = record;
-  const held = (await readHeld(engine, [record]))(record);
+  const { state, queue, name, caps = [] } = record;
   const missing = (engine.store.missing?.() ?? []).map((each) => ` ${missingSentence(each)}`).join("");
   const leftAlone = describeCase(quarantined.find(({ item }) => item === id));
   const count = (wanted: JobState): number =>
-    tallies.find((tally) => tally.queue === queue && tally.name === name && tally.state === wanted)?.count ??
-    0;
+    tallies.find(
+      (tally) =>
+        tally.queue === queue &&
+        tally.name === name &&
+        tally.state === wanted &&
+        hasSameCaps(tally.caps ?? [], caps),
+    )?.count ?? 0;
+  const [byGate = null] = await readHeldByGate(engine, [record]);
+  const lacking = heldByCapability(record, notices);
+  const held = byGate === null ? lacking : viewHeldByGate(byGate);
   const explain = (why: string, expectedAt: number | null = null): Explanation => ({
     id,
     state,
     why: isTerminal(state) ? why : why + leftAlone + missing,
+    held,
     expectedAt: expectedAt === null ? null : new Date(expectedAt),
-    held: viewHeld(held),
     readyLikeThis: count("ready"),
   });
   if (isTerminal(state))
@@ -66,17 +77,19 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
       return explain(why, record.dueAt);
     }
     case "ready": {
-      if (held !== null) return explain(held.why + nth, held.until);
+      if (byGate !== null) return explain(byGate.why + nth, byGate.until);
       const serving = notices.filter(({ queues }) => queues.includes(queue));
       if (serving.length === 0)
         return explain(`No live worker serves the queue ${JSON.stringify(queue)}.${nth}`);
-      const able = serving.filter(({ names }) => names.includes(name));
-      if (able.length === 0)
+      if (servingWorkers(serving, { queue, name }).length === 0)
         return explain(
           `No live worker of the queue ${JSON.stringify(queue)} has a handler for ${JSON.stringify(name)}.${nth}`,
         );
+      if (lacking !== null) return explain(`${missingOffer(record, lacking)}${nth}`);
+      const able = servingWorkers(serving, record);
       const running = count("running");
-      const why = `It waits for a free slot of a worker that serves the queue ${JSON.stringify(queue)} and has a handler for ${JSON.stringify(name)}; ${running} like it ${running === 1 ? "is" : "are"} running.`;
+      const offering = caps.length === 0 ? "" : ` and offers ${quoteNames(caps)}`;
+      const why = `It waits for a free slot of a worker that serves the queue ${JSON.stringify(queue)} and has a handler for ${JSON.stringify(name)}${offering}; ${running} like it ${running === 1 ? "is" : "are"} running.`;
       return explain(`${why}${heldSlots(able)}${nth}`);
     }
     case "running":
@@ -90,6 +103,13 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
     case "suspended":
       return explain("It waits for a signal, a timer or children.");
   }
+}
+
+function missingOffer({ queue, name, caps = [] }: JobRecord, { missing }: HeldByCapability): string {
+  const who = `No live worker of the queue ${JSON.stringify(queue)} with a handler for ${JSON.stringify(name)}`;
+  return missing.length < caps.length || caps.length === 1
+    ? `${who} offers ${quoteNames(missing)}, which it requires.`
+    : `${who} offers all of ${quoteNames(caps)}, which it requires.`;
 }
 
 function heldSlots(workers: readonly LiveWorker[]): string {

@@ -1,4 +1,4 @@
-/** Jobs as people see them: decoded, with the fields their definitions redact left out, and what holds them back. */
+/** A job as people see it: decoded, with the fields its definition redacts left out. */
 import { redact } from "../codec/redact.ts";
 import type { Engine } from "../engine/engine.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
@@ -8,7 +8,7 @@ import type { DecidedPolicy } from "../model/job-policy.ts";
 import { keyOfScoped } from "../model/unique-key.ts";
 import type { JobState } from "../model/job-state.ts";
 import type { JobRecord } from "../store/records.ts";
-import { readHeld, viewHeld } from "./held.ts";
+import { readHeld } from "./held.ts";
 import type { Held } from "./held.ts";
 
 export interface AttemptView extends Omit<AttemptRecord, "at"> {
@@ -21,11 +21,13 @@ export interface JobView<Input = unknown, Result = unknown> {
   readonly id: string;
   readonly name: string;
   readonly queue: string;
+  /** The capabilities that a worker must offer to run it. */
+  readonly requires: readonly string[];
   readonly state: JobState;
+  /** What holds a ready job back: a limit, the pause of its queue, a missing capability; else null. */
+  readonly held: Held | null;
   /** Why the job ended, for one that did not complete. */
   readonly reason: string | null;
-  /** What holds the ready job back: a limit, the pause of its queue; null for nothing, and for jobs that are not ready. */
-  readonly held: Held | null;
   readonly attempt: number;
   readonly attemptsMax: number;
   readonly input: Input;
@@ -54,13 +56,14 @@ export interface JobView<Input = unknown, Result = unknown> {
   readonly leaseEndsAt: Date | null;
 }
 
+/** The jobs, and what holds them. */
 export async function viewJobs(engine: Engine, records: readonly JobRecord[]): Promise<readonly JobView[]> {
-  const heldBy = await readHeld(engine, records);
-  return records.map((record) => viewJob(engine, record, viewHeld(heldBy(record))));
+  const held = await readHeld(engine, records);
+  return records.map((record, at) => ({ ...viewRecord(engine, record), held: held[at] ?? null }));
 }
 
-/** @param held what was read about it; null where nobody looked. */
-export function viewJob(engine: Engine, record: JobRecord, held: Held | null = null): JobView {
+/** What the record alone tells. */
+export function viewRecord(engine: Engine, record: JobRecord): Omit<JobView, "held"> {
   const policy = engine.readPolicy(record.policy);
   const { entries, cancelReason, throttled } = readAttemptLog(record.attempts);
   const attempts = entries.map((entry) => viewAttempt(entry, record));
@@ -70,9 +73,9 @@ export function viewJob(engine: Engine, record: JobRecord, held: Held | null = n
     id: record.id,
     name: record.name,
     queue: record.queue,
+    requires: record.caps ?? [],
     state: record.state,
     reason: record.reason,
-    held,
     attempt: record.attempt,
     attemptsMax: policy.attempts,
     input: show(record.input),

@@ -48,6 +48,21 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
     expect(await mill.jobs.counts()).toEqual({ default: { completed: 1 } });
   });
 
+  test("a job that requires a capability waits for it behind the commit", async () => {
+    const serve = (who: string, capabilities: readonly string[]) =>
+      mill.work([handler(plain, async () => who)], { capabilities });
+    await serve("none", []);
+    await serve("gpu", ["gpu"]);
+    db.exec("BEGIN IMMEDIATE");
+    const [able, any] = await mill
+      .in(db)
+      .enqueueMany([plain.with({ n: 1 }, { requires: ["gpu"] }), plain.with({ n: 2 })]);
+    db.exec("COMMIT");
+    expect(await able.result({ timeout: "10s" })).toBe("gpu");
+    expect(["gpu", "none"]).toContain(await any.result({ timeout: "10s" }));
+    expect(await mill.jobs.get(able.id)).toMatchObject({ requires: ["gpu"] });
+  });
+
   test("a result that is asked for before the commit says so, and comes after it", async () => {
     db.exec("BEGIN");
     const handle = await mill.in(db).enqueue(plain, { n: 1 });

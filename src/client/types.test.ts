@@ -214,6 +214,31 @@ describe("options are typed too", () => {
     }).toBeFunction();
   });
 
+  test("capabilities are lists of names, of a job and of a worker", () => {
+    expectTypeOf(() => {
+      const render = job<number>("render", { requires: ["gpu"] as const });
+      void mill.enqueue(render, 1, { requires: ["gpu", "eu"] });
+      void mill.in(connection).enqueue(render, 1, { requires: [] });
+      void tested.enqueue(render, 1, { requires: ["eu"] });
+      render.with(1, { requires: ["eu"] });
+      void mill.work(
+        [handler(render, async ({ enqueue }) => void enqueue(render, 2, { requires: ["eu"] }))],
+        {
+          capabilities: ["gpu"] as const,
+        },
+      );
+      expectTypeOf(mill.jobs.get("id").then((view) => view!.requires)).resolves.toEqualTypeOf<
+        readonly string[]
+      >();
+      // @ts-expect-error a name in place of a list
+      void mill.enqueue(render, 1, { requires: "gpu" });
+      // @ts-expect-error numbers
+      job<number>("x", { requires: [1] });
+      // @ts-expect-error a worker offers, it does not require
+      void mill.work([handler(render, async () => {})], { requires: ["gpu"] });
+    }).toBeFunction();
+  });
+
   test("an option that does not exist is an error", () => {
     expectTypeOf(() => {
       // @ts-expect-error an option that does not exist

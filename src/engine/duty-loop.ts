@@ -1,7 +1,6 @@
 /**
  * The loop of one duty: a pass, a sleep, the next pass. After a full batch the next pass follows at once; else the duty
- * sleeps until the next clock it knows of, until it is woken, or at most its `sleepMaxMs`, with jitter. A pass that
- * failed is made again with backoff.
+ * sleeps until it is woken, or at most its `sleepMaxMs`, with jitter. A pass that failed is made again with backoff.
  */
 import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
@@ -16,12 +15,6 @@ import { RepeatedLine } from "./repeated-line.ts";
 const failedMs = { firstMs: 200, maxMs: 30_000 };
 /** A pass that takes longer is given up: it counts as failed, and the loop goes on. */
 const passMaxMs = 60_000;
-/**
- * A clock that has rung hides the next one from the clock duty, because the store tells only the earliest. The duty
- * that answers the clock wakes the clock duty again; where none can (a quarantined job, a duty switched off
- * everywhere), this sleep bounds how late a due job becomes ready.
- */
-const hiddenRingMs = 250;
 
 interface Trouble {
   readonly failures: number;
@@ -70,7 +63,10 @@ export class DutyLoop {
     const atUs = this.#engine.platform.monotonicUs() + Math.max(0, inMs) * 1000;
     if (atUs >= this.#wakeAtUs) return;
     this.#wakeAtUs = atUs;
-    if (this.#wake !== null) this.#setTimer();
+    if (this.#wake === null) return;
+    // Not by a timer, which would cost a millisecond: the job whose clock rings should start at once.
+    if (inMs <= 0) this.#wake();
+    else this.#setTimer();
   }
 
   /** The items that the duty leaves alone, and its own trouble as a case without an item. */
@@ -90,7 +86,7 @@ export class DutyLoop {
         this.#line.over();
         this.#backoff.succeeded();
         this.#ended(this, pass);
-        if (!pass.hasMore) await this.#sleep(this.#sleepMs(pass));
+        if (!pass.hasMore) await this.#sleep(this.#sleepMs());
         else if (pass.pauseMs !== undefined) await this.#sleep(pass.pauseMs);
         else await new Promise<void>((resolve) => this.#engine.platform.defer(resolve));
       } catch (error) {
@@ -116,12 +112,8 @@ export class DutyLoop {
     return delayMs;
   }
 
-  #sleepMs({ nextInMs }: DutyPass): number {
-    const sleepMaxMs = this.duty.sleepMaxMs * (0.85 + this.#engine.platform.random() * 0.15);
-    if (typeof nextInMs !== "number") return sleepMaxMs;
-    if (nextInMs > 0) return Math.min(nextInMs, sleepMaxMs);
-    // The clock that has rung belongs to another duty: asking again at once would be a busy loop.
-    return this.duty.wakes === "clock" ? Math.min(hiddenRingMs, sleepMaxMs) : sleepMaxMs;
+  #sleepMs(): number {
+    return this.duty.sleepMaxMs * (0.85 + this.#engine.platform.random() * 0.15);
   }
 
   #sleep(delayMs: number): Promise<void> {

@@ -3,6 +3,7 @@
  * it is checked. Unknown options, absurd values and options of a later version are refused here, before any write.
  */
 import type { Due } from "../model/change.ts";
+import { readCapabilities } from "../model/capability.ts";
 import type { FieldPathOf } from "../codec/field-path.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
@@ -10,7 +11,7 @@ import { MillraceError, notYetSupported } from "../model/error.ts";
 import type { JobPolicy, Retention } from "../model/job-policy.ts";
 import { mintedPartition } from "../model/job-id.ts";
 import { checkName } from "../model/name.ts";
-import { checkBoolean, checkOptions, checkWhole } from "../model/option.ts";
+import { checkOptions, checkWhole } from "../model/option.ts";
 import { levelOf } from "../model/rank.ts";
 import type { Priority } from "../model/rank.ts";
 import { readAttempts, readBackoff, readRetryIf } from "../model/retry-policy.ts";
@@ -59,6 +60,8 @@ export interface EnqueueOptions<In = any> {
   deadline?: Duration | Date;
   /** The job must have started this long after it was due; else it ends as expired. */
   ttl?: Duration;
+  /** Capabilities that a worker must offer, all of them, to run the job; those of an enqueue replace the definition's. */
+  requires?: readonly string[];
   tags?: readonly string[];
   headers?: Readonly<Record<string, string>>;
   /** Trace context, handed on unread. */
@@ -69,8 +72,8 @@ export interface EnqueueOptions<In = any> {
   /** How often the job may be throttled; the next one ends it as failed. Any number by default. */
   throttlesMax?: number;
   retention?: RetentionOptions;
-  /** False: the result is not kept. */
-  keepResult?: boolean;
+  /** False: the result is not kept. A duration: it goes after that time, and the rest of the job stays. */
+  keepResult?: boolean | Duration;
 }
 
 /** The options once checked, times in milliseconds. A field that is left out was not given. */
@@ -81,6 +84,8 @@ export interface ReadOptions {
   readonly due?: Due;
   readonly deadline?: Due;
   readonly policy: JobPolicy;
+  /** Sorted, without repeats. */
+  readonly requires?: readonly string[];
   readonly tags?: readonly string[];
   readonly headers?: Readonly<Record<string, string>>;
   readonly trace?: Readonly<Record<string, string>>;
@@ -88,7 +93,7 @@ export interface ReadOptions {
   readonly limits?: readonly LimitUse[];
 }
 
-const laterKeys = ["group", "budgets", "capabilities", "lifo"] as const;
+const laterKeys = ["group", "budgets", "lifo"] as const;
 const sharedKeys = [
   "queue",
   "delay",
@@ -97,6 +102,7 @@ const sharedKeys = [
   "timeout",
   "deadline",
   "ttl",
+  "requires",
   "tags",
   "unique",
   "limits",
@@ -121,7 +127,7 @@ export function readEnqueueOptions(options: EnqueueOptions | undefined, what: st
   if (options === undefined) return nothing;
   refuseLater(options, what);
   checkOptions(options, what, enqueueKeys);
-  const { queue, id, repeatOf, tags, headers, trace, unique, limits, deadline } = options;
+  const { queue, id, repeatOf, requires, tags, headers, trace, unique, limits, deadline } = options;
   if (id !== undefined && repeatOf !== undefined)
     throw new MillraceError("invalid-option", `${what}: give either id or repeatOf, not both.`);
   const due = readDue(options, what);
@@ -132,6 +138,7 @@ export function readEnqueueOptions(options: EnqueueOptions | undefined, what: st
     ...(repeatOf === undefined ? {} : { repeatOf: readRepeated(repeatOf, `${what}: repeatOf`) }),
     ...(due === undefined ? {} : { due }),
     ...(deadline === undefined ? {} : { deadline: readDeadline(deadline, `${what}: deadline`) }),
+    ...(requires === undefined ? {} : { requires: readRequires(requires, `${what}: requires`) }),
     ...(tags === undefined ? {} : { tags: readTags(tags, `${what}: tags`) }),
     ...(headers === undefined ? {} : { headers: readHeaders(headers, `${what}: headers`) }),
     ...(trace === undefined ? {} : { trace: readHeaders(trace, `${what}: trace`) }),
@@ -175,8 +182,12 @@ export function readPolicy(options: EnqueueOptions, what: string): JobPolicy {
   if (options.retention !== undefined)
     policy.retention = readRetention(options.retention, `${what}: retention`);
   if (options.keepResult !== undefined)
-    policy.keepsResult = checkBoolean(options.keepResult, `${what}: keepResult`);
+    policy.keepsResult = readKeepResult(options.keepResult, `${what}: keepResult`);
   return policy;
+}
+
+function readKeepResult(given: unknown, what: string): boolean | number {
+  return typeof given === "boolean" ? given : durationMs(given, what);
 }
 
 export function readRetention(options: RetentionOptions, what: string): Retention {
@@ -220,6 +231,10 @@ export function readInstant(value: unknown, what: string): number {
     "invalid-option",
     `${what} must be a Date or epoch milliseconds between 1970 and 2100.`,
   );
+}
+
+function readRequires(requires: unknown, what: string): readonly string[] {
+  return readCapabilities(requires, what, storeLimits.capsPerJobMax);
 }
 
 function readTags(tags: unknown, what: string): readonly string[] {

@@ -34,6 +34,8 @@ interface Plan {
   /** From an input to its unique key; null for none. */
   readonly unique: ((input: unknown) => Unique) | null;
   readonly queue: string;
+  /** Null for none. */
+  readonly caps: readonly string[] | null;
   readonly policy: string | null;
   readonly rankBase: number;
   readonly ttlMs: number | null;
@@ -126,6 +128,7 @@ function makePlan(engine: Engine, definition: AnyJob, options: ReadOptions): Pla
   return {
     unique: options.unique === undefined ? null : planUnique(options.unique, { queue, name }, options.due),
     queue,
+    caps: options.requires === undefined || options.requires.length === 0 ? null : options.requires,
     policy: writePolicy(policy),
     rankBase: rankBaseOf(engine.levelOf(policy), strideMs),
     ttlMs: policy.ttlMs ?? codeDefaults.ttlMs ?? null,
@@ -144,7 +147,7 @@ function build(engine: Engine, submission: Submission, plan: Plan, mintId: () =>
   const { job: definition, input } = submission;
   const { options } = plan;
   const { id, repeatOf } = options;
-  return {
+  const built: NewJob = {
     id: id ?? repeatOf ?? mintId(),
     digest: id === undefined ? null : digestText(`${definition.name}\n${canonicalText(input)}`),
     queue: plan.queue,
@@ -161,6 +164,7 @@ function build(engine: Engine, submission: Submission, plan: Plan, mintId: () =>
     unique: plan.unique === null ? null : plan.unique(input),
     ...(plan.gates === undefined ? {} : { gates: plan.gates }),
   };
+  return plan.caps === null ? built : { ...built, caps: plan.caps };
 }
 
 function planUnique(

@@ -3,10 +3,10 @@
  * fails stops no other. It tells operators what the duties leave alone. Stopping is bounded and says which duties did
  * not stop.
  *
- * The alarm: the promote duty learns from the store when the next clock of any job rings. If a clock has rung and
- * promoting did not serve it, the duties that answer the other clocks (leases, timeouts, deadlines) are woken; a duty
- * that served a job wakes the promote duty again, which then sees the next clock. So an idle store is asked once per
- * interval, not once per duty, and no clock hides another.
+ * The alarm: the promote duty learns from the store when the next clock of any job rings, and standing-by.ts says which
+ * process answers it when. If a clock has rung and promoting did not serve it, the duties that answer the other clocks
+ * (leases, timeouts, deadlines) are woken; a duty that served a job wakes the promote duty again, which then sees the
+ * next clock. So an idle store is asked once per interval, not once per duty, and no clock hides another.
  */
 import { MillraceError } from "../model/error.ts";
 import type { Unwatch } from "../store/store.ts";
@@ -20,6 +20,7 @@ import { DutyLoop } from "./duty-loop.ts";
 import type { Engine } from "./engine.ts";
 import { MissingPartitions } from "./missing-partitions.ts";
 import { answersWithin, settlesWithin } from "./race.ts";
+import { StandingBy } from "./standing-by.ts";
 
 const passesPerCallMax = 10_000;
 /**
@@ -33,6 +34,8 @@ export class Supervisor {
   readonly #loops: readonly DutyLoop[];
   readonly #noticeId: string;
   readonly #missing: MissingPartitions;
+  /** Null in a process whose promote duty is switched off. */
+  readonly #standingBy: StandingBy | null;
   #alarmAgainUs = 0;
   /** What the quarantine notice in the store says; null when that is not known. */
   #notice: string | null = "[]";
@@ -44,13 +47,23 @@ export class Supervisor {
     this.#engine = engine;
     this.#noticeId = engine.mintId();
     this.#missing = new MissingPartitions(engine.store, engine.log);
-    this.#loops = duties.map((duty) => new DutyLoop(engine, duty, (loop, pass) => this.#ended(loop, pass)));
+    const clockDuty = duties.find(({ wakes }) => wakes === "clock");
+    this.#standingBy =
+      clockDuty === undefined ? null : new StandingBy(engine, clockDuty, () => this.#wake("clock", 0));
+    this.#loops = duties.map(
+      (duty) =>
+        new DutyLoop(engine, duty === clockDuty ? (this.#standingBy?.duty ?? duty) : duty, (loop, pass) =>
+          this.#ended(loop, pass),
+        ),
+    );
   }
 
   start(): void {
     this.#unwatch = this.#engine.store.watch((hint) => {
-      if (hint.kind === "due") this.#wake("clock", hint.inMs);
+      if (hint.kind === "due") this.#standingBy?.heardClock(hint.inMs);
+      else if (hint.kind === "promoted") this.#standingBy?.heardPromoted();
     });
+    this.#standingBy?.start();
     for (const loop of this.#loops) loop.start();
   }
 
@@ -76,7 +89,8 @@ export class Supervisor {
     this.#unwatch?.();
     this.#unwatch = null;
     const left = new Set(this.dutyNames);
-    const all = Promise.all(this.#loops.map((loop) => loop.stop().then(() => left.delete(loop.duty.name))));
+    const stops = this.#loops.map((loop) => loop.stop().then(() => void left.delete(loop.duty.name)));
+    const all = Promise.all([...stops, this.#standingBy?.stop()]);
     await settlesWithin(this.#engine.platform, all, graceMs);
     // The notice of a stopped process goes: another process meets the same items and tells of them itself.
     if (this.#notice !== "[]") this.#put([]);
@@ -84,13 +98,18 @@ export class Supervisor {
     return [...left];
   }
 
-  #ended({ duty }: DutyLoop, pass: DutyPass | null): void {
+  #ended(loop: DutyLoop, pass: DutyPass | null): void {
     this.#missing.look();
     this.#tellQuarantined();
     if (pass === null || pass.hasMore) return;
+    const { duty } = loop;
+    const { nextInMs = null } = pass;
     if (duty.wakes === "clock") {
-      if (typeof pass.nextInMs === "number" && pass.nextInMs <= 0) this.#alarm();
-      else this.#alarmAgainUs = 0;
+      if (nextInMs === null || nextInMs > 0) this.#alarmAgainUs = 0;
+      else if (this.#standingBy?.mayAnswer === true) this.#alarm();
+    } else if (duty.wakes === "alarm" && this.#standingBy === null) {
+      // Nobody here sets the alarm: the duty wakes by the clocks that it sees itself.
+      if (nextInMs !== null && nextInMs > 0) loop.wakeIn(nextInMs);
     } else if (duty.wakes === "alarm" && pass.processed > 0) {
       this.#alarmAgainUs = 0;
       this.#wake("clock", 0);

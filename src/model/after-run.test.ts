@@ -244,6 +244,17 @@ describe("the other ends", () => {
     });
   });
 
+  test("a result that is to go before its job carries its time, and no other does", () => {
+    const kept = { completedMs: 1000 };
+    expect(afterReturn(policyOf({ keepsResult: 999, retention: kept }), "42").keepResultMs).toBe(999);
+    expect(afterReturn(policyOf({ keepsResult: 999 }), "42").keepResultMs).toBe(999);
+    for (const keepsResult of [true, 1000, 2000])
+      expect(afterReturn(policyOf({ keepsResult, retention: kept }), "42")).not.toHaveProperty(
+        "keepResultMs",
+      );
+    expect(afterReturn(policyOf({ keepsResult: 999 }), null)).not.toHaveProperty("keepResultMs");
+  });
+
   test("a snooze comes again later and gives the attempt back", () => {
     expect(afterSnooze(policy, 900, 1000)).toEqual(retried(900, "snoozed", 0));
   });

@@ -22,7 +22,7 @@ import type { AttemptOutcome, ErrorRecord } from "./attempt-log.ts";
 import type { Finish, HandBack, Schedule, SettleNext } from "./change.ts";
 import { durationText } from "./duration.ts";
 import type { EventKind } from "./event-kind.ts";
-import { keepMsOf } from "./job-policy.ts";
+import { keepMsOf, keepResultMsOf } from "./job-policy.ts";
 import type { DecidedPolicy } from "./job-policy.ts";
 import type { TerminalState } from "./job-state.ts";
 import { rankBaseOf } from "./rank.ts";
@@ -72,7 +72,9 @@ export interface Decision {
 }
 
 export function afterReturn(policy: DecidedPolicy, result: string | null): Finish {
-  return finish("completed", policy, null, result);
+  const end = finish("completed", policy, null, result);
+  const keepResultMs = result === null ? undefined : keepResultMsOf(policy);
+  return keepResultMs === undefined ? end : { ...end, keepResultMs };
 }
 
 export interface Failure {

@@ -17,6 +17,8 @@ export interface Finish {
   readonly result: string | null;
   /** How long the finished job is kept; null leaves it to the queue's retention, 0 keeps nothing. */
   readonly keepMs: number | null;
+  /** How long its result is kept, where that is shorter; left out for as long as the job. */
+  readonly keepResultMs?: number;
 }
 
 /**

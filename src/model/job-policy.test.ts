@@ -15,7 +15,7 @@ const policies: fc.Arbitrary<JobPolicy> = fc.record(
     timeoutMs: wholeMs,
     ttlMs: wholeMs,
     retention: fc.record({ completedMs: wholeMs, failedMs: wholeMs, otherMs: wholeMs }, { requiredKeys: [] }),
-    keepsResult: fc.boolean(),
+    keepsResult: fc.oneof(fc.boolean(), wholeMs),
   },
   { requiredKeys: [] },
 );

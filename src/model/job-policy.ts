@@ -24,8 +24,8 @@ export interface JobPolicy {
   readonly timeoutMs?: number;
   readonly ttlMs?: number;
   readonly retention?: Retention;
-  /** False: the result is not kept, only that the job completed. */
-  readonly keepsResult?: boolean;
+  /** False: the result is not kept, only that the job completed. A number: for so many milliseconds. */
+  readonly keepsResult?: boolean | number;
   /** True: an input that a worker refuses is a failed attempt like any other, and not the end. */
   readonly retriesInvalidInput?: boolean;
   /** How often the job may be throttled. */
@@ -46,7 +46,7 @@ export interface DecidedPolicy {
   readonly retryIf: RetryIf | undefined;
   readonly timeoutMs: number | null;
   readonly ttlMs: number | null;
-  readonly keepsResult: boolean;
+  readonly keepsResult: boolean | number;
   readonly retention: Retention;
   readonly retriesInvalidInput: boolean;
   /** Null for any number. */
@@ -153,7 +153,7 @@ const policyChecks: Readonly<Record<keyof JobPolicy, (value: unknown) => boolean
   timeoutMs: isNumber,
   ttlMs: isNumber,
   retention: (value) => isObject(value) && Object.values(value).every(isNumber),
-  keepsResult: isFlag,
+  keepsResult: (value) => isFlag(value) || isNumber(value),
   retriesInvalidInput: isFlag,
   throttlesMax: isNumber,
   limits: (value) =>
@@ -174,4 +174,11 @@ export function outcomesNotKept(retention: Retention): Retention {
 export function keepMsOf(policy: DecidedPolicy, outcome: TerminalState): number | null {
   const { completedMs, failedMs, otherMs } = policy.retention;
   return (outcome === "completed" ? completedMs : outcome === "failed" ? failedMs : otherMs) ?? null;
+}
+
+/** How long the result of a completed job is kept, where that is shorter than the job itself is known to be kept. */
+export function keepResultMsOf(policy: DecidedPolicy): number | undefined {
+  const { keepsResult } = policy;
+  if (typeof keepsResult !== "number") return undefined;
+  return keepsResult < (keepMsOf(policy, "completed") ?? Infinity) ? keepsResult : undefined;
 }

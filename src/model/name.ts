@@ -26,6 +26,11 @@ export function checkName(value: unknown, what: string): string {
   return value;
 }
 
+/** Several names in a sentence for people. */
+export function quoteNames(names: readonly string[]): string {
+  return names.map((name) => JSON.stringify(name)).join(" and ");
+}
+
 function utf8Bytes(text: string): number {
   let bytes = 0;
   for (const character of text) {

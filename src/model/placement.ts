@@ -15,14 +15,14 @@ import { MillraceError } from "./error.ts";
 import { mintedPartition } from "./job-id.ts";
 
 export const partitionsMax = 1024;
-/** Where the gates are that jobs name themselves, and these jobs. */
-export const gatePartition = 0;
 
 export interface Placement {
   readonly partitions: number;
   ofId(id: string): number;
   /** The partition of a unique key or a document. */
   ofName(name: string): number;
+  /** The partition of the gates that jobs name themselves, and of these jobs. */
+  readonly ofGates: number;
 }
 
 /** A unit, as far as placement is concerned. */
@@ -44,6 +44,7 @@ export function createPlacement(partitions: number): Placement {
     partitions,
     ofId: (id) => (mintedPartition(id) ?? hashName(id)) % partitions,
     ofName: (name) => hashName(name) % partitions,
+    ofGates: 0,
   };
 }
 
@@ -93,7 +94,7 @@ function onePartition(
     }
   };
   for (const { id, digest, unique, gates: [gate] = [] } of jobs) {
-    if (gate !== undefined) want(gatePartition, "gate", gate.key);
+    if (gate !== undefined) want(placement.ofGates, "gate", gate.key);
     if (areIdsFixed || digest !== null) want(placement.ofId(id), "id", id);
     if (unique !== null) want(placement.ofName(unique.key), "unique key", unique.key);
   }

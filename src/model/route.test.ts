@@ -36,6 +36,12 @@ describe("the number of a route", () => {
     expect(numbers.size).toBe(200_000);
   });
 
+  test("tells gates from capabilities of the same name, and weights from each other", () => {
+    const gate = (weight: number) => routeNumber("mail", "send", [], [{ key: "l:a", weight }]);
+    const numbers = [routeNumber("mail", "send"), routeNumber("mail", "send", ["l:a"]), gate(1), gate(2)];
+    expect(new Set(numbers).size).toBe(4);
+  });
+
   test("comes with its content", () => {
     expect(routeOf({ queue: "mail", name: "send" })).toEqual({
       queue: "mail",

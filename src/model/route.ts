@@ -27,6 +27,34 @@ export interface Route extends RouteContent {
 
 const noCaps: readonly string[] = [];
 const noGates: readonly GateUse[] = [];
+
+/** A route as records and tallies show it: without capabilities where it has none. */
+export function shownRoute({ queue, name, caps }: Omit<RouteContent, "gates">): {
+  readonly queue: string;
+  readonly name: string;
+  readonly caps?: readonly string[];
+} {
+  return caps.length === 0 ? { queue, name } : { queue, name, caps };
+}
+
+/** Two routes of one queue and name that ask for the same. */
+export function asksAlike(
+  one: Omit<RouteContent, "queue" | "name">,
+  other: Omit<RouteContent, "queue" | "name">,
+): boolean {
+  return (
+    hasSameCaps(one.caps, other.caps) &&
+    one.gates.length === other.gates.length &&
+    one.gates.every(
+      ({ key, weight }, at) => key === other.gates[at]?.key && weight === other.gates[at].weight,
+    )
+  );
+}
+
+export function hasSameCaps(one: readonly string[], other: readonly string[]): boolean {
+  return one.length === other.length && one.every((cap, at) => cap === other[at]);
+}
+
 /** Ends each part. Names hold no control characters, so no content can be written in two ways. */
 const partEnd = "\x1f";
 /** Begins a gate: a capability and a gate of the same name are not the same part. */

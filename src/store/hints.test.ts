@@ -63,12 +63,12 @@ describe("packed events", () => {
     });
   });
 
-  test("hint at ready routes once each, at the earliest clock, at what finished and at whose cancel was asked for", () => {
+  test("hint at ready routes once each, at a promotion, at the earliest clock, at what finished and at whose cancel was asked for", () => {
     const kind = eventCodes.submitted;
     const hints = hintsOf(
       bundle({ kind, route: 1, state: stateCodes.ready }, "a"),
       bundle({ kind, route: 2, state: stateCodes.ready }, "b", "c"),
-      bundle({ kind, route: 1, state: stateCodes.ready }, "d"),
+      bundle({ kind: eventCodes.promoted, route: 1, state: stateCodes.ready }, "d"),
       bundle({ kind, state: stateCodes.scheduled, extra: "n1900" }, "e"),
       bundle({ kind, state: stateCodes.scheduled, extra: "n1400" }, "f"),
       bundle({ kind: eventCodes.failed, state: stateCodes.failed, extra: "sboom" }, "g", "h"),
@@ -79,6 +79,7 @@ describe("packed events", () => {
     );
     expect(handed(hints)).toEqual([
       { kind: "ready", routes: [1, 2] },
+      { kind: "promoted" },
       { kind: "due", inMs: 400 },
       { kind: "finished", ids: ["g", "h"] },
       { kind: "cancel", ids: ["i", "k"], owner: "w1" },

@@ -11,16 +11,19 @@ export interface Hints {
   routes: Set<number>;
   /** The earliest clock that was set, relative to the call's time. */
   dueInMs: number | null;
+  /** Whether due jobs were promoted. */
+  hasPromoted: boolean;
   finished: string[];
   cancels: { id: string; owner: string }[];
 }
 
 export function emptyHints(): Hints {
-  return { routes: new Set(), dueInMs: null, finished: [], cancels: [] };
+  return { routes: new Set(), dueInMs: null, hasPromoted: false, finished: [], cancels: [] };
 }
 
-export function isEmpty({ routes, dueInMs, finished, cancels }: Hints): boolean {
-  return routes.size === 0 && dueInMs === null && finished.length === 0 && cancels.length === 0;
+export function isEmpty({ routes, dueInMs, hasPromoted, finished, cancels }: Hints): boolean {
+  const isQuiet = routes.size === 0 && dueInMs === null && !hasPromoted;
+  return isQuiet && finished.length === 0 && cancels.length === 0;
 }
 
 export function hintDue(hints: Hints, inMs: number): void {
@@ -43,6 +46,7 @@ export interface CodedEvent {
 /** Adds the hints that follow from an event. `now` is the time of the call that told it. */
 export function hintEvent(hints: Hints, { kind, route, state, extra, ids }: CodedEvent, now: number): void {
   if (state === null) return;
+  if (kind === eventCodes.promoted) hints.hasPromoted = true;
   if (state === stateCodes.ready) hints.routes.add(route);
   else if (state === stateCodes.scheduled && typeof extra === "number") hintDue(hints, extra - now);
   else if (state === stateCodes.running && kind === eventCodes["cancel-asked"] && typeof extra === "string")
@@ -51,9 +55,11 @@ export function hintEvent(hints: Hints, { kind, route, state, extra, ids }: Code
 }
 
 /** The hints as those who watch get them: plain, so that they may cross to another thread. */
-export function contractHints({ routes, dueInMs, finished, cancels }: Hints): Hint[] {
+export function contractHints({ routes, dueInMs, hasPromoted, finished, cancels }: Hints): Hint[] {
   const hints: Hint[] = [];
   if (routes.size > 0) hints.push({ kind: "ready", routes: [...routes] });
+  // Before the clocks that are set in the same breath: those are not answered yet.
+  if (hasPromoted) hints.push({ kind: "promoted" });
   if (dueInMs !== null) hints.push({ kind: "due", inMs: dueInMs });
   if (finished.length > 0) hints.push({ kind: "finished", ids: finished });
   const owners = new Map<string, string[]>();

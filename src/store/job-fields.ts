@@ -88,6 +88,15 @@ export const jobFields = {
 
   endedAt: { type: "integer", home: "end", isNullable: true, initial: null, cleared: ["replay"] },
   keepUntil: { type: "integer", home: "end", isNullable: true, initial: null, cleared: ["replay"] },
+  /** When the result goes; null for with the job. */
+  resultUntil: {
+    type: "integer",
+    home: "end",
+    isNullable: true,
+    initial: null,
+    cleared: ["replay"],
+    isOwn: true,
+  },
   reason: { type: "text", home: "end", isNullable: true, initial: null, cleared: ["replay"] },
   result: { type: "text", home: "end", isNullable: true, initial: null, cleared: ["replay"] },
 } as const satisfies Readonly<Record<string, JobField>>;

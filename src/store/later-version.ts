@@ -7,7 +7,7 @@ import type { Settle, SubmitUnit } from "./operations.ts";
 import type { NewJob } from "./records.ts";
 import type { Store } from "./store.ts";
 
-const laterFields = ["caps", "group", "need", "slack"] as const satisfies readonly (keyof NewJob)[];
+const laterFields = ["group", "need", "slack"] as const satisfies readonly (keyof NewJob)[];
 
 export function checkUnits(units: readonly SubmitUnit[]): void {
   for (const { jobs } of units) checkJobs(jobs);

@@ -9,7 +9,12 @@ export const storeLimits = {
   /** Jobs in one unit (one enqueueMany). */
   unitJobsMax: 100_000,
   tagsPerJobMax: 16,
+  /** Gates that one job may name itself: its limits. */
   gatesPerJobMax: 8,
+  /** Capabilities that one job may ask for. */
+  capsPerJobMax: 32,
+  /** Learned routes in one offer of a claim: a worker offers more of them in rotation. */
+  learnedRoutesPerOfferMax: 64,
   logLinesPerJobMax: 1000,
   /**
    * How long a call to a shared store waits for a row that somebody's open transaction holds, before its items are

@@ -279,6 +279,8 @@ export interface JobFilter {
   readonly states?: readonly JobState[];
   readonly queue?: string;
   readonly name?: string;
+  /** Exactly these, as a route has them; an empty list means jobs that ask for none. */
+  readonly caps?: readonly string[];
   readonly tag?: string;
   readonly reason?: string;
   /** Both exclusive. */
@@ -336,7 +338,10 @@ export type PruneRequest =
       readonly max: number;
       readonly cursor: string | null;
     }
-  /** Finished jobs whose own keeping time is over. */
+  /**
+   * Finished jobs whose own keeping time is over, then results that are kept for a shorter time than their jobs: these
+   * jobs stay, and no event tells it.
+   */
   | { readonly what: "kept"; readonly max: number }
   /** Unique keys held by time, and documents, that have run out. */
   | { readonly what: "expired"; readonly max: number }

@@ -46,7 +46,19 @@ export function isFinish(next: SettleNext): next is Finish {
   return isTerminal(next.to as JobState);
 }
 
-/** A settle that ends its job and carries no effects. */
+/** Whether two endings differ in their results alone, so that what they share is told and written once. */
+export function areAlike(one: Finish, other: Finish): boolean {
+  return (
+    one.to === other.to &&
+    one.event === other.event &&
+    one.reason === other.reason &&
+    one.keepMs === other.keepMs &&
+    one.keepResultMs === other.keepResultMs
+  );
+}
+
+/** A settle that ends its job, whose result stays as long as the job, and carries no effects. */
 export function isPlainSettle(settle: Settle): settle is Settle & { readonly next: Finish } {
-  return settle.effects === undefined && isFinish(settle.next);
+  const { effects, next } = settle;
+  return effects === undefined && isFinish(next) && next.keepResultMs === undefined;
 }

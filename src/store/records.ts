@@ -28,10 +28,11 @@ export interface NewJob {
   /** Counted from the due time, ended by the first claim; null for none. */
   readonly ttlMs: number | null;
   readonly unique: Unique | null;
-  /** Sorted by key, without repeats; part of the job's route. */
+  /** Limits, sorted by key and without repeats; left out for none. Part of the route. */
   readonly gates?: readonly GateUse[];
-  /** Later: capabilities, group and edges. A store that does not honour one refuses the unit. */
+  /** The capabilities that a worker must offer, sorted and without repeats; left out for none. Part of the route. */
   readonly caps?: readonly string[];
+  /** Later: group and edges. A store that does not honour one refuses the unit. */
   readonly group?: string;
   readonly need?: number;
   readonly slack?: number;
@@ -85,6 +86,8 @@ export interface JobRecord {
   readonly seq: number;
   readonly queue: string;
   readonly name: string;
+  /** What its route asks of a worker; left out for nothing. */
+  readonly caps?: readonly string[];
   readonly state: JobState;
   /** 1 after the submit, then one more with every event. Extending a lease and recording progress are no events. */
   readonly rev: number;
@@ -206,6 +209,8 @@ export interface FeedRecord {
 export interface Tally {
   readonly queue: string;
   readonly name: string;
+  /** Left out for none. */
+  readonly caps?: readonly string[];
   readonly state: JobState;
   readonly count: number;
 }

@@ -132,6 +132,8 @@ export type Hint =
   | { readonly kind: "ready"; readonly routes: readonly number[] }
   /** The earliest clock that was set: a duty that sleeps longer should wake then. */
   | { readonly kind: "due"; readonly inMs: number }
+  /** Due jobs were promoted just now: who stands by for their clocks need not do it. */
+  | { readonly kind: "promoted" }
   | { readonly kind: "finished"; readonly ids: readonly string[] }
   | { readonly kind: "cancel"; readonly ids: readonly string[]; readonly owner: string };
 

@@ -3,6 +3,7 @@
  * meanwhile, except where nothing but a timer of the engine (a batch that waits to fill) keeps work from going on.
  */
 import type { Millrace } from "../client/millrace.ts";
+import { missingCapabilities } from "../model/capability.ts";
 import { MillraceError } from "../model/error.ts";
 import { nodePlatform } from "../platform/node-platform.ts";
 import type { JobRecord } from "../store/records.ts";
@@ -41,6 +42,7 @@ const namedMax = 5;
 export class Drain {
   readonly #options: DrainOptions;
   readonly #names: ReadonlySet<string>;
+  readonly #capabilities: ReadonlySet<string>;
   #worker: Worker | null = null;
   #ran = 0;
   #running: Promise<DrainReport> | null = null;
@@ -49,6 +51,7 @@ export class Drain {
   constructor(options: DrainOptions) {
     this.#options = options;
     this.#names = new Set(options.handlers.map(({ definition }) => definition.name));
+    this.#capabilities = new Set(options.worker.capabilities);
   }
 
   /** A drain that is asked for during a drain is the same drain. */
@@ -114,14 +117,18 @@ export class Drain {
     };
   }
 
-  /** Jobs without a handler here are left alone: a test often only wants to see that they were enqueued. */
+  /**
+   * Jobs that have no handler here, or require what the worker does not offer, are left alone: a test often only wants
+   * to see that they were enqueued.
+   */
   #unfinished(): readonly JobRecord[] {
     const { memory, time } = this.#options;
     return memory
       .live()
       .filter(
-        ({ name, state, dueAt }) =>
+        ({ name, caps = [], state, dueAt }) =>
           this.#names.has(name) &&
+          missingCapabilities(caps, this.#capabilities).length === 0 &&
           (state === "ready" || state === "running" || (state === "scheduled" && dueAt <= time.now)),
       );
   }

@@ -5,7 +5,7 @@
  */
 import type { Enqueuer, HandlesOf, Millrace } from "../client/millrace.ts";
 import type { JobHandle } from "../client/job-handle.ts";
-import { viewJob } from "../client/job-view.ts";
+import { viewRecord } from "../client/job-view.ts";
 import type { JobView } from "../client/job-view.ts";
 import type { AnyJob, AnySubmission, InputOf, JobDefinition, ResultOf } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -22,7 +22,10 @@ import { settleTurn } from "./virtual-time.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
 /** A job as a test sees it: nothing redacted. */
-export interface TestedJob<Input = unknown, Result = unknown> extends Omit<JobView, "input" | "result"> {
+export interface TestedJob<Input = unknown, Result = unknown> extends Omit<
+  JobView,
+  "input" | "result" | "held"
+> {
   readonly input: Input;
   readonly result: Result | undefined;
   /** The failures of its attempts, as `name: message`, oldest first. */
@@ -167,7 +170,7 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
   #view(record: JobRecord): TestedJob {
     const { engine } = this.#parts;
     const { coder } = engine.settings;
-    const view = viewJob(engine, record);
+    const view = viewRecord(engine, record);
     return {
       ...view,
       input: coder.decode(record.input),

@@ -76,6 +76,14 @@ describe("enqueue and drain", () => {
     expect(t.jobs(audit, "ready")).toHaveLength(1);
   });
 
+  test("jobs that require what the worker does not offer are left where they are", async () => {
+    const t = await start({ handlers: [greets], worker: { capabilities: ["gpu"] } });
+    await t.enqueue(greet, { name: "able" }, { requires: ["gpu"] });
+    await t.enqueue(greet, { name: "unable" }, { requires: ["gpu", "eu"] });
+    expect(await t.drain()).toEqual({ ran: 1 });
+    expect(t.jobs(greet, "ready")).toMatchObject([{ input: { name: "unable" }, requires: ["eu", "gpu"] }]);
+  });
+
   test("a thousand jobs drain in one go", async () => {
     const t = await start({ handlers: [greets] });
     await t.enqueueMany(Array.from({ length: 1000 }, (_, index) => greet.with({ name: `n${index}` })));

@@ -14,7 +14,6 @@
 import type { Engine } from "../engine/engine.ts";
 import { RepeatedLine } from "../engine/repeated-line.ts";
 import { MillraceError, isMillraceError } from "../model/error.ts";
-import { routeOf } from "../model/route.ts";
 import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
@@ -24,6 +23,7 @@ import type { Hint } from "../store/store.ts";
 import type { ClosedGates } from "./closed-gates.ts";
 import type { Pool } from "./pool.ts";
 import type { RenewalSeat } from "./renewal.ts";
+import type { RouteLearning } from "./route-learning.ts";
 import type { RouteMap } from "./route-map.ts";
 import type { Settling } from "./settling.ts";
 import type { Slots } from "./slots.ts";
@@ -41,6 +41,7 @@ export interface ClaimerOptions {
   readonly owner: string;
   readonly leaseMs: number;
   readonly routes: RouteMap;
+  readonly learning: RouteLearning;
   readonly settling: Settling;
   readonly renewal: RenewalSeat;
   readonly slots: Slots;
@@ -103,17 +104,21 @@ export class Claimer {
   }
 
   hinted(hint: Hint & { readonly kind: "ready" }): void {
-    for (const pool of this.#routes.pools) {
-      if (!this.#routes.concerns(hint, pool)) continue;
-      pool.isHungry = true;
-      this.#options.closedGates.suspect(pool);
+    const { learning, closedGates } = this.#options;
+    for (const route of hint.routes) {
+      const pool = this.#routes.poolOf({ route });
+      if (pool === undefined) learning.meet(route);
+      else {
+        this.#routes.wake(pool);
+        closedGates.suspect(pool);
+      }
     }
     this.consider();
   }
 
   /** There may be work for every pool. */
-  wake(): void {
-    for (const pool of this.#routes.pools) pool.isHungry = true;
+  #wakeAll(): void {
+    for (const pool of this.#routes.pools) this.#routes.wake(pool);
     this.consider();
   }
 
@@ -162,7 +167,7 @@ export class Claimer {
     let answer: ClaimAnswer;
     try {
       const offers = asked.map(({ pool, max }) => ({
-        routes: this.#routes.routesOf(pool),
+        routes: this.#routes.offerFor(pool),
         max,
         starts: pool.starts(arriving.get(pool) ?? 0),
       }));
@@ -184,13 +189,19 @@ export class Claimer {
     // A claim that was cut by the bytes of its inputs says nothing about the pools that it did not come to.
     const isCut = answer.more && mayReach(answer.jobs, inputBytesMax);
     for (const { pool, max } of asked) {
-      if (isCut || (got.get(pool) ?? 0) >= max) pool.isHungry = true;
-      else closedGates.suspect(pool);
+      if (isCut || (got.get(pool) ?? 0) >= max) this.#routes.wake(pool);
+      else {
+        pool.isHungry ||= !this.#routes.hasOfferedAll(pool);
+        closedGates.suspect(pool);
+      }
     }
     if (answer.opensInMs !== undefined) this.#wakeIn(answer.opensInMs);
     if (answer.mustLook === true) renewal.findLost();
-    if (this.#engine.store.claimsAhead === true && !this.#isStopped && this.#hasAppetite(got))
+    if (this.#engine.store.claimsAhead === true && !this.#isStopped && this.#hasAppetite(got)) {
       this.#send(got);
+      // A store that gathers the calls of a turn sends this one now, before the jobs take the thread.
+      await Promise.resolve();
+    }
     if (answer.jobs.length === 0) return;
     renewal.arm();
     slots.arrive(answer.jobs, sentUs);
@@ -217,7 +228,7 @@ export class Claimer {
   }
 
   #failed(error: unknown, asked: SentClaim["asked"]): void {
-    for (const { pool } of asked) pool.isHungry = true;
+    for (const { pool } of asked) this.#routes.wake(pool);
     if (mayHaveHappened(error)) this.#options.renewal.findLost();
     if (this.#isStopped) return;
     const inMs = this.#backoff.retry(() => this.consider());
@@ -228,11 +239,10 @@ export class Claimer {
    * A job submitted here is claimed in the turn of its submit if a slot is free; else it is hinted at after the commit.
    */
   readonly #arrives = (job: NewJob): void => {
-    if (!("inMs" in job.due) || job.due.inMs > 0) return;
-    if (job.gates !== undefined) this.#routes.learn([routeOf(job)]);
     const pool = this.#routes.poolFor(job);
+    if (!("inMs" in job.due) || job.due.inMs > 0) return;
     if (pool === undefined || pool.busySlots >= pool.slots) return;
-    pool.isHungry = true;
+    this.#routes.wake(pool);
     this.consider();
   };
 
@@ -246,7 +256,7 @@ export class Claimer {
     this.#opening?.timer.cancel();
     const timer = platform.setTimer(inMs, () => {
       this.#opening = null;
-      this.wake();
+      this.#wakeAll();
     });
     this.#opening = { atUs, timer };
   }
@@ -257,7 +267,7 @@ export class Claimer {
       () => {
         this.#giveUpHung();
         for (const pool of this.#routes.pools) this.#options.closedGates.suspect(pool);
-        this.wake();
+        this.#wakeAll();
         this.#setPoll();
       },
     );

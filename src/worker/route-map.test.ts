@@ -3,6 +3,7 @@ import { job } from "../engine/definition.ts";
 import { limit } from "../engine/limit.ts";
 import { limitGateKey } from "../model/gate.ts";
 import { routeNumber, routeOf } from "../model/route.ts";
+import { storeLimits } from "../store/limits.ts";
 import { BatchPool } from "./batch-pool.ts";
 import { batchHandler, handler } from "./handler.ts";
 import { Pool } from "./pool.ts";
@@ -15,7 +16,6 @@ const batches = new BatchPool("main", rows);
 
 const routes = new RouteMap([singles, batches], [mail, rows]);
 const [mailRoute, rowsRoute] = [routeNumber("main", "mail"), routeNumber("main", "rows")];
-const ready = (...numbers: number[]) => ({ kind: "ready", routes: numbers }) as const;
 
 describe("a route map", () => {
   test("finds pool, handler and title of a job by its route", () => {
@@ -24,7 +24,7 @@ describe("a route map", () => {
     expect(routes.poolOf({ route: rowsRoute })).toBe(batches);
     expect(routes.handlerOf({ route: rowsRoute })).toBe(rows);
     expect(routes.titleOf({ route: rowsRoute })).toMatchObject({ queue: "main", name: "rows" });
-    expect([routes.routesOf(singles), routes.routesOf(batches)]).toEqual([[mailRoute], [rowsRoute]]);
+    expect([routes.offerFor(singles), routes.offerFor(batches)]).toEqual([[mailRoute], [rowsRoute]]);
   });
 
   test("gives no pool to another queue, to a name without a handler and to capabilities", () => {
@@ -38,40 +38,104 @@ describe("a route map", () => {
       expect(routes.titleOf({ route })).toEqual({});
     }
   });
+});
+
+describe("a route map of a worker whose jobs have limits", () => {
+  const slack = limit("slack", { concurrency: 3 });
+  const gates = [{ key: limitGateKey("slack"), weight: 2 }];
 
   test("knows the route of a definition with limits, and keeps the one without for jobs from before", () => {
-    const slack = limit("slack", { concurrency: 3 });
     const limited = handler(job("mail", { limits: [slack.use({ weight: 2 })] }), () => {});
     const map = new RouteMap([singles], [limited]);
-    const gates = [{ key: limitGateKey("slack"), weight: 2 }];
-    expect(map.routesOf(singles)).toEqual([mailRoute, routeNumber("main", "mail", [], gates)]);
+    expect(map.offerFor(singles)).toEqual([mailRoute, routeNumber("main", "mail", [], gates)]);
     expect(map.gateKeysOf(singles)).toEqual(["q:main", "l:slack"]);
     expect(map.gateKeysAt({ route: mailRoute })).toEqual(["q:main"]);
   });
 
-  test("learns routes with other limits of the names that it serves, and remembers whose the others are", () => {
+  test("learns routes with other limits of the names that it serves", () => {
     const map = new RouteMap([singles], [mail]);
-    const gates = [{ key: limitGateKey("slack"), weight: 1 }];
     const learned = routeOf({ queue: "main", name: "mail", gates });
     const others = [
       routeOf({ queue: "other", name: "mail", gates }),
       routeOf({ queue: "main", name: "rows", gates }),
-      routeOf({ queue: "main", name: "mail", caps: ["gpu"] }),
+      routeOf({ queue: "main", name: "mail", caps: ["gpu"], gates }),
+      { ...learned, number: learned.number + 1 },
     ];
-    expect(map.knows(learned.number)).toBe(false);
     expect(map.learn([learned, ...others])).toBe(true);
     expect(map.poolOf({ route: learned.number })).toBe(singles);
-    expect(map.concerns(ready(learned.number), singles)).toBe(true);
-    expect(others.map(({ number }) => [map.knows(number), map.poolOf({ route: number })])).toEqual(
-      others.map(() => [true, undefined]),
-    );
+    for (const { number } of others) expect(map.poolOf({ route: number })).toBeUndefined();
     expect(map.learn([learned, ...others])).toBe(false);
-    expect(map.routesOf(singles)).toEqual([mailRoute, learned.number]);
+    expect(map.offerFor(singles)).toEqual([mailRoute, learned.number]);
   });
 
-  test("takes a hint as meant for a pool when it names a route of it", () => {
-    expect(routes.concerns(ready(mailRoute), singles)).toBe(true);
-    expect(routes.concerns(ready(mailRoute), batches)).toBe(false);
-    expect(routes.concerns(ready(routeNumber("other", "mail")), singles)).toBe(false);
+  test("knows the route of a job that is submitted here with limits of its own", () => {
+    const map = new RouteMap([singles], [mail]);
+    expect(map.poolFor({ queue: "main", name: "mail", gates })).toBe(singles);
+    expect(map.offerFor(singles)).toEqual([mailRoute, routeNumber("main", "mail", [], gates)]);
+  });
+});
+
+describe("a route map of a worker with capabilities", () => {
+  const withCaps = (capabilities: readonly string[]) => {
+    const pool = new Pool({ queue: "main", slots: 1, names: new Set(["mail"]), jobsPerSlot: 1 });
+    pool.isHungry = false;
+    return { pool, routes: new RouteMap([pool], [mail], capabilities) };
+  };
+  const route = (caps: readonly string[], content: { queue?: string; name?: string } = {}) =>
+    routeOf({ queue: "main", name: "mail", caps, ...content });
+
+  test("serves every route whose capabilities are all among its own, and wakes its pool", () => {
+    const { pool, routes: map } = withCaps(["eu", "gpu"]);
+    const served = [route(["eu"]), route(["gpu"]), route(["eu", "gpu"])];
+    const others = [
+      route(["ssd"]),
+      route(["eu", "gpu", "ssd"]),
+      route(["gpu"], { queue: "other" }),
+      route(["gpu"], { name: "rows" }),
+    ];
+    expect(map.learn(others)).toBe(false);
+    expect(pool.isHungry).toBe(false);
+    expect(map.learn([...others, ...served, route([])])).toBe(true);
+    expect(pool.isHungry).toBe(true);
+    expect(map.offerFor(pool)).toEqual([mailRoute, ...served.map(({ number }) => number)]);
+    expect(map.handlerOf({ route: route(["eu"]).number })).toBe(mail);
+    for (const { number } of others) expect(map.poolOf({ route: number })).toBeUndefined();
+    expect(map.learn([...others, ...served])).toBe(false);
+  });
+
+  test("does not believe a record that asks for less than its number says", () => {
+    const { pool, routes: map } = withCaps(["eu"]);
+    const damaged = [
+      { ...route(["gpu"]), caps: [] },
+      { ...route(["gpu"]), caps: ["eu"] },
+    ];
+    expect(map.learn(damaged)).toBe(false);
+    expect(map.offerFor(pool)).toEqual([mailRoute]);
+  });
+
+  test("knows the route of a job that is submitted here without being told", () => {
+    const { pool, routes: map } = withCaps(["gpu"]);
+    expect(map.poolFor({ queue: "main", name: "mail", caps: ["gpu"] })).toBe(pool);
+    expect(map.poolFor({ queue: "main", name: "mail", caps: ["eu"] })).toBeUndefined();
+    expect(map.poolFor({ queue: "main", name: "mail" })).toBe(pool);
+    expect(map.offerFor(pool)).toEqual([mailRoute, route(["gpu"]).number]);
+  });
+
+  test("offers many routes in rotation, each once before the pool may rest, the plain ones always", () => {
+    const names = Array.from({ length: 150 }, (_, at) => `c${at}`);
+    const { pool, routes: map } = withCaps(names);
+    const served = names.map((name) => route([name]));
+    map.learn(served);
+    const offered = new Set<number>();
+    for (const isLast of [false, false, true]) {
+      const [plain, ...next] = map.offerFor(pool);
+      expect(plain).toBe(mailRoute);
+      expect(next).toHaveLength(storeLimits.learnedRoutesPerOfferMax);
+      for (const number of next) offered.add(number);
+      expect(map.hasOfferedAll(pool)).toBe(isLast);
+    }
+    expect(offered).toEqual(new Set(served.map(({ number }) => number)));
+    map.wake(pool);
+    expect(map.hasOfferedAll(pool)).toBe(false);
   });
 });

@@ -1,5 +1,6 @@
 /** How a worker is set up: what people write, and what is left once it is checked. */
 import type { Engine } from "../engine/engine.ts";
+import { readCapabilities } from "../model/capability.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError, notYetSupported } from "../model/error.ts";
@@ -13,6 +14,8 @@ export interface WorkerOptions {
   queues?: Readonly<Record<string, number>> | readonly string[];
   /** Slots per queue where `queues` does not say; 10 by default. */
   concurrency?: number;
+  /** What this worker offers, such as "gpu": it runs the jobs that require nothing else, and those that require nothing. */
+  capabilities?: readonly string[];
   /** How long a job stays with a worker that is not heard of; 15 s by default. Leases renew themselves. */
   lease?: Duration;
   /** How long running handlers may finish after stop() before they are aborted; 30 s by default. */
@@ -35,6 +38,8 @@ export interface WorkerSettings {
   readonly owner: string;
   readonly queues: ReadonlyMap<string, number> | null;
   readonly concurrency: number;
+  /** Sorted, without repeats. */
+  readonly capabilities: readonly string[];
   readonly leaseMs: number;
   readonly shutdownGraceMs: number;
   readonly abortGraceMs: number;
@@ -44,12 +49,14 @@ export interface WorkerSettings {
 }
 
 const slotsMax = 10_000;
+const capabilitiesMax = 256;
 const leaseMinMs = 100;
 
 export function readWorkerOptions(engine: Engine, options: WorkerOptions): WorkerSettings {
   const known = [
     "queues",
     "concurrency",
+    "capabilities",
     "lease",
     "shutdownGrace",
     "abortGrace",
@@ -74,6 +81,10 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
     owner: makeOwner(engine, options.label),
     queues: options.queues === undefined ? null : readQueues(options.queues, concurrency),
     concurrency,
+    capabilities:
+      options.capabilities === undefined
+        ? []
+        : readCapabilities(options.capabilities, "work: capabilities", capabilitiesMax),
     leaseMs,
     shutdownGraceMs: durationMs(options.shutdownGrace ?? 30_000, "work: shutdownGrace"),
     abortGraceMs: durationMs(options.abortGrace ?? 10_000, "work: abortGrace"),
@@ -83,7 +94,7 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
   };
 }
 
-const laterKeys = ["capabilities", "limits", "workers", "weights"];
+const laterKeys = ["limits", "workers", "weights"];
 
 function refuseLater(options: object): void {
   for (const key of laterKeys) if (key in options) throw notYetSupported(`work: the option ${key}`);

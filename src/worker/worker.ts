@@ -23,10 +23,10 @@ import { AttemptRunner } from "./attempt-runner.ts";
 import { Claimer } from "./claimer.ts";
 import { ClosedGates } from "./closed-gates.ts";
 import type { Handler } from "./handler.ts";
-import { LearnedRoutes } from "./learned-routes.ts";
 import { Leases } from "./leases.ts";
 import { makePools } from "./make-pools.ts";
 import type { Renewals, RenewalSeat } from "./renewal.ts";
+import { RouteLearning } from "./route-learning.ts";
 import { RouteMap } from "./route-map.ts";
 import { Settling } from "./settling.ts";
 import { Slots } from "./slots.ts";
@@ -66,9 +66,9 @@ export class JobWorker implements Worker {
   readonly #aborting: Aborting;
   readonly #slots: Slots;
   readonly #renewal: RenewalSeat;
+  readonly #learning: RouteLearning;
   readonly #claimer: Claimer;
   readonly #closedGates: ClosedGates;
-  readonly #learnedRoutes: LearnedRoutes;
   readonly #announcing: Announcing;
   /** Takes back, at the stop, what the start has entered elsewhere. */
   readonly #leave: (() => void)[] = [];
@@ -82,9 +82,9 @@ export class JobWorker implements Worker {
     handlers: readonly Handler[],
     settings: WorkerSettings,
   ) {
-    const { owner, leaseMs, abortGraceMs, middleware, onSettled } = settings;
+    const { owner, leaseMs, abortGraceMs, middleware, onSettled, capabilities } = settings;
     const pools = makePools(engine, handlers, settings);
-    const routes = new RouteMap(pools, handlers);
+    const routes = new RouteMap(pools, handlers, capabilities);
     const { stalls } = shared.renewals;
     const hasRoom = (): void => this.#claimer.consider();
     const leases = new Leases(() => (hasRoom(), this.#checkQuiet()));
@@ -110,15 +110,19 @@ export class JobWorker implements Worker {
     this.#aborting = aborting;
     this.#slots = slots;
     this.#renewal = renewal;
+    this.#learning = new RouteLearning(engine, routes, hasRoom);
     this.#closedGates = new ClosedGates(engine, routes, (attempt) => settling.handBack(attempt));
-    const closedGates = this.#closedGates;
-    this.#claimer = new Claimer(engine, { owner, leaseMs, routes, settling, renewal, slots, closedGates });
-    this.#learnedRoutes = new LearnedRoutes(engine, routes, () => this.#claimer.wake());
+    this.#claimer = new Claimer(engine, {
+      ...{ owner, leaseMs, routes, settling, renewal, slots },
+      learning: this.#learning,
+      closedGates: this.#closedGates,
+    });
     const queues = [...new Set(pools.map(({ queue }) => queue))];
     const names = this.#names;
     this.#announcing = new Announcing(engine, owner, () => ({
       queues,
       names,
+      capabilities,
       abandoned: aborting.abandoned,
     }));
   }
@@ -140,8 +144,8 @@ export class JobWorker implements Worker {
     if (this.#settings.wantsSignals) this.#leave.push(platform.onTermination(() => void this.stop()));
     this.#announcing.start();
     this.#unwatch = store.watch((hint) => this.#hinted(hint));
+    this.#learning.start();
     this.#claimer.start();
-    this.#learnedRoutes.start();
   }
 
   stop(options: { readonly grace?: Duration } = {}): Promise<StopReport> {
@@ -156,10 +160,8 @@ export class JobWorker implements Worker {
   }
 
   #hinted(hint: Hint): void {
-    if (hint.kind === "ready") {
-      this.#learnedRoutes.hinted(hint.routes);
-      this.#claimer.hinted(hint);
-    } else if (hint.kind === "cancel" && hint.owner === this.id) this.#aborting.cancelHinted(hint.ids);
+    if (hint.kind === "ready") this.#claimer.hinted(hint);
+    else if (hint.kind === "cancel" && hint.owner === this.id) this.#aborting.cancelHinted(hint.ids);
   }
 
   /** The jobs of a claim whose reply was lost. */
@@ -178,7 +180,7 @@ export class JobWorker implements Worker {
     const { abortGraceMs } = this.#settings;
     this.#slots.close();
     this.#unwatch?.();
-    this.#learnedRoutes.stop();
+    this.#learning.stop();
     this.#closedGates.stop();
     // A claim that hangs must not hold the stop; what it takes is handed back, or reclaimed when its lease ends.
     await settlesWithin(platform, this.#claimer.stop(), Math.max(graceMs, abortGraceMs));

@@ -118,6 +118,36 @@ describe("doctor", () => {
     await served.stop();
   });
 
+  test("finds ready jobs that require what no worker offers", async () => {
+    const { path, store } = await aFile();
+    const { id } = await sayJson(["enqueue", "a", "--requires", "gpu,eu", "--store", store]);
+    edit(
+      path,
+      "UPDATE millrace_spec SET created_at = created_at - 70000; UPDATE millrace_job SET due_at = due_at - 70000",
+    );
+    await using mill = await Millrace.open(store, { log: false });
+    const endless = handler(job("a"), () => new Promise<never>(() => undefined));
+    const options = { shutdownGrace: 0, abortGrace: 0 };
+    await mill.work([endless], { ...options, capabilities: ["eu"] });
+    const { code, out } = await say(["doctor", "--store", store]);
+    expect(out).toMatch(
+      /FINDING +workers: 1 ready job "a" requiring "eu" and "gpu" in the queue "default", for more than a minute: no worker of the queue with a handler for it offers "gpu"\./,
+    );
+    expect(code).toBe(1);
+    expect((await say(["show", String(id), "--store", store])).out).toMatch(
+      /requires +eu, gpu\nheld +no worker offers gpu/,
+    );
+    expect((await say(["list", "--state", "ready", "--store", store])).out).toMatch(
+      /held: no worker offers gpu/,
+    );
+    expect((await say(["counts", "--store", store])).out).toMatch(/held/);
+    expect(await sayJson(["explain", String(id), "--store", store])).toMatchObject({
+      held: { by: "capability", missing: ["gpu"] },
+    });
+    await mill.work([endless], { ...options, capabilities: ["eu", "gpu"] });
+    expect((await say(["doctor", "--store", store])).out).toMatch(/no findings/);
+  });
+
   test("finds handlers that ignore their abort, and workers whose clock differs", async () => {
     const { store } = await aFile();
     await using mill = await Millrace.open(store, { log: false });
@@ -127,7 +157,7 @@ describe("doctor", () => {
     const handle = await mill.enqueue(deaf, null);
     await handle.result().catch(() => undefined);
     const direct = await openStore(nodePlatform, store);
-    const notice = { queues: [], names: [], abandoned: 0, writtenAt: Date.now() - 60_000 };
+    const notice = { queues: [], names: [], capabilities: [], abandoned: 0, writtenAt: Date.now() - 60_000 };
     await direct.putDocs([noticePut("late", notice)]);
     await direct.close();
     const { code, out } = await say(["doctor", "--store", store]);

@@ -143,7 +143,7 @@ describe("looking", () => {
       logs: Doc[];
     };
     expect(Object.keys(shown)).toEqual(
-      "id name queue state reason held attempt attemptsMax tags headers uniqueKey throttles cancelAsked worker createdAt dueAt claimedAt startedAt leaseEndsAt deadlineAt endedAt input result progress failures".split(
+      "id name queue requires state held reason attempt attemptsMax tags headers uniqueKey throttles cancelAsked worker createdAt dueAt claimedAt startedAt leaseEndsAt deadlineAt endedAt input result progress failures".split(
         " ",
       ),
     );
@@ -177,9 +177,9 @@ describe("looking", () => {
     expect(await sayJson(["explain", waiting, "--store", store])).toEqual({
       id: waiting,
       state: "scheduled",
+      held: null,
       why: expect.stringMatching(/^It is not due for \d+m \d+s/),
       expectedAt: expect.stringMatching(/^\d{4}-/),
-      held: null,
       readyLikeThis: 0,
     });
     expect((await say(["explain", waiting, "--store", store])).out).toMatch(

@@ -11,8 +11,8 @@ describe("millrace queues", () => {
     await sayJson(args("enqueue send 1 --queue mail --id a", store));
     expect(await sayJson(args("queues pause mail", store))).toMatchObject({ queue: "mail", paused: true });
     expect((await say(args("queues", store))).out.split("\n")[1]).toMatch(/^mail +paused +open +any +any$/);
-    expect((await say(args("list", store))).out).toContain("held by the pause of mail");
-    expect((await say(args("show a", store))).out).toMatch(/^held by +the pause of mail$/m);
+    expect((await say(args("list", store))).out).toContain("held: the queue mail is paused");
+    expect((await say(args("show a", store))).out).toMatch(/^held +the queue mail is paused$/m);
     expect((await say(args("explain a", store))).out).toContain("is paused until somebody resumes it");
     expect((await say(args("counts", store))).out).toBe("QUEUE  ready  held\nmail       1     1\n");
     const doctor = await say(args("doctor", store));
@@ -63,7 +63,7 @@ describe("millrace limits", () => {
     expect((await say(args("limits throttle slack --for 1h", store))).out).toMatch(
       /cools down until .*, edited\n/,
     );
-    expect((await say(args("list", store))).out).toContain("held by the limit slack (0 of 2)");
+    expect((await say(args("list", store))).out).toContain("held: the limit slack (0 of 2)");
     expect(await sayJson(args("limits reset slack", store))).toMatchObject({
       concurrency: 5,
       coolingUntil: null,

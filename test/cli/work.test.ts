@@ -52,6 +52,26 @@ describe("work stops", () => {
     },
   );
 
+  test("and offers the capabilities that it was given", async () => {
+    const store = aStoreUrl();
+    const { id } = await sayJson(["enqueue", "slow", "1", "--requires", "gpu, eu", "--store", store]);
+    const worker = startMillrace([
+      "work",
+      aJobsFile(slowJobs),
+      "--store",
+      store,
+      "--capabilities",
+      "eu,gpu,ssd",
+    ]);
+    await worker.hears(/finished/);
+    worker.child.kill("SIGTERM");
+    expect((await worker.ended).code).toBe(0);
+    expect((await sayJson(["show", String(id), "--store", store]))["job"]).toMatchObject({
+      state: "completed",
+      requires: ["eu", "gpu"],
+    });
+  });
+
   test("after its grace: the job goes back without having burnt an attempt", async () => {
     const file =
       aJobsFile(`export const slow = handler(job("slow"), ({ signal }) => new Promise((_, reject) => {

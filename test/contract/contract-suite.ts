@@ -11,6 +11,7 @@ import type { Platform } from "../../src/platform/platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createHeldPlatform } from "../support/held-platform.ts";
 import { auditAll, findAll, recount, sortTallies } from "../support/walk.ts";
+import { capabilityCases } from "./cases/capability-cases.ts";
 import { changeCases } from "./cases/change-cases.ts";
 import { claimCases } from "./cases/claim-cases.ts";
 import { gateCases } from "./cases/gate-cases.ts";
@@ -34,6 +35,7 @@ const groups: readonly ContractGroup[] = [
   submitCases,
   uniqueCases,
   claimCases,
+  capabilityCases,
   gateCases,
   settleCases,
   extendCases,

@@ -118,6 +118,15 @@ export const finishScripts: readonly Script[] = [
     [5000, "prune", { what: "kept", max: 5 }],
   ],
   [
+    "a result that is kept for a shorter time than its job goes alone",
+    submit(0, aJob({ id: "a" })),
+    claim(1),
+    settle(2, aSettle(lease("a", 1, 1), finish("completed", { result: "42", keepResultMs: 9 }))),
+    [10, "prune", { what: "kept", max: 5 }],
+    [11, "prune", { what: "kept", max: 5 }],
+    settle(12, running),
+  ],
+  [
     "kept for no time: only the event remains",
     submit(0, keyed("a")),
     claim(0),

@@ -32,7 +32,7 @@ describeStoreContract(
   "A Redis cluster with all of a case in one of four partitions",
   async ({ platform }) => {
     const partition = made++ % partitions;
-    const placement = { partitions, ofId: () => partition, ofName: () => partition };
+    const placement = { partitions, ofId: () => partition, ofName: () => partition, ofGates: partition };
     const prefix = randomBytes(6).toString("hex");
     const { url } = cluster;
     const store = await openRedisStore({ url, prefix, platform, clock: "platform", partitions, placement });

@@ -14,7 +14,7 @@ let opened = 0;
 describeStoreContract("Redis with all of a case in one of four partitions", ({ platform }) =>
   shared.prefixes.open(async (url, prefix) => {
     const partition = opened++ % partitions;
-    const placement = { partitions, ofId: () => partition, ofName: () => partition };
+    const placement = { partitions, ofId: () => partition, ofName: () => partition, ofGates: partition };
     const store = await openRedisStore({ url, prefix, platform, clock: "platform", partitions, placement });
     return { ...store, readFeed: (request) => store.readFeed({ partition, ...request }) };
   }),

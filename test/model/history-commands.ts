@@ -14,6 +14,8 @@ export interface JobShape {
   readonly given: number | null;
   readonly digest: number;
   readonly queue: number;
+  /** Which capabilities it asks for (history-world.ts); null for none. */
+  readonly caps: number | null;
   readonly name: number;
   readonly dueInMs: number;
   readonly isInstant: boolean;
@@ -23,6 +25,8 @@ export interface JobShape {
   readonly deadlineInMs: number | null;
   readonly unique: { readonly key: number; readonly hold: UniqueHold; readonly onHeld: OnHeld } | null;
   readonly tag: number | null;
+  /** Which gates it has; 0 for none. */
+  readonly gates: number;
   readonly policy: number;
   readonly isLarge: boolean;
 }
@@ -46,7 +50,12 @@ export interface EffectShape {
 }
 
 export type NextShape =
-  | { readonly to: "finish"; readonly outcome: TerminalState; readonly keepMs: number | null }
+  | {
+      readonly to: "finish";
+      readonly outcome: TerminalState;
+      readonly keepMs: number | null;
+      readonly keepResultMs: number | null;
+    }
   | { readonly to: "retry"; readonly inMs: number; readonly counts: 0 | 1; readonly ttlMs: number | null }
   | { readonly to: "hand-back" };
 
@@ -68,7 +77,7 @@ export type Command =
       readonly do: "claim";
       readonly owner: number;
       readonly leaseMs: number;
-      readonly offers: readonly { routes: number[]; max: number; starts: number }[];
+      readonly offers: readonly { routes: number[]; gates: number; max: number; starts: number }[];
     }
   | {
       readonly do: "settle";
@@ -96,6 +105,17 @@ export type Command =
     }
   | { readonly do: "promote"; readonly max: number }
   | { readonly do: "duty"; readonly clock: Clock; readonly max: number }
+  | {
+      readonly do: "gate";
+      readonly key: number;
+      /** -1 any, else that version. */
+      readonly guard: number;
+      readonly cap: number | null;
+      readonly stepUs: number | null;
+      readonly closedInMs: number | null;
+      readonly isDraining: boolean;
+      readonly drains: boolean;
+    }
   | { readonly do: "put"; readonly docs: readonly DocShape[] }
   | { readonly do: "prune"; readonly what: number; readonly olderThanMs: number; readonly max: number }
   | { readonly do: "look"; readonly filter: number; readonly max: number; readonly scanMax: number };
@@ -114,6 +134,7 @@ const job: fc.Arbitrary<JobShape> = fc.record({
   given: fc.oneof({ weight: 4, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: fc.nat(3) }),
   digest: fc.nat(1),
   queue: fc.nat(1),
+  caps: rarely(fc.nat(2), null),
   name: fc.nat(1),
   dueInMs: fc.oneof(
     { weight: 3, arbitrary: fc.constant(0) },
@@ -133,6 +154,7 @@ const job: fc.Arbitrary<JobShape> = fc.record({
     }),
   ),
   tag: maybe(fc.nat(2)),
+  gates: fc.constantFrom(0, 0, 0, 1, 2),
   policy: fc.nat(2),
   isLarge: fc.boolean(),
 });
@@ -154,6 +176,7 @@ const next: fc.Arbitrary<NextShape> = fc.oneof(
     to: fc.constant("finish" as const),
     outcome: fc.constantFrom(...terminalStates),
     keepMs: fc.constantFrom(null, null, 0, 30),
+    keepResultMs: fc.constantFrom(null, null, 0, 5),
   }),
   fc.record({
     to: fc.constant("retry" as const),
@@ -191,6 +214,18 @@ const command: fc.Arbitrary<Command> = fc.oneof(
     }),
   },
   { weight: 1, arbitrary: does("repeat", { unit: some }) },
+  {
+    weight: 2,
+    arbitrary: does("gate", {
+      key: fc.nat(3),
+      guard: fc.constantFrom(-1, -1, 0, 1),
+      cap: fc.constantFrom(null, 1, 2, 4),
+      stepUs: rarely(fc.constantFrom(700, 5000), null),
+      closedInMs: rarely(fc.constantFrom(5, 50, -1), null),
+      isDraining: rarely(fc.constant(true), false),
+      drains: fc.boolean(),
+    }),
+  },
   { weight: 4, arbitrary: does("advance", { ms: fewMs }) },
   {
     weight: 5,
@@ -199,7 +234,8 @@ const command: fc.Arbitrary<Command> = fc.oneof(
       leaseMs: fc.constantFrom(10, 100, 1000),
       offers: few(
         fc.record({
-          routes: few(fc.integer({ min: 1, max: 4 }), 3),
+          routes: few(fc.nat(15), 3),
+          gates: fc.constantFrom(0, 0, 1, 2),
           max: fc.integer({ min: 1, max: 4 }),
           starts: fc.nat(4),
         }),
@@ -253,12 +289,12 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 1, arbitrary: does("put", { docs: few(doc, 3) }) },
   {
     weight: 1,
-    arbitrary: does("prune", { what: fc.nat(7), olderThanMs: fewMs, max: fc.integer({ min: 1, max: 3 }) }),
+    arbitrary: does("prune", { what: fc.nat(8), olderThanMs: fewMs, max: fc.integer({ min: 1, max: 3 }) }),
   },
   {
     weight: 1,
     arbitrary: does("look", {
-      filter: fc.nat(7),
+      filter: fc.nat(9),
       max: fc.integer({ min: 1, max: 5 }),
       scanMax: fc.integer({ min: 1, max: 9 }),
     }),

@@ -8,6 +8,8 @@ import { createPolicyReader, writePolicy } from "../../src/model/job-policy.ts";
 import { liveStates, terminalStates } from "../../src/model/job-state.ts";
 import { createPlacement } from "../../src/model/placement.ts";
 import { routeNumber } from "../../src/model/route.ts";
+import { foreverMs, limitGateKey, queueGateKey } from "../../src/model/gate.ts";
+import type { GateUse } from "../../src/model/gate.ts";
 import type { JobState } from "../../src/model/job-state.ts";
 import type {
   ClaimOffer,
@@ -20,7 +22,7 @@ import type {
   SubmitUnit,
 } from "../../src/store/operations.ts";
 import { partitionedStore } from "../../src/store/partitioned/partitioned-store.ts";
-import type { DocPut, DueJob, LeasedJob, NewJob } from "../../src/store/records.ts";
+import type { DocPut, DueJob, GatePut, LeasedJob, NewJob } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import { aChange, aJob, askCancel, finish, handBack, remove, replay, schedule } from "../support/builders.ts";
 import { openReference } from "../support/reference-as-store.ts";
@@ -45,7 +47,19 @@ const policies = [
     retention: { failedMs: 30 },
   }),
 ] as const;
+/** What jobs ask for; a worker of these histories that has one of them has those before it, too. */
+const capsSets = [["gpu"], ["eu"], ["eu", "gpu"]];
 const readPolicy = createPolicyReader();
+const [gateA, gateB] = [limitGateKey("a"), limitGateKey("b")] as const;
+const gateSets: readonly (readonly GateUse[])[] = [
+  [],
+  [{ key: gateA, weight: 1 }],
+  [
+    { key: gateA, weight: 2 },
+    { key: gateB, weight: 1 },
+  ],
+];
+const gateKeys = [gateA, gateB, queueGateKey("q0"), queueGateKey("q1")] as const;
 const waiting: readonly JobState[] = ["scheduled", "ready"];
 const hugeInput = JSON.stringify("x".repeat(3000));
 
@@ -114,6 +128,12 @@ export class HistoryWorld {
         };
         const { jobs } = await this.#both(what, (store) => store.claim(request));
         this.#leases.push(...jobs);
+        return;
+      }
+      case "gate": {
+        const put = gatePut(command);
+        await this.#both(what, (store) => store.putGates([put]));
+        await this.#both(what, (store) => store.readGates({ keys: [put.key] }));
         return;
       }
       case "settle": {
@@ -192,6 +212,7 @@ export class HistoryWorld {
       id,
       digest: shape.given === null ? null : `d${shape.digest}`,
       queue: `q${shape.queue}`,
+      ...(shape.caps === null ? {} : { caps: pick(capsSets, shape.caps) }),
       name: `n${shape.name}`,
       input: shape.isLarge ? hugeInput : `"${id}"`,
       policy: pick(policies, shape.policy),
@@ -202,6 +223,8 @@ export class HistoryWorld {
       deadline: shape.deadlineInMs === null ? null : due(shape.deadlineInMs),
       ttlMs: shape.ttlMs,
       unique: shape.unique === null ? null : { ...shape.unique, key: `${place}k${shape.unique.key}` },
+      // Jobs with gates lie in one partition.
+      ...(this.#isGateHome(place) ? { gates: pick(gateSets, shape.gates) } : {}),
     });
   }
 
@@ -221,6 +244,12 @@ export class HistoryWorld {
     };
     const place = this.#places.find((each) => id.startsWith(each)) as string;
     return effects === null ? settle : { ...settle, effects: this.#unit(effects, place) };
+  }
+
+  #isGateHome(place: string): boolean {
+    const { partitions = 1 } = this.#store;
+    const placement = createPlacement(partitions);
+    return partitions === 1 || placement.ofName(place) === placement.ofGates;
   }
 
   async #extend(
@@ -287,6 +316,8 @@ export class HistoryWorld {
       { states: ["ready", "scheduled"] },
       { states: ["failed", "cancelled", "running"] },
       { queue: "q1", name: "n0" },
+      { caps: ["gpu"] },
+      { queue: "q0", caps: [] },
       { tag: "t1" },
       { tag: "all", states: terminalStates },
       { reason: "because" },
@@ -335,9 +366,18 @@ function pickRecent<Item>(items: readonly Item[], index: number): Item {
   return items[items.length - 1 - (index % items.length)] as Item;
 }
 
-/** Routes 1 to 4 are those of the two queues and two names. A route is offered once per claim, as the engine does. */
-function offerOf({ routes, ...offer }: ClaimOffer): ClaimOffer {
-  const numbers = routes.map((route) => routeNumber(`q${route & 1}`, `n${(route >> 1) & 1}`));
+/**
+ * Of a route's number the lowest two bits are the queue and the name, the rest says which capabilities the worker that
+ * offers it has. A route is offered once per claim, as the engine does.
+ */
+function offerOf({ routes, gates, ...offer }: ClaimOffer & { readonly gates: number }): ClaimOffer {
+  const numbers = routes.flatMap((route) => {
+    const [queue, name] = [`q${route & 1}`, `n${(route >> 1) & 1}`];
+    const offered = [[], ...capsSets.slice(0, route >> 2)];
+    return offered.flatMap((caps) =>
+      gateSets.slice(0, gates + 1).map((uses) => routeNumber(queue, name, caps, uses)),
+    );
+  });
   return { ...offer, routes: [...new Set(numbers)] };
 }
 
@@ -357,10 +397,25 @@ function docPut({ id, isDelete, guard, expiresInMs }: DocShape, place: string): 
   };
 }
 
+function gatePut(command: Extract<Command, { do: "gate" }>): GatePut {
+  const { key, guard, cap, stepUs, closedInMs, isDraining, drains } = command;
+  return {
+    key: pick(gateKeys, key),
+    guard: guard === -1 ? "any" : { version: guard },
+    cap,
+    rate: stepUs === null ? null : { stepUs, burstUs: 3 * stepUs },
+    closed: closedInMs === null ? null : closedInMs < 0 ? { at: foreverMs } : { inMs: closedInMs },
+    isDraining,
+    body: null,
+    drains,
+  };
+}
+
 function settleNext(shape: NextShape): Settle["next"] {
   if (shape.to === "finish")
     return finish(shape.outcome, {
       keepMs: shape.keepMs,
+      ...(shape.keepResultMs === null ? {} : { keepResultMs: shape.keepResultMs }),
       result: shape.outcome === "completed" ? "1" : null,
     });
   if (shape.to === "retry") return schedule(shape.inMs, { countsAttempt: shape.counts, ttlMs: shape.ttlMs });

@@ -29,6 +29,7 @@ export type Job = { -readonly [Key in keyof JobRecord]: JobRecord[Key] } & {
   settledFence: number | null;
   changeToken: string | null;
   hold: UniqueHold | null;
+  resultUntil: number | null;
 };
 
 export type KeptGate = Omit<Gate, "held" | "tatUs"> & { tatUs: number };
@@ -50,7 +51,7 @@ const docKey = ({ kind, id }: { kind: string; id: string }): string => JSON.stri
 
 /** What a fresh job has none of. */
 const blank =
-  "attempts progress owner claimedAt startedAt leaseEndsAt attemptEndsAt endedAt reason result keepUntil settledFence changeToken hold";
+  "attempts progress owner claimedAt startedAt leaseEndsAt attemptEndsAt endedAt reason result keepUntil resultUntil settledFence changeToken hold";
 
 export class ReferenceRules {
   now = 0;
@@ -181,10 +182,12 @@ export class ReferenceRules {
     return job.id;
   }
 
-  write(job: Job, { queue, name, input, policy, meta, tags, deadline }: NewJob): void {
+  write(job: Job, { queue, name, caps = [], input, policy, meta, tags, deadline }: NewJob): void {
+    delete job.caps;
     Object.assign(job, {
       queue,
       name,
+      ...(caps.length === 0 ? {} : { caps }),
       input,
       policy,
       meta,
@@ -204,10 +207,10 @@ export class ReferenceRules {
     job.ttlAt = addMs(job.dueAt, by.ttlMs);
   }
 
-  routeOf({ queue, name, gates = [] }: NewJob): number {
-    const number = routeNumber(queue, name, [], gates);
+  routeOf({ queue, name, caps = [], gates = [] }: NewJob): number {
+    const number = routeNumber(queue, name, caps, gates);
     if (!this.all.routes.some((route) => route.number === number))
-      this.all.routes.push({ number, queue, name, caps: [], gates });
+      this.all.routes.push({ number, queue, name, caps, gates });
     return number;
   }
 
@@ -336,8 +339,15 @@ export class ReferenceRules {
   }
 
   /** R3. */
-  finish(job: Job, { to, event, reason, result, keepMs }: Finish): void {
-    Object.assign(job, { endedAt: this.now, reason, result, keepUntil: addMs(this.now, keepMs) });
+  finish(job: Job, { to, event, reason, result, keepMs, keepResultMs }: Finish): void {
+    const resultUntil = addMs(this.now, keepResultMs ?? null);
+    Object.assign(job, {
+      endedAt: this.now,
+      reason,
+      result,
+      keepUntil: addMs(this.now, keepMs),
+      resultUntil,
+    });
     this.free(job, (hold) => typeof hold !== "number");
     this.move(job, to, event);
     if (keepMs === 0) this.drop(job);
@@ -345,7 +355,8 @@ export class ReferenceRules {
 
   schedule(job: Job, next: Schedule): void {
     if (isTerminal(job.state)) {
-      Object.assign(job, { endedAt: null, reason: null, result: null, keepUntil: null, cancelAsked: false });
+      const ended = { endedAt: null, reason: null, result: null, keepUntil: null, resultUntil: null };
+      Object.assign(job, ended, { cancelAsked: false });
       if (job.hold === "end") this.hold(job, "end");
     }
     if (next.clearsPassedDeadline === true && job.deadlineAt !== null && job.deadlineAt <= this.now)

@@ -14,7 +14,7 @@ import type { DocPut, GatePut, JobRecord, LeasedJob, Tally } from "../../src/sto
 import { addMs, asLeased, clockAt, pick, ReferenceRules, timerAt } from "./reference-rules.ts";
 import type { Job, KeptGate } from "./reference-rules.ts";
 
-const laterFields = ["caps", "group", "need", "slack"] as const;
+const laterFields = ["group", "need", "slack"] as const;
 const dueFields = [
   ...(["id", "seq", "fence", "route", "state", "rev"] as const),
   ...(["attempt", "policy", "attempts", "owner", "cancelAsked"] as const),
@@ -255,9 +255,10 @@ export class ReferenceStore {
 
   tallyJobs(): readonly Tally[] {
     const tallies = new Map<string, Tally>();
-    for (const { queue, name, state } of this.#rules.all.jobs.values()) {
-      const key = JSON.stringify([queue, name, state]);
-      tallies.set(key, { queue, name, state, count: (tallies.get(key)?.count ?? 0) + 1 });
+    for (const { queue, name, caps, state } of this.#rules.all.jobs.values()) {
+      const key = JSON.stringify([queue, name, caps, state]);
+      const count = (tallies.get(key)?.count ?? 0) + 1;
+      tallies.set(key, { queue, name, ...(caps === undefined ? {} : { caps }), state, count });
     }
     return [...tallies.values()];
   }
@@ -316,7 +317,14 @@ export class ReferenceStore {
       const isOld = (job.endedAt as number) <= this.#rules.now - request.olderThanMs;
       return isOfQueue && isOld && job.state === request.outcome && job.keepUntil === null;
     };
-    return [...jobs.values()].filter(isDoomed).map((job) => () => this.#rules.drop(job));
+    const hasOldResult = (job: Job): boolean =>
+      request.what === "kept" && !isDoomed(job) && (job.resultUntil ?? Infinity) <= this.#rules.now;
+    return [
+      ...[...jobs.values()].filter(isDoomed).map((job) => () => this.#rules.drop(job)),
+      ...[...jobs.values()]
+        .filter(hasOldResult)
+        .map((job) => () => void Object.assign(job, { result: null, resultUntil: null })),
+    ];
   }
 
   auditIndexes(_request: { cursor: string | null; max: number }): operations.AuditAnswer {
@@ -338,6 +346,7 @@ function asRecord(job: Job): JobRecord {
     digest: _digest,
     settledFence: _settled,
     changeToken: _token,
+    resultUntil: _until,
     hold: _hold,
     ...record
   } = job;
@@ -349,6 +358,7 @@ function isFound(job: Job, filter: operations.JobFilter): boolean {
   const isInTime =
     job.createdAt > (filter.createdAfter ?? -1) &&
     job.createdAt < (filter.createdBefore ?? Number.POSITIVE_INFINITY);
+  const caps = JSON.stringify(filter.caps ?? job.caps ?? []);
   const isTagged = filter.tag === undefined || (job.tags?.includes(filter.tag) ?? false);
   return (
     isInTime &&
@@ -356,6 +366,7 @@ function isFound(job: Job, filter: operations.JobFilter): boolean {
     states.includes(job.state) &&
     job.queue === queue &&
     job.name === name &&
+    JSON.stringify(job.caps ?? []) === caps &&
     job.reason === reason
   );
 }

@@ -146,6 +146,50 @@ describe.each([1, 4, 16])("on %i partitions", (partitions) => {
     expect(lateMs[396]).toBeLessThanOrEqual(30);
   });
 
+  describe("in a fleet of eight", () => {
+    const latestMs = partitions === 1 ? 10 : 30;
+
+    /** The first has the term of the clocks; the last is the only worker and enqueues, too. */
+    const startFleet = async (): Promise<{ holder: SimNode; worker: SimNode }> => {
+      for (let count = 1; count < 8; count++) (await startNode(false)).mill.startDuties();
+      const worker = await startNode(true);
+      await passMs(20_000);
+      return { holder: nodes[0] as SimNode, worker };
+    };
+
+    const runEachSecond = async (worker: SimNode, seconds: number): Promise<void> => {
+      lateMs = [];
+      for (let second = 1; second <= seconds; second++) {
+        void worker.mill.enqueue(quick, { dueAt: time.now + 700 }, { delay: 700 });
+        await passMs(1000);
+      }
+      expect(lateMs).toHaveLength(seconds);
+    };
+
+    test("a due job per second costs a few calls and not some for each process, and starts at once", async () => {
+      const { worker } = await startFleet();
+      const [before, seconds] = [network.calls, 60];
+      await passMs(seconds * 1000);
+      const quiet = network.calls - before;
+      await runEachSecond(worker, seconds);
+      expect(Math.max(...lateMs)).toBeLessThanOrEqual(latestMs);
+      const more = (network.calls - before - 2 * quiet) / seconds;
+      // Submit, promotion, claim and settle of the job are four. With several partitions the slow polls of the others
+      // ask where a clock has rung beside the one whose turn it is.
+      expect(more).toBeLessThan(partitions === 1 ? 5 : 9);
+    });
+
+    test("due jobs start within 310 ms while the holder of the term is dead, and at once when its term is over", async () => {
+      const { holder, worker } = await startFleet();
+      await runEachSecond(worker, 5);
+      holder.crash();
+      await runEachSecond(worker, 15);
+      expect(Math.max(...lateMs)).toBeLessThanOrEqual(310);
+      await runEachSecond(worker, 20);
+      expect(Math.max(...lateMs)).toBeLessThanOrEqual(latestMs);
+    });
+  });
+
   test("a running job whose cancel is asked for by another process is told within a second", async () => {
     const [node, other] = [await startNode(true), await startNode(false)];
     let id = "";

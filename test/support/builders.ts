@@ -32,17 +32,17 @@ export function aClaim(given: Partial<ClaimRequest> & { readonly max?: number } 
   return { owner: "w1", leaseMs: 1000, offers: [{ routes: [aRoute()], max }], ...rest };
 }
 
-/** The number of the route that `aJob` with the same queue, name and gates waits on. */
-export function aRoute({
-  queue = "mail",
-  name = "send",
-  gates,
-}: {
-  queue?: string;
-  name?: string;
-  gates?: readonly GateUse[] | undefined;
-} = {}): number {
-  return routeNumber(queue, name, undefined, gates);
+/** The number of the route that `aJob` with the same queue, name, capabilities and gates waits on. */
+export function aRoute(
+  given: {
+    queue?: string;
+    name?: string;
+    caps?: readonly string[];
+    gates?: readonly GateUse[] | undefined;
+  } = {},
+): number {
+  const { queue = "mail", name = "send", caps, gates } = given;
+  return routeNumber(queue, name, caps, gates);
 }
 
 export function aGate(key: string, given: Partial<GatePut> = {}): GatePut {

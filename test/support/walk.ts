@@ -98,8 +98,8 @@ export async function auditAll(store: Store, max = 100): Promise<Record<string, 
   return totals;
 }
 
-const tallyKey = ({ queue, name, state }: Tally): string =>
-  JSON.stringify([queue, name, jobStates.indexOf(state)]);
+const tallyKey = ({ queue, name, caps = [], state }: Tally): string =>
+  JSON.stringify([queue, name, caps, jobStates.indexOf(state)]);
 const byKey = (a: Tally, b: Tally): number => (tallyKey(a) < tallyKey(b) ? -1 : 1);
 
 export const sortTallies = (tallies: readonly Tally[]): Tally[] => [...tallies].sort(byKey);
@@ -107,8 +107,8 @@ export const sortTallies = (tallies: readonly Tally[]): Tally[] => [...tallies].
 /** What the tallies must be, counted job by job. */
 export function recount(jobs: readonly JobRecord[]): Tally[] {
   const tallies = new Map<string, Tally>();
-  for (const { queue, name, state } of jobs) {
-    const tally = { queue, name, state, count: 1 };
+  for (const { queue, name, caps, state } of jobs) {
+    const tally = { queue, name, ...(caps === undefined ? {} : { caps }), state, count: 1 };
     const key = tallyKey(tally);
     tallies.set(key, { ...tally, count: (tallies.get(key)?.count ?? 0) + 1 });
   }

@@ -24,8 +24,9 @@ export const counts: Command = {
       terminal.writeOut(`${toJson({ queues: Object.fromEntries(queues) })}\n`);
       return 0;
     }
-    const shown = [...jobStates, "held"] as const;
-    const states = shown.filter((state) => queues.some(([, tally]) => (tally[state] ?? 0) > 0));
+    const states = [...jobStates, "held" as const].filter((state) =>
+      queues.some(([, tally]) => (tally[state] ?? 0) > 0),
+    );
     const columns = [{ title: "QUEUE" }, ...states.map((title) => ({ title, isNumber: true }))];
     const rows = queues.map(([queue, tally]) => [queue, ...states.map((state) => String(tally[state] ?? 0))]);
     terminal.writeOut(rows.length === 0 ? "no jobs\n" : `${formatTable(columns, rows)}\n`);

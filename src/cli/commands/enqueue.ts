@@ -23,6 +23,7 @@ export const enqueue: Command = {
     id: { value: "ID", meaning: "an id of your own: the same id and input is the same job" },
     unique: { value: "KEY", meaning: "no second job while one with this key is unfinished" },
     priority: { value: "LEVEL", meaning: "critical, high, normal, low, lowest, or a number (lower first)" },
+    requires: { value: "A,B", meaning: "capabilities that a worker must offer to run it" },
     tags: { value: "A,B", meaning: "tags to find and cancel it by" },
     attempts: { value: "N", meaning: "how many runs in all; 10 by default" },
     timeout: { value: "DURATION", meaning: "per attempt" },
@@ -60,6 +61,8 @@ function readOptions(options: ReadonlyMap<string, string>): EnqueueOptions {
   }
   const priority = readPriority(options);
   if (priority !== undefined) read.priority = priority;
+  const requires = readList(options, "requires");
+  if (requires !== undefined) read.requires = requires;
   const tags = readList(options, "tags");
   if (tags !== undefined) read.tags = tags;
   const attempts = readWhole(options, "attempts", [1, Number.MAX_SAFE_INTEGER]);

@@ -5,9 +5,9 @@ import type { JobView } from "../../client/job-view.ts";
 import { jobStates } from "../../model/job-state.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
+import { heldText } from "../held-text.ts";
 import { formatTable } from "../format-table.ts";
 import { formatAge } from "../format-time.ts";
-import { heldText } from "../held-text.ts";
 import { filterOptions, readQuery } from "../job-query.ts";
 import type { JobQuery } from "../../client/job-filter.ts";
 import { jobShape } from "../job-shape.ts";
@@ -87,7 +87,7 @@ function remark(job: JobView, now: number): string {
   const error = last === undefined ? "" : `: ${last.message}`;
   if (job.reason !== null) return `${job.reason}${error}`;
   if (job.state === "scheduled") return `due ${formatAge(job.dueAt, now)}${error}`;
-  if (job.held !== null) return `held by ${heldText(job.held)}${error}`;
+  if (job.held !== null) return `held: ${heldText(job.held)}${error}`;
   if (job.cancelAsked) return "cancel asked";
   return "";
 }

@@ -8,9 +8,9 @@ import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
 import { escapeText, shorten } from "../escape.ts";
+import { heldText } from "../held-text.ts";
 import { durationText } from "../../model/duration.ts";
 import { formatAge, formatInstant } from "../format-time.ts";
-import { heldText } from "../held-text.ts";
 import { jobShape } from "../job-shape.ts";
 import { existingStoreUrl, withMillrace } from "../open-store.ts";
 import { toJson, toJsonLine } from "../print-json.ts";
@@ -61,11 +61,12 @@ function head(job: JobView): readonly string[] {
     line("name", escapeText(job.name)),
     line("queue", escapeText(job.queue)),
     line("state", `${job.state}${job.reason === null ? "" : ` (${escapeText(job.reason)})`}`),
-    ...(job.held === null ? [] : [line("held by", escapeText(heldText(job.held)))]),
     line("attempts", `${job.attempt} of ${job.attemptsMax}`),
     ...(job.throttles === 0
       ? []
       : [line("throttled", job.throttles === 1 ? "once" : `${job.throttles} times`)]),
+    ...(job.requires.length === 0 ? [] : [line("requires", job.requires.map(escapeText).join(", "))]),
+    ...(job.held === null ? [] : [line("held", heldText(job.held))]),
     ...(job.tags.length === 0 ? [] : [line("tags", job.tags.map(escapeText).join(", "))]),
     ...(job.uniqueKey === null ? [] : [line("unique", escapeText(job.uniqueKey))]),
     ...value("headers", headers),

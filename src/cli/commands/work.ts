@@ -16,13 +16,14 @@ import { workLines } from "../work-lines.ts";
 
 export const work: Command = {
   name: "work",
-  usage: "work JOBS-FILE [--queues a,b] [--concurrency 10] [--quiet]",
+  usage: "work JOBS-FILE [--queues a,b] [--concurrency 10] [--capabilities gpu,eu] [--quiet]",
   summary: "run the handlers that a file exports, until SIGTERM or Ctrl-C",
   words: [1, 1],
   options: {
     ...storeOption,
     queues: { value: "A,B", meaning: "the queues to serve; default: those of the handlers" },
     concurrency: { value: "N", meaning: "jobs at once per queue; 10 by default" },
+    capabilities: { value: "A,B", meaning: "what it offers to jobs that require it, such as gpu" },
     lease: {
       value: "DURATION",
       meaning: "how long a job stays with a worker that is not heard of; 15s by default",
@@ -71,6 +72,8 @@ function readOptions(options: ReadonlyMap<string, string>): WorkerOptions {
   const read: WorkerOptions = {};
   const queues = readList(options, "queues");
   if (queues !== undefined) read.queues = queues;
+  const capabilities = readList(options, "capabilities");
+  if (capabilities !== undefined) read.capabilities = capabilities;
   const concurrency = readWhole(options, "concurrency", [1, 10_000]);
   if (concurrency !== undefined) read.concurrency = concurrency;
   const [lease, grace, label] = [options.get("lease"), options.get("grace"), options.get("label")];

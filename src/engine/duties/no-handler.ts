@@ -1,14 +1,16 @@
 /**
  * No handler: a name that nobody handles is not an error at once, because a new version may be on its way. A ready job
- * whose queue is served, but by no worker that has a handler for its name, ends in failed once it has waited longer
- * than the grace. A queue that nobody serves at all only waits: its workers may be down. While a partition of the store
+ * whose queue is served, but by no worker that has a handler for its name and offers what it requires, ends in failed
+ * once it has waited longer than the grace and nobody was there for all of it. A queue that nobody serves at all only waits: its workers may be down. While a partition of the store
  * fails nothing is decided, because the notice of a worker that has the handler may lie there.
  */
 import { afterNoHandler } from "../../model/after-run.ts";
+import { routeNumber } from "../../model/route.ts";
 import type { Change } from "../../store/operations.ts";
+import type { Tally } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { answersWithin } from "../race.ts";
-import { readNotices } from "../worker-notice.ts";
+import { readNotices, servingWorkers } from "../worker-notice.ts";
 import { applyChanges } from "./apply-changes.ts";
 import type { Duty, DutyPass } from "./duty.ts";
 import { addPasses, idlePass } from "./duty.ts";
@@ -16,14 +18,13 @@ import type { Tuning } from "./duty-tuning.ts";
 import { passedOver } from "./passed-over.ts";
 import { itemMaxMs, Quarantine } from "./quarantine.ts";
 import { Rest } from "./rest.ts";
+import { noteUnserved } from "./unserved-routes.ts";
 
 const scanMax = 10_000;
 const name = "no-handler";
 
-interface Orphans {
-  readonly queue: string;
-  readonly name: string;
-}
+/** What nobody serves; as a filter it means exactly the jobs of this route. */
+type Orphans = Required<Pick<Tally, "queue" | "name" | "caps">>;
 
 export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
   const { noHandlerGraceMs } = engine.settings;
@@ -32,9 +33,7 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
   // Per route, where the last pass stopped, so that jobs which cannot be changed do not hide those behind them.
   const cursors = new Map<string, string>();
 
-  async function failOrphans(route: Orphans, item: string, graceMs: number): Promise<DutyPass> {
-    const { now } = await engine.store.describe();
-    const before = now - graceMs;
+  async function failOrphans(route: Orphans, item: string, before: number): Promise<DutyPass> {
     const page = await engine.store.findJobs({
       filter: { states: ["ready"], ...route, createdBefore: before },
       max: tuning.batchMax,
@@ -50,7 +49,10 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
     });
     const { applied, errors, outcomes } = await applyChanges(engine, changes, { name, quarantine });
     if (applied > 0)
-      engine.log.error("jobs failed: no worker of their queue has a handler", { ...route, failed: applied });
+      engine.log.error("jobs failed: no worker of their queue has a handler and what they require", {
+        ...route,
+        failed: applied,
+      });
     return { processed: applied, errors, outcomes, hasMore: page.cursor !== null };
   }
 
@@ -64,15 +66,12 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
       const over = passedOver(engine);
       if (over.errors > 0) return { ...idlePass, ...over };
       let total = idlePass;
-      for (const route of await orphanRoutes(engine)) {
-        const item = `${JSON.stringify(route.queue)} ${JSON.stringify(route.name)}`;
+      const { routes, before } = await longOrphans(engine, noHandlerGraceMs);
+      for (const route of routes) {
+        const item = [route.queue, route.name, ...route.caps].map((part) => JSON.stringify(part)).join(" ");
         if (quarantine.has(item)) continue;
         try {
-          const pass = await answersWithin(
-            engine.platform,
-            failOrphans(route, item, noHandlerGraceMs),
-            itemMaxMs,
-          );
+          const pass = await answersWithin(engine.platform, failOrphans(route, item, before), itemMaxMs);
           quarantine.succeeded(item);
           total = { ...addPasses(total, pass), hasMore: total.hasMore || pass.hasMore };
         } catch (error) {
@@ -87,16 +86,30 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
   };
 }
 
-/** Routes with ready jobs whose queue has live workers, none of them with a handler for the name. */
-async function orphanRoutes(engine: Engine): Promise<readonly Orphans[]> {
+/** Those that nobody has served for the whole grace, and when that began. */
+async function longOrphans(
+  engine: Engine,
+  graceMs: number,
+): Promise<{ readonly routes: readonly Orphans[]; readonly before: number }> {
+  const orphans = await orphanRoutes(engine);
+  if (orphans === null) return { routes: [], before: 0 };
+  const { now } = await engine.store.describe();
+  const before = now - graceMs;
+  const numbers = orphans.map(({ queue, name: jobName, caps }) => routeNumber(queue, jobName, caps));
+  const since = await noteUnserved(engine.store, numbers, now);
+  return { routes: orphans.filter((_, at) => (since.get(numbers[at] as number) ?? now) <= before), before };
+}
+
+/** Routes with ready jobs whose queue has live workers, none of which would run them; null where no job is ready. */
+async function orphanRoutes(engine: Engine): Promise<readonly Orphans[] | null> {
   const tallies = await engine.store.tallyJobs();
   const waiting = tallies.filter(({ state, count }) => state === "ready" && count > 0);
-  if (waiting.length === 0) return [];
+  if (waiting.length === 0) return null;
   const notices = await readNotices(engine.store);
   return waiting
     .filter((route) => {
       const serving = notices.filter(({ queues }) => queues.includes(route.queue));
-      return serving.length > 0 && !serving.some(({ names }) => names.includes(route.name));
+      return serving.length > 0 && servingWorkers(serving, route).length === 0;
     })
-    .map((route) => ({ queue: route.queue, name: route.name }));
+    .map(({ queue, name: jobName, caps = [] }) => ({ queue, name: jobName, caps }));
 }

@@ -2,6 +2,8 @@ import { expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
 import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
 import type { Store } from "../../store/store.ts";
+import { handler } from "../../worker/handler.ts";
+import { job } from "../definition.ts";
 
 test("what is kept for days is looked at ten times more rarely than what leaves soon; an operator's run looks at all", async () => {
   const v = await openVirtualMill({ duties: false });
@@ -32,5 +34,33 @@ test("what is kept for days is looked at ten times more rarely than what leaves 
   expect(Object.keys(outcomes)).toHaveLength(8);
   expect(Object.values(looks)).toEqual(Array.from({ length: 8 }, () => 1));
   await v.run(mill.close());
+  await v.close();
+});
+
+test("a result that is kept for its own time goes within a minute of it, and its job stays", async () => {
+  const v = await openVirtualMill({ defaults: { keepResult: "1h" } });
+  const answer = job<null, number>("answer");
+  await v.run(v.mill.work([handler(answer, async () => 42)]));
+  const [plain, short, long] = await v.run(
+    v.mill.enqueueMany([
+      answer.with(null),
+      answer.with(null, { keepResult: "10m" }),
+      answer.with(null, { keepResult: true }),
+    ]),
+  );
+  const results = (): Promise<readonly (number | undefined)[]> =>
+    v.run(Promise.all([plain.result(), short.result(), long.result()]));
+  expect(await results()).toEqual([42, 42, 42]);
+  await v.advance(11 * 60_000);
+  expect(await results()).toEqual([42, undefined, 42]);
+  await v.advance(50 * 60_000);
+  expect(await results()).toEqual([undefined, undefined, 42]);
+  await v.close();
+});
+
+test.each(["soon", -1, null])("a time %j for a result is refused", async (keepResult) => {
+  const v = await openVirtualMill();
+  const refused = v.mill.enqueue(job("any"), {}, { keepResult: keepResult as string });
+  await expect(v.run(refused)).rejects.toMatchObject({ code: "invalid-duration" });
   await v.close();
 });

@@ -112,7 +112,7 @@ function promisedMs(request: PruneRequest): number {
     case "feed":
       return request.olderThanMs;
     case "kept":
-      // These jobs say themselves how long they are kept, and may say a minute: never rest.
+      // These jobs say themselves how long they or their results are kept, and may say a minute: never rest.
       return 0;
     case "expired":
       // Readers treat expired keys and documents as absent, so pruning only wins back their room: rest as long as

@@ -40,6 +40,14 @@ export class Term {
     }
   }
 
+  /** Lets another process take the term at once; nothing is written by a process that does not have it. */
+  async giveBack(): Promise<void> {
+    const version = this.#version;
+    this.#version = 0;
+    if (version === 0) return;
+    await this.#engine.store.putDocs([{ kind: termKind, id: this.#name, body: null, guard: { version } }]);
+  }
+
   async #put(guard: "absent" | { readonly version: number }): Promise<boolean> {
     const { hostName, processId } = this.#engine.platform;
     const body = JSON.stringify({ process: `${hostName}:${processId}` });

@@ -4,7 +4,6 @@
  * share, so that together they are never exceeded.
  */
 import { isQueueGate } from "../../model/gate.ts";
-import { gatePartition } from "../../model/placement.ts";
 import type { GatePutAnswer, ReadGatesAnswer, ReadGatesRequest } from "../operations.ts";
 import type { Gate, GatePut } from "../records.ts";
 import { askAll } from "./partition.ts";
@@ -12,17 +11,17 @@ import type { Partition, PartitionedCalls } from "./partition.ts";
 
 export async function putGates(
   { partitions }: PartitionedCalls,
+  home: Partition,
   puts: readonly GatePut[],
 ): Promise<readonly GatePutAnswer[]> {
-  const [home] = sorted(partitions);
   const of = partitions.length;
   // The guard is asked in one partition; the others follow it.
-  const answers = await home.store.putGates(puts.map((put) => shareOf(put, 0, of)));
+  const answers = await home.store.putGates(puts.map((put) => shareOf(put, home.number, of)));
   const accepted = puts.filter((put, at) => answers[at]?.kind === "ok" && isQueueGate(put.key));
   if (accepted.length > 0)
     await Promise.all(
-      sorted(partitions)
-        .slice(1)
+      partitions
+        .filter((partition) => partition !== home)
         .map(({ store, number }) =>
           store.putGates(accepted.map((put) => ({ ...shareOf(put, number, of), guard: "any" }))),
         ),
@@ -32,9 +31,9 @@ export async function putGates(
 
 export async function readGates(
   calls: PartitionedCalls,
+  home: Partition,
   request: ReadGatesRequest,
 ): Promise<ReadGatesAnswer> {
-  const [home] = sorted(calls.partitions);
   const answer = await home.store.readGates(request);
   const keys = answer.gates.map(({ key }) => key).filter(isQueueGate);
   if (keys.length === 0) return answer;
@@ -49,11 +48,6 @@ export async function readGates(
       : gate,
   );
   return { ...answer, gates };
-}
-
-function sorted(partitions: readonly Partition[]): readonly [Partition, ...Partition[]] {
-  const first = partitions[gatePartition] as Partition;
-  return [first, ...partitions.filter((partition) => partition !== first)];
 }
 
 /** A partition's part of a queue's gate. A rate lets at least one pass. */

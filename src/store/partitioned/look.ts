@@ -18,7 +18,7 @@ import type {
   ReadDueRequest,
 } from "../operations.ts";
 import type { Route } from "../../model/route.ts";
-import type { Doc, DueJob, JobRecord, Tally } from "../records.ts";
+import type { Doc, DueJob, JobRecord } from "../records.ts";
 import type { Store } from "../store.ts";
 import { askAll, presentOnes, reach, throwFirst } from "./partition.ts";
 import type { Partition, PartitionedCalls, Reached } from "./partition.ts";
@@ -179,16 +179,6 @@ function worthReading(
     ((number === at && rest !== "") || !calls.isWatched() || outlook.mayHaveRung(calls.nowMs()));
   const others = present.filter((partition) => !isWorth(partition)).toReversed();
   return { visits: present.filter(isWorth), others };
-}
-
-export function addTallies(tallies: readonly (readonly Tally[])[]): Tally[] {
-  const sums = new Map<string, Tally>();
-  for (const tally of tallies.flat()) {
-    const { queue, name, state, count } = tally;
-    const key = `${state}:${queue.length}:${queue}${name}`;
-    sums.set(key, { ...tally, count: count + (sums.get(key)?.count ?? 0) });
-  }
-  return [...sums.values()];
 }
 
 /** A route has the same number in every partition, so that one partition's word for it is enough. */

@@ -20,7 +20,7 @@ import { partitionedStore } from "./partitioned-store.ts";
 const partitions = 4;
 /** The first letter of a name after "p" is its partition. */
 const partitionOf = (name: string): number => Number(name.charAt(1));
-const placement = { partitions, ofId: partitionOf, ofName: partitionOf };
+const placement = { partitions, ofId: partitionOf, ofName: partitionOf, ofGates: 0 };
 
 const away = new MillraceError("store-unavailable", "away");
 const lost = new MillraceError("outcome-unknown", "lost");
@@ -212,7 +212,7 @@ describe("clocks", () => {
     const sixteen = Array.from({ length: 16 }, () => failingPart(openReference(platform, 1)));
     const wide = partitionedStore(sixteen, {
       platform,
-      placement: { partitions: 16, ofId: () => 0, ofName: () => 0 },
+      placement: { partitions: 16, ofId: () => 0, ofName: () => 0, ofGates: 0 },
     });
     wide.watch(() => undefined);
     const look = async (): Promise<number | null> => {

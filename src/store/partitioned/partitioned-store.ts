@@ -17,13 +17,14 @@ import { createPlacement, partitionOfUnit } from "../../model/placement.ts";
 import type { Placement } from "../../model/placement.ts";
 import { checkSettles, checkUnits, laterOperations } from "../later-version.ts";
 import { missingSentence } from "../missing-partition.ts";
+import { addTallies } from "../tallies.ts";
 import type { Durability, Hint, MissingPartition, Store, StoreDescription, Unwatch } from "../store.ts";
 import { readAside, removeAside } from "./aside.ts";
 import { Claims } from "./claim.ts";
 import { extendIfLeased } from "./extend.ts";
 import { putGates, readGates } from "./gates.ts";
 import { Health } from "./health.ts";
-import { addTallies, findJobs, joinRoutes, readDocs, readDue } from "./look.ts";
+import { findJobs, joinRoutes, readDocs, readDue } from "./look.ts";
 import { noteChanges, noteJobs } from "./own-clocks.ts";
 import { Outlook } from "./outlook.ts";
 import { askAll } from "./partition.ts";
@@ -185,8 +186,8 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       const page = await readDue(calls, request);
       return { ...page, nextInMs: claims.nextInMs() };
     },
-    putGates: (puts) => putGates(calls, puts),
-    readGates: (request) => readGates(calls, request),
+    putGates: (puts) => putGates(calls, at(placement.ofGates), puts),
+    readGates: (request) => readGates(calls, at(placement.ofGates), request),
     putDocs: (puts) =>
       split(
         puts,

@@ -17,7 +17,7 @@ import { partitionedStore } from "./partitioned-store.ts";
 const partitions = 4;
 /** The first letter of a name after "p" is its partition. */
 const partitionOf = (name: string): number => Number(name.charAt(1));
-const placement = { partitions, ofId: partitionOf, ofName: partitionOf };
+const placement = { partitions, ofId: partitionOf, ofName: partitionOf, ofGates: 0 };
 const broken = new Error("WRONGTYPE Operation against a key holding the wrong kind of value");
 const away = new MillraceError("store-unavailable", "away");
 

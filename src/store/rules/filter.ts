@@ -1,22 +1,26 @@
 /** Which jobs a list wants, as a store that looks at them one by one decides it. Tags are left to its index of tags. */
 import { stateCodes } from "../../model/job-state.ts";
+import { hasSameCaps } from "../../model/route.ts";
 import type { Route } from "../../model/route.ts";
 import type { JobRow } from "../job-fields.ts";
 import type { JobFilter } from "../operations.ts";
 
 export type Filtered = Pick<JobRow, "route" | "state" | "reason" | "createdAt">;
 
-/** `readRoutes` is asked only when the filter names a queue or a name. */
+/** `readRoutes` is asked only when the filter names a queue, a name or capabilities. */
 export function openFilter(
   filter: JobFilter,
   readRoutes: () => readonly Route[],
 ): (row: Filtered) => boolean {
-  const { states, queue, name, reason, createdAfter, createdBefore } = filter;
+  const { states, queue, name, caps, reason, createdAfter, createdBefore } = filter;
   const codes = states === undefined ? null : new Set<number>(states.map((state) => stateCodes[state]));
   let routes: Set<number> | null = null;
-  if (queue !== undefined || name !== undefined) {
+  if (queue !== undefined || name !== undefined || caps !== undefined) {
     const meant = readRoutes().filter(
-      (route) => (queue ?? route.queue) === route.queue && (name ?? route.name) === route.name,
+      (route) =>
+        (queue ?? route.queue) === route.queue &&
+        (name ?? route.name) === route.name &&
+        hasSameCaps(caps ?? route.caps, route.caps),
     );
     routes = new Set(meant.map(({ number }) => number));
   }

@@ -12,12 +12,13 @@ import { uniqueHolds } from "./unique-holds.ts";
 const cleared = clearedBy("finish");
 
 export function finish(row: JobRow, next: Finish, now: number): Outcome {
-  const { to, event, reason, result, keepMs } = next;
+  const { to, event, reason, result, keepMs, keepResultMs } = next;
   const ended = advance(row, {
     ...cleared,
     state: stateCodes[to],
     endedAt: now,
     keepUntil: keepUntilOf(next, now),
+    resultUntil: keepResultMs === undefined ? null : now + keepResultMs,
     reason,
     result,
   });

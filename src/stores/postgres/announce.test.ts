@@ -13,6 +13,7 @@ describe("a payload of NOTIFY", () => {
     const hints = hintsOf({
       routes: new Set([1, 5]),
       dueInMs: 40,
+      hasPromoted: true,
       finished: ["a", "b\0"],
       cancels: [{ id: "c", owner: "w" }],
     });

@@ -3,8 +3,8 @@
  * inside the transaction would serialise commits. Only the single submit of a quiet process takes its hint along
  * (sql/submit-one.ts). A hint that cannot be sent is lost; the slow polls of the others find what it told.
  *
- *  payload   {"by": sender, "r": routes, "d": due in ms, "f": finished ids, "c": [[id, owner]], "more": true}
- *            more: look at the feed
+ *  payload   {"by": sender, "r": routes, "d": due in ms, "p": true, "f": finished ids, "c": [[id, owner]], "more": true}
+ *            p: due jobs were promoted; more: look at the feed
  */
 import type { Platform } from "../../platform/platform.ts";
 import { emptyHints, hintDue, isEmpty } from "../../store/hints.ts";
@@ -19,6 +19,7 @@ interface Payload {
   readonly by?: string;
   readonly r?: number[];
   readonly d?: number;
+  readonly p?: boolean;
   readonly f?: string[];
   readonly c?: [id: string, owner: string][];
   readonly more?: boolean;
@@ -88,18 +89,21 @@ export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): A
   };
 }
 
-function joinHints(all: Hints, { routes, dueInMs, finished, cancels }: Hints): void {
+function joinHints(all: Hints, { routes, dueInMs, hasPromoted, finished, cancels }: Hints): void {
   for (const route of routes) all.routes.add(route);
+  all.hasPromoted ||= hasPromoted;
   if (dueInMs !== null) hintDue(all, dueInMs);
   if (all.finished.length <= idsMax) all.finished.push(...finished.slice(0, idsMax + 1));
   if (all.cancels.length <= idsMax) all.cancels.push(...cancels.slice(0, idsMax + 1));
 }
 
-export function writePayload({ routes, dueInMs, finished, cancels }: Hints, sender: string): string {
+export function writePayload(hints: Hints, sender: string): string {
+  const { routes, dueInMs, hasPromoted, finished, cancels } = hints;
   const brief = {
     by: sender,
     r: routes.size === 0 ? undefined : [...routes].slice(0, idsMax),
     d: dueInMs ?? undefined,
+    p: hasPromoted || undefined,
   };
   const whole = JSON.stringify({
     ...brief,
@@ -119,6 +123,7 @@ export function readPayload(text: string): { by: string | null; hints: Hints; ha
     payload = JSON.parse(text) as Payload;
     for (const route of payload.r ?? []) hints.routes.add(route);
     if (payload.d !== undefined) hintDue(hints, payload.d);
+    hints.hasPromoted = payload.p === true;
     hints.finished = payload.f ?? [];
     hints.cancels = (payload.c ?? []).map(([id, owner]) => ({ id, owner }));
   } catch {

@@ -193,9 +193,9 @@ describe("what is no transaction", () => {
     },
   );
 
-  test("a client of Prisma is refused by name, and anything else is no connection", () => {
+  test("a client of Prisma is refused by name with the way to wrap it, and anything else is no connection", () => {
     expect(() => adaptConnection({ $queryRawUnsafe: () => [], $executeRawUnsafe: () => 0 })).toThrow(
-      /Prisma/,
+      /Prisma.*\$transaction.*\{ query: \(text, values\) => tx\.\$queryRawUnsafe\(text, \.\.\.values\) \}/,
     );
     for (const given of [null, undefined, 5, "sql", {}, { query: 1 }, []])
       expect(adaptConnection(given)).toBeNull();

@@ -11,7 +11,8 @@
  *  any other     { query(text, values) }                    does not know
  *
  * What leads to a pool (the pool itself, a `db` over one) is refused with the advice to pass the transaction: each
- * statement would go to another connection. Prisma's clients are refused by name: they type parameters by themselves.
+ * statement would go to another connection. Prisma's clients are refused by name, with the way to wrap one: its `tx`
+ * and the client over a pool look alike.
  *
  * Values come back as the text that Postgres sent, past every type parser that the caller may have set.
  */
@@ -36,7 +37,9 @@ export function adaptConnection(given: unknown): Connection | null {
   if ("totalCount" in shape && "idleCount" in shape)
     throw passTheTransaction("a pool of pg", "the client that sent BEGIN");
   if ("$queryRawUnsafe" in shape)
-    throw unusable("A client of Prisma is not supported: use another driver here.");
+    throw unusable(
+      "A client of Prisma is not taken as it is. Inside prisma.$transaction(async (tx) => …) pass { query: (text, values) => tx.$queryRawUnsafe(text, ...values) }; docs/guides/jobs.md has more.",
+    );
   if (hasMethods("query", "connect")) return pgConnection(given as CallersClient);
   if (hasMethods("unsafe", "typed")) return postgresJsConnection(given as PostgresJs);
   if (hasMethods("withoutPlugins", "executeQuery")) return kyselyConnection(given as Kysely);

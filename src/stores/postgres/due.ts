@@ -15,6 +15,7 @@ export async function promoteDue(calls: Calls, { max }: { readonly max: number }
   const [now, jobs, ready, more, nextClock] = onlyRow(await callWrite(calls, "promote_v1", [max]));
   const hints = emptyHints();
   for (const route of readNumbers(ready ?? null)) hints.routes.add(route);
+  hints.hasPromoted = Number(jobs) > 0;
   calls.tell(hints);
   return { count: Number(jobs), more: more === "t", nextDueInMs: inMs(nextClock ?? null, Number(now)) };
 }

@@ -1,5 +1,6 @@
 /** Looking at jobs (sql/read.ts, sql/feed.ts): by id, in lists, their counts, their log lines, and what was told. */
 import { isTerminal, jobStates, stateCodes, stateOfCode } from "../../model/job-state.ts";
+import { shownRoute } from "../../model/route.ts";
 import type { RouteContent } from "../../model/route.ts";
 import type {
   FeedAnswer,
@@ -15,6 +16,7 @@ import { readRows } from "./aside.ts";
 import { callRead } from "./call.ts";
 import type { Calls } from "./call.ts";
 import type { Row } from "./database.ts";
+import { listText } from "./columns.ts";
 import type { Routes } from "./routes.ts";
 import { recordFields } from "./sql/read.ts";
 import { numberList, packNullable, packText, unpackText } from "./text.ts";
@@ -37,10 +39,10 @@ async function recordsOf(calls: Calls, routes: Routes, rows: readonly Row[]): Pr
     cancelAsked: cancelAsked === 1,
   }));
   const contents = await routes.contentsOf(jobs.map(({ route }) => route));
-  return jobs.map(({ route: _route, ...job }, at) => {
-    const { queue, name } = contents[at] as RouteContent;
-    return { ...job, queue, name };
-  });
+  return jobs.map(({ route: _route, ...job }, at) => ({
+    ...job,
+    ...shownRoute(contents[at] as RouteContent),
+  }));
 }
 
 const idAt = recordFields.indexOf("id");
@@ -48,7 +50,8 @@ const seqAt = recordFields.indexOf("seq");
 
 export async function findJobs(calls: Calls, routes: Routes, request: FindRequest): Promise<FindAnswer> {
   const { filter, max, scanMax, cursor } = request;
-  const { states = jobStates, tag, queue, name, reason, createdAfter = null, createdBefore = null } = filter;
+  const { states = jobStates, tag, queue, name, caps, reason } = filter;
+  const { createdAfter = null, createdBefore = null } = filter;
   const terminal = states.filter(isTerminal);
   const rows = await callRead(calls, "find_jobs_v1", [
     cursor ?? Number.MAX_SAFE_INTEGER,
@@ -62,6 +65,7 @@ export async function findJobs(calls: Calls, routes: Routes, request: FindReques
     numberList(states.map((state) => stateCodes[state])),
     packNullable(queue),
     packNullable(name),
+    caps === undefined ? null : listText(caps),
     packNullable(reason),
     createdAfter,
     createdBefore,
@@ -83,10 +87,11 @@ export async function tallyJobs(calls: Calls, routes: Routes): Promise<Tally[]> 
   // What is counted under a code of no state is corrected by the audit.
   const known = rows.filter(([, state]) => jobStates[Number(state)] !== undefined);
   const contents = await routes.contentsOf(known.map(([route]) => Number(route)));
-  return known.map(([, state, count], at) => {
-    const { queue, name } = contents[at] as RouteContent;
-    return { queue, name, state: stateOfCode(Number(state)), count: Number(count) };
-  });
+  return known.map(([, state, count], at) => ({
+    ...shownRoute(contents[at] as RouteContent),
+    state: stateOfCode(Number(state)),
+    count: Number(count),
+  }));
 }
 
 /** Numbers what is fresh, so it is a read that writes. */

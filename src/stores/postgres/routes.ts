@@ -3,7 +3,7 @@
  * reads get a number and look its content up. It never changes, so what was looked up once is remembered.
  */
 import { MillraceError } from "../../model/error.ts";
-import { routeNumber } from "../../model/route.ts";
+import { hasSameCaps, routeNumber } from "../../model/route.ts";
 import type { Route, RouteContent } from "../../model/route.ts";
 import type { NewJob } from "../../store/records.ts";
 import { passOverDenied } from "./aside.ts";
@@ -78,7 +78,7 @@ export class RouteList {
       this.#routes.set(number, route);
       return route;
     }
-    if (known.queue === queue && known.name === name && areEqual(known.caps, caps)) return known;
+    if (known.queue === queue && known.name === name && hasSameCaps(known.caps, caps)) return known;
     throw new MillraceError(
       "route-collision",
       `${known.queue}/${known.name} and ${queue}/${name} have one route number.`,
@@ -99,8 +99,4 @@ export class RouteList {
       p_caps: sparseTextList(routes.map(({ caps }) => listText(caps))),
     };
   }
-}
-
-function areEqual(some: readonly string[], others: readonly string[]): boolean {
-  return some.length === others.length && some.every((text, at) => text === others[at]);
 }

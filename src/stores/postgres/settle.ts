@@ -8,7 +8,7 @@ import { stateCodes } from "../../model/job-state.ts";
 import type { OrLocked, Settle, SettleAnswer } from "../../store/operations.ts";
 import { emptyHints } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
-import { isPlainSettle } from "../../store/plain.ts";
+import { areAlike, isPlainSettle } from "../../store/plain.ts";
 import { callScalar, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { RouteList } from "./routes.ts";
@@ -139,16 +139,6 @@ function plainLists(
     p_results: sparseTextList(settles.map(({ next }) => packNullable(next.result))),
     p_logs: sparseTextList(settles.map(({ attempts }) => packNullable(attempts))),
   };
-}
-
-/** But for the result, which is each job's own. */
-function areAlike(one: Finish, other: Finish): boolean {
-  return (
-    one.to === other.to &&
-    one.event === other.event &&
-    one.keepMs === other.keepMs &&
-    one.reason === other.reason
-  );
 }
 
 function singleOf(settle: Settle, routes: RouteList, isCareful: boolean): object {

@@ -8,6 +8,10 @@ import { fieldEnd } from "../../store/packed-text.ts";
 export const unchanged = "\x02";
 export const editFields = ["input", "policy", "meta"] as const;
 
+/** What a gate is made of, as its record has it before isDraining and body; and as a put of it sends it. */
+export const gateNumbers = ["version", "cap", "stepUs", "burstUs", "tatUs", "closedUntil"] as const;
+export const putFields = ["cap", "stepUs", "burstUs", "closed", "isDraining", "drains", "body"] as const;
+
 /** Fields joined in one text. */
 export const argumentFields = {
   /** What jobs that were submitted alike share. due and deadline: +ms from now, or =instant. */
@@ -26,10 +30,11 @@ export const argumentFields = {
   handBack: ["kind", "event", "countsAttempt"],
   mark: ["kind", "event", "cancelAsked", "rankBase", "rankSlope", ...editFields],
   remove: ["kind", "event"],
-  finish: ["kind", "event", "to", "keepMs", "reason", "result"],
-  /** The record of a unique key, and that of a document. */
+  finish: ["kind", "event", "to", "keepMs", "keepResultMs", "reason", "result"],
+  /** The record of a unique key, that of a document, and that of a gate. */
   holder: ["handle", "hold", "heldUntil", "id"],
   doc: ["version", "dueAt", "expiresAt", "body"],
+  gate: [...gateNumbers, "isDraining", "body"],
 } as const;
 
 type ArgumentName = keyof typeof argumentFields;

@@ -14,6 +14,7 @@ type Answer = [
   first: string,
   flat: string[],
   others: (number | string)[],
+  opensInMs?: string,
 ];
 
 export const claim: Operation<"claim"> = async ({ turn }, { owner, leaseMs, inputBytesMax, offers }) => {
@@ -25,9 +26,16 @@ export const claim: Operation<"claim"> = async ({ turn }, { owner, leaseMs, inpu
     args.push(String(max), String(starts), String(numbers.length), ...numbers.map(routeText));
     asked.push(...numbers);
   }
-  const [at, clock, filled, ...handed] = (await turn.call("claim", args, asked)) as Answer;
+  const answer = (await turn.call("claim", args, asked)) as Answer;
+  const [at, clock, filled, first, flat, others, opensInMs] = answer;
   const now = Number(at);
-  return { jobs: leasedJobs(...handed), more: filled > 0, nextDueInMs: untilMs(readNumber(clock), now), now };
+  return {
+    jobs: leasedJobs(first, flat, others),
+    more: filled > 0,
+    nextDueInMs: untilMs(readNumber(clock), now),
+    now,
+    ...(opensInMs === undefined ? {} : { opensInMs: Number(opensInMs) }),
+  };
 };
 
 function leasedJobs(

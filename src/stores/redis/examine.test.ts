@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { nodePlatform } from "../../platform/node-platform.ts";
-import { aClaim, aJob } from "../../../test/support/builders.ts";
+import { aClaim, aGate, aJob } from "../../../test/support/builders.ts";
 import { useOwnRedis } from "../../../test/support/use-redis.ts";
 import { examineRedis, readRedisVersion } from "./examine.ts";
 
@@ -29,6 +29,7 @@ test("the kinds of keys are counted and weighed, of this store alone", async () 
   await store.submit([{ jobs: [aJob({ id: "a", tags: ["t"] }), aJob({ id: "b" })] }]);
   const [leased] = (await store.claim(aClaim({ max: 1 }))).jobs;
   await store.recordIfLeased([{ ...leased!, logs: ["line"] }]);
+  await store.putGates([aGate("l:slack"), aGate("q:mail")]);
   const { servers } = await examineRedis(options);
   const [{ partitions, server: version, library, memory, connections } = {} as never] = servers;
   expect(partitions).toHaveLength(1);
@@ -37,6 +38,7 @@ test("the kinds of keys are counted and weighed, of this store alone", async () 
   expect(spec).toMatchObject({ keys: 1, entries: 2, isPartial: false });
   expect(spec?.bytes).toBeGreaterThan(0);
   expect(kinds.find(({ kind }) => kind === "tag")).toMatchObject({ keys: 1, entries: 1 });
+  expect(kinds.find(({ kind }) => kind === "gate")).toMatchObject({ keys: 1, entries: 2 });
   expect(orphans).toEqual([]);
   expect(layout).toBe(1);
   expect(epoch).toBe((await store.describe()).epoch);

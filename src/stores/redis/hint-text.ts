@@ -29,6 +29,6 @@ function readTexts(list: string): string[] {
 /** A published message: its sender, then what it tells. */
 export function readMessage(message: string): Hints {
   const [head = "", finished = "", cancels = ""] = message.split(itemEnd);
-  const [, routes = "", due = ""] = head.split(fieldEnd);
-  return readHints([routes, due, finished, cancels]);
+  const [, routes = "", due = "", promoted = ""] = head.split(fieldEnd);
+  return { ...readHints([routes, due, finished, cancels]), hasPromoted: promoted !== "" };
 }

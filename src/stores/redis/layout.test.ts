@@ -86,6 +86,17 @@ describe("lists", () => {
     expect(await auditAll(store)).toEqual({});
   });
 
+  test("know no time of a result whose job was pruned before", async () => {
+    const store = await redis.open();
+    await submit(store, 1, 2);
+    const { jobs } = await store.claim(aClaim({ max: 2 }));
+    const ending = finish("completed", { result: "42", keepResultMs: 60_000 });
+    await store.settleIfLeased(jobs.map((job) => aSettle(job, ending)));
+    const history = { what: "history", outcome: "completed", queue: null, exceptQueues: [] } as const;
+    await store.prune({ ...history, olderThanMs: 0, max: 10, cursor: null });
+    expect(await redis.admin.keys(`{${redis.prefix}:0}:results`)).toEqual([]);
+  });
+
   test("are whole again after the audit where a hand took entries away", async () => {
     const store = await redis.open();
     await store.submit([{ jobs: [aJob({ id: "a", tags: ["red"] })] }]);

@@ -15,11 +15,15 @@ import { docsLua } from "./lua/docs.ts";
 import { dueLua } from "./lua/due.ts";
 import { enterLua } from "./lua/enter.ts";
 import { extendLua } from "./lua/extend.ts";
+import { gateCallsLua } from "./lua/gate-calls.ts";
+import { gatesLua } from "./lua/gates.ts";
 import { jobLua } from "./lua/job.ts";
 import { listsLua } from "./lua/lists.ts";
+import { lookLua } from "./lua/look.ts";
 import { luaOf } from "./lua/lua-module.ts";
 import { oneJobLua } from "./lua/one-job.ts";
 import { packingLua } from "./lua/packing.ts";
+import { unitsLua } from "./lua/units.ts";
 import { pruneLua } from "./lua/prune.ts";
 import { readLua } from "./lua/read.ts";
 import { rulesLua } from "./lua/rules.ts";
@@ -38,9 +42,9 @@ export const layoutVersion = 1;
 
 /** In the order in which they use each other. */
 export const libraryModules: readonly string[] = [
-  ...[listsLua, packingLua, callLua, clocksLua, tellLua, asideLua, jobLua, uniqueLua, rulesLua, writeLua],
-  ...[docsLua, submitLua, claimLua, settleLua, oneJobLua, turnLua, changeLua, readLua, extendLua, dueLua],
-  ...[pruneLua, auditLua, enterLua],
+  ...[listsLua, packingLua, callLua, clocksLua, tellLua, gatesLua, asideLua, jobLua, uniqueLua, rulesLua],
+  ...[writeLua, docsLua, submitLua, unitsLua, lookLua, claimLua, settleLua, oneJobLua, turnLua, changeLua],
+  ...[readLua, extendLua, dueLua, pruneLua, auditLua, gateCallsLua, enterLua],
 ];
 
 export interface LibraryOptions {

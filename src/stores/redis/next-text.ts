@@ -27,8 +27,10 @@ export function nextText(next: ChangeNext): string {
     case "removed":
       return argumentText("remove", { event });
     default: {
+      const { keepMs, keepResultMs } = next;
       const [reason, result] = [packNullable(next.reason), packNullable(next.result)];
-      return argumentText("finish", { event, to: stateCodes[next.to], keepMs: next.keepMs, reason, result });
+      const to = stateCodes[next.to];
+      return argumentText("finish", { event, to, keepMs, keepResultMs, reason, result });
     }
   }
 }

@@ -21,6 +21,7 @@ import { putDocs, readDocs } from "./docs.ts";
 import type { RedisClient } from "./driver.ts";
 import { promoteDue, readDue } from "./due.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
+import { putGates, readGates } from "./gates.ts";
 import { readMessage } from "./hint-text.ts";
 import { layoutVersion } from "./library.ts";
 import { openListener } from "./listener.ts";
@@ -44,7 +45,18 @@ import { auditIndexes, prune } from "./upkeep.ts";
 
 const operations = {
   ...{ submit, claim, settleIfLeased, extendIfLeased, recordIfLeased, changeIf, promoteDue, readDue },
-  ...{ putDocs, readDocs, readJobs, findJobs, tallyJobs, readRoutes, readFeed, readTrail },
+  ...{
+    putGates,
+    readGates,
+    putDocs,
+    readDocs,
+    readJobs,
+    findJobs,
+    tallyJobs,
+    readRoutes,
+    readFeed,
+    readTrail,
+  },
   ...{ prune, auditIndexes, readAside, removeAside },
 };
 

@@ -1,15 +1,17 @@
 /** Looking at jobs (lua/read.ts): by id, in lists, their counts, their log lines, and what was told. */
 import { jobStates, stateCodes, stateOfCode } from "../../model/job-state.ts";
 import type { JobState } from "../../model/job-state.ts";
+import { shownRoute } from "../../model/route.ts";
 import type { FeedRequest } from "../../store/operations.ts";
 import { readEvents } from "../../store/packed-events.ts";
 import type { JobRecord } from "../../store/records.ts";
+import { addTallies } from "../../store/tallies.ts";
 import type { PackedFeed } from "../../store/watch.ts";
 import { mend } from "./aside.ts";
 import { valueText } from "./argument-text.ts";
 import type { Calls, Operation } from "./call.ts";
 import { jobRecordOf, readTexts } from "./record.ts";
-import { readRoute, readRoutes } from "./route-text.ts";
+import { capsText, readRoute, readRoutes } from "./route-text.ts";
 import { fieldEnd, packText, rowsOf, unpackText } from "./text.ts";
 
 export const readJobs: Operation<"readJobs"> = async (calls, ids) => {
@@ -27,7 +29,7 @@ function recordsOf(listed: readonly string[], flat: readonly string[]): (JobReco
 }
 
 export const findJobs: Operation<"findJobs"> = async (calls, { filter, max, scanMax, cursor }) => {
-  const { states = jobStates, tag, queue, name, reason, createdAfter, createdBefore } = filter;
+  const { states = jobStates, tag, queue, name, caps, reason, createdAfter, createdBefore } = filter;
   const packed = (text: string | undefined): string => (text === undefined ? "" : packText(text));
   const [routes, scanned, next, flat, unreadable] = (await calls.connection.read("mr1_find_jobs", [
     cursor ?? String(Number.MAX_SAFE_INTEGER),
@@ -37,6 +39,8 @@ export const findJobs: Operation<"findJobs"> = async (calls, { filter, max, scan
     packed(tag),
     packed(queue),
     packed(name),
+    valueText(caps !== undefined),
+    capsText(caps ?? []),
     valueText(reason !== undefined),
     packed(reason),
     valueText(createdAfter),
@@ -68,12 +72,18 @@ export const tallyJobs: Operation<"tallyJobs"> = async ({ connection }) => {
     if (state === total) totals.set(number, count);
     else counts.get(number)?.set(stateOfCode(Number(state)), count);
   }
-  return routes.flatMap(({ number, queue, name }) => {
-    const byState = counts.get(number) as Map<JobState, number>;
-    const others = [...byState.values()].reduce((sum, count) => sum + count, 0);
-    byState.set("running", (totals.get(number) ?? 0) - others);
-    return [...byState].flatMap(([state, count]) => (count === 0 ? [] : [{ queue, name, state, count }]));
-  });
+  // Jobs of one name that have to pass different gates are on different routes.
+  return addTallies(
+    routes.map((route) => {
+      const { number } = route;
+      const byState = counts.get(number) as Map<JobState, number>;
+      const others = [...byState.values()].reduce((sum, count) => sum + count, 0);
+      byState.set("running", (totals.get(number) ?? 0) - others);
+      return [...byState].flatMap(([state, count]) =>
+        count === 0 ? [] : [{ ...shownRoute(route), state, count }],
+      );
+    }),
+  );
 };
 
 export async function readPackedFeed(

@@ -2,6 +2,7 @@
  * The two texts of a job (packed-fields.ts) read by the names of their fields, and put together as the contract hands a
  * job out.
  */
+import { shownRoute } from "../../model/route.ts";
 import type { Route } from "../../model/route.ts";
 import { stateCodes, stateOfCode } from "../../model/job-state.ts";
 import { dueFields, fieldNames, leasedFields } from "../../store/job-fields.ts";
@@ -120,8 +121,7 @@ export function jobRecordOf(texts: JobTexts, routes: ReadonlyMap<number, Route>)
   const { route: number, state, cancelAsked, ...shown } = readShown(texts) as JobRow;
   const route = routes.get(number);
   if (route === undefined) throw new Error(`no route has the number ${number}`);
-  const { queue, name } = route;
-  return { ...shown, queue, name, state: stateOfCode(state), cancelAsked: cancelAsked === 1 };
+  return { ...shown, ...shownRoute(route), state: stateOfCode(state), cancelAsked: cancelAsked === 1 };
 }
 
 export function readTexts(flat: readonly string[]): (JobTexts | null)[] {

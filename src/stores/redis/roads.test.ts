@@ -8,7 +8,16 @@ import { terminalStates } from "../../model/job-state.ts";
 import type { ClaimAnswer, Settle } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
-import { aClaim, aJob, aRoute, aSettle, finish, handBack, schedule } from "../../../test/support/builders.ts";
+import {
+  aClaim,
+  aGate,
+  aJob,
+  aRoute,
+  aSettle,
+  finish,
+  handBack,
+  schedule,
+} from "../../../test/support/builders.ts";
 import { createHeldPlatform, startAt } from "../../../test/support/held-platform.ts";
 import { readKeys } from "../../../test/support/redis-keys.ts";
 import { useOwnRedis } from "../../../test/support/use-redis.ts";
@@ -23,6 +32,14 @@ beforeAll(async () => {
   await general.admin.call("FUNCTION", "LOAD", libraryOf(buildLibrary({ hasPlainRoads: false })));
 });
 
+const usesSlack = [{ key: "l:slack", weight: 1 }];
+const usesBoth = [{ key: "l:api", weight: 2 }, ...usesSlack];
+const gates = [
+  aGate("l:slack", { cap: 3 }),
+  aGate("l:api", { rate: { stepUs: 2000, burstUs: 9000 } }),
+  aGate("q:reports", { cap: 2 }),
+];
+
 interface Both {
   /** Runs the same calls on both stores, compares what they answer and what they leave, and gives the answer. */
   readonly same: <Answer>(run: (store: Store, isGeneral: boolean) => Promise<Answer>) => Promise<Answer>;
@@ -33,6 +50,7 @@ async function openBoth(): Promise<Both> {
   const platform = createHeldPlatform();
   const options = { platform, clock: "platform", prefix } as const;
   const [one, other] = [await plain.open(options), await general.open(options)];
+  for (const store of [one, other]) await store.putGates(gates);
   return {
     async same(run) {
       platform.advance(7);
@@ -48,8 +66,9 @@ async function openBoth(): Promise<Both> {
 const submitAll = ({ same }: Both, jobs: readonly NewJob[]): Promise<unknown> =>
   same((store, isRepeat) => store.submit(jobs.map((job) => ({ jobs: [job], isRepeat }))));
 
+const uses = [[], [], usesSlack, usesBoth];
 const routes = ["mail", "reports"].flatMap((queue) =>
-  ["send", "print"].map((name) => aRoute({ queue, name })),
+  ["send", "print"].flatMap((name) => uses.slice(1).map((gates) => aRoute({ queue, name, gates }))),
 );
 const claimSome = ({ same }: Both, max: number, offered = routes): Promise<ClaimAnswer> =>
   same((store) => store.claim(aClaim({ offers: [{ routes: offered, max, starts: 1 }] })));
@@ -72,6 +91,7 @@ const shape = fc.record({
   rankSlope: fc.constantFrom(0, 1),
   deadline: fc.oneof(fc.constant(null), due),
   ttlMs: fc.oneof(fc.constant(null), fc.nat(50)),
+  gates: fc.constantFrom(...uses),
 });
 const someJobs = fc
   .array(shape, { minLength: 1, maxLength: 6 })
@@ -145,6 +165,7 @@ describe("the same jobs by either road leave the same keys", () => {
       await open(plain, taken),
       await open(general, waits),
     ];
+    for (const store of [one, other, slow]) await store.putGates(gates);
     const kinds = [
       {},
       {},
@@ -153,6 +174,9 @@ describe("the same jobs by either road leave the same keys", () => {
       { rankBase: 5 },
       { name: "print" },
       { tags: ["a"] },
+      {},
+      ...Array.from({ length: 5 }, () => ({ gates: usesSlack })),
+      ...Array.from({ length: 3 }, () => ({ queue: "reports" })),
       {},
     ];
     for (const [at, given] of kinds.entries()) {

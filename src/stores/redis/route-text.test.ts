@@ -14,6 +14,7 @@ test("the number of a route is eight characters, and comes back from them", () =
 });
 
 test("the content of a route comes back from its text, whatever its names are", () => {
-  const route = routeOf({ queue: "a\x1fb", name: "ünï\x1e", caps: ["gpu", "eu\x01"] });
+  const gates = ["l:a\x1e", "l:b\x1f"].map((key, at) => ({ key, weight: at + 1 }));
+  const route = routeOf({ queue: "a\x1fb", name: "ünï\x1e", caps: ["gpu", "eu\x01"], gates });
   expect([...readRoutes([routeText(route.number), contentText(route)]).values()]).toEqual([route]);
 });

@@ -2,8 +2,9 @@
  * Routes as the server keeps them: the number (model/route.ts) as eight characters, in records, key names, counts,
  * events and hints; its content once, under that number.
  *
- *  content   queue US name US capabilities, by RS
+ *  content   queue US name US capabilities, by RS US gates: key RS weight, by RS
  */
+import type { GateUse } from "../../model/gate.ts";
 import type { Route } from "../../model/route.ts";
 import { fieldEnd, itemEnd, packText, unpackText } from "../../store/packed-text.ts";
 
@@ -29,8 +30,13 @@ export function readRoute(text: string): number {
   return number;
 }
 
-export function contentText({ queue, name, caps }: Omit<Route, "number">): string {
-  return [packText(queue), packText(name), caps.map(packText).join(itemEnd)].join(fieldEnd);
+export function contentText({ queue, name, caps, gates }: Omit<Route, "number">): string {
+  const asked = gates.flatMap(({ key, weight }) => [packText(key), String(weight)]);
+  return [packText(queue), packText(name), capsText(caps), asked.join(itemEnd)].join(fieldEnd);
+}
+
+export function capsText(caps: readonly string[]): string {
+  return caps.map(packText).join(itemEnd);
 }
 
 /** Number and content in turns. */
@@ -38,13 +44,25 @@ export function readRoutes(flat: readonly string[]): Map<number, Route> {
   const routes = new Map<number, Route>();
   for (let at = 0; at < flat.length; at += 2) {
     const number = readRoute(flat[at] as string);
-    const [queue = "", name = "", caps = ""] = (flat[at + 1] as string).split(fieldEnd);
+    const [queue = "", name = "", caps = "", gates = ""] = (flat[at + 1] as string).split(fieldEnd);
     routes.set(number, {
       number,
       queue: unpackText(queue),
       name: unpackText(name),
-      caps: caps === "" ? [] : caps.split(itemEnd).map(unpackText),
+      caps: listOf(caps).map(unpackText),
+      gates: readUses(listOf(gates)),
     });
   }
   return routes;
+}
+
+function listOf(text: string): string[] {
+  return text === "" ? [] : text.split(itemEnd);
+}
+
+function readUses(parts: readonly string[]): GateUse[] {
+  const uses: GateUse[] = [];
+  for (let at = 0; at < parts.length; at += 2)
+    uses.push({ key: unpackText(parts[at] as string), weight: Number(parts[at + 1]) });
+  return uses;
 }

@@ -2,7 +2,7 @@
 import type { SettleNext } from "../../model/change.ts";
 import type { Settle, SettleAnswer } from "../../store/operations.ts";
 import { checkSettles } from "../../store/later-version.ts";
-import { isFinish } from "../../store/plain.ts";
+import { areAlike, isFinish } from "../../store/plain.ts";
 import { valueText } from "./argument-text.ts";
 import type { Operation } from "./call.ts";
 import { nextText } from "./next-text.ts";
@@ -45,7 +45,7 @@ class Stretches {
     const { next, effects, attempts } = settle;
     const result = isFinish(next) ? packNullable(next.result) : "";
     const parts = Number(result !== "") + 2 * Number(attempts !== null) + 4 * Number(effects !== undefined);
-    if (!isAlike(this.#last, next) || parts !== this.#parts) {
+    if (!isSame(this.#last, next) || parts !== this.#parts) {
       // A finish goes without its result, so that endings with different results still look alike.
       const text = nextText(isFinish(next) ? { ...next, result: null } : next);
       const flags = [result !== "", attempts !== null, effects !== undefined].map(valueText);
@@ -65,13 +65,6 @@ class Stretches {
   }
 }
 
-/** Whether two endings differ in their results alone. */
-function isAlike(one: SettleNext | null, other: SettleNext): boolean {
-  if (one === null || !isFinish(one) || !isFinish(other)) return one === other;
-  return (
-    one.to === other.to &&
-    one.event === other.event &&
-    one.reason === other.reason &&
-    one.keepMs === other.keepMs
-  );
+function isSame(one: SettleNext | null, other: SettleNext): boolean {
+  return one !== null && isFinish(one) && isFinish(other) ? areAlike(one, other) : one === other;
 }

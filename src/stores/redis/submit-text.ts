@@ -46,6 +46,7 @@ function isAlike(one: NewJob, other: NewJob): boolean {
     one.queue === other.queue &&
     one.name === other.name &&
     one.caps === other.caps &&
+    one.gates === other.gates &&
     isSameDue(one.due, other.due) &&
     one.rankBase === other.rankBase &&
     one.rankSlope === other.rankSlope &&

@@ -1,22 +1,34 @@
 /**
  * Submit (lua/submit.ts): stretches of plain jobs travel without asking for an answer; units that may meet something
- * are answered one by one.
+ * are answered one by one. Where a queue of plain jobs is draining, nothing was done, and all units go again, each to be
+ * answered.
  */
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import { checkUnits } from "../../store/later-version.ts";
 import { isPlainUnit } from "../../store/plain.ts";
 import type { NewJob } from "../../store/records.ts";
 import { valueText } from "./argument-text.ts";
-import type { Operation } from "./call.ts";
+import type { Calls, Operation } from "./call.ts";
 import { plainBodyText, pushUnit, Shapes } from "./submit-text.ts";
 import { fieldEnd, packText, unpackText } from "./text.ts";
 
+/** In place of the answers. */
+const draining = "draining";
+
 export const submit: Operation<"submit"> = async (calls, units) => {
   checkUnits(units);
+  const answers = await send(calls, units, units.map(isPlainUnit));
+  return answers ?? ((await send(calls, units, [])) as SubmitAnswer[]);
+};
+
+async function send(
+  { turn }: Calls,
+  units: readonly SubmitUnit[],
+  arePlain: readonly boolean[],
+): Promise<SubmitAnswer[] | null> {
   const shapes = new Shapes();
   const steps: string[] = [];
   const stretch = new PlainStretch(steps);
-  const arePlain = units.map(isPlainUnit);
   for (const [index, unit] of units.entries()) {
     if (arePlain[index] === true) for (const job of unit.jobs) stretch.add(shapes.numberOf(job), job);
     else {
@@ -26,12 +38,13 @@ export const submit: Operation<"submit"> = async (calls, units) => {
     }
   }
   if (steps.length === 0) return units.map(created);
-  const answers = (await calls.turn.call("submit", [...shapes.args(), ...steps])) as string[];
+  const answers = (await turn.call("submit", [...shapes.args(), ...steps])) as string[] | typeof draining;
+  if (answers === draining) return null;
   let at = 0;
   return units.map((unit, index) =>
     arePlain[index] === true ? created(unit) : answerOf(answers[at++] as string),
   );
-};
+}
 
 /** Plain jobs of one shape in a row. */
 class PlainStretch {
@@ -68,7 +81,7 @@ function answerOf(answer: string): SubmitAnswer {
   const [kind, ...rest] = answer.split(fieldEnd);
   if (kind === "refused") {
     const [reason, id = ""] = rest;
-    return { kind, reason: reason as "id-differs" | "doc-changed", id: unpackText(id) };
+    return { kind, reason: reason as "id-differs" | "draining" | "doc-changed", id: unpackText(id) };
   }
   return {
     kind: "ok",

@@ -1,7 +1,8 @@
 /**
  * The submits, settles and claims of one turn travel as one call (lua/turn.ts): a job on an idle queue goes to its
  * worker by one exchange with the server. What is asked for waits until the turn's calls are made, and no longer;
- * docs/decisions/0021 has the figures.
+ * docs/decisions/0021 has the figures. A claim behind many jobs travels apart, right behind them: this process reads
+ * their answers while the server claims.
  */
 import type { Hints } from "../../store/hints.ts";
 import type { Connection } from "./connection.ts";
@@ -15,6 +16,9 @@ interface Operation {
   readonly answered: (answer: unknown) => void;
   readonly failed: (error: unknown) => void;
 }
+
+/** With more arguments than about ten settles have, the others of a turn are many. */
+const fewArgsMax = 40;
 
 const isClaim = ({ name }: Operation): boolean => name === "claim";
 
@@ -38,10 +42,18 @@ export class TurnCall {
   }
 
   readonly #send = (): void => {
-    // Claims come last, so that they see the jobs of this turn.
     const operations = this.#operations;
-    if (operations.length > 1) operations.sort((one, other) => Number(isClaim(one)) - Number(isClaim(other)));
     this.#operations = [];
+    if (operations.length === 1) return this.#sendTogether(operations);
+    // Claims come last, so that they see the jobs of this turn.
+    const claims = operations.filter(isClaim);
+    const others = operations.filter((operation) => !isClaim(operation));
+    const isMany = others.some(({ args }) => args.length > fewArgsMax);
+    for (const calls of isMany ? [others, claims] : [[...others, ...claims]])
+      if (calls.length > 0) this.#sendTogether(calls);
+  };
+
+  #sendTogether(operations: readonly Operation[]): void {
     const number = ++this.#sent;
     const args: string[] = [];
     for (const { name, args: own, routes } of operations) {
@@ -55,7 +67,7 @@ export class TurnCall {
         for (const { failed } of operations) failed(error);
       },
     );
-  };
+  }
 
   #answered(operations: readonly Operation[], number: number, [told, answers]: [unknown, unknown[]]): void {
     const hints = readHints(told);

@@ -92,13 +92,18 @@ function removeFinished(step: Step, rows: readonly Row[]): void {
 const readKept = `SELECT ${columns} FROM millrace_history INDEXED BY millrace_history_keep
   WHERE keep_until IS NOT NULL AND keep_until <= ? ORDER BY keep_until, seq ${limitTo("?")}`;
 
+/** Inputs: now, limit. */
+const dropResults = `UPDATE millrace_history SET result = NULL, result_until = NULL WHERE seq IN (
+  SELECT seq FROM millrace_history INDEXED BY millrace_history_result
+  WHERE result_until IS NOT NULL AND result_until <= ? ORDER BY result_until, seq ${limitTo("?")})`;
+
 function pruneKept(step: Step, max: number): PruneAnswer {
-  const rows = step
-    .statements(readKept)
-    .all(step.now, max + 1)
-    .map(readFinished);
-  removeFinished(step, rows.slice(0, max));
-  return { removed: Math.min(rows.length, max), more: rows.length > max, cursor: null };
+  const { statements, now } = step;
+  const rows = statements(readKept).all(now, max).map(readFinished);
+  removeFinished(step, rows);
+  const dropped = rows.length < max ? Number(statements(dropResults).run(now, max - rows.length).changes) : 0;
+  const removed = rows.length + dropped;
+  return { removed, more: removed === max, cursor: null };
 }
 
 /** Inputs: now, limit. */

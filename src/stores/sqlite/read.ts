@@ -1,5 +1,6 @@
 /** Looking at jobs: by id, their counts, their log lines, and what was told. None of it writes. */
 import { stateOfCode } from "../../model/job-state.ts";
+import { shownRoute } from "../../model/route.ts";
 import type { FeedAnswer, FeedRequest, TrailAnswer } from "../../store/operations.ts";
 import { readEvents, routesLeft } from "../../store/packed-events.ts";
 import type { JobRecord, Tally } from "../../store/records.ts";
@@ -7,7 +8,7 @@ import { recordOf } from "../../store/rules/show.ts";
 import { limitTo, readValue } from "./connection.ts";
 import { Unreadable } from "./errors.ts";
 import { readAllRoutes, routesFreed, sumVersions } from "./gates.ts";
-import { readRoute } from "./routes.ts";
+import { capsColumn, readRoute } from "./routes.ts";
 import { readKept, seqOfId } from "./rows.ts";
 import type { Step } from "./step.ts";
 import { isKnownState, readOrTell } from "./unreadable.ts";
@@ -27,14 +28,19 @@ export function readJobs(step: Step, ids: readonly string[]): (JobRecord | null)
   });
 }
 
-/** No input. Answer: every count that is not zero, by queue, name and state. */
-const readTallies = `SELECT r.queue, r.name, t.state, sum(t.count)
+/** No input. Answer: every count that is not zero. Routes that differ in their gates alone are counted together. */
+const readTallies = `SELECT r.queue, r.name, ${capsColumn}, t.state, sum(t.count)
   FROM millrace_tally t JOIN millrace_route r ON r.number = t.route
-  WHERE t.count <> 0 AND t.${isKnownState} GROUP BY r.queue, r.name, t.state ORDER BY r.queue, r.name, t.state`;
+  WHERE t.count <> 0 AND t.${isKnownState} GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`;
 
 export function tallyJobs({ statements }: Step): Tally[] {
-  const rows = statements(readTallies).all() as [queue: string, name: string, state: number, count: number][];
-  return rows.map(([queue, name, state, count]) => ({ queue, name, state: stateOfCode(state), count }));
+  type Row = [queue: string, name: string, caps: string, state: number, count: number];
+  const rows = statements(readTallies).all() as Row[];
+  return rows.map(([queue, name, caps, state, count]) => ({
+    ...shownRoute({ queue, name, caps: caps === "[]" ? [] : (JSON.parse(caps) as string[]) }),
+    state: stateOfCode(state),
+    count,
+  }));
 }
 
 /** Inputs: number to go on after, limit. */

@@ -6,7 +6,7 @@
 import { MillraceError } from "../../model/error.ts";
 import { queueGateKey } from "../../model/gate.ts";
 import type { GateUse } from "../../model/gate.ts";
-import { routeOf } from "../../model/route.ts";
+import { asksAlike, routeOf } from "../../model/route.ts";
 import type { Route, RouteContent } from "../../model/route.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Statements } from "./connection.ts";
@@ -20,12 +20,15 @@ export type KnownRoutes = Map<number, RouteContent>;
 
 const knownMax = 10_000;
 
-/** No job has capabilities yet: a damaged list of them must not hide queue and name. */
-const caps = "CASE WHEN json_valid(caps) THEN caps ELSE '[]' END";
-/** Input: number. Answer: the content behind it. */
-const readContent = `SELECT queue, name, ${caps}, gates FROM millrace_route WHERE number = ?`;
-/** Inputs: number, queue, name, capabilities and gates as JSON. */
-const addRoute = "INSERT INTO millrace_route (number, queue, name, caps, gates) VALUES (?, ?, ?, ?, ?)";
+/** The capabilities of a row. A damaged list must not hide queue and name. */
+export const capsColumn = "CASE WHEN json_valid(caps) THEN caps ELSE '[]' END";
+/** Of gates that are damaged nobody knows what they let pass: such a route is unreadable. */
+const columns = `queue, name, ${capsColumn}, gates`;
+/** Input: number. Answer: the content behind it, and whether it is whole. */
+const readContent = `SELECT ${columns}, json_valid(caps) FROM millrace_route WHERE number = ?`;
+/** Inputs: number, queue, name, capabilities and gates as JSON. What is damaged under the number is mended. */
+const addRoute =
+  "INSERT OR REPLACE INTO millrace_route (number, queue, name, caps, gates) VALUES (?, ?, ?, ?, ?)";
 /** Inputs: key, route, weight. */
 const listRoute = "INSERT OR REPLACE INTO millrace_gate_route (key, route, weight) VALUES (?, ?, ?)";
 
@@ -34,7 +37,7 @@ export function keepRoute(statements: Statements, known: KnownRoutes, job: NewJo
   const route = routeOf(job);
   const { number, queue, name, caps, gates } = route;
   let kept = readRoute(statements, known, number);
-  if (kept === null) {
+  if (kept === null || !known.has(number)) {
     statements(addRoute).run(number, queue, name, JSON.stringify(caps), JSON.stringify(gates));
     for (const { key, weight } of usesOf(route)) statements(listRoute).run(key, number, weight);
     kept = remember(known, number, route);
@@ -48,12 +51,15 @@ export function usesOf({ queue, gates }: Pick<RouteContent, "queue" | "gates">):
   return [{ key: queueGateKey(queue), weight: 1 }, ...gates];
 }
 
-/** The content behind a number; null where none was kept. */
+/** The content behind a number; null where none was kept. One that is damaged is not remembered. */
 export function readRoute(statements: Statements, known: KnownRoutes, number: number): RouteContent | null {
   const kept = known.get(number);
   if (kept !== undefined) return kept;
-  const row = statements(readContent).get(number);
-  return row === undefined ? null : remember(known, number, contentOf(row));
+  const row = statements(readContent).get(number) as [...content: string[], isWhole: number] | undefined;
+  if (row === undefined) return null;
+  const isWhole = row.pop() === 1;
+  const content = contentOf(row);
+  return isWhole ? remember(known, number, content) : content;
 }
 
 function remember(known: KnownRoutes, number: number, content: RouteContent): RouteContent {
@@ -68,12 +74,7 @@ function contentOf(row: unknown): RouteContent {
 }
 
 function isSame(one: RouteContent, other: RouteContent): boolean {
-  const isNamed = one.queue === other.queue && one.name === other.name;
-  const isPlain = one.caps.length + other.caps.length + one.gates.length + other.gates.length === 0;
-  return (
-    isNamed &&
-    (isPlain || JSON.stringify([one.caps, one.gates]) === JSON.stringify([other.caps, other.gates]))
-  );
+  return one.queue === other.queue && one.name === other.name && asksAlike(one, other);
 }
 
 function collision(kept: RouteContent, refused: RouteContent): MillraceError {
@@ -86,7 +87,7 @@ function collision(kept: RouteContent, refused: RouteContent): MillraceError {
 }
 
 /** No input. Answer: every route. */
-const readAll = `SELECT number, queue, name, ${caps}, gates FROM millrace_route ORDER BY number`;
+const readAll = `SELECT number, ${columns} FROM millrace_route ORDER BY number`;
 
 export function readRoutes({ statements }: Step): Route[] {
   return statements(readAll)

@@ -58,6 +58,7 @@ CREATE INDEX millrace_job_clock ON millrace_job (timer_at, seq, deadline_at, ttl
 CREATE TABLE millrace_history (${columnsDdl(finishedNames, bySeq)});
 CREATE INDEX millrace_history_other ON millrace_history (seq) WHERE ${isNotCompleted};
 CREATE INDEX millrace_history_keep ON millrace_history (keep_until, seq) WHERE keep_until IS NOT NULL;
+CREATE INDEX millrace_history_result ON millrace_history (result_until, seq) WHERE result_until IS NOT NULL;
 CREATE TABLE millrace_unique (
   key TEXT PRIMARY KEY, seq INTEGER NOT NULL, id TEXT NOT NULL, held_until INTEGER
 ) WITHOUT ROWID;

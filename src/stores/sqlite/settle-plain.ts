@@ -4,6 +4,7 @@
  */
 import { stateCodes } from "../../model/job-state.ts";
 import type { Finish } from "../../model/change.ts";
+import { areAlike } from "../../store/plain.ts";
 import { assertArrow } from "../../store/rules/advance.ts";
 import { keepUntilOf } from "../../store/rules/finish.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
@@ -29,6 +30,7 @@ const finished: Formulas = {
   settledFence: "j.fence",
   endedAt: "@now",
   keepUntil: "@keepUntil",
+  resultUntil: "NULL",
   reason: "@reason",
   result: "e.result",
   attempts: "ifnull(e.attempts, j.attempts)",
@@ -85,7 +87,7 @@ function moveAlike({ statements, now }: Step, ends: readonly End[], from: number
   const { next: like } = ends[from] as End;
   const values: SqlValue[] = [];
   for (const { lease, next, attempts } of ends.slice(from)) {
-    if (next.to !== like.to || next.reason !== like.reason || next.keepMs !== like.keepMs) break;
+    if (!areAlike(next, like)) break;
     values.push(lease.seq, next.result, attempts);
   }
   const named = { state: stateCodes[like.to], now, keepUntil: keepUntilOf(like, now), reason: like.reason };

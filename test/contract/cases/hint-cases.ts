@@ -6,7 +6,7 @@ import { startAt } from "../../support/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
 
 export const hintTitle =
-  "a listener hears what became ready, what is due, what finished and whose cancel was asked for";
+  "a listener hears what became ready, what is due, that it was promoted, what finished and whose cancel was asked for";
 
 function listen(store: Store): { hints: Hint[]; unwatch: () => void } {
   const hints: Hint[] = [];
@@ -23,17 +23,18 @@ export const hintCases: ContractGroup = {
   cases: [
     [
       hintTitle,
-      async ({ store, submit, claim }) => {
+      async ({ store, platform, submit, claim }) => {
         const { hints, unwatch } = listen(store);
-        await submit(aJob({ id: "a" }), aJob({ id: "b", name: "two" }));
+        const two = { name: "two", caps: ["gpu"] };
+        await submit(aJob({ id: "a" }), aJob({ id: "b", ...two }));
         await turn();
         const ready = hints.flatMap((hint) => (hint.kind === "ready" ? hint.routes : []));
-        expect(new Set(ready)).toEqual(new Set([aRoute(), aRoute({ name: "two" })]));
+        expect(new Set(ready)).toEqual(new Set([aRoute(), aRoute(two)]));
         await submit(aJob({ id: "c", due: { inMs: 40 } }), aJob({ id: "d" }));
         await turn();
         expect(hints).toContainEqual({ kind: "due", inMs: 40 });
         const [, b, d] = await claim({
-          offers: [{ routes: [aRoute(), aRoute({ name: "two" })], max: 3 }],
+          offers: [{ routes: [aRoute(), aRoute(two)], max: 3 }],
           owner: "w3",
         });
         await store.changeIf([aChange("a", ["running"], askCancel)]);
@@ -46,6 +47,13 @@ export const hintCases: ContractGroup = {
         await store.settleIfLeased([aSettle(d!, schedule(0))]);
         await turn();
         expect(hints).toContainEqual({ kind: "ready", routes: [aRoute()] });
+        await store.promoteDue({ max: 10 });
+        await turn();
+        expect(hints).not.toContainEqual({ kind: "promoted" });
+        platform.advance(40);
+        await store.promoteDue({ max: 10 });
+        await turn();
+        expect(hints).toContainEqual({ kind: "promoted" });
         unwatch();
       },
     ],

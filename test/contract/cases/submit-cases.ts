@@ -4,7 +4,7 @@ import { aDoc, aJob, aSettle, finish } from "../../support/builders.ts";
 import { startAt } from "../../support/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
 
-const later = [{ caps: ["gpu"] }, { group: "tenant-1" }, { need: 1 }, { slack: 0 }];
+const later = [{ group: "tenant-1" }, { need: 1 }, { slack: 0 }];
 
 export const submitCases: ContractGroup = {
   about: "submit",

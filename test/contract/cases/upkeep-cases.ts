@@ -2,7 +2,7 @@
 import { expect } from "vitest";
 import type { TerminalState } from "../../../src/model/job-state.ts";
 import type { PruneRequest } from "../../../src/store/operations.ts";
-import { aDoc, aJob, aSettle, finish } from "../../support/builders.ts";
+import { aChange, aDoc, aJob, aSettle, finish, remove, replay } from "../../support/builders.ts";
 import { startAt } from "../../support/held-platform.ts";
 import { auditAll, findAll, pruneAll, readWholeFeed } from "../../support/walk.ts";
 import type { ContractGroup, Subject } from "../subject.ts";
@@ -90,6 +90,66 @@ export const pruneCases: ContractGroup = {
         subject.platform.advance(1);
         expect(await pruneAll(subject.store, { what: "kept", max: 1 })).toBe(1);
         expect(await left(subject)).toEqual([]);
+      },
+    ],
+    [
+      "a result with a time of its own leaves on the very millisecond, and its job stays with all else, told by no event",
+      async ({ store, platform, lease, read, events }) => {
+        for (const [id, keepResultMs] of [
+          ["short", 50],
+          ["shorter", 40],
+          ["plain", undefined],
+        ] as const) {
+          const ending = finish("completed", { result: "42", ...(keepResultMs && { keepResultMs }) });
+          await store.settleIfLeased([aSettle(await lease(aJob({ id })), ending, { attempts: "log" })]);
+        }
+        const [before, told] = [await read("short"), await events()];
+        platform.advance(39);
+        expect(await pruneAll(store, { what: "kept", max: 1 })).toBe(0);
+        platform.advance(11);
+        expect(await pruneAll(store, { what: "kept", max: 1 })).toBe(2);
+        expect(await read("short")).toEqual({ ...before, result: null });
+        expect((await read("plain")).result).toBe("42");
+        expect(await pruneAll(store, { what: "kept", max: 1 })).toBe(0);
+        expect(await events()).toEqual(told);
+        expect(await auditAll(store)).toEqual({});
+      },
+    ],
+    [
+      "the time of a result ends with the round of its job, and with the job",
+      async ({ store, platform, lease, claim, read }) => {
+        const ending = finish("completed", { result: "1", keepResultMs: 10 });
+        await store.settleIfLeased([aSettle(await lease(aJob({ id: "again" })), ending)]);
+        await store.changeIf([aChange("again", ["completed"], replay())]);
+        const [again] = await claim();
+        await store.settleIfLeased([aSettle(again!, finish("completed", { result: "2" }))]);
+        await store.settleIfLeased([aSettle(await lease(aJob({ id: "removed" })), ending)]);
+        await store.changeIf([aChange("removed", ["completed"], remove)]);
+        platform.advance(100);
+        expect(await pruneAll(store, { what: "kept", max: 5 })).toBe(0);
+        expect((await read("again")).result).toBe("2");
+      },
+    ],
+    [
+      "endings of one call that differ in the times of their results alone keep each its own",
+      async ({ store, platform, lease, read }) => {
+        const settles = [];
+        for (const [id, keepResultMs] of Object.entries({
+          short: 10,
+          long: 20,
+          plain: undefined,
+          late: 10,
+        })) {
+          const ending = finish("completed", { result: "42", ...(keepResultMs && { keepResultMs }) });
+          settles.push(aSettle(await lease(aJob({ id })), ending));
+        }
+        await store.settleIfLeased(settles);
+        platform.advance(10);
+        expect(await pruneAll(store, { what: "kept", max: 5 })).toBe(2);
+        expect((await read("long")).result).toBe("42");
+        platform.advance(10);
+        expect(await pruneAll(store, { what: "kept", max: 5 })).toBe(1);
+        expect((await read("plain")).result).toBe("42");
       },
     ],
     [

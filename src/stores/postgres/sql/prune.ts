@@ -27,6 +27,19 @@ const oldRows = (where: string): string =>
 /** A row h of a whole day: of the state $1, without a keeping time of its own, of none of the queues $2. */
 const mayGo = `h.state = $1 AND h.keep_until IS NULL AND h.route IN (SELECT number FROM @route WHERE queue <> ALL ($2))`;
 
+/** Acts on the finished rows whose time, a column of theirs, is over: those of v_ids and v_ends, null where none is. */
+const pruneTimed = (until: string, act: string): string => `
+  SELECT array_agg(id), array_agg(ended_at) INTO v_ids, v_ends FROM (
+    SELECT id, ended_at FROM @history WHERE ${until} <= v_now ORDER BY ${until}, seq LIMIT p_max - v_seen) d;
+  ${act}
+  removed := removed + v_count;
+  v_seen := v_seen + coalesce(cardinality(v_ids), 0);`;
+
+/** The results alone; their jobs stay. */
+const dropResults = `UPDATE @history h SET result = NULL, result_until = NULL FROM unnest(v_ids, v_ends) d(id, ended_at)
+    WHERE h.id = ANY (v_ids) AND h.id = d.id AND h.ended_at = d.ended_at AND h.result_until <= v_now;
+  GET DIAGNOSTICS v_count = ROW_COUNT;`;
+
 export const pruneSql = `
 -- Removes finished rows by place, none where the lists are null; answers how many.
 CREATE FUNCTION @remove_finished_v1(p_ids text[], p_ends int8[]) RETURNS int8 LANGUAGE plpgsql AS $$
@@ -65,12 +78,10 @@ BEGIN
 END $$;
 
 CREATE FUNCTION @prune_kept_v1(p_now int8, p_commit text, p_max int4, OUT removed int8, OUT more bool) LANGUAGE plpgsql AS $$
-DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_ids text[]; v_ends int8[];
+DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_ids text[]; v_ends int8[]; v_count int8; v_seen int8 := 0;
 BEGIN
-  SELECT array_agg(id), array_agg(ended_at) INTO v_ids, v_ends FROM (
-    SELECT id, ended_at FROM @history WHERE keep_until <= v_now ORDER BY keep_until, seq LIMIT p_max) d;
-  removed := @remove_finished_v1(v_ids, v_ends);
-  more := removed = p_max;
+  removed := 0;${pruneTimed("keep_until", "v_count := @remove_finished_v1(v_ids, v_ends);")}${pruneTimed("result_until", dropResults)}
+  more := v_seen = p_max;
 END $$;
 
 CREATE FUNCTION @prune_expired_v1(p_now int8, p_commit text, p_max int4, OUT removed int8, OUT more bool) LANGUAGE plpgsql AS $$

@@ -53,11 +53,11 @@ $$;
 -- chunks. Unless p_max jobs were found, a last row without a job tells how many rows were looked at and, if there may
 -- be more, below which seq.
 CREATE FUNCTION @find_jobs_v1(p_below int8, p_scan int4, p_max int4, p_waiting bool, p_leased bool, p_completed bool, p_uncompleted bool, p_tag text, p_states int2[], p_queue text,
-  p_name text, p_reason text, p_after int8, p_before int8) RETURNS TABLE (place int8, ${declareSql(recordFields)}) LANGUAGE plpgsql STABLE AS $$
+  p_name text, p_caps text, p_reason text, p_after int8, p_before int8) RETURNS TABLE (place int8, ${declareSql(recordFields)}) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE v_found int8 := 0; v_seen int8 := 0; v_rows int8; v_below int8 := p_below; v_chunk int4 := least(p_scan, greatest(2 * p_max, 100));
-  v_routes int8[] := CASE WHEN p_queue IS NOT NULL OR p_name IS NOT NULL THEN
-    ARRAY(SELECT number FROM @route WHERE (p_queue IS NULL OR queue = p_queue) AND (p_name IS NULL OR name = p_name)) END;
+  v_routes int8[] := CASE WHEN num_nonnulls(p_queue, p_name, p_caps) > 0 THEN
+    ARRAY(SELECT number FROM @route WHERE (p_queue IS NULL OR queue = p_queue) AND (p_name IS NULL OR name = p_name) AND (p_caps IS NULL OR caps = p_caps)) END;
 BEGIN
   LOOP
     IF p_tag IS NULL THEN${findIn(window)}

@@ -6,7 +6,7 @@
  *  read_aside     after ("" for the head), max -> per record: ref, record; in the byte order of the refs
  *  remove_aside   refs -> how many were there
  *
- * A ref is the job's handle, or DOC and the field of a document. An id that stands in neither text of its job is found
+ * A ref is the job's handle, DOC and the field of a document, or that of a gate (gate-calls.ts). An id that stands in neither text of its job is found
  * by the audit. The tallies follow from where the indexes had the job and what can still be read of it; where neither
  * tells its route, they are right again with the next audit.
  */
@@ -72,6 +72,7 @@ local function leaveIndexes(c, h, route)
   end
   call("ZREM", k.clock, h)
   call("ZREM", k.keep, h)
+  call("ZREM", k.results, h)
   return route, state
 end
 
@@ -98,6 +99,7 @@ local function setAside(c, h, spec, state, why)
   local own, by = leaveIndexes(c, h, route)
   if told and not match(told, "^%d$") then told = nil end
   if own then count(c, own, told or by or (isMoved and COMPLETED or READY), -1) end
+  if own and by == RUNNING and c.life.gates then returnPermits(c, own) end
   if seqOf(h) then leavePage(c, h) end
   leaveLists(c, h, job)
   call("HDEL", k.spec, h)

@@ -20,7 +20,9 @@
  *                  likewise                                               still being filled
  *  end:s:m list    what ended in state s in minute m        feed    stream  n-1: a = time, b = bundles of events,
  *  ends:s  zset    the minutes of state s                                 s = the last seq
- *  keep    zset    finished jobs with a keeping time of their own
+ *  keep    zset    finished jobs with a keeping time        results zset  finished jobs whose results go before them
+ *                  of their own, by its end                               by that time
+ *  gate    hash    key -> gate (argument-text.ts)
  */
 
 export const callLua = String.raw`
@@ -30,8 +32,8 @@ local function init()
 end
 
 local KEYS = {
-  "meta", "route", "spec", "state", "ids", "due", "lease", "clock", "keep", "feed", "tally", "uniq", "held",
-  "doc", "docs", "docttl", "page", "pages", "hint", "aside",
+  "meta", "route", "spec", "state", "ids", "due", "lease", "clock", "keep", "results", "feed", "tally", "uniq", "held",
+  "doc", "docs", "docttl", "page", "pages", "hint", "aside", "gate",
 }
 local names = {}
 local function keysOf(tag)
@@ -46,7 +48,7 @@ local function keysOf(tag)
 end
 
 -- What this server process remembers of a store since somebody entered it, by tag and token: its last seq, the last
--- number of its feed and the routes it has met, which every call would otherwise read or write once more. A restart, a
+-- number of its feed, the routes it has met and its gates, which every call would otherwise read or write once more. A restart, a
 -- failover, a flush or a new build of the library leaves it empty or different from what the data says, and every call
 -- is then refused until somebody has entered again and raised the epoch where writes may be lost (enter.ts).
 local lives = {}
@@ -160,12 +162,12 @@ local function readShapes(c)
   end
 end
 
--- All routes: number, queue, name.
+-- All routes: number, queue, name, capabilities.
 local function eachRoute(c)
   local flat, i = call("HGETALL", c.k.route), -1
   return function()
     i = i + 2
-    if flat[i] then return flat[i], match(flat[i + 1], "^([^\31]*)\31([^\31]*)") end
+    if flat[i] then return flat[i], match(flat[i + 1], "^([^\31]*)\31([^\31]*)\31([^\31]*)") end
   end
 end
 

@@ -7,125 +7,12 @@
  *  args     owner, lease, most bytes of inputs ("" for any), then per offer: max, starts, number of routes,
  *           routes
  *  answer   now, next clock, filled offers, a state as all first claims of plain jobs have it, per job: handle and
- *           spec, and of all but those: place and state
+ *           spec, and of all but those: place and state; and in how many ms a gate opens that refused a job (units.ts)
  */
 
 export const claimLua = String.raw`
-local SKIP_MAX = 10000
--- Up to so many, one command takes them out; the scores that come with each cost more than a second command for many.
-local POP_MAX = 16
 -- So many are read before it is known how large they are.
 local FIRST_READ = 16
-
--- The next ready jobs of a route behind those looked at before: members and, on request, scores. Jobs whose clock has
--- rung are passed over.
-local function look(c, source, wanted, hasScores)
-  if not hasScores and not c.hasRung then
-    if wanted > POP_MAX then return call("ZRANGE", source.key, "0", num(wanted - 1)) end
-    local popped, members = call("ZPOPMIN", source.key, num(wanted)), {}
-    for i = 1, #popped, 2 do members[#members + 1] = popped[i] end
-    source.popped = popped
-    return members
-  end
-  local members, scores = {}, {}
-  while #members < wanted and not source.isEmpty do
-    local want = wanted - #members
-    local found = call("ZRANGE", source.key, source.at, source.at + want - 1, "WITHSCORES")
-    local handles, clocks = {}, nil
-    for i = 1, #found, 2 do handles[#handles + 1] = found[i] end
-    if #handles < want then source.isEmpty = true end
-    source.at = source.at + #handles
-    if c.hasRung then clocks = fetch("ZMSCORE", c.k.clock, handles) end
-    for i, h in ipairs(handles) do
-      local clock = clocks and clocks[i]
-      if clock and tonumber(clock) <= c.now then source.skipped = source.skipped + 1
-      else
-        members[#members + 1] = h
-        scores[#scores + 1] = tonumber(found[i * 2])
-      end
-    end
-    if source.skipped > SKIP_MAX then source.isEmpty = true end
-  end
-  return members, scores
-end
-
-local function sourceOf(c, route)
-  return { key = c.k.ready .. route, route = route, at = 0, skipped = 0, taken = {} }
-end
-
-local function isBefore(a, b)
-  local x, y = a.scores[a.head], b.scores[b.head]
-  if x ~= y then return x < y end
-  return a.members[a.head] < b.members[b.head]
-end
-
--- Merges several routes by their heads, which are kept sorted. Answers the members, the source of each, and all
--- sources.
-local function takeMerged(c, routes, wanted)
-  local heads, all, batch = {}, {}, math.ceil(2 * wanted / #routes) + 8
-  local function refill(source)
-    source.members, source.scores = look(c, source, batch, true)
-    source.head = 1
-    return #source.members > 0
-  end
-  local function settle(i)
-    while heads[i + 1] and isBefore(heads[i + 1], heads[i]) do
-      heads[i], heads[i + 1] = heads[i + 1], heads[i]
-      i = i + 1
-    end
-  end
-  for _, route in ipairs(routes) do
-    local source = sourceOf(c, route)
-    all[#all + 1] = source
-    if refill(source) then heads[#heads + 1] = source end
-  end
-  table.sort(heads, isBefore)
-  local members, of, n = {}, {}, 0
-  while n < wanted and heads[1] do
-    local source = heads[1]
-    local h = source.members[source.head]
-    n = n + 1
-    members[n], of[n] = h, source
-    source.taken[#source.taken + 1] = h
-    source.head = source.head + 1
-    if source.head <= #source.members or refill(source) then settle(1)
-    else table.remove(heads, 1) end
-  end
-  return members, of, all
-end
-
--- What was taken out by the look at it, and is not taken after all, goes back.
-local function putBack(source, from)
-  for i = from * 2, #source.popped, 2 do call("ZADD", source.key, source.popped[i], source.popped[i - 1]) end
-end
-
-local function takeOut(source)
-  local n = #source.taken
-  if source.popped then return putBack(source, n + 1) end
-  if n == 0 then return end
-  if source.skipped == 0 then call("ZREMRANGEBYRANK", source.key, "0", num(n - 1))
-  else many("ZREM", source.key, source.taken) end
-end
-
--- The members of one offer, the source of each (nothing where all are of one), and the sources.
-local function lookOffer(c, routes, wanted, isFull)
-  if #routes > 1 then return takeMerged(c, routes, wanted) end
-  local source = sourceOf(c, routes[1])
-  source.taken = look(c, source, wanted, isFull)
-  return source.taken, nil, { source }
-end
-
--- The first n of these members leave their indexes.
-local function takeFirst(c, members, of, sources, n, wanted)
-  if of then
-    for i = #members, n + 1, -1 do
-      local taken = of[i].taken
-      taken[#taken] = nil
-    end
-  elseif n < #members then sources[1].taken = slice(members, 1, n) end
-  for _, source in ipairs(sources) do takeOut(source) end
-  if not of and n == #members and n < wanted and sources[1].skipped == 0 then c.emptied[sources[1].route] = true end
-end
 
 -- Adds the inputs of specs from one place to another. Answers the place with which they reach the bound, or nothing.
 local function reachedAt(c, specs, from, to)
@@ -264,21 +151,26 @@ function OPERATIONS.claim(c)
   local owner, endsAt, out, filled = nextArg(c), num(c.now + nextArg(c)), {}, 0
   c.bytesMax, c.bytes, c.isExact = tonumber(nextArg(c)), 0, false
   c.emptied, c.hasRung, c.started, c.waiting, c.first, c.alike, c.others = {}, hasRung(c), {}, {}, nil, {}, {}
+  local hasUnits = c.life.gates and startUnits(c)
   while c.i <= c.last do
     local wanted, starts, routes = nextNumber(c), nextNumber(c), {}
     for r = 1, nextNumber(c) do routes[r] = nextArg(c) end
-    local isFull = c.isExact and c.bytes >= c.bytesMax
-    local members, of, sources = lookOffer(c, routes, isFull and 1 or wanted, isFull)
+    local isFull, from = c.isExact and c.bytes >= c.bytesMax, #out
+    local isGated = hasUnits and not isFull and hasGates(c, routes)
+    local lookAt = isGated and lookGated or lookOffer
+    local members, of, sources = lookAt(c, routes, isFull and 1 or wanted, isFull)
     local taken = 0
     if #members > 0 and not isFull then
-      taken = leaseAll(c, members, of, sources, wanted, owner, endsAt, starts, out)
+      taken = leaseAll(c, members, of, sources, isGated and c.room or wanted, owner, endsAt, starts, out)
     end
-    if #members == wanted or taken < #members then filled = filled + 1 end
+    local isLeft = isGated and closeUnits(c, members, of, sources, taken, out, from)
+    if #members == wanted or taken < #members or isLeft then filled = filled + 1 end
   end
+  if hasUnits then takeTokens(c) end
   writeRecords(c)
   local others = c.others
   for i = 2, #others, 2 do others[i] = others[i].stateText end
   local first = c.first and c.first.before .. c.first.behind or ""
-  return { c.at, nextClock(c), filled, first, out, others }
+  return { c.at, nextClock(c), filled, first, out, others, hasUnits and c.opensAt and num(c.opensAt - c.now) or nil }
 end
 `;

@@ -37,6 +37,7 @@ serve("promote", WRITES, function(c)
   for _, route in ipairs(call("ZRANGEBYSCORE", k.due, "-inf", c.at, "LIMIT", 0, most)) do
     count = count + promoteRoute(c, route, share)
   end
+  c.hasPromoted = count > 0
   local hints = writeCall(c)
   local head = firstScore(k.due)
   return { c.at, hints, count, head and head <= c.now and 1 or 0, nextClock(c) }

@@ -37,7 +37,7 @@ local function isForeign(k)
     return m[1] ~= "millrace" or not tonumber(m[2] or "")
   end
   if kind ~= "none" then return true end
-  return call("EXISTS", k.spec, k.state, k.ids, k.feed, k.doc, k.due, k.lease, k.page) > 0
+  return call("EXISTS", k.spec, k.state, k.ids, k.feed, k.doc, k.due, k.lease, k.page, k.gate) > 0
 end
 
 -- A right that is missing would stop a function between two writes; so each family of commands is tried before anything
@@ -115,6 +115,7 @@ redis.register_function({ function_name = "mr1_enter", flags = { "allow-oom" }, 
     life.feed = max(life.feed, feed)
     local token = server .. t[1] .. "." .. t[2]
     call("HSET", k.meta, "token", token)
+    loadGates(k, life, num(timeOf(args[3] or "", life)))
     alive[token] = life
     lives[tag] = alive
   end

@@ -19,8 +19,8 @@ end
 local function remember(k, job)
   local key, _, clock = whereIs(k, job)
   job.was = {
-    key = key, clock = clock ~= "", keep = job.keepUntil ~= "", state = job.state, route = job.route,
-    endedAt = job.endedAt, tags = job.tags,
+    key = key, clock = clock ~= "", keep = job.keepUntil ~= "", result = job.resultUntil ~= "", state = job.state,
+    route = job.route, endedAt = job.endedAt, tags = job.tags,
   }
 end
 

@@ -31,7 +31,7 @@ local function pruneList(c, asked, minute, list, most, room)
     if removed == room then break end
     looked = i
     if states[i] and not seen[h] then
-      local ${pickLua("states[i]", ["state", "id", "flags", "route", "endedAt", "keepUntil"])}
+      local ${pickLua("states[i]", ["state", "id", "flags", "route", "endedAt", "keepUntil", "resultUntil"])}
       -- Looked at closely, it is set aside.
       if not state or not tonumber(endedAt) and endedAt ~= "" then jobOf(c, h)
       elseif state == asked.state and keepUntil == "" and num(floor(endedAt / MINUTE_MS)) == minute then
@@ -43,7 +43,7 @@ local function pruneList(c, asked, minute, list, most, room)
           local job = isListed and jobOf(c, h)
           if job then forget(c, job)
           elseif not isListed then
-            leave(c, h, { route = route, state = state })
+            leave(c, h, { route = route, state = state, result = resultUntil ~= "" })
             push(c, "goneIds", id)
           end
         end
@@ -94,17 +94,32 @@ end
 -- What is over by now, in an index by time.
 local function overIn(c, index, most) return call("ZRANGEBYSCORE", index, "-inf", c.at, "LIMIT", 0, most) end
 
-servePrune("kept", function(c, most)
-  local handles, removed = overIn(c, c.k.keep, most), 0
+-- Acts on the finished jobs of an index whose time, a field of theirs, is over; an entry that does not belong there is
+-- taken out.
+local function pruneTimed(c, most, index, field, act)
+  local handles, removed = overIn(c, index, most), 0
   loadJobs(c, handles)
   for _, h in ipairs(handles) do
     local job = c.jobs[h]
-    if job and isTerminal(job.state) and job.keepUntil ~= "" and tonumber(job.keepUntil) <= c.now then
+    if job and not job.isGone and isTerminal(job.state) and job[field] ~= "" and tonumber(job[field]) <= c.now then
       removed = removed + 1
-      forget(c, job)
-    else push(c.zrem, c.k.keep, h) end
+      act(c, job)
+    else push(c.zrem, index, h) end
   end
   return removed, #handles
+end
+
+-- The results alone; their jobs stay.
+local function dropResult(c, job)
+  touch(c, job)
+  job.result, job.resultUntil = "", ""
+end
+
+servePrune("kept", function(c, most)
+  local removed, looked = pruneTimed(c, most, c.k.keep, "keepUntil", forget)
+  if looked == most then return removed, looked end
+  local dropped, seen = pruneTimed(c, most - looked, c.k.results, "resultUntil", dropResult)
+  return removed + dropped, looked + seen
 end)
 
 servePrune("expired", function(c, most)

@@ -4,7 +4,8 @@
  * given as number and content.
  *
  *  read_jobs   ids -> routes of these jobs, per id: handle, spec, state ("" where there is none), unreadable handles
- *  find_jobs   below, max, look max, states, tag, queue, name, reason given, reason, created after, created before
+ *  find_jobs   below, max, look max, states, tag, queue, name, capabilities given, capabilities, reason given, reason,
+ *              created after, created before
  *              -> routes of these jobs, looked at, where to go on ("" at the end), per job: handle, spec, state;
  *              unreadable handles
  *  routes      -> all routes
@@ -110,15 +111,18 @@ local function below(c, indexes, seq, wanted)
 end
 
 -- Which routes a list means; nothing for all.
-local function routesNamed(c, queue, name)
-  if queue == "" and name == "" then return nil end
+local function routesNamed(c, queue, name, hasCaps, caps)
+  if queue == "" and name == "" and not hasCaps then return nil end
   local wanted = {}
-  for route, q, n in eachRoute(c) do wanted[route] = (queue == "" or q == queue) and (name == "" or n == name) end
+  for route, q, n, asked in eachRoute(c) do
+    wanted[route] = (queue == "" or q == queue) and (name == "" or n == name) and (not hasCaps or asked == caps)
+  end
   return wanted
 end
 
 local function filterOf(c)
-  local filter = { states = nextArg(c), tag = nextArg(c), routes = routesNamed(c, nextArg(c), nextArg(c)) }
+  local filter = { states = nextArg(c), tag = nextArg(c) }
+  filter.routes = routesNamed(c, nextArg(c), nextArg(c), nextFlag(c), nextArg(c))
   filter.hasReason, filter.reason = nextFlag(c), nextArg(c)
   filter.createdAfter, filter.createdBefore = tonumber(nextArg(c)), tonumber(nextArg(c))
   return filter

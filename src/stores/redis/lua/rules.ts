@@ -80,6 +80,7 @@ end
 local function finish(c, job, next)
   clearForFinish(job)
   job.endedAt, job.keepUntil, job.reason, job.result = c.at, after(c, next.keepMs), next.reason, next.result
+  job.resultUntil = after(c, next.keepResultMs)
   freeKey(c, job, HOLD_STARTED, HOLD_END)
   advance(job, next.to)
 end

@@ -15,7 +15,8 @@ local function stretchOf(stretches, text)
   local stretch = stretches[text]
   if not stretch then
     stretch = { next = readFields(text), endings = {}, handles = {}, n = 0 }
-    stretch.isPlain = HAS_PLAIN_ROADS and stretch.next.kind == "finish" and stretch.next.keepMs ~= "0"
+    local next = stretch.next
+    stretch.isPlain = HAS_PLAIN_ROADS and next.kind == "finish" and next.keepMs ~= "0" and next.keepResultMs == ""
     stretches[text] = stretch
   end
   return stretch
@@ -74,6 +75,7 @@ local function writeEndings(c, stretch)
     if ending.jobs > 0 then
       count(c, ending.route, RUNNING, -ending.jobs)
       count(c, ending.route, to, ending.jobs)
+      if c.life.gates then returnPermits(c, ending.route) end
     end
   end
 end

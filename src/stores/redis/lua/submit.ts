@@ -7,7 +7,8 @@
  *  a unit   late, jobs, documents, and those
  *  a job    the number of its shape, id, body (own fields and tail of packed-fields.ts)
  *  a document   as in put_docs (docs.ts)
- *  answer   one text per unit that was not plain: ok US how US id .., or refused US reason US id
+ *  answer   one text per unit that was not plain: ok US how US id .., or refused US reason US id; or draining, and
+ *           nothing was done, where a plain job is of a queue that refuses new ones
  */
 import { unstartedStates } from "../../../model/unique-key.ts";
 import { luaConstant } from "./lua-module.ts";
@@ -142,8 +143,9 @@ local function meet(c, holder, shape, own)
   return "replaced"
 end
 
--- Answers how, the id, and whether the id is minted; or nothing when the id is there with another digest.
-local function submitJob(c, shape, id, body, isRepeat)
+-- Answers how, the id, and whether the id is minted; or nothing and why it is refused: the id is there with another
+-- digest, or work from outside (isIntake) meets a queue that is draining.
+local function submitJob(c, shape, id, body, isRepeat, isIntake)
   local own = {}
   readOwn(own, body)
   local isMinted = own.digest == ""
@@ -151,10 +153,11 @@ local function submitJob(c, shape, id, body, isRepeat)
     local known = handleById(c, id)
     known = known and jobOf(c, known)
     if known then
-      if known.digest ~= own.digest then return nil end
+      if known.digest ~= own.digest then return nil, "id-differs" end
       return "existing", id, isMinted
     end
   end
+  if isIntake and hasDraining(c) and isDraining(c, shape) then return nil, "draining" end
   local taker = own.uniqueKey ~= "" and takerOf(c, own.uniqueKey)
   if taker then return meet(c, jobOf(c, taker.handle), shape, own), taker.id, isMinted end
   create(c, shape, id, own)
@@ -163,7 +166,7 @@ end
 
 -- Jobs in order, then documents in order; the first refusal is the answer, "reason US id". Leaves its args behind it
 -- whatever it answers.
-local function submitUnit(c, isRepeat, jobs, docs)
+local function submitUnit(c, isRepeat, jobs, docs, isIntake)
   local answer, hasHappened, stop = {}, false, c.i + unitArgs(jobs, docs)
   local function refuse(reason, id)
     c.i = stop
@@ -171,8 +174,8 @@ local function submitUnit(c, isRepeat, jobs, docs)
   end
   for _ = 1, jobs do
     local shape, id, body = nextShape(c), nextArg(c), nextArg(c)
-    local how, known, isMinted = submitJob(c, shape, id, body, isRepeat)
-    if not how then return refuse("id-differs", id) end
+    local how, known, isMinted = submitJob(c, shape, id, body, isRepeat, isIntake)
+    if not how then return refuse(known, id) end
     answer[#answer + 1] = how .. US .. known
     -- A unit one of whose minted ids is known has happened whole, so its documents are not put again.
     if isRepeat and how == "existing" and known == id and isMinted then hasHappened = true end
@@ -201,10 +204,26 @@ local function whole(c, isLate, try)
   return refusal, answer
 end
 
+-- Whether a stretch of plain jobs is of a queue that is draining. Looked for before anything is written, because the
+-- units of a stretch cannot be told apart.
+local function drainsPlain(c)
+  local i, args = c.i, c.args
+  while i <= c.last do
+    local total = tonumber(args[i])
+    if total == 0 then i = i + 5 + unitArgs(args[i + 3], args[i + 4])
+    else
+      if isDraining(c, c.shapes[tonumber(args[i + 1])]) then return true end
+      i = i + 2 + 2 * total
+    end
+  end
+  return false
+end
+
 function OPERATIONS.submit(c)
   local refused = readShapes(c)
   if refused then return refused end
-  local answers = {}
+  local answers, isDrained = {}, hasDraining(c)
+  if isDrained and drainsPlain(c) then return "draining" end
   while c.i <= c.last do
     local total = nextNumber(c)
     if total > 0 then submitPlain(c, total)
@@ -213,7 +232,8 @@ function OPERATIONS.submit(c)
       if c.specs then writeRecords(c) end
       widen(c)
       local isRepeat, isLate, jobs, docs = nextFlag(c), nextFlag(c), nextNumber(c), nextNumber(c)
-      local refusal, answer = whole(c, isLate, function() return submitUnit(c, isRepeat, jobs, docs) end)
+      isLate = isLate or isDrained and jobs > 1
+      local refusal, answer = whole(c, isLate, function() return submitUnit(c, isRepeat, jobs, docs, true) end)
       answers[#answers + 1] = refusal and "refused" .. US .. refusal or "ok" .. (jobs > 0 and US or "") .. answer
     end
   end

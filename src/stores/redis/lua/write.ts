@@ -2,8 +2,8 @@
  * The end of a call: all it changed is written, by commands over many values, then one record goes to the feed and one
  * hint to those who listen (R10). Nothing here can be refused.
  *
- *  hint   sender US routes that became ready, by comma US earliest clock set, relative RS finished id US id ..
- *         RS id US owner US .. of running jobs whose cancel was asked for
+ *  hint   sender US routes that became ready, by comma US earliest clock set, relative [US 1 if due jobs were promoted]
+ *         RS finished id US id .. RS id US owner US .. of running jobs whose cancel was asked for
  */
 
 export const writeLua = String.raw`
@@ -34,8 +34,10 @@ local function leave(c, h, was)
   if was.key then push(c.zrem, was.key, h) end
   if was.clock then push(c.zrem, k.clock, h) end
   if was.keep then push(c.zrem, k.keep, h) end
+  if was.result then push(c.zrem, k.results, h) end
   if isBad(was.state) then push(c.zrem, k.bad .. was.state, h) end
   count(c, was.route, was.state, -1)
+  if was.state == RUNNING and c.life.gates then returnPermits(c, was.route) end
   leavePage(c, h)
 end
 
@@ -58,6 +60,7 @@ local function writeEnd(c, job)
     c.ended = c.ended or {}
     push(c.ended, state .. num(floor(job.endedAt / MINUTE_MS)), h)
   end
+  if job.resultUntil ~= "" then push2(c.zadd, k.results, job.resultUntil, h) end
   if isBad(state) then push2(c.zadd, k.bad .. state, seqOf(h), h) end
 end
 
@@ -78,8 +81,10 @@ local function writeJob(c, job)
     if was.key and was.key ~= key then push(c.zrem, was.key, h) end
     if was.clock and clock == "" then push(c.zrem, k.clock, h) end
     if was.keep and job.keepUntil == "" then push(c.zrem, k.keep, h) end
+    if was.result and job.resultUntil == "" then push(c.zrem, k.results, h) end
     if isBad(was.state) and was.state ~= state then push(c.zrem, k.bad .. was.state, h) end
     count(c, was.route, was.state, -1)
+    if was.state == RUNNING and state ~= RUNNING and c.life.gates then returnPermits(c, was.route) end
   end
   count(c, job.route, state, 1)
   if key then
@@ -186,6 +191,7 @@ local function writeRoutes(c)
   for route, content in pairs(c.newRoutes) do
     call("HSET", c.k.route, route, content)
     c.life.routes[route] = content
+    if c.life.gates then addRoute(c.life.gates, route, content) end
   end
   c.newRoutes = nil
 end
@@ -274,7 +280,8 @@ local function writeFeed(c)
 end
 
 local function hintText(c, woken, due, finished, cancels)
-  return c.sender .. US .. woken .. US .. due .. RS .. finished .. RS .. cancels
+  local promoted = c.hasPromoted and US .. "1" or ""
+  return c.sender .. US .. woken .. US .. due .. promoted .. RS .. finished .. RS .. cancels
 end
 
 -- Routes that others are told of. Where a claim of this call has taken all there was, there is no news.
@@ -287,10 +294,24 @@ local function wokenOf(c)
   return concat(woken, ",")
 end
 
+-- A permit came back or a gate was put: its routes may have jobs that pass now, whoever works there.
+local function wakeGates(c)
+  local known = {}
+  for _, route in ipairs(c.woken or {}) do known[route] = true end
+  for gate in pairs(c.opened) do
+    for _, user in ipairs(usersOf(c, gate)) do
+      setReady(c, user.route)
+      if not known[user.route] then push(c, "woken", user.route) end
+      known[user.route] = true
+    end
+  end
+end
+
 -- Tells what was written. Answers what the caller's own listeners are told: ready routes, the earliest clock set,
 -- finished ids, cancels.
 local function tellCall(c)
   writeFeed(c)
+  if c.opened then wakeGates(c) end
   local routes = ""
   if c.ready then
     for route in pairs(c.ready) do routes = (routes == "" and "" or routes .. ",") .. route end
@@ -298,7 +319,7 @@ local function tellCall(c)
   local due = c.due and num(c.due - c.now) or ""
   local finished, cancels = hintOf(c)
   local woken = wokenOf(c)
-  if woken ~= "" or due ~= "" or finished ~= "" or cancels ~= "" then
+  if woken ~= "" or due ~= "" or c.hasPromoted or finished ~= "" or cancels ~= "" then
     call("PUBLISH", c.k.hint, hintText(c, woken, due, finished, cancels))
   end
   return { routes, due, finished, cancels }

@@ -12,6 +12,7 @@ BEGIN
   j.state := (p_next->>'to')::int2;
   j.ended_at := p_now;
   j.keep_until := p_now + (p_next->>'keepMs')::int8;
+  j.result_until := p_now + (p_next->>'keepResultMs')::int8;
   j.reason := p_next->>'reason';
   j.result := p_next->>'result';
   RETURN j;

@@ -1,0 +1,46 @@
+/**
+ * Ready jobs that a limit, or their queue, holds back: read for the jobs that somebody looks at, one call for all of
+ * them. A job knows its limits by its policy.
+ */
+import type { Engine } from "../engine/engine.ts";
+import { limitGateKey, queueGateKey } from "../model/gate.ts";
+import type { GateUse } from "../model/gate.ts";
+import { heldBack } from "../model/held.ts";
+import type { HeldBack } from "../model/held.ts";
+import type { JobRecord } from "../store/records.ts";
+import { unlessMissing } from "./unless-missing.ts";
+
+export interface HeldByGate extends Omit<HeldBack, "until" | "why"> {
+  /** When it is expected to be held no more; null where a returned permit or a person decides that. */
+  readonly until: Date | null;
+}
+
+/** @returns what holds each of these back. */
+export async function readHeldByGate(
+  engine: Engine,
+  records: readonly JobRecord[],
+): Promise<readonly (HeldBack | null)[]> {
+  const usesOf = ({ queue, policy }: JobRecord): readonly GateUse[] => [
+    { key: queueGateKey(queue), weight: 1 },
+    ...engine.readPolicy(policy).limits.map(([name, weight]) => ({ key: limitGateKey(name), weight })),
+  ];
+  const ready = records.filter(({ state }) => state === "ready");
+  if (ready.length === 0) return records.map(() => null);
+  const keys = [...new Set(ready.flatMap((record) => usesOf(record).map(({ key }) => key)))];
+  const { store } = engine;
+  const nobody = { gates: [], cursor: null, now: 0 };
+  const { gates, now } = await unlessMissing(store, () => store.readGates({ keys }), nobody);
+  const byKey = new Map(gates.map((gate) => [gate.key, gate]));
+  return records.map((record) => {
+    if (record.state !== "ready") return null;
+    const asked = usesOf(record).flatMap(({ key, weight }) => {
+      const gate = byKey.get(key);
+      return gate === undefined ? [] : [{ ...gate, weight }];
+    });
+    return heldBack(asked, now);
+  });
+}
+
+export function viewHeldByGate({ why: _why, until, ...rest }: HeldBack): HeldByGate {
+  return { ...rest, until: until === null ? null : new Date(until) };
+}

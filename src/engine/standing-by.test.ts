@@ -1,0 +1,125 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { millOn } from "../../test/support/mill-on.ts";
+import { runUntil } from "../../test/support/virtual-mill.ts";
+import type { Millrace } from "../client/millrace.ts";
+import type { Hint, Store } from "../store/store.ts";
+import { openSqliteStore } from "../stores/sqlite/sqlite-store.ts";
+import { createVirtualPlatform } from "../testing/virtual-platform.ts";
+import type { VirtualPlatform } from "../testing/virtual-platform.ts";
+import { job } from "./definition.ts";
+
+const quick = job<null>("quick");
+
+let platform: VirtualPlatform;
+let store: Store;
+let mills: Millrace[];
+/** When which process asked for a promotion, by the virtual clock. */
+let passes: { readonly by: number; readonly atMs: number }[];
+/** Which processes read clocks that rang. */
+let readers: number[];
+let isSilenced: (by: number, hint: Hint) => boolean;
+
+const nowMs = (): number => platform.time.elapsedUs / 1000;
+const advance = (ms: number): Promise<void> => platform.time.advance(ms * 1000);
+const promotedAt = async (): Promise<number | undefined> => {
+  const { records } = await store.readFeed({ after: 0, max: 100 });
+  const record = records.findLast(({ events }) => events.some(({ kind }) => kind === "promoted"));
+  return record?.at;
+};
+
+/** A process on the shared store, which runs its duties; it is the first one that takes the term of the clocks. */
+async function startProcess(): Promise<Millrace> {
+  const by = mills.length;
+  const shared: Store = {
+    ...store,
+    promoteDue: (request) => {
+      passes.push({ by, atMs: nowMs() });
+      return store.promoteDue(request);
+    },
+    readDue: (request) => {
+      readers.push(by);
+      return store.readDue(request);
+    },
+    watch: (listener) =>
+      store.watch((hint) => {
+        if (!isSilenced(by, hint)) listener(hint);
+      }),
+    close: async () => undefined,
+  };
+  const mill = millOn(shared, {}, platform);
+  mills.push(mill);
+  mill.startDuties();
+  await advance(1);
+  return mill;
+}
+
+beforeEach(async () => {
+  platform = createVirtualPlatform();
+  store = await openSqliteStore({ path: ":memory:", platform });
+  mills = [];
+  passes = [];
+  readers = [];
+  isSilenced = () => false;
+});
+
+afterEach(async () => {
+  for (const mill of mills) await runUntil(platform, mill.close());
+  await store.close();
+});
+
+/** Lets a job become due in 600 ms; its clock rings before the next slow poll of any process. */
+async function letRing(): Promise<number> {
+  const [mill] = mills as [Millrace];
+  await runUntil(platform, mill.enqueue(quick, null, { delay: 600 }));
+  const ringsMs = nowMs() + 600;
+  passes = [];
+  await advance(600 + 310);
+  return ringsMs;
+}
+
+describe("a clock that rings", () => {
+  test("is answered at once by the holder of the term, and by nobody else", async () => {
+    for (let count = 1; count <= 3; count++) await startProcess();
+    const ringsMs = await letRing();
+    expect(passes).toEqual([{ by: 0, atMs: ringsMs }]);
+  });
+
+  test("is answered a quarter second later by one that stands by, if it was not told of a promotion", async () => {
+    for (let count = 1; count <= 2; count++) await startProcess();
+    isSilenced = (by, { kind }) => by === 1 && kind === "promoted";
+    const ringsMs = await letRing();
+    expect(passes.map(({ by }) => by)).toEqual([0, 1]);
+    const lateMs = (passes[1]?.atMs ?? 0) - ringsMs;
+    expect(lateMs).toBeGreaterThanOrEqual(250);
+    expect(lateMs).toBeLessThanOrEqual(301);
+  });
+
+  test("is answered for a holder that does not hear of it, by one of those who stand by", async () => {
+    for (let count = 1; count <= 4; count++) await startProcess();
+    isSilenced = (by) => by === 0;
+    const ringsMs = await letRing();
+    expect(passes).toHaveLength(1);
+    expect(passes[0]?.by).not.toBe(0);
+    const startMs = platform.now() - nowMs();
+    expect(((await promotedAt()) ?? 0) - startMs - ringsMs).toBeLessThanOrEqual(301);
+  });
+
+  test("is answered at once again after the holder stopped in peace and another stood in for it one time", async () => {
+    for (let count = 1; count <= 2; count++) await startProcess();
+    await runUntil(platform, (mills.shift() as Millrace).close());
+    await letRing();
+    const ringsMs = await letRing();
+    expect(passes).toEqual([{ by: 1, atMs: ringsMs }]);
+  });
+
+  test("that promoting does not serve is answered by the duties of one process", async () => {
+    for (let count = 1; count <= 3; count++) await startProcess();
+    const mill = mills[2] as Millrace;
+    const doomed = await runUntil(platform, mill.enqueue(quick, null, { deadline: "5s" }));
+    await advance(4000);
+    readers = [];
+    await advance(2000);
+    expect(await runUntil(platform, store.readJobs([doomed.id]))).toMatchObject([{ state: "expired" }]);
+    expect(readers).toEqual([0, 0, 0, 0]);
+  });
+});

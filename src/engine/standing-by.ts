@@ -1,0 +1,156 @@
+/**
+ * Which of the processes of a store answers a clock that rings: the holder of the term of the clocks at once; the others
+ * stand by for a quarter second and answer only if no hint has told meanwhile that due jobs were promoted. So a due job
+ * costs the fleet one promotion and not one per process, and a holder that died or was stopped makes it late by the
+ * quarter second until the term is over, and no more.
+ *
+ *  a hint, an answer ──► clock ──rings──┬──► the holder: a pass
+ *                          │            └──► another: stands by ──► a pass, and the term if it has run out
+ *                          └──────────────────── "promoted" ──► nothing to do
+ *
+ * The term only saves calls. It is taken at the start, made longer only when a clock rings, and given back at the stop,
+ * so that an idle store is not written to. Who has lost it to another process learns so when it makes it longer.
+ * Behind all of it stands the longest sleep of the clock duty, in every process.
+ */
+import type { Timer } from "../platform/platform.ts";
+import type { Duty, DutyPass } from "./duties/duty.ts";
+import { Term } from "./duties/term.ts";
+import type { Engine } from "./engine.ts";
+import { answersWithin } from "./race.ts";
+
+/** The spread keeps processes that stand by for the same clock from answering it all at once. */
+const standBy = { leastMs: 250, spreadMs: 50 };
+/**
+ * A clock that has rung hides the next one from the clock duty, because the store tells only the earliest. The duty
+ * that answers the clock wakes the clock duty again; where none can (a quarantined job, a duty switched off
+ * everywhere), the holder looks this often, and it bounds how late a due job becomes ready.
+ */
+const hiddenRingMs = 250;
+/** A clock that rings so soon was meant, too: this process may have heard of it late and count it as later than it is. */
+const meantMs = 50;
+/** A pass tells the next clock, so only the clocks before it must be known; later ones than these are left out. */
+const clocksMax = 64;
+const termMs = 10_000;
+/** The least time between two tries to take the term from another process. */
+const tryAgainMs = 500;
+const takeMaxMs = 5000;
+
+export class StandingBy {
+  /** The clock duty, whose passes are told here. */
+  readonly duty: Duty;
+  readonly #engine: Engine;
+  readonly #term: Term;
+  readonly #answer: () => void;
+  /** When the clocks ring that nobody is known to have answered, by the monotonic clock, in order. */
+  #clocksUs: number[] = [];
+  #timer: Timer | null = null;
+  #timerUs = Number.POSITIVE_INFINITY;
+  #isHolder = false;
+  #hasStoodBy = false;
+  #isStopped = true;
+  #triedUs = Number.NEGATIVE_INFINITY;
+  #taking: Promise<void> | null = null;
+
+  /** @param answer makes the clock duty pass. */
+  constructor(engine: Engine, clockDuty: Duty, answer: () => void) {
+    this.#engine = engine;
+    this.#term = new Term(engine, "clocks", termMs);
+    this.#answer = answer;
+    this.duty = { ...clockDuty, pass: (isAsked) => this.#pass(clockDuty, isAsked) };
+  }
+
+  start(): void {
+    this.#isStopped = false;
+    this.#take();
+  }
+
+  /** Gives the term back. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#clocksUs = [];
+    this.#arm();
+    await this.#taking;
+    try {
+      await this.#term.giveBack();
+    } catch (error) {
+      this.#engine.log.debug("the term of the clocks could not be given back", { error });
+    }
+  }
+
+  /** Whether a ring that the last pass of the clock duty met and did not serve is for this process to answer. */
+  get mayAnswer(): boolean {
+    return this.#isHolder || this.#hasStoodBy;
+  }
+
+  heardClock(inMs: number): void {
+    // A pass comes before it anyway, and tells it again.
+    if (this.#isStopped || inMs > this.duty.sleepMaxMs) return;
+    const atUs = this.#engine.platform.monotonicUs() + Math.max(0, inMs) * 1000;
+    const place = this.#clocksUs.findLastIndex((clockUs) => clockUs <= atUs) + 1;
+    if (place === clocksMax || this.#clocksUs[place - 1] === atUs) return;
+    this.#clocksUs.splice(place, 0, atUs);
+    this.#clocksUs.length = Math.min(this.#clocksUs.length, clocksMax);
+    this.#arm();
+  }
+
+  /** Not for the holder: a clock that was set while others promoted may be one that they did not see. */
+  heardPromoted(): void {
+    if (this.#isHolder) return;
+    const untilUs = this.#engine.platform.monotonicUs() + meantMs * 1000;
+    this.#clocksUs = this.#clocksUs.filter((clockUs) => clockUs > untilUs);
+    this.#arm();
+  }
+
+  async #pass(clockDuty: Duty, isAsked?: boolean): Promise<DutyPass> {
+    const rangForMs = (this.#engine.platform.monotonicUs() - (this.#clocksUs[0] ?? Infinity)) / 1000;
+    // The answer is newer than all that was heard before; what is heard meanwhile is kept.
+    this.#clocksUs = [];
+    this.#arm();
+    const pass = await clockDuty.pass(isAsked);
+    this.#hasStoodBy = !this.#isHolder && rangForMs >= standBy.leastMs;
+    const isUnanswered = pass.nextInMs === 0;
+    const isHolderLate = pass.processed > 0 ? rangForMs > meantMs : isUnanswered && this.#hasStoodBy;
+    if (this.#isHolder ? rangForMs >= 0 : isHolderLate) this.#take();
+    if (pass.hasMore || typeof pass.nextInMs !== "number") return pass;
+    if (!isUnanswered) this.heardClock(pass.nextInMs);
+    else if (this.#isHolder) this.heardClock(hiddenRingMs);
+    else if (!this.#hasStoodBy) this.heardClock(0);
+    return pass;
+  }
+
+  #arm(): void {
+    const [firstUs = Number.POSITIVE_INFINITY] = this.#clocksUs;
+    const { platform } = this.#engine;
+    // A timer that is set for the same clock stays, with its share of the spread.
+    if (firstUs === this.#timerUs) return;
+    this.#timer?.cancel();
+    this.#timer = null;
+    this.#timerUs = firstUs;
+    if (firstUs === Number.POSITIVE_INFINITY) return;
+    const waitMs = this.#isHolder ? 0 : standBy.leastMs + platform.random() * standBy.spreadMs;
+    const delayMs = Math.max(0, Math.ceil((firstUs - platform.monotonicUs()) / 1000 + waitMs));
+    this.#timer = platform.setTimer(delayMs, this.#answer, false);
+  }
+
+  /** Takes the term, or makes it longer; beside the passes, because none should wait for it. */
+  #take(): void {
+    const nowUs = this.#engine.platform.monotonicUs();
+    const isTooSoon = !this.#isHolder && nowUs - this.#triedUs < tryAgainMs * 1000;
+    if (this.#taking !== null || this.#isStopped || isTooSoon) return;
+    this.#triedUs = nowUs;
+    this.#taking = this.#tryTerm().finally(() => (this.#taking = null));
+  }
+
+  async #tryTerm(): Promise<void> {
+    const { platform, log } = this.#engine;
+    try {
+      const isHolder = await answersWithin(platform, this.#term.take(), takeMaxMs);
+      if (isHolder === this.#isHolder) return;
+      this.#isHolder = isHolder;
+      this.#timerUs = Number.POSITIVE_INFINITY;
+      this.#arm();
+    } catch (error) {
+      log.debug("the term of the clocks could not be taken", { error });
+    }
+  }
+}

@@ -1,0 +1,73 @@
+/** Gates over partitions, on partitions that keep the contract to the letter: the reference model. */
+import { beforeEach, expect, test } from "vitest";
+import { foreverMs, limitGateKey, queueGateKey } from "../../model/gate.ts";
+import { aClaim, aGate, aJob, aRoute } from "../../../test/support/builders.ts";
+import { createHeldPlatform } from "../../../test/support/held-platform.ts";
+import { openReference } from "../../../test/support/reference-as-store.ts";
+import type { Store } from "../store.ts";
+import { partitionedStore } from "./partitioned-store.ts";
+
+const partitions = 4;
+/** The first letter of a name after "p" is its partition. */
+const partitionOf = (name: string): number => Number(name.charAt(1));
+const placement = { partitions, ofId: partitionOf, ofName: partitionOf, ofGates: 2 };
+const slack = limitGateKey("slack");
+const mail = queueGateKey("mail");
+
+let parts: Store[];
+let store: Store;
+beforeEach(() => {
+  const platform = createHeldPlatform();
+  parts = Array.from({ length: partitions }, () => openReference(platform, 1));
+  store = partitionedStore(parts, { platform, placement });
+});
+
+async function submitOnEach(): Promise<void> {
+  await store.submit(["p0a", "p1a", "p2a", "p3a"].map((id) => ({ jobs: [aJob({ id })] })));
+}
+
+test("a limit is where its jobs are, and a job elsewhere cannot have it", async () => {
+  await store.putGates([aGate(slack, { cap: 1 })]);
+  const held = await Promise.all(parts.map((part) => part.readGates({ keys: [slack] })));
+  expect(held.map(({ gates }) => gates.length)).toEqual([0, 0, 1, 0]);
+  const gates = [{ key: slack, weight: 1 }];
+  await expect(store.submit([{ jobs: [aJob({ id: "p1x", gates })] }])).rejects.toMatchObject({
+    code: "placement-conflict",
+  });
+  await store.submit(["p2x", "p2y"].map((id) => ({ jobs: [aJob({ id, gates })] })));
+  const offers = [{ routes: [aRoute({ gates })], max: 5 }];
+  expect((await store.claim(aClaim({ offers }))).jobs).toHaveLength(1);
+  expect((await store.claim(aClaim({ offers }))).jobs).toHaveLength(0);
+  expect((await store.readGates({ keys: [slack] })).gates).toMatchObject([{ held: 1 }]);
+});
+
+test("a queue's gate is closed and opened in every partition before the put is answered", async () => {
+  await submitOnEach();
+  await store.putGates([aGate(mail, { closed: { at: foreverMs } })]);
+  expect((await store.claim(aClaim())).jobs).toEqual([]);
+  expect((await store.readGates({ prefix: "q:", after: null, max: 5 })).gates).toMatchObject([
+    { key: mail, closedUntil: foreverMs, held: 0 },
+  ]);
+  await store.putGates([aGate(mail)]);
+  expect((await store.claim(aClaim())).jobs).toHaveLength(4);
+  expect((await store.readGates({ keys: [mail] })).gates).toMatchObject([{ held: 4 }]);
+});
+
+test("a put that its guard refuses changes no partition", async () => {
+  await store.putGates([aGate(mail)]);
+  const closed = { at: foreverMs };
+  expect(await store.putGates([aGate(mail, { closed, guard: { version: 7 } })])).toEqual([
+    { kind: "changed", version: 1 },
+  ]);
+  await submitOnEach();
+  expect((await store.claim(aClaim())).jobs).toHaveLength(4);
+});
+
+test("the partitions share a queue's rate, so that together they never exceed it", async () => {
+  await store.putGates([aGate(mail, { rate: { stepUs: 1000, burstUs: 8000 } })]);
+  await store.submit(Array.from({ length: 40 }, (_, at) => ({ jobs: [aJob({ id: `p${at % 4}-${at}` })] })));
+  expect(await store.claim(aClaim({ max: 40 }))).toMatchObject({ jobs: { length: 8 }, opensInMs: 4 });
+  expect((await store.readGates({ keys: [mail] })).gates).toMatchObject([
+    { rate: { stepUs: 1000, burstUs: 8000 }, held: 8 },
+  ]);
+});

@@ -1,0 +1,124 @@
+/**
+ * What the gates of the offered routes let pass in one claim (R7). Units are taken job by job in the order of the
+ * claim; a gate that refuses a job is shut for everybody behind it. Tokens are taken at the end, for what was leased.
+ *
+ *  c.units     by gate: units left, units taken, whether it is shut
+ *  c.refused   of one offer: routes whose next job was refused, behind how many, and when a gate of it opens by itself
+ *  c.opensAt   the earliest of these in the call
+ */
+
+export const unitsLua = String.raw`
+-- Answers whether an offered route has a gate. Before anything is taken, because what is held follows from the indexes.
+local function startUnits(c)
+  local i, args, units = c.i, c.args, nil
+  while i <= c.last do
+    local last = i + 2 + tonumber(args[i + 2])
+    for r = i + 3, last do
+      for _, use in ipairs(usesOf(c, args[r]) or {}) do
+        units = units or {}
+        units[use.gate] = units[use.gate] or { left = unitsLeft(c, use.gate), taken = 0, isShut = false }
+      end
+    end
+    i = last + 1
+  end
+  c.units, c.opensAt = units, nil
+  return units ~= nil
+end
+
+-- Whether one of these routes has a gate.
+local function hasGates(c, routes)
+  for _, route in ipairs(routes) do
+    if usesOf(c, route) then return true end
+  end
+  return false
+end
+
+-- How many jobs of a route may pass from here on.
+local function roomOf(c, route)
+  local room = ANY
+  for _, use in ipairs(usesOf(c, route) or {}) do
+    local units = c.units[use.gate]
+    if units.isShut then return 0 end
+    room = min(room, floor(units.left / use.weight))
+  end
+  return room
+end
+
+-- Jobs of a route pass; below zero, some have not after all.
+local function takeUnits(c, route, jobs)
+  for _, use in ipairs(usesOf(c, route) or {}) do
+    local units, by = c.units[use.gate], jobs * use.weight
+    units.left, units.taken = units.left - by, units.taken + by
+  end
+end
+
+-- The next job of a source, behind n that were taken from the offer, may not pass.
+local function refuse(c, source, n)
+  local uses, isShut, opens = usesOf(c, source.route), false, nil
+  for _, use in ipairs(uses) do isShut = isShut or c.units[use.gate].isShut end
+  for _, use in ipairs(isShut and {} or uses) do
+    local gate, units = use.gate, c.units[use.gate]
+    if units.left < use.weight then
+      units.isShut = true
+      local at = opensAt(gate, tatAfter(gate, units.taken, c.now), use.weight, c.now)
+      if at and (not opens or at < opens) then opens = at end
+    end
+  end
+  push(c, "refused", { source = source, behind = n, opensAt = opens })
+end
+
+-- For the head of a source in a merge (look.ts).
+local function letsPass(c, source, n)
+  c.ranks[n + 1] = source.scores[source.head]
+  if roomOf(c, source.route) == 0 then
+    refuse(c, source, n)
+    return false
+  end
+  takeUnits(c, source.route, 1)
+  return true
+end
+
+-- Those that were not leased, because the inputs were too large or they were not ready there, give their units back.
+-- Answers whether any were not ready: others could have passed in their place.
+local function giveBack(c, members, of, sources, taken, out, from)
+  if taken == #members and #out - from == 2 * taken then return false end
+  local o, isStray = from, false
+  for i, h in ipairs(members) do
+    if i <= taken and out[o + 1] == h then o = o + 2
+    else
+      takeUnits(c, (of and of[i] or sources[1]).route, -1)
+      isStray = isStray or i <= taken
+    end
+  end
+  return isStray
+end
+
+-- Whether a route has a job behind this one.
+local function hasBehind(source, rank, h)
+  local last = call("ZRANGE", source.key, "-1", "-1", "WITHSCORES")
+  local score = tonumber(last[2] or "")
+  return score and (score > rank or score == rank and last[1] > h)
+end
+
+-- The end of an offer: what it took of its members is in out behind from. Answers whether the claim stopped before all
+-- its jobs were taken or refused.
+local function closeUnits(c, members, of, sources, taken, out, from)
+  local isLeft = giveBack(c, members, of, sources, taken, out, from)
+  local isStopped = c.isExact and c.bytes >= c.bytesMax
+  for _, refused in ipairs(c.refused) do
+    local isMet, at = refused.behind < taken or not isStopped, refused.opensAt
+    if isMet and at and (not c.opensAt or at < c.opensAt) then c.opensAt = at end
+    if isStopped then isLeft = isLeft or not isMet or hasBehind(refused.source, c.ranks[taken], members[taken]) end
+  end
+  return isLeft
+end
+
+local function takeTokens(c)
+  for gate, units in pairs(c.units) do
+    if gate.stepUs and units.taken > 0 then
+      gate.tatUs = tatAfter(gate, units.taken, c.now)
+      writeGate(c.k, gate)
+    end
+  end
+end
+`;

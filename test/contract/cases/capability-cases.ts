@@ -1,0 +1,143 @@
+/** Capabilities: part of a job's route, kept with it, and never handed to whoever did not offer that route. */
+import { expect } from "vitest";
+import { routeOf } from "../../../src/model/route.ts";
+import type { ClaimOffer, JobFilter } from "../../../src/store/operations.ts";
+import { aChange, aJob, aRoute, aSettle, finish, replay, schedule } from "../../support/builders.ts";
+import { findAll, sortTallies } from "../../support/walk.ts";
+import type { ContractGroup } from "../subject.ts";
+
+const gpu = ["gpu"];
+const both = ["eu", "gpu"];
+const ids = (jobs: readonly { readonly id: string }[]): string[] => jobs.map(({ id }) => id);
+/** Whoever offers these combinations. */
+const offers = (...combinations: (readonly string[])[]): ClaimOffer[] => [
+  { routes: combinations.map((caps) => aRoute({ caps })), max: 20 },
+];
+
+export const capabilityCases: ContractGroup = {
+  about: "capabilities",
+  cases: [
+    [
+      "a job is claimed by its own combination of capabilities and by no other",
+      async ({ submit, claim }) => {
+        await submit(aJob({ id: "a" }), aJob({ id: "b", caps: gpu }), aJob({ id: "c", caps: both }));
+        expect(ids(await claim({ offers: offers(["eu"]) }))).toEqual([]);
+        expect(ids(await claim({ offers: offers([]) }))).toEqual(["a"]);
+        expect(ids(await claim({ offers: offers([], gpu) }))).toEqual(["b"]);
+        expect(ids(await claim({ offers: offers([], gpu, both) }))).toEqual(["c"]);
+      },
+    ],
+    [
+      "routes with and without capabilities in one offer are claimed in the order of their ranks",
+      async ({ submit, claim }) => {
+        const shapes = [{ caps: gpu }, {}, { caps: both }];
+        const jobs = Array.from({ length: 12 }, (_, at) =>
+          aJob({ id: `j${at}`, rankBase: 12 - at, ...shapes[at % 3] }),
+        );
+        await submit(...jobs);
+        expect(ids(await claim({ offers: offers([], gpu, both) }))).toEqual(ids(jobs.toReversed()));
+      },
+    ],
+    [
+      "records, tallies and routes show the capabilities of a job, live and finished",
+      async ({ submit, claim, store, read }) => {
+        await submit(aJob({ id: "a" }), aJob({ id: "b", caps: both }));
+        const [b] = await claim({ offers: offers(both) });
+        await store.settleIfLeased([aSettle(b!, finish("completed", { keepMs: 1000 }))]);
+        await submit(aJob({ id: "c", caps: both }));
+        expect("caps" in (await read("a"))).toBe(false);
+        expect([(await read("b")).caps, (await read("c")).caps]).toEqual([both, both]);
+        const kind = { queue: "mail", name: "send" };
+        expect(sortTallies(await store.tallyJobs())).toEqual(
+          sortTallies([
+            { ...kind, state: "ready", count: 1 },
+            { ...kind, caps: both, state: "ready", count: 1 },
+            { ...kind, caps: both, state: "completed", count: 1 },
+          ]),
+        );
+        const routes = [routeOf(kind), routeOf({ ...kind, caps: both })];
+        expect(await store.readRoutes()).toEqual(routes.sort((one, other) => one.number - other.number));
+      },
+    ],
+    [
+      "a list can be narrowed to exactly the capabilities that a route has",
+      async ({ submit, store }) => {
+        await submit(aJob({ id: "a" }), aJob({ id: "b", caps: gpu }), aJob({ id: "c", caps: both }));
+        await submit(aJob({ id: "d", name: "other", caps: gpu }));
+        const found = async (filter: JobFilter): Promise<string[]> =>
+          ids(await findAll(store, filter)).sort();
+        expect(await found({ caps: gpu })).toEqual(["b", "d"]);
+        expect(await found({ caps: gpu, name: "send" })).toEqual(["b"]);
+        expect(await found({ caps: both, states: ["ready"] })).toEqual(["c"]);
+        expect(await found({ caps: [] })).toEqual(["a"]);
+        expect(await found({ caps: ["eu"] })).toEqual([]);
+        expect(await found({ queue: "mail", name: "send" })).toEqual(["a", "b", "c"]);
+      },
+    ],
+    [
+      "jobs of one unit may ask for different capabilities",
+      async ({ store, claim }) => {
+        const jobs = [
+          aJob({ id: "{u}a", caps: gpu }),
+          aJob({ id: "{u}b" }),
+          aJob({ id: "{u}c", caps: both }),
+        ];
+        await store.submit([{ jobs }]);
+        expect(ids(await claim({ offers: offers(gpu, both) }))).toEqual(["{u}a", "{u}c"]);
+      },
+    ],
+    [
+      "a follow-up keeps its capabilities",
+      async ({ lease, claim, store, read }) => {
+        const a = await lease(aJob({ id: "{f}a" }));
+        const jobs = [aJob({ id: "{f}b", caps: gpu }), aJob({ id: "{f}c" })];
+        await store.settleIfLeased([aSettle(a, finish(), { effects: { jobs } })]);
+        expect(ids(await claim({ offers: offers([]) }))).toEqual(["{f}c"]);
+        expect(ids(await claim({ offers: offers(gpu) }))).toEqual(["{f}b"]);
+        expect((await read("{f}b")).caps).toEqual(gpu);
+      },
+    ],
+    [
+      "a job keeps its capabilities over a delay, a retry and a replay",
+      async ({ submit, claim, store, platform }) => {
+        const pass = async (ms: number): Promise<void> => {
+          platform.advance(ms);
+          await store.promoteDue({ max: 10 });
+          expect(ids(await claim({ offers: offers([]) }))).toEqual([]);
+        };
+        const take = async () => (await claim({ offers: offers(gpu) }))[0]!;
+        await submit(aJob({ id: "a", caps: gpu, due: { inMs: 10 } }));
+        await pass(10);
+        await store.settleIfLeased([aSettle(await take(), schedule(5))]);
+        await pass(5);
+        await store.settleIfLeased([aSettle(await take(), finish("failed", { keepMs: 1000 }))]);
+        await store.changeIf([aChange("a", ["failed"], replay())]);
+        await pass(0);
+        expect((await take()).id).toBe("a");
+      },
+    ],
+    [
+      "a job that replaces the holder of a unique key brings its own capabilities",
+      async ({ submit, claim, read }) => {
+        const unique = { key: "{k}", hold: "end", onHeld: "replace" } as const;
+        await submit(aJob({ id: "{k}a", unique, caps: gpu }));
+        await submit(aJob({ id: "{k}b", unique, caps: both }));
+        expect((await read("{k}a")).caps).toEqual(both);
+        expect(ids(await claim({ offers: offers([], gpu) }))).toEqual([]);
+        expect(ids(await claim({ offers: offers(both) }))).toEqual(["{k}a"]);
+      },
+    ],
+    [
+      "any name can be a capability, and lists that only look alike are different",
+      async ({ submit, read, claim, store }) => {
+        const lists = [["a,b"], ["a", "b"], ['a","b'], ["a b"], ["[]"], ["{}", "__proto__", "é🙂", "\\x1f"]];
+        await submit(...lists.map((caps, at) => aJob({ id: `j${at}`, caps })));
+        for (const [at, caps] of lists.entries()) {
+          expect((await read(`j${at}`)).caps).toEqual(caps);
+          expect(ids(await findAll(store, { caps }))).toEqual([`j${at}`]);
+          expect(ids(await claim({ offers: offers(caps) }))).toEqual([`j${at}`]);
+        }
+      },
+    ],
+  ],
+};
