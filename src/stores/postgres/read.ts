@@ -83,10 +83,15 @@ export async function tallyJobs(calls: Calls, routes: Routes): Promise<Tally[]> 
   // What is counted under a code of no state is corrected by the audit.
   const known = rows.filter(([, state]) => jobStates[Number(state)] !== undefined);
   const contents = await routes.contentsOf(known.map(([route]) => Number(route)));
-  return known.map(([, state, count], at) => {
+  // Routes that differ in their gates only are counted together.
+  const tallies = new Map<string, Tally>();
+  for (const [at, [, state, count]] of known.entries()) {
     const { queue, name } = contents[at] as RouteContent;
-    return { queue, name, state: stateOfCode(Number(state)), count: Number(count) };
-  });
+    const key = JSON.stringify([queue, name, state]);
+    const sum = (tallies.get(key)?.count ?? 0) + Number(count);
+    tallies.set(key, { queue, name, state: stateOfCode(Number(state)), count: sum });
+  }
+  return [...tallies.values()];
 }
 
 /** Numbers what is fresh, so it is a read that writes. */
