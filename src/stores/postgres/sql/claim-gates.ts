@@ -22,24 +22,41 @@ const anyRank = -Number.MAX_SAFE_INTEGER;
 
 /** v_whole: the routes of an offer, v_offer those that are not shut. u_routes to u_units: a row for each of their gates. */
 export const declareGates = `
-  v_known int8[]; v_gates text[]; v_busy bool; v_shut text[] := '{}'; v_opens int8; v_lowest int8[]; v_whole int8[]; v_most int8[]; v_rated bool; v_seen int8[]; v_first int8;
+  v_has_gates bool; v_gated bool; v_known int8[]; v_gates text[]; v_busy bool; v_shut text[] := '{}'; v_opens int8; v_lowest int8[]; v_whole int8[]; v_most int8[]; v_rated bool; v_seen int8[]; v_first int8;
   u_routes int8[]; u_keys text[]; u_weights int8[]; u_units float8[]; v_cut int4; v_refusing text[]; v_weights int8[];`;
 
-/** At the beginning of a call: whoever adds a gate waits for the claims that did not see it. */
+/**
+ * At the beginning of a call, before its first statement: whoever adds a gate waits for the claims that did not see it.
+ * Trying is a tenth of a statement, and nearly always enough.
+ */
+export const shareAllGates = `
+  IF NOT pg_try_advisory_xact_lock_shared(${allGates}) THEN PERFORM pg_advisory_xact_lock_shared(${allGates}); END IF;`;
+
+/** Whether there is any gate. */
+export const hasGates = "EXISTS (SELECT 1 FROM @gate)";
+
+/** Where there is one: v_gates, the gates of the call's routes, which are locked; null where they have none. */
 export const lockGates = `
-  PERFORM pg_advisory_xact_lock_shared(${allGates});
-  IF EXISTS (SELECT 1 FROM @gate) THEN
-    SELECT array_agg(DISTINCT u.route), CASE WHEN count(g.key) > 0 OR count(DISTINCT u.route) < array_length(p_routes, 1) THEN '{}'::text[] END
-      INTO v_known, v_gates FROM @gate_use u LEFT JOIN @gate g ON g.key = u.key WHERE u.route = ANY (p_routes);
-    IF v_gates IS NOT NULL THEN
+  IF v_has_gates THEN
+    SELECT coalesce(array_agg(DISTINCT u.route), '{}'), count(g.key) > 0 INTO v_known, v_gated FROM @gate_use u LEFT JOIN @gate g ON g.key = u.key
+      WHERE u.route = ANY (p_routes);
+    IF v_gated THEN
       SELECT l.keys, l.is_busy INTO v_gates, v_busy FROM @lock_gates_v1(v_known) l;
       now := greatest(now, ${timeNow});
-      IF v_busy THEN
-        v_shut := v_gates;
-        v_opens := now + ${lockWaitMs};
-      END IF;
+    END IF;
+    IF v_busy THEN
+      v_shut := v_gates;
+      v_opens := now + ${lockWaitMs};
     END IF;
   END IF;`;
+
+/** At the beginning of an offer: a route of which nothing is known has no jobs for this call. */
+export const leaveUnknown = `
+    IF v_has_gates AND NOT v_offer <@ v_known THEN
+      v_offer := ARRAY(SELECT r FROM unnest(v_offer) r WHERE r = ANY (v_known));
+      CONTINUE WHEN v_offer = '{}';
+    END IF;
+    v_whole := v_offer;`;
 
 /** Leaves the routes in v_offer that are not shut, and tells in v_most how many jobs of each may pass at most. */
 export const lookAtGates = `
@@ -52,7 +69,7 @@ export const lookAtGates = `
           INTO u_routes, u_keys, u_weights, u_units, v_rated FROM uses u JOIN gates g ON g.key = u.key;
         SELECT array_agg(o.route), array_agg(m.most) INTO v_offer, v_most FROM unnest(v_offer) o(route)
           LEFT JOIN (SELECT route, floor(min(units / weight))::int8 AS most FROM unnest(u_routes, u_weights, u_units) u(route, weight, units) GROUP BY route) m
-          ON m.route = o.route WHERE o.route = ANY (v_known) AND (m.most IS NULL OR m.most >= 0);
+          ON m.route = o.route WHERE m.most IS NULL OR m.most >= 0;
         IF v_lowest[v_i] IS NULL AND array_length(v_offer, 1) IS DISTINCT FROM array_length(v_whole, 1) THEN v_lowest[v_i] := ${anyRank}; END IF;
         EXIT WHEN v_offer IS NULL;`;
 

@@ -18,7 +18,17 @@ import { typeOf, wholeInput } from "../columns.ts";
 import type { Expressions } from "../columns.ts";
 import { fieldEnd, itemEnd, nullItem } from "../text.ts";
 import { nextClock, timeNow } from "./call.ts";
-import { cutByGates, declareGates, lockGates, lookAtGates, shutGates, takeTokens } from "./claim-gates.ts";
+import {
+  cutByGates,
+  declareGates,
+  hasGates,
+  leaveUnknown,
+  shareAllGates,
+  lockGates,
+  lookAtGates,
+  shutGates,
+  takeTokens,
+} from "./claim-gates.ts";
 import { lease, leasedValues } from "./rules/lease.ts";
 import { brief, foldEvery, tellSet } from "./rules/tell.ts";
 
@@ -159,16 +169,18 @@ DECLARE
   v_bytes int8 := coalesce(p_bytes, 9223372036854775807); v_more bool := false; v_bad text[];
   v_starts int4; v_start int8; v_started int8[];${declareGates}
 BEGIN
-  IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
-  SELECT epoch * ${fencesPerEpoch} INTO v_fence FROM @alive;
-  IF NOT FOUND THEN v_fence := @epoch_v1() * ${fencesPerEpoch}; END IF;${lockGates}
+  IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;${shareAllGates}
+  SELECT epoch * ${fencesPerEpoch}, ${hasGates} INTO v_fence, v_has_gates FROM @alive;
+  IF NOT FOUND THEN
+    v_fence := @epoch_v1() * ${fencesPerEpoch};
+    v_has_gates := ${hasGates};
+  END IF;${lockGates}
   FOR v_i IN 1..coalesce(array_length(p_ends, 1), 0) LOOP
     v_offer := p_routes[v_from:p_ends[v_i]];
-    v_whole := v_offer;
     v_from := p_ends[v_i] + 1;
     v_left := p_maxes[v_i];
     v_starts := p_starts[v_i];
-    v_floor := coalesce(p_floors[v_i], -9223372036854775808);
+    v_floor := coalesce(p_floors[v_i], -9223372036854775808);${leaveUnknown}
     v_batch := NULL;
     WHILE v_left > 0 LOOP
       v_began := clock_timestamp();
