@@ -73,6 +73,17 @@ export const lookAtGates = `
         IF v_lowest[v_i] IS NULL AND array_length(v_offer, 1) IS DISTINCT FROM array_length(v_whole, 1) THEN v_lowest[v_i] := ${anyRank}; END IF;
         EXIT WHEN v_offer IS NULL;`;
 
+/** An offer of one route: as many jobs as may pass were looked for. Whether one is behind them, which is refused. */
+export const cutAlone = (isClaimable: string): string => `
+        IF v_most[1] < v_left AND coalesce(array_length(v_places, 1), 0) = v_most[1] THEN
+          SELECT rank INTO v_first FROM @waiting WHERE route = v_offer[1] AND rank >= v_floor AND ${isClaimable} ORDER BY rank, seq OFFSET v_most[1] LIMIT 1;
+          IF FOUND THEN
+            v_cut := v_most[1] + 1;
+            IF v_cut = 1 THEN v_lowest[v_i] := v_first; END IF;
+            SELECT array_agg(key), array_agg(weight) INTO v_refusing, v_weights FROM unnest(u_keys, u_weights, u_units) u(key, weight, units) WHERE weight * v_cut > units;
+          END IF;
+        END IF;`;
+
 /** Of the jobs at v_places, which stand on v_seen, those before the first one that a gate refuses. */
 export const cutByGates = `
         IF u_routes IS NOT NULL THEN
@@ -98,20 +109,31 @@ export const shutGates = `
         SELECT least(v_opens, min(${opensAt("r.weight", "now")})) INTO v_opens FROM unnest(v_refusing, v_weights) r(key, weight) JOIN @gate g ON g.key = r.key;`;
 
 export const claimGatesSql = `
+-- Waits a moment for the lock of a gate.
+CREATE FUNCTION @wait_gate_v1(p_lock int8, p_shared bool) RETURNS bool LANGUAGE plpgsql SET lock_timeout = '${lockWaitMs}' AS $$
+BEGIN
+  IF p_shared THEN PERFORM pg_advisory_xact_lock_shared(p_lock); ELSE PERFORM pg_advisory_xact_lock(p_lock); END IF;
+  RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+  RETURN false;
+END $$;
+
 -- Locks the gates of these routes that were put, and answers their keys. is_busy: not all could be locked as they have
 -- to be.
-CREATE FUNCTION @lock_gates_v1(p_routes int8[], OUT keys text[], OUT is_busy bool) LANGUAGE plpgsql SET lock_timeout = '${lockWaitMs}' AS $$
+CREATE FUNCTION @lock_gates_v1(p_routes int8[], OUT keys text[], OUT is_busy bool) LANGUAGE plpgsql AS $$
 DECLARE v_locks int8[]; v_free bool[];
 BEGIN
-  SELECT coalesce(array_agg(key ORDER BY lock), '{}'), array_agg(lock ORDER BY lock), array_agg(is_free ORDER BY lock) INTO keys, v_locks, v_free FROM (
+  SELECT array_agg(key ORDER BY lock), array_agg(lock ORDER BY lock), array_agg(is_free ORDER BY lock) INTO keys, v_locks, v_free FROM (
     SELECT DISTINCT g.key, ${gateLock("g.key")} AS lock, g.cap IS NULL AND g.step_us IS NULL AS is_free
     FROM @gate_use u JOIN @gate g ON g.key = u.key WHERE u.route = ANY (p_routes)) g;
+  is_busy := false;
   FOR v_i IN 1..cardinality(keys) LOOP
-    IF v_free[v_i] THEN PERFORM pg_advisory_xact_lock_shared(v_locks[v_i]);
-    ELSE PERFORM pg_advisory_xact_lock(v_locks[v_i]); END IF;
+    CONTINUE WHEN CASE WHEN v_free[v_i] THEN pg_try_advisory_xact_lock_shared(v_locks[v_i]) ELSE pg_try_advisory_xact_lock(v_locks[v_i]) END;
+    is_busy := NOT @wait_gate_v1(v_locks[v_i], v_free[v_i]);
+    EXIT WHEN is_busy;
   END LOOP;
-  is_busy := EXISTS (SELECT 1 FROM unnest(keys, v_free) k(key, is_free) JOIN @gate g ON g.key = k.key WHERE k.is_free AND (g.cap IS NOT NULL OR g.step_us IS NOT NULL));
-EXCEPTION WHEN lock_not_available THEN
-  is_busy := true;
+  IF true = ANY (v_free) AND NOT is_busy THEN
+    is_busy := EXISTS (SELECT 1 FROM unnest(keys, v_free) k(key, is_free) JOIN @gate g ON g.key = k.key WHERE k.is_free AND (g.cap IS NOT NULL OR g.step_us IS NOT NULL));
+  END IF;
 END $$;
 `;

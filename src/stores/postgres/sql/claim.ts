@@ -19,6 +19,7 @@ import type { Expressions } from "../columns.ts";
 import { fieldEnd, itemEnd, nullItem } from "../text.ts";
 import { nextClock, timeNow } from "./call.ts";
 import {
+  cutAlone,
   cutByGates,
   declareGates,
   hasGates,
@@ -186,8 +187,8 @@ BEGIN
       v_began := clock_timestamp();
       IF v_gates IS NOT NULL THEN${lookAtGates}
       END IF;
-      IF array_length(v_offer, 1) = 1 AND v_most[1] IS NULL THEN
-        v_got := v_left;${lists(head("v_offer[1]", "v_left", wanted), smallInput)}
+      IF array_length(v_offer, 1) = 1 THEN
+        v_got := v_left;${lists(head("v_offer[1]", "least(v_left, v_most[1])", wanted), smallInput)}${cutAlone(isClaimable)}
       ELSE
         v_batch := coalesce(v_batch, ceil(2.0 * v_left / array_length(v_offer, 1)) + 8);
         -- The heads of all routes in one order, as far as it is certain: up to the last row seen of a route that may
