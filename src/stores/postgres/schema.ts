@@ -7,8 +7,7 @@
  *  payload   inputs above 1 KiB, written once, never moved   doc       versioned documents
  *  feed      one packed record per changing call             route     number -> queue, name, capabilities, gates
  *  tally     count deltas, appended and folded               meta      schema version, epoch, identity of the cluster
- *  gate      what claims must pass: pauses, limits            gate_use  gate -> routes that have to pass it, and how much
- *            of it a job of each takes
+ *  gate      pauses and limits that claims must pass         gate_use  gate -> routes that pass it, their jobs' weight
  *  aside     records that could not be read                  doc_floor highest versions of documents that are gone
  *  alive     unlogged: emptied by a crash, a failover or a point-in-time restore, which is how those raise the epoch
  *
@@ -17,8 +16,8 @@
  * due time, for the next clock; by route and due time, so that the routes share a promotion. Writes per plain job: 3
  * inserts, 2 deletes, 7 index entries.
  *
- * gate_use follows from route, and has the gate of the queue of every route too. Both only grow by appends, a row may be
- * there twice until a fold. What runs on a route, and so holds its gates, is the sum of its deltas in tally.
+ * gate_use follows from route, and has the gate of the queue of every route too. Both only grow by appends, a row may
+ * be there twice until a fold. What runs on a route, and so holds its gates, is the sum of its deltas in tally.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import { columnsSql } from "./columns.ts";

@@ -1,7 +1,7 @@
 /**
- * Putting and reading gates (rule R7, sql/rules/gate.ts). Who puts one waits a moment for the claims that may be passing
- * it, so that what it says holds from the answer on. A claim that is itself held up is not waited for: the put is sent
- * again, and then takes only the locks that are free (patiently in call.ts).
+ * Putting and reading gates (rule R7, sql/rules/gate.ts). Who puts one waits a moment for the claims that may be
+ * passing it, so that what it says holds from the answer on. A claim that is itself held up is not waited for: the put
+ * is sent again, and then takes only the locks that are free (patiently in call.ts).
  *
  * A settle or a change by which jobs leave \`running\` tells the routes that share a capped gate with them.
  */

@@ -32,8 +32,8 @@ const finished = movedBy("finish", {
 });
 
 export const settleSql = `
--- One settle with all it carries; the answer has its events and the route that its job has left. p_settle: {id, seq, fence, next, attempts, effects?,
--- isLate}.
+-- One settle with all it carries; the answer has its events and the route that its job has left. p_settle: {id, seq,
+-- fence, next, attempts, effects?, isLate}.
 CREATE FUNCTION @settle_one_v1(p_now int8, p_settle jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE j @waiting; v_applied record; v_unit jsonb;
   v_id text := p_settle->>'id'; v_seq int8 := (p_settle->>'seq')::int8; v_fence int8 := (p_settle->>'fence')::int8;
@@ -51,7 +51,7 @@ BEGIN
   RETURN jsonb_build_object('kind', 'ok', 'events', @and_v1(v_applied.events, v_unit->>'events'), 'left', j.route);
 END $$;
 
--- p_routes to p_gates: the routes of all jobs in effects. p_states, p_kinds, p_keeps, p_reasons: the ending of each run.
+-- p_routes to p_gates: routes of all jobs in effects. p_states, p_kinds, p_keeps, p_reasons: the ending of each run.
 -- Answers one text: time; {position of a plain settle: why it was not applied}; answers of p_singles; routes for which
 -- there may be room at a gate; events of p_singles.
 CREATE FUNCTION @settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text, p_gates text,

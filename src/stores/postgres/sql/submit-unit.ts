@@ -52,8 +52,8 @@ BEGIN
   RETURN jsonb_build_object('kind', 'ok', 'ids', v_ids, 'hows', v_hows, 'events', v_events);
 END $$;
 
--- p_job as place_new_v1 takes it, with onHeld, and with queueGate where its queue may be draining. how: null when the id
--- is there with another digest; 'draining' for a job that is not known.
+-- p_job as place_new_v1 takes it, with onHeld, and with queueGate where its queue may be draining. how: null when the
+-- id is there with another digest; 'draining' for a job that is not known.
 CREATE FUNCTION @submit_job_v1(p_now int8, p_job jsonb, p_repeat bool, OUT id text, OUT how text, OUT events text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE

@@ -72,10 +72,10 @@ const insert = (changes: Expressions): string => `
         SELECT ${newRowSql({ ...listed, ...changes, seq })} FROM generate_series(v_from, v_to) i`;
 
 export const submitSql = `
--- p_routes, p_queues, p_names, p_caps, p_gates: the routes of all jobs of the call; p_route_at: which one each plain job has,
--- null for the first. p_large_at, p_tag_at: the position of the plain job that has this large input or tag. Answers one
--- text: time; ready routes and the earliest timer of plain jobs; answers of units, and their events. Nothing is done
--- and the answer is empty where one of the queues is draining, unless p_asks: then its units ask for themselves.
+-- p_routes to p_gates: the routes of all jobs of the call; p_route_at: which one each plain job has, null for the first.
+-- p_large_at, p_tag_at: the position of the plain job that has this large input or tag. Answers one text: time; ready
+-- routes and the earliest timer of plain jobs; answers of units, and their events. Nothing is done and the answer is
+-- empty where one of the queues is draining, unless p_asks: then its units ask for themselves.
 CREATE FUNCTION @submit_v1(p_now int8, p_commit text, p_inside bool, p_asks bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text, p_gates text,
   p_route_at int4[], ${parameters.join(", ")}, ${declarePlace("int8[]")},
   p_large_at int4[], p_large text, p_tag_at int4[], p_tag text, p_units jsonb) RETURNS text LANGUAGE plpgsql

@@ -72,8 +72,8 @@ BEGIN
   IF v_id % ${foldEvery} = 0 AND NOT p_inside THEN PERFORM @fold_v1(); END IF;
 END $$;
 
--- Sums up the deltas, and leaves one row of each route and its gates and one floor. What others append meanwhile stays as it is; two
--- folds at once are pointless, so the second leaves.
+-- Sums up the deltas, and leaves one row of each route, of each gate of it, and one floor. What others append meanwhile
+-- stays as it is; two folds at once are pointless, so the second leaves.
 CREATE FUNCTION @fold_v1() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('@fold', 0)) THEN RETURN; END IF;
