@@ -18,7 +18,7 @@ import type {
   ReadDueRequest,
 } from "../operations.ts";
 import type { Route } from "../../model/route.ts";
-import type { Doc, DueJob, JobRecord, Tally } from "../records.ts";
+import type { Doc, DueJob, JobRecord } from "../records.ts";
 import type { Store } from "../store.ts";
 import { askAll, presentOnes, reach, throwFirst } from "./partition.ts";
 import type { Partition, PartitionedCalls, Reached } from "./partition.ts";
