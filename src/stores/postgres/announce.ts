@@ -115,6 +115,11 @@ export function writePayload(hints: Hints, sender: string): string {
   return JSON.stringify({ ...brief, more: true });
 }
 
+/** Of a call that has no name among the senders: everybody looks at the feed, and hears of these routes at once. */
+export function writeMore(routes: ReadonlySet<number>): string {
+  return JSON.stringify({ r: [...routes].slice(0, idsMax), more: true });
+}
+
 /** A payload of somebody else who uses the channel says only that there may be more in the feed. */
 export function readPayload(text: string): { by: string | null; hints: Hints; hasMore: boolean } {
   const hints = emptyHints();

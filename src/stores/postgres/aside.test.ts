@@ -186,6 +186,13 @@ describe("a bad record", () => {
     await expectSound();
   });
 
+  test("is found by the audit where a route's gates are lost", async () => {
+    await store.submit([{ jobs: [aJob({ id: "a", gates: [{ key: "l:slack", weight: 2 }] })] }]);
+    await damage("DELETE FROM @gate_use");
+    expect(await audit()).toEqual({ "gate-use": 2 });
+    expect(await audit()).toEqual({});
+  });
+
   test("of the routes is set aside, its jobs are shown, and the next submit of its name mends it", async () => {
     await store.submit([{ jobs: [aJob({ id: "a" })] }]);
     await damage("UPDATE @route SET caps = '[broken'");

@@ -8,6 +8,7 @@ import { hintEvents } from "../../store/packed-events.ts";
 import type { Ride } from "./announce.ts";
 import type { Row, Value } from "./database.ts";
 import { lockNotAvailable, sqlState } from "./errors.ts";
+import { readNumbers } from "./text.ts";
 
 export interface Calls {
   /** Quoted. */
@@ -82,11 +83,12 @@ export async function callEach<Answer>(
   items: readonly object[],
 ): Promise<Answer[]> {
   if (items.length === 0) return [];
-  const [now, answers, events] = await patiently(async (isCareful) => {
+  const [now, answers, events, ready] = await patiently(async (isCareful) => {
     const packed = items.map((item) => ({ ...item, isLate: isCareful }));
     return onlyRow(await callWrite(calls, "each_v1", [name, JSON.stringify(packed)]));
   });
   const hints = emptyHints();
+  for (const route of readNumbers(ready ?? null)) hints.routes.add(route);
   hintEvents(hints, events ?? "", Number(now));
   calls.tell(hints);
   return JSON.parse(answers ?? "[]") as Answer[];

@@ -46,11 +46,12 @@ async function ask(
     p_bytes: request.inputBytesMax ?? null,
   };
   const answered = await callScalar(lightly(calls), "claim_v1", values);
-  const [time, pickUs, nextClock, isCut, ...fields] = answered.split(fieldEnd);
+  const [time, pickUs, nextClock, isCut, opensAt, seen, ...fields] = answered.split(fieldEnd);
   const now = Number(time);
   const jobs: LeasedJob[] = [];
   const taken = offers.map(() => 0);
-  const lowest: (number | null)[] = offers.map(() => null);
+  /** A job that a gate has held back is found again: the floor stays below it. */
+  const lowest = readBrief(seen || null, offers.length);
   const batchLength = 2 + listedFields.length;
   for (let from = 0; from < fields.length; from += batchLength) {
     const [claimedAt, offerNumber, ...lists] = fields.slice(from, from + batchLength);
@@ -67,6 +68,7 @@ async function ask(
     more: isCut === "t" || offers.some(({ max }, index) => taken[index] === max),
     nextDueInMs: clock === null ? null : Math.max(0, clock - now),
     now,
+    ...(opensAt ? { opensInMs: Math.max(0, Number(opensAt) - now) } : {}),
   };
   return { answer, looks: { lowest, pickUs: Number(pickUs), jobs: jobs.length, clock, now } };
 }

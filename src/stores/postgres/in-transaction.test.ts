@@ -120,7 +120,7 @@ describe("inside the caller's own transaction", () => {
   );
 
   test("another content under a route's number is refused before anything is written", async () => {
-    const collision = `INSERT INTO own_${schemas}.route VALUES (${aRoute()}, 'other queue', 'other name', '[]')`;
+    const collision = `INSERT INTO own_${schemas}.route VALUES (${aRoute()}, 'other queue', 'other name', '[]', '[]')`;
     await database.query(collision);
     const refused = { code: "route-collision" };
     const unique = { key: "k", hold: "end", onHeld: "keep" } as const;

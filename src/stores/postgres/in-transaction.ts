@@ -9,6 +9,7 @@
 import { MillraceError } from "../../model/error.ts";
 import { checkSettles, checkUnits } from "../../store/later-version.ts";
 import type { TransactionStore } from "../../store/store.ts";
+import { writeMore } from "./announce.ts";
 import type { Calls } from "./call.ts";
 import { adaptConnection } from "./connection-adapter.ts";
 import type { Connection } from "./connection-adapter.ts";
@@ -32,12 +33,16 @@ export function openTransactions(own: OwnStore): (given: unknown) => Transaction
     const connection = adaptConnection(given);
     if (connection === null) throw refused("it is no connection of a driver that Millrace knows");
     if (connection.isOpen?.() === false) throw refused("no transaction is open on it");
-    const inside = callsInside(connection, own);
+    /** Where there may be room at a gate: the feed, which the others look at, does not tell that. */
+    const ready = new Set<number>();
+    const inside = callsInside(connection, own, (hints) => {
+      for (const route of hints.routes) ready.add(route);
+    });
     const run = async <Answer>(operate: () => Promise<Answer>): Promise<Answer> => {
       if (!(await isInTransaction(connection, inside))) throw refused("no transaction is open on it");
       await checkDatabase(given as object, inside);
       const answer = await operate();
-      await inside.write("SELECT pg_notify($1, $2)", [channel, '{"more":true}']);
+      await inside.write("SELECT pg_notify($1, $2)", [channel, writeMore(ready)]);
       return answer;
     };
     return {
@@ -53,7 +58,7 @@ export function openTransactions(own: OwnStore): (given: unknown) => Transaction
   };
 }
 
-function callsInside(connection: Connection, { calls, where }: OwnStore): Calls {
+function callsInside(connection: Connection, { calls, where }: OwnStore, tell: Calls["tell"]): Calls {
   const run = async (text: string, values: readonly Value[] = []): Promise<Row[]> => {
     try {
       return await connection.run(text, values);
@@ -68,7 +73,7 @@ function callsInside(connection: Connection, { calls, where }: OwnStore): Calls 
     isInside: true,
     write: run,
     read: run,
-    tell: () => undefined,
+    tell,
     ride: () => null,
   };
 }

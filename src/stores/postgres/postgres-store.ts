@@ -19,6 +19,7 @@ import { putDocs, readDocs } from "./docs.ts";
 import { isPool, loadDriver } from "./driver.ts";
 import { promoteDue, readDue } from "./due.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
+import { putGates, readGates } from "./gates.ts";
 import { noFloors, openFloors } from "./floors.ts";
 import { openTransactions } from "./in-transaction.ts";
 import { migrate, quoted, schemaVersion } from "./migrate.ts";
@@ -144,6 +145,8 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
         changeIf,
         promoteDue,
         readDue,
+        putGates,
+        readGates,
         putDocs,
         readDocs,
         readFeed,

@@ -12,6 +12,7 @@ import type {
 import type { JobRecord, Tally } from "../../store/records.ts";
 import { readEvents } from "../../store/packed-events.ts";
 import type { PackedFeed } from "../../store/watch.ts";
+import { addTallies } from "../../store/tallies.ts";
 import { readRows } from "./aside.ts";
 import { callRead } from "./call.ts";
 import type { Calls } from "./call.ts";
@@ -87,11 +88,16 @@ export async function tallyJobs(calls: Calls, routes: Routes): Promise<Tally[]> 
   // What is counted under a code of no state is corrected by the audit.
   const known = rows.filter(([, state]) => jobStates[Number(state)] !== undefined);
   const contents = await routes.contentsOf(known.map(([route]) => Number(route)));
-  return known.map(([, state, count], at) => ({
-    ...shownRoute(contents[at] as RouteContent),
-    state: stateOfCode(Number(state)),
-    count: Number(count),
-  }));
+  // Routes that differ in their gates only are counted together.
+  return addTallies(
+    known.map(([, state, count], at) => [
+      {
+        ...shownRoute(contents[at] as RouteContent),
+        state: stateOfCode(Number(state)),
+        count: Number(count),
+      },
+    ]),
+  );
 }
 
 /** Numbers what is fresh, so it is a read that writes. */

@@ -50,7 +50,18 @@ const callsOf = (schema: string): Calls => ({
 const one = callsOf("one");
 const other = callsOf("other");
 
-const tables = ["waiting", "leased", "history", "payload", "uniq", "tag", "tally", "feed", "route"];
+const tables = [
+  "waiting",
+  "leased",
+  "history",
+  "payload",
+  "uniq",
+  "tag",
+  "tally",
+  "feed",
+  "route",
+  "gate_use",
+];
 
 async function empty(): Promise<void> {
   const texts = ["one", "other"].flatMap((schema) => [
@@ -69,6 +80,7 @@ async function rowsOf(schema: string): Promise<object> {
     ["uniq", "key"],
     ["tag", "tag, seq"],
     ["route", "number"],
+    ["gate_use", "route, key"],
   ] as const;
   const found: Record<string, unknown> = {};
   for (const [table, by] of [...ordered, ...others])
@@ -94,6 +106,7 @@ const someText = fc.oneof(fc.constant(null), fc.constantFrom("", "x", 'hard \x1e
 const shape = fc.record({
   queue: fc.constantFrom("mail", "reports"),
   name: fc.constantFrom("send", "print"),
+  gates: fc.constantFrom([], [{ key: "l:slack", weight: 1 }], [{ key: "l:slack", weight: 2 }]),
   input: fc.oneof(
     fc.constantFrom("1", "é".repeat(600), "é".repeat(512), "x".repeat(1024), "x".repeat(1025)),
     fc.string(),
@@ -147,7 +160,7 @@ describe("the same job by either road leaves the same rows", () => {
   test("at its claim, of its route alone or among several", async () => {
     const property = fc.asyncProperty(someJobs, fc.integer({ min: 1, max: 6 }), async (shapes, max) => {
       await empty();
-      const keyed = shapes.map(({ queue: _queue, name: _name, ...rest }, at) => {
+      const keyed = shapes.map(({ queue: _queue, name: _name, gates: _gates, ...rest }, at) => {
         const hold = (["started", "end", 40] as const)[at % 3] as "started";
         return { ...rest, unique: at % 2 ? null : { key: `k${at}`, hold, onHeld: "keep" as const } };
       });

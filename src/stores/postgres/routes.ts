@@ -3,7 +3,8 @@
  * reads get a number and look its content up. It never changes, so what was looked up once is remembered.
  */
 import { MillraceError } from "../../model/error.ts";
-import { hasSameCaps, routeNumber } from "../../model/route.ts";
+import type { GateUse } from "../../model/gate.ts";
+import { asksAlike, routeNumber } from "../../model/route.ts";
 import type { Route, RouteContent } from "../../model/route.ts";
 import type { NewJob } from "../../store/records.ts";
 import { passOverDenied } from "./aside.ts";
@@ -14,6 +15,7 @@ import type { Row } from "./database.ts";
 import { numberList, packText, sparseNumberList, sparseTextList, unpackText } from "./text.ts";
 
 const noCaps: readonly string[] = [];
+const noGates: readonly GateUse[] = [];
 const rememberedMax = 10_000;
 
 export interface Routes {
@@ -47,22 +49,32 @@ export function openRoutes(calls: Calls): Routes {
 }
 
 /** Its jobs are there; the next submit of the same name adds the row again. */
-const lost = (number: number): RouteContent => ({ queue: "?", name: `route ${number}`, caps: noCaps });
+const lost = (number: number): RouteContent => ({
+  ...{ queue: "?", name: `route ${number}` },
+  ...{ caps: noCaps, gates: noGates },
+});
 
 /** Null where the number does not follow from what is written there. */
 function readRoute(row: Row): Route | null {
-  const [number, queue, name, caps] = row as [string, string, string, string];
+  const [number, queue, name, caps, gates] = row as [string, string, string, string, string];
   try {
     const content = {
       queue: unpackText(queue),
       name: unpackText(name),
       caps: (JSON.parse(caps) as string[]).map(unpackText),
+      gates: (JSON.parse(gates) as GateUse[]).map(({ key, weight }) => ({ key: unpackText(key), weight })),
     };
-    const isOwn = routeNumber(content.queue, content.name, content.caps) === Number(number);
+    const isOwn = routeNumber(content.queue, content.name, content.caps, content.gates) === Number(number);
     return isOwn ? { number: Number(number), ...content } : null;
   } catch {
     return null;
   }
+}
+
+export function gatesText(gates: readonly GateUse[]): string {
+  return gates.length === 0
+    ? "[]"
+    : JSON.stringify(gates.map(({ key, weight }) => ({ key: packText(key), weight })));
 }
 
 /** The routes of a call's jobs, each once. */
@@ -70,15 +82,18 @@ export class RouteList {
   readonly #routes = new Map<number, Route & { readonly place: number }>();
 
   /** The number of a job's route, and its place in the list, from 1 on. */
-  add({ queue, name, caps = noCaps }: NewJob): { readonly number: number; readonly place: number } {
-    const number = routeNumber(queue, name, caps);
+  add({ queue, name, caps = noCaps, gates = noGates }: NewJob): {
+    readonly number: number;
+    readonly place: number;
+  } {
+    const number = routeNumber(queue, name, caps, gates);
     const known = this.#routes.get(number);
     if (known === undefined) {
-      const route = { number, queue, name, caps, place: this.#routes.size + 1 };
+      const route = { number, queue, name, caps, gates, place: this.#routes.size + 1 };
       this.#routes.set(number, route);
       return route;
     }
-    if (known.queue === queue && known.name === name && hasSameCaps(known.caps, caps)) return known;
+    if (known.queue === queue && known.name === name && asksAlike(known, { caps, gates })) return known;
     throw new MillraceError(
       "route-collision",
       `${known.queue}/${known.name} and ${queue}/${name} have one route number.`,
@@ -90,13 +105,14 @@ export class RouteList {
   }
 
   /** By the names of the functions' parameters; null without any. */
-  values(): Record<"p_routes" | "p_queues" | "p_names" | "p_caps", string | null> {
+  values(): Record<"p_routes" | "p_queues" | "p_names" | "p_caps" | "p_gates", string | null> {
     const routes = [...this.#routes.values()];
     return {
       p_routes: sparseNumberList(routes.map(({ number }) => number)),
       p_queues: sparseTextList(routes.map(({ queue }) => packText(queue))),
       p_names: sparseTextList(routes.map(({ name }) => packText(name))),
       p_caps: sparseTextList(routes.map(({ caps }) => listText(caps))),
+      p_gates: sparseTextList(routes.map(({ gates }) => gatesText(gates))),
     };
   }
 }

@@ -5,8 +5,9 @@
  *  leased    running jobs, small and hot                     tag       tag -> jobs, only where there are tags
  *  history   finished jobs, partitioned by day of their end  trail     log lines of jobs
  *  payload   inputs above 1 KiB, written once, never moved   doc       versioned documents
- *  feed      one packed record per changing call             route     number -> queue, name, capabilities
+ *  feed      one packed record per changing call             route     number -> queue, name, capabilities, gates
  *  tally     count deltas, appended and folded               meta      schema version, epoch, identity of the cluster
+ *  gate      pauses and limits that claims must pass         gate_use  gate -> routes that pass it, their jobs' weight
  *  aside     records that could not be read                  doc_floor highest versions of documents that are gone
  *  alive     unlogged: emptied by a crash, a failover or a point-in-time restore, which is how those raise the epoch
  *
@@ -14,11 +15,14 @@
  * due, and in clock only when a deadline or a time-to-live needs watching there. Scheduled rows have two indexes: by
  * due time, for the next clock; by route and due time, so that the routes share a promotion. Writes per plain job: 3
  * inserts, 2 deletes, 7 index entries.
+ *
+ * gate_use follows from route, and has the gate of the queue of every route too. Both only grow by appends, a row may
+ * be there twice until a fold. What runs on a route, and so holds its gates, is the sum of its deltas in tally.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import { columnsSql } from "./columns.ts";
 
-const { scheduled, ready, completed } = stateCodes;
+const { scheduled, ready, running, completed } = stateCodes;
 
 /** In all SQL of the store `@name` is a table or a function of its schema, which is given here in quotes. */
 export function inSchema(sql: string, schema: string): string {
@@ -37,9 +41,17 @@ export const tablesSql = `
 CREATE TABLE @meta (name text PRIMARY KEY, value text NOT NULL);
 CREATE UNLOGGED TABLE @alive (epoch int8 NOT NULL);
 CREATE TABLE @route (
-  number int8 NOT NULL, queue text COLLATE "C" NOT NULL, name text COLLATE "C" NOT NULL, caps text COLLATE "C" NOT NULL
+  number int8 NOT NULL, queue text COLLATE "C" NOT NULL, name text COLLATE "C" NOT NULL, caps text COLLATE "C" NOT NULL,
+  gates jsonb NOT NULL
 );
 CREATE INDEX route_number ON @route (number);
+CREATE TABLE @gate (
+  key text COLLATE "C" PRIMARY KEY, version int8 NOT NULL, cap int8, step_us float8, burst_us float8, tat_us float8 NOT NULL, closed_until int8,
+  is_draining bool NOT NULL, body text
+) WITH (${hot});
+CREATE TABLE @gate_use (key text COLLATE "C" NOT NULL, route int8 NOT NULL, weight int8 NOT NULL);
+CREATE INDEX gate_use_key ON @gate_use (key);
+CREATE INDEX gate_use_route ON @gate_use (route);
 CREATE SEQUENCE @job_seq;
 CREATE SEQUENCE @feed_id;
 
@@ -78,6 +90,7 @@ CREATE TABLE @doc_floor (version int8 NOT NULL);
 CREATE INDEX doc_floor_version ON @doc_floor (version);
 CREATE INDEX doc_expiry ON @doc (expires_at) WHERE expires_at IS NOT NULL;
 CREATE TABLE @tally (route int8 NOT NULL, state int2 NOT NULL, count int8 NOT NULL) WITH (${hot});
+CREATE INDEX tally_running ON @tally (route) WHERE state = ${running};
 CREATE TABLE @feed (id int8 NOT NULL DEFAULT nextval('@feed_id'), number int8, at int8 NOT NULL, body text NOT NULL) WITH (${hot});
 CREATE UNIQUE INDEX feed_number ON @feed (number) WHERE number IS NOT NULL;
 CREATE INDEX feed_fresh ON @feed (id) WHERE number IS NULL;

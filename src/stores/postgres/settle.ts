@@ -16,6 +16,7 @@ import {
   numberList,
   packNullable,
   packText,
+  readNumbers,
   sparseNumberList,
   sparseTextList,
   splitEvents,
@@ -54,7 +55,7 @@ export async function settleBy(
     ),
     p_singles: packed.length === 0 ? null : JSON.stringify(packed),
   });
-  const [now, refused = "", answered = "", events = ""] = splitEvents(answer, 3);
+  const [now, refused = "", answered = "", ready = "", events = ""] = splitEvents(answer, 4);
   /** Position of a plain settle -> why it was not applied. */
   const refusals = JSON.parse(refused || "{}") as Readonly<Record<string, SettleAnswer["kind"]>>;
   const ofSingles = JSON.parse(answered || "[]") as OrLocked<SettleAnswer>[];
@@ -67,6 +68,7 @@ export async function settleBy(
   }
   for (const [at, index] of singles.entries())
     answers[index] = unpackAnswer(ofSingles[at] as OrLocked<SettleAnswer>);
+  for (const route of readNumbers(ready)) hints.routes.add(route);
   hintEvents(hints, events, Number(now));
   calls.tell(hints);
   return answers;

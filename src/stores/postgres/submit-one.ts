@@ -11,13 +11,14 @@ import type { NewJob } from "../../store/records.ts";
 import { callScalar } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { listText } from "./columns.ts";
+import { gatesText } from "./routes.ts";
 import { placeParameters } from "./place-parameters.ts";
 import { givenFields } from "./sql/submit-one.ts";
 import { packNullable, packText } from "./text.ts";
 
 export async function submitOne(calls: Calls, job: NewJob): Promise<SubmitAnswer> {
-  const { queue, name, caps = [] } = job;
-  const route = routeNumber(queue, name, job.caps);
+  const { queue, name, caps = [], gates = [] } = job;
+  const route = routeNumber(queue, name, job.caps, job.gates);
   const ride = calls.ride();
   const values: Record<string, string | number | null> = {
     p_by: ride?.by ?? null,
@@ -25,6 +26,7 @@ export async function submitOne(calls: Calls, job: NewJob): Promise<SubmitAnswer
     p_queue: packText(queue),
     p_name: packText(name),
     p_caps: listText(caps),
+    p_gates: gatesText(gates),
   };
   for (const { name: parameter, of } of placeParameters) values[parameter] = of(job);
   const given = job as unknown as Readonly<Record<string, string | null | undefined>>;
@@ -32,6 +34,7 @@ export async function submitOne(calls: Calls, job: NewJob): Promise<SubmitAnswer
   let isTold = false;
   try {
     const answer = await callScalar(calls, "submit_one_v1", values);
+    if (answer === "") return { kind: "refused", reason: "draining", id: job.id };
     const [now, state, timerAt, told] = answer.split(" ").map(Number) as [number, number, number, number];
     isTold = told === 1;
     const hints = emptyHints();

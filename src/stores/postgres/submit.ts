@@ -45,12 +45,16 @@ function singleOf(units: readonly SubmitUnit[]): NewJob | null {
   return isPlainUnit(unit) && tagsOf(job) === null && !isLarge(job.input) ? job : null;
 }
 
-/** `arePlain`: which units take the plain road. `isCareful`: each of the others gets a savepoint. */
+/**
+ * `arePlain`: which units take the plain road. `isCareful`: each of the others gets a savepoint. `asksGates`: each of
+ * their jobs is refused if its queue is draining; where one is, nobody takes the plain road, which refuses nothing.
+ */
 export async function submitBy(
   calls: Calls,
   units: readonly SubmitUnit[],
   arePlain: readonly boolean[],
   isCareful = false,
+  asksGates = false,
 ): Promise<OrLocked<SubmitAnswer>[]> {
   const steps: number[] = [];
   const plain: NewJob[] = [];
@@ -60,7 +64,8 @@ export async function submitBy(
     const { jobs, docs = [], isRepeat = false } = unit;
     if (arePlain[index] !== true) {
       steps.push(0);
-      others.push(unitOf({ jobs, docs, isRepeat, isLate: isCareful || mayBeRefusedLate(unit) }, routes));
+      const isLate = isCareful || mayBeRefusedLate(unit) || (asksGates && jobs.length > 1);
+      others.push(unitOf({ jobs, docs, isRepeat, isLate, asksGates }, routes));
     } else if (jobs.length > 0) {
       plain.push(...jobs);
       if ((steps.at(-1) ?? 0) > 0) steps.push((steps.pop() as number) + jobs.length);
@@ -76,11 +81,16 @@ export async function submitBy(
   const lists = plainLists(plain, routes);
   const answer = await callScalar(calls, "submit_v1", {
     p_inside: calls.isInside,
+    p_asks: asksGates,
     p_steps: numberList(steps),
     ...routes.values(),
     ...lists,
     p_units: others.length === 0 ? null : JSON.stringify(others),
   });
+  if (answer === "") {
+    const none = units.map(() => false);
+    return submitBy(calls, units, none, isCareful, true);
+  }
   const [time, ready = "", timerAt = "", answered = "", events = ""] = splitEvents(answer, 4);
   const now = Number(time);
   const hints = emptyHints();

@@ -4,6 +4,7 @@
  */
 import type { ChangeNext, Edit, Finish } from "../../model/change.ts";
 import { eventCodes } from "../../model/event-kind.ts";
+import { queueGateKey } from "../../model/gate.ts";
 import { isTerminal, stateCodes } from "../../model/job-state.ts";
 import type { JobState } from "../../model/job-state.ts";
 import type { DocPut, NewJob } from "../../store/records.ts";
@@ -19,10 +20,17 @@ export interface Unit {
   readonly isRepeat: boolean;
   /** It needs a way back (sql/whole.ts). */
   readonly isLate: boolean;
+  /** Its jobs come from outside, and one of their queues is draining. */
+  readonly asksGates?: boolean;
 }
 
-export function unitOf({ jobs, docs, isRepeat, isLate }: Unit, routes: RouteList): object {
-  return { jobs: jobs.map((job) => unitJob(job, routes)), docs: docs.map(unitDoc), isRepeat, isLate };
+export function unitOf({ jobs, docs, isRepeat, isLate, asksGates }: Unit, routes: RouteList): object {
+  const queueGateOf = ({ queue }: NewJob): object =>
+    asksGates === true ? { queueGate: packText(queueGateKey(queue)) } : {};
+  return {
+    jobs: jobs.map((job) => ({ ...unitJob(job, routes), ...queueGateOf(job) })),
+    ...{ docs: docs.map(unitDoc), isRepeat, isLate },
+  };
 }
 
 function unitJob(job: NewJob, routes: RouteList): object {

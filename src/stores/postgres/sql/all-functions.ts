@@ -3,7 +3,9 @@ import { asideSql } from "./aside.ts";
 import { auditSql } from "./audit.ts";
 import { callSql } from "./call.ts";
 import { changeSql } from "./change.ts";
+import { claimGatesSql } from "./claim-gates.ts";
 import { claimSql } from "./claim.ts";
+import { gatesSql } from "./gates.ts";
 import { docsSql } from "./docs.ts";
 import { dueSql } from "./due.ts";
 import { extendSql } from "./extend.ts";
@@ -29,13 +31,14 @@ const operations = [
   submitUnitSql,
   submitSql,
   submitOneSql,
+  claimGatesSql,
   claimSql,
   settleSql,
   extendSql,
   changeSql,
   dueSql,
 ];
-const others = [docsSql, readSql, feedSql, pruneSql, auditSql];
+const others = [gatesSql, docsSql, readSql, feedSql, pruneSql, auditSql];
 
 export const functionsSql = [
   ...[callSql, routesSql, wholeSql, asideSql],

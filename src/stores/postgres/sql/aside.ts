@@ -93,8 +93,8 @@ BEGIN
 END $$;
 
 -- A row of route whose content is not what its number stands for: its jobs' next submit adds it as it should be.
-CREATE FUNCTION @set_route_aside_v1(p_now int8, p_commit text, p_number int8, p_queue text, p_name text, p_caps text) RETURNS void LANGUAGE sql AS $$
-  WITH bad AS (DELETE FROM @route r WHERE r.number = p_number AND r.queue = p_queue AND r.name = p_name AND r.caps = p_caps RETURNING r.*)
+CREATE FUNCTION @set_route_aside_v1(p_now int8, p_commit text, p_number int8, p_queue text, p_name text, p_caps text, p_gates jsonb) RETURNS void LANGUAGE sql AS $$
+  WITH bad AS (DELETE FROM @route r WHERE r.number = p_number AND r.queue = p_queue AND r.name = p_name AND r.caps = p_caps AND r.gates = p_gates RETURNING r.*)
   INSERT INTO @aside SELECT 'route:' || number || ':' || md5(bad::text), NULL, 'a route whose number is another''s', @begin_v1(p_now, p_commit),
     left(to_jsonb(bad)::text, ${textCharactersMax}) FROM bad LIMIT 1 ON CONFLICT DO NOTHING
 $$;

@@ -3,9 +3,18 @@
  * repair means a bug or a hand in the database, and is counted by kind so that somebody looks.
  */
 import { ofAllTables } from "../columns.ts";
+import { usesOf } from "./rules/gate.ts";
 
-/** In this order: records to set aside, clocks of the waiting and of the running, keys, orphans, counts. */
-export const auditPhases: readonly string[] = ["aside", "jobs", "leases", "unique", "orphans", "tallies"];
+/** In this order: records to set aside, clocks of the waiting and of the running, keys, orphans, gates, counts. */
+export const auditPhases: readonly string[] = [
+  "aside",
+  "jobs",
+  "leases",
+  "unique",
+  "orphans",
+  "gates",
+  "tallies",
+];
 
 const removeOrphans = (table: string, isOwner: string): string => `
     DELETE FROM @${table} t WHERE NOT EXISTS (${ofAllTables("1", isOwner)});
@@ -43,6 +52,12 @@ BEGIN
     repaired := jsonb_build_object('unique', v_rows);
   WHEN 'orphans' THEN
     -- Of jobs that are gone. A row that a call is just moving is in one of the tables of a statement's snapshot.${removeOrphans("tag", "j.id = t.id")}${removeOrphans("trail", "j.seq = t.seq")}${removeOrphans("payload", "j.seq = t.seq")}
+  WHEN 'gates' THEN
+    -- Without these nobody would know what the jobs of a route have to pass, and nobody would claim them.
+    INSERT INTO @gate_use SELECT u.key, u.route, u.weight FROM @route r CROSS JOIN LATERAL (${usesOf("r.number", "r.queue", "r.gates")}) u
+      EXCEPT SELECT key, route, weight FROM @gate_use;
+    GET DIAGNOSTICS v_rows = ROW_COUNT;
+    repaired := jsonb_build_object('gate-use', v_rows);
   WHEN 'tallies' THEN
     repaired := jsonb_build_object('tally', @recount_v1(NULL));
     PERFORM @fold_v1();

@@ -2,8 +2,13 @@
  * change_one_v1: what operators and duties do to a job under a guard (rule R2). The first case whose guard holds is
  * applied; none holding answers where the job stands. The row stays locked from the look to the write.
  */
+import { stateCodes } from "../../../model/job-state.ts";
+
+const { running } = stateCodes;
+
 export const changeSql = `
--- p_change: {id, token?, cases: [{guard, next, attempts?}], isLate}. The answer has its events.
+-- p_change: {id, token?, cases: [{guard, next, attempts?}], isLate}. The answer has its events and, of a job that ran,
+-- the route that it has left.
 CREATE FUNCTION @change_one_v1(p_now int8, p_change jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE j @waiting := @lock_job_v1(p_now, p_change->>'id'); v_case jsonb; v_at int4 := 0; v_applied record; v_token text := p_change->>'token';
 BEGIN
@@ -19,6 +24,7 @@ BEGIN
   j.change_token := coalesce(v_token, j.change_token);
   SELECT * INTO v_applied FROM @apply_v1(p_now, j, v_case->'next', v_case->>'attempts');
   IF v_applied.held_by IS NOT NULL THEN RETURN jsonb_build_object('kind', 'key-held', 'by', v_applied.held_by); END IF;
-  RETURN jsonb_build_object('kind', 'ok', 'applied', v_at, 'from', j.state, 'state', v_applied.state, 'rev', j.rev + 1, 'events', v_applied.events);
+  RETURN jsonb_build_object('kind', 'ok', 'applied', v_at, 'from', j.state, 'state', v_applied.state, 'rev', j.rev + 1, 'events', v_applied.events,
+    'left', CASE WHEN j.state = ${running} AND v_applied.state IS DISTINCT FROM ${running} THEN j.route END);
 END $$;
 `;

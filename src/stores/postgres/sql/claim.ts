@@ -1,6 +1,7 @@
 /**
  * claim_v1 (rule R6): moves ready jobs from waiting to leased in order of (rank, seq). Never a job one of whose clocks
- * has rung: that one belongs to a duty. Rows that another claim holds are skipped, never waited for.
+ * has rung: that one belongs to a duty. Rows that another claim holds are skipped, never waited for. Where a route has
+ * gates, claim-gates.ts has its part.
  *
  * A claim moves the row (delete and insert) instead of updating it: 10.8 against 15.0 us per job by 100. The planner is
  * told to keep to the index: on a freshly filled table without statistics it would sort all that waits.
@@ -17,6 +18,18 @@ import { typeOf, wholeInput } from "../columns.ts";
 import type { Expressions } from "../columns.ts";
 import { fieldEnd, itemEnd, nullItem } from "../text.ts";
 import { nextClock, timeNow } from "./call.ts";
+import {
+  cutAlone,
+  cutByGates,
+  declareGates,
+  hasGates,
+  leaveUnknown,
+  shareAllGates,
+  lockGates,
+  lookAtGates,
+  shutGates,
+  takeTokens,
+} from "./claim-gates.ts";
 import { lease, leasedValues } from "./rules/lease.ts";
 import { brief, foldEvery, tellSet } from "./rules/tell.ts";
 
@@ -118,6 +131,10 @@ const batch = ["now", "v_i", ...listedFields.map(listName)]
   .map((field) => `${fieldEnd}, ${field}`)
   .join(", ");
 
+/** Of the routes that a gate has shut, what stands behind the last job that was taken: nobody has refused it yet. */
+const leftBehind = ` OR (v_gates IS NOT NULL AND EXISTS (SELECT 1 FROM @waiting WHERE route = ANY (v_whole)
+        AND ${isClaimable} AND ARRAY[rank, seq] > (SELECT max(ARRAY[coalesce(j.rank, l_rank[1]), j.seq]) FROM unnest(l_rank, l_seq) j(rank, seq))))`;
+
 export const claimSql = `
 -- Enters this life of the server: answers its epoch, raised when the row that says so is gone. That row is unlogged: a
 -- crash, a failover and a restore empty its table, and acknowledged writes or claims may be gone then.
@@ -139,7 +156,8 @@ END $$;
 -- p_ends[i] is the last index of offer i in p_routes. p_floors[i]: rows of lower rank are not looked at (floors.ts says
 -- why); null looks at all. Answers one text, because a table of columns costs a small call more than its rows: time,
 -- how long finding took in us, the next clock if asked for, whether jobs were left because the inputs reached p_bytes,
--- then of each batch its time, the number of its offer and its lists.
+-- when the first gate that refused a job opens, of offers with gates the lowest rank that was seen, then of each batch
+-- its time, the number of its offer and its lists.
 CREATE FUNCTION @claim_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_routes int8[], p_ends int4[], p_maxes int4[], p_starts int4[], p_floors int8[], p_clock bool,
   p_bytes int8)
   RETURNS text LANGUAGE plpgsql
@@ -150,49 +168,59 @@ DECLARE
   v_ends int8; v_fence int8; v_from int4 := 1; v_offer int8[]; v_left int4; v_got int4; v_batch int4; v_places tid[]; v_count int4;
   v_ids text; v_all text; v_events text; v_keys text[]; v_freed int8[]; v_floor int8; v_began timestamptz; v_pick int8 := 0; v_clock int8; v_feed int8; v_answer text := '';
   v_bytes int8 := coalesce(p_bytes, 9223372036854775807); v_more bool := false; v_bad text[];
-  v_starts int4; v_start int8; v_started int8[];
+  v_starts int4; v_start int8; v_started int8[];${declareGates}
 BEGIN
-  IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
-  SELECT epoch * ${fencesPerEpoch} INTO v_fence FROM @alive;
-  IF NOT FOUND THEN v_fence := @epoch_v1() * ${fencesPerEpoch}; END IF;
+  IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;${shareAllGates}
+  SELECT epoch * ${fencesPerEpoch}, ${hasGates} INTO v_fence, v_has_gates FROM @alive;
+  IF NOT FOUND THEN
+    v_fence := @epoch_v1() * ${fencesPerEpoch};
+    v_has_gates := ${hasGates};
+  END IF;${lockGates}
   FOR v_i IN 1..coalesce(array_length(p_ends, 1), 0) LOOP
     v_offer := p_routes[v_from:p_ends[v_i]];
     v_from := p_ends[v_i] + 1;
     v_left := p_maxes[v_i];
     v_starts := p_starts[v_i];
-    v_floor := coalesce(p_floors[v_i], -9223372036854775808);
+    v_floor := coalesce(p_floors[v_i], -9223372036854775808);${leaveUnknown}
     v_batch := NULL;
     WHILE v_left > 0 LOOP
       v_began := clock_timestamp();
+      IF v_gates IS NOT NULL THEN${lookAtGates}
+      END IF;
       IF array_length(v_offer, 1) = 1 THEN
-        v_got := v_left;${lists(head("v_offer[1]", "v_left", wanted), smallInput)}
+        v_got := v_left;${lists(head("v_offer[1]", "least(v_left, v_most[1])", wanted), smallInput)}${cutAlone(isClaimable)}
       ELSE
         v_batch := coalesce(v_batch, ceil(2.0 * v_left / array_length(v_offer, 1)) + 8);
         -- The heads of all routes in one order, as far as it is certain: up to the last row seen of a route that may
         -- have more.
-        WITH heads AS MATERIALIZED (SELECT r.route, h.* FROM unnest(v_offer) r(route) CROSS JOIN LATERAL (${head("r.route", "v_batch", "rank, seq")}) h),
+        WITH heads AS MATERIALIZED (SELECT r.route, h.* FROM unnest(v_offer, v_most) r(route, most) CROSS JOIN LATERAL (${head("r.route", "least(v_batch, r.most + 1)", "rank, seq")}) h),
         ends AS (SELECT min(last) AS last FROM (SELECT max(ARRAY[rank, seq]) AS last FROM heads GROUP BY route HAVING count(*) = v_batch) l)
-        SELECT array_agg(ctid), CASE WHEN (SELECT last FROM ends) IS NULL THEN v_left ELSE count(*)::int4 END INTO v_places, v_got
-          FROM (SELECT ctid FROM heads, ends WHERE last IS NULL OR ARRAY[rank, seq] <= last ORDER BY rank, seq LIMIT v_left) c;
-        ${lists(picked, smallInput)}
+        SELECT array_agg(ctid), array_agg(route), CASE WHEN (SELECT last FROM ends) IS NULL THEN v_left ELSE count(*)::int4 END, min(rank)
+          INTO v_places, v_seen, v_got, v_first FROM (SELECT ctid, route, rank FROM heads, ends WHERE last IS NULL OR ARRAY[rank, seq] <= last ORDER BY rank, seq LIMIT v_left) c;${cutByGates}${lists(picked, smallInput)}
       END IF;
       IF position(${nullItem} IN l_input) > 0 OR octet_length(l_input) - array_length(v_places, 1) >= v_bytes THEN${bound}
       END IF;
       v_count := array_length(v_places, 1);
       v_pick := v_pick + extract(epoch FROM clock_timestamp() - v_began) * 1000000;
-      EXIT WHEN v_count IS NULL;
-      -- Jobs that were submitted while this call ran are among them: by the clock of its begin they would be claimed
-      -- before they were due.
-      now := greatest(now, ${timeNow});
-      v_ends := now + p_lease;${chooseStarted}${lease}
-      DELETE FROM @waiting WHERE ctid = ANY (v_places);${tell}
-      v_answer := concat(v_answer, ${batch});
-      v_left := v_left - greatest(v_got, 1);
-      v_bytes := v_bytes - (octet_length(l_input) - v_count + 1);
-      EXIT WHEN v_bytes <= 0;
+      EXIT WHEN v_count IS NULL AND v_cut IS NULL;
+      IF v_count > 0 THEN
+        -- Jobs that were submitted while this call ran are among them: by the clock of its begin they would be claimed
+        -- before they were due.
+        now := greatest(now, ${timeNow});
+        v_ends := now + p_lease;${chooseStarted}${lease}
+        DELETE FROM @waiting WHERE ctid = ANY (v_places);${tell}${takeTokens}
+        v_answer := concat(v_answer, ${batch});
+        v_bytes := v_bytes - (octet_length(l_input) - v_count + 1);
+        EXIT WHEN v_bytes <= 0;
+      END IF;
+      IF v_cut IS NULL THEN
+        v_left := v_left - greatest(v_got, 1);
+      ELSE
+        v_left := v_left - coalesce(v_count, 0);${shutGates}
+      END IF;
     END LOOP;
     IF v_bytes <= 0 THEN
-      v_more := EXISTS (SELECT 1 FROM @waiting WHERE route = ANY (v_offer || p_routes[v_from:]) AND ${isClaimable});
+      v_more := EXISTS (SELECT 1 FROM @waiting WHERE route = ANY (v_offer || p_routes[v_from:]) AND ${isClaimable})${leftBehind};
       EXIT;
     END IF;
   END LOOP;
@@ -201,6 +229,6 @@ BEGIN
     IF v_feed % ${foldEvery} = 0 THEN PERFORM @fold_v1(); END IF;
   END IF;
   IF p_clock THEN SELECT ${nextClock} INTO v_clock; END IF;
-  RETURN concat(now, ${fieldEnd}, v_pick, ${fieldEnd}, v_clock, ${fieldEnd}, v_more, v_answer);
+  RETURN concat(now, ${fieldEnd}, v_pick, ${fieldEnd}, v_clock, ${fieldEnd}, v_more, ${fieldEnd}, v_opens, ${fieldEnd}, v_lowest, v_answer);
 END $$;
 `;

@@ -9,6 +9,7 @@
  * taken tells after the answer as everybody else does.
  */
 import { eventCodes } from "../../../model/event-kind.ts";
+import { queueGateKey } from "../../../model/gate.ts";
 import { stateCodes } from "../../../model/job-state.ts";
 import { columnOf } from "../../../store/job-fields.ts";
 import { columnList, initialSql, newRowSql } from "../columns.ts";
@@ -17,6 +18,7 @@ import { declarePlace } from "../place-parameters.ts";
 import { fieldEnd } from "../text.ts";
 import { setCommit, timeNow } from "./call.ts";
 import { waitingTimer } from "./rules/advance.ts";
+import { isDraining } from "./rules/gate.ts";
 import { stateSql } from "./rules/place.ts";
 import { foldEvery } from "./rules/tell.ts";
 import { listedFields } from "./submit.ts";
@@ -42,8 +44,9 @@ const placed: Expressions = {
 const channel = `split_part('@hint', '"', 2) || '_hint'`;
 
 export const submitOneSql = `
--- Answers: time, state, the clock that was set (0: none), whether the others were told.
-CREATE FUNCTION @submit_one_v1(p_now int8, p_commit text, p_by text, p_route int8, p_queue text, p_name text, p_caps text,
+-- Answers: time, state, the clock that was set (0: none), whether the others were told. Empty where the queue is
+-- draining.
+CREATE FUNCTION @submit_one_v1(p_now int8, p_commit text, p_by text, p_route int8, p_queue text, p_name text, p_caps text, p_gates jsonb,
   ${givenFields.map((name) => `p_${columnOf(name)} text`).join(", ")},
   ${declarePlace("int8")}) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -51,8 +54,9 @@ DECLARE
   v_ttl_at int8 := v_due_at + p_ttl; v_state int2 := ${stateSql("v_due_at", "v_now")}; v_timer_at int8 := ${waitingTimer("v_")}; v_feed int8; v_told bool := false;
 BEGIN
   ${setCommit}
-  PERFORM 1 FROM @route WHERE number = p_route AND queue = p_queue AND name = p_name AND caps = p_caps;
-  IF NOT FOUND THEN PERFORM @keep_routes_v1(ARRAY[p_route], ARRAY[p_queue], ARRAY[p_name], ARRAY[p_caps]); END IF;
+  IF ${isDraining(`'${queueGateKey("")}' || p_queue`)} THEN RETURN ''; END IF;
+  PERFORM 1 FROM @route WHERE number = p_route AND queue = p_queue AND name = p_name AND caps = p_caps AND gates = p_gates;
+  IF NOT FOUND THEN PERFORM @keep_routes_v1(ARRAY[p_route], ARRAY[p_queue], ARRAY[p_name], ARRAY[p_caps], ARRAY[p_gates::text]); END IF;
   INSERT INTO @waiting (${columnList})
     VALUES (${newRowSql(placed)});
   INSERT INTO @tally VALUES (p_route, v_state, 1);

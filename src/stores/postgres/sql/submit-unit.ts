@@ -10,6 +10,7 @@
 import { eventCodes } from "../../../model/event-kind.ts";
 import { columnList, ofAllTables } from "../columns.ts";
 import { inlineBytesMax } from "./rules/advance.ts";
+import { isDraining } from "./rules/gate.ts";
 import { heldUntil, isUnstarted } from "./rules/meet.ts";
 
 export const submitUnitSql = `
@@ -34,6 +35,7 @@ BEGIN
   FOR v_job IN SELECT * FROM jsonb_array_elements(p_unit->'jobs') LOOP
     SELECT * INTO v_one FROM @submit_job_v1(p_now, v_job, v_repeat);
     IF v_one.how IS NULL THEN RETURN jsonb_build_object('kind', 'refused', 'reason', 'id-differs', 'id', v_one.id); END IF;
+    IF v_one.how = 'draining' THEN RETURN jsonb_build_object('kind', 'refused', 'reason', 'draining', 'id', v_one.id); END IF;
     v_ids := v_ids || to_jsonb(v_one.id);
     v_hows := v_hows || to_jsonb(v_one.how);
     v_events := @and_v1(v_events, v_one.events);
@@ -50,7 +52,8 @@ BEGIN
   RETURN jsonb_build_object('kind', 'ok', 'ids', v_ids, 'hows', v_hows, 'events', v_events);
 END $$;
 
--- p_job as place_new_v1 takes it, with onHeld. how: null when the id is there with another digest.
+-- p_job as place_new_v1 takes it, with onHeld, and with queueGate where its queue may be draining. how: null when the
+-- id is there with another digest; 'draining' for a job that is not known.
 CREATE FUNCTION @submit_job_v1(p_now int8, p_job jsonb, p_repeat bool, OUT id text, OUT how text, OUT events text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -66,6 +69,7 @@ BEGIN
         RETURN;
       END IF;
     END IF;
+    IF p_job ? 'queueGate' AND ${isDraining("p_job->>'queueGate'")} THEN how := 'draining'; RETURN; END IF;
     IF v_key IS NOT NULL THEN
       SELECT u.seq, u.id INTO v_holder FROM @uniq u WHERE u.key = v_key AND (u.held_until IS NULL OR u.held_until > p_now);
       IF FOUND THEN

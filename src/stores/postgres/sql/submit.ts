@@ -6,6 +6,7 @@
  * position: array variables are unpacked once, and an unnest of thirteen lists costs 2 us per job more.
  */
 import { eventCodes } from "../../../model/event-kind.ts";
+import { queueGateKey } from "../../../model/gate.ts";
 import { stateCodes } from "../../../model/job-state.ts";
 import { columnOf, fieldNames } from "../../../store/job-fields.ts";
 import type { JobField, JobFieldName } from "../../../store/job-fields.ts";
@@ -14,6 +15,7 @@ import type { Expressions } from "../columns.ts";
 import { declarePlace } from "../place-parameters.ts";
 import { fieldEnd, itemEnd, nullItem } from "../text.ts";
 import { waitingTimer } from "./rules/advance.ts";
+import { isDraining } from "./rules/gate.ts";
 import { stateSql } from "./rules/place.ts";
 import { groupedEvents } from "./rules/tell.ts";
 import { waitBriefly, whole } from "./whole.ts";
@@ -70,22 +72,24 @@ const insert = (changes: Expressions): string => `
         SELECT ${newRowSql({ ...listed, ...changes, seq })} FROM generate_series(v_from, v_to) i`;
 
 export const submitSql = `
--- p_routes, p_queues, p_names, p_caps: the routes of all jobs of the call; p_route_at: which one each plain job has,
--- null for the first. p_large_at, p_tag_at: the position of the plain job that has this large input or tag. Answers one
--- text: time; ready routes and the earliest timer of plain jobs; answers of units, and their events.
-CREATE FUNCTION @submit_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text,
+-- p_routes to p_gates: the routes of all jobs of the call; p_route_at: which one each plain job has, null for the first.
+-- p_large_at, p_tag_at: the position of the plain job that has this large input or tag. Answers one text: time; ready
+-- routes and the earliest timer of plain jobs; answers of units, and their events. Nothing is done and the answer is
+-- empty where one of the queues is draining, unless p_asks: then its units ask for themselves.
+CREATE FUNCTION @submit_v1(p_now int8, p_commit text, p_inside bool, p_asks bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text, p_gates text,
   p_route_at int4[], ${parameters.join(", ")}, ${declarePlace("int8[]")},
   p_large_at int4[], p_large text, p_tag_at int4[], p_tag text, p_units jsonb) RETURNS text LANGUAGE plpgsql
   SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
-  now int8 := @begin_v1(p_now, p_commit); ${unpacked.join(" ")}
+  now int8 := @begin_v1(p_now, p_commit); v_queues text[] := ${texts("p_queues")}; ${unpacked.join(" ")}
   v_step int4; v_from int4 := 1; v_to int4; v_unit int4 := 0; v_seqs int8[]; v_plain text; v_all text; v_ready int8[]; v_timer int8;
   v_answer jsonb; v_answers jsonb; v_events text; v_ready_all int8[]; v_timer_first int8;
   -- Of one route and without a clock: nothing has to be grouped.
   v_alike bool := array_length(p_routes, 1) = 1 AND coalesce(p_due_in, p_due_at, p_deadline_in, p_deadline_at, p_ttl) IS NULL;
 BEGIN
-  PERFORM @keep_routes_v1(p_routes, ${texts("p_queues")}, ${texts("p_names")}, ${texts("p_caps")});
+  IF NOT p_asks AND ${isDraining(`ANY (ARRAY(SELECT '${queueGateKey("")}' || q FROM unnest(v_queues) q))`)} THEN RETURN ''; END IF;
+  PERFORM @keep_routes_v1(p_routes, v_queues, ${texts("p_names")}, ${texts("p_caps")}, ${texts("p_gates")});
   IF p_units IS NOT NULL THEN
     IF NOT p_inside THEN ${waitBriefly} END IF;
     PERFORM @lock_keys_v1(p_units);

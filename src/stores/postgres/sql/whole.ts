@@ -36,9 +36,9 @@ BEGIN
   RETURN v_answer;
 END $$;
 
--- Items of one kind in order; answers a list.
-CREATE FUNCTION @each_v1(p_now int8, p_commit text, p_what text, p_items text, OUT now int8, OUT answers jsonb, OUT events text) LANGUAGE plpgsql AS $$
-DECLARE v_item jsonb; v_answer jsonb;
+-- Items of one kind in order; answers a list, and the routes for which there may be room at a gate.
+CREATE FUNCTION @each_v1(p_now int8, p_commit text, p_what text, p_items text, OUT now int8, OUT answers jsonb, OUT events text, OUT ready int8[]) LANGUAGE plpgsql AS $$
+DECLARE v_item jsonb; v_answer jsonb; v_left int8[];
 BEGIN
   now := @begin_v1(p_now, p_commit);
   ${waitBriefly}
@@ -46,8 +46,10 @@ BEGIN
   FOR v_item IN SELECT * FROM jsonb_array_elements(p_items::jsonb) LOOP
     v_answer := @whole_v1(p_what, now, v_item);
     events := @and_v1(events, v_answer->>'events');
-    answers := answers || jsonb_build_array(v_answer - 'events');
+    v_left := v_left || (v_answer->>'left')::int8;
+    answers := answers || jsonb_build_array(v_answer - '{events,left}'::text[]);
   END LOOP;
   PERFORM @tell_v1(now, events, false);
+  IF EXISTS (SELECT 1 FROM @gate) THEN ready := @sharing_v1(v_left); END IF;
 END $$;
 `;
