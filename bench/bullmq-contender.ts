@@ -9,7 +9,7 @@ import { Redis } from "ioredis";
 import type { Contender, OpenOptions } from "./contender.ts";
 import { watchCommands } from "./driver-commands.ts";
 import type { BenchInput } from "./input.ts";
-import { uniqueKeyOf } from "./job-kind.ts";
+import { limitedTo, ratedPerSecond, uniqueKeyOf } from "./job-kind.ts";
 import type { JobKind } from "./job-kind.ts";
 
 const name = "bench";
@@ -49,9 +49,11 @@ export async function openBullmqContender({ place, jobKind, isCounting }: OpenOp
         started(data);
         if (failsOnce && attemptsMade === 0) throw new Error("fails once");
       };
+      if (jobKind === "limited") await queue.setGlobalConcurrency(limitedTo);
       const worker = new Worker(name, handle, {
         connection,
         prefix,
+        ...(jobKind === "rated" ? { limiter: { max: ratedPerSecond, duration: 1000 } } : {}),
         ...(concurrency === null ? {} : { concurrency }),
       });
       worker.on("error", (error) => console.error(error));

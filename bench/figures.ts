@@ -11,6 +11,8 @@ export const works = [
   "retry",
   "unique",
   "tagged",
+  "limited",
+  "rated",
   "latency",
   "delayed",
   "idle",
@@ -19,7 +21,7 @@ export const works = [
 export type Work = (typeof works)[number];
 
 /** Works that take longer than a run in a hurry has: with --quick they are measured only when they are named. */
-export const unhurriedWorks: readonly Work[] = ["retry", "unique", "tagged", "delayed"];
+export const unhurriedWorks: readonly Work[] = ["retry", "unique", "tagged", "limited", "rated", "delayed"];
 
 export const storeNames = ["sqlite", "postgres", "redis", "stub"] as const;
 export type StoreName = (typeof storeNames)[number];

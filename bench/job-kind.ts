@@ -9,10 +9,19 @@ import type { BenchInput } from "./input.ts";
 /**
  * fails-once: the first attempt throws, and the job is tried again without a delay.
  * unique: the job holds a key of its own until its end. tagged: it has two tags.
+ * limited: at most `limitedTo` run at once, over all processes. rated: a rate that lets every job of a run pass, so that
+ * what is measured is the price of having one.
  */
-export type JobKind = "plain" | "fails-once" | "unique" | "tagged";
+export type JobKind = "plain" | "fails-once" | "unique" | "tagged" | "limited" | "rated";
 
-const kindOfDrain = { drain: "plain", retry: "fails-once", unique: "unique", tagged: "tagged" } as const;
+const kindOfDrain = {
+  ...({ drain: "plain", retry: "fails-once", unique: "unique", tagged: "tagged" } as const),
+  ...({ limited: "limited", rated: "rated" } as const),
+};
+
+/** More than a worker of 100 slots runs at once, fewer than it would claim ahead. */
+export const limitedTo = 200;
+export const ratedPerSecond = 1_000_000;
 
 export function isDrain(work: string): work is keyof typeof kindOfDrain {
   return Object.hasOwn(kindOfDrain, work);

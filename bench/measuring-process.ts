@@ -77,7 +77,9 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
     case "drain":
     case "retry":
     case "unique":
-    case "tagged": {
+    case "tagged":
+    case "limited":
+    case "rated": {
       const [go, stop] = [heard("go"), heard("stop")];
       void say({ kind: "ready" });
       const progress = (total: number): void => void say({ kind: "progress", total });

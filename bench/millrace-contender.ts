@@ -9,6 +9,8 @@ import { job } from "../src/engine/definition.ts";
 import type { JobOptions } from "../src/engine/definition.ts";
 import { Engine } from "../src/engine/engine.ts";
 import type { EnqueueOptions } from "../src/engine/job-options.ts";
+import { limit } from "../src/engine/limit.ts";
+import type { Limit } from "../src/engine/limit.ts";
 import { openStore } from "../src/open.ts";
 import { nodePlatform } from "../src/platform/node-platform.ts";
 import type { Store } from "../src/store/store.ts";
@@ -19,7 +21,7 @@ import type { Counts } from "./counting-store.ts";
 import type { Mode, StoreName } from "./figures.ts";
 import { makeInput } from "./input.ts";
 import type { BenchInput } from "./input.ts";
-import { tagsOf, uniqueKeyOf } from "./job-kind.ts";
+import { limitedTo, ratedPerSecond, tagsOf, uniqueKeyOf } from "./job-kind.ts";
 import type { JobKind } from "./job-kind.ts";
 import { openStubStore } from "./stub-store.ts";
 
@@ -109,8 +111,15 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
   return contender;
 }
 
-function definitionOptionsOf(mode: Mode, kind: JobKind): Pick<JobOptions, "retention" | "retry"> {
+const limits: Partial<Record<JobKind, Limit>> = {
+  limited: limit("bench", { concurrency: limitedTo }),
+  rated: limit("bench", { rate: { max: ratedPerSecond, per: "1s" } }),
+};
+
+function definitionOptionsOf(mode: Mode, kind: JobKind): Pick<JobOptions, "retention" | "retry" | "limits"> {
+  const used = limits[kind];
   return {
+    ...(used === undefined ? {} : { limits: [used] }),
     ...(mode === "no-history" ? { retention: { completed: 0 } } : {}),
     ...(kind === "fails-once" ? { retry: { attempts: 2, backoff: 0 } } : {}),
   };

@@ -90,7 +90,7 @@ function restedLatency(isQuick: boolean, jobs: number | null, entries: readonly 
 
 /** Drains of jobs with something special about them, each in turns with the same drain of plain jobs. */
 function specialDrains(jobs: number, entriesOf: (work: Work) => readonly Entry[]): readonly Part[] {
-  return (["retry", "unique", "tagged"] as const).map((work) => {
+  return (["retry", "unique", "tagged", "limited", "rated"] as const).map((work) => {
     const entries = entriesOf(work);
     const plain = entries.map((entry): Entry => ({ ...entry, mode: "plain-jobs" }));
     return { work, jobs, entries: [...plain, ...entries] };
