@@ -2,50 +2,14 @@
  * Workers with capabilities on real stores, real time and connections of their own: jobs go only to who can run them,
  * and a hint brings a combination that nobody asked for before to the one able worker at once.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";
 import { handler, job } from "../../src/index.ts";
-import { nodePlatform } from "../../src/platform/node-platform.ts";
-import type { Store } from "../../src/store/store.ts";
-import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
-import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
-import { openSqliteStore } from "../../src/stores/sqlite/sqlite-store.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
-import { useTestDatabase } from "../support/use-postgres.ts";
-import { useSharedRedis } from "../support/use-redis.ts";
+import { usePlaces } from "../support/use-places.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "millrace-able-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
-const database = useTestDatabase();
-const redis = useSharedRedis();
-const platform = nodePlatform;
-
-/** Each call of the inner function opens the same place once more. */
-const places: [title: string, place: () => () => Promise<Store>][] = [
-  ["sqlite", () => () => openSqliteStore({ path: join(folder, "able.db"), platform })],
-  ["Postgres", () => () => openPostgresStore({ url: database.url, schema: "able", platform, poolMax: 4 })],
-  [
-    "Redis",
-    () => {
-      const { url } = redis.prefixes;
-      const prefix = redis.prefixes.next();
-      return () => openRedisStore({ url, prefix, platform });
-    },
-  ],
-  [
-    "Redis in four partitions",
-    () => {
-      const { url } = redis.prefixes;
-      const prefix = redis.prefixes.next();
-      return () => openRedisStore({ url, prefix, platform, partitions: 4 });
-    },
-  ],
-];
-
+const places = usePlaces();
 const render = job<number, string>("render");
 
 describe.each(places)("on %s", (_title, place) => {

@@ -1,0 +1,89 @@
+/**
+ * Limits, throttles and pauses on real stores, real time and connections of their own: what one process sets or gives
+ * back is felt by the others at once.
+ */
+import { describe, expect, test } from "vitest";
+import type { Millrace } from "../../src/client/millrace.ts";
+import { batchHandler, handler, job, limit, Throttled } from "../../src/index.ts";
+import { closeAfterEach } from "../support/close-after-each.ts";
+import { millOn } from "../support/mill-on.ts";
+import { until } from "../support/until.ts";
+import { usePlaces } from "../support/use-places.ts";
+
+const places = usePlaces();
+const timeout = "20s";
+
+describe.each(places)("on %s", (_title, place) => {
+  const closeLater = closeAfterEach();
+  const processes = (): (() => Promise<Millrace>) => {
+    const open = place();
+    return async () => closeLater(millOn(await open()));
+  };
+
+  test("a limit holds over the workers of several processes, and each end lets the next start", async () => {
+    const mill = processes();
+    const slack = limit("slack", { concurrency: 3 });
+    const send = job<number>("send", { limits: [slack] });
+    let [running, most, ran] = [0, 0, 0];
+    const run = async (): Promise<void> => {
+      most = Math.max(most, ++running);
+      await new Promise((resolve) => setImmediate(resolve));
+      running -= 1;
+      ran += 1;
+    };
+    for (let count = 0; count < 3; count++)
+      await (await mill()).work([handler(send, run)], { concurrency: 4 });
+    const producer = await mill();
+    const given = Array.from({ length: 60 }, (_, n) => send.with(n));
+    const handles = [
+      ...(await producer.enqueueMany(given)),
+      ...(await Promise.all(given.slice(0, 20).map(({ input }) => producer.enqueue(send, input)))),
+    ];
+    await Promise.all(handles.map((handle) => handle.result({ timeout })));
+    expect([ran, most <= 3]).toEqual([80, true]);
+    await until("nothing is held", async () => (await producer.limits.state("slack")).held === 0);
+  });
+
+  test("a throttle of one process closes the limit for the others, and its clock opens it again", async () => {
+    const mill = processes();
+    const api = limit("api", { concurrency: 5 });
+    const call = job<number, number>("call", { limits: [api] });
+    const starts: number[] = [];
+    const run = ({ input, attempt }: { input: number; attempt: number }): number => {
+      starts.push(input);
+      if (starts.length === 1) throw new Throttled("api", { retryAfter: "300ms" });
+      return attempt;
+    };
+    const producer = await mill();
+    await producer.limits.define(api);
+    for (let count = 0; count < 2; count++)
+      await (await mill()).work([handler(call, run)], { concurrency: 1 });
+    const first = await producer.enqueue(call, 1);
+    await until("it was throttled", async () => (await producer.jobs.get(first.id))?.throttles === 1);
+    const second = await producer.enqueue(call, 2);
+    expect(await first.result({ timeout })).toBe(1);
+    expect(await second.result({ timeout })).toBe(1);
+    expect(starts.toSorted((one, other) => one - other)).toEqual([1, 1, 2]);
+  });
+
+  test("a pause by one process holds for what another one has claimed and not started", async () => {
+    const mill = processes();
+    const mail = job<number>("mail", { queue: "email" });
+    let calls = 0;
+    const gather = batchHandler(mail, { size: 3, wait: "10m" }, async () => void (calls += 1));
+    const worker = await (await mill()).work([gather]);
+    const operator = await mill();
+    await operator.enqueueMany([mail.with(1), mail.with(2)]);
+    await until("they are claimed", () => worker.held === 2);
+    expect(await operator.queues.pause("email")).toMatchObject({ paused: true });
+    await until("they went back", () => worker.held === 0);
+    const third = await operator.enqueue(mail, 3);
+    expect(await operator.explain(third.id)).toMatchObject({ held: { by: "pause", name: "email" } });
+    expect([await operator.jobs.counts(), calls]).toEqual([{ email: { ready: 3, held: 3 } }, 0]);
+    await operator.queues.drain("email");
+    await expect(operator.enqueue(mail, 4)).rejects.toMatchObject({ code: "draining" });
+    await operator.queues.resume("email");
+    await third.result({ timeout });
+    expect(calls).toBe(1);
+  });
+});
