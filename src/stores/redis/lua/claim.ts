@@ -57,8 +57,9 @@ end
 
 -- What first claims of plain jobs of a route by one owner share: the parts of their state around id and times, and
 -- their event.
-local function templateOf(c, route, owner, isStarted)
+local function templateOf(c, route, owner, isStarted, flags)
   local job = newJob()
+  job.flags = flags
   job.id, job.route, job.state = HOLE, route, READY
   lease({ now = c.now, at = HOLE, fence = c.fence }, job, owner, HOLE, isStarted)
   local t = { parts = split(stateOf(job), HOLE) }
@@ -68,11 +69,12 @@ end
 
 local function firstKey(route, owner, isStarted) return (isStarted and "s" or "w") .. owner .. US .. route end
 
-local function prepare(c, route, owner, endsAt, isStarted)
-  local key = firstKey(route, owner, isStarted)
+-- flags: what the jobs have beyond plain ones.
+local function prepare(c, route, owner, endsAt, isStarted, flags)
+  local key = flags .. firstKey(route, owner, isStarted)
   local t = recall(c, key)
   if not t then
-    t = templateOf(c, route, owner, isStarted)
+    t = templateOf(c, route, owner, isStarted, flags)
     keep(c, key, t)
   end
   local bundle = bundleOf(c, t.event, RUNNING, t.extra)
@@ -120,12 +122,14 @@ local function leaseAll(c, members, of, sources, wanted, owner, endsAt, starts, 
     local h, spec, isTaken = members[i], specs[i], true
     if of then route = of[i].route end
     if isStarted and o >= startsTo then isStarted, firsts = false, c.waiting end
-    local id = HAS_PLAIN_ROADS and spec and not states[i] and readPlain(spec, route, alike)
+    local isNew = HAS_PLAIN_ROADS and spec and not states[i]
+    local id, name, flags = isNew and readPlain(spec, route, alike), route, ""
+    if isNew and not id then id, name, flags = readKeyed(spec, route), HAS_KEY .. route, HAS_KEY end
     if id then
-      local first = firsts[route]
+      local first = firsts[name]
       if not first then
-        first = prepare(c, route, owner, endsAt, isStarted)
-        firsts[route], c.first = first, first
+        first = prepare(c, route, owner, endsAt, isStarted, flags)
+        firsts[name], c.first = first, first
       end
       written[n + 1], written[n + 2] = h, first.before .. id .. first.behind
       n = n + 2

@@ -14,6 +14,7 @@ import { fieldNames, isClearedBy, jobFields } from "../../../store/job-fields.ts
 import type { JobField } from "../../../store/job-fields.ts";
 import {
   asInSpec,
+  flags,
   headFields,
   initialText,
   ownFields,
@@ -83,6 +84,15 @@ const patternOf = (names: readonly PackedName[], patterns: Patterns = {}): strin
 const plainNumbers = { createdAt: "%d+()", dueAt: "", rank: "%-?%d*" };
 /** A spec without flags, due when it was made: id, where its time ends, route, and where its tail begins. */
 const plainPattern = patternOf(shortHead, { flags: "", id: captured, route: captured, ...plainNumbers });
+const initials = Object.fromEntries(rareFields.map((name) => [name, initialText(name)]));
+/**
+ * A spec with a unique key and nothing else beyond a plain one, due when it was made: id, route, how the key is held,
+ * and where its tail begins.
+ */
+const keyedPattern = patternOf([...headFields, ...ownFields], {
+  ...{ flags: flags.key, id: captured, createdAt: "%d+", route: captured, dueAt: "", rank: "%-?%d*" },
+  ...{ deadlineAt: "", ttlAt: "", uniqueHold: captured, digest: "", tags: "", ...initials },
+});
 const states = Object.values(stateCodes).map((code) => `["${code}"] = true`);
 
 const sameLines = (rules: SameRules): string =>
@@ -266,6 +276,23 @@ local function readPlain(spec, route, alike)
   if not input then return nil end
   alike[route] = sub(spec, at, input - 1)
   return id
+end
+
+-- The id of a job of a route that has a unique key, held on beyond its start, and is plain otherwise; nothing for
+-- others.
+local function readKeyed(spec, route)
+  local id, own, hold, tail = match(spec, "${keyedPattern}")
+  if tail and own == route and hold ~= HOLD_STARTED and inputAt(spec, tail) then return id end
+end
+
+-- The unique keys of specs; nothing for one that has none, or is none.
+local function keysIn(specs)
+  local keys = {}
+  for i, spec in ipairs(specs) do
+    local job = {}
+    keys[i] = spec and readSpec(job, spec) and job.uniqueKey ~= "" and job.uniqueKey or false
+  end
+  return keys
 end
 
 local function clearForLease(job) ${clearLua("lease")} end

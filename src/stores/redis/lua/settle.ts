@@ -1,7 +1,8 @@
 /**
  * settle: what a running attempt writes at its end, under its fence. Applied at most once and only with the current
- * fence; a repeat with the same fence answers already. Plain endings (no key, no effects, kept) are written as a set:
- * one template for all that look alike; everything else goes through the job's tables.
+ * fence; a repeat with the same fence answers already. Plain endings (no effects, kept) are written as a set: one
+ * template for all that look alike, and their unique keys are freed together at the end; where the call has effects,
+ * which may take such a key, jobs with keys go through the job's tables like everything else.
  *
  *  args     shapes of the effects, number of settles, their handles, then stretches: how many, next (argument-text.ts;
  *           a finish without its result), whether results, attempt logs and effects come, and per settle:
@@ -26,7 +27,9 @@ end
 -- attempts and result.
 local function prepare(c, stretch, rest)
   local job, ending = { state = RUNNING, fence = HOLE, settledFence = HOLE, uniqueKey = "" }, { jobs = 0 }
-  ending.isPlain = readRest(job, rest, 1) and not find(job.flags, HAS_KEY, 1, true)
+  ending.isPlain = readRest(job, rest, 1)
+  ending.hasKey = ending.isPlain and find(job.flags, HAS_KEY, 1, true) ~= nil
+  if ending.hasKey and #c.shapes > 0 then ending.isPlain = false end
   if ending.isPlain then
     ending.attempts = job.attempts
     finish(c, job, stretch.next)
@@ -56,6 +59,7 @@ local function endPlain(c, stretch, h, state, prefix, result, attempts)
   stretch.n = stretch.n + 1
   stretch.handles[stretch.n] = h
   ending.jobs = ending.jobs + 1
+  if ending.hasKey then c.keyed[#c.keyed + 1] = h end
   g.n = g.n + 1
   g[g.n] = sub(prefix, find(prefix, US, 1, true) + 1, -2)
   return true
@@ -78,6 +82,22 @@ local function writeEndings(c, stretch)
       if c.life.gates then returnPermits(c, ending.route) end
     end
   end
+end
+
+-- The jobs that ended as a set free the keys that they hold, as finish (rules.ts) does.
+local function freeKeys(c)
+  local handles = c.keyed
+  if #handles == 0 then return end
+  local keys, held, gone = keysIn(fetch("HMGET", c.k.spec, handles)), {}, {}
+  for _, key in ipairs(keys) do held[#held + 1] = key or "" end
+  local holders = fetch("HMGET", c.k.uniq, held)
+  for i, key in ipairs(keys) do
+    local holder = key and holders[i] and readFields(holders[i], "holder")
+    if holder and holder.handle == handles[i] and (holder.hold == HOLD_END or holder.hold == HOLD_STARTED) then
+      gone[#gone + 1] = key
+    end
+  end
+  many("HDEL", c.k.uniq, gone)
 end
 
 local function refusalOf(c, h, id, fence)
@@ -120,7 +140,7 @@ function OPERATIONS.settle(c)
   if refused then return refused end
   local total, refusals, stretches = nextNumber(c), {}, {}
   local handles = slice(c.args, c.i, c.i + total - 1)
-  c.i, c.states, c.statesAt, c.done = c.i + total, {}, 0, {}
+  c.i, c.states, c.statesAt, c.done, c.keyed = c.i + total, {}, 0, {}, {}
   local states, at = fetch("HMGET", c.k.state, handles), 0
   while at < total do
     local length, stretch = nextNumber(c), stretchOf(stretches, nextArg(c))
@@ -141,6 +161,7 @@ function OPERATIONS.settle(c)
     end
   end
   for _, stretch in pairs(stretches) do writeEndings(c, stretch) end
+  freeKeys(c)
   writeRecords(c)
   return refusals
 end
