@@ -48,6 +48,12 @@ test("a throttle closes the limit for all its jobs", async () => {
   expect(starts).toEqual([1, 1, 2]);
 });
 
+test("a queue's concurrency that the partitions cannot share is refused", async () => {
+  const set = v.mill.queues.set("email", { concurrency: 3 });
+  await expect(v.run(set)).rejects.toMatchObject({ code: "placement-conflict" });
+  expect(await v.run(v.mill.queues.set("email", { concurrency: 4 }))).toMatchObject({ concurrency: 4 });
+});
+
 test("a pause, a drain and their ends hold in every partition", async () => {
   const plain = job<number>("plain", { queue: "email" });
   let ran = 0;

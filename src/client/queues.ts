@@ -11,6 +11,7 @@ import type { GateChange } from "../engine/gates.ts";
 import type { Due } from "../model/change.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
+import { MillraceError } from "../model/error.ts";
 import { foreverMs, gateName, queueGateKey } from "../model/gate.ts";
 import { readBody, readEdit, settingsOf } from "../model/limit.ts";
 import type { LimitBody, Rate, RateOptions } from "../model/limit.ts";
@@ -88,9 +89,19 @@ export class Queues {
   /** How much of the queue runs, over all processes. */
   async set(queue: string, edit: QueueEdit): Promise<QueueSettings> {
     const edited = readEdit(edit, "queues.set");
+    this.#checkShares(edited.concurrency ?? null);
     return this.#change("queues.set", queue, (body) => ({
       body: { ...body, edited: { ...body.edited, ...edited } },
     }));
+  }
+
+  /** Each partition has its share of a queue's concurrency; one without a share would run nothing. */
+  #checkShares(concurrency: number | null): void {
+    const { partitions = 1 } = this.#engine.store;
+    if (concurrency === null || concurrency >= partitions) return;
+    const sentence = `queues.set: a concurrency of ${concurrency} cannot be shared by the ${partitions} partitions of this store.`;
+    const advice = `Give at least ${partitions}, or give the jobs a limit: all jobs of a limit lie in one partition.`;
+    throw new MillraceError("placement-conflict", `${sentence} ${advice}`);
   }
 
   async #change(
