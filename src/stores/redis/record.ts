@@ -18,7 +18,8 @@ import {
   stateFields,
   shortSpecFields,
 } from "./packed-fields.ts";
-import { fieldEnd, readerOf, rowsOf, seqOf } from "./text.ts";
+import { readRoute } from "./route-text.ts";
+import { fieldEnd, readerOf, rowsOf, seqOf, unpackNullable, unpackText } from "./text.ts";
 
 /** A job's handle and texts; a job that nobody has touched has no state, "". */
 export interface JobTexts {
@@ -72,22 +73,17 @@ function firstState(spec: readonly string[]): number {
 
 type Row = Partial<Record<JobFieldName, unknown>>;
 
-/**
- * Reads some fields of jobs. What a state says is read once for jobs in a row that have the same: first claims share
- * theirs.
- */
-function rowReader<Name extends JobFieldName>(
-  names: readonly Name[],
-): (texts: JobTexts) => Pick<JobRow, Name> {
-  const fields = names.filter((name) => name !== "seq").map(fieldReader);
-  const inState = fields.filter((field) => field.inState >= 0);
-  const inSpec = fields.filter((field) => field.inState < 0);
-  const untouched = inState.filter(({ name }) => name !== "state");
-  const mayBeAsInSpec = inState.filter(({ name }) => asInSpec.includes(name));
-  const blank: Row = Object.fromEntries(names.map((name) => [name, null]));
-  let last = { text: "", row: blank };
+const fieldsOf = (names: readonly JobFieldName[]): FieldReader[] =>
+  names.filter((name) => name !== "seq").map(fieldReader);
+const blankOf = (names: readonly JobFieldName[]): Row =>
+  Object.fromEntries(names.map((name) => [name, null]));
 
-  const readState = (text: string): Row => {
+/** What states say of some fields. Read once for jobs in a row that have the same: first claims share theirs. */
+function stateReader(names: readonly JobFieldName[]): (text: string) => Row {
+  const inState = fieldsOf(names).filter((field) => field.inState >= 0);
+  const blank = blankOf(names);
+  let last = { text: "", row: blank };
+  return (text) => {
     if (text === last.text) return last.row;
     const parts = text.split(fieldEnd);
     const row = { ...blank };
@@ -98,6 +94,19 @@ function rowReader<Name extends JobFieldName>(
     last = { text, row };
     return row;
   };
+}
+
+/** Reads some fields of jobs. */
+function rowReader<Name extends JobFieldName>(
+  names: readonly Name[],
+): (texts: JobTexts) => Pick<JobRow, Name> {
+  const fields = fieldsOf(names);
+  const inState = fields.filter((field) => field.inState >= 0);
+  const inSpec = fields.filter((field) => field.inState < 0);
+  const untouched = inState.filter(({ name }) => name !== "state");
+  const mayBeAsInSpec = inState.filter(({ name }) => asInSpec.includes(name));
+  const blank = blankOf(names);
+  const readState = stateReader(names);
 
   return (texts) => {
     const spec = texts.spec.split(fieldEnd);
@@ -111,8 +120,42 @@ function rowReader<Name extends JobFieldName>(
   };
 }
 
-/** As a claim hands it out. */
-export const leasedJobOf = rowReader(leasedFields) as (texts: JobTexts) => LeasedJob;
+const readLeased = rowReader(leasedFields);
+const readLeasedState = stateReader(leasedFields);
+const at = Object.fromEntries(shortSpecFields.map((name, place) => [name, place])) as Record<
+  (typeof shortSpecFields)[number],
+  number
+>;
+
+/**
+ * As a claim hands it out. Most jobs have a short spec, and a drain reads one after the other: put together field by
+ * field they cost half of what the reader of any job takes.
+ */
+export function leasedJobOf(texts: JobTexts): LeasedJob {
+  const { handle, spec, state } = texts;
+  if (!spec.startsWith(fieldEnd) || state === "") return readLeased(texts) as LeasedJob;
+  const { fence, rev, attempt, attempts, dueAt, claimedAt } = readLeasedState(state) as LeasedJob;
+  const parts = spec.split(fieldEnd);
+  const text = (name: keyof typeof at): string => parts[at[name]] as string;
+  const createdAt = Number(text("createdAt"));
+  const specDueAt = text("dueAt") === "" ? createdAt : Number(text("dueAt"));
+  return {
+    id: unpackText(text("id")),
+    seq: seqOf(handle),
+    fence,
+    route: readRoute(text("route")),
+    rev,
+    attempt,
+    input: unpackText(text("input")),
+    policy: unpackNullable(text("policy")),
+    meta: unpackNullable(text("meta")),
+    attempts,
+    createdAt,
+    dueAt: (dueAt as number | null) ?? specDueAt,
+    claimedAt,
+    deadlineAt: null,
+  };
+}
 export const readDueRow = rowReader(dueFields);
 const readShown = rowReader(fieldNames(({ isOwn }, name) => isOwn !== true || name === "route"));
 

@@ -23,10 +23,15 @@ function halfText(bits: number): string {
   return digit(18) + digit(12) + digit(6) + digit(0);
 }
 
+/** The one read last: the jobs of a claim mostly have the same. */
+let last = { text: "", number: 0 };
+
 export function readRoute(text: string): number {
+  if (text === last.text) return last.number;
   let number = 0;
   for (let at = 0; at < text.length; at++)
     number = number * 64 + (valueOfDigit.get(text.charCodeAt(at)) ?? 0);
+  last = { text, number };
   return number;
 }
 

@@ -17,12 +17,8 @@ export const settleIfLeased: Operation<"settleIfLeased"> = async (calls, settles
   const stretches = new Stretches();
   for (const settle of settles) stretches.add(settle);
   const handles = settles.map(({ seq }) => handleOf(seq));
-  const refusals = (await calls.turn.call("settle", [
-    ...stretches.shapes.args(),
-    String(settles.length),
-    ...handles,
-    ...stretches.args,
-  ])) as (number | string)[];
+  const args = stretches.shapes.args().concat(String(settles.length), handles, stretches.args);
+  const refusals = (await calls.turn.call("settle", args)) as (number | string)[];
   const answers: SettleAnswer[] = settles.map(() => ok);
   for (const [place, said] of rowsOf<[number, string]>(refusals, 2)) {
     const [kind, id] = said.split(fieldEnd);

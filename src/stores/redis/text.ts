@@ -13,6 +13,10 @@ export function packNullable(text: string | null): string {
   return text === null ? "" : packText(text);
 }
 
+export function unpackNullable(text: string): string | null {
+  return text === "" ? null : unpackText(text);
+}
+
 export function readNumber(text: string): number | null {
   return text === "" ? null : Number(text);
 }
@@ -27,7 +31,7 @@ export function packValue(value: unknown): string {
 const readers: Readonly<Record<JobField["type"], (text: string) => unknown>> = {
   integer: readNumber,
   flag: readNumber,
-  text: (text) => (text === "" ? null : unpackText(text)),
+  text: unpackNullable,
   list: (text) => (text === "" ? null : text.split(itemEnd).map(unpackText)),
 };
 

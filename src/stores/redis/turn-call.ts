@@ -55,10 +55,9 @@ export class TurnCall {
 
   #sendTogether(operations: readonly Operation[]): void {
     const number = ++this.#sent;
-    const args: string[] = [];
+    let args: string[] = [];
     for (const { name, args: own, routes } of operations) {
-      args.push(name, String(own.length));
-      for (const arg of own) args.push(arg);
+      args = args.concat(name, String(own.length), own);
       for (const route of routes) this.#claimed.set(route, number);
     }
     this.#connection.write("mr1_turn", args).then(
