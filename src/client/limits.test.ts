@@ -66,12 +66,12 @@ describe("a limit on how many run at once", () => {
       endOne();
       await v.advance(10);
     }
-    expect((await v.run(v.mill.limits.list())).map(({ name, held: units }) => [name, units])).toEqual([
+    expect((await v.run(v.mill.limits.list())).map(({ name, held: permits }) => [name, permits])).toEqual([
       ["slack", 0],
     ]);
   });
 
-  test("weighs jobs, and a heavy one waits until all its units are free", async () => {
+  test("weighs jobs, and a heavy one waits until all its permits are free", async () => {
     const { seen, run, endOne } = heldOpen();
     const heavy = job<number>("heavy", { limits: [slack.use({ weight: 2 })] });
     await v.run(v.mill.work([handler(send, run), handler(heavy, run)], { concurrency: 5 }));

@@ -10,7 +10,7 @@ import type { Limit } from "../engine/limit.ts";
 import { unknownLimit } from "../engine/limits.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
-import { gateName, limitGateKey, unitsLeft } from "../model/gate.ts";
+import { gateName, limitGateKey, permitsLeft } from "../model/gate.ts";
 import { readBody, readEdit, settingsOf } from "../model/limit.ts";
 import type { LimitSettings, Rate, RateOptions } from "../model/limit.ts";
 import { checkName } from "../model/name.ts";
@@ -19,14 +19,14 @@ import type { Gate } from "../store/records.ts";
 
 export interface LimitState {
   readonly name: string;
-  /** How many units may be held at once; null for any number. */
+  /** How many permits may be held at once; null for any number. */
   readonly concurrency: number | null;
   readonly rate: Rate | null;
   /** What the code says, where an operator's edit says otherwise; null where nothing is edited. */
   readonly defined: LimitSettings | null;
-  /** Units held by running jobs. */
+  /** Permits held by running jobs. */
   readonly held: number;
-  /** Units that could pass right now; null for any number. */
+  /** Permits that could pass right now; null for any number. */
   readonly free: number | null;
   /** Until when it cools down after a throttle; null for not. */
   readonly coolingUntil: Date | null;
@@ -115,7 +115,7 @@ function mustBeKnown(found: FoundGate, name: string): FoundGate & { readonly gat
 function stateOf(gate: Gate, now: number): LimitState {
   const body = readBody(gate.body);
   const settings = settingsOf(body);
-  const free = unitsLeft(gate, now);
+  const free = permitsLeft(gate, now);
   const { closedUntil } = gate;
   return {
     name: gateName(gate.key),

@@ -1,5 +1,5 @@
 /**
- * A limit as code defines it, and its use by a job: how many units run at once or start in a time, over all processes.
+ * A limit as code defines it, and its use by a job: how many permits run at once or start in a time, over all processes.
  * It needs no store; the first use by a process makes sure that the store knows it (limits.ts).
  */
 import { limitGateKey } from "../model/gate.ts";
@@ -12,14 +12,14 @@ import { checkOptions, checkWhole, invalidOption } from "../model/option.ts";
 import { storeLimits } from "../store/limits.ts";
 
 export interface LimitOptions {
-  /** How many units are held at once, over all processes. */
+  /** How many permits are held at once, over all processes. */
   concurrency?: number;
-  /** How many units start in a time, over all processes. */
+  /** How many permits start in a time, over all processes. */
   rate?: RateOptions;
 }
 
 export interface LimitUseOptions {
-  /** How many units a job takes; 1 by default. */
+  /** How many permits a job takes; 1 by default. */
   weight?: number;
 }
 

@@ -12,7 +12,7 @@ export interface GateUse {
   readonly weight: number;
 }
 
-/** Tokens by time: each unit moves the token time on by `stepUs`, and it may be ahead of now by `burstUs`. */
+/** Tokens by time: each permit moves the token time on by `stepUs`, and it may be ahead of now by `burstUs`. */
 export interface TokenRate {
   readonly stepUs: number;
   readonly burstUs: number;
@@ -20,14 +20,14 @@ export interface TokenRate {
 
 /** What R7 reads of a gate. */
 export interface GateState {
-  /** Units held at once; null for any number. */
+  /** Permits held at once; null for any number. */
   readonly cap: number | null;
   readonly rate: TokenRate | null;
   /** The token time, in microseconds. */
   readonly tatUs: number;
   /** Nothing passes before; null for open. */
   readonly closedUntil: number | null;
-  /** Units held by the jobs that run. */
+  /** Permits held by the jobs that run. */
   readonly held: number;
 }
 
@@ -43,8 +43,8 @@ export const isQueueGate = (key: string): boolean => key.startsWith(queuePrefix)
 /** The queue or the limit that a gate belongs to. */
 export const gateName = (key: string): string => key.slice(queuePrefix.length);
 
-/** How many units pass now; any number is Infinity. */
-export function unitsLeft({ cap, rate, tatUs, closedUntil, held }: GateState, now: number): number {
+/** How many permits pass now; any number is Infinity. */
+export function permitsLeft({ cap, rate, tatUs, closedUntil, held }: GateState, now: number): number {
   if (closedUntil !== null && closedUntil > now) return 0;
   const byCap = cap === null ? Infinity : Math.max(0, cap - held);
   if (rate === null) return byCap;
@@ -53,17 +53,21 @@ export function unitsLeft({ cap, rate, tatUs, closedUntil, held }: GateState, no
   return Math.min(byCap, Math.max(0, byRate));
 }
 
-/** The token time once so many units have passed now. */
-export function tatAfter({ rate, tatUs }: GateState, units: number, now: number): number {
-  return rate === null ? tatUs : Math.max(tatUs, now * 1000) + units * rate.stepUs;
+/** The token time once so many permits have passed now. */
+export function tatAfter({ rate, tatUs }: GateState, permits: number, now: number): number {
+  return rate === null ? tatUs : Math.max(tatUs, now * 1000) + permits * rate.stepUs;
 }
 
 /**
- * When the gate's own clock lets so many units pass; null where it is not the clock that keeps them, or it never does.
+ * When the gate's own clock lets so many permits pass; null where it is not the clock that keeps them, or it never does.
  */
-export function opensAt({ rate, tatUs, closedUntil }: GateState, units: number, now: number): number | null {
+export function opensAt(
+  { rate, tatUs, closedUntil }: GateState,
+  permits: number,
+  now: number,
+): number | null {
   if (closedUntil === foreverMs) return null;
-  const tokensAt = rate === null ? 0 : Math.ceil((tatUs + units * rate.stepUs - rate.burstUs) / 1000);
+  const tokensAt = rate === null ? 0 : Math.ceil((tatUs + permits * rate.stepUs - rate.burstUs) / 1000);
   const at = Math.max(closedUntil ?? 0, tokensAt);
   return at > now ? at : null;
 }

@@ -3,7 +3,7 @@
  * that is closed comes before one that is full, because only time or a person opens it.
  */
 import { durationText } from "./duration.ts";
-import { foreverMs, gateName, isQueueGate, opensAt, unitsLeft } from "./gate.ts";
+import { foreverMs, gateName, isQueueGate, opensAt, permitsLeft } from "./gate.ts";
 import type { GateState } from "./gate.ts";
 
 /** `pause`: its queue is paused. `limit`: a limit that it uses. `queue`: the rate or the concurrency of its queue. */
@@ -14,7 +14,7 @@ export interface HeldBack {
   readonly by: HeldBy;
   /** The limit's or the queue's name. */
   readonly name: string;
-  /** Units held now, and how many may be; null where their number is not limited. */
+  /** Permits held now, and how many may be; null where their number is not limited. */
   readonly use: { readonly held: number; readonly cap: number } | null;
   /** When the gate's own clock lets the job pass; null where a returned permit or a person does. */
   readonly until: number | null;
@@ -28,7 +28,7 @@ export interface GateAsked extends GateState {
 }
 
 export function heldBack(gates: readonly GateAsked[], now: number): HeldBack | null {
-  const refusing = gates.filter((gate) => unitsLeft(gate, now) < gate.weight);
+  const refusing = gates.filter((gate) => permitsLeft(gate, now) < gate.weight);
   const closed = refusing.find(({ closedUntil }) => closedUntil !== null && closedUntil > now);
   const gate = closed ?? refusing[0];
   return gate === undefined ? null : describe(gate, now);

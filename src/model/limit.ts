@@ -13,14 +13,14 @@ import { checkOptions, checkWhole, invalidOption } from "./option.ts";
 import type { Throttle } from "./throttle.ts";
 
 export interface RateOptions {
-  /** So many units pass per `per`, evenly spread once the burst is used up. */
+  /** So many permits pass per `per`, evenly spread once the burst is used up. */
   max: number;
   per: Duration;
-  /** How many units may pass at once after a quiet time; `max` by default. */
+  /** How many permits may pass at once after a quiet time; `max` by default. */
   burst?: number;
 }
 
-/** How many units pass in a time, as it is kept and shown. */
+/** How many permits pass in a time, as it is kept and shown. */
 export interface Rate {
   readonly max: number;
   readonly perMs: number;
@@ -28,9 +28,9 @@ export interface Rate {
 }
 
 export interface LimitSettings {
-  /** Units held at once; null for any number. */
+  /** Permits held at once; null for any number. */
   readonly concurrency: number | null;
-  /** Units per time; null for any number. */
+  /** Permits per time; null for any number. */
   readonly rate: Rate | null;
 }
 
@@ -42,7 +42,7 @@ export interface LimitBody {
   readonly throttle: Throttle | null;
 }
 
-const unitsMax = 1_000_000_000;
+const permitsMax = 1_000_000_000;
 /** Thirty years: token times stay whole numbers that JavaScript, SQL and Lua count exactly. */
 const burstUsMax = 1e15;
 const unlimited: LimitSettings = { concurrency: null, rate: null };
@@ -76,7 +76,7 @@ function readSettings(options: unknown, what: string, mayBeNull = false): Partia
     ...(concurrency === undefined
       ? {}
       : {
-          concurrency: read(concurrency, (given) => checkWhole(given, `${what}: concurrency`, 1, unitsMax)),
+          concurrency: read(concurrency, (given) => checkWhole(given, `${what}: concurrency`, 1, permitsMax)),
         }),
     ...(rate === undefined ? {} : { rate: read(rate, (given) => readRate(given, `${what}: rate`)) }),
   };
@@ -84,10 +84,10 @@ function readSettings(options: unknown, what: string, mayBeNull = false): Partia
 
 function readRate(options: unknown, what: string): Rate {
   const given = checkOptions(options, what, ["max", "per", "burst"]);
-  const max = checkWhole(given["max"], `${what}.max`, 1, unitsMax);
+  const max = checkWhole(given["max"], `${what}.max`, 1, permitsMax);
   const perMs = durationMs(given["per"], `${what}.per`);
   if (perMs === 0) throw invalidOption(`${what}.per must be longer than 0.`);
-  const burst = checkWhole(given["burst"] ?? max, `${what}.burst`, 1, unitsMax);
+  const burst = checkWhole(given["burst"] ?? max, `${what}.burst`, 1, permitsMax);
   const rate = { max, perMs, burst };
   if (max > perMs * 1000) throw invalidOption(`${what}: more than one per microsecond cannot be kept apart.`);
   if (tokenRateOf(rate).burstUs > burstUsMax)

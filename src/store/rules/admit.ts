@@ -3,14 +3,14 @@
  * or of none. A gate that refuses a job lets nobody behind it pass in this call, or light jobs would overtake a heavy
  * one for ever.
  */
-import { opensAt, tatAfter, unitsLeft } from "../../model/gate.ts";
+import { opensAt, tatAfter, permitsLeft } from "../../model/gate.ts";
 import type { GateState, GateUse } from "../../model/gate.ts";
 
 /** What gates say in one call. */
 interface OpenGate {
   readonly state: GateState;
   left: number;
-  /** Units that were let pass, and of them those whose job was leased indeed. */
+  /** Permits that were let pass, and of them those whose job was leased indeed. */
   passed: number;
   leased: number;
   isShut: boolean;
@@ -103,7 +103,7 @@ export class Admission {
     const gate =
       state === null
         ? null
-        : { state, left: unitsLeft(state, this.#now), passed: 0, leased: 0, isShut: false };
+        : { state, left: permitsLeft(state, this.#now), passed: 0, leased: 0, isShut: false };
     this.#gates.set(key, gate);
     return gate;
   }

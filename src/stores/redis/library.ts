@@ -23,7 +23,7 @@ import { lookLua } from "./lua/look.ts";
 import { luaOf } from "./lua/lua-module.ts";
 import { oneJobLua } from "./lua/one-job.ts";
 import { packingLua } from "./lua/packing.ts";
-import { unitsLua } from "./lua/units.ts";
+import { permitsLua } from "./lua/permits.ts";
 import { pruneLua } from "./lua/prune.ts";
 import { readLua } from "./lua/read.ts";
 import { rulesLua } from "./lua/rules.ts";
@@ -43,7 +43,7 @@ export const layoutVersion = 1;
 /** In the order in which they use each other. */
 export const libraryModules: readonly string[] = [
   ...[listsLua, packingLua, callLua, clocksLua, tellLua, gatesLua, asideLua, jobLua, uniqueLua, rulesLua],
-  ...[writeLua, docsLua, submitLua, unitsLua, lookLua, claimLua, settleLua, oneJobLua, turnLua, changeLua],
+  ...[writeLua, docsLua, submitLua, permitsLua, lookLua, claimLua, settleLua, oneJobLua, turnLua, changeLua],
   ...[readLua, extendLua, dueLua, pruneLua, auditLua, gateCallsLua, enterLua],
 ];
 

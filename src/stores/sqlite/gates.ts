@@ -27,7 +27,7 @@ type GateRow = [
   held: number,
 ];
 
-/** Units held by what runs on the routes of a gate. */
+/** Permits held by what runs on the routes of a gate. */
 const held = `(SELECT coalesce(sum(r.weight * t.count), 0) FROM millrace_gate_route r
   JOIN millrace_tally t ON t.route = r.route AND t.state = ${stateCodes.running} WHERE r.key = g.key)`;
 const columns = `key, version, cap, step_us, burst_us, tat_us, closed_until, is_draining, body, ${held}`;
@@ -93,10 +93,10 @@ function gateOf([
   closedUntil,
   isDraining,
   body,
-  units,
+  permits,
 ]: GateRow): Gate {
   const rate = stepUs === null || burstUs === null ? null : { stepUs, burstUs };
-  const held = { held: units, isDraining: isDraining === 1 };
+  const held = { held: permits, isDraining: isDraining === 1 };
   return { key, version, cap, rate, tatUs, closedUntil, ...held, body };
 }
 

@@ -13,17 +13,17 @@
  */
 import { storeLimits } from "../../../store/limits.ts";
 import { timeNow } from "./call.ts";
-import { allGates, gateLock, opensAt, tatAfter, unitsLeft } from "./rules/gate.ts";
+import { allGates, gateLock, opensAt, tatAfter, permitsLeft } from "./rules/gate.ts";
 
 const { lockWaitMs } = storeLimits;
 
 /** The lowest rank that a route which was not looked at may have. */
 const anyRank = -Number.MAX_SAFE_INTEGER;
 
-/** v_whole: the routes of an offer; v_offer: those that are not shut; u_routes to u_units: a row for each gate of them. */
+/** v_whole: the routes of an offer; v_offer: those that are not shut; u_routes to u_permits: a row for each gate of them. */
 export const declareGates = `
   v_has_gates bool; v_gated bool; v_known int8[]; v_gates text[]; v_busy bool; v_shut text[] := '{}'; v_opens int8; v_lowest int8[]; v_whole int8[]; v_most int8[]; v_rated bool; v_seen int8[]; v_first int8;
-  u_routes int8[]; u_keys text[]; u_weights int8[]; u_units float8[]; v_cut int4; v_refusing text[]; v_weights int8[];`;
+  u_routes int8[]; u_keys text[]; u_weights int8[]; u_permits float8[]; v_cut int4; v_refusing text[]; v_weights int8[];`;
 
 /**
  * At the beginning of a call, before it looks: whoever adds a gate waits for the claims that did not see it.
@@ -62,13 +62,13 @@ export const leaveUnknown = `
 export const lookAtGates = `
         v_cut := NULL;
         WITH gates AS MATERIALIZED (
-          SELECT g.key, g.step_us IS NOT NULL AS is_rated, CASE WHEN g.key = ANY (v_shut) THEN -1 ELSE ${unitsLeft("now")} END AS units
+          SELECT g.key, g.step_us IS NOT NULL AS is_rated, CASE WHEN g.key = ANY (v_shut) THEN -1 ELSE ${permitsLeft("now")} END AS permits
           FROM @gate g WHERE g.key = ANY (v_gates)),
         uses AS (SELECT DISTINCT route, key, weight FROM @gate_use WHERE route = ANY (v_offer) AND key = ANY (v_gates))
-        SELECT array_agg(u.route), array_agg(u.key), array_agg(u.weight), array_agg(g.units), bool_or(g.is_rated)
-          INTO u_routes, u_keys, u_weights, u_units, v_rated FROM uses u JOIN gates g ON g.key = u.key;
+        SELECT array_agg(u.route), array_agg(u.key), array_agg(u.weight), array_agg(g.permits), bool_or(g.is_rated)
+          INTO u_routes, u_keys, u_weights, u_permits, v_rated FROM uses u JOIN gates g ON g.key = u.key;
         SELECT array_agg(o.route), array_agg(m.most) INTO v_offer, v_most FROM unnest(v_offer) o(route)
-          LEFT JOIN (SELECT route, floor(min(units / weight))::int8 AS most FROM unnest(u_routes, u_weights, u_units) u(route, weight, units) GROUP BY route) m
+          LEFT JOIN (SELECT route, floor(min(permits / weight))::int8 AS most FROM unnest(u_routes, u_weights, u_permits) u(route, weight, permits) GROUP BY route) m
           ON m.route = o.route WHERE m.most IS NULL OR m.most >= 0;
         IF v_lowest[v_i] IS NULL AND array_length(v_offer, 1) IS DISTINCT FROM array_length(v_whole, 1) THEN v_lowest[v_i] := ${anyRank}; END IF;
         EXIT WHEN v_offer IS NULL;`;
@@ -80,7 +80,7 @@ export const cutAlone = (isClaimable: string): string => `
           IF FOUND THEN
             v_cut := v_most[1] + 1;
             IF v_cut = 1 THEN v_lowest[v_i] := v_first; END IF;
-            SELECT array_agg(key), array_agg(weight) INTO v_refusing, v_weights FROM unnest(u_keys, u_weights, u_units) u(key, weight, units) WHERE weight * v_cut > units;
+            SELECT array_agg(key), array_agg(weight) INTO v_refusing, v_weights FROM unnest(u_keys, u_weights, u_permits) u(key, weight, permits) WHERE weight * v_cut > permits;
           END IF;
         END IF;`;
 
@@ -89,17 +89,17 @@ export const cutByGates = `
         IF u_routes IS NOT NULL THEN
           v_lowest[v_i] := least(v_lowest[v_i], v_first);
           WITH asked AS (
-            SELECT j.at, u.key, u.weight, u.units, sum(u.weight) OVER (PARTITION BY u.key ORDER BY j.at) AS sum
-            FROM unnest(v_seen) WITH ORDINALITY j(route, at) JOIN unnest(u_routes, u_keys, u_weights, u_units) u(route, key, weight, units) ON u.route = j.route)
-          SELECT at, array_agg(key), array_agg(weight) INTO v_cut, v_refusing, v_weights FROM asked WHERE sum > units GROUP BY at ORDER BY at LIMIT 1;
+            SELECT j.at, u.key, u.weight, u.permits, sum(u.weight) OVER (PARTITION BY u.key ORDER BY j.at) AS sum
+            FROM unnest(v_seen) WITH ORDINALITY j(route, at) JOIN unnest(u_routes, u_keys, u_weights, u_permits) u(route, key, weight, permits) ON u.route = j.route)
+          SELECT at, array_agg(key), array_agg(weight) INTO v_cut, v_refusing, v_weights FROM asked WHERE sum > permits GROUP BY at ORDER BY at LIMIT 1;
           IF v_cut IS NOT NULL THEN v_places := v_places[:v_cut - 1]; END IF;
         END IF;`;
 
 /** Tokens of the jobs that were leased. */
 export const takeTokens = `
         IF v_rated THEN
-          UPDATE @gate g SET tat_us = ${tatAfter("t.units", "now")} FROM (
-            SELECT u.key, sum(u.weight)::float8 AS units FROM unnest(l_seq, l_route) j(seq, route)
+          UPDATE @gate g SET tat_us = ${tatAfter("t.permits", "now")} FROM (
+            SELECT u.key, sum(u.weight)::float8 AS permits FROM unnest(l_seq, l_route) j(seq, route)
             JOIN unnest(u_routes, u_keys, u_weights) u(route, key, weight) ON u.route = coalesce(j.route, l_route[1]) GROUP BY u.key) t
           WHERE g.key = t.key AND g.step_us IS NOT NULL;
         END IF;`;

@@ -7,7 +7,7 @@
  *  args     owner, lease, most bytes of inputs ("" for any), then per offer: max, starts, number of routes,
  *           routes
  *  answer   now, next clock, filled offers, a state as all first claims of plain jobs have it, per job: handle and
- *           spec, and of all but those: place and state; and in how many ms a gate opens that refused a job (units.ts)
+ *           spec, and of all but those: place and state; and in how many ms a gate opens that refused a job (permits.ts)
  */
 
 export const claimLua = String.raw`
@@ -155,26 +155,26 @@ function OPERATIONS.claim(c)
   local owner, endsAt, out, filled = nextArg(c), num(c.now + nextArg(c)), {}, 0
   c.bytesMax, c.bytes, c.isExact = tonumber(nextArg(c)), 0, false
   c.emptied, c.hasRung, c.started, c.waiting, c.first, c.alike, c.others = {}, hasRung(c), {}, {}, nil, {}, {}
-  local hasUnits = c.life.gates and startUnits(c)
+  local hasPermits = c.life.gates and startPermits(c)
   while c.i <= c.last do
     local wanted, starts, routes = nextNumber(c), nextNumber(c), {}
     for r = 1, nextNumber(c) do routes[r] = nextArg(c) end
     local isFull, from = c.isExact and c.bytes >= c.bytesMax, #out
-    local isGated = hasUnits and not isFull and hasGates(c, routes)
+    local isGated = hasPermits and not isFull and hasGates(c, routes)
     local lookAt = isGated and lookGated or lookOffer
     local members, of, sources = lookAt(c, routes, isFull and 1 or wanted, isFull)
     local taken = 0
     if #members > 0 and not isFull then
       taken = leaseAll(c, members, of, sources, isGated and c.room or wanted, owner, endsAt, starts, out)
     end
-    local isLeft = isGated and closeUnits(c, members, of, sources, taken, out, from)
+    local isLeft = isGated and closePermits(c, members, of, sources, taken, out, from)
     if #members == wanted or taken < #members or isLeft then filled = filled + 1 end
   end
-  if hasUnits then takeTokens(c) end
+  if hasPermits then takeTokens(c) end
   writeRecords(c)
   local others = c.others
   for i = 2, #others, 2 do others[i] = others[i].stateText end
   local first = c.first and c.first.before .. c.first.behind or ""
-  return { c.at, nextClock(c), filled, first, out, others, hasUnits and c.opensAt and num(c.opensAt - c.now) or nil }
+  return { c.at, nextClock(c), filled, first, out, others, hasPermits and c.opensAt and num(c.opensAt - c.now) or nil }
 end
 `;

@@ -126,7 +126,7 @@ local function heldOf(c, gate)
 end
 
 -- model/gate.ts has these three by the same names.
-local function unitsLeft(c, gate)
+local function permitsLeft(c, gate)
   if gate.closedUntil and gate.closedUntil > c.now then return 0 end
   local byCap = gate.cap and max(0, gate.cap - heldOf(c, gate)) or ANY
   if not gate.stepUs then return byCap end
@@ -135,15 +135,15 @@ local function unitsLeft(c, gate)
   return min(byCap, max(0, byRate))
 end
 
-local function tatAfter(gate, units, now)
-  if not gate.stepUs or units == 0 then return gate.tatUs end
-  return max(gate.tatUs, now * 1000) + units * gate.stepUs
+local function tatAfter(gate, permits, now)
+  if not gate.stepUs or permits == 0 then return gate.tatUs end
+  return max(gate.tatUs, now * 1000) + permits * gate.stepUs
 end
 
 -- tatUs: with what has passed in this call.
-local function opensAt(gate, tatUs, units, now)
+local function opensAt(gate, tatUs, permits, now)
   if gate.closedUntil == FOREVER_MS then return nil end
-  local tokensAt = gate.stepUs and math.ceil((tatUs + units * gate.stepUs - gate.burstUs) / 1000) or 0
+  local tokensAt = gate.stepUs and math.ceil((tatUs + permits * gate.stepUs - gate.burstUs) / 1000) or 0
   local at = max(gate.closedUntil or 0, tokensAt)
   return at > now and at or nil
 end

@@ -111,7 +111,7 @@ local function lookOffer(c, routes, wanted, isFull)
   return source.taken, nil, { source }
 end
 
--- The same for an offer some of whose routes have gates: as many as these let pass (units.ts).
+-- The same for an offer some of whose routes have gates: as many as these let pass (permits.ts).
 local function lookGated(c, routes, wanted)
   c.refused, c.ranks, c.room = {}, {}, wanted
   if #routes > 1 or c.hasRung then return takeMerged(c, routes, wanted, letsPass) end
@@ -119,7 +119,7 @@ local function lookGated(c, routes, wanted)
   local room = min(wanted, roomOf(c, source.route))
   if room > 0 then source.taken = look(c, source, room) end
   local n = #source.taken
-  takeUnits(c, source.route, n)
+  takePermits(c, source.route, n)
   c.room = room
   local isMet = n == room and room < wanted and call("ZCARD", source.key) > (source.popped and 0 or n)
   if isMet then refuse(c, source, n) end

@@ -1,5 +1,5 @@
 /**
- * Rule R7 (model/gate.ts) as fragments over the row of a gate: how much of it is held, how many units pass now, and
+ * Rule R7 (model/gate.ts) as fragments over the row of a gate: how much of it is held, how many permits pass now, and
  * when its own clock lets so many pass.
  *
  * Two claims with two snapshots would each give the last permit away. So a claim locks the gates of its routes before
@@ -25,22 +25,22 @@ export const usesOf = (number: string, queue: string, gates: string): string =>
 export const isDraining = (key: string): string =>
   `EXISTS (SELECT 1 FROM @gate WHERE key = ${key} AND is_draining)`;
 
-/** The units held by the jobs that run on the routes of gate g. */
+/** The permits held by the jobs that run on the routes of gate g. */
 export const held = `(SELECT coalesce(sum(t.count * u.weight), 0)::int8 FROM (SELECT DISTINCT route, weight FROM @gate_use WHERE key = g.key) u
       JOIN @tally t ON t.route = u.route AND t.state = ${stateCodes.running})`;
 
-/** How many units of gate g pass now; null for any number. */
-export const unitsLeft = (now: string): string => `CASE WHEN g.closed_until > ${now} THEN 0 ELSE least(
+/** How many permits of gate g pass now; null for any number. */
+export const permitsLeft = (now: string): string => `CASE WHEN g.closed_until > ${now} THEN 0 ELSE least(
       CASE WHEN g.cap IS NOT NULL THEN greatest(0, g.cap - ${held}) END,
       CASE WHEN g.step_us IS NOT NULL THEN greatest(0, floor((${now} * 1000 + g.burst_us - greatest(g.tat_us, ${now} * 1000)) / g.step_us)) END) END`;
 
-/** The token time of gate g, which has a rate, once so many units have passed now. */
-export const tatAfter = (units: string, now: string): string =>
-  `greatest(g.tat_us, ${now} * 1000) + ${units} * g.step_us`;
+/** The token time of gate g, which has a rate, once so many permits have passed now. */
+export const tatAfter = (permits: string, now: string): string =>
+  `greatest(g.tat_us, ${now} * 1000) + ${permits} * g.step_us`;
 
-/** When the own clock of gate g lets so many units pass; null where it is not the clock that keeps them, or never. */
+/** When the own clock of gate g lets so many permits pass; null where it is not the clock that keeps them, or never. */
 export const opensAt = (
-  units: string,
+  permits: string,
   now: string,
 ): string => `CASE WHEN g.closed_until IS DISTINCT FROM ${foreverMs} THEN (
-      SELECT at FROM (SELECT greatest(g.closed_until, ceil((g.tat_us + ${units} * g.step_us - g.burst_us) / 1000))::int8 AS at) o WHERE at > ${now}) END`;
+      SELECT at FROM (SELECT greatest(g.closed_until, ceil((g.tat_us + ${permits} * g.step_us - g.burst_us) / 1000))::int8 AS at) o WHERE at > ${now}) END`;

@@ -1,28 +1,28 @@
 /**
- * What the gates of the offered routes let pass in one claim (R7). Units are taken job by job in the order of the
+ * What the gates of the offered routes let pass in one claim (R7). Permits are taken job by job in the order of the
  * claim; a gate that refuses a job is shut for everybody behind it. Tokens are taken at the end, for what was leased.
  *
- *  c.units     by gate: units left, units taken, whether it is shut
+ *  c.permits     by gate: permits left, permits taken, whether it is shut
  *  c.refused   of one offer: routes whose next job was refused, behind how many, and when a gate of it opens by itself
  *  c.opensAt   the earliest of these in the call
  */
 
-export const unitsLua = String.raw`
+export const permitsLua = String.raw`
 -- Answers whether an offered route has a gate. Before anything is taken, because what is held follows from the indexes.
-local function startUnits(c)
-  local i, args, units = c.i, c.args, nil
+local function startPermits(c)
+  local i, args, permits = c.i, c.args, nil
   while i <= c.last do
     local last = i + 2 + tonumber(args[i + 2])
     for r = i + 3, last do
       for _, use in ipairs(usesOf(c, args[r]) or {}) do
-        units = units or {}
-        units[use.gate] = units[use.gate] or { left = unitsLeft(c, use.gate), taken = 0, isShut = false }
+        permits = permits or {}
+        permits[use.gate] = permits[use.gate] or { left = permitsLeft(c, use.gate), taken = 0, isShut = false }
       end
     end
     i = last + 1
   end
-  c.units, c.opensAt = units, nil
-  return units ~= nil
+  c.permits, c.opensAt = permits, nil
+  return permits ~= nil
 end
 
 -- Whether one of these routes has a gate.
@@ -37,30 +37,30 @@ end
 local function roomOf(c, route)
   local room = ANY
   for _, use in ipairs(usesOf(c, route) or {}) do
-    local units = c.units[use.gate]
-    if units.isShut then return 0 end
-    room = min(room, floor(units.left / use.weight))
+    local permits = c.permits[use.gate]
+    if permits.isShut then return 0 end
+    room = min(room, floor(permits.left / use.weight))
   end
   return room
 end
 
 -- Jobs of a route pass; below zero, some have not after all.
-local function takeUnits(c, route, jobs)
+local function takePermits(c, route, jobs)
   for _, use in ipairs(usesOf(c, route) or {}) do
-    local units, by = c.units[use.gate], jobs * use.weight
-    units.left, units.taken = units.left - by, units.taken + by
+    local permits, by = c.permits[use.gate], jobs * use.weight
+    permits.left, permits.taken = permits.left - by, permits.taken + by
   end
 end
 
 -- The next job of a source, behind n that were taken from the offer, may not pass.
 local function refuse(c, source, n)
   local uses, isShut, opens = usesOf(c, source.route), false, nil
-  for _, use in ipairs(uses) do isShut = isShut or c.units[use.gate].isShut end
+  for _, use in ipairs(uses) do isShut = isShut or c.permits[use.gate].isShut end
   for _, use in ipairs(isShut and {} or uses) do
-    local gate, units = use.gate, c.units[use.gate]
-    if units.left < use.weight then
-      units.isShut = true
-      local at = opensAt(gate, tatAfter(gate, units.taken, c.now), use.weight, c.now)
+    local gate, permits = use.gate, c.permits[use.gate]
+    if permits.left < use.weight then
+      permits.isShut = true
+      local at = opensAt(gate, tatAfter(gate, permits.taken, c.now), use.weight, c.now)
       if at and (not opens or at < opens) then opens = at end
     end
   end
@@ -74,11 +74,11 @@ local function letsPass(c, source, n)
     refuse(c, source, n)
     return false
   end
-  takeUnits(c, source.route, 1)
+  takePermits(c, source.route, 1)
   return true
 end
 
--- Those that were not leased, because the inputs were too large or they were not ready there, give their units back.
+-- Those that were not leased, because the inputs were too large or they were not ready there, give their permits back.
 -- Answers whether any were not ready: others could have passed in their place.
 local function giveBack(c, members, of, sources, taken, out, from)
   if taken == #members and #out - from == 2 * taken then return false end
@@ -86,7 +86,7 @@ local function giveBack(c, members, of, sources, taken, out, from)
   for i, h in ipairs(members) do
     if i <= taken and out[o + 1] == h then o = o + 2
     else
-      takeUnits(c, (of and of[i] or sources[1]).route, -1)
+      takePermits(c, (of and of[i] or sources[1]).route, -1)
       isStray = isStray or i <= taken
     end
   end
@@ -102,7 +102,7 @@ end
 
 -- The end of an offer: what it took of its members is in out behind from. Answers whether the claim stopped before all
 -- its jobs were taken or refused.
-local function closeUnits(c, members, of, sources, taken, out, from)
+local function closePermits(c, members, of, sources, taken, out, from)
   local isLeft = giveBack(c, members, of, sources, taken, out, from)
   local isStopped = c.isExact and c.bytes >= c.bytesMax
   for _, refused in ipairs(c.refused) do
@@ -114,9 +114,9 @@ local function closeUnits(c, members, of, sources, taken, out, from)
 end
 
 local function takeTokens(c)
-  for gate, units in pairs(c.units) do
-    if gate.stepUs and units.taken > 0 then
-      gate.tatUs = tatAfter(gate, units.taken, c.now)
+  for gate, permits in pairs(c.permits) do
+    if gate.stepUs and permits.taken > 0 then
+      gate.tatUs = tatAfter(gate, permits.taken, c.now)
       writeGate(c.k, gate)
     end
   end
