@@ -124,8 +124,9 @@ local function leaseAll(c, members, of, sources, wanted, owner, endsAt, starts, 
     if isStarted and o >= startsTo then isStarted, firsts = false, c.waiting end
     local isNew = HAS_PLAIN_ROADS and spec and not states[i]
     local id, name, flags = isNew and readPlain(spec, route, alike), route, ""
-    if isNew and not id then id, name, flags = readKeyed(spec, route), HAS_KEY .. route, HAS_KEY end
+    if isNew and not id then id, flags = readMarked(spec, route) end
     if id then
+      if flags ~= "" then name = flags .. route end
       local first = firsts[name]
       if not first then
         first = prepare(c, route, owner, endsAt, isStarted, flags)

@@ -86,12 +86,12 @@ const plainNumbers = { createdAt: "%d+()", dueAt: "", rank: "%-?%d*" };
 const plainPattern = patternOf(shortHead, { flags: "", id: captured, route: captured, ...plainNumbers });
 const initials = Object.fromEntries(rareFields.map((name) => [name, initialText(name)]));
 /**
- * A spec with a unique key and nothing else beyond a plain one, due when it was made: id, route, how the key is held,
- * and where its tail begins.
+ * A spec with a unique key or tags and nothing else beyond a plain one, due when it was made: flags, id, route, how the
+ * key is held, and where its tail begins.
  */
-const keyedPattern = patternOf([...headFields, ...ownFields], {
-  ...{ flags: flags.key, id: captured, createdAt: "%d+", route: captured, dueAt: "", rank: "%-?%d*" },
-  ...{ deadlineAt: "", ttlAt: "", uniqueHold: captured, digest: "", tags: "", ...initials },
+const markedPattern = patternOf([...headFields, ...ownFields], {
+  ...{ flags: `([${flags.key}${flags.tags}]+)`, id: captured, createdAt: "%d+", route: captured },
+  ...{ dueAt: "", rank: "%-?%d*", deadlineAt: "", ttlAt: "", uniqueHold: captured, digest: "", ...initials },
 });
 const states = Object.values(stateCodes).map((code) => `["${code}"] = true`);
 
@@ -278,11 +278,11 @@ local function readPlain(spec, route, alike)
   return id
 end
 
--- The id of a job of a route that has a unique key, held on beyond its start, and is plain otherwise; nothing for
+-- Id and flags of a job of a route that is plain but for tags and a unique key, held on beyond its start; nothing for
 -- others.
-local function readKeyed(spec, route)
-  local id, own, hold, tail = match(spec, "${keyedPattern}")
-  if tail and own == route and hold ~= HOLD_STARTED and inputAt(spec, tail) then return id end
+local function readMarked(spec, route)
+  local flags, id, own, hold, tail = match(spec, "${markedPattern}")
+  if tail and own == route and hold ~= HOLD_STARTED and inputAt(spec, tail) then return id, flags end
 end
 
 -- The unique keys of specs; nothing for one that has none, or is none.
