@@ -3,7 +3,7 @@
  * them. A job knows its limits by its policy.
  */
 import type { Engine } from "../engine/engine.ts";
-import { limitGateKey, queueGateKey } from "../model/gate.ts";
+import { gatesToPass, limitGateKey } from "../model/gate.ts";
 import type { GateUse } from "../model/gate.ts";
 import { heldBack } from "../model/held.ts";
 import type { HeldBack } from "../model/held.ts";
@@ -20,10 +20,13 @@ export async function readHeldByGate(
   engine: Engine,
   records: readonly JobRecord[],
 ): Promise<readonly (HeldBack | null)[]> {
-  const usesOf = ({ queue, policy }: JobRecord): readonly GateUse[] => [
-    { key: queueGateKey(queue), weight: 1 },
-    ...engine.readPolicy(policy).limits.map(([name, weight]) => ({ key: limitGateKey(name), weight })),
-  ];
+  const usesOf = ({ queue, policy }: JobRecord): readonly GateUse[] => {
+    const { limits } = engine.readPolicy(policy);
+    return gatesToPass({
+      queue,
+      gates: limits.map(([name, weight]) => ({ key: limitGateKey(name), weight })),
+    });
+  };
   const ready = records.filter(({ state }) => state === "ready");
   if (ready.length === 0) return records.map(() => null);
   const keys = [...new Set(ready.flatMap((record) => usesOf(record).map(({ key }) => key)))];

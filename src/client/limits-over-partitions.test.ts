@@ -48,9 +48,11 @@ test("a throttle closes the limit for all its jobs", async () => {
   expect(starts).toEqual([1, 1, 2]);
 });
 
-test("a queue's concurrency that the partitions cannot share is refused", async () => {
-  const set = v.mill.queues.set("email", { concurrency: 3 });
-  await expect(v.run(set)).rejects.toMatchObject({ code: "placement-conflict" });
+test("a queue's concurrency or burst that the partitions cannot share is refused", async () => {
+  for (const edit of [{ concurrency: 3 }, { rate: { max: 100, per: "1s", burst: 3 } }])
+    await expect(v.run(v.mill.queues.set("email", edit))).rejects.toMatchObject({
+      code: "placement-conflict",
+    });
   expect(await v.run(v.mill.queues.set("email", { concurrency: 4 }))).toMatchObject({ concurrency: 4 });
 });
 

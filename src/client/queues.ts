@@ -12,9 +12,9 @@ import type { Due } from "../model/change.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
-import { foreverMs, gateName, queueGateKey } from "../model/gate.ts";
-import { readBody, readEdit, settingsOf } from "../model/limit.ts";
-import type { LimitBody, Rate, RateOptions } from "../model/limit.ts";
+import { foreverMs, gateName, queueGateKey, sharesMax } from "../model/gate.ts";
+import { boundsOf, readBody, readEdit, settingsOf } from "../model/limit.ts";
+import type { LimitBody, LimitSettings, Rate, RateOptions } from "../model/limit.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions, invalidOption } from "../model/option.ts";
 import type { Gate } from "../store/records.ts";
@@ -89,17 +89,18 @@ export class Queues {
   /** How much of the queue runs, over all processes. */
   async set(queue: string, edit: QueueEdit): Promise<QueueSettings> {
     const edited = readEdit(edit, "queues.set");
-    this.#checkShares(edited.concurrency ?? null);
+    this.#checkShares({ concurrency: null, rate: null, ...edited });
     return this.#change("queues.set", queue, (body) => ({
       body: { ...body, edited: { ...body.edited, ...edited } },
     }));
   }
 
-  /** Each partition has its share of a queue's concurrency; one without a share would run nothing. */
-  #checkShares(concurrency: number | null): void {
+  /** Each partition has its share of what bounds a queue; one without a share would run nothing. */
+  #checkShares(settings: LimitSettings): void {
     const { partitions = 1 } = this.#engine.store;
-    if (concurrency === null || concurrency >= partitions) return;
-    const sentence = `queues.set: a concurrency of ${concurrency} cannot be shared by the ${partitions} partitions of this store.`;
+    const most = sharesMax(boundsOf(settings));
+    if (most >= partitions) return;
+    const sentence = `queues.set: a concurrency or a burst of ${most} cannot be shared by the ${partitions} partitions of this store.`;
     const advice = `Give at least ${partitions}, or give the jobs a limit: all jobs of a limit lie in one partition.`;
     throw new MillraceError("placement-conflict", `${sentence} ${advice}`);
   }

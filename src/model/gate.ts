@@ -43,6 +43,34 @@ export const isQueueGate = (key: string): boolean => key.startsWith(queuePrefix)
 /** The queue or the limit that a gate belongs to. */
 export const gateName = (key: string): string => key.slice(queuePrefix.length);
 
+/** The gates of a route, that of its queue among them. */
+export function gatesToPass(route: {
+  readonly queue: string;
+  readonly gates: readonly GateUse[];
+}): readonly GateUse[] {
+  return [{ key: queueGateKey(route.queue), weight: 1 }, ...route.gates];
+}
+
+/** What R7 bounds by. */
+export type GateBounds = Pick<GateState, "cap" | "rate">;
+
+/**
+ * A partition's part of what bounds a queue over all `of` of them. The parts together are the whole, where each has at
+ * least one permit: `sharesMax` says for how many that is so.
+ */
+export function shareOf({ cap, rate }: GateBounds, number: number, of: number): GateBounds {
+  return {
+    cap: cap === null ? null : Math.floor(cap / of) + (number < cap % of ? 1 : 0),
+    // The same time of tokens, which come that much slower.
+    rate: rate === null ? null : { stepUs: rate.stepUs * of, burstUs: rate.burstUs },
+  };
+}
+
+/** Among how many partitions a queue's bounds can be shared. */
+export function sharesMax({ cap, rate }: GateBounds): number {
+  return Math.min(cap ?? Infinity, rate === null ? Infinity : Math.floor(rate.burstUs / rate.stepUs));
+}
+
 /** How many permits pass now; any number is Infinity. */
 export function permitsLeft({ cap, rate, tatUs, closedUntil, held }: GateState, now: number): number {
   if (closedUntil !== null && closedUntil > now) return 0;

@@ -6,7 +6,7 @@
  */
 import { gatesOf } from "../engine/limit.ts";
 import { missingCapabilities } from "../model/capability.ts";
-import { queueGateKey } from "../model/gate.ts";
+import { gatesToPass } from "../model/gate.ts";
 import { routeNumber, routeOf } from "../model/route.ts";
 import type { Route } from "../model/route.ts";
 import type { LeasedJob, NewJob } from "../store/records.ts";
@@ -133,6 +133,6 @@ export class RouteMap {
   }
 }
 
-function gateKeys({ queue, gates }: Route): readonly string[] {
-  return [queueGateKey(queue), ...gates.map(({ key }) => key)];
+function gateKeys(route: Route): readonly string[] {
+  return gatesToPass(route).map(({ key }) => key);
 }

@@ -3,7 +3,7 @@
  * gate is in every partition: a put is answered when all of them have it. Of its cap and its rate each partition has a
  * share, so that together they are never exceeded.
  */
-import { isQueueGate } from "../../model/gate.ts";
+import { isQueueGate, shareOf } from "../../model/gate.ts";
 import type { GatePutAnswer, ReadGatesAnswer, ReadGatesRequest } from "../operations.ts";
 import type { Gate, GatePut } from "../records.ts";
 import { askAll } from "./partition.ts";
@@ -16,14 +16,14 @@ export async function putGates(
 ): Promise<readonly GatePutAnswer[]> {
   const of = partitions.length;
   // The guard is asked in one partition; the others follow it.
-  const answers = await home.store.putGates(puts.map((put) => shareOf(put, home.number, of)));
+  const answers = await home.store.putGates(puts.map((put) => partOf(put, home.number, of)));
   const accepted = puts.filter((put, at) => answers[at]?.kind === "ok" && isQueueGate(put.key));
   if (accepted.length > 0)
     await Promise.all(
       partitions
         .filter((partition) => partition !== home)
         .map(({ store, number }) =>
-          store.putGates(accepted.map((put) => ({ ...shareOf(put, number, of), guard: "any" }))),
+          store.putGates(accepted.map((put) => ({ ...partOf(put, number, of), guard: "any" }))),
         ),
     );
   return answers;
@@ -50,16 +50,8 @@ export async function readGates(
   return { ...answer, gates };
 }
 
-/** A partition's part of a queue's gate. A rate lets at least one pass. */
-function shareOf(put: GatePut, number: number, of: number): GatePut {
-  const { key, cap, rate } = put;
-  if (!isQueueGate(key)) return put;
-  const stepUs = (rate?.stepUs ?? 0) * of;
-  return {
-    ...put,
-    cap: cap === null ? null : Math.floor(cap / of) + (number < cap % of ? 1 : 0),
-    rate: rate === null ? null : { stepUs, burstUs: Math.max(rate.burstUs, stepUs) },
-  };
+function partOf(put: GatePut, number: number, of: number): GatePut {
+  return isQueueGate(put.key) ? { ...put, ...shareOf(put, number, of) } : put;
 }
 
 /** All of a gate, from its parts. */

@@ -3,6 +3,7 @@
  * pass, its queue's included, whether such a gate was put or not: so a gate that is put later holds for what waits
  * already, and what it holds follows from the tallies of its routes.
  */
+import { gatesToPass } from "../../model/gate.ts";
 import type { GateState } from "../../model/gate.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import type { GatePutAnswer, ReadGatesAnswer, ReadGatesRequest } from "../../store/operations.ts";
@@ -11,7 +12,7 @@ import { Admission } from "../../store/rules/admit.ts";
 import { putGate } from "../../store/rules/put-gate.ts";
 import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
-import { readRoute, usesOf } from "./routes.ts";
+import { readRoute } from "./routes.ts";
 import type { Step } from "./step.ts";
 
 type GateRow = [
@@ -107,7 +108,7 @@ export function openAdmission({ statements, commit, now }: Step): Admission | nu
     {
       usesOf(route) {
         const content = readRoute(statements, commit.routes, route);
-        return content === null ? [] : usesOf(content);
+        return content === null ? [] : gatesToPass(content);
       },
       stateOf: (key): GateState | null => readGate(statements, key),
     },

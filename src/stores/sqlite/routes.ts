@@ -4,7 +4,7 @@
  * refused.
  */
 import { MillraceError } from "../../model/error.ts";
-import { queueGateKey } from "../../model/gate.ts";
+import { gatesToPass } from "../../model/gate.ts";
 import type { GateUse } from "../../model/gate.ts";
 import { asksAlike, routeOf } from "../../model/route.ts";
 import type { Route, RouteContent } from "../../model/route.ts";
@@ -39,16 +39,11 @@ export function keepRoute(statements: Statements, known: KnownRoutes, job: NewJo
   let kept = readRoute(statements, known, number);
   if (kept === null || !known.has(number)) {
     statements(addRoute).run(number, queue, name, JSON.stringify(caps), JSON.stringify(gates));
-    for (const { key, weight } of usesOf(route)) statements(listRoute).run(key, number, weight);
+    for (const { key, weight } of gatesToPass(route)) statements(listRoute).run(key, number, weight);
     kept = remember(known, number, route);
   }
   if (!isSame(kept, route)) throw collision(kept, route);
   return number;
-}
-
-/** The gates of a route, that of its queue among them. */
-export function usesOf({ queue, gates }: Pick<RouteContent, "queue" | "gates">): readonly GateUse[] {
-  return [{ key: queueGateKey(queue), weight: 1 }, ...gates];
 }
 
 /** The content behind a number; null where none was kept. One that is damaged is not remembered. */
