@@ -1,7 +1,7 @@
 /** Filters of jobs: what people write, and what a store is asked for. */
 import { checkDefinition } from "../engine/definition.ts";
 import type { AnyJob } from "../engine/definition.ts";
-import { readInstant } from "../engine/job-options.ts";
+import { readInstant } from "../model/instant.ts";
 import { MillraceError } from "../model/error.ts";
 import { isJobState } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";

@@ -9,6 +9,7 @@ import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError, notYetSupported } from "../model/error.ts";
 import type { JobPolicy, Retention } from "../model/job-policy.ts";
+import { readInstant } from "../model/instant.ts";
 import { mintedPartition } from "../model/job-id.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions, checkWhole } from "../model/option.ts";
@@ -219,18 +220,6 @@ export function readDue(options: Pick<EnqueueOptions, "delay" | "runAt">, what: 
 
 function readDeadline(value: Duration | Date, what: string): Due {
   return value instanceof Date ? { at: readInstant(value, what) } : { inMs: readPositive(value, what) };
-}
-
-/** The year 2100: a later instant is taken for a mistake, such as microseconds given as milliseconds. */
-const instantMax = 4_102_444_800_000;
-
-export function readInstant(value: unknown, what: string): number {
-  const at = value instanceof Date ? value.getTime() : value;
-  if (typeof at === "number" && Number.isFinite(at) && at >= 0 && at <= instantMax) return Math.round(at);
-  throw new MillraceError(
-    "invalid-option",
-    `${what} must be a Date or epoch milliseconds between 1970 and 2100.`,
-  );
 }
 
 function readRequires(requires: unknown, what: string): readonly string[] {

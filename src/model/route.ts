@@ -11,6 +11,7 @@
  * The formula is part of the stored data: changing it would strand jobs in stores that exist.
  */
 import type { GateUse } from "./gate.ts";
+import { hashPair } from "./text-hash.ts";
 
 export interface RouteContent {
   readonly queue: string;
@@ -86,22 +87,9 @@ export function routeOf({
   return { queue, name, caps, gates, number: routeNumber(queue, name, caps, gates) };
 }
 
-/** Two multiplicative hashes over the UTF-16 code units, 32 bits of one below 15 bits of the other; never 0. */
+/** 32 bits of one hash below 15 bits of the other; never 0. */
 function hashContent(text: string): number {
-  let low = 0x811c9dc5;
-  let high = 0x9e3779b9;
-  for (let at = 0; at < text.length; at++) {
-    const unit = text.charCodeAt(at);
-    low = Math.imul(low ^ unit, 0x01000193);
-    high = Math.imul((high << 7) ^ (high >>> 25) ^ unit, 0x85ebca6b);
-  }
-  const number = (mix(high ^ text.length) >>> 17) * 2 ** 32 + mix(low);
+  const { low, high } = hashPair(text);
+  const number = (high >>> 17) * 2 ** 32 + low;
   return number === 0 ? 1 : number;
-}
-
-/** Spreads every bit over the others. */
-function mix(hash: number): number {
-  let mixed = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-  mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35);
-  return (mixed ^ (mixed >>> 16)) >>> 0;
 }

@@ -9,7 +9,7 @@ import type { Due } from "../model/change.ts";
 import { notYetSupported } from "../model/error.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions } from "../model/option.ts";
-import { readInstant } from "../engine/job-options.ts";
+import { readInstant } from "../model/instant.ts";
 import { isLimit } from "../engine/limit.ts";
 import type { Limit } from "../engine/limit.ts";
 
