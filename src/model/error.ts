@@ -32,6 +32,11 @@ export const errorCatalogue = {
     false,
     'A duration is negative, not a number, absurdly long or not written like "10m".',
   ),
+  "invalid-schedule": entry(
+    400,
+    false,
+    "A schedule's cron text, calendar or zone cannot be read, or it would never fire.",
+  ),
   "invalid-input": entry(400, false, "The input does not match the job's schema."),
   "invalid-result": entry(400, false, "The handler's result does not match the job's result schema."),
   "payload-too-large": entry(413, false, "The encoded input or result is larger than the payload limit."),

@@ -8,6 +8,7 @@
  *
  * Clients mint the ids, so that repeating a submit whose reply was lost cannot make a second job.
  */
+import { hashPair } from "./text-hash.ts";
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~";
 
@@ -56,6 +57,24 @@ export function createIdMinter(
       (partition === undefined ? prefix : time + partitionDigits(partition)) + highText + digits(counter, 5)
     );
   };
+}
+
+/**
+ * An id of the same form that is not drawn but follows from what its job stands for: all who derive it get the same
+ * one, so that at most one of them makes the job. Of two texts of one millisecond and partition it is the same with a
+ * probability of one in 2^60.
+ */
+export function deriveId({
+  of,
+  at,
+  partition = 0,
+}: {
+  readonly of: string;
+  readonly at: number;
+  readonly partition?: number;
+}): string {
+  const { low: one, high: other } = hashPair(of);
+  return digits(at, 8) + digits(partition, 3) + digits(one % low, 5) + digits(other % low, 5);
 }
 
 /** The partition that an id of the minted form carries; null for an id of another form. */
