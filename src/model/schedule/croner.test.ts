@@ -10,13 +10,13 @@ import { nextTick } from "./ticks.ts";
 const seed = Number(process.env["PROPERTY_SEED"] ?? 1);
 const yearsPerZone = 2;
 const hourMs = 3_600_000;
-/** Texts about whose ticks croner and we say the same: a single time of day, or every hour. */
+/** Texts about whose ticks croner and we say the same: one time of day that is not in the last hours, or every hour. */
 const texts = [
   "30 2 * * *",
   "0 0 * * *",
   "*/20 * * * *",
   "15 */3 * * *",
-  "0 30 23 L * *",
+  "0 30 21 L * *",
   "7 1 29 2 *",
   "0 12 * * mon#1",
 ];

@@ -1,6 +1,9 @@
 /**
  * A firing: the one job that a schedule makes for one tick. Its id follows from the schedule's name and the tick, so
  * however many processes fire the tick, at most one job comes of it; a backfill of a tick that has fired makes none.
+ * The id has the form of a minted one because that carries its partition: a firing must lie where its schedule's
+ * document lies, and a job with limits where all limits lie.
+ *
  * Its due time is the tick plus a jitter that is drawn from the same two, so that all processes wait for the same.
  */
 import { deriveId } from "../job-id.ts";

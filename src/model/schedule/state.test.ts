@@ -196,6 +196,7 @@ describe("the text of a schedule", () => {
     ["is no JSON", "{"],
     ["is no object", "null"],
     ["has no definition", "{}"],
+    ["has half a definition", JSON.stringify({ ...JSON.parse(writeSchedule(state)), defined: { job: "a" } })],
     ["has no position", JSON.stringify({ ...JSON.parse(writeSchedule(state)), position: undefined })],
     [
       "has a position that is no number",

@@ -109,14 +109,15 @@ export function writeSchedule({ others, ...state }: ScheduleState): string {
 
 export function readSchedule(text: string): ScheduleRead {
   try {
-    const stored = JSON.parse(text) as ScheduleState;
+    const stored = JSON.parse(text) as ScheduleState | null;
+    if (stored?.defined === undefined) throw new TypeError("The stored schedule has no definition.");
     const { defined, edited, isPaused, position, lastTick, lastJob, queued, fired, skipped, ...others } =
       stored;
     return {
       kind: "read",
       state: {
-        defined: readSettings(defined) as ScheduleSettings,
-        edited: readSettings(edited),
+        defined: readDefined(defined),
+        edited: readEdited(edited ?? {}),
         isPaused: isPaused === true,
         position: wholeOr(position, null),
         lastTick: lastTick ?? null,
@@ -139,11 +140,18 @@ function wholeOr(value: unknown, otherwise: number | null): number {
   throw new TypeError("The stored schedule has a field that is no whole number.");
 }
 
-function readSettings({ rule, missed, overlap, job }: ScheduleEdit): ScheduleEdit {
+function readDefined(stored: ScheduleSettings): ScheduleSettings {
+  const { rule, missed, overlap, job } = readEdited(stored);
+  if (rule === undefined || missed === undefined || overlap === undefined || job === undefined)
+    throw new TypeError("The stored definition is not whole.");
+  return { rule, missed, overlap, job };
+}
+
+function readEdited({ rule, missed, overlap, job }: ScheduleEdit): ScheduleEdit {
   return {
     ...(rule === undefined ? {} : { rule: readScheduleRule(rule, "the stored schedule") }),
     ...(missed === undefined ? {} : { missed: readMissed(missed, "the stored schedule: missed") }),
     ...(overlap === undefined ? {} : { overlap: readOverlap(overlap, "the stored schedule: overlap") }),
-    ...(job === undefined ? {} : { job }),
+    ...(job === undefined ? {} : { job: String(job) }),
   };
 }

@@ -40,7 +40,7 @@ const zones = new BoundedMap<string, Zone>(zonesMax);
 
 /** The name stays as it was given: two versions of a runtime may prefer different names of one zone. */
 export function checkZone(name: unknown, what: string): string {
-  if (typeof name === "string" && nameForm.test(name) && formatOf(name) !== null) return name;
+  if (typeof name === "string" && findZone(name) !== null) return name;
   const given = typeof name === "string" ? JSON.stringify(name.slice(0, 80)) : `a ${typeof name}`;
   throw new MillraceError(
     "invalid-schedule",
@@ -48,10 +48,21 @@ export function checkZone(name: unknown, what: string): string {
   );
 }
 
+/** @param name of a zone that was checked. */
 export function zoneOf(name: string): Zone {
+  const zone = findZone(name);
+  if (zone === null) throw new RangeError(`no zone has the name ${JSON.stringify(name)}`);
+  return zone;
+}
+
+function findZone(name: string): Zone | null {
+  // Intl takes tens of milliseconds when it is first used, which nobody pays who stays with UTC.
+  if (name === "UTC") return utc;
   const known = zones.get(name);
   if (known !== undefined) return known;
-  const zone = name === "UTC" ? utc : createZone(name);
+  const format = nameForm.test(name) ? formatOf(name) : null;
+  if (format === null) return null;
+  const zone = createZone(format);
   zones.set(name, zone);
   return zone;
 }
@@ -79,9 +90,7 @@ export function firstInstantOf(zone: Zone, wall: number): number | null {
   }
 }
 
-function createZone(name: string): Zone {
-  const format = formatOf(name);
-  if (format === null) throw new MillraceError("invalid-schedule", `This Node.js knows no zone ${name}.`);
+function createZone(format: Intl.DateTimeFormat): Zone {
   const days = new BoundedMap<number, ZoneDay>(daysMax);
   const offsetAt = (instant: number): number => wallSeconds(format, instant) - instant;
   const dayOf = (number: number): ZoneDay => {
