@@ -65,6 +65,11 @@ describe("a calendar", () => {
       ["2026-01-05 09:00", "2026-01-09 09:00", "2026-01-19 09:00", "2026-01-23 09:00"],
     ],
     [
+      "of every second week has weeks that end on Sunday",
+      { at: "09:00", weekdays: ["sun"], every: { weeks: 2, from: "2026-01-07" } },
+      ["2026-01-11 09:00", "2026-01-25 09:00"],
+    ],
+    [
       "of every tenth day goes on over the ends of months",
       { at: "00:00", every: { days: 10, from: "2026-01-25" } },
       ["2026-01-05 00:00", "2026-01-15 00:00", "2026-01-25 00:00", "2026-02-04 00:00"],

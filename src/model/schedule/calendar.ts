@@ -11,10 +11,9 @@
  */
 import { MillraceError } from "../error.ts";
 import { checkOptions, checkWhole, invalidOption } from "../option.ts";
-import { dayMs, weekdaysOf } from "./month.ts";
+import { dayMs, weekdayNames, weekdaysOf } from "./month.ts";
 import type { Month } from "./month.ts";
 
-const weekdayNames = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"] as const;
 export type WeekdayName = (typeof weekdayNames)[number];
 
 export interface CalendarOptions {

@@ -8,7 +8,7 @@
 // Where day and weekday both name something, a day that matches either counts; a field that begins with `*` names
 // nothing. Every text is read in one pass over at most 256 characters, and an error names the field.
 import { MillraceError } from "../error.ts";
-import { nthWeekdays, weekdaysOf } from "./month.ts";
+import { nthWeekdays, weekdayNames, weekdaysOf } from "./month.ts";
 import type { Month, NthWeekday } from "./month.ts";
 
 export interface Cron {
@@ -35,10 +35,7 @@ interface Field {
 }
 
 const textMax = 256;
-const weekdayNames: readonly string[] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
-export const monthNames: readonly string[] = [
-  ..."jan feb mar apr may jun jul aug sep oct nov dec".split(" "),
-];
+const monthNames = "jan feb mar apr may jun jul aug sep oct nov dec".split(" ");
 
 const second: Field = { name: "second", min: 0, max: 59 };
 const minute: Field = { name: "minute", min: 0, max: 59 };

@@ -133,6 +133,17 @@ describe("a look at a schedule", () => {
     expect(look(state, at(7), "completed")).toMatchObject({ fire: [at(7)], cancel: null });
   });
 
+  test("cancel-previous: passes over a tick that an earlier policy had queued", () => {
+    const first = look(aSchedule({ overlap: "queue-one" }), at(6));
+    const { state } = look(first.state, at(7), "running");
+    const edited = afterEdit(state, { overlap: "cancel-previous" }, at(7, 1));
+    expect(look(edited, at(8), "completed")).toMatchObject({
+      fire: [at(8)],
+      cancel: null,
+      state: { queued: null, fired: 2, skipped: 1 },
+    });
+  });
+
   test("of several ticks at once each policy fires what it would have fired in time", () => {
     const options = { cron: "*/2 * * * * *" };
     const now = at(5, 6);

@@ -64,8 +64,8 @@ describe("the ticks that fire", () => {
       now,
     ) as DueTicks;
     expect(performance.now() - startMs).toBeLessThan(200);
-    expect(due.fire).toHaveLength(3 + onTimeMs / 1000 + 1);
-    expect(due.fire.at(-1)).toBe(now);
+    const last = 3 + onTimeMs / 1000;
+    expect(due.fire).toEqual(Array.from({ length: last + 1 }, (_, nth) => now - (last - nth) * 1000));
     expect(due.skipped).toBe(1000);
   });
 

@@ -20,6 +20,8 @@ export interface NthWeekday {
   readonly nth: number;
 }
 
+/** By their numbers; 0 is Sunday. */
+export const weekdayNames = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"] as const;
 export const dayMs = 86_400_000;
 const lengths = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 

@@ -127,7 +127,8 @@ describe("an edit", () => {
       anchor: null,
       zone: "UTC",
     });
-    expect(settingsOf(edit(every, { every: "2h" })).rule).toMatchObject({ every: 7_200_000, anchor: 0 });
+    const anchored = edit(every, { anchor: 5 });
+    expect(settingsOf(edit(anchored, { every: "2h" })).rule).toMatchObject({ every: 7_200_000, anchor: 5 });
   });
 
   test("after an edit adds to it", () => {

@@ -131,6 +131,12 @@ describe("where a zone changes its offset", () => {
       ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"],
     ],
     [
+      "asked just before the end of the gap, a time of day in it comes at its end",
+      { cron: "30 2 * * *", zone: "Europe/Berlin" },
+      "2026-03-29T00:59:59.999Z",
+      ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"],
+    ],
+    [
       "several times of day in the gap come once, at its end",
       { cron: "*/15 2,3 * * *", zone: "Europe/Berlin" },
       "2026-03-28T12:00Z",
@@ -153,6 +159,24 @@ describe("where a zone changes its offset", () => {
       { cron: "* 2,3 * * *", zone: "Europe/Berlin" },
       "2026-10-25T01:20Z",
       ["2026-10-25T02:00:00Z", "2026-10-25T02:01:00Z"],
+    ],
+    [
+      "asked in the second of two equal hours, every second of a named hour waits as well",
+      { cron: "* * 2,3 * * *", zone: "Europe/Berlin" },
+      "2026-10-25T01:00Z",
+      ["2026-10-25T02:00:00Z", "2026-10-25T02:00:01Z"],
+    ],
+    [
+      "a cron for every hour of a day months away has that day's offset",
+      { cron: "0 * 1 7 *", zone: "Europe/Berlin" },
+      "2026-01-15T00:00Z",
+      ["2026-06-30T22:00:00Z", "2026-06-30T23:00:00Z"],
+    ],
+    [
+      "a cron for every hour of a day shortly after a change has that day's offset",
+      { cron: "0 * * * mon", zone: "Europe/Berlin" },
+      "2026-10-23T23:30Z",
+      ["2026-10-25T23:00:00Z", "2026-10-26T00:00:00Z"],
     ],
     [
       "a cron for every hour goes through the hour that comes twice",

@@ -76,7 +76,7 @@ export function nextWall(rule: WallRule, from: number): number | null {
     const second = rule.secondFrom(from - midnight);
     if (second !== null) return midnight + second;
   }
-  bits = today === 31 ? 0 : bits & (-2 << today);
+  bits &= -2 << today;
   for (let passed = 0; bits === 0; passed++) {
     if (passed === monthsAheadMax) return null;
     month = month.month === 12 ? monthOf(month.year + 1, 1) : monthOf(month.year, month.month + 1);
