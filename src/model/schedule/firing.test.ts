@@ -52,7 +52,7 @@ test("a jitter lies between the tick and its bound, and follows from name and ti
 test("a jitter takes every millisecond up to its bound, and none beyond", () => {
   const rule = readScheduleRule({ cron: "0 * * * *", jitter: 3 }, "schedule");
   const dues = new Set(Array.from({ length: 1000 }, (_, at) => firingDue(rule, `tenant-${at}`, 0)));
-  expect([...dues].toSorted()).toEqual([0, 1, 2, 3]);
+  expect(dues).toEqual(new Set([0, 1, 2, 3]));
 });
 
 test("jitters spread evenly over schedules of one tick, and over ticks of one schedule", () => {

@@ -165,6 +165,7 @@ describe("an edit", () => {
 describe("the text of a schedule", () => {
   const state: ScheduleState = {
     ...edit(newSchedule(nightly, hour(0)), { calendar: { at: ["04:00"], weekdays: ["mon"] } }),
+    isPaused: true,
     lastTick: hour(3),
     lastJob: "job",
     queued: hour(4),

@@ -221,6 +221,12 @@ describe("where a zone changes its offset", () => {
       ["2011-12-29T22:00:00Z", "2011-12-30T22:00:00Z", "2011-12-31T22:00:00Z"],
     ],
     [
+      "the midnight that ends the day that the zone left out is a tick",
+      { cron: "0 0 * * *", zone: "Pacific/Apia" },
+      "2011-12-29T00:00Z",
+      ["2011-12-29T10:00:00Z", "2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z"],
+    ],
+    [
       "a cron for every hour passes over the day that the zone left out",
       { cron: "0 */12 * * *", zone: "Pacific/Apia" },
       "2011-12-29T12:00Z",
