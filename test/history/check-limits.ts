@@ -28,48 +28,64 @@ type Takes = (event: FeedEvent, lease: Lease | undefined) => readonly Hold[];
 
 export function* checkLimits(ledger: Ledger): Generator<Violation> {
   const book = new GateBook(ledger.evidence.operations);
-  yield* capsHold(ledger, [gatesTaken(ledger, book), lanesTaken(ledger)]);
+  yield* capsHold(ledger, book);
   yield* ratesHold(ledger, book);
   yield* nothingIsHeldByNobody(ledger);
 }
 
-function* capsHold(ledger: Ledger, takes: readonly Takes[]): Generator<Violation> {
+function* capsHold(ledger: Ledger, book: GateBook): Generator<Violation> {
+  for (const { event, at, taken } of sweepHolds(ledger, book))
+    for (const { scope, held, cap } of taken)
+      if (held > cap)
+        yield {
+          invariant: 33,
+          id: event.id,
+          message: `with ${event.id}, claimed at ${at}, ${held} of ${scope} were held, and its cap was ${cap}`,
+        };
+}
+
+interface Step {
+  readonly event: FeedEvent;
+  readonly at: number;
+  /** Of a claim: what it took, and what is held with it. */
+  readonly taken: readonly (Hold & { readonly held: number })[];
+}
+
+/** Every event of the feed in its order, with what is held behind it. */
+export function* sweepHolds(
+  ledger: Ledger,
+  book = new GateBook(ledger.evidence.operations),
+): Generator<Step> {
+  const takes: readonly Takes[] = [gatesTaken(ledger, book), lanesTaken(ledger)];
   const held = new Map<string, number>();
   const holds = new Map<string, readonly Hold[]>();
   const kept = new Set<string>();
   const free = (id: string, event: Pick<FeedEvent, "kind" | "state"> | null): void => {
-    const lasting = (holds.get(id) ?? []).filter((hold) => {
-      const isOver = event === null || event.state === null || isTerminal(event.state);
-      if (!isOver && hold.outlasts !== undefined && (kept.has(id) || hold.outlasts.has(event.kind)))
-        return true;
-      held.set(hold.scope, (held.get(hold.scope) ?? 0) - hold.weight);
+    const isOver = event === null || event.state === null || isTerminal(event.state);
+    const lasting = (holds.get(id) ?? []).filter(({ scope, weight, outlasts }) => {
+      if (!isOver && outlasts !== undefined && (kept.has(id) || outlasts.has(event.kind))) return true;
+      held.set(scope, (held.get(scope) ?? 0) - weight);
       return false;
     });
     holds.set(id, lasting);
     if (lasting.length > 0) kept.add(id);
     else kept.delete(id);
   };
+  const take = (event: FeedEvent, at: number): Step["taken"] => {
+    const lease = ledger.leaseOf(event.id, { rev: event.rev, at });
+    const taken = takes.flatMap((each) => each(event, lease));
+    holds.set(event.id, taken);
+    return taken.map((hold) => {
+      const now = (held.get(hold.scope) ?? 0) + hold.weight;
+      held.set(hold.scope, now);
+      return { ...hold, held: now };
+    });
+  };
   for (const { at, events } of ledger.evidence.snapshot.feed) {
     for (const event of events) {
-      const { id, kind, rev, state } = event;
-      if (kind !== "claimed") {
-        if (state !== "running") free(id, event);
-        continue;
-      }
-      free(id, null);
-      const lease = ledger.leaseOf(id, { rev, at });
-      const taken = takes.flatMap((take) => take(event, lease));
-      holds.set(id, taken);
-      for (const { scope, weight, cap } of taken) {
-        const now = (held.get(scope) ?? 0) + weight;
-        held.set(scope, now);
-        if (now > cap)
-          yield {
-            invariant: 33,
-            id,
-            message: `with ${id}, claimed at ${at}, ${now} of ${scope} were held, and its cap was ${cap}`,
-          };
-      }
+      const isClaim = event.kind === "claimed";
+      if (isClaim || event.state !== "running") free(event.id, isClaim ? null : event);
+      yield { event, at, taken: isClaim ? take(event, at) : [] };
     }
   }
 }
