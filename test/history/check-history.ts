@@ -12,7 +12,7 @@ import { checkOwnership } from "./check-ownership.ts";
 import { checkRemoval } from "./check-removal.ts";
 import { checkTimelines } from "./check-timeline.ts";
 import type { Evidence } from "./history.ts";
-import { checkLanes } from "./lanes.ts";
+import { checkLanes } from "./check-lanes.ts";
 import { openLedger } from "./ledger.ts";
 import type { Ledger, Violation } from "./ledger.ts";
 

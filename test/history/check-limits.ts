@@ -10,7 +10,7 @@ import { gatesToPass } from "../../src/model/gate.ts";
 import { isTerminal } from "../../src/model/job-state.ts";
 import type { FeedEvent } from "../../src/store/records.ts";
 import { GateBook, scopeOf } from "./gate-book.ts";
-import { laneOf } from "./lanes.ts";
+import { laneOf } from "./check-lanes.ts";
 import type { Lease, Ledger, Violation } from "./ledger.ts";
 
 /** A part of a cap, taken by one claim. */

@@ -1,6 +1,6 @@
 /** Order and punctuality: invariants 26, 31 and 32. */
 import type { ClaimRequest } from "../../src/store/operations.ts";
-import { laneOf } from "./lanes.ts";
+import { laneOf } from "./check-lanes.ts";
 import type { Ledger, Violation } from "./ledger.ts";
 import { isBetter, walkReady } from "./ready-order.ts";
 import type { Claimed, Waiting } from "./ready-order.ts";

@@ -1,5 +1,5 @@
 /**
- * Which jobs were ready at each record of the feed, and with which rank. Jobs whose rank cannot be told from the outside
+ * Which jobs were ready at each record of the feed, and with which rank. Jobs whose rank cannot be told from outside
  * (edited, replaced, submitted again) or that a clock may hide (deadline, time-to-live) are left out.
  */
 import type { EventKind } from "../../src/model/event-kind.ts";

@@ -1,6 +1,7 @@
 /**
  * What application code does from a node: enqueue in every way, repeat what may not have happened, look at jobs and
- * interfere with them; sim-operator.ts and sim-gate-operator.ts have what operators do. What it saw goes into the history.
+ * interfere with them; sim-operator.ts and sim-gate-operator.ts have what operators do. What it saw goes into the
+ * history.
  */
 import type { Submission } from "../../src/engine/definition.ts";
 import type { EnqueueOptions } from "../../src/engine/job-options.ts";

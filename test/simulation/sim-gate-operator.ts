@@ -51,16 +51,31 @@ export async function operateGates(network: Network, node: SimNode, random: Seed
   }
 }
 
-/** As an operator does at last: until all is open and as the code says. */
+/**
+ * As an operator does at last: what is shown as paused or bounded is opened, and so is everything of which somebody was
+ * not told what became of his change. What is shown as open must be so.
+ */
 export async function openAllGates(network: Network, node: SimNode): Promise<void> {
   const { queues, gating } = network.plan;
   if (gating.share === 0) return;
   for (let number = 0; number < queues; number++) {
-    await resume(network, node, `q${number}`);
-    await unlessRefused(() => node.mill.queues.set(`q${number}`, { concurrency: null, rate: null }));
+    const queue = `q${number}`;
+    const { paused, concurrency, rate } = await node.mill.queues.settings(queue);
+    const isUnsure = mayBeHalfPut(network, queueGateKey(queue));
+    if (paused || isUnsure) await resume(network, node, queue);
+    if (concurrency !== null || rate !== null || isUnsure)
+      await unlessRefused(() => node.mill.queues.set(queue, { concurrency: null, rate: null }));
   }
   for (const { name } of gating.limits) await reset(network, node, name);
 }
+
+/** A process that was killed, or a call that was lost, may have left partitions of a store with different gates. */
+const mayBeHalfPut = ({ plan, history }: Network, key: string): boolean =>
+  plan.isOn.crash ||
+  plan.isOn.poison ||
+  history.some(
+    (call) => call.kind === "putGates" && call.seen !== "ok" && call.request.some((put) => put.key === key),
+  );
 
 const pause = (network: Network, node: SimNode, queue: string, forMs?: number): Promise<boolean> =>
   recordAct(network, node, { kind: "close-gate", key: queueGateKey(queue) }, async () => {
