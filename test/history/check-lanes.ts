@@ -5,7 +5,9 @@ import { isBetter, walkReady } from "./ready-order.ts";
 
 /** Null for a job without one, and for one that was submitted with several. */
 export function laneOf({ evidence, specs }: Ledger, id: string): Lane | null {
-  const [first, ...others] = (specs.get(id) ?? []).map((spec) => evidence.laneOf?.(spec) ?? null);
+  const { laneOf: read } = evidence;
+  if (read === undefined) return null;
+  const [first, ...others] = (specs.get(id) ?? []).map((spec) => read(spec));
   return first !== undefined && others.every((lane) => lane?.key === first?.key) ? first : null;
 }
 
