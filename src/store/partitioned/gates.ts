@@ -3,6 +3,7 @@
  * gate is in every partition: a put is answered when all of them have it. Of its cap and its rate each partition has a
  * share, so that together they are never exceeded.
  */
+import { MillraceError } from "../../model/error.ts";
 import { isQueueGate, shareOf } from "../../model/gate.ts";
 import type { GatePutAnswer, ReadGatesAnswer, ReadGatesRequest } from "../operations.ts";
 import type { Gate, GatePut } from "../records.ts";
@@ -15,18 +16,65 @@ export async function putGates(
   puts: readonly GatePut[],
 ): Promise<readonly GatePutAnswer[]> {
   const of = partitions.length;
-  // The guard is asked in one partition; the others follow it.
+  const keys = puts.map(({ key }) => key).filter(isQueueGate);
+  const others = keys.length === 0 ? [] : partitions.filter((partition) => partition !== home);
+  // Before the put at home: a copy that is as it was then has been written by nobody who came there later.
+  const copies = await Promise.all(others.map((other) => versionsIn(other, keys)));
   const answers = await home.store.putGates(puts.map((put) => partOf(put, home.number, of)));
-  const accepted = puts.filter((put, at) => answers[at]?.kind === "ok" && isQueueGate(put.key));
-  if (accepted.length > 0)
-    await Promise.all(
-      partitions
-        .filter((partition) => partition !== home)
-        .map(({ store, number }) =>
-          store.putGates(accepted.map((put) => ({ ...partOf(put, number, of), guard: "any" }))),
-        ),
-    );
+  const accepted = puts.flatMap((put, at): Accepted[] => {
+    const answer = answers[at];
+    return answer?.kind === "ok" && isQueueGate(put.key) ? [{ put, version: answer.version }] : [];
+  });
+  await Promise.all(others.map((other, at) => follow(other, home, accepted, copies[at] as Versions, of)));
   return answers;
+}
+
+/** A put that its guard let pass at home, with the version that it has there: the one order of all puts. */
+interface Accepted {
+  readonly put: GatePut;
+  readonly version: number;
+}
+type Versions = ReadonlyMap<string, number>;
+
+async function versionsIn({ store }: Partition, keys: readonly string[]): Promise<Versions> {
+  const { gates } = await store.readGates({ keys });
+  return new Map(gates.map(({ key, version }) => [key, version]));
+}
+
+/** As many operators as may change one queue in the same moment. */
+const triesMax = 100;
+
+/**
+ * Brings what was put at home to another partition. Puts of several processes may come there in any order, so a copy is
+ * written only as it was known, and somebody who finds it changed looks home: the last put there writes its copies
+ * again, any other leaves them to it. So all partitions end with the last one.
+ */
+async function follow(
+  other: Partition,
+  home: Partition,
+  accepted: readonly Accepted[],
+  known: Versions,
+  of: number,
+): Promise<void> {
+  let left = accepted;
+  let copies = known;
+  for (let tries = 0; left.length > 0; tries++) {
+    if (tries === triesMax)
+      throw new MillraceError("version-conflict", "The queue's settings change all the time; try again.");
+    const puts = left.map(({ put }) => {
+      const guard = { version: copies.get(put.key) ?? 0 };
+      return { ...partOf(put, other.number, of), guard };
+    });
+    const answers = await other.store.putGates(puts);
+    copies = new Map(puts.map(({ key }, at) => [key, answers[at]?.version ?? 0]));
+    const refused = left.filter((_, at) => answers[at]?.kind === "changed");
+    if (refused.length === 0) return;
+    const last = await versionsIn(
+      home,
+      refused.map(({ put }) => put.key),
+    );
+    left = refused.filter(({ put, version }) => last.get(put.key) === version);
+  }
 }
 
 export async function readGates(
