@@ -152,8 +152,11 @@ export function waitingFields(row: JobRow, next: Schedule | HandBack, now: numbe
   if (next.to === "ready") return { state: stateCodes.ready, countsAttempt };
   const { deadlineAt } = row;
   const isPassed = deadlineAt !== null && deadlineAt <= now;
+  const placed = placeOf(next, now);
+  const keeps = next.keepsLane === true && row.laneKey !== null;
   return {
-    ...placeOf(next, now),
+    ...placed,
+    ...(keeps ? { rank: row.rank, keepsLane: placed.state === stateCodes.scheduled ? 1 : 0 } : {}),
     ...edit(next.edit),
     countsAttempt,
     attempt: next.attempt ?? row.attempt,
