@@ -28,7 +28,7 @@ import { Unreadable } from "./errors.ts";
 import { moveTokens, openAdmission } from "./gates.ts";
 import { LanePick } from "./claim-lanes.ts";
 import { nextKeyClock } from "./key-gates.ts";
-import { hasLanes } from "./routes.ts";
+import { hasLanes, readLanedRoutes } from "./routes.ts";
 import { readLanes, readLive } from "./rows.ts";
 import { isReady } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
@@ -89,8 +89,9 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
   const jobs: LeasedJob[] = [];
   let more = false;
   let bytesLeft = request.inputBytesMax ?? Infinity;
-  const isByLanes = (routes: readonly number[]): boolean => routes.length > 0 && hasLanes(step, routes[0]!);
-  const lanes = request.offers.some(({ routes }) => isByLanes(routes));
+  const laned = readLanedRoutes(statements);
+  const isByLanes = (routes: readonly number[]): boolean => routes.some((route) => laned.has(route));
+  const lanes = laned.size > 0 && request.offers.some(({ routes }) => isByLanes(routes));
   const admission = openAdmission(step, lanes);
   for (const { routes, max, starts = 0 } of request.offers) {
     if (max <= 0 || routes.length === 0) continue;

@@ -15,8 +15,7 @@ import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { drainKey, keyGate, moveKeyToken, openKeyStates } from "./key-gates.ts";
 import { wakeLanesOf } from "./parked-lanes.ts";
-import { readRoute } from "./routes.ts";
-import { isLanedRoute } from "./schema.ts";
+import { laned, readLanedRoutes, readRoute } from "./routes.ts";
 import type { Step } from "./step.ts";
 
 type GateRow = [
@@ -162,8 +161,8 @@ export function readDrainingGates({ statements }: Step): ReadonlySet<string> {
 export function routesFreed(statements: Statements, routes: Iterable<number>): Set<number> {
   const left = new Set(routes);
   // The next of a lane may stand on any route that has lanes.
-  const laned = (statements(readLaned).all() as [route: number][]).flat();
-  const freed = new Set(laned.some((route) => left.has(route)) ? laned : []);
+  const lanes = readLanedRoutes(statements);
+  const freed = [...lanes].some((route) => left.has(route)) ? lanes : new Set<number>();
   if (readValue(statements, hasCap) === null) return freed;
   for (const route of left)
     for (const [each] of statements(readSharing).all(route) as [route: number][]) freed.add(each);
@@ -172,8 +171,6 @@ export function routesFreed(statements: Statements, routes: Iterable<number>): S
 
 /** No input. Answer: grows with every put. */
 export const sumVersions = "SELECT coalesce(sum(version), 0) FROM millrace_gate";
-/** No input. Answer: the routes that have lanes. */
-const readLaned = `SELECT number FROM millrace_route INDEXED BY millrace_route_lanes WHERE ${isLanedRoute}`;
 /** No input. Answer: the routes of all gates that were put, and those whose lanes may wait at gates of keys. */
 export const readAllRoutes = `SELECT r.route FROM millrace_gate g JOIN millrace_gate_route r ON r.key = g.key
-  UNION ${readLaned}`;
+  UNION ${laned}`;

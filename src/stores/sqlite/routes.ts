@@ -11,6 +11,7 @@ import { asksAlike, routeOf } from "../../model/route.ts";
 import type { Route, RouteContent } from "../../model/route.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Statements } from "./connection.ts";
+import { isLanedRoute } from "./schema.ts";
 import type { Step } from "./step.ts";
 
 /**
@@ -45,6 +46,13 @@ export function keepRoute(statements: Statements, known: KnownRoutes, job: NewJo
   }
   if (!isSame(kept, route)) throw collision(kept, route);
   return number;
+}
+
+/** No input. Answer: the routes that have lanes. */
+export const laned = `SELECT number FROM millrace_route INDEXED BY millrace_route_lanes WHERE ${isLanedRoute}`;
+
+export function readLanedRoutes(statements: Statements): Set<number> {
+  return new Set((statements(laned).all() as [number: number][]).flat());
 }
 
 /** Whether jobs of this route stand in lanes. */
