@@ -7,16 +7,19 @@ import { heldOf } from "../../store/rules/lane.ts";
 import type { JobRow } from "../../store/job-fields.ts";
 import { addPermits } from "./key-gates.ts";
 import { readValue } from "./connection.ts";
+import type { SqlValue } from "./connection.ts";
 import { refreshLane } from "./lanes.ts";
 import { wakeAtGate } from "./parked-lanes.ts";
 import { isLanedRoute, isReady, isRunning, isScheduled } from "./schema.ts";
 import type { Step } from "./step.ts";
 
 const laned = `route IN (SELECT number FROM millrace_route WHERE ${isLanedRoute})`;
-const inLine = `SELECT s.lane_key AS lane, j.rank AS rank, j.seq AS seq, j.route AS route
+const inLine = `SELECT s.lane_key AS lane, j.rank AS rank, j.seq AS seq, j.route AS route, j.timer_at AS timer_at,
+  s.lane_step AS step, s.lane_gates AS gates
   FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq
   WHERE j.${laned} AND j.${isReady} AND s.lane_key IS NOT NULL`;
-const lines = "SELECT lane, rank, seq, route FROM millrace_line";
+const columns = "lane, rank, seq, route, timer_at, step, gates";
+const lines = `SELECT ${columns} FROM millrace_line`;
 /** No input. Answer: how many entries there should be, and are. */
 const countLines = `SELECT (SELECT ifnull(sum(count), 0) FROM millrace_tally WHERE ${laned} AND ${isReady}),
   (SELECT count(*) FROM millrace_line)`;
@@ -24,7 +27,7 @@ const countLines = `SELECT (SELECT ifnull(sum(count), 0) FROM millrace_tally WHE
 const strayLines = `${lines} EXCEPT ${inLine}`;
 const missingLines = `${inLine} EXCEPT ${lines}`;
 const dropLine = "DELETE FROM millrace_line WHERE lane = ? AND rank = ? AND seq = ?";
-const addLine = "INSERT INTO millrace_line (lane, rank, seq, route) VALUES (?, ?, ?, ?)";
+const addLine = `INSERT INTO millrace_line (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`;
 /** No input. Answer: lanes that do not show their first job. */
 const wrongLanes = `SELECT l.lane FROM (SELECT DISTINCT lane FROM millrace_line) l LEFT JOIN millrace_lane k ON k.key = l.lane
   WHERE k.seq IS NOT (SELECT seq FROM millrace_line i WHERE i.lane = l.lane ORDER BY rank, seq LIMIT 1)
@@ -54,7 +57,7 @@ export function mendLanes(step: Step): number {
   return mendLines(step) + mendHeld(step);
 }
 
-type Line = [lane: string, rank: number, seq: number, route: number];
+type Line = [lane: string, rank: number, seq: number, ...rest: SqlValue[]];
 
 function mendLines({ statements, commit }: Step): number {
   const stray = statements(strayLines).all() as unknown as Line[];

@@ -15,82 +15,127 @@ import { readRoute } from "./routes.ts";
 import { isEmptyLane } from "./schema.ts";
 import type { Commit } from "./step.ts";
 
-/** Inputs: lane, rank, seq, route. */
-const addToLine = "INSERT OR REPLACE INTO millrace_line (lane, rank, seq, route) VALUES (?, ?, ?, ?)";
+/** Of a job in line all that a claim needs to know before it takes the job. */
+const lineColumns = "rank, seq, route, timer_at, step, gates";
+/** Inputs: lane, then those. */
+const addToLine = `INSERT OR REPLACE INTO millrace_line (lane, ${lineColumns}) VALUES (?, ?, ?, ?, ?, ?, ?)`;
 /** Inputs: lane, rank, seq. */
 const takeFromLine = "DELETE FROM millrace_line WHERE lane = ? AND rank = ? AND seq = ?";
 /** Input: lane. Answer: its first job. */
-const readFirst = "SELECT rank, seq, route FROM millrace_line WHERE lane = ? ORDER BY rank, seq LIMIT 1";
+const readFirst = `SELECT ${lineColumns} FROM millrace_line WHERE lane = ? ORDER BY rank, seq LIMIT 1`;
 /** Input: lane. */
-const readLane = "SELECT queue, pos, route, seq, parked_at FROM millrace_lane WHERE key = ?";
-/** Inputs: lane, queue (null by rank), place, route, first job, where it waits. */
-const writeLane =
-  "INSERT OR REPLACE INTO millrace_lane (key, queue, pos, route, seq, parked_at) VALUES (?, ?, ?, ?, ?, ?)";
+const readLane = "SELECT queue, pos, rank, seq FROM millrace_lane WHERE key = ?";
+/** Inputs: lane, queue (null by rank), place, first job. */
+const addLane = `INSERT INTO millrace_lane (key, queue, pos, ${lineColumns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+/** Inputs: place, first job, lane. Whose first job has changed waits at no gate. */
+const setFirst = `UPDATE millrace_lane SET parked_at = NULL, pos = ?, (${lineColumns}) = (?, ?, ?, ?, ?, ?) WHERE key = ?`;
 const dropLane = "DELETE FROM millrace_lane WHERE key = ?";
-/** An empty lane of turns keeps its turn. */
-const emptyLane = "UPDATE millrace_lane SET route = NULL, seq = NULL, parked_at = NULL WHERE key = ?";
+/** Inputs: place, lane. An empty lane of turns keeps its turn. */
+const emptyLane = `UPDATE millrace_lane SET parked_at = NULL, pos = ?, (${lineColumns}) = (NULL, NULL, NULL, NULL, NULL, NULL)
+  WHERE key = ?`;
 /** Input: queue. Answer: the turn that it has reached. */
 const readTop = "SELECT top FROM millrace_turn WHERE queue = ?";
 
-type First = readonly [rank: number, seq: number, route: number];
-type LaneRow = readonly [
-  queue: string | null,
-  pos: number,
-  route: number | null,
-  seq: number | null,
-  parkedAt: string | null,
+type First = readonly [
+  rank: number,
+  seq: number,
+  route: number,
+  timerAt: number | null,
+  step: number | null,
+  gates: string | null,
 ];
+type LaneRow = readonly [queue: string | null, pos: number, rank: number | null, seq: number | null];
 
-/** Brings in what was told of jobs with lanes. */
-export function flushLanes(commit: Commit): void {
+/** What has happened in the line of one lane. */
+interface Shift {
+  /** Seqs that have left it. */
+  readonly left: Set<number>;
+  /** The first of those that have joined it. */
+  joined: Pick<Laned, "rank" | "seq"> | null;
+}
+
+/**
+ * Brings in what was told of jobs with lanes.
+ * @param turns the turns that lanes have had since.
+ */
+export function flushLanes(commit: Commit, turns: ReadonlyMap<string, number> = new Map()): void {
   const { statements, lanes: moves, now } = commit;
-  const lanes = new Set<string>();
+  const shifts = new Map<string, Shift>();
   const gates = new Set<string>();
+  const shiftOf = (lane: string): Shift => {
+    const shift = shifts.get(lane) ?? { left: new Set(), joined: null };
+    shifts.set(lane, shift);
+    return shift;
+  };
   for (const { from, to } of moves) {
-    moveInLine(statements, from, to);
-    for (const job of [from, to]) {
-      if (job === null) continue;
-      lanes.add(job.laneKey);
-      for (const { key } of keyUsesOf(job)) gates.add(key);
-    }
+    for (const job of [from, to]) for (const { key } of job === null ? [] : keyUsesOf(job)) gates.add(key);
+    const was = from !== null && isInLine(from) ? from : null;
+    const is = to !== null && isInLine(to) ? to : null;
+    if (was !== null) leaveLine(statements, was, shiftOf(was.laneKey));
+    if (is !== null) joinLine(statements, is, shiftOf(is.laneKey));
   }
   for (const [key, change] of permitChanges(moves))
     if (change !== 0) addPermits(statements, key, change, now);
   moves.length = 0;
-  for (const lane of lanes) refreshLane(commit, lane);
+  for (const [lane, shift] of shifts) {
+    const row = statements(readLane).get(lane) as LaneRow | undefined;
+    if (row === undefined || isFirstChanged(row, shift)) showFirst(commit, lane, row, turns.get(lane));
+  }
   for (const key of gates) wakeAtGate(commit, key);
 }
 
-function moveInLine(statements: Statements, from: Laned | null, to: Laned | null): void {
-  const was = from !== null && isInLine(from) ? from : null;
-  const is = to !== null && isInLine(to) ? to : null;
-  const isSame =
-    was !== null &&
-    is !== null &&
-    was.laneKey === is.laneKey &&
-    was.rank === is.rank &&
-    was.route === is.route;
-  if (isSame) return;
-  if (was !== null) statements(takeFromLine).run(was.laneKey, was.rank, was.seq);
-  if (is !== null) statements(addToLine).run(is.laneKey, is.rank, is.seq, is.route);
+function leaveLine(statements: Statements, { laneKey, rank, seq }: Laned, shift: Shift): void {
+  statements(takeFromLine).run(laneKey, rank, seq);
+  shift.left.add(seq);
 }
 
-/** A lane shows its first job, wherever that stands; one whose first job has changed waits at no gate. */
+function joinLine(statements: Statements, job: Laned, shift: Shift): void {
+  const { laneKey, rank, seq, route, timerAt, laneStep, laneGates } = job;
+  const gates = laneGates === null ? null : JSON.stringify(laneGates);
+  statements(addToLine).run(laneKey, rank, seq, route, timerAt, laneStep, gates);
+  const { joined } = shift;
+  if (joined === null || rank < joined.rank || (rank === joined.rank && seq < joined.seq)) shift.joined = job;
+}
+
+function isFirstChanged([, , rank, seq]: LaneRow, { left, joined }: Shift): boolean {
+  if (rank === null || seq === null || left.has(seq)) return true;
+  return joined !== null && (joined.rank < rank || (joined.rank === rank && joined.seq < seq));
+}
+
+/** A lane shows its first job, wherever that stands. */
 export function refreshLane(commit: Pick<Commit, "statements" | "routes">, lane: string): void {
+  showFirst(commit, lane, commit.statements(readLane).get(lane) as LaneRow | undefined);
+}
+
+/** @param turn that of the lane, where it has changed. */
+function showFirst(
+  commit: Pick<Commit, "statements" | "routes">,
+  lane: string,
+  row: LaneRow | undefined,
+  turn?: number,
+): void {
   const { statements } = commit;
   const first = statements(readFirst).get(lane) as First | undefined;
-  const row = statements(readLane).get(lane) as LaneRow | undefined;
   if (first === undefined) {
-    if (row !== undefined) statements(row[0] === null ? dropLane : emptyLane).run(lane);
+    if (row === undefined) return;
+    const [queue, pos] = row;
+    if (queue === null) statements(dropLane).run(lane);
+    else statements(emptyLane).run(turn ?? pos, lane);
     return;
   }
-  const [rank, seq, route] = first;
-  const { queue, lanes } = contentOf(commit, seq, route);
-  const isByTurn = lanes === "turn";
-  const pos = isByTurn ? (row?.[1] ?? readTurn(statements, queue)) : rank;
-  const isSame = row !== undefined && row[3] === seq && row[2] === route;
-  if (isSame && row[1] === pos) return;
-  statements(writeLane).run(lane, isByTurn ? queue : null, pos, route, seq, isSame ? row[4] : null);
+  const [rank, seq, route, , step] = first;
+  const isByTurn = step !== null;
+  if (row !== undefined) {
+    statements(setFirst).run(isByTurn ? (turn ?? row[1]) : rank, ...first, lane);
+    return;
+  }
+  const { queue } = contentOf(commit, seq, route);
+  statements(addLane).run(
+    lane,
+    isByTurn ? queue : null,
+    isByTurn ? readTurn(statements, queue) : rank,
+    ...first,
+  );
 }
 
 function contentOf(
@@ -107,17 +152,10 @@ export function readTurn(statements: Statements, queue: string): number {
   return readValue<number>(statements, readTop, queue) ?? 0;
 }
 
-/** Inputs: turn, lane. */
-const setTurn = "UPDATE millrace_lane SET pos = ? WHERE key = ?";
 /** Inputs: queue, turn. */
 const setTop = "INSERT OR REPLACE INTO millrace_turn (queue, top) VALUES (?, ?)";
 /** Inputs: queue, its turn. */
 const forgetEmpty = `DELETE FROM millrace_lane WHERE ${isEmptyLane} AND queue = ? AND pos <= ?`;
-
-/** The turns that lanes have after a claim. */
-export function writeTurns(statements: Statements, turns: ReadonlyMap<string, number>): void {
-  for (const [lane, turn] of turns) statements(setTurn).run(turn, lane);
-}
 
 /** What queues have reached; empty lanes that are not ahead of it are forgotten. */
 export function writeTops(statements: Statements, tops: ReadonlyMap<string, number>): void {
