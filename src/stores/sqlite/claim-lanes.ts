@@ -21,6 +21,8 @@ import type { Step } from "./step.ts";
 /** The first job of a lane that has not been taken. */
 interface Head extends Pick<JobRow, "seq" | "rank" | "route" | "timerAt" | "laneGates"> {
   readonly lane: string;
+  /** Of the lane. */
+  readonly number: number;
   /** Its place among the heads of other lanes; seq breaks ties. */
   readonly pos: number;
   readonly step: number | null;
@@ -43,6 +45,7 @@ interface Refused {
 }
 
 type HeadRow = readonly [
+  number: number,
   lane: string,
   pos: number,
   rank: number,
@@ -53,15 +56,16 @@ type HeadRow = readonly [
   gates: string | null,
 ];
 
-const columns = "rank, seq, route, timer_at, step, gates";
+const columns = `l.rank, l.seq, l.route, l.timer_at, s.lane_step, s.lane_gates`;
+const joined = "JOIN millrace_spec s ON s.seq = l.seq";
 /** Inputs: route, place and seq to go on behind, limit. Answer: heads of open lanes, in order. */
-const readOpen = `SELECT key, pos, ${columns} FROM millrace_lane INDEXED BY millrace_lane_open
-  WHERE ${isOpenLane} AND route = ? AND (pos, seq) > (?, ?) ORDER BY pos, seq ${limitTo("?")}`;
+const readOpen = `SELECT l.number, l.key, l.pos, ${columns} FROM millrace_lane l INDEXED BY millrace_lane_open ${joined}
+  WHERE ${isOpenLane} AND l.route = ? AND (l.pos, l.seq) > (?, ?) ORDER BY l.pos, l.seq ${limitTo("?")}`;
 /** Input: lane. Answer: its head. */
-const readOne = `SELECT key, pos, ${columns} FROM millrace_lane WHERE key = ? AND seq IS NOT NULL`;
-/** Inputs: lane, rank and seq to go on behind. Answer: the next in line. */
-const readBehind = `SELECT lane, 0, ${columns} FROM millrace_line
-  WHERE lane = ? AND (rank, seq) > (?, ?) ORDER BY rank, seq LIMIT 1`;
+const readOne = `SELECT l.number, l.key, l.pos, ${columns} FROM millrace_lane l ${joined} WHERE l.key = ?`;
+/** Inputs: lane, its number, rank and seq to go on behind. Answer: the next in line. */
+const readBehind = `SELECT l.lane, ?, 0, ${columns} FROM millrace_line l ${joined}
+  WHERE l.lane = ? AND (l.rank, l.seq) > (?, ?) ORDER BY l.rank, l.seq LIMIT 1`;
 
 const lowest = -Number.MAX_SAFE_INTEGER;
 
@@ -153,14 +157,13 @@ export class LanePick {
   #take(head: Head): void {
     const turn = head.step === null ? null : this.#takeTurn(head, head.step);
     this.picked.push({ head, turn });
-    const behind = this.#step.statements(readBehind).get(head.lane, head.rank, head.seq) as
-      | HeadRow
-      | undefined;
-    if (behind !== undefined) this.#add(this.#headOf(behind, turn ?? undefined));
+    // Where the next one stands is read when it may be its turn: by turn most lanes are done with one.
+    const place = { seq: turn === null ? head.seq : 0, pos: turn ?? head.pos };
+    this.#add({ ...head, ...place, behind: { rank: head.rank, seq: head.seq } });
   }
 
-  #readBehind({ lane, pos }: Head, { rank, seq }: Pick<JobRow, "rank" | "seq">): void {
-    const row = this.#step.statements(readBehind).get(lane, rank, seq) as HeadRow | undefined;
+  #readBehind({ lane, number, pos }: Head, { rank, seq }: Pick<JobRow, "rank" | "seq">): void {
+    const row = this.#step.statements(readBehind).get(lane, number, rank, seq) as HeadRow | undefined;
     if (row !== undefined) this.#add(this.#headOf(row, pos));
   }
 
@@ -185,12 +188,12 @@ export class LanePick {
   }
 
   /** @param turn of its lane, where that is not written yet. */
-  #headOf([lane, pos, rank, seq, route, timerAt, step, gates]: HeadRow, turn?: number): Head {
+  #headOf([number, lane, pos, rank, seq, route, timerAt, step, gates]: HeadRow, turn?: number): Head {
     const laneGates = gates === null ? null : (JSON.parse(gates) as string[]);
     const isRung = timerAt !== null && timerAt <= this.#step.now;
     const place = step === null ? rank : (turn ?? pos);
     const uses = keyUsesOf({ laneGates });
-    return { lane, pos: place, seq, route, rank, timerAt, step, laneGates, uses, isRung };
+    return { lane, number, pos: place, seq, route, rank, timerAt, step, laneGates, uses, isRung };
   }
 
   #add(head: Head): void {

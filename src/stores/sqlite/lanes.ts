@@ -15,43 +15,42 @@ import { readRoute } from "./routes.ts";
 import { isEmptyLane } from "./schema.ts";
 import type { Commit } from "./step.ts";
 
-/** Of a job in line all that a claim needs to know before it takes the job. */
-const lineColumns = "rank, seq, route, timer_at, step, gates";
-/** Inputs: lane, then those. */
-const addToLine = `INSERT OR REPLACE INTO millrace_line (lane, ${lineColumns}) VALUES (?, ?, ?, ?, ?, ?, ?)`;
-/** Inputs: lane, rank, seq. */
+const lineColumns = "rank, seq, route, timer_at";
+/** Inputs: number of the lane, then those. */
+const addToLine = `INSERT OR REPLACE INTO millrace_line (lane, ${lineColumns}) VALUES (?, ?, ?, ?, ?)`;
+/** Inputs: number of the lane, rank, seq. */
 const takeFromLine = "DELETE FROM millrace_line WHERE lane = ? AND rank = ? AND seq = ?";
-/** Input: lane. Answer: its first job. */
+/** Input: number of the lane. Answer: its first job. */
 const readFirst = `SELECT ${lineColumns} FROM millrace_line WHERE lane = ? ORDER BY rank, seq LIMIT 1`;
 /** Input: lane. */
-const readLane = "SELECT queue, pos, rank, seq FROM millrace_lane WHERE key = ?";
-/** Inputs: lane, queue (null by rank), place, first job. */
-const addLane = `INSERT INTO millrace_lane (key, queue, pos, ${lineColumns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`;
-/** Inputs: place, first job, lane. Whose first job has changed waits at no gate. */
-const setFirst = `UPDATE millrace_lane SET parked_at = NULL, pos = ?, (${lineColumns}) = (?, ?, ?, ?, ?, ?) WHERE key = ?`;
-const dropLane = "DELETE FROM millrace_lane WHERE key = ?";
-/** Inputs: place, lane. An empty lane of turns keeps its turn. */
-const emptyLane = `UPDATE millrace_lane SET parked_at = NULL, pos = ?, (${lineColumns}) = (NULL, NULL, NULL, NULL, NULL, NULL)
-  WHERE key = ?`;
+const readLane = "SELECT number, queue, pos, rank, seq FROM millrace_lane WHERE key = ?";
+/** Inputs: lane, queue (null by rank), place. Answer: its number. */
+const addLane = "INSERT INTO millrace_lane (key, queue, pos) VALUES (?, ?, ?) RETURNING number";
+/** Inputs: place, first job, number. A lane whose first job has changed waits at no gate. */
+const setFirst = `UPDATE millrace_lane SET parked_at = NULL, pos = ?, rank = ?, seq = ?, route = ?, timer_at = ?
+  WHERE number = ?`;
+/** Input: number. */
+const dropLane = "DELETE FROM millrace_lane WHERE number = ?";
 /** Input: queue. Answer: the turn that it has reached. */
 const readTop = "SELECT top FROM millrace_turn WHERE queue = ?";
 
-type First = readonly [
-  rank: number,
-  seq: number,
-  route: number,
-  timerAt: number | null,
-  step: number | null,
-  gates: string | null,
-];
-type LaneRow = readonly [queue: string | null, pos: number, rank: number | null, seq: number | null];
+type First = readonly [rank: number, seq: number, route: number, timerAt: number | null];
+const nobody = [null, null, null, null] as const;
 
-/** What has happened in the line of one lane. */
+/** A lane as it was shown. */
+interface Shown {
+  readonly number: number;
+  /** Null for one that goes by rank. */
+  readonly queue: string | null;
+  readonly pos: number;
+  readonly rank: number | null;
+  readonly seq: number | null;
+}
+
+/** A job that joins the line of its lane or leaves it. */
 interface Shift {
-  /** Seqs that have left it. */
-  readonly left: Set<number>;
-  /** The first of those that have joined it. */
-  joined: Pick<Laned, "rank" | "seq"> | null;
+  readonly job: Laned;
+  readonly joins: boolean;
 }
 
 /**
@@ -60,89 +59,78 @@ interface Shift {
  */
 export function flushLanes(commit: Commit, turns: ReadonlyMap<string, number> = new Map()): void {
   const { statements, lanes: moves, now } = commit;
-  const shifts = new Map<string, Shift>();
-  const gates = new Set<string>();
-  const shiftOf = (lane: string): Shift => {
-    const shift = shifts.get(lane) ?? { left: new Set(), joined: null };
-    shifts.set(lane, shift);
-    return shift;
+  /** By lane, in order. */
+  const shifts = new Map<string, Shift[]>();
+  const shift = (job: Laned | null, joins: boolean): void => {
+    if (job === null || !isInLine(job)) return;
+    const known = shifts.get(job.laneKey);
+    if (known === undefined) shifts.set(job.laneKey, [{ job, joins }]);
+    else known.push({ job, joins });
   };
+  const gates = new Set<string>();
   for (const { from, to } of moves) {
     for (const job of [from, to]) for (const { key } of job === null ? [] : keyUsesOf(job)) gates.add(key);
-    const was = from !== null && isInLine(from) ? from : null;
-    const is = to !== null && isInLine(to) ? to : null;
-    if (was !== null) leaveLine(statements, was, shiftOf(was.laneKey));
-    if (is !== null) joinLine(statements, is, shiftOf(is.laneKey));
+    shift(from, false);
+    shift(to, true);
   }
   for (const [key, change] of permitChanges(moves))
     if (change !== 0) addPermits(statements, key, change, now);
   moves.length = 0;
-  for (const [lane, shift] of shifts) {
-    const row = statements(readLane).get(lane) as LaneRow | undefined;
-    if (row === undefined || isFirstChanged(row, shift)) showFirst(commit, lane, row, turns.get(lane));
-  }
+  for (const [lane, all] of shifts) shiftLine(commit, lane, all, turns.get(lane));
   for (const key of gates) wakeAtGate(commit, key);
 }
 
-function leaveLine(statements: Statements, { laneKey, rank, seq }: Laned, shift: Shift): void {
-  statements(takeFromLine).run(laneKey, rank, seq);
-  shift.left.add(seq);
+function shiftLine(commit: Commit, lane: string, shifts: readonly Shift[], turn?: number): void {
+  const { statements } = commit;
+  const shown = readShown(statements, lane) ?? addShown(commit, lane, (shifts[0] as Shift).job);
+  const { number } = shown;
+  let isFirstSame = shown.seq !== null;
+  for (const { job, joins } of shifts) {
+    const { rank, seq, route, timerAt } = job;
+    if (joins) statements(addToLine).run(number, rank, seq, route, timerAt);
+    else statements(takeFromLine).run(number, rank, seq);
+    isFirstSame &&= joins ? !isAhead(job, shown) : seq !== shown.seq;
+  }
+  if (!isFirstSame) showFirst(statements, shown, turn);
 }
 
-function joinLine(statements: Statements, job: Laned, shift: Shift): void {
-  const { laneKey, rank, seq, route, timerAt, laneStep, laneGates } = job;
-  const gates = laneGates === null ? null : JSON.stringify(laneGates);
-  statements(addToLine).run(laneKey, rank, seq, route, timerAt, laneStep, gates);
-  const { joined } = shift;
-  if (joined === null || rank < joined.rank || (rank === joined.rank && seq < joined.seq)) shift.joined = job;
+function isAhead(job: Laned, { rank, seq }: Shown): boolean {
+  return rank === null || seq === null || job.rank < rank || (job.rank === rank && job.seq < seq);
 }
 
-function isFirstChanged([, , rank, seq]: LaneRow, { left, joined }: Shift): boolean {
-  if (rank === null || seq === null || left.has(seq)) return true;
-  return joined !== null && (joined.rank < rank || (joined.rank === rank && joined.seq < seq));
+function readShown(statements: Statements, lane: string): Shown | null {
+  const row = statements(readLane).get(lane) as
+    | [number: number, queue: string | null, pos: number, rank: number | null, seq: number | null]
+    | undefined;
+  if (row === undefined) return null;
+  const [number, queue, pos, rank, seq] = row;
+  return { number, queue, pos, rank, seq };
 }
 
-/** A lane shows its first job, wherever that stands. */
-export function refreshLane(commit: Pick<Commit, "statements" | "routes">, lane: string): void {
-  showFirst(commit, lane, commit.statements(readLane).get(lane) as LaneRow | undefined);
+function addShown(commit: Commit, lane: string, { seq, route, rank, laneStep }: Laned): Shown {
+  const { statements } = commit;
+  const queue = laneStep === null ? null : contentOf(commit, seq, route).queue;
+  const pos = queue === null ? rank : readTurn(statements, queue);
+  const number = readValue<number>(statements, addLane, lane, queue, pos) as number;
+  return { number, queue, pos, rank: null, seq: null };
 }
 
 /** @param turn that of the lane, where it has changed. */
-function showFirst(
-  commit: Pick<Commit, "statements" | "routes">,
-  lane: string,
-  row: LaneRow | undefined,
-  turn?: number,
-): void {
-  const { statements } = commit;
-  const first = statements(readFirst).get(lane) as First | undefined;
-  if (first === undefined) {
-    if (row === undefined) return;
-    const [queue, pos] = row;
-    if (queue === null) statements(dropLane).run(lane);
-    else statements(emptyLane).run(turn ?? pos, lane);
-    return;
-  }
-  const [rank, seq, route, , step] = first;
-  const isByTurn = step !== null;
-  if (row !== undefined) {
-    statements(setFirst).run(isByTurn ? (turn ?? row[1]) : rank, ...first, lane);
-    return;
-  }
-  const { queue } = contentOf(commit, seq, route);
-  statements(addLane).run(
-    lane,
-    isByTurn ? queue : null,
-    isByTurn ? readTurn(statements, queue) : rank,
-    ...first,
-  );
+function showFirst(statements: Statements, { number, queue, pos }: Shown, turn = pos): void {
+  const first = statements(readFirst).get(number) as First | undefined;
+  if (first !== undefined) statements(setFirst).run(queue === null ? first[0] : turn, ...first, number);
+  // An empty lane of turns keeps its turn.
+  else if (queue === null) statements(dropLane).run(number);
+  else statements(setFirst).run(turn, ...nobody, number);
 }
 
-function contentOf(
-  { statements, routes }: Pick<Commit, "statements" | "routes">,
-  seq: number,
-  route: number,
-): RouteContent {
+/** Shows the first job of a lane that may show another one. */
+export function refreshLane(statements: Statements, lane: string): void {
+  const shown = readShown(statements, lane);
+  if (shown !== null) showFirst(statements, shown);
+}
+
+function contentOf({ statements, routes }: Commit, seq: number, route: number): RouteContent {
   const content = readRoute(statements, routes, route);
   if (content === null) throw new Unreadable("job", seq, "the content of its route is missing");
   return content;
