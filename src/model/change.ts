@@ -39,6 +39,8 @@ export interface Schedule {
   readonly attempt?: number;
   /** A deadline that has passed by the store's clock is cleared: the job would expire at once. */
   readonly clearsPassedDeadline?: true;
+  /** A job with a lane keeps its rank and the gate of its group while it is scheduled: nobody of the group overtakes it. */
+  readonly keepsLane?: true;
   readonly edit?: Edit;
 }
 

@@ -11,6 +11,8 @@
  * The formula is part of the stored data: changing it would strand jobs in stores that exist.
  */
 import type { GateUse } from "./gate.ts";
+import { laneOrderOf } from "./lane.ts";
+import type { LaneFields, LaneOrder } from "./lane.ts";
 import { hashPair } from "./text-hash.ts";
 
 export interface RouteContent {
@@ -20,6 +22,8 @@ export interface RouteContent {
   readonly caps: readonly string[];
   /** Limits; sorted by key, without repeats. */
   readonly gates: readonly GateUse[];
+  /** How its lanes share a claim; left out for a route whose jobs have none. */
+  readonly lanes?: LaneOrder;
 }
 
 export interface Route extends RouteContent {
@@ -30,7 +34,7 @@ const noCaps: readonly string[] = [];
 const noGates: readonly GateUse[] = [];
 
 /** A route as records and tallies show it: without capabilities where it has none. */
-export function shownRoute({ queue, name, caps }: Omit<RouteContent, "gates">): {
+export function shownRoute({ queue, name, caps }: Omit<RouteContent, "gates" | "lanes">): {
   readonly queue: string;
   readonly name: string;
   readonly caps?: readonly string[];
@@ -45,6 +49,7 @@ export function asksAlike(
 ): boolean {
   return (
     hasSameCaps(one.caps, other.caps) &&
+    one.lanes === other.lanes &&
     one.gates.length === other.gates.length &&
     one.gates.every(
       ({ key, weight }, at) => key === other.gates[at]?.key && weight === other.gates[at].weight,
@@ -60,6 +65,7 @@ export function hasSameCaps(one: readonly string[], other: readonly string[]): b
 const partEnd = "\x1f";
 /** Begins a gate: a capability and a gate of the same name are not the same part. */
 const gateMark = "\x1e";
+const laneMark = "\x1d";
 
 /** The content asked for last: a bulk of one kind asks for it again and again. */
 let last: Route = { queue: "", name: "", caps: noCaps, gates: noGates, number: hashContent(partEnd) };
@@ -69,22 +75,25 @@ export function routeNumber(
   name: string,
   caps: readonly string[] = noCaps,
   gates: readonly GateUse[] = noGates,
+  lanes: LaneOrder | null = null,
 ): number {
   if (last.queue === queue && last.name === name && last.caps === caps && last.gates === gates)
-    return last.number;
+    if ((last.lanes ?? null) === lanes) return last.number;
   const asked = gates.map(({ key, weight }) => `${gateMark}${key}${gateMark}${weight}`);
-  const number = hashContent([queue, name, ...caps, ...asked].join(partEnd));
-  last = { queue, name, caps, gates, number };
+  const ordered = lanes === null ? [] : [`${laneMark}${lanes}`];
+  const number = hashContent([queue, name, ...caps, ...asked, ...ordered].join(partEnd));
+  last = { queue, name, caps, gates, number, ...(lanes === null ? {} : { lanes }) };
   return number;
 }
 
-export function routeOf({
-  queue,
-  name,
-  caps = noCaps,
-  gates = noGates,
-}: Partial<RouteContent> & Pick<RouteContent, "queue" | "name">): Route {
-  return { queue, name, caps, gates, number: routeNumber(queue, name, caps, gates) };
+/** What a job says of its route. */
+type RoutedJob = Pick<RouteContent, "queue" | "name"> &
+  Partial<Pick<RouteContent, "caps" | "gates"> & Record<keyof LaneFields, unknown>>;
+
+export function routeOf({ queue, name, caps = noCaps, gates = noGates, ...lane }: RoutedJob): Route {
+  const lanes = laneOrderOf(lane);
+  const number = routeNumber(queue, name, caps, gates, lanes);
+  return { queue, name, caps, gates, number, ...(lanes === null ? {} : { lanes }) };
 }
 
 /** 32 bits of one hash below 15 bits of the other; never 0. */

@@ -34,6 +34,10 @@ export const jobFields = {
   uniqueKey: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true },
   /** How long the key is held: see rules/unique-holds.ts. */
   uniqueHold: { type: "integer", home: "spec", isNullable: true, initial: null, isRare: true, isOwn: true },
+  /** Which lane the job stands in (model/lane.ts), how far it moves its turn, and the gates of its keys. */
+  laneKey: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true },
+  laneStep: { type: "integer", home: "spec", isNullable: true, initial: null, isRare: true },
+  laneGates: { type: "list", home: "spec", isNullable: true, initial: null, isRare: true },
   tags: { type: "list", home: "spec", isNullable: true, initial: null },
   policy: { type: "text", home: "spec", isNullable: true, initial: null },
   meta: { type: "text", home: "spec", isNullable: true, initial: null },
@@ -65,6 +69,8 @@ export const jobFields = {
   holds: { type: "integer", home: "state", initial: 0, cleared: ["finish"], isOwn: true },
   /** The token of the last change by an operator or a duty: its repeat is answered `already`. */
   changeToken: { type: "text", home: "state", isNullable: true, initial: null, isOwn: true },
+  /** It waits for its due time and holds the gate of its group all the while. */
+  keepsLane: { type: "flag", home: "state", initial: 0, cleared: ["place", "finish"] },
   attempts: { type: "text", home: "state", isNullable: true, initial: null },
   progress: { type: "text", home: "state", isNullable: true, initial: null },
 

@@ -1,5 +1,5 @@
 /**
- * Requests that only a later version will understand (flows, signals, limits, moving a store) are refused before
+ * Requests that only a later version will understand (flows, signals, moving a store) are refused before
  * anything is written, never ignored.
  */
 import { notYetSupported } from "../model/error.ts";
@@ -7,7 +7,7 @@ import type { Settle, SubmitUnit } from "./operations.ts";
 import type { NewJob } from "./records.ts";
 import type { Store } from "./store.ts";
 
-const laterFields = ["group", "need", "slack"] as const satisfies readonly (keyof NewJob)[];
+const laterFields = ["need", "slack"] as const satisfies readonly (keyof NewJob)[];
 
 export function checkUnits(units: readonly SubmitUnit[]): void {
   for (const { jobs } of units) checkJobs(jobs);

@@ -4,7 +4,7 @@
  */
 import type { Due } from "../model/change.ts";
 import type { EventKind } from "../model/event-kind.ts";
-import type { GateState, GateUse, TokenRate } from "../model/gate.ts";
+import type { GateBounds, GateState, GateUse, TokenRate } from "../model/gate.ts";
 import type { JobState } from "../model/job-state.ts";
 import type { Unique } from "../model/unique-key.ts";
 
@@ -32,8 +32,11 @@ export interface NewJob {
   readonly gates?: readonly GateUse[];
   /** The capabilities that a worker must offer, sorted and without repeats; left out for none. Part of the route. */
   readonly caps?: readonly string[];
-  /** Later: group and edges. A store that does not honour one refuses the unit. */
-  readonly group?: string;
+  /** Its lane; left out for none. */
+  readonly laneKey?: string;
+  readonly laneStep?: number | null;
+  readonly laneGates?: readonly string[] | null;
+  /** Later: edges. A store that does not honour one refuses the unit. */
   readonly need?: number;
   readonly slack?: number;
 }
@@ -98,6 +101,12 @@ export interface JobRecord {
   readonly policy: string | null;
   readonly meta: string | null;
   readonly tags: readonly string[] | null;
+  /** Its lane, as submitted; null for none. */
+  readonly laneKey: string | null;
+  readonly laneStep: number | null;
+  readonly laneGates: readonly string[] | null;
+  /** It waits for its retry and holds its group meanwhile. */
+  readonly keepsLane: 0 | 1;
   readonly attempts: string | null;
   readonly progress: string | null;
   readonly rank: number;
@@ -157,6 +166,8 @@ export interface Gate extends GateState {
   readonly version: number;
   /** New jobs of its queue are refused. */
   readonly isDraining: boolean;
+  /** What bounds each key of it (model/lane.ts) that has no bounds of its own; null for nothing. */
+  readonly perKey: GateBounds | null;
   /** What people set, unread by any rule. */
   readonly body: string | null;
 }
@@ -171,6 +182,8 @@ export interface GatePut {
   /** How long nothing passes; null for open. */
   readonly closed: Due | null;
   readonly isDraining: boolean;
+  /** Left out for null. */
+  readonly perKey?: GateBounds | null;
   readonly body: string | null;
   /** Takes all tokens that are there: the token time is at least now + burstUs. */
   readonly drains?: boolean;

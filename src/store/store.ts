@@ -13,11 +13,17 @@
  *              no other waiting
  *  R6 claim    in order of (rank, seq) from the offered routes, never a job one of whose clocks has rung: fence + 1,
  *              attempt + countsAttempt, lease starts, ttl ends, a key held until the start is freed; the first `starts` of an
- *              offer have started
+ *              offer have started. Of a lane only the first ready job by (rank, seq) can be claimed; an offer has routes of
+ *              one lane order. By rank: as plain jobs. By turn: (turn of the lane, seq); a claim sets the turn to
+ *              max(turn, T) + laneStep, T being the highest turn claimed in the queue so far; a lane that has no turn joins
+ *              with T; at the end of a claim by turn the queue's empty lanes forget turns that are not above T
  *  R7 gate     a claim takes a job iff each gate of its route (its own gates, and that of its queue) lets its weight pass:
  *              closedUntil <= now, held + weight <= cap, max(tat, now) + weight * step <= now + burst; held is the sum of
  *              the weights of what runs. A gate that refuses a job lets nobody behind it pass in this call. A job that
- *              leaves `running` on a route with a cap is a hint `ready` for the routes that share the gate
+ *              leaves `running` on a route with a cap is a hint `ready` for the routes that share the gate.
+ *              A job with a lane (model/lane.ts) also has to pass the gates of its keys. Such a gate is bounded by the
+ *              job's own cap, else by its own put, else by perKey of its limit; it is held by the jobs that run with it,
+ *              and one with a cap of the job's own also by those that wait with keepsLane
  *  R8 unique   on a live holder keep or replace, as the unit says
  *  R9 add      add to counters, all or none                                                              (with budgets)
  *  R10 tell    append one packed record per call to the feed, keep tallies exact, emit hints

@@ -19,6 +19,7 @@ import { docCases } from "./cases/doc-cases.ts";
 import { promoteCases, readDueCases } from "./cases/due-cases.ts";
 import { describeCases, hintCases } from "./cases/hint-cases.ts";
 import { expectSameAnswers, hostileNames } from "./cases/hostile-names.ts";
+import { laneCases } from "./cases/lane-cases.ts";
 import { extendCases, recordCases } from "./cases/lease-cases.ts";
 import { clockCases, feedCases, findCases, tallyCases } from "./cases/look-cases.ts";
 import { settleCases } from "./cases/settle-cases.ts";
@@ -37,6 +38,7 @@ const groups: readonly ContractGroup[] = [
   claimCases,
   capabilityCases,
   gateCases,
+  laneCases,
   settleCases,
   extendCases,
   recordCases,

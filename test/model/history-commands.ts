@@ -27,6 +27,8 @@ export interface JobShape {
   readonly tag: number | null;
   /** Which gates it has; 0 for none. */
   readonly gates: number;
+  /** Which lane it stands in (history-world.ts); 0 for none. */
+  readonly lane: number;
   readonly policy: number;
   readonly isLarge: boolean;
 }
@@ -56,7 +58,13 @@ export type NextShape =
       readonly keepMs: number | null;
       readonly keepResultMs: number | null;
     }
-  | { readonly to: "retry"; readonly inMs: number; readonly counts: 0 | 1; readonly ttlMs: number | null }
+  | {
+      readonly to: "retry";
+      readonly inMs: number;
+      readonly counts: 0 | 1;
+      readonly ttlMs: number | null;
+      readonly keepsLane: boolean;
+    }
   | { readonly to: "hand-back" };
 
 export type ChangeKind =
@@ -77,7 +85,13 @@ export type Command =
       readonly do: "claim";
       readonly owner: number;
       readonly leaseMs: number;
-      readonly offers: readonly { routes: number[]; gates: number; max: number; starts: number }[];
+      readonly offers: readonly {
+        routes: number[];
+        gates: number;
+        lanes: number;
+        max: number;
+        starts: number;
+      }[];
     }
   | {
       readonly do: "settle";
@@ -155,6 +169,7 @@ const job: fc.Arbitrary<JobShape> = fc.record({
   ),
   tag: maybe(fc.nat(2)),
   gates: fc.constantFrom(0, 0, 0, 1, 2),
+  lane: fc.constantFrom(0, 0, 0, 0, 1, 2, 3, 4, 5, 6),
   policy: fc.nat(2),
   isLarge: fc.boolean(),
 });
@@ -183,6 +198,7 @@ const next: fc.Arbitrary<NextShape> = fc.oneof(
     inMs: fewMs,
     counts: fc.constantFrom(0, 1),
     ttlMs: maybe(fewMs),
+    keepsLane: fc.boolean(),
   }),
   fc.constant({ to: "hand-back" as const }),
 );
@@ -217,7 +233,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   {
     weight: 2,
     arbitrary: does("gate", {
-      key: fc.nat(3),
+      key: fc.nat(5),
       guard: fc.constantFrom(-1, -1, 0, 1),
       cap: fc.constantFrom(null, 1, 2, 4),
       stepUs: rarely(fc.constantFrom(700, 5000), null),
@@ -236,6 +252,7 @@ const command: fc.Arbitrary<Command> = fc.oneof(
         fc.record({
           routes: few(fc.nat(15), 3),
           gates: fc.constantFrom(0, 0, 1, 2),
+          lanes: fc.constantFrom(0, 0, 1, 2),
           max: fc.integer({ min: 1, max: 4 }),
           starts: fc.nat(4),
         }),

@@ -10,6 +10,8 @@ import { createPlacement } from "../../src/model/placement.ts";
 import { routeNumber } from "../../src/model/route.ts";
 import { foreverMs, limitGateKey, queueGateKey } from "../../src/model/gate.ts";
 import type { GateUse } from "../../src/model/gate.ts";
+import { groupGateKey, keyedGate, laneStepOf, writeKeyUse } from "../../src/model/lane.ts";
+import type { LaneFields, LaneOrder } from "../../src/model/lane.ts";
 import type { JobState } from "../../src/model/job-state.ts";
 import type {
   ClaimOffer,
@@ -59,7 +61,8 @@ const gateSets: readonly (readonly GateUse[])[] = [
     { key: gateB, weight: 1 },
   ],
 ];
-const gateKeys = [gateA, gateB, queueGateKey("q0"), queueGateKey("q1")] as const;
+const gateC = limitGateKey("c");
+const laneOrders: readonly (LaneOrder | null)[] = [null, "rank", "turn"];
 const waiting: readonly JobState[] = ["scheduled", "ready"];
 const hugeInput = JSON.stringify("x".repeat(3000));
 
@@ -126,12 +129,19 @@ export class HistoryWorld {
           leaseMs: command.leaseMs,
           offers: command.offers.map(offerOf),
         };
-        const { jobs } = await this.#both(what, (store) => store.claim(request));
+        const opens: (number | undefined)[] = [];
+        const { jobs, more } = await this.#both(what, async (store) => {
+          const { opensInMs, ...answer } = await store.claim(request);
+          opens.push(opensInMs);
+          return answer;
+        });
         this.#leases.push(...jobs);
+        if (command.offers.some(({ lanes }) => lanes > 0)) expectNotLater(opens, more, what);
+        else expect(opens[1], what).toBe(opens[0]);
         return;
       }
       case "gate": {
-        const put = gatePut(command);
+        const put = gatePut(command, this.#nextPlace());
         await this.#both(what, (store) => store.putGates([put]));
         await this.#both(what, (store) => store.readGates({ keys: [put.key] }));
         return;
@@ -225,6 +235,7 @@ export class HistoryWorld {
       unique: shape.unique === null ? null : { ...shape.unique, key: `${place}k${shape.unique.key}` },
       // Jobs with gates lie in one partition.
       ...(this.#isGateHome(place) ? { gates: pick(gateSets, shape.gates) } : {}),
+      ...(shape.lane === 0 ? {} : laneOf(shape, place)),
     });
   }
 
@@ -370,12 +381,19 @@ function pickRecent<Item>(items: readonly Item[], index: number): Item {
  * Of a route's number the lowest two bits are the queue and the name, the rest says which capabilities the worker that
  * offers it has. A route is offered once per claim, as the engine does.
  */
-function offerOf({ routes, gates, ...offer }: ClaimOffer & { readonly gates: number }): ClaimOffer {
+function offerOf({
+  routes,
+  gates,
+  lanes,
+  ...offer
+}: ClaimOffer & { readonly gates: number; readonly lanes: number }): ClaimOffer {
   const numbers = routes.flatMap((route) => {
     const [queue, name] = [`q${route & 1}`, `n${(route >> 1) & 1}`];
     const offered = [[], ...capsSets.slice(0, route >> 2)];
     return offered.flatMap((caps) =>
-      gateSets.slice(0, gates + 1).map((uses) => routeNumber(queue, name, caps, uses)),
+      gateSets
+        .slice(0, gates + 1)
+        .map((uses) => routeNumber(queue, name, caps, uses, pick(laneOrders, lanes))),
     );
   });
   return { ...offer, routes: [...new Set(numbers)] };
@@ -397,13 +415,44 @@ function docPut({ id, isDelete, guard, expiresInMs }: DocShape, place: string): 
   };
 }
 
-function gatePut(command: Extract<Command, { do: "gate" }>): GatePut {
+/** Keys of a group lie in the queue, so that its lanes share one turn. */
+function laneOf({ lane, queue, name, caps, gates }: JobShape, place: string): LaneFields {
+  const key = `${place}k${lane % 2}`;
+  const ofGroup = (cap: number): string =>
+    writeKeyUse({ key: keyedGate(groupGateKey(`q${queue}`), key), weight: 1, cap });
+  const ofLimit = (weight: number): string => writeKeyUse({ key: keyedGate(gateC, key), weight, cap: null });
+  const group = `q${queue}\t${key}`;
+  const alone = `${queue} ${name} ${caps} ${gates}\t${key}`;
+  const lanes: readonly LaneFields[] = [
+    { laneKey: `fifo ${group}`, laneStep: null, laneGates: [ofGroup(1)] },
+    { laneKey: `two ${group}`, laneStep: null, laneGates: [ofGroup(2)] },
+    { laneKey: `fair ${group}`, laneStep: laneStepOf(1), laneGates: null },
+    { laneKey: `fair ${group}`, laneStep: laneStepOf(2), laneGates: null },
+    { laneKey: `keyed ${alone}`, laneStep: null, laneGates: [ofLimit(1)] },
+    { laneKey: `both ${group}`, laneStep: laneStepOf(1), laneGates: [ofGroup(1), ofLimit(2)] },
+  ];
+  return pick(lanes, lane - 1);
+}
+
+/** A store may look again too early, never too late. */
+function expectNotLater(
+  [expected, found = Infinity]: readonly (number | undefined)[],
+  more: boolean,
+  what: string,
+): void {
+  if (expected !== undefined && !more) expect(found, what).toBeLessThanOrEqual(expected);
+}
+
+function gatePut(command: Extract<Command, { do: "gate" }>, place: string): GatePut {
   const { key, guard, cap, stepUs, closedInMs, isDraining, drains } = command;
+  const rate = stepUs === null ? null : { stepUs, burstUs: 3 * stepUs };
+  const keys = [gateA, gateB, queueGateKey("q0"), queueGateKey("q1"), gateC, keyedGate(gateC, `${place}k1`)];
   return {
-    key: pick(gateKeys, key),
+    key: pick(keys, key),
+    perKey: pick(keys, key) === gateC ? { cap, rate } : null,
     guard: guard === -1 ? "any" : { version: guard },
     cap,
-    rate: stepUs === null ? null : { stepUs, burstUs: 3 * stepUs },
+    rate,
     closed: closedInMs === null ? null : closedInMs < 0 ? { at: foreverMs } : { inMs: closedInMs },
     isDraining,
     body: null,
@@ -418,7 +467,12 @@ function settleNext(shape: NextShape): Settle["next"] {
       ...(shape.keepResultMs === null ? {} : { keepResultMs: shape.keepResultMs }),
       result: shape.outcome === "completed" ? "1" : null,
     });
-  if (shape.to === "retry") return schedule(shape.inMs, { countsAttempt: shape.counts, ttlMs: shape.ttlMs });
+  if (shape.to === "retry")
+    return schedule(shape.inMs, {
+      countsAttempt: shape.counts,
+      ttlMs: shape.ttlMs,
+      ...(shape.keepsLane ? { keepsLane: true } : {}),
+    });
   return handBack;
 }
 

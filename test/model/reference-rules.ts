@@ -11,6 +11,7 @@ import type { UniqueHold } from "../../src/model/unique-key.ts";
 import type * as operations from "../../src/store/operations.ts";
 import { routeNumber } from "../../src/model/route.ts";
 import type { Route } from "../../src/model/route.ts";
+import { gateOfLimit, isKeyedGate, laneOrderOf, readKeyUse } from "../../src/model/lane.ts";
 import type {
   Doc,
   DocPut,
@@ -33,12 +34,21 @@ export type Job = { -readonly [Key in keyof JobRecord]: JobRecord[Key] } & {
 };
 
 export type KeptGate = Omit<Gate, "held" | "tatUs"> & { tatUs: number };
+export interface Passage {
+  readonly gate: KeptGate;
+  readonly weight: number;
+}
 
 interface Contents {
   jobs: Map<string, Job>;
   keys: Map<string, { id: string; seq: number; hold: UniqueHold; until: number }>;
   docs: Map<string, Doc>;
   gates: Map<string, KeptGate>;
+  /** Token times of the gates of keys. */
+  tokens: Map<string, number>;
+  /** Turns of lanes, and the highest turn claimed in each queue. */
+  turns: Map<string, { queue: string; turn: number }>;
+  tops: Map<string, number>;
   /** The highest version of any document that was deleted or pruned. */
   docFloor: number;
   trails: Map<string, { number: number; at: number; body: string }[]>;
@@ -60,6 +70,9 @@ export class ReferenceRules {
     keys: new Map(),
     docs: new Map(),
     gates: new Map(),
+    tokens: new Map(),
+    turns: new Map(),
+    tops: new Map(),
     docFloor: 0,
     trails: new Map(),
     routes: [],
@@ -80,6 +93,9 @@ export class ReferenceRules {
   call<Answer>(run: () => Answer): Answer {
     this.now = Math.max(this.now, this.#clock());
     const answer = run();
+    for (const { queue, laneKey, laneStep } of this.jobs(({ state }) => state === "ready"))
+      if (laneKey !== null && laneStep !== null && !this.all.turns.has(laneKey))
+        this.all.turns.set(laneKey, { queue, turn: this.topOf(queue) });
     if (this.all.events.length > 0)
       this.feed.push({ number: ++this.feedNumber, at: this.now, events: this.all.events });
     this.all.events = [];
@@ -113,6 +129,7 @@ export class ReferenceRules {
     checkArrow(job.state, to);
     job.state = to;
     if (to !== "running") job.leaseEndsAt = job.attemptEndsAt = null;
+    if (to !== "scheduled") job.keepsLane = 0;
     this.tell(job, event);
   }
 
@@ -153,6 +170,7 @@ export class ReferenceRules {
     this.place(holder, spec.due, spec);
     this.write(holder, spec);
     holder.route = this.routeOf(spec);
+    holder.keepsLane = 0;
     this.hold(holder, unique.hold);
     const waiting = holder.dueAt <= this.now ? "ready" : "scheduled";
     this.move(holder, holder.state === "blocked" ? "blocked" : waiting, "replaced");
@@ -169,7 +187,7 @@ export class ReferenceRules {
       fence: 0,
       attempt: 0,
     });
-    Object.assign(job, { countsAttempt: 1, cancelAsked: false, createdAt: this.now });
+    Object.assign(job, { countsAttempt: 1, cancelAsked: false, createdAt: this.now, keepsLane: 0 });
     job.uniqueKey = spec.unique?.key ?? null;
     job.route = this.routeOf(spec);
     this.write(job, spec);
@@ -182,9 +200,13 @@ export class ReferenceRules {
     return job.id;
   }
 
-  write(job: Job, { queue, name, caps = [], input, policy, meta, tags, deadline }: NewJob): void {
+  write(job: Job, { queue, name, caps = [], input, policy, meta, tags, deadline, ...spec }: NewJob): void {
     delete job.caps;
+    const { laneKey = null, laneStep = null, laneGates = null } = spec;
     Object.assign(job, {
+      laneKey,
+      laneStep,
+      laneGates,
       queue,
       name,
       ...(caps.length === 0 ? {} : { caps }),
@@ -207,15 +229,69 @@ export class ReferenceRules {
     job.ttlAt = addMs(job.dueAt, by.ttlMs);
   }
 
-  routeOf({ queue, name, caps = [], gates = [] }: NewJob): number {
-    const number = routeNumber(queue, name, caps, gates);
+  routeOf({ queue, name, caps = [], gates = [], ...lane }: NewJob): number {
+    const lanes = laneOrderOf(lane);
+    const number = routeNumber(queue, name, caps, gates, lanes);
     if (!this.all.routes.some((route) => route.number === number))
-      this.all.routes.push({ number, queue, name, caps, gates });
+      this.all.routes.push({ number, queue, name, caps, gates, ...(lanes === null ? {} : { lanes }) });
     return number;
   }
 
+  topOf(queue: string): number {
+    return this.all.tops.get(queue) ?? 0;
+  }
+
+  /** R6: the first ready jobs of all lanes, whatever their routes. */
+  headsOfLanes(): Job[] {
+    const ready = this.jobs(({ state, laneKey }) => state === "ready" && laneKey !== null);
+    const lanes = Map.groupBy(ready, ({ laneKey }) => laneKey);
+    return [...lanes.values()].map((jobs) => jobs.sort((a, b) => a.rank - b.rank || a.seq - b.seq)[0] as Job);
+  }
+
+  /** R6: where a job with a lane stands among the heads of other lanes. */
+  positionOf({ laneKey, laneStep, rank }: Job): number {
+    return laneStep === null ? rank : (this.all.turns.get(laneKey as string)?.turn as number);
+  }
+
+  /** R6: the lane of a job that is being claimed has had its turn. */
+  takeTurn({ queue, laneKey, laneStep }: Job): void {
+    if (laneStep === null) return;
+    const turn = Math.max(this.all.turns.get(laneKey as string)?.turn as number, this.topOf(queue));
+    this.all.tops.set(queue, turn);
+    this.all.turns.set(laneKey as string, { queue, turn: turn + laneStep });
+  }
+
+  /** R6: at the end of a claim, in the queues in which a lane had its turn. */
+  forgetTurns(queues: ReadonlySet<string>): void {
+    const lanes = new Set(this.headsOfLanes().map(({ laneKey }) => laneKey));
+    for (const [lane, { queue, turn }] of this.all.turns)
+      if (queues.has(queue) && !lanes.has(lane) && turn <= this.topOf(queue)) this.all.turns.delete(lane);
+  }
+
+  /** R7: the gates of the keys of a job, bounded for this job. */
+  keyGatesOf(job: Job): readonly Passage[] {
+    return (job.laneGates ?? []).map(readKeyUse).map(({ key, weight, cap }) => {
+      const gate = this.keyGate(key);
+      return { gate: { ...gate, cap: cap ?? gate.cap }, weight };
+    });
+  }
+
+  /** A gate of a key as it stands, whether it was put or not. */
+  keyGate(key: string): KeptGate {
+    const own = this.all.gates.get(key);
+    const perKey = this.all.gates.get(gateOfLimit(key))?.perKey ?? null;
+    const { version = 0, closedUntil = null, isDraining = false, body = null } = own ?? {};
+    const tatUs = this.all.tokens.get(key) ?? 0;
+    return {
+      ...{ key, version, closedUntil, isDraining, body, perKey: null },
+      cap: own?.cap ?? perKey?.cap ?? null,
+      rate: own?.rate ?? perKey?.rate ?? null,
+      tatUs: tatUs > this.now * 1000 ? tatUs : 0,
+    };
+  }
+
   /** R7: the gates that a job of this route has to pass, by key, with its weight. */
-  gatesOf(route: number): readonly { readonly gate: KeptGate; readonly weight: number }[] {
+  gatesOf(route: number): readonly Passage[] {
     const { queue, gates } = this.all.routes.find(({ number }) => number === route) as Route;
     return [{ key: `q:${queue}`, weight: 1 }, ...gates].flatMap(({ key, weight }) => {
       const gate = this.all.gates.get(key);
@@ -226,25 +302,37 @@ export class ReferenceRules {
   /** Never counted: what runs on the gate's routes holds it. */
   heldOf(key: string): number {
     let held = 0;
+    if (isKeyedGate(key)) {
+      for (const { state, keepsLane, laneGates } of this.all.jobs.values())
+        for (const use of (laneGates ?? []).map(readKeyUse))
+          if (use.key === key && (state === "running" || (keepsLane === 1 && use.cap !== null)))
+            held += use.weight;
+      return held;
+    }
     for (const job of this.jobs(({ state }) => state === "running"))
       for (const { gate, weight } of this.gatesOf(job.route)) if (gate.key === key) held += weight;
     return held;
   }
 
-  putGate({ key, guard, closed, drains, ...put }: GatePut): operations.GatePutAnswer {
+  putGate({ key, guard, closed, drains, perKey = null, ...put }: GatePut): operations.GatePutAnswer {
     const { version, tatUs } = this.all.gates.get(key) ?? { version: 0, tatUs: 0 };
     if (guard !== "any" && guard.version !== version) return { kind: "changed", version };
     const emptyUs = drains === true && put.rate !== null ? this.now * 1000 + put.rate.burstUs : 0;
     const closedUntil = closed === null ? null : this.at(closed);
-    const gate = { ...put, key, closedUntil, version: version + 1, tatUs: Math.max(tatUs, emptyUs) };
+    const gate = { ...put, key, closedUntil, perKey, version: version + 1, tatUs: Math.max(tatUs, emptyUs) };
     this.all.gates.set(key, gate);
+    if (isKeyedGate(key) && drains === true) {
+      const { rate } = this.keyGate(key);
+      const drainedUs = rate === null ? 0 : this.now * 1000 + rate.burstUs;
+      this.all.tokens.set(key, Math.max(this.all.tokens.get(key) ?? 0, drainedUs));
+    }
     return { kind: "ok", version: gate.version };
   }
 
   /** R7: lets the job pass through all its gates, or names the gates that refuse it. */
-  pass(route: number): readonly { readonly gate: KeptGate; readonly weight: number }[] {
+  pass(job: Job): readonly Passage[] {
     const nowUs = this.now * 1000;
-    const gates = this.gatesOf(route);
+    const gates = [...this.gatesOf(job.route), ...this.keyGatesOf(job)];
     const refusing = gates.filter(({ gate: { key, cap, rate, tatUs, closedUntil }, weight }) => {
       const isClosed = closedUntil !== null && closedUntil > this.now;
       const isFull = cap !== null && this.heldOf(key) + weight > cap;
@@ -252,8 +340,11 @@ export class ReferenceRules {
       return isClosed || isFull || isSpent;
     });
     if (refusing.length > 0) return refusing;
-    for (const { gate, weight } of gates)
-      if (gate.rate !== null) gate.tatUs = Math.max(gate.tatUs, nowUs) + weight * gate.rate.stepUs;
+    for (const { gate, weight } of gates) {
+      if (gate.rate === null) continue;
+      gate.tatUs = Math.max(gate.tatUs, nowUs) + weight * gate.rate.stepUs;
+      if (isKeyedGate(gate.key)) this.all.tokens.set(gate.key, gate.tatUs);
+    }
     return [];
   }
 
@@ -361,7 +452,11 @@ export class ReferenceRules {
     }
     if (next.clearsPassedDeadline === true && job.deadlineAt !== null && job.deadlineAt <= this.now)
       job.deadlineAt = null;
+    const { rank } = job;
     this.place(job, next.due, next);
+    const keeps = next.keepsLane === true && job.laneKey !== null;
+    if (keeps) job.rank = rank;
+    job.keepsLane = keeps ? 1 : 0;
     edit(job, next.edit);
     job.countsAttempt = next.countsAttempt;
     job.attempt = next.attempt ?? job.attempt;

@@ -6,6 +6,7 @@
  * Cursors and the number of rows looked at are a store's own business: compare walks, not pages.
  */
 import { notYetSupported } from "../../src/model/error.ts";
+import { isKeyedGate } from "../../src/model/lane.ts";
 import { isTerminal } from "../../src/model/job-state.ts";
 import { storeLimits } from "../../src/store/limits.ts";
 import type { Route } from "../../src/model/route.ts";
@@ -14,7 +15,7 @@ import type { DocPut, GatePut, JobRecord, LeasedJob, Tally } from "../../src/sto
 import { addMs, asLeased, clockAt, pick, ReferenceRules, timerAt } from "./reference-rules.ts";
 import type { Job, KeptGate } from "./reference-rules.ts";
 
-const laterFields = ["group", "need", "slack"] as const;
+const laterFields = ["need", "slack"] as const;
 const dueFields = [
   ...(["id", "seq", "fence", "route", "state", "rev"] as const),
   ...(["attempt", "policy", "attempts", "owner", "cancelAsked"] as const),
@@ -54,31 +55,45 @@ export class ReferenceStore {
       /** Gates that have refused somebody in this call, and when the first of them opens by itself. */
       const shut = new Set<string>();
       let opensAt = Number.POSITIVE_INFINITY;
-      for (const { routes, max, starts = 0 } of request.offers) {
-        const offered = this.#rules.jobs(
-          (job) => job.state === "ready" && routes.includes(job.route) && !(timerAt(job) <= this.#rules.now),
-        );
-        let taken = 0;
-        let refused = 0;
-        for (const job of offered.sort((a, b) => a.rank - b.rank || a.seq - b.seq)) {
-          if (taken === max || bytes >= inputBytesMax) break;
-          const gates = this.#rules.gatesOf(job.route);
-          const isShut = gates.some(({ gate }) => shut.has(gate.key));
-          const refusing = isShut ? [] : this.#rules.pass(job.route);
-          if (isShut || refusing.length > 0) {
-            refused += 1;
-            for (const { gate, weight } of refusing) {
-              shut.add(gate.key);
-              opensAt = Math.min(opensAt, opensAtOf(gate, weight, this.#rules.now));
-            }
-            continue;
-          }
-          bytes += Buffer.byteLength(job.input);
-          jobs.push(this.#rules.lease(job, request.owner, request.leaseMs, taken < starts));
-          taken += 1;
+      const turned = new Set<string>();
+      /** Whether the job's gates refuse it; then they are shut. */
+      const isRefused = (job: Job): boolean => {
+        const gates = [...this.#rules.gatesOf(job.route), ...this.#rules.keyGatesOf(job)];
+        if (gates.some(({ gate }) => shut.has(gate.key))) return true;
+        const refusing = this.#rules.pass(job);
+        for (const { gate, weight } of refusing) {
+          shut.add(gate.key);
+          opensAt = Math.min(opensAt, opensAtOf(gate, weight, this.#rules.now));
         }
-        more ||= max > 0 && (taken === max || taken + refused < offered.length);
+        return refusing.length > 0;
+      };
+      for (const { routes, max, starts = 0 } of request.offers) {
+        const isOffered = (job: Job): boolean =>
+          job.state === "ready" && routes.includes(job.route) && !(timerAt(job) <= this.#rules.now);
+        const passedOver = new Set<Job>();
+        /** Of lanes only the heads, which change with each claim. */
+        const offered = (): Job[] =>
+          [...this.#rules.jobs((job) => job.laneKey === null), ...this.#rules.headsOfLanes()].filter(
+            (job) => isOffered(job) && !passedOver.has(job),
+          );
+        const positionOf = (job: Job): number => this.#rules.positionOf(job);
+        let taken = 0;
+        let next = offered();
+        while (next.length > 0 && taken < max && bytes < inputBytesMax) {
+          const [job] = next.sort((a, b) => positionOf(a) - positionOf(b) || a.seq - b.seq) as [Job];
+          if (isRefused(job)) passedOver.add(job);
+          else {
+            bytes += Buffer.byteLength(job.input);
+            this.#rules.takeTurn(job);
+            if (job.laneStep !== null) turned.add(job.queue);
+            jobs.push(this.#rules.lease(job, request.owner, request.leaseMs, taken < starts));
+            taken += 1;
+          }
+          next = offered();
+        }
+        more ||= max > 0 && (taken === max || next.length > 0);
       }
+      this.#rules.forgetTurns(turned);
       const { now } = this.#rules;
       return {
         jobs,
@@ -202,8 +217,14 @@ export class ReferenceStore {
 
   readGates(request: operations.ReadGatesRequest): operations.ReadGatesAnswer {
     return this.#rules.call(() => {
-      const all = [...this.#rules.all.gates.values()].sort((a, b) => byBytes(a.key, b.key));
-      const shown = all.map((gate) => ({ ...gate, held: this.#rules.heldOf(gate.key) }));
+      const put = [...this.#rules.all.gates.values()];
+      const all = "keys" in request ? [...put, ...this.#heldUnput(request.keys)] : put;
+      const shown = all
+        .sort((a, b) => byBytes(a.key, b.key))
+        .map((gate) => ({
+          ...(isKeyedGate(gate.key) ? this.#rules.keyGate(gate.key) : gate),
+          held: this.#rules.heldOf(gate.key),
+        }));
       const { now } = this.#rules;
       if ("keys" in request)
         return { gates: shown.filter(({ key }) => request.keys.includes(key)), cursor: null, now };
@@ -214,6 +235,13 @@ export class ReferenceStore {
       const cursor = found.length > max ? (found[max - 1]?.key ?? null) : null;
       return { gates: found.slice(0, max), cursor, now };
     });
+  }
+
+  /** Gates of keys that nobody has put and that are held. */
+  #heldUnput(keys: readonly string[]): readonly KeptGate[] {
+    return keys
+      .filter((key) => isKeyedGate(key) && !this.#rules.all.gates.has(key) && this.#rules.heldOf(key) > 0)
+      .map((key) => this.#rules.keyGate(key));
   }
 
   putDocs(puts: readonly DocPut[]): readonly operations.PutDocAnswer[] {

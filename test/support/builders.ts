@@ -4,6 +4,7 @@
 import type { Finish, HandBack, Mark, Remove, Schedule } from "../../src/model/change.ts";
 import type { TerminalState } from "../../src/model/job-state.ts";
 import type { GateUse } from "../../src/model/gate.ts";
+import { laneOrderOf } from "../../src/model/lane.ts";
 import { routeNumber } from "../../src/model/route.ts";
 import type { Change, ChangeCase, ClaimRequest, Guard, Settle } from "../../src/store/operations.ts";
 import type { DocPut, GatePut, LeaseRef, NewJob } from "../../src/store/records.ts";
@@ -32,21 +33,24 @@ export function aClaim(given: Partial<ClaimRequest> & { readonly max?: number } 
   return { owner: "w1", leaseMs: 1000, offers: [{ routes: [aRoute()], max }], ...rest };
 }
 
-/** The number of the route that `aJob` with the same queue, name, capabilities and gates waits on. */
+/** The number of the route that `aJob` with the same queue, name, capabilities, gates and lane waits on. */
 export function aRoute(
   given: {
     queue?: string;
     name?: string;
     caps?: readonly string[];
     gates?: readonly GateUse[] | undefined;
+    laneKey?: string;
+    laneStep?: number | null;
   } = {},
 ): number {
   const { queue = "mail", name = "send", caps, gates } = given;
-  return routeNumber(queue, name, caps, gates);
+  return routeNumber(queue, name, caps, gates, laneOrderOf(given));
 }
 
 export function aGate(key: string, given: Partial<GatePut> = {}): GatePut {
-  return { key, guard: "any", cap: null, rate: null, closed: null, isDraining: false, body: null, ...given };
+  const open = { cap: null, rate: null, closed: null, isDraining: false, perKey: null, body: null };
+  return { key, guard: "any", ...open, ...given };
 }
 
 export function finish(to: TerminalState = "completed", given: Partial<Finish> = {}): Finish {

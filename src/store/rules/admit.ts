@@ -5,6 +5,7 @@
  */
 import { opensAt, tatAfter, permitsLeft } from "../../model/gate.ts";
 import type { GateState, GateUse } from "../../model/gate.ts";
+import type { KeyUse } from "../../model/lane.ts";
 
 /** What gates say in one call. */
 interface OpenGate {
@@ -14,12 +15,19 @@ interface OpenGate {
   passed: number;
   leased: number;
   isShut: boolean;
+  /** When it opens by its own clock for the job that it refused; null for not. */
+  opensAt: number | null;
 }
 
 interface Passage {
+  readonly key: string;
   readonly gate: OpenGate;
   readonly weight: number;
+  /** The job's own cap; null where the gate says all. */
+  readonly cap: number | null;
 }
+
+const none: readonly KeyUse[] = [];
 
 export interface GateReaders {
   /** The gates of a route, that of its queue among them. */
@@ -32,7 +40,7 @@ export class Admission {
   readonly #readers: GateReaders;
   readonly #now: number;
   readonly #gates = new Map<string, OpenGate | null>();
-  readonly #passages = new Map<number, readonly Passage[]>();
+  readonly #ofRoutes = new Map<number, readonly Passage[]>();
   /** When the first gate that has refused somebody opens by its own clock; null for never. */
   opensAt: number | null = null;
 
@@ -52,20 +60,29 @@ export class Admission {
 
   /** Whether one job of this route passes; what it takes is gone for those behind it. */
   admit(route: number): boolean {
-    const passages = this.#passagesOf(route);
-    if (passages.some(({ gate }) => gate.isShut)) return false;
-    const refusing = passages.filter(({ gate, weight }) => gate.left < weight);
+    return this.refusedBy(route).length === 0;
+  }
+
+  /** The keys of the gates that do not let this job pass. Where there are none it passes, as in `admit`. */
+  refusedBy(route: number, uses: readonly KeyUse[] = none): readonly string[] {
+    const passages = this.#passages(route, uses);
+    const shut = passages.filter(({ gate }) => gate.isShut);
+    if (shut.length > 0) return shut.map(({ key }) => key);
+    const refusing = passages.filter(({ gate, weight, cap }) => {
+      const own = cap === null ? Infinity : cap - gate.state.held - gate.passed;
+      return Math.min(gate.left, own) < weight;
+    });
     for (const { gate, weight } of refusing) this.#shut(gate, weight);
-    if (refusing.length > 0) return false;
+    if (refusing.length > 0) return refusing.map(({ key }) => key);
     for (const { gate, weight } of passages) {
       gate.left -= weight;
       gate.passed += weight;
     }
-    return true;
+    return [];
   }
 
-  leased(route: number): void {
-    for (const { gate, weight } of this.#passagesOf(route)) gate.leased += weight;
+  leased(route: number, uses: readonly KeyUse[] = none): void {
+    for (const { gate, weight } of this.#passages(route, uses)) gate.leased += weight;
   }
 
   /** The token times that have moved, by the keys of their gates. */
@@ -81,17 +98,33 @@ export class Admission {
     gate.isShut = true;
     const tatUs = tatAfter(gate.state, gate.passed, this.#now);
     const at = opensAt({ ...gate.state, tatUs }, weight, this.#now);
+    gate.opensAt = at;
     if (at !== null && (this.opensAt === null || at < this.opensAt)) this.opensAt = at;
   }
 
+  /** When a gate that has refused somebody opens by its own clock; null for not. */
+  opensAtOf(key: string): number | null {
+    return this.#gates.get(key)?.opensAt ?? null;
+  }
+
+  #passages(route: number, uses: readonly KeyUse[]): readonly Passage[] {
+    const ofRoute = this.#passagesOf(route);
+    if (uses.length === 0) return ofRoute;
+    const ofKeys = uses.flatMap(({ key, weight, cap }) => {
+      const gate = this.#gateOf(key);
+      return gate === null ? [] : [{ key, gate, weight, cap }];
+    });
+    return [...ofRoute, ...ofKeys];
+  }
+
   #passagesOf(route: number): readonly Passage[] {
-    let passages = this.#passages.get(route);
+    let passages = this.#ofRoutes.get(route);
     if (passages === undefined) {
       passages = this.#readers.usesOf(route).flatMap(({ key, weight }) => {
         const gate = this.#gateOf(key);
-        return gate === null ? [] : [{ gate, weight }];
+        return gate === null ? [] : [{ key, gate, weight, cap: null }];
       });
-      this.#passages.set(route, passages);
+      this.#ofRoutes.set(route, passages);
     }
     return passages;
   }
@@ -103,7 +136,7 @@ export class Admission {
     const gate =
       state === null
         ? null
-        : { state, left: permitsLeft(state, this.#now), passed: 0, leased: 0, isShut: false };
+        : { state, left: permitsLeft(state, this.#now), passed: 0, leased: 0, isShut: false, opensAt: null };
     this.#gates.set(key, gate);
     return gate;
   }

@@ -8,7 +8,7 @@ import { advance } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
 
 export function promote(row: JobRow): Outcome {
-  const ready = advance(row, { state: stateCodes.ready });
+  const ready = advance(row, { state: stateCodes.ready, keepsLane: 0 });
   return { row: ready, event: "promoted", isKept: true, key: "stays" };
 }
 

@@ -8,7 +8,7 @@ type Kept = Pick<Gate, "version" | "tatUs">;
 /** @param kept what is there; null for nothing. */
 export function putGate(
   kept: Kept | null,
-  { key, guard, cap, rate, closed, isDraining, body, drains }: GatePut,
+  { key, guard, cap, rate, closed, isDraining, perKey = null, body, drains }: GatePut,
   now: number,
 ):
   | (GatePutAnswer & { readonly kind: "changed" })
@@ -17,6 +17,6 @@ export function putGate(
   if (guard !== "any" && guard.version !== version) return { kind: "changed", version };
   const emptyUs = drains === true && rate !== null ? now * 1000 + rate.burstUs : 0;
   const closedUntil = closed === null ? null : dueAtOf(closed, now);
-  const gate = { key, version: version + 1, cap, rate, closedUntil, isDraining, body };
+  const gate = { key, version: version + 1, cap, rate, closedUntil, isDraining, perKey, body };
   return { kind: "written", gate: { ...gate, tatUs: Math.max(tatUs, emptyUs) } };
 }

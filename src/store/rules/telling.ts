@@ -1,7 +1,7 @@
 /**
  * What the calls of an embedded store have to tell when they end (rule R10), collected while they run: events, of
  * which those that differ only in their job are one bundle; how the counts of routes move; the earliest clock that was
- * set. Counts go on over all calls of one commit, the rest is of one call.
+ * set; what lanes have to know. Counts and lanes go on over all calls of one commit, the rest is of one call.
  *
  * A unit that is refused half-way takes back what it told: `mark` before it, `takeBack` after.
  */
@@ -10,6 +10,8 @@ import { jobStates, stateCodes } from "../../model/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
 import type { EventBundle } from "../packed-events.ts";
 import type { Outcome } from "./advance.ts";
+import { asLaned } from "./lane.ts";
+import type { Laned, LaneMove } from "./lane.ts";
 import { countsOf, tell } from "./tell.ts";
 import type { Told } from "./tell.ts";
 
@@ -22,6 +24,8 @@ export interface Counts {
 
 export interface Telling {
   readonly counts: Counts;
+  /** Changes of jobs with lanes, in order. */
+  readonly lanes: LaneMove[];
   readonly events: (EventBundle & { readonly ids: string[] })[];
   /** The earliest clock that was set. */
   dueAt: number | null;
@@ -39,9 +43,16 @@ export function forgetCounts(counts: Counts): void {
 /** Tells what a rule made of a job. `from` is the job as it stood; null for a new one. */
 export function tellOutcome(telling: Telling, from: JobRow | null, outcome: Outcome): void {
   for (const { route, state, change } of countsOf(from, outcome)) count(telling, route, state, change);
+  const { row, isKept } = outcome;
+  const [laneFrom, laneTo] = [from === null ? null : asLaned(from), isKept ? asLaned(row) : null];
+  if (laneFrom !== null || laneTo !== null) moveLane(telling, laneFrom, laneTo);
   tellEvent(telling, tell(outcome));
   const { state, timerAt } = outcome.row;
   if (state !== stateCodes.running && timerAt !== from?.timerAt) setClock(telling, timerAt);
+}
+
+export function moveLane({ lanes }: Pick<Telling, "lanes">, from: Laned | null, to: Laned | null): void {
+  lanes.push({ from, to });
 }
 
 export function tellEvent({ events }: Telling, { kind, id, rev, route, state, attempt, extra }: Told): void {
@@ -85,12 +96,19 @@ export interface Mark {
   /** Of the last bundle, which may grow on. */
   readonly lastIds: number;
   readonly byRoute: Counts["byRoute"];
+  readonly lanes: number;
   readonly dueAt: number | null;
 }
 
-export function mark({ counts, events, dueAt }: Telling): Mark {
+export function mark({ counts, lanes, events, dueAt }: Telling): Mark {
   const byRoute = new Map([...counts.byRoute].map(([route, states]) => [route, [...states]]));
-  return { events: events.length, lastIds: events.at(-1)?.ids.length ?? 0, byRoute, dueAt };
+  return {
+    events: events.length,
+    lastIds: events.at(-1)?.ids.length ?? 0,
+    byRoute,
+    lanes: lanes.length,
+    dueAt,
+  };
 }
 
 export function takeBack(telling: Telling, to: Mark): void {
@@ -99,5 +117,6 @@ export function takeBack(telling: Telling, to: Mark): void {
   events.at(-1)?.ids.splice(to.lastIds);
   forgetCounts(counts);
   for (const [route, states] of to.byRoute) counts.byRoute.set(route, states);
+  telling.lanes.length = to.lanes;
   telling.dueAt = to.dueAt;
 }

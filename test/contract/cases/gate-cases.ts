@@ -56,7 +56,7 @@ export const gateCases: ContractGroup = {
         const now = platform.now();
         const expected = {
           ...{ key: slack, version: 2, cap: 2, rate, tatUs: now * 1000 + 1000, closedUntil: now + 7 },
-          ...{ held: 1, isDraining: true, body: null },
+          ...{ held: 1, isDraining: true, perKey: null, body: null },
         };
         expect(await store.readGates({ keys: [slack, limitGateKey("none")] })).toEqual({
           ...{ gates: [expected], cursor: null, now },

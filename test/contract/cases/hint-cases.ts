@@ -114,7 +114,7 @@ export const describeCases: ContractGroup = {
       "calls made at once in one turn are each answered as if they had come one after the other",
       async ({ store, submit, read }) => {
         const calls = Array.from({ length: 20 }, (_, index) => submit(aJob({ id: `j${index}` })));
-        const bad = store.submit([{ jobs: [aJob({ id: "bad", group: "g" })] }]);
+        const bad = store.submit([{ jobs: [aJob({ id: "bad", need: 1 })] }]);
         const claimed = store.claim({
           owner: "w",
           leaseMs: 9,

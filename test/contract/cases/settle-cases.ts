@@ -47,6 +47,7 @@ export const settleCases: ContractGroup = {
             meta: "m",
             tags: ["t"],
             attempts: "log",
+            ...{ laneKey: null, laneStep: null, laneGates: null, keepsLane: 0 },
           },
           ...{ progress: null, rank: startAt, createdAt: startAt, dueAt: startAt, deadlineAt: startAt + 900 },
           ...{

@@ -4,7 +4,7 @@ import { aDoc, aJob, aSettle, finish } from "../../support/builders.ts";
 import { startAt } from "../../support/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
 
-const later = [{ group: "tenant-1" }, { need: 1 }, { slack: 0 }];
+const later = [{ need: 1 }, { slack: 0 }];
 
 export const submitCases: ContractGroup = {
   about: "submit",
@@ -29,6 +29,7 @@ export const submitCases: ContractGroup = {
           meta: "{}",
           tags: ["t1", "t2"],
           attempts: null,
+          ...{ laneKey: null, laneStep: null, laneGates: null, keepsLane: 0 },
           progress: null,
           rank: startAt + 7,
           createdAt: startAt,

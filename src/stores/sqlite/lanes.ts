@@ -1,0 +1,172 @@
+/**
+ * Lanes (model/lane.ts): the ready jobs of each in their order (millrace_line), and of each its first job and its place
+ * among the others (millrace_lane). Both follow from the jobs; what calls have told of jobs with lanes is brought in
+ * before anybody looks, once per commit and lane.
+ */
+import type { RouteContent } from "../../model/route.ts";
+import { isInLine, keyUsesOf, permitChanges } from "../../store/rules/lane.ts";
+import type { Laned } from "../../store/rules/lane.ts";
+import { readValue } from "./connection.ts";
+import type { Statements } from "./connection.ts";
+import { Unreadable } from "./errors.ts";
+import { addPermits } from "./key-gates.ts";
+import { wakeAtGate } from "./parked-lanes.ts";
+import { readRoute } from "./routes.ts";
+import { isEmptyLane } from "./schema.ts";
+import type { Commit } from "./step.ts";
+
+const lineColumns = "rank, seq, route, timer_at";
+/** Inputs: number of the lane, then those. */
+const addToLine = `INSERT OR REPLACE INTO millrace_line (lane, ${lineColumns}) VALUES (?, ?, ?, ?, ?)`;
+/** Inputs: number of the lane, rank, seq. */
+const takeFromLine = "DELETE FROM millrace_line WHERE lane = ? AND rank = ? AND seq = ?";
+/** Input: number of the lane. Answer: its first job. */
+const readFirst = `SELECT ${lineColumns} FROM millrace_line WHERE lane = ? ORDER BY rank, seq LIMIT 1`;
+/** Input: lane. */
+const readLane = "SELECT number, queue, pos, rank, seq FROM millrace_lane WHERE key = ?";
+/** Inputs: lane, queue (null by rank), place. Answer: its number. */
+const addLane = "INSERT INTO millrace_lane (key, queue, pos) VALUES (?, ?, ?) RETURNING number";
+/** Inputs: where it waits, place, first job, number. A lane whose first job has changed waits at no gate. */
+const setFirst = `UPDATE millrace_lane SET parked_at = ?, pos = ?, rank = ?, seq = ?, route = ?, timer_at = ?
+  WHERE number = ?`;
+/** Input: number. */
+const dropLane = "DELETE FROM millrace_lane WHERE number = ?";
+/** Input: queue. Answer: the turn that it has reached. */
+const readTop = "SELECT top FROM millrace_turn WHERE queue = ?";
+
+type First = readonly [rank: number, seq: number, route: number, timerAt: number | null];
+const nobody = [null, null, null, null] as const;
+
+/** A lane as it was shown. */
+interface Shown {
+  readonly number: number;
+  /** Null for one that goes by rank. */
+  readonly queue: string | null;
+  readonly pos: number;
+  readonly rank: number | null;
+  readonly seq: number | null;
+}
+
+/** A job that joins the line of its lane or leaves it. */
+interface Shift {
+  readonly job: Laned;
+  readonly joins: boolean;
+}
+
+/** What a claim knows of a lane of which it has looked at the first jobs. */
+export interface Looked extends Shown {
+  /** The turn of the lane from now on. */
+  turn: number;
+  /** The job that is its first now; null for none, left out where nobody has looked. */
+  first?: First | null;
+  /** Where that job was refused. */
+  parkedAt: string | null;
+}
+
+/**
+ * Brings in what was told of jobs with lanes.
+ * @param looked what a claim that has just run knows, by lane.
+ */
+export function flushLanes(commit: Commit, looked: ReadonlyMap<string, Looked> = new Map()): void {
+  const { statements, lanes: moves, now } = commit;
+  /** By lane, in order. */
+  const shifts = new Map<string, Shift[]>();
+  const gates = new Set<string>();
+  const shift = (job: Laned | null, joins: boolean): void => {
+    if (job === null || !isInLine(job)) return;
+    const known = shifts.get(job.laneKey);
+    if (known === undefined) shifts.set(job.laneKey, [{ job, joins }]);
+    else known.push({ job, joins });
+  };
+  for (const { from, to } of moves) {
+    for (const job of [from, to]) for (const { key } of job === null ? [] : keyUsesOf(job)) gates.add(key);
+    shift(from, false);
+    shift(to, true);
+  }
+  for (const [key, change] of permitChanges(moves)) {
+    if (change !== 0) addPermits(statements, key, change, now);
+    // Who takes a permit makes no room.
+    if (change > 0) gates.delete(key);
+  }
+  moves.length = 0;
+  for (const [lane, all] of shifts) shiftLine(commit, lane, all, looked.get(lane));
+  for (const key of gates) wakeAtGate(commit, key);
+}
+
+function shiftLine(commit: Commit, lane: string, shifts: readonly Shift[], looked?: Looked): void {
+  const { statements } = commit;
+  const shown = looked ?? readShown(statements, lane) ?? addShown(commit, lane, (shifts[0] as Shift).job);
+  const { number } = shown;
+  let isFirstSame = shown.seq !== null;
+  for (const { job, joins } of shifts) {
+    const { rank, seq, route, timerAt } = job;
+    if (joins) statements(addToLine).run(number, rank, seq, route, timerAt);
+    else statements(takeFromLine).run(number, rank, seq);
+    isFirstSame &&= joins ? !isAhead(job, shown) : seq !== shown.seq;
+  }
+  if (looked !== undefined) showNext(statements, looked);
+  else if (!isFirstSame) showFirst(statements, shown);
+}
+
+function isAhead(job: Laned, { rank, seq }: Shown): boolean {
+  return rank === null || seq === null || job.rank < rank || (job.rank === rank && job.seq < seq);
+}
+
+function readShown(statements: Statements, lane: string): Shown | null {
+  const row = statements(readLane).get(lane) as
+    | [number: number, queue: string | null, pos: number, rank: number | null, seq: number | null]
+    | undefined;
+  if (row === undefined) return null;
+  const [number, queue, pos, rank, seq] = row;
+  return { number, queue, pos, rank, seq };
+}
+
+function addShown(commit: Commit, lane: string, { seq, route, rank, laneStep }: Laned): Shown {
+  const { statements } = commit;
+  const queue = laneStep === null ? null : contentOf(commit, seq, route).queue;
+  const pos = queue === null ? rank : readTurn(statements, queue);
+  const number = readValue<number>(statements, addLane, lane, queue, pos) as number;
+  return { number, queue, pos, rank: null, seq: null };
+}
+
+function showFirst(statements: Statements, shown: Shown): void {
+  showNext(statements, { ...shown, turn: shown.pos, parkedAt: null });
+}
+
+function showNext(statements: Statements, { number, queue, turn, first, parkedAt }: Looked): void {
+  const next = first === undefined ? (statements(readFirst).get(number) as First | undefined) : first;
+  if (next !== undefined && next !== null)
+    statements(setFirst).run(parkedAt, queue === null ? next[0] : turn, ...next, number);
+  // An empty lane of turns keeps its turn.
+  else if (queue === null) statements(dropLane).run(number);
+  else statements(setFirst).run(null, turn, ...nobody, number);
+}
+
+/** Shows the first job of a lane that may show another one. */
+export function refreshLane(statements: Statements, lane: string): void {
+  const shown = readShown(statements, lane);
+  if (shown !== null) showFirst(statements, shown);
+}
+
+function contentOf({ statements, routes }: Commit, seq: number, route: number): RouteContent {
+  const content = readRoute(statements, routes, route);
+  if (content === null) throw new Unreadable("job", seq, "the content of its route is missing");
+  return content;
+}
+
+export function readTurn(statements: Statements, queue: string): number {
+  return readValue<number>(statements, readTop, queue) ?? 0;
+}
+
+/** Inputs: queue, turn. */
+const setTop = "INSERT OR REPLACE INTO millrace_turn (queue, top) VALUES (?, ?)";
+/** Inputs: queue, its turn. */
+const forgetEmpty = `DELETE FROM millrace_lane WHERE ${isEmptyLane} AND queue = ? AND pos <= ?`;
+
+/** What queues have reached; empty lanes that are not ahead of it are forgotten. */
+export function writeTops(statements: Statements, tops: ReadonlyMap<string, number>): void {
+  for (const [queue, top] of tops) {
+    statements(setTop).run(queue, top);
+    statements(forgetEmpty).run(queue, top);
+  }
+}
