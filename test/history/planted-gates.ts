@@ -15,9 +15,9 @@ export const tokens = (stepMs: number, burst: number) => ({
 /** A key of its own for the jobs of each group. */
 export const keyed =
   (cap: number, isFifo = true): ((spec: NewJob) => Lane | null) =>
-  ({ group }) =>
-    group === undefined ? null : { key: group, cap, isFifo };
-export const ann = { group: "ann" };
+  ({ laneKey }) =>
+    laneKey === undefined ? null : { key: laneKey, cap, isFifo };
+export const ann = { laneKey: "ann" };
 
 export function claimAndEnd(s: Scribe, ...ids: readonly string[]): void {
   for (const id of ids) {
@@ -233,7 +233,7 @@ export const trueGates: Readonly<Record<string, Write>> = {
   },
   "keys in turn, each in its order, and a failed job that frees its key": (s) => {
     s.laneOf = keyed(1);
-    s.submit({ id: "a", ...ann, ...twoAttempts }, { id: "b", ...ann }, { id: "c", group: "bob" });
+    s.submit({ id: "a", ...ann, ...twoAttempts }, { id: "b", ...ann }, { id: "c", laneKey: "bob" });
     s.claim(["a", "c"]);
     s.settle("a", "retry");
     s.settle("c", "completed");
