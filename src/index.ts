@@ -30,6 +30,7 @@ export type {
 export { AttemptAborted, Cancel, RetryAfter, Snooze, Throttled, Unrecoverable } from "./worker/control.ts";
 export type { AbortReason, ThrottledOptions } from "./worker/control.ts";
 export type { EffectsScope, Fence, JobContext, JobLog } from "./worker/job-context.ts";
+export type { Permit } from "./worker/permit.ts";
 export type { HandlerMiddleware } from "./worker/middleware.ts";
 export type { SettledAttempt } from "./worker/settled-attempt.ts";
 export type { StopReport, Worker } from "./worker/worker.ts";
@@ -66,7 +67,13 @@ export type { CallOptions } from "./engine/call-limit.ts";
 export type { JobQuery } from "./client/job-filter.ts";
 export type { AttemptView, JobView } from "./client/job-view.ts";
 export type { QueueCounts } from "./client/count-jobs.ts";
-export type { LimitEdit, LimitsClient, LimitState, ThrottleOptions } from "./client/limits.ts";
+export type {
+  AcquireOptions,
+  LimitEdit,
+  LimitsClient,
+  LimitState,
+  ThrottleOptions,
+} from "./client/limits.ts";
 export type { QueueEdit, Queues, QueueSettings } from "./client/queues.ts";
 export type { Explanation } from "./client/explain.ts";
 export type { Held } from "./client/held.ts";

@@ -7,6 +7,7 @@ import type { Engine } from "../engine/engine.ts";
 import { MillraceError } from "../model/error.ts";
 import { isTerminal } from "../model/job-state.ts";
 import type { OperatorChange } from "../model/operate.ts";
+import { withoutPermits } from "../model/permit.ts";
 import type { ChangeAnswer } from "../store/operations.ts";
 import type { JobRecord } from "../store/records.ts";
 import { readFilter } from "./job-filter.ts";
@@ -78,7 +79,7 @@ export class JobChanges {
         scanMax,
         cursor,
       });
-      yield page.jobs;
+      yield withoutPermits(page.jobs);
       cursor = page.cursor;
       missing = page.missing;
     } while (cursor !== null);

@@ -25,6 +25,7 @@ import {
   revokeChanges,
 } from "../model/operate.ts";
 import { checkBoolean, checkOptions, checkWhole } from "../model/option.ts";
+import { withoutPermits } from "../model/permit.ts";
 import type { Priority } from "../model/rank.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { JobRecord } from "../store/records.ts";
@@ -144,7 +145,7 @@ export class Jobs {
     const request = { filter: readFilter(filter), max, scanMax, cursor };
     return this.#look("list", call, async () => {
       const { jobs: found, cursor: next, missing } = await this.#engine.store.findJobs(request);
-      const jobs = await viewJobs(this.#engine, found);
+      const jobs = await viewJobs(this.#engine, withoutPermits(found));
       return { jobs, cursor: next, ...(missing === undefined ? {} : { missing }) };
     });
   }

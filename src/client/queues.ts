@@ -17,6 +17,7 @@ import { boundsOf, readBody, readEdit, settingsOf } from "../model/limit.ts";
 import type { LimitBody, LimitSettings, Rate, RateOptions } from "../model/limit.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions, invalidOption } from "../model/option.ts";
+import { withoutPermits } from "../model/permit.ts";
 import type { Gate } from "../store/records.ts";
 
 export interface QueueSettings {
@@ -57,7 +58,7 @@ export class Queues {
       const queue = gateName(gate.key);
       found.set(queue, settingsOfGate(queue, gate, now));
     }
-    for (const { queue } of await this.#engine.store.readRoutes())
+    for (const { queue } of withoutPermits(await this.#engine.store.readRoutes()))
       if (!found.has(queue)) found.set(queue, settingsOfGate(queue, null, 0));
     return [...found.values()].toSorted((one, other) => (one.queue < other.queue ? -1 : 1));
   }

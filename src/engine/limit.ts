@@ -57,7 +57,8 @@ export function isLimit(value: unknown): value is Limit {
   return typeof value === "object" && value !== null && "settings" in value && "use" in value;
 }
 
-function checkWeight(weight: unknown, settings: LimitSettings, what: string): number {
+/** Refused where such a gate never lets the weight pass. */
+export function checkWeight(weight: unknown, settings: LimitSettings, what: string): number {
   const max = weightMaxOf(settings);
   if (typeof weight === "number" && weight > max)
     throw invalidOption(`${what}: a weight of ${weight} never passes: the most is ${max}.`);

@@ -117,7 +117,7 @@ export class Claimer {
   }
 
   /** There may be work for every pool. */
-  #wakeAll(): void {
+  wakeAll(): void {
     for (const pool of this.#routes.pools) this.#routes.wake(pool);
     this.consider();
   }
@@ -256,7 +256,7 @@ export class Claimer {
     this.#opening?.timer.cancel();
     const timer = platform.setTimer(inMs, () => {
       this.#opening = null;
-      this.#wakeAll();
+      this.wakeAll();
     });
     this.#opening = { atUs, timer };
   }
@@ -267,7 +267,7 @@ export class Claimer {
       () => {
         this.#giveUpHung();
         for (const pool of this.#routes.pools) this.#options.closedGates.suspect(pool);
-        this.#wakeAll();
+        this.wakeAll();
         this.#setPoll();
       },
     );

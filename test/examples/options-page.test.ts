@@ -37,6 +37,7 @@ const calls: Readonly<Record<string, () => unknown>> = {
   "`mill.queues.set(queue, options)`": () => mill.queues.set("asked", asked),
   "`mill.limits.edit(name, options)`": () => mill.limits.edit("asked", asked),
   "`mill.limits.throttle(name, options)`": () => mill.limits.throttle("asked", asked),
+  "`mill.limits.acquire(limit, options)`": () => mill.limits.acquire("asked", asked),
   "`handler(job, function)` and `batchHandler(job, options, function)`": () =>
     batchHandler(plain, { size: 1, ...asked }, async () => undefined),
   "`mill.work(handlers, options)`": () => mill.work([handler(plain, () => undefined)], asked),

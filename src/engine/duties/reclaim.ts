@@ -17,9 +17,11 @@ export function reclaimDuty(engine: Engine, leases: LeaseBook, tuning: Tuning): 
     tuning,
     name: "reclaim",
     clock: "lease",
-    applied({ id, attempt, owner, lateMs }, state) {
+    applied({ id, attempt, owner, lateMs, policy }, state) {
       const fields = { id, attempt, worker: owner, lateMs };
-      if (state === "failed")
+      if (engine.readPolicy(policy).isPermit)
+        engine.log.warn("lease expired, a permit that somebody held is free again", fields);
+      else if (state === "failed")
         engine.log.error("job failed for good: crash-loop, its lease ran out too often", fields);
       else engine.log.warn("lease expired, job reclaimed", fields);
     },
