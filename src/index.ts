@@ -74,7 +74,8 @@ export type {
   LimitState,
   ThrottleOptions,
 } from "./client/limits.ts";
-export type { QueueEdit, Queues, QueueSettings } from "./client/queues.ts";
+export type { QueueEdit } from "./client/queue-edit.ts";
+export type { Queues, QueueSettings } from "./client/queues.ts";
 export type { Explanation } from "./client/explain.ts";
 export type { Held } from "./client/held.ts";
 export type { Quarantined } from "./client/quarantined.ts";

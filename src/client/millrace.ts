@@ -68,6 +68,7 @@ export interface CloseReport {
 }
 
 const dutiesGraceMs = 5000;
+const queuesGraceMs = 5000;
 /** How long a close waits for calls that are on their way, and for the store to close. */
 const callsGraceMs = 10_000;
 
@@ -176,10 +177,10 @@ export class Millrace implements Enqueuer {
     const defined = this.#engine.limits.define(
       handlers.flatMap(({ definition }) => definition.options.limits ?? []),
     );
-    if (defined !== null) {
-      await defined;
-      this.#checkOpen();
-    }
+    // What operators have set of its queues comes before its own settings, unless the store is too slow to tell.
+    const { platform, queuePolicies } = this.#engine;
+    await Promise.all([defined, settlesWithin(platform, queuePolicies.learn(worker.queues), queuesGraceMs)]);
+    this.#checkOpen();
     this.#workers.add(worker);
     this.startDuties();
     worker.start();

@@ -10,6 +10,7 @@ import { durationMs } from "./duration.ts";
 import type { Duration } from "./duration.ts";
 import { notYetSupported } from "./error.ts";
 import { checkOptions, checkWhole, invalidOption } from "./option.ts";
+import type { QueuePolicy } from "./queue-policy.ts";
 import type { Throttle } from "./throttle.ts";
 
 export interface RateOptions {
@@ -40,6 +41,8 @@ export interface LimitBody {
   /** What an operator set since; a field that is left out is as defined. */
   readonly edited: Partial<LimitSettings>;
   readonly throttle: Throttle | null;
+  /** Of a queue's gate: what an operator has set beside its bounds. */
+  readonly queue?: QueuePolicy;
 }
 
 const permitsMax = 1_000_000_000;
@@ -130,16 +133,17 @@ export function isSame(one: LimitSettings | null, other: LimitSettings): boolean
   return one.rate.max === max && one.rate.perMs === perMs && one.rate.burst === burst;
 }
 
-export function writeBody({ defined, edited, throttle }: LimitBody): string {
-  return JSON.stringify({ defined, edited, throttle } satisfies LimitBody);
+export function writeBody({ defined, edited, throttle, queue }: LimitBody): string {
+  return JSON.stringify({ defined, edited, throttle, ...(queue && { queue }) } satisfies LimitBody);
 }
 
 /** A text that cannot be read counts as saying nothing: the code then defines the limit anew. */
 export function readBody(text: string | null): LimitBody {
   if (text === null) return emptyBody;
   try {
-    const { defined, edited, throttle } = JSON.parse(text) as Partial<LimitBody>;
-    return { defined: defined ?? null, edited: edited ?? {}, throttle: throttle ?? null };
+    const { defined, edited, throttle, queue } = JSON.parse(text) as Partial<LimitBody>;
+    const body = { defined: defined ?? null, edited: edited ?? {}, throttle: throttle ?? null };
+    return queue === undefined ? body : { ...body, queue };
   } catch {
     return emptyBody;
   }

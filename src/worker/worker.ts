@@ -59,6 +59,8 @@ export interface SharedByWorkers {
 
 export class JobWorker implements Worker {
   readonly id: string;
+  /** Those that it serves. */
+  readonly queues: readonly string[];
   readonly #engine: Engine;
   readonly #shared: SharedByWorkers;
   readonly #settings: WorkerSettings;
@@ -119,6 +121,7 @@ export class JobWorker implements Worker {
       closedGates: this.#closedGates,
     });
     const queues = [...new Set(pools.map(({ queue }) => queue))];
+    this.queues = queues;
     const names = this.#names;
     this.#announcing = new Announcing(engine, owner, () => ({
       queues,
@@ -143,7 +146,11 @@ export class JobWorker implements Worker {
       this.#engine.addHandled(this.#names),
     );
     if (this.#settings.wantsSignals) this.#leave.push(platform.onTermination(() => void this.stop()));
-    if (this.#settings.isAnnounced) this.#announcing.start();
+    if (this.#settings.isAnnounced) {
+      this.#leave.push(this.#engine.queuePolicies.use(this.queues, () => this.#slots.queuesChanged()));
+      this.#announcing.start();
+    }
+    this.#slots.queuesChanged();
     this.#unwatch = store.watch((hint) => this.#hinted(hint));
     this.#learning.start();
     this.#claimer.start();

@@ -3,6 +3,7 @@
  * each, and write the decisions under the guard that the clock still has rung. After a full batch the next pass goes on
  * behind its cursor, so jobs that cannot be served keep none behind them waiting.
  */
+import type { DecidedPolicy } from "../../model/job-policy.ts";
 import type { JobState } from "../../model/job-state.ts";
 import type { Change, ChangeCase, Clock } from "../../store/operations.ts";
 import type { DueJob } from "../../store/records.ts";
@@ -19,6 +20,8 @@ interface DueDutyOptions {
   readonly clock: Clock;
   /** Called for each job whose change was applied, with its new state. */
   readonly applied?: (job: DueJob, state: JobState) => void;
+  /** What follows depends on what an operator has set of the job's queue: that is read before it is decided. */
+  readonly needsPolicies?: true;
   /** The change for one job, or null to leave it for now. */
   readonly decide: (job: DueJob, now: number) => ChangeCase | null;
 }
@@ -35,6 +38,8 @@ export function dueDuty(engine: Engine, options: DueDutyOptions): Duty {
     async pass(): Promise<DutyPass> {
       const due = await engine.store.readDue({ clock, max: tuning.batchMax, cursor });
       cursor = due.cursor;
+      if (options.needsPolicies === true && due.jobs.length > 0)
+        await engine.queuePolicies.learnOfRoutes(due.jobs.map(({ route }) => route));
       const changes: Change[] = [];
       let undecided = 0;
       for (const job of due.jobs) {
@@ -64,4 +69,9 @@ export function dueDuty(engine: Engine, options: DueDutyOptions): Duty {
       };
     },
   };
+}
+
+/** The policy of a due job, with what is known of its queue. */
+export function policyOfDue(engine: Engine, { policy, route }: DueJob): DecidedPolicy {
+  return engine.readPolicy(policy, engine.queuePolicies.queueAt(route));
 }

@@ -8,7 +8,7 @@ import { afterCrash } from "../../model/after-run.ts";
 import type { Engine } from "../engine.ts";
 import type { LeaseBook } from "../lease-book.ts";
 import { modelSources } from "../model-sources.ts";
-import { dueDuty } from "./due-jobs.ts";
+import { dueDuty, policyOfDue } from "./due-jobs.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 
@@ -17,6 +17,7 @@ export function reclaimDuty(engine: Engine, leases: LeaseBook, tuning: Tuning): 
     tuning,
     name: "reclaim",
     clock: "lease",
+    needsPolicies: true,
     applied({ id, attempt, owner, lateMs, policy }, state) {
       const fields = { id, attempt, worker: owner, lateMs };
       if (engine.readPolicy(policy).isPermit)
@@ -27,7 +28,7 @@ export function reclaimDuty(engine: Engine, leases: LeaseBook, tuning: Tuning): 
     },
     decide(job, now) {
       if (leases.isHeldHere(job)) return null;
-      const ended = { ...job, policy: engine.readPolicy(job.policy) };
+      const ended = { ...job, policy: policyOfDue(engine, job) };
       const { next, attempts } = afterCrash(ended, job.started, modelSources(engine, now, job.owner ?? ""));
       return {
         guard: { states: ["running"], rev: job.rev, fence: job.fence, rang: "lease" },
