@@ -84,6 +84,7 @@ export type { ErrorCode, ErrorOutcome } from "./model/error.ts";
 export type { AttemptOutcome, ErrorRecord } from "./model/attempt-log.ts";
 export type { Duration } from "./model/duration.ts";
 export type { JobState, TerminalState } from "./model/job-state.ts";
+export type { Learn, LearnOptions } from "./model/learning.ts";
 export type { LimitSettings, Rate, RateOptions } from "./model/limit.ts";
 export type { Priority } from "./model/rank.ts";
 export type { BackoffOptions, CustomBackoff, RetryIf } from "./model/retry-policy.ts";

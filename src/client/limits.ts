@@ -11,7 +11,8 @@ import { unknownLimit } from "../engine/limits.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { gateName, limitGateKey, permitsLeft } from "../model/gate.ts";
-import { readBody, readEdit, settingsOf } from "../model/limit.ts";
+import type { Learn } from "../model/learning.ts";
+import { learnedOf, readBody, readEdit, settingsOf } from "../model/limit.ts";
 import type { LimitSettings, Rate, RateOptions } from "../model/limit.ts";
 import { checkName } from "../model/name.ts";
 import { MillraceError, notYetSupported } from "../model/error.ts";
@@ -26,6 +27,10 @@ export interface LimitState {
   /** How many permits may be held at once; null for any number. */
   readonly concurrency: number | null;
   readonly rate: Rate | null;
+  /** How it learns; left out where it does not. */
+  readonly learn?: Learn;
+  /** What it has learned to hold at once, up to its concurrency; null for a limit that does not learn. */
+  readonly learned: number | null;
   /** What the code says, where an operator's edit says otherwise; null where nothing is edited. */
   readonly defined: LimitSettings | null;
   /** Permits held by running jobs. */
@@ -135,12 +140,13 @@ export class LimitsClient {
     return this.state(name);
   }
 
-  /** Back to what the code defines, and a cooldown ends. */
+  /** Back to what the code defines; a cooldown ends, and what was learned is forgotten. */
   async reset(name: string): Promise<LimitState> {
     const key = keyOf(name, "limits.reset");
     await changeGate(this.#engine.store, key, (found) => {
       const { body } = mustBeKnown(found, name);
-      return { body: { ...body, edited: {}, throttle: null }, closed: null };
+      const { learned: _forgotten, ...kept } = body;
+      return { body: { ...kept, edited: {}, throttle: null }, closed: null };
     });
     return this.state(name);
   }
@@ -173,6 +179,7 @@ function stateOf(gate: Gate, now: number): LimitState {
   return {
     name: gateName(gate.key),
     ...settings,
+    learned: learnedOf(body),
     defined: Object.keys(body.edited).length === 0 ? null : body.defined,
     held: gate.held,
     free: free === Infinity ? null : free,

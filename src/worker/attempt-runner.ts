@@ -92,6 +92,8 @@ export class AttemptRunner {
       return;
     }
     attempt.aborting.unwatch(attempt);
+    const { limits } = attempt.policy;
+    if (limits.length > 0) this.#engine.limits.ending(limits, this.#engine.platform);
     if (attempt.isAbandoned) attempt.aborting.abandonedEnded();
     else if (attempt.phase === "running") attempt.settling.end(attempt, end);
     ended();

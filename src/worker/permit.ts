@@ -65,6 +65,7 @@ export class HeldPermit implements Permit {
   }
 
   async #release(): Promise<void> {
+    this.#engine.limits.ending([[this.limit]], this.#engine.platform);
     this.#ended.resolve();
     if (this.signal.aborted) return;
     const { platform, settings } = this.#engine;

@@ -31,6 +31,7 @@ const calls: Readonly<Record<string, () => unknown>> = {
   "`retention`": define({ retention: asked }),
   "`limit(name, options)`": () => limit("asked", asked),
   "`rate`": () => limit("asked", { rate: asked as { max: number; per: string } }),
+  "`learn`": () => limit("asked", { concurrency: 1, learn: asked }),
   "`limit.use(options)`": () => limit("asked").use(asked),
   "`new Throttled(limit, options)`": () => new Throttled("asked", asked),
   "`mill.queues.pause(queue, options)`": () => mill.queues.pause("asked", asked),
