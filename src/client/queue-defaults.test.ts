@@ -131,12 +131,20 @@ describe("the retention of a queue", () => {
   });
 
   test("of an outcome keeps what the store as a whole does not, and none of it where it is 0", async () => {
-    await v.run(v.mill.retention.set({ completed: 0 }));
-    await v.run(v.mill.queues.set("email", { retention: { completed: "10m" } }));
+    await v.run(v.mill.retention.set({ completed: 0, other: 0 }));
+    await v.run(v.mill.queues.set("email", { retention: { completed: "10m", other: "10m" } }));
+    const delayed = await v.run(
+      v.mill.enqueueMany([mail, quick].map((each) => each.with(0, { delay: "1h" }))),
+    );
+    await v.run(Promise.all(delayed.map((handle) => handle.cancel())));
+    expect(await v.run(v.mill.jobs.counts())).toEqual({ email: { cancelled: 1 } });
+    await v.run(v.mill.enqueue(mail, 0, { delay: "1h", ttl: "1s", deadline: "30s" }));
     await v.run(v.mill.work([handler(mail, () => undefined), handler(quick, () => undefined)]));
     await v.run(v.mill.enqueueMany([mail.with(1), quick.with(2)]));
     await v.advance(1000);
-    expect(await v.run(v.mill.jobs.counts())).toEqual({ email: { completed: 1 } });
+    expect(await v.run(v.mill.jobs.counts())).toMatchObject({ email: { completed: 1, cancelled: 1 } });
+    await v.advance(31_000);
+    expect(await v.run(v.mill.jobs.counts())).toEqual({ email: { completed: 1, cancelled: 1, expired: 1 } });
     await v.run(v.mill.queues.set("email", { retention: { completed: 0 } }));
     await v.advance(1000);
     const { id } = await v.run(v.mill.enqueue(mail, 3));

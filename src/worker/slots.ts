@@ -86,6 +86,7 @@ export class Slots {
     const { leases, routes } = this.#options;
     const { queuePolicies } = this.#engine;
     for (const attempt of leases.values()) attempt.policy = this.#policyOf(attempt.job);
+    if (this.#isClosed) return;
     for (const pool of routes.pools) {
       const slots = queuePolicies.of(pool.queue).localConcurrency ?? pool.ownSlots;
       // A batch handler says itself how many batches run at once.

@@ -14,7 +14,6 @@ export function attemptTimeoutDuty(engine: Engine, tuning: Tuning): Duty {
     tuning,
     name: "attempt-timeout",
     clock: "attempt",
-    needsPolicies: true,
     decide(job, now) {
       const ended = { ...job, policy: policyOfDue(engine, job) };
       const { next, attempts } = afterTimeout(ended, modelSources(engine, now, job.owner ?? ""));

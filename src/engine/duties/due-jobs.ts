@@ -20,8 +20,6 @@ interface DueDutyOptions {
   readonly clock: Clock;
   /** Called for each job whose change was applied, with its new state. */
   readonly applied?: (job: DueJob, state: JobState) => void;
-  /** What follows depends on what an operator has set of the job's queue: that is read before it is decided. */
-  readonly needsPolicies?: true;
   /** The change for one job, or null to leave it for now. */
   readonly decide: (job: DueJob, now: number) => ChangeCase | null;
 }
@@ -38,8 +36,8 @@ export function dueDuty(engine: Engine, options: DueDutyOptions): Duty {
     async pass(): Promise<DutyPass> {
       const due = await engine.store.readDue({ clock, max: tuning.batchMax, cursor });
       cursor = due.cursor;
-      if (options.needsPolicies === true && due.jobs.length > 0)
-        await engine.queuePolicies.learnOfRoutes(due.jobs.map(({ route }) => route));
+      // What follows depends on what operators have set of the jobs' queues.
+      if (due.jobs.length > 0) await engine.queuePolicies.learnOfRoutes(due.jobs.map(({ route }) => route));
       const changes: Change[] = [];
       let undecided = 0;
       for (const job of due.jobs) {

@@ -17,7 +17,6 @@ export function reclaimDuty(engine: Engine, leases: LeaseBook, tuning: Tuning): 
     tuning,
     name: "reclaim",
     clock: "lease",
-    needsPolicies: true,
     applied({ id, attempt, owner, lateMs, policy }, state) {
       const fields = { id, attempt, worker: owner, lateMs };
       if (engine.readPolicy(policy).isPermit)
