@@ -232,6 +232,11 @@ export class PermitDesk {
   /** Takes one ready permit job away, unless one that came for nobody was ended instead. */
   async #takeAway(waiter: Waiter): Promise<void> {
     await waiter.submitting;
+    if (waiter.ids.length === 0) {
+      // Its submit failed: every permit job that is there is another's. One that was made all the same runs out.
+      this.#surplus = Math.max(0, this.#surplus - 1);
+      return;
+    }
     for (let tries = 0; tries < takeAwayTriesMax && this.#surplus > 0; tries++) {
       this.#surplus -= 1;
       if (await this.#takeOne(waiter.ids)) return;

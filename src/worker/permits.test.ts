@@ -5,6 +5,7 @@ import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { deferred } from "../../test/support/virtual-mill.ts";
 import { job } from "../engine/definition.ts";
 import { limit } from "../engine/limit.ts";
+import { MillraceError } from "../model/error.ts";
 import { limitGateKey } from "../model/gate.ts";
 import { writePolicy } from "../model/job-policy.ts";
 import { permitName, permitPolicy, permitQueue, permitTtlMs } from "../model/permit.ts";
@@ -97,6 +98,37 @@ describe("a permit", () => {
     await v.advance(permitTtlMs);
     expect(await inStore()).toBe(1);
     await v.run(held.release());
+    expect(await inStore()).toBe(0);
+  });
+});
+
+describe("while the store fails", () => {
+  test("who cannot submit is refused by the store's error, and takes nothing from who waits elsewhere", async () => {
+    const other = millOn(v.store, {}, v.platform);
+    const held = await v.run(v.mill.limits.acquire(one));
+    const waiting = other.limits.acquire("one", { wait: "1h" });
+    await v.advance(100);
+    const submit = v.store.submit.bind(v.store);
+    v.store.submit = () => Promise.reject(new MillraceError("store-unavailable", "away"));
+    const refused = v.run(v.mill.limits.acquire("one", { wait: "1h" }));
+    await expect(refused).rejects.toEqual(coded("store-unavailable"));
+    v.store.submit = submit;
+    await v.run(held.release());
+    await v.advance(100);
+    await v.run((await v.run(waiting)).release());
+    expect(await inStore()).toBe(0);
+  });
+
+  test("a claim whose reply was lost is found, and whoever waits for it gets its permit", async () => {
+    const claim = v.store.claim.bind(v.store);
+    v.store.claim = async (request) => {
+      v.store.claim = claim;
+      await claim(request);
+      throw new MillraceError("outcome-unknown", "lost");
+    };
+    const permit = await v.run(v.mill.limits.acquire(one, { wait: "10s" }));
+    expect(await v.run(v.mill.limits.state("one"))).toMatchObject({ held: 1 });
+    await v.run(permit.release());
     expect(await inStore()).toBe(0);
   });
 });
