@@ -15,7 +15,7 @@ const state = (): Promise<LimitState> => v.run(v.mill.limits.state("api"));
 const pass = (ms: number): Promise<void> => new Promise((resolve) => void v.platform.setTimer(ms, resolve));
 
 describe("a limit that learns", () => {
-  test("rises from its floor to what is set while it is in full use, in one process and another, and never above", async () => {
+  test("rises from its floor to what is set while it is in full use, over two processes, and never above", async () => {
     const seen = { running: 0, most: 0 };
     const run = handler(call, async () => {
       seen.most = Math.max(seen.most, ++seen.running);

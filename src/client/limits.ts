@@ -79,8 +79,8 @@ export class LimitsClient {
   }
 
   /**
-   * Takes a part of a limit for code that is no job of it, or only for a stretch of one. It is held until it is released
-   * (`await using permit = ...`), or its process ends.
+   * Takes a part of a limit for code that is no job of it, or only for a stretch of one. It is held until it is
+   * released (`await using permit = ...`), or its process ends.
    */
   async acquire(limit: Limit | string, options: AcquireOptions = {}): Promise<Permit> {
     const name = isLimit(limit) ? limit.name : checkName(limit, "limits.acquire: limit");

@@ -1,4 +1,4 @@
-/** What people set of a queue at run time, and what is left once it is checked. Nothing is written before all of it is. */
+/** What people set of a queue at run time, and what is left once it is checked, before anything is written. */
 import type { Duration } from "../model/duration.ts";
 import { readEdit } from "../model/limit.ts";
 import type { LimitSettings, RateOptions } from "../model/limit.ts";

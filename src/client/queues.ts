@@ -1,6 +1,6 @@
 /**
- * Queues at run time, for all processes of the store: pause and resume, drain and undrain, how much of a queue runs, and
- * the defaults of its jobs.
+ * Queues at run time, for all processes of the store: pause and resume, drain and undrain, how much of a queue runs,
+ * and the defaults of its jobs.
  *
  *   paused     no claim passes from the answer on; running jobs finish; jobs that a worker claimed ahead go back, as
  *              soon as it hears of the pause (at most its slow poll later, where the hint was lost)

@@ -18,8 +18,8 @@ export interface LimitOptions {
   /** How many permits start in a time, over all processes. */
   rate?: RateOptions;
   /**
-   * Learns how much upstream bears, up to `concurrency`: half of it after each `Throttled`, a step more after a while of
-   * full use without one.
+   * Learns how much upstream bears, up to `concurrency`: half of it after each `Throttled`, a step more after a while
+   * of full use without one.
    */
   learn?: LearnOptions;
 }

@@ -123,8 +123,8 @@ export class Limits {
   }
 
   /**
-   * A job or a permit with these limits is about to end: one that learns may rise by it. No timer is needed for that, and
-   * it costs a process a read or a few in the time after which a limit rises at the earliest.
+   * A job or a permit with these limits is about to end: one that learns may rise by it. No timer is needed for that,
+   * and it costs a process a read or a few in the time after which a limit rises at the earliest.
    */
   ending(
     uses: readonly (readonly [name: string, ...weight: unknown[]])[],

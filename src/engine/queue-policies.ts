@@ -1,7 +1,7 @@
 /**
- * What operators have set of queues (model/queue-policy.ts), as far as this process needs it. The queues that its workers
- * serve are read together: when a worker starts, with the rounds of its notice, and soon after a hint names one of their
- * routes and no job is behind it, because putting a gate hints its routes. Reads by hint keep a distance.
+ * What operators have set of queues (model/queue-policy.ts), as far as this process needs it. The queues that its
+ * workers serve are read together: when a worker starts, with the rounds of its notice, and soon after a hint names one
+ * of their routes and no job is behind it, because putting a gate hints its routes. Reads by hint keep a distance.
  * Whoever decides about jobs of other queues (duties, views) reads theirs first.
  *
  * Always true: what cannot be read stays as it was last known.

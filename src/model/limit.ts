@@ -113,7 +113,7 @@ export function tokenRateOf({ max, perMs, burst }: Rate): TokenRate {
   return { stepUs, burstUs: burst * stepUs };
 }
 
-/** The largest weight that such a gate always lets pass some time, at the floor of a limit that learns too; Infinity for any. */
+/** The largest weight that such a gate lets pass, also at the floor of a limit that learns; Infinity for any. */
 export function weightMaxOf({ concurrency, rate, learn }: LimitSettings): number {
   return Math.min(concurrency ?? Infinity, rate?.burst ?? Infinity, learn?.from ?? Infinity);
 }

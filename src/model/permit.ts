@@ -6,8 +6,8 @@
  *   waits:  submits one permit job, and claims one          gives up:  takes one that is ready away
  *   holds:  the lease of the claimed one, renewed           releases:  settles it
  *
- * Permit jobs of one limit and weight are alike: who waits may get the one that another has submitted. There are as many
- * of them as there are who wait and who hold. One that is ready too many, because its process died, goes by its
+ * Permit jobs of one limit and weight are alike: who waits may get the one that another has submitted. There are as
+ * many of them as there are who wait and who hold. One that is ready too many, because its process died, goes by its
  * time-to-live; who waits longer than that submits another.
  */
 import type { JobPolicy } from "./job-policy.ts";

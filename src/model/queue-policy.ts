@@ -17,7 +17,7 @@ export interface QueuePolicy {
   readonly localConcurrency?: number;
   readonly attempts?: number;
   readonly backoff?: Backoff;
-  /** How long finished jobs of the queue are kept; an outcome that is left out is kept for as long as the store says. */
+  /** How long finished jobs of the queue are kept; one that is left out for as long as the store says. */
   readonly retention?: Retention;
 }
 

@@ -122,8 +122,8 @@ export class Claimer {
 
   /**
    * A hint without a job behind it may tell of a gate that was put, and so of the settings of the queue. Whether there
-   * is a job the claim shows; where none is made because all slots are busy, or where hints come thick and fast, that is
-   * not waited for.
+   * is a job the claim shows; where none is made because all slots are busy, or where hints come thick and fast, that
+   * is not waited for.
    */
   #suspectSettings(pool: Pool): void {
     pool.isHinted = true;

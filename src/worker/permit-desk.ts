@@ -1,6 +1,6 @@
 /**
- * Where one process waits for the permits of one limit and weight. The desk is a worker whose handler hands the lease of
- * each claimed permit job to who has waited longest here; model/permit.ts says what a permit job is. So permits are
+ * Where one process waits for the permits of one limit and weight. The desk is a worker whose handler hands the lease
+ * of each claimed permit job to who has waited longest here; model/permit.ts says what a permit job is. So permits are
  * claimed, renewed, lost and settled by the same code as jobs, and nobody polls for one.
  *
  *   waiting ──a permit job was claimed──► held ──released──► settled

@@ -1,6 +1,6 @@
 /**
- * The pool of a permit desk: it claims as many permit jobs as somebody waits for, and none ahead. Any number may be held.
- * It also tells when a claim has come back, for who tries once and does not wait.
+ * The pool of a permit desk: it claims as many permit jobs as somebody waits for, and none ahead. Any number may be
+ * held. It also tells when a claim has come back, for who tries once and does not wait.
  */
 import { permitQueue } from "../model/permit.ts";
 import { storeLimits } from "../store/limits.ts";

@@ -15,7 +15,7 @@ export interface Permit extends AsyncDisposable, Disposable {
   readonly weight: number;
   /** Fires when the permit ends before it was released: with `lease-lost`, or `closed`. */
   readonly signal: AbortSignal;
-  /** Gives the permit back; once, however often it is called. Never rejects: what cannot be given back ends with its lease. */
+  /** Gives the permit back, once. Never rejects: what cannot be given back ends with its lease. */
   release(): Promise<void>;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Processes that hold permits are killed -9. Their leases end by the store's clock, and who waits in another process gets
- * the permits, by nothing but that process's own duties; and at no instant more is held than the cap.
+ * Processes that hold permits are killed -9. Their leases end by the store's clock, and who waits in another process
+ * gets the permits, by nothing but that process's own duties; and at no instant more is held than the cap.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

@@ -1,7 +1,7 @@
 /**
  * A process of the permit tests. `hold`: takes all of the limit, says so, waits for more, and holds until it is killed.
- * `loop`: a worker with jobs of the limit beside code that takes permits of it, again and again; each says when it begins
- * and ends to hold, on the clock that all processes of the machine share.
+ * `loop`: a worker with jobs of the limit beside code that takes permits of it, again and again; each says when it
+ * begins and ends to hold, on the clock that all processes of the machine share.
  */
 import { writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";

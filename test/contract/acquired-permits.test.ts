@@ -1,6 +1,6 @@
 /**
- * Permits that code takes by itself, on real stores and from several processes: one cap for jobs and permits alike, waits
- * that end in every way, and nothing left behind.
+ * Permits that code takes by itself, on real stores and from several processes: one cap for jobs and permits alike,
+ * waits that end in every way, and nothing left behind.
  */
 import { describe, expect, test } from "vitest";
 import type { Millrace } from "../../src/client/millrace.ts";

@@ -14,7 +14,7 @@ const soonMs = 8000;
 describe.each(places)("on %s", (_title, place) => {
   const closeLater = closeAfterEach();
 
-  test("slots, attempts and retention of a queue hold for the workers of another process without a restart", async () => {
+  test("slots, attempts and retention of a queue hold for workers of another process without a restart", async () => {
     const open = place();
     const mill = async (): Promise<Millrace> => closeLater(millOn(await open()));
     const [operator, busy] = await Promise.all([mill(), mill()]);

@@ -1,8 +1,8 @@
 /**
  * Retention: finished jobs, feed records, keys and documents are pruned once nobody is promised them any more. How long
- * that is the store says (store-retention.ts; of a queue its operator, model/queue-policy.ts), asked anew in every pass;
- * while it cannot be told, what depends on it stays. Pruning goes in small bites, never as one giant statement, and each kind stands for itself: one that cannot be
- * pruned does not keep the others.
+ * that is the store says (store-retention.ts; of a queue its operator, model/queue-policy.ts), asked anew in every
+ * pass; while it cannot be told, what depends on it stays. Pruning goes in small bites, never as one giant statement,
+ * and each kind stands for itself: one that cannot be pruned does not keep the others.
  */
 import { gateName, queueGateKey } from "../../model/gate.ts";
 import type { Retention } from "../../model/job-policy.ts";
