@@ -10,11 +10,14 @@ export const boundOptions = {
     value: "N",
     meaning: "with --rate: how many may start at once after a quiet time; N of the rate by default",
   },
+  sliding: {
+    meaning: "with --rate: never more than N in any such time; bursts of 1 unless --burst says more",
+  },
 } as const;
 
 export interface Bounds {
   concurrency?: number | null;
-  rate?: { max: number; per: string; burst?: number } | null;
+  rate?: { max: number; per: string; burst?: number; window?: "sliding" } | null;
 }
 
 const countMax = 1_000_000_000;
@@ -24,10 +27,15 @@ export function readBounds(options: ReadonlyMap<string, string>): Bounds {
   const concurrency =
     options.get("concurrency") === "none" ? null : readWhole(options, "concurrency", [1, countMax]);
   const rate = readRate(options.get("rate"));
-  if (burst !== undefined && (rate === undefined || rate === null)) throw wrong("--burst needs a --rate");
+  for (const name of ["burst", "sliding"])
+    if (options.has(name) && (rate === undefined || rate === null)) throw wrong(`--${name} needs a --rate`);
+  const more = {
+    ...(burst === undefined ? {} : { burst }),
+    ...(options.has("sliding") ? { window: "sliding" as const } : {}),
+  };
   return {
     ...(concurrency === undefined ? {} : { concurrency }),
-    ...(rate === undefined ? {} : { rate: rate === null || burst === undefined ? rate : { ...rate, burst } }),
+    ...(rate === undefined ? {} : { rate: rate === null ? null : { ...rate, ...more } }),
   };
 }
 
@@ -46,6 +54,8 @@ export function formatBound(count: number | null): string {
 
 export function formatRate(rate: Rate | null): string {
   if (rate === null) return "any";
-  const { max, perMs, burst } = rate;
-  return `${max}/${durationText(perMs)}${burst === max ? "" : ` burst ${burst}`}`;
+  const { max, perMs, burst, window } = rate;
+  const usual = window === undefined ? max : 1;
+  const kind = window === undefined ? "" : ` ${window}`;
+  return `${max}/${durationText(perMs)}${kind}${burst === usual ? "" : ` burst ${burst}`}`;
 }

@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
   afterDefinition,
@@ -10,6 +11,7 @@ import {
   weightMaxOf,
   writeBody,
 } from "./limit.ts";
+import { permitsLeft, tatAfter } from "./gate.ts";
 
 const coded = (code: string) => expect.objectContaining({ code });
 const define = (options: unknown) => readDefinition(options, "limit");
@@ -33,6 +35,12 @@ describe("the definition of a limit", () => {
     ["a rate per nothing", { rate: { max: 5, per: 0 } }, "invalid-option"],
     ["a burst of 0", { rate: { max: 5, per: "1s", burst: 0 } }, "invalid-option"],
     ["a burst that takes ages", { rate: { max: 1, per: "1d", burst: 1_000_000 } }, "invalid-option"],
+    ["a window of another kind", { rate: { max: 5, per: "1s", window: "fixed" } }, "invalid-option"],
+    [
+      "a burst above a window",
+      { rate: { max: 5, per: "1s", burst: 6, window: "sliding" } },
+      "invalid-option",
+    ],
     ["more than one per microsecond", { rate: { max: 1001, per: 1 } }, "invalid-option"],
     ["an unknown option", { concurency: 1 }, "invalid-option"],
     ["a limit per key", { perKey: { concurrency: 1 } }, "not-yet-supported"],
@@ -43,6 +51,34 @@ describe("the definition of a limit", () => {
   test("becomes a step that is rounded up, so that never more pass", () => {
     expect(tokenRateOf({ max: 3, perMs: 1000, burst: 3 })).toEqual({ stepUs: 333_334, burstUs: 1_000_002 });
     expect(tokenRateOf({ max: 100, perMs: 60_000, burst: 1 })).toEqual({ stepUs: 600_000, burstUs: 600_000 });
+  });
+
+  test("of a sliding window lets never more than its max pass in any span, whatever the weights", () => {
+    const rates = fc.record({
+      max: fc.integer({ min: 1, max: 20 }),
+      perMs: fc.integer({ min: 5, max: 200 }),
+    });
+    const asks = fc.array(fc.record({ waitMs: fc.nat(40), weight: fc.integer({ min: 1, max: 5 }) }), {
+      maxLength: 60,
+    });
+    fc.assert(
+      fc.property(rates, fc.nat(19), asks, ({ max, perMs }, more, asked) => {
+        const rate = tokenRateOf({ max, perMs, burst: 1 + (more % max), window: "sliding" });
+        const passed: { at: number; weight: number }[] = [];
+        let [at, tatUs] = [1_000_000, 0];
+        for (const { waitMs, weight } of asked) {
+          at += waitMs;
+          const gate = { cap: null, rate, tatUs, closedUntil: null, held: 0 };
+          if (permitsLeft(gate, at) < weight) continue;
+          tatUs = tatAfter(gate, weight, at);
+          passed.push({ at, weight });
+        }
+        for (const { at: from } of passed) {
+          const inSpan = passed.filter((each) => each.at >= from && each.at < from + perMs);
+          expect(inSpan.reduce((sum, { weight }) => sum + weight, 0)).toBeLessThanOrEqual(max);
+        }
+      }),
+    );
   });
 
   test("says how heavy a job may be", () => {

@@ -19,8 +19,10 @@ export interface RateOptions {
   /** So many permits pass per `per`, evenly spread once the burst is used up. */
   max: number;
   per: Duration;
-  /** How many permits may pass at once after a quiet time; `max` by default. */
+  /** How many permits may pass at once after a quiet time; `max` by default, 1 with a sliding window. */
   burst?: number;
+  /** "sliding": never more than `max` in any span of `per`, whatever the burst; a burst then slows what follows it. */
+  window?: "sliding";
 }
 
 /** How many permits pass in a time, as it is kept and shown. */
@@ -28,6 +30,8 @@ export interface Rate {
   readonly max: number;
   readonly perMs: number;
   readonly burst: number;
+  /** No span of `perMs` has more than `max`; left out for a bucket of tokens, which adds its burst. */
+  readonly window?: "sliding";
 }
 
 export interface LimitSettings {
@@ -95,21 +99,32 @@ function readSettings(options: unknown, what: string, mayBeNull = false): Partia
 }
 
 function readRate(options: unknown, what: string): Rate {
-  const given = checkOptions(options, what, ["max", "per", "burst"]);
+  const given = checkOptions(options, what, ["max", "per", "burst", "window"]);
   const max = checkWhole(given["max"], `${what}.max`, 1, permitsMax);
   const perMs = durationMs(given["per"], `${what}.per`);
   if (perMs === 0) throw invalidOption(`${what}.per must be longer than 0.`);
-  const burst = checkWhole(given["burst"] ?? max, `${what}.burst`, 1, permitsMax);
-  const rate = { max, perMs, burst };
+  const { window } = given;
+  if (window !== undefined && window !== "sliding")
+    throw invalidOption(`${what}.window can only be "sliding".`);
+  const isSliding = window === "sliding";
+  const burst = checkWhole(given["burst"] ?? (isSliding ? 1 : max), `${what}.burst`, 1, permitsMax);
+  if (isSliding && burst > max)
+    throw invalidOption(
+      `${what}: a burst of ${burst} is more than the ${max} that a sliding window lets pass.`,
+    );
+  const rate: Rate = { max, perMs, burst, ...(isSliding ? { window } : {}) };
   if (max > perMs * 1000) throw invalidOption(`${what}: more than one per microsecond cannot be kept apart.`);
   if (tokenRateOf(rate).burstUs > burstUsMax)
     throw invalidOption(`${what}: so large a burst takes more than thirty years to come back.`);
   return rate;
 }
 
-/** Rounded up, so that never more pass than were asked for. */
-export function tokenRateOf({ max, perMs, burst }: Rate): TokenRate {
-  const stepUs = Math.ceil((perMs * 1000) / max);
+/**
+ * Rounded up, so that never more pass than were asked for. In a span P fewer than burst + P / step pass: with a step of
+ * P / (max - burst + 1) that is at most `max`.
+ */
+export function tokenRateOf({ max, perMs, burst, window }: Rate): TokenRate {
+  const stepUs = Math.ceil((perMs * 1000) / (window === "sliding" ? max - burst + 1 : max));
   return { stepUs, burstUs: burst * stepUs };
 }
 
@@ -169,8 +184,9 @@ export function isSame(one: LimitSettings | null, other: LimitSettings): boolean
   if (learns?.from !== alike?.from || learns?.step !== alike?.step || learns?.everyMs !== alike?.everyMs)
     return false;
   if (one.rate === null || other.rate === null) return one.rate === other.rate;
-  const { max, perMs, burst } = other.rate;
-  return one.rate.max === max && one.rate.perMs === perMs && one.rate.burst === burst;
+  const { max, perMs, burst, window } = other.rate;
+  const { rate } = one;
+  return rate.max === max && rate.perMs === perMs && rate.burst === burst && rate.window === window;
 }
 
 export function writeBody({ defined, edited, throttle, learned, queue }: LimitBody): string {
