@@ -7,6 +7,7 @@
  */
 import { BoundedMap } from "./bounded-map.ts";
 import type { TerminalState } from "./job-state.ts";
+import type { Order } from "./rank.ts";
 import { defaultAttempts, defaultBackoff } from "./retry-policy.ts";
 import type { Backoff, RetryIf } from "./retry-policy.ts";
 
@@ -18,6 +19,7 @@ export interface Retention {
 
 export interface JobPolicy {
   readonly level?: number;
+  readonly order?: Order;
   readonly attempts?: number;
   readonly backoff?: Backoff;
   readonly retryIf?: RetryIf;
@@ -30,8 +32,10 @@ export interface JobPolicy {
   readonly retriesInvalidInput?: boolean;
   /** How often the job may be throttled. */
   readonly throttlesMax?: number;
-  /** The limits of the job and its weights, by name: part of its route too, but there nobody reads them. */
+  /** The limits on the job's route and its weights, by name. There nobody reads them; keys of limits are in its lane. */
   readonly limits?: readonly (readonly [name: string, weight: number])[];
+  /** While it waits to be tried again, nobody of its group overtakes it. */
+  readonly holdsGroup?: boolean;
   /** Paths into input and result that are never shown: kept with the job, so that every reader knows them. */
   readonly redact?: readonly string[];
 }
@@ -41,6 +45,7 @@ export interface DecidedPolicy {
   /** False: the job's own text could not be read, so that these are only the defaults. */
   readonly isReadable: boolean;
   readonly level: number;
+  readonly order: Order;
   readonly attempts: number;
   readonly backoff: Backoff;
   readonly retryIf: RetryIf | undefined;
@@ -52,12 +57,14 @@ export interface DecidedPolicy {
   /** Null for any number. */
   readonly throttlesMax: number | null;
   readonly limits: readonly (readonly [name: string, weight: number])[];
+  readonly holdsGroup: boolean;
   readonly redact: readonly string[];
 }
 
 const enginePolicy: DecidedPolicy = {
   isReadable: true,
   level: 0,
+  order: "fifo",
   attempts: defaultAttempts,
   backoff: defaultBackoff,
   retryIf: undefined,
@@ -68,6 +75,7 @@ const enginePolicy: DecidedPolicy = {
   retriesInvalidInput: false,
   throttlesMax: null,
   limits: [],
+  holdsGroup: false,
   redact: [],
 };
 
@@ -143,6 +151,7 @@ const isObject = (value: unknown): value is object => typeof value === "object" 
 
 const policyChecks: Readonly<Record<keyof JobPolicy, (value: unknown) => boolean>> = {
   level: isNumber,
+  order: (value) => value === "fifo" || value === "lifo",
   attempts: isNumber,
   backoff: (value) =>
     isObject(value) &&
@@ -159,6 +168,7 @@ const policyChecks: Readonly<Record<keyof JobPolicy, (value: unknown) => boolean
   limits: (value) =>
     Array.isArray(value) &&
     value.every((each) => Array.isArray(each) && typeof each[0] === "string" && isNumber(each[1])),
+  holdsGroup: isFlag,
   redact: isTexts,
 };
 
