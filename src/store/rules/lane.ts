@@ -21,8 +21,9 @@ export interface LaneMove {
   readonly to: Laned | null;
 }
 
+/** A row whose spec was not read is that of a job without a lane. */
 export function asLaned(row: JobRow): Laned | null {
-  return row.laneKey === null ? null : (row as Laned);
+  return typeof row.laneKey === "string" ? (row as Laned) : null;
 }
 
 export const isInLine = ({ state }: Pick<JobRow, "state">): boolean => state === stateCodes.ready;

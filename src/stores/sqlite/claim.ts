@@ -16,7 +16,8 @@ import { mergeRoutes } from "../../store/rules/claim-order.ts";
 import { fencesPerEpoch, lease } from "../../store/rules/lease.ts";
 import type { Claiming } from "../../store/rules/lease.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
-import { tellMove } from "../../store/rules/telling.ts";
+import type { Laned } from "../../store/rules/lane.ts";
+import { moveLane, tellMove } from "../../store/rules/telling.ts";
 import { timerAt } from "./clock.ts";
 import { clearedFormulas, columnList, fieldReader, fromJob, rowReader, setList } from "./columns.ts";
 import type { Formulas } from "./columns.ts";
@@ -25,7 +26,10 @@ import type { Statements } from "./connection.ts";
 import { nextClockInMs } from "./due.ts";
 import { Unreadable } from "./errors.ts";
 import { moveTokens, openAdmission } from "./gates.ts";
-import { readLive } from "./rows.ts";
+import { LanePick } from "./claim-lanes.ts";
+import { nextKeyClock } from "./key-gates.ts";
+import { hasLanes, readLanedRoutes } from "./routes.ts";
+import { readLanes, readLive } from "./rows.ts";
 import { isReady } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import type { Step } from "./step.ts";
@@ -59,6 +63,7 @@ const input = `CASE WHEN octet_length(input) <= ${smallInputBytes} THEN input EN
 const columns = columnList(readNames, { ...fromJob, ...handedOut, input });
 const readLeased = rowReader(leasedFields);
 const readHolds = fieldReader(readNames, "holds");
+const readSeq = fieldReader(readNames, "seq");
 
 const claimable = "millrace_job j INDEXED BY millrace_job_ready";
 const isClaimable = `j.route = @route AND ${isReady} AND (j.timer_at IS NULL OR j.timer_at > @now)`;
@@ -84,9 +89,29 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
   const jobs: LeasedJob[] = [];
   let more = false;
   let bytesLeft = request.inputBytesMax ?? Infinity;
-  const admission = openAdmission(step);
+  const laned = readLanedRoutes(statements);
+  const isByLanes = (routes: readonly number[]): boolean => routes.some((route) => laned.has(route));
+  const lanes = laned.size > 0 && request.offers.some(({ routes }) => isByLanes(routes));
+  const admission = openAdmission(step, lanes);
   for (const { routes, max, starts = 0 } of request.offers) {
     if (max <= 0 || routes.length === 0) continue;
+    if (admission !== null && lanes && isByLanes(routes)) {
+      if (bytesLeft <= 0) {
+        more = true;
+        continue;
+      }
+      const pick = new LanePick(step, routes, max, admission);
+      const rows = readPicked(step, pick.seqs);
+      const leased = leaseRows(step, rows, { ...request, starts, bytesMax: bytesLeft });
+      bytesLeft -= leased.bytes;
+      for (const [at, job] of leased.jobs.entries()) {
+        jobs.push(job);
+        admission.leased(job.route, pick.picked[at]?.head.uses);
+      }
+      pick.close(leased.jobs.length);
+      more ||= rows.length === max || leased.jobs.length < rows.length;
+      continue;
+    }
     // A claim that has its bytes asks only whether there is more.
     const rows = bytesLeft > 0 ? readClaimable(step, routes, max, admission) : readClaimable(step, routes, 1);
     const leased = leaseRows(step, rows, { ...request, starts, bytesMax: bytesLeft });
@@ -98,11 +123,28 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
     more ||= rows.length === max || leased.jobs.length < rows.length;
   }
   if (admission !== null) moveTokens(step, admission);
-  const opensAt = admission?.opensAt ?? null;
+  const opensAt = earlier(admission?.opensAt ?? null, lanes ? nextKeyClock(statements) : null);
   return {
     ...{ jobs, more, nextDueInMs: nextClockInMs(statements, now), now },
-    ...(opensAt === null ? {} : { opensInMs: opensAt - now }),
+    ...(opensAt === null ? {} : { opensInMs: Math.max(0, opensAt - now) }),
   };
+}
+
+function earlier(one: number | null, other: number | null): number | null {
+  return one === null || other === null ? (one ?? other) : Math.min(one, other);
+}
+
+/** These jobs as they will stand once leased, in this order. */
+function readPicked(step: Step, seqs: readonly number[]): unknown[] {
+  if (seqs.length === 0) return [];
+  const named = { now: step.now, lowestFence: lowestFenceOf(step), seqs: JSON.stringify(seqs) };
+  const rows = new Map(
+    step
+      .statements(readChosen)
+      .all(named)
+      .map((row) => [readSeq(row), row]),
+  );
+  return seqs.map((seq) => rows.get(seq));
 }
 
 const lowestFenceOf = ({ commit }: Step): number => commit.epoch * fencesPerEpoch;
@@ -153,6 +195,7 @@ function leaseRows(
   const jobs: LeasedJob[] = [];
   const started: number[] = [];
   const waiting: number[] = [];
+  let laned: ReadonlyMap<number, Laned> | null = null;
   let bytes = 0;
   for (const row of rows) {
     if (bytes >= bytesMax) break;
@@ -166,6 +209,10 @@ function leaseRows(
     }
     const { id, seq, rev, route, attempt } = job;
     (isStarted ? started : waiting).push(seq);
+    laned ??= hasLanes(step, route) ? readLanes(statements, seqsIn(rows)) : none;
+    const lane = laned.get(seq);
+    if (lane !== undefined)
+      moveLane(step, { ...lane, state: ready }, { ...lane, state: running, keepsLane: 0 });
     tellMove(step, ready, { kind: "claimed", id, rev, route, state: running, attempt, extra: null });
     jobs.push(job as LeasedJob);
   }
@@ -174,6 +221,9 @@ function leaseRows(
   runOnSeqs(statements, leaseSeqs, waiting, { ...named, startedAt: null });
   return { jobs, bytes };
 }
+
+const none: ReadonlyMap<number, Laned> = new Map();
+const seqsIn = (rows: readonly unknown[]): number[] => rows.map(readSeq);
 
 function inputOf(statements: Statements, seq: number): string {
   const input = readValue<string>(statements, readInput, seq);
