@@ -276,7 +276,7 @@ describe("limits", () => {
   });
 
   test("a key and a group are functions of the job's own input", () => {
-    const perKey = limit("api", { perKey: { concurrency: 5, rate: { max: 1, per: "1s" } } });
+    const perKey = limit("api", { perKey: { concurrency: 5, rate: { max: 2, per: "1s" } } });
     const summarise = job("summarise", {
       input: z.object({ tenant: z.string(), size: z.number() }),
       limits: [perKey.use({ key: (input) => input.tenant, weight: 2 }), slack],
@@ -288,7 +288,7 @@ describe("limits", () => {
     expectTypeOf(() =>
       send.with({ to: "a" }, { limits: [perKey.use({ key: ({ to }) => to })] }),
     ).toBeFunction();
-    expectTypeOf(mill.limits.state("api", { key: "a" })).resolves.toHaveProperty("key");
+    expectTypeOf(() => mill.limits.state("api", { key: "a" })).returns.resolves.toHaveProperty("key");
     expectTypeOf(() => {
       // @ts-expect-error the input has no such field
       job<{ to: string }>("a", { group: (input) => input.customer });

@@ -193,8 +193,10 @@ export class Claimer {
       const kind = this.#routes.kindOf(pool, job);
       gotOf.set(kind, (gotOf.get(kind) ?? 0) + 1);
     }
-    // A claim that was cut by the bytes of its inputs says nothing about the pools that it did not come to.
-    const isCut = answer.more && mayReach(answer.jobs, inputBytesMax);
+    // A claim that was cut, by the bytes of its inputs or because it looked at many, says nothing about what it did not
+    // come to.
+    const isFull = asked.some(({ kind, offer }) => (gotOf.get(kind) ?? 0) >= offer.max);
+    const isCut = answer.more && (!isFull || mayReach(answer.jobs, inputBytesMax));
     for (const { pool, kind, offer } of asked) {
       if (isCut || (gotOf.get(kind) ?? 0) >= offer.max) this.#routes.wake(pool, kind.order);
       else {

@@ -186,8 +186,8 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       const page = await readDue(calls, request);
       return { ...page, nextInMs: claims.nextInMs() };
     },
-    putGates: (puts) => putGates(calls, at(placement.ofGates), puts),
-    readGates: (request) => readGates(calls, at(placement.ofGates), request),
+    putGates: (puts) => putGates(calls, placement, puts),
+    readGates: (request) => readGates(calls, placement, request),
     putDocs: (puts) =>
       split(
         puts,
