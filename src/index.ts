@@ -17,6 +17,7 @@ export type {
   ReturnedOf,
   Submission,
 } from "./engine/definition.ts";
+export type { GroupOptions, OfInput } from "./engine/group.ts";
 export { limit } from "./engine/limit.ts";
 export type { Limit, LimitOptions, LimitUse, LimitUseOptions } from "./engine/limit.ts";
 export { batchHandler, handler } from "./worker/handler.ts";
@@ -66,7 +67,15 @@ export type { CallOptions } from "./engine/call-limit.ts";
 export type { JobQuery } from "./client/job-filter.ts";
 export type { AttemptView, JobView } from "./client/job-view.ts";
 export type { QueueCounts } from "./client/count-jobs.ts";
-export type { LimitEdit, LimitsClient, LimitState, ThrottleOptions } from "./client/limits.ts";
+export type {
+  BoundEdit,
+  LimitEdit,
+  LimitKeyOptions,
+  LimitKeyState,
+  LimitsClient,
+  LimitState,
+  ThrottleOptions,
+} from "./client/limits.ts";
 export type { QueueEdit, Queues, QueueSettings } from "./client/queues.ts";
 export type { Explanation } from "./client/explain.ts";
 export type { Held } from "./client/held.ts";
@@ -76,7 +85,7 @@ export type { ErrorCode, ErrorOutcome } from "./model/error.ts";
 export type { AttemptOutcome, ErrorRecord } from "./model/attempt-log.ts";
 export type { Duration } from "./model/duration.ts";
 export type { JobState, TerminalState } from "./model/job-state.ts";
-export type { LimitSettings, Rate, RateOptions } from "./model/limit.ts";
+export type { BoundSettings, LimitSettings, Rate, RateOptions } from "./model/limit.ts";
 export type { Priority } from "./model/rank.ts";
 export type { BackoffOptions, CustomBackoff, RetryIf } from "./model/retry-policy.ts";
 export type { UniqueOptions, UniqueScope } from "./model/unique-key.ts";
