@@ -12,7 +12,7 @@ import type { JobRow } from "../job-fields.ts";
 /** A job with a lane, as far as the lane is concerned. */
 export type Laned = Pick<
   JobRow,
-  "seq" | "route" | "rank" | "state" | "keepsLane" | "laneStep" | "laneGates"
+  "seq" | "route" | "rank" | "state" | "timerAt" | "keepsLane" | "laneStep" | "laneGates"
 > & { readonly laneKey: string };
 
 /** A job with a lane before and after a change; null for not there. */

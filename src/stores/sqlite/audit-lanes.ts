@@ -7,28 +7,30 @@ import { heldOf } from "../../store/rules/lane.ts";
 import type { JobRow } from "../../store/job-fields.ts";
 import { addPermits } from "./key-gates.ts";
 import { readValue } from "./connection.ts";
-import { refreshLane } from "./lanes.ts";
+import { flushLanes, refreshLane } from "./lanes.ts";
 import { wakeAtGate } from "./parked-lanes.ts";
+import { readLanes } from "./rows.ts";
 import { isLanedRoute, isReady, isRunning, isScheduled } from "./schema.ts";
 import type { Step } from "./step.ts";
 
 const laned = `route IN (SELECT number FROM millrace_route WHERE ${isLanedRoute})`;
-const inLine = `SELECT s.lane_key AS lane, j.rank AS rank, j.seq AS seq, j.route AS route
+const inLine = `SELECT s.lane_key AS lane, j.rank AS rank, j.seq AS seq, j.route AS route, j.timer_at AS timer_at
   FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq
   WHERE j.${laned} AND j.${isReady} AND s.lane_key IS NOT NULL`;
-const lines = "SELECT lane, rank, seq, route FROM millrace_line";
+const lines = `SELECT ifnull(l.key, 'lane ' || i.lane), i.rank, i.seq, i.route, i.timer_at FROM millrace_line i
+  LEFT JOIN millrace_lane l ON l.number = i.lane`;
 /** No input. Answer: how many entries there should be, and are. */
 const countLines = `SELECT (SELECT ifnull(sum(count), 0) FROM millrace_tally WHERE ${laned} AND ${isReady}),
   (SELECT count(*) FROM millrace_line)`;
 /** No input. Answer: entries that should not be, and those that should. */
 const strayLines = `${lines} EXCEPT ${inLine}`;
 const missingLines = `${inLine} EXCEPT ${lines}`;
-const dropLine = "DELETE FROM millrace_line WHERE lane = ? AND rank = ? AND seq = ?";
-const addLine = "INSERT INTO millrace_line (lane, rank, seq, route) VALUES (?, ?, ?, ?)";
+/** Inputs: rank, seq. */
+const dropLine = "DELETE FROM millrace_line WHERE rank = ? AND seq = ?";
 /** No input. Answer: lanes that do not show their first job. */
-const wrongLanes = `SELECT l.lane FROM (SELECT DISTINCT lane FROM millrace_line) l LEFT JOIN millrace_lane k ON k.key = l.lane
-  WHERE k.seq IS NOT (SELECT seq FROM millrace_line i WHERE i.lane = l.lane ORDER BY rank, seq LIMIT 1)
-  UNION SELECT key FROM millrace_lane WHERE route IS NOT NULL AND key NOT IN (SELECT lane FROM millrace_line)`;
+const wrongLanes = `SELECT k.key FROM millrace_lane k WHERE k.seq IS NOT
+    (SELECT seq FROM millrace_line i WHERE i.lane = k.number ORDER BY rank, seq LIMIT 1)
+  OR (k.queue IS NULL AND k.seq IS NULL)`;
 /** No input. Answer: jobs that hold permits of keys. */
 const holders = `SELECT j.state, j.keeps_lane, s.lane_gates FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq
   WHERE j.${laned} AND s.lane_gates IS NOT NULL AND (${isRunning} OR (${isScheduled} AND j.keeps_lane = 1))`;
@@ -54,15 +56,20 @@ export function mendLanes(step: Step): number {
   return mendLines(step) + mendHeld(step);
 }
 
-type Line = [lane: string, rank: number, seq: number, route: number];
+type Line = [lane: string, rank: number, seq: number];
 
 function mendLines({ statements, commit }: Step): number {
   const stray = statements(strayLines).all() as unknown as Line[];
-  for (const [lane, rank, seq] of stray) statements(dropLine).run(lane, rank, seq);
+  for (const [, rank, seq] of stray) statements(dropLine).run(rank, seq);
   const missing = statements(missingLines).all() as unknown as Line[];
-  for (const line of missing) statements(addLine).run(...line);
+  const found = readLanes(
+    statements,
+    missing.map(([, , seq]) => seq),
+  );
+  for (const to of found.values()) commit.lanes.push({ from: null, to });
+  flushLanes(commit);
   const wrong = statements(wrongLanes).all() as [lane: string][];
-  for (const [lane] of wrong) refreshLane(commit, lane);
+  for (const [lane] of wrong) refreshLane(statements, lane);
   return stray.length + missing.length + wrong.length;
 }
 

@@ -41,9 +41,9 @@ it("an audit makes lanes anew where a hand in the file broke them, and what was 
   const lane = { laneKey: "k", laneGates: [writeKeyUse({ key, weight: 1, cap: 1 })] };
   ask(session, "submit", [{ jobs: ["a", "b", "c"].map((id) => aJob({ id, ...lane })) }]);
   expect(walk(session, 1000)).toEqual({});
-  database.exec(`DELETE FROM millrace_line WHERE seq = 1; INSERT INTO millrace_line VALUES ('stray', 1, 99, 5);
+  database.exec(`DELETE FROM millrace_line WHERE seq = 1; INSERT INTO millrace_line VALUES (77, 1, 99, 5, NULL);
     UPDATE millrace_lane SET seq = 3; INSERT INTO millrace_permit VALUES ('${key}', 1, 0, NULL)`);
-  expect(walk(session, 1000)).toEqual({ lane: 4 });
+  expect(walk(session, 1000)).toEqual({ lane: 3 });
   expect(walk(session, 1000)).toEqual({});
   const offers = [{ routes: [aRoute({ laneKey: "k" })], max: 5 }];
   expect(ask(session, "claim", aClaim({ offers }))).toMatchObject({ jobs: [{ id: "a" }] });

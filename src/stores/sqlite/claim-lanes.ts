@@ -3,28 +3,33 @@
  * job that was taken the next of its lane. A lane whose first job the gate of a key refuses is parked there once the claim
  * has been written; a gate of the route closes the route for this call.
  */
+import { stateCodes } from "../../model/job-state.ts";
 import { isKeyedGate } from "../../model/lane.ts";
 import type { KeyUse } from "../../model/lane.ts";
 import type { JobRow } from "../../store/job-fields.ts";
 import type { Admission } from "../../store/rules/admit.ts";
 import { keyUsesOf } from "../../store/rules/lane.ts";
+import type { Laned } from "../../store/rules/lane.ts";
 import { limitTo } from "./connection.ts";
 import { keysThatOpened } from "./key-gates.ts";
-import { readTurn, writeTops, writeTurns } from "./lanes.ts";
+import { flushLanes, readTurn, writeTops } from "./lanes.ts";
 import { parkAt, wakeAtGate } from "./parked-lanes.ts";
 import { readRoute } from "./routes.ts";
 import { isOpenLane } from "./schema.ts";
-import { flushCommit } from "./step.ts";
 import type { Step } from "./step.ts";
 
 /** The first job of a lane that has not been taken. */
-interface Head extends Pick<JobRow, "seq" | "rank" | "route"> {
+interface Head extends Pick<JobRow, "seq" | "rank" | "route" | "timerAt" | "laneGates"> {
   readonly lane: string;
+  /** Of the lane. */
+  readonly number: number;
   /** Its place among the heads of other lanes; seq breaks ties. */
   readonly pos: number;
   readonly step: number | null;
   readonly uses: readonly KeyUse[];
   readonly isRung: boolean;
+  /** Set for what stands behind this job of the lane, which was taken, and has not been read. */
+  readonly behind?: Pick<JobRow, "rank" | "seq">;
 }
 
 /** A job that passed. */
@@ -40,25 +45,26 @@ interface Refused {
 }
 
 type HeadRow = readonly [
+  number: number,
   lane: string,
   pos: number,
+  rank: number,
   seq: number,
   route: number,
-  rank: number,
   timerAt: number | null,
   step: number | null,
   gates: string | null,
 ];
 
-const columns = "j.seq, j.route, j.rank, j.timer_at, s.lane_step, s.lane_gates";
-const joined = "JOIN millrace_job j ON j.seq = l.seq JOIN millrace_spec s ON s.seq = l.seq";
+const columns = `l.rank, l.seq, l.route, l.timer_at, s.lane_step, s.lane_gates`;
+const joined = "JOIN millrace_spec s ON s.seq = l.seq";
 /** Inputs: route, place and seq to go on behind, limit. Answer: heads of open lanes, in order. */
-const readOpen = `SELECT l.key, l.pos, ${columns} FROM millrace_lane l INDEXED BY millrace_lane_open ${joined}
-  WHERE ${isOpenLane.replaceAll(/\b(route|parked_at)\b/g, "l.$1")} AND l.route = ? AND (l.pos, l.seq) > (?, ?) ORDER BY l.pos, l.seq ${limitTo("?")}`;
+const readOpen = `SELECT l.number, l.key, l.pos, ${columns} FROM millrace_lane l INDEXED BY millrace_lane_open ${joined}
+  WHERE ${isOpenLane} AND l.route = ? AND (l.pos, l.seq) > (?, ?) ORDER BY l.pos, l.seq ${limitTo("?")}`;
 /** Input: lane. Answer: its head. */
-const readOne = `SELECT l.key, l.pos, ${columns} FROM millrace_lane l ${joined} WHERE l.key = ?`;
-/** Inputs: lane, rank and seq to go on behind. Answer: the next in line. */
-const readBehind = `SELECT l.lane, 0, ${columns} FROM millrace_line l ${joined}
+const readOne = `SELECT l.number, l.key, l.pos, ${columns} FROM millrace_lane l ${joined} WHERE l.key = ?`;
+/** Inputs: lane, its number, rank and seq to go on behind. Answer: the next in line. */
+const readBehind = `SELECT l.lane, ?, 0, ${columns} FROM millrace_line l ${joined}
   WHERE l.lane = ? AND (l.rank, l.seq) > (?, ?) ORDER BY l.rank, l.seq LIMIT 1`;
 
 const lowest = -Number.MAX_SAFE_INTEGER;
@@ -102,6 +108,11 @@ export class LanePick {
     }
   }
 
+  /** The picked jobs as their lanes know them, by seq. */
+  get laned(): ReadonlyMap<number, Laned> {
+    return new Map(this.picked.map(({ head }) => [head.seq, lanedOf(head)]));
+  }
+
   get seqs(): readonly number[] {
     return this.picked.map(({ head }) => head.seq);
   }
@@ -116,13 +127,16 @@ export class LanePick {
       turns.set(head.lane, turn);
       tops.set(this.#queueOf(head.route), turn - head.step);
     }
-    writeTurns(step.statements, turns);
-    flushCommit(step.commit);
+    flushLanes(step.commit, turns);
     writeTops(step.statements, tops);
     for (const { head, gate } of this.#refused) parkAt(step, head, gate, this.#admission.opensAtOf(gate));
   }
 
   #consider(head: Head): void {
+    if (head.behind !== undefined) {
+      this.#readBehind(head, head.behind);
+      return;
+    }
     this.#seen.add(head.lane);
     if (head.isRung || !this.#routes.has(head.route) || this.#closed.has(head.route)) return;
     const refusing = this.#admission.refusedBy(head.route, head.uses);
@@ -143,10 +157,14 @@ export class LanePick {
   #take(head: Head): void {
     const turn = head.step === null ? null : this.#takeTurn(head, head.step);
     this.picked.push({ head, turn });
-    const behind = this.#step.statements(readBehind).get(head.lane, head.rank, head.seq) as
-      | HeadRow
-      | undefined;
-    if (behind !== undefined) this.#add(this.#headOf(behind, turn ?? undefined));
+    // Where the next one stands is read when it may be its turn: by turn most lanes are done with one.
+    const place = { seq: turn === null ? head.seq : 0, pos: turn ?? head.pos };
+    this.#add({ ...head, ...place, behind: { rank: head.rank, seq: head.seq } });
+  }
+
+  #readBehind({ lane, number, pos }: Head, { rank, seq }: Pick<JobRow, "rank" | "seq">): void {
+    const row = this.#step.statements(readBehind).get(lane, number, rank, seq) as HeadRow | undefined;
+    if (row !== undefined) this.#add(this.#headOf(row, pos));
   }
 
   #takeTurn({ pos, route }: Head, step: number): number {
@@ -170,11 +188,12 @@ export class LanePick {
   }
 
   /** @param turn of its lane, where that is not written yet. */
-  #headOf([lane, pos, seq, route, rank, timerAt, step, gates]: HeadRow, turn?: number): Head {
+  #headOf([number, lane, pos, rank, seq, route, timerAt, step, gates]: HeadRow, turn?: number): Head {
     const laneGates = gates === null ? null : (JSON.parse(gates) as string[]);
     const isRung = timerAt !== null && timerAt <= this.#step.now;
     const place = step === null ? rank : (turn ?? pos);
-    return { lane, pos: place, seq, route, rank, step, uses: keyUsesOf({ laneGates }), isRung };
+    const uses = keyUsesOf({ laneGates });
+    return { lane, number, pos: place, seq, route, rank, timerAt, step, laneGates, uses, isRung };
   }
 
   #add(head: Head): void {
@@ -221,6 +240,20 @@ export class LanePick {
     source.next = 0;
     source.isDry = rows.length < this.#batch;
   }
+}
+
+function lanedOf({ lane, seq, rank, route, timerAt, step, laneGates }: Head): Laned {
+  return {
+    laneKey: lane,
+    laneStep: step,
+    laneGates,
+    seq,
+    rank,
+    route,
+    timerAt,
+    state: stateCodes.ready,
+    keepsLane: 0,
+  };
 }
 
 function isBefore(one: Head, other: Head): boolean {

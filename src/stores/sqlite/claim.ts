@@ -28,8 +28,8 @@ import { Unreadable } from "./errors.ts";
 import { moveTokens, openAdmission } from "./gates.ts";
 import { LanePick } from "./claim-lanes.ts";
 import { nextKeyClock } from "./key-gates.ts";
-import { hasLanes, readLanedRoutes } from "./routes.ts";
-import { readLanes, readLive } from "./rows.ts";
+import { readLanedRoutes } from "./routes.ts";
+import { readLive } from "./rows.ts";
 import { isReady } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import type { Step } from "./step.ts";
@@ -102,7 +102,7 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
       }
       const pick = new LanePick(step, routes, max, admission);
       const rows = readPicked(step, pick.seqs);
-      const leased = leaseRows(step, rows, { ...request, starts, bytesMax: bytesLeft });
+      const leased = leaseRows(step, rows, { ...request, starts, bytesMax: bytesLeft, laned: pick.laned });
       bytesLeft -= leased.bytes;
       for (const [at, job] of leased.jobs.entries()) {
         jobs.push(job);
@@ -183,19 +183,20 @@ interface Leasing extends Pick<ClaimRequest, "owner" | "leaseMs"> {
   /** How many of the jobs have started with the claim. */
   readonly starts: number;
   readonly bytesMax: number;
+  /** Those with lanes, by seq. */
+  readonly laned?: ReadonlyMap<number, Laned>;
 }
 
 /** Leases the first of these jobs, until their inputs have so many bytes. */
 function leaseRows(
   step: Step,
   rows: readonly unknown[],
-  { owner, leaseMs, starts, bytesMax }: Leasing,
+  { owner, leaseMs, starts, bytesMax, laned }: Leasing,
 ): { readonly jobs: readonly LeasedJob[]; readonly bytes: number } {
   const { statements, now } = step;
   const jobs: LeasedJob[] = [];
   const started: number[] = [];
   const waiting: number[] = [];
-  let laned: ReadonlyMap<number, Laned> | null = null;
   let bytes = 0;
   for (const row of rows) {
     if (bytes >= bytesMax) break;
@@ -209,10 +210,8 @@ function leaseRows(
     }
     const { id, seq, rev, route, attempt } = job;
     (isStarted ? started : waiting).push(seq);
-    laned ??= hasLanes(step, route) ? readLanes(statements, seqsIn(rows)) : none;
-    const lane = laned.get(seq);
-    if (lane !== undefined)
-      moveLane(step, { ...lane, state: ready }, { ...lane, state: running, keepsLane: 0 });
+    const lane = laned?.get(seq);
+    if (lane !== undefined) moveLane(step, lane, { ...lane, state: running });
     tellMove(step, ready, { kind: "claimed", id, rev, route, state: running, attempt, extra: null });
     jobs.push(job as LeasedJob);
   }
@@ -221,9 +220,6 @@ function leaseRows(
   runOnSeqs(statements, leaseSeqs, waiting, { ...named, startedAt: null });
   return { jobs, bytes };
 }
-
-const none: ReadonlyMap<number, Laned> = new Map();
-const seqsIn = (rows: readonly unknown[]): number[] => rows.map(readSeq);
 
 function inputOf(statements: Statements, seq: number): string {
   const input = readValue<string>(statements, readInput, seq);

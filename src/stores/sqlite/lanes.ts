@@ -15,89 +15,122 @@ import { readRoute } from "./routes.ts";
 import { isEmptyLane } from "./schema.ts";
 import type { Commit } from "./step.ts";
 
-/** Inputs: lane, rank, seq, route. */
-const addToLine = "INSERT OR REPLACE INTO millrace_line (lane, rank, seq, route) VALUES (?, ?, ?, ?)";
-/** Inputs: lane, rank, seq. */
+const lineColumns = "rank, seq, route, timer_at";
+/** Inputs: number of the lane, then those. */
+const addToLine = `INSERT OR REPLACE INTO millrace_line (lane, ${lineColumns}) VALUES (?, ?, ?, ?, ?)`;
+/** Inputs: number of the lane, rank, seq. */
 const takeFromLine = "DELETE FROM millrace_line WHERE lane = ? AND rank = ? AND seq = ?";
-/** Input: lane. Answer: its first job. */
-const readFirst = "SELECT rank, seq, route FROM millrace_line WHERE lane = ? ORDER BY rank, seq LIMIT 1";
+/** Input: number of the lane. Answer: its first job. */
+const readFirst = `SELECT ${lineColumns} FROM millrace_line WHERE lane = ? ORDER BY rank, seq LIMIT 1`;
 /** Input: lane. */
-const readLane = "SELECT queue, pos, route, seq, parked_at FROM millrace_lane WHERE key = ?";
-/** Inputs: lane, queue (null by rank), place, route, first job, where it waits. */
-const writeLane =
-  "INSERT OR REPLACE INTO millrace_lane (key, queue, pos, route, seq, parked_at) VALUES (?, ?, ?, ?, ?, ?)";
-const dropLane = "DELETE FROM millrace_lane WHERE key = ?";
-/** An empty lane of turns keeps its turn. */
-const emptyLane = "UPDATE millrace_lane SET route = NULL, seq = NULL, parked_at = NULL WHERE key = ?";
+const readLane = "SELECT number, queue, pos, rank, seq FROM millrace_lane WHERE key = ?";
+/** Inputs: lane, queue (null by rank), place. Answer: its number. */
+const addLane = "INSERT INTO millrace_lane (key, queue, pos) VALUES (?, ?, ?) RETURNING number";
+/** Inputs: place, first job, number. A lane whose first job has changed waits at no gate. */
+const setFirst = `UPDATE millrace_lane SET parked_at = NULL, pos = ?, rank = ?, seq = ?, route = ?, timer_at = ?
+  WHERE number = ?`;
+/** Input: number. */
+const dropLane = "DELETE FROM millrace_lane WHERE number = ?";
 /** Input: queue. Answer: the turn that it has reached. */
 const readTop = "SELECT top FROM millrace_turn WHERE queue = ?";
 
-type First = readonly [rank: number, seq: number, route: number];
-type LaneRow = readonly [
-  queue: string | null,
-  pos: number,
-  route: number | null,
-  seq: number | null,
-  parkedAt: string | null,
-];
+type First = readonly [rank: number, seq: number, route: number, timerAt: number | null];
+const nobody = [null, null, null, null] as const;
 
-/** Brings in what was told of jobs with lanes. */
-export function flushLanes(commit: Commit): void {
+/** A lane as it was shown. */
+interface Shown {
+  readonly number: number;
+  /** Null for one that goes by rank. */
+  readonly queue: string | null;
+  readonly pos: number;
+  readonly rank: number | null;
+  readonly seq: number | null;
+}
+
+/** A job that joins the line of its lane or leaves it. */
+interface Shift {
+  readonly job: Laned;
+  readonly joins: boolean;
+}
+
+/**
+ * Brings in what was told of jobs with lanes.
+ * @param turns the turns that lanes have had since.
+ */
+export function flushLanes(commit: Commit, turns: ReadonlyMap<string, number> = new Map()): void {
   const { statements, lanes: moves, now } = commit;
-  const lanes = new Set<string>();
+  /** By lane, in order. */
+  const shifts = new Map<string, Shift[]>();
+  const shift = (job: Laned | null, joins: boolean): void => {
+    if (job === null || !isInLine(job)) return;
+    const known = shifts.get(job.laneKey);
+    if (known === undefined) shifts.set(job.laneKey, [{ job, joins }]);
+    else known.push({ job, joins });
+  };
   const gates = new Set<string>();
   for (const { from, to } of moves) {
-    moveInLine(statements, from, to);
-    for (const job of [from, to]) {
-      if (job === null) continue;
-      lanes.add(job.laneKey);
-      for (const { key } of keyUsesOf(job)) gates.add(key);
-    }
+    for (const job of [from, to]) for (const { key } of job === null ? [] : keyUsesOf(job)) gates.add(key);
+    shift(from, false);
+    shift(to, true);
   }
   for (const [key, change] of permitChanges(moves))
     if (change !== 0) addPermits(statements, key, change, now);
   moves.length = 0;
-  for (const lane of lanes) refreshLane(commit, lane);
+  for (const [lane, all] of shifts) shiftLine(commit, lane, all, turns.get(lane));
   for (const key of gates) wakeAtGate(commit, key);
 }
 
-function moveInLine(statements: Statements, from: Laned | null, to: Laned | null): void {
-  const was = from !== null && isInLine(from) ? from : null;
-  const is = to !== null && isInLine(to) ? to : null;
-  const isSame =
-    was !== null &&
-    is !== null &&
-    was.laneKey === is.laneKey &&
-    was.rank === is.rank &&
-    was.route === is.route;
-  if (isSame) return;
-  if (was !== null) statements(takeFromLine).run(was.laneKey, was.rank, was.seq);
-  if (is !== null) statements(addToLine).run(is.laneKey, is.rank, is.seq, is.route);
-}
-
-/** A lane shows its first job, wherever that stands; one whose first job has changed waits at no gate. */
-export function refreshLane(commit: Pick<Commit, "statements" | "routes">, lane: string): void {
+function shiftLine(commit: Commit, lane: string, shifts: readonly Shift[], turn?: number): void {
   const { statements } = commit;
-  const first = statements(readFirst).get(lane) as First | undefined;
-  const row = statements(readLane).get(lane) as LaneRow | undefined;
-  if (first === undefined) {
-    if (row !== undefined) statements(row[0] === null ? dropLane : emptyLane).run(lane);
-    return;
+  const shown = readShown(statements, lane) ?? addShown(commit, lane, (shifts[0] as Shift).job);
+  const { number } = shown;
+  let isFirstSame = shown.seq !== null;
+  for (const { job, joins } of shifts) {
+    const { rank, seq, route, timerAt } = job;
+    if (joins) statements(addToLine).run(number, rank, seq, route, timerAt);
+    else statements(takeFromLine).run(number, rank, seq);
+    isFirstSame &&= joins ? !isAhead(job, shown) : seq !== shown.seq;
   }
-  const [rank, seq, route] = first;
-  const { queue, lanes } = contentOf(commit, seq, route);
-  const isByTurn = lanes === "turn";
-  const pos = isByTurn ? (row?.[1] ?? readTurn(statements, queue)) : rank;
-  const isSame = row !== undefined && row[3] === seq && row[2] === route;
-  if (isSame && row[1] === pos) return;
-  statements(writeLane).run(lane, isByTurn ? queue : null, pos, route, seq, isSame ? row[4] : null);
+  if (!isFirstSame) showFirst(statements, shown, turn);
 }
 
-function contentOf(
-  { statements, routes }: Pick<Commit, "statements" | "routes">,
-  seq: number,
-  route: number,
-): RouteContent {
+function isAhead(job: Laned, { rank, seq }: Shown): boolean {
+  return rank === null || seq === null || job.rank < rank || (job.rank === rank && job.seq < seq);
+}
+
+function readShown(statements: Statements, lane: string): Shown | null {
+  const row = statements(readLane).get(lane) as
+    | [number: number, queue: string | null, pos: number, rank: number | null, seq: number | null]
+    | undefined;
+  if (row === undefined) return null;
+  const [number, queue, pos, rank, seq] = row;
+  return { number, queue, pos, rank, seq };
+}
+
+function addShown(commit: Commit, lane: string, { seq, route, rank, laneStep }: Laned): Shown {
+  const { statements } = commit;
+  const queue = laneStep === null ? null : contentOf(commit, seq, route).queue;
+  const pos = queue === null ? rank : readTurn(statements, queue);
+  const number = readValue<number>(statements, addLane, lane, queue, pos) as number;
+  return { number, queue, pos, rank: null, seq: null };
+}
+
+/** @param turn that of the lane, where it has changed. */
+function showFirst(statements: Statements, { number, queue, pos }: Shown, turn = pos): void {
+  const first = statements(readFirst).get(number) as First | undefined;
+  if (first !== undefined) statements(setFirst).run(queue === null ? first[0] : turn, ...first, number);
+  // An empty lane of turns keeps its turn.
+  else if (queue === null) statements(dropLane).run(number);
+  else statements(setFirst).run(turn, ...nobody, number);
+}
+
+/** Shows the first job of a lane that may show another one. */
+export function refreshLane(statements: Statements, lane: string): void {
+  const shown = readShown(statements, lane);
+  if (shown !== null) showFirst(statements, shown);
+}
+
+function contentOf({ statements, routes }: Commit, seq: number, route: number): RouteContent {
   const content = readRoute(statements, routes, route);
   if (content === null) throw new Unreadable("job", seq, "the content of its route is missing");
   return content;
@@ -107,17 +140,10 @@ export function readTurn(statements: Statements, queue: string): number {
   return readValue<number>(statements, readTop, queue) ?? 0;
 }
 
-/** Inputs: turn, lane. */
-const setTurn = "UPDATE millrace_lane SET pos = ? WHERE key = ?";
 /** Inputs: queue, turn. */
 const setTop = "INSERT OR REPLACE INTO millrace_turn (queue, top) VALUES (?, ?)";
 /** Inputs: queue, its turn. */
 const forgetEmpty = `DELETE FROM millrace_lane WHERE ${isEmptyLane} AND queue = ? AND pos <= ?`;
-
-/** The turns that lanes have after a claim. */
-export function writeTurns(statements: Statements, turns: ReadonlyMap<string, number>): void {
-  for (const [lane, turn] of turns) statements(setTurn).run(turn, lane);
-}
 
 /** What queues have reached; empty lanes that are not ahead of it are forgotten. */
 export function writeTops(statements: Statements, tops: ReadonlyMap<string, number>): void {

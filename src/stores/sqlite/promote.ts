@@ -9,14 +9,15 @@
 import { stateCodes } from "../../model/job-state.ts";
 import type { PromoteAnswer } from "../../store/operations.ts";
 import { moveLane, tellMove } from "../../store/rules/telling.ts";
-import { shareOf, shareOut } from "../../store/rules/promote.ts";
+import { asLaned } from "../../store/rules/lane.ts";
+import { promote as promoteRow, shareOf, shareOut } from "../../store/rules/promote.ts";
 import type { Shares } from "../../store/rules/promote.ts";
 import { timerAt } from "./clock.ts";
 import { columnList, rowReader, setList } from "./columns.ts";
 import { limitTo } from "./connection.ts";
 import { nextClockInMs } from "./due.ts";
 import { hasLanes } from "./routes.ts";
-import { readLanes } from "./rows.ts";
+import { readLive } from "./rows.ts";
 import { isScheduled, isWatched } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import type { Step } from "./step.ts";
@@ -68,10 +69,11 @@ export function promoteDue(step: Step, { max }: { readonly max: number }): Promo
 
 /** Those with a lane stand in line from now on, and hold nothing of it any more. */
 function joinLanes(step: Step, jobs: readonly Promoted[]): void {
-  const laned = jobs.filter(({ route }) => hasLanes(step, route)).map(({ seq }) => seq);
-  if (laned.length === 0) return;
-  for (const job of readLanes(step.statements, laned).values())
-    moveLane(step, job, { ...job, state: ready, keepsLane: 0 });
+  for (const { seq, route } of jobs) {
+    if (!hasLanes(step, route)) continue;
+    const row = readLive(step.statements, seq);
+    if (row !== null) moveLane(step, asLaned(row), asLaned(promoteRow(row).row));
+  }
 }
 
 /** Of all jobs whose timer has rung, each route's share of those that are due. */

@@ -53,7 +53,8 @@ const tables = [
   "permit",
 ];
 /** Where a lane waits is no part of what is true of it: only a claim that looks at lanes finds out. */
-const columnsOf = (table: string): string => (table === "lane" ? "key, queue, pos, route, seq" : "*");
+const columnsOf = (table: string): string =>
+  table === "lane" ? "number, key, queue, pos, rank, seq, route, timer_at" : "*";
 
 /** Every row of every table, and what was told: the feed without the order between jobs, which is free. */
 function contentsOf(database: DatabaseSync): unknown {

@@ -56,7 +56,9 @@ export function readLiveStates(statements: Statements, seqs: readonly number[]):
   return rows;
 }
 
-const laneNames = ["seq", "laneKey", "laneStep", "laneGates", "route", "rank", "state", "keepsLane"] as const;
+const laneNames = [
+  ...(["seq", "laneKey", "laneStep", "laneGates", "route", "rank", "state", "timerAt", "keepsLane"] as const),
+] as const;
 const readLaned = rowReader(laneNames);
 /** Input: a JSON list of seqs. Answer: of live jobs with a lane what their lanes have to know. */
 const ofLanes = `SELECT ${columnList(laneNames, fromJob)} FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq

@@ -59,11 +59,13 @@ CREATE TABLE millrace_gate_route (
   key TEXT NOT NULL, route INTEGER NOT NULL, weight INTEGER NOT NULL, PRIMARY KEY (key, route)
 ) WITHOUT ROWID;
 CREATE TABLE millrace_line (
-  lane TEXT NOT NULL, rank INTEGER NOT NULL, seq INTEGER NOT NULL, route INTEGER NOT NULL, PRIMARY KEY (lane, rank, seq)
+  lane INTEGER NOT NULL, rank INTEGER NOT NULL, seq INTEGER NOT NULL, route INTEGER NOT NULL, timer_at INTEGER,
+  PRIMARY KEY (lane, rank, seq)
 ) WITHOUT ROWID;
 CREATE TABLE millrace_lane (
-  key TEXT PRIMARY KEY, queue TEXT, pos INTEGER NOT NULL, route INTEGER, seq INTEGER, parked_at TEXT
-) WITHOUT ROWID;
+  number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, queue TEXT, pos INTEGER NOT NULL, parked_at TEXT,
+  rank INTEGER, seq INTEGER, route INTEGER, timer_at INTEGER
+);
 CREATE INDEX millrace_lane_open ON millrace_lane (route, pos, seq) WHERE ${isOpenLane};
 CREATE INDEX millrace_lane_parked ON millrace_lane (parked_at, route, pos, seq) WHERE ${isParkedLane};
 CREATE INDEX millrace_lane_empty ON millrace_lane (queue, pos) WHERE ${isEmptyLane};
