@@ -102,9 +102,13 @@ describe("leases", () => {
       if (answer.jobs.length === 0 || losses++ > 0) return answer;
       throw new MillraceError("outcome-unknown", "the reply was lost");
     };
-    await v.run(v.mill.work([handler(slow, async ({ attempt }) => `attempt ${attempt}`)]));
+    // No third of this lease is whole, and yet the times of the attempt are: its log can be read at the replay.
+    await v.run(v.mill.work([handler(slow, async ({ attempt }) => `attempt ${attempt}`)], { lease: 1000 }));
     expect(await v.run(handle.result())).toBe("attempt 1");
     expect(losses).toBe(1);
+    await v.run(v.mill.jobs.retry(handle.id, { resetAttempts: false }));
+    await v.advance(1000);
+    expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ state: "completed", attempt: 2 });
   });
 
   test("a settle whose reply was lost is repeated and answered as already applied", async () => {

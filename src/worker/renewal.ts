@@ -247,8 +247,9 @@ class Renewal {
         wantsOthers: true,
       });
       seat.isAsking = false;
-      // Found, not extended: they count as old, so that the next round renews them.
-      adopt(others, nowUs - (this.#leaseMs * 1000 * 2) / 3);
+      // Found, not extended: they count as old, so that the next round renews them. Times are whole: they get into the
+      // attempt log, which reads no others.
+      adopt(others, nowUs - Math.floor((this.#leaseMs * 1000 * 2) / 3));
       return !answers.includes("unknown");
     } catch (error) {
       seat.isAsking = false;

@@ -8,6 +8,7 @@ import { invariantNumbers } from "./invariants.ts";
 import type { Invariant } from "./invariants.ts";
 import { key, twoAttempts } from "./planted.ts";
 import type { Bend, Planted, Write } from "./planted.ts";
+import { plantedGates, trueGates } from "./planted-gates.ts";
 import { plantedLives } from "./planted-lives.ts";
 import { plantedOwners } from "./planted-owners.ts";
 import { Scribe } from "./scribe.ts";
@@ -121,12 +122,12 @@ const trueHistories: Record<string, Write> = {
 };
 
 describe("true histories", () => {
-  test.each(Object.entries(trueHistories))("%s is accepted", (_name, write) => {
+  test.each(Object.entries({ ...trueHistories, ...trueGates }))("%s is accepted", (_name, write) => {
     expect(found(write)).toEqual([]);
   });
 });
 
-const planted: readonly Planted[] = [...plantedOwners, ...plantedLives];
+const planted: readonly Planted[] = [...plantedOwners, ...plantedLives, ...plantedGates];
 
 describe("planted violations", () => {
   test.each([...planted])("invariant %i is found broken when %s", (...each) => {

@@ -3,16 +3,31 @@
  * invariants (invariants.ts), each with a sentence, and can tell the story of a job.
  */
 import { checkAcceptance } from "./check-acceptance.ts";
+import { checkCapabilities } from "./check-capabilities.ts";
+import { checkClosed } from "./check-closed.ts";
 import { checkEnds } from "./check-ends.ts";
+import { checkLimits } from "./check-limits.ts";
 import { checkOrder } from "./check-order.ts";
 import { checkOwnership } from "./check-ownership.ts";
 import { checkRemoval } from "./check-removal.ts";
 import { checkTimelines } from "./check-timeline.ts";
 import type { Evidence } from "./history.ts";
+import { checkLanes } from "./check-lanes.ts";
 import { openLedger } from "./ledger.ts";
 import type { Ledger, Violation } from "./ledger.ts";
 
-const checks = [checkAcceptance, checkOwnership, checkTimelines, checkOrder, checkEnds, checkRemoval];
+const checks = [
+  checkAcceptance,
+  checkOwnership,
+  checkTimelines,
+  checkOrder,
+  checkLimits,
+  checkClosed,
+  checkCapabilities,
+  checkLanes,
+  checkEnds,
+  checkRemoval,
+];
 
 export function checkHistory(evidence: Evidence): readonly Violation[] {
   const ledger = openLedger(evidence);

@@ -1,8 +1,9 @@
 /** Order and punctuality: invariants 26, 31 and 32. */
-import type { EventKind } from "../../src/model/event-kind.ts";
-import type { NewJob } from "../../src/store/records.ts";
 import type { ClaimRequest } from "../../src/store/operations.ts";
+import { laneOf } from "./check-lanes.ts";
 import type { Ledger, Violation } from "./ledger.ts";
+import { isBetter, walkReady } from "./ready-order.ts";
+import type { Claimed, Waiting } from "./ready-order.ts";
 
 /** The promote duty sleeps at most 1.5 s; the rest is for calls on their way. */
 const promoteMaxMs = 3000;
@@ -42,62 +43,30 @@ interface Claim {
   readonly places: ReadonlyMap<string, number>;
 }
 
-interface Waiting {
-  readonly rank: number;
-  readonly seq: number;
-  readonly route: number;
-}
-
-/** Events behind which a ready job is due when it was before. A revoke, too, gives the job back to its old place. */
-const keepsPlace: ReadonlySet<EventKind> = new Set([
-  "promoted",
-  "handed-back",
-  "revoked",
-  "edited",
-  "cancel-asked",
-]);
+/** Whether the claimed one may come before a better one that waits. */
+type MayPass = (claimed: Claimed, waiting: Claimed) => boolean;
 
 /**
  * At every claim the ready jobs of the offered routes, as the feed tells them, must not hold a better one than those
- * that were taken. Jobs whose rank cannot be told from the outside (edited, replaced, submitted again) or that a clock
- * may hide (deadline, time-to-live) are left out.
+ * that were taken. A better one that has limits may be held by them; then only jobs of its own route, which have the
+ * same limits, must not pass it. One that has a key waits for its key (invariant 57).
  */
 function* bestJobsAreClaimed(ledger: Ledger): Generator<Violation> {
-  const seqs = new Map<string, number>();
-  for (const { id, seq } of ledger.leases) seqs.set(id, seq);
-  for (const { id, seq } of ledger.records.values()) seqs.set(id, seq);
   const claims = readClaims(ledger);
-  const ready = new Map<string, Waiting>();
-  const dueAt = new Map<string, number>();
-  const isOpaque = new Set(ledger.reborn);
-  for (const { number, at, events } of ledger.evidence.snapshot.feed) {
-    const claimed: (Waiting & { readonly id: string })[] = [];
-    for (const { id, kind, state, route, extra } of events) {
-      if (kind === "edited" || kind === "replaced") isOpaque.add(id);
-      if (kind === "claimed") {
-        const waiting = ready.get(id);
-        if (waiting !== undefined) claimed.push({ ...waiting, id });
-      }
-      if (state === "scheduled") dueAt.set(id, Number(extra));
-      else if (state === "ready" && !keepsPlace.has(kind)) dueAt.set(id, at);
-      if (state !== "ready") {
-        ready.delete(id);
-        continue;
-      }
-      const spec = onlySpec(ledger, id);
-      const seq = seqs.get(id);
-      if (spec === null || seq === undefined || isOpaque.has(id)) ready.delete(id);
-      else ready.set(id, { rank: spec.rankBase + spec.rankSlope * (dueAt.get(id) ?? at), seq, route });
-    }
+  const mayPass: MayPass = (claimed, { id, route }) =>
+    laneOf(ledger, id) !== null ||
+    (claimed.route !== route && (ledger.routes.get(route)?.gates.length ?? 0) > 0);
+  for (const { number, claimed, ready } of walkReady(ledger)) {
     const claim = claims.get(number);
-    if (claim !== undefined) yield* compare(claimed, ready, claim);
+    if (claim !== undefined) yield* compare(claimed, ready, claim, mayPass);
   }
 }
 
 function* compare(
-  claimed: readonly (Waiting & { readonly id: string })[],
+  claimed: readonly Claimed[],
   ready: ReadonlyMap<string, Waiting>,
   { offers, places }: Claim,
+  mayPass: MayPass,
 ): Generator<Violation> {
   const place = ({ id }: { readonly id: string }): number => places.get(id) ?? 0;
   for (const { routes } of offers) {
@@ -113,30 +82,17 @@ function* compare(
           message: `${next.id} was handed out behind ${each.id}, which comes after it`,
         };
     }
-    const worst = taken.reduce<(Waiting & { id: string }) | null>(
-      (found, each) => (found === null || isBetter(found, each) ? each : found),
-      null,
-    );
-    if (worst === null) continue;
-    for (const [id, waiting] of ready)
-      if (routes.includes(waiting.route) && isBetter(waiting, worst))
+    for (const [id, waiting] of ready) {
+      if (!routes.includes(waiting.route)) continue;
+      const passed = taken.find((each) => isBetter(waiting, each) && !mayPass(each, { ...waiting, id }));
+      if (passed !== undefined)
         yield {
           invariant: 32,
           id,
-          message: `${worst.id} was claimed although ${id} was ready and comes before it`,
+          message: `${passed.id} was claimed although ${id} was ready and comes before it`,
         };
+    }
   }
-}
-
-const isBetter = (one: Waiting, other: Waiting): boolean =>
-  one.rank < other.rank || (one.rank === other.rank && one.seq < other.seq);
-
-function onlySpec(ledger: Ledger, id: string): NewJob | null {
-  const specs = ledger.specs.get(id) ?? [];
-  const [first] = specs;
-  const isOne = first !== undefined && specs.every((spec) => spec.rankBase === first.rankBase);
-  // An instant that the caller named may lie in the past, and then it is the due time; nobody outside can tell.
-  return isOne && first.deadline === null && first.ttlMs === null && "inMs" in first.due ? first : null;
 }
 
 /** Which claim wrote which feed record: the one that handed out the job's claimed event with the same rev. */

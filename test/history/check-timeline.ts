@@ -88,6 +88,7 @@ function* attemptsAreCounted(
         break;
       }
       case "snoozed":
+      case "throttled":
       case "handed-back":
       case "revoked":
         counts = [0];
@@ -123,7 +124,10 @@ function* failuresHaveReasons(
     if (event.kind !== "failed") continue;
     const isExhausted = event.extra === "retries-exhausted" || event.extra === "crash-loop";
     const isFinal = event.extra === "unrecoverable" && hasEnded(ledger, id, "unrecoverable");
-    if (!(isExhausted && event.attempt >= least) && !isFinal)
+    const isThrottled =
+      event.extra === "throttles-exhausted" &&
+      specs.some((spec) => throttlesBefore(events, event) >= (policyOf(spec).throttlesMax ?? Infinity));
+    if (!(isExhausted && event.attempt >= least) && !isFinal && !isThrottled)
       yield {
         invariant: 21,
         id,
@@ -131,6 +135,9 @@ function* failuresHaveReasons(
       };
   }
 }
+
+const throttlesBefore = (events: readonly TimelineEvent[], end: TimelineEvent): number =>
+  events.slice(0, events.indexOf(end)).filter(({ kind }) => kind === "throttled").length;
 
 function hasEnded(ledger: Ledger, id: string, how: string): boolean {
   return ledger.evidence.effects.some(

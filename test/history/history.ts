@@ -10,6 +10,7 @@ import type {
   ClaimRequest,
   ExtendAnswer,
   ExtendRequest,
+  GatePutAnswer,
   LeasedWrite,
   OrLocked,
   RecordAnswer,
@@ -18,7 +19,7 @@ import type {
   SubmitAnswer,
   SubmitUnit,
 } from "../../src/store/operations.ts";
-import type { Doc, FeedRecord, JobRecord, Tally } from "../../src/store/records.ts";
+import type { Doc, FeedRecord, Gate, GatePut, JobRecord, NewJob, Tally } from "../../src/store/records.ts";
 
 /** What the caller knows: an answer, that nothing happened, or nothing. */
 export type Seen = "ok" | "failed" | "unknown";
@@ -39,6 +40,14 @@ type Call<Kind extends string, Request, Answer> = Base & {
   readonly request: Request;
   /** What the store answered, also when the reply was lost; null when it did not happen or nobody knows. */
   answer: Answer | null;
+  /** Of a store with several partitions, the one that was asked. */
+  readonly partition?: number;
+  /**
+   * The time in which its effect lies: it was at the store from then on, and until then. Null when it never came there;
+   * left out by real processes, which do not know.
+   */
+  reachedUs?: number | null;
+  leftUs?: number | null;
 };
 
 export type StoreCall =
@@ -47,7 +56,8 @@ export type StoreCall =
   | Call<"settleIfLeased", readonly Settle[], readonly OrLocked<SettleAnswer>[]>
   | Call<"extendIfLeased", ExtendRequest, ExtendAnswer>
   | Call<"recordIfLeased", readonly LeasedWrite[], readonly OrLocked<RecordAnswer>[]>
-  | Call<"changeIf", readonly Change[], readonly OrLocked<ChangeAnswer>[]>;
+  | Call<"changeIf", readonly Change[], readonly OrLocked<ChangeAnswer>[]>
+  | Call<"putGates", readonly GatePut[], readonly GatePutAnswer[]>;
 
 export type StoreCallKind = StoreCall["kind"];
 
@@ -59,6 +69,7 @@ export const recordedCalls: readonly StoreCallKind[] = [
   "extendIfLeased",
   "recordIfLeased",
   "changeIf",
+  "putGates",
 ];
 
 /** What application code saw of an enqueue: the inputs, each used for one job only, the ids it got. */
@@ -88,7 +99,28 @@ export type Stop = Base & {
   readonly isUndisturbed: boolean;
 };
 
-export type Operation = StoreCall | Enqueue | ReadBack | Purge | Stop;
+/**
+ * What an operator saw of closing a gate (a pause, a throttle) or of opening it (a resume, a reset). A pause for a time
+ * is both: it ends a longer one.
+ */
+export type GateAct = Base & {
+  readonly kind: "close-gate" | "open-gate";
+  readonly key: string;
+  /** Of a close that was answered: when the gate opens by itself, by the store's clock. */
+  until: number | null;
+};
+
+/** A process begins to work, and what all its workers offer. */
+export type Work = Base & { readonly kind: "work"; readonly capabilities: readonly string[] };
+
+export type Operation = StoreCall | Enqueue | ReadBack | Purge | Stop | GateAct | Work;
+
+/** What a job's key asks for: how many of the key run at once, and whether they start in order of rank. */
+export interface Lane {
+  readonly key: string;
+  readonly cap: number;
+  readonly isFifo: boolean;
+}
 
 /** E: a handler began or ended. */
 export interface Effect {
@@ -99,7 +131,15 @@ export interface Effect {
   readonly actor: string;
   readonly atUs: number;
   /** How it ended, as the handler itself knows it. */
-  readonly how?: "returned" | "threw" | "unrecoverable" | "retry-after" | "snoozed" | "cancelled" | "killed";
+  readonly how?:
+    | "returned"
+    | "threw"
+    | "unrecoverable"
+    | "retry-after"
+    | "snoozed"
+    | "throttled"
+    | "cancelled"
+    | "killed";
   readonly retryInMs?: number;
   /** Whether its signal had fired by then. */
   readonly wasAborted?: boolean;
@@ -113,6 +153,7 @@ export interface Snapshot {
   /** The feed again, read in pages from cursor to cursor. */
   readonly feedByPages: readonly FeedRecord[];
   readonly kv: readonly Doc[];
+  readonly gates: readonly Gate[];
   readonly now: number;
 }
 
@@ -129,6 +170,8 @@ export interface Evidence {
   readonly slackMs?: number;
   /** Store time since which nothing was disturbed; null when that was never so. */
   readonly healedAt: number | null;
+  /** The lane of a job, by what was submitted; left out where no job has a key. */
+  readonly laneOf?: (spec: NewJob) => Lane | null;
   /** How many of each were left after everything was closed. */
   readonly leftovers: Readonly<Record<string, number>>;
 }

@@ -1,6 +1,6 @@
 /**
  * What must hold of every run, by the numbers under which tests and comments speak of it. Only those that the history
- * checker can see are listed; the others (transactions, schedules, limits, flows) have tests of their own. Each has at
+ * checker can see are listed; the others (transactions, schedules, flows) have tests of their own. Each has at
  * least one planted violation, which check-history.test.ts proves to be found.
  */
 export const invariants = {
@@ -32,7 +32,11 @@ export const invariants = {
   27: "the wait before a retry lies inside the policy's bounds",
   31: "one claim hands out its jobs in their order",
   32: "no claim takes a job while a better one is ready",
+  33: "no more than the cap of a limit, a queue or a key is held by running jobs, at any time",
+  34: "what a gate holds is what runs",
+  35: "in no time do more pass than the burst of a rate and its tokens",
   36: "one unique key is held by one live job",
+  37: "nothing passes a gate that was closed, from the answer on until it opens",
   45: "a job whose cancel was asked for is not claimed again",
   46: "a completed job was run, and no job is run more often than it was claimed",
   47: "what rides in a settle happens exactly when the settle is applied",
@@ -42,6 +46,8 @@ export const invariants = {
   52: "only what somebody asked to remove is removed, and an answered purge has removed all of it",
   54: "a stopped worker holds no lease",
   55: "nothing is left behind after everything was closed",
+  56: "a job is claimed only by a worker that offers all that it requires",
+  57: "the jobs of a FIFO key are claimed in their order",
 } as const satisfies Readonly<Record<number, string>>;
 
 export type Invariant = keyof typeof invariants;

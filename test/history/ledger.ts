@@ -5,6 +5,8 @@
 import type { EventKind } from "../../src/model/event-kind.ts";
 import type { JobPolicy } from "../../src/model/job-policy.ts";
 import type { JobState } from "../../src/model/job-state.ts";
+import { routeNumber } from "../../src/model/route.ts";
+import type { RouteContent } from "../../src/model/route.ts";
 import { isLocked } from "../../src/store/operations.ts";
 import type { Settle, SettleAnswer } from "../../src/store/operations.ts";
 import type { JobRecord, NewJob } from "../../src/store/records.ts";
@@ -52,12 +54,19 @@ export interface FencedWrite {
   readonly settle?: Settle;
 }
 
+/** What a route stands for, as far as the submitted jobs tell. */
+export type RouteAsks = Pick<RouteContent, "queue" | "caps" | "gates">;
+
 export interface Ledger {
   readonly evidence: Evidence;
   /** Everything that was ever submitted under this id; more than one when it was replaced or submitted again. */
   readonly specs: ReadonlyMap<string, readonly NewJob[]>;
   readonly timelines: ReadonlyMap<string, readonly TimelineEvent[]>;
   readonly leases: readonly Lease[];
+  /** The lease that a claimed event gave, by its job and rev. */
+  leaseOf(id: string, event: { readonly rev: number; readonly at: number }): Lease | undefined;
+  /** By the number of the route. */
+  readonly routes: ReadonlyMap<number, RouteAsks>;
   readonly writes: readonly FencedWrite[];
   readonly records: ReadonlyMap<string, JobRecord>;
   readonly effects: ReadonlyMap<string, readonly Effect[]>;
@@ -90,7 +99,14 @@ export const lifeKey = (lease: {
  */
 export function isBefore(one: Operation, other: Operation): boolean {
   if (one.order !== null && other.order !== null) return one.order < other.order;
-  return one.answeredUs !== null && one.answeredUs < other.invokedUs;
+  return spanOf(one).toUs < spanOf(other).fromUs;
+}
+
+/** The time in which the effect of an operation lies: while it was at the store where that is known. */
+export function spanOf(operation: Operation): { readonly fromUs: number; readonly toUs: number } {
+  const { invokedUs, answeredUs } = operation;
+  const { reachedUs, leftUs } = "request" in operation ? operation : {};
+  return { fromUs: reachedUs ?? invokedUs, toUs: leftUs ?? answeredUs ?? Infinity };
 }
 
 /** A call that may have had an effect: everything but a known failure. */
@@ -116,6 +132,7 @@ export function openLedger(evidence: Evidence): Ledger {
     for (const { id, kind, rev, state, attempt, extra } of events)
       pushTo(timelines, id, { kind, rev, state, attempt, extra, at, number });
   }
+  const claims = Map.groupBy(leases, ({ id, rev }) => `${id}#${rev}`);
   const reborn = new Set<string>();
   for (const [id, events] of timelines)
     if (events.filter(({ kind }) => kind === "submitted").length > 1) reborn.add(id);
@@ -126,6 +143,8 @@ export function openLedger(evidence: Evidence): Ledger {
     specs,
     timelines,
     leases,
+    leaseOf: (id, { rev, at }) => claims.get(`${id}#${rev}`)?.find(({ claimedAt }) => claimedAt === at),
+    routes: readRoutes(specs),
     writes,
     records: new Map(evidence.snapshot.jobs.map((record) => [record.id, record])),
     effects,
@@ -155,6 +174,13 @@ function readSpecs(operation: Operation, specs: Map<string, NewJob[]>): void {
     for (const { effects } of operation.request)
       for (const job of effects?.jobs ?? []) pushTo(specs, job.id, job);
   }
+}
+
+function readRoutes(specs: ReadonlyMap<string, readonly NewJob[]>): Map<number, RouteAsks> {
+  const routes = new Map<number, RouteAsks>();
+  for (const { queue, name, caps = [], gates = [] } of [...specs.values()].flat())
+    routes.set(routeNumber(queue, name, caps, gates), { queue, caps, gates });
+  return routes;
 }
 
 function readLeases(call: Operation, leases: Lease[]): void {

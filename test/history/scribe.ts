@@ -8,14 +8,24 @@ import type { EventKind } from "../../src/model/event-kind.ts";
 import type { JobState, TerminalState } from "../../src/model/job-state.ts";
 import { isTerminal, terminalStates } from "../../src/model/job-state.ts";
 import { removeChange, revokeChange } from "../../src/model/operate.ts";
+import { routeNumber } from "../../src/model/route.ts";
 import type { SettleAnswer } from "../../src/store/operations.ts";
-import type { Doc, FeedEvent, FeedRecord, JobRecord, LeasedJob, NewJob } from "../../src/store/records.ts";
-import { aJob, aRoute, finish, schedule } from "../support/builders.ts";
+import type {
+  Doc,
+  FeedEvent,
+  FeedRecord,
+  Gate,
+  GatePut,
+  JobRecord,
+  LeasedJob,
+  NewJob,
+} from "../../src/store/records.ts";
+import { aGate, aJob, finish, schedule } from "../support/builders.ts";
 import { recount } from "../support/walk.ts";
-import type { Effect, Evidence, Operation, Purge, StoreCall } from "./history.ts";
+import type { Effect, Evidence, GateAct, Operation, Purge, StoreCall } from "./history.ts";
 
 type Mutable<Type> = { -readonly [Key in keyof Type]: Type[Key] };
-type Tale = Mutable<JobRecord>;
+type Tale = Mutable<JobRecord> & Pick<NewJob, "caps" | "gates">;
 
 const leaseMs = 1000;
 
@@ -27,6 +37,8 @@ export class Scribe {
   readonly kv: Doc[] = [];
   now = 1000;
   isFaultFree = false;
+  readonly gates = new Map<string, Gate>();
+  laneOf: Evidence["laneOf"];
   leftovers: Record<string, number> = {};
   #order = 0;
   #seq = 0;
@@ -62,8 +74,13 @@ export class Scribe {
     this.feed.push({
       number: this.feed.length + 1,
       at: this.now,
-      events: events.map((event) => ({ ...event, route: aRoute() })),
+      events: events.map((event) => ({ ...event, route: this.#routeOf(event.id) })),
     });
+  }
+
+  #routeOf(id: string): number {
+    const { queue, name, caps, gates } = this.jobs.get(id) ?? aJob({ id });
+    return routeNumber(queue, name, caps, gates);
   }
 
   submit(...specs: readonly (Partial<NewJob> & { readonly id: string })[]): void {
@@ -212,13 +229,14 @@ export class Scribe {
         dueAt,
         claimedAt: this.now,
         deadlineAt: null,
-        route: aRoute(),
+        route: this.#routeOf(id),
       });
       events.push({ kind: "claimed", id, rev, state: "running", attempt, extra: null });
       this.effects.push({ kind: "began", id, fence, attempt, actor: "p1", atUs: this.now * 1000 });
     }
     this.tell(...events);
-    const request = { owner, leaseMs, offers: [{ routes: [aRoute()], max: 10 }] };
+    const routes = [...new Set([...this.jobs.keys()].map((id) => this.#routeOf(id)))];
+    const request = { owner, leaseMs, offers: [{ routes, max: 10 }] };
     return this.call("claim", request, {
       jobs: leased,
       more: false,
@@ -295,6 +313,24 @@ export class Scribe {
     this.call("extendIfLeased", request, { answers: [answer], others: [], now: this.now });
   }
 
+  /** What the gate is from now on: what is not given is not bounded. */
+  put(key: string, bounds: Partial<GatePut>): void {
+    const put = aGate(key, bounds);
+    const version = (this.gates.get(key)?.version ?? 0) + 1;
+    const { perKey = null } = put;
+    this.gates.set(key, { ...put, perKey, version, tatUs: 0, closedUntil: null, held: 0 });
+    this.call("putGates", [put], [{ kind: "ok", version }]);
+  }
+
+  /** What an operator is told of a close or of its end, 1 ms later. */
+  act(kind: GateAct["kind"], key: string, until: number | null = null): void {
+    const invokedUs = this.now * 1000;
+    this.now += 1;
+    const answeredUs = this.now * 1000;
+    this.operations.push({ kind, actor: "p1", invokedUs, answeredUs, seen: "ok", order: null, key, until });
+    this.now += 1;
+  }
+
   /** From the submit to the completion. */
   live(id: string, spec: Partial<NewJob> = {}): void {
     this.submit({ id, ...spec });
@@ -315,10 +351,12 @@ export class Scribe {
         feed: this.feed,
         feedByPages: structuredClone(this.feed),
         kv: this.kv,
+        gates: [...this.gates.values()],
         now: this.now,
       },
       isFaultFree: this.isFaultFree,
       healedAt: null,
+      ...(this.laneOf === undefined ? {} : { laneOf: this.laneOf }),
       leftovers: this.leftovers,
     };
   }

@@ -15,6 +15,7 @@ export async function takeSnapshot(store: Store, random: SeededRandom): Promise<
     feed: await readFeed(store, () => 1000),
     feedByPages: await readFeed(store, () => random.whole(1, 50)),
     kv: await readAllDocs(store, "kv", "", 500),
+    gates: (await store.readGates({ prefix: "", after: null, max: 500 })).gates,
     now: (await store.describe()).now,
   };
 }

@@ -49,11 +49,13 @@ const recorded = new Set<string>(recordedCalls);
 const hangMinUs = 5_000_000;
 const hangMaxUs = 60_000_000;
 
+/** @param partition what the store is of a larger one; left out for a whole one. */
 export function connectStore(
   network: Network,
   process: SimProcess,
   random: SeededRandom,
   store: Store = network.store,
+  partition?: number,
 ): Store {
   const { time, plan } = network;
   const strikes = (name: FaultClass, weight = 1): boolean =>
@@ -82,10 +84,12 @@ export function connectStore(
     if (fate === "refuse" || (network.isAway && random.chance(0.7))) return { seen: "failed", error: away() };
     if (fate === "lose-request" || network.isAway) return { seen: "unknown", error: lost() };
     try {
+      if (entry !== null) entry.reachedUs = time.elapsedUs;
       const answer = await invoke();
       if (entry !== null) {
         if (network.isOrdered) entry.order = ++network.orders;
         entry.answer = answer as never;
+        entry.leftUs = time.elapsedUs;
       }
       return fate === "lose-reply" ? { seen: "unknown", error: lost() } : { seen: "ok", answer };
     } catch (error) {
@@ -95,7 +99,7 @@ export function connectStore(
   };
 
   const call = (kind: string, request: unknown, invoke: () => Promise<unknown>): Promise<unknown> => {
-    const entry = recorded.has(kind) ? beginEntry(network, process, kind, request) : null;
+    const entry = recorded.has(kind) ? beginEntry(network, process, kind, request, partition) : null;
     const fate = drawFate();
     network.calls += 1;
     network.onTheWay += 1;
@@ -159,7 +163,13 @@ export function connectStore(
   };
 }
 
-function beginEntry(network: Network, process: SimProcess, kind: string, request: unknown): StoreCall {
+function beginEntry(
+  network: Network,
+  process: SimProcess,
+  kind: string,
+  request: unknown,
+  partition: number | undefined,
+): StoreCall {
   const entry = {
     kind,
     actor: process.name,
@@ -170,6 +180,9 @@ function beginEntry(network: Network, process: SimProcess, kind: string, request
     // A worker goes on adding to the list of routes that it offers.
     request: kind === "claim" ? structuredClone(request) : request,
     answer: null,
+    ...(partition === undefined ? {} : { partition }),
+    reachedUs: null,
+    leftUs: null,
   } as StoreCall;
   network.history.push(entry);
   return entry;

@@ -4,6 +4,8 @@
  */
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
+import { describeGating, drawGating } from "./gating.ts";
+import type { Gating } from "./gating.ts";
 
 export const faultClasses = [
   "crash",
@@ -42,6 +44,8 @@ export interface Plan {
   readonly interference: number;
   /** How often operators interfere: take a job from its worker, empty a queue, clear its history. */
   readonly operating: number;
+  /** What holds jobs back, beside free slots. */
+  readonly gating: Gating;
   /** No hint ever arrives, as on a store without push: only the slow reads behind them are left. */
   readonly isDeaf: boolean;
   readonly isFaultFree: boolean;
@@ -78,6 +82,7 @@ export function drawPlan(seed: number): Plan {
     interference: random.pick([0, 0.1, 0.4]),
     // From a stream of its own, and 0 for every seed of seeds.ts, so that those mean what they meant.
     operating: random.fork("operating").pick([0.1, 0, 0, 0.3]),
+    gating: drawGating(random.fork("gates")),
     isDeaf: random.chance(0.1),
     isFaultFree,
   };
@@ -91,5 +96,5 @@ function drawRate(random: SeededRandom): number {
 /** The plan in one line, for the report of a failure. */
 export function describePlan(plan: Plan): string {
   const faults = faultClasses.filter((name) => plan.isOn[name]).map((name) => `${name}:${plan.rate[name]}`);
-  return `${plan.nodes} nodes with ${plan.workers} workers, ${plan.queues} queues, ${plan.concurrency} slots, lease ${plan.leaseMs} ms, ${plan.jobs} jobs, faults ${faults.join(" ") || "none"}${plan.isDeaf ? ", deaf" : ""}`;
+  return `${plan.nodes} nodes with ${plan.workers} workers, ${plan.queues} queues, ${plan.concurrency} slots, lease ${plan.leaseMs} ms, ${plan.jobs} jobs, faults ${faults.join(" ") || "none"}${describeGating(plan.gating)}${plan.isDeaf ? ", deaf" : ""}`;
 }

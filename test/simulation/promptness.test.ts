@@ -41,6 +41,7 @@ async function startNode(isWorking: boolean): Promise<SimNode> {
     processId: nodes.length,
     offsetMs: 0,
     drift: 0,
+    capabilities: [],
     log: false,
     onCrash: () => undefined,
   });

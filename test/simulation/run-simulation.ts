@@ -17,6 +17,7 @@ import type { Plan } from "./plan.ts";
 import { actOnce } from "./sim-client.ts";
 import type { ClientHost } from "./sim-client.ts";
 import { defineJobs } from "./sim-jobs.ts";
+import { openAllGates } from "./sim-gate-operator.ts";
 import { SimNode } from "./sim-node.ts";
 
 export interface Run {
@@ -69,6 +70,8 @@ class World {
   readonly #jobs;
   readonly #storeClock = { offsetMs: 0 };
   #nodes: SimNode[] = [];
+  /** Does not work; opens what was left closed, once the world has healed. */
+  #operator: SimNode | null = null;
   #client!: ClientHost;
   #started = 0;
   #events = 0;
@@ -115,18 +118,27 @@ class World {
     for (const node of this.#nodes) node.process.resume();
     while (this.#nodes.length < Math.max(1, this.plan.nodes)) this.#startNode();
     for (const node of this.#nodes) void node.work();
+    if (!this.#canServeAll()) this.#startNode();
     // A poison pill takes the leaders down also after the healing, and then nobody is there to be punctual.
     if (!this.plan.isOn.poison) this.#healedAt = (await this.network.store.describe()).now;
     const untilUs = this.time.elapsedUs + drainMaxUs;
     while (this.time.elapsedUs < untilUs) {
       await this.#runFor(2_000_000);
+      // Before that somebody may be about to close a queue or to change a limit.
+      if (this.#operator === null && !this.#isActing()) this.#openGates();
       if (!(await this.#hasWork())) return;
     }
   }
 
+  #openGates(): void {
+    this.#operator = this.#createNode("operator", []);
+    void openAllGates(this.network, this.#operator);
+  }
+
   async finish(): Promise<Run> {
     this.#isClosing = true;
-    const closing = this.#nodes.map(async (node) => {
+    const nodes = this.#operator === null ? this.#nodes : [...this.#nodes, this.#operator];
+    const closing = nodes.map(async (node) => {
       await node.stopWorkers(this.plan.leaseMs);
       await node.mill.close();
     });
@@ -135,7 +147,7 @@ class World {
     for (let wait = 0; wait < 100 && !isClosed; wait++) await this.#runFor(5_000_000);
     await this.#runFor((restMs + longestHandlerLeases * this.plan.leaseMs) * 1000);
     const snapshot = await takeSnapshot(this.network.store, this.#random.fork("pages"));
-    const pending = this.#nodes.reduce((sum, node) => sum + node.process.pending, 0);
+    const pending = nodes.reduce((sum, node) => sum + node.process.pending, 0);
     const evidence: Evidence = {
       operations: this.network.history,
       effects: this.#effects,
@@ -155,10 +167,20 @@ class World {
 
   #startNode(): void {
     const number = ++this.#started;
+    const { capabilities } = this.plan.gating;
+    const random = this.#random.fork(`capabilities ${number}`);
+    const offered = capabilities.filter(() => this.#isOver || random.chance(0.5));
+    const node = this.#createNode(`node-${number}`, offered);
+    this.#nodes.push(node);
+    void node.work();
+  }
+
+  #createNode(name: string, capabilities: readonly string[]): SimNode {
+    const number = this.#started;
     const random = this.#random.fork(`node ${number}`);
     const isSkewed = this.plan.isOn.skew;
-    const node = new SimNode({
-      name: `node-${number}`,
+    return new SimNode({
+      name,
       network: this.network,
       random,
       jobs: this.#jobs,
@@ -166,18 +188,23 @@ class World {
       processId: 1000 + number,
       offsetMs: this.#options.offsetMs ?? (isSkewed ? random.whole(-dayMs, dayMs) : 0),
       drift: isSkewed ? (random.next() - 0.5) / 50 : 0,
+      capabilities,
       log: this.#options.log ?? false,
       onCrash: (crashed) => this.#crashed(crashed),
     });
-    this.#nodes.push(node);
-    void node.work();
   }
 
   #crashed(crashed: SimNode): void {
     this.#nodes = this.#nodes.filter((node) => node !== crashed);
     this.time.after(this.#random.whole(1000, 5_000_000), () => {
-      if (this.#nodes.length < this.plan.nodes && !this.#isClosing) this.#startNode();
+      const isEnough = this.#nodes.length >= this.plan.nodes && (!this.#isOver || this.#canServeAll());
+      if (!isEnough && !this.#isClosing) this.#startNode();
     });
+  }
+
+  #canServeAll(): boolean {
+    const { capabilities } = this.plan.gating;
+    return this.#nodes.some((node) => node.capabilities.length === capabilities.length);
   }
 
   #pickNode(): SimNode | undefined {
@@ -237,8 +264,13 @@ class World {
     next();
   }
 
+  /** Somebody is still at something, or a call of a dead process is on its way. */
+  #isActing(): boolean {
+    return this.#nodes.some(({ actions }) => actions > 0) || this.network.onTheWay > 0;
+  }
+
   async #hasWork(): Promise<boolean> {
-    if (this.#nodes.some(({ actions }) => actions > 0) || this.network.onTheWay > 0) return true;
+    if (this.#isActing()) return true;
     const tallies = await this.network.store.tallyJobs();
     return tallies.some(({ state }) => state === "ready" || state === "running" || state === "scheduled");
   }

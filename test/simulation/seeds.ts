@@ -14,6 +14,10 @@ export const pastSeeds: readonly (readonly [seed: number, found: string])[] = [
     "a job whose cancel was asked for was retried, because its worker had not heard of the cancel when it settled",
   ],
   [
+    237,
+    "a job of a lost claim was logged with a fraction of a microsecond, which ended its replay as record-unreadable",
+  ],
+  [
     10163,
     "a claim was answered after its leases had ended, and its jobs were started while their own process reclaimed them",
   ],

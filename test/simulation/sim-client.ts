@@ -1,6 +1,7 @@
 /**
  * What application code does from a node: enqueue in every way, repeat what may not have happened, look at jobs and
- * interfere with them; sim-operator.ts has what operators do. What it saw goes into the history.
+ * interfere with them; sim-operator.ts and sim-gate-operator.ts have what operators do. What it saw goes into the
+ * history.
  */
 import type { Submission } from "../../src/engine/definition.ts";
 import type { EnqueueOptions } from "../../src/engine/job-options.ts";
@@ -8,6 +9,8 @@ import { isMillraceError } from "../../src/model/error.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { Enqueue, ReadBack, Seen } from "../history/history.ts";
 import type { Network } from "./faulty-store.ts";
+import { drawGates } from "./gating.ts";
+import { operateGates } from "./sim-gate-operator.ts";
 import type { SimInput, SimJob } from "./sim-jobs.ts";
 import type { SimNode } from "./sim-node.ts";
 import { operate } from "./sim-operator.ts";
@@ -37,6 +40,8 @@ async function drawAction(host: ClientHost, node: SimNode, random: SeededRandom)
   if (host.knownIds.length > 0 && random.chance(plan.interference)) return interfere(host, node, random);
   if (random.fork("operating").chance(plan.operating))
     return operate(host.network, node, random.fork("operator"));
+  if (random.fork("gate-act").chance(plan.gating.acting))
+    return operateGates(host.network, node, random.fork("gate-operator"));
   // Now and then so many at once that workers claim more than they can run.
   const count = random.chance(0.15) ? random.whole(2, 8) : random.chance(0.03) ? random.whole(20, 50) : 1;
   const submissions = Array.from({ length: count }, () => drawSubmission(host, random));
@@ -53,7 +58,7 @@ function drawSubmission(host: ClientHost, random: SeededRandom): Submission<SimI
 }
 
 function drawOptions(host: ClientHost, random: SeededRandom, key: string): EnqueueOptions {
-  const { leaseMs } = host.network.plan;
+  const { leaseMs, gating } = host.network.plan;
   const maybe = (probability: number, options: () => EnqueueOptions): EnqueueOptions =>
     random.chance(probability) ? options() : {};
   return {
@@ -76,6 +81,7 @@ function drawOptions(host: ClientHost, random: SeededRandom, key: string): Enque
         policy: random.pick(["skip", "replace", "debounce"] as const),
       },
     })),
+    ...drawGates(gating, random.fork(`gates ${key}`)),
   };
 }
 

@@ -5,6 +5,7 @@
  */
 import { job } from "../../src/engine/definition.ts";
 import type { JobDefinition } from "../../src/engine/definition.ts";
+import type { EnqueueOptions } from "../../src/engine/job-options.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { Cancel, RetryAfter, Snooze, Unrecoverable } from "../../src/worker/control.ts";
@@ -12,6 +13,7 @@ import { batchHandler, handler } from "../../src/worker/handler.ts";
 import type { Handler } from "../../src/worker/handler.ts";
 import type { JobContext } from "../../src/worker/job-context.ts";
 import type { Effect } from "../history/history.ts";
+import { drawThrottle } from "./gating.ts";
 import type { Plan } from "./plan.ts";
 import type { SimProcess } from "./sim-process.ts";
 
@@ -32,8 +34,16 @@ const batchName = "batch";
 /** Per queue two kinds that are run one by one and, in the first, one that is run in batches. */
 export function defineJobs(plan: Plan): readonly SimJob[] {
   const jobs: SimJob[] = [job(batchName, { queue: "q0" })];
+  const [first] = plan.gating.limits;
   for (let queue = 0; queue < plan.queues; queue++)
-    for (const name of ["plain", "other"]) jobs.push(job(`${name}-${queue}`, { queue: `q${queue}` }));
+    for (const name of ["plain", "other"])
+      jobs.push(
+        job(`${name}-${queue}`, {
+          queue: `q${queue}`,
+          // Limits that every worker knows from its definitions; most others come with an enqueue.
+          ...(name === "other" && queue === 0 && first !== undefined ? { limits: [first] } : {}),
+        }),
+      );
   return jobs;
 }
 
@@ -46,6 +56,8 @@ export interface HandlerHost {
   readonly process: SimProcess;
   readonly effects: Effect[];
   readonly nowUs: () => number;
+  /** Of the store. */
+  readonly partitions: number;
   /** The handler takes its process with it. */
   readonly crash: () => void;
 }
@@ -118,6 +130,7 @@ function endJob(context: JobContext<SimInput>, host: HandlerHost, random: Seeded
       wasAborted: context.signal.aborted,
     });
   const draw = claimsOf(context) > surprisesMax ? 1 : random.next();
+  const throttled = drawThrottle(host.plan.gating, random.fork("throttle"));
   if (random.chance(0.3))
     context.onFailure.enqueue(follow, { parent: context.id, fence: context.fence.value });
   if (draw < 0.2) {
@@ -141,12 +154,27 @@ function endJob(context: JobContext<SimInput>, host: HandlerHost, random: Seeded
     end("snoozed");
     return new Snooze(random.whole(0, 3000));
   }
+  if (throttled !== null && draw < 1) {
+    end("throttled");
+    throw throttled;
+  }
   if (random.chance(0.5)) {
     context.kv.put(`effect:${context.id}`, context.fence.value);
-    context.enqueue(follow, { parent: context.id, fence: context.fence.value });
+    context.enqueue(
+      follow,
+      { parent: context.id, fence: context.fence.value },
+      drawFollowGates(host, random),
+    );
   }
   end("returned");
   return `done with ${context.input.key}`;
+}
+
+/** On a store of several partitions a follow-up with limits may not lie where its parent lies. */
+function drawFollowGates({ plan, partitions }: HandlerHost, random: SeededRandom): EnqueueOptions {
+  const { limits, share } = plan.gating;
+  const isLimited = partitions === 1 && random.fork("follow").chance(share);
+  return isLimited ? { limits: [random.fork("follow limit").pick(limits)] } : {};
 }
 
 const claimsOf = (context: JobContext): number => context.fence.value % fencesPerEpoch;

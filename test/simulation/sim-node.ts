@@ -6,6 +6,7 @@ import { Millrace } from "../../src/client/millrace.ts";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { Logger } from "../../src/engine/logger.ts";
+import { isMillraceError } from "../../src/model/error.ts";
 import { partitionedStore } from "../../src/store/partitioned/partitioned-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
@@ -26,11 +27,19 @@ export interface NodeOptions {
   readonly processId: number;
   readonly offsetMs: number;
   readonly drift: number;
+  readonly capabilities: readonly string[];
   readonly log: Logger | false;
   readonly onCrash: (node: SimNode) => void;
 }
 
 const dayMs = 86_400_000;
+const startAgainMs = 500;
+
+/** What becomes of a start that was refused: nobody works on a node that is closed, any other tries again. */
+function orAway(error: unknown): "away" | readonly Worker[] {
+  if (!isMillraceError(error)) throw error;
+  return error.code === "closed" ? [] : "away";
+}
 
 export class SimNode {
   readonly process: SimProcess;
@@ -38,6 +47,7 @@ export class SimNode {
   readonly #options: NodeOptions;
   readonly #connection: Store;
   #workers: readonly Worker[] = [];
+  #isStarting = false;
   #isStopping = false;
   /** What clients of this node are still at. */
   actions = 0;
@@ -72,9 +82,13 @@ export class SimNode {
     const client = clients[this.#options.processId % clients.length];
     if (parts.length === 1) return connectStore(network, this.process, random.fork("network"), client);
     const ways = parts.map((part, number) =>
-      connectStore(network, this.process, random.fork(`network ${number}`), part),
+      connectStore(network, this.process, random.fork(`network ${number}`), part, number),
     );
     return partitionedStore(ways, { platform: this.process.platform });
+  }
+
+  get capabilities(): readonly string[] {
+    return this.#options.capabilities;
   }
 
   get isWorking(): boolean {
@@ -82,14 +96,16 @@ export class SimNode {
   }
 
   async work(): Promise<void> {
-    if (this.isWorking || !this.process.isAlive) return;
-    const { network, jobs, effects } = this.#options;
+    if (this.isWorking || this.#isStarting || !this.process.isAlive) return;
+    this.#isStarting = true;
+    const { network, jobs, effects, capabilities } = this.#options;
     const { plan, time } = network;
     const handlers = makeHandlers(jobs, {
       plan,
       process: this.process,
       effects,
       nowUs: () => time.elapsedUs,
+      partitions: network.parts.length,
       crash: () => this.crash(),
     });
     const options = {
@@ -97,9 +113,20 @@ export class SimNode {
       lease: plan.leaseMs,
       abortGrace: plan.abortGraceMs,
       shutdownGrace: plan.leaseMs,
+      capabilities,
     };
-    const starts = Array.from({ length: plan.workers }, () => this.mill.work(handlers, options));
-    this.#workers = await Promise.all(starts);
+    const times = { invokedUs: time.elapsedUs, answeredUs: time.elapsedUs, order: null };
+    network.history.push({ kind: "work", actor: this.process.name, seen: "ok", capabilities, ...times });
+    const start = (): Promise<readonly Worker[]> =>
+      Promise.all(Array.from({ length: plan.workers }, () => this.mill.work(handlers, options)));
+    let workers = await start().catch(orAway);
+    // The store must know the limits of its definitions before a worker begins.
+    while (workers === "away") {
+      await this.process.sleep(startAgainMs);
+      workers = await start().catch(orAway);
+    }
+    this.#workers = workers;
+    this.#isStarting = false;
   }
 
   /** A stop in good order; afterwards the store is asked, past all faults, what it still holds for that worker. */

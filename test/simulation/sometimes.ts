@@ -2,7 +2,11 @@
  * What must happen at least once over all seeds of a run. A simulation that never loses a lease proves nothing about
  * lost leases, so a counter that stays at 0 fails the run.
  */
-import type { Evidence } from "../history/history.ts";
+import { isQueueGate } from "../../src/model/gate.ts";
+import { sweepHolds } from "../history/check-limits.ts";
+import type { Evidence, GateAct } from "../history/history.ts";
+import { openLedger } from "../history/ledger.ts";
+import type { Ledger } from "../history/ledger.ts";
 
 export const sometimes = [
   "a stale settle was refused",
@@ -23,6 +27,12 @@ export const sometimes = [
   "a lease was revoked",
   "a job whose lease was revoked was completed by the next worker",
   "a purge removed jobs",
+  "a job waited at a full limit",
+  "a job waited for the clock of its gate",
+  "a cap was lowered below what had been held",
+  "a queue was paused and resumed",
+  "a throttled job was completed later",
+  "a job that requires a capability was completed",
 ] as const;
 export type Sometimes = (typeof sometimes)[number];
 
@@ -50,6 +60,12 @@ export function countSometimes(evidence: Evidence, clockSteps: number, counts: M
       case "purge":
         if (call.removed > 0) add("a purge removed jobs");
         break;
+      case "claim":
+        if (call.answer?.opensInMs !== undefined) add("a job waited for the clock of its gate");
+        break;
+      case "open-gate":
+        if (call.seen === "ok" && hasPaused(evidence, call)) add("a queue was paused and resumed");
+        break;
       case "extendIfLeased":
         add("the reply of a claim was lost and its jobs were adopted", call.answer?.others.length ?? 0);
         break;
@@ -60,17 +76,51 @@ export function countSometimes(evidence: Evidence, clockSteps: number, counts: M
   for (const { wasAborted, how } of evidence.effects)
     if (wasAborted === true && how === "returned") add("a handler was told to stop and did not");
   countEvents(evidence, add);
+  if (evidence.operations.some(({ kind }) => kind === "putGates")) countHolds(openLedger(evidence), add);
+}
+
+const hasPaused = ({ operations }: Evidence, { key, invokedUs }: GateAct): boolean =>
+  operations.some(
+    (act) =>
+      act.kind === "close-gate" &&
+      act.seen === "ok" &&
+      act.key === key &&
+      isQueueGate(key) &&
+      (act.answeredUs ?? Infinity) < invokedUs,
+  );
+
+function countHolds(ledger: Ledger, add: (what: Sometimes) => void): void {
+  const waiting = new Map<string, readonly string[]>();
+  const last = new Map<string, number>();
+  for (const { event, taken } of sweepHolds(ledger)) {
+    const { id, state, kind, route } = event;
+    const asks = ledger.routes.get(route);
+    if (state === "ready") waiting.set(id, asks?.gates.map(({ key }) => key) ?? []);
+    else waiting.delete(id);
+    if (kind === "completed" && (asks?.caps.length ?? 0) > 0)
+      add("a job that requires a capability was completed");
+    for (const { scope, held, cap } of taken) {
+      if (held === cap && [...waiting.values()].some((keys) => keys.some((key) => scope.endsWith(key))))
+        add("a job waited at a full limit");
+      // More was held once the claim before this one was made.
+      if (cap < (last.get(scope) ?? 0)) add("a cap was lowered below what had been held");
+      last.set(scope, held);
+    }
+  }
 }
 
 function countEvents(evidence: Evidence, add: (what: Sometimes) => void): void {
   const askedToCancel = new Set<string>();
   const revoked = new Set<string>();
+  const throttled = new Set<string>();
   for (const { events } of evidence.snapshot.feed) {
     for (const { kind, id, extra } of events) {
       if (kind === "revoked") {
         add("a lease was revoked");
         revoked.add(id);
       }
+      if (kind === "throttled") throttled.add(id);
+      if (kind === "completed" && throttled.has(id)) add("a throttled job was completed later");
       if (kind === "reclaimed") add("a lease expired and was reclaimed");
       if (kind === "completed" && revoked.has(id))
         add("a job whose lease was revoked was completed by the next worker");

@@ -55,6 +55,39 @@ test("a queue's gate is closed and opened in every partition before the put is a
   expect((await store.readGates({ keys: [mail] })).gates).toMatchObject([{ held: 4 }]);
 });
 
+test.each([
+  ["the earlier put comes last", [1, 0]],
+  ["the earlier put comes first", [0, 1]],
+])("two puts of a queue at once leave every partition with the later one, where %s", async (_what, order) => {
+  const part = parts[0] as Store;
+  const arrivals: { arrive: () => void; hasArrived: Promise<unknown> }[] = [];
+  const { promise: bothAreThere, resolve } = Promise.withResolvers<void>();
+  const delayed: Store = {
+    ...part,
+    readGates: (request) => part.readGates(request),
+    putGates: async (puts) => {
+      if (arrivals.length === 2) return part.putGates(puts);
+      const { promise: mayArrive, resolve: arrive } = Promise.withResolvers<void>();
+      const hasArrived = mayArrive.then(() => part.putGates(puts));
+      arrivals.push({ arrive, hasArrived });
+      if (arrivals.length === 2) resolve();
+      return hasArrived;
+    },
+  };
+  const slow = partitionedStore([delayed, ...parts.slice(1)], { platform: createHeldPlatform(), placement });
+  await submitOnEach();
+  const puts = [slow.putGates([aGate(mail, { closed: { at: foreverMs } })]), slow.putGates([aGate(mail)])];
+  await bothAreThere;
+  for (const which of order) {
+    arrivals[which]?.arrive();
+    await arrivals[which]?.hasArrived;
+  }
+  await Promise.all(puts);
+  const copies = await Promise.all(parts.map((each) => each.readGates({ keys: [mail] })));
+  expect(copies.map(({ gates: [gate] }) => gate?.closedUntil)).toEqual([null, null, null, null]);
+  expect((await store.claim(aClaim())).jobs).toHaveLength(4);
+});
+
 test("a put that its guard refuses changes no partition", async () => {
   await store.putGates([aGate(mail)]);
   const closed = { at: foreverMs };

@@ -1,74 +1,16 @@
 /**
- * Gates over partitions. Each has a home, where its guard is asked, and partitions that must know it too:
- *
- *   of a limit    where all its jobs lie (model/placement.ts), so one partition decides; what it says of each key is told
- *                 to every partition, because its keys may lie in any
- *   of a key      where its name says, and where limits lie: a job takes from it in the one or in the other
- *   of a queue    in every partition. Of its cap and its rate each has a share, so that together they are never exceeded
- *
- * A put is answered when all of them have it. What it says of keys is told to the others first: a put that failed half
- * way leaves no key unbounded that the home believes to be bounded.
+ * Reading gates over partitions. Of a queue's cap and rate each partition has a share, so that together they are never
+ * exceeded, and what is shown is all of it. A key may be held in two partitions (gate-places.ts), which are added up.
  */
-import { isQueueGate, shareOf } from "../../model/gate.ts";
-import { isKeyedGate, keyOfGate } from "../../model/lane.ts";
+import { isQueueGate } from "../../model/gate.ts";
+import { isKeyedGate } from "../../model/lane.ts";
 import type { Placement } from "../../model/placement.ts";
-import type { GatePutAnswer, ReadGatesAnswer, ReadGatesRequest } from "../operations.ts";
-import type { Gate, GatePut } from "../records.ts";
+import type { ReadGatesAnswer, ReadGatesRequest } from "../operations.ts";
+import type { Gate } from "../records.ts";
+import { placesOf } from "./gate-places.ts";
 import { byteOrder } from "./look.ts";
 import { askAll } from "./partition.ts";
 import type { Partition, PartitionedCalls } from "./partition.ts";
-
-export async function putGates(
-  { partitions }: PartitionedCalls,
-  placement: Placement,
-  puts: readonly GatePut[],
-): Promise<readonly GatePutAnswer[]> {
-  const answers: GatePutAnswer[] = [];
-  for (const put of puts) answers.push(await putGate(partitions, placement, put));
-  return answers;
-}
-
-async function putGate(
-  partitions: readonly Partition[],
-  placement: Placement,
-  put: GatePut,
-): Promise<GatePutAnswer> {
-  const isOfKeys = await saysOfKeys(partitions[placement.ofGates] as Partition, put);
-  const [home, ...others] = isOfKeys
-    ? everywhere(partitions, placement)
-    : placesOf(partitions, placement, put.key);
-  const putAt = async ({ store, number }: Partition, guard: GatePut["guard"]): Promise<GatePutAnswer> => {
-    const [answer] = await store.putGates([{ ...partOf(put, number, partitions.length), guard }]);
-    return answer as GatePutAnswer;
-  };
-  const follow = (): Promise<unknown> => Promise.all(others.map((each) => putAt(each, "any")));
-  if (isOfKeys) await follow();
-  const answer = await putAt(home as Partition, put.guard);
-  if (answer.kind === "ok" && !isOfKeys) await follow();
-  return answer;
-}
-
-/** Whether the put of a limit says something of its keys, or takes back what was said. */
-async function saysOfKeys(home: Partition, { key, perKey = null }: GatePut): Promise<boolean> {
-  if (isQueueGate(key) || isKeyedGate(key)) return false;
-  if (perKey !== null) return true;
-  const { gates } = await home.store.readGates({ keys: [key] });
-  return gates.some((gate) => gate.perKey !== null);
-}
-
-/** Where a gate is, its home first. */
-function placesOf(partitions: readonly Partition[], placement: Placement, key: string): readonly Partition[] {
-  const home = partitions[placement.ofGates] as Partition;
-  if (isQueueGate(key)) return everywhere(partitions, placement);
-  if (!isKeyedGate(key)) return [home];
-  const ofKey = partitions[placement.ofName(keyOfGate(key))] as Partition;
-  return ofKey === home ? [home] : [ofKey, home];
-}
-
-function everywhere(partitions: readonly Partition[], { ofGates }: Placement): readonly Partition[] {
-  const home = partitions[ofGates] as Partition;
-  return [home, ...partitions.filter((partition) => partition !== home)];
-}
 
 export async function readGates(
   calls: PartitionedCalls,
@@ -132,10 +74,6 @@ async function readKeyed(
     const version = first.isHome ? first.gate.version : 0;
     return [{ ...first.gate, version, held, tatUs: Math.max(...all.map(({ tatUs }) => tatUs)) }];
   });
-}
-
-function partOf(put: GatePut, number: number, of: number): GatePut {
-  return isQueueGate(put.key) ? { ...put, ...shareOf(put, number, of) } : put;
 }
 
 /** All of a gate, from its parts. */

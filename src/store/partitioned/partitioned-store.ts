@@ -22,7 +22,7 @@ import type { Durability, Hint, MissingPartition, Store, StoreDescription, Unwat
 import { readAside, removeAside } from "./aside.ts";
 import { Claims } from "./claim.ts";
 import { extendIfLeased } from "./extend.ts";
-import { putGates, readGates } from "./gates.ts";
+import { readGates } from "./gates.ts";
 import { Health } from "./health.ts";
 import { findJobs, joinRoutes, readDocs, readDue } from "./look.ts";
 import { noteChanges, noteJobs } from "./own-clocks.ts";
@@ -32,6 +32,7 @@ import type { Partition, PartitionedCalls } from "./partition.ts";
 import { Patience } from "./patience.ts";
 import type { Timekeeper } from "./patience.ts";
 import { Promotion } from "./promote.ts";
+import { putGates } from "./put-gates.ts";
 import { auditIndexes, prune } from "./upkeep.ts";
 
 interface PartitionedOptions {

@@ -1,0 +1,74 @@
+/**
+ * Which jobs were ready at each record of the feed, and with which rank. Jobs whose rank cannot be told from outside
+ * (edited, replaced, submitted again) or that a clock may hide (deadline, time-to-live) are left out.
+ */
+import type { EventKind } from "../../src/model/event-kind.ts";
+import type { NewJob } from "../../src/store/records.ts";
+import type { Ledger } from "./ledger.ts";
+
+export interface Waiting {
+  readonly rank: number;
+  readonly seq: number;
+  readonly route: number;
+}
+
+export type Claimed = Waiting & { readonly id: string };
+
+interface Moment {
+  /** Of the feed record. */
+  readonly number: number;
+  /** What the record tells to be claimed, and what is still ready behind it. */
+  readonly claimed: readonly Claimed[];
+  readonly ready: ReadonlyMap<string, Waiting>;
+}
+
+export const isBetter = (one: Waiting, other: Waiting): boolean =>
+  one.rank < other.rank || (one.rank === other.rank && one.seq < other.seq);
+
+/** Events behind which a ready job is due when it was before. A revoke, too, gives the job back to its old place. */
+const keepsPlace: ReadonlySet<EventKind> = new Set([
+  "promoted",
+  "handed-back",
+  "revoked",
+  "throttled",
+  "edited",
+  "cancel-asked",
+]);
+
+export function* walkReady(ledger: Ledger): Generator<Moment> {
+  const seqs = new Map<string, number>();
+  for (const { id, seq } of ledger.leases) seqs.set(id, seq);
+  for (const { id, seq } of ledger.records.values()) seqs.set(id, seq);
+  const ready = new Map<string, Waiting>();
+  const dueAt = new Map<string, number>();
+  const isOpaque = new Set(ledger.reborn);
+  for (const { number, at, events } of ledger.evidence.snapshot.feed) {
+    const claimed: Claimed[] = [];
+    for (const { id, kind, state, route, extra } of events) {
+      if (kind === "edited" || kind === "replaced") isOpaque.add(id);
+      if (kind === "claimed") {
+        const waiting = ready.get(id);
+        if (waiting !== undefined) claimed.push({ ...waiting, id });
+      }
+      if (state === "scheduled") dueAt.set(id, Number(extra));
+      else if (state === "ready" && !keepsPlace.has(kind)) dueAt.set(id, at);
+      if (state !== "ready") {
+        ready.delete(id);
+        continue;
+      }
+      const spec = onlySpec(ledger, id);
+      const seq = seqs.get(id);
+      if (spec === null || seq === undefined || isOpaque.has(id)) ready.delete(id);
+      else ready.set(id, { rank: spec.rankBase + spec.rankSlope * (dueAt.get(id) ?? at), seq, route });
+    }
+    yield { number, claimed, ready };
+  }
+}
+
+function onlySpec(ledger: Ledger, id: string): NewJob | null {
+  const specs = ledger.specs.get(id) ?? [];
+  const [first] = specs;
+  const isOne = first !== undefined && specs.every((spec) => spec.rankBase === first.rankBase);
+  // An instant that the caller named may lie in the past, and then it is the due time; nobody outside can tell.
+  return isOne && first.deadline === null && first.ttlMs === null && "inMs" in first.due ? first : null;
+}
