@@ -17,6 +17,7 @@ export type {
   ReturnedOf,
   Submission,
 } from "./engine/definition.ts";
+export type { GroupOptions, OfInput } from "./engine/group.ts";
 export { limit } from "./engine/limit.ts";
 export type { Limit, LimitOptions, LimitUse, LimitUseOptions } from "./engine/limit.ts";
 export { batchHandler, handler } from "./worker/handler.ts";
@@ -69,7 +70,10 @@ export type { AttemptView, JobView } from "./client/job-view.ts";
 export type { QueueCounts } from "./client/count-jobs.ts";
 export type {
   AcquireOptions,
+  BoundEdit,
   LimitEdit,
+  LimitKeyOptions,
+  LimitKeyState,
   LimitsClient,
   LimitState,
   ThrottleOptions,
@@ -85,7 +89,7 @@ export type { AttemptOutcome, ErrorRecord } from "./model/attempt-log.ts";
 export type { Duration } from "./model/duration.ts";
 export type { JobState, TerminalState } from "./model/job-state.ts";
 export type { Learn, LearnOptions } from "./model/learning.ts";
-export type { LimitSettings, Rate, RateOptions } from "./model/limit.ts";
+export type { BoundSettings, LimitSettings, Rate, RateOptions } from "./model/limit.ts";
 export type { Priority } from "./model/rank.ts";
 export type { BackoffOptions, CustomBackoff, RetryIf } from "./model/retry-policy.ts";
 export type { UniqueOptions, UniqueScope } from "./model/unique-key.ts";

@@ -2,10 +2,15 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
   afterDefinition,
+  afterEdit,
   boundsOf,
+  boundsPerKeyOf,
+  isBoundedInAll,
+  isSame,
   readBody,
   readDefinition,
   readEdit,
+  readLimitEdit,
   settingsOf,
   tokenRateOf,
   weightMaxOf,
@@ -43,9 +48,25 @@ describe("the definition of a limit", () => {
     ],
     ["more than one per microsecond", { rate: { max: 1001, per: 1 } }, "invalid-option"],
     ["an unknown option", { concurency: 1 }, "invalid-option"],
-    ["a limit per key", { perKey: { concurrency: 1 } }, "not-yet-supported"],
+    ["a cap of 0 for each key", { perKey: { concurrency: 0 } }, "invalid-option"],
+    ["nothing for each key", { perKey: {} }, "invalid-option"],
+    ["keys of keys", { perKey: { concurrency: 1, perKey: { concurrency: 1 } } }, "invalid-option"],
   ])("%s is refused", (_what, options, code) => {
     expect(() => define(options)).toThrow(coded(code));
+  });
+
+  test("says what bounds each key, and whether the jobs of its keys are bounded together too", () => {
+    const keysOnly = define({ perKey: { rate: { max: 5, per: "1s" } } });
+    expect(keysOnly).toEqual({
+      concurrency: null,
+      rate: null,
+      perKey: { concurrency: null, rate: { max: 5, perMs: 1000, burst: 5 } },
+    });
+    expect(boundsPerKeyOf(keysOnly)).toEqual({ cap: null, rate: { stepUs: 200_000, burstUs: 1_000_000 } });
+    expect(boundsPerKeyOf(define({ concurrency: 5 }))).toBeNull();
+    const both = define({ concurrency: 5, perKey: { concurrency: 1 } });
+    expect([keysOnly, both, define({})].map(isBoundedInAll)).toEqual([false, true, true]);
+    expect([isSame(both, define({ concurrency: 5 })), isSame(both, { ...both })]).toEqual([false, true]);
   });
 
   test("becomes a step that is rounded up, so that never more pass", () => {
@@ -84,6 +105,24 @@ describe("the definition of a limit", () => {
   test("says how heavy a job may be", () => {
     expect(weightMaxOf(define({}))).toBe(Infinity);
     expect(weightMaxOf(define({ concurrency: 5, rate: { max: 100, per: "1m", burst: 3 } }))).toBe(3);
+  });
+});
+
+describe("an operator's edit of what bounds each key", () => {
+  const body = { ...readBody(null), defined: define({ perKey: { concurrency: 5 } }) };
+  const edit = (options: unknown) => settingsOf(afterEdit(body, readLimitEdit(options, "edit")));
+
+  test("leaves what it does not name, and null takes all of it away", () => {
+    const rate = { max: 1, perMs: 1000, burst: 1 };
+    expect(edit({ perKey: { rate: { max: 1, per: "1s" } } }).perKey).toEqual({ concurrency: 5, rate });
+    expect(edit({ perKey: { concurrency: null } }).perKey).toEqual({ concurrency: null, rate: null });
+    expect(edit({ concurrency: 9, perKey: null })).toEqual({ concurrency: 9, rate: null, perKey: null });
+    for (const wrong of [{}, { perKey: {} }, { perKey: 5 }, { keys: 1 }])
+      expect(() => edit(wrong)).toThrow(coded("invalid-option"));
+  });
+
+  test("is told from that of a queue, which has no keys", () => {
+    expect(() => readEdit({ perKey: { concurrency: 1 } }, "queues.set")).toThrow(coded("invalid-option"));
   });
 });
 

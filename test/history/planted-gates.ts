@@ -12,7 +12,7 @@ export const tokens = (stepMs: number, burst: number) => ({
   rate: { stepUs: stepMs * 1000, burstUs: burst * stepMs * 1000 },
 });
 
-/** A key of its own for the jobs of each group. */
+/** Jobs of one lane have one key. */
 export const keyed =
   (cap: number, isFifo = true): ((spec: NewJob) => Lane | null) =>
   ({ laneKey }) =>
