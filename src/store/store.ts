@@ -16,7 +16,7 @@
  *              offer have started. Of a lane only the first ready job by (rank, seq) can be claimed; an offer has routes of
  *              one lane order. By rank: as plain jobs. By turn: (turn of the lane, seq); a claim sets the turn to
  *              max(turn, T) + laneStep, T being the highest turn claimed in the queue so far; a lane that has no turn joins
- *              with T; the turn of an empty lane that is not above T at the end of a claim is forgotten
+ *              with T; at the end of a claim by turn the queue's empty lanes forget turns that are not above T
  *  R7 gate     a claim takes a job iff each gate of its route (its own gates, and that of its queue) lets its weight pass:
  *              closedUntil <= now, held + weight <= cap, max(tat, now) + weight * step <= now + burst; held is the sum of
  *              the weights of what runs. A gate that refuses a job lets nobody behind it pass in this call. A job that

@@ -261,11 +261,11 @@ export class ReferenceRules {
     this.all.turns.set(laneKey as string, { queue, turn: turn + laneStep });
   }
 
-  /** R6: at the end of a claim. */
-  forgetTurns(): void {
+  /** R6: at the end of a claim, in the queues in which a lane had its turn. */
+  forgetTurns(queues: ReadonlySet<string>): void {
     const lanes = new Set(this.headsOfLanes().map(({ laneKey }) => laneKey));
     for (const [lane, { queue, turn }] of this.all.turns)
-      if (!lanes.has(lane) && turn <= this.topOf(queue)) this.all.turns.delete(lane);
+      if (queues.has(queue) && !lanes.has(lane) && turn <= this.topOf(queue)) this.all.turns.delete(lane);
   }
 
   /** R7: the gates of the keys of a job, bounded for this job. */

@@ -55,6 +55,7 @@ export class ReferenceStore {
       /** Gates that have refused somebody in this call, and when the first of them opens by itself. */
       const shut = new Set<string>();
       let opensAt = Number.POSITIVE_INFINITY;
+      const turned = new Set<string>();
       /** Whether the job's gates refuse it; then they are shut. */
       const isRefused = (job: Job): boolean => {
         const gates = [...this.#rules.gatesOf(job.route), ...this.#rules.keyGatesOf(job)];
@@ -84,6 +85,7 @@ export class ReferenceStore {
           else {
             bytes += Buffer.byteLength(job.input);
             this.#rules.takeTurn(job);
+            if (job.laneStep !== null) turned.add(job.queue);
             jobs.push(this.#rules.lease(job, request.owner, request.leaseMs, taken < starts));
             taken += 1;
           }
@@ -91,7 +93,7 @@ export class ReferenceStore {
         }
         more ||= max > 0 && (taken === max || next.length > 0);
       }
-      this.#rules.forgetTurns();
+      this.#rules.forgetTurns(turned);
       const { now } = this.#rules;
       return {
         jobs,

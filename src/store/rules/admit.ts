@@ -15,6 +15,8 @@ interface OpenGate {
   passed: number;
   leased: number;
   isShut: boolean;
+  /** When it opens by its own clock for the job that it refused; null for not. */
+  opensAt: number | null;
 }
 
 interface Passage {
@@ -96,7 +98,13 @@ export class Admission {
     gate.isShut = true;
     const tatUs = tatAfter(gate.state, gate.passed, this.#now);
     const at = opensAt({ ...gate.state, tatUs }, weight, this.#now);
+    gate.opensAt = at;
     if (at !== null && (this.opensAt === null || at < this.opensAt)) this.opensAt = at;
+  }
+
+  /** When a gate that has refused somebody opens by its own clock; null for not. */
+  opensAtOf(key: string): number | null {
+    return this.#gates.get(key)?.opensAt ?? null;
   }
 
   #passages(route: number, uses: readonly KeyUse[]): readonly Passage[] {
@@ -128,7 +136,7 @@ export class Admission {
     const gate =
       state === null
         ? null
-        : { state, left: permitsLeft(state, this.#now), passed: 0, leased: 0, isShut: false };
+        : { state, left: permitsLeft(state, this.#now), passed: 0, leased: 0, isShut: false, opensAt: null };
     this.#gates.set(key, gate);
     return gate;
   }

@@ -12,7 +12,7 @@ import type { JobRow } from "../job-fields.ts";
 /** A job with a lane, as far as the lane is concerned. */
 export type Laned = Pick<
   JobRow,
-  "seq" | "route" | "rank" | "state" | "keepsLane" | "laneStep" | "laneGates"
+  "seq" | "route" | "rank" | "state" | "timerAt" | "keepsLane" | "laneStep" | "laneGates"
 > & { readonly laneKey: string };
 
 /** A job with a lane before and after a change; null for not there. */
@@ -21,8 +21,9 @@ export interface LaneMove {
   readonly to: Laned | null;
 }
 
+/** A row whose spec was not read is that of a job without a lane. */
 export function asLaned(row: JobRow): Laned | null {
-  return row.laneKey === null ? null : (row as Laned);
+  return typeof row.laneKey === "string" ? (row as Laned) : null;
 }
 
 export const isInLine = ({ state }: Pick<JobRow, "state">): boolean => state === stateCodes.ready;

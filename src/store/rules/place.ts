@@ -11,6 +11,7 @@ import type { NewJob } from "../records.ts";
 import { advance, clearedBy, initialValues } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
 import { edit } from "./edit.ts";
+import { asLaned } from "./lane.ts";
 import { dueAtOf, timerAtOf } from "./timer.ts";
 import { holdCode, holdsOf, uniqueHolds } from "./unique-holds.ts";
 
@@ -153,7 +154,7 @@ export function waitingFields(row: JobRow, next: Schedule | HandBack, now: numbe
   const { deadlineAt } = row;
   const isPassed = deadlineAt !== null && deadlineAt <= now;
   const placed = placeOf(next, now);
-  const keeps = next.keepsLane === true && row.laneKey !== null;
+  const keeps = next.keepsLane === true && asLaned(row) !== null;
   return {
     ...placed,
     ...(keeps ? { rank: row.rank, keepsLane: placed.state === stateCodes.scheduled ? 1 : 0 } : {}),

@@ -44,8 +44,8 @@ export function forgetCounts(counts: Counts): void {
 export function tellOutcome(telling: Telling, from: JobRow | null, outcome: Outcome): void {
   for (const { route, state, change } of countsOf(from, outcome)) count(telling, route, state, change);
   const { row, isKept } = outcome;
-  if (row.laneKey !== null || (from?.laneKey ?? null) !== null)
-    moveLane(telling, from === null ? null : asLaned(from), isKept ? asLaned(row) : null);
+  const [laneFrom, laneTo] = [from === null ? null : asLaned(from), isKept ? asLaned(row) : null];
+  if (laneFrom !== null || laneTo !== null) moveLane(telling, laneFrom, laneTo);
   tellEvent(telling, tell(outcome));
   const { state, timerAt } = outcome.row;
   if (state !== stateCodes.running && timerAt !== from?.timerAt) setClock(telling, timerAt);

@@ -8,6 +8,7 @@
  * that is unknown does not say which count it was in.
  */
 import type { AsideAnswer, AsideRecord } from "../../store/operations.ts";
+import { mendLanes } from "./audit-lanes.ts";
 import { recountTallies } from "./audit-tallies.ts";
 import { finishedNames, liveNames, specNames } from "./columns.ts";
 import { columnOf } from "../../store/job-fields.ts";
@@ -55,12 +56,14 @@ const drops = [...Object.keys(tables), "trail", "tag", "unique"].map(
   (table) => `DELETE FROM millrace_${table} WHERE seq IN (SELECT CAST(value AS INTEGER) FROM json_each(?))`,
 );
 
-export function setAside({ statements, now }: Step, found: readonly Found[]): void {
+export function setAside(step: Step, found: readonly Found[]): void {
   if (found.length === 0) return;
+  const { statements, now } = step;
   for (const [seq, why] of found) statements(putAside).run({ seq, why, now });
   const seqs = JSON.stringify(found.map(([seq]) => seq));
   for (const drop of drops) statements(drop).run(seqs);
   recountTallies(statements);
+  mendLanes(step);
 }
 
 /** Inputs: number, why, time. */

@@ -1,6 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
-import { aJob } from "../../../test/support/builders.ts";
+import { aClaim, aJob, aRoute } from "../../../test/support/builders.ts";
+import { groupGateKey, keyedGate, writeKeyUse } from "../../model/lane.ts";
 import type { AuditAnswer } from "../../store/operations.ts";
 import { openSession, commitCalls } from "./commit.ts";
 import type { Call, Session } from "./commit.ts";
@@ -24,12 +25,34 @@ function walk(session: Session, max: number): Record<string, number> {
   return all;
 }
 
+function openSessionInMemory(): { readonly database: DatabaseSync; readonly session: Session } {
+  const database = new DatabaseSync(":memory:");
+  configure(database, { path: ":memory:", durability: "strict", lockSleepMs: 0 });
+  migrate(database, ":memory:");
+  return {
+    database,
+    session: openSession(database, { path: ":memory:", epoch: 1, opener: null, identity: null }),
+  };
+}
+
+it("an audit makes lanes anew where a hand in the file broke them, and what was held by nobody is free", () => {
+  const { database, session } = openSessionInMemory();
+  const key = keyedGate(groupGateKey("mail"), "k");
+  const lane = { laneKey: "k", laneGates: [writeKeyUse({ key, weight: 1, cap: 1 })] };
+  ask(session, "submit", [{ jobs: ["a", "b", "c"].map((id) => aJob({ id, ...lane })) }]);
+  expect(walk(session, 1000)).toEqual({});
+  database.exec(`DELETE FROM millrace_line WHERE seq = 1; INSERT INTO millrace_line VALUES ('stray', 1, 99, 5, NULL, NULL, NULL);
+    UPDATE millrace_lane SET seq = 3; INSERT INTO millrace_permit VALUES ('${key}', 1, 0, NULL)`);
+  expect(walk(session, 1000)).toEqual({ lane: 4 });
+  expect(walk(session, 1000)).toEqual({});
+  const offers = [{ routes: [aRoute({ laneKey: "k" })], max: 5 }];
+  expect(ask(session, "claim", aClaim({ offers }))).toMatchObject({ jobs: [{ id: "a" }] });
+  database.close();
+});
+
 for (const max of [1, 3, 1000]) {
   it(`an audit in steps of ${max} finds what a hand in the file broke, and nothing the second time`, () => {
-    const database = new DatabaseSync(":memory:");
-    configure(database, { path: ":memory:", durability: "strict", lockSleepMs: 0 });
-    migrate(database, ":memory:");
-    const session = openSession(database, { path: ":memory:", epoch: 1, opener: null, identity: null });
+    const { database, session } = openSessionInMemory();
     const unique = { key: "k", hold: "end", onHeld: "keep" } as const;
     ask(session, "submit", [
       {

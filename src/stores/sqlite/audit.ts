@@ -6,6 +6,7 @@
  */
 import type { AuditAnswer } from "../../store/operations.ts";
 import { seqRange, setAsideUnreadable } from "./aside.ts";
+import { auditLanes } from "./audit-lanes.ts";
 import { auditTallies } from "./audit-tallies.ts";
 import { presentTimerAt } from "./clock.ts";
 import { limitTo } from "./connection.ts";
@@ -52,6 +53,7 @@ const phases: readonly Phase[] = [
     ...{ name: "trail", repairs: "trail" },
     ...walk({ table: "millrace_trail", key: "seq, number", start: [0, 0], isWrong: isKeptNowhere }),
   },
+  { name: "lanes", repairs: "lane", start: "", audit: auditLanes },
   { name: "tallies", repairs: "tally", start: "", audit: ({ statements }) => auditTallies(statements) },
 ];
 

@@ -16,7 +16,8 @@ import { mergeRoutes } from "../../store/rules/claim-order.ts";
 import { fencesPerEpoch, lease } from "../../store/rules/lease.ts";
 import type { Claiming } from "../../store/rules/lease.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
-import { tellMove } from "../../store/rules/telling.ts";
+import type { Laned } from "../../store/rules/lane.ts";
+import { moveLane, tellMove } from "../../store/rules/telling.ts";
 import { timerAt } from "./clock.ts";
 import { clearedFormulas, columnList, fieldReader, fromJob, rowReader, setList } from "./columns.ts";
 import type { Formulas } from "./columns.ts";
@@ -25,6 +26,9 @@ import type { Statements } from "./connection.ts";
 import { nextClockInMs } from "./due.ts";
 import { Unreadable } from "./errors.ts";
 import { moveTokens, openAdmission } from "./gates.ts";
+import { LanePick } from "./claim-lanes.ts";
+import { nextKeyClock } from "./key-gates.ts";
+import { readLanedRoutes } from "./routes.ts";
 import { readLive } from "./rows.ts";
 import { isReady } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
@@ -59,6 +63,7 @@ const input = `CASE WHEN octet_length(input) <= ${smallInputBytes} THEN input EN
 const columns = columnList(readNames, { ...fromJob, ...handedOut, input });
 const readLeased = rowReader(leasedFields);
 const readHolds = fieldReader(readNames, "holds");
+const readSeq = fieldReader(readNames, "seq");
 
 const claimable = "millrace_job j INDEXED BY millrace_job_ready";
 const isClaimable = `j.route = @route AND ${isReady} AND (j.timer_at IS NULL OR j.timer_at > @now)`;
@@ -84,9 +89,29 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
   const jobs: LeasedJob[] = [];
   let more = false;
   let bytesLeft = request.inputBytesMax ?? Infinity;
-  const admission = openAdmission(step);
+  const laned = readLanedRoutes(statements);
+  const isByLanes = (routes: readonly number[]): boolean => routes.some((route) => laned.has(route));
+  const lanes = laned.size > 0 && request.offers.some(({ routes }) => isByLanes(routes));
+  const admission = openAdmission(step, lanes);
   for (const { routes, max, starts = 0 } of request.offers) {
     if (max <= 0 || routes.length === 0) continue;
+    if (admission !== null && lanes && isByLanes(routes)) {
+      if (bytesLeft <= 0) {
+        more = true;
+        continue;
+      }
+      const pick = new LanePick(step, routes, max, admission);
+      const rows = readPicked(step, pick.seqs);
+      const leased = leaseRows(step, rows, { ...request, starts, bytesMax: bytesLeft, laned: pick.laned });
+      bytesLeft -= leased.bytes;
+      for (const [at, job] of leased.jobs.entries()) {
+        jobs.push(job);
+        admission.leased(job.route, pick.picked[at]?.head.uses);
+      }
+      pick.close(leased.jobs.length);
+      more ||= rows.length === max || leased.jobs.length < rows.length;
+      continue;
+    }
     // A claim that has its bytes asks only whether there is more.
     const rows = bytesLeft > 0 ? readClaimable(step, routes, max, admission) : readClaimable(step, routes, 1);
     const leased = leaseRows(step, rows, { ...request, starts, bytesMax: bytesLeft });
@@ -98,11 +123,28 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
     more ||= rows.length === max || leased.jobs.length < rows.length;
   }
   if (admission !== null) moveTokens(step, admission);
-  const opensAt = admission?.opensAt ?? null;
+  const opensAt = earlier(admission?.opensAt ?? null, lanes ? nextKeyClock(statements) : null);
   return {
     ...{ jobs, more, nextDueInMs: nextClockInMs(statements, now), now },
-    ...(opensAt === null ? {} : { opensInMs: opensAt - now }),
+    ...(opensAt === null ? {} : { opensInMs: Math.max(0, opensAt - now) }),
   };
+}
+
+function earlier(one: number | null, other: number | null): number | null {
+  return one === null || other === null ? (one ?? other) : Math.min(one, other);
+}
+
+/** These jobs as they will stand once leased, in this order. */
+function readPicked(step: Step, seqs: readonly number[]): unknown[] {
+  if (seqs.length === 0) return [];
+  const named = { now: step.now, lowestFence: lowestFenceOf(step), seqs: JSON.stringify(seqs) };
+  const rows = new Map(
+    step
+      .statements(readChosen)
+      .all(named)
+      .map((row) => [readSeq(row), row]),
+  );
+  return seqs.map((seq) => rows.get(seq));
 }
 
 const lowestFenceOf = ({ commit }: Step): number => commit.epoch * fencesPerEpoch;
@@ -141,13 +183,15 @@ interface Leasing extends Pick<ClaimRequest, "owner" | "leaseMs"> {
   /** How many of the jobs have started with the claim. */
   readonly starts: number;
   readonly bytesMax: number;
+  /** Those with lanes, by seq. */
+  readonly laned?: ReadonlyMap<number, Laned>;
 }
 
 /** Leases the first of these jobs, until their inputs have so many bytes. */
 function leaseRows(
   step: Step,
   rows: readonly unknown[],
-  { owner, leaseMs, starts, bytesMax }: Leasing,
+  { owner, leaseMs, starts, bytesMax, laned }: Leasing,
 ): { readonly jobs: readonly LeasedJob[]; readonly bytes: number } {
   const { statements, now } = step;
   const jobs: LeasedJob[] = [];
@@ -166,6 +210,8 @@ function leaseRows(
     }
     const { id, seq, rev, route, attempt } = job;
     (isStarted ? started : waiting).push(seq);
+    const lane = laned?.get(seq);
+    if (lane !== undefined) moveLane(step, lane, { ...lane, state: running });
     tellMove(step, ready, { kind: "claimed", id, rev, route, state: running, attempt, extra: null });
     jobs.push(job as LeasedJob);
   }

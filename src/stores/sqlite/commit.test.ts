@@ -65,7 +65,9 @@ describe("the calls of one turn", () => {
   it("refuse another content under a route's number before anything is written, each call for itself", () => {
     const session = memorySession();
     const number = aRoute({ name: "other" });
-    session.statements("INSERT INTO millrace_route VALUES (?, 'mail', 'stranger', '[]', '[]')").run(number);
+    session
+      .statements("INSERT INTO millrace_route VALUES (?, 'mail', 'stranger', '[]', '[]', NULL)")
+      .run(number);
     const { outcomes } = commitCalls(
       session,
       [submit(aJob("one")), submit(aJob("two"), aJob("three", { name: "other" }))],

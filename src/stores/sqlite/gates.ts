@@ -4,7 +4,8 @@
  * already, and what it holds follows from the tallies of its routes.
  */
 import { gatesToPass } from "../../model/gate.ts";
-import type { GateState } from "../../model/gate.ts";
+import { isKeyedGate } from "../../model/lane.ts";
+import type { GateBounds, GateState } from "../../model/gate.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import type { GatePutAnswer, ReadGatesAnswer, ReadGatesRequest } from "../../store/operations.ts";
 import type { Gate, GatePut } from "../../store/records.ts";
@@ -12,7 +13,9 @@ import { Admission } from "../../store/rules/admit.ts";
 import { putGate } from "../../store/rules/put-gate.ts";
 import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
-import { readRoute } from "./routes.ts";
+import { drainKey, keyGate, moveKeyToken, openKeyStates } from "./key-gates.ts";
+import { wakeLanesOf } from "./parked-lanes.ts";
+import { laned, readLanedRoutes, readRoute } from "./routes.ts";
 import type { Step } from "./step.ts";
 
 type GateRow = [
@@ -24,6 +27,7 @@ type GateRow = [
   tatUs: number,
   closedUntil: number | null,
   isDraining: number,
+  perKey: string | null,
   body: string | null,
   held: number,
 ];
@@ -31,7 +35,7 @@ type GateRow = [
 /** Permits held by what runs on the routes of a gate. */
 const held = `(SELECT coalesce(sum(r.weight * t.count), 0) FROM millrace_gate_route r
   JOIN millrace_tally t ON t.route = r.route AND t.state = ${stateCodes.running} WHERE r.key = g.key)`;
-const columns = `key, version, cap, step_us, burst_us, tat_us, closed_until, is_draining, body, ${held}`;
+const columns = `key, version, cap, step_us, burst_us, tat_us, closed_until, is_draining, per_key, body, ${held}`;
 /** Input: key. */
 const readOne = `SELECT ${columns} FROM millrace_gate g WHERE key = ?`;
 /** Input: a JSON list of keys. Answer: in byte order. */
@@ -41,7 +45,8 @@ const readNamed = `SELECT ${columns} FROM millrace_gate g
 const readRange = `SELECT ${columns} FROM millrace_gate g WHERE key >= ? AND key > ? ORDER BY key ${limitTo("?")}`;
 /** Inputs: the whole row but what is held. */
 const writeRow = `INSERT OR REPLACE INTO millrace_gate
-  (key, version, cap, step_us, burst_us, tat_us, closed_until, is_draining, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+  (key, version, cap, step_us, burst_us, tat_us, closed_until, is_draining, per_key, body)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 /** Inputs: token time, key. */
 const moveToken = "UPDATE millrace_gate SET tat_us = ? WHERE key = ?";
 /** Input: key. */
@@ -59,27 +64,47 @@ export function putGates(step: Step, puts: readonly GatePut[]): GatePutAnswer[] 
   return puts.map((put) => {
     const outcome = putGate(readGate(statements, put.key), put, now);
     if (outcome.kind === "changed") return outcome;
-    const { key, version, cap, rate, tatUs, closedUntil, isDraining, body } = outcome.gate;
+    const { key, version, cap, rate, tatUs, closedUntil, isDraining, perKey, body } = outcome.gate;
     const rates = [rate?.stepUs ?? null, rate?.burstUs ?? null] as const;
-    statements(writeRow).run(key, version, cap, ...rates, tatUs, closedUntil, Number(isDraining), body);
+    const bounds = perKey === null ? null : JSON.stringify(perKey);
+    statements(writeRow).run(
+      key,
+      version,
+      cap,
+      ...rates,
+      tatUs,
+      closedUntil,
+      Number(isDraining),
+      bounds,
+      body,
+    );
     for (const [route] of statements(readRoutesOf).all(key) as [route: number][]) step.woken.add(route);
+    if (put.drains === true && isKeyedGate(key)) drainKey(step, key);
+    for (const route of wakeLanesOf(step, key)) step.woken.add(route);
     return { kind: "ok", version };
   });
 }
 
 export function readGates({ statements, now }: Step, request: ReadGatesRequest): ReadGatesAnswer {
+  const shown = (put: Gate | null, key: string): Gate | null =>
+    isKeyedGate(key) ? keyGate({ statements, now }, key, put) : put;
   if ("keys" in request) {
     const rows = statements(readNamed).all(JSON.stringify(request.keys)) as GateRow[];
-    return { gates: rows.map(gateOf), cursor: null, now };
+    const put = new Map(rows.map((row) => [row[0], gateOf(row)]));
+    const gates = [...new Set(request.keys)].flatMap((key) => shown(put.get(key) ?? null, key) ?? []);
+    return { gates: gates.sort((one, other) => compareBytes(one.key, other.key)), cursor: null, now };
   }
   const { prefix, after, max } = request;
   const rows = statements(readRange).all(prefix, after ?? "", max + 1) as GateRow[];
   const found = rows.map(gateOf).filter(({ key }) => key.startsWith(prefix));
-  const gates = found.slice(0, max);
+  const gates = found.slice(0, max).map((gate) => shown(gate, gate.key) ?? gate);
   return { gates, cursor: found.length > max ? (gates.at(-1)?.key ?? null) : null, now };
 }
 
-function readGate(statements: Statements, key: string): Gate | null {
+const compareBytes = (one: string, other: string): number =>
+  Buffer.compare(Buffer.from(one), Buffer.from(other));
+
+export function readGate(statements: Statements, key: string): Gate | null {
   const row = statements(readOne).get(key) as GateRow | undefined;
   return row === undefined ? null : gateOf(row);
 }
@@ -93,31 +118,38 @@ function gateOf([
   tatUs,
   closedUntil,
   isDraining,
+  perKey,
   body,
   permits,
 ]: GateRow): Gate {
   const rate = stepUs === null || burstUs === null ? null : { stepUs, burstUs };
   const held = { held: permits, isDraining: isDraining === 1 };
-  return { key, version, cap, rate, tatUs, closedUntil, ...held, body };
+  const bounds = perKey === null ? null : (JSON.parse(perKey) as GateBounds);
+  return { key, version, cap, rate, tatUs, closedUntil, ...held, perKey: bounds, body };
 }
 
-/** What decides who passes in a claim; null where there is no gate at all. */
-export function openAdmission({ statements, commit, now }: Step): Admission | null {
-  if (readValue(statements, hasAny) === null) return null;
+/** What decides who passes in a claim; null where there is no gate at all and no job asks for that of a key. */
+export function openAdmission({ statements, commit, now }: Step, asksForKeys: boolean): Admission | null {
+  const isGated = readValue(statements, hasAny) !== null;
+  if (!isGated && !asksForKeys) return null;
+  const stateOfKey = openKeyStates(statements, isGated);
   return new Admission(
     {
       usesOf(route) {
-        const content = readRoute(statements, commit.routes, route);
+        const content = isGated ? readRoute(statements, commit.routes, route) : null;
         return content === null ? [] : gatesToPass(content);
       },
-      stateOf: (key): GateState | null => readGate(statements, key),
+      stateOf: (key): GateState | null => (isKeyedGate(key) ? stateOfKey(key) : readGate(statements, key)),
     },
     now,
   );
 }
 
 export function moveTokens({ statements }: Step, { moved }: Admission): void {
-  for (const { key, tatUs } of moved) statements(moveToken).run(tatUs, key);
+  for (const { key, tatUs } of moved) {
+    if (isKeyedGate(key)) moveKeyToken(statements, key, tatUs);
+    else statements(moveToken).run(tatUs, key);
+  }
 }
 
 /** The keys of queues that take no new work. */
@@ -127,14 +159,18 @@ export function readDrainingGates({ statements }: Step): ReadonlySet<string> {
 
 /** The routes on which somebody may pass now that jobs have left `running` on these. */
 export function routesFreed(statements: Statements, routes: Iterable<number>): Set<number> {
-  const freed = new Set<number>();
+  const left = new Set(routes);
+  // The next of a lane may stand on any route that has lanes.
+  const lanes = readLanedRoutes(statements);
+  const freed = [...lanes].some((route) => left.has(route)) ? lanes : new Set<number>();
   if (readValue(statements, hasCap) === null) return freed;
-  for (const route of new Set(routes))
+  for (const route of left)
     for (const [each] of statements(readSharing).all(route) as [route: number][]) freed.add(each);
   return freed;
 }
 
 /** No input. Answer: grows with every put. */
 export const sumVersions = "SELECT coalesce(sum(version), 0) FROM millrace_gate";
-/** No input. Answer: the routes of all gates that were put. */
-export const readAllRoutes = `SELECT DISTINCT r.route FROM millrace_gate g JOIN millrace_gate_route r ON r.key = g.key`;
+/** No input. Answer: the routes of all gates that were put, and those whose lanes may wait at gates of keys. */
+export const readAllRoutes = `SELECT r.route FROM millrace_gate g JOIN millrace_gate_route r ON r.key = g.key
+  UNION ${laned}`;

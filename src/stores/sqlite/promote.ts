@@ -8,13 +8,16 @@
  */
 import { stateCodes } from "../../model/job-state.ts";
 import type { PromoteAnswer } from "../../store/operations.ts";
-import { tellMove } from "../../store/rules/telling.ts";
-import { shareOf, shareOut } from "../../store/rules/promote.ts";
+import { moveLane, tellMove } from "../../store/rules/telling.ts";
+import { asLaned } from "../../store/rules/lane.ts";
+import { promote as promoteRow, shareOf, shareOut } from "../../store/rules/promote.ts";
 import type { Shares } from "../../store/rules/promote.ts";
 import { timerAt } from "./clock.ts";
 import { columnList, rowReader, setList } from "./columns.ts";
 import { limitTo } from "./connection.ts";
 import { nextClockInMs } from "./due.ts";
+import { hasLanes } from "./routes.ts";
+import { readLive } from "./rows.ts";
 import { isScheduled, isWatched } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import type { Step } from "./step.ts";
@@ -45,7 +48,7 @@ const readDueRoutes = `WITH RECURSIVE
       WHERE ${isScheduled} AND j.route = present.route) FROM present WHERE route IS NOT NULL)
   SELECT route FROM heads WHERE at <= ? ORDER BY at, route`;
 /** Inputs: the seqs. Guard: read as scheduled in the same transaction. `promote` of store/rules/promote.ts. */
-const promote = `UPDATE millrace_job SET ${setList({ state: ready, rev: "rev + 1", timerAt: timerAt.ready })}`;
+const promote = `UPDATE millrace_job SET ${setList({ state: ready, rev: "rev + 1", keepsLane: 0, timerAt: timerAt.ready })}`;
 
 export function promoteDue(step: Step, { max }: { readonly max: number }): PromoteAnswer {
   const { statements, now } = step;
@@ -53,6 +56,7 @@ export function promoteDue(step: Step, { max }: { readonly max: number }): Promo
     .all(now, max + 1)
     .map(readPromoted);
   const { jobs, more } = rung.length > max ? readShares(step, max) : shareRung(rung, max, now);
+  joinLanes(step, jobs);
   for (const { id, route, rev, attempt } of jobs)
     tellMove(step, scheduled, { kind: "promoted", id, rev, route, state: ready, attempt, extra: null });
   runOnSeqs(
@@ -61,6 +65,15 @@ export function promoteDue(step: Step, { max }: { readonly max: number }): Promo
     jobs.map(({ seq }) => seq),
   );
   return { count: jobs.length, more, nextDueInMs: nextClockInMs(statements, now) };
+}
+
+/** Those with a lane stand in line from now on, and hold nothing of it any more. */
+function joinLanes(step: Step, jobs: readonly Promoted[]): void {
+  for (const { seq, route } of jobs) {
+    if (!hasLanes(step, route)) continue;
+    const row = readLive(step.statements, seq);
+    if (row !== null) moveLane(step, asLaned(row), asLaned(promoteRow(row).row));
+  }
 }
 
 /** Of all jobs whose timer has rung, each route's share of those that are due. */

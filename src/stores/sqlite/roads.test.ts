@@ -2,6 +2,7 @@ import { DatabaseSync } from "node:sqlite";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { aClaim, aJob, aRoute, aSettle, finish } from "../../../test/support/builders.ts";
+import { groupGateKey, keyedGate, writeKeyUse } from "../../model/lane.ts";
 import { emptyHints } from "../../store/hints.ts";
 import type { ClaimRequest, Settle } from "../../store/operations.ts";
 import { readEvents } from "../../store/packed-events.ts";
@@ -38,11 +39,28 @@ function openDatabase() {
   return { database, call };
 }
 
-const tables = ["spec", "job", "history", "route", "tally", "unique", "tag", "trail"];
+const tables = [
+  "spec",
+  "job",
+  "history",
+  "route",
+  "tally",
+  "unique",
+  "tag",
+  "trail",
+  "line",
+  "lane",
+  "permit",
+];
+/** Where a lane waits is no part of what is true of it: only a claim that looks at lanes finds out. */
+const columnsOf = (table: string): string =>
+  table === "lane" ? "key, queue, pos, rank, seq, route, timer_at, step, gates" : "*";
 
 /** Every row of every table, and what was told: the feed without the order between jobs, which is free. */
 function contentsOf(database: DatabaseSync): unknown {
-  const rows = tables.map((table) => database.prepare(`SELECT * FROM millrace_${table}`).all());
+  const rows = tables.map((table) =>
+    database.prepare(`SELECT ${columnsOf(table)} FROM millrace_${table}`).all(),
+  );
   const feed = database.prepare("SELECT at, body FROM millrace_feed ORDER BY number").all();
   const told = feed.map(({ at, body }) => ({ at, events: readEvents(String(body)).toSorted(byIdAndRev) }));
   return { rows: Object.fromEntries(tables.map((table, at) => [table, rows[at]])), told };
@@ -69,7 +87,11 @@ function promoteGenerally(step: Step): void {
 const names = ["send", "pack"];
 const delay = fc.integer({ min: 0, max: 30 });
 const maybe = <A>(value: fc.Arbitrary<A>): fc.Arbitrary<A | null> => fc.option(value, { nil: null, freq: 2 });
-const newJob: fc.Arbitrary<Partial<NewJob>> = fc.record({
+const someLane = fc.constantFrom("one", "two").map((laneKey) => {
+  const use = { key: keyedGate(groupGateKey("mail"), laneKey), weight: 1, cap: 3 };
+  return { laneKey, laneGates: [writeKeyUse(use)] };
+});
+const anyJob: fc.Arbitrary<Partial<NewJob>> = fc.record({
   name: fc.constantFrom(...names),
   tags: maybe(fc.array(fc.constantFrom("a", "b", "ü 'x\""), { maxLength: 3 })),
   policy: maybe(fc.constantFrom("{}", "p")),
@@ -86,6 +108,9 @@ const newJob: fc.Arbitrary<Partial<NewJob>> = fc.record({
     }),
   ),
 });
+const newJob = fc
+  .tuple(anyJob, maybe(someLane))
+  .map(([job, lane]): Partial<NewJob> => ({ ...job, ...(lane ?? {}) }));
 const ending = fc.record({
   to: fc.constantFrom("completed" as const, "failed" as const, "skipped" as const),
   reason: maybe(fc.constantFrom("because", "x\0y")),
@@ -102,6 +127,7 @@ const command = fc.oneof(
     kind: fc.constant("claim" as const),
     max: fc.integer({ min: 1, max: 12 }),
     routes: fc.integer({ min: 1, max: 2 }),
+    isByLanes: fc.boolean(),
   }),
   fc.record({
     kind: fc.constant("settle" as const),
@@ -131,7 +157,8 @@ it("the same jobs by either road leave the same rows and tell the same", () => {
             break;
           }
           case "claim": {
-            const routes = names.slice(0, each.routes).map((name) => aRoute({ name }));
+            const lane = each.isByLanes ? { laneKey: "any" } : {};
+            const routes = names.slice(0, each.routes).map((name) => aRoute({ name, ...lane }));
             const request = aClaim({ offers: [{ routes, max: each.max, starts: 2 }], leaseMs: 500 });
             const { jobs } = plain.call(now, (step) => claim(step, request));
             expect(general.call(now, (step) => claimGenerally(step, request, jobs))).toEqual(jobs);

@@ -6,10 +6,12 @@
 import { MillraceError } from "../../model/error.ts";
 import { gatesToPass } from "../../model/gate.ts";
 import type { GateUse } from "../../model/gate.ts";
+import type { LaneOrder } from "../../model/lane.ts";
 import { asksAlike, routeOf } from "../../model/route.ts";
 import type { Route, RouteContent } from "../../model/route.ts";
 import type { NewJob } from "../../store/records.ts";
 import type { Statements } from "./connection.ts";
+import { isLanedRoute } from "./schema.ts";
 import type { Step } from "./step.ts";
 
 /**
@@ -23,27 +25,39 @@ const knownMax = 10_000;
 /** The capabilities of a row. A damaged list must not hide queue and name. */
 export const capsColumn = "CASE WHEN json_valid(caps) THEN caps ELSE '[]' END";
 /** Of gates that are damaged nobody knows what they let pass: such a route is unreadable. */
-const columns = `queue, name, ${capsColumn}, gates`;
+const columns = `queue, name, ${capsColumn}, gates, lanes`;
 /** Input: number. Answer: the content behind it, and whether it is whole. */
 const readContent = `SELECT ${columns}, json_valid(caps) FROM millrace_route WHERE number = ?`;
-/** Inputs: number, queue, name, capabilities and gates as JSON. What is damaged under the number is mended. */
+/** Inputs: number, queue, name, capabilities and gates as JSON, order of lanes. What is damaged under the number is mended. */
 const addRoute =
-  "INSERT OR REPLACE INTO millrace_route (number, queue, name, caps, gates) VALUES (?, ?, ?, ?, ?)";
+  "INSERT OR REPLACE INTO millrace_route (number, queue, name, caps, gates, lanes) VALUES (?, ?, ?, ?, ?, ?)";
 /** Inputs: key, route, weight. */
 const listRoute = "INSERT OR REPLACE INTO millrace_gate_route (key, route, weight) VALUES (?, ?, ?)";
 
 /** The number of a job's route, whose content is kept from now on. */
 export function keepRoute(statements: Statements, known: KnownRoutes, job: NewJob): number {
   const route = routeOf(job);
-  const { number, queue, name, caps, gates } = route;
+  const { number, queue, name, caps, gates, lanes = null } = route;
   let kept = readRoute(statements, known, number);
   if (kept === null || !known.has(number)) {
-    statements(addRoute).run(number, queue, name, JSON.stringify(caps), JSON.stringify(gates));
+    statements(addRoute).run(number, queue, name, JSON.stringify(caps), JSON.stringify(gates), lanes);
     for (const { key, weight } of gatesToPass(route)) statements(listRoute).run(key, number, weight);
     kept = remember(known, number, route);
   }
   if (!isSame(kept, route)) throw collision(kept, route);
   return number;
+}
+
+/** No input. Answer: the routes that have lanes. */
+export const laned = `SELECT number FROM millrace_route INDEXED BY millrace_route_lanes WHERE ${isLanedRoute}`;
+
+export function readLanedRoutes(statements: Statements): Set<number> {
+  return new Set((statements(laned).all() as [number: number][]).flat());
+}
+
+/** Whether jobs of this route stand in lanes. */
+export function hasLanes({ statements, commit }: Step, route: number): boolean {
+  return readRoute(statements, commit.routes, route)?.lanes !== undefined;
 }
 
 /** The content behind a number; null where none was kept. One that is damaged is not remembered. */
@@ -64,8 +78,12 @@ function remember(known: KnownRoutes, number: number, content: RouteContent): Ro
 }
 
 function contentOf(row: unknown): RouteContent {
-  const [queue, name, caps, gates] = row as [queue: string, name: string, caps: string, gates: string];
-  return { queue, name, caps: JSON.parse(caps) as string[], gates: JSON.parse(gates) as GateUse[] };
+  const [queue, name, caps, gates, lanes] = row as [
+    ...texts: [string, string, string, string],
+    LaneOrder | null,
+  ];
+  const asked = { caps: JSON.parse(caps) as string[], gates: JSON.parse(gates) as GateUse[] };
+  return { queue, name, ...asked, ...(lanes === null ? {} : { lanes }) };
 }
 
 function isSame(one: RouteContent, other: RouteContent): boolean {

@@ -6,6 +6,7 @@ import { stateOfCode } from "../../model/job-state.ts";
 import { fieldNames, isFinishedField, isLiveField } from "../../store/job-fields.ts";
 import type { JobField, JobFieldName, JobRow } from "../../store/job-fields.ts";
 import { initialValues } from "../../store/rules/advance.ts";
+import type { Laned } from "../../store/rules/lane.ts";
 import { columnList, fromJob, liveNames, rowReader, specNames } from "./columns.ts";
 import type { Picked } from "./columns.ts";
 import { readValue } from "./connection.ts";
@@ -53,6 +54,20 @@ export function readLiveStates(statements: Statements, seqs: readonly number[]):
   const rows = readStates(statements, seqs) as JobRow[];
   for (const { seq, state } of rows) readOrTell("job", seq, () => stateOfCode(state));
   return rows;
+}
+
+const laneNames = [
+  ...(["seq", "laneKey", "laneStep", "laneGates", "route", "rank", "state", "timerAt", "keepsLane"] as const),
+] as const;
+const readLaned = rowReader(laneNames);
+/** Input: a JSON list of seqs. Answer: of live jobs with a lane what their lanes have to know. */
+const ofLanes = `SELECT ${columnList(laneNames, fromJob)} FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq
+  WHERE j.seq IN (SELECT value FROM json_each(?)) AND s.lane_key IS NOT NULL`;
+
+/** The jobs with lanes among these live ones, by seq, as they stand. */
+export function readLanes(statements: Statements, seqs: readonly number[]): Map<number, Laned> {
+  const jobs = statements(ofLanes).all(JSON.stringify(seqs)).map(readLaned) as Laned[];
+  return new Map(jobs.map((job) => [job.seq, job]));
 }
 
 export const readLive = openSource("millrace_job", isLiveField);

@@ -9,6 +9,8 @@
  *  millrace_unique   key -> the job that holds it         millrace_tag      tag -> jobs
  *  millrace_trail    log lines of jobs                    millrace_doc      versioned documents
  *  millrace_gate     what a claim must pass               millrace_gate_route  key of a gate -> routes, with weights
+ *  millrace_line     ready jobs with a lane, in order     millrace_lane     lane -> its first job, its turn, where it waits
+ *  millrace_turn     the turn that a queue has reached    millrace_permit   gate of a key -> what is held, token time
  *  millrace_aside    records that could not be read
  *  millrace_feed     one packed record per changing call  millrace_meta     schema version, epoch, floors, openers
  *
@@ -38,17 +40,40 @@ export const isRunning = `state = ${running}`;
 export const isWatched = `timer_at IS NOT NULL AND state <> ${running} AND state <= ${suspended}`;
 export const isNotCompleted = `state <> ${completed}`;
 
+/** Of a lane: its first job may be claimed; it waits at the gate of a key; it has no ready job. */
+export const isOpenLane = "route IS NOT NULL AND parked_at IS NULL";
+export const isLanedRoute = "lanes IS NOT NULL";
+export const isParkedLane = "parked_at IS NOT NULL";
+export const isEmptyLane = "route IS NULL";
+
 const first = `
 CREATE TABLE millrace_route (number INTEGER PRIMARY KEY, queue TEXT NOT NULL, name TEXT NOT NULL, caps TEXT NOT NULL,
-  gates TEXT NOT NULL
+  gates TEXT NOT NULL, lanes TEXT
 );
+CREATE INDEX millrace_route_lanes ON millrace_route (number) WHERE ${isLanedRoute};
 CREATE TABLE millrace_gate (
   key TEXT PRIMARY KEY, version INTEGER NOT NULL, cap INTEGER, step_us INTEGER, burst_us INTEGER, tat_us INTEGER NOT NULL,
-  closed_until INTEGER, is_draining INTEGER NOT NULL, body TEXT
+  closed_until INTEGER, is_draining INTEGER NOT NULL, per_key TEXT, body TEXT
 ) WITHOUT ROWID;
 CREATE TABLE millrace_gate_route (
   key TEXT NOT NULL, route INTEGER NOT NULL, weight INTEGER NOT NULL, PRIMARY KEY (key, route)
 ) WITHOUT ROWID;
+CREATE TABLE millrace_line (
+  lane TEXT NOT NULL, rank INTEGER NOT NULL, seq INTEGER NOT NULL, route INTEGER NOT NULL, timer_at INTEGER, step INTEGER,
+  gates TEXT, PRIMARY KEY (lane, rank, seq)
+) WITHOUT ROWID;
+CREATE TABLE millrace_lane (
+  key TEXT PRIMARY KEY, queue TEXT, pos INTEGER NOT NULL, parked_at TEXT, rank INTEGER, seq INTEGER, route INTEGER,
+  timer_at INTEGER, step INTEGER, gates TEXT
+) WITHOUT ROWID;
+CREATE INDEX millrace_lane_open ON millrace_lane (route, pos, seq) WHERE ${isOpenLane};
+CREATE INDEX millrace_lane_parked ON millrace_lane (parked_at, route, pos, seq) WHERE ${isParkedLane};
+CREATE INDEX millrace_lane_empty ON millrace_lane (queue, pos) WHERE ${isEmptyLane};
+CREATE TABLE millrace_turn (queue TEXT PRIMARY KEY, top INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE millrace_permit (
+  key TEXT PRIMARY KEY, held INTEGER NOT NULL, tat_us INTEGER NOT NULL, opens_at INTEGER
+) WITHOUT ROWID;
+CREATE INDEX millrace_permit_opens ON millrace_permit (opens_at) WHERE opens_at IS NOT NULL;
 CREATE TABLE millrace_spec (${columnsDdl(specNames, { seq: "PRIMARY KEY AUTOINCREMENT", id: "UNIQUE" })});
 CREATE TABLE millrace_job (${columnsDdl(liveNames, bySeq)});
 CREATE INDEX millrace_job_ready ON millrace_job (route, rank, seq) WHERE ${isReady};

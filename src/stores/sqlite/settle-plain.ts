@@ -8,13 +8,14 @@ import { areAlike } from "../../store/plain.ts";
 import { assertArrow } from "../../store/rules/advance.ts";
 import { keepUntilOf } from "../../store/rules/finish.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
-import { count, tellEvent } from "../../store/rules/telling.ts";
+import { count, moveLane, tellEvent } from "../../store/rules/telling.ts";
 import { columnList, finishedNames } from "./columns.ts";
 import type { Formulas } from "./columns.ts";
 import { openRowSets, runRowSets } from "./connection.ts";
 import type { SqlValue } from "./connection.ts";
 import { forgetJobs } from "./forget.ts";
-import { liveReader } from "./rows.ts";
+import { hasLanes } from "./routes.ts";
+import { liveReader, readLanes } from "./rows.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import type { Step } from "./step.ts";
 import { freeKey } from "./unique.ts";
@@ -59,6 +60,7 @@ export interface End {
 export function finishJobs(step: Step, ends: readonly End[]): void {
   if (ends.length === 0) return;
   const { statements } = step;
+  leaveLanes(step, ends);
   for (const { lease, next } of ends) {
     if (lease.holds !== uniqueHolds.none) freeKey(statements, lease.seq);
     tellEnd(step, lease, next);
@@ -67,6 +69,17 @@ export function finishJobs(step: Step, ends: readonly End[]): void {
   for (let from = 0; from < kept.length;) from += moveAlike(step, kept, from);
   forgetJobs(statements, seqsOf(ends.filter(({ next }) => next.keepMs === 0)));
   runOnSeqs(statements, dropLive, seqsOf(ends));
+}
+
+/** What ends on a route with lanes gives back what it holds of its keys. */
+function leaveLanes(step: Step, ends: readonly End[]): void {
+  const laned = ends.filter(({ lease }) => hasLanes(step, lease.route));
+  if (laned.length === 0) return;
+  const ended = new Map(laned.map(({ lease, next }) => [lease.seq, next]));
+  for (const [seq, job] of readLanes(step.statements, seqsOf(laned))) {
+    const { to, keepMs } = ended.get(seq) as Finish;
+    moveLane(step, job, keepMs === 0 ? null : { ...job, state: stateCodes[to], keepsLane: 0 });
+  }
 }
 
 function seqsOf(ends: readonly End[]): number[] {

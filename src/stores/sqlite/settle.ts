@@ -12,8 +12,8 @@ import { isPlainSettle } from "../../store/plain.ts";
 import type { Effects } from "../../store/records.ts";
 import { settle as settleRow } from "../../store/rules/change.ts";
 import { isLeased, settleRefusal } from "../../store/rules/guard.ts";
-import type { Statements } from "./connection.ts";
-import { readLiveStates, readNamed } from "./rows.ts";
+import { hasLanes } from "./routes.ts";
+import { readLive, readLiveStates, readNamed } from "./rows.ts";
 import { finishJobs, readLeases } from "./settle-plain.ts";
 import type { End, Lease } from "./settle-plain.ts";
 import type { Step } from "./step.ts";
@@ -23,7 +23,7 @@ import { writeOutcome } from "./write-outcome.ts";
 const ok: SettleAnswer = { kind: "ok" };
 
 export function settleIfLeased(step: Step, settles: readonly Settle[]): SettleAnswer[] {
-  const jobs = readSettled(step.statements, settles);
+  const jobs = readSettled(step, settles);
   let ends: End[] = [];
   const flush = (): void => {
     finishJobs(step, ends);
@@ -46,12 +46,15 @@ export function settleIfLeased(step: Step, settles: readonly Settle[]): SettleAn
 }
 
 /** The live jobs of these settles by seq: whole ones, but only the leases of those that end plainly. */
-function readSettled(statements: Statements, settles: readonly Settle[]): Map<number, Lease> {
+function readSettled(step: Step, settles: readonly Settle[]): Map<number, Lease> {
+  const { statements } = step;
   const [ends, others]: [number[], number[]] = [[], []];
   for (const settle of settles) (isPlainSettle(settle) ? ends : others).push(settle.seq);
   const jobs = new Map<number, Lease>();
   for (const lease of readLeases(statements, ends)) jobs.set(lease.seq, lease);
-  for (const row of readLiveStates(statements, others)) jobs.set(row.seq, row);
+  // A lane is part of the spec, which is read for those that have one.
+  for (const row of readLiveStates(statements, others))
+    jobs.set(row.seq, hasLanes(step, row.route) ? (readLive(statements, row.seq) ?? row) : row);
   return jobs;
 }
 

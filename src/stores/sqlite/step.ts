@@ -12,7 +12,9 @@ import { readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { openInsert } from "./insert.ts";
 import type { Insert } from "./insert.ts";
+import type { LaneMove } from "../../store/rules/lane.ts";
 import { routesFreed } from "./gates.ts";
+import { flushLanes } from "./lanes.ts";
 import type { KnownRoutes } from "./routes.ts";
 
 /** What the calls of one transaction share. */
@@ -26,6 +28,7 @@ export interface Commit {
   /** New jobs of this call and those before it that are not written yet. */
   readonly insert: Insert;
   readonly counts: Counts;
+  readonly lanes: LaneMove[];
 }
 
 export interface Step extends Telling {
@@ -37,12 +40,12 @@ export interface Step extends Telling {
 }
 
 export function beginCommit(given: Pick<Commit, "statements" | "routes" | "epoch" | "now">): Commit {
-  return { ...given, lastSeq: null, insert: openInsert(given.statements), counts: openCounts() };
+  return { ...given, lastSeq: null, insert: openInsert(given.statements), counts: openCounts(), lanes: [] };
 }
 
 export function beginStep(commit: Commit): Step {
-  const { statements, now, counts } = commit;
-  return { commit, statements, now, counts, events: [], dueAt: null, woken: new Set() };
+  const { statements, now, counts, lanes } = commit;
+  return { commit, statements, now, counts, lanes, events: [], dueAt: null, woken: new Set() };
 }
 
 /** Answer: the last seq ever given. */
@@ -79,8 +82,10 @@ const addTally = `INSERT INTO millrace_tally (route, state, count) VALUES (?, ?,
   ON CONFLICT (route, state) DO UPDATE SET count = count + excluded.count`;
 
 /** Writes what the calls so far have left to be written together: before anybody looks, and before the commit. */
-export function flushCommit({ statements, insert, counts }: Commit): void {
+export function flushCommit(commit: Commit): void {
+  const { statements, insert, counts, lanes } = commit;
   insert.flush();
+  if (lanes.length > 0) flushLanes(commit);
   for (const [route, states] of counts.byRoute) {
     for (const [state, change] of states.entries())
       if (change !== 0) statements(addTally).run(route, state, change);

@@ -1,0 +1,89 @@
+/**
+ * The audit of lanes: the line of each, its first job, and what is held by key, held against the jobs themselves. All of
+ * it follows from them, so whatever is wrong is made anew.
+ */
+import { isKeyedGate } from "../../model/lane.ts";
+import { heldOf } from "../../store/rules/lane.ts";
+import type { JobRow } from "../../store/job-fields.ts";
+import { addPermits } from "./key-gates.ts";
+import { readValue } from "./connection.ts";
+import type { SqlValue } from "./connection.ts";
+import { refreshLane } from "./lanes.ts";
+import { wakeAtGate } from "./parked-lanes.ts";
+import { isLanedRoute, isReady, isRunning, isScheduled } from "./schema.ts";
+import type { Step } from "./step.ts";
+
+const laned = `route IN (SELECT number FROM millrace_route WHERE ${isLanedRoute})`;
+const inLine = `SELECT s.lane_key AS lane, j.rank AS rank, j.seq AS seq, j.route AS route, j.timer_at AS timer_at,
+  s.lane_step AS step, s.lane_gates AS gates
+  FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq
+  WHERE j.${laned} AND j.${isReady} AND s.lane_key IS NOT NULL`;
+const columns = "lane, rank, seq, route, timer_at, step, gates";
+const lines = `SELECT ${columns} FROM millrace_line`;
+/** No input. Answer: how many entries there should be, and are. */
+const countLines = `SELECT (SELECT ifnull(sum(count), 0) FROM millrace_tally WHERE ${laned} AND ${isReady}),
+  (SELECT count(*) FROM millrace_line)`;
+/** No input. Answer: entries that should not be, and those that should. */
+const strayLines = `${lines} EXCEPT ${inLine}`;
+const missingLines = `${inLine} EXCEPT ${lines}`;
+const dropLine = "DELETE FROM millrace_line WHERE lane = ? AND rank = ? AND seq = ?";
+const addLine = `INSERT INTO millrace_line (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`;
+/** No input. Answer: lanes that do not show their first job. */
+const wrongLanes = `SELECT l.lane FROM (SELECT DISTINCT lane FROM millrace_line) l LEFT JOIN millrace_lane k ON k.key = l.lane
+  WHERE k.seq IS NOT (SELECT seq FROM millrace_line i WHERE i.lane = l.lane ORDER BY rank, seq LIMIT 1)
+  UNION SELECT key FROM millrace_lane WHERE route IS NOT NULL AND key NOT IN (SELECT lane FROM millrace_line)`;
+/** No input. Answer: jobs that hold permits of keys. */
+const holders = `SELECT j.state, j.keeps_lane, s.lane_gates FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq
+  WHERE j.${laned} AND s.lane_gates IS NOT NULL AND (${isRunning} OR (${isScheduled} AND j.keeps_lane = 1))`;
+const readHeld = "SELECT key, held FROM millrace_permit";
+/** Input: now in us. Rows that say nothing any more. */
+const dropIdle = "DELETE FROM millrace_permit WHERE held = 0 AND tat_us <= ? AND opens_at IS NULL";
+
+/** Up to here every entry is compared; beyond it, only where the numbers differ. */
+const comparedMax = 50_000;
+
+export function auditLanes(step: Step): { checked: number; changes: number; last: null } {
+  const { statements, now } = step;
+  statements(dropIdle).run(now * 1000);
+  const [wanted, found] = statements(countLines).get() as [wanted: number, found: number];
+  const isSkipped = wanted === found && found > comparedMax;
+  return { checked: found, changes: isSkipped ? 0 : mendLanes(step), last: null };
+}
+
+/** Answers how many entries were wrong. */
+export function mendLanes(step: Step): number {
+  if (readValue(step.statements, `SELECT 1 FROM millrace_route WHERE ${isLanedRoute} LIMIT 1`) === null)
+    return 0;
+  return mendLines(step) + mendHeld(step);
+}
+
+type Line = [lane: string, rank: number, seq: number, ...rest: SqlValue[]];
+
+function mendLines({ statements, commit }: Step): number {
+  const stray = statements(strayLines).all() as unknown as Line[];
+  for (const [lane, rank, seq] of stray) statements(dropLine).run(lane, rank, seq);
+  const missing = statements(missingLines).all() as unknown as Line[];
+  for (const line of missing) statements(addLine).run(...line);
+  const wrong = statements(wrongLanes).all() as [lane: string][];
+  for (const [lane] of wrong) refreshLane(commit, lane);
+  return stray.length + missing.length + wrong.length;
+}
+
+function mendHeld(step: Step): number {
+  const { statements, now } = step;
+  const changes = new Map<string, number>();
+  const add = (key: string, change: number): unknown => changes.set(key, (changes.get(key) ?? 0) + change);
+  for (const [key, held] of statements(readHeld).all() as [key: string, held: number][])
+    if (isKeyedGate(key)) add(key, -held);
+  type Holder = [state: number, keepsLane: 0 | 1, laneGates: string];
+  for (const [state, keepsLane, gates] of statements(holders).all() as unknown as Holder[]) {
+    const laneGates = JSON.parse(gates) as NonNullable<JobRow["laneGates"]>;
+    for (const { key, weight } of heldOf({ state, keepsLane, laneGates })) add(key, weight);
+  }
+  const wrong = [...changes].filter(([, change]) => change !== 0);
+  for (const [key, change] of wrong) {
+    addPermits(statements, key, change, now);
+    wakeAtGate(step, key);
+  }
+  return wrong.length;
+}

@@ -1,0 +1,258 @@
+/**
+ * Which jobs of lanes a claim takes (rules R6, R7): the first of each open lane, in the order of the lanes, and behind a
+ * job that was taken the next of its lane. A lane whose first job the gate of a key refuses is parked there once the claim
+ * has been written; a gate of the route closes the route for this call.
+ */
+import { stateCodes } from "../../model/job-state.ts";
+import { isKeyedGate } from "../../model/lane.ts";
+import type { KeyUse } from "../../model/lane.ts";
+import type { JobRow } from "../../store/job-fields.ts";
+import type { Admission } from "../../store/rules/admit.ts";
+import { keyUsesOf } from "../../store/rules/lane.ts";
+import type { Laned } from "../../store/rules/lane.ts";
+import { limitTo } from "./connection.ts";
+import { keysThatOpened } from "./key-gates.ts";
+import { flushLanes, readTurn, writeTops } from "./lanes.ts";
+import { parkAt, wakeAtGate } from "./parked-lanes.ts";
+import { readRoute } from "./routes.ts";
+import { isOpenLane } from "./schema.ts";
+import type { Step } from "./step.ts";
+
+/** The first job of a lane that has not been taken. */
+interface Head extends Pick<JobRow, "seq" | "rank" | "route" | "timerAt" | "laneGates"> {
+  readonly lane: string;
+  /** Its place among the heads of other lanes; seq breaks ties. */
+  readonly pos: number;
+  readonly step: number | null;
+  readonly uses: readonly KeyUse[];
+  readonly isRung: boolean;
+  /** Set for what stands behind this job of the lane, which was taken, and has not been read. */
+  readonly behind?: Pick<JobRow, "rank" | "seq">;
+}
+
+/** A job that passed. */
+interface Picked {
+  readonly head: Head;
+  /** The turn of its lane behind it; null by rank. */
+  readonly turn: number | null;
+}
+
+interface Refused {
+  readonly head: Head;
+  readonly gate: string;
+}
+
+type HeadRow = readonly [
+  lane: string,
+  pos: number,
+  rank: number,
+  seq: number,
+  route: number,
+  timerAt: number | null,
+  step: number | null,
+  gates: string | null,
+];
+
+const columns = "rank, seq, route, timer_at, step, gates";
+/** Inputs: route, place and seq to go on behind, limit. Answer: heads of open lanes, in order. */
+const readOpen = `SELECT key, pos, ${columns} FROM millrace_lane INDEXED BY millrace_lane_open
+  WHERE ${isOpenLane} AND route = ? AND (pos, seq) > (?, ?) ORDER BY pos, seq ${limitTo("?")}`;
+/** Input: lane. Answer: its head. */
+const readOne = `SELECT key, pos, ${columns} FROM millrace_lane WHERE key = ? AND seq IS NOT NULL`;
+/** Inputs: lane, rank and seq to go on behind. Answer: the next in line. */
+const readBehind = `SELECT lane, 0, ${columns} FROM millrace_line
+  WHERE lane = ? AND (rank, seq) > (?, ?) ORDER BY rank, seq LIMIT 1`;
+
+const lowest = -Number.MAX_SAFE_INTEGER;
+
+/** The open lanes of one route, read by batches. */
+interface Source {
+  readonly route: number;
+  heads: readonly Head[];
+  next: number;
+  isDry: boolean;
+}
+
+export class LanePick {
+  readonly #step: Step;
+  readonly #admission: Admission;
+  readonly #routes: ReadonlySet<number>;
+  readonly #batch: number;
+  readonly #sources: Source[];
+  /** Heads behind taken ones and of lanes that were woken, in order. */
+  readonly #others: Head[] = [];
+  /** Lanes that had their chance in this call. */
+  readonly #seen = new Set<string>();
+  readonly #closed = new Set<number>();
+  readonly #refused: Refused[] = [];
+  readonly #tops = new Map<string, number>();
+  /** In claim order. */
+  readonly picked: Picked[] = [];
+
+  constructor(step: Step, routes: readonly number[], max: number, admission: Admission) {
+    this.#step = step;
+    this.#admission = admission;
+    this.#routes = new Set(routes);
+    this.#batch = Math.ceil(max / this.#routes.size) + 4;
+    for (const key of keysThatOpened(step)) wakeAtGate(step, key);
+    this.#sources = [...this.#routes].map((route) => ({ route, heads: [], next: 0, isDry: false }));
+    for (const source of this.#sources) this.#fetch(source);
+    while (this.picked.length < max) {
+      const head = this.#first();
+      if (head === null) break;
+      this.#consider(head);
+    }
+  }
+
+  /** The picked jobs as their lanes know them, by seq. */
+  get laned(): ReadonlyMap<number, Laned> {
+    return new Map(this.picked.map(({ head }) => [head.seq, lanedOf(head)]));
+  }
+
+  get seqs(): readonly number[] {
+    return this.picked.map(({ head }) => head.seq);
+  }
+
+  /** So many of the picked jobs were leased: their lanes have had their turns, and those that were refused wait. */
+  close(leased: number): void {
+    const step = this.#step;
+    const turns = new Map<string, number>();
+    const tops = new Map<string, number>();
+    for (const { head, turn } of this.picked.slice(0, leased)) {
+      if (turn === null || head.step === null) continue;
+      turns.set(head.lane, turn);
+      tops.set(this.#queueOf(head.route), turn - head.step);
+    }
+    flushLanes(step.commit, turns);
+    writeTops(step.statements, tops);
+    for (const { head, gate } of this.#refused) parkAt(step, head, gate, this.#admission.opensAtOf(gate));
+  }
+
+  #consider(head: Head): void {
+    if (head.behind !== undefined) {
+      this.#readBehind(head, head.behind);
+      return;
+    }
+    this.#seen.add(head.lane);
+    if (head.isRung || !this.#routes.has(head.route) || this.#closed.has(head.route)) return;
+    const refusing = this.#admission.refusedBy(head.route, head.uses);
+    if (refusing.length === 0) {
+      this.#take(head);
+      return;
+    }
+    const gate = refusing.find(isKeyedGate);
+    if (gate === undefined) {
+      this.#closed.add(head.route);
+      return;
+    }
+    this.#refused.push({ head, gate });
+    // It was looked at in the stead of others that wait for what it does not take now.
+    for (const { key } of head.uses) if (!refusing.includes(key)) this.#wake(key);
+  }
+
+  #take(head: Head): void {
+    const turn = head.step === null ? null : this.#takeTurn(head, head.step);
+    this.picked.push({ head, turn });
+    const behind = this.#step.statements(readBehind).get(head.lane, head.rank, head.seq) as
+      | HeadRow
+      | undefined;
+    if (behind !== undefined) this.#add(this.#headOf(behind, turn ?? undefined));
+  }
+
+  #readBehind({ lane, pos }: Head, { rank, seq }: Pick<JobRow, "rank" | "seq">): void {
+    const row = this.#step.statements(readBehind).get(lane, rank, seq) as HeadRow | undefined;
+    if (row !== undefined) this.#add(this.#headOf(row, pos));
+  }
+
+  #takeTurn({ pos, route }: Head, step: number): number {
+    const queue = this.#queueOf(route);
+    const top = Math.max(pos, this.#tops.get(queue) ?? readTurn(this.#step.statements, queue));
+    this.#tops.set(queue, top);
+    return top + step;
+  }
+
+  #queueOf(route: number): string {
+    const { statements, commit } = this.#step;
+    return readRoute(statements, commit.routes, route)?.queue ?? "";
+  }
+
+  #wake(gate: string): void {
+    const { statements } = this.#step;
+    for (const { key } of wakeAtGate(this.#step, gate)) {
+      const row = statements(readOne).get(key) as HeadRow | undefined;
+      if (row !== undefined && !this.#seen.has(key)) this.#add(this.#headOf(row));
+    }
+  }
+
+  /** @param turn of its lane, where that is not written yet. */
+  #headOf([lane, pos, rank, seq, route, timerAt, step, gates]: HeadRow, turn?: number): Head {
+    const laneGates = gates === null ? null : (JSON.parse(gates) as string[]);
+    const isRung = timerAt !== null && timerAt <= this.#step.now;
+    const place = step === null ? rank : (turn ?? pos);
+    const uses = keyUsesOf({ laneGates });
+    return { lane, pos: place, seq, route, rank, timerAt, step, laneGates, uses, isRung };
+  }
+
+  #add(head: Head): void {
+    let at = this.#others.length;
+    while (at > 0 && isBefore(head, this.#others[at - 1] as Head)) at -= 1;
+    this.#others.splice(at, 0, head);
+  }
+
+  #first(): Head | null {
+    let first: Source | null = null;
+    let head: Head | null = null;
+    for (const source of this.#sources) {
+      const next = this.#nextOf(source);
+      if (next !== null && (head === null || isBefore(next, head))) [first, head] = [source, next];
+    }
+    const other = this.#others[0];
+    if (other !== undefined && (head === null || isBefore(other, head))) {
+      this.#others.shift();
+      return other;
+    }
+    if (first !== null) first.next += 1;
+    return head;
+  }
+
+  /** A route whose gate has refused a job is left; a lane that was woken may be met twice. */
+  #nextOf(source: Source): Head | null {
+    if (this.#closed.has(source.route)) return null;
+    for (;;) {
+      const head = source.heads[source.next];
+      if (head === undefined) {
+        if (source.isDry) return null;
+        this.#fetch(source);
+      } else if (this.#seen.has(head.lane)) source.next += 1;
+      else return head;
+    }
+  }
+
+  #fetch(source: Source): void {
+    const { pos, seq } = source.heads.at(-1) ?? { pos: lowest, seq: 0 };
+    const rows = this.#step
+      .statements(readOpen)
+      .all(source.route, pos, seq, this.#batch) as unknown as HeadRow[];
+    source.heads = rows.map((row) => this.#headOf(row));
+    source.next = 0;
+    source.isDry = rows.length < this.#batch;
+  }
+}
+
+function lanedOf({ lane, seq, rank, route, timerAt, step, laneGates }: Head): Laned {
+  return {
+    laneKey: lane,
+    laneStep: step,
+    laneGates,
+    seq,
+    rank,
+    route,
+    timerAt,
+    state: stateCodes.ready,
+    keepsLane: 0,
+  };
+}
+
+function isBefore(one: Head, other: Head): boolean {
+  return one.pos < other.pos || (one.pos === other.pos && one.seq < other.seq);
+}

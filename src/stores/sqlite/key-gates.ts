@@ -1,0 +1,108 @@
+/**
+ * Gates of keys (rule R7, model/lane.ts). What is held of one is counted in millrace_permit, in the step that writes the
+ * job which takes or leaves it; its token time stands beside the count. Its bounds are those of its own put, else those
+ * that its limit has for each key; a job's own cap comes with the job.
+ */
+import type { GateState } from "../../model/gate.ts";
+import { gateOfLimit } from "../../model/lane.ts";
+import type { Gate } from "../../store/records.ts";
+import { readValue } from "./connection.ts";
+import type { Statements } from "./connection.ts";
+import { readGate } from "./gates.ts";
+import type { Step } from "./step.ts";
+
+/** Input: key. */
+const readPermit = "SELECT held, tat_us FROM millrace_permit WHERE key = ?";
+/** Inputs: key, change. */
+const addHeld = `INSERT INTO millrace_permit (key, held, tat_us) VALUES (?, ?, 0)
+  ON CONFLICT (key) DO UPDATE SET held = held + excluded.held`;
+/** Inputs: key, now in us. A row that says nothing goes. */
+const dropIdle = `DELETE FROM millrace_permit WHERE key = ? AND held = 0 AND tat_us <= ? AND opens_at IS NULL`;
+/** Inputs: key, token time. */
+const setToken = `INSERT INTO millrace_permit (key, held, tat_us) VALUES (?, 0, ?)
+  ON CONFLICT (key) DO UPDATE SET tat_us = max(tat_us, excluded.tat_us)`;
+
+type KeyState = Omit<GateState, "held"> & Pick<GateState, "held">;
+
+function stateOf(statements: Statements, key: string, put: Gate | null, limit: Gate | null): KeyState {
+  const [held, tatUs] = (statements(readPermit).get(key) ?? [0, 0]) as [held: number, tatUs: number];
+  const perKey = limit?.perKey ?? null;
+  return {
+    cap: put?.cap ?? perKey?.cap ?? null,
+    rate: put?.rate ?? perKey?.rate ?? null,
+    closedUntil: put?.closedUntil ?? null,
+    tatUs,
+    held,
+  };
+}
+
+/** Reads the states of keys for one claim, which meets the same limits again and again. */
+export function openKeyStates(statements: Statements, isGated: boolean): (key: string) => GateState {
+  const limits = new Map<string, Gate | null>();
+  return (key) => {
+    if (!isGated) return stateOf(statements, key, null, null);
+    const name = gateOfLimit(key);
+    let limit = limits.get(name);
+    if (limit === undefined) limits.set(name, (limit = readGate(statements, name)));
+    return stateOf(statements, key, readGate(statements, key), limit);
+  };
+}
+
+export function keyState(statements: Statements, key: string): GateState {
+  return stateOf(statements, key, readGate(statements, key), readGate(statements, gateOfLimit(key)));
+}
+
+/** As it is shown; null for one that was never put and of which nothing is held. A token time that has passed is none. */
+export function keyGate(
+  { statements, now }: Pick<Step, "statements" | "now">,
+  key: string,
+  put: Gate | null,
+): Gate | null {
+  const state = stateOf(statements, key, put, readGate(statements, gateOfLimit(key)));
+  if (put === null && state.held === 0) return null;
+  const { version = 0, isDraining = false, body = null } = put ?? {};
+  const tatUs = state.tatUs > now * 1000 ? state.tatUs : 0;
+  return { ...state, key, version, isDraining, perKey: null, body, tatUs };
+}
+
+export function addPermits(statements: Statements, key: string, change: number, now: number): void {
+  statements(addHeld).run(key, change);
+  if (change < 0) statements(dropIdle).run(key, now * 1000);
+}
+
+export function moveKeyToken(statements: Statements, key: string, tatUs: number): void {
+  statements(setToken).run(key, tatUs);
+}
+
+/** Takes all tokens that are there. */
+export function drainKey({ statements, now }: Step, key: string): void {
+  const { rate } = keyState(statements, key);
+  if (rate !== null) moveKeyToken(statements, key, now * 1000 + rate.burstUs);
+}
+
+/** Inputs: key, time. */
+const setOpens = `INSERT INTO millrace_permit (key, held, tat_us, opens_at) VALUES (?, 0, 0, ?)
+  ON CONFLICT (key) DO UPDATE SET opens_at = excluded.opens_at`;
+/** Input: now. Answer: gates at which lanes wait for a clock that has rung. */
+const readRung = "SELECT key FROM millrace_permit WHERE opens_at IS NOT NULL AND opens_at <= ? LIMIT 1000";
+const readNext = "SELECT min(opens_at) FROM millrace_permit WHERE opens_at IS NOT NULL";
+
+/** When the clock of a gate at which lanes wait lets somebody pass; null where no clock does. */
+export function setKeyClock(statements: Statements, key: string, at: number | null, now: number): void {
+  if (at !== null) statements(setOpens).run(key, at);
+  else if (
+    Number(
+      statements("UPDATE millrace_permit SET opens_at = NULL WHERE key = ? AND opens_at IS NOT NULL").run(key)
+        .changes,
+    ) > 0
+  )
+    statements(dropIdle).run(key, now * 1000);
+}
+
+export function keysThatOpened({ statements, now }: Step): string[] {
+  return (statements(readRung).all(now) as [key: string][]).map(([key]) => key);
+}
+
+export function nextKeyClock(statements: Statements): number | null {
+  return readValue(statements, readNext);
+}

@@ -1,0 +1,83 @@
+/**
+ * Lanes that wait at the gate of a key (docs/decisions/0023): they are in no index that a claim reads, so closed keys cost
+ * nothing. When something about a gate has changed, the first lanes of each route that it may let pass are looked at
+ * again, no more than there are permits: those behind them are looked at when one of these goes away without a permit.
+ */
+import { opensAt, permitsLeft } from "../../model/gate.ts";
+import { isKeyedGate, keyedGate } from "../../model/lane.ts";
+import { limitTo, readValue } from "./connection.ts";
+import type { Statements } from "./connection.ts";
+import { keyState, setKeyClock } from "./key-gates.ts";
+import { isParkedLane } from "./schema.ts";
+import type { Step } from "./step.ts";
+
+const parked = `millrace_lane INDEXED BY millrace_lane_parked WHERE ${isParkedLane}`;
+/** Inputs: key of the gate, route. Answer: the next route with lanes there. */
+const readRoute = `SELECT min(route) FROM ${parked} AND parked_at = ? AND route > ?`;
+/** Inputs: key of the gate, route, limit. Answer: the first lanes of the route that wait there. */
+const readFirst = `SELECT key FROM ${parked} AND parked_at = ? AND route = ? ORDER BY pos, seq ${limitTo("?")}`;
+/** Input: lane. */
+const unpark = "UPDATE millrace_lane SET parked_at = NULL WHERE key = ?";
+/** Inputs: key of the gate, lane, its first job. */
+const parkLane = "UPDATE millrace_lane SET parked_at = ? WHERE key = ? AND seq = ? AND route IS NOT NULL";
+/** Inputs: first and last key of gates. Answer: those at which lanes wait, from this one on. */
+const readGate = `SELECT min(parked_at) FROM ${parked} AND parked_at > ? AND parked_at < ?`;
+
+/** So many lanes of a route are looked at again at most: a gate without bounds of its own lets any number pass. */
+const wokenMax = 1000;
+
+export interface WokenLane {
+  readonly key: string;
+  readonly route: number;
+}
+
+/** The lanes that wait at the gate of this key and may go on now. */
+export function wakeAtGate({ statements, now }: Pick<Step, "statements" | "now">, key: string): WokenLane[] {
+  const woken: WokenLane[] = [];
+  let route = readValue<number>(statements, readRoute, key, -1);
+  if (route === null) return woken;
+  const state = keyState(statements, key);
+  const max = Math.min(permitsLeft(state, now), wokenMax);
+  if (max === 0) {
+    setKeyClock(statements, key, opensAt(state, 1, now), now);
+    return woken;
+  }
+  for (; route !== null; route = readValue<number>(statements, readRoute, key, route)) {
+    for (const [lane] of statements(readFirst).all(key, route, max) as [lane: string][]) {
+      statements(unpark).run(lane);
+      woken.push({ key: lane, route });
+    }
+  }
+  setKeyClock(statements, key, null, now);
+  return woken;
+}
+
+/** After a put of the gate of a key, or of a limit: the routes on which somebody may go on. */
+export function wakeLanesOf(step: Pick<Step, "statements" | "now">, gate: string): Set<number> {
+  const { statements } = step;
+  const routes = new Set<number>();
+  const wake = (key: string): void => {
+    for (const { route } of wakeAtGate(step, key)) routes.add(route);
+  };
+  if (isKeyedGate(gate)) {
+    wake(gate);
+    return routes;
+  }
+  const [from, to] = [keyedGate(gate, ""), keyedGate(gate, "\u{10ffff}")];
+  for (let key = readValue<string>(statements, readGate, from, to); key !== null;) {
+    wake(key);
+    key = readValue<string>(statements, readGate, key, to);
+  }
+  return routes;
+}
+
+/** The lane whose first job was refused waits at this gate, until its clock or a permit wakes it. */
+export function parkAt(
+  { statements, now }: Step,
+  { lane, seq }: { readonly lane: string; readonly seq: number },
+  gate: string,
+  opens: number | null,
+): void {
+  statements(parkLane).run(gate, lane, seq);
+  if (opens !== null) setKeyClock(statements, gate, opens, now);
+}
