@@ -268,7 +268,7 @@ function stateOfKey(limit: Gate, key: string, gate: Gate | null, now: number): L
     key: keyedGate(limit.key, key),
   };
   const own = gate ?? { ...asLimit, held: 0, tatUs: 0, closedUntil: null };
-  const { perKey: _none, defined: _defined, ...state } = stateOf({ ...own, body: null }, now);
+  const { perKey: _none, defined: _defined, learned: _learned, ...state } = stateOf({ ...own, body: null }, now);
   return {
     ...state,
     name: gateName(limit.key),
