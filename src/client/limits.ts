@@ -53,7 +53,7 @@ export interface LimitState {
 }
 
 /** What one key of a limit may have and holds. */
-export interface LimitKeyState extends Omit<LimitState, "perKey" | "defined"> {
+export interface LimitKeyState extends Omit<LimitState, "perKey" | "defined" | "learn" | "learned"> {
   readonly key: string;
   /** What was edited for this key alone; null where it is as the limit says of each key. */
   readonly edited: Partial<BoundSettings> | null;
@@ -268,7 +268,13 @@ function stateOfKey(limit: Gate, key: string, gate: Gate | null, now: number): L
     key: keyedGate(limit.key, key),
   };
   const own = gate ?? { ...asLimit, held: 0, tatUs: 0, closedUntil: null };
-  const { perKey: _none, defined: _defined, learned: _learned, ...state } = stateOf({ ...own, body: null }, now);
+  const {
+    perKey: _none,
+    defined: _defined,
+    learned: _learned,
+    learn: _learn,
+    ...state
+  } = stateOf({ ...own, body: null }, now);
   return {
     ...state,
     name: gateName(limit.key),
