@@ -18,10 +18,8 @@ serveAudit("lines", function(c)
   for i, entry in ipairs(entries) do
     local job = c.jobs[handles[i]]
     local isInLine = job and job.state == READY and job.laneKey ~= ""
-    if not isInLine or lineEntry(job.laneKey, job.rank, job.h, job.route) ~= entry then
-      local work = workOf(c)
-      push(work, "gone", entry)
-      noteLane(work, match(entry, "^[^\31]*")).gone[handles[i]] = true
+    if not isInLine or entryOf(job) ~= entry then
+      noteGone(workOf(c), match(entry, "^[^\31]*"), handles[i], entry)
       repaired = repaired + 1
     end
   end
@@ -45,7 +43,7 @@ end
 local function repairLane(c, lane)
   loadLanes(c, { lane })
   local record, head, work = c.lanes[lane], firstInLine(c, lane), workOf(c)
-  local isSame = head and head.handle == record.handle and head.rank == record.rank and head.route == record.route
+  local isSame = head and head.handle == record.handle and head.place == record.place and head.route == record.route
   if (isSame or not head and record.handle == "") and isPlaced(c, record) then return 0 end
   noteLane(work, lane)
   work.heads[lane] = head or false

@@ -29,7 +29,7 @@ end
 local function repairLine(c, job)
   local k, h = c.k, job.h
   if job.keepsLane == "1" then return ensure(k.keeping, 0, h) end
-  if job.state ~= READY or call("ZSCORE", k.line, lineEntry(job.laneKey, job.rank, h, job.route)) then return 0 end
+  if job.state ~= READY or call("ZSCORE", k.line, entryOf(job)) then return 0 end
   noteMove(c, h, nil, job)
   return 1
 end
