@@ -17,6 +17,14 @@ local function isInFront(a, b)
   return a.handle < b.handle
 end
 
+-- All fields at once (as in newRecord).
+local function newCandidate(handle, lane, route, place, position)
+  return {
+    handle = handle, lane = lane, route = route, place = place, position = position, isRead = false, isStray = false,
+    isRung = false, spec = false, id = false, flags = false, step = false, uses = NONE, job = false,
+  }
+end
+
 local function addOther(p, candidate)
   local heap = p.others
   local i = #heap + 1
@@ -85,8 +93,9 @@ local function refill(c, p, source)
   local some, lanes = {}, {}
   for i = 1, #found, 2 do
     local handle, lane = match(found[i], "^([^\31]*)\31(.*)$")
-    some[#some + 1] = { handle = handle, lane = lane or "", route = source.route, position = tonumber(found[i + 1]) }
-    lanes[#lanes + 1] = lane or ""
+    lane = lane or ""
+    some[#some + 1] = newCandidate(handle, lane, source.route, "", tonumber(found[i + 1]))
+    lanes[#lanes + 1] = lane
   end
   loadLanes(c, lanes)
   source.at, source.isEmpty, source.list, source.i = source.at + #some, #some < p.batch, {}, 1
@@ -115,16 +124,20 @@ end
 
 local function inLine(lane, entry)
   local order, route = match(entry, "\31([^\31]*)\31([^\31]*)$", #lane)
-  return { place = sub(order, 1, 17), handle = sub(order, 18), lane = lane, route = route }
+  return { handle = sub(order, 18), lane = lane, route = route, place = sub(order, 1, 17), position = false, uses = NONE }
 end
 
 -- What stands behind a job in its line: the next one alone, then several at once.
 local function behind(c, p, lane, entry)
   local line, stop = p.lines[lane], "(" .. lane .. BEHIND_US
   if not line then
-    p.lines[lane] = { list = NONE, i = 0, size = 4 }
+    p.lines[lane] = true
     local found = call("ZRANGE", c.k.line, "(" .. entry, stop, "BYLEX", "LIMIT", "0", "1")[1]
     return found and inLine(lane, found)
+  end
+  if line == true then
+    line = { list = NONE, i = 0, size = 4, isEmpty = false }
+    p.lines[lane] = line
   end
   line.i = line.i + 1
   if not line.list[line.i] and not line.isEmpty then
@@ -140,7 +153,8 @@ end
 local function leaveLine(c, p, candidate)
   local work, record, lane = workOf(c), c.lanes[candidate.lane], candidate.lane
   local entry = lineEntry(lane, candidate.place, candidate.handle, candidate.route)
-  noteGone(work, lane, candidate.handle, entry)
+  work.gone[#work.gone + 1] = entry
+  noteLane(work, lane)
   local head = behind(c, p, lane, entry)
   work.heads[lane] = head or false
   record.speaks, record.parked = "", ""
@@ -160,9 +174,7 @@ local function callNext(c, p, gate, route)
   noteLane(workOf(c), record.key)
   if p.routes[record.route] then
     local position = positionOf(c, record)
-    local next = { handle = record.handle, lane = record.key, route = record.route, place = record.place }
-    next.position = position
-    addOther(p, next)
+    addOther(p, newCandidate(record.handle, record.key, record.route, record.place, position))
   end
 end
 
