@@ -2,7 +2,7 @@
  * The gates of keys (R7, model/lane.ts): what bounds one, and what is kept of it while it is held or its tokens are
  * spent. A use is a job's part of such a gate: weight:cap:key, without a cap where the limit says it.
  *
- *  use     hash   gate -> held, token time (argument-text.ts)
+ *  use     hash   gate -> held US token time
  *  c.keyed        these, with their bounds, as far as the call has looked at them
  */
 
