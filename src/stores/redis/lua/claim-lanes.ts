@@ -62,7 +62,9 @@ local function refusals(c, candidate)
       refusing[#refusing + 1] = use.key
       full[use.key] = isRefusing(g, use, 1, c.now)
       if not full[use.key] then partly = use.key end
-      tellOpening(c, opensAt(g, g.tatUs, use.weight, c.now))
+      local at = opensAt(g, g.tatUs, use.weight, c.now)
+      tellOpening(c, at)
+      if at and (not g.opensAt or at < g.opensAt) then g.opensAt = at end
     elseif isOverOwnCap(g, use) then refusing[#refusing + 1] = use.key end
   end
   return isRouteClosed, refusing, full, partly
@@ -210,7 +212,7 @@ end
 
 -- Before the first offer with lanes.
 local function startLanes(c)
-  for _, g in pairs(c.keyed or {}) do g.isShut = false end
+  for _, g in pairs(c.keyed or NONE) do g.isShut, g.opensAt = false, false end
   c.speakers, c.offered = {}, {}
   return true
 end

@@ -39,7 +39,7 @@ local function newKeyGate(c, key, text)
   local held, tatUs = match(text, "^([^\31]*)\31([^\31]*)$")
   local g = {
     key = key, text = text, held = tonumber(held) or 0, tatUs = tonumber(tatUs) or 0, isShut = false,
-    cap = false, closedUntil = false, stepUs = false, burstUs = false,
+    opensAt = false, cap = false, closedUntil = false, stepUs = false, burstUs = false,
   }
   setBounds(c, g)
   return g

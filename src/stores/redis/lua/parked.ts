@@ -165,7 +165,7 @@ end
 -- The gates that a claim has looked at, and at which lanes wait, open by their clocks.
 local function setClocks(c)
   for key, g in pairs(c.keyed or {}) do
-    local at = (g.stepUs or g.closedUntil) and opensAt(g, g.tatUs, 1, c.now)
+    local at = (g.stepUs or g.closedUntil) and opensAt(g, g.tatUs, 1, c.now) or g.opensAt
     if at and firstParked(c, key) then call("ZADD", c.k.opens, num(at), key) end
   end
 end
