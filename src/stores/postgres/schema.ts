@@ -92,7 +92,8 @@ CREATE INDEX lane_open ON @lane (route, pos, seq) WHERE parked IS NULL;
 CREATE INDEX lane_parked ON @lane (parked, route, pos, seq) WHERE parked IS NOT NULL;
 CREATE INDEX lane_empty ON @lane (queue, turn) WHERE route IS NULL;
 CREATE TABLE @lane_turn (queue text COLLATE "C" PRIMARY KEY, top int8 NOT NULL) WITH (${hot});
-CREATE TABLE @lane_touch (lanes text[] COLLATE "C", gates text[] COLLATE "C", is_reopened bool) WITH (${hot});
+CREATE TABLE @lane_touch (lanes text[] COLLATE "C", gates text[] COLLATE "C", is_reopened bool, xact xid8 NOT NULL DEFAULT pg_current_xact_id()) WITH (${hot});
+CREATE INDEX lane_touch_xact ON @lane_touch (xact);
 CREATE TABLE @permit (key text COLLATE "C" NOT NULL, seq int8 NOT NULL, weight int8 NOT NULL, is_own bool NOT NULL) WITH (${hot});
 CREATE INDEX permit_key ON @permit (key);
 CREATE INDEX permit_seq ON @permit (seq);
@@ -117,6 +118,6 @@ CREATE TABLE @feed (id int8 NOT NULL DEFAULT nextval('@feed_id'), number int8, a
 CREATE UNIQUE INDEX feed_number ON @feed (number) WHERE number IS NOT NULL;
 CREATE INDEX feed_fresh ON @feed (id) WHERE number IS NULL;
 CREATE TABLE @aside (ref text COLLATE "C" PRIMARY KEY, id text, why text NOT NULL, at int8 NOT NULL, text text NOT NULL);
-INSERT INTO @meta VALUES ('epoch', '1');
+INSERT INTO @meta VALUES ('epoch', '1'), ('lane_floor', '0');
 INSERT INTO @alive VALUES (1);
 `;

@@ -27,7 +27,7 @@ export const auditPermits = `
 export const auditLanes = `
     PERFORM pg_advisory_xact_lock(${laneLock});
     LOOP
-      SELECT d.woken, d.ajar, d.more INTO v_keys, v_gates, v_more FROM @drain_lanes_v1(v_now) d;
+      SELECT d.woken, d.ajar, d.more INTO v_keys, v_gates, v_more FROM @drain_lanes_v1(v_now, true) d;
       PERFORM @leave_lanes_v1(v_now, v_keys, v_gates);
       EXIT WHEN NOT v_more;
     END LOOP;

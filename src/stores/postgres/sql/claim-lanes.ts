@@ -35,7 +35,7 @@ export const lockLanes = `
     IF v_laned IS NOT NULL THEN
       IF pg_try_advisory_xact_lock(${laneLock}) OR @wait_gate_v1(${laneLock}, false) THEN
         now := greatest(now, coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8));
-        SELECT d.woken, d.ajar, d.more INTO v_woken, v_ajar, v_more FROM @drain_lanes_v1(now) d;
+        SELECT d.woken, d.ajar, d.more INTO v_woken, v_ajar, v_more FROM @drain_lanes_v1(now, false) d;
       ELSE
         v_opens := now + ${lockWaitMs};
       END IF;
@@ -44,11 +44,13 @@ export const lockLanes = `
 
 /** Picks into v_places, in order. */
 export const pickLanes = `
-        SELECT * INTO v_pick_lanes FROM @pick_lanes_v1(now, ARRAY(SELECT r FROM unnest(v_offer) r WHERE r = ANY (v_laned)), v_left, v_bytes, v_gates, v_shut || v_lane_shut, v_woken);
+        SELECT * INTO v_pick_lanes FROM @pick_lanes_v1(now, ARRAY(SELECT r FROM unnest(v_offer) r WHERE r = ANY (v_laned)), v_left, v_bytes, v_gates, v_shut || v_lane_shut, v_woken, v_floor);
         v_cut := NULL;
         v_rated := false;
         v_places := v_pick_lanes.places;
         v_order := v_pick_lanes.seqs;
+        v_pick := v_pick + v_pick_lanes.look_us;
+        v_lowest[v_i] := v_pick_lanes.lowest;
         v_lane_shut := v_pick_lanes.shut;
         v_woken := v_pick_lanes.left_woken;
         v_opens := least(v_opens, v_pick_lanes.opens);
@@ -62,7 +64,7 @@ const lanesOfRoutes = `
       SELECT array_agg(key), array_agg(pos), array_agg(seq), array_agg(turn), array_agg(queue), array_agg(parked) INTO l_key, l_pos, l_seq, l_turn, l_queue, l_parked FROM (
         SELECT * FROM (
           SELECT l.* FROM unnest(p_routes) r(route) CROSS JOIN LATERAL (
-            SELECT key, pos, seq, turn, queue, parked FROM @lane WHERE route = r.route AND parked IS NULL ORDER BY pos, seq LIMIT v_lanes) l
+            SELECT key, pos, seq, turn, queue, parked FROM @lane WHERE route = r.route AND parked IS NULL AND pos >= p_floor ORDER BY pos, seq LIMIT v_lanes) l
           UNION ALL SELECT key, pos, seq, turn, queue, parked FROM @lane WHERE key = ANY (p_woken) AND route = ANY (p_routes) AND parked IS NOT NULL) o
         WHERE v_skipped = '{}' OR key <> ALL (v_skipped) ORDER BY pos, seq LIMIT v_lanes) l;`;
 
@@ -224,14 +226,15 @@ const write = `
 export const claimLanesSql = `
 -- Takes up to p_max jobs of p_routes, until their inputs reach p_bytes, and writes what that means for their lanes and
 -- gates; the caller leases them. p_gates: the gates of the routes, which are locked. shut: p_shut, and what has refused
--- somebody. p_woken: lanes that wait at gates and are looked at again; left_woken: those that were not written. bad: jobs
+-- somebody. p_floor: open lanes of a lower place are not looked at (floors.ts says why); lowest, look_us: the first place
+-- that was seen, and how long finding lanes took. p_woken: lanes that wait at gates and are looked at again; left_woken: those that were not written. bad: jobs
 -- whose input is gone; then nothing was taken.
-CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes int8, p_gates text[], p_shut text[], p_woken text[],
-  OUT places tid[], OUT seqs int8[], OUT shut text[], OUT opens int8, OUT more bool, OUT bad text[], OUT left_woken text[]) LANGUAGE plpgsql ${byIndex} AS $$
+CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes int8, p_gates text[], p_shut text[], p_woken text[], p_floor int8,
+  OUT places tid[], OUT seqs int8[], OUT shut text[], OUT opens int8, OUT more bool, OUT bad text[], OUT left_woken text[], OUT lowest int8, OUT look_us int8) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE
   v_lanes int4 := greatest(p_max, 16); v_count int4; v_deep int4; v_whole bool; v_skipped text[] := '{}'; v_taken int4; v_got int8; v_use int4; v_first int4; v_lane int4; v_gate int4;
-  v_refused bool; v_over bool[]; v_last int4[]; v_seen int4[]; v_from int4[]; v_to int4[]; v_chosen int4[]; v_parks int4[]; v_held tid[]; v_clock int8; v_certain int4; v_timed bool; v_any_shut bool;
+  v_refused bool; v_over bool[]; v_last int4[]; v_seen int4[]; v_from int4[]; v_to int4[]; v_chosen int4[]; v_parks int4[]; v_held tid[]; v_clock int8; v_certain int4; v_timed bool; v_any_shut bool; v_began timestamptz;
   l_key text[]; l_pos int8[]; l_seq int8[]; l_turn int8[]; l_queue text[]; l_parked text[];
   c_place tid[]; c_seq int8[]; c_rank int8[]; c_lane int4[]; c_route int8[]; c_gates text[]; c_bytes int8[]; c_pos int8[]; c_after int8[]; c_more bool[];
   g_key text[]; g_keyed bool[]; g_held int8[]; g_cap int8[]; g_time float8[]; g_step float8[]; g_burst float8[]; g_tat float8[]; g_closed int8[]; g_shut bool[];
@@ -240,7 +243,11 @@ BEGIN
   shut := p_shut;
   left_woken := p_woken;
   more := false;
-  LOOP${lanesOfRoutes}
+  look_us := 0;
+  LOOP
+    v_began := clock_timestamp();${lanesOfRoutes}
+    look_us := look_us + extract(epoch FROM clock_timestamp() - v_began) * 1000000;
+    lowest := coalesce(lowest, l_pos[1]);
     v_count := coalesce(array_length(l_key, 1), 0);
     IF v_count > 0 THEN
       v_deep := greatest(ceil(p_max::float8 / v_count)::int4 + 1, coalesce(2 * v_deep, 0));${jobsOfLanes}
