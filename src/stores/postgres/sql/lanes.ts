@@ -8,7 +8,7 @@
  * again, so that the next one goes on if these have not taken what there is.
  */
 import { stateCodes } from "../../../model/job-state.ts";
-import { keyStates, opensAfter, timeLeft } from "./rules/lane.ts";
+import { byKey, keyStates, opensAfter, timeLeft } from "./rules/lane.ts";
 
 const { ready } = stateCodes;
 
@@ -50,10 +50,10 @@ CREATE FUNCTION @refresh_lanes_v1(p_lanes text[], p_reopened text[]) RETURNS voi
 BEGIN
   WITH heads AS MATERIALIZED (
     SELECT k.key, h.route, h.rank, h.seq, h.lane_step, o.route AS old_route, o.seq AS old_seq, o.pos AS old_pos, o.turn AS old_turn
-    FROM unnest(p_lanes) k(key) LEFT JOIN LATERAL (${headOf("k.key")}) h ON true LEFT JOIN @lane o ON o.key = k.key),
-  gone AS (DELETE FROM @lane l USING heads h WHERE l.key = h.key AND h.route IS NULL AND h.old_turn IS NULL),
-  emptied AS (UPDATE @lane l SET route = NULL, seq = NULL, parked = NULL, own_cap = NULL FROM heads h
-    WHERE l.key = h.key AND h.route IS NULL AND h.old_turn IS NOT NULL AND h.old_route IS NOT NULL)
+    FROM unnest(p_lanes) k(key) LEFT JOIN LATERAL (${headOf("k.key")}) h ON true ${byKey("lane", "k.key", "o")}),
+  gone AS (DELETE FROM @lane WHERE key = ANY (ARRAY(SELECT h.key FROM heads h WHERE h.route IS NULL AND h.old_route IS NOT NULL AND h.old_turn IS NULL))),
+  emptied AS (UPDATE @lane SET route = NULL, seq = NULL, parked = NULL, own_cap = NULL
+    WHERE key = ANY (ARRAY(SELECT h.key FROM heads h WHERE h.route IS NULL AND h.old_route IS NOT NULL AND h.old_turn IS NOT NULL)))
   INSERT INTO @lane AS l SELECT h.key, q.queue, h.route, n.pos, h.seq, n.turn FROM heads h
     CROSS JOIN LATERAL (SELECT coalesce((SELECT r.queue FROM @route r WHERE r.number = h.route LIMIT 1), '') AS queue) q
     CROSS JOIN LATERAL (SELECT CASE WHEN h.lane_step IS NULL OR (h.old_route IS NOT NULL AND h.old_turn IS NOT NULL) THEN h.old_turn
