@@ -61,7 +61,9 @@ export class ReferenceStore {
         const gates = [...this.#rules.gatesOf(job.route), ...this.#rules.keyGatesOf(job)];
         if (gates.some(({ gate }) => shut.has(gate.key))) return true;
         const refusing = this.#rules.pass(job);
-        for (const { gate, weight } of refusing) {
+        for (const { gate, weight, isOwn } of refusing) {
+          // The cap of a job's own refuses nobody else.
+          if (isOwn) continue;
           shut.add(gate.key);
           opensAt = Math.min(opensAt, opensAtOf(gate, weight, this.#rules.now));
         }

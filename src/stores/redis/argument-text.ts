@@ -45,8 +45,8 @@ export const argumentFields = {
   gate: [...gateNumbers, "isDraining", "body"],
   /** Of a lane (lua/lanes.ts): its first job, its turn, the gates at which it waits, and those for which it speaks. */
   lane: ["handle", "rank", "route", "turn", "parked", "speaks"],
-  /** Of the gate of a key (lua/key-gates.ts): what is held, its token time, the own cap of all its users. */
-  use: ["held", "tatUs", "cap"],
+  /** Of the gate of a key (lua/key-gates.ts): what is held, and its token time. */
+  use: ["held", "tatUs"],
 } as const;
 
 type ArgumentName = keyof typeof argumentFields;

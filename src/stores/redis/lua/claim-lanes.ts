@@ -170,9 +170,7 @@ local function speakAt(c, p, record, gate, but)
   end
 end
 
-local function parkAt(c, p, record, gates)
-  local but = {}
-  for _, gate in ipairs(gates) do but[gate] = true end
+local function parkAt(c, p, record, gates, but)
   record.parked = concat(gates, RS)
   speakAt(c, p, record, "", but)
 end
@@ -181,23 +179,11 @@ local function tellOpening(c, at)
   if at and (not c.opensAt or at < c.opensAt) then c.opensAt = at end
 end
 
--- Own caps that differ: who waits at the gate has to be looked at in its order. Answers whether somebody was.
-local function mixCaps(c, p, g, use)
-  local cap = num(use.cap)
-  if g.only == "" or g.held == 0 then g.only = cap end
-  if g.only == cap or g.only == MIXED then return false end
-  g.only = MIXED
-  local isCalled, record, route = false, firstParked(c, g.key)
-  while record do
-    callNext(c, p, g.key, route)
-    isCalled, record, route = true, firstParked(c, g.key)
-  end
-  return isCalled
-end
-
--- Gates of the route that refuse; those of a key. All of them are shut for the rest of the call.
+-- Which gates refuse a job: whether one of its route does, then those of its keys; of these, by key, those that let
+-- nobody pass, and one that lets lighter jobs pass. All are shut for the rest of the call, but for what the job's own
+-- cap alone refuses.
 local function refusals(c, candidate)
-  local isRouteClosed, refusing, partly = false, {}, nil
+  local isRouteClosed, refusing, full, partly = false, {}, {}, nil
   for _, use in ipairs(usesOf(c, candidate.route) or {}) do
     local gate, permits = use.gate, c.permits[use.gate]
     if permits.left < use.weight then
@@ -207,14 +193,15 @@ local function refusals(c, candidate)
   end
   for _, use in ipairs(candidate.uses) do
     local g = keyGateOf(c, use.key)
-    if not passes(g, use, c.now) then
+    if isRefusing(g, use, use.weight, c.now) then
       g.isShut = true
       refusing[#refusing + 1] = use.key
-      if not isFull(g, use, c.now) then partly = use.key end
+      full[use.key] = isRefusing(g, use, 1, c.now)
+      if not full[use.key] then partly = use.key end
       tellOpening(c, opensAt(g, g.tatUs, use.weight, c.now))
-    end
+    elseif isOverOwnCap(g, use) then refusing[#refusing + 1] = use.key end
   end
-  return isRouteClosed, refusing, partly
+  return isRouteClosed, refusing, full, partly
 end
 
 -- Whether a gate that the job has to pass is shut: true for one of its route, else the key.
@@ -229,32 +216,26 @@ end
 
 -- Whether the first job of a lane passes all its gates. Where it does not, the lane is parked or speaks.
 local function admits(c, p, candidate)
-  for _, use in ipairs(candidate.uses) do
-    if use.cap and mixCaps(c, p, keyGateOf(c, use.key), use) then
-      addOther(p, candidate)
-      return false
-    end
-  end
   local record, shut = c.lanes[candidate.lane], shutGateOf(c, candidate)
   if shut == true then p.closed[candidate.route] = true
   elseif shut then
     p.refused = p.refused + 1
     local place = shut .. US .. candidate.route
     local speaker = c.speakers[place]
-    if speaker and speaker ~= candidate.lane then parkAt(c, p, record, { shut })
+    if speaker and speaker ~= candidate.lane then parkAt(c, p, record, { shut }, { [shut] = true })
     else
       c.speakers[place] = candidate.lane
       speakAt(c, p, record, shut, {})
     end
   else
-    local isRouteClosed, refusing, partly = refusals(c, candidate)
+    local isRouteClosed, refusing, full, partly = refusals(c, candidate)
     if isRouteClosed then p.closed[candidate.route] = true
     elseif #refusing > 0 then
       p.refused = p.refused + 1
       if partly then
         c.speakers[partly .. US .. candidate.route] = candidate.lane
         speakAt(c, p, record, partly, {})
-      else parkAt(c, p, record, refusing) end
+      else parkAt(c, p, record, refusing, full) end
     else return true end
   end
   return false
@@ -308,7 +289,8 @@ local function takeCandidate(c, p, candidate, starts, out)
   leaveLine(c, p, candidate)
   for _, gate in ipairs(spoke) do
     for _, use in ipairs(candidate.uses) do
-      if use.key == gate and not isFull(keyGateOf(c, gate), use, c.now) then callNext(c, p, gate, candidate.route) end
+      local isMet = use.key == gate and not isRefusing(keyGateOf(c, gate), use, 1, c.now)
+      if isMet then callNext(c, p, gate, candidate.route) end
     end
   end
   leaseOne(c, p, candidate, p.taken < starts, out)
@@ -371,15 +353,16 @@ end
 -- Behind the last one: clocks of gates, and turns that nobody needs any more.
 local function endLanes(c)
   setClocks(c)
+  writeTops(c)
   tellOpening(c, firstScore(c.k.opens))
   c.speakers, c.offered = nil, nil
 end
 
--- Whether the jobs of an offer have lanes: of one order, as those of the first route that is known.
+-- Whether the jobs of an offer have lanes: all of one order, as far as routes have had jobs.
 local function isLaned(c, routes)
+  local laned = c.life.laned
   for _, route in ipairs(routes) do
-    local laned = lanedOf(c, route)
-    if laned or contentOf(c, route) then return laned end
+    if laned[route] or laned[route] == nil and lanedOf(c, route) then return true end
   end
   return false
 end

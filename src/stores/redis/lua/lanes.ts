@@ -199,14 +199,11 @@ local function rest(c, record, laned, places)
   if not record.turn then return end
   if not laned then record.turn = nil return end
   push2(places.come, c.k.idle .. laned.queue, num(record.turn), record.key)
-  if record.turn <= topOf(c, laned.queue) then
-    c.life.idle = c.life.idle or {}
-    c.life.idle[laned.queue] = true
-  end
 end
 
 -- A lane shows its first job. One whose first job has changed is open, and speaks for nobody.
 local function showHead(c, work, record, head, places)
+  if not head and record.handle == "" then return end
   local laned = lanedOf(c, (head or record).route)
   if head and laned and laned.byTurn then
     if record.turn and record.handle == "" then push(places.gone, c.k.idle .. laned.queue, record.key) end

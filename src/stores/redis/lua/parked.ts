@@ -142,23 +142,16 @@ local function setClocks(c)
   end
 end
 
--- The end of a claim: empty lanes that are not ahead of their queue are forgotten.
-local function forgetTurns(c)
-  local queues, idle = {}, c.life.idle
+-- The end of a claim: what queues have reached, and their empty lanes that are not ahead of it are forgotten.
+local function writeTops(c)
   for queue in pairs(c.turned or {}) do
-    queues[queue] = true
-    call("HSET", c.k.top, queue, num(c.tops[queue]))
-  end
-  for queue in pairs(idle or {}) do queues[queue] = true end
-  for queue in pairs(queues) do
-    local key, top = c.k.idle .. queue, num(topOf(c, queue))
+    local key, top = c.k.idle .. queue, num(c.tops[queue])
+    call("HSET", c.k.top, queue, top)
     local lanes = call("ZRANGEBYSCORE", key, "-inf", top)
     many("HDEL", c.k.lane, lanes)
     many("ZREM", key, lanes)
-    for _, lane in ipairs(lanes) do
-      if c.lanes then c.lanes[lane] = nil end
-    end
+    for _, lane in ipairs(lanes) do c.lanes[lane] = nil end
   end
-  c.life.idle, c.turned = nil, nil
+  c.turned = nil
 end
 `;
