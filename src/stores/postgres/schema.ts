@@ -86,7 +86,7 @@ CREATE INDEX lane_open ON @lane (route, pos, seq) WHERE parked IS NULL;
 CREATE INDEX lane_parked ON @lane (parked, route, pos, seq) WHERE parked IS NOT NULL;
 CREATE INDEX lane_empty ON @lane (queue, turn) WHERE route IS NULL;
 CREATE TABLE @lane_turn (queue text COLLATE "C" PRIMARY KEY, top int8 NOT NULL) WITH (${hot});
-CREATE TABLE @lane_touch (lane text COLLATE "C", gate text COLLATE "C") WITH (${hot});
+CREATE TABLE @lane_touch (lanes text[] COLLATE "C", gates text[] COLLATE "C", is_reopened bool) WITH (${hot});
 CREATE TABLE @permit (key text COLLATE "C" NOT NULL, seq int8 NOT NULL, weight int8 NOT NULL, is_own bool NOT NULL) WITH (${hot});
 CREATE INDEX permit_key ON @permit (key);
 CREATE INDEX permit_seq ON @permit (seq);

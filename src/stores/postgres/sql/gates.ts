@@ -7,7 +7,7 @@
  */
 import { waitBriefly } from "./whole.ts";
 import { allGates, gateLock, held } from "./rules/gate.ts";
-import { keyStates, laneLock } from "./rules/lane.ts";
+import { keyStates, laneLock, touchKeysMax } from "./rules/lane.ts";
 
 const isNew = "SELECT 1 FROM unnest(v_keys) k WHERE NOT EXISTS (SELECT 1 FROM @gate g WHERE g.key = k)";
 const inOrder = `(SELECT ${gateLock("k")} AS lock FROM unnest(v_keys) k ORDER BY 1) l`;
@@ -71,7 +71,8 @@ BEGIN
     -- Lanes that wait at these gates, or at those of keys of these limits.
     WITH waits AS MATERIALIZED (
       SELECT l.parked, l.route FROM unnest(v_keys) k JOIN @lane l ON l.parked = k OR (l.parked >= k || E'\\t' AND l.parked < k || E'\\n')),
-    touched AS (INSERT INTO @lane_touch (gate) SELECT DISTINCT parked FROM waits)
+    touched AS (INSERT INTO @lane_touch (gates) SELECT array_agg(parked) FROM (SELECT parked, row_number() OVER () AS number FROM (SELECT DISTINCT parked FROM waits) d) n
+      GROUP BY (number - 1) / ${touchKeysMax})
     SELECT ready || array_agg(DISTINCT route) INTO ready FROM waits;
   END IF;
 END $$;
