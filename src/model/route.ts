@@ -89,8 +89,9 @@ export function routeNumber(
 type RoutedJob = Pick<RouteContent, "queue" | "name"> &
   Partial<Pick<RouteContent, "caps" | "gates"> & Record<keyof LaneFields, unknown>>;
 
-export function routeOf({ queue, name, caps = noCaps, gates = noGates, ...lane }: RoutedJob): Route {
-  const lanes = laneOrderOf(lane);
+export function routeOf(job: RoutedJob): Route {
+  const { queue, name, caps = noCaps, gates = noGates } = job;
+  const lanes = laneOrderOf(job);
   const number = routeNumber(queue, name, caps, gates, lanes);
   return { queue, name, caps, gates, number, ...(lanes === null ? {} : { lanes }) };
 }

@@ -11,9 +11,10 @@ import type { Admission } from "../../store/rules/admit.ts";
 import { keyUsesOf } from "../../store/rules/lane.ts";
 import type { Laned } from "../../store/rules/lane.ts";
 import { limitTo } from "./connection.ts";
-import { keysThatOpened } from "./key-gates.ts";
+import { keysThatOpened, setKeyClock } from "./key-gates.ts";
 import { flushLanes, readTurn, writeTops } from "./lanes.ts";
-import { parkAt, wakeAtGate } from "./parked-lanes.ts";
+import type { Looked } from "./lanes.ts";
+import { wakeAtGate } from "./parked-lanes.ts";
 import { readRoute } from "./routes.ts";
 import { isOpenLane } from "./schema.ts";
 import type { Step } from "./step.ts";
@@ -67,6 +68,9 @@ const readOne = `SELECT l.number, l.key, l.pos, ${columns} FROM millrace_lane l 
 const readBehind = `SELECT l.lane, ?, 0, ${columns} FROM millrace_line l ${joined}
   WHERE l.lane = ? AND (l.rank, l.seq) > (?, ?) ORDER BY l.rank, l.seq LIMIT 1`;
 
+/** Inputs: key of the gate, number of the lane, its first job. */
+const parkLane = "UPDATE millrace_lane SET parked_at = ? WHERE number = ? AND seq = ?";
+
 const lowest = -Number.MAX_SAFE_INTEGER;
 
 /** The open lanes of one route, read by batches. */
@@ -90,6 +94,8 @@ export class LanePick {
   readonly #closed = new Set<number>();
   readonly #refused: Refused[] = [];
   readonly #tops = new Map<string, number>();
+  /** By lane, what stands behind its taken jobs, where that was read; null for nobody. */
+  readonly #behind = new Map<string, Head | null>();
   /** In claim order. */
   readonly picked: Picked[] = [];
 
@@ -119,17 +125,37 @@ export class LanePick {
 
   /** So many of the picked jobs were leased: their lanes have had their turns, and those that were refused wait. */
   close(leased: number): void {
-    const step = this.#step;
-    const turns = new Map<string, number>();
+    const { commit, statements, now } = this.#step;
+    const lanes = new Map<string, Looked>();
     const tops = new Map<string, number>();
     for (const { head, turn } of this.picked.slice(0, leased)) {
-      if (turn === null || head.step === null) continue;
-      turns.set(head.lane, turn);
-      tops.set(this.#queueOf(head.route), turn - head.step);
+      const { lane, number, pos, rank, seq, step, route } = head;
+      const queue = step === null ? null : this.#queueOf(route);
+      lanes.set(lane, { number, queue, pos, rank, seq, turn: turn ?? pos, parkedAt: null });
+      if (queue !== null && turn !== null && step !== null) tops.set(queue, turn - step);
     }
-    flushLanes(step.commit, turns);
-    writeTops(step.statements, tops);
-    for (const { head, gate } of this.#refused) parkAt(step, head, gate, this.#admission.opensAtOf(gate));
+    if (leased === this.picked.length) this.#noteNext(lanes);
+    const refused = this.#refused.filter(({ head, gate }) => {
+      const looked = lanes.get(head.lane);
+      if (looked?.first?.[1] === head.seq) looked.parkedAt = gate;
+      return looked === undefined;
+    });
+    flushLanes(commit, lanes);
+    writeTops(statements, tops);
+    for (const { head, gate } of refused) statements(parkLane).run(gate, head.number, head.seq);
+    for (const gate of new Set(this.#refused.map((each) => each.gate))) {
+      const opens = this.#admission.opensAtOf(gate);
+      if (opens !== null) setKeyClock(statements, gate, opens, now);
+    }
+  }
+
+  /** Which lanes of these have shown what stands behind their taken jobs. */
+  #noteNext(lanes: ReadonlyMap<string, Looked>): void {
+    for (const [lane, head] of this.#behind) {
+      const looked = lanes.get(lane);
+      if (looked !== undefined)
+        looked.first = head === null ? null : [head.rank, head.seq, head.route, head.timerAt];
+    }
   }
 
   #consider(head: Head): void {
@@ -157,6 +183,7 @@ export class LanePick {
   #take(head: Head): void {
     const turn = head.step === null ? null : this.#takeTurn(head, head.step);
     this.picked.push({ head, turn });
+    this.#behind.delete(head.lane);
     // Where the next one stands is read when it may be its turn: by turn most lanes are done with one.
     const place = { seq: turn === null ? head.seq : 0, pos: turn ?? head.pos };
     this.#add({ ...head, ...place, behind: { rank: head.rank, seq: head.seq } });
@@ -164,7 +191,9 @@ export class LanePick {
 
   #readBehind({ lane, number, pos }: Head, { rank, seq }: Pick<JobRow, "rank" | "seq">): void {
     const row = this.#step.statements(readBehind).get(lane, number, rank, seq) as HeadRow | undefined;
-    if (row !== undefined) this.#add(this.#headOf(row, pos));
+    const head = row === undefined ? null : this.#headOf(row, pos);
+    this.#behind.set(lane, head);
+    if (head !== null) this.#add(head);
   }
 
   #takeTurn({ pos, route }: Head, step: number): number {

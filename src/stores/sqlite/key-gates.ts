@@ -12,20 +12,29 @@ import { readGate } from "./gates.ts";
 import type { Step } from "./step.ts";
 
 /** Input: key. */
-const readPermit = "SELECT held, tat_us FROM millrace_permit WHERE key = ?";
+const readPermit = "SELECT held, tat_us, opens_at FROM millrace_permit WHERE key = ?";
 /** Inputs: key, change. */
 const addHeld = `INSERT INTO millrace_permit (key, held, tat_us) VALUES (?, ?, 0)
   ON CONFLICT (key) DO UPDATE SET held = held + excluded.held`;
 /** Inputs: key, now in us. A row that says nothing goes. */
 const dropIdle = `DELETE FROM millrace_permit WHERE key = ? AND held = 0 AND tat_us <= ? AND opens_at IS NULL`;
+/** Inputs: key, how much of it is given back, now in us. A row that says nothing behind it goes. */
+const dropLast =
+  "DELETE FROM millrace_permit WHERE key = ? AND held = ? AND tat_us <= ? AND opens_at IS NULL";
 /** Inputs: key, token time. */
 const setToken = `INSERT INTO millrace_permit (key, held, tat_us) VALUES (?, 0, ?)
   ON CONFLICT (key) DO UPDATE SET tat_us = max(tat_us, excluded.tat_us)`;
 
-type KeyState = Omit<GateState, "held"> & Pick<GateState, "held">;
+interface KeyState extends GateState {
+  /** When its clock lets lanes that wait there pass; null where none wait for it. */
+  readonly opensAt: number | null;
+}
+
+type PermitRow = readonly [held: number, tatUs: number, opensAt: number | null];
+const nothing: PermitRow = [0, 0, null];
 
 function stateOf(statements: Statements, key: string, put: Gate | null, limit: Gate | null): KeyState {
-  const [held, tatUs] = (statements(readPermit).get(key) ?? [0, 0]) as [held: number, tatUs: number];
+  const [held, tatUs, opensAt] = (statements(readPermit).get(key) ?? nothing) as PermitRow;
   const perKey = limit?.perKey ?? null;
   return {
     cap: put?.cap ?? perKey?.cap ?? null,
@@ -33,6 +42,7 @@ function stateOf(statements: Statements, key: string, put: Gate | null, limit: G
     closedUntil: put?.closedUntil ?? null,
     tatUs,
     held,
+    opensAt,
   };
 }
 
@@ -48,7 +58,7 @@ export function openKeyStates(statements: Statements, isGated: boolean): (key: s
   };
 }
 
-export function keyState(statements: Statements, key: string): GateState {
+export function keyState(statements: Statements, key: string): KeyState {
   return stateOf(statements, key, readGate(statements, key), readGate(statements, gateOfLimit(key)));
 }
 
@@ -58,7 +68,7 @@ export function keyGate(
   key: string,
   put: Gate | null,
 ): Gate | null {
-  const state = stateOf(statements, key, put, readGate(statements, gateOfLimit(key)));
+  const { opensAt: _opens, ...state } = stateOf(statements, key, put, readGate(statements, gateOfLimit(key)));
   if (put === null && state.held === 0) return null;
   const { version = 0, isDraining = false, body = null } = put ?? {};
   const tatUs = state.tatUs > now * 1000 ? state.tatUs : 0;
@@ -66,8 +76,9 @@ export function keyGate(
 }
 
 export function addPermits(statements: Statements, key: string, change: number, now: number): void {
-  statements(addHeld).run(key, change);
-  if (change < 0) statements(dropIdle).run(key, now * 1000);
+  // Most keys give back the only permit that they gave.
+  const isLast = change < 0 && Number(statements(dropLast).run(key, -change, now * 1000).changes) > 0;
+  if (!isLast) statements(addHeld).run(key, change);
 }
 
 export function moveKeyToken(statements: Statements, key: string, tatUs: number): void {

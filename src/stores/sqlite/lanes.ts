@@ -26,8 +26,8 @@ const readFirst = `SELECT ${lineColumns} FROM millrace_line WHERE lane = ? ORDER
 const readLane = "SELECT number, queue, pos, rank, seq FROM millrace_lane WHERE key = ?";
 /** Inputs: lane, queue (null by rank), place. Answer: its number. */
 const addLane = "INSERT INTO millrace_lane (key, queue, pos) VALUES (?, ?, ?) RETURNING number";
-/** Inputs: place, first job, number. A lane whose first job has changed waits at no gate. */
-const setFirst = `UPDATE millrace_lane SET parked_at = NULL, pos = ?, rank = ?, seq = ?, route = ?, timer_at = ?
+/** Inputs: where it waits, place, first job, number. A lane whose first job has changed waits at no gate. */
+const setFirst = `UPDATE millrace_lane SET parked_at = ?, pos = ?, rank = ?, seq = ?, route = ?, timer_at = ?
   WHERE number = ?`;
 /** Input: number. */
 const dropLane = "DELETE FROM millrace_lane WHERE number = ?";
@@ -53,36 +53,49 @@ interface Shift {
   readonly joins: boolean;
 }
 
+/** What a claim knows of a lane of which it has looked at the first jobs. */
+export interface Looked extends Shown {
+  /** The turn of the lane from now on. */
+  turn: number;
+  /** The job that is its first now; null for none, left out where nobody has looked. */
+  first?: First | null;
+  /** Where that job was refused. */
+  parkedAt: string | null;
+}
+
 /**
  * Brings in what was told of jobs with lanes.
- * @param turns the turns that lanes have had since.
+ * @param looked what a claim that has just run knows, by lane.
  */
-export function flushLanes(commit: Commit, turns: ReadonlyMap<string, number> = new Map()): void {
+export function flushLanes(commit: Commit, looked: ReadonlyMap<string, Looked> = new Map()): void {
   const { statements, lanes: moves, now } = commit;
   /** By lane, in order. */
   const shifts = new Map<string, Shift[]>();
+  const gates = new Set<string>();
   const shift = (job: Laned | null, joins: boolean): void => {
     if (job === null || !isInLine(job)) return;
     const known = shifts.get(job.laneKey);
     if (known === undefined) shifts.set(job.laneKey, [{ job, joins }]);
     else known.push({ job, joins });
   };
-  const gates = new Set<string>();
   for (const { from, to } of moves) {
     for (const job of [from, to]) for (const { key } of job === null ? [] : keyUsesOf(job)) gates.add(key);
     shift(from, false);
     shift(to, true);
   }
-  for (const [key, change] of permitChanges(moves))
+  for (const [key, change] of permitChanges(moves)) {
     if (change !== 0) addPermits(statements, key, change, now);
+    // Who takes a permit makes no room.
+    if (change > 0) gates.delete(key);
+  }
   moves.length = 0;
-  for (const [lane, all] of shifts) shiftLine(commit, lane, all, turns.get(lane));
+  for (const [lane, all] of shifts) shiftLine(commit, lane, all, looked.get(lane));
   for (const key of gates) wakeAtGate(commit, key);
 }
 
-function shiftLine(commit: Commit, lane: string, shifts: readonly Shift[], turn?: number): void {
+function shiftLine(commit: Commit, lane: string, shifts: readonly Shift[], looked?: Looked): void {
   const { statements } = commit;
-  const shown = readShown(statements, lane) ?? addShown(commit, lane, (shifts[0] as Shift).job);
+  const shown = looked ?? readShown(statements, lane) ?? addShown(commit, lane, (shifts[0] as Shift).job);
   const { number } = shown;
   let isFirstSame = shown.seq !== null;
   for (const { job, joins } of shifts) {
@@ -91,7 +104,8 @@ function shiftLine(commit: Commit, lane: string, shifts: readonly Shift[], turn?
     else statements(takeFromLine).run(number, rank, seq);
     isFirstSame &&= joins ? !isAhead(job, shown) : seq !== shown.seq;
   }
-  if (!isFirstSame) showFirst(statements, shown, turn);
+  if (looked !== undefined) showNext(statements, looked);
+  else if (!isFirstSame) showFirst(statements, shown);
 }
 
 function isAhead(job: Laned, { rank, seq }: Shown): boolean {
@@ -115,13 +129,17 @@ function addShown(commit: Commit, lane: string, { seq, route, rank, laneStep }: 
   return { number, queue, pos, rank: null, seq: null };
 }
 
-/** @param turn that of the lane, where it has changed. */
-function showFirst(statements: Statements, { number, queue, pos }: Shown, turn = pos): void {
-  const first = statements(readFirst).get(number) as First | undefined;
-  if (first !== undefined) statements(setFirst).run(queue === null ? first[0] : turn, ...first, number);
+function showFirst(statements: Statements, shown: Shown): void {
+  showNext(statements, { ...shown, turn: shown.pos, parkedAt: null });
+}
+
+function showNext(statements: Statements, { number, queue, turn, first, parkedAt }: Looked): void {
+  const next = first === undefined ? (statements(readFirst).get(number) as First | undefined) : first;
+  if (next !== undefined && next !== null)
+    statements(setFirst).run(parkedAt, queue === null ? next[0] : turn, ...next, number);
   // An empty lane of turns keeps its turn.
   else if (queue === null) statements(dropLane).run(number);
-  else statements(setFirst).run(turn, ...nobody, number);
+  else statements(setFirst).run(null, turn, ...nobody, number);
 }
 
 /** Shows the first job of a lane that may show another one. */

@@ -12,14 +12,14 @@ import { isParkedLane } from "./schema.ts";
 import type { Step } from "./step.ts";
 
 const parked = `millrace_lane INDEXED BY millrace_lane_parked WHERE ${isParkedLane}`;
+/** Input: key of the gate. Answer: up to two lanes that wait there: most gates have one. */
+const readTwo = `SELECT number, key, route FROM ${parked} AND parked_at = ? ORDER BY route, pos, seq LIMIT 2`;
 /** Inputs: key of the gate, route. Answer: the next route with lanes there. */
 const readRoute = `SELECT min(route) FROM ${parked} AND parked_at = ? AND route > ?`;
 /** Inputs: key of the gate, route, limit. Answer: the first lanes of the route that wait there. */
-const readFirst = `SELECT key FROM ${parked} AND parked_at = ? AND route = ? ORDER BY pos, seq ${limitTo("?")}`;
-/** Input: lane. */
-const unpark = "UPDATE millrace_lane SET parked_at = NULL WHERE key = ?";
-/** Inputs: key of the gate, lane, its first job. */
-const parkLane = "UPDATE millrace_lane SET parked_at = ? WHERE key = ? AND seq = ? AND route IS NOT NULL";
+const readFirst = `SELECT number, key FROM ${parked} AND parked_at = ? AND route = ? ORDER BY pos, seq ${limitTo("?")}`;
+/** Input: number of a lane. */
+const unpark = "UPDATE millrace_lane SET parked_at = NULL WHERE number = ?";
 /** Inputs: first and last key of gates. Answer: those at which lanes wait, from this one on. */
 const readGate = `SELECT min(parked_at) FROM ${parked} AND parked_at > ? AND parked_at < ?`;
 
@@ -33,23 +33,33 @@ export interface WokenLane {
 
 /** The lanes that wait at the gate of this key and may go on now. */
 export function wakeAtGate({ statements, now }: Pick<Step, "statements" | "now">, key: string): WokenLane[] {
-  const woken: WokenLane[] = [];
-  let route = readValue<number>(statements, readRoute, key, -1);
-  if (route === null) return woken;
+  const two = statements(readTwo).all(key) as [number: number, lane: string, route: number][];
+  if (two.length === 0) return [];
   const state = keyState(statements, key);
   const max = Math.min(permitsLeft(state, now), wokenMax);
   if (max === 0) {
     setKeyClock(statements, key, opensAt(state, 1, now), now);
-    return woken;
+    return [];
   }
+  if (state.opensAt !== null) setKeyClock(statements, key, null, now);
+  const woken = two.length === 1 ? two : firstOfRoutes(statements, key, max);
+  for (const [number] of woken) statements(unpark).run(number);
+  return woken.map(([, lane, route]) => ({ key: lane, route }));
+}
+
+function firstOfRoutes(
+  statements: Statements,
+  key: string,
+  max: number,
+): [number: number, lane: string, route: number][] {
+  const lanes: [number: number, lane: string, route: number][] = [];
+  let route = readValue<number>(statements, readRoute, key, -1);
   for (; route !== null; route = readValue<number>(statements, readRoute, key, route)) {
-    for (const [lane] of statements(readFirst).all(key, route, max) as [lane: string][]) {
-      statements(unpark).run(lane);
-      woken.push({ key: lane, route });
-    }
+    const of = route;
+    for (const [number, lane] of statements(readFirst).all(key, of, max) as [number: number, lane: string][])
+      lanes.push([number, lane, of]);
   }
-  setKeyClock(statements, key, null, now);
-  return woken;
+  return lanes;
 }
 
 /** After a put of the gate of a key, or of a limit: the routes on which somebody may go on. */
@@ -69,15 +79,4 @@ export function wakeLanesOf(step: Pick<Step, "statements" | "now">, gate: string
     key = readValue<string>(statements, readGate, key, to);
   }
   return routes;
-}
-
-/** The lane whose first job was refused waits at this gate, until its clock or a permit wakes it. */
-export function parkAt(
-  { statements, now }: Step,
-  { lane, seq }: { readonly lane: string; readonly seq: number },
-  gate: string,
-  opens: number | null,
-): void {
-  statements(parkLane).run(gate, lane, seq);
-  if (opens !== null) setKeyClock(statements, gate, opens, now);
 }
