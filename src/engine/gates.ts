@@ -5,7 +5,7 @@
  */
 import type { Due } from "../model/change.ts";
 import { MillraceError } from "../model/error.ts";
-import { boundsOf, boundsPerKeyOf, readBody, settingsOf, writeBody } from "../model/limit.ts";
+import { boundsOfBody, boundsPerKeyOf, readBody, settingsOf, writeBody } from "../model/limit.ts";
 import type { LimitBody } from "../model/limit.ts";
 import { behindKeysOf, gateOfLimit, isKeyedGate } from "../model/lane.ts";
 import type { Gate } from "../store/records.ts";
@@ -55,13 +55,12 @@ export async function changeGate<Change extends GateChange>(
     const { body = found.body, isDraining = gate?.isDraining ?? false, drains = false } = change;
     const until = gate?.closedUntil ?? null;
     const kept = until !== null && until > now ? { at: until } : null;
-    const settings = settingsOf(body);
     const [answer] = await store.putGates([
       {
         key,
         guard: { version: gate?.version ?? 0 },
-        ...boundsOf(settings),
-        perKey: boundsPerKeyOf(settings),
+        ...boundsOfBody(body),
+        perKey: boundsPerKeyOf(settingsOf(body)),
         closed: change.closed === undefined ? kept : change.closed,
         isDraining,
         body: writeBody(body),

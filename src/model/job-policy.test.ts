@@ -39,6 +39,7 @@ describe("policies", () => {
       throttlesMax: null,
       limits: [],
       redact: [],
+      isPermit: false,
     });
   });
 

@@ -36,6 +36,8 @@ const pollMs = 5000;
 const claimMaxMs = 90_000;
 const inputBytesMax = storeLimits.claimInputBytesMax;
 const unsettledMax = 2 * storeLimits.claimJobsMax;
+/** Among so many hints one may tell of a gate: jobs may be behind all the others. */
+const hintsPerLook = 64;
 const noneArriving: ReadonlyMap<Pool, number> = new Map();
 const backoffLengths = { firstMs: 100, maxMs: 5000 };
 
@@ -77,6 +79,7 @@ export class Claimer {
   #sent: SentClaim | null = null;
   #roundTripUs = 0;
   #lastClaimUs = 0;
+  #hints = 0;
 
   constructor(engine: Engine, options: ClaimerOptions) {
     this.#engine = engine;
@@ -120,13 +123,31 @@ export class Claimer {
       else {
         this.#routes.wake(pool, this.#routes.lanesOf({ route }));
         closedGates.suspect(pool);
+        this.#suspectSettings(pool);
       }
     }
     this.consider();
   }
 
+  /**
+   * A hint without a job behind it may tell of a gate that was put, and so of the settings of the queue. Whether there
+   * is a job the claim shows; where none is made because all slots are busy, or where hints come thick and fast, that
+   * is not waited for.
+   */
+  #suspectSettings(pool: Pool): void {
+    pool.isHinted = true;
+    this.#hints += 1;
+    if (this.#hints % hintsPerLook === 0 || this.#wantedBy(pool, noneArriving) === 0)
+      this.#lookAtSettings(pool);
+  }
+
+  #lookAtSettings(pool: Pool): void {
+    pool.isHinted = false;
+    this.#engine.queuePolicies.hinted();
+  }
+
   /** There may be work for every pool. */
-  #wakeAll(): void {
+  wakeAll(): void {
     for (const pool of this.#routes.pools) this.#routes.wake(pool);
     this.consider();
   }
@@ -197,6 +218,10 @@ export class Claimer {
     // come to.
     const isFull = asked.some(({ kind, offer }) => (gotOf.get(kind) ?? 0) >= offer.max);
     const isCut = answer.more && (!isFull || mayReach(answer.jobs, inputBytesMax));
+    for (const pool of new Set(asked.map((each) => each.pool))) {
+      if (got.has(pool)) pool.isHinted = false;
+      else if (pool.isHinted) this.#lookAtSettings(pool);
+    }
     for (const { pool, kind, offer } of asked) {
       if (isCut || (gotOf.get(kind) ?? 0) >= offer.max) this.#routes.wake(pool, kind.order);
       else {
@@ -280,7 +305,7 @@ export class Claimer {
     this.#opening?.timer.cancel();
     const timer = platform.setTimer(inMs, () => {
       this.#opening = null;
-      this.#wakeAll();
+      this.wakeAll();
     });
     this.#opening = { atUs, timer };
   }
@@ -291,7 +316,7 @@ export class Claimer {
       () => {
         this.#giveUpHung();
         for (const pool of this.#routes.pools) this.#options.closedGates.suspect(pool);
-        this.#wakeAll();
+        this.wakeAll();
         this.#setPoll();
       },
     );

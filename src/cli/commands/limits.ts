@@ -90,6 +90,7 @@ export const limits = settingCommand<LimitState | LimitKeyState>({
     formatRate(shown.rate),
     "key" in shown ? "" : formatEach(shown),
     [
+      ...("key" in shown || shown.learned === null ? [] : [`learned ${shown.learned}`]),
       ...(shown.coolingUntil === null ? [] : [`cools down until ${formatInstant(shown.coolingUntil)}`]),
       ...(("key" in shown ? shown.edited : shown.defined) === null ? [] : ["edited"]),
     ].join(", "),
