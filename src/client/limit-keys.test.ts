@@ -183,6 +183,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
       coded("invalid-option"),
     );
     await expect(v.run(v.mill.limits.throttle("api"))).rejects.toThrow(coded("invalid-option"));
+    await expect(v.run(v.mill.limits.acquire("api"))).rejects.toThrow(coded("invalid-option"));
     await expect(v.run(v.mill.limits.state("other", { key: "a" }))).rejects.toThrow(coded("unknown-limit"));
     await expect(v.run(v.mill.limits.edit("other", { concurrency: 1 }, { key: "a" }))).rejects.toThrow(
       coded("unknown-limit"),
