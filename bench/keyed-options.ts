@@ -4,22 +4,26 @@
  */
 import type { JobOptions } from "../src/engine/definition.ts";
 import { limit } from "../src/engine/limit.ts";
+import type { LimitOptions } from "../src/engine/limit.ts";
 import type { BenchInput } from "./input.ts";
 import { groupKeyOf, perKeyMax } from "./job-kind.ts";
 import type { JobKind } from "./job-kind.ts";
 
-type KeyedOptions = Pick<JobOptions, "limits">;
+type KeyedOptions = Pick<JobOptions<BenchInput>, "limits" | "group">;
 
 /** Of one limit, by the key of its job. */
-function limitedByKey(name: string, perKey: object, keyOf: (input: BenchInput) => string): KeyedOptions {
-  const keyed = limit(name, { perKey } as never);
-  return { limits: [keyed.use({ key: keyOf } as never)] };
+function limitedByKey(
+  name: string,
+  perKey: NonNullable<LimitOptions["perKey"]>,
+  key: (input: BenchInput) => string,
+): KeyedOptions {
+  return { limits: [limit(name, { perKey }).use({ key })] };
 }
 
 export function keyedOptionsOf(kind: JobKind): KeyedOptions {
   const key = (input: BenchInput): string => groupKeyOf(kind, input);
-  if (kind === "grouped") return { group: key } as never;
-  if (kind === "fifo") return { group: { key, concurrency: 1 } } as never;
+  if (kind === "grouped") return { group: key };
+  if (kind === "fifo") return { group: { key, concurrency: 1 } };
   return kind === "keyed" ? limitedByKey("keyed", { concurrency: perKeyMax }, key) : {};
 }
 

@@ -68,7 +68,9 @@ describe.each(places)("on %s", (_title, place) => {
   /** One after the other by key, because over partitions one step cannot write to two. */
   const enqueueAll = async (producer: Millrace, all: readonly AnySubmission[]): Promise<string[]> => {
     const keys = [...new Set(all.map(({ input }) => (input as Work).key))];
-    const made = keys.map((key) => producer.enqueueMany(all.filter(({ input }) => (input as Work).key === key)));
+    const made = keys.map((key) =>
+      producer.enqueueMany(all.filter(({ input }) => (input as Work).key === key)),
+    );
     return (await Promise.all(made)).flat().map(({ id }) => id);
   };
   const allEnded = (mill: Millrace): Promise<unknown> =>
@@ -136,7 +138,10 @@ describe.each(places)("on %s", (_title, place) => {
       const works = Array.from({ length: 30 }, (_, n) =>
         ["a", "b", "c", "d", "e"].map((key) => ({ key: `{${key}}`, n })),
       ).flat();
-      await enqueueAll(producer, works.flatMap((work) => [keyed.with(work), grouped.with(work)]));
+      await enqueueAll(
+        producer,
+        works.flatMap((work) => [keyed.with(work), grouped.with(work)]),
+      );
       await allEnded(producer);
       expect([byLimit.starts.length, byGroup.starts.length]).toEqual([150, 150]);
       expect([byLimit.most <= 3, byGroup.most <= 2]).toEqual([true, true]);
@@ -155,8 +160,13 @@ describe.each(places)("on %s", (_title, place) => {
       const fair = job<Work>("fair", { group: ({ key }) => key });
       const sweep = new Sweep();
       const producer = await mill();
-      await enqueueAll(producer, Array.from({ length: 1000 }, (_, n) => fair.with({ key: "{t}flood", n })));
-      await startWorkers(mill, [handler(fair, ({ input }) => sweep.run(input, () => {}))], { concurrency: 2 });
+      await enqueueAll(
+        producer,
+        Array.from({ length: 1000 }, (_, n) => fair.with({ key: "{t}flood", n })),
+      );
+      await startWorkers(mill, [handler(fair, ({ input }) => sweep.run(input, () => {}))], {
+        concurrency: 2,
+      });
       await until("the flood has begun", () => sweep.starts.length > 50);
       const before = sweep.starts.length;
       await (await producer.enqueue(fair, { key: "{t}small", n: 0 })).result({ timeout });
@@ -200,7 +210,10 @@ describe.each(places)("on %s", (_title, place) => {
     const pay = job<Work>("pay", { group: { key: ({ key }) => key, concurrency: 1 } });
     const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
     await startWorkers(mill, [handler(pay, () => isOver)], { count: 2 });
-    const [first, second] = await enqueueAll(producer, [0, 1].map((n) => pay.with({ key: "a", n })));
+    const [first, second] = await enqueueAll(
+      producer,
+      [0, 1].map((n) => pay.with({ key: "a", n })),
+    );
     await until("one runs", async () => (await producer.jobs.get(first!))?.state === "running");
     expect(await producer.explain(second!)).toMatchObject({
       held: { by: "group", name: "default", key: "a", use: { held: 1, cap: 1 } },
