@@ -44,7 +44,7 @@ export const argumentFields = {
   doc: ["version", "dueAt", "expiresAt", "body"],
   gate: [...gateNumbers, "isDraining", "body"],
   /** Of a lane (lua/lanes.ts): its first job, its turn, the gates at which it waits, and those for which it speaks. */
-  lane: ["handle", "rank", "route", "turn", "parked", "speaks"],
+  lane: ["handle", "place", "route", "turn", "parked", "speaks"],
   /** Of the gate of a key (lua/key-gates.ts): what is held, and its token time. */
   use: ["held", "tatUs"],
 } as const;

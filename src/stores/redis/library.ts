@@ -5,6 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import { asideLua } from "./lua/aside.ts";
+import { auditLanesLua } from "./lua/audit-lanes.ts";
 import { auditLua } from "./lua/audit.ts";
 import { callLua } from "./lua/call.ts";
 import { changeLua } from "./lua/change.ts";
@@ -47,34 +48,10 @@ export const layoutVersion = 1;
 
 /** In the order in which they use each other. */
 export const libraryModules: readonly string[] = [
-  ...[
-    listsLua,
-    packingLua,
-    callLua,
-    clocksLua,
-    tellLua,
-    gatesLua,
-    keyGatesLua,
-    lanesLua,
-    parkedLua,
-    asideLua,
-  ],
-  ...[jobLua, uniqueLua, rulesLua, writeLua, docsLua, submitLua, permitsLua, lookLua, firstClaimsLua],
-  ...[
-    claimLanesLua,
-    claimLua,
-    settleLua,
-    oneJobLua,
-    turnLua,
-    changeLua,
-    readLua,
-    extendLua,
-    dueLua,
-    pruneLua,
-    auditLua,
-    gateCallsLua,
-    enterLua,
-  ],
+  ...[listsLua, packingLua, callLua, clocksLua, tellLua, gatesLua, keyGatesLua, lanesLua, parkedLua],
+  ...[asideLua, jobLua, uniqueLua, rulesLua, writeLua, docsLua, submitLua, permitsLua, lookLua],
+  ...[firstClaimsLua, claimLanesLua, claimLua, settleLua, oneJobLua, turnLua, changeLua, readLua],
+  ...[extendLua, dueLua, pruneLua, auditLua, auditLanesLua, gateCallsLua, enterLua],
 ];
 
 export interface LibraryOptions {

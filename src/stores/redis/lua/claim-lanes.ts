@@ -2,7 +2,7 @@
  * The claim of an offer whose jobs have lanes (R6, R7): the first jobs of the open lanes in the order of the lanes, and
  * behind one that was taken the next of its lane. A lane that is refused is parked, or speaks for others (parked.ts).
  *
- *  candidate  the first job of a lane: handle, lane, route, position, rank; once it was read also its texts, step and
+ *  candidate  the first job of a lane: handle, lane, route, position, place in its line; once it was read also its texts, step and
  *             uses, and the job itself where it is no first claim
  *  p          the state of one offer: its sources (open lanes of a route, read by batches), others (a heap of candidates
  *             that came up on the way), lines (of lanes that were taken from: what stands behind)
@@ -15,6 +15,14 @@ local REFUSED_MAX = 2000
 local function isInFront(a, b)
   if a.position ~= b.position then return a.position < b.position end
   return a.handle < b.handle
+end
+
+-- All fields at once (as in newRecord).
+local function newCandidate(handle, lane, route, place, position)
+  return {
+    handle = handle, lane = lane, route = route, place = place, position = position, isRead = false, isStray = false,
+    isRung = false, spec = false, id = false, flags = false, step = false, uses = NONE, job = false,
+  }
 end
 
 local function addOther(p, candidate)
@@ -85,15 +93,16 @@ local function refill(c, p, source)
   local some, lanes = {}, {}
   for i = 1, #found, 2 do
     local handle, lane = match(found[i], "^([^\31]*)\31(.*)$")
-    some[#some + 1] = { handle = handle, lane = lane or "", route = source.route, position = tonumber(found[i + 1]) }
-    lanes[#lanes + 1] = lane or ""
+    lane = lane or ""
+    some[#some + 1] = newCandidate(handle, lane, source.route, "", tonumber(found[i + 1]))
+    lanes[#lanes + 1] = lane
   end
   loadLanes(c, lanes)
   source.at, source.isEmpty, source.list, source.i = source.at + #some, #some < p.batch, {}, 1
   for i, each in ipairs(some) do
     local was = c.lanes[each.lane].was
     if each.handle and was.handle == each.handle and was.route == source.route and was.parked == "" then
-      each.rank = c.lanes[each.lane].rank
+      each.place = c.lanes[each.lane].place
       push(source, "list", each)
     else push(p.strays, source.key, found[i * 2 - 1]) end
   end
@@ -113,20 +122,29 @@ local function nextCandidate(c, p)
   return first
 end
 
--- What stands behind a job in its line is read by one, then by more.
-local function behind(c, p, candidate)
-  local lane = candidate.lane
-  local line = p.lines[lane] or { list = {}, i = 0, size = 1, last = lineEntry(lane, candidate.rank, candidate.handle, candidate.route) }
-  p.lines[lane] = line
+local function inLine(lane, entry)
+  local order, route = match(entry, "\31([^\31]*)\31([^\31]*)$", #lane)
+  return { handle = sub(order, 18), lane = lane, route = route, place = sub(order, 1, 17), position = false, uses = NONE }
+end
+
+-- What stands behind a job in its line: the next one alone, then several at once.
+local function behind(c, p, lane, entry)
+  local line, stop = p.lines[lane], "(" .. lane .. BEHIND_US
+  if not line then
+    p.lines[lane] = true
+    local found = call("ZRANGE", c.k.line, "(" .. entry, stop, "BYLEX", "LIMIT", "0", "1")[1]
+    return found and inLine(lane, found)
+  end
+  if line == true then
+    line = { list = NONE, i = 0, size = 4, isEmpty = false }
+    p.lines[lane] = line
+  end
   line.i = line.i + 1
   if not line.list[line.i] and not line.isEmpty then
-    local found = call("ZRANGE", c.k.line, "(" .. line.last, "(" .. lane .. BEHIND_US, "BYLEX", "LIMIT", 0, line.size)
-    line.list, line.i, line.isEmpty = {}, 1, #found < line.size
-    line.last, line.size = found[#found] or line.last, min(line.size * 4, max(1, p.wanted))
-    for _, entry in ipairs(found) do
-      local order, route = match(entry, "\31([^\31]*)\31([^\31]*)$", #lane)
-      push(line, "list", { rank = rankIn(order), handle = sub(order, 18), lane = lane, route = route })
-    end
+    local found = call("ZRANGE", c.k.line, "(" .. entry, stop, "BYLEX", "LIMIT", "0", num(line.size))
+    line.list, line.i, line.isEmpty, line.size = {}, 1, #found < line.size, min(line.size * 4, p.wanted)
+    for i, each in ipairs(found) do line.list[i] = inLine(lane, each) end
+    readCandidates(c, line.list)
   end
   return line.list[line.i]
 end
@@ -134,13 +152,14 @@ end
 -- The job leaves its line, and the lane shows the next one.
 local function leaveLine(c, p, candidate)
   local work, record, lane = workOf(c), c.lanes[candidate.lane], candidate.lane
-  work.gone[#work.gone + 1] = lineEntry(lane, candidate.rank, candidate.handle, candidate.route)
-  noteLane(work, lane).gone[candidate.handle] = true
-  local head = behind(c, p, candidate)
+  local entry = lineEntry(lane, candidate.place, candidate.handle, candidate.route)
+  work.gone[#work.gone + 1] = entry
+  noteLane(work, lane)
+  local head = behind(c, p, lane, entry)
   work.heads[lane] = head or false
   record.speaks, record.parked = "", ""
   if not head then return end
-  record.handle, record.rank, record.route = head.handle, head.rank, head.route
+  record.handle, record.place, record.route = head.handle, head.place, head.route
   head.position = positionOf(c, record)
   if p.routes[head.route] then addOther(p, head) end
 end
@@ -155,7 +174,7 @@ local function callNext(c, p, gate, route)
   noteLane(workOf(c), record.key)
   if p.routes[record.route] then
     local position = positionOf(c, record)
-    addOther(p, { handle = record.handle, lane = record.key, route = record.route, position = position, rank = record.rank })
+    addOther(p, newCandidate(record.handle, record.key, record.route, record.place, position))
   end
 end
 
@@ -216,6 +235,7 @@ end
 
 -- Whether the first job of a lane passes all its gates. Where it does not, the lane is parked or speaks.
 local function admits(c, p, candidate)
+  if candidate.uses == NONE and not usesOf(c, candidate.route) then return true end
   local record, shut = c.lanes[candidate.lane], shutGateOf(c, candidate)
   if shut == true then p.closed[candidate.route] = true
   elseif shut then

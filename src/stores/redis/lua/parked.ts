@@ -22,18 +22,20 @@ local function addItem(list, item)
   return list == "" and item or list .. RS .. item
 end
 
--- The first lane that waits at a gate (prefix: gate, or gate US route) behind an entry, or from the head; its route.
+-- The first lane that waits at a gate (prefix: gate, or gate US route) behind an entry, or from the head; its route; and
+-- whether another waits behind it.
 local function firstParked(c, prefix, from)
-  local stop, found = "(" .. prefix .. BEHIND_US, nil
+  local stop = "(" .. prefix .. BEHIND_US
   while true do
-    found = call("ZRANGE", c.k.parked, from or "[" .. prefix .. US, stop, "BYLEX", "LIMIT", 0, 1)[1]
+    local two = call("ZRANGE", c.k.parked, from or "[" .. prefix .. US, stop, "BYLEX", "LIMIT", "0", "2")
+    local found = two[1]
     if not found then return nil end
     local gate, route, lane = match(found, "^([^\31]*)\31([^\31]*)\31[^\31]*\31(.*)$")
     if lane then
       loadLanes(c, { lane })
       local record = c.lanes[lane]
       local isThere = record.was.handle ~= "" and hasItem(record.was.parked, gate)
-      if isThere and parkedEntry(gate, record) == found then return record, route, gate end
+      if isThere and parkedEntry(gate, record) == found then return record, route, two[2] ~= nil end
     end
     -- No lane that waits here.
     call("ZREM", c.k.parked, found)
@@ -42,18 +44,18 @@ end
 
 -- A lane that waits is open again, and speaks for those behind it at this gate.
 local function unpark(record, gate)
-  record.parked, record.speaks = "", addItem(record.speaks, gate)
+  record.parked, record.speaks, record.isTouched = "", addItem(record.speaks, gate), true
 end
 
 -- Opens the first lane of each route that waits at a gate.
 local function wakeGate(c, gate, places)
-  local from
-  while true do
-    local record, route = firstParked(c, gate, from)
+  local from, isMore = nil, true
+  while isMore do
+    local record, route, hasNext = firstParked(c, gate, from)
     if not record then return end
     unpark(record, gate)
     takePlace(c, record, places)
-    from = "(" .. gate .. US .. route .. BEHIND_US
+    from, isMore = "(" .. gate .. US .. route .. BEHIND_US, hasNext
   end
 end
 
