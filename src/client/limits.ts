@@ -130,6 +130,9 @@ export class LimitsClient {
     refuseAborted();
     if (isLimit(limit)) await this.#engine.limits.define([limit.use()]);
     const found = mustBeKnown(await readGate(this.#engine.store, limitGateKey(name)), name);
+    const { defined } = found.body;
+    if (defined !== null && !isBoundedInAll(defined))
+      throw invalidOption(`${what}: it bounds keys only, and a key cannot be acquired yet.`);
     const checked = checkWeight(weight, settingsOf(found.body), what);
     refuseAborted();
     if (waitMs === 0 && permitsLeft(found.gate, found.now) < checked)

@@ -101,11 +101,11 @@ local function sortedKeys(gates)
   return gates.sorted
 end
 
--- The gate of a key as it stands, whether it was put or is only held.
+-- The gate of a key as it stands, whether it was put, is only held or has spent tokens.
 local function keyGateShown(c, key)
   local put = c.life.gates and c.life.gates.all[key]
   local g = keyGateOf(c, key)
-  if not put and g.held == 0 then return nil end
+  if not put and g.held == 0 and g.tatUs <= c.now * 1000 then return nil end
   g.version, g.isDraining, g.body = put and put.version or 0, put and put.isDraining, put and put.body or ""
   if g.tatUs <= c.now * 1000 then g.tatUs = 0 end
   return g, g.held
