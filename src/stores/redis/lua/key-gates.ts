@@ -67,7 +67,7 @@ end
 -- Whether a job's own cap refuses it. It is nobody else's, so others are not kept waiting by that.
 local function isOverOwnCap(g, use) return use.cap and g.held + use.weight > use.cap end
 
--- Whether the gate itself refuses so much of a use. Where the job has a cap of its own, that stands in the gate's place.
+-- Whether the gate itself refuses so much of a use. A cap of the job's own stands in the place of the gate's.
 local function isRefusing(g, use, weight, now)
   if g.closedUntil and g.closedUntil > now then return true end
   if not use.cap and g.cap and g.held + weight > g.cap then return true end

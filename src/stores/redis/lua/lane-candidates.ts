@@ -2,8 +2,8 @@
  * The candidates of a claim by lanes (claim-lanes.ts): which lane is next, read in batches from the open lanes of the
  * offered routes, and what comes up on the way: the next job of a lane that was taken from, and lanes that were called.
  *
- *  candidate  the first job of a lane: handle, lane, route, position, place in its line; once it was read also its texts,
- *             step and uses, and the job itself where it is no first claim
+ *  candidate  the first job of a lane: handle, lane, route, position, place in its line; once it was read also its
+ *             texts, step and uses, and the job itself where it is no first claim
  *  p          the state of one offer: its sources (open lanes of a route), others (a heap of candidates that came up),
  *             lines (of lanes that were taken from: what stands behind)
  */
@@ -121,7 +121,8 @@ end
 
 local function inLine(lane, entry)
   local order, route = match(entry, "\31([^\31]*)\31([^\31]*)$", #lane)
-  return { handle = sub(order, 18), lane = lane, route = route, place = sub(order, 1, 17), position = false, uses = NONE }
+  local place, handle = sub(order, 1, 17), sub(order, 18)
+  return { handle = handle, lane = lane, route = route, place = place, position = false, uses = NONE }
 end
 
 -- What stands behind a job in its line: the next one alone, then several at once.

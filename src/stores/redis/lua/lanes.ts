@@ -4,9 +4,9 @@
  * (writeLanes): the one place where a lane changes.
  *
  *  line     zset  lane US place of its rank, handle US route: all ready jobs with a lane, in byte order
- *  lane     hash  lane -> its first job and turn (argument-text.ts); an empty lane that is ahead of its queue has a turn
+ *  lane     hash  lane -> its first job and turn (argument-text.ts); an empty lane ahead of its queue keeps its turn
  *  open:r   zset  handle US lane by rank or turn: lanes whose first job is of route r, where a claim finds them
- *  parked   zset  gate US route US place, handle US lane, in byte order: lanes that wait at the gate of a key (parked.ts)
+ *  parked   zset  gate US route US place, handle US lane, in byte order: lanes that wait at the gate of a key
  *  top      hash  queue -> the highest turn claimed there
  *  idle:q   zset  empty lanes of queue q by their turns
  *  keeping  zset  jobs that wait for their retry and hold their gates, score 0: for the audit

@@ -1,10 +1,11 @@
 /**
  * Lanes that wait at the gate of a key (docs/decisions/0023), and the end of a call that has changed lanes.
  *
- * A lane is parked where looking at it would change nothing. Either each gate that refuses its first job lets nobody pass
- * at all: it waits at all of these. Or another lane of its route that is refused by the same gate is open and stands
- * ahead of it: that one **speaks** for those behind it at this gate. So of a gate that may let somebody pass, one lane per
- * route is open; and whenever that one takes a permit, goes away or speaks for others instead, the next is opened.
+ * A lane is parked where looking at it would change nothing. Either each gate that refuses its first job lets nobody
+ * pass at all, or only the job's own cap refuses it: it waits at all of these. Or another lane of its route that is
+ * refused by the same gate is open and stands ahead of it: that one **speaks** for those behind it at this gate. So of a
+ * gate that may let somebody pass, one lane per route is open; and whenever that one takes a permit, goes away or speaks
+ * for others instead, the next is opened.
  *
  *  opens   zset   gates by the time at which their own clock lets somebody pass, while lanes wait there
  */
@@ -22,8 +23,8 @@ local function addItem(list, item)
   return list == "" and item or list .. RS .. item
 end
 
--- The first lane that waits at a gate (prefix: gate, or gate US route) behind an entry, or from the head; its route; and
--- whether another waits behind it.
+-- The first lane that waits at a gate (prefix: gate, or gate US route) behind an entry, or from the head; its route;
+-- and whether another waits behind it.
 local function firstParked(c, prefix, from)
   local stop = "(" .. prefix .. BEHIND_US
   while true do
