@@ -1,6 +1,6 @@
 /**
- * The audit of lanes: the permits that jobs hold, and what lanes show, both recounted from the jobs. In one snapshot with
- * what was appended about them these are exact at every commit, so any difference is a wrong one.
+ * The audit of lanes: the permits that jobs hold, and what lanes show, both recounted from the jobs. In one snapshot
+ * with what was appended about them these are exact at every commit, so any difference is a wrong one.
  */
 import { stateCodes } from "../../../model/job-state.ts";
 import { byKey, keyStates, keyUses, laneLock, timeLeft } from "./rules/lane.ts";
@@ -23,7 +23,9 @@ export const auditPermits = `
     repaired := jsonb_build_object('permit', v_rows);
     DELETE FROM @key_clock WHERE tat_us <= v_now * 1000 AND opens_at IS NULL;`;
 
-/** Lanes from p_after on: the first jobs that they show, and whether somebody waits at a gate that would let it pass. */
+/**
+ * Lanes from p_after on: the first jobs that they show, and whether somebody waits at a gate that would let it pass.
+ */
 export const auditLanes = `
     PERFORM pg_advisory_xact_lock(${laneLock});
     LOOP

@@ -1,11 +1,11 @@
 /**
- * Which jobs of lanes a claim takes (rules R6, R7), in their order: the first jobs of open lanes, and behind each the next
- * of its lane. By rank that is the order of all these jobs. By turn the i-th job of a lane stands where the lane will be
- * after i - 1 turns, which is known beforehand: max(turn, T) and the steps of the jobs before it.
+ * Which jobs of lanes a claim takes (rules R6, R7), in their order: the first jobs of open lanes, and behind each the
+ * next of its lane. By rank that is the order of all these jobs. By turn the i-th job of a lane stands where the lane
+ * will be after i - 1 turns, which is known beforehand: max(turn, T) and the steps of the jobs before it.
  *
- * Jobs are looked for in sets, as far as their order is certain: up to the last lane that was seen where there may be more,
- * and up to the last job of a lane that may have more. Then they pass their gates one by one. Where that does not fill the
- * offer, the look is taken again over twice as many. Nothing is written before it is known who passes.
+ * Jobs are looked for in sets, as far as their order is certain: up to the last lane that was seen where there may be
+ * more, and up to the last job of a lane that may have more. Then they pass their gates one by one. Where that does
+ * not fill the offer, the look is taken again over twice as many. Nothing is written before it is known who passes.
  *
  * Rows that somebody else holds are never waited for and never overtaken: their lanes are left out.
  */
@@ -153,7 +153,9 @@ const admit = `
         v_got := v_got + coalesce(c_bytes[v_at], 0);
       END LOOP;`;
 
-/** The rows are taken hold of; lanes of which one is held by somebody else are left out, and the look is taken again. */
+/**
+ * The rows are taken hold of; lanes of which one is held by somebody else are left out, and the look is taken again.
+ */
 const hold = `
       places := NULL;
       IF v_taken > 0 THEN
@@ -166,8 +168,8 @@ const hold = `
       END IF;`;
 
 /**
- * A lane whose first job was refused waits at the first gate of a key that lets nobody pass; v_parks: by lane the use that
- * says so.
+ * A lane whose first job was refused waits at the first gate of a key that lets nobody pass; v_parks: by lane the use
+ * that says so.
  */
 const choosePlaces = `
       FOR v_lane IN 1..v_count LOOP
@@ -226,11 +228,11 @@ const write = `
       END IF;`;
 
 export const claimLanesSql = `
--- Takes up to p_max jobs of p_routes, until their inputs reach p_bytes, and writes what that means for their lanes and
--- gates; the caller leases them. p_gates: the gates of the routes, which are locked. shut: p_shut, and what has refused
--- somebody. p_floor: open lanes of a lower place are not looked at (floors.ts says why); lowest, look_us: the first place
--- that was seen, and how long finding lanes took. p_woken: lanes that wait at gates and are looked at again; left_woken: those that were not written. bad: jobs
--- whose input is gone; then nothing was taken.
+-- Takes up to p_max jobs of p_routes, until their inputs reach p_bytes, and writes what that means for their lanes
+-- and gates; the caller leases them. p_gates: the gates of the routes, which are locked. shut: p_shut, and what has
+-- refused somebody. p_floor: open lanes of a lower place are not looked at (floors.ts says why); lowest, look_us: the
+-- first place that was seen, and how long finding lanes took. p_woken: lanes that wait at gates and are looked at
+-- again; left_woken: those that were not written. bad: jobs whose input is gone; then nothing was taken.
 CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes int8, p_gates text[], p_shut text[], p_woken text[], p_floor int8,
   OUT places tid[], OUT seqs int8[], OUT shut text[], OUT opens int8, OUT more bool, OUT bad text[], OUT left_woken text[], OUT lowest int8, OUT look_us int8) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column

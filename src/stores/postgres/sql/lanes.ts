@@ -1,11 +1,11 @@
 /**
- * Lanes as a claim finds them (docs/decisions/0023): table lane shows the first ready job of each (its route, its place
- * among the others) and at which gate it waits. What has happened since the last claim lies in lane_touch; the next one
- * brings it in. All of this under the lock of lanes (sql/rules/lane.ts).
+ * Lanes as a claim finds them (docs/decisions/0023): table lane shows the first ready job of each (its route, its
+ * place among the others) and at which gate it waits. What has happened since the last claim lies in lane_touch; the
+ * next one brings it in. All of this under the lock of lanes (sql/rules/lane.ts).
  *
- * A lane that waits at a gate is in no index that a claim reads. When something about the gate has changed, the first lanes
- * of each route are looked at again, as many as it may let pass. A gate at which more wait stays ajar: the claim touches it
- * again, so that the next one goes on if these have not taken what there is.
+ * A lane that waits at a gate is in no index that a claim reads. When something about the gate has changed, the first
+ * lanes of each route are looked at again, as many as it may let pass. A gate at which more wait stays ajar: the claim
+ * touches it again, so that the next one goes on if these have not taken what there is.
  */
 import { stateCodes } from "../../../model/job-state.ts";
 import { byKey, keyStates, opensAfter, timeLeft } from "./rules/lane.ts";
@@ -43,8 +43,8 @@ const setClocks = (full: string): string =>
   `INSERT INTO @key_clock SELECT key, tat_us, opens FROM ${full} ON CONFLICT (key) DO UPDATE SET opens_at = excluded.opens_at`;
 
 export const lanesSql = `
--- Shows the first job of each of these lanes. One whose first job is another than before waits at no gate; nor do those
--- of p_reopened.
+-- Shows the first job of each of these lanes. One whose first job is another than before waits at no gate; nor do
+-- those of p_reopened.
 CREATE FUNCTION @refresh_lanes_v1(p_lanes text[], p_reopened text[]) RETURNS void LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 BEGIN
@@ -64,8 +64,8 @@ BEGIN
       parked = NULL, own_cap = NULL;
 END $$;
 
--- Which lanes that wait at these gates are looked at again (woken; they are written by whoever has looked), and at which
--- gates others wait behind them (ajar).
+-- Which lanes that wait at these gates are looked at again (woken; they are written by whoever has looked), and at
+-- which gates others wait behind them (ajar).
 CREATE FUNCTION @wake_lanes_v1(p_now int8, p_gates text[], OUT woken text[], OUT ajar text[]) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE v_many text[]; v_gate text; v_route int8; v_count int4; v_state record; v_woken bool;
@@ -122,8 +122,8 @@ BEGIN
   IF v_gates IS NOT NULL THEN SELECT w.woken, w.ajar INTO woken, ajar FROM @wake_lanes_v1(p_now, v_gates) w; END IF;
 END $$;
 
--- At the end of a claim: lanes that were woken and not written yet are open again. Gates that are ajar are looked at again
--- by the next claim, or when their clock opens them.
+-- At the end of a claim: lanes that were woken and not written yet are open again. Gates that are ajar are looked at
+-- again by the next claim, or when their clock opens them.
 CREATE FUNCTION @leave_lanes_v1(p_now int8, p_woken text[], p_ajar text[]) RETURNS void LANGUAGE plpgsql ${byIndex} AS $$
 BEGIN
   IF p_woken <> '{}' THEN UPDATE @lane SET parked = NULL, own_cap = NULL WHERE key = ANY (p_woken) AND parked IS NOT NULL; END IF;

@@ -1,8 +1,8 @@
 /**
- * What a change of a job means for its lane (store/rules/lane.ts), by appends alone: a row of permit for each gate of a
- * key that it holds, and a row of lane_touch for each lane whose ready jobs and each gate whose permits have changed.
- * Whoever claims next brings the touches in (sql/lanes.ts). So nothing here waits for anybody, also inside the caller's own
- * transaction.
+ * What a change of a job means for its lane (store/rules/lane.ts), by appends alone: a row of permit for each gate of
+ * a key that it holds, and a row of lane_touch for each lane whose ready jobs and each gate whose permits have
+ * changed. Whoever claims next brings the touches in (sql/lanes.ts). So nothing here waits for anybody, also inside
+ * the caller's own transaction.
  *
  * Claims of lanes go one after the other, over all queues: keys of limits are shared by them. They hold one lock from
  * before they look until their commit, and whoever puts the gate of a key takes it, too.
@@ -23,7 +23,10 @@ export const keyUses = (
 ): string => `(SELECT substr(t, length(split_part(t, ':', 1)) + length(split_part(t, ':', 2)) + 3) AS key,
       split_part(t, ':', 1)::int8 AS weight, nullif(split_part(t, ':', 2), '')::int8 AS cap FROM jsonb_array_elements_text(${gates}::jsonb) t) u`;
 
-/** The row with this key, by its index whatever the statistics say: these tables are empty at one time and full at another. */
+/**
+ * The row with this key, by its index whatever the statistics say: these tables are empty at one time and full at
+ * another.
+ */
 export const byKey = (table: string, key: string, name: string): string =>
   `LEFT JOIN LATERAL (SELECT * FROM @${table} r WHERE r.key = ${key} OFFSET 0) ${name} ON true`;
 
@@ -39,7 +42,9 @@ export const keyStates = (
 export const timeLeft = (now: string): string => `CASE WHEN g.closed_until > ${now} THEN 0
       WHEN g.step_us IS NOT NULL THEN greatest(0, floor((${now} * 1000 + g.burst_us - greatest(g.tat_us, ${now} * 1000)) / g.step_us)) END`;
 
-/** When the clock of gate g lets so many pass, once \`passed\` have; null where it is not the clock that keeps them. */
+/**
+ * When the clock of gate g lets so many pass, once \`passed\` have; null where it is not the clock that keeps them.
+ */
 export const opensAfter = (
   passed: string,
   permits: string,
@@ -82,8 +87,8 @@ CREATE FUNCTION @leaves_v1(j @waiting) RETURNS jsonb LANGUAGE sql STABLE AS $$
     jsonb_build_object('lane', j.lane_key, 'limits', ARRAY(SELECT key FROM @permit WHERE seq = j.seq AND NOT is_own)) END
 $$;
 
--- The routes on which somebody may go on once jobs of these lanes have left, which held these keys of limits. Without a
--- lock, so it may be too many.
+-- The routes on which somebody may go on once jobs of these lanes have left, which held these keys of limits. Without
+-- a lock, so it may be too many.
 CREATE FUNCTION @lane_hints_v1(p_lanes text[], p_limits text[]) RETURNS int8[] LANGUAGE plpgsql STABLE SET enable_nestloop = on AS $$
 DECLARE v_routes int8[] := ARRAY(SELECT DISTINCT route FROM @lane WHERE key = ANY (p_lanes) AND route IS NOT NULL);
 BEGIN
