@@ -131,6 +131,8 @@ const admit = `
           FOR v_i IN v_first..v_use - 1 LOOP
             CONTINUE WHEN NOT coalesce(${hasLess("v_i", "u_weight[v_i]")}, false);
             v_refused := true;
+            -- A cap of the job's own refuses nobody else.
+            CONTINUE WHEN u_cap[v_i] IS NOT NULL AND NOT coalesce(g_time[u_gate[v_i]] < u_weight[v_i], false);
             v_any_shut := true;
             g_shut[u_gate[v_i]] := true;
             g_weight[u_gate[v_i]] := u_weight[v_i];
