@@ -3,7 +3,7 @@
  * edit persists until the code's own definition changes. With a key, all of it is about that key of the limit alone.
  */
 import type { Engine } from "../engine/engine.ts";
-import { allGates, changeGate, readGate } from "../engine/gates.ts";
+import { allGates, changeGate } from "../engine/gates.ts";
 import type { FoundGate, GateChange } from "../engine/gates.ts";
 import { checkWeight, isLimit } from "../engine/limit.ts";
 import type { Limit } from "../engine/limit.ts";

@@ -10,11 +10,11 @@
  * many of them as there are who wait and who hold. One that is ready too many, because its process died, goes by its
  * time-to-live; who waits longer than that submits another.
  *
- * Permit jobs of a key are alike among themselves only. A claim asks for routes, not for keys, and a route of each key
- * is out of the question: stores keep routes for good. So a process has a **desk number** of its own, which is part of
- * the name of its permit jobs with a key. It is drawn at random; two processes that drew the same one notice when one
- * claims what only the other waits for, and draw again, out of more. So there are as many such routes of a limit and
- * a weight as processes need, not as there are keys.
+ * Permit jobs of a key serve that key only. A claim asks for routes, not for keys, and a route for each key is out of
+ * the question: stores keep routes for good. So a process has a **desk number** of its own, which is part of the name
+ * of its permit jobs with a key, and it serves nobody but itself. The number is drawn at random; two processes that
+ * drew the same one notice when one claims what the other has submitted, and draw again, out of more. So there are as
+ * many such routes of a limit and a weight as processes need, not as there are keys.
  */
 import type { JobPolicy } from "./job-policy.ts";
 
@@ -36,7 +36,7 @@ export function permitName(limit: string, weight: number, deskNumber: number | n
   return deskNumber === null ? `${weight} ${limit}` : `${weight}/${deskNumber} ${limit}`;
 }
 
-/** Out of so many a process draws its first desk number, and out of so many times more whenever it has to draw again. */
+/** Out of so many a process draws its first desk number, and out of so many times more when it has to draw again. */
 export const deskNumbers = { first: 16, growth: 4, max: 4096 };
 
 /** The input of a permit job is its key, whatever codec the processes have; null for one without. */

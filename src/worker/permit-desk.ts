@@ -15,7 +15,6 @@ import { limit as limitOf, gatesOf } from "../engine/limit.ts";
 import type { AnyLimitUse } from "../engine/limit.ts";
 import { settlesWithin } from "../engine/race.ts";
 import { refusalError } from "../engine/submit.ts";
-import { BoundedMap } from "../model/bounded-map.ts";
 import { durationText } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { writePolicy } from "../model/job-policy.ts";
@@ -85,7 +84,8 @@ const takeAwayTriesMax = 3;
 const readyLooksMax = 20;
 const readyPageMax = 200;
 const scanMax = 10_000;
-const ownIdsMax = 10_000;
+/** A permit job that was submitted so long ago is not ready any more. */
+const ownKeptUs = 2 * permitTtlMs * 1000;
 /** What bounds the keys of a limit the store knows: here counts only that nothing else bounds it. */
 const boundsKeysOnly = { perKey: { concurrency: 1_000_000_000 } };
 /** A desk at which nobody waits or holds is kept for a while: the next use is then cheaper. */
@@ -104,12 +104,12 @@ export class PermitDesk {
   readonly #waiters = new Waiters<Waiter>();
   readonly #held = new Map<string, HeldPermit>();
   readonly #leaving = new Set<Promise<void>>();
-  /** How many permit jobs of a key are too many because somebody left: the next that comes for nobody is one of them. */
+  /** By key, how many permit jobs are too many because somebody left: the next that comes for nobody is one of them. */
   readonly #surplus = new Map<string | null, number>();
   /** How many permit jobs were claimed for nobody. */
   #forNobody = 0;
-  /** The ids of the permit jobs that were submitted here lately. */
-  readonly #own = new BoundedMap<string, true>(ownIdsMax);
+  /** The permit jobs that were submitted here lately, and when: monotonic, oldest first. */
+  readonly #own = new Map<string, number>();
   #lingering: Timer | null = null;
   #isClosed = false;
 
@@ -207,10 +207,14 @@ export class PermitDesk {
   /** The handler of a permit job: it runs for as long as the permit is held. */
   async #hand(context: PermitContext): Promise<Snooze | undefined> {
     const key = readPermitKey(context.input as string);
-    const waiter = this.#waiters.take(key);
+    const isAnothers = key !== null && !this.#own.has(context.id);
+    const waiter = isAnothers ? undefined : this.#waiters.take(key);
     if (waiter === undefined) {
       this.#forNobody += 1;
-      return this.#isTooMany(context.id, key) ? undefined : this.#giveBack();
+      if (isAnothers) return this.#numberShared();
+      // Claimed for somebody who has left meanwhile. Unless it is one too many, another process waits for it: not for
+      // one with a key, which serves nobody elsewhere.
+      return this.#takeSurplus(key) || key !== null ? undefined : new Snooze(0);
     }
     const permit = new HeldPermit(this.#engine, { ...this.#options, key });
     this.#held.set(context.id, permit);
@@ -221,23 +225,15 @@ export class PermitDesk {
     return undefined;
   }
 
-  /** Whether the permit job, for whose key nobody waits here any more, is one that nobody waits for elsewhere. */
-  #isTooMany(id: string, key: string | null): boolean {
-    // At a desk with a number whoever waits for what was submitted here waits here.
-    return this.#takeSurplus(key) || (this.#laneOf !== null && this.#own.has(id));
-  }
-
-  /** Another process waits for it. Where that one has the same desk number, this one does not stay in its way. */
-  #giveBack(): Snooze {
-    if (this.#laneOf !== null) {
-      this.#events.numberShared();
-      // Not before the rest of what the claim has brought is handed over.
-      this.#engine.platform.defer(() => this.#moveAll());
-    }
+  /** A process that has the same desk number has submitted the permit job. It gets it back, and the desk for itself. */
+  #numberShared(): Snooze {
+    this.#events.numberShared();
+    // Not before the rest of what the claim has brought is handed over.
+    this.#engine.platform.defer(() => this.#moveAll());
     return new Snooze(0);
   }
 
-  /** Who tries once stays: its permit job could hold here what it would try for there, and is before what was given back. */
+  /** Who tries once stays: its permit job could hold here what it would try for there. */
   #moveAll(): void {
     for (const waiter of this.#waiters.all())
       if (!waiter.triesOnce && this.#leave(waiter)) waiter.granted(null);
@@ -283,17 +279,26 @@ export class PermitDesk {
       ...(key === null ? {} : this.#laneOf?.(key)),
     };
     const unit = this.#engine.placed({ jobs: [permitJob] });
-    for (const { id } of unit.jobs) this.#own.set(id, true);
+    if (key !== null) for (const { id } of unit.jobs) this.#enterOwn(id);
     const answer = await this.#engine.submit(unit);
     if (answer.kind === "refused") throw refusalError(answer);
     return answer.ids[0] as string;
+  }
+
+  #enterOwn(id: string): void {
+    const nowUs = this.#engine.platform.monotonicUs();
+    for (const [old, atUs] of this.#own) {
+      if (nowUs - atUs <= ownKeptUs) break;
+      this.#own.delete(old);
+    }
+    this.#own.set(id, nowUs);
   }
 
   /** The permit job is there: who is not served by a claim from now on is too late. */
   #tryOnce(waiter: Waiter, late: () => void): void {
     if (!this.#waiters.has(waiter)) return;
     const before = this.#forNobody;
-    // What the claim brings is handed over before the turn is over. One for nobody may have come in the place of its own.
+    // What the claim brings is handed over before the turn is over. One for nobody may have come instead of its own.
     const over = (): void => (this.#forNobody === before ? late() : this.#tryOnce(waiter, late));
     this.#pool.afterNextClaim(() => this.#engine.platform.defer(over));
     this.#worker.look();
@@ -334,9 +339,11 @@ export class PermitDesk {
       if (await this.#takeOne(waiter)) return;
       this.#addSurplus(key);
     }
+    // One with a key that comes for nobody is ended in any case.
+    if (key !== null) this.#takeSurplus(key);
   }
 
-  /** Its own; where somebody else has claimed that, any other of its key: they are alike. */
+  /** Its own; where that was claimed for somebody else, any other: they are alike, those of a key if submitted here. */
   async #takeOne({ key, ids }: Waiter): Promise<boolean> {
     for (const id of ids) if (await this.#takeReady(id)) return true;
     const { jobs } = await this.#engine.store.findJobs({
@@ -345,9 +352,13 @@ export class PermitDesk {
       scanMax,
       cursor: null,
     });
-    const alike = jobs.filter(({ input }) => readPermitKey(input) === key);
+    const alike = key === null ? jobs : jobs.filter((job) => this.#isOwnOf(key, job));
     for (const { id } of alike.slice(0, readyLooksMax)) if (await this.#takeReady(id)) return true;
     return false;
+  }
+
+  #isOwnOf(key: string, { id, input }: Pick<NewJob, "id" | "input">): boolean {
+    return this.#own.has(id) && readPermitKey(input) === key;
   }
 
   async #takeReady(id: string): Promise<boolean> {

@@ -151,7 +151,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
     expect(await permitRoutes()).toBe(1);
   });
 
-  describe("two processes that drew the same desk number", () => {
+  describe("processes that drew the same desk number", () => {
     /** Draws the lowest number at first, and another one then. */
     const drawing = (second: number): Millrace => {
       const random = { next: () => 0 };
@@ -161,6 +161,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
       return mill;
     };
     const pair = (): readonly [Millrace, Millrace] => [drawing(0.3), drawing(0.6)];
+    const trio = (): readonly Millrace[] => [...pair(), drawing(0.9)];
     const closeAll = (mills: readonly Millrace[]): Promise<unknown> =>
       v.run(Promise.all(mills.map((mill) => mill.close())));
 
@@ -204,22 +205,57 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
       await closeAll(mills);
     });
 
+    test("serve all who wait, for the same keys and for others, without a poll", async () => {
+      const mills = trio();
+      const api = limit("api", { concurrency: 5, perKey: { concurrency: 2 } });
+      const call = job<string>("call", { limits: [api.use({ key: (tenant: string) => tenant })] });
+      const running = new Map<string, number>();
+      const hold = async (key: string, weight: number): Promise<void> => {
+        running.set(key, (running.get(key) ?? 0) + weight);
+        expect(running.get(key)).toBeLessThanOrEqual(2);
+        await new Promise<void>((resolve) => void v.platform.setTimer(20 * v.platform.random(), resolve));
+        running.set(key, (running.get(key) ?? 0) - weight);
+      };
+      const work = handler(call, ({ input }) => hold(input, 1));
+      for (const mill of mills) await v.run(mill.work([work], { concurrency: 4 }));
+      const startedUs = v.platform.monotonicUs();
+      const takeOne = async (mill: Millrace, key: string, n: number): Promise<void> => {
+        const [weight, wait] = [1 + (n % 2), n % 5 === 0 ? 30 : "1h"];
+        await using _permit = await mill.limits.acquire(api, { key, weight, wait });
+        await hold(key, weight);
+      };
+      const all: Promise<unknown>[] = [];
+      for (let n = 0; n < 120; n++) {
+        const [mill, key] = [mills[n % 3] as Millrace, `key-${Math.floor(6 * v.platform.random())}`];
+        if (n % 4 === 0) all.push(mill.enqueue(call, key).then((handle) => handle.result()));
+        else
+          all.push(
+            takeOne(mill, key, n).catch((error: unknown) => expect(error).toEqual(coded("limit-busy"))),
+          );
+        if (n % 5 === 0) await v.advance(3);
+      }
+      await v.run(Promise.all(all));
+      expect(v.platform.monotonicUs() - startedUs).toBeLessThan(2_000_000);
+      expect(await givenBack()).toBeGreaterThan(0);
+      await closeAll(mills);
+    });
+
     test("try once for a key that is free, though the claim brings what the other waits for", async () => {
       const mills = pair();
       const [one, other] = mills;
       const full = await take("full");
       const waiting = one.limits.acquire("shop", { key: "full", wait: "1h" });
       await v.advance(100);
-      const { claim } = v.store;
+      const claim = v.store.claim.bind(v.store);
       const owners: string[] = [];
-      v.store.claim = (request) => (owners.push(request.owner), claim.call(v.store, request));
+      v.store.claim = (request) => (owners.push(request.owner), claim(request));
       await releaseAll([await take("bob", {}, other)]);
       const [owner] = owners;
       // From now on whoever else claims comes later.
       const later = deferred();
       v.store.claim = async (request) => {
         if (request.owner !== owner) await later.promise;
-        return claim.call(v.store, request);
+        return claim(request);
       };
       await v.run(full.release());
       const bob = await take("bob", { wait: 0 }, other);
