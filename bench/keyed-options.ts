@@ -14,10 +14,10 @@ type KeyedOptions = Pick<JobOptions<BenchInput>, "limits" | "group">;
 /** Of one limit, by the key of its job. */
 function limitedByKey(
   name: string,
-  perKey: LimitOptions["perKey"] & object,
-  keyOf: (input: BenchInput) => string,
+  perKey: NonNullable<LimitOptions["perKey"]>,
+  key: (input: BenchInput) => string,
 ): KeyedOptions {
-  return { limits: [limit(name, { perKey }).use({ key: keyOf })] };
+  return { limits: [limit(name, { perKey }).use({ key })] };
 }
 
 export function keyedOptionsOf(kind: JobKind): KeyedOptions {

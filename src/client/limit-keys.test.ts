@@ -86,8 +86,13 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
       void starts.set(tenant, [...(starts.get(tenant) ?? []), v.platform.time.now]);
     await v.run(v.mill.work([handler(call, run)], { concurrency: 50 }));
     const from = v.platform.time.now;
-    await enqueueAll(call, callsOf("ab", 3));
-    await v.advance(25_000);
+    const ids = await enqueueAll(call, callsOf("ab", 3));
+    await v.advance(1000);
+    const { held, why, expectedAt } = (await v.run(v.mill.explain(ids.at(-1)!)))!;
+    expect(held).toMatchObject({ by: "limit", name: "api", key: "b", use: null, until: expectedAt });
+    expect(why).toMatch(/^The limit "api" for the key "b" has no token left by its rate for /);
+    expect(await v.run(v.mill.limits.state("api", { key: "b" }))).toMatchObject({ held: 0, free: 0 });
+    await v.advance(24_000);
     for (const tenant of ["a", "b"]) {
       const [first, second, third] = starts.get(tenant)!.map((at) => at - from);
       expect(first).toBeLessThan(200);
@@ -178,6 +183,7 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
       coded("invalid-option"),
     );
     await expect(v.run(v.mill.limits.throttle("api"))).rejects.toThrow(coded("invalid-option"));
+    await expect(v.run(v.mill.limits.acquire("api"))).rejects.toThrow(coded("invalid-option"));
     await expect(v.run(v.mill.limits.state("other", { key: "a" }))).rejects.toThrow(coded("unknown-limit"));
     await expect(v.run(v.mill.limits.edit("other", { concurrency: 1 }, { key: "a" }))).rejects.toThrow(
       coded("unknown-limit"),

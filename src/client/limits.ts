@@ -132,7 +132,7 @@ export class LimitsClient {
     if (isLimit(limit)) await this.#engine.limits.define([{ limit }]);
     const { own, ofKey, now } = await this.#readOf(name, key);
     const body = readBody(own.body);
-    const isBounded = isBoundedInAll(body.defined ?? settingsOf(body));
+    const isBounded = body.defined === null || isBoundedInAll(body.defined);
     if (key === null && !isBounded) throw needsKey(name);
     const checked = checkWeight(weight, settingsOf(body), what);
     const keyState = key === null ? null : stateOfKey(own, key, ofKey, now);

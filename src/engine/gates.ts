@@ -55,13 +55,12 @@ export async function changeGate<Change extends GateChange>(
     const { body = found.body, isDraining = gate?.isDraining ?? false, drains = false } = change;
     const until = gate?.closedUntil ?? null;
     const kept = until !== null && until > now ? { at: until } : null;
-    const settings = settingsOf(body);
     const [answer] = await store.putGates([
       {
         key,
         guard: { version: gate?.version ?? 0 },
         ...boundsOfBody(body),
-        perKey: boundsPerKeyOf(settings),
+        perKey: boundsPerKeyOf(settingsOf(body)),
         closed: change.closed === undefined ? kept : change.closed,
         isDraining,
         body: writeBody(body),

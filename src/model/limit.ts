@@ -164,7 +164,11 @@ export function tokenRateOf({ max, perMs, burst, window }: Rate): TokenRate {
 }
 
 /** The largest weight that such a gate lets pass, also at the floor of a limit that learns; Infinity for any. */
-export function weightMaxOf({ concurrency, rate, learn }: LimitSettings): number {
+export function weightMaxOf({
+  concurrency,
+  rate,
+  learn,
+}: BoundSettings & Pick<LimitSettings, "learn">): number {
   return Math.min(concurrency ?? Infinity, rate?.burst ?? Infinity, learn?.from ?? Infinity);
 }
 

@@ -218,9 +218,11 @@ export class Claimer {
     // come to.
     const isFull = asked.some(({ kind, offer }) => (gotOf.get(kind) ?? 0) >= offer.max);
     const isCut = answer.more && (!isFull || mayReach(answer.jobs, inputBytesMax));
-    for (const { pool, kind, offer } of asked) {
+    for (const pool of new Set(asked.map((each) => each.pool))) {
       if (got.has(pool)) pool.isHinted = false;
       else if (pool.isHinted) this.#lookAtSettings(pool);
+    }
+    for (const { pool, kind, offer } of asked) {
       if (isCut || (gotOf.get(kind) ?? 0) >= offer.max) this.#routes.wake(pool, kind.order);
       else {
         kind.isHungry ||= !kind.hasOfferedAll;

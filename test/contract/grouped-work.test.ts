@@ -171,7 +171,7 @@ describe.each(places)("on %s", (_title, place) => {
       const before = sweep.starts.length;
       await (await producer.enqueue(fair, { key: "{t}small", n: 0 })).result({ timeout });
       const after = sweep.starts.findIndex(({ key }) => key === "{t}small");
-      expect(after).toBeLessThan(before + 400);
+      expect(after).toBeLessThan(before + 200);
       await allEnded(producer);
       expect(sweep.starts).toHaveLength(1001);
     },

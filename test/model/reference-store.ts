@@ -239,11 +239,12 @@ export class ReferenceStore {
     });
   }
 
-  /** Gates of keys that nobody has put and that are held. */
+  /** Gates of keys that nobody has put and that are held, or whose tokens are spent. */
   #heldUnput(keys: readonly string[]): readonly KeptGate[] {
     return keys
-      .filter((key) => isKeyedGate(key) && !this.#rules.all.gates.has(key) && this.#rules.heldOf(key) > 0)
-      .map((key) => this.#rules.keyGate(key));
+      .filter((key) => isKeyedGate(key) && !this.#rules.all.gates.has(key))
+      .map((key) => this.#rules.keyGate(key))
+      .filter(({ key, tatUs }) => tatUs > 0 || this.#rules.heldOf(key) > 0);
   }
 
   putDocs(puts: readonly DocPut[]): readonly operations.PutDocAnswer[] {

@@ -61,7 +61,7 @@ async function ask(
     const order = seqs === null ? inOrder(batch) : inOrderOf(batch, readNumbers(seqs));
     for (const index of order) jobs.push(leasedJob(batch, index, Number(claimedAt)));
     taken[offer] = (taken[offer] ?? 0) + order.length;
-    if (seqs === null) lowest[offer] ??= batch.rank[order[0] as number] as number;
+    lowest[offer] ??= batch.rank[order[0] as number] as number;
   }
   const clock = plan.knownClock ?? readNumber(nextClock === "" ? null : (nextClock as string));
   const answer: ClaimAnswer = {

@@ -71,6 +71,7 @@ const readBehind = `SELECT l.lane, ?, 0, ${columns} FROM millrace_line l ${joine
 /** Inputs: key of the gate, number of the lane, its first job. */
 const parkLane = "UPDATE millrace_lane SET parked_at = ? WHERE number = ? AND seq = ?";
 
+const refusedMax = 1000;
 const lowest = -Number.MAX_SAFE_INTEGER;
 
 /** The open lanes of one route, read by batches. */
@@ -107,11 +108,16 @@ export class LanePick {
     for (const key of keysThatOpened(step)) wakeAtGate(step, key);
     this.#sources = [...this.#routes].map((route) => ({ route, heads: [], next: 0, isDry: false }));
     for (const source of this.#sources) this.#fetch(source);
-    while (this.picked.length < max) {
+    while (this.picked.length < max && !this.isCut) {
       const head = this.#first();
       if (head === null) break;
       this.#consider(head);
     }
+  }
+
+  /** So many lanes were refused that the rest is left to another claim: nobody waits while thousands are parked. */
+  get isCut(): boolean {
+    return this.#refused.length >= refusedMax;
   }
 
   /** The picked jobs as their lanes know them, by seq. */

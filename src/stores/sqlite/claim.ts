@@ -109,7 +109,7 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
         admission.leased(job.route, pick.picked[at]?.head.uses);
       }
       pick.close(leased.jobs.length);
-      more ||= rows.length === max || leased.jobs.length < rows.length;
+      more ||= rows.length === max || leased.jobs.length < rows.length || pick.isCut;
       continue;
     }
     // A claim that has its bytes asks only whether there is more.

@@ -284,6 +284,19 @@ export const laneCases: ContractGroup = {
       },
     ],
     [
+      "a key whose tokens are spent is shown until they are back, also when nothing holds it",
+      async ({ submit, store, platform }) => {
+        await store.putGates([perKey(null, { stepUs: 10_000, burstUs: 10_000 })]);
+        await submit(keyed("a", "k"));
+        await store.settleIfLeased([aSettle(await claimOne(store, [byRank]), finish())]);
+        const { gates, now } = await store.readGates({ keys: [slackOf("k"), slackOf("other")] });
+        expect(gates).toMatchObject([{ key: slackOf("k"), version: 0, held: 0, rate: { stepUs: 10_000 } }]);
+        expect(gates[0]?.tatUs).toBeGreaterThan(now * 1000);
+        platform.advance(11);
+        expect((await store.readGates({ keys: [slackOf("k")] })).gates).toEqual([]);
+      },
+    ],
+    [
       "a key that is closed for a while holds its jobs back, whoever asks, and drains its tokens",
       async ({ submit, store, platform }) => {
         await store.putGates([perKey(5, { stepUs: 10_000, burstUs: 20_000 })]);

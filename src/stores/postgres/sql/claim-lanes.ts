@@ -1,11 +1,11 @@
 /**
- * Which jobs of lanes a claim takes (rules R6, R7), in their order: the first jobs of open lanes, and behind each the next
- * of its lane. By rank that is the order of all these jobs. By turn the i-th job of a lane stands where the lane will be
- * after i - 1 turns, which is known beforehand: max(turn, T) and the steps of the jobs before it.
+ * Which jobs of lanes a claim takes (rules R6, R7), in their order: the first jobs of open lanes, and behind each the
+ * next of its lane. By rank that is the order of all these jobs. By turn the i-th job of a lane stands where the lane
+ * will be after i - 1 turns, which is known beforehand: max(turn, T) and the steps of the jobs before it.
  *
- * Jobs are looked for in sets, as far as their order is certain: up to the last lane that was seen where there may be more,
- * and up to the last job of a lane that may have more. Then they pass their gates one by one. Where that does not fill the
- * offer, the look is taken again over twice as many. Nothing is written before it is known who passes.
+ * Jobs are looked for in sets, as far as their order is certain: up to the last lane that was seen where there may be
+ * more, and up to the last job of a lane that may have more. Then they pass their gates one by one. Where that does
+ * not fill the offer, the look is taken again over twice as many. Nothing is written before it is known who passes.
  *
  * Rows that somebody else holds are never waited for and never overtaken: their lanes are left out.
  */
@@ -35,7 +35,7 @@ export const lockLanes = `
     IF v_laned IS NOT NULL THEN
       IF pg_try_advisory_xact_lock(${laneLock}) OR @wait_gate_v1(${laneLock}, false) THEN
         now := greatest(now, coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8));
-        SELECT d.woken, d.ajar, d.more INTO v_woken, v_ajar, v_more FROM @drain_lanes_v1(now) d;
+        SELECT d.woken, d.ajar, d.more INTO v_woken, v_ajar, v_more FROM @drain_lanes_v1(now, false) d;
       ELSE
         v_opens := now + ${lockWaitMs};
       END IF;
@@ -44,11 +44,13 @@ export const lockLanes = `
 
 /** Picks into v_places, in order. */
 export const pickLanes = `
-        SELECT * INTO v_pick_lanes FROM @pick_lanes_v1(now, ARRAY(SELECT r FROM unnest(v_offer) r WHERE r = ANY (v_laned)), v_left, v_bytes, v_gates, v_shut || v_lane_shut, v_woken);
+        SELECT * INTO v_pick_lanes FROM @pick_lanes_v1(now, ARRAY(SELECT r FROM unnest(v_offer) r WHERE r = ANY (v_laned)), v_left, v_bytes, v_gates, v_shut || v_lane_shut, v_woken, v_floor);
         v_cut := NULL;
         v_rated := false;
         v_places := v_pick_lanes.places;
         v_order := v_pick_lanes.seqs;
+        v_pick := v_pick + v_pick_lanes.look_us;
+        v_lowest[v_i] := v_pick_lanes.lowest;
         v_lane_shut := v_pick_lanes.shut;
         v_woken := v_pick_lanes.left_woken;
         v_opens := least(v_opens, v_pick_lanes.opens);
@@ -62,7 +64,7 @@ const lanesOfRoutes = `
       SELECT array_agg(key), array_agg(pos), array_agg(seq), array_agg(turn), array_agg(queue), array_agg(parked) INTO l_key, l_pos, l_seq, l_turn, l_queue, l_parked FROM (
         SELECT * FROM (
           SELECT l.* FROM unnest(p_routes) r(route) CROSS JOIN LATERAL (
-            SELECT key, pos, seq, turn, queue, parked FROM @lane WHERE route = r.route AND parked IS NULL ORDER BY pos, seq LIMIT v_lanes) l
+            SELECT key, pos, seq, turn, queue, parked FROM @lane WHERE route = r.route AND parked IS NULL AND pos >= p_floor ORDER BY pos, seq LIMIT v_lanes) l
           UNION ALL SELECT key, pos, seq, turn, queue, parked FROM @lane WHERE key = ANY (p_woken) AND route = ANY (p_routes) AND parked IS NOT NULL) o
         WHERE v_skipped = '{}' OR key <> ALL (v_skipped) ORDER BY pos, seq LIMIT v_lanes) l;`;
 
@@ -95,7 +97,7 @@ const gatesOfJobs = `
       states AS MATERIALIZED (
         SELECT row_number() OVER () AS number, g.*, ${timeLeft("p_now")} AS by_time FROM (
           SELECT s.*, true AS is_keyed FROM (${keyStates("(SELECT DISTINCT key FROM uses WHERE is_keyed) k")}) s
-          UNION ALL SELECT g.key, ${held}, g.cap, g.step_us, g.burst_us, g.tat_us, g.closed_until, false FROM @gate g WHERE g.key IN (SELECT key FROM uses WHERE NOT is_keyed)) g)
+          UNION ALL SELECT g.key, ${held}, g.cap, g.step_us, g.burst_us, g.tat_us, g.closed_until, false FROM @gate g WHERE g.key = ANY (p_gates)) g)
       SELECT * INTO v_timed, g_key, g_keyed, g_held, g_cap, g_time, g_step, g_burst, g_tat, g_closed, g_shut, u_at, u_gate, u_weight, u_cap FROM
         (SELECT bool_or(step_us IS NOT NULL OR closed_until IS NOT NULL), array_agg(key ORDER BY number), array_agg(is_keyed ORDER BY number), array_agg(held ORDER BY number), array_agg(cap ORDER BY number),
           array_agg(by_time ORDER BY number), array_agg(step_us ORDER BY number), array_agg(burst_us ORDER BY number), array_agg(tat_us ORDER BY number),
@@ -109,7 +111,7 @@ const hasLess = (use: string, than: string): string =>
 
 /** The candidates one by one, as store/rules/admit.ts has it. */
 const admit = `
-      v_taken := 0; v_got := 0; v_use := 1; v_any_shut := false; v_chosen := '{}'; v_over := array_fill(false, ARRAY[v_count]);
+      v_taken := 0; v_got := 0; v_use := 1; v_any_shut := false; v_takes := array_fill(false, ARRAY[v_certain]); v_chosen := '{}'; v_over := array_fill(false, ARRAY[v_count]);
       v_last := array_fill(NULL::int4, ARRAY[v_count]); v_seen := v_last; v_from := v_last; v_to := v_last; v_parks := v_last;
       g_passed := array_fill(0::int8, ARRAY[coalesce(array_length(g_key, 1), 0)]); g_weight := g_passed;
       FOR v_at IN 1..v_certain LOOP
@@ -129,6 +131,8 @@ const admit = `
           FOR v_i IN v_first..v_use - 1 LOOP
             CONTINUE WHEN NOT coalesce(${hasLess("v_i", "u_weight[v_i]")}, false);
             v_refused := true;
+            -- A cap of the job's own refuses nobody else.
+            CONTINUE WHEN u_cap[v_i] IS NOT NULL AND NOT coalesce(g_time[u_gate[v_i]] < u_weight[v_i], false);
             v_any_shut := true;
             g_shut[u_gate[v_i]] := true;
             g_weight[u_gate[v_i]] := u_weight[v_i];
@@ -147,10 +151,13 @@ const admit = `
         v_last[v_lane] := v_at;
         v_taken := v_taken + 1;
         v_chosen[v_taken] := v_at;
+        v_takes[v_at] := true;
         v_got := v_got + coalesce(c_bytes[v_at], 0);
       END LOOP;`;
 
-/** The rows are taken hold of; lanes of which one is held by somebody else are left out, and the look is taken again. */
+/**
+ * The rows are taken hold of; lanes of which one is held by somebody else are left out, and the look is taken again.
+ */
 const hold = `
       places := NULL;
       IF v_taken > 0 THEN
@@ -163,8 +170,8 @@ const hold = `
       END IF;`;
 
 /**
- * A lane whose first job was refused waits at the first gate of a key that lets nobody pass; v_parks: by lane the use that
- * says so.
+ * A lane whose first job was refused waits at the first gate of a key that lets nobody pass; v_parks: by lane the use
+ * that says so.
  */
 const choosePlaces = `
       FOR v_lane IN 1..v_count LOOP
@@ -183,14 +190,14 @@ const tat =
 /** The next job of a lane is known, unless all were taken that were looked at. */
 const write = `
       IF g_key IS NOT NULL THEN
-        INSERT INTO @permit SELECT g_key[u_gate[v.i]], c_seq[c.at], u_weight[v.i], u_cap[v.i] IS NOT NULL FROM unnest(v_chosen) c(at)
-          JOIN unnest(u_at) WITH ORDINALITY v(at, i) ON v.at = c.at WHERE g_keyed[u_gate[v.i]];
+        INSERT INTO @permit SELECT g_key[u.gate], c_seq[u.at], u.weight, u.cap IS NOT NULL FROM unnest(u_at, u_gate, u_weight, u_cap) u(at, gate, weight, cap)
+          WHERE v_takes[u.at] AND g_keyed[u.gate];
         IF v_timed THEN
           INSERT INTO @key_clock AS k SELECT g.key, ${tat}, o.opens FROM ${gateRows}
             CROSS JOIN LATERAL (SELECT CASE WHEN g.number IN (SELECT u_gate[p] FROM unnest(v_parks) p) THEN ${opensAfter("g.passed", "1", "p_now")} END AS opens) o
             WHERE g.is_keyed AND (o.opens IS NOT NULL OR (g.passed > 0 AND g.step_us IS NOT NULL))
             ON CONFLICT (key) DO UPDATE SET tat_us = excluded.tat_us, opens_at = coalesce(excluded.opens_at, k.opens_at);
-          UPDATE @gate o SET tat_us = ${tat} FROM ${gateRows} WHERE o.key = g.key AND NOT g.is_keyed AND g.passed > 0 AND g.step_us IS NOT NULL;
+          UPDATE @gate o SET tat_us = ${tat} FROM ${gateRows} WHERE o.key = ANY (p_gates) AND o.key = g.key AND NOT g.is_keyed AND g.passed > 0 AND g.step_us IS NOT NULL;
         END IF;
         IF v_any_shut THEN
           SELECT p_shut || array_agg(g.key), min(${opensAfter("g.passed", "g.weight", "p_now")}) INTO shut, opens FROM ${gateRows} WHERE g_shut[g.number];
@@ -202,15 +209,16 @@ const write = `
         WHERE s.taken IS NOT NULL OR (s.park IS NOT NULL AND g_key[u_gate[s.park]] IS DISTINCT FROM l_parked[s.lane])),
       nexts AS (SELECT lane, min(at) AS at FROM unnest(c_lane) WITH ORDINALITY c(lane, at) WHERE at > coalesce(v_last[lane], 0) GROUP BY lane),
       heads AS MATERIALIZED (
-        SELECT s.key, c_after[s.taken] AS turn, coalesce(c_route[n.at], h.route) AS route, coalesce(c_seq[n.at], h.seq) AS seq,
+        SELECT s.key, l_queue[s.lane] AS queue, coalesce(c_after[s.taken], l_turn[s.lane]) AS turn, coalesce(c_route[n.at], h.route) AS route, coalesce(c_seq[n.at], h.seq) AS seq,
           CASE WHEN n.at IS NULL THEN h.rank ELSE c_rank[n.at] END AS rank, CASE WHEN n.at IS NULL THEN h.lane_step ELSE c_after[n.at] END AS step,
           coalesce(c_gates[n.at], h.lane_gates) = s.gates AS asks_alike, s.parked, s.own_cap
         FROM seen s LEFT JOIN nexts n ON n.lane = s.lane
         LEFT JOIN LATERAL (${headOf("s.key", " AND n.at IS NULL AND c_more[s.taken] AND (rank, seq) > (c_rank[s.taken], c_seq[s.taken])")}) h ON true),
-      gone AS (DELETE FROM @lane l USING heads h WHERE l.key = h.key AND h.route IS NULL AND coalesce(h.turn, l.turn) IS NULL)
-      UPDATE @lane l SET route = h.route, seq = h.seq, turn = coalesce(h.turn, l.turn), parked = CASE WHEN h.asks_alike THEN h.parked END,
-          own_cap = CASE WHEN h.asks_alike THEN h.own_cap END, pos = CASE WHEN h.step IS NULL AND h.rank IS NOT NULL THEN h.rank ELSE coalesce(h.turn, l.turn) END
-        FROM heads h WHERE l.key = h.key AND (h.route IS NOT NULL OR coalesce(h.turn, l.turn) IS NOT NULL);
+      gone AS (DELETE FROM @lane WHERE key = ANY (ARRAY(SELECT h.key FROM heads h WHERE h.route IS NULL AND h.turn IS NULL)))
+      INSERT INTO @lane AS l SELECT h.key, h.queue, h.route, CASE WHEN h.step IS NULL AND h.rank IS NOT NULL THEN h.rank ELSE h.turn END, h.seq, h.turn,
+          CASE WHEN h.asks_alike THEN h.parked END, CASE WHEN h.asks_alike THEN h.own_cap END
+        FROM heads h WHERE h.route IS NOT NULL OR h.turn IS NOT NULL
+        ON CONFLICT (key) DO UPDATE SET route = excluded.route, pos = excluded.pos, seq = excluded.seq, turn = excluded.turn, parked = excluded.parked, own_cap = excluded.own_cap;
       IF c_after[v_chosen[1]] IS NOT NULL THEN
         WITH tops AS (
           INSERT INTO @lane_turn AS t SELECT l_queue[c_lane[c]], max(c_pos[c]) FROM unnest(v_chosen) c WHERE c_after[c] IS NOT NULL GROUP BY 1
@@ -222,16 +230,17 @@ const write = `
       END IF;`;
 
 export const claimLanesSql = `
--- Takes up to p_max jobs of p_routes, until their inputs reach p_bytes, and writes what that means for their lanes and
--- gates; the caller leases them. p_gates: the gates of the routes, which are locked. shut: p_shut, and what has refused
--- somebody. p_woken: lanes that wait at gates and are looked at again; left_woken: those that were not written. bad: jobs
--- whose input is gone; then nothing was taken.
-CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes int8, p_gates text[], p_shut text[], p_woken text[],
-  OUT places tid[], OUT seqs int8[], OUT shut text[], OUT opens int8, OUT more bool, OUT bad text[], OUT left_woken text[]) LANGUAGE plpgsql ${byIndex} AS $$
+-- Takes up to p_max jobs of p_routes, until their inputs reach p_bytes, and writes what that means for their lanes
+-- and gates; the caller leases them. p_gates: the gates of the routes, which are locked. shut: p_shut, and what has
+-- refused somebody. p_floor: open lanes of a lower place are not looked at (floors.ts says why); lowest, look_us: the
+-- first place that was seen, and how long finding lanes took. p_woken: lanes that wait at gates and are looked at
+-- again; left_woken: those that were not written. bad: jobs whose input is gone; then nothing was taken.
+CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes int8, p_gates text[], p_shut text[], p_woken text[], p_floor int8,
+  OUT places tid[], OUT seqs int8[], OUT shut text[], OUT opens int8, OUT more bool, OUT bad text[], OUT left_woken text[], OUT lowest int8, OUT look_us int8) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE
   v_lanes int4 := greatest(p_max, 16); v_count int4; v_deep int4; v_whole bool; v_skipped text[] := '{}'; v_taken int4; v_got int8; v_use int4; v_first int4; v_lane int4; v_gate int4;
-  v_refused bool; v_over bool[]; v_last int4[]; v_seen int4[]; v_from int4[]; v_to int4[]; v_chosen int4[]; v_parks int4[]; v_held tid[]; v_clock int8; v_certain int4; v_timed bool; v_any_shut bool;
+  v_refused bool; v_over bool[]; v_last int4[]; v_seen int4[]; v_from int4[]; v_to int4[]; v_chosen int4[]; v_parks int4[]; v_held tid[]; v_clock int8; v_certain int4; v_timed bool; v_any_shut bool; v_began timestamptz; v_takes bool[];
   l_key text[]; l_pos int8[]; l_seq int8[]; l_turn int8[]; l_queue text[]; l_parked text[];
   c_place tid[]; c_seq int8[]; c_rank int8[]; c_lane int4[]; c_route int8[]; c_gates text[]; c_bytes int8[]; c_pos int8[]; c_after int8[]; c_more bool[];
   g_key text[]; g_keyed bool[]; g_held int8[]; g_cap int8[]; g_time float8[]; g_step float8[]; g_burst float8[]; g_tat float8[]; g_closed int8[]; g_shut bool[];
@@ -240,7 +249,11 @@ BEGIN
   shut := p_shut;
   left_woken := p_woken;
   more := false;
-  LOOP${lanesOfRoutes}
+  look_us := 0;
+  LOOP
+    v_began := clock_timestamp();${lanesOfRoutes}
+    look_us := look_us + extract(epoch FROM clock_timestamp() - v_began) * 1000000;
+    lowest := coalesce(lowest, l_pos[1]);
     v_count := coalesce(array_length(l_key, 1), 0);
     IF v_count > 0 THEN
       v_deep := greatest(ceil(p_max::float8 / v_count)::int4 + 1, coalesce(2 * v_deep, 0));${jobsOfLanes}

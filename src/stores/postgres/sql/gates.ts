@@ -84,11 +84,11 @@ BEGIN
   SELECT coalesce(jsonb_agg(to_jsonb(g) || CASE WHEN g.key LIKE ${anyKeyed} THEN ${shownKey} ELSE jsonb_build_object('held', ${held}) END ORDER BY g.key), '[]') INTO gates FROM (
     SELECT * FROM @gate g WHERE CASE WHEN p_keys IS NULL THEN g.key >= p_first AND (p_after IS NULL OR g.key > p_after) ELSE g.key = ANY (p_keys) END
     ORDER BY g.key LIMIT p_max) g;
-  -- Gates of keys that nobody has put and that are held.
+  -- Gates of keys that nobody has put and that are held, or whose tokens are spent.
   IF p_keys IS NOT NULL THEN
     SELECT jsonb_agg(e ORDER BY e->>'key' COLLATE "C") INTO gates FROM (SELECT jsonb_array_elements(gates) AS e UNION ALL
       SELECT jsonb_build_object('version', 0, 'is_draining', false, 'body', NULL) || ${shownKey} FROM (SELECT k AS key FROM unnest(p_keys) k WHERE k LIKE ${anyKeyed} AND NOT EXISTS (SELECT 1 FROM @gate o WHERE o.key = k)
-        AND EXISTS (SELECT 1 FROM @permit p WHERE p.key = k)) g) e;
+        AND (EXISTS (SELECT 1 FROM @permit p WHERE p.key = k) OR EXISTS (SELECT 1 FROM @key_clock t WHERE t.key = k AND t.tat_us > now * 1000))) g) e;
     gates := coalesce(gates, '[]');
   END IF;
 END $$;

@@ -1,8 +1,8 @@
 /**
- * What a change of a job means for its lane (store/rules/lane.ts), by appends alone: a row of permit for each gate of a
- * key that it holds, and a row of lane_touch for each lane whose ready jobs and each gate whose permits have changed.
- * Whoever claims next brings the touches in (sql/lanes.ts). So nothing here waits for anybody, also inside the caller's own
- * transaction.
+ * What a change of a job means for its lane (store/rules/lane.ts), by appends alone: a row of permit for each gate of
+ * a key that it holds, and a row of lane_touch for each lane whose ready jobs and each gate whose permits have
+ * changed. Whoever claims next brings the touches in (sql/lanes.ts). So nothing here waits for anybody, also inside
+ * the caller's own transaction.
  *
  * Claims of lanes go one after the other, over all queues: keys of limits are shared by them. They hold one lock from
  * before they look until their commit, and whoever puts the gate of a key takes it, too.
@@ -23,19 +23,28 @@ export const keyUses = (
 ): string => `(SELECT substr(t, length(split_part(t, ':', 1)) + length(split_part(t, ':', 2)) + 3) AS key,
       split_part(t, ':', 1)::int8 AS weight, nullif(split_part(t, ':', 2), '')::int8 AS cap FROM jsonb_array_elements_text(${gates}::jsonb) t) u`;
 
+/**
+ * The row with this key, by its index whatever the statistics say: these tables are empty at one time and full at
+ * another.
+ */
+export const byKey = (table: string, key: string, name: string): string =>
+  `LEFT JOIN LATERAL (SELECT * FROM @${table} r WHERE r.key = ${key} OFFSET 0) ${name} ON true`;
+
 /** Gates of keys as they stand, whether they were put or not. `keys`: rows k with a key. */
 export const keyStates = (
   keys: string,
 ): string => `SELECT k.key, (SELECT coalesce(sum(p.weight), 0)::int8 FROM @permit p WHERE p.key = k.key) AS held, coalesce(o.cap, m.key_cap) AS cap,
       CASE WHEN o.step_us IS NULL THEN m.key_step_us ELSE o.step_us END AS step_us, CASE WHEN o.step_us IS NULL THEN m.key_burst_us ELSE o.burst_us END AS burst_us,
       coalesce(t.tat_us, 0) AS tat_us, o.closed_until
-    FROM ${keys} LEFT JOIN @gate o ON o.key = k.key LEFT JOIN @gate m ON m.key = split_part(k.key, E'\\t', 1) LEFT JOIN @key_clock t ON t.key = k.key`;
+    FROM ${keys} ${byKey("gate", "k.key", "o")} ${byKey("gate", "split_part(k.key, E'\\t', 1)", "m")} ${byKey("key_clock", "k.key", "t")}`;
 
 /** What time lets pass of gate g, whoever holds it; null for any number. */
 export const timeLeft = (now: string): string => `CASE WHEN g.closed_until > ${now} THEN 0
       WHEN g.step_us IS NOT NULL THEN greatest(0, floor((${now} * 1000 + g.burst_us - greatest(g.tat_us, ${now} * 1000)) / g.step_us)) END`;
 
-/** When the clock of gate g lets so many pass, once \`passed\` have; null where it is not the clock that keeps them. */
+/**
+ * When the clock of gate g lets so many pass, once \`passed\` have; null where it is not the clock that keeps them.
+ */
 export const opensAfter = (
   passed: string,
   permits: string,
@@ -78,8 +87,8 @@ CREATE FUNCTION @leaves_v1(j @waiting) RETURNS jsonb LANGUAGE sql STABLE AS $$
     jsonb_build_object('lane', j.lane_key, 'limits', ARRAY(SELECT key FROM @permit WHERE seq = j.seq AND NOT is_own)) END
 $$;
 
--- The routes on which somebody may go on once jobs of these lanes have left, which held these keys of limits. Without a
--- lock, so it may be too many.
+-- The routes on which somebody may go on once jobs of these lanes have left, which held these keys of limits. Without
+-- a lock, so it may be too many.
 CREATE FUNCTION @lane_hints_v1(p_lanes text[], p_limits text[]) RETURNS int8[] LANGUAGE plpgsql STABLE SET enable_nestloop = on AS $$
 DECLARE v_routes int8[] := ARRAY(SELECT DISTINCT route FROM @lane WHERE key = ANY (p_lanes) AND route IS NOT NULL);
 BEGIN
