@@ -3,7 +3,7 @@
  * edit persists until the code's own definition changes. With a key, all of it is about that key of the limit alone.
  */
 import type { Engine } from "../engine/engine.ts";
-import { allGates, changeGate, readGate } from "../engine/gates.ts";
+import { allGates, changeGate } from "../engine/gates.ts";
 import type { FoundGate, GateChange } from "../engine/gates.ts";
 import { checkWeight, isLimit } from "../engine/limit.ts";
 import type { Limit } from "../engine/limit.ts";
@@ -24,7 +24,7 @@ import {
 } from "../model/limit.ts";
 import type { BoundSettings, LimitBody, LimitSettings, Rate, RateOptions } from "../model/limit.ts";
 import { checkName } from "../model/name.ts";
-import { MillraceError, notYetSupported } from "../model/error.ts";
+import { MillraceError } from "../model/error.ts";
 import { checkOptions, invalidOption } from "../model/option.ts";
 import type { Gate } from "../store/records.ts";
 import type { Permit } from "../worker/permit.ts";
@@ -83,6 +83,8 @@ export interface ThrottleOptions {
 }
 
 export interface AcquireOptions {
+  /** Which key of the limit they are taken from. A limit that bounds keys only needs one. */
+  key?: string;
   /** How many permits are taken together; 1 by default. */
   weight?: number;
   /** How long to wait for them; 30 s by default. 0 tries once. Then it is refused as `limit-busy`. */
@@ -93,7 +95,7 @@ export interface AcquireOptions {
   lease?: Duration;
 }
 
-const acquireKeys = ["weight", "wait", "signal", "lease"];
+const acquireKeys = ["key", "weight", "wait", "signal", "lease"];
 const defaultWaitMs = 30_000;
 
 export class LimitsClient {
@@ -115,10 +117,9 @@ export class LimitsClient {
   async acquire(limit: Limit | string, options: AcquireOptions = {}): Promise<Permit> {
     const name = isLimit(limit) ? limit.name : checkName(limit, "limits.acquire: limit");
     const what = `limits.acquire ${JSON.stringify(name)}`;
-    if (typeof options === "object" && options !== null && "key" in options)
-      throw notYetSupported(`${what}: the option key`);
     const given = checkOptions(options, what, acquireKeys);
     const { weight = 1, wait = defaultWaitMs, signal, lease } = given;
+    const key = given["key"] === undefined ? null : checkName(given["key"], `${what}: key`);
     if (signal !== undefined && !(signal instanceof AbortSignal))
       throw invalidOption(`${what}: signal must be an AbortSignal.`);
     const waitMs = durationMs(wait, `${what}: wait`);
@@ -128,17 +129,21 @@ export class LimitsClient {
         throw new MillraceError("aborted", `${what} was aborted.`, { cause: signal.reason });
     };
     refuseAborted();
-    if (isLimit(limit)) await this.#engine.limits.define([limit.use()]);
-    const found = mustBeKnown(await readGate(this.#engine.store, limitGateKey(name)), name);
-    const { defined } = found.body;
-    if (defined !== null && !isBoundedInAll(defined))
-      throw invalidOption(`${what}: it bounds keys only, and a key cannot be acquired yet.`);
-    const checked = checkWeight(weight, settingsOf(found.body), what);
+    if (isLimit(limit)) await this.#engine.limits.define([{ limit }]);
+    const { own, ofKey, now } = await this.#readOf(name, key);
+    const body = readBody(own.body);
+    const isBounded = body.defined === null || isBoundedInAll(body.defined);
+    if (key === null && !isBounded) throw needsKey(name);
+    const checked = checkWeight(weight, settingsOf(body), what);
+    const keyState = key === null ? null : stateOfKey(own, key, ofKey, now);
+    if (keyState !== null) checkWeight(weight, keyState, `${what}: key ${JSON.stringify(key)}`);
     refuseAborted();
-    if (waitMs === 0 && permitsLeft(found.gate, found.now) < checked)
+    const free = Math.min(isBounded ? permitsLeft(own, now) : Infinity, keyState?.free ?? Infinity);
+    if (waitMs === 0 && free < checked)
       throw new MillraceError("limit-busy", `${what}: no permit is free right now.`);
     this.#startDuties();
-    return this.#permits.acquire({ limit: name, weight: checked, leaseMs }, { waitMs, signal });
+    const desk = { limit: name, weight: checked, leaseMs, isBoundedInAll: isBounded };
+    return this.#permits.acquire(desk, { key, waitMs, signal });
   }
 
   /** Makes the limit known to the store before its first use, such as an enqueue inside a transaction. */
@@ -151,14 +156,10 @@ export class LimitsClient {
   async state(name: string): Promise<LimitState>;
   async state(name: string, options: LimitKeyOptions): Promise<LimitKeyState>;
   async state(name: string, options?: LimitKeyOptions): Promise<LimitState | LimitKeyState> {
-    const gateKey = keyOf(name, "limits.state");
+    keyOf(name, "limits.state");
     const key = options === undefined ? null : readKeyOption(options, "limits.state");
-    const keys = key === null ? [gateKey] : [gateKey, keyedGate(gateKey, key)];
-    const { gates, now } = await this.#engine.store.readGates({ keys });
-    const limit = gates.find((gate) => gate.key === gateKey);
-    if (limit === undefined) throw unknownLimit(name);
-    if (key === null) return stateOf(limit, now);
-    return stateOfKey(limit, key, gates.find((gate) => gate.key !== gateKey) ?? null, now);
+    const { own, ofKey, now } = await this.#readOf(name, key);
+    return key === null ? stateOf(own, now) : stateOfKey(own, key, ofKey, now);
   }
 
   /** All limits that the store knows, by name. */
@@ -221,6 +222,16 @@ export class LimitsClient {
     const ofKey = key === undefined ? null : checkName(key, "limits.throttle: key");
     await this.#engine.limits.throttle(name, ofKey, saidMs);
     return ofKey === null ? this.state(name) : this.state(name, { key: ofKey });
+  }
+
+  /** The limit's own gate, and that of its key: null where nobody has put it and nothing holds it. */
+  async #readOf(name: string, key: string | null): Promise<{ own: Gate; ofKey: Gate | null; now: number }> {
+    const gateKey = limitGateKey(name);
+    const keys = key === null ? [gateKey] : [gateKey, keyedGate(gateKey, key)];
+    const { gates, now } = await this.#engine.store.readGates({ keys });
+    const own = gates.find((gate) => gate.key === gateKey);
+    if (own === undefined) throw unknownLimit(name);
+    return { own, ofKey: gates.find((gate) => gate.key !== gateKey) ?? null, now };
   }
 
   async #changeKey(name: string, key: string, change: (body: LimitBody) => GateChange): Promise<void> {

@@ -39,15 +39,15 @@ export class RouteMap {
     this.#ofPools = new Map(pools.map((pool) => [pool, new PoolRoutes()]));
     for (const pool of pools)
       for (const name of pool.names)
-        for (const route of this.#routesOf(pool.queue, name)) this.#serve(route, pool).compute(route.number);
+        for (const route of this.#routesOf(pool, name)) this.#serve(route, pool).compute(route.number);
   }
 
   /** The one of the definition, and the plain one, for jobs from before it had limits or a group. */
-  #routesOf(queue: string, name: string): readonly Route[] {
+  #routesOf({ queue, isOfDefinition }: Pool, name: string): readonly Route[] {
     const { limits = [], group } = this.#handlers.get(name)?.definition.options ?? {};
     const plain = routeOf({ queue, name });
     const defined = routeOf({ queue, name, gates: gatesOf(limits), ...laneLike({ limits, group }) });
-    return plain.number === defined.number ? [plain] : [plain, defined];
+    return isOfDefinition || plain.number === defined.number ? [defined] : [plain, defined];
   }
 
   #serve(route: Route, pool: Pool): RouteKind {
