@@ -34,6 +34,7 @@ import type { Batching } from "./partition-batcher.ts";
 import { RepeatedLines } from "./repeated-line.ts";
 import { Reports } from "./reports.ts";
 import type { Router } from "./router.ts";
+import { DefinedSchedules } from "./schedules/define.ts";
 import { StoreRetention } from "./store-retention.ts";
 import type { KeptTimes } from "./store-retention.ts";
 import { Turn } from "./turn.ts";
@@ -71,6 +72,7 @@ export class Engine {
   readonly mintId: (partition?: number) => string;
   readonly retention: StoreRetention;
   readonly limits: Limits;
+  readonly schedules: DefinedSchedules;
 
   readonly submits: Batching<SubmitUnit, SubmitAnswer>;
   readonly settles: Batching<Settle, SettleAnswer>;
@@ -84,7 +86,8 @@ export class Engine {
   readonly arrivals = new Set<(job: NewJob) => void>();
 
   #policies: (text: string | null) => DecidedPolicy;
-  readonly #placement: Placement | null;
+  /** Null for a store of one partition. */
+  readonly placement: Placement | null;
   readonly #handled = new Map<string, number>();
 
   constructor(store: Store, platform: Platform, settings: EngineSettings, log: Logger) {
@@ -95,9 +98,10 @@ export class Engine {
     this.repeated = new RepeatedLines(this);
     this.turn = new Turn(platform);
     this.limits = new Limits(store);
+    this.schedules = new DefinedSchedules(this);
     const { partitions = 1 } = store;
     const placement = partitions === 1 ? null : createPlacement(partitions);
-    this.#placement = placement;
+    this.placement = placement;
     this.mintId = createIdMinter(
       { now: () => platform.now(), random: () => platform.random() },
       { partitions },
@@ -154,7 +158,7 @@ export class Engine {
    * carries the unit.
    */
   placed<Unit extends Effects>(unit: Unit, home?: string): Unit {
-    const placement = this.#placement;
+    const placement = this.placement;
     if (placement === null) return unit;
     const { jobs = [], docs } = unit;
     const at = home === undefined ? null : placement.ofId(home);
@@ -203,12 +207,12 @@ export class Engine {
 
   /** A new id that lies in the partition of the given one. */
   mintIdBeside(id: string): string {
-    return this.#placement === null ? this.mintId() : this.mintId(this.#placement.ofId(id));
+    return this.placement === null ? this.mintId() : this.mintId(this.placement.ofId(id));
   }
 
   /** The items as one list per partition. */
   byPartition<Item>(items: readonly Item[], idOf: (item: Item) => string): readonly (readonly Item[])[] {
-    const placement = this.#placement;
+    const placement = this.placement;
     if (placement === null) return [items];
     return [...Map.groupBy(items, (item) => placement.ofId(idOf(item))).values()];
   }
