@@ -16,12 +16,23 @@ export const works = [
   "latency",
   "delayed",
   "idle",
+  "schedules",
+  "schedules-idle",
   "footprint",
 ] as const;
 export type Work = (typeof works)[number];
 
 /** Works that take longer than a run in a hurry has: with --quick they are measured only when they are named. */
-export const unhurriedWorks: readonly Work[] = ["retry", "unique", "tagged", "limited", "rated", "delayed"];
+export const unhurriedWorks: readonly Work[] = [
+  "retry",
+  "unique",
+  "tagged",
+  "limited",
+  "rated",
+  "delayed",
+  "schedules",
+  "schedules-idle",
+];
 
 export const storeNames = ["sqlite", "postgres", "redis", "stub"] as const;
 export type StoreName = (typeof storeNames)[number];
@@ -69,7 +80,7 @@ export interface Result {
   readonly jobs: number;
   readonly backlog: Backlog | null;
   readonly durability: string;
-  /** Jobs per second; for idle, store calls per second. */
+  /** Jobs per second; for idle, store calls per second; for schedules-idle, per cent of a core. */
   readonly rate?: number;
   readonly p50Ms?: number;
   readonly p99Ms?: number;
