@@ -19,9 +19,8 @@ export type {
 } from "./engine/definition.ts";
 export { schedule } from "./engine/schedules/schedule.ts";
 export type { ScheduleDefinition, ScheduleOptions } from "./engine/schedules/schedule.ts";
-export type { BackfillProgress } from "./engine/schedules/backfills.ts";
 export type { ScheduleView } from "./client/schedule-view.ts";
-export type { BackfillOptions, ScheduleEdits, Schedules } from "./client/schedules.ts";
+export type { BackfillOptions, BackfillProgress, ScheduleEdits, Schedules } from "./client/schedules.ts";
 export { limit } from "./engine/limit.ts";
 export type { Limit, LimitOptions, LimitUse, LimitUseOptions } from "./engine/limit.ts";
 export { batchHandler, handler } from "./worker/handler.ts";

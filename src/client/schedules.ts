@@ -38,6 +38,8 @@ import { nextTick } from "../model/schedule/ticks.ts";
 import { viewSchedule } from "./schedule-view.ts";
 import type { ScheduleView } from "./schedule-view.ts";
 
+export type { BackfillProgress } from "../engine/schedules/backfills.ts";
+
 /** What is left out stays; null takes an option away. */
 export type ScheduleEdits = ScheduleOptions;
 

@@ -5,22 +5,27 @@
  */
 import type { Doc } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
-import { answersWithin } from "../race.ts";
-import { stepOneBackfill } from "../schedules/backfills.ts";
-import { fireSchedule } from "../schedules/fire.ts";
+import { stepBackfills } from "../schedules/backfills.ts";
+import { fireSchedules } from "../schedules/fire.ts";
 import type { Look } from "../schedules/fire.ts";
 import { backfillKind, scheduleKind } from "../schedules/schedule-docs.ts";
 import type { Duty, DutyPass } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 import { passedOver } from "./passed-over.ts";
-import { itemMaxMs, Quarantine } from "./quarantine.ts";
+import { Quarantine } from "./quarantine.ts";
 
-type Step = (engine: Engine, doc: Doc, now: number) => Promise<Look>;
+type Ends = readonly PromiseSettledResult<Look>[];
 
-const steps: ReadonlyMap<string, Step> = new Map([
-  [scheduleKind, fireSchedule],
-  [backfillKind, stepOneBackfill],
-]);
+/** What is done with due documents, by their kind; another kind belongs to a newer version. */
+const steps: readonly (readonly [
+  kind: string,
+  step: (engine: Engine, docs: readonly Doc[], now: number) => Promise<Ends>,
+])[] = [
+  [scheduleKind, fireSchedules],
+  [backfillKind, stepBackfills],
+];
+
+const itemOf = ({ kind, id }: Doc): string => `${kind} ${id}`;
 
 export function schedulesDuty(engine: Engine, tuning: Tuning): Duty {
   const quarantine = new Quarantine(engine.platform);
@@ -33,20 +38,19 @@ export function schedulesDuty(engine: Engine, tuning: Tuning): Duty {
     async pass(): Promise<DutyPass> {
       const page = await engine.store.readDueDocs({ max: tuning.batchMax, cursor });
       cursor = page.cursor;
-      const due = page.docs.flatMap((doc) => {
-        const step = steps.get(doc.kind);
-        const item = `${doc.kind} ${doc.id}`;
-        return step === undefined || quarantine.has(item) ? [] : [{ doc, step, item }];
-      });
-      const ended = await Promise.allSettled(
-        due.map(({ doc, step }) => answersWithin(engine.platform, step(engine, doc, page.now), itemMaxMs)),
+      const due = page.docs.filter((doc) => !quarantine.has(itemOf(doc)));
+      const ended = await Promise.all(
+        steps.map(async ([kind, step]) => {
+          const docs = due.filter((doc) => doc.kind === kind);
+          const ends = docs.length === 0 ? [] : await step(engine, docs, page.now);
+          return ends.map((end, at) => ({ item: itemOf(docs[at] as Doc), end }));
+        }),
       );
       const outcomes: Record<string, number> = {};
       let nextAt = page.nextInMs === null || page.nextInMs === 0 ? Infinity : page.now + page.nextInMs;
       let processed = 0;
       let errors = 0;
-      for (const [at, end] of ended.entries()) {
-        const { item } = due[at] as (typeof due)[number];
+      for (const { item, end } of ended.flat()) {
         if (end.status === "rejected") {
           errors += 1;
           quarantine.failed(item, end.reason);

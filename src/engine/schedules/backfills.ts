@@ -78,7 +78,15 @@ export async function stopBackfill(engine: Engine, name: string): Promise<boolea
   return docs.length > 0;
 }
 
-export async function stepOneBackfill(engine: Engine, doc: Doc, now: number): Promise<Look> {
+export function stepBackfills(
+  engine: Engine,
+  docs: readonly Doc[],
+  now: number,
+): Promise<readonly PromiseSettledResult<Look>[]> {
+  return Promise.allSettled(docs.map((doc) => stepOneBackfill(engine, doc, now)));
+}
+
+async function stepOneBackfill(engine: Engine, doc: Doc, now: number): Promise<Look> {
   const kept = readKept(doc.body);
   const name = nameOfDoc(doc.id);
   const states = await Promise.all(kept.alive.map((id) => engine.reads.add(id)));

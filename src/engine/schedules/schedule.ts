@@ -2,13 +2,14 @@
  * A schedule as code defines it: a name, the job with its input, and when. Everything that can be refused without the
  * store is refused here, where somebody wrote it.
  */
-import { MillraceError } from "../../model/error.ts";
 import { checkName } from "../../model/name.ts";
+import { checkOptions } from "../../model/option.ts";
 import { readScheduleSettings } from "../../model/schedule/settings.ts";
 import type { ScheduleOptions as RuleOptions } from "../../model/schedule/settings.ts";
 import { ruleKeys } from "../../model/schedule/rule.ts";
 import { anySubmission, checkDefinition } from "../definition.ts";
 import type { JobDefinition, Submission } from "../definition.ts";
+import { enqueueKeys, refuseLater } from "../job-options.ts";
 import type { EnqueueOptions } from "../job-options.ts";
 
 /** When it fires, and the options of the jobs that it makes. */
@@ -23,7 +24,9 @@ export interface ScheduleDefinition {
 }
 
 const ruleOptionKeys: readonly string[] = [...ruleKeys, "missed", "overlap"];
+/** What says which job it is, or when it is due, is the schedule's own. */
 const notOfSchedules = ["id", "repeatOf", "delay", "runAt"];
+const knownKeys = [...ruleOptionKeys, ...enqueueKeys.filter((key) => !notOfSchedules.includes(key))];
 
 /** A schedule for `work(handlers, { schedules: [...] })`. */
 export function schedule<In, Out, Result, Returned>(
@@ -35,12 +38,8 @@ export function schedule<In, Out, Result, Returned>(
   checkName(name, "schedule: name");
   const what = `schedule ${JSON.stringify(name)}`;
   checkDefinition(job, what);
-  if (typeof options !== "object" || options === null)
-    throw new MillraceError("invalid-option", `${what}: the options must be an object.`);
-  const entries = Object.entries(options);
-  for (const [key] of entries)
-    if (notOfSchedules.includes(key))
-      throw new MillraceError("invalid-option", `${what}: the option ${key} makes no sense for a schedule.`);
+  refuseLater(options, what);
+  const entries = Object.entries(checkOptions(options, what, knownKeys));
   const rule = Object.fromEntries(entries.filter(([key]) => ruleOptionKeys.includes(key))) as RuleOptions;
   readScheduleSettings(rule, "", what);
   const jobOptions = Object.fromEntries(entries.filter(([key]) => !ruleOptionKeys.includes(key)));
