@@ -20,6 +20,8 @@ export const works = [
   "latency",
   "delayed",
   "idle",
+  "schedules",
+  "schedules-idle",
   "footprint",
 ] as const;
 export type Work = (typeof works)[number];
@@ -36,6 +38,8 @@ export const unhurriedWorks: readonly Work[] = [
   "keyed",
   "closed",
   "delayed",
+  "schedules",
+  "schedules-idle",
 ];
 
 export const storeNames = ["sqlite", "postgres", "redis", "stub"] as const;
@@ -95,7 +99,7 @@ export interface Result {
   readonly jobs: number;
   readonly backlog: Backlog | null;
   readonly durability: string;
-  /** Jobs per second; for idle, store calls per second. */
+  /** Jobs per second; for idle, store calls per second; for schedules-idle, per cent of a core. */
   readonly rate?: number;
   readonly p50Ms?: number;
   readonly p99Ms?: number;

@@ -68,6 +68,7 @@ function sqliteParts({ isQuick, jobs }: Asked): readonly Part[] {
     besideClosed(isQuick, many),
     restedLatency(isQuick, jobs, [millrace(defaultSlots), plainjob()]),
     delayed(isQuick, jobs, [plainjob()]),
+    ...schedules(jobs),
     { work: "idle", jobs: 0, rounds: 1, entries: [millrace(defaultSlots), plainjob()] },
   ];
 }
@@ -122,6 +123,15 @@ function delayed(isQuick: boolean, jobs: number | null, peers: readonly Entry[])
   return { work: "delayed", jobs: jobs ?? (isQuick ? 200 : 1000), entries };
 }
 
+/** Ten thousand that fire every hour: what they cost while none is due, and how long until all have fired. */
+function schedules(jobs: number | null): readonly Part[] {
+  const entries = [millrace(1)];
+  return [
+    { work: "schedules", jobs: jobs ?? 10_000, entries },
+    { work: "schedules-idle", jobs: jobs ?? 10_000, rounds: 1, entries },
+  ];
+}
+
 function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
   const many = jobs ?? (isQuick ? 4_000 : 200_000);
   // The peers commit single enqueues one by one: 200,000 of them would take minutes per round.
@@ -154,6 +164,7 @@ function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
     besideClosed(isQuick, special),
     { work: "latency", jobs: jobs ?? (isQuick ? 30 : 1000), entries: across },
     delayed(isQuick, jobs, []),
+    ...schedules(jobs),
     { work: "idle", jobs: 0, rounds: 1, entries: across.map((entry) => ({ ...entry, processes: 1 })) },
   ];
 }
@@ -211,6 +222,7 @@ function redisParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "latency", jobs: jobs ?? (isQuick ? 1000 : 10_000), entries: both(defaultSlots) },
     restedLatency(isQuick, jobs, both(defaultSlots)),
     delayed(isQuick, jobs, [peer("bullmq", defaultSlots)]),
+    ...schedules(jobs),
     { work: "idle", jobs: 0, rounds: 1, entries: both(defaultSlots) },
     { work: "footprint", jobs: jobs ?? (isQuick ? 20_000 : 100_000), rounds: 1, entries: both(1) },
   ];

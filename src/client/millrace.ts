@@ -11,6 +11,8 @@ import { Kv } from "../engine/kv.ts";
 import { LeaseBook } from "../engine/lease-book.ts";
 import { Results } from "../engine/results.ts";
 import { settlesWithin } from "../engine/race.ts";
+import { schedule } from "../engine/schedules/schedule.ts";
+import type { ScheduleOptions } from "../engine/schedules/schedule.ts";
 import type { StoreRetention } from "../engine/store-retention.ts";
 import { planJob, refusalError, unitOf } from "../engine/submit.ts";
 import { Supervisor } from "../engine/supervisor.ts";
@@ -35,6 +37,9 @@ import { Jobs } from "./jobs.ts";
 import { LimitsClient } from "./limits.ts";
 import { readQuarantined } from "./quarantined.ts";
 import { Queues } from "./queues.ts";
+import { viewSchedule } from "./schedule-view.ts";
+import type { ScheduleView } from "./schedule-view.ts";
+import { Schedules } from "./schedules.ts";
 import type { Quarantined } from "./quarantined.ts";
 
 /** One handle per submission, each with its own result type. */
@@ -77,6 +82,7 @@ export class Millrace implements Enqueuer {
   readonly kv: Kv;
   readonly queues: Queues;
   readonly limits: LimitsClient;
+  readonly schedules: Schedules;
   /** How long the store keeps finished jobs and the feed: for all processes, whatever they were opened with. */
   readonly retention: Pick<StoreRetention, "get" | "set">;
   readonly #engine: Engine;
@@ -104,6 +110,7 @@ export class Millrace implements Enqueuer {
     this.queues = new Queues(engine);
     this.#permits = new Permits(engine, this.#shared);
     this.limits = new LimitsClient(engine, this.#permits, () => this.startDuties());
+    this.schedules = new Schedules(engine);
     this.retention = engine.retention;
   }
 
@@ -155,6 +162,23 @@ export class Millrace implements Enqueuer {
     };
   }
 
+  /**
+   * Defines a schedule: the store keeps it, and any process with duties fires it. Said again in the same words it changes
+   * nothing, so that an operator's edits stay.
+   */
+  async schedule<In, Out, Result, Returned>(
+    name: string,
+    job: JobDefinition<In, Out, Result, Returned>,
+    input: NoInfer<In>,
+    options: ScheduleOptions<NoInfer<In>>,
+  ): Promise<ScheduleView> {
+    this.#checkOpen();
+    return viewSchedule(
+      this.#engine,
+      await this.#engine.schedules.define(schedule(name, job, input, options)),
+    );
+  }
+
   /** A handle for a job known by its id; with its definition, the result has its type. */
   handle<Result = unknown>(id: string): JobHandle<Result>;
   handle<Job extends AnyJob>(job: Job, id: string): JobHandle<ResultOf<Job>>;
@@ -178,9 +202,13 @@ export class Millrace implements Enqueuer {
       handlers.flatMap(({ definition }) => definition.options.limits ?? []),
     );
     // What operators have set of its queues comes before its own settings, unless the store is too slow to tell.
-    const { platform, queuePolicies } = this.#engine;
+    const { platform, queuePolicies, schedules } = this.#engine;
     await Promise.all([defined, settlesWithin(platform, queuePolicies.learn(worker.queues), queuesGraceMs)]);
     this.#checkOpen();
+    if (settings.schedules.length > 0) {
+      await schedules.defineAll(settings.schedules);
+      this.#checkOpen();
+    }
     this.#workers.add(worker);
     this.startDuties();
     worker.start();
