@@ -9,7 +9,7 @@ import type { JobRow } from "../../store/job-fields.ts";
 import type { Admission } from "../../store/rules/admit.ts";
 import { keyUsesOf } from "../../store/rules/lane.ts";
 import { limitTo } from "./connection.ts";
-import { addPermits, keysThatOpened, setKeyClock } from "./key-gates.ts";
+import { addPermits, takeRungKeys, setKeyClock } from "./key-gates.ts";
 import { readTurn, serveLanes, writeTops } from "./lanes.ts";
 import type { Served } from "./lanes.ts";
 import { wakeAtGate } from "./parked-lanes.ts";
@@ -101,7 +101,7 @@ export class LanePick {
     this.#admission = admission;
     this.#routes = new Set(routes);
     this.#batch = Math.ceil(max / this.#routes.size) + 4;
-    for (const key of keysThatOpened(step)) wakeAtGate(step, key);
+    for (const key of takeRungKeys(step)) wakeAtGate(step, key);
     this.#sources = [...this.#routes].map((route) => ({ route, heads: [], next: 0, isDry: false }));
     for (const source of this.#sources) this.#fetch(source);
     while (this.picked.length < max && !this.isCut) {
