@@ -23,6 +23,7 @@ import { gatesLua } from "./lua/gates.ts";
 import { jobLua } from "./lua/job.ts";
 import { keyGatesLua } from "./lua/key-gates.ts";
 import { laneCandidatesLua } from "./lua/lane-candidates.ts";
+import { laneStretchesLua } from "./lua/lane-stretches.ts";
 import { lanesLua } from "./lua/lanes.ts";
 import { listsLua } from "./lua/lists.ts";
 import { lookLua } from "./lua/look.ts";
@@ -54,6 +55,7 @@ export const libraryModules: readonly string[] = [
   ...[
     firstClaimsLua,
     laneCandidatesLua,
+    laneStretchesLua,
     claimLanesLua,
     claimLua,
     settleLua,
