@@ -334,6 +334,12 @@ local function readAlike(spec, route, lane, alike)
   return id, own, step, gates
 end
 
+-- The lane in what a submit sends of the single job.
+local function laneInBody(body)
+  local ${pickLua("body", ["laneKey"], ownFields)}
+  return laneKey
+end
+
 -- Lane and gates of a spec that has a lane.
 local function laneIn(spec)
   local ${pickLua("spec", ["laneKey", "laneGates"], specFields)}
