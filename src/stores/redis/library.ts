@@ -23,6 +23,8 @@ import { gatesLua } from "./lua/gates.ts";
 import { jobLua } from "./lua/job.ts";
 import { keyGatesLua } from "./lua/key-gates.ts";
 import { laneCandidatesLua } from "./lua/lane-candidates.ts";
+import { laneJoinsLua } from "./lua/lane-joins.ts";
+import { laneStretchesLua } from "./lua/lane-stretches.ts";
 import { lanesLua } from "./lua/lanes.ts";
 import { listsLua } from "./lua/lists.ts";
 import { lookLua } from "./lua/look.ts";
@@ -50,10 +52,11 @@ export const layoutVersion = 1;
 /** In the order in which they use each other. */
 export const libraryModules: readonly string[] = [
   ...[listsLua, packingLua, callLua, clocksLua, tellLua, gatesLua, keyGatesLua, lanesLua, parkedLua],
-  ...[asideLua, jobLua, uniqueLua, rulesLua, writeLua, docsLua, submitLua, permitsLua, lookLua],
+  ...[laneJoinsLua, asideLua, jobLua, uniqueLua, rulesLua, writeLua, docsLua, submitLua, permitsLua, lookLua],
   ...[
     firstClaimsLua,
     laneCandidatesLua,
+    laneStretchesLua,
     claimLanesLua,
     claimLua,
     settleLua,

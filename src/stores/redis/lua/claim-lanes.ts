@@ -195,6 +195,7 @@ local function claimLanes(c, routes, wanted, starts, owner, endsAt, out)
   local isMore = openByClock(c)
   local p = startOffer(c, routes, wanted, owner, endsAt)
   local isLast = false
+  if #routes == 1 then takeStretches(c, p, routes[1], starts, out) end
   while p.taken < wanted and p.refused < REFUSED_MAX and not isLast do
     local candidate = nextCandidate(c, p)
     if not candidate then break end

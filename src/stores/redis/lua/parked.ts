@@ -179,7 +179,7 @@ local function writeTops(c)
     local lanes = call("ZRANGEBYSCORE", key, "-inf", top)
     many("HDEL", c.k.lane, lanes)
     many("ZREM", key, lanes)
-    for _, lane in ipairs(lanes) do c.lanes[lane] = nil end
+    for _, lane in ipairs(c.lanes and lanes or NONE) do c.lanes[lane] = nil end
   end
   c.turned = nil
 end
