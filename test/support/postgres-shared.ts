@@ -113,10 +113,10 @@ const seqsSql = (schema: string, above: number): string =>
     .map((table) => `SELECT seq FROM ${schema}.${table} WHERE seq > ${above}`)
     .join(" UNION ALL ");
 
-const tables =
-  "waiting leased history payload uniq tag trail doc doc_floor tally feed route gate gate_use aside".split(
-    " ",
-  );
+const tables = [
+  ...["waiting", "leased", "history", "payload", "uniq", "tag", "trail", "doc", "doc_floor", "tally", "feed"],
+  ...["route", "gate", "gate_use", "lane", "lane_turn", "lane_touch", "permit", "key_clock", "aside"],
+];
 const sequences = "job_seq feed_id".split(" ");
 
 const emptySql = (schema: string): string =>

@@ -55,12 +55,13 @@ async function ask(
   const batchLength = 2 + listedFields.length;
   for (let from = 0; from < fields.length; from += batchLength) {
     const [claimedAt, offerNumber, ...lists] = fields.slice(from, from + batchLength);
-    const offer = Number(offerNumber) - 1;
+    const isLaned = Number(offerNumber) < 0;
+    const offer = Math.abs(Number(offerNumber)) - 1;
     const batch = listsOf(lists);
-    const order = inOrder(batch);
+    const order = isLaned ? batch.seq.map((_, index) => index) : inOrder(batch);
     for (const index of order) jobs.push(leasedJob(batch, index, Number(claimedAt)));
     taken[offer] = (taken[offer] ?? 0) + order.length;
-    lowest[offer] ??= batch.rank[order[0] as number] as number;
+    if (!isLaned) lowest[offer] ??= batch.rank[order[0] as number] as number;
   }
   const clock = plan.knownClock ?? readNumber(nextClock === "" ? null : (nextClock as string));
   const answer: ClaimAnswer = {

@@ -1,4 +1,5 @@
 /** Gates (sql/gates.ts): what claims must pass, put under a version and read with what is held. */
+import type { TokenRate } from "../../model/gate.ts";
 import type { GatePutAnswer, ReadGatesAnswer, ReadGatesRequest } from "../../store/operations.ts";
 import { emptyHints } from "../../store/hints.ts";
 import type { Gate, GatePut } from "../../store/records.ts";
@@ -19,9 +20,10 @@ export async function putGates(calls: Calls, puts: readonly GatePut[]): Promise<
   return JSON.parse(answers as string) as GatePutAnswer[];
 }
 
-function packPut({ key, guard, body, ...put }: GatePut): object {
+function packPut({ key, guard, body, perKey = null, ...put }: GatePut): object {
   return {
     ...put,
+    perKey,
     key: packText(key),
     guard: guard === "any" ? null : guard.version,
     body: packNullable(body),
@@ -57,16 +59,25 @@ interface GateRow {
   readonly is_draining: boolean;
   readonly body: string | null;
   readonly held: number;
+  readonly has_keys: boolean;
+  readonly key_cap: number | null;
+  readonly key_step_us: number | null;
+  readonly key_burst_us: number | null;
 }
 
 function gateOf({ key, version, cap, body, held, ...row }: GateRow): Gate {
   const { step_us: stepUs, burst_us: burstUs } = row;
+  const { has_keys: hasKeys, key_cap: keyCap, key_step_us: keyStepUs, key_burst_us: keyBurstUs } = row;
   return {
     ...{ key: unpackText(key), version, cap, held },
-    rate: stepUs === null || burstUs === null ? null : { stepUs, burstUs },
+    rate: rateOf(stepUs, burstUs),
+    perKey: hasKeys ? { cap: keyCap, rate: rateOf(keyStepUs, keyBurstUs) } : null,
     tatUs: row.tat_us,
     closedUntil: row.closed_until,
     isDraining: row.is_draining,
     body: body === null ? null : unpackText(body),
   };
 }
+
+const rateOf = (stepUs: number | null, burstUs: number | null): TokenRate | null =>
+  stepUs === null || burstUs === null ? null : { stepUs, burstUs };

@@ -4,6 +4,8 @@
  */
 import { MillraceError } from "../../model/error.ts";
 import type { GateUse } from "../../model/gate.ts";
+import { laneOrderOf } from "../../model/lane.ts";
+import type { LaneOrder } from "../../model/lane.ts";
 import { asksAlike, routeNumber } from "../../model/route.ts";
 import type { Route, RouteContent } from "../../model/route.ts";
 import type { NewJob } from "../../store/records.ts";
@@ -56,16 +58,24 @@ const lost = (number: number): RouteContent => ({
 
 /** Null where the number does not follow from what is written there. */
 function readRoute(row: Row): Route | null {
-  const [number, queue, name, caps, gates] = row as [string, string, string, string, string];
+  const [number, queue, name, caps, gates, lanes = null] = row as [
+    string,
+    string,
+    string,
+    string,
+    string,
+    LaneOrder?,
+  ];
   try {
     const content = {
       queue: unpackText(queue),
       name: unpackText(name),
       caps: (JSON.parse(caps) as string[]).map(unpackText),
       gates: (JSON.parse(gates) as GateUse[]).map(({ key, weight }) => ({ key: unpackText(key), weight })),
+      ...(lanes === null ? {} : { lanes }),
     };
-    const isOwn = routeNumber(content.queue, content.name, content.caps, content.gates) === Number(number);
-    return isOwn ? { number: Number(number), ...content } : null;
+    const own = routeNumber(content.queue, content.name, content.caps, content.gates, lanes);
+    return own === Number(number) ? { number: Number(number), ...content } : null;
   } catch {
     return null;
   }
@@ -82,18 +92,21 @@ export class RouteList {
   readonly #routes = new Map<number, Route & { readonly place: number }>();
 
   /** The number of a job's route, and its place in the list, from 1 on. */
-  add({ queue, name, caps = noCaps, gates = noGates }: NewJob): {
+  add(job: NewJob): {
     readonly number: number;
     readonly place: number;
   } {
-    const number = routeNumber(queue, name, caps, gates);
+    const { queue, name, caps = noCaps, gates = noGates } = job;
+    const lanes = laneOrderOf(job);
+    const number = routeNumber(queue, name, caps, gates, lanes);
     const known = this.#routes.get(number);
+    const asked = { caps, gates, ...(lanes === null ? {} : { lanes }) };
     if (known === undefined) {
-      const route = { number, queue, name, caps, gates, place: this.#routes.size + 1 };
+      const route = { number, queue, name, ...asked, place: this.#routes.size + 1 };
       this.#routes.set(number, route);
       return route;
     }
-    if (known.queue === queue && known.name === name && asksAlike(known, { caps, gates })) return known;
+    if (known.queue === queue && known.name === name && asksAlike(known, asked)) return known;
     throw new MillraceError(
       "route-collision",
       `${known.queue}/${known.name} and ${queue}/${name} have one route number.`,
@@ -105,7 +118,7 @@ export class RouteList {
   }
 
   /** By the names of the functions' parameters; null without any. */
-  values(): Record<"p_routes" | "p_queues" | "p_names" | "p_caps" | "p_gates", string | null> {
+  values(): Record<"p_routes" | "p_queues" | "p_names" | "p_caps" | "p_gates" | "p_lanes", string | null> {
     const routes = [...this.#routes.values()];
     return {
       p_routes: sparseNumberList(routes.map(({ number }) => number)),
@@ -113,6 +126,7 @@ export class RouteList {
       p_names: sparseTextList(routes.map(({ name }) => packText(name))),
       p_caps: sparseTextList(routes.map(({ caps }) => listText(caps))),
       p_gates: sparseTextList(routes.map(({ gates }) => gatesText(gates))),
+      p_lanes: sparseTextList(routes.map(({ lanes = null }) => lanes)),
     };
   }
 }

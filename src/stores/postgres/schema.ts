@@ -42,12 +42,13 @@ CREATE TABLE @meta (name text PRIMARY KEY, value text NOT NULL);
 CREATE UNLOGGED TABLE @alive (epoch int8 NOT NULL);
 CREATE TABLE @route (
   number int8 NOT NULL, queue text COLLATE "C" NOT NULL, name text COLLATE "C" NOT NULL, caps text COLLATE "C" NOT NULL,
-  gates jsonb NOT NULL
+  gates jsonb NOT NULL, lanes text
 );
 CREATE INDEX route_number ON @route (number);
+CREATE INDEX route_laned ON @route (number) WHERE lanes IS NOT NULL;
 CREATE TABLE @gate (
   key text COLLATE "C" PRIMARY KEY, version int8 NOT NULL, cap int8, step_us float8, burst_us float8, tat_us float8 NOT NULL, closed_until int8,
-  is_draining bool NOT NULL, body text
+  is_draining bool NOT NULL, body text, has_keys bool NOT NULL, key_cap int8, key_step_us float8, key_burst_us float8
 ) WITH (${hot});
 CREATE TABLE @gate_use (key text COLLATE "C" NOT NULL, route int8 NOT NULL, weight int8 NOT NULL);
 CREATE INDEX gate_use_key ON @gate_use (key);
@@ -60,7 +61,8 @@ CREATE TABLE @waiting (
 ) WITH (${hot}, ${analysed});
 CREATE UNIQUE INDEX waiting_id ON @waiting (id);
 CREATE INDEX waiting_seq ON @waiting (seq);
-CREATE INDEX waiting_ready ON @waiting (route, rank, seq) WHERE state = ${ready};
+CREATE INDEX waiting_ready ON @waiting (route, rank, seq) WHERE state = ${ready} AND lane_key IS NULL;
+CREATE INDEX waiting_lane ON @waiting (lane_key, rank, seq) WHERE state = ${ready} AND lane_key IS NOT NULL;
 CREATE INDEX waiting_due ON @waiting (due_at, seq) WHERE state = ${scheduled};
 CREATE INDEX waiting_route_due ON @waiting (route, due_at, seq) WHERE state = ${scheduled};
 CREATE INDEX waiting_clock ON @waiting (timer_at, seq) WHERE ${isInClock};
@@ -76,6 +78,20 @@ CREATE INDEX history_other ON @history (seq) WHERE state <> ${completed};
 CREATE INDEX history_keep ON @history (keep_until, seq) WHERE keep_until IS NOT NULL;
 CREATE INDEX history_result ON @history (result_until, seq) WHERE result_until IS NOT NULL;
 CREATE TABLE @history_rest PARTITION OF @history DEFAULT;
+
+CREATE TABLE @lane (
+  key text COLLATE "C" PRIMARY KEY, queue text COLLATE "C" NOT NULL, route int8, pos int8 NOT NULL, seq int8, turn int8, parked text COLLATE "C", own_cap int8
+) WITH (${hot});
+CREATE INDEX lane_open ON @lane (route, pos, seq) WHERE parked IS NULL;
+CREATE INDEX lane_parked ON @lane (parked, route, pos, seq) WHERE parked IS NOT NULL;
+CREATE INDEX lane_empty ON @lane (queue, turn) WHERE route IS NULL;
+CREATE TABLE @lane_turn (queue text COLLATE "C" PRIMARY KEY, top int8 NOT NULL) WITH (${hot});
+CREATE TABLE @lane_touch (lane text COLLATE "C", gate text COLLATE "C") WITH (${hot});
+CREATE TABLE @permit (key text COLLATE "C" NOT NULL, seq int8 NOT NULL, weight int8 NOT NULL, is_own bool NOT NULL) WITH (${hot});
+CREATE INDEX permit_key ON @permit (key);
+CREATE INDEX permit_seq ON @permit (seq);
+CREATE TABLE @key_clock (key text COLLATE "C" PRIMARY KEY, tat_us float8 NOT NULL, opens_at int8) WITH (${hot});
+CREATE INDEX key_clock_opens ON @key_clock (opens_at) WHERE opens_at IS NOT NULL;
 
 CREATE TABLE @payload (seq int8 PRIMARY KEY, input text NOT NULL);
 CREATE TABLE @uniq (key text COLLATE "C" PRIMARY KEY, seq int8 NOT NULL, id text COLLATE "C" NOT NULL, held_until int8) WITH (${hot});

@@ -8,7 +8,7 @@ import type { OrLocked, SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/
 import type { NewJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
-import { isPlainUnit, mayBeRefusedLate } from "../../store/plain.ts";
+import { isPlainJob, isPlainUnit, mayBeRefusedLate } from "../../store/plain.ts";
 import { tagsOf } from "../../store/rules/place.ts";
 import { callScalar, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
@@ -16,7 +16,7 @@ import { packValue, typeOf } from "./columns.ts";
 import type { FieldValue } from "./columns.ts";
 import { RouteList } from "./routes.ts";
 import { inlineBytesMax } from "./sql/rules/advance.ts";
-import { listedFields } from "./sql/submit.ts";
+import { laneFields, listedFields } from "./sql/submit.ts";
 import {
   numberList,
   packText,
@@ -33,8 +33,19 @@ import { unitOf } from "./unit.ts";
 export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<OrLocked<SubmitAnswer>[]> {
   const single = calls.isInside ? null : singleOf(units);
   if (single !== null) return [await submitOne(calls, single)];
-  const arePlain = units.map(isPlainUnit);
+  const arePlain = units.map(isSetUnit);
   return patiently((isCareful) => submitBy(calls, units, arePlain, isCareful));
+}
+
+/** Units whose jobs go in by sets: plain ones, and those to which nothing but their lanes is special. */
+function isSetUnit({ jobs, docs, isRepeat }: SubmitUnit): boolean {
+  return isRepeat !== true && (docs === undefined || docs.length === 0) && jobs.every(isSetJob);
+}
+
+function isSetJob(job: NewJob): boolean {
+  if (job.laneKey === undefined || job.laneKey === null) return isPlainJob(job);
+  const { laneKey: _key, laneStep: _step, laneGates: _gates, ...rest } = job;
+  return isPlainJob(rest);
 }
 
 /** The only job of a call, where the short road can take it: it has nothing to write but its row. */
@@ -119,7 +130,9 @@ function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, 
   const large = placesOf(jobs, ({ input }) => (isLarge(input) ? [input] : []));
   const tags = placesOf(jobs, (job) => job.tags ?? []);
   return {
-    ...Object.fromEntries(listedFields.map((name) => [`p_${columnOf(name)}`, listOf(jobs, name)])),
+    ...Object.fromEntries(
+      [...listedFields, ...laneFields].map((name) => [`p_${columnOf(name)}`, listOf(jobs, name)]),
+    ),
     p_route_at: routes.size > 1 ? sparseNumberList(places) : null,
     ...Object.fromEntries(
       placeParameters.map(({ name, of, usual }) => [name, sparseNumberList(jobs.map(of), usual)]),

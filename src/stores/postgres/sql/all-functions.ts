@@ -4,18 +4,21 @@ import { auditSql } from "./audit.ts";
 import { callSql } from "./call.ts";
 import { changeSql } from "./change.ts";
 import { claimGatesSql } from "./claim-gates.ts";
+import { claimLanesSql } from "./claim-lanes.ts";
 import { claimSql } from "./claim.ts";
 import { gatesSql } from "./gates.ts";
 import { docsSql } from "./docs.ts";
 import { dueSql } from "./due.ts";
 import { extendSql } from "./extend.ts";
 import { feedSql } from "./feed.ts";
+import { lanesSql } from "./lanes.ts";
 import { pruneSql } from "./prune.ts";
 import { readSql } from "./read.ts";
 import { routesSql } from "./routes.ts";
 import { advanceSql } from "./rules/advance.ts";
 import { finishSql } from "./rules/finish.ts";
 import { guardSql } from "./rules/guard.ts";
+import { laneRuleSql } from "./rules/lane.ts";
 import { meetSql } from "./rules/meet.ts";
 import { operateSql } from "./rules/operate.ts";
 import { placeSql } from "./rules/place.ts";
@@ -26,12 +29,14 @@ import { submitUnitSql } from "./submit-unit.ts";
 import { submitSql } from "./submit.ts";
 import { wholeSql } from "./whole.ts";
 
-const rules = [tellSql, advanceSql, placeSql, finishSql, operateSql, meetSql, guardSql];
+const rules = [tellSql, laneRuleSql, advanceSql, placeSql, finishSql, operateSql, meetSql, guardSql];
 const operations = [
   submitUnitSql,
   submitSql,
   submitOneSql,
   claimGatesSql,
+  lanesSql,
+  claimLanesSql,
   claimSql,
   settleSql,
   extendSql,

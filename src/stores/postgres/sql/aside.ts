@@ -24,9 +24,10 @@ const needed: Record<JobTable, readonly JobFieldName[]> = {
 };
 const codesOf = (table: JobTable): string => Object.values(stateCodes).filter(isStateOf[table]).join(", ");
 
-/** What rules and reads stumble over: a state of another table, tags that cannot be listed. */
+/** What rules and reads stumble over: a state of another table, tags or gates that cannot be listed. */
 export const isUnsound = (table: JobTable, row: string): string =>
-  `(${row}.state NOT IN (${codesOf(table)}) OR (${row}.tags IS NOT NULL AND @tags_of_v1(${row}.tags) IS NULL))`;
+  `(${row}.state NOT IN (${codesOf(table)}) OR (${row}.tags IS NOT NULL AND @tags_of_v1(${row}.tags) IS NULL)
+    OR (${row}.lane_gates IS NOT NULL AND @tags_of_v1(${row}.lane_gates) IS NULL))`;
 
 /** The next number of each must fit as well. */
 const limits: Readonly<Record<string, number>> = { int8: Number.MAX_SAFE_INTEGER, int4: 2 ** 31 - 2 };
@@ -38,7 +39,7 @@ const isBeyond = fieldNames((_, name) => limits[typeOf(name as JobFieldName)] !=
 /** In words; null for a sound row. */
 const whyBad = (table: JobTable): string => `CASE
     WHEN j.state NOT IN (${codesOf(table)}) THEN 'state ' || j.state || ' in ${table}'
-    WHEN ${isUnsound(table, "j")} THEN 'tags that are no list of texts'
+    WHEN ${isUnsound(table, "j")} THEN 'tags or gates that are no list of texts'
     WHEN ${wholeInput("j")} IS NULL THEN 'no input'
     ${needed[table].map((name) => `WHEN j.${columnOf(name)} IS NULL THEN 'no ${name}'`).join("\n    ")}
     WHEN ${isBeyond} THEN 'a number out of range' END`;
@@ -54,6 +55,8 @@ const setAside = (table: JobTable): string => `
       left((to_jsonb(bad) - '{why,whole}'::text[] || jsonb_build_object('input', whole))::text, ${textCharactersMax}) FROM bad
     ON CONFLICT (ref) DO UPDATE SET id = excluded.id, why = excluded.why, at = excluded.at, text = excluded.text),
   freed AS (DELETE FROM @uniq u USING bad b WHERE u.key = b.unique_key AND u.seq = b.seq),
+  returned AS (DELETE FROM @permit p USING bad b WHERE p.seq = b.seq AND b.lane_key IS NOT NULL RETURNING p.key),
+  touched AS (INSERT INTO @lane_touch SELECT lane_key, NULL FROM bad WHERE lane_key IS NOT NULL UNION ALL SELECT NULL, key FROM returned),
   forgotten AS (SELECT route, @forget_v1(seq, tags) FROM bad)
   SELECT count(*), array_agg(DISTINCT route) INTO v_count, v_routes FROM forgotten;
   set_aside := set_aside + v_count;
@@ -93,8 +96,8 @@ BEGIN
 END $$;
 
 -- A row of route whose content is not what its number stands for: its jobs' next submit adds it as it should be.
-CREATE FUNCTION @set_route_aside_v1(p_now int8, p_commit text, p_number int8, p_queue text, p_name text, p_caps text, p_gates jsonb) RETURNS void LANGUAGE sql AS $$
-  WITH bad AS (DELETE FROM @route r WHERE r.number = p_number AND r.queue = p_queue AND r.name = p_name AND r.caps = p_caps AND r.gates = p_gates RETURNING r.*)
+CREATE FUNCTION @set_route_aside_v1(p_now int8, p_commit text, p_number int8, p_queue text, p_name text, p_caps text, p_gates jsonb, p_lanes text) RETURNS void LANGUAGE sql AS $$
+  WITH bad AS (DELETE FROM @route r WHERE r.number = p_number AND r.queue = p_queue AND r.name = p_name AND r.caps = p_caps AND r.gates = p_gates AND r.lanes IS NOT DISTINCT FROM p_lanes RETURNING r.*)
   INSERT INTO @aside SELECT 'route:' || number || ':' || md5(bad::text), NULL, 'a route whose number is another''s', @begin_v1(p_now, p_commit),
     left(to_jsonb(bad)::text, ${textCharactersMax}) FROM bad LIMIT 1 ON CONFLICT DO NOTHING
 $$;

@@ -25,6 +25,7 @@ BEGIN
   SELECT * INTO v_applied FROM @apply_v1(p_now, j, v_case->'next', v_case->>'attempts');
   IF v_applied.held_by IS NOT NULL THEN RETURN jsonb_build_object('kind', 'key-held', 'by', v_applied.held_by); END IF;
   RETURN jsonb_build_object('kind', 'ok', 'applied', v_at, 'from', j.state, 'state', v_applied.state, 'rev', j.rev + 1, 'events', v_applied.events,
-    'left', CASE WHEN j.state = ${running} AND v_applied.state IS DISTINCT FROM ${running} THEN j.route END);
+    'left', CASE WHEN j.state = ${running} AND v_applied.state IS DISTINCT FROM ${running} THEN j.route END,
+    'lane', CASE WHEN j.lane_key IS NOT NULL THEN @leaves_v1(j) END);
 END $$;
 `;

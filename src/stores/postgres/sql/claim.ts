@@ -30,6 +30,7 @@ import {
   shutGates,
   takeTokens,
 } from "./claim-gates.ts";
+import { declareLanes, hasLanes, leaveLanes, lockLanes, pickLanes } from "./claim-lanes.ts";
 import { lease, leasedValues } from "./rules/lease.ts";
 import { brief, foldEvery, tellSet } from "./rules/tell.ts";
 
@@ -68,7 +69,7 @@ const listDeclared = listedFields.map(
 );
 
 /** What another claimer does not hold, at the head of a route. */
-const isClaimable = `state = ${ready} AND (timer_at IS NULL OR timer_at > now)`;
+const isClaimable = `state = ${ready} AND lane_key IS NULL AND (timer_at IS NULL OR timer_at > now)`;
 const head = (route: string, limit: string, wanted: string): string =>
   `SELECT ctid, ${wanted} FROM @waiting WHERE route = ${route} AND rank >= v_floor AND ${isClaimable}
     ORDER BY rank, seq LIMIT ${limit} FOR UPDATE SKIP LOCKED`;
@@ -83,6 +84,9 @@ const lists = (rows: string, input: string): string => `
           array_agg(unique_key) FILTER (WHERE holds = ${uniqueHolds.started}), array_agg(seq) FILTER (WHERE holds = ${uniqueHolds.started})
         INTO v_places, ${listedFields.map(listName).join(", ")}, v_keys, v_freed
         FROM (${rows}) h;`;
+
+/** Jobs of lanes, in the order in which they were picked. */
+const inPickedOrder = `SELECT w.* FROM unnest(v_places) WITH ORDINALITY p(place, at) JOIN (SELECT ctid, ${wanted} FROM @waiting WHERE ctid = ANY (v_places)) w ON w.ctid = p.place ORDER BY p.at`;
 
 const picked = `SELECT ctid, ${wanted} FROM @waiting WHERE ctid = ANY (v_places)`;
 
@@ -107,7 +111,9 @@ const bound = `
 const chooseStarted = `
       v_start := CASE WHEN v_starts >= v_count THEN now END;
       v_started := NULL;
-      IF v_start IS NULL AND v_starts > 0 THEN
+      IF v_start IS NULL AND v_starts > 0 AND v_is_laned THEN
+        v_started := v_pick_lanes.seqs[1:v_starts];
+      ELSIF v_start IS NULL AND v_starts > 0 THEN
         SELECT array_agg(seq) INTO v_started FROM (SELECT seq FROM @waiting WHERE ctid = ANY (v_places) ORDER BY rank, seq LIMIT v_starts) f;
       END IF;
       v_starts := greatest(0, v_starts - v_count);`;
@@ -126,8 +132,11 @@ const tell = `
         DELETE FROM @uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = f.key AND u.seq = f.seq;
       END IF;`;
 
-/** A batch of the answer; no value holds the character between its fields, null is empty. */
-const batch = ["now", "v_i", ...listedFields.map(listName)]
+/**
+ * A batch of the answer; no value holds the character between its fields, null is empty. The number of an offer of lanes
+ * is below 0: its jobs are in their order.
+ */
+const batch = ["now", "CASE WHEN v_is_laned THEN -v_i ELSE v_i END", ...listedFields.map(listName)]
   .map((field) => `${fieldEnd}, ${field}`)
   .join(", ");
 
@@ -168,14 +177,15 @@ DECLARE
   v_ends int8; v_fence int8; v_from int4 := 1; v_offer int8[]; v_left int4; v_got int4; v_batch int4; v_places tid[]; v_count int4;
   v_ids text; v_all text; v_events text; v_keys text[]; v_freed int8[]; v_floor int8; v_began timestamptz; v_pick int8 := 0; v_clock int8; v_feed int8; v_answer text := '';
   v_bytes int8 := coalesce(p_bytes, 9223372036854775807); v_more bool := false; v_bad text[];
-  v_starts int4; v_start int8; v_started int8[];${declareGates}
+  v_starts int4; v_start int8; v_started int8[];${declareGates}${declareLanes}
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;${shareAllGates}
-  SELECT epoch * ${fencesPerEpoch}, ${hasGates} INTO v_fence, v_has_gates FROM @alive;
+  SELECT epoch * ${fencesPerEpoch}, ${hasGates}, ${hasLanes} INTO v_fence, v_has_gates, v_has_lanes FROM @alive;
   IF NOT FOUND THEN
     v_fence := @epoch_v1() * ${fencesPerEpoch};
     v_has_gates := ${hasGates};
-  END IF;${lockGates}
+    v_has_lanes := ${hasLanes};
+  END IF;${lockLanes}${lockGates}
   FOR v_i IN 1..coalesce(array_length(p_ends, 1), 0) LOOP
     v_offer := p_routes[v_from:p_ends[v_i]];
     v_from := p_ends[v_i] + 1;
@@ -183,11 +193,20 @@ BEGIN
     v_starts := p_starts[v_i];
     v_floor := coalesce(p_floors[v_i], -9223372036854775808);${leaveUnknown}
     v_batch := NULL;
+    v_is_laned := v_has_lanes AND v_offer && v_laned;
+    CONTINUE WHEN v_is_laned AND v_ajar IS NULL;
     WHILE v_left > 0 LOOP
       v_began := clock_timestamp();
-      IF v_gates IS NOT NULL THEN${lookAtGates}
+      IF v_is_laned THEN${pickLanes}
+        IF v_pick_lanes.bad IS NOT NULL THEN
+          PERFORM @set_aside_v1(now, NULL, v_pick_lanes.bad);
+          CONTINUE;
+        END IF;${lists(inPickedOrder, wholeInput("h"))}
+      ELSIF v_gates IS NOT NULL THEN${lookAtGates}
       END IF;
-      IF array_length(v_offer, 1) = 1 THEN
+      IF v_is_laned THEN
+        v_got := v_left;
+      ELSIF array_length(v_offer, 1) = 1 THEN
         v_got := v_left;${lists(head("v_offer[1]", "least(v_left, v_most[1])", wanted), smallInput)}${cutAlone(isClaimable)}
       ELSE
         v_batch := coalesce(v_batch, ceil(2.0 * v_left / array_length(v_offer, 1)) + 8);
@@ -198,10 +217,11 @@ BEGIN
         SELECT array_agg(ctid), array_agg(route), CASE WHEN (SELECT last FROM ends) IS NULL THEN v_left ELSE count(*)::int4 END, min(rank)
           INTO v_places, v_seen, v_got, v_first FROM (SELECT ctid, route, rank FROM heads, ends WHERE last IS NULL OR ARRAY[rank, seq] <= last ORDER BY rank, seq LIMIT v_left) c;${cutByGates}${lists(picked, smallInput)}
       END IF;
-      IF position(${nullItem} IN l_input) > 0 OR octet_length(l_input) - array_length(v_places, 1) >= v_bytes THEN${bound}
+      IF v_is_laned THEN NULL;
+      ELSIF position(${nullItem} IN l_input) > 0 OR octet_length(l_input) - array_length(v_places, 1) >= v_bytes THEN${bound}
       END IF;
       v_count := array_length(v_places, 1);
-      v_pick := v_pick + extract(epoch FROM clock_timestamp() - v_began) * 1000000;
+      IF NOT v_is_laned THEN v_pick := v_pick + extract(epoch FROM clock_timestamp() - v_began) * 1000000; END IF;
       EXIT WHEN v_count IS NULL AND v_cut IS NULL;
       IF v_count > 0 THEN
         -- Jobs that were submitted while this call ran are among them: by the clock of its begin they would be claimed
@@ -220,10 +240,12 @@ BEGIN
       END IF;
     END LOOP;
     IF v_bytes <= 0 THEN
-      v_more := EXISTS (SELECT 1 FROM @waiting WHERE route = ANY (v_offer || p_routes[v_from:]) AND ${isClaimable})${leftBehind};
+      v_more := EXISTS (SELECT 1 FROM @waiting WHERE route = ANY (v_offer || p_routes[v_from:]) AND ${isClaimable})${leftBehind}
+        OR v_more OR (v_has_lanes AND EXISTS (SELECT 1 FROM @lane WHERE route = ANY (p_routes[v_from:])));
       EXIT;
     END IF;
   END LOOP;
+${leaveLanes}
   IF v_all IS NOT NULL THEN
     INSERT INTO @feed (at, body) VALUES (now, v_all) RETURNING id INTO v_feed;
     IF v_feed % ${foldEvery} = 0 THEN PERFORM @fold_v1(); END IF;

@@ -35,7 +35,7 @@ export const settleSql = `
 -- One settle with all it carries; the answer has its events and the route that its job has left. p_settle: {id, seq,
 -- fence, next, attempts, effects?, isLate}.
 CREATE FUNCTION @settle_one_v1(p_now int8, p_settle jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE j @waiting; v_applied record; v_unit jsonb;
+DECLARE j @waiting; v_applied record; v_unit jsonb; v_lane jsonb;
   v_id text := p_settle->>'id'; v_seq int8 := (p_settle->>'seq')::int8; v_fence int8 := (p_settle->>'fence')::int8;
 BEGIN
   SELECT * INTO j FROM @leased WHERE id = v_id FOR UPDATE;
@@ -44,17 +44,18 @@ BEGIN
   -- A job whose cancel was asked for must not wait again.
   IF j.cancel_asked = 1 AND p_settle->'next'->>'to' IN ('scheduled', 'ready') THEN RETURN '{"kind": "cancel-asked"}'; END IF;
   j.settled_fence := j.fence;
+  IF j.lane_key IS NOT NULL THEN v_lane := @leaves_v1(j); END IF;
   SELECT * INTO v_applied FROM @apply_v1(p_now, j, p_settle->'next', p_settle->>'attempts');
-  IF p_settle->'effects' IS NULL THEN RETURN jsonb_build_object('kind', 'ok', 'events', v_applied.events, 'left', j.route); END IF;
+  IF p_settle->'effects' IS NULL THEN RETURN jsonb_build_object('kind', 'ok', 'events', v_applied.events, 'left', j.route, 'lane', v_lane); END IF;
   v_unit := @submit_unit_v1(p_now, p_settle->'effects');
   IF v_unit->>'kind' <> 'ok' THEN RETURN jsonb_build_object('kind', v_unit->>'reason', 'id', v_unit->>'id'); END IF;
-  RETURN jsonb_build_object('kind', 'ok', 'events', @and_v1(v_applied.events, v_unit->>'events'), 'left', j.route);
+  RETURN jsonb_build_object('kind', 'ok', 'events', @and_v1(v_applied.events, v_unit->>'events'), 'left', j.route, 'lane', v_lane);
 END $$;
 
--- p_routes to p_gates: routes of all jobs in effects. p_states, p_kinds, p_keeps, p_reasons: the ending of each run.
+-- p_routes to p_lanes: routes of all jobs in effects. p_states, p_kinds, p_keeps, p_reasons: the ending of each run.
 -- Answers one text: time; {position of a plain settle: why it was not applied}; answers of p_singles; routes for which
 -- there may be room at a gate; events of p_singles.
-CREATE FUNCTION @settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text, p_gates text,
+CREATE FUNCTION @settle_v1(p_now int8, p_commit text, p_inside bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text, p_gates text, p_lanes text,
   p_ids text, p_seqs int8[], p_fences int8[], p_states int2[], p_kinds int2[], p_keeps int8[], p_reasons text, p_results text, p_logs text, p_singles jsonb)
   RETURNS text LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -64,12 +65,12 @@ DECLARE
   v_results text[] := ${texts("p_results")}; v_logs text[] := ${texts("p_logs")};
   v_step int4; v_from int4 := 1; v_to int4; v_run int4 := 0; v_single int4 := 0; v_answer jsonb; v_answers jsonb; v_refused jsonb; v_events text;
   v_told text; v_all text; v_count int4; v_ids text; l_route int8[]; l_rev int4[]; l_attempt int4[]; v_done int4[]; v_keys text[]; v_freed int8[];
-  v_dropped int8[]; v_tagged int8[]; v_tags text[]; v_left int8[]; v_ready int8[];
+  v_dropped int8[]; v_tagged int8[]; v_tags text[]; v_left int8[]; v_ready int8[]; v_left_lanes jsonb; v_lanes text[]; v_laned int8[];
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
   IF NOT p_inside THEN ${waitBriefly} END IF;
   IF p_singles IS NOT NULL THEN
-    PERFORM @keep_routes_v1(p_routes, ${texts("p_queues")}, ${texts("p_names")}, ${texts("p_caps")}, ${texts("p_gates")});
+    PERFORM @keep_routes_v1(p_routes, ${texts("p_queues")}, ${texts("p_names")}, ${texts("p_caps")}, ${texts("p_gates")}, ${texts("p_lanes")});
     PERFORM @lock_keys_v1(jsonb_path_query_array(p_singles, '$[*].effects'));
   END IF;
   FOREACH v_step IN ARRAY p_steps LOOP
@@ -79,7 +80,8 @@ BEGIN
       v_told := @and_v1(v_told, v_answer->>'events');
       v_all := @and_v1(v_all, v_answer->>'events');
       v_left := v_left || (v_answer->>'left')::int8;
-      v_answers := coalesce(v_answers, '[]') || jsonb_build_array(v_answer - '{events,left}'::text[]);
+      v_answers := coalesce(v_answers, '[]') || jsonb_build_array(v_answer - '{events,left,lane}'::text[]);
+      IF v_answer->>'lane' IS NOT NULL THEN v_left_lanes := coalesce(v_left_lanes, '[]') || jsonb_build_array(v_answer->'lane'); END IF;
       CONTINUE;
     END IF;
     v_run := v_run + 1;
@@ -92,8 +94,9 @@ BEGIN
     SELECT count(*), array_agg(at), string_agg(id, ${fieldEnd}), ${brief("route")}, ${brief("rev + 1")}, ${brief("attempt")},
       array_agg(unique_key) FILTER (WHERE holds <> ${uniqueHolds.none}), array_agg(seq) FILTER (WHERE holds <> ${uniqueHolds.none}),
       array_agg(seq) FILTER (WHERE p_keeps[v_run] = 0),
-      array_agg(seq) FILTER (WHERE p_keeps[v_run] = 0 AND tags IS NOT NULL), array_agg(tags) FILTER (WHERE p_keeps[v_run] = 0 AND tags IS NOT NULL)
-    INTO v_count, v_done, v_ids, l_route, l_rev, l_attempt, v_keys, v_freed, v_dropped, v_tagged, v_tags FROM ended;
+      array_agg(seq) FILTER (WHERE p_keeps[v_run] = 0 AND tags IS NOT NULL), array_agg(tags) FILTER (WHERE p_keeps[v_run] = 0 AND tags IS NOT NULL),
+      array_agg(lane_key) FILTER (WHERE lane_key IS NOT NULL), array_agg(seq) FILTER (WHERE lane_gates IS NOT NULL)
+    INTO v_count, v_done, v_ids, l_route, l_rev, l_attempt, v_keys, v_freed, v_dropped, v_tagged, v_tags, v_lanes, v_laned FROM ended;
     IF v_count > 0 THEN${tellSet({
       kind: "p_kinds[v_run]",
       from: `${running}`,
@@ -104,6 +107,7 @@ BEGIN
       v_all := @and_v1(v_all, v_events);
       v_left := v_left || l_route;
     END IF;
+    IF v_lanes IS NOT NULL THEN v_left_lanes := coalesce(v_left_lanes, '[]') || @end_lanes_v1(v_lanes, v_laned); END IF;
     IF v_keys IS NOT NULL THEN
       DELETE FROM @uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = ANY (v_keys) AND u.key = f.key AND u.seq = f.seq;
     END IF;
@@ -121,6 +125,7 @@ BEGIN
   END LOOP;
   PERFORM @tell_v1(now, v_all, p_inside);
   IF EXISTS (SELECT 1 FROM @gate) THEN v_ready := @sharing_v1(v_left); END IF;
+  IF v_left_lanes IS NOT NULL THEN v_ready := v_ready || @lane_hints_v1(v_left_lanes); END IF;
   RETURN concat_ws(${fieldEnd}, now, coalesce(v_refused::text, ''), coalesce(v_answers::text, ''), coalesce(v_ready::text, ''), v_told);
 END $$;
 `;

@@ -28,18 +28,25 @@ export const texts = (parameter: string): string => `string_to_array(${parameter
 const isListed = ({ home, isRare }: JobField, name: string): boolean =>
   home === "spec" && isRare !== true && name !== "seq" && name !== "createdAt";
 export const listedFields: readonly JobFieldName[] = fieldNames(isListed);
+/** Of jobs with lanes, which are sets of their own: a plain job does not pay for them. */
+export const laneFields = ["laneKey", "laneStep", "laneGates"] as const satisfies readonly JobFieldName[];
 const isText = (name: JobFieldName): boolean => typeOf(name) === "text";
 
-const parameters = listedFields.map((name) => `p_${columnOf(name)} ${isText(name) ? "text" : "int8[]"}`);
-const unpacked = listedFields
+const parameters = [...listedFields, ...laneFields].map(
+  (name) => `p_${columnOf(name)} ${isText(name) ? "text" : "int8[]"}`,
+);
+const unpacked = [...listedFields, ...laneFields]
   .filter(isText)
   .map((name) => `v_${columnOf(name)} text[] := ${texts(`p_${columnOf(name)}`)};`);
-const listed: Expressions = Object.fromEntries(
-  listedFields.map((name) => {
-    const column = columnOf(name);
-    return [name, isText(name) ? `v_${column}[i]` : `coalesce(p_${column}[i], ${initialSql(name)})`];
-  }),
-);
+const valuesOf = (names: readonly JobFieldName[]): Expressions =>
+  Object.fromEntries(
+    names.map((name) => {
+      const column = columnOf(name);
+      return [name, isText(name) ? `v_${column}[i]` : `coalesce(p_${column}[i], ${initialSql(name)})`];
+    }),
+  );
+const listed = valuesOf(listedFields);
+const laned = valuesOf(laneFields);
 
 const seated: Expressions = {
   createdAt: "now",
@@ -71,12 +78,24 @@ const insert = (changes: Expressions): string => `
         INSERT INTO @waiting (${columnList})
         SELECT ${newRowSql({ ...listed, ...changes, seq })} FROM generate_series(v_from, v_to) i`;
 
+/** Jobs of any route and due time, told by groups. */
+const insertAnywhere = (values: Expressions): string => `
+      WITH made AS (${insert(values)}${clocks}
+        RETURNING id, route, state, due_at, timer_at),
+      grouped AS (
+        SELECT route, state, CASE WHEN state = ${scheduled} THEN due_at END AS due_at, min(timer_at) AS timer_at, count(*) AS jobs,
+          ${initialSql("rev")} AS rev, ${initialSql("attempt")} AS attempt, string_agg(id, ${fieldEnd}) AS ids
+        FROM made GROUP BY route, state, CASE WHEN state = ${scheduled} THEN due_at END),
+      counted AS (INSERT INTO @tally SELECT route, state, sum(jobs) FROM grouped GROUP BY route, state)
+      SELECT string_agg(${groupedEvents(`${eventCodes.submitted}`, "state", "coalesce('n' || due_at, '')")}, ${itemEnd}),
+        array_agg(DISTINCT route) FILTER (WHERE state = ${ready}), min(timer_at) INTO v_plain, v_ready, v_timer FROM grouped;`;
+
 export const submitSql = `
--- p_routes to p_gates: the routes of all jobs of the call; p_route_at: which one each plain job has, null for the first.
+-- p_routes to p_lanes: the routes of all jobs of the call; p_route_at: which one each plain job has, null for the first.
 -- p_large_at, p_tag_at: the position of the plain job that has this large input or tag. Answers one text: time; ready
 -- routes and the earliest timer of plain jobs; answers of units, and their events. Nothing is done and the answer is
 -- empty where one of the queues is draining, unless p_asks: then its units ask for themselves.
-CREATE FUNCTION @submit_v1(p_now int8, p_commit text, p_inside bool, p_asks bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text, p_gates text,
+CREATE FUNCTION @submit_v1(p_now int8, p_commit text, p_inside bool, p_asks bool, p_steps int4[], p_routes int8[], p_queues text, p_names text, p_caps text, p_gates text, p_lanes text,
   p_route_at int4[], ${parameters.join(", ")}, ${declarePlace("int8[]")},
   p_large_at int4[], p_large text, p_tag_at int4[], p_tag text, p_units jsonb) RETURNS text LANGUAGE plpgsql
   SET plan_cache_mode = force_generic_plan AS $$
@@ -89,7 +108,7 @@ DECLARE
   v_alike bool := array_length(p_routes, 1) = 1 AND coalesce(p_due_in, p_due_at, p_deadline_in, p_deadline_at, p_ttl) IS NULL;
 BEGIN
   IF NOT p_asks AND ${isDraining(`ANY (ARRAY(SELECT '${queueGateKey("")}' || q FROM unnest(v_queues) q))`)} THEN RETURN ''; END IF;
-  PERFORM @keep_routes_v1(p_routes, v_queues, ${texts("p_names")}, ${texts("p_caps")}, ${texts("p_gates")});
+  PERFORM @keep_routes_v1(p_routes, v_queues, ${texts("p_names")}, ${texts("p_caps")}, ${texts("p_gates")}, ${texts("p_lanes")});
   IF p_units IS NOT NULL THEN
     IF NOT p_inside THEN ${waitBriefly} END IF;
     PERFORM @lock_keys_v1(p_units);
@@ -107,21 +126,14 @@ BEGIN
     IF p_large_at IS NOT NULL OR p_tag_at IS NOT NULL THEN
       v_seqs := v_seqs || ARRAY(SELECT nextval('@job_seq') FROM generate_series(v_from, v_to));
     END IF;
-    IF v_alike THEN${insert(placedAtOnce)};
+    IF v_alike AND p_lane_key IS NULL THEN${insert(placedAtOnce)};
       v_plain := concat_ws(${fieldEnd}, ${eventCodes.submitted}, ${initialSql("rev")}, p_routes[1], ${ready}, ${initialSql("attempt")}, '',
         array_to_string(v_id[v_from:v_to], ${fieldEnd}));
       INSERT INTO @tally VALUES (p_routes[1], ${ready}, v_step);
       v_ready := p_routes;
-    ELSE
-      WITH made AS (${insert(placed)}${clocks}
-        RETURNING id, route, state, due_at, timer_at),
-      grouped AS (
-        SELECT route, state, CASE WHEN state = ${scheduled} THEN due_at END AS due_at, min(timer_at) AS timer_at, count(*) AS jobs,
-          ${initialSql("rev")} AS rev, ${initialSql("attempt")} AS attempt, string_agg(id, ${fieldEnd}) AS ids
-        FROM made GROUP BY route, state, CASE WHEN state = ${scheduled} THEN due_at END),
-      counted AS (INSERT INTO @tally SELECT route, state, sum(jobs) FROM grouped GROUP BY route, state)
-      SELECT string_agg(${groupedEvents(`${eventCodes.submitted}`, "state", "coalesce('n' || due_at, '')")}, ${itemEnd}),
-        array_agg(DISTINCT route) FILTER (WHERE state = ${ready}), min(timer_at) INTO v_plain, v_ready, v_timer FROM grouped;
+    ELSIF p_lane_key IS NULL THEN${insertAnywhere(placed)}
+    ELSE${insertAnywhere({ ...placed, ...laned })}
+      INSERT INTO @lane_touch (lane) SELECT DISTINCT v_lane_key[i] FROM generate_series(v_from, v_to) i WHERE v_lane_key[i] IS NOT NULL;
     END IF;
     v_all := @and_v1(v_all, v_plain);
     v_ready_all := v_ready_all || v_ready;

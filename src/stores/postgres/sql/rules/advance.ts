@@ -76,6 +76,7 @@ END $$;
 -- unless it is kept, nothing of it; its input and tags where they changed; the counts of its route. Answers its event.
 CREATE FUNCTION @write_v1(p_from @waiting, j @waiting, p_kind int4, p_kept bool) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
+  IF p_from.lane_key IS NOT NULL OR j.lane_key IS NOT NULL THEN PERFORM @move_lane_v1(p_from, j, p_kept); END IF;
   IF p_from.state = ${running} THEN DELETE FROM @leased WHERE id = j.id;
   ELSIF p_from.state < ${completed} THEN DELETE FROM @waiting WHERE id = j.id;
   ELSE DELETE FROM @history WHERE id = j.id AND ended_at = p_from.ended_at; END IF;

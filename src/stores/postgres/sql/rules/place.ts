@@ -23,9 +23,14 @@ BEGIN
   j.counts_attempt := coalesce((p_next->>'countsAttempt')::int2, j.counts_attempt);
   IF p_next->>'to' = 'ready' THEN j.state := ${ready}; RETURN j; END IF;
   j.due_at := @due_v1(p_now, p_next->'due');
-  j.rank := (p_next->>'rankBase')::int8 + (p_next->>'rankSlope')::int8 * j.due_at;
   j.ttl_at := j.due_at + (p_next->>'ttlMs')::int8;
   j.state := ${stateSql("j.due_at", "p_now")};
+  -- A retry that keeps its lane keeps its place there, too.
+  IF j.lane_key IS NOT NULL AND (p_next->>'keepsLane')::bool THEN
+    j.keeps_lane := CASE WHEN j.state = ${scheduled} THEN 1 ELSE 0 END;
+  ELSE
+    j.rank := (p_next->>'rankBase')::int8 + (p_next->>'rankSlope')::int8 * j.due_at;
+  END IF;
   j.attempt := coalesce((p_next->>'attempt')::int4, j.attempt);
   IF (p_next->>'clearsPassedDeadline')::bool AND j.deadline_at <= p_now THEN j.deadline_at := NULL; END IF;
   RETURN @edit_v1(j, p_next->'edit');

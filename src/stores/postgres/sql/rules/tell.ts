@@ -80,7 +80,7 @@ BEGIN
   WITH folded AS (DELETE FROM @tally RETURNING route, state, count)
   INSERT INTO @tally SELECT route, state, sum(count) FROM folded GROUP BY route, state HAVING sum(count) <> 0;
   DELETE FROM @doc_floor WHERE version < (SELECT max(version) FROM @doc_floor);
-  DELETE FROM @route r USING @route o WHERE o.number = r.number AND o.ctid < r.ctid AND (o.queue, o.name, o.caps, o.gates) = (r.queue, r.name, r.caps, r.gates);
+  DELETE FROM @route r USING @route o WHERE o.number = r.number AND o.ctid < r.ctid AND (o.queue, o.name, o.caps, o.gates, coalesce(o.lanes, '')) = (r.queue, r.name, r.caps, r.gates, coalesce(r.lanes, ''));
   DELETE FROM @gate_use u USING @gate_use o WHERE o.route = u.route AND o.ctid < u.ctid AND (o.key, o.weight) = (u.key, u.weight);
 END $$;
 `;
