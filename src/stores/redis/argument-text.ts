@@ -8,9 +8,17 @@ import { fieldEnd } from "../../store/packed-text.ts";
 export const unchanged = "\x02";
 export const editFields = ["input", "policy", "meta"] as const;
 
-/** What a gate is made of, as its record has it before isDraining and body; and as a put of it sends it. */
-export const gateNumbers = ["version", "cap", "stepUs", "burstUs", "tatUs", "closedUntil"] as const;
-export const putFields = ["cap", "stepUs", "burstUs", "closed", "isDraining", "drains", "body"] as const;
+/** What a gate is made of, as its record has it before isDraining and body; and as a put of it sends it. perKey: 1 where keys are bounded. */
+const perKeyNumbers = ["perKey", "perCap", "perStepUs", "perBurstUs"] as const;
+export const gateNumbers = [
+  ...(["version", "cap", "stepUs", "burstUs", "tatUs", "closedUntil"] as const),
+  ...perKeyNumbers,
+] as const;
+export const putFields = [
+  ...(["cap", "stepUs", "burstUs", "closed", "isDraining", "drains"] as const),
+  ...perKeyNumbers,
+  "body",
+] as const;
 
 /** Fields joined in one text. */
 export const argumentFields = {
@@ -25,16 +33,20 @@ export const argumentFields = {
   /** What becomes of a job, by kind. */
   schedule: [
     ...(["kind", "event", "due", "rankBase", "rankSlope", "countsAttempt", "ttlMs", "attempt"] as const),
-    ...(["clearsPassedDeadline", ...editFields] as const),
+    ...(["clearsPassedDeadline", "keepsLane", ...editFields] as const),
   ],
   handBack: ["kind", "event", "countsAttempt"],
   mark: ["kind", "event", "cancelAsked", "rankBase", "rankSlope", ...editFields],
   remove: ["kind", "event"],
   finish: ["kind", "event", "to", "keepMs", "keepResultMs", "reason", "result"],
-  /** The record of a unique key, that of a document, and that of a gate. */
+  /** Records of a unique key, a document and a gate. */
   holder: ["handle", "hold", "heldUntil", "id"],
   doc: ["version", "dueAt", "expiresAt", "body"],
   gate: [...gateNumbers, "isDraining", "body"],
+  /** Of a lane (lua/lanes.ts): its first job, its turn, the gates at which it waits, and those for which it speaks. */
+  lane: ["handle", "rank", "route", "turn", "parked", "speaks"],
+  /** Of the gate of a key (lua/key-gates.ts): what is held, its token time, the own cap of all its users. */
+  use: ["held", "tatUs", "cap"],
 } as const;
 
 type ArgumentName = keyof typeof argumentFields;

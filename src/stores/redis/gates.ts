@@ -1,4 +1,5 @@
 /** Gates (lua/gate-calls.ts): what a claim must pass, put under a version and read with what is held. */
+import type { GateBounds } from "../../model/gate.ts";
 import type { ReadGatesRequest } from "../../store/operations.ts";
 import type { Gate, GatePut } from "../../store/records.ts";
 import { putFields, readArgument, valueText } from "./argument-text.ts";
@@ -19,11 +20,13 @@ export const putGates: Operation<"putGates"> = async (calls, puts) => {
 };
 
 function putTexts(put: GatePut): string[] {
-  const { key, guard, cap, rate, closed, isDraining, drains = false, body } = put;
+  const { key, guard, cap, rate, closed, isDraining, perKey = null, drains = false, body } = put;
   const values: Readonly<Record<(typeof putFields)[number], string>> = {
     ...{ cap: valueText(cap), stepUs: valueText(rate?.stepUs), burstUs: valueText(rate?.burstUs) },
     ...{ closed: closed === null ? "" : dueText(closed), isDraining: valueText(isDraining) },
-    ...{ drains: valueText(drains), body: packNullable(body) },
+    ...{ drains: valueText(drains), perKey: perKey === null ? "" : "1", perCap: valueText(perKey?.cap) },
+    ...{ perStepUs: valueText(perKey?.rate?.stepUs), perBurstUs: valueText(perKey?.rate?.burstUs) },
+    body: packNullable(body),
   };
   const version = guard === "any" ? guard : String(guard.version);
   return [packText(key), version, ...putFields.map((name) => values[name])];
@@ -44,16 +47,20 @@ function pageTexts({ prefix, after, max }: Extract<ReadGatesRequest, { prefix: s
 }
 
 function gateOf([key, held, record]: readonly [string, string, string]): Gate {
-  const { version, cap, stepUs, burstUs, tatUs, closedUntil, isDraining, body } = readArgument(
-    "gate",
-    record,
-  );
+  const gate = readArgument("gate", record);
+  const { version, tatUs, closedUntil, isDraining, perKey, body } = gate;
   return {
-    ...{ key: unpackText(key), version: Number(version), cap: readNumber(cap) },
-    rate: stepUs === "" ? null : { stepUs: Number(stepUs), burstUs: Number(burstUs) },
+    ...{ key: unpackText(key), version: Number(version) },
+    ...boundsOf(gate.cap, gate.stepUs, gate.burstUs),
+    perKey: perKey === "" ? null : boundsOf(gate.perCap, gate.perStepUs, gate.perBurstUs),
     ...{ tatUs: Number(tatUs), closedUntil: readNumber(closedUntil), held: Number(held) },
     ...{ isDraining: isDraining === "1", body: body === "" ? null : unpackText(body) },
   };
+}
+
+function boundsOf(cap: string, stepUs: string, burstUs: string): GateBounds {
+  const rate = stepUs === "" ? null : { stepUs: Number(stepUs), burstUs: Number(burstUs) };
+  return { cap: readNumber(cap), rate };
 }
 
 function byBytes(one: Gate, other: Gate): number {

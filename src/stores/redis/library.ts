@@ -8,6 +8,7 @@ import { asideLua } from "./lua/aside.ts";
 import { auditLua } from "./lua/audit.ts";
 import { callLua } from "./lua/call.ts";
 import { changeLua } from "./lua/change.ts";
+import { claimLanesLua } from "./lua/claim-lanes.ts";
 import { claimLua } from "./lua/claim.ts";
 import { clocksLua } from "./lua/clocks.ts";
 import { constantsLua } from "./lua/constants.ts";
@@ -15,14 +16,18 @@ import { docsLua } from "./lua/docs.ts";
 import { dueLua } from "./lua/due.ts";
 import { enterLua } from "./lua/enter.ts";
 import { extendLua } from "./lua/extend.ts";
+import { firstClaimsLua } from "./lua/first-claims.ts";
 import { gateCallsLua } from "./lua/gate-calls.ts";
 import { gatesLua } from "./lua/gates.ts";
 import { jobLua } from "./lua/job.ts";
+import { keyGatesLua } from "./lua/key-gates.ts";
+import { lanesLua } from "./lua/lanes.ts";
 import { listsLua } from "./lua/lists.ts";
 import { lookLua } from "./lua/look.ts";
 import { luaOf } from "./lua/lua-module.ts";
 import { oneJobLua } from "./lua/one-job.ts";
 import { packingLua } from "./lua/packing.ts";
+import { parkedLua } from "./lua/parked.ts";
 import { permitsLua } from "./lua/permits.ts";
 import { pruneLua } from "./lua/prune.ts";
 import { readLua } from "./lua/read.ts";
@@ -42,9 +47,34 @@ export const layoutVersion = 1;
 
 /** In the order in which they use each other. */
 export const libraryModules: readonly string[] = [
-  ...[listsLua, packingLua, callLua, clocksLua, tellLua, gatesLua, asideLua, jobLua, uniqueLua, rulesLua],
-  ...[writeLua, docsLua, submitLua, permitsLua, lookLua, claimLua, settleLua, oneJobLua, turnLua, changeLua],
-  ...[readLua, extendLua, dueLua, pruneLua, auditLua, gateCallsLua, enterLua],
+  ...[
+    listsLua,
+    packingLua,
+    callLua,
+    clocksLua,
+    tellLua,
+    gatesLua,
+    keyGatesLua,
+    lanesLua,
+    parkedLua,
+    asideLua,
+  ],
+  ...[jobLua, uniqueLua, rulesLua, writeLua, docsLua, submitLua, permitsLua, lookLua, firstClaimsLua],
+  ...[
+    claimLanesLua,
+    claimLua,
+    settleLua,
+    oneJobLua,
+    turnLua,
+    changeLua,
+    readLua,
+    extendLua,
+    dueLua,
+    pruneLua,
+    auditLua,
+    gateCallsLua,
+    enterLua,
+  ],
 ];
 
 export interface LibraryOptions {

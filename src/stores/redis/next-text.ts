@@ -14,9 +14,11 @@ export function nextText(next: ChangeNext): string {
   const event = eventCodes[next.event];
   switch (next.to) {
     case "scheduled": {
-      const { rankBase, rankSlope, countsAttempt, ttlMs, attempt, clearsPassedDeadline = false } = next;
+      const { rankBase, rankSlope, countsAttempt, ttlMs, attempt } = next;
+      const { clearsPassedDeadline = false, keepsLane = false } = next;
       const placed = { event, due: dueText(next.due), rankBase, rankSlope, countsAttempt, ttlMs, attempt };
-      return argumentText("schedule", { ...placed, clearsPassedDeadline, ...editTexts(next.edit) });
+      const asked = { ...placed, clearsPassedDeadline, keepsLane };
+      return argumentText("schedule", { ...asked, ...editTexts(next.edit) });
     }
     case "ready":
       return argumentText("handBack", { event, countsAttempt: next.countsAttempt });

@@ -20,16 +20,22 @@ export type PackedName = JobFieldName | "flags";
 /**
  * What a job has beyond a plain one; a plain job has no flag, so that its spec begins with the end of an empty field.
  */
-export const flags = { key: "k", tags: "t", clocks: "c", rare: "r", lines: "l" } as const;
+export const flags = {
+  ...{ key: "k", tags: "t", clocks: "c", rare: "r", lines: "l" },
+  ...{ lane: "a", gates: "g" },
+} as const;
 
 /** Behind id and time of creation, plain jobs that were submitted alike have the same text up to their inputs. */
 const shortFields = ["flags", "id", "createdAt", "route", "dueAt", "rank"] as const;
 /** Of the state, but given by the submit where it is given at all. */
 export const rareFields = fieldNames(({ home, isRare }) => home !== "spec" && isRare === true);
-export const ownFields: readonly JobFieldName[] = [
-  ...(["uniqueKey", "uniqueHold", "digest", "tags"] as const),
-  ...rareFields,
-];
+const firstOwn: readonly JobFieldName[] = ["uniqueKey", "uniqueHold", "digest", "tags"];
+/** What few jobs say of themselves beside their keys: their lanes, and what else is rare in a spec. */
+export const saidFields: readonly JobFieldName[] = fieldNames(
+  ({ home, isRare }, name) =>
+    home === "spec" && isRare === true && !(firstOwn as readonly string[]).includes(name),
+);
+export const ownFields: readonly JobFieldName[] = [...firstOwn, ...saidFields, ...rareFields];
 export const shortHead: readonly PackedName[] = shortFields;
 export const headFields: readonly PackedName[] = [...shortFields, "deadlineAt", "ttlAt"];
 const beforeTail: readonly string[] = ["seq", "input", ...headFields, ...ownFields];

@@ -2,9 +2,10 @@
  * Routes as the server keeps them: the number (model/route.ts) as eight characters, in records, key names, counts,
  * events and hints; its content once, under that number.
  *
- *  content   queue US name US capabilities, by RS US gates: key RS weight, by RS
+ *  content   queue US name US capabilities, by RS US gates: key RS weight, by RS [US order of its lanes]
  */
 import type { GateUse } from "../../model/gate.ts";
+import type { LaneOrder } from "../../model/lane.ts";
 import type { Route } from "../../model/route.ts";
 import { fieldEnd, itemEnd, packText, unpackText } from "../../store/packed-text.ts";
 
@@ -35,9 +36,10 @@ export function readRoute(text: string): number {
   return number;
 }
 
-export function contentText({ queue, name, caps, gates }: Omit<Route, "number">): string {
+export function contentText({ queue, name, caps, gates, lanes }: Omit<Route, "number">): string {
   const asked = gates.flatMap(({ key, weight }) => [packText(key), String(weight)]);
-  return [packText(queue), packText(name), capsText(caps), asked.join(itemEnd)].join(fieldEnd);
+  const ordered = lanes === undefined ? [] : [lanes];
+  return [packText(queue), packText(name), capsText(caps), asked.join(itemEnd), ...ordered].join(fieldEnd);
 }
 
 export function capsText(caps: readonly string[]): string {
@@ -49,13 +51,14 @@ export function readRoutes(flat: readonly string[]): Map<number, Route> {
   const routes = new Map<number, Route>();
   for (let at = 0; at < flat.length; at += 2) {
     const number = readRoute(flat[at] as string);
-    const [queue = "", name = "", caps = "", gates = ""] = (flat[at + 1] as string).split(fieldEnd);
+    const [queue = "", name = "", caps = "", gates = "", lanes] = (flat[at + 1] as string).split(fieldEnd);
     routes.set(number, {
       number,
       queue: unpackText(queue),
       name: unpackText(name),
       caps: listOf(caps).map(unpackText),
       gates: readUses(listOf(gates)),
+      ...(lanes === undefined ? {} : { lanes: lanes as LaneOrder }),
     });
   }
   return routes;

@@ -3,6 +3,7 @@
  * many; what is a job's own is its **body**, in the order in which its spec keeps it (packed-fields.ts).
  */
 import type { Due } from "../../model/change.ts";
+import { laneOrderOf } from "../../model/lane.ts";
 import { routeOf } from "../../model/route.ts";
 import type { JobFieldName } from "../../store/job-fields.ts";
 import type { SubmitUnit } from "../../store/operations.ts";
@@ -47,6 +48,7 @@ function isAlike(one: NewJob, other: NewJob): boolean {
     one.name === other.name &&
     one.caps === other.caps &&
     one.gates === other.gates &&
+    laneOrderOf(one) === laneOrderOf(other) &&
     isSameDue(one.due, other.due) &&
     one.rankBase === other.rankBase &&
     one.rankSlope === other.rankSlope &&

@@ -92,7 +92,7 @@ local function setAside(c, h, spec, state, why)
   widen(c)
   local k, job, text, isMoved = c.k, {}, spec or "", state and true
   state = state or ""
-  readSpec(job, text)
+  local isRead = readSpec(job, text)
   local id, told, route = idOf(c, h, text, state), placeIn(state)
   if not (route and contentOf(c, route)) then route = job.route end
   if not (route and contentOf(c, route)) then route = nil end
@@ -100,6 +100,10 @@ local function setAside(c, h, spec, state, why)
   if told and not match(told, "^%d$") then told = nil end
   if own then count(c, own, told or by or (isMoved and COMPLETED or READY), -1) end
   if own and by == RUNNING and c.life.gates then returnPermits(c, own) end
+  if own and isRead and job.laneKey ~= "" then
+    job.state, job.route, job.keepsLane = by, own, told == SCHEDULED and "1" or "0"
+    noteMove(c, h, job, nil)
+  end
   if seqOf(h) then leavePage(c, h) end
   leaveLists(c, h, job)
   call("HDEL", k.spec, h)

@@ -22,7 +22,7 @@
  *  ends:s  zset    the minutes of state s                                 s = the last seq
  *  keep    zset    finished jobs with a keeping time        results zset  finished jobs whose results go before them
  *                  of their own, by its end                               by that time
- *  gate    hash    key -> gate (argument-text.ts)
+ *  gate    hash    key -> gate (argument-text.ts)           and of jobs with lanes: lanes.ts, parked.ts, key-gates.ts
  */
 
 export const callLua = String.raw`
@@ -33,7 +33,8 @@ end
 
 local KEYS = {
   "meta", "route", "spec", "state", "ids", "due", "lease", "clock", "keep", "results", "feed", "tally", "uniq", "held",
-  "doc", "docs", "docttl", "page", "pages", "hint", "aside", "gate",
+  "doc", "docs", "docttl", "page", "pages", "hint", "aside", "gate", "line", "lane", "parked", "use", "opens", "top",
+  "keeping",
 }
 local names = {}
 local function keysOf(tag)
@@ -43,6 +44,7 @@ local function keysOf(tag)
   for _, word in ipairs(KEYS) do k[word] = tag .. ":" .. word end
   k.ready, k.ends, k.ended, k.bad = tag .. ":ready:", tag .. ":ends:", tag .. ":end:", tag .. ":bad:"
   k.tag, k.trail, k.dueOf = tag .. ":tag:", tag .. ":trail:", tag .. ":due:"
+  k.open, k.idle = tag .. ":open:", tag .. ":idle:"
   names[tag] = k
   return k
 end

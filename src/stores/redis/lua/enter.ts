@@ -37,7 +37,7 @@ local function isForeign(k)
     return m[1] ~= "millrace" or not tonumber(m[2] or "")
   end
   if kind ~= "none" then return true end
-  return call("EXISTS", k.spec, k.state, k.ids, k.feed, k.doc, k.due, k.lease, k.page, k.gate) > 0
+  return call("EXISTS", k.spec, k.state, k.ids, k.feed, k.doc, k.due, k.lease, k.page, k.gate, k.line) > 0
 end
 
 -- A right that is missing would stop a function between two writes; so each family of commands is tried before anything
@@ -55,7 +55,7 @@ end
 -- number; where a hand took it away, all jobs are looked at.
 local function readLife(k)
   local last = call("XREVRANGE", k.feed, "+", "-", "COUNT", 1)[1]
-  local life, pages = { feed = 0, seq = 0, now = 0, ahead = 0, routes = {}, kept = {}, keptCount = 0 }, {}
+  local life, pages = { feed = 0, seq = 0, now = 0, ahead = 0, routes = {}, laned = {}, kept = {}, keptCount = 0 }, {}
   if last and tonumber(last[2][6]) then
     life.feed, life.seq = tonumber(match(last[1], "^%d+")), tonumber(last[2][6])
     -- What was written while the server's clock was ahead would else wait until that time comes again.

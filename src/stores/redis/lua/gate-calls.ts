@@ -1,8 +1,7 @@
 /**
  * Gates written and read, and read again when a store is entered. Their keys are packed texts.
  *
- *  put_gates    per put: key, guard, cap, step, burst, closed until, draining, drains, body -> own hints, per put: held
- *               (1 or 0), version
+ *  put_gates    per put: key, guard, what it says (putFields) -> own hints, per put: held (1 or 0), version
  *  read_gates   keys: 1, then keys ..; prefix: 0, prefix, after ("" for the head), max
  *               -> now, the last key or "" at the end, per gate: key, held, record (argument-text.ts)
  *
@@ -14,6 +13,8 @@ import { putFields } from "../argument-text.ts";
 import { luaList } from "./lua-module.ts";
 
 export const gateCallsLua = String.raw`
+-- Behind the mark of keys in the byte order.
+local BEHIND_MARK = "\n"
 local GATE, PUT = "gate:", ${luaList(putFields)}
 
 -- What it was cannot be told; its version can, where it is the first field.
@@ -39,6 +40,30 @@ local function loadGates(k, life, at)
   end
 end
 
+-- The gate of a key was put: what waits there is looked at again.
+local function putKeyGate(c, key, drains)
+  local g = keyGateOf(c, key)
+  setBounds(c, g)
+  if drains and g.stepUs then g.tatUs = max(g.tatUs, c.now * 1000 + g.burstUs) end
+  workOf(c).wakes[key] = true
+end
+
+-- The same of a limit for all its keys at which lanes wait.
+local function wakeKeys(c, limit)
+  local first = limit .. KEY_MARK
+  local from, stop, work = "[" .. first, "(" .. limit .. BEHIND_MARK, workOf(c)
+  for key, g in pairs(c.keyed or {}) do
+    if find(key, first, 1, true) == 1 then setBounds(c, g) end
+  end
+  while true do
+    local found = call("ZRANGE", c.k.parked, from, stop, "BYLEX", "LIMIT", 0, 1)[1]
+    if not found then return end
+    local key = match(found, "^[^\31]*")
+    work.wakes[key] = true
+    from = "(" .. key .. BEHIND_US
+  end
+end
+
 -- Answers whether the guard held, and the version.
 local function putGate(c, key, guard)
   local put = {}
@@ -56,9 +81,12 @@ local function putGate(c, key, guard)
   gate.version, gate.cap, gate.stepUs = version + 1, tonumber(put.cap), tonumber(put.stepUs)
   gate.burstUs, gate.closedUntil = tonumber(put.burstUs), put.closed ~= "" and instant(c, put.closed) or nil
   gate.isDraining, gate.body = put.isDraining == "1", put.body
+  gate.perKey, gate.perCap = tonumber(put.perKey), tonumber(put.perCap)
+  gate.perStepUs, gate.perBurstUs = tonumber(put.perStepUs), tonumber(put.perBurstUs)
   if put.drains == "1" and gate.stepUs then gate.tatUs = max(gate.tatUs, c.now * 1000 + gate.burstUs) end
   writeGate(c.k, gate)
   tellGate(c, gate)
+  if isKeyed(key) then putKeyGate(c, key, put.drains == "1") else wakeKeys(c, key) end
   return true, gate.version
 end
 
@@ -91,19 +119,35 @@ local function sortedKeys(gates)
   return gates.sorted
 end
 
+-- The gate of a key as it stands, whether it was put or is only held.
+local function keyGateShown(c, key)
+  local put = c.life.gates and c.life.gates.all[key]
+  local g = keyGateOf(c, key)
+  if not put and g.held == 0 then return nil end
+  g.version, g.isDraining, g.body = put and put.version or 0, put and put.isDraining, put and put.body or ""
+  if g.tatUs <= c.now * 1000 then g.tatUs = 0 end
+  return g, g.held
+end
+
 local function addRead(c, key, out)
-  local gate, n = c.life.gates.all[key], #out
-  if gate then out[n + 1], out[n + 2], out[n + 3] = key, exact(heldOf(c, gate)), gateText(gate) end
+  local gate, held
+  if isKeyed(key) then gate, held = keyGateShown(c, key)
+  else
+    gate = c.life.gates and c.life.gates.all[key]
+    held = gate and heldOf(c, gate)
+  end
+  local n = #out
+  if gate then out[n + 1], out[n + 2], out[n + 3] = key, exact(held), gateText(gate) end
 end
 
 serve("read_gates", READS, function(c)
   local isNamed, out, gates = nextFlag(c), {}, c.life.gates
-  if not gates then return { c.at, "", out } end
   if isNamed then
     for i = c.i, #c.args do addRead(c, c.args[i], out) end
     return { c.at, "", out }
   end
   local prefix, from, most = nextArg(c), nextArg(c), nextNumber(c)
+  if not gates then return { c.at, "", out } end
   for _, key in ipairs(sortedKeys(gates)) do
     if find(key, prefix, 1, true) == 1 and isBeforeInBytes(from, key) then
       if #out == most * 3 then return { c.at, out[#out - 2] or "", out } end

@@ -59,7 +59,8 @@ end
 
 -- A route of this content (route-text.ts) is there.
 local function addRoute(gates, route, content)
-  local queue, parts = match(content, "^[^\31]*"), tagsIn(match(content, "^[^\31]*\31[^\31]*\31[^\31]*\31(.*)$") or "")
+  local queue, asked = match(content, "^([^\31]*)\31[^\31]*\31[^\31]*\31([^\31]*)")
+  local parts = tagsIn(asked or "")
   addUser(gates, QUEUE_GATE .. queue, route, 1)
   for i = 1, #parts, 2 do addUser(gates, parts[i], route, tonumber(parts[i + 1]) or 1) end
 end
@@ -126,11 +127,11 @@ local function heldOf(c, gate)
 end
 
 -- model/gate.ts has these three by the same names.
-local function permitsLeft(c, gate)
-  if gate.closedUntil and gate.closedUntil > c.now then return 0 end
-  local byCap = gate.cap and max(0, gate.cap - heldOf(c, gate)) or ANY
+local function permitsLeft(gate, held, now)
+  if gate.closedUntil and gate.closedUntil > now then return 0 end
+  local byCap = gate.cap and max(0, gate.cap - held) or ANY
   if not gate.stepUs then return byCap end
-  local nowUs = c.now * 1000
+  local nowUs = now * 1000
   local byRate = floor((nowUs + gate.burstUs - max(gate.tatUs, nowUs)) / gate.stepUs)
   return min(byCap, max(0, byRate))
 end

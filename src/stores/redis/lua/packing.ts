@@ -20,9 +20,11 @@ import {
   ownFields,
   rareFields,
   restFields,
+  saidFields,
   sameInSpec,
   sameInState,
   shortHead,
+  specFields,
   stateFields,
   tailFields,
 } from "../packed-fields.ts";
@@ -84,14 +86,21 @@ const patternOf = (names: readonly PackedName[], patterns: Patterns = {}): strin
 const plainNumbers = { createdAt: "%d+()", dueAt: "", rank: "%-?%d*" };
 /** A spec without flags, due when it was made: id, where its time ends, route, and where its tail begins. */
 const plainPattern = patternOf(shortHead, { flags: "", id: captured, route: captured, ...plainNumbers });
-const initials = Object.fromEntries(rareFields.map((name) => [name, initialText(name)]));
+const initials = Object.fromEntries([...saidFields, ...rareFields].map((name) => [name, initialText(name)]));
+const sureNumbers = { createdAt: "%d+", dueAt: "", rank: "%-?%d*", deadlineAt: "", ttlAt: "", digest: "" };
 /**
  * A spec with a unique key or tags and nothing else beyond a plain one, due when it was made: flags, id, route, how the
  * key is held, and where its tail begins.
  */
 const markedPattern = patternOf([...headFields, ...ownFields], {
-  ...{ flags: `([${flags.key}${flags.tags}]+)`, id: captured, createdAt: "%d+", route: captured },
-  ...{ dueAt: "", rank: "%-?%d*", deadlineAt: "", ttlAt: "", uniqueHold: captured, digest: "", ...initials },
+  ...{ flags: `([${flags.key}${flags.tags}]+)`, id: captured, route: captured },
+  ...{ ...sureNumbers, uniqueHold: captured, ...initials },
+});
+/** The same of a job with a lane: also lane, step and gates, behind the hold. */
+const lanedPattern = patternOf([...headFields, ...ownFields], {
+  ...{ flags: `([${flags.key}${flags.tags}${flags.lane}${flags.gates}]+)`, id: captured, route: captured },
+  ...{ ...sureNumbers, uniqueHold: captured, ...initials },
+  ...{ laneKey: captured, laneStep: "(%d*)", laneGates: captured },
 });
 const states = Object.values(stateCodes).map((code) => `["${code}"] = true`);
 
@@ -120,7 +129,8 @@ const stateRules: SameRules = {
 const rememberSpec = `${inTable("job", asInSpec.map(ofSpec))} = ${inTable("job", asInSpec)}`;
 const readCounted = `${inTable("job", counted)} = ${counted.map((name) => `tonumber(job.${name})`).join(", ")}`;
 
-const hasRare = ["digest" as const, ...rareFields]
+const ofLanes: readonly string[] = ["laneKey", "laneStep", "laneGates"];
+const hasRare = ["digest" as const, ...saidFields.filter((name) => !ofLanes.includes(name)), ...rareFields]
   .map((name) => `job.${name} ~= ${luaText(initialText(name))}`)
   .join(" or ");
 const leftOut = [...headFields.slice(shortHead.length), ...ownFields];
@@ -186,6 +196,7 @@ local function flagsOf(job)
   return (job.uniqueKey ~= "" and HAS_KEY or "") .. (job.tags ~= "" and HAS_TAGS or "")
     .. ((job.deadlineAt ~= "" or job.ttlAt ~= "") and HAS_CLOCKS or "")
     .. ((${hasRare}) and HAS_RARE or "") .. (job.hasLines and HAS_LINES or "")
+    .. (job.laneKey ~= "" and HAS_LANE .. (job.laneGates ~= "" and HAS_GATES or "") or "")
 end
 
 -- job.tailAt: where the tail begins. Answers whether it is a spec.
@@ -283,6 +294,18 @@ end
 local function readMarked(spec, route)
   local flags, id, own, hold, tail = match(spec, "${markedPattern}")
   if tail and own == route and hold ~= HOLD_STARTED and inputAt(spec, tail) then return id, flags end
+end
+
+-- The same of a job with a lane, and its lane, step and gates.
+local function readLaned(spec, route)
+  local flags, id, own, hold, lane, step, gates, tail = match(spec, "${lanedPattern}")
+  if tail and own == route and hold ~= HOLD_STARTED and inputAt(spec, tail) then return id, flags, lane, step, gates end
+end
+
+-- Lane and gates of a spec that has a lane.
+local function laneIn(spec)
+  local ${pickLua("spec", ["laneKey", "laneGates"], specFields)}
+  return laneKey, laneGates
 end
 
 -- The unique keys of specs; nothing for one that has none, or is none.

@@ -16,7 +16,8 @@ local function startPermits(c)
     for r = i + 3, last do
       for _, use in ipairs(usesOf(c, args[r]) or {}) do
         permits = permits or {}
-        permits[use.gate] = permits[use.gate] or { left = permitsLeft(c, use.gate), taken = 0, isShut = false }
+        permits[use.gate] = permits[use.gate] or 
+          { left = permitsLeft(use.gate, use.gate.cap and heldOf(c, use.gate) or 0, c.now), taken = 0, isShut = false }
       end
     end
     i = last + 1

@@ -52,7 +52,11 @@ local function place(c, job, next)
   local to = READY
   clearForPlace(job)
   if next.kind == "schedule" then
+    local rank = job.rank
     to = placeOf(c, job, next)
+    if next.keepsLane == "1" and job.laneKey ~= "" then
+      job.rank, job.keepsLane = rank, to == SCHEDULED and "1" or "0"
+    end
     edit(job, next)
     if next.attempt ~= "" then job.attempt = tonumber(next.attempt) end
     if next.clearsPassedDeadline == "1" and job.deadlineAt ~= "" and tonumber(job.deadlineAt) <= c.now then
@@ -86,7 +90,10 @@ local function finish(c, job, next)
 end
 
 -- R5
-local function promote(job) advance(job, READY) end
+local function promote(job)
+  job.keepsLane = "0"
+  advance(job, READY)
+end
 
 -- R6: the fence is greater than any before; the time to live ends, and a key held until the start is freed.
 local function lease(c, job, owner, endsAt, isStarted)

@@ -29,6 +29,7 @@ local function prepare(c, stretch, rest)
   local job, ending = { state = RUNNING, fence = HOLE, settledFence = HOLE, uniqueKey = "" }, { jobs = 0 }
   ending.isPlain = readRest(job, rest, 1)
   ending.hasKey = ending.isPlain and find(job.flags, HAS_KEY, 1, true) ~= nil
+  ending.hasGates = ending.isPlain and find(job.flags, HAS_GATES, 1, true) ~= nil
   if ending.hasKey and #c.shapes > 0 then ending.isPlain = false end
   if ending.isPlain then
     ending.attempts = job.attempts
@@ -59,7 +60,8 @@ local function endPlain(c, stretch, h, state, prefix, result, attempts)
   stretch.n = stretch.n + 1
   stretch.handles[stretch.n] = h
   ending.jobs = ending.jobs + 1
-  if ending.hasKey then c.keyed[#c.keyed + 1] = h end
+  if ending.hasKey then c.keyHolders[#c.keyHolders + 1] = h end
+  if ending.hasGates then push(c, "gated", h) end
   g.n = g.n + 1
   g[g.n] = sub(prefix, find(prefix, US, 1, true) + 1, -2)
   return true
@@ -86,7 +88,7 @@ end
 
 -- The jobs that ended as a set free the keys that they hold, as finish (rules.ts) does.
 local function freeKeys(c)
-  local handles = c.keyed
+  local handles = c.keyHolders
   if #handles == 0 then return end
   local keys, held, gone = keysIn(fetch("HMGET", c.k.spec, handles)), {}, {}
   for _, key in ipairs(keys) do held[#held + 1] = key or "" end
@@ -98,6 +100,19 @@ local function freeKeys(c)
     end
   end
   many("HDEL", c.k.uniq, gone)
+end
+
+-- The jobs that ended as a set give back what they hold of the gates of their keys.
+local function freeGates(c)
+  local handles, work = c.gated, workOf(c)
+  c.gated = nil
+  for _, spec in ipairs(fetch("HMGET", c.k.spec, handles)) do
+    local lane, gates = laneIn(spec or "")
+    if gates then
+      noteHeld(work, { state = RUNNING, laneGates = gates }, -1)
+      noteLane(work, lane).isFreed = true
+    end
+  end
 end
 
 local function refusalOf(c, h, id, fence)
@@ -140,7 +155,7 @@ function OPERATIONS.settle(c)
   if refused then return refused end
   local total, refusals, stretches = nextNumber(c), {}, {}
   local handles = slice(c.args, c.i, c.i + total - 1)
-  c.i, c.states, c.statesAt, c.done, c.keyed = c.i + total, {}, 0, {}, {}
+  c.i, c.states, c.statesAt, c.done, c.keyHolders = c.i + total, {}, 0, {}, {}
   local states, at = fetch("HMGET", c.k.state, handles), 0
   while at < total do
     local length, stretch = nextNumber(c), stretchOf(stretches, nextArg(c))
@@ -162,6 +177,7 @@ function OPERATIONS.settle(c)
   end
   for _, stretch in pairs(stretches) do writeEndings(c, stretch) end
   freeKeys(c)
+  if c.gated then freeGates(c) end
   writeRecords(c)
   return refusals
 end

@@ -56,6 +56,12 @@ local function eventOf(job, event, isGone)
   return concat({ event, job.rev, job.route, isGone and "" or job.state, job.attempt, extra }, US), extra
 end
 
+-- Jobs of this route became ready.
+local function setReady(c, route)
+  c.ready = c.ready or {}
+  c.ready[route] = true
+end
+
 -- A bundle joins ids with the same event; inside a job the order of telling is kept.
 local function tell(c, job, event, isGone)
   local key, extra = eventOf(job, event, isGone)

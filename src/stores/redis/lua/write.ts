@@ -17,11 +17,6 @@ local function appendEnded(k, state, minute, handles)
   end
 end
 
-local function setReady(c, route)
-  c.ready = c.ready or {}
-  c.ready[route] = true
-end
-
 local function setDue(c, at)
   local n = tonumber(at)
   if not c.due or n < c.due then c.due = n end
@@ -38,6 +33,7 @@ local function leave(c, h, was)
   if isBad(was.state) then push(c.zrem, k.bad .. was.state, h) end
   count(c, was.route, was.state, -1)
   if was.state == RUNNING and c.life.gates then returnPermits(c, was.route) end
+  if was.laneKey and was.laneKey ~= "" then noteMove(c, h, was, nil) end
   leavePage(c, h)
 end
 
@@ -98,6 +94,11 @@ local function writeJob(c, job)
   end
 end
 
+-- A claim of lanes writes what it takes with the lanes.
+local function writeLaneOf(c, job)
+  if job.isLaneWritten then job.isLaneWritten = nil else noteMove(c, job.h, job.was, job) end
+end
+
 local function writeJobs(c)
   local dirty = c.dirty
   c.dirty = {}
@@ -106,6 +107,7 @@ local function writeJobs(c)
       job.isDirty = false
       if not job.isGone then
         writeJob(c, job)
+        if job.laneKey ~= "" or job.was and job.was.laneKey ~= "" then writeLaneOf(c, job) end
         job.isRewritten, job.spec, job.tailAt = nil, job.spec or "", job.tailAt or 1
         remember(c.k, job)
       elseif job.was then writeGone(c, job) end
@@ -246,6 +248,7 @@ local function writeRecords(c)
   for field, by in pairs(c.tally) do
     if by ~= 0 then call("HINCRBY", k.tally, field, by == 1 and "1" or num(by)) end
   end
+  if c.laneWork then writeLanes(c) end
   c.specs, c.states, c.newIds, c.ended, c.heads, c.zadd, c.tally = nil, nil, nil, nil, nil, {}, {}
 end
 

@@ -1,0 +1,96 @@
+/**
+ * The gates of keys (R7, model/lane.ts): what bounds one, and what is kept of it while it is held or its tokens are
+ * spent. A use is a job's part of such a gate: weight:cap:key, without a cap where the limit says it.
+ *
+ *  use     hash   gate -> held, token time, own cap of all that use it (argument-text.ts; MIXED where they differ)
+ *  c.keyed        these, with their bounds, as far as the call has looked at them
+ */
+
+export const keyGatesLua = String.raw`
+local KEY_MARK, MIXED = "\t", "*"
+
+local function isKeyed(gate) return find(gate, KEY_MARK, 1, true) ~= nil end
+
+-- The limit or the queue whose key this is.
+local function limitOf(gate) return sub(gate, 1, find(gate, KEY_MARK, 1, true) - 1) end
+
+-- The uses in the gates of a job's lane.
+local function usesIn(laneGates)
+  local uses = tagsIn(laneGates)
+  for i, text in ipairs(uses) do
+    local weight, cap, key = match(text, "^(%d+):(%d*):(.*)$")
+    uses[i] = { key = key or text, weight = tonumber(weight) or 1, cap = tonumber(cap) }
+  end
+  return uses
+end
+
+-- What bounds a gate: its own put, else what its limit says of each key.
+local function setBounds(c, g)
+  local all = c.life.gates and c.life.gates.all or {}
+  local own, limit = all[g.key] or {}, all[limitOf(g.key)]
+  local isPerKey = limit and limit.perKey
+  g.cap, g.closedUntil = own.cap or isPerKey and limit.perCap or nil, own.closedUntil
+  g.stepUs, g.burstUs = own.stepUs, own.burstUs
+  if not own.stepUs and isPerKey then g.stepUs, g.burstUs = limit.perStepUs, limit.perBurstUs end
+end
+
+local function newKeyGate(c, key, text)
+  local kept = text and readFields(text, "use") or {}
+  local g = { key = key, text = text or "", held = tonumber(kept.held) or 0, tatUs = tonumber(kept.tatUs) or 0 }
+  g.only, g.isShut = kept.cap or "", false
+  setBounds(c, g)
+  return g
+end
+
+-- Brings the gates of these keys into the call's view.
+local function loadKeyGates(c, keys)
+  local view, wanted = c.keyed or {}, {}
+  c.keyed = view
+  for _, key in ipairs(keys) do
+    if view[key] == nil then
+      wanted[#wanted + 1] = key
+      view[key] = false
+    end
+  end
+  local texts = fetch("HMGET", c.k.use, wanted)
+  for i, key in ipairs(wanted) do view[key] = newKeyGate(c, key, texts[i]) end
+end
+
+local function keyGateOf(c, key)
+  if not (c.keyed and c.keyed[key]) then loadKeyGates(c, { key }) end
+  return c.keyed[key]
+end
+
+-- Whether a use passes. A cap of the job's own stands in the place of the gate's.
+local function passes(g, use, now)
+  if g.closedUntil and g.closedUntil > now then return false end
+  local cap = use.cap or g.cap
+  if cap and g.held + use.weight > cap then return false end
+  if not g.stepUs then return true end
+  local nowUs = now * 1000
+  return max(g.tatUs, nowUs) + use.weight * g.stepUs <= nowUs + g.burstUs
+end
+
+-- Whether nobody passes: then it does not matter who is refused first. Of own caps only one is known to all, or none.
+local function isFull(g, use, now)
+  local cap = use.cap
+  if cap and g.only ~= tostring(cap) then return not passes(g, { weight = 1, cap = ANY }, now) end
+  return not passes(g, { weight = 1, cap = cap }, now)
+end
+
+-- Writes what has changed of the gates in view; what says nothing any more goes.
+local function writeKeyGates(c)
+  local set, gone = {}, {}
+  for key, g in pairs(c.keyed or {}) do
+    local isSpent = g.tatUs > c.now * 1000
+    local text = ""
+    if g.held > 0 or isSpent then text = concat({ num(g.held), isSpent and exact(g.tatUs) or "0", g.held > 0 and g.only or "" }, US) end
+    if text ~= g.text then
+      if text == "" then gone[#gone + 1] = key else add2(set, key, text) end
+      g.text = text
+    end
+  end
+  many("HDEL", c.k.use, gone)
+  many("HSET", c.k.use, set)
+end
+`;

@@ -1,0 +1,240 @@
+/**
+ * Lanes (R6, docs/decisions/0023): the ready jobs of each in their order, its first job, and where the lane stands. All
+ * of it follows from the jobs. What a call does to jobs with lanes is noted (noteMove) and written once per lane
+ * (writeLanes): the one place where a lane changes.
+ *
+ *  line     zset  lane US place of its rank, handle US route: all ready jobs with a lane, in byte order
+ *  lane     hash  lane -> its first job and turn (argument-text.ts); an empty lane that is ahead of its queue has a turn
+ *  open:r   zset  handle US lane by rank or turn: lanes whose first job is of route r, where a claim finds them
+ *  parked   zset  gate US route US place, handle US lane, in byte order: lanes that wait at the gate of a key (parked.ts)
+ *  top      hash  queue -> the highest turn claimed there
+ *  idle:q   zset  empty lanes of queue q by their turns
+ *  keeping  zset  jobs that wait for their retry and hold their gates, score 0: for the audit
+ */
+
+export const lanesLua = String.raw`
+local WHOLE = 9007199254740992
+-- Behind the end of a field in the byte order, and before any other character of a text.
+local BEHIND_US = " "
+
+-- A whole number as text whose byte order is its numeric order.
+local function placeText(n) return n < 0 and fmt("0%016.0f", n + WHOLE) or fmt("1%016.0f", n) end
+
+local function rankIn(text)
+  local n = tonumber(sub(text, 2, 17))
+  return sub(text, 1, 1) == "0" and n - WHOLE or n
+end
+
+local function lineEntry(lane, rank, h, route) return lane .. US .. placeText(tonumber(rank)) .. h .. US .. route end
+
+-- What the call does to lanes.
+local function workOf(c)
+  local work = c.laneWork
+  if not work then
+    work = { come = {}, gone = {}, lanes = {}, moved = {}, held = {}, keeping = {}, kept = {}, heads = {}, wakes = {} }
+    c.laneWork = work
+  end
+  return work
+end
+
+-- The lane has to be looked at when the call is written. Answers what is noted of it.
+local function noteLane(work, lane)
+  local moved = work.moved[lane]
+  if not moved then
+    moved = { gone = {} }
+    work.moved[lane] = moved
+    work.lanes[#work.lanes + 1] = lane
+  end
+  return moved
+end
+
+local function isAhead(a, b)
+  if a.rank ~= b.rank then return a.rank < b.rank end
+  return a.handle < b.handle
+end
+
+-- A job with a lane holds all its gates while it runs, and those with a cap of its own while it waits with keepsLane.
+local function noteHeld(work, job, by)
+  local isAll = job.state == RUNNING
+  if not isAll and job.keepsLane ~= "1" then return end
+  for _, use in ipairs(usesIn(job.laneGates)) do
+    if isAll or use.cap then work.held[use.key] = (work.held[use.key] or 0) + by * use.weight end
+  end
+end
+
+-- A job before and after a change, as far as its lane is concerned; nothing for not there.
+local function noteMove(c, h, was, job)
+  local work = workOf(c)
+  local from = was and was.state == READY and was.laneKey ~= "" and lineEntry(was.laneKey, was.rank, h, was.route)
+  local to = job and job.state == READY and job.laneKey ~= "" and lineEntry(job.laneKey, job.rank, h, job.route)
+  if from ~= to then
+    if from then
+      work.gone[#work.gone + 1] = from
+      noteLane(work, was.laneKey).gone[h] = true
+    end
+    if to then
+      add2(work.come, 0, to)
+      local moved, entry = noteLane(work, job.laneKey), { handle = h, rank = tonumber(job.rank), route = job.route }
+      if not moved.best or isAhead(entry, moved.best) then moved.best = entry end
+    end
+  end
+  if was then noteHeld(work, was, -1) end
+  if job then noteHeld(work, job, 1) end
+  if job and job.keepsLane == "1" then add2(work.keeping, 0, h)
+  elseif was and was.keepsLane == "1" then work.kept[#work.kept + 1] = h end
+  if was and was.state == RUNNING and was.laneGates ~= "" then noteLane(work, was.laneKey).isFreed = true end
+end
+
+-- Of a route whose jobs have lanes: whether they take turns, and in which queue; false of any other.
+local function lanedOf(c, route)
+  local laned = c.life.laned[route]
+  if laned == nil then
+    local content = contentOf(c, route)
+    if not content then return false end
+    local queue, order = match(content, "^([^\31]*)\31[^\31]*\31[^\31]*\31[^\31]*\31(.*)$")
+    laned = queue and { queue = queue, byTurn = order == "turn" } or false
+    c.life.laned[route] = laned
+  end
+  return laned
+end
+
+local function topOf(c, queue)
+  c.tops = c.tops or {}
+  if not c.tops[queue] then c.tops[queue] = tonumber(call("HGET", c.k.top, queue) or 0) end
+  return c.tops[queue]
+end
+
+-- Where a lane stands among the others.
+local function positionOf(c, record)
+  local laned = lanedOf(c, record.route)
+  return laned and laned.byTurn and record.turn or record.rank or 0
+end
+
+-- What the store has of the lane's place, beside what it becomes.
+local function rememberPlace(c, record)
+  local position = record.handle ~= "" and positionOf(c, record) or nil
+  record.was = { handle = record.handle, route = record.route, parked = record.parked, position = position }
+end
+
+-- Brings the records of these lanes into the call's view: c.lanes.
+local function loadLanes(c, lanes)
+  local view, wanted = c.lanes or {}, {}
+  c.lanes = view
+  for _, lane in ipairs(lanes) do
+    if not view[lane] then
+      wanted[#wanted + 1] = lane
+      view[lane] = true
+    end
+  end
+  local texts = fetch("HMGET", c.k.lane, wanted)
+  for i, lane in ipairs(wanted) do
+    local record = texts[i] and readFields(texts[i], "lane")
+    if not (record and record.speaks) then
+      record = { handle = "", rank = "", route = "", turn = "", parked = "", speaks = "" }
+    end
+    record.text, record.key = texts[i] or "", lane
+    record.rank, record.turn = tonumber(record.rank), tonumber(record.turn)
+    rememberPlace(c, record)
+    view[lane] = record
+  end
+end
+
+local function openEntry(lane, handle) return handle .. US .. lane end
+
+-- As the store has it.
+local function parkedEntry(gate, record)
+  local was = record.was
+  return concat({ gate, was.route, placeText(was.position) .. was.handle, record.key }, US)
+end
+
+-- Adds and takes out entries of sorted sets, by their keys, all at once.
+local function newPlaces() return { gone = {}, come = {} } end
+
+local function writePlaces(places)
+  for key, list in pairs(places.gone) do many("ZREM", key, list) end
+  for key, list in pairs(places.come) do many("ZADD", key, list) end
+end
+
+local function leavePlace(c, record, places)
+  local was = record.was
+  if was.handle == "" then return end
+  if was.parked == "" then push(places.gone, c.k.open .. was.route, openEntry(record.key, was.handle)) end
+  for _, gate in ipairs(tagsIn(was.parked)) do push(places.gone, c.k.parked, parkedEntry(gate, record)) end
+end
+
+-- The lane stands where its record says: among the open ones of its route, or at gates.
+local function takePlace(c, record, places)
+  local was, position = record.was, record.handle ~= "" and positionOf(c, record) or nil
+  local isSame = was.handle == record.handle and was.route == record.route and was.parked == record.parked
+  if isSame and was.position == position then return end
+  leavePlace(c, record, places)
+  rememberPlace(c, record)
+  if record.handle == "" then return end
+  if record.parked == "" then
+    push2(places.come, c.k.open .. record.route, num(position), openEntry(record.key, record.handle))
+    push(c, "shown", record.route)
+  end
+  for _, gate in ipairs(tagsIn(record.parked)) do push2(places.come, c.k.parked, 0, parkedEntry(gate, record)) end
+end
+
+local function firstInLine(c, lane)
+  local entry = call("ZRANGE", c.k.line, "[" .. lane .. US, "(" .. lane .. BEHIND_US, "BYLEX", "LIMIT", 0, 1)[1]
+  if not entry then return nil end
+  local order, route = match(entry, "\31([^\31]*)\31([^\31]*)$", #lane)
+  return { rank = rankIn(order), handle = sub(order, 18), route = route }
+end
+
+-- The first job of a lane after what was noted. Read only where the one that was there is gone.
+local function headAfter(c, work, record, moved)
+  if work.heads[record.key] ~= nil then return work.heads[record.key] or nil end
+  local best = moved.best
+  if record.handle == "" then return best and next(moved.gone) == nil and best or firstInLine(c, record.key) end
+  if moved.gone[record.handle] then return firstInLine(c, record.key) end
+  return best and isAhead(best, record) and best or record
+end
+
+-- An empty lane keeps its turn until the others have reached it.
+local function rest(c, record, laned, places)
+  record.handle, record.rank, record.route = "", nil, ""
+  if not record.turn then return end
+  if not laned then record.turn = nil return end
+  push2(places.come, c.k.idle .. laned.queue, num(record.turn), record.key)
+  if record.turn <= topOf(c, laned.queue) then
+    c.life.idle = c.life.idle or {}
+    c.life.idle[laned.queue] = true
+  end
+end
+
+-- A lane shows its first job. One whose first job has changed is open, and speaks for nobody.
+local function showHead(c, work, record, head, places)
+  local laned = lanedOf(c, (head or record).route)
+  if head and laned and laned.byTurn then
+    if record.turn and record.handle == "" then push(places.gone, c.k.idle .. laned.queue, record.key) end
+    record.turn = record.turn or topOf(c, laned.queue)
+  end
+  if head and head.handle == record.handle and head.route == record.route and head.rank == record.rank then return end
+  for _, gate in ipairs(tagsIn(record.speaks)) do work.wakes[gate .. US .. record.route] = true end
+  record.parked, record.speaks = "", ""
+  if head then record.handle, record.rank, record.route = head.handle, head.rank, head.route
+  else rest(c, record, laned, places) end
+end
+
+local function laneText(record)
+  if record.handle == "" and not record.turn then return "" end
+  local rank, turn = record.rank and num(record.rank) or "", record.turn and num(record.turn) or ""
+  return concat({ record.handle, rank, record.route, turn, record.parked, record.speaks }, US)
+end
+
+local function writeRecordsOfLanes(c)
+  local set, gone = {}, {}
+  for lane, record in pairs(c.lanes) do
+    local text = laneText(record)
+    if text ~= record.text then
+      if text == "" then gone[#gone + 1] = lane else add2(set, lane, text) end
+      record.text = text
+    end
+  end
+  many("HDEL", c.k.lane, gone)
+  many("HSET", c.k.lane, set)
+end
+`;
