@@ -30,6 +30,7 @@ export type {
 export { AttemptAborted, Cancel, RetryAfter, Snooze, Throttled, Unrecoverable } from "./worker/control.ts";
 export type { AbortReason, ThrottledOptions } from "./worker/control.ts";
 export type { EffectsScope, Fence, JobContext, JobLog } from "./worker/job-context.ts";
+export type { Permit } from "./worker/permit.ts";
 export type { HandlerMiddleware } from "./worker/middleware.ts";
 export type { SettledAttempt } from "./worker/settled-attempt.ts";
 export type { StopReport, Worker } from "./worker/worker.ts";
@@ -66,8 +67,15 @@ export type { CallOptions } from "./engine/call-limit.ts";
 export type { JobQuery } from "./client/job-filter.ts";
 export type { AttemptView, JobView } from "./client/job-view.ts";
 export type { QueueCounts } from "./client/count-jobs.ts";
-export type { LimitEdit, LimitsClient, LimitState, ThrottleOptions } from "./client/limits.ts";
-export type { QueueEdit, Queues, QueueSettings } from "./client/queues.ts";
+export type {
+  AcquireOptions,
+  LimitEdit,
+  LimitsClient,
+  LimitState,
+  ThrottleOptions,
+} from "./client/limits.ts";
+export type { QueueEdit } from "./client/queue-edit.ts";
+export type { Queues, QueueSettings } from "./client/queues.ts";
 export type { Explanation } from "./client/explain.ts";
 export type { Held } from "./client/held.ts";
 export type { Quarantined } from "./client/quarantined.ts";
@@ -76,6 +84,7 @@ export type { ErrorCode, ErrorOutcome } from "./model/error.ts";
 export type { AttemptOutcome, ErrorRecord } from "./model/attempt-log.ts";
 export type { Duration } from "./model/duration.ts";
 export type { JobState, TerminalState } from "./model/job-state.ts";
+export type { Learn, LearnOptions } from "./model/learning.ts";
 export type { LimitSettings, Rate, RateOptions } from "./model/limit.ts";
 export type { Priority } from "./model/rank.ts";
 export type { BackoffOptions, CustomBackoff, RetryIf } from "./model/retry-policy.ts";

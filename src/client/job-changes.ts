@@ -7,6 +7,7 @@ import type { Engine } from "../engine/engine.ts";
 import { MillraceError } from "../model/error.ts";
 import { isTerminal } from "../model/job-state.ts";
 import type { OperatorChange } from "../model/operate.ts";
+import { withoutPermits } from "../model/permit.ts";
 import type { ChangeAnswer } from "../store/operations.ts";
 import type { JobRecord } from "../store/records.ts";
 import { readFilter } from "./job-filter.ts";
@@ -23,8 +24,17 @@ export class JobChanges {
     this.#engine = engine;
   }
 
-  read(id: string): Promise<JobRecord | null> {
-    return this.#engine.reads.add(id);
+  async read(id: string): Promise<JobRecord | null> {
+    const record = await this.#engine.reads.add(id);
+    if (record !== null) await this.#knowQueues([record]);
+    return record;
+  }
+
+  /** Where the store keeps nothing of some outcome, the queue of a job that is ended here may say otherwise. */
+  async #knowQueues(records: readonly JobRecord[]): Promise<void> {
+    const { retention, queuePolicies } = this.#engine;
+    if (!Object.values(retention.known ?? {}).includes(0)) return;
+    await queuePolicies.learn(records.map(({ queue }) => queue));
   }
 
   async mustRead(id: string): Promise<JobRecord> {
@@ -78,7 +88,7 @@ export class JobChanges {
         scanMax,
         cursor,
       });
-      yield page.jobs;
+      yield withoutPermits(page.jobs);
       cursor = page.cursor;
       missing = page.missing;
     } while (cursor !== null);
@@ -100,6 +110,7 @@ export class JobChanges {
     const counts = Object.fromEntries(answers.map((answer) => [answer, 0])) as Record<Answer, number>;
     for await (const page of this.pages(query)) {
       if (isOver()) break;
+      await this.#knowQueues(page);
       for (const outcome of await Promise.allSettled(page.map(act))) {
         if (outcome.status === "rejected") throw outcome.reason;
         counts[outcome.value] += 1;

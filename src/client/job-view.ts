@@ -6,6 +6,7 @@ import type { AttemptRecord } from "../model/attempt-log.ts";
 import { readMeta } from "../model/job-meta.ts";
 import type { DecidedPolicy } from "../model/job-policy.ts";
 import { keyOfScoped } from "../model/unique-key.ts";
+import { isTerminal } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
 import type { JobRecord } from "../store/records.ts";
 import { readHeld } from "./held.ts";
@@ -58,13 +59,17 @@ export interface JobView<Input = unknown, Result = unknown> {
 
 /** The jobs, and what holds them. */
 export async function viewJobs(engine: Engine, records: readonly JobRecord[]): Promise<readonly JobView[]> {
-  const held = await readHeld(engine, records);
+  const live = records.filter(({ state }) => !isTerminal(state));
+  const [held] = await Promise.all([
+    readHeld(engine, records),
+    engine.queuePolicies.learn(live.map(({ queue }) => queue)),
+  ]);
   return records.map((record, at) => ({ ...viewRecord(engine, record), held: held[at] ?? null }));
 }
 
 /** What the record alone tells. */
 export function viewRecord(engine: Engine, record: JobRecord): Omit<JobView, "held"> {
-  const policy = engine.readPolicy(record.policy);
+  const policy = engine.readPolicy(record.policy, record.queue);
   const { entries, cancelReason, throttled } = readAttemptLog(record.attempts);
   const attempts = entries.map((entry) => viewAttempt(entry, record));
   const show = (payload: string | null): unknown =>

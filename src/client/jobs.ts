@@ -25,6 +25,7 @@ import {
   revokeChanges,
 } from "../model/operate.ts";
 import { checkBoolean, checkOptions, checkWhole } from "../model/option.ts";
+import { withoutPermits } from "../model/permit.ts";
 import type { Priority } from "../model/rank.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { JobRecord } from "../store/records.ts";
@@ -144,7 +145,7 @@ export class Jobs {
     const request = { filter: readFilter(filter), max, scanMax, cursor };
     return this.#look("list", call, async () => {
       const { jobs: found, cursor: next, missing } = await this.#engine.store.findJobs(request);
-      const jobs = await viewJobs(this.#engine, found);
+      const jobs = await viewJobs(this.#engine, withoutPermits(found));
       return { jobs, cursor: next, ...(missing === undefined ? {} : { missing }) };
     });
   }
@@ -187,8 +188,8 @@ export class Jobs {
       if (reason !== undefined && typeof reason !== "string")
         throw new MillraceError("invalid-option", "cancel: the reason must be a text.");
       const cancelOne = async (record: JobRecord): Promise<CancelAnswer> => {
-        const answer = await this.#changes.changeAsRead(record, ({ policy, attempts, cancelAsked }) =>
-          cancelChanges({ policy: this.#engine.readPolicy(policy), attempts, cancelAsked }, reason),
+        const answer = await this.#changes.changeAsRead(record, ({ policy, queue, attempts, cancelAsked }) =>
+          cancelChanges({ policy: this.#engine.readPolicy(policy, queue), attempts, cancelAsked }, reason),
         );
         if (isMade(answer)) return answer.state === "cancelled" ? "cancelled" : "signalled";
         return answer.kind === "gone" ? "not-found" : "finished";
@@ -305,8 +306,8 @@ export class Jobs {
   revoke(id: string, limit: CallOptions = {}): Promise<void> {
     return this.#actOn("revoke", id, limit, async () => {
       const record = await this.#changes.mustRead(id);
-      const answer = await this.#changes.changeAsRead(record, ({ policy, attempts, cancelAsked }) =>
-        revokeChanges({ policy: this.#engine.readPolicy(policy), attempts, cancelAsked }),
+      const answer = await this.#changes.changeAsRead(record, ({ policy, queue, attempts, cancelAsked }) =>
+        revokeChanges({ policy: this.#engine.readPolicy(policy, queue), attempts, cancelAsked }),
       );
       refuse(answer, id);
     });

@@ -21,6 +21,7 @@ import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
 import type { NewJob } from "../store/records.ts";
 import type { StoreDescription } from "../store/store.ts";
 import type { Handler } from "../worker/handler.ts";
+import { Permits } from "../worker/permits.ts";
 import { Renewals } from "../worker/renewal.ts";
 import { warnOfUnknownQueues } from "../worker/unknown-queues.ts";
 import { JobWorker } from "../worker/worker.ts";
@@ -67,6 +68,7 @@ export interface CloseReport {
 }
 
 const dutiesGraceMs = 5000;
+const queuesGraceMs = 5000;
 /** How long a close waits for calls that are on their way, and for the store to close. */
 const callsGraceMs = 10_000;
 
@@ -82,6 +84,7 @@ export class Millrace implements Enqueuer {
   readonly #shared: SharedByWorkers;
   readonly #workers = new Set<JobWorker>();
   readonly #supervisor: Supervisor;
+  readonly #permits: Permits;
   #dutiesRunning = false;
   #closing: Promise<CloseReport> | null = null;
 
@@ -99,7 +102,8 @@ export class Millrace implements Enqueuer {
     this.jobs = new Jobs(engine);
     this.kv = new Kv(engine);
     this.queues = new Queues(engine);
-    this.limits = new LimitsClient(engine);
+    this.#permits = new Permits(engine, this.#shared);
+    this.limits = new LimitsClient(engine, this.#permits, () => this.startDuties());
     this.retention = engine.retention;
   }
 
@@ -173,10 +177,10 @@ export class Millrace implements Enqueuer {
     const defined = this.#engine.limits.define(
       handlers.flatMap(({ definition }) => definition.options.limits ?? []),
     );
-    if (defined !== null) {
-      await defined;
-      this.#checkOpen();
-    }
+    // What operators have set of its queues comes before its own settings, unless the store is too slow to tell.
+    const { platform, queuePolicies } = this.#engine;
+    await Promise.all([defined, settlesWithin(platform, queuePolicies.learn(worker.queues), queuesGraceMs)]);
+    this.#checkOpen();
     this.#workers.add(worker);
     this.startDuties();
     worker.start();
@@ -229,6 +233,7 @@ export class Millrace implements Enqueuer {
   async #close(): Promise<CloseReport> {
     const { log, submits, changes, store, platform, settings } = this.#engine;
     const reports: StopReport[] = await Promise.all([...this.#workers].map((worker) => worker.stop()));
+    await this.#permits.close();
     const handlers = reports.reduce((sum, report) => sum + report.notStopped, 0);
     if (handlers > 0) log.warn("handlers still run after the close", { handlers });
     const duties = this.#dutiesRunning ? await this.#supervisor.stop(dutiesGraceMs) : [];

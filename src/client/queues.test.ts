@@ -14,6 +14,10 @@ const open = {
   draining: false,
   concurrency: null,
   rate: null,
+  localConcurrency: null,
+  attempts: null,
+  backoff: null,
+  retention: null,
 };
 
 describe("a paused queue", () => {

@@ -1,5 +1,6 @@
 /**
- * Queues at run time, for all processes of the store: pause and resume, drain and undrain, and how much of a queue runs.
+ * Queues at run time, for all processes of the store: pause and resume, drain and undrain, how much of a queue runs,
+ * and the defaults of its jobs.
  *
  *   paused     no claim passes from the answer on; running jobs finish; jobs that a worker claimed ahead go back, as
  *              soon as it hears of the pause (at most its slow poll later, where the hint was lost)
@@ -8,15 +9,21 @@
 import type { Engine } from "../engine/engine.ts";
 import { allGates, changeGate, readGate } from "../engine/gates.ts";
 import type { GateChange } from "../engine/gates.ts";
+import { readQueueEdit } from "./queue-edit.ts";
+import type { QueueEdit } from "./queue-edit.ts";
 import type { Due } from "../model/change.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { foreverMs, gateName, queueGateKey, sharesMax } from "../model/gate.ts";
-import { boundsOf, readBody, readEdit, settingsOf } from "../model/limit.ts";
-import type { LimitBody, LimitSettings, Rate, RateOptions } from "../model/limit.ts";
+import type { Retention } from "../model/job-policy.ts";
+import { boundsOf, readBody, settingsOf } from "../model/limit.ts";
+import type { LimitBody, LimitSettings, Rate } from "../model/limit.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions, invalidOption } from "../model/option.ts";
+import { withoutPermits } from "../model/permit.ts";
+import { afterPolicyEdit } from "../model/queue-policy.ts";
+import type { Backoff } from "../model/retry-policy.ts";
 import type { Gate } from "../store/records.ts";
 
 export interface QueueSettings {
@@ -29,12 +36,13 @@ export interface QueueSettings {
   readonly concurrency: number | null;
   /** How many jobs of the queue start in a time; null for any number. */
   readonly rate: Rate | null;
-}
-
-/** What is left out stays; null takes the bound away. */
-export interface QueueEdit {
-  concurrency?: number | null;
-  rate?: RateOptions | null;
+  /** Slots of each worker for this queue; null leaves it to the workers. */
+  readonly localConcurrency: number | null;
+  /** For jobs whose enqueue and definition say nothing; null leaves it to the code's defaults. */
+  readonly attempts: number | null;
+  readonly backoff: Backoff | null;
+  /** How long finished jobs are kept, by outcome; null leaves all of it to the store's retention. */
+  readonly retention: Retention | null;
 }
 
 export class Queues {
@@ -57,7 +65,7 @@ export class Queues {
       const queue = gateName(gate.key);
       found.set(queue, settingsOfGate(queue, gate, now));
     }
-    for (const { queue } of await this.#engine.store.readRoutes())
+    for (const { queue } of withoutPermits(await this.#engine.store.readRoutes()))
       if (!found.has(queue)) found.set(queue, settingsOfGate(queue, null, 0));
     return [...found.values()].toSorted((one, other) => (one.queue < other.queue ? -1 : 1));
   }
@@ -86,12 +94,16 @@ export class Queues {
     return this.#change("queues.undrain", queue, () => ({ isDraining: false }));
   }
 
-  /** How much of the queue runs, over all processes. */
+  /** How much of the queue runs, and the defaults of its jobs, for all processes. */
   async set(queue: string, edit: QueueEdit): Promise<QueueSettings> {
-    const edited = readEdit(edit, "queues.set");
-    this.#checkShares({ concurrency: null, rate: null, ...edited });
+    const { bounds, policy } = readQueueEdit(edit, "queues.set");
+    this.#checkShares({ concurrency: null, rate: null, ...bounds });
     return this.#change("queues.set", queue, (body) => ({
-      body: { ...body, edited: { ...body.edited, ...edited } },
+      body: {
+        ...body,
+        edited: { ...body.edited, ...bounds },
+        queue: afterPolicyEdit(body.queue ?? {}, policy),
+      },
     }));
   }
 
@@ -123,11 +135,17 @@ export function isPaused({ closedUntil }: Pick<Gate, "closedUntil">, now: number
 function settingsOfGate(queue: string, gate: Gate | null, now: number): QueueSettings {
   const paused = gate !== null && isPaused(gate, now);
   const until = paused ? gate.closedUntil : null;
+  const body = readBody(gate?.body ?? null);
+  const { localConcurrency, attempts, backoff, retention } = body.queue ?? {};
   return {
     queue,
     paused,
     pausedUntil: until === null || until === foreverMs ? null : new Date(until),
     draining: gate?.isDraining ?? false,
-    ...settingsOf(readBody(gate?.body ?? null)),
+    ...settingsOf(body),
+    localConcurrency: localConcurrency ?? null,
+    attempts: attempts ?? null,
+    backoff: backoff ?? null,
+    retention: retention ?? null,
   };
 }

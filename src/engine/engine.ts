@@ -5,7 +5,7 @@
 import type { PayloadCoder } from "../codec/payload.ts";
 import { withMintedIds } from "../model/error.ts";
 import { createIdMinter } from "../model/job-id.ts";
-import { createPolicyReader, outcomesNotKept } from "../model/job-policy.ts";
+import { outcomesNotKept } from "../model/job-policy.ts";
 import type { DecidedPolicy, JobPolicy } from "../model/job-policy.ts";
 import { createPlacement, gatherJobs } from "../model/placement.ts";
 import type { Placement } from "../model/placement.ts";
@@ -32,6 +32,8 @@ import type { Logger } from "./logger.ts";
 import { PartitionBatcher } from "./partition-batcher.ts";
 import type { Batching } from "./partition-batcher.ts";
 import { RepeatedLines } from "./repeated-line.ts";
+import { Policies } from "./policies.ts";
+import { QueuePolicies } from "./queue-policies.ts";
 import { Reports } from "./reports.ts";
 import type { Router } from "./router.ts";
 import { StoreRetention } from "./store-retention.ts";
@@ -83,7 +85,9 @@ export class Engine {
    */
   readonly arrivals = new Set<(job: NewJob) => void>();
 
-  #policies: (text: string | null) => DecidedPolicy;
+  readonly queuePolicies: QueuePolicies;
+
+  readonly #policies: Policies;
   readonly #placement: Placement | null;
   readonly #handled = new Map<string, number>();
 
@@ -102,13 +106,14 @@ export class Engine {
       { now: () => platform.now(), random: () => platform.random() },
       { partitions },
     );
-    this.#policies = createPolicyReader(settings.codeDefaults);
+    this.queuePolicies = new QueuePolicies(this, (queue) => this.#policies.queueChanged(queue));
+    this.#policies = new Policies(settings.codeDefaults, (queue) => this.queuePolicies.of(queue));
     let notKept = "{}";
     this.retention = new StoreRetention(store, settings.retention, ({ feedMs: _feed, ...times }) => {
       const retention = outcomesNotKept(times);
       if (JSON.stringify(retention) === notKept) return;
       notKept = JSON.stringify(retention);
-      this.#policies = createPolicyReader({ ...settings.codeDefaults, retention });
+      this.#policies.setRetention(retention);
     });
     const shared = {
       platform,
@@ -225,8 +230,9 @@ export class Engine {
     return (this.#handled.get(name) ?? 0) > 0;
   }
 
-  readPolicy(text: string | null): DecidedPolicy {
-    return this.#policies(text);
+  /** @param queue where what an operator has set of it is to count, as far as it is known here. */
+  readPolicy(text: string | null, queue?: string): DecidedPolicy {
+    return this.#policies.read(text, queue);
   }
 
   /** The priority level of a job, by the code's defaults where its policy has none. */

@@ -5,7 +5,7 @@
  */
 import type { Due } from "../model/change.ts";
 import { MillraceError } from "../model/error.ts";
-import { boundsOf, readBody, settingsOf, writeBody } from "../model/limit.ts";
+import { boundsOfBody, readBody, writeBody } from "../model/limit.ts";
 import type { LimitBody } from "../model/limit.ts";
 import type { Gate } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
@@ -58,7 +58,7 @@ export async function changeGate<Change extends GateChange>(
       {
         key,
         guard: { version: gate?.version ?? 0 },
-        ...boundsOf(settingsOf(body)),
+        ...boundsOfBody(body),
         closed: change.closed === undefined ? kept : change.closed,
         isDraining,
         body: writeBody(body),

@@ -5,6 +5,7 @@
 import { limitGateKey } from "../model/gate.ts";
 import type { GateUse } from "../model/gate.ts";
 import { MillraceError, notYetSupported } from "../model/error.ts";
+import type { LearnOptions } from "../model/learning.ts";
 import { readDefinition, weightMaxOf } from "../model/limit.ts";
 import type { LimitSettings, RateOptions } from "../model/limit.ts";
 import { checkName } from "../model/name.ts";
@@ -16,6 +17,11 @@ export interface LimitOptions {
   concurrency?: number;
   /** How many permits start in a time, over all processes. */
   rate?: RateOptions;
+  /**
+   * Learns how much upstream bears, up to `concurrency`: half of it after each `Throttled`, a step more after a while
+   * of full use without one.
+   */
+  learn?: LearnOptions;
 }
 
 export interface LimitUseOptions {
@@ -57,7 +63,8 @@ export function isLimit(value: unknown): value is Limit {
   return typeof value === "object" && value !== null && "settings" in value && "use" in value;
 }
 
-function checkWeight(weight: unknown, settings: LimitSettings, what: string): number {
+/** Refused where such a gate never lets the weight pass. */
+export function checkWeight(weight: unknown, settings: LimitSettings, what: string): number {
   const max = weightMaxOf(settings);
   if (typeof weight === "number" && weight > max)
     throw invalidOption(`${what}: a weight of ${weight} never passes: the most is ${max}.`);

@@ -5,15 +5,23 @@
  *
  * Always true: one name has one definition in a process.
  */
+import { BoundedMap } from "../model/bounded-map.ts";
 import { MillraceError } from "../model/error.ts";
 import { limitGateKey } from "../model/gate.ts";
-import { afterDefinition, isSame } from "../model/limit.ts";
+import { afterDefinition, isSame, settingsOf, withThrottleLearned, withUseLearned } from "../model/limit.ts";
 import { afterThrottle } from "../model/throttle.ts";
+import type { Platform } from "../platform/platform.ts";
 import type { NewJob } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 import { changeGate } from "./gates.ts";
 import { gatesOf } from "./limit.ts";
 import type { Limit, LimitUse } from "./limit.ts";
+
+/** So often it is asked whether a limit learns that the code of this process does not define. */
+const otherLookMs = 10_000;
+/** A limit that could rise but was not in full use is looked at so much more often. */
+const looksPerRise = 4;
+const looksMax = 10_000;
 
 interface KnownLimit {
   readonly limit: Limit;
@@ -25,6 +33,8 @@ export class Limits {
   readonly #store: Pick<Store, "readGates" | "putGates">;
   readonly #known = new Map<string, KnownLimit>();
   readonly #throttling = new Map<string, Promise<number>>();
+  /** Monotonic, by limit: when its use is looked at again. */
+  readonly #nextLookUs = new BoundedMap<string, number>(looksMax);
   #unmade = 0;
 
   constructor(store: Pick<Store, "readGates" | "putGates">) {
@@ -105,9 +115,46 @@ export class Limits {
       const after = afterThrottle({ throttle: remembered, closedUntil: gate.closedUntil }, saidMs, now);
       if (after === null) return null;
       const { throttle, closedMs } = after;
-      return { body: { ...body, throttle }, closed: { inMs: closedMs }, drains: true };
+      const isNew = gate.closedUntil === null || gate.closedUntil <= now;
+      const next = isNew ? withThrottleLearned(body, now + closedMs) : body;
+      return { body: { ...next, throttle }, closed: { inMs: closedMs }, drains: true };
     });
     return change?.closed.inMs ?? (found.gate?.closedUntil ?? found.now) - found.now;
+  }
+
+  /**
+   * A job or a permit with these limits is about to end: one that learns may rise by it. No timer is needed for that,
+   * and it costs a process a read or a few in the time after which a limit rises at the earliest.
+   */
+  ending(
+    uses: readonly (readonly [name: string, ...weight: unknown[]])[],
+    platform: Pick<Platform, "monotonicUs">,
+  ): void {
+    for (const [name] of uses) {
+      const known = this.#known.get(limitGateKey(name));
+      if (known !== undefined && known.limit.settings.learn === undefined) continue;
+      const nowUs = platform.monotonicUs();
+      if (nowUs < (this.#nextLookUs.get(name) ?? 0)) continue;
+      // Nobody else looks meanwhile. What cannot be learned now is learned another time.
+      this.#nextLookUs.set(name, nowUs + otherLookMs * 1000);
+      this.#learnByUse(name).then(
+        (inMs) => this.#nextLookUs.set(name, nowUs + inMs * 1000),
+        () => undefined,
+      );
+    }
+  }
+
+  /** @returns after how long to look again. */
+  async #learnByUse(name: string): Promise<number> {
+    const { found, change } = await changeGate(this.#store, limitGateKey(name), ({ gate, body, now }) => {
+      const next = gate === null ? null : withUseLearned(body, gate.held, now);
+      return next === null ? null : { body: next };
+    });
+    const body = change?.body ?? found.body;
+    const { learn } = settingsOf(body);
+    if (learn === undefined) return otherLookMs;
+    const restMs = (body.learned?.since ?? found.now) + learn.everyMs - found.now;
+    return Math.max(restMs, learn.everyMs / looksPerRise);
   }
 
   /** A making that failed is begun again by the next job that needs it. */

@@ -16,6 +16,8 @@
  *                         for its cooldown; failed when too often      stays
  *  released (shutdown)    ready                                        given back
  *  crashed                reclaimed with backoff, or failed            stays, or given back when it never started
+ *
+ * A permit job (permit.ts) that comes back has a time-to-live again: whoever waited for it may be gone.
  */
 import { appendAttempt, noteHandBack, noteThrottle, readAttemptLog, shortReason } from "./attempt-log.ts";
 import type { AttemptOutcome, ErrorRecord } from "./attempt-log.ts";
@@ -190,6 +192,10 @@ export function afterUnreadable(ended: EndedAttempt, parts: readonly string[], s
 /** What a worker that stops does with a job it has not finished: claimable again at once, with its old rank. */
 export const handBack: HandBack = { to: "ready", event: "handed-back", countsAttempt: 0 };
 
+export function afterHandBack(policy: DecidedPolicy, strideMs: number): SettleNext {
+  return policy.isPermit ? schedule(policy, 0, 0, handBack.event, strideMs) : handBack;
+}
+
 export const defaultCancelReason = "asked";
 
 export function afterCancel(policy: DecidedPolicy, reason: string): Finish {
@@ -270,6 +276,6 @@ function schedule(
     rankBase: rankBaseOf(policy.level, strideMs),
     rankSlope: 1,
     countsAttempt,
-    ttlMs: null,
+    ttlMs: policy.isPermit ? policy.ttlMs : null,
   };
 }

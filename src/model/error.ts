@@ -66,6 +66,7 @@ export const errorCatalogue = {
   "key-held": entry(409, false, "The job's unique key is held by another live job."),
   draining: entry(503, true, "The queue takes no new jobs: somebody drains it."),
   "unknown-limit": entry(404, false, "No limit of this name is known to the store."),
+  "limit-busy": entry(503, true, "No permit of the limit was free within the wait."),
   "limit-conflict": entry(409, false, "One process uses a limit with two definitions."),
   "job-not-found": entry(404, false, "No job with this id, or it was pruned."),
   "job-changed": entry(409, false, "The job's state does not allow this, or it changed meanwhile."),

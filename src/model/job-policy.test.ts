@@ -37,6 +37,7 @@ describe("policies", () => {
       throttlesMax: null,
       limits: [],
       redact: [],
+      isPermit: false,
     });
   });
 

@@ -21,7 +21,8 @@ export interface JobPolicy {
   readonly attempts?: number;
   readonly backoff?: Backoff;
   readonly retryIf?: RetryIf;
-  readonly timeoutMs?: number;
+  /** Null for none, whatever the defaults say. */
+  readonly timeoutMs?: number | null;
   readonly ttlMs?: number;
   readonly retention?: Retention;
   /** False: the result is not kept, only that the job completed. A number: for so many milliseconds. */
@@ -34,6 +35,8 @@ export interface JobPolicy {
   readonly limits?: readonly (readonly [name: string, weight: number])[];
   /** Paths into input and result that are never shown: kept with the job, so that every reader knows them. */
   readonly redact?: readonly string[];
+  /** True for a permit job (model/permit.ts). */
+  readonly isPermit?: boolean;
 }
 
 /** A policy with every field decided, from the job, the code's defaults and the engine's. */
@@ -53,6 +56,7 @@ export interface DecidedPolicy {
   readonly throttlesMax: number | null;
   readonly limits: readonly (readonly [name: string, weight: number])[];
   readonly redact: readonly string[];
+  readonly isPermit: boolean;
 }
 
 const enginePolicy: DecidedPolicy = {
@@ -69,6 +73,7 @@ const enginePolicy: DecidedPolicy = {
   throttlesMax: null,
   limits: [],
   redact: [],
+  isPermit: false,
 };
 
 const dayMs = 86_400_000;
@@ -150,7 +155,7 @@ const policyChecks: Readonly<Record<keyof JobPolicy, (value: unknown) => boolean
     typeof value.kind === "string" &&
     (value.kind !== "list" || ("delaysMs" in value && isNumbers(value.delaysMs))),
   retryIf: (value) => isObject(value) && Object.values(value).every(isTexts),
-  timeoutMs: isNumber,
+  timeoutMs: (value) => value === null || isNumber(value),
   ttlMs: isNumber,
   retention: (value) => isObject(value) && Object.values(value).every(isNumber),
   keepsResult: (value) => isFlag(value) || isNumber(value),
@@ -160,6 +165,7 @@ const policyChecks: Readonly<Record<keyof JobPolicy, (value: unknown) => boolean
     Array.isArray(value) &&
     value.every((each) => Array.isArray(each) && typeof each[0] === "string" && isNumber(each[1])),
   redact: isTexts,
+  isPermit: isFlag,
 };
 
 /**

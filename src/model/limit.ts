@@ -9,7 +9,10 @@ import type { TokenRate } from "./gate.ts";
 import { durationMs } from "./duration.ts";
 import type { Duration } from "./duration.ts";
 import { notYetSupported } from "./error.ts";
+import { learnedByThrottle, learnedByUse, learnedConcurrency, readLearn } from "./learning.ts";
+import type { Learn, Learned } from "./learning.ts";
 import { checkOptions, checkWhole, invalidOption } from "./option.ts";
+import type { QueuePolicy } from "./queue-policy.ts";
 import type { Throttle } from "./throttle.ts";
 
 export interface RateOptions {
@@ -32,6 +35,8 @@ export interface LimitSettings {
   readonly concurrency: number | null;
   /** Permits per time; null for any number. */
   readonly rate: Rate | null;
+  /** How it learns, below its concurrency, how much upstream bears; left out where it does not. Only code sets it. */
+  readonly learn?: Learn;
 }
 
 export interface LimitBody {
@@ -40,6 +45,10 @@ export interface LimitBody {
   /** What an operator set since; a field that is left out is as defined. */
   readonly edited: Partial<LimitSettings>;
   readonly throttle: Throttle | null;
+  /** Of a limit that learns; left out before it has learned anything. */
+  readonly learned?: Learned;
+  /** Of a queue's gate: what an operator has set beside its bounds. */
+  readonly queue?: QueuePolicy;
 }
 
 const permitsMax = 1_000_000_000;
@@ -52,7 +61,10 @@ const settingKeys = ["concurrency", "rate"];
 /** The settings of a definition: what is not given is not limited. */
 export function readDefinition(options: unknown, what: string): LimitSettings {
   refuseKeys(options, what);
-  return { ...unlimited, ...readSettings(options, what) };
+  const { learn, ...given } = checkOptions(options, what, [...settingKeys, "learn"]);
+  const settings = { ...unlimited, ...readSettings(given, what) };
+  if (learn === undefined) return settings;
+  return { ...settings, learn: readLearn(learn, settings.concurrency, `${what}: learn`) };
 }
 
 /** The settings that an edit gives; null takes a bound away. */
@@ -101,13 +113,41 @@ export function tokenRateOf({ max, perMs, burst }: Rate): TokenRate {
   return { stepUs, burstUs: burst * stepUs };
 }
 
-/** The largest weight that such a gate ever lets pass; Infinity for any. */
-export function weightMaxOf({ concurrency, rate }: LimitSettings): number {
-  return Math.min(concurrency ?? Infinity, rate?.burst ?? Infinity);
+/** The largest weight that such a gate lets pass, also at the floor of a limit that learns; Infinity for any. */
+export function weightMaxOf({ concurrency, rate, learn }: LimitSettings): number {
+  return Math.min(concurrency ?? Infinity, rate?.burst ?? Infinity, learn?.from ?? Infinity);
 }
 
 export function settingsOf({ defined, edited }: LimitBody): LimitSettings {
   return { ...(defined ?? unlimited), ...edited };
+}
+
+/** What such a limit has learned to hold at once; null for one that does not learn. */
+export function learnedOf(body: LimitBody): number | null {
+  const { learn, concurrency } = settingsOf(body);
+  if (learn === undefined) return null;
+  return learnedConcurrency({ learn, cap: concurrency, learned: body.learned ?? null });
+}
+
+/** The body once the limit was throttled, by a cooldown that ends then. */
+export function withThrottleLearned(body: LimitBody, until: number): LimitBody {
+  const { learn, concurrency: cap } = settingsOf(body);
+  if (learn === undefined) return body;
+  return { ...body, learned: learnedByThrottle({ learn, cap, learned: body.learned ?? null }, until) };
+}
+
+/** The body once so many permits were used; null where nothing is learned from it. */
+export function withUseLearned(body: LimitBody, used: number, now: number): LimitBody | null {
+  const { learn, concurrency: cap } = settingsOf(body);
+  if (learn === undefined) return null;
+  const learned = learnedByUse({ learn, cap, learned: body.learned ?? null }, used, now);
+  return learned === null ? null : { ...body, learned };
+}
+
+/** What rule R7 reads of a gate, by what was set and learned. */
+export function boundsOfBody(body: LimitBody): ReturnType<typeof boundsOf> {
+  const settings = settingsOf(body);
+  return boundsOf({ ...settings, concurrency: learnedOf(body) ?? settings.concurrency });
 }
 
 /** What rule R7 reads of the settings. */
@@ -125,21 +165,32 @@ export function afterDefinition(body: LimitBody, defined: LimitSettings): LimitB
 
 export function isSame(one: LimitSettings | null, other: LimitSettings): boolean {
   if (one === null || one.concurrency !== other.concurrency) return false;
+  const [learns, alike] = [one.learn, other.learn];
+  if (learns?.from !== alike?.from || learns?.step !== alike?.step || learns?.everyMs !== alike?.everyMs)
+    return false;
   if (one.rate === null || other.rate === null) return one.rate === other.rate;
   const { max, perMs, burst } = other.rate;
   return one.rate.max === max && one.rate.perMs === perMs && one.rate.burst === burst;
 }
 
-export function writeBody({ defined, edited, throttle }: LimitBody): string {
-  return JSON.stringify({ defined, edited, throttle } satisfies LimitBody);
+export function writeBody({ defined, edited, throttle, learned, queue }: LimitBody): string {
+  return JSON.stringify({
+    ...{ defined, edited, throttle },
+    ...(learned && { learned }),
+    ...(queue && { queue }),
+  } satisfies LimitBody);
 }
 
 /** A text that cannot be read counts as saying nothing: the code then defines the limit anew. */
 export function readBody(text: string | null): LimitBody {
   if (text === null) return emptyBody;
   try {
-    const { defined, edited, throttle } = JSON.parse(text) as Partial<LimitBody>;
-    return { defined: defined ?? null, edited: edited ?? {}, throttle: throttle ?? null };
+    const { defined, edited, throttle, learned, queue } = JSON.parse(text) as Partial<LimitBody>;
+    return {
+      ...{ defined: defined ?? null, edited: edited ?? {}, throttle: throttle ?? null },
+      ...(learned && { learned }),
+      ...(queue && { queue }),
+    };
   } catch {
     return emptyBody;
   }

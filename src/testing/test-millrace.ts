@@ -14,6 +14,7 @@ import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import type { JobState } from "../model/job-state.ts";
+import { permitQueue } from "../model/permit.ts";
 import type { JobRecord } from "../store/records.ts";
 import type { Handler } from "../worker/handler.ts";
 import type { Drain, DrainReport } from "./drain.ts";
@@ -164,6 +165,7 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
     return this.#parts.memory
       .all()
       .filter((each) => (job === undefined || each.record.name === job.name) && isWanted(each))
+      .filter(({ record }) => record.queue !== permitQueue)
       .map(({ record }) => this.#view(record) as TestedJob<InputOf<Job>, ResultOf<Job>>);
   }
 

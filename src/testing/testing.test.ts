@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterEach, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { batchHandler, handler, job, RetryAfter, Snooze, Unrecoverable } from "millrace";
+import { batchHandler, handler, job, limit, RetryAfter, Snooze, Unrecoverable } from "millrace";
 import { testMillrace } from "millrace/testing";
 import type { TestMillrace, TestMillraceOptions } from "millrace/testing";
 
@@ -276,6 +276,22 @@ describe("the clock and the close", () => {
       cwd: import.meta.dirname,
     });
     expect(JSON.parse(stdout)).toEqual({ completed: 1, timers: [], code: "closed" });
+  });
+
+  test("handlers of a drain take permits of a limit, which are no jobs of the test", async () => {
+    const one = limit("one", { concurrency: 1 });
+    let [held, most] = [0, 0];
+    const takes = handler(audit, async () => {
+      await using _permit = await t.mill.limits.acquire(one);
+      most = Math.max(most, ++held);
+      await new Promise((resolve) => setImmediate(resolve));
+      held -= 1;
+    });
+    const t = await start({ handlers: [takes] });
+    await t.enqueueMany(Array.from({ length: 5 }, (_, n) => audit.with({ what: String(n) })));
+    expect(await t.drain()).toEqual({ ran: 5 });
+    expect([t.completed(audit).length, t.jobs().length, most]).toEqual([5, 5, 1]);
+    await expect(t.mill.limits.acquire("one", { wait: 0 })).resolves.toMatchObject({ limit: "one" });
   });
 
   test("two tests side by side do not see each other, and the same seed mints the same ids", async () => {

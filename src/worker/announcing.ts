@@ -1,7 +1,7 @@
 /**
  * Announcing: a live worker renews its notice, so that the fleet knows which names are handled and how it fares; at its
  * stop the notice goes. In the same rounds it hears what the fleet has agreed on: whether an outcome that was not kept is
- * kept now.
+ * kept now, and what operators have set of its queues, where the hint of that was lost.
  */
 import type { Engine } from "../engine/engine.ts";
 import { noticeEveryMs, noticePut } from "../engine/worker-notice.ts";
@@ -25,6 +25,7 @@ export class Announcing {
   start(): void {
     this.changed();
     void this.#hearRetention();
+    void this.#engine.queuePolicies.refresh();
     this.#timer = this.#engine.platform.setTimer(noticeEveryMs, () => this.start(), false);
   }
 

@@ -19,11 +19,11 @@ import {
   afterCancel,
   afterExpiry,
   afterFailure,
+  afterHandBack,
   afterKeyMissing,
   afterReturn,
   afterSnooze,
   afterUnreadable,
-  handBack,
 } from "../model/after-run.ts";
 import type { Decision, EndedAttempt } from "../model/after-run.ts";
 import { appendAttempt, describeError, noteCompletion } from "../model/attempt-log.ts";
@@ -36,7 +36,10 @@ import { RefusedPayload, encodeResult, shownError } from "./payloads.ts";
 /** Null: nothing to settle, because the lease is gone. */
 export type AttemptEnd = Decision | null;
 
-export const handedBack: Decision = { next: handBack, attempts: null };
+/** The job goes back unfinished, and no attempt is burnt. */
+export function handedBack(engine: Engine, { policy }: Attempt): Decision {
+  return { next: afterHandBack(policy, engine.settings.strideMs), attempts: null };
+}
 
 /** The handler gave something back. A promise only where the result's schema answers with one. */
 export function endByReturn(
@@ -67,7 +70,7 @@ export function endByThrow(engine: Engine, attempt: Attempt, thrown: unknown): A
   const { policy, job, abortReason } = attempt;
   const { strideMs } = engine.settings;
   if (abortReason === "lease-lost") return null;
-  if (abortReason === "shutdown") return handedBack;
+  if (abortReason === "shutdown") return handedBack(engine, attempt);
   const nowUs = engine.platform.monotonicUs();
   const times = attempt.timesAt(nowUs);
   const now = storeTimeOf(attempt, nowUs);

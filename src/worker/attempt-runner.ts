@@ -79,7 +79,8 @@ export class AttemptRunner {
   }
 
   #prepare(attempt: Attempt, definition: JobDefinition): JobContext | Promise<JobContext> {
-    const input = decodeInput(this.#engine, attempt, definition);
+    // A permit job has no input, and the process that claims it may have another codec than the one that submitted it.
+    const input = attempt.policy.isPermit ? null : decodeInput(this.#engine, attempt, definition);
     return input instanceof Promise
       ? input.then((checked) => new JobContext(this.#engine, attempt, definition, checked))
       : new JobContext(this.#engine, attempt, definition, input);
@@ -91,6 +92,8 @@ export class AttemptRunner {
       return;
     }
     attempt.aborting.unwatch(attempt);
+    const { limits } = attempt.policy;
+    if (limits.length > 0) this.#engine.limits.ending(limits, this.#engine.platform);
     if (attempt.isAbandoned) attempt.aborting.abandonedEnded();
     else if (attempt.phase === "running") attempt.settling.end(attempt, end);
     ended();

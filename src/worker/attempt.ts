@@ -35,7 +35,8 @@ export interface AttemptOrigin {
 
 export class Attempt implements Timed, Ticket<SettleAnswer> {
   readonly job: LeasedJob;
-  readonly policy: DecidedPolicy;
+  /** By what operators have set of its queue as it is known now. */
+  policy: DecidedPolicy;
   /** The worker that holds the lease. */
   readonly owner: string;
   /** Where the attempt's end goes. */

@@ -34,6 +34,8 @@ const pollMs = 5000;
 const claimMaxMs = 90_000;
 const inputBytesMax = storeLimits.claimInputBytesMax;
 const unsettledMax = 2 * storeLimits.claimJobsMax;
+/** Among so many hints one may tell of a gate: jobs may be behind all the others. */
+const hintsPerLook = 64;
 const noneArriving: ReadonlyMap<Pool, number> = new Map();
 const backoffLengths = { firstMs: 100, maxMs: 5000 };
 
@@ -68,6 +70,7 @@ export class Claimer {
   #sent: SentClaim | null = null;
   #roundTripUs = 0;
   #lastClaimUs = 0;
+  #hints = 0;
 
   constructor(engine: Engine, options: ClaimerOptions) {
     this.#engine = engine;
@@ -111,13 +114,31 @@ export class Claimer {
       else {
         this.#routes.wake(pool);
         closedGates.suspect(pool);
+        this.#suspectSettings(pool);
       }
     }
     this.consider();
   }
 
+  /**
+   * A hint without a job behind it may tell of a gate that was put, and so of the settings of the queue. Whether there
+   * is a job the claim shows; where none is made because all slots are busy, or where hints come thick and fast, that
+   * is not waited for.
+   */
+  #suspectSettings(pool: Pool): void {
+    pool.isHinted = true;
+    this.#hints += 1;
+    if (this.#hints % hintsPerLook === 0 || this.#wantedBy(pool, noneArriving) === 0)
+      this.#lookAtSettings(pool);
+  }
+
+  #lookAtSettings(pool: Pool): void {
+    pool.isHinted = false;
+    this.#engine.queuePolicies.hinted();
+  }
+
   /** There may be work for every pool. */
-  #wakeAll(): void {
+  wakeAll(): void {
     for (const pool of this.#routes.pools) this.#routes.wake(pool);
     this.consider();
   }
@@ -189,6 +210,8 @@ export class Claimer {
     // A claim that was cut by the bytes of its inputs says nothing about the pools that it did not come to.
     const isCut = answer.more && mayReach(answer.jobs, inputBytesMax);
     for (const { pool, max } of asked) {
+      if (got.has(pool)) pool.isHinted = false;
+      else if (pool.isHinted) this.#lookAtSettings(pool);
       if (isCut || (got.get(pool) ?? 0) >= max) this.#routes.wake(pool);
       else {
         pool.isHungry ||= !this.#routes.hasOfferedAll(pool);
@@ -256,7 +279,7 @@ export class Claimer {
     this.#opening?.timer.cancel();
     const timer = platform.setTimer(inMs, () => {
       this.#opening = null;
-      this.#wakeAll();
+      this.wakeAll();
     });
     this.#opening = { atUs, timer };
   }
@@ -267,7 +290,7 @@ export class Claimer {
       () => {
         this.#giveUpHung();
         for (const pool of this.#routes.pools) this.#options.closedGates.suspect(pool);
-        this.#wakeAll();
+        this.wakeAll();
         this.#setPoll();
       },
     );

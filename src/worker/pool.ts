@@ -24,12 +24,17 @@ const compactAt = 1024;
 
 export class Pool {
   readonly queue: string;
-  readonly slots: number;
+  /** As the worker was set up. */
+  readonly ownSlots: number;
+  /** Now; fewer than are busy after an operator has taken some away. */
+  slots: number;
   readonly names: ReadonlySet<string>;
   readonly jobsPerSlot: number;
   busySlots = 0;
   /** More may be waiting in the store than the last claim brought. */
   isHungry = true;
+  /** A hint has named a route of this pool, and no job was found behind it yet. */
+  isHinted = false;
   #backlog: Attempt[] = [];
   #head = 0;
   #finishedSinceClaim = 0;
@@ -37,7 +42,7 @@ export class Pool {
 
   constructor(options: PoolOptions) {
     this.queue = options.queue;
-    this.slots = options.slots;
+    this.ownSlots = this.slots = options.slots;
     this.names = options.names;
     this.jobsPerSlot = options.jobsPerSlot;
   }

@@ -71,7 +71,7 @@ export class Settling {
 
   /** The job goes back unfinished, and no attempt is burnt. */
   handBack(attempt: Attempt): void {
-    this.settle(attempt, handedBack);
+    this.settle(attempt, handedBack(this.#engine, attempt));
   }
 
   settle(attempt: Attempt, decision: Decision): void {

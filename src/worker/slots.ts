@@ -5,6 +5,7 @@
  * record cannot be read ends here, and its neighbours go on.
  */
 import type { Engine } from "../engine/engine.ts";
+import type { DecidedPolicy } from "../model/job-policy.ts";
 import { unreadableParts } from "../model/unreadable-parts.ts";
 import type { LeasedJob } from "../store/records.ts";
 import type { Aborting } from "./aborting.ts";
@@ -60,7 +61,7 @@ export class Slots {
     for (const job of jobs) {
       // The same claim told twice: by its own late reply and by "what else is mine".
       if (leases.holds(job)) continue;
-      const attempt = new Attempt(job, this.#engine.readPolicy(job.policy), origin);
+      const attempt = new Attempt(job, this.#policyOf(job), origin);
       const earlier = leases.add(attempt);
       // The job came back to this very worker: whatever still runs here for it has lost its lease.
       if (earlier !== undefined) aborting.leaseLost(earlier);
@@ -78,6 +79,28 @@ export class Slots {
       touched.add(pool);
     }
     for (const pool of touched) this.#fill(pool);
+  }
+
+  /** What operators have set of queues has changed: it holds for what is held here, and for how much is. */
+  queuesChanged(): void {
+    const { leases, routes } = this.#options;
+    const { queuePolicies } = this.#engine;
+    for (const attempt of leases.values()) attempt.policy = this.#policyOf(attempt.job);
+    if (this.#isClosed) return;
+    for (const pool of routes.pools) {
+      const slots = queuePolicies.of(pool.queue).localConcurrency ?? pool.ownSlots;
+      // A batch handler says itself how many batches run at once.
+      if (pool instanceof BatchPool || pool.slots === slots) continue;
+      pool.slots = slots;
+      routes.wake(pool);
+      this.#fill(pool);
+    }
+  }
+
+  #policyOf(job: LeasedJob): DecidedPolicy {
+    const { queuePolicies } = this.#engine;
+    const queue = queuePolicies.isEmpty ? undefined : this.#options.routes.titleOf(job).queue;
+    return this.#engine.readPolicy(job.policy, queue);
   }
 
   /** Whatever arrives from now on goes back. */

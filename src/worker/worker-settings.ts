@@ -46,6 +46,8 @@ export interface WorkerSettings {
   readonly middleware: readonly HandlerMiddleware[];
   readonly onSettled: OnSettled | null;
   readonly wantsSignals: boolean;
+  /** The fleet hears of this worker. */
+  readonly isAnnounced: boolean;
 }
 
 const slotsMax = 10_000;
@@ -74,9 +76,6 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
   if (options.onSettled !== undefined && typeof options.onSettled !== "function")
     throw new MillraceError("invalid-option", "work: onSettled must be a function.");
   const concurrency = checkWhole(options.concurrency ?? 10, "work: concurrency", 1, slotsMax);
-  const leaseMs = durationMs(options.lease ?? 15_000, "work: lease");
-  if (leaseMs < leaseMinMs)
-    throw new MillraceError("invalid-duration", `work: lease must be at least ${leaseMinMs} ms.`);
   return {
     owner: makeOwner(engine, options.label),
     queues: options.queues === undefined ? null : readQueues(options.queues, concurrency),
@@ -85,13 +84,21 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
       options.capabilities === undefined
         ? []
         : readCapabilities(options.capabilities, "work: capabilities", capabilitiesMax),
-    leaseMs,
+    leaseMs: readLease(options.lease, "work: lease"),
     shutdownGraceMs: durationMs(options.shutdownGrace ?? 30_000, "work: shutdownGrace"),
     abortGraceMs: durationMs(options.abortGrace ?? 10_000, "work: abortGrace"),
     middleware: options.middleware ?? [],
     onSettled: options.onSettled ?? null,
     wantsSignals: checkBoolean(options.signals ?? false, "work: signals"),
+    isAnnounced: true,
   };
+}
+
+export function readLease(lease: unknown, what: string): number {
+  const leaseMs = durationMs(lease ?? 15_000, what);
+  if (leaseMs < leaseMinMs)
+    throw new MillraceError("invalid-duration", `${what} must be at least ${leaseMinMs} ms.`);
+  return leaseMs;
 }
 
 const laterKeys = ["limits", "workers", "weights"];

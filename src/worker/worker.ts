@@ -25,6 +25,7 @@ import { ClosedGates } from "./closed-gates.ts";
 import type { Handler } from "./handler.ts";
 import { Leases } from "./leases.ts";
 import { makePools } from "./make-pools.ts";
+import type { Pool } from "./pool.ts";
 import type { Renewals, RenewalSeat } from "./renewal.ts";
 import { RouteLearning } from "./route-learning.ts";
 import { RouteMap } from "./route-map.ts";
@@ -58,6 +59,8 @@ export interface SharedByWorkers {
 
 export class JobWorker implements Worker {
   readonly id: string;
+  /** Those that it serves. */
+  readonly queues: readonly string[];
   readonly #engine: Engine;
   readonly #shared: SharedByWorkers;
   readonly #settings: WorkerSettings;
@@ -81,9 +84,9 @@ export class JobWorker implements Worker {
     shared: SharedByWorkers,
     handlers: readonly Handler[],
     settings: WorkerSettings,
+    pools: readonly Pool[] = makePools(engine, handlers, settings),
   ) {
     const { owner, leaseMs, abortGraceMs, middleware, onSettled, capabilities } = settings;
-    const pools = makePools(engine, handlers, settings);
     const routes = new RouteMap(pools, handlers, capabilities);
     const { stalls } = shared.renewals;
     const hasRoom = (): void => this.#claimer.consider();
@@ -118,6 +121,7 @@ export class JobWorker implements Worker {
       closedGates: this.#closedGates,
     });
     const queues = [...new Set(pools.map(({ queue }) => queue))];
+    this.queues = queues;
     const names = this.#names;
     this.#announcing = new Announcing(engine, owner, () => ({
       queues,
@@ -142,10 +146,19 @@ export class JobWorker implements Worker {
       this.#engine.addHandled(this.#names),
     );
     if (this.#settings.wantsSignals) this.#leave.push(platform.onTermination(() => void this.stop()));
-    this.#announcing.start();
+    if (this.#settings.isAnnounced) {
+      this.#leave.push(this.#engine.queuePolicies.use(this.queues, () => this.#slots.queuesChanged()));
+      this.#announcing.start();
+    }
+    this.#slots.queuesChanged();
     this.#unwatch = store.watch((hint) => this.#hinted(hint));
     this.#learning.start();
     this.#claimer.start();
+  }
+
+  /** Asks the store for work now, also where the last claim brought less than was wanted. */
+  look(): void {
+    this.#claimer.wakeAll();
   }
 
   stop(options: { readonly grace?: Duration } = {}): Promise<StopReport> {
@@ -195,7 +208,7 @@ export class JobWorker implements Worker {
     }
     await settlesWithin(platform, records.whenIdle(), abortGraceMs);
     this.#renewal.leave();
-    await settlesWithin(platform, this.#announcing.stop(), abortGraceMs);
+    if (this.#settings.isAnnounced) await settlesWithin(platform, this.#announcing.stop(), abortGraceMs);
     for (const leave of this.#leave) leave();
     this.#shared.stopped(this);
     return { notStopped: this.running };

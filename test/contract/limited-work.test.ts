@@ -66,6 +66,35 @@ describe.each(places)("on %s", (_title, place) => {
     expect(starts.toSorted((one, other) => one - other)).toEqual([1, 1, 2]);
   });
 
+  test("a limit that learns rises in full use to what is set, and a throttle of any process halves it", async () => {
+    const mill = processes();
+    const api = limit("api", { concurrency: 4, learn: { from: 1, every: "150ms" } });
+    const call = job<number>("call", { limits: [api] });
+    const ends: (() => void)[] = [];
+    let [running, most] = [0, 0];
+    const run = async (): Promise<void> => {
+      most = Math.max(most, ++running);
+      await new Promise<void>((resolve) => ends.push(resolve));
+      running -= 1;
+    };
+    const [first, second] = [await mill(), await mill()];
+    for (const each of [first, second]) await each.work([handler(call, run)], { concurrency: 8 });
+    await first.enqueueMany(Array.from({ length: 200 }, (_, n) => call.with(n)));
+    await until("it has learned that 4 can be borne", async () => {
+      // The oldest ends, so that the others keep the limit in full use meanwhile.
+      ends.shift()?.();
+      return (await second.limits.state("api")).learned === 4;
+    });
+    await until("all 4 run", () => running === 4);
+    expect(await second.limits.throttle("api", { retryAfter: "50ms" })).toMatchObject({
+      learned: 2,
+      free: 0,
+    });
+    expect(most).toBe(4);
+    for (const each of [first, second]) await each.queues.pause("default");
+    await until("all have ended", () => (ends.splice(0).forEach((end) => end()), running === 0));
+  });
+
   test("a pause by one process holds for what another one has claimed and not started", async () => {
     const mill = processes();
     const mail = job<number>("mail", { queue: "email" });

@@ -35,12 +35,13 @@ export const limits = settingCommand({
     { title: "RATE" },
     { title: "" },
   ],
-  cells: ({ name, held, concurrency, rate, defined, coolingUntil }) => [
+  cells: ({ name, held, concurrency, rate, learned, defined, coolingUntil }) => [
     name,
     String(held),
     formatBound(concurrency),
     formatRate(rate),
     [
+      ...(learned === null ? [] : [`learned ${learned}`]),
       ...(coolingUntil === null ? [] : [`cools down until ${formatInstant(coolingUntil)}`]),
       ...(defined === null ? [] : ["edited"]),
     ].join(", "),

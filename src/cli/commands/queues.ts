@@ -1,13 +1,18 @@
 /** `millrace queues`: the queues with their settings, or one of them paused, resumed, drained, undrained or set. */
 import { formatInstant } from "../format-time.ts";
-import { boundOptions, formatBound, formatRate, readBounds } from "../read-bounds.ts";
+import { formatBackoff, formatKept, queueOptions, readQueueOptions } from "../queue-options.ts";
+import { formatBound, formatRate } from "../read-bounds.ts";
 import { settingCommand } from "../setting-command.ts";
 
 export const queues = settingCommand({
   name: "queues",
   word: "QUEUE",
   summary: "the queues and their settings; pause, drain or bound one for all processes",
-  examples: ["queues pause email --for 10m", "queues set email --rate 100/1m", "queues drain email"],
+  examples: [
+    "queues pause email --for 10m",
+    "queues set email --rate 100/1m --attempts 5",
+    "queues drain email",
+  ],
   verbs: {
     pause: {
       options: { for: { value: "DURATION", meaning: "it goes on by itself after this long" } },
@@ -20,10 +25,10 @@ export const queues = settingCommand({
     drain: { read: () => (mill, queue) => mill.queues.drain(queue) },
     undrain: { read: () => (mill, queue) => mill.queues.undrain(queue) },
     set: {
-      options: boundOptions,
+      options: queueOptions,
       read: (options) => {
-        const bounds = readBounds(options);
-        return (mill, queue) => mill.queues.set(queue, bounds);
+        const edit = readQueueOptions(options);
+        return (mill, queue) => mill.queues.set(queue, edit);
       },
     },
   },
@@ -34,12 +39,20 @@ export const queues = settingCommand({
     { title: "INTAKE" },
     { title: "AT ONCE", isNumber: true },
     { title: "RATE" },
+    { title: "LOCAL", isNumber: true },
+    { title: "ATTEMPTS", isNumber: true },
+    { title: "BACKOFF" },
+    { title: "KEPT" },
   ],
-  cells: ({ queue, paused, pausedUntil, draining, concurrency, rate }) => [
+  cells: ({ queue, paused, pausedUntil, draining, concurrency, rate, ...jobs }) => [
     queue,
     paused ? `paused${pausedUntil === null ? "" : ` until ${formatInstant(pausedUntil)}`}` : "open",
     draining ? "draining" : "open",
     formatBound(concurrency),
     formatRate(rate),
+    String(jobs.localConcurrency ?? ""),
+    String(jobs.attempts ?? ""),
+    formatBackoff(jobs.backoff),
+    formatKept(jobs.retention),
   ],
 });

@@ -5,7 +5,7 @@
 import { afterTimeout } from "../../model/after-run.ts";
 import type { Engine } from "../engine.ts";
 import { modelSources } from "../model-sources.ts";
-import { dueDuty } from "./due-jobs.ts";
+import { dueDuty, policyOfDue } from "./due-jobs.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 
@@ -15,7 +15,7 @@ export function attemptTimeoutDuty(engine: Engine, tuning: Tuning): Duty {
     name: "attempt-timeout",
     clock: "attempt",
     decide(job, now) {
-      const ended = { ...job, policy: engine.readPolicy(job.policy) };
+      const ended = { ...job, policy: policyOfDue(engine, job) };
       const { next, attempts } = afterTimeout(ended, modelSources(engine, now, job.owner ?? ""));
       return {
         guard: { states: ["running"], rev: job.rev, fence: job.fence, rang: "attempt" },

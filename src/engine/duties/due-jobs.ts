@@ -3,6 +3,7 @@
  * each, and write the decisions under the guard that the clock still has rung. After a full batch the next pass goes on
  * behind its cursor, so jobs that cannot be served keep none behind them waiting.
  */
+import type { DecidedPolicy } from "../../model/job-policy.ts";
 import type { JobState } from "../../model/job-state.ts";
 import type { Change, ChangeCase, Clock } from "../../store/operations.ts";
 import type { DueJob } from "../../store/records.ts";
@@ -35,6 +36,8 @@ export function dueDuty(engine: Engine, options: DueDutyOptions): Duty {
     async pass(): Promise<DutyPass> {
       const due = await engine.store.readDue({ clock, max: tuning.batchMax, cursor });
       cursor = due.cursor;
+      // What follows depends on what operators have set of the jobs' queues.
+      if (due.jobs.length > 0) await engine.queuePolicies.learnOfRoutes(due.jobs.map(({ route }) => route));
       const changes: Change[] = [];
       let undecided = 0;
       for (const job of due.jobs) {
@@ -64,4 +67,9 @@ export function dueDuty(engine: Engine, options: DueDutyOptions): Duty {
       };
     },
   };
+}
+
+/** The policy of a due job, with what is known of its queue. */
+export function policyOfDue(engine: Engine, { policy, route }: DueJob): DecidedPolicy {
+  return engine.readPolicy(policy, engine.queuePolicies.queueAt(route));
 }

@@ -5,7 +5,7 @@
 import { afterExpiry } from "../../model/after-run.ts";
 import { liveStates } from "../../model/job-state.ts";
 import type { Engine } from "../engine.ts";
-import { dueDuty } from "./due-jobs.ts";
+import { dueDuty, policyOfDue } from "./due-jobs.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 
@@ -24,7 +24,7 @@ function expiryDuty(engine: Engine, tuning: Tuning, clock: "deadline" | "ttl"): 
     clock,
     decide: (job) => ({
       guard: { states: liveStates, rang: clock },
-      next: afterExpiry(engine.readPolicy(job.policy), clock),
+      next: afterExpiry(policyOfDue(engine, job), clock),
     }),
   });
 }

@@ -44,7 +44,7 @@ export function noHandlerDuty(engine: Engine, tuning: Tuning): Duty {
     else cursors.set(item, page.cursor);
     const late = page.jobs.filter(({ id, dueAt }) => dueAt <= before && !quarantine.has(id));
     const changes = late.map((job): Change => {
-      const next = afterNoHandler(engine.readPolicy(job.policy));
+      const next = afterNoHandler(engine.readPolicy(job.policy, job.queue));
       return { id: job.id, cases: [{ guard: { states: ["ready"], rev: job.rev }, next }] };
     });
     const { applied, errors, outcomes } = await applyChanges(engine, changes, { name, quarantine });

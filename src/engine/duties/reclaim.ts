@@ -8,7 +8,7 @@ import { afterCrash } from "../../model/after-run.ts";
 import type { Engine } from "../engine.ts";
 import type { LeaseBook } from "../lease-book.ts";
 import { modelSources } from "../model-sources.ts";
-import { dueDuty } from "./due-jobs.ts";
+import { dueDuty, policyOfDue } from "./due-jobs.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 
@@ -17,15 +17,17 @@ export function reclaimDuty(engine: Engine, leases: LeaseBook, tuning: Tuning): 
     tuning,
     name: "reclaim",
     clock: "lease",
-    applied({ id, attempt, owner, lateMs }, state) {
+    applied({ id, attempt, owner, lateMs, policy }, state) {
       const fields = { id, attempt, worker: owner, lateMs };
-      if (state === "failed")
+      if (engine.readPolicy(policy).isPermit)
+        engine.log.warn("lease expired, a permit that somebody held is free again", fields);
+      else if (state === "failed")
         engine.log.error("job failed for good: crash-loop, its lease ran out too often", fields);
       else engine.log.warn("lease expired, job reclaimed", fields);
     },
     decide(job, now) {
       if (leases.isHeldHere(job)) return null;
-      const ended = { ...job, policy: engine.readPolicy(job.policy) };
+      const ended = { ...job, policy: policyOfDue(engine, job) };
       const { next, attempts } = afterCrash(ended, job.started, modelSources(engine, now, job.owner ?? ""));
       return {
         guard: { states: ["running"], rev: job.rev, fence: job.fence, rang: "lease" },

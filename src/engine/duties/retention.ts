@@ -1,13 +1,17 @@
 /**
  * Retention: finished jobs, feed records, keys and documents are pruned once nobody is promised them any more. How long
- * that is the store says (store-retention.ts), asked anew in every pass; while it cannot be told, what depends on it
- * stays. Pruning goes in small bites, never as one giant statement, and each kind stands for itself: one that cannot be
- * pruned does not keep the others.
+ * that is the store says (store-retention.ts; of a queue its operator, model/queue-policy.ts), asked anew in every
+ * pass; while it cannot be told, what depends on it stays. Pruning goes in small bites, never as one giant statement,
+ * and each kind stands for itself: one that cannot be pruned does not keep the others.
  */
+import { gateName, queueGateKey } from "../../model/gate.ts";
+import type { Retention } from "../../model/job-policy.ts";
 import { terminalStates } from "../../model/job-state.ts";
-import type { TerminalState } from "../../model/job-state.ts";
+import { readBody } from "../../model/limit.ts";
+import { keptMsOf } from "../../model/queue-policy.ts";
 import type { PruneRequest } from "../../store/operations.ts";
 import type { Engine } from "../engine.ts";
+import { allGates } from "../gates.ts";
 import type { DecidedTimes } from "../store-retention.ts";
 import { answersWithin } from "../race.ts";
 import type { Duty } from "./duty.ts";
@@ -39,10 +43,11 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
 
   /** What is pruned by the times of the store; a change of them begins their rests anew. */
   async function timedKinds(): Promise<readonly Kind[]> {
-    const times = await answersWithin(engine.platform, engine.retention.learn(), itemMaxMs);
-    if (JSON.stringify(times) !== told) {
-      told = JSON.stringify(times);
-      timed = timedPrunes(times, tuning.batchMax).map(withRest);
+    const learning = Promise.all([engine.retention.learn(), queueTimes(engine)]);
+    const [times, queues] = await answersWithin(engine.platform, learning, itemMaxMs);
+    if (JSON.stringify([times, queues]) !== told) {
+      told = JSON.stringify([times, queues]);
+      timed = timedPrunes(times, queues, tuning.batchMax).map(withRest);
       cursors.clear();
     }
     return timed;
@@ -121,13 +126,35 @@ function promisedMs(request: PruneRequest): number {
   }
 }
 
-function timedPrunes(times: DecidedTimes, max: number): readonly Prune[] {
-  const keptMs = (outcome: TerminalState): number =>
-    outcome === "completed" ? times.completedMs : outcome === "failed" ? times.failedMs : times.otherMs;
-  const history = terminalStates.map((outcome): Prune => {
-    const olderThanMs = keptMs(outcome);
-    const request = { what: "history", outcome, queue: null, exceptQueues: [], olderThanMs, max } as const;
-    return [outcome, { ...request, cursor: null }];
+type QueueTimes = readonly (readonly [queue: string, times: Retention])[];
+
+/** What operators have set of queues. */
+async function queueTimes({ store }: Engine): Promise<QueueTimes> {
+  const all: [string, Retention][] = [];
+  for await (const { gate } of allGates(store, queueGateKey(""))) {
+    const { retention } = readBody(gate.body).queue ?? {};
+    if (retention !== undefined) all.push([gateName(gate.key), retention]);
+  }
+  return all;
+}
+
+/** A queue's own times come before the store's, longer ones and shorter ones. */
+function timedPrunes(times: DecidedTimes, queues: QueueTimes, max: number): readonly Prune[] {
+  const history = terminalStates.flatMap((outcome): Prune[] => {
+    const request = { what: "history", outcome, max, cursor: null } as const;
+    const own = queues.flatMap(([queue, kept]) => {
+      const olderThanMs = keptMsOf(kept, outcome);
+      return olderThanMs === undefined ? [] : [{ queue, olderThanMs }];
+    });
+    const olderThanMs = keptMsOf(times, outcome) ?? times.otherMs;
+    const exceptQueues = own.map(({ queue }) => queue);
+    return [
+      [outcome, { ...request, queue: null, exceptQueues, olderThanMs }],
+      ...own.map((each): Prune => [
+        `${outcome} of ${JSON.stringify(each.queue)}`,
+        { ...request, ...each, exceptQueues: [] },
+      ]),
+    ];
   });
   return [...history, ["feed", { what: "feed", olderThanMs: times.feedMs, max }]];
 }

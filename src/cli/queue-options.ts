@@ -1,0 +1,76 @@
+/**
+ * The settings of a queue as options: its bounds (read-bounds.ts), and `--local 10`, `--attempts 5`, `--backoff 30s` or
+ * `--backoff 1s-5m`, `--keep completed=1d,failed=30d`; `none` takes one away.
+ */
+import type { QueueEdit } from "../client/queue-edit.ts";
+import { durationText } from "../model/duration.ts";
+import type { Retention } from "../model/job-policy.ts";
+import type { Backoff } from "../model/retry-policy.ts";
+import { boundOptions, readBounds } from "./read-bounds.ts";
+import { quote, readWhole, wrong } from "./read-args.ts";
+
+export const queueOptions = {
+  ...boundOptions,
+  local: { value: "N", meaning: "how many run at once in each worker; none leaves it to the workers" },
+  attempts: { value: "N", meaning: "how often a job is tried that does not say it itself" },
+  backoff: {
+    value: "TIME",
+    meaning: "how long such a job waits for its next try: 30s, or from 1s doubling to 5m as 1s-5m",
+  },
+  keep: {
+    value: "TIMES",
+    meaning: "how long finished jobs are kept, such as completed=1d,failed=30d,other=1d",
+  },
+} as const;
+
+const outcomes = ["completed", "failed", "other"] as const;
+const countMax = 1_000_000_000;
+
+export function readQueueOptions(options: ReadonlyMap<string, string>): QueueEdit {
+  const read = <Value>(name: string, value: () => Value): Value | null | undefined =>
+    options.has(name) ? (options.get(name) === "none" ? null : value()) : undefined;
+  const settings = {
+    localConcurrency: read("local", () => readWhole(options, "local", [1, countMax])),
+    attempts: read("attempts", () => readWhole(options, "attempts", [1, countMax])),
+    backoff: read("backoff", () => readBackoffText(options.get("backoff") ?? "")),
+    retention: read("keep", () => readTimes(options.get("keep") ?? "")),
+  };
+  const given = Object.entries(settings).filter(([, value]) => value !== undefined);
+  return { ...readBounds(options), ...(Object.fromEntries(given) as QueueEdit) };
+}
+
+function readBackoffText(text: string): QueueEdit["backoff"] {
+  const [from = "", to] = text.split("-");
+  return to === undefined ? from : { kind: "exponential", from, to };
+}
+
+function readTimes(text: string): QueueEdit["retention"] {
+  const times = text.split(",").map((part) => part.split("="));
+  if (times.some(([outcome, time]) => !outcomes.some((each) => each === outcome) || !time))
+    throw wrong(`--keep must be times such as completed=1d,failed=30d, not ${quote(text)}`);
+  return Object.fromEntries(times as [string, string][]);
+}
+
+/** Nothing where it is left to others. */
+export function formatBackoff(backoff: Backoff | null): string {
+  if (backoff === null) return "";
+  switch (backoff.kind) {
+    case "fixed":
+      return durationText(backoff.delayMs);
+    case "linear":
+    case "exponential":
+      return `${durationText(backoff.fromMs)}-${durationText(backoff.toMs)}`;
+    case "list":
+      return backoff.delaysMs.map(durationText).join(",");
+    case "custom":
+      return backoff.name;
+  }
+}
+
+export function formatKept(retention: Retention | null): string {
+  const { completedMs, failedMs, otherMs } = retention ?? {};
+  const kept = { completed: completedMs, failed: failedMs, other: otherMs };
+  return Object.entries(kept)
+    .flatMap(([outcome, ms]) => (ms === undefined ? [] : [`${outcome}=${durationText(ms)}`]))
+    .join(",");
+}

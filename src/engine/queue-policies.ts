@@ -1,0 +1,118 @@
+/**
+ * What operators have set of queues (model/queue-policy.ts), as far as this process needs it. The queues that its
+ * workers serve are read together: when a worker starts, with the rounds of its notice, and soon after a hint names one
+ * of their routes and no job is behind it, because putting a gate hints its routes. Reads by hint keep a distance.
+ * Whoever decides about jobs of other queues (duties, views) reads theirs first.
+ *
+ * Always true: what cannot be read stays as it was last known.
+ */
+import { gateName, queueGateKey } from "../model/gate.ts";
+import { readBody } from "../model/limit.ts";
+import type { QueuePolicy } from "../model/queue-policy.ts";
+import type { Platform, Timer } from "../platform/platform.ts";
+import type { Store } from "../store/store.ts";
+import type { Logger } from "./logger.ts";
+
+/** Within about a second a change is felt, and a busy process pays one small read a second. */
+const gapMs = 1000;
+const none: QueuePolicy = {};
+
+interface Surroundings {
+  readonly store: Pick<Store, "readGates" | "readRoutes">;
+  readonly platform: Platform;
+  readonly log: Logger;
+}
+
+export class QueuePolicies {
+  readonly #around: Surroundings;
+  readonly #changed: (queue: string) => void;
+  /** Only of queues of which something is set. */
+  readonly #known = new Map<string, QueuePolicy>();
+  /** The queues that workers of this process serve, with what is told of a change. */
+  readonly #users = new Set<{ readonly queues: readonly string[]; readonly changed: () => void }>();
+  #queueByRoute: ReadonlyMap<number, string> = new Map();
+  #timer: Timer | null = null;
+  #readUs = Number.NEGATIVE_INFINITY;
+
+  /** @param changed told of each queue of which something else is known now. */
+  constructor(around: Surroundings, changed: (queue: string) => void) {
+    this.#around = around;
+    this.#changed = changed;
+  }
+
+  /** Nothing is set of any queue that is known here. */
+  get isEmpty(): boolean {
+    return this.#known.size === 0;
+  }
+
+  of(queue: string): QueuePolicy {
+    return this.#known.get(queue) ?? none;
+  }
+
+  /** Keeps these queues known. @returns a function that ends it. */
+  use(queues: readonly string[], changed: () => void): () => void {
+    const user = { queues, changed };
+    this.#users.add(user);
+    return () => void this.#users.delete(user);
+  }
+
+  /** The gate of a queue that is in use may have changed. */
+  hinted(): void {
+    if (this.#timer !== null || this.#users.size === 0) return;
+    const { platform } = this.#around;
+    const restMs = gapMs - (platform.monotonicUs() - this.#readUs) / 1000;
+    const read = (): void => {
+      this.#timer = null;
+      void this.refresh();
+    };
+    this.#timer = platform.setTimer(Math.max(0, restMs), read, false);
+  }
+
+  /** Reads what is in use. */
+  refresh(): Promise<void> {
+    this.#readUs = this.#around.platform.monotonicUs();
+    return this.learn([...this.#users].flatMap(({ queues }) => queues));
+  }
+
+  /** Reads what is set of these queues. */
+  async learn(queues: readonly string[]): Promise<void> {
+    const asked = [...new Set(queues)];
+    if (asked.length === 0) return;
+    try {
+      const { gates } = await this.#around.store.readGates({ keys: asked.map(queueGateKey) });
+      const bodies = new Map(gates.map(({ key, body }) => [gateName(key), body]));
+      const news = asked.filter((queue) =>
+        this.#heed(queue, readBody(bodies.get(queue) ?? null).queue ?? none),
+      );
+      if (news.length === 0) return;
+      for (const user of this.#users) if (user.queues.some((queue) => news.includes(queue))) user.changed();
+    } catch (error) {
+      this.#around.log.debug("the settings of queues could not be read", { error });
+    }
+  }
+
+  /** As `learn`, for the queues of these routes. */
+  async learnOfRoutes(routes: readonly number[]): Promise<void> {
+    try {
+      if (routes.some((route) => !this.#queueByRoute.has(route)))
+        this.#queueByRoute = new Map(
+          (await this.#around.store.readRoutes()).map(({ number, queue }) => [number, queue]),
+        );
+    } catch (error) {
+      this.#around.log.debug("the routes could not be read", { error });
+    }
+    await this.learn(routes.flatMap((route) => this.queueAt(route) ?? []));
+  }
+
+  queueAt(route: number): string | undefined {
+    return this.#queueByRoute.get(route);
+  }
+
+  #heed(queue: string, policy: QueuePolicy): boolean {
+    if (JSON.stringify(this.of(queue)) === JSON.stringify(policy)) return false;
+    if (Object.keys(policy).length === 0) this.#known.delete(queue);
+    else this.#known.set(queue, policy);
+    this.#changed(queue);
+    return true;
+  }
+}

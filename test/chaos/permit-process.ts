@@ -1,0 +1,59 @@
+/**
+ * A process of the permit tests. `hold`: takes all of the limit, says so, waits for more, and holds until it is killed.
+ * `loop`: a worker with jobs of the limit beside code that takes permits of it, again and again; each says when it
+ * begins and ends to hold, on the clock that all processes of the machine share.
+ */
+import { writeSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { handler, job, limit, Millrace } from "../../src/index.ts";
+
+export interface HoldLine {
+  /** Unique in its process. */
+  readonly hold: number;
+  readonly weight: number;
+  readonly atMs: number;
+  readonly isOver: boolean;
+}
+
+const cap = 3;
+const takers = 3;
+const slack = limit("slack", { concurrency: cap });
+const send = job<number>("send", {
+  limits: [slack],
+  retention: { completed: 0, failed: 0 },
+  retry: { attempts: 100 },
+});
+const [role = "", url = ""] = process.argv.slice(2);
+const mill = await Millrace.open(url, { log: false });
+let holds = 0;
+
+const nowMs = (): number => Number(process.hrtime.bigint()) / 1e6;
+const say = (line: unknown): void => void writeSync(1, `${JSON.stringify(line)}\n`);
+
+async function hold(weight: number): Promise<void> {
+  const number = ++holds;
+  say({ hold: number, weight, atMs: nowMs(), isOver: false } satisfies HoldLine);
+  await sleep(5 + 20 * Math.random());
+  say({ hold: number, weight, atMs: nowMs(), isOver: true } satisfies HoldLine);
+}
+
+async function take(): Promise<never> {
+  for (;;) {
+    const weight = 1 + Math.floor(cap * Math.random());
+    await using _permit = await mill.limits.acquire(slack, { weight, lease: "2s", wait: "5m" });
+    await hold(weight);
+  }
+}
+
+if (role === "hold") {
+  await mill.limits.acquire(slack, { weight: cap, lease: "1s" });
+  void mill.limits.acquire("slack", { wait: "10m" });
+  say("held");
+} else {
+  await mill.work([handler(send, () => hold(1))], { concurrency: 2, lease: "2s" });
+  for (let count = 0; count < takers; count++) void take();
+  for (;;) {
+    await mill.enqueue(send, 1);
+    await sleep(30);
+  }
+}

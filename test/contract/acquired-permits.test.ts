@@ -1,0 +1,138 @@
+/**
+ * Permits that code takes by itself, on real stores and from several processes: one cap for jobs and permits alike,
+ * waits that end in every way, and nothing left behind.
+ */
+import { describe, expect, test } from "vitest";
+import type { Millrace } from "../../src/client/millrace.ts";
+import { handler, job, limit } from "../../src/index.ts";
+import { permitQueue } from "../../src/model/permit.ts";
+import type { Store } from "../../src/store/store.ts";
+import { closeAfterEach } from "../support/close-after-each.ts";
+import { millOn } from "../support/mill-on.ts";
+import { until } from "../support/until.ts";
+import { usePlaces } from "../support/use-places.ts";
+
+const places = usePlaces();
+const timeout = "20s";
+const wait = "20s";
+const crashed = { to: "failed", event: "failed", reason: "crash-loop", result: null, keepMs: 0 } as const;
+
+describe.each(places)("on %s", (_title, place) => {
+  const closeLater = closeAfterEach();
+  const processes = (): { mill: () => Promise<Millrace>; store: () => Promise<Store> } => {
+    const open = place();
+    return {
+      mill: async () => closeLater(millOn(await open())),
+      store: async () => closeLater(await open()),
+    };
+  };
+  const leavesNothing = async (store: Store): Promise<void> => {
+    await until("no job is left", async () => (await store.tallyJobs()).length === 0);
+  };
+  const slack = limit("slack", { concurrency: 3 });
+
+  test("one cap holds for jobs and for permits of several processes, and each end lets the next start", async () => {
+    const { mill, store } = processes();
+    const send = job<number>("send", { limits: [slack], retention: { completed: 0 } });
+    let [running, most] = [0, 0];
+    const hold = async (weight: number): Promise<void> => {
+      most = Math.max(most, (running += weight));
+      await new Promise((resolve) => setImmediate(resolve));
+      running -= weight;
+    };
+    const mills = await Promise.all([mill(), mill(), mill()]);
+    for (const each of mills) await each.work([handler(send, () => hold(1))], { concurrency: 4 });
+    const [first] = mills as [Millrace, ...Millrace[]];
+    const handles = await first.enqueueMany(Array.from({ length: 30 }, (_, n) => send.with(n)));
+    const held = mills.flatMap((each, at) =>
+      Array.from({ length: 10 }, async (_, n) => {
+        const weight = 1 + ((at + n) % 2);
+        await using _permit = await each.limits.acquire(n % 3 === 0 ? slack : "slack", { weight, wait });
+        await hold(weight);
+      }),
+    );
+    await Promise.all([...handles.map((handle) => handle.result({ timeout }).catch(() => null)), ...held]);
+    expect(most).toBe(3);
+    expect((await first.limits.state("slack")).held).toBe(0);
+    await leavesNothing(await store());
+  });
+
+  test("who tries once or waits in vain is refused as busy, and leaves nothing", async () => {
+    const { mill, store } = processes();
+    const [holder, other] = await Promise.all([mill(), mill()]);
+    const permit = await holder.limits.acquire(slack, { weight: 2 });
+    expect(await other.limits.state("slack")).toMatchObject({ held: 2, free: 1 });
+    expect([await other.jobs.counts(), (await other.jobs.list()).jobs, await other.queues.list()]).toEqual([
+      {},
+      [],
+      [],
+    ]);
+    await expect(other.limits.acquire("slack", { weight: 2, wait: 0 })).rejects.toMatchObject({
+      code: "limit-busy",
+    });
+    await expect(other.limits.acquire("slack", { weight: 2, wait: "50ms" })).rejects.toMatchObject({
+      code: "limit-busy",
+      retryable: true,
+    });
+    const once = await other.limits.acquire("slack", { wait: 0 });
+    const stop = new AbortController();
+    const aborted = other.limits.acquire("slack", { wait, signal: stop.signal });
+    stop.abort(new Error("enough"));
+    await expect(aborted).rejects.toMatchObject({ code: "aborted", cause: { message: "enough" } });
+    await Promise.all([once.release(), once.release(), permit.release()]);
+    expect(await other.limits.state("slack")).toMatchObject({ held: 0, free: 3 });
+    await leavesNothing(await store());
+  });
+
+  test("a permit that one process gives back is taken by another at once, without a poll", async () => {
+    const { mill, store } = processes();
+    const [holder, other] = await Promise.all([mill(), mill()]);
+    const permits = await Promise.all([1, 2, 3].map(() => holder.limits.acquire(slack)));
+    const waiting = other.limits.acquire("slack", { wait });
+    const look = await store();
+    await until("it waits", async () => (await look.tallyJobs()).some(({ state }) => state === "ready"));
+    const startedAt = performance.now();
+    await permits[0]?.release();
+    const permit = await waiting;
+    expect(performance.now() - startedAt).toBeLessThan(2000);
+    await Promise.all([permit, ...permits].map((each) => each.release()));
+    await leavesNothing(look);
+  });
+
+  test("who loses the lease is told by the permit's signal, and its release does no harm", async () => {
+    const { mill, store } = processes();
+    const [holder, other] = await Promise.all([mill(), mill()]);
+    const permit = await holder.limits.acquire(slack, { weight: 3, lease: "300ms" });
+    const lost = new Promise((resolve) => permit.signal.addEventListener("abort", resolve, { once: true }));
+    const look = await store();
+    const [held] = (
+      await look.findJobs({ filter: { queue: permitQueue }, max: 10, scanMax: 10, cursor: null })
+    ).jobs;
+    // What a reclaim does to a process that stood still: the lease is somebody else's, or nobody's.
+    const [ended] = await look.changeIf([
+      {
+        id: held?.id ?? "",
+        cases: [{ guard: { states: ["running"] }, next: crashed }],
+      },
+    ]);
+    expect(ended).toMatchObject({ kind: "ok" });
+    await lost;
+    expect(permit.signal.reason).toMatchObject({ code: "lease-lost" });
+    await permit.release();
+    await (await other.limits.acquire("slack", { weight: 3, wait: 0 })).release();
+    await leavesNothing(look);
+  });
+
+  test("a close ends waits and permits of its process, and frees them for the others", async () => {
+    const { mill, store } = processes();
+    const [closing, other] = await Promise.all([mill(), mill()]);
+    const permit = await closing.limits.acquire(slack, { weight: 3 });
+    const inVain = closing.limits.acquire("slack", { wait }).catch((error: unknown) => error);
+    const waiting = other.limits.acquire("slack", { weight: 3, wait });
+    await closing.close();
+    expect(await inVain).toMatchObject({ code: "closed" });
+    expect(permit.signal.reason).toMatchObject({ code: "closed" });
+    await (await waiting).release();
+    await leavesNothing(await store());
+  });
+});

@@ -1,0 +1,42 @@
+/** What an operator sets of a queue at run time, on real stores: other processes feel it within about a second. */
+import { describe, expect, test } from "vitest";
+import type { Millrace } from "../../src/client/millrace.ts";
+import { handler, job } from "../../src/index.ts";
+import { closeAfterEach } from "../support/close-after-each.ts";
+import { millOn } from "../support/mill-on.ts";
+import { until } from "../support/until.ts";
+import { usePlaces } from "../support/use-places.ts";
+
+const places = usePlaces();
+/** Far below the rounds in which a worker reads them without a hint. */
+const soonMs = 8000;
+
+describe.each(places)("on %s", (_title, place) => {
+  const closeLater = closeAfterEach();
+
+  test("slots, attempts and retention of a queue hold for workers of another process without a restart", async () => {
+    const open = place();
+    const mill = async (): Promise<Millrace> => closeLater(millOn(await open()));
+    const [operator, busy] = await Promise.all([mill(), mill()]);
+    await operator.queues.set("email", { localConcurrency: 1 });
+    const mail = job<number>("mail", { queue: "email" });
+    const ends: (() => void)[] = [];
+    const worker = await busy.work([
+      handler(mail, async ({ input }) => {
+        await new Promise<void>((resolve) => ends.push(resolve));
+        if (input === 0) throw new Error("no");
+      }),
+    ]);
+    const handles = await operator.enqueueMany([0, 1, 2, 3].map((n) => mail.with(n)));
+    await until("one runs", () => ends.length === 1);
+    await operator.queues.set("email", { localConcurrency: 4, attempts: 1, retention: { completed: 0 } });
+    await until("all run", () => worker.running === 4, soonMs);
+    for (const end of ends) end();
+    await until("none runs", () => worker.held === 0);
+    expect(await operator.jobs.get(handles[0]!.id)).toMatchObject({ state: "failed", attempt: 1 });
+    expect(await operator.jobs.counts()).toEqual({ email: { failed: 1 } });
+    expect(await operator.queues.settings("email")).toMatchObject({
+      ...{ localConcurrency: 4, attempts: 1, concurrency: null, retention: { completedMs: 0 } },
+    });
+  });
+});
