@@ -20,6 +20,7 @@ import { storeLimits } from "../store/limits.ts";
 import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
 import type { NewJob } from "../store/records.ts";
 import type { StoreDescription } from "../store/store.ts";
+import { Beat } from "../worker/beat.ts";
 import type { Handler } from "../worker/handler.ts";
 import { Permits } from "../worker/permits.ts";
 import { Renewals } from "../worker/renewal.ts";
@@ -36,6 +37,7 @@ import { LimitsClient } from "./limits.ts";
 import { readQuarantined } from "./quarantined.ts";
 import { Queues } from "./queues.ts";
 import type { Quarantined } from "./quarantined.ts";
+import { Workers } from "./workers.ts";
 
 /** One handle per submission, each with its own result type. */
 export type HandlesOf<Many extends readonly AnySubmission[]> = {
@@ -77,6 +79,7 @@ export class Millrace implements Enqueuer {
   readonly kv: Kv;
   readonly queues: Queues;
   readonly limits: LimitsClient;
+  readonly workers: Workers;
   /** How long the store keeps finished jobs and the feed: for all processes, whatever they were opened with. */
   readonly retention: Pick<StoreRetention, "get" | "set">;
   readonly #engine: Engine;
@@ -96,12 +99,14 @@ export class Millrace implements Enqueuer {
     this.#shared = {
       leaseBook,
       renewals: new Renewals(engine),
+      beat: new Beat(engine),
       stopped: (worker) => this.#workers.delete(worker),
     };
     this.#supervisor = new Supervisor(engine, allDuties(engine, leaseBook, duties));
     this.jobs = new Jobs(engine);
     this.kv = new Kv(engine);
     this.queues = new Queues(engine);
+    this.workers = new Workers(engine);
     this.#permits = new Permits(engine, this.#shared);
     this.limits = new LimitsClient(engine, this.#permits, () => this.startDuties());
     this.retention = engine.retention;

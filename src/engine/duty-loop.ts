@@ -38,6 +38,8 @@ export class DutyLoop {
   #wake: (() => void) | null = null;
   #timer: Timer | null = null;
   #wakeAtUs = Number.POSITIVE_INFINITY;
+  /** Somebody has set the time of the next pass. */
+  #isWoken = false;
 
   /** @param ended called after every pass, with null for one that failed. */
   constructor(engine: Engine, duty: Duty, ended: (loop: DutyLoop, pass: DutyPass | null) => void) {
@@ -62,11 +64,19 @@ export class DutyLoop {
   wakeIn(inMs: number): void {
     const atUs = this.#engine.platform.monotonicUs() + Math.max(0, inMs) * 1000;
     if (atUs >= this.#wakeAtUs) return;
+    this.#isWoken = true;
     this.#wakeAtUs = atUs;
     if (this.#wake === null) return;
     // Not by a timer, which would cost a millisecond: the job whose clock rings should start at once.
     if (inMs <= 0) this.#wake();
     else this.#setTimer();
+  }
+
+  /** Somebody else has just seen what a pass would look for: the sleep begins anew, unless the duty is to wake before. */
+  sleepOn(): void {
+    if (this.#wake === null || this.#isWoken || this.#trouble !== null) return;
+    this.#wakeAtUs = this.#engine.platform.monotonicUs() + this.#sleepMs() * 1000;
+    this.#setTimer();
   }
 
   /** The items that the duty leaves alone, and its own trouble as a case without an item. */
@@ -80,6 +90,7 @@ export class DutyLoop {
   async #loop(): Promise<void> {
     while (!this.#isStopping) {
       this.#wakeAtUs = Number.POSITIVE_INFINITY;
+      this.#isWoken = false;
       try {
         const pass = await answersWithin(this.#engine.platform, this.duty.pass(), passMaxMs);
         this.#trouble = null;

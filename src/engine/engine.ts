@@ -84,6 +84,13 @@ export class Engine {
    * Called with the first job of every unit that this process submits, so that its workers may claim in the same turn.
    */
   readonly arrivals = new Set<(job: NewJob) => void>();
+  /** Called when this process has made due jobs ready, so that its workers need no hint of them. */
+  readonly promotions = new Set<() => void>();
+  /**
+   * Called with the clocks that a claim told which brought nothing: until the next one rings; 0 when one has rung
+   * already, null when none is set. So an idle process reads the clocks with its claims and not once more.
+   */
+  readonly idleClaims = new Set<(nextDueInMs: number | null) => void>();
 
   readonly queuePolicies: QueuePolicies;
 

@@ -69,6 +69,7 @@ export const errorCatalogue = {
   "limit-busy": entry(503, true, "No permit of the limit was free within the wait."),
   "limit-conflict": entry(409, false, "One process uses a limit with two definitions."),
   "job-not-found": entry(404, false, "No job with this id, or it was pruned."),
+  "worker-not-found": entry(404, false, "No live worker has this id or label."),
   "job-changed": entry(409, false, "The job's state does not allow this, or it changed meanwhile."),
   "job-failed": entry(409, false, "The awaited job ended in failed."),
   "job-cancelled": entry(409, false, "The awaited job was cancelled."),

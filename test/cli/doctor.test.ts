@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
+import { aNotice } from "../support/builders.ts";
 import { noticePut } from "../../src/engine/worker-notice.ts";
 import { handler, job, Millrace } from "../../src/index.ts";
 import { openStore } from "../../src/open.ts";
@@ -157,8 +158,7 @@ describe("doctor", () => {
     const handle = await mill.enqueue(deaf, null);
     await handle.result().catch(() => undefined);
     const direct = await openStore(nodePlatform, store);
-    const notice = { queues: [], names: [], capabilities: [], abandoned: 0, writtenAt: Date.now() - 60_000 };
-    await direct.putDocs([noticePut("late", notice)]);
+    await direct.putDocs([noticePut("late", aNotice({ writtenAt: Date.now() - 60_000 }))]);
     await direct.close();
     const { code, out } = await say(["doctor", "--store", store]);
     gate.resolve();
