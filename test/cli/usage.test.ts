@@ -155,6 +155,8 @@ describe("help and version", () => {
       "revoke",
       "delete",
       "purge",
+      "top",
+      "workers",
       "queues",
       "limits",
       "duties",
