@@ -89,12 +89,15 @@ export class Slots {
   /**
    * What operators have set of queues has changed, or this worker's share of a total: it holds for what is held here,
    * and for how much is. What runs goes on; what waits for a slot in a queue that has none any more goes back.
+   *
+   * @returns whether a queue has more or fewer slots now.
    */
-  queuesChanged(): void {
+  queuesChanged(): boolean {
     const { leases, routes, settling, shares } = this.#options;
     const { queuePolicies } = this.#engine;
     for (const attempt of leases.values()) attempt.policy = this.#policyOf(attempt.job);
-    if (this.#isClosed) return;
+    if (this.#isClosed) return false;
+    let isChanged = false;
     for (const pool of routes.pools) {
       const share = shares.of(pool.queue);
       const { localConcurrency } = queuePolicies.of(pool.queue);
@@ -103,10 +106,12 @@ export class Slots {
       // A batch handler says itself how many batches run at once.
       if (pool instanceof BatchPool || pool.slots === slots) continue;
       pool.slots = slots;
+      isChanged = true;
       if (slots === 0) for (const attempt of pool.takeAll()) settling.handBack(attempt);
       routes.wake(pool);
       this.#fill(pool);
     }
+    return isChanged;
   }
 
   #policyOf(job: LeasedJob): DecidedPolicy {

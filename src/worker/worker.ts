@@ -118,7 +118,9 @@ export class JobWorker implements Worker {
       mode: () => this.#mode,
       running: () => this.running,
       ordered: (order) => this.#ordered(order),
-      sharesChanged: () => this.#slots.queuesChanged(),
+      sharesChanged: () => {
+        if (this.#slots.queuesChanged()) shared.beat.changed();
+      },
     });
     const slots = new Slots(engine, {
       ...{ owner, leaseMs, leases, routes, runner, settling, aborting, hasRoom },
