@@ -25,7 +25,7 @@ describe("the registry", () => {
       v.mill.work([slow], { label: "mailer", queues: { email: 3 }, capabilities: ["eu"] }),
     );
     await v.run(v.mill.enqueue(mail, 1, { id: "one" }));
-    await v.advance(16_000);
+    await v.advance(21_000);
     const [view] = await list();
     expect(view).toMatchObject({
       ...{ id: worker.id, label: "mailer", host: "virtual", processId: 1, mode: "working" },
@@ -54,7 +54,7 @@ describe("the registry", () => {
     isGone = true;
     await v.run(stops.stop());
     expect((await list()).map(({ label }) => label)).toEqual(["dies", "stays"]);
-    await v.advance(46_000);
+    await v.advance(61_000);
     expect((await list()).map(({ label }) => label)).toEqual(["stays"]);
     isGone = false;
     await v.run(dying.workers.list());

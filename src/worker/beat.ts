@@ -21,10 +21,10 @@ import type { LiveWorker, WorkerNotice } from "../engine/worker-notice.ts";
 import type { Timer } from "../platform/platform.ts";
 import type { Doc } from "../store/records.ts";
 
-const readEveryMs = { busy: 1050, idle: 2100 };
+const readEveryMs = { busy: 1050, idle: 2200 };
 /** While a queue has a total, a worker that was killed is out of the shares when its notice has run out. */
-const writeEveryMs = { inFleet: 2000, alone: 15_000 };
-const noticeTtlMs = { inFleet: 4000, alone: 45_000 };
+const writeEveryMs = { inFleet: 2300, alone: 20_000 };
+const noticeTtlMs = { inFleet: 4000, alone: 60_000 };
 const roundEveryMs = 20_000;
 /** A look at a notice that runs out comes a little behind its end, and never oftener than this. */
 const behindEndMs = 50;

@@ -285,7 +285,10 @@ export class Claimer {
     this.consider();
   };
 
-  readonly #promoted = (): void => this.wakeAll();
+  /** Behind the hint of the promotion: where that came, a claim is under way already. */
+  readonly #promoted = (): void => {
+    if (!this.#isScheduled && this.#inFlight === null) this.wakeAll();
+  };
 
   /** One timer, for the gate that opens first; a gate that is still closed then answers its next opening. */
   #wakeIn(opensInMs: number): void {
