@@ -74,6 +74,7 @@ export type {
 } from "./client/limits.ts";
 export type { QueueEdit } from "./client/queue-edit.ts";
 export type { Queues, QueueSettings } from "./client/queues.ts";
+export type { DutyView } from "./client/duty-views.ts";
 export type { WorkerJob, Workers, WorkerView } from "./client/workers.ts";
 export type { Explanation } from "./client/explain.ts";
 export type { Held } from "./client/held.ts";

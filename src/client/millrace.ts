@@ -29,6 +29,8 @@ import { JobWorker } from "../worker/worker.ts";
 import type { StopReport, Worker, SharedByWorkers } from "../worker/worker.ts";
 import { readWorkerOptions } from "../worker/worker-settings.ts";
 import type { WorkerOptions } from "../worker/worker-settings.ts";
+import { readDutyViews } from "./duty-views.ts";
+import type { DutyView } from "./duty-views.ts";
 import { explainJob } from "./explain.ts";
 import type { Explanation } from "./explain.ts";
 import { JobHandle } from "./job-handle.ts";
@@ -209,6 +211,11 @@ export class Millrace implements Enqueuer {
 
   get dutyNames(): readonly string[] {
     return this.#supervisor.dutyNames;
+  }
+
+  /** What the duties of all processes that have a live worker have done. */
+  duties(): Promise<readonly DutyView[]> {
+    return readDutyViews(this.#engine.store, this.dutyNames);
   }
 
   /** What the duties of any process leave alone for a while because it failed again and again. */

@@ -25,6 +25,7 @@ import type { Store } from "../store/store.ts";
 import { withinLimit } from "./call-limit.ts";
 import type { CallOptions } from "./call-limit.ts";
 import { Batcher } from "./batcher.ts";
+import type { DutyTally } from "./duties/duty-tally.ts";
 import type { BatcherOptions } from "./batcher.ts";
 import type { EnqueueMiddleware } from "./enqueue-middleware.ts";
 import { Limits } from "./limits.ts";
@@ -93,6 +94,9 @@ export class Engine {
   readonly idleClaims = new Set<(nextDueInMs: number | null) => void>();
 
   readonly queuePolicies: QueuePolicies;
+
+  /** What the duties of this process have done, by their names; nothing where none has started. */
+  readDuties: () => Readonly<Record<string, DutyTally>> = () => ({});
 
   readonly #policies: Policies;
   readonly #placement: Placement | null;

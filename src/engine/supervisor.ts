@@ -64,6 +64,8 @@ export class Supervisor {
       else if (hint.kind === "promoted") this.#standingBy?.heardPromoted();
     });
     this.#engine.idleClaims.add(this.#claimed);
+    this.#engine.readDuties = () =>
+      Object.fromEntries(this.#loops.map(({ duty, tally }) => [duty.name, tally]));
     this.#standingBy?.start();
     for (const loop of this.#loops) loop.start();
   }

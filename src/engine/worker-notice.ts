@@ -15,6 +15,7 @@ import { MillraceError } from "../model/error.ts";
 import type { Doc, DocPut, Tally } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 import { allDocs } from "./all-docs.ts";
+import type { DutyTally } from "./duties/duty-tally.ts";
 
 export const workerKind = "worker";
 const noticeTopic = "live";
@@ -56,6 +57,8 @@ export interface WorkerNotice {
   readonly memoryBytes: number;
   /** By how much the event loop of its process was late at worst since the last notice. */
   readonly loopDelayMs: number;
+  /** What the duties of its process have done, by their names. */
+  readonly duties: Readonly<Record<string, DutyTally>>;
   /** Its own wall clock at its start and when it wrote the notice, epoch milliseconds. */
   readonly startedAt: number;
   readonly writtenAt: number;

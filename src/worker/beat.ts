@@ -42,7 +42,7 @@ export interface BeatSeat {
   readonly hasTotals: boolean;
   readonly notice: () => Omit<
     WorkerNotice,
-    "host" | "processId" | "memoryBytes" | "loopDelayMs" | "writtenAt" | "ttlMs"
+    "host" | "processId" | "duties" | "memoryBytes" | "loopDelayMs" | "writtenAt" | "ttlMs"
   >;
   readonly ordered: (order: WorkerOrder) => void;
   /** These jobs are to be cancelled, or, where some bells were not heard, perhaps any. */
@@ -119,6 +119,7 @@ export class Beat {
     const shared = {
       host: platform.hostName,
       processId: platform.processId,
+      duties: this.#engine.readDuties(),
       memoryBytes: platform.memoryBytes(),
       loopDelayMs: Math.round(this.#lateMs),
       writtenAt: platform.now(),

@@ -205,8 +205,8 @@ describe("a file that is no store", () => {
 describe("duties", () => {
   test("are listed by name, and an unknown one is refused", async () => {
     const { store } = await aFile();
-    const { duties } = (await sayJson(["duties", "--store", store])) as { duties: string[] };
-    expect(duties).toContain("reclaim");
+    const { duties } = (await sayJson(["duties", "--store", store])) as { duties: { duty: string }[] };
+    expect(duties.map(({ duty }) => duty)).toContain("reclaim");
     const { code, err } = await say(["duties", "run", "nap", "--store", store]);
     expect(err).toMatch(/^millrace: invalid-option: There is no duty "nap"; known are promote, /);
     expect(code).toBe(2);

@@ -108,7 +108,7 @@ export function aNotice(given: Partial<WorkerNotice> = {}): WorkerNotice {
     ...{ label: "w", host: "host", processId: 1, mode: "working" },
     ...{ queues: [], names: [], capabilities: [], slots: {}, totals: {}, weights: {}, slotsMax: 64 },
     ...{ running: 0, jobs: [], abandoned: 0, memoryBytes: 0, loopDelayMs: 0 },
-    ...{ startedAt: 0, writtenAt: 0, ttlMs: 45_000 },
+    ...{ duties: {}, startedAt: 0, writtenAt: 0, ttlMs: 45_000 },
     ...given,
   };
 }
