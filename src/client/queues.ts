@@ -127,7 +127,7 @@ export class Queues {
   ): Promise<QueueSettings> {
     const key = queueGateKey(checkName(queue, `${what}: queue`));
     await changeGate(this.#engine.store, key, ({ body }) => change(body));
-    await ringSettings(this.#engine);
+    await ringSettings(this.#engine, queue);
     return this.settings(queue);
   }
 }

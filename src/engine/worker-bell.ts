@@ -10,17 +10,16 @@ import { storeLimits } from "../store/limits.ts";
 import type { Doc, DocPut } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 import type { Logger } from "./logger.ts";
-import { workerDocId, workerKind } from "./worker-notice.ts";
+import { readNotices, workerDocId, workerKind } from "./worker-notice.ts";
 
 export type WorkerOrder =
   | { readonly to: "quiet" | "resume" }
   /** `graceMs` null for the worker's own. */
   | { readonly to: "stop"; readonly graceMs: number | null };
 
-const settingsId = "settings";
 /** A worker that does not listen for so long has other troubles. */
 const orderTtlMs = 600_000;
-const cancelTtlMs = 60_000;
+const bellTtlMs = 60_000;
 
 /** The documents that a worker listens to. */
 export function bellIds(owner: string): {
@@ -31,7 +30,7 @@ export function bellIds(owner: string): {
   return {
     order: workerDocId("order", owner),
     cancel: workerDocId("cancel", owner),
-    settings: settingsId,
+    settings: workerDocId("settings", owner),
   };
 }
 
@@ -61,7 +60,7 @@ export function ringCancel(
   idsByOwner: ReadonlyMap<string, readonly string[]>,
 ): Promise<void> {
   const puts = [...idsByOwner].map(([owner, ids]) =>
-    put(bellIds(owner).cancel, JSON.stringify(ids), cancelTtlMs),
+    put(bellIds(owner).cancel, JSON.stringify(ids), bellTtlMs),
   );
   return ring(around, puts);
 }
@@ -76,9 +75,20 @@ export function readCancelled({ body }: Doc): readonly string[] {
   }
 }
 
-/** A queue was set. */
-export function ringSettings(around: Surroundings): Promise<void> {
-  return ring(around, [put(settingsId, "", null)]);
+/** The queue was set: those who serve it are told. */
+export async function ringSettings(
+  around: Surroundings & { readonly store: Pick<Store, "putDocs" | "readDocs"> },
+  queue: string,
+): Promise<void> {
+  try {
+    const serving = (await readNotices(around.store, true)).filter(({ queues }) => queues.includes(queue));
+    const puts = serving.map(({ worker }) => put(bellIds(worker).settings, "", bellTtlMs));
+    await ring(around, puts);
+  } catch (error) {
+    around.log.debug("workers could not be told of a queue's settings; they find out by themselves", {
+      error,
+    });
+  }
 }
 
 async function ring({ store, log }: Surroundings, puts: readonly DocPut[]): Promise<void> {
@@ -91,6 +101,6 @@ async function ring({ store, log }: Surroundings, puts: readonly DocPut[]): Prom
   }
 }
 
-function put(id: string, body: string, expiresInMs: number | null): DocPut {
+function put(id: string, body: string, expiresInMs: number): DocPut {
   return { kind: workerKind, id, body, guard: "any", expiresInMs };
 }

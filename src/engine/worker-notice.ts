@@ -3,10 +3,10 @@
  * unless it is renewed, so a dead worker's notice goes by itself. Notices, orders and bells (worker-bell.ts) are
  * documents of one kind, so that one read brings all of them:
  *
- *   live/{worker}     its notice
- *   order/{worker}    what an operator wants of it
- *   cancel/{worker}   rung when one of its jobs is to be cancelled
- *   settings          rung when a queue was set
+ *   live/{worker}      its notice
+ *   order/{worker}     what an operator wants of it
+ *   cancel/{worker}    rung when one of its jobs is to be cancelled
+ *   settings/{worker}  rung when one of its queues was set
  *
  * The braces let all documents of one worker lie in one partition.
  */

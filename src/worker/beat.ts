@@ -170,7 +170,7 @@ export class Beat {
 
   async #readOwn(): Promise<readonly Doc[]> {
     const ids = [...this.#seats].flatMap(({ owner }) => Object.values(bellIds(owner)));
-    return (await this.#engine.store.readDocs({ kind: workerKind, ids: [...new Set(ids)] })).docs;
+    return (await this.#engine.store.readDocs({ kind: workerKind, ids })).docs;
   }
 
   #hear(docs: readonly Doc[]): void {
