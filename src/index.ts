@@ -39,7 +39,7 @@ export type { Permit } from "./worker/permit.ts";
 export type { HandlerMiddleware } from "./worker/middleware.ts";
 export type { SettledAttempt } from "./worker/settled-attempt.ts";
 export type { StopReport, Worker } from "./worker/worker.ts";
-export type { WorkerOptions } from "./worker/worker-settings.ts";
+export type { QueueSlots, WorkerOptions } from "./worker/worker-settings.ts";
 export { routeAllTo, routeByPrefix } from "./engine/router.ts";
 export type { Router } from "./engine/router.ts";
 export type { EnqueueMiddleware } from "./engine/enqueue-middleware.ts";
@@ -54,9 +54,6 @@ export type { CloseReport, Enqueuer, HandlesOf } from "./client/millrace.ts";
 export type { MillraceOptions } from "./client/millrace-options.ts";
 export type { JobHandle, Peek, WaitForOptions } from "./client/job-handle.ts";
 export type {
-  Answers,
-  CancelAnswer,
-  CancelOptions,
   DeleteAnswer,
   EditJobOptions,
   JobPage,
@@ -68,6 +65,7 @@ export type {
   ViewOf,
   WhenOptions,
 } from "./client/jobs.ts";
+export type { Answers, CancelAnswer, CancelOptions } from "./client/cancel-jobs.ts";
 export type { CallOptions } from "./engine/call-limit.ts";
 export type { JobQuery } from "./client/job-filter.ts";
 export type { AttemptView, JobView } from "./client/job-view.ts";
@@ -84,6 +82,8 @@ export type {
 } from "./client/limits.ts";
 export type { QueueEdit } from "./client/queue-edit.ts";
 export type { Queues, QueueSettings } from "./client/queues.ts";
+export type { DutyView } from "./client/duty-views.ts";
+export type { WorkerJob, Workers, WorkerView } from "./client/workers.ts";
 export type { Explanation } from "./client/explain.ts";
 export type { Held } from "./client/held.ts";
 export type { Quarantined } from "./client/quarantined.ts";

@@ -22,8 +22,10 @@ import { revoke } from "./commands/revoke.ts";
 import { runNow } from "./commands/run-now.ts";
 import { schedules } from "./commands/schedules.ts";
 import { show } from "./commands/show.ts";
+import { top } from "./commands/top.ts";
 import { version } from "./commands/version.ts";
 import { work } from "./commands/work.ts";
+import { workers } from "./commands/workers.ts";
 
 export const allCommands: readonly Command[] = [
   demo,
@@ -42,6 +44,8 @@ export const allCommands: readonly Command[] = [
   revoke,
   deleteJob,
   purge,
+  top,
+  workers,
   queues,
   limits,
   schedules,

@@ -1,5 +1,5 @@
 /**
- * The settings of a queue as options: its bounds (read-bounds.ts), and `--local 10`, `--attempts 5`, `--backoff 30s` or
+ * The settings of a queue as options: its bounds (read-bounds.ts), and `--total 40`, `--local 10`, `--attempts 5`, `--backoff 30s` or
  * `--backoff 1s-5m`, `--keep completed=1d,failed=30d`; `none` takes one away.
  */
 import type { QueueEdit } from "../client/queue-edit.ts";
@@ -11,6 +11,7 @@ import { quote, readWhole, wrong } from "./read-args.ts";
 
 export const queueOptions = {
   ...boundOptions,
+  total: { value: "N", meaning: "slots over all live workers, shared out; none leaves it to the workers" },
   local: { value: "N", meaning: "how many run at once in each worker; none leaves it to the workers" },
   attempts: { value: "N", meaning: "how often a job is tried that does not say it itself" },
   backoff: {
@@ -30,6 +31,7 @@ export function readQueueOptions(options: ReadonlyMap<string, string>): QueueEdi
   const read = <Value>(name: string, value: () => Value): Value | null | undefined =>
     options.has(name) ? (options.get(name) === "none" ? null : value()) : undefined;
   const settings = {
+    total: read("total", () => readWhole(options, "total", [1, countMax])),
     localConcurrency: read("local", () => readWhole(options, "local", [1, countMax])),
     attempts: read("attempts", () => readWhole(options, "attempts", [1, countMax])),
     backoff: read("backoff", () => readBackoffText(options.get("backoff") ?? "")),

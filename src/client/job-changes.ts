@@ -100,12 +100,16 @@ export class JobChanges {
       );
   }
 
-  /** Acts on all jobs that match. @returns how often each answer came; the first error is thrown behind its page. */
+  /**
+   * Acts on all jobs that match, and tells after each page how often each answer came so far. @returns how often each
+   * came; the first error is thrown behind its page.
+   */
   async each<Answer extends string>(
     query: JobQuery,
     answers: readonly Answer[],
     act: (record: JobRecord) => Promise<Answer>,
     isOver: () => boolean,
+    pageEnded?: (soFar: Readonly<Record<Answer, number>>) => Promise<void>,
   ): Promise<Readonly<Record<Answer, number>>> {
     const counts = Object.fromEntries(answers.map((answer) => [answer, 0])) as Record<Answer, number>;
     for await (const page of this.pages(query)) {
@@ -115,6 +119,7 @@ export class JobChanges {
         if (outcome.status === "rejected") throw outcome.reason;
         counts[outcome.value] += 1;
       }
+      await pageEnded?.({ ...counts });
     }
     return counts;
   }

@@ -11,7 +11,8 @@ import { checkOptions } from "../model/option.ts";
 import type { SubmitHow } from "../store/operations.ts";
 import type { JobRecord } from "../store/records.ts";
 import { checkIsJob } from "./check-is-job.ts";
-import type { CancelAnswer, CancelOptions, Jobs } from "./jobs.ts";
+import type { CancelAnswer, CancelOptions } from "./cancel-jobs.ts";
+import type { Jobs } from "./jobs.ts";
 
 export interface WaitForOptions {
   /** After this long the wait ends with `wait-timeout`; the job goes on. Default: no limit. */

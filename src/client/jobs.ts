@@ -14,22 +14,16 @@ import { parsePolicy, writePolicy } from "../model/job-policy.ts";
 import type { Due, Edit } from "../model/change.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
-import { liveStates } from "../model/job-state.ts";
 import { checkName } from "../model/name.ts";
-import {
-  cancelChanges,
-  editChange,
-  removeChange,
-  replayChange,
-  rescheduleChange,
-  revokeChanges,
-} from "../model/operate.ts";
+import { editChange, removeChange, replayChange, rescheduleChange, revokeChanges } from "../model/operate.ts";
 import { checkBoolean, checkOptions, checkWhole } from "../model/option.ts";
 import { withoutPermits } from "../model/permit.ts";
 import { rankingOf } from "../model/rank.ts";
 import type { Priority } from "../model/rank.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { JobRecord } from "../store/records.ts";
+import { cancelJobs } from "./cancel-jobs.ts";
+import type { Answers, CancelAnswer, CancelOptions } from "./cancel-jobs.ts";
 import { checkIsJob } from "./check-is-job.ts";
 import { countJobs } from "./count-jobs.ts";
 import type { QueueCounts } from "./count-jobs.ts";
@@ -39,19 +33,9 @@ import type { JobQuery } from "./job-filter.ts";
 import { viewJobs } from "./job-view.ts";
 import type { JobView } from "./job-view.ts";
 
-/** `signalled`: it runs, and its handler was told. */
-export type CancelAnswer = "cancelled" | "signalled" | "finished" | "not-found";
 /** `unfinished`: it has not ended, so there is nothing to replay. `key-held`: another job has its unique key. */
 export type RetryAnswer = "replayed" | "unfinished" | "key-held" | "not-found";
 export type DeleteAnswer = "deleted" | "running" | "not-found";
-/** How often each answer came. */
-export type Answers<Answer extends string> = Readonly<Record<Answer, number>>;
-
-export interface CancelOptions extends CallOptions {
-  /** Kept as the reason of the job's end; "asked" by default. */
-  reason?: string;
-}
-
 export interface WhenOptions {
   delay?: Duration;
   runAt?: Date | number;
@@ -97,7 +81,6 @@ export interface LogLine {
   readonly fields?: unknown;
 }
 
-const cancelAnswers = ["cancelled", "signalled", "finished", "not-found"] as const satisfies CancelAnswer[];
 const retryAnswers = ["replayed", "unfinished", "key-held", "not-found"] as const satisfies RetryAnswer[];
 const deleteAnswers = ["deleted", "running", "not-found"] as const satisfies DeleteAnswer[];
 
@@ -184,20 +167,9 @@ export class Jobs {
     options: string | CancelOptions = {},
   ): Promise<CancelAnswer | Answers<CancelAnswer>> {
     const given: CancelOptions = typeof options === "string" ? { reason: options } : options;
-    return this.#act("cancel", target, given, async (isOver) => {
-      const { reason } = checkOptions(given, "cancel", ["reason", ...callKeys]) as CancelOptions;
-      if (reason !== undefined && typeof reason !== "string")
-        throw new MillraceError("invalid-option", "cancel: the reason must be a text.");
-      const cancelOne = async (record: JobRecord): Promise<CancelAnswer> => {
-        const answer = await this.#changes.changeAsRead(record, ({ policy, queue, attempts, cancelAsked }) =>
-          cancelChanges({ policy: this.#engine.readPolicy(policy, queue), attempts, cancelAsked }, reason),
-        );
-        if (isMade(answer)) return answer.state === "cancelled" ? "cancelled" : "signalled";
-        return answer.kind === "gone" ? "not-found" : "finished";
-      };
-      if (typeof target === "string") return this.#one(target, cancelOne);
-      return this.#changes.each(overStates(target, liveStates), cancelAnswers, cancelOne, isOver);
-    });
+    return this.#act("cancel", target, given, (isOver) =>
+      cancelJobs(this.#engine, this.#changes, target, given, isOver),
+    );
   }
 
   /** Asks for a replay of finished jobs: of one by id, or of all that match (by default the failed ones). */

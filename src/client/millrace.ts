@@ -22,6 +22,7 @@ import { storeLimits } from "../store/limits.ts";
 import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
 import type { NewJob } from "../store/records.ts";
 import type { StoreDescription } from "../store/store.ts";
+import { Beat } from "../worker/beat.ts";
 import type { Handler } from "../worker/handler.ts";
 import { Permits } from "../worker/permits.ts";
 import { Renewals } from "../worker/renewal.ts";
@@ -30,6 +31,8 @@ import { JobWorker } from "../worker/worker.ts";
 import type { StopReport, Worker, SharedByWorkers } from "../worker/worker.ts";
 import { readWorkerOptions } from "../worker/worker-settings.ts";
 import type { WorkerOptions } from "../worker/worker-settings.ts";
+import { readDutyViews } from "./duty-views.ts";
+import type { DutyView } from "./duty-views.ts";
 import { explainJob } from "./explain.ts";
 import type { Explanation } from "./explain.ts";
 import { JobHandle } from "./job-handle.ts";
@@ -41,6 +44,7 @@ import { viewSchedule } from "./schedule-view.ts";
 import type { ScheduleView } from "./schedule-view.ts";
 import { Schedules } from "./schedules.ts";
 import type { Quarantined } from "./quarantined.ts";
+import { Workers } from "./workers.ts";
 
 /** One handle per submission, each with its own result type. */
 export type HandlesOf<Many extends readonly AnySubmission[]> = {
@@ -83,6 +87,7 @@ export class Millrace implements Enqueuer {
   readonly queues: Queues;
   readonly limits: LimitsClient;
   readonly schedules: Schedules;
+  readonly workers: Workers;
   /** How long the store keeps finished jobs and the feed: for all processes, whatever they were opened with. */
   readonly retention: Pick<StoreRetention, "get" | "set">;
   readonly #engine: Engine;
@@ -102,12 +107,14 @@ export class Millrace implements Enqueuer {
     this.#shared = {
       leaseBook,
       renewals: new Renewals(engine),
+      beat: new Beat(engine),
       stopped: (worker) => this.#workers.delete(worker),
     };
     this.#supervisor = new Supervisor(engine, allDuties(engine, leaseBook, duties));
     this.jobs = new Jobs(engine);
     this.kv = new Kv(engine);
     this.queues = new Queues(engine);
+    this.workers = new Workers(engine);
     this.#permits = new Permits(engine, this.#shared);
     this.limits = new LimitsClient(engine, this.#permits, () => this.startDuties());
     this.schedules = new Schedules(engine);
@@ -232,6 +239,11 @@ export class Millrace implements Enqueuer {
 
   get dutyNames(): readonly string[] {
     return this.#supervisor.dutyNames;
+  }
+
+  /** What the duties of all processes that have a live worker have done. */
+  duties(): Promise<readonly DutyView[]> {
+    return readDutyViews(this.#engine.store, this.dutyNames);
   }
 
   /** What the duties of any process leave alone for a while because it failed again and again. */

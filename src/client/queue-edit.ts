@@ -15,6 +15,8 @@ export interface QueueEdit {
   concurrency?: number | null;
   /** How many jobs of the queue start in a time, over all processes. */
   rate?: RateOptions | null;
+  /** Slots over all live workers that serve the queue, shared out evenly, whatever their code says. */
+  total?: number | null;
   /** Slots of each worker for this queue, whatever the worker was told. */
   localConcurrency?: number | null;
   /** Of jobs for which neither enqueue nor definition says it. */
@@ -31,7 +33,7 @@ interface ReadQueueEdit {
 }
 
 const boundKeys = ["concurrency", "rate"];
-const policyKeys = ["localConcurrency", "attempts", "backoff", "retention"];
+const policyKeys = ["total", "localConcurrency", "attempts", "backoff", "retention"];
 const slotsMax = 10_000;
 
 export function readQueueEdit(options: unknown, what: string): ReadQueueEdit {
@@ -39,7 +41,7 @@ export function readQueueEdit(options: unknown, what: string): ReadQueueEdit {
   const said = Object.entries(given).filter(([, value]) => value !== undefined);
   if (said.length === 0) throw invalidOption(`${what}: give at least one setting.`);
   const bounds = said.filter(([key]) => boundKeys.includes(key));
-  const { localConcurrency, attempts, backoff, retention } = given;
+  const { total, localConcurrency, attempts, backoff, retention } = given;
   const read = <Key extends keyof QueuePolicy>(
     key: Key,
     value: unknown,
@@ -49,6 +51,7 @@ export function readQueueEdit(options: unknown, what: string): ReadQueueEdit {
   return {
     bounds: bounds.length === 0 ? {} : readEdit(Object.fromEntries(bounds), what),
     policy: {
+      ...read("total", total, (name) => checkWhole(total, name, 1, slotsMax)),
       ...read("localConcurrency", localConcurrency, (name) =>
         checkWhole(localConcurrency, name, 1, slotsMax),
       ),

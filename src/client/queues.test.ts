@@ -18,6 +18,7 @@ const open = {
   attempts: null,
   backoff: null,
   retention: null,
+  total: null,
 };
 
 describe("a paused queue", () => {

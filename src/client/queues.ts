@@ -9,6 +9,7 @@
 import type { Engine } from "../engine/engine.ts";
 import { allGates, changeGate, readGate } from "../engine/gates.ts";
 import type { GateChange } from "../engine/gates.ts";
+import { ringSettings } from "../engine/worker-bell.ts";
 import { readQueueEdit } from "./queue-edit.ts";
 import type { QueueEdit } from "./queue-edit.ts";
 import type { Due } from "../model/change.ts";
@@ -36,6 +37,8 @@ export interface QueueSettings {
   readonly concurrency: number | null;
   /** How many jobs of the queue start in a time; null for any number. */
   readonly rate: Rate | null;
+  /** Slots over all live workers, as an operator has set it; null leaves it to the workers. */
+  readonly total: number | null;
   /** Slots of each worker for this queue; null leaves it to the workers. */
   readonly localConcurrency: number | null;
   /** For jobs whose enqueue and definition say nothing; null leaves it to the code's defaults. */
@@ -124,6 +127,7 @@ export class Queues {
   ): Promise<QueueSettings> {
     const key = queueGateKey(checkName(queue, `${what}: queue`));
     await changeGate(this.#engine.store, key, ({ body }) => change(body));
+    await ringSettings(this.#engine, queue);
     return this.settings(queue);
   }
 }
@@ -136,13 +140,14 @@ function settingsOfGate(queue: string, gate: Gate | null, now: number): QueueSet
   const paused = gate !== null && isPaused(gate, now);
   const until = paused ? gate.closedUntil : null;
   const body = readBody(gate?.body ?? null);
-  const { localConcurrency, attempts, backoff, retention } = body.queue ?? {};
+  const { total, localConcurrency, attempts, backoff, retention } = body.queue ?? {};
   return {
     queue,
     paused,
     pausedUntil: until === null || until === foreverMs ? null : new Date(until),
     draining: gate?.isDraining ?? false,
     ...settingsOf(body),
+    total: total ?? null,
     localConcurrency: localConcurrency ?? null,
     attempts: attempts ?? null,
     backoff: backoff ?? null,

@@ -5,6 +5,8 @@
 import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
 import type { Duty, DutyPass } from "./duties/duty.ts";
+import { DutyCount } from "./duties/duty-tally.ts";
+import type { DutyTally } from "./duties/duty-tally.ts";
 import { errorText, failuresBefore, isStoreAway } from "./duties/quarantine.ts";
 import type { QuarantineCase } from "./duties/quarantine.ts";
 import type { Engine } from "./engine.ts";
@@ -28,6 +30,7 @@ interface Trouble {
 
 export class DutyLoop {
   readonly duty: Duty;
+  readonly #count: DutyCount;
   readonly #engine: Engine;
   readonly #ended: (loop: DutyLoop, pass: DutyPass | null) => void;
   readonly #backoff: Backoff;
@@ -38,11 +41,14 @@ export class DutyLoop {
   #wake: (() => void) | null = null;
   #timer: Timer | null = null;
   #wakeAtUs = Number.POSITIVE_INFINITY;
+  /** Somebody has set the time of the next pass. */
+  #isWoken = false;
 
   /** @param ended called after every pass, with null for one that failed. */
   constructor(engine: Engine, duty: Duty, ended: (loop: DutyLoop, pass: DutyPass | null) => void) {
     this.#engine = engine;
     this.duty = duty;
+    this.#count = new DutyCount(engine.platform);
     this.#backoff = new Backoff(engine.platform, failedMs);
     this.#line = new RepeatedLine(engine, "warn", `duty ${duty.name} failed and starts again`);
     this.#ended = ended;
@@ -62,11 +68,24 @@ export class DutyLoop {
   wakeIn(inMs: number): void {
     const atUs = this.#engine.platform.monotonicUs() + Math.max(0, inMs) * 1000;
     if (atUs >= this.#wakeAtUs) return;
+    this.#isWoken = true;
     this.#wakeAtUs = atUs;
     if (this.#wake === null) return;
     // Not by a timer, which would cost a millisecond: the job whose clock rings should start at once.
     if (inMs <= 0) this.#wake();
     else this.#setTimer();
+  }
+
+  /** Somebody else has just seen what a pass would look for: the sleep begins anew, unless the duty is to wake before. */
+  sleepOn(): void {
+    if (this.#wake === null || this.#isWoken || this.#trouble !== null) return;
+    this.#count.seen();
+    this.#wakeAtUs = this.#engine.platform.monotonicUs() + this.#sleepMs() * 1000;
+    this.#setTimer();
+  }
+
+  get tally(): DutyTally {
+    return this.#count.read(this.cases.length);
   }
 
   /** The items that the duty leaves alone, and its own trouble as a case without an item. */
@@ -80,11 +99,13 @@ export class DutyLoop {
   async #loop(): Promise<void> {
     while (!this.#isStopping) {
       this.#wakeAtUs = Number.POSITIVE_INFINITY;
+      this.#isWoken = false;
       try {
         const pass = await answersWithin(this.#engine.platform, this.duty.pass(), passMaxMs);
         this.#trouble = null;
         this.#line.over();
         this.#backoff.succeeded();
+        this.#count.ended(pass);
         this.#ended(this, pass);
         if (!pass.hasMore) await this.#sleep(this.#sleepMs());
         else if (pass.pauseMs !== undefined) await this.#sleep(pass.pauseMs);
@@ -92,6 +113,7 @@ export class DutyLoop {
       } catch (error) {
         if (this.#isStopping) return;
         const delayMs = this.#failed(error);
+        this.#count.ended(null);
         this.#ended(this, null);
         await this.#sleep(delayMs);
       }

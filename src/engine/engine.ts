@@ -25,6 +25,7 @@ import type { Store } from "../store/store.ts";
 import { withinLimit } from "./call-limit.ts";
 import type { CallOptions } from "./call-limit.ts";
 import { Batcher } from "./batcher.ts";
+import type { DutyTally } from "./duties/duty-tally.ts";
 import type { BatcherOptions } from "./batcher.ts";
 import type { EnqueueMiddleware } from "./enqueue-middleware.ts";
 import { Limits } from "./limits.ts";
@@ -86,8 +87,18 @@ export class Engine {
    * Called with the first job of every unit that this process submits, so that its workers may claim in the same turn.
    */
   readonly arrivals = new Set<(job: NewJob) => void>();
+  /** Called when this process has made due jobs ready, so that its workers need no hint of them. */
+  readonly promotions = new Set<() => void>();
+  /**
+   * Called with the clocks that a claim told which brought nothing: until the next one rings; 0 when one has rung
+   * already, null when none is set. So an idle process reads the clocks with its claims and not once more.
+   */
+  readonly idleClaims = new Set<(nextDueInMs: number | null) => void>();
 
   readonly queuePolicies: QueuePolicies;
+
+  /** What the duties of this process have done, by their names; nothing where none has started. */
+  readDuties: () => Readonly<Record<string, DutyTally>> = () => ({});
 
   readonly #policies: Policies;
   /** Null for a store of one partition. */

@@ -30,7 +30,8 @@ const hiddenRingMs = 250;
 const meantMs = 50;
 /** A pass tells the next clock, so only the clocks before it must be known; later ones than these are left out. */
 const clocksMax = 64;
-const termMs = 10_000;
+/** So long a holder that was killed makes due jobs late by the quarter second. */
+const termMs = 4000;
 /** The least time between two tries to take the term from another process. */
 const tryAgainMs = 500;
 const takeMaxMs = 5000;

@@ -63,6 +63,9 @@ export class Supervisor {
       if (hint.kind === "due") this.#standingBy?.heardClock(hint.inMs);
       else if (hint.kind === "promoted") this.#standingBy?.heardPromoted();
     });
+    this.#engine.idleClaims.add(this.#claimed);
+    this.#engine.readDuties = () =>
+      Object.fromEntries(this.#loops.map(({ duty, tally }) => [duty.name, tally]));
     this.#standingBy?.start();
     for (const loop of this.#loops) loop.start();
   }
@@ -88,6 +91,7 @@ export class Supervisor {
   async stop(graceMs: number): Promise<readonly string[]> {
     this.#unwatch?.();
     this.#unwatch = null;
+    this.#engine.idleClaims.delete(this.#claimed);
     const left = new Set(this.dutyNames);
     const stops = this.#loops.map((loop) => loop.stop().then(() => void left.delete(loop.duty.name)));
     const all = Promise.all([...stops, this.#standingBy?.stop()]);
@@ -101,8 +105,10 @@ export class Supervisor {
   #ended(loop: DutyLoop, pass: DutyPass | null): void {
     this.#missing.look();
     this.#tellQuarantined();
-    if (pass === null || pass.hasMore) return;
+    if (pass === null) return;
     const { duty } = loop;
+    if (duty.wakes === "clock" && pass.processed > 0) for (const told of this.#engine.promotions) told();
+    if (pass.hasMore) return;
     const { nextInMs = null } = pass;
     if (duty.wakes === "clock") {
       if (nextInMs === null || nextInMs > 0) this.#alarmAgainUs = 0;
@@ -115,6 +121,14 @@ export class Supervisor {
       this.#wake("clock", 0);
     }
   }
+
+  /** A claim tells the clocks as a pass of the promote duty would, so that an idle process needs only one of the two. */
+  readonly #claimed = (nextDueInMs: number | null): void => {
+    if (nextDueInMs !== null) this.#standingBy?.heardClock(nextDueInMs);
+    if (nextDueInMs === 0) return;
+    this.#alarmAgainUs = 0;
+    for (const loop of this.#loops) if (loop.duty.wakes === "clock") loop.sleepOn();
+  };
 
   #alarm(): void {
     const nowUs = this.#engine.platform.monotonicUs();

@@ -1,30 +1,76 @@
 /**
- * What a live worker lets the others know: which queues it serves, which names it has handlers for, what it
- * offers, and how it fares.
- * The notice is a document that expires unless it is renewed, so a dead worker's notice goes by itself.
+ * The registry of workers: what a live worker lets the others know of itself. The notice is a document that expires
+ * unless it is renewed, so a dead worker's notice goes by itself. Notices, orders and bells (worker-bell.ts) are
+ * documents of one kind, so that one read brings all of them:
+ *
+ *   live/{worker}      its notice
+ *   order/{worker}     what an operator wants of it
+ *   cancel/{worker}    rung when one of its jobs is to be cancelled
+ *   settings/{worker}  rung when one of its queues was set
+ *
+ * The braces let all documents of one worker lie in one partition.
  */
 import { missingCapabilities } from "../model/capability.ts";
-import type { DocPut, Tally } from "../store/records.ts";
+import { MillraceError } from "../model/error.ts";
+import type { Doc, DocPut, Tally } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 import { allDocs } from "./all-docs.ts";
+import type { DutyTally } from "./duties/duty-tally.ts";
 
-const noticeKind = "worker";
-const noticeTtlMs = 60_000;
-export const noticeEveryMs = 20_000;
+export const workerKind = "worker";
+const noticeTopic = "live";
+
+export type WorkerMode = "working" | "quiet" | "stopping";
+
+export interface CurrentJob {
+  readonly id: string;
+  readonly queue: string;
+  readonly name: string;
+  readonly attempt: number;
+  /** For how long its handler had run when the notice was written. */
+  readonly runningMs: number;
+}
 
 export interface WorkerNotice {
+  readonly label: string;
+  readonly host: string;
+  readonly processId: number;
+  readonly mode: WorkerMode;
   readonly queues: readonly string[];
   readonly names: readonly string[];
   readonly capabilities: readonly string[];
+  /** Slots by queue, as they are now. */
+  readonly slots: Readonly<Record<string, number>>;
+  /** The queues of which its code has declared a total, with it. */
+  readonly totals: Readonly<Record<string, number>>;
+  /** The weights of its queues against each other where its bound is too small for its shares; 1 where left out. */
+  readonly weights: Readonly<Record<string, number>>;
+  /** How many slots totals may give it. */
+  readonly slotsMax: number;
+  /** Jobs whose handlers run. */
+  readonly running: number;
+  /** The first of them. */
+  readonly jobs: readonly CurrentJob[];
   /** Abandoned attempts whose handler still runs: each holds a slot that it was told to leave, those of a batch one. */
   readonly abandoned: number;
-  /** The worker's own wall clock when it wrote the notice, epoch milliseconds. */
+  /** Of its process. */
+  readonly memoryBytes: number;
+  /** By how much the event loop of its process was late at worst since the last notice. */
+  readonly loopDelayMs: number;
+  /** What the duties of its process have done, by their names. */
+  readonly duties: Readonly<Record<string, DutyTally>>;
+  /** Its own wall clock at its start and when it wrote the notice, epoch milliseconds. */
+  readonly startedAt: number;
   readonly writtenAt: number;
+  /** How long the notice holds. */
+  readonly ttlMs: number;
 }
 
 export interface LiveWorker extends WorkerNotice {
   /** As lists and attempt records name it. */
   readonly worker: string;
+  /** When the notice runs out unless it is renewed, by the store's clock. */
+  readonly expiresAt: number;
   /** How far its clock was ahead of the store's; the time that the notice was on its way counts as behind. */
   readonly clockAheadMs: number;
 }
@@ -40,25 +86,43 @@ export function servingWorkers<Worker extends Pick<WorkerNotice, "queues" | "nam
   );
 }
 
-export function noticePut(owner: string, notice: WorkerNotice | null): DocPut {
-  const body = notice === null ? null : JSON.stringify(notice);
-  return { kind: noticeKind, id: owner, body, guard: "any", expiresInMs: noticeTtlMs };
+export function workerDocId(topic: string, owner: string): string {
+  return `${topic}/{${owner}}`;
 }
 
-/** @param passesOver leaves out those that cannot be read and those in partitions that fail, instead of failing. */
+/** @param notice null for a worker that has stopped. */
+export function noticePut(owner: string, notice: WorkerNotice | null): DocPut {
+  const put = { kind: workerKind, id: workerDocId(noticeTopic, owner), guard: "any" } as const;
+  if (notice === null) return { ...put, body: null };
+  return { ...put, body: JSON.stringify(notice), expiresInMs: notice.ttlMs };
+}
+
+/** The live worker that a document of the registry tells of; null for one that is no notice or cannot be read. */
+export function readNotice({ id, body, expiresAt }: Doc): LiveWorker | null {
+  if (!id.startsWith(`${noticeTopic}/`)) return null;
+  try {
+    const notice = JSON.parse(body) as WorkerNotice;
+    const until = expiresAt ?? notice.writtenAt + notice.ttlMs;
+    const clockAheadMs = notice.writtenAt - (until - notice.ttlMs);
+    return { ...notice, worker: id.slice(noticeTopic.length + 2, -1), expiresAt: until, clockAheadMs };
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * @param passesOver leaves out those that cannot be read and those in partitions that fail, instead of failing.
+ */
 export async function readNotices(
   store: Pick<Store, "readDocs">,
   passesOver = false,
 ): Promise<readonly LiveWorker[]> {
   const workers: LiveWorker[] = [];
-  for await (const { id, body, expiresAt } of allDocs(store, { kind: noticeKind, passesOver })) {
-    try {
-      const notice = JSON.parse(body) as WorkerNotice;
-      const putAt = (expiresAt ?? notice.writtenAt + noticeTtlMs) - noticeTtlMs;
-      workers.push({ ...notice, worker: id, clockAheadMs: notice.writtenAt - putAt });
-    } catch (error) {
-      if (!passesOver) throw error;
-    }
+  for await (const doc of allDocs(store, { kind: workerKind, prefix: `${noticeTopic}/`, passesOver })) {
+    const worker = readNotice(doc);
+    if (worker !== null) workers.push(worker);
+    else if (!passesOver)
+      throw new MillraceError("store-corrupt", `The notice of a worker cannot be read: ${doc.id}.`);
   }
   return workers;
 }

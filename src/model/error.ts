@@ -77,6 +77,7 @@ export const errorCatalogue = {
   ),
   "backfill-running": entry(409, false, "The schedule has a backfill that is not done."),
   "job-not-found": entry(404, false, "No job with this id, or it was pruned."),
+  "worker-not-found": entry(404, false, "No live worker has this id or label."),
   "job-changed": entry(409, false, "The job's state does not allow this, or it changed meanwhile."),
   "job-failed": entry(409, false, "The awaited job ended in failed."),
   "job-cancelled": entry(409, false, "The awaited job was cancelled."),

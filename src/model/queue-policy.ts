@@ -13,6 +13,8 @@ import type { Backoff } from "./retry-policy.ts";
 
 /** What is left out is not set. */
 export interface QueuePolicy {
+  /** Slots over all live workers that serve the queue; beats what their code says. */
+  readonly total?: number;
   /** Slots of each worker for this queue; beats the worker's own setting. */
   readonly localConcurrency?: number;
   readonly attempts?: number;

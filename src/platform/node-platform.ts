@@ -33,6 +33,8 @@ export const nodePlatform: Platform = {
   randomBytes: (count) => getRandomValues(new Uint8Array(count)),
   bootId: readBootId,
   onTermination,
+  readEnv: (name) => process.env[name]?.trim() || undefined,
+  memoryBytes: () => process.memoryUsage.rss(),
   processId: process.pid,
   hostName: hostname(),
 };

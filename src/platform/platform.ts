@@ -25,6 +25,10 @@ export interface Platform {
    * function that takes it back.
    */
   onTermination(run: () => void): () => void;
+  /** A variable of the environment; a blank one counts as unset. */
+  readEnv(name: string): string | undefined;
+  /** What this process takes of the machine's memory. */
+  memoryBytes(): number;
   readonly processId: number;
   readonly hostName: string;
 }

@@ -5,7 +5,7 @@
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { nodeVersion } from "./node-platform.ts";
+import { nodePlatform, nodeVersion } from "./node-platform.ts";
 
 export interface Terminal {
   readonly args: readonly string[];
@@ -42,7 +42,7 @@ export const nodeTerminal: Terminal = {
   get hasColors() {
     return process.stdout.isTTY && process.stdout.hasColors();
   },
-  readEnv: (name) => process.env[name]?.trim() || undefined,
+  readEnv: (name) => nodePlatform.readEnv(name),
   writeOut: (text) => void process.stdout.write(text),
   writeErr: (text) => void process.stderr.write(text),
   async readIn() {

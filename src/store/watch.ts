@@ -20,7 +20,7 @@ import { hintEvents } from "./packed-events.ts";
 import type { Hint, Unwatch } from "./store.ts";
 
 /** The time between two looks while deaf or after a look that failed, and between two notes while listening. */
-const slowMs = { note: 5000, deaf: 1000 };
+const slowMs = { note: 15_000, deaf: 1000 };
 /** The least time between two looks that messages ask for. */
 const lookGapMs = 100;
 const feedPageMax = 200;

@@ -17,6 +17,8 @@ export interface VirtualPlatformOptions {
    * time. "real": they follow by themselves, so that an await on the engine ends while the clock stands still.
    */
   readonly turns?: "virtual" | "real";
+  /** Variables of the environment. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 export interface VirtualPlatform extends Platform {
@@ -41,6 +43,8 @@ export function createVirtualPlatform(options: VirtualPlatformOptions = {}): Vir
     randomBytes: (count) => random.bytes(count),
     bootId: () => "virtual-boot",
     onTermination: () => () => undefined,
+    readEnv: (name) => options.env?.[name],
+    memoryBytes: () => 0,
     processId: options.processId ?? 1,
     hostName: "virtual",
   };

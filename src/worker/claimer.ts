@@ -30,8 +30,11 @@ import type { RouteMap } from "./route-map.ts";
 import type { Settling } from "./settling.ts";
 import type { Slots } from "./slots.ts";
 
-/** Hints can be lost: every worker looks again this often. */
-const pollMs = 5000;
+/** Hints can be lost: every worker that has a slot free looks again this often. */
+const pollMs = 1100;
+const pollJitter = 0.07;
+/** A longer wait for a gate is made of several. */
+const wakeInMaxMs = 10_000;
 /** A claim that is not answered by then counts as lost. */
 const claimMaxMs = 90_000;
 const inputBytesMax = storeLimits.claimInputBytesMax;
@@ -74,6 +77,7 @@ export class Claimer {
   #poll: Timer | null = null;
   #opening: { readonly atUs: number; readonly timer: Timer } | null = null;
   #isStopped = true;
+  #isQuiet = false;
   #isScheduled = false;
   #inFlight: Promise<void> | null = null;
   #sent: SentClaim | null = null;
@@ -93,6 +97,7 @@ export class Claimer {
     this.#isStopped = false;
     this.#lastClaimUs = this.#engine.platform.monotonicUs();
     this.#engine.arrivals.add(this.#arrives);
+    this.#engine.promotions.add(this.#promoted);
     this.#setPoll();
     this.consider();
   }
@@ -101,10 +106,17 @@ export class Claimer {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#engine.arrivals.delete(this.#arrives);
+    this.#engine.promotions.delete(this.#promoted);
     this.#poll?.cancel();
     this.#opening?.timer.cancel();
     this.#backoff.cancel();
     await this.#inFlight;
+  }
+
+  /** While quiet no claim is made; what is here goes on. */
+  setQuiet(isQuiet: boolean): void {
+    this.#isQuiet = isQuiet;
+    if (!isQuiet) this.wakeAll();
   }
 
   /** Called whenever a slot may be free: the claim itself waits for the end of the turn. */
@@ -154,6 +166,7 @@ export class Claimer {
 
   #hasAppetite(arriving: ReadonlyMap<Pool, number>): boolean {
     const { renewal, settling } = this.#options;
+    if (this.#isQuiet) return false;
     // A new claim would be mistaken for the lost one that is looked for, and its jobs would run twice.
     if (renewal.isLooking) return false;
     // A store that is slow or away: what has ended must be settled before more is begun.
@@ -167,7 +180,7 @@ export class Claimer {
 
   readonly #claimNow = (): void => {
     this.#isScheduled = false;
-    if (this.#isStopped || this.#inFlight !== null) return;
+    if (this.#isStopped || this.#isQuiet || this.#inFlight !== null) return;
     this.#send(noneArriving);
   };
 
@@ -237,7 +250,10 @@ export class Claimer {
       // A store that gathers the calls of a turn sends this one now, before the jobs take the thread.
       await Promise.resolve();
     }
-    if (answer.jobs.length === 0) return;
+    if (answer.jobs.length === 0) {
+      for (const told of this.#engine.idleClaims) told(answer.nextDueInMs);
+      return;
+    }
     renewal.arm();
     slots.arrive(answer.jobs, sentUs);
   }
@@ -295,11 +311,16 @@ export class Claimer {
     this.consider();
   };
 
+  /** Behind the hint of the promotion: where that came, a claim is under way already. */
+  readonly #promoted = (): void => {
+    if (!this.#isScheduled && this.#inFlight === null) this.wakeAll();
+  };
+
   /** One timer, for the gate that opens first; a gate that is still closed then answers its next opening. */
   #wakeIn(opensInMs: number): void {
     const { platform } = this.#engine;
     // Until a far opening the slow poll asks often enough, and a timer has a longest time.
-    const inMs = Math.min(opensInMs, 2 * pollMs);
+    const inMs = Math.min(opensInMs, wakeInMaxMs);
     const atUs = platform.monotonicUs() + inMs * 1000;
     if (this.#isStopped || (this.#opening !== null && this.#opening.atUs <= atUs)) return;
     this.#opening?.timer.cancel();
@@ -312,7 +333,7 @@ export class Claimer {
 
   #setPoll(): void {
     this.#poll = this.#engine.platform.setTimer(
-      pollMs * (0.85 + this.#engine.platform.random() * 0.15),
+      pollMs * (1 - this.#engine.platform.random() * pollJitter),
       () => {
         this.#giveUpHung();
         for (const pool of this.#routes.pools) this.#options.closedGates.suspect(pool);

@@ -6,13 +6,14 @@ import { MillraceError } from "../model/error.ts";
 import { BatchPool } from "./batch-pool.ts";
 import type { Handler } from "./handler.ts";
 import { Pool } from "./pool.ts";
-import type { WorkerSettings } from "./worker-settings.ts";
+import type { ServedQueue, WorkerSettings } from "./worker-settings.ts";
 
-export function makePools(
-  engine: Engine,
-  handlers: readonly Handler[],
-  settings: WorkerSettings,
-): readonly Pool[] {
+export interface MadePools {
+  readonly served: ReadonlyMap<string, ServedQueue>;
+  readonly pools: readonly Pool[];
+}
+
+export function makePools(engine: Engine, handlers: readonly Handler[], settings: WorkerSettings): MadePools {
   if (
     !Array.isArray(handlers) ||
     handlers.some((each: Partial<Handler> | null) => each?.definition === undefined)
@@ -37,14 +38,14 @@ export function makePools(
     if (kind === "single") singles.add(definition.name);
     queuesOfHandlers.add(queueOf(engine.settings.router, definition));
   }
-  const served =
-    settings.queues ?? new Map([...queuesOfHandlers].map((queue) => [queue, settings.concurrency]));
+  const own = { slots: settings.concurrency, total: null, weight: 1 };
+  const served = settings.queues ?? new Map([...queuesOfHandlers].map((queue) => [queue, own]));
   if (served.size === 0)
     throw new MillraceError("no-handlers", "A worker needs at least one queue to serve.");
   const pools: Pool[] = [];
-  for (const [queue, slots] of served) {
+  for (const [queue, { slots }] of served) {
     if (singles.size > 0) pools.push(new Pool({ queue, slots, names: singles, jobsPerSlot: 1 }));
     for (const handler of handlers) if (handler.kind === "batch") pools.push(new BatchPool(queue, handler));
   }
-  return pools;
+  return { served, pools };
 }

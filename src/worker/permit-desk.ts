@@ -139,7 +139,10 @@ export class PermitDesk {
       onSettled: ({ id }: { readonly id: string }) => this.#settled(id),
       isAnnounced: false,
     };
-    this.#worker = new JobWorker(engine, shared, [handler], settings, [this.#pool]);
+    this.#worker = new JobWorker(engine, shared, [handler], settings, {
+      served: new Map(),
+      pools: [this.#pool],
+    });
     this.#worker.start();
   }
 

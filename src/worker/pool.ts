@@ -95,6 +95,7 @@ export class Pool {
 
   /** How many jobs the next claim should bring, beside those that are arriving; 0 while enough are waiting here. */
   wanted(roundTripUs: number, arriving: number): number {
+    if (this.slots === 0) return 0;
     const free = (this.slots - this.busySlots) * this.jobsPerSlot;
     const ahead = Math.floor(this.#finishedPerUs * roundTripUs * roundTripsAhead);
     // A claim that goes out ahead may bring as much as the one that is coming in.

@@ -67,6 +67,8 @@ export class RenewalSeat {
   wantsOthers = false;
   /** The call that asks for others is in flight. */
   isAsking = false;
+  /** The next call renews all leases, also those that have long to go. */
+  isRenewedWhole = false;
 
   constructor(holder: LeaseHolder, renewal: Renewal) {
     this.holder = holder;
@@ -82,6 +84,12 @@ export class RenewalSeat {
   findLost(): void {
     this.wantsOthers = true;
     this.#renewal.arm();
+  }
+
+  /** One of the jobs may be to be cancelled: all leases are renewed now, which brings it. */
+  renewAll(): void {
+    this.isRenewedWhole = true;
+    this.#renewal.arm(0);
   }
 
   /** The jobs of a lost claim are being looked for. */
@@ -131,12 +139,12 @@ class Renewal {
   }
 
   /** Soon: a new lease has a start to report, a lost claim is to be looked for. */
-  arm(): void {
+  arm(inMs = this.#soonMs): void {
     if (this.#isRenewing) return;
-    const atUs = this.#engine.platform.monotonicUs() + this.#soonMs * 1000;
+    const atUs = this.#engine.platform.monotonicUs() + inMs * 1000;
     if (this.#timer !== null && this.#timerAtUs <= atUs) return;
     this.#timer?.cancel();
-    this.#setTimer(this.#soonMs);
+    this.#setTimer(inMs);
   }
 
   /** A timer that is behind its time tells that the event loop stood still. */
@@ -186,7 +194,10 @@ class Renewal {
     if (failed?.status === "rejected") this.#trouble.say({ error: failed.reason as unknown });
     else this.#trouble.over();
     if (!this.#hasWork) return;
-    const isSoon = hasUnreported || [...this.#seats].some(({ wantsOthers }) => wantsOthers);
+    const isAwaited = [...this.#seats].some(
+      ({ wantsOthers, isRenewedWhole }) => wantsOthers || isRenewedWhole,
+    );
+    const isSoon = hasUnreported || isAwaited;
     if (failed !== undefined || isPartial) this.#setTimer(this.#backoff.failed());
     else this.#setTimer(isSoon ? this.#soonMs : this.#leaseMs / 6);
   }
@@ -195,10 +206,12 @@ class Renewal {
   #readDue(nowUs: number): { readonly due: readonly Attempt[]; readonly hasUnreported: boolean } {
     const due: Attempt[] = [];
     let hasUnreported = false;
-    for (const { holder } of this.#seats) {
-      for (const attempt of holder.leases.values()) {
+    for (const seat of this.#seats) {
+      const { isRenewedWhole } = seat;
+      seat.isRenewedWhole = false;
+      for (const attempt of seat.holder.leases.values()) {
         if (attempt.isBeingExtended) continue;
-        const isOld = attempt.leaseEndsUs - nowUs <= (this.#leaseMs * 1000 * 2) / 3;
+        const isOld = isRenewedWhole || attempt.leaseEndsUs - nowUs <= (this.#leaseMs * 1000 * 2) / 3;
         const mustReport = attempt.phase === "running" && !attempt.isStartReported;
         const isReportDue = mustReport && nowUs - attempt.startedUs >= reportAfterMs * 1000;
         hasUnreported ||= mustReport && !isReportDue;

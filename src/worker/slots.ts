@@ -18,11 +18,15 @@ import type { Leases } from "./leases.ts";
 import type { Pool } from "./pool.ts";
 import type { RouteMap } from "./route-map.ts";
 import type { Settling } from "./settling.ts";
+import type { TotalShares } from "./total-shares.ts";
 
 export interface SlotsOptions {
   readonly owner: string;
   readonly leaseMs: number;
   readonly leases: Leases;
+  readonly shares: TotalShares;
+  /** Told when jobs have come. */
+  readonly arrived: () => void;
   readonly routes: RouteMap;
   readonly runner: AttemptRunner;
   readonly settling: Settling;
@@ -79,22 +83,35 @@ export class Slots {
       touched.add(pool);
     }
     for (const pool of touched) this.#fill(pool);
+    this.#options.arrived();
   }
 
-  /** What operators have set of queues has changed: it holds for what is held here, and for how much is. */
-  queuesChanged(): void {
-    const { leases, routes } = this.#options;
+  /**
+   * What operators have set of queues has changed, or this worker's share of a total: it holds for what is held here,
+   * and for how much is. What runs goes on; what waits for a slot in a queue that has none any more goes back.
+   *
+   * @returns whether a queue has more or fewer slots now.
+   */
+  queuesChanged(): boolean {
+    const { leases, routes, settling, shares } = this.#options;
     const { queuePolicies } = this.#engine;
     for (const attempt of leases.values()) attempt.policy = this.#policyOf(attempt.job);
-    if (this.#isClosed) return;
+    if (this.#isClosed) return false;
+    let isChanged = false;
     for (const pool of routes.pools) {
-      const slots = queuePolicies.of(pool.queue).localConcurrency ?? pool.ownSlots;
+      const share = shares.of(pool.queue);
+      const { localConcurrency } = queuePolicies.of(pool.queue);
+      const slots =
+        share === null ? (localConcurrency ?? pool.ownSlots) : Math.min(share, localConcurrency ?? share);
       // A batch handler says itself how many batches run at once.
       if (pool instanceof BatchPool || pool.slots === slots) continue;
       pool.slots = slots;
+      isChanged = true;
+      if (slots === 0) for (const attempt of pool.takeAll()) settling.handBack(attempt);
       routes.wake(pool);
       this.#fill(pool);
     }
+    return isChanged;
   }
 
   #policyOf(job: LeasedJob): DecidedPolicy {

@@ -10,7 +10,7 @@ import type { Handler } from "./handler.ts";
 export async function warnOfUnknownQueues(
   engine: Engine,
   handlers: readonly Handler[],
-  queues: ReadonlyMap<string, number> | null,
+  queues: ReadonlyMap<string, unknown> | null,
 ): Promise<void> {
   try {
     const declared = new Set(handlers.map(({ definition }) => queueOf(engine.settings.router, definition)));

@@ -5,19 +5,35 @@ import type { ScheduleDefinition } from "../engine/schedules/schedule.ts";
 import { readCapabilities } from "../model/capability.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
-import { MillraceError, notYetSupported } from "../model/error.ts";
+import { MillraceError } from "../model/error.ts";
 import { checkName } from "../model/name.ts";
 import { checkBoolean, checkOptions, checkWhole, isListOfFunctions } from "../model/option.ts";
+import { workerLabel } from "../model/worker-label.ts";
 import type { HandlerMiddleware } from "./middleware.ts";
 import type { OnSettled } from "./settled-attempt.ts";
 
+/** How many slots a queue has in this worker: so many of its own, or its share of a total over all live workers. */
+export type QueueSlots =
+  | number
+  | {
+      /** Slots of the queue over all live workers that declare it, shared out evenly. */
+      total: number;
+      /** Where the shares of this worker's queues do not fit into `slotsMax`: how much of it the queue gets; 1 by default. */
+      weight?: number;
+    };
+
 export interface WorkerOptions {
-  /** The queues to serve, with their slots. Default: the queues of the handlers, each with `concurrency` slots. */
-  queues?: Readonly<Record<string, number>> | readonly string[];
+  /**
+   * The queues to serve, with their slots. Default: those of MILLRACE_QUEUES (names with commas in between), else the
+   * queues of the handlers, each with `concurrency` slots.
+   */
+  queues?: Readonly<Record<string, QueueSlots>> | readonly string[];
   /** Slots per queue where `queues` does not say; 10 by default. */
   concurrency?: number;
   /** Schedules that this worker's code defines, each made by schedule(). */
   schedules?: readonly ScheduleDefinition[];
+  /** How many slots totals may give this worker, over all its queues; 64 by default. */
+  slotsMax?: number;
   /** What this worker offers, such as "gpu": it runs the jobs that require nothing else, and those that require nothing. */
   capabilities?: readonly string[];
   /** How long a job stays with a worker that is not heard of; 15 s by default. Leases renew themselves. */
@@ -29,7 +45,10 @@ export interface WorkerOptions {
   middleware?: readonly HandlerMiddleware[];
   /** Told of every attempt that ran, once the store has its end: for meters and logs. It must not wait for anything. */
   onSettled?: OnSettled;
-  /** Shown in logs, lists and attempt records. */
+  /**
+   * Shown in logs, lists and attempt records. Default: `{prefix}-worker-{version}-{id}` by MILLRACE_WORKER_PREFIX,
+   * MILLRACE_WORKER_VERSION and MILLRACE_WORKER_ID; without a prefix host and process.
+   */
   label?: string;
   /**
    * Stop on SIGTERM and SIGINT; a second signal ends the process. Off by default: a library installs no signal handlers
@@ -38,9 +57,19 @@ export interface WorkerOptions {
   signals?: boolean;
 }
 
+/** A queue as a worker serves it. */
+export interface ServedQueue {
+  /** Its own slots; of no meaning while the queue has a total. */
+  readonly slots: number;
+  readonly total: number | null;
+  readonly weight: number;
+}
+
 export interface WorkerSettings {
   readonly owner: string;
-  readonly queues: ReadonlyMap<string, number> | null;
+  readonly label: string;
+  readonly queues: ReadonlyMap<string, ServedQueue> | null;
+  readonly slotsMax: number;
   readonly concurrency: number;
   /** Sorted, without repeats. */
   readonly capabilities: readonly string[];
@@ -56,6 +85,7 @@ export interface WorkerSettings {
 }
 
 const slotsMax = 10_000;
+const weightMax = 1000;
 const capabilitiesMax = 256;
 const leaseMinMs = 100;
 
@@ -64,6 +94,7 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
     "queues",
     "concurrency",
     "schedules",
+    "slotsMax",
     "capabilities",
     "lease",
     "shutdownGrace",
@@ -75,18 +106,19 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
   ];
   if (typeof options !== "object" || options === null)
     throw new MillraceError("invalid-option", "work: the options must be an object.");
-  refuseLater(options);
   checkOptions(options, "work", known);
   if (options.middleware !== undefined && !isListOfFunctions(options.middleware))
     throw new MillraceError("invalid-option", "work: middleware must be a list of functions.");
   if (options.onSettled !== undefined && typeof options.onSettled !== "function")
     throw new MillraceError("invalid-option", "work: onSettled must be a function.");
   const concurrency = checkWhole(options.concurrency ?? 10, "work: concurrency", 1, slotsMax);
+  const queues = options.queues ?? namedQueues(engine.platform.readEnv("MILLRACE_QUEUES"));
   return {
-    owner: makeOwner(engine, options.label),
-    queues: options.queues === undefined ? null : readQueues(options.queues, concurrency),
+    ...makeNames(engine, options.label),
+    queues: queues === undefined ? null : readQueues(queues, concurrency),
     concurrency,
     schedules: readSchedules(options.schedules ?? []),
+    slotsMax: checkWhole(options.slotsMax ?? 64, "work: slotsMax", 1, slotsMax),
     capabilities:
       options.capabilities === undefined
         ? []
@@ -121,16 +153,17 @@ function readSchedules(given: unknown): readonly ScheduleDefinition[] {
   return given;
 }
 
-const laterKeys = ["limits", "workers", "weights"];
-
-function refuseLater(options: object): void {
-  for (const key of laterKeys) if (key in options) throw notYetSupported(`work: the option ${key}`);
+function namedQueues(list: string | undefined): readonly string[] | undefined {
+  return list
+    ?.split(",")
+    .map((name) => name.trim())
+    .filter((name) => name !== "");
 }
 
 function readQueues(
-  queues: Readonly<Record<string, number>> | readonly string[],
+  queues: Readonly<Record<string, QueueSlots>> | readonly string[],
   concurrency: number,
-): ReadonlyMap<string, number> {
+): ReadonlyMap<string, ServedQueue> {
   if (typeof queues !== "object" || queues === null)
     throw new MillraceError(
       "invalid-option",
@@ -138,22 +171,36 @@ function readQueues(
     );
   const entries = Array.isArray(queues)
     ? (queues as readonly string[]).map((queue) => [queue, concurrency] as const)
-    : Object.entries(queues as Readonly<Record<string, number>>);
+    : Object.entries(queues as Readonly<Record<string, QueueSlots>>);
   return new Map(
     entries.map(([queue, slots]) => [
       checkName(queue, "work: queue"),
-      checkWhole(slots, `work: queues.${queue}`, 1, slotsMax),
+      readSlots(slots, `work: queues.${queue}`, concurrency),
     ]),
   );
 }
 
-/** Unique per worker, whatever people call it: two processes with one label must not share leases. */
-function makeOwner(engine: Engine, label: string | undefined): string {
-  const { hostName, processId } = engine.platform;
-  const boot = [...engine.platform.randomBytes(4)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-  const base =
-    label === undefined
-      ? `${hostName.slice(0, 100)}-${processId}`
-      : checkName(label, "work: label").slice(0, 200);
-  return `${base}-${boot}`;
+function readSlots(given: QueueSlots, what: string, concurrency: number): ServedQueue {
+  if (typeof given !== "object" || given === null)
+    return { slots: checkWhole(given, what, 1, slotsMax), total: null, weight: 1 };
+  const { total, weight } = checkOptions(given, what, ["total", "weight"]);
+  return {
+    slots: concurrency,
+    total: checkWhole(total, `${what}.total`, 1, slotsMax),
+    weight: checkWhole(weight ?? 1, `${what}.weight`, 1, weightMax),
+  };
+}
+
+/** The owner is unique, whatever people call the worker: two processes with one label must not share leases. */
+function makeNames({ platform }: Engine, given: string | undefined): { label: string; owner: string } {
+  const bootId = [...platform.randomBytes(4)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  const parts = {
+    prefix: platform.readEnv("MILLRACE_WORKER_PREFIX"),
+    version: platform.readEnv("MILLRACE_WORKER_VERSION"),
+    id: platform.readEnv("MILLRACE_WORKER_ID"),
+    bootId,
+  };
+  const process = `${platform.hostName.slice(0, 100)}-${platform.processId}`;
+  const label = checkName(given ?? workerLabel(parts) ?? process, "work: label").slice(0, 200);
+  return { label, owner: `${label}-${bootId}` };
 }

@@ -15,17 +15,20 @@ import { settlesWithin } from "../engine/race.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { checkOptions } from "../model/option.ts";
+import type { WorkerOrder } from "../engine/worker-bell.ts";
+import type { WorkerMode } from "../engine/worker-notice.ts";
 import type { LeasedJob } from "../store/records.ts";
 import type { Hint } from "../store/store.ts";
 import { Aborting } from "./aborting.ts";
-import { Announcing } from "./announcing.ts";
 import { AttemptRunner } from "./attempt-runner.ts";
+import type { Beat } from "./beat.ts";
 import { Claimer } from "./claimer.ts";
 import { ClosedGates } from "./closed-gates.ts";
+import { FleetSeat } from "./fleet-seat.ts";
 import type { Handler } from "./handler.ts";
 import { Leases } from "./leases.ts";
 import { makePools } from "./make-pools.ts";
-import type { Pool } from "./pool.ts";
+import type { MadePools } from "./make-pools.ts";
 import type { Renewals, RenewalSeat } from "./renewal.ts";
 import { RouteLearning } from "./route-learning.ts";
 import { RouteMap } from "./route-map.ts";
@@ -46,6 +49,8 @@ export interface Worker extends AsyncDisposable {
   readonly running: number;
   /** Jobs held here: waiting for a slot, running, or being settled. */
   readonly held: number;
+  /** Settles when the worker has stopped, whoever told it to: `stop()`, a signal or an operator. */
+  readonly stopped: Promise<StopReport>;
   /** Stops once, however often it is called. No attempt is burnt: what did not finish in time goes back. */
   stop(options?: { readonly grace?: Duration }): Promise<StopReport>;
 }
@@ -54,6 +59,7 @@ export interface Worker extends AsyncDisposable {
 export interface SharedByWorkers {
   readonly leaseBook: LeaseBook;
   readonly renewals: Renewals;
+  readonly beat: Beat;
   readonly stopped: (worker: JobWorker) => void;
 }
 
@@ -72,10 +78,13 @@ export class JobWorker implements Worker {
   readonly #learning: RouteLearning;
   readonly #claimer: Claimer;
   readonly #closedGates: ClosedGates;
-  readonly #announcing: Announcing;
+  readonly #seat: FleetSeat;
+  readonly #whenStopped = Promise.withResolvers<StopReport>();
   /** Takes back, at the stop, what the start has entered elsewhere. */
   readonly #leave: (() => void)[] = [];
   #unwatch: (() => void) | null = null;
+  #leaveFleet: (() => Promise<void>) | null = null;
+  #mode: WorkerMode = "working";
   #stopping: Promise<StopReport> | null = null;
   #whenQuiet: (() => void) | null = null;
 
@@ -84,7 +93,7 @@ export class JobWorker implements Worker {
     shared: SharedByWorkers,
     handlers: readonly Handler[],
     settings: WorkerSettings,
-    pools: readonly Pool[] = makePools(engine, handlers, settings),
+    { served, pools }: MadePools = makePools(engine, handlers, settings),
   ) {
     const { owner, leaseMs, abortGraceMs, middleware, onSettled, capabilities } = settings;
     const routes = new RouteMap(pools, handlers, capabilities);
@@ -92,7 +101,7 @@ export class JobWorker implements Worker {
     const hasRoom = (): void => this.#claimer.consider();
     const leases = new Leases(() => (hasRoom(), this.#checkQuiet()));
     const settling = new Settling(engine, { leases, routes, stalls, onSettled });
-    const abandonedChanged = (): void => this.#announcing.changed();
+    const abandonedChanged = (): void => shared.beat.changed();
     const aborting = new Aborting(engine, {
       leases,
       routes,
@@ -101,14 +110,28 @@ export class JobWorker implements Worker {
       abandonedChanged,
     });
     const runner = new AttemptRunner(engine, middleware);
-    const slots = new Slots(engine, { owner, leaseMs, leases, routes, runner, settling, aborting, hasRoom });
     const adopt = (jobs: readonly LeasedJob[], leasedUs: number): void => this.#adopt(jobs, leasedUs);
     const renewal = shared.renewals.join({ owner, leaseMs, leases, adopt });
+    const names = handlers.map(({ definition }) => definition.name);
+    this.#seat = new FleetSeat(engine, {
+      ...{ settings, served, names, leases, routes, aborting, renewal },
+      mode: () => this.#mode,
+      running: () => this.running,
+      ordered: (order) => this.#ordered(order),
+      sharesChanged: () => {
+        if (this.#slots.queuesChanged()) shared.beat.changed();
+      },
+    });
+    const slots = new Slots(engine, {
+      ...{ owner, leaseMs, leases, routes, runner, settling, aborting, hasRoom },
+      shares: this.#seat.shares,
+      arrived: () => shared.beat.hurry(),
+    });
     this.id = owner;
     this.#engine = engine;
     this.#shared = shared;
     this.#settings = settings;
-    this.#names = handlers.map(({ definition }) => definition.name);
+    this.#names = names;
     this.#leases = leases;
     this.#aborting = aborting;
     this.#slots = slots;
@@ -120,15 +143,7 @@ export class JobWorker implements Worker {
       learning: this.#learning,
       closedGates: this.#closedGates,
     });
-    const queues = [...new Set(pools.map(({ queue }) => queue))];
-    this.queues = queues;
-    const names = this.#names;
-    this.#announcing = new Announcing(engine, owner, () => ({
-      queues,
-      names,
-      capabilities,
-      abandoned: aborting.abandoned,
-    }));
+    this.queues = [...new Set(pools.map(({ queue }) => queue))];
   }
 
   get running(): number {
@@ -147,8 +162,9 @@ export class JobWorker implements Worker {
     );
     if (this.#settings.wantsSignals) this.#leave.push(platform.onTermination(() => void this.stop()));
     if (this.#settings.isAnnounced) {
-      this.#leave.push(this.#engine.queuePolicies.use(this.queues, () => this.#slots.queuesChanged()));
-      this.#announcing.start();
+      this.#seat.start();
+      this.#leave.push(this.#engine.queuePolicies.use(this.queues, () => this.#queuesChanged()));
+      this.#leaveFleet = this.#shared.beat.join(this.#seat);
     }
     this.#slots.queuesChanged();
     this.#unwatch = store.watch((hint) => this.#hinted(hint));
@@ -164,8 +180,12 @@ export class JobWorker implements Worker {
   stop(options: { readonly grace?: Duration } = {}): Promise<StopReport> {
     const { grace } = checkOptions(options, "stop", ["grace"]);
     const graceMs = grace === undefined ? this.#settings.shutdownGraceMs : durationMs(grace, "stop: grace");
-    this.#stopping ??= this.#stop(graceMs);
+    if (this.#stopping === null) this.#whenStopped.resolve((this.#stopping = this.#stop(graceMs)));
     return this.#stopping;
+  }
+
+  get stopped(): Promise<StopReport> {
+    return this.#whenStopped.promise;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -175,6 +195,32 @@ export class JobWorker implements Worker {
   #hinted(hint: Hint): void {
     if (hint.kind === "ready") this.#claimer.hinted(hint);
     else if (hint.kind === "cancel" && hint.owner === this.id) this.#aborting.cancelHinted(hint.ids);
+  }
+
+  #ordered(order: WorkerOrder): void {
+    if (this.#stopping !== null) return;
+    this.#engine.log.info("an operator has told this worker what to do", {
+      worker: this.id,
+      order: order.to,
+    });
+    if (order.to === "stop") void this.stop(order.graceMs === null ? {} : { grace: order.graceMs });
+    else this.#setQuiet(order.to === "quiet");
+  }
+
+  /** A quiet worker claims nothing and finishes what runs; its shares of totals go to others. */
+  #setQuiet(isQuiet: boolean): void {
+    this.#mode = isQuiet ? "quiet" : "working";
+    this.#claimer.setQuiet(isQuiet);
+    if (isQuiet) this.#slots.handBackWaiting();
+    this.#shared.beat.changed();
+  }
+
+  /** What operators have set of its queues has changed; of totals the others must hear. */
+  #queuesChanged(): void {
+    const { shares } = this.#seat;
+    shares.compute();
+    this.#slots.queuesChanged();
+    if (shares.hasTotals) this.#shared.beat.look();
   }
 
   /** The jobs of a claim whose reply was lost. */
@@ -191,6 +237,8 @@ export class JobWorker implements Worker {
   async #stop(graceMs: number): Promise<StopReport> {
     const { platform, records } = this.#engine;
     const { abortGraceMs } = this.#settings;
+    this.#mode = "stopping";
+    if (this.#settings.isAnnounced) this.#shared.beat.changed();
     this.#slots.close();
     this.#unwatch?.();
     this.#learning.stop();
@@ -208,7 +256,7 @@ export class JobWorker implements Worker {
     }
     await settlesWithin(platform, records.whenIdle(), abortGraceMs);
     this.#renewal.leave();
-    if (this.#settings.isAnnounced) await settlesWithin(platform, this.#announcing.stop(), abortGraceMs);
+    if (this.#leaveFleet !== null) await settlesWithin(platform, this.#leaveFleet(), abortGraceMs);
     for (const leave of this.#leave) leave();
     this.#shared.stopped(this);
     return { notStopped: this.running };

@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
+import { aNotice } from "../support/builders.ts";
 import { noticePut } from "../../src/engine/worker-notice.ts";
 import { handler, job, Millrace } from "../../src/index.ts";
 import { openStore } from "../../src/open.ts";
@@ -157,8 +158,7 @@ describe("doctor", () => {
     const handle = await mill.enqueue(deaf, null);
     await handle.result().catch(() => undefined);
     const direct = await openStore(nodePlatform, store);
-    const notice = { queues: [], names: [], capabilities: [], abandoned: 0, writtenAt: Date.now() - 60_000 };
-    await direct.putDocs([noticePut("late", notice)]);
+    await direct.putDocs([noticePut("late", aNotice({ writtenAt: Date.now() - 60_000 }))]);
     await direct.close();
     const { code, out } = await say(["doctor", "--store", store]);
     gate.resolve();
@@ -205,8 +205,8 @@ describe("a file that is no store", () => {
 describe("duties", () => {
   test("are listed by name, and an unknown one is refused", async () => {
     const { store } = await aFile();
-    const { duties } = (await sayJson(["duties", "--store", store])) as { duties: string[] };
-    expect(duties).toContain("reclaim");
+    const { duties } = (await sayJson(["duties", "--store", store])) as { duties: { duty: string }[] };
+    expect(duties.map(({ duty }) => duty)).toContain("reclaim");
     const { code, err } = await say(["duties", "run", "nap", "--store", store]);
     expect(err).toMatch(/^millrace: invalid-option: There is no duty "nap"; known are promote, /);
     expect(code).toBe(2);

@@ -156,6 +156,8 @@ describe("help and version", () => {
       "revoke",
       "delete",
       "purge",
+      "top",
+      "workers",
       "queues",
       "limits",
       "duties",

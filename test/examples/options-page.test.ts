@@ -55,6 +55,9 @@ const calls: Readonly<Record<string, () => unknown>> = {
   "`handler(job, function)` and `batchHandler(job, options, function)`": () =>
     batchHandler(plain, { size: 1, ...asked }, async () => undefined),
   "`mill.work(handlers, options)`": () => mill.work([handler(plain, () => undefined)], asked),
+  "`queues.total`": () =>
+    mill.work([handler(plain, () => undefined)], { queues: { asked: { total: 1, ...asked } } }),
+  "`mill.workers.stop(worker, options)`": () => mill.workers.stop("asked", asked),
   "`worker.stop(options)`": async () => {
     const worker = await mill.work([handler(plain, () => undefined)]);
     try {

@@ -111,7 +111,7 @@ describe.each([1, 4, 16])("on %i partitions", (partitions) => {
     }
     const held = began.filter(({ node }) => node === "node-2").length;
     const before = began.length;
-    expect(held).toBeGreaterThanOrEqual(3);
+    expect(held).toBeGreaterThanOrEqual(2);
     victim.crash();
     const diedUs = time.elapsedUs;
     await passMs(60_000);
@@ -176,8 +176,9 @@ describe.each([1, 4, 16])("on %i partitions", (partitions) => {
       expect(Math.max(...lateMs)).toBeLessThanOrEqual(latestMs);
       const more = (network.calls - before - 2 * quiet) / seconds;
       // Submit, promotion, claim and settle of the job are four. With several partitions the slow polls of the others
-      // ask where a clock has rung beside the one whose turn it is.
-      expect(more).toBeLessThan(partitions === 1 ? 5 : 9);
+      // ask where a clock has rung beside the one whose turn it is, and the beat of the worker, which is busy now, reads
+      // its bells twice as often, from the two partitions in which they lie.
+      expect(more).toBeLessThan(partitions === 1 ? 5.5 : 10);
     });
 
     test("due jobs start within 310 ms while the holder of the term is dead, and at once when its term is over", async () => {

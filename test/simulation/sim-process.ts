@@ -49,6 +49,8 @@ export class SimProcess {
       bootId: () => "simulated",
       onTermination: () => () => undefined,
       processId,
+      readEnv: () => undefined,
+      memoryBytes: () => 0,
       hostName: name,
     };
   }

@@ -7,6 +7,7 @@ import type { GateUse } from "../../src/model/gate.ts";
 import { laneOrderOf } from "../../src/model/lane.ts";
 import { routeNumber } from "../../src/model/route.ts";
 import type { Change, ChangeCase, ClaimRequest, Guard, Settle } from "../../src/store/operations.ts";
+import type { WorkerNotice } from "../../src/engine/worker-notice.ts";
 import type { DocPut, GatePut, LeaseRef, NewJob } from "../../src/store/records.ts";
 
 export function aJob(given: Partial<NewJob> & { readonly id: string }): NewJob {
@@ -100,4 +101,14 @@ export function aChange(
 
 export function aDoc(id: string, body: string | null, given: Partial<DocPut> = {}): DocPut {
   return { kind: "kv", id, body, guard: "any", ...given };
+}
+
+export function aNotice(given: Partial<WorkerNotice> = {}): WorkerNotice {
+  return {
+    ...{ label: "w", host: "host", processId: 1, mode: "working" },
+    ...{ queues: [], names: [], capabilities: [], slots: {}, totals: {}, weights: {}, slotsMax: 64 },
+    ...{ running: 0, jobs: [], abandoned: 0, memoryBytes: 0, loopDelayMs: 0 },
+    ...{ duties: {}, startedAt: 0, writtenAt: 0, ttlMs: 45_000 },
+    ...given,
+  };
 }

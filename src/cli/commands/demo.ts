@@ -7,12 +7,13 @@ import type { Millrace } from "../../client/millrace.ts";
 import type { Call, Command } from "../command.ts";
 import { Board, countTable, totalOf } from "../demo/board.ts";
 import type { Counts } from "../demo/board.ts";
-import { demoHandlers, slots, waitMs } from "../demo/jobs.ts";
+import { demoHandlers, slots } from "../demo/jobs.ts";
 import { startScript } from "../demo/script.ts";
 import { escapeText } from "../escape.ts";
 import { withMillrace } from "../open-store.ts";
 import { toJson } from "../print-json.ts";
 import { readWhole } from "../read-args.ts";
+import { waitMs } from "../wait.ts";
 
 const secondsDefault = 15;
 const frameMs = 120;

@@ -1,6 +1,9 @@
-/** `millrace duties`: the names of the background duties, or one duty run by hand. */
+/** `millrace duties`: what the background duties of all processes have done, or one duty run by hand. */
+import type { DutyView } from "../../client/duty-views.ts";
+import { durationText } from "../../model/duration.ts";
 import { storeOption } from "../command.ts";
 import type { Call, Command } from "../command.ts";
+import { formatTable } from "../format-table.ts";
 import { existingStoreUrl, withMillrace } from "../open-store.ts";
 import { toJson } from "../print-json.ts";
 import { quote, wrong } from "../read-args.ts";
@@ -8,7 +11,7 @@ import { quote, wrong } from "../read-args.ts";
 export const duties: Command = {
   name: "duties",
   usage: "duties | duties run NAME",
-  summary: "the background duties, or one of them run once",
+  summary: "what the background duties of all processes have done, or one of them run once",
   words: [0, 2],
   options: storeOption,
   examples: ["duties run reclaim", "duties run retention --json"],
@@ -21,9 +24,24 @@ export const duties: Command = {
   },
 };
 
+const columns = [
+  { title: "DUTY" },
+  ...["PROCESSES", "PASSES", "PROCESSED", "ERRORS", "ASIDE"].map((title) => ({ title, isNumber: true })),
+  { title: "LAST" },
+  { title: "PARTITIONS MISSING" },
+];
+
+function cells({ duty, lagMs, missing, ...counts }: DutyView): readonly string[] {
+  const { processes, passes, processed, errors, aside } = counts;
+  const last = lagMs === null ? "" : `${durationText(lagMs)} ago`;
+  return [duty, ...[processes, passes, processed, errors, aside].map(String), last, missing.join(", ")];
+}
+
 async function listDuties(call: Call): Promise<number> {
-  const names = await withMillrace(call, await existingStoreUrl(call), async (mill) => mill.dutyNames);
-  call.terminal.writeOut(call.wantsJson ? `${toJson({ duties: names })}\n` : `${names.join("\n")}\n`);
+  const all = await withMillrace(call, await existingStoreUrl(call), (mill) => mill.duties());
+  call.terminal.writeOut(
+    `${call.wantsJson ? toJson({ duties: all }) : formatTable(columns, all.map(cells))}\n`,
+  );
   return 0;
 }
 

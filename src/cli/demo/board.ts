@@ -6,6 +6,7 @@ import type { JobState } from "../../model/job-state.ts";
 import type { Terminal } from "../../platform/terminal.ts";
 import { formatTable } from "../format-table.ts";
 import { shorten } from "../escape.ts";
+import { Screen } from "../screen.ts";
 
 export type Counts = Readonly<Record<string, Readonly<Partial<Record<JobState, number>>>>>;
 
@@ -19,22 +20,17 @@ export interface Scene {
 const shownStates = ["scheduled", "ready", "running", "completed", "failed", "cancelled"] as const;
 
 const newsMax = 6;
-/** Each line is written over the old one and only its rest is cleared: a frame that began by clearing would flicker. */
-const nextLine = "\u001b[K\n";
-/** Terminals that know synchronised updates show the frame at once; the others ignore the marks. */
-const beginFrame = "\u001b[?2026h";
-const endFrame = "\u001b[0J\u001b[?2026l";
 const colours: Readonly<Record<string, number>> = { running: 36, completed: 32, failed: 31, cancelled: 33 };
 
 export class Board {
   readonly #terminal: Terminal;
   readonly #news: string[] = [];
-  #drawnLines = 0;
-  #drawnColumns = 0;
+  readonly #screen: Screen;
   #toldSeconds = -1;
 
   constructor(terminal: Terminal) {
     this.#terminal = terminal;
+    this.#screen = new Screen(terminal);
   }
 
   tell(news: string): void {
@@ -48,12 +44,11 @@ export class Board {
   }
 
   #redraw({ elapsedMs, secondsMax, counts, reports }: Scene): void {
-    const { columns, rows } = this.#terminal;
     const seconds = (elapsedMs / 1000).toFixed(1);
     const bars = reports.map(
       ({ month, share }) => `report of ${month.padEnd(9)} ${bar(share)} ${Math.round(share * 100)} %`,
     );
-    const lines = [
+    this.#screen.draw([
       `${seconds.padStart(5)} s of ${secondsMax}`,
       "",
       ...this.#paint(countTable(counts)),
@@ -62,23 +57,7 @@ export class Board {
       ...Array.from({ length: Math.max(0, 2 - bars.length) }, () => ""),
       "",
       ...this.#news.map((news) => `· ${news}`),
-    ]
-      .slice(0, Math.max(1, rows - 2))
-      .map((line) => (line.includes("\u001b") ? line : shorten(line, columns - 1)));
-    this.#terminal.writeOut(
-      `${beginFrame}${this.#toTop(columns)}${lines.join(nextLine)}${nextLine}${endFrame}`,
-    );
-    this.#drawnLines = lines.length;
-    this.#drawnColumns = columns;
-  }
-
-  /**
-   * A terminal that was made narrower has wrapped the board, so its first line cannot be found: the screen is cleared
-   * instead.
-   */
-  #toTop(columns: number): string {
-    if (columns < this.#drawnColumns) return "\u001b[2J\u001b[H";
-    return this.#drawnLines === 0 ? "" : `\u001b[${this.#drawnLines}A`;
+    ]);
   }
 
   #tellSecond({ elapsedMs, counts }: Scene): void {

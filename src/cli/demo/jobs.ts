@@ -5,6 +5,7 @@
 import { handler, job } from "../../index.ts";
 import type { Handler } from "../../index.ts";
 import type { Platform } from "../../platform/platform.ts";
+import { waitMs } from "../wait.ts";
 
 export const welcomeEmail = job<{ to: string }>("welcome-email", { queue: "email" });
 export const monthlyReport = job<{ month: string }, { pages: number }>("monthly-report", {
@@ -62,20 +63,4 @@ export function demoHandlers(platform: Platform, tell: (news: string) => void): 
     }),
     handler(exportAll, ({ signal }) => pause(600_000, signal)),
   ];
-}
-
-/** Waits; a signal that fires ends the wait by throwing its reason. */
-export function waitMs(platform: Platform, delayMs: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => {
-      timer.cancel();
-      reject(signal?.reason as Error);
-    };
-    const timer = platform.setTimer(delayMs, () => {
-      signal?.removeEventListener("abort", stop);
-      resolve();
-    });
-    if (signal?.aborted === true) stop();
-    else signal?.addEventListener("abort", stop, { once: true });
-  });
 }

@@ -1,8 +1,9 @@
 /**
- * A term: the right to do a duty for all processes of a store, for a while by the store's clock. Terms only save work:
- * a duty does no harm when two processes do it, so a term that ends early or is lost with a reply costs one walk too
- * many and nothing else.
+ * A term: the right to do a duty for all processes of a store, for a while by the store's clock. For most duties terms
+ * only save work: they do no harm when two processes do them, so a term that ends early or is lost with a reply costs
+ * one walk too many and nothing else. Where two would do harm, the fence of the term travels with the duty's writes.
  */
+import type { DocPut } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 
 const termKind = "term";
@@ -40,6 +41,14 @@ export class Term {
     }
   }
 
+  /**
+   * A write that holds only for as long as this process has the term: in the same unit as the writes of a duty that must
+   * not be done twice, it refuses all of them to who has lost the term without knowing it. Null for who has none.
+   */
+  fence(): DocPut | null {
+    return this.#version === 0 ? null : this.#putOf({ version: this.#version });
+  }
+
   /** Lets another process take the term at once; nothing is written by a process that does not have it. */
   async giveBack(): Promise<void> {
     const version = this.#version;
@@ -49,13 +58,16 @@ export class Term {
   }
 
   async #put(guard: "absent" | { readonly version: number }): Promise<boolean> {
-    const { hostName, processId } = this.#engine.platform;
-    const body = JSON.stringify({ process: `${hostName}:${processId}` });
-    const put = { kind: termKind, id: this.#name, body, guard, expiresInMs: this.#lengthMs };
     const sentUs = this.#engine.platform.monotonicUs();
-    const [answer] = await this.#engine.store.putDocs([put]);
+    const [answer] = await this.#engine.store.putDocs([this.#putOf(guard)]);
     this.#madeUs = sentUs;
     this.#version = answer?.kind === "ok" ? answer.version : 0;
     return answer?.kind === "ok";
+  }
+
+  #putOf(guard: DocPut["guard"]): DocPut {
+    const { hostName, processId } = this.#engine.platform;
+    const body = JSON.stringify({ process: `${hostName}:${processId}` });
+    return { kind: termKind, id: this.#name, body, guard, expiresInMs: this.#lengthMs };
   }
 }

@@ -17,10 +17,10 @@ import type { News } from "./read.ts";
 import type { StoreClock } from "../../store/store-clock.ts";
 
 /**
- * Behind file events once in two seconds, so that an idle worker with its duties stays below two reads per second;
- * without them oftener.
+ * Behind file events rarely: who must not miss a hint has a slow read of its own, and an idle worker stays below two
+ * reads per second; without them oftener.
  */
-const slowLookMs = { behindEvents: 2000, alone: 1000 };
+const slowLookMs = { behindEvents: 10_000, alone: 1000 };
 /**
  * After a change of the log, looks at these distances until nothing more is found. The first event of a commit comes
  * before its sync to the disk, and what ends the commit is a write to shared memory that no file watch reports.

@@ -1,0 +1,82 @@
+/**
+ * Cancelling, one job by id or all that match a filter: waiting jobs end at once, the workers of running ones are told.
+ * They are told by the hint of the change; for a hint that was lost their bells are rung (engine/worker-bell.ts), once
+ * per page of jobs and not once per job. A job that has completed meanwhile stays completed.
+ */
+import { callKeys } from "../engine/call-limit.ts";
+import type { CallOptions } from "../engine/call-limit.ts";
+import type { Engine } from "../engine/engine.ts";
+import { ringCancel } from "../engine/worker-bell.ts";
+import { liveStates } from "../model/job-state.ts";
+import { cancelChanges } from "../model/operate.ts";
+import { checkOptions, invalidOption } from "../model/option.ts";
+import type { JobRecord } from "../store/records.ts";
+import { isMade } from "./job-changes.ts";
+import type { JobChanges } from "./job-changes.ts";
+import { overStates } from "./job-filter.ts";
+import type { JobQuery } from "./job-filter.ts";
+
+/** `signalled`: it runs, and its handler was told. */
+export type CancelAnswer = "cancelled" | "signalled" | "finished" | "not-found";
+/** How often each answer came. */
+export type Answers<Answer extends string> = Readonly<Record<Answer, number>>;
+
+export interface CancelOptions extends CallOptions {
+  /** Kept as the reason of the job's end; "asked" by default. */
+  reason?: string;
+  /** Of a cancel by filter: told after each page of jobs how often each answer came so far. */
+  onProgress?: (soFar: Answers<CancelAnswer>) => void;
+}
+
+const answers = ["cancelled", "signalled", "finished", "not-found"] as const satisfies CancelAnswer[];
+
+export async function cancelJobs(
+  engine: Engine,
+  changes: JobChanges,
+  target: string | JobQuery,
+  options: CancelOptions,
+  isOver: () => boolean,
+): Promise<CancelAnswer | Answers<CancelAnswer>> {
+  const { reason, onProgress } = readOptions(options);
+  let bells = new Map<string, string[]>();
+
+  const cancelOne = async (first: JobRecord): Promise<CancelAnswer> => {
+    let owner: string | null = null;
+    const answer = await changes.changeAsRead(first, (record) => {
+      const { policy, queue, attempts, cancelAsked } = record;
+      ({ owner } = record);
+      return cancelChanges({ policy: engine.readPolicy(policy, queue), attempts, cancelAsked }, reason);
+    });
+    if (!isMade(answer)) return answer.kind === "gone" ? "not-found" : "finished";
+    if (answer.state === "cancelled") return "cancelled";
+    if (owner !== null) bells.set(owner, [...(bells.get(owner) ?? []), first.id]);
+    return "signalled";
+  };
+
+  const ring = (): Promise<void> => {
+    const rung = bells;
+    bells = new Map();
+    return ringCancel(engine, rung);
+  };
+
+  if (typeof target === "string") {
+    const record = await changes.read(target);
+    if (record === null) return "not-found";
+    const answer = await cancelOne(record);
+    await ring();
+    return answer;
+  }
+  return changes.each(overStates(target, liveStates), answers, cancelOne, isOver, async (soFar) => {
+    await ring();
+    onProgress?.(soFar);
+  });
+}
+
+function readOptions(given: CancelOptions): CancelOptions {
+  const options = checkOptions(given, "cancel", ["reason", "onProgress", ...callKeys]) as CancelOptions;
+  if (options.reason !== undefined && typeof options.reason !== "string")
+    throw invalidOption("cancel: the reason must be a text.");
+  if (options.onProgress !== undefined && typeof options.onProgress !== "function")
+    throw invalidOption("cancel: onProgress must be a function.");
+  return options;
+}

@@ -1,0 +1,246 @@
+/**
+ * The beat of a process: the few periodic calls by which its workers are known to the fleet and hear what is meant for
+ * them when every hint was lost. All workers of the process share them.
+ *
+ *   write   the notice of each worker; oftener while one of its queues has a total, because its share is given to others
+ *           as soon as its notice has run out
+ *   read    orders and bells for its workers (worker-bell.ts), while jobs run here once a second, else at half that pace:
+ *           an idle worker has nothing to cancel, and reads at once when it gets work. While a queue has a total the
+ *           same read brings all notices; a notice that is about to run out is looked at just when it does
+ *   round   what nobody rings for: how long the store keeps jobs, and settings of queues whose bell was not written
+ *
+ * Always true: nothing here is needed for a job to run; a call that fails is made again at its next time.
+ */
+import { allDocs } from "../engine/all-docs.ts";
+import type { Engine } from "../engine/engine.ts";
+import { answersWithin } from "../engine/race.ts";
+import { bellIds, readCancelled, readOrder } from "../engine/worker-bell.ts";
+import type { WorkerOrder } from "../engine/worker-bell.ts";
+import { noticePut, readNotice, workerKind } from "../engine/worker-notice.ts";
+import type { LiveWorker, WorkerNotice } from "../engine/worker-notice.ts";
+import type { Timer } from "../platform/platform.ts";
+import type { Doc } from "../store/records.ts";
+
+const readEveryMs = { busy: 1050, idle: 2200 };
+/** While a queue has a total, a worker that was killed is out of the shares when its notice has run out. */
+const writeEveryMs = { inFleet: 2300, alone: 20_000 };
+const noticeTtlMs = { inFleet: 4000, alone: 60_000 };
+const roundEveryMs = 20_000;
+/** A look at a notice that runs out comes a little behind its end, and never oftener than this. */
+const behindEndMs = 50;
+const readLeastMs = 200;
+/** The calls of processes that were started together drift apart. */
+const jitter = 0.07;
+const callMaxMs = 10_000;
+
+/** A worker, as far as the beat goes. */
+export interface BeatSeat {
+  readonly owner: string;
+  /** It has jobs. */
+  readonly isBusy: boolean;
+  /** One of its queues has a total, so that it must know who else is there. */
+  readonly hasTotals: boolean;
+  readonly notice: () => Omit<
+    WorkerNotice,
+    "host" | "processId" | "duties" | "memoryBytes" | "loopDelayMs" | "writtenAt" | "ttlMs"
+  >;
+  readonly ordered: (order: WorkerOrder) => void;
+  /** These jobs are to be cancelled, or, where some bells were not heard, perhaps any. */
+  readonly cancelRung: (ids: readonly string[] | null) => void;
+  /** All live workers, as the registry has them. */
+  readonly fleetSeen: (workers: readonly LiveWorker[]) => void;
+  /** The registry cannot be read. */
+  readonly fleetUnseen: () => void;
+}
+
+export class Beat {
+  readonly #engine: Engine;
+  readonly #seats = new Set<BeatSeat>();
+  /** By the id of a document that is listened to, the version that was heard last. */
+  readonly #heard = new Map<string, number>();
+  /** Monotonic, when the last notice was sent that the store has taken. */
+  #writtenUs = 0;
+  #lateMs = 0;
+  #readUs = 0;
+  #isReading = false;
+  /** The next read comes at the pace of a busy process. */
+  #isHurried = false;
+  readonly #timers: Record<"read" | "write" | "round", Timer | null> = {
+    read: null,
+    write: null,
+    round: null,
+  };
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  /** @returns a function that takes the worker out of the registry. */
+  join(seat: BeatSeat): () => Promise<void> {
+    this.#seats.add(seat);
+    void this.#write();
+    this.#hearRound();
+    if (seat.hasTotals) void this.#read();
+    else this.#setRead(readEveryMs.idle);
+    return async () => {
+      this.#seats.delete(seat);
+      if (this.#seats.size === 0) for (const timer of Object.values(this.#timers)) timer?.cancel();
+      await this.#put([noticePut(seat.owner, null)]);
+    };
+  }
+
+  /** What a notice says has changed: it is written at once. */
+  changed(): void {
+    if (this.#seats.size > 0) void this.#write();
+  }
+
+  /** A worker that was idle has jobs, so that somebody may want to cancel one. */
+  hurry(): void {
+    if (this.#isHurried || this.#isReading || this.#seats.size === 0) return;
+    this.#isHurried = true;
+    const sinceMs = (this.#engine.platform.monotonicUs() - this.#readUs) / 1000;
+    this.#setRead(Math.max(0, readEveryMs.busy - sinceMs));
+  }
+
+  /** The list of workers is wanted now: a total was set. */
+  look(): void {
+    void this.#write();
+    void this.#read();
+  }
+
+  get #isInFleet(): boolean {
+    return [...this.#seats].some(({ hasTotals }) => hasTotals);
+  }
+
+  async #write(): Promise<void> {
+    const { platform } = this.#engine;
+    const pace = this.#isInFleet ? "inFleet" : "alone";
+    this.#set("write", writeEveryMs[pace], () => void this.#write());
+    const shared = {
+      host: platform.hostName,
+      processId: platform.processId,
+      duties: this.#engine.readDuties(),
+      memoryBytes: platform.memoryBytes(),
+      loopDelayMs: Math.round(this.#lateMs),
+      writtenAt: platform.now(),
+      ttlMs: noticeTtlMs[pace],
+    };
+    this.#lateMs = 0;
+    const sentUs = platform.monotonicUs();
+    const puts = [...this.#seats].map((seat) => noticePut(seat.owner, { ...seat.notice(), ...shared }));
+    if (await this.#put(puts)) this.#writtenUs = sentUs;
+  }
+
+  async #put(puts: Parameters<Engine["store"]["putDocs"]>[0]): Promise<boolean> {
+    try {
+      await answersWithin(this.#engine.platform, this.#engine.store.putDocs(puts), callMaxMs);
+      return true;
+    } catch (error) {
+      this.#engine.log.debug("the notices of workers could not be written", { error });
+      return false;
+    }
+  }
+
+  async #read(): Promise<void> {
+    if (this.#isReading || this.#seats.size === 0) return;
+    this.#isReading = true;
+    const { platform, log } = this.#engine;
+    this.#readUs = platform.monotonicUs();
+    let endsInMs = Number.POSITIVE_INFINITY;
+    try {
+      const isInFleet = this.#isInFleet;
+      const docs = await answersWithin(platform, isInFleet ? this.#readAll() : this.#readOwn(), callMaxMs);
+      this.#hear(docs);
+      if (isInFleet) endsInMs = this.#showFleet(docs);
+    } catch (error) {
+      log.debug("the registry of workers could not be read; what was known last holds", { error });
+      for (const seat of this.#seats) seat.fleetUnseen();
+    }
+    this.#isReading = false;
+    this.#isHurried = [...this.#seats].some((seat) => seat.isBusy);
+    const regularMs = this.#isHurried ? readEveryMs.busy : readEveryMs.idle;
+    this.#setRead(Math.min(regularMs, Math.max(readLeastMs, endsInMs + behindEndMs)));
+  }
+
+  async #readAll(): Promise<readonly Doc[]> {
+    const docs: Doc[] = [];
+    for await (const doc of allDocs(this.#engine.store, { kind: workerKind })) docs.push(doc);
+    return docs;
+  }
+
+  async #readOwn(): Promise<readonly Doc[]> {
+    const ids = [...this.#seats].flatMap(({ owner }) => Object.values(bellIds(owner)));
+    return (await this.#engine.store.readDocs({ kind: workerKind, ids })).docs;
+  }
+
+  #hear(docs: readonly Doc[]): void {
+    const byId = new Map(docs.map((doc) => [doc.id, doc]));
+    for (const seat of this.#seats) {
+      const ids = bellIds(seat.owner);
+      const order = this.#news(byId.get(ids.order));
+      const told = order === null ? null : readOrder(order.doc);
+      if (told !== null) seat.ordered(told);
+      const cancel = this.#news(byId.get(ids.cancel));
+      if (cancel !== null) seat.cancelRung(cancel.isNext ? readCancelled(cancel.doc) : null);
+      if (this.#news(byId.get(ids.settings)) !== null) void this.#engine.queuePolicies.refresh();
+    }
+  }
+
+  /** The document, where it was written since it was heard last, and whether only once. */
+  #news(doc: Doc | undefined): { readonly doc: Doc; readonly isNext: boolean } | null {
+    if (doc === undefined) return null;
+    const heard = this.#heard.get(doc.id);
+    if (heard === doc.version) return null;
+    this.#heard.set(doc.id, doc.version);
+    return { doc, isNext: doc.version === (heard ?? 0) + 1 };
+  }
+
+  /** @returns how long until the first notice of another process runs out. */
+  #showFleet(docs: readonly Doc[]): number {
+    const workers = docs.map(readNotice).filter((worker) => worker !== null);
+    for (const seat of this.#seats) if (seat.hasTotals) seat.fleetSeen(workers);
+    const owners = new Set([...this.#seats].map(({ owner }) => owner));
+    const own = workers.find(({ worker }) => owners.has(worker));
+    if (own === undefined) return Number.POSITIVE_INFINITY;
+    // The store's time now: that of the own notice, and what has passed since it was written.
+    const agoMs = (this.#engine.platform.monotonicUs() - this.#writtenUs) / 1000;
+    const storeNow = own.expiresAt - own.ttlMs + agoMs;
+    const others = workers.filter(({ worker }) => !owners.has(worker));
+    return Math.min(...others.map(({ expiresAt }) => expiresAt - storeNow));
+  }
+
+  #hearRound(): void {
+    this.#set("round", roundEveryMs, () => this.#hearRound());
+    void this.#hearRetention();
+    void this.#engine.queuePolicies.refresh();
+  }
+
+  /** Only an outcome of which nothing is kept matters before the retention duty comes. Unheard, everything is kept. */
+  async #hearRetention(): Promise<void> {
+    const { retention, log } = this.#engine;
+    const mayLeaveOut = Object.values(retention.known ?? {}).includes(0);
+    if (!mayLeaveOut && !retention.isUndeclared) return;
+    try {
+      await retention.learn();
+    } catch (error) {
+      log.debug("the retention of the store could not be read", { error });
+    }
+  }
+
+  #setRead(inMs: number): void {
+    this.#set("read", inMs, () => void this.#read());
+  }
+
+  #set(which: "read" | "write" | "round", inMs: number, run: () => void): void {
+    this.#timers[which]?.cancel();
+    if (this.#seats.size === 0) return;
+    const { platform } = this.#engine;
+    const delayMs = inMs * (1 - platform.random() * jitter);
+    const dueUs = platform.monotonicUs() + delayMs * 1000;
+    const rang = (): void => {
+      this.#lateMs = Math.max(this.#lateMs, (platform.monotonicUs() - dueUs) / 1000);
+      run();
+    };
+    this.#timers[which] = platform.setTimer(delayMs, rang, false);
+  }
+}

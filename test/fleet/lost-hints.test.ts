@@ -1,0 +1,96 @@
+/**
+ * Every hint is lost, on every store: the periodic calls of a process alone must bring jobs, cancels, settings and orders
+ * within their time. The two sides are Millraces on connections of their own, neither of which hears anything.
+ */
+import { describe, expect, test } from "vitest";
+import type { Millrace } from "../../src/client/millrace.ts";
+import { job } from "../../src/engine/definition.ts";
+import { nodePlatform as platform } from "../../src/platform/node-platform.ts";
+import type { Store } from "../../src/store/store.ts";
+import { handler } from "../../src/worker/handler.ts";
+import { closeAfterEach } from "../support/close-after-each.ts";
+import { millOn } from "../support/mill-on.ts";
+import { until } from "../support/until.ts";
+import { usePlaces } from "../support/use-places.ts";
+import type { Place } from "../support/use-places.ts";
+
+/** What is promised, and what a busy machine may add. */
+const withinMs = 1200 + 300;
+const closeLater = closeAfterEach();
+// Over partitions a claim trusts the hints of each partition for longer: docs/decisions/0026.
+const places = usePlaces().filter(([title]) => !title.includes("partitions"));
+
+const deaf = (store: Store): Store => ({ ...store, watch: () => () => undefined });
+
+async function twoSides(place: Place): Promise<{ operator: Millrace; other: Millrace }> {
+  const open = place();
+  const other = closeLater(millOn(deaf(await open())));
+  const operator = closeLater(millOn(deaf(await open()), { duties: false }));
+  return { operator, other };
+}
+
+async function lasted(run: () => Promise<unknown>): Promise<number> {
+  const beganUs = platform.monotonicUs();
+  await run();
+  return (platform.monotonicUs() - beganUs) / 1000;
+}
+
+describe.each(places)("with all hints lost, on %s", (_title, place) => {
+  test("jobs start in time, also those that become due", async () => {
+    const { operator, other } = await twoSides(place);
+    const starts = new Map<number, number>();
+    const quick = job<number>("quick");
+    await other.work([
+      handler(quick, async ({ input }) => void starts.set(input, platform.monotonicUs() / 1000)),
+    ]);
+    for (const delay of [0, 100, 700]) {
+      const dueMs = platform.monotonicUs() / 1000 + delay;
+      await operator.enqueue(quick, delay, { delay });
+      await until("the job has started", () => starts.has(delay));
+      expect((starts.get(delay) ?? 0) - dueMs).toBeLessThan(withinMs);
+    }
+  });
+
+  test("a cancel reaches a handler that runs, and a setting a worker that is at work", async () => {
+    const { operator, other } = await twoSides(place);
+    const cancelled = Promise.withResolvers<void>();
+    const endless = job<null>("endless", { queue: "busy" });
+    let running = 0;
+    await other.work(
+      [
+        handler(endless, async ({ signal }) => {
+          running += 1;
+          await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+          cancelled.resolve();
+          signal.throwIfAborted();
+        }),
+      ],
+      { queues: { busy: 1 } },
+    );
+    const { id } = await operator.enqueue(endless, null);
+    await operator.enqueue(endless, null);
+    await until("it runs", () => running === 1);
+    expect(
+      await lasted(async () => {
+        await operator.queues.set("busy", { localConcurrency: 2 });
+        await until("the second runs, too", () => running === 2);
+      }),
+    ).toBeLessThan(withinMs);
+    expect(
+      await lasted(async () => {
+        expect(await operator.jobs.cancel(id)).toBe("signalled");
+        await cancelled.promise;
+      }),
+    ).toBeLessThan(withinMs);
+    await operator.jobs.cancel({ queue: "busy" });
+  });
+
+  test("an idle worker hears an order", async () => {
+    const { operator, other } = await twoSides(place);
+    const worker = await other.work([handler(job("any"), async () => undefined)]);
+    await until("it is listed", async () => (await operator.workers.list()).length === 1);
+    await operator.workers.stop(worker.id);
+    expect(await lasted(() => worker.stopped)).toBeLessThan(2 * withinMs);
+    expect(await operator.workers.list()).toEqual([]);
+  });
+});

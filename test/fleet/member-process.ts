@@ -1,0 +1,55 @@
+/**
+ * A process of the fleet tests: a worker that shares the total of a queue, whose handlers run until they are cancelled;
+ * or the holder of a term that stops itself (SIGSTOP) in the middle of its step and writes when it goes on.
+ */
+import { writeSync } from "node:fs";
+import { handler, job, Millrace } from "../../src/index.ts";
+import { readMillraceOptions } from "../../src/client/millrace-options.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import { Term } from "../../src/engine/duties/term.ts";
+import { openStore } from "../../src/open.ts";
+import { nodePlatform } from "../../src/platform/node-platform.ts";
+import { aJob } from "../support/builders.ts";
+
+export type MemberLine =
+  | { readonly line: "ready" }
+  | { readonly line: "stopped" }
+  | { readonly line: "cancelled"; readonly id: string; readonly atMs: number }
+  | { readonly line: "held" }
+  | { readonly line: "wrote"; readonly answer: string; readonly isHeld: boolean };
+
+const [role = "", url = ""] = process.argv.slice(2);
+const say = (line: MemberLine): void => void writeSync(1, `${JSON.stringify(line)}\n`);
+
+if (role === "worker") {
+  const mill = await Millrace.open(url, { log: false });
+  const endless = job<null>("endless", { queue: "shared" });
+  const worker = await mill.work(
+    [
+      handler(endless, async ({ id, signal }) => {
+        await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+        say({ line: "cancelled", id, atMs: Date.now() });
+        signal.throwIfAborted();
+      }),
+    ],
+    { queues: { shared: { total: 12 } }, shutdownGrace: 100, abortGrace: 100, signals: true },
+  );
+  void worker.stopped.then(() => {
+    say({ line: "stopped" });
+    return mill.close();
+  });
+  say({ line: "ready" });
+} else {
+  const { settings, log } = readMillraceOptions(nodePlatform, { log: false });
+  const store = await openStore(nodePlatform, url);
+  const term = new Term(new Engine(store, nodePlatform, settings, log), "test", 1000);
+  if (await term.take()) say({ line: "held" });
+  const fence = term.fence();
+  process.kill(process.pid, "SIGSTOP");
+  const [answer] = await store.submit([
+    { jobs: [aJob({ id: "late" })], docs: fence === null ? [] : [fence] },
+  ]);
+  const told = answer?.kind === "refused" ? answer.reason : String(answer?.kind);
+  say({ line: "wrote", answer: told, isHeld: await term.take() });
+  await store.close();
+}

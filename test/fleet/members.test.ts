@@ -1,0 +1,138 @@
+/**
+ * A fleet of real processes on each store: shares of a total follow joins, clean stops and kill -9 within five seconds;
+ * a cancel reaches a handler of another process within a second; a holder of a term that was stopped inside its step is
+ * refused when it goes on.
+ */
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { readMillraceOptions } from "../../src/client/millrace-options.ts";
+import { Term } from "../../src/engine/duties/term.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import { job, Millrace } from "../../src/index.ts";
+import { openStore } from "../../src/open.ts";
+import { nodePlatform } from "../../src/platform/node-platform.ts";
+import { closeAfterEach } from "../support/close-after-each.ts";
+import { until } from "../support/until.ts";
+import { useTestDatabase } from "../support/use-postgres.ts";
+import { useSharedRedis } from "../support/use-redis.ts";
+import type { MemberLine } from "./member-process.ts";
+
+const script = fileURLToPath(new URL("member-process.ts", import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), "millrace-members-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const database = useTestDatabase();
+const redis = useSharedRedis();
+const endless = job<null>("endless", { queue: "shared" });
+/** Of the five seconds that are promised. */
+const rebalancedMs = 5000;
+const cancels = 20;
+
+let places = 0;
+const urls: [store: string, url: () => string][] = [
+  ["SQLite", () => `sqlite:${join(folder, `jobs-${++places}.db`)}`],
+  ["Postgres", () => `${database.url}?schema=members_${++places}`],
+  ["Redis", () => `${redis.prefixes.url}?prefix=${redis.prefixes.next()}`],
+];
+
+class Member {
+  readonly lines: MemberLine[] = [];
+  readonly #child: ChildProcess;
+  readonly #exited: Promise<unknown>;
+
+  constructor(role: "worker" | "holder", url: string) {
+    const child = spawn(process.execPath, ["--conditions=millrace-source", script, role, url], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    this.#child = child;
+    this.#exited = once(child, "exit");
+    createInterface({ input: child.stdout }).on("line", (text) =>
+      this.lines.push(JSON.parse(text) as MemberLine),
+    );
+  }
+
+  said<Kind extends MemberLine["line"]>(kind: Kind): Extract<MemberLine, { line: Kind }>[] {
+    return this.lines.filter((line): line is Extract<MemberLine, { line: Kind }> => line.line === kind);
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.#child.kill(name);
+  }
+
+  async kill(): Promise<void> {
+    this.#child.kill("SIGKILL");
+    await this.#exited;
+  }
+}
+
+describe.each(urls)("a fleet of processes on %s", (_store, place) => {
+  const closeLater = closeAfterEach();
+  const members: Member[] = [];
+  const start = (...given: ConstructorParameters<typeof Member>): Member => {
+    const member = new Member(...given);
+    members.push(member);
+    return member;
+  };
+  afterEach(() => Promise.all(members.splice(0).map((member) => member.kill())));
+
+  test("shares a total anew when processes join, stop and are killed, and cancels across them", async () => {
+    const url = place();
+    const mill = closeLater(await Millrace.open(url, { log: false }));
+    const shares = async (): Promise<string> =>
+      (await mill.workers.list())
+        .filter(({ mode }) => mode === "working")
+        .map(({ slots }) => slots["shared"])
+        .join();
+    const [one, two, three] = [start("worker", url), start("worker", url), start("worker", url)];
+    await until("all are ready", () => members.every((member) => member.said("ready").length === 1));
+    await until("each has its share", async () => (await shares()) === "4,4,4", rebalancedMs);
+
+    const handles = await mill.enqueueMany(Array.from({ length: cancels }, () => endless.with(null)));
+    await until("all that may run do", async () => (await mill.jobs.counts())["shared"]?.running === 12);
+    const delaysMs: number[] = [];
+    for (const { id } of handles) {
+      await until("it runs", async () => (await mill.jobs.get(id))?.state === "running");
+      const askedMs = Date.now();
+      expect(await mill.jobs.cancel(id)).toBe("signalled");
+      const heard = (): number | undefined =>
+        members.flatMap((member) => member.said("cancelled")).find((line) => line.id === id)?.atMs;
+      await until("its handler was told", () => heard() !== undefined);
+      delaysMs.push((heard() ?? 0) - askedMs);
+    }
+    expect(Math.max(...delaysMs)).toBeLessThan(1000);
+
+    await two.kill();
+    await until("the others have its share", async () => (await shares()) === "6,6", rebalancedMs);
+    three.signal("SIGTERM");
+    await until("the last has all", async () => (await shares()) === "12", rebalancedMs);
+    const [worker] = await mill.workers.list();
+    await mill.workers.stop(worker?.id ?? "");
+    await until("it has stopped", () => one.said("stopped").length === 1);
+    expect(await mill.workers.list()).toEqual([]);
+  });
+
+  test("refuses the late write of a holder that was stopped inside its step, also after its term was pruned", async () => {
+    const url = place();
+    const holder = start("holder", url);
+    await until("it holds the term", () => holder.said("held").length === 1);
+    const store = await openStore(nodePlatform, url);
+    const { settings, log } = readMillraceOptions(nodePlatform, { log: false });
+    const engine = new Engine(store, nodePlatform, settings, log);
+    const term = new Term(engine, "test", 60_000);
+    await until("the term has passed on", () => term.take(), rebalancedMs);
+    await term.giveBack();
+    await store.prune({ what: "expired", max: 100 });
+    expect(await new Term(engine, "test", 60_000).take()).toBe(true);
+    holder.signal("SIGCONT");
+    await until("it has written", () => holder.said("wrote").length === 1);
+    expect(holder.said("wrote")).toEqual([{ line: "wrote", answer: "doc-changed", isHeld: false }]);
+    expect(await store.readJobs(["late"])).toEqual([null]);
+    await store.close();
+  });
+});
