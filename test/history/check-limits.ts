@@ -8,10 +8,9 @@
 import type { EventKind } from "../../src/model/event-kind.ts";
 import { gatesToPass } from "../../src/model/gate.ts";
 import { isTerminal } from "../../src/model/job-state.ts";
-import { gateOfLimit, readKeyUse } from "../../src/model/lane.ts";
 import type { FeedEvent } from "../../src/store/records.ts";
 import { GateBook, scopeOf } from "./gate-book.ts";
-import { heldRetries, laneOf } from "./lane-of.ts";
+import { laneOf } from "./check-lanes.ts";
 import type { Lease, Ledger, Violation } from "./ledger.ts";
 
 /** A part of a cap, taken by one claim. */
@@ -21,7 +20,7 @@ interface Hold {
   readonly weight: number;
   /** The most that may be held once the claim is made; Infinity where nobody can tell. */
   readonly cap: number;
-  /** Events that end the lease but not the hold: it then lasts until the job is ready again or ends. */
+  /** Events that end the lease but not the hold: it then lasts until the job is claimed again or ends. */
   readonly outlasts?: ReadonlySet<EventKind>;
 }
 
@@ -57,16 +56,14 @@ export function* sweepHolds(
   ledger: Ledger,
   book = new GateBook(ledger.evidence.operations),
 ): Generator<Step> {
-  const takes: readonly Takes[] = [gatesTaken(ledger, book), lanesTaken(ledger), keysTaken(ledger, book)];
+  const takes: readonly Takes[] = [gatesTaken(ledger, book), lanesTaken(ledger)];
   const held = new Map<string, number>();
   const holds = new Map<string, readonly Hold[]>();
   const kept = new Set<string>();
   const free = (id: string, event: Pick<FeedEvent, "kind" | "state"> | null): void => {
     const isOver = event === null || event.state === null || isTerminal(event.state);
-    const wasKept = ({ kind }: Pick<FeedEvent, "kind">): boolean => kept.has(id) && kind === "edited";
     const lasting = (holds.get(id) ?? []).filter(({ scope, weight, outlasts }) => {
-      const isKept = !isOver && event.state === "scheduled" && (outlasts?.has(event.kind) || wasKept(event));
-      if (outlasts !== undefined && isKept) return true;
+      if (!isOver && outlasts !== undefined && (kept.has(id) || outlasts.has(event.kind))) return true;
       held.set(scope, (held.get(scope) ?? 0) - weight);
       return false;
     });
@@ -105,8 +102,8 @@ const gatesTaken =
     });
   };
 
-const keyWord = "the key ";
-export const isOfKey = (scope: string): boolean => scope.startsWith(keyWord);
+/** A FIFO key is held over the wait for a retry. */
+const overRetries: ReadonlySet<EventKind> = new Set(["retry-scheduled"]);
 
 const lanesTaken =
   (ledger: Ledger): Takes =>
@@ -114,34 +111,8 @@ const lanesTaken =
     const lane = laneOf(ledger, id);
     if (lane === null) return [];
     const { key, cap, isFifo } = lane;
-    return [{ scope: `${keyWord}${key}`, weight: 1, cap, ...(isFifo ? { outlasts: heldRetries } : {}) }];
+    return [{ scope: `the key ${key}`, weight: 1, cap, ...(isFifo ? { outlasts: overRetries } : {}) }];
   };
-
-/** Keys of limits: what nobody has put for the key itself is as the limit says of each. */
-const keysTaken =
-  (ledger: Ledger, book: GateBook): Takes =>
-  ({ id }, lease) => {
-    const specs = ledger.specs.get(id) ?? [];
-    const [spec] = specs;
-    const isOne = specs.every(({ laneGates }) => String(laneGates) === String(spec?.laneGates));
-    if (lease === undefined || !isOne || ledger.reborn.has(id) || isReplaced(ledger, id)) return [];
-    return (spec?.laneGates ?? [])
-      .map(readKeyUse)
-      .filter(({ cap }) => cap === null)
-      .map(({ key, weight }) => {
-        const own = book.inForce(key, lease.call);
-        const each = book.inForce(gateOfLimit(key), lease.call);
-        const caps = own
-          ?.map(({ cap }) => cap)
-          .concat(each?.map(({ perKey }) => perKey?.cap ?? null) ?? [null]);
-        const known = caps?.filter((cap) => cap !== null) ?? [];
-        const cap = own === null || each === null || known.length === 0 ? Infinity : Math.max(...known);
-        return { scope: `${keyWord}${scopeOf(key, lease.call)}`, weight, cap };
-      });
-  };
-
-const isReplaced = ({ timelines }: Ledger, id: string): boolean =>
-  timelines.get(id)?.some(({ kind }) => kind === "replaced") === true;
 
 interface Passed {
   readonly id: string;
