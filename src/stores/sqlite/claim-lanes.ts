@@ -11,7 +11,7 @@ import type { Admission } from "../../store/rules/admit.ts";
 import { keyUsesOf } from "../../store/rules/lane.ts";
 import type { Laned } from "../../store/rules/lane.ts";
 import { limitTo } from "./connection.ts";
-import { keysThatOpened, setKeyClock } from "./key-gates.ts";
+import { takeRungKeys, setKeyClock } from "./key-gates.ts";
 import { flushLanes, readTurn, writeTops } from "./lanes.ts";
 import type { Looked } from "./lanes.ts";
 import { wakeAtGate } from "./parked-lanes.ts";
@@ -104,7 +104,7 @@ export class LanePick {
     this.#admission = admission;
     this.#routes = new Set(routes);
     this.#batch = Math.ceil(max / this.#routes.size) + 4;
-    for (const key of keysThatOpened(step)) wakeAtGate(step, key);
+    for (const key of takeRungKeys(step)) wakeAtGate(step, key);
     this.#sources = [...this.#routes].map((route) => ({ route, heads: [], next: 0, isDry: false }));
     for (const source of this.#sources) this.#fetch(source);
     while (this.picked.length < max) {

@@ -110,8 +110,11 @@ export function setKeyClock(statements: Statements, key: string, at: number | nu
     statements(dropIdle).run(key, now * 1000);
 }
 
-export function keysThatOpened({ statements, now }: Step): string[] {
-  return (statements(readRung).all(now) as [key: string][]).map(([key]) => key);
+/** Their clocks are taken away: lanes may have left meanwhile, and one that rings for nobody would ring for ever. */
+export function takeRungKeys({ statements, now }: Step): string[] {
+  const keys = (statements(readRung).all(now) as [key: string][]).map(([key]) => key);
+  for (const key of keys) setKeyClock(statements, key, null, now);
+  return keys;
 }
 
 export function nextKeyClock(statements: Statements): number | null {

@@ -270,7 +270,7 @@ export const laneCases: ContractGroup = {
       },
     ],
     [
-      "a rate of each key opens by its own clock, and tells when",
+      "a rate of each key opens by its own clock, and tells when, but not for ever once nobody waits",
       async ({ submit, store, platform }) => {
         await store.putGates([perKey(null, { stepUs: 20_000, burstUs: 20_000 })]);
         await submit(keyed("a", "k"), keyed("b", "k"), keyed("x", "l"));
@@ -281,6 +281,12 @@ export const laneCases: ContractGroup = {
         expect(await idsFrom(store, [byRank])).toEqual([]);
         platform.advance(1);
         expect(await idsFrom(store, [byRank])).toEqual(["b"]);
+        await submit(keyed("c", "k"));
+        expect((await claimFrom(store, [byRank])).opensInMs).toBe(20);
+        await store.changeIf([aChange("c", ["ready"], remove)]);
+        platform.advance(20);
+        await claimFrom(store, [byRank]);
+        expect((await claimFrom(store, [byRank])).opensInMs).toBeUndefined();
       },
     ],
     [
