@@ -17,7 +17,8 @@ import type { Lease, Ledger, Violation } from "./ledger.ts";
 
 /** A part of a cap, taken by one claim. */
 interface Hold {
-  /** What the cap is counted for. */
+  /** Of the gate, and what its cap is counted for. */
+  readonly key: string;
   readonly scope: string;
   readonly weight: number;
   /** The most that may be held once the claim is made; Infinity where nobody can tell. */
@@ -98,7 +99,7 @@ const gatesTaken =
     if (asks === undefined) return [];
     return gatesToPass(asks).map(({ key, weight }) => {
       const cap = highestCap(lease === undefined ? null : book.inForce(key, lease.call));
-      return { scope: scopeOf(key, lease?.call), weight, cap };
+      return { key, scope: scopeOf(key, lease?.call), weight, cap };
     });
   };
 
@@ -109,8 +110,14 @@ const keysTaken =
     const lane = ledger.lanes.get(id);
     return (lane?.uses ?? []).map(({ key, weight, cap }) => {
       const scope = scopeOf(key, lease?.call);
-      if (cap !== null) return { scope, weight, cap, ...(lane?.holdsOnRetry ? { heldOnRetry: lane } : {}) };
-      return { scope, weight, cap: highestCap(lease === undefined ? null : book.ofKey(key, lease.call)) };
+      if (cap !== null)
+        return { key, scope, weight, cap, ...(lane?.holdsOnRetry ? { heldOnRetry: lane } : {}) };
+      return {
+        key,
+        scope,
+        weight,
+        cap: highestCap(lease === undefined ? null : book.ofKey(key, lease.call)),
+      };
     });
   };
 
