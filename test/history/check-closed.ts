@@ -21,7 +21,7 @@ export function* checkClosed(ledger: Ledger): Generator<Violation> {
       const lease = ledger.leaseOf(id, { rev, at });
       if (asks === undefined || lease === undefined || lease.isAdopted) continue;
       const span = spanOf(lease.call);
-      for (const { key } of gatesToPass(asks)) {
+      for (const { key } of [...gatesToPass(asks), ...(ledger.lanes.get(id)?.uses ?? [])]) {
         const close = (acts.get(key) ?? []).find(
           (act) =>
             isClosedBy(act, at, span) && !(acts.get(key) ?? []).some((open) => mayEnd(open, act, at, span)),

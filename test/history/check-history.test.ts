@@ -9,6 +9,7 @@ import type { Invariant } from "./invariants.ts";
 import { key, twoAttempts } from "./planted.ts";
 import type { Bend, Planted, Write } from "./planted.ts";
 import { plantedGates, trueGates } from "./planted-gates.ts";
+import { plantedLanes, trueLanes } from "./planted-lanes.ts";
 import { plantedLives } from "./planted-lives.ts";
 import { plantedOwners } from "./planted-owners.ts";
 import { Scribe } from "./scribe.ts";
@@ -122,12 +123,15 @@ const trueHistories: Record<string, Write> = {
 };
 
 describe("true histories", () => {
-  test.each(Object.entries({ ...trueHistories, ...trueGates }))("%s is accepted", (_name, write) => {
-    expect(found(write)).toEqual([]);
-  });
+  test.each(Object.entries({ ...trueHistories, ...trueGates, ...trueLanes }))(
+    "%s is accepted",
+    (_name, write) => {
+      expect(found(write)).toEqual([]);
+    },
+  );
 });
 
-const planted: readonly Planted[] = [...plantedOwners, ...plantedLives, ...plantedGates];
+const planted: readonly Planted[] = [...plantedOwners, ...plantedLives, ...plantedGates, ...plantedLanes];
 
 describe("planted violations", () => {
   test.each([...planted])("invariant %i is found broken when %s", (...each) => {

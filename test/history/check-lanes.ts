@@ -1,35 +1,30 @@
-/** Jobs with a key: invariant 57, and what invariant 33 asks of them. How a lane is read out of a job, the run says. */
-import type { Lane } from "./history.ts";
+/**
+ * The order inside a lane: invariant 57. Only the first ready job of a lane may be claimed. Neither routes nor workers
+ * matter: the order holds across names and processes.
+ */
 import type { Ledger, Violation } from "./ledger.ts";
 import { isBetter, walkReady } from "./ready-order.ts";
+import type { Claimed, Waiting } from "./ready-order.ts";
 
-/** Null for a job without one, and for one that was submitted with several. */
-export function laneOf({ evidence, specs }: Ledger, id: string): Lane | null {
-  const { laneOf: read } = evidence;
-  if (read === undefined) return null;
-  const [first, ...others] = (specs.get(id) ?? []).map((spec) => read(spec));
-  return first !== undefined && others.every((lane) => lane?.key === first?.key) ? first : null;
-}
-
-/**
- * While a job of a FIFO key is claimed, as many better ones of the key as its cap may be on their way: those that run
- * and those that are ready together. Neither routes nor workers matter: the order holds across names and processes.
- */
 export function* checkLanes(ledger: Ledger): Generator<Violation> {
-  if (ledger.evidence.laneOf === undefined) return;
-  for (const { claimed, ready } of walkReady(ledger)) {
+  if (ledger.lanes.size === 0) return;
+  for (const { at, claimed, ready } of walkReady(ledger)) {
     for (const each of claimed) {
-      const lane = laneOf(ledger, each.id);
-      if (lane === null || !lane.isFifo) continue;
-      const better = [...ready].filter(
-        ([id, waiting]) => isBetter(waiting, each) && laneOf(ledger, id)?.key === lane.key,
+      const lane = ledger.lanes.get(each.id);
+      if (lane === undefined) continue;
+      const first = [...ready].find(
+        ([id, waiting]) => ledger.lanes.get(id)?.key === lane.key && mustGoBefore(waiting, each, at),
       );
-      if (better.length >= lane.cap)
+      if (first !== undefined)
         yield {
           invariant: 57,
           id: each.id,
-          message: `${each.id} was claimed although ${better[0]?.[0]} of the key ${lane.key} comes before it`,
+          message: `${each.id} was claimed at ${at} although ${first[0]} of the lane ${JSON.stringify(lane.key)} comes before it`,
         };
     }
   }
 }
+
+/** What became ready in the very millisecond of the claim may have met it. A lane has its order in each partition. */
+const mustGoBefore = (waiting: Waiting, claimed: Claimed, at: number): boolean =>
+  isBetter(waiting, claimed) && waiting.since < at && waiting.partition === claimed.partition;

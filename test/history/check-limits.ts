@@ -3,25 +3,28 @@
  * takes and gives back what each end of a lease frees. A cap is asked at each claim, by what was in force then: what
  * runs keeps its permit when a cap is lowered.
  *
- * What a claim takes is told by functions of one kind (`Takes`): of the gates of its route, and of the key of its job.
+ * What a claim takes is told by functions of one kind (`Takes`): of the gates of its route, and of the keys of its job.
  */
-import type { EventKind } from "../../src/model/event-kind.ts";
 import { gatesToPass } from "../../src/model/gate.ts";
-import { isTerminal } from "../../src/model/job-state.ts";
+import type { GateUse } from "../../src/model/gate.ts";
 import type { FeedEvent } from "../../src/store/records.ts";
 import { GateBook, scopeOf } from "./gate-book.ts";
-import { laneOf } from "./check-lanes.ts";
+import type { Bounds } from "./gate-book.ts";
+import { keepsGroup } from "./lane-of.ts";
+import type { Lane } from "./lane-of.ts";
+import { pushTo } from "./ledger.ts";
 import type { Lease, Ledger, Violation } from "./ledger.ts";
 
 /** A part of a cap, taken by one claim. */
 interface Hold {
-  /** What the cap is counted for. */
+  /** Of the gate, and what its cap is counted for. */
+  readonly key: string;
   readonly scope: string;
   readonly weight: number;
   /** The most that may be held once the claim is made; Infinity where nobody can tell. */
   readonly cap: number;
-  /** Events that end the lease but not the hold: it then lasts until the job is claimed again or ends. */
-  readonly outlasts?: ReadonlySet<EventKind>;
+  /** Of a group: the lane whose retries hold it, beyond the lease. */
+  readonly heldOnRetry?: Lane;
 }
 
 type Takes = (event: FeedEvent, lease: Lease | undefined) => readonly Hold[];
@@ -56,14 +59,13 @@ export function* sweepHolds(
   ledger: Ledger,
   book = new GateBook(ledger.evidence.operations),
 ): Generator<Step> {
-  const takes: readonly Takes[] = [gatesTaken(ledger, book), lanesTaken(ledger)];
+  const takes: readonly Takes[] = [gatesTaken(ledger, book), keysTaken(ledger, book)];
   const held = new Map<string, number>();
   const holds = new Map<string, readonly Hold[]>();
   const kept = new Set<string>();
   const free = (id: string, event: Pick<FeedEvent, "kind" | "state"> | null): void => {
-    const isOver = event === null || event.state === null || isTerminal(event.state);
-    const lasting = (holds.get(id) ?? []).filter(({ scope, weight, outlasts }) => {
-      if (!isOver && outlasts !== undefined && (kept.has(id) || outlasts.has(event.kind))) return true;
+    const lasting = (holds.get(id) ?? []).filter(({ scope, weight, heldOnRetry }) => {
+      if (event !== null && keepsGroup(heldOnRetry, event, kept.has(id))) return true;
       held.set(scope, (held.get(scope) ?? 0) - weight);
       return false;
     });
@@ -96,23 +98,31 @@ const gatesTaken =
     const asks = ledger.routes.get(route);
     if (asks === undefined) return [];
     return gatesToPass(asks).map(({ key, weight }) => {
-      const bounds = lease === undefined ? null : book.inForce(key, lease.call);
-      const cap = bounds === null ? Infinity : Math.max(...bounds.map((each) => each.cap ?? Infinity));
-      return { scope: scopeOf(key, lease?.call), weight, cap };
+      const cap = highestCap(lease === undefined ? null : book.inForce(key, lease.call));
+      return { key, scope: scopeOf(key, lease?.call), weight, cap };
     });
   };
 
-/** A FIFO key is held over the wait for a retry. */
-const overRetries: ReadonlySet<EventKind> = new Set(["retry-scheduled"]);
-
-const lanesTaken =
-  (ledger: Ledger): Takes =>
-  ({ id }) => {
-    const lane = laneOf(ledger, id);
-    if (lane === null) return [];
-    const { key, cap, isFifo } = lane;
-    return [{ scope: `the key ${key}`, weight: 1, cap, ...(isFifo ? { outlasts: overRetries } : {}) }];
+/** The cap of a group comes with the job, and its gate is what a retry may hold; any other is what the limit says. */
+const keysTaken =
+  (ledger: Ledger, book: GateBook): Takes =>
+  ({ id }, lease) => {
+    const lane = ledger.lanes.get(id);
+    return (lane?.uses ?? []).map(({ key, weight, cap }) => {
+      const scope = scopeOf(key, lease?.call);
+      if (cap !== null)
+        return { key, scope, weight, cap, ...(lane?.holdsOnRetry ? { heldOnRetry: lane } : {}) };
+      return {
+        key,
+        scope,
+        weight,
+        cap: highestCap(lease === undefined ? null : book.ofKey(key, lease.call)),
+      };
+    });
   };
+
+const highestCap = (bounds: readonly Bounds[] | null): number =>
+  bounds === null ? Infinity : Math.max(...bounds.map((each) => each.cap ?? Infinity));
 
 interface Passed {
   readonly id: string;
@@ -153,14 +163,12 @@ function readPasses(ledger: Ledger, book: GateBook): Map<string, Passed[]> {
       const asks = kind === "claimed" ? ledger.routes.get(route) : undefined;
       const lease = ledger.leaseOf(id, { rev, at });
       if (asks === undefined || lease === undefined) continue;
-      for (const { key, weight } of gatesToPass(asks)) {
-        const scope = scopeOf(key, lease.call);
-        const bounds = book.inForce(key, lease.call);
+      const pass = ({ key, weight }: GateUse, bounds: readonly Bounds[] | null): void => {
         const rate = bounds?.length === 1 ? (bounds[0]?.rate ?? null) : null;
-        const list = passes.get(scope) ?? [];
-        passes.set(scope, list);
-        list.push({ id, at, weight, rate });
-      }
+        pushTo(passes, scopeOf(key, lease.call), { id, at, weight, rate });
+      };
+      for (const use of gatesToPass(asks)) pass(use, book.inForce(use.key, lease.call));
+      for (const use of ledger.lanes.get(id)?.uses ?? []) pass(use, book.ofKey(use.key, lease.call));
     }
   }
   return passes;
@@ -168,7 +176,7 @@ function readPasses(ledger: Ledger, book: GateBook): Map<string, Passed[]> {
 
 function* nothingIsHeldByNobody(ledger: Ledger): Generator<Violation> {
   const { jobs, gates } = ledger.evidence.snapshot;
-  if (jobs.some(({ state }) => state === "running")) return;
+  if (jobs.some(({ state, keepsLane }) => state === "running" || keepsLane === 1)) return;
   for (const { key, held } of gates)
     if (held !== 0) yield { invariant: 34, message: `${held} of ${key} are held, but nothing runs` };
 }

@@ -1,6 +1,5 @@
 /** Order and punctuality: invariants 26, 31 and 32. */
 import type { ClaimRequest } from "../../src/store/operations.ts";
-import { laneOf } from "./check-lanes.ts";
 import type { Ledger, Violation } from "./ledger.ts";
 import { isBetter, walkReady } from "./ready-order.ts";
 import type { Claimed, Waiting } from "./ready-order.ts";
@@ -44,21 +43,25 @@ interface Claim {
 }
 
 /** Whether the claimed one may come before a better one that waits. */
-type MayPass = (claimed: Claimed, waiting: Claimed) => boolean;
+type MayPass = (claimed: Claimed, waiting: Waiting) => boolean;
 
 /**
  * At every claim the ready jobs of the offered routes, as the feed tells them, must not hold a better one than those
  * that were taken. A better one that has limits may be held by them; then only jobs of its own route, which have the
- * same limits, must not pass it. One that has a key waits for its key (invariant 57).
+ * same limits, must not pass it. One that has a lane waits for its lane (invariant 57), and lanes that take turns are
+ * not handed out by rank.
  */
 function* bestJobsAreClaimed(ledger: Ledger): Generator<Violation> {
   const claims = readClaims(ledger);
-  const mayPass: MayPass = (claimed, { id, route }) =>
-    laneOf(ledger, id) !== null ||
-    (claimed.route !== route && (ledger.routes.get(route)?.gates.length ?? 0) > 0);
+  const mayPass: MayPass = (claimed, { route }) => {
+    const asks = ledger.routes.get(route);
+    return asks?.lanes !== undefined || (claimed.route !== route && (asks?.gates.length ?? 0) > 0);
+  };
   for (const { number, claimed, ready } of walkReady(ledger)) {
     const claim = claims.get(number);
-    if (claim !== undefined) yield* compare(claimed, ready, claim, mayPass);
+    if (claim === undefined) continue;
+    const byRank = claimed.filter(({ route }) => ledger.routes.get(route)?.lanes !== "turn");
+    yield* compare(byRank, ready, claim, mayPass);
   }
 }
 
@@ -84,7 +87,7 @@ function* compare(
     }
     for (const [id, waiting] of ready) {
       if (!routes.includes(waiting.route)) continue;
-      const passed = taken.find((each) => isBetter(waiting, each) && !mayPass(each, { ...waiting, id }));
+      const passed = taken.find((each) => isBetter(waiting, each) && !mayPass(each, waiting));
       if (passed !== undefined)
         yield {
           invariant: 32,

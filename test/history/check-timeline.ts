@@ -4,7 +4,8 @@ import { canMove, isTerminal } from "../../src/model/job-state.ts";
 import type { JobState } from "../../src/model/job-state.ts";
 import { defaultAttempts, defaultBackoff, plannedDelayMs } from "../../src/model/retry-policy.ts";
 import type { NewJob } from "../../src/store/records.ts";
-import { leaseKey, policyOf } from "./ledger.ts";
+import { leaseKey } from "./ledger.ts";
+import { policyOf } from "./policy-of.ts";
 import type { Ledger, TimelineEvent, Violation } from "./ledger.ts";
 
 export function* checkTimelines(ledger: Ledger): Generator<Violation> {

@@ -3,11 +3,12 @@
  * that of their versions, so for every call it is known which of them may have been in force; where calls met at the
  * store that may be more than one.
  */
+import { gateOfLimit } from "../../src/model/lane.ts";
 import type { GatePut } from "../../src/store/records.ts";
 import type { Operation, StoreCall } from "./history.ts";
 import { isBefore, pushTo } from "./ledger.ts";
 
-export type Bounds = Pick<GatePut, "cap" | "rate">;
+export type Bounds = Pick<GatePut, "cap" | "rate" | "perKey">;
 
 interface Put extends Bounds {
   /** Null where nobody knows whether it was written. */
@@ -26,11 +27,15 @@ export class GateBook {
   constructor(operations: readonly Operation[]) {
     for (const call of operations) {
       if (call.kind !== "putGates" || call.reachedUs === null) continue;
-      for (const [index, { key, cap, rate }] of call.request.entries()) {
+      for (const [index, { key, cap, rate, perKey }] of call.request.entries()) {
         const answer = call.answer?.[index];
         const isWritten = answer?.kind === "ok";
         if (isWritten || (answer === undefined && call.seen === "unknown"))
-          pushTo(this.#puts, scopeOf(key, call), { cap, rate, version: answer?.version ?? null, call });
+          pushTo(this.#puts, scopeOf(key, call), {
+            ...{ cap, rate, perKey },
+            version: answer?.version ?? null,
+            call,
+          });
       }
     }
   }
@@ -50,5 +55,17 @@ export class GateBook {
       .filter(({ version }) => version !== null && version >= oldest && version <= newest)
       .toSorted((one, other) => (one.version as number) - (other.version as number));
     return oldest === 0 ? [neverPut, ...between] : between;
+  }
+
+  /** The same of one key of a limit: what was put of that very key, else what the limit says of each. */
+  ofKey(key: string, call: StoreCall): readonly Bounds[] | null {
+    const [ofKey, ofLimit] = [this.inForce(key, call), this.inForce(gateOfLimit(key), call)];
+    if (ofKey === null || ofLimit === null) return null;
+    return ofKey.flatMap((own) =>
+      ofLimit.map(({ perKey }) => ({
+        cap: own.cap ?? perKey?.cap ?? null,
+        rate: own.rate ?? perKey?.rate ?? null,
+      })),
+    );
   }
 }

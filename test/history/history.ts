@@ -19,7 +19,7 @@ import type {
   SubmitAnswer,
   SubmitUnit,
 } from "../../src/store/operations.ts";
-import type { Doc, FeedRecord, Gate, GatePut, JobRecord, NewJob, Tally } from "../../src/store/records.ts";
+import type { Doc, FeedRecord, Gate, GatePut, JobRecord, Tally } from "../../src/store/records.ts";
 
 /** What the caller knows: an answer, that nothing happened, or nothing. */
 export type Seen = "ok" | "failed" | "unknown";
@@ -115,13 +115,6 @@ export type Work = Base & { readonly kind: "work"; readonly capabilities: readon
 
 export type Operation = StoreCall | Enqueue | ReadBack | Purge | Stop | GateAct | Work;
 
-/** What a job's key asks for: how many of the key run at once, and whether they start in order of rank. */
-export interface Lane {
-  readonly key: string;
-  readonly cap: number;
-  readonly isFifo: boolean;
-}
-
 /** E: a handler began or ended. */
 export interface Effect {
   readonly kind: "began" | "ended";
@@ -170,8 +163,6 @@ export interface Evidence {
   readonly slackMs?: number;
   /** Store time since which nothing was disturbed; null when that was never so. */
   readonly healedAt: number | null;
-  /** The lane of a job, by what was submitted; left out where no job has a key. */
-  readonly laneOf?: (spec: NewJob) => Lane | null;
   /** How many of each were left after everything was closed. */
   readonly leftovers: Readonly<Record<string, number>>;
 }

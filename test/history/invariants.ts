@@ -47,7 +47,7 @@ export const invariants = {
   54: "a stopped worker holds no lease",
   55: "nothing is left behind after everything was closed",
   56: "a job is claimed only by a worker that offers all that it requires",
-  57: "the jobs of a FIFO key are claimed in their order",
+  57: "of a lane only the first ready job is claimed, whatever its name",
 } as const satisfies Readonly<Record<number, string>>;
 
 export type Invariant = keyof typeof invariants;

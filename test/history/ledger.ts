@@ -3,15 +3,16 @@
  * carried. Nothing is judged here.
  */
 import type { EventKind } from "../../src/model/event-kind.ts";
-import type { JobPolicy } from "../../src/model/job-policy.ts";
 import type { JobState } from "../../src/model/job-state.ts";
-import { routeNumber } from "../../src/model/route.ts";
+import { routeOf } from "../../src/model/route.ts";
 import type { RouteContent } from "../../src/model/route.ts";
 import { isLocked } from "../../src/store/operations.ts";
 import type { Settle, SettleAnswer } from "../../src/store/operations.ts";
 import type { JobRecord, NewJob } from "../../src/store/records.ts";
 import type { Effect, Evidence, Operation, StoreCall } from "./history.ts";
 import type { Invariant } from "./invariants.ts";
+import { readLane } from "./lane-of.ts";
+import type { Lane } from "./lane-of.ts";
 import { OperatorActs } from "./operator-acts.ts";
 
 export interface TimelineEvent {
@@ -55,7 +56,7 @@ export interface FencedWrite {
 }
 
 /** What a route stands for, as far as the submitted jobs tell. */
-export type RouteAsks = Pick<RouteContent, "queue" | "caps" | "gates">;
+export type RouteAsks = Pick<RouteContent, "queue" | "caps" | "gates" | "lanes">;
 
 export interface Ledger {
   readonly evidence: Evidence;
@@ -67,6 +68,8 @@ export interface Ledger {
   leaseOf(id: string, event: { readonly rev: number; readonly at: number }): Lease | undefined;
   /** By the number of the route. */
   readonly routes: ReadonlyMap<number, RouteAsks>;
+  /** Of the jobs that have one, and always the same. */
+  readonly lanes: ReadonlyMap<string, Lane>;
   readonly writes: readonly FencedWrite[];
   readonly records: ReadonlyMap<string, JobRecord>;
   readonly effects: ReadonlyMap<string, readonly Effect[]>;
@@ -114,10 +117,6 @@ export function mayHaveHappened(call: StoreCall): boolean {
   return call.answer !== null || call.seen === "unknown";
 }
 
-export function policyOf(spec: NewJob): JobPolicy {
-  return spec.policy === null ? {} : (JSON.parse(spec.policy) as JobPolicy);
-}
-
 export function openLedger(evidence: Evidence): Ledger {
   const specs = new Map<string, NewJob[]>();
   const leases: Lease[] = [];
@@ -145,6 +144,7 @@ export function openLedger(evidence: Evidence): Ledger {
     leases,
     leaseOf: (id, { rev, at }) => claims.get(`${id}#${rev}`)?.find(({ claimedAt }) => claimedAt === at),
     routes: readRoutes(specs),
+    lanes: readLanes(specs),
     writes,
     records: new Map(evidence.snapshot.jobs.map((record) => [record.id, record])),
     effects,
@@ -178,9 +178,20 @@ function readSpecs(operation: Operation, specs: Map<string, NewJob[]>): void {
 
 function readRoutes(specs: ReadonlyMap<string, readonly NewJob[]>): Map<number, RouteAsks> {
   const routes = new Map<number, RouteAsks>();
-  for (const { queue, name, caps = [], gates = [] } of [...specs.values()].flat())
-    routes.set(routeNumber(queue, name, caps, gates), { queue, caps, gates });
+  for (const spec of [...specs.values()].flat()) {
+    const route = routeOf(spec);
+    routes.set(route.number, route);
+  }
   return routes;
+}
+
+function readLanes(specs: ReadonlyMap<string, readonly NewJob[]>): Map<string, Lane> {
+  const lanes = new Map<string, Lane>();
+  for (const [id, all] of specs) {
+    const lane = readLane(all);
+    if (lane !== null) lanes.set(id, lane);
+  }
+  return lanes;
 }
 
 function readLeases(call: Operation, leases: Lease[]): void {

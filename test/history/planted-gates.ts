@@ -1,8 +1,7 @@
-/** Planted violations of who may run next: limits, rates, closed gates, capabilities and keys; 33 to 37, 56 and 57. */
+/** Planted violations of who may run next: limits, rates, closed gates and capabilities; 33 to 37 and 56. */
 import { foreverMs } from "../../src/model/gate.ts";
 import type { NewJob } from "../../src/store/records.ts";
-import type { Lane } from "./history.ts";
-import { twoAttempts, withSnapshot } from "./planted.ts";
+import { withSnapshot, twoAttempts } from "./planted.ts";
 import type { Planted, Write } from "./planted.ts";
 import type { Scribe } from "./scribe.ts";
 
@@ -11,13 +10,6 @@ export const limited = (weight = 1): Pick<NewJob, "gates"> => ({ gates: [{ key: 
 export const tokens = (stepMs: number, burst: number) => ({
   rate: { stepUs: stepMs * 1000, burstUs: burst * stepMs * 1000 },
 });
-
-/** Jobs of one lane have one key. */
-export const keyed =
-  (cap: number, isFifo = true): ((spec: NewJob) => Lane | null) =>
-  ({ laneKey }) =>
-    laneKey === undefined ? null : { key: laneKey, cap, isFifo };
-export const ann = { laneKey: "ann" };
 
 export function claimAndEnd(s: Scribe, ...ids: readonly string[]): void {
   for (const id of ids) {
@@ -85,28 +77,6 @@ export const plantedGates: readonly Planted[] = [
     },
   ],
   [
-    33,
-    "two jobs of one key run that has a cap of 1",
-    (s) => {
-      s.laneOf = keyed(1, false);
-      s.submit({ id: "a", ...ann }, { id: "b", ...ann });
-      s.claim(["a", "b"]);
-      s.settle("a", "completed");
-      s.settle("b", "completed");
-    },
-  ],
-  [
-    33,
-    "the next of a FIFO key starts while the first waits for its retry",
-    (s) => {
-      s.laneOf = keyed(1);
-      s.submit({ id: "a", ...ann, ...twoAttempts }, { id: "b", ...ann });
-      s.claim("a");
-      s.settle("a", "retry");
-      claimAndEnd(s, "b", "a");
-    },
-  ],
-  [
     34,
     "a permit is never given back",
     (s) => (s.put(slack, { cap: 1 }), s.live("a", limited())),
@@ -164,24 +134,6 @@ export const plantedGates: readonly Planted[] = [
     "a worker takes a job without a capability",
     (s) => (works(s, "eu"), s.live("a", { caps: ["eu", "gpu"] })),
   ],
-  [
-    57,
-    "the second of a key goes first, across names",
-    (s) => {
-      s.laneOf = keyed(1);
-      s.submit({ id: "a", ...ann, name: "other" }, { id: "b", ...ann });
-      claimAndEnd(s, "b", "a");
-    },
-  ],
-  [
-    57,
-    "the third of a key that runs two at once goes first",
-    (s) => {
-      s.laneOf = keyed(2);
-      s.submit({ id: "a", ...ann }, { id: "b", ...ann }, { id: "c", ...ann });
-      claimAndEnd(s, "c", "a", "b");
-    },
-  ],
 ];
 
 /** True ones beside them, which the checker must accept. */
@@ -230,15 +182,5 @@ export const trueGates: Readonly<Record<string, Write>> = {
   "a worker that offers more than a job requires": (s) => {
     works(s, "eu", "gpu");
     s.live("a", { caps: ["gpu"] });
-  },
-  "keys in turn, each in its order, and a failed job that frees its key": (s) => {
-    s.laneOf = keyed(1);
-    s.submit({ id: "a", ...ann, ...twoAttempts }, { id: "b", ...ann }, { id: "c", laneKey: "bob" });
-    s.claim(["a", "c"]);
-    s.settle("a", "retry");
-    s.settle("c", "completed");
-    s.claim("a");
-    s.settle("a", "failed", { reason: "retries-exhausted" });
-    claimAndEnd(s, "b");
   },
 };

@@ -4,12 +4,17 @@
  */
 import type { EventKind } from "../../src/model/event-kind.ts";
 import type { NewJob } from "../../src/store/records.ts";
+import { keepsRank } from "./lane-of.ts";
 import type { Ledger } from "./ledger.ts";
 
 export interface Waiting {
   readonly rank: number;
   readonly seq: number;
   readonly route: number;
+  /** Store time at which it became ready. */
+  readonly since: number;
+  /** Of a store with several partitions, the one in which some worker has claimed it. */
+  readonly partition: number | undefined;
 }
 
 export type Claimed = Waiting & { readonly id: string };
@@ -17,6 +22,7 @@ export type Claimed = Waiting & { readonly id: string };
 interface Moment {
   /** Of the feed record. */
   readonly number: number;
+  readonly at: number;
   /** What the record tells to be claimed, and what is still ready behind it. */
   readonly claimed: readonly Claimed[];
   readonly ready: ReadonlyMap<string, Waiting>;
@@ -37,7 +43,11 @@ const keepsPlace: ReadonlySet<EventKind> = new Set([
 
 export function* walkReady(ledger: Ledger): Generator<Moment> {
   const seqs = new Map<string, number>();
-  for (const { id, seq } of ledger.leases) seqs.set(id, seq);
+  const partitions = new Map<string, number | undefined>();
+  for (const { id, seq, call } of ledger.leases) {
+    seqs.set(id, seq);
+    partitions.set(id, call.partition);
+  }
   for (const { id, seq } of ledger.records.values()) seqs.set(id, seq);
   const ready = new Map<string, Waiting>();
   const dueAt = new Map<string, number>();
@@ -50,8 +60,11 @@ export function* walkReady(ledger: Ledger): Generator<Moment> {
         const waiting = ready.get(id);
         if (waiting !== undefined) claimed.push({ ...waiting, id });
       }
-      if (state === "scheduled") dueAt.set(id, Number(extra));
-      else if (state === "ready" && !keepsPlace.has(kind)) dueAt.set(id, at);
+      const isKept = keepsPlace.has(kind) && state === "ready";
+      if (!isKept && !keepsRank(ledger.lanes.get(id), { kind })) {
+        if (state === "scheduled") dueAt.set(id, Number(extra));
+        else if (state === "ready") dueAt.set(id, at);
+      }
       if (state !== "ready") {
         ready.delete(id);
         continue;
@@ -59,16 +72,23 @@ export function* walkReady(ledger: Ledger): Generator<Moment> {
       const spec = onlySpec(ledger, id);
       const seq = seqs.get(id);
       if (spec === null || seq === undefined || isOpaque.has(id)) ready.delete(id);
-      else ready.set(id, { rank: spec.rankBase + spec.rankSlope * (dueAt.get(id) ?? at), seq, route });
+      else {
+        const rank = spec.rankBase + spec.rankSlope * (dueAt.get(id) ?? at);
+        ready.set(id, { rank, seq, route, since: at, partition: partitions.get(id) });
+      }
     }
-    yield { number, claimed, ready };
+    yield { number, at, claimed, ready };
   }
 }
 
 function onlySpec(ledger: Ledger, id: string): NewJob | null {
   const specs = ledger.specs.get(id) ?? [];
   const [first] = specs;
-  const isOne = first !== undefined && specs.every((spec) => spec.rankBase === first.rankBase);
+  const isOne =
+    first !== undefined &&
+    specs.every((spec) => spec.rankBase === first.rankBase) &&
+    // Which lane it is in decides whether it keeps its rank.
+    specs.every((spec) => typeof spec.laneKey !== "string" || ledger.lanes.has(id));
   // An instant that the caller named may lie in the past, and then it is the due time; nobody outside can tell.
   return isOne && first.deadline === null && first.ttlMs === null && "inMs" in first.due ? first : null;
 }

@@ -8,7 +8,7 @@ import type { EventKind } from "../../src/model/event-kind.ts";
 import type { JobState, TerminalState } from "../../src/model/job-state.ts";
 import { isTerminal, terminalStates } from "../../src/model/job-state.ts";
 import { removeChange, revokeChange } from "../../src/model/operate.ts";
-import { routeNumber } from "../../src/model/route.ts";
+import { routeOf } from "../../src/model/route.ts";
 import type { SettleAnswer } from "../../src/store/operations.ts";
 import type {
   Doc,
@@ -38,7 +38,6 @@ export class Scribe {
   now = 1000;
   isFaultFree = false;
   readonly gates = new Map<string, Gate>();
-  laneOf: Evidence["laneOf"];
   leftovers: Record<string, number> = {};
   #order = 0;
   #seq = 0;
@@ -79,8 +78,7 @@ export class Scribe {
   }
 
   #routeOf(id: string): number {
-    const { queue, name, caps, gates } = this.jobs.get(id) ?? aJob({ id });
-    return routeNumber(queue, name, caps, gates);
+    return routeOf(this.jobs.get(id) ?? aJob({ id })).number;
   }
 
   submit(...specs: readonly (Partial<NewJob> & { readonly id: string })[]): void {
@@ -105,9 +103,9 @@ export class Scribe {
       attempt: 0,
       countsAttempt: 1,
       attempts: null,
-      laneKey: null,
-      laneStep: null,
-      laneGates: null,
+      laneKey: job.laneKey ?? null,
+      laneStep: job.laneStep ?? null,
+      laneGates: job.laneGates ?? null,
       keepsLane: 0,
       progress: null,
       rank: job.rankBase + dueAt,
@@ -253,10 +251,12 @@ export class Scribe {
       readonly answer?: SettleAnswer["kind"];
       readonly reason?: string;
       readonly effects?: NewJob;
+      /** Of a retry. */
+      readonly inMs?: number;
     } = {},
   ): StoreCall {
     const job = this.job(id);
-    const { answer = "ok", reason = null, effects } = given;
+    const { answer = "ok", reason = null, effects, inMs = 0 } = given;
     const { seq, fence } = job;
     const isRetry = to === "retry";
     const how =
@@ -275,7 +275,7 @@ export class Scribe {
       how,
       wasAborted: false,
     });
-    const next = isRetry ? schedule(0) : finish(to, { reason });
+    const next = isRetry ? schedule(inMs) : finish(to, { reason });
     const settle = {
       id,
       seq,
@@ -289,7 +289,7 @@ export class Scribe {
     if (to !== "completed")
       job.attempts = appendAttempt(job.attempts, { attempt: job.attempt, outcome: "failed", at: this.now });
     job.rev += 1;
-    job.state = isRetry ? "ready" : to;
+    job.state = !isRetry ? to : inMs > 0 ? "scheduled" : "ready";
     job.reason = reason;
     if (!isRetry) job.endedAt = this.now;
     const events: Omit<FeedEvent, "route">[] = [
@@ -299,7 +299,7 @@ export class Scribe {
         rev: job.rev,
         state: job.state,
         attempt: job.attempt,
-        extra: reason,
+        extra: job.state === "scheduled" ? this.now + inMs : reason,
       },
     ];
     if (effects !== undefined) events.push(this.#born(effects));
@@ -356,7 +356,6 @@ export class Scribe {
       },
       isFaultFree: this.isFaultFree,
       healedAt: null,
-      ...(this.laneOf === undefined ? {} : { laneOf: this.laneOf }),
       leftovers: this.leftovers,
     };
   }

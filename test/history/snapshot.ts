@@ -2,22 +2,34 @@
  * S: everything the store holds, read when nothing runs any more, with the feed read twice: whole, and in pages of odd
  * sizes.
  */
-import type { FeedRecord } from "../../src/store/records.ts";
+import { keyUsesOf } from "../../src/store/rules/lane.ts";
+import type { FeedRecord, Gate, JobRecord } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { findAll, readAllDocs } from "../support/walk.ts";
 import type { Snapshot } from "./history.ts";
 
 export async function takeSnapshot(store: Store, random: SeededRandom): Promise<Snapshot> {
+  const jobs = await findAll(store, {}, 500, 10_000);
   return {
-    jobs: await findAll(store, {}, 500, 10_000),
+    jobs,
     tallies: await store.tallyJobs(),
     feed: await readFeed(store, () => 1000),
     feedByPages: await readFeed(store, () => random.whole(1, 50)),
     kv: await readAllDocs(store, "kv", "", 500),
-    gates: (await store.readGates({ prefix: "", after: null, max: 500 })).gates,
+    gates: await readGates(store, jobs),
     now: (await store.describe()).now,
   };
+}
+
+/** All that somebody has put, and the gates of keys that are held although nobody has. */
+async function readGates(store: Store, jobs: readonly JobRecord[]): Promise<readonly Gate[]> {
+  const { gates } = await store.readGates({ prefix: "", after: null, max: 500 });
+  const put = new Set(gates.map(({ key }) => key));
+  const named = new Set(jobs.flatMap((job) => keyUsesOf(job).map(({ key }) => key)));
+  const keys = [...named].filter((key) => !put.has(key));
+  if (keys.length === 0) return gates;
+  return [...gates, ...(await store.readGates({ keys })).gates];
 }
 
 /** The feeds of all partitions, by time and numbered anew. */

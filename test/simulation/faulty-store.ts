@@ -123,6 +123,8 @@ export function connectStore(
 
   const connected = new Set<() => void>();
   const watch = (listener: (hint: Hint) => void): (() => void) => {
+    // The end of its connections settles what a dead process waited for, and its code goes on from there.
+    if (!process.isAlive) return () => undefined;
     let isOn = true;
     const unwatch = store.watch((hint) => {
       if (!process.isAlive || plan.isDeaf) return;

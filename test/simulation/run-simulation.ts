@@ -18,6 +18,7 @@ import { actOnce } from "./sim-client.ts";
 import type { ClientHost } from "./sim-client.ts";
 import { defineJobs } from "./sim-jobs.ts";
 import { openAllGates } from "./sim-gate-operator.ts";
+import { resetAllKeys } from "./sim-key-operator.ts";
 import { SimNode } from "./sim-node.ts";
 
 export interface Run {
@@ -46,7 +47,8 @@ const drainMaxUs = 30 * 60_000_000;
  */
 const restMs = 120_000;
 const longestHandlerLeases = 4;
-const eventsMax = 2_000_000;
+/** Ten times what the busiest runs have: workers that ask again at once, and again, come to more. */
+const eventsMax = 300_000;
 
 export async function runSimulation(plan: Plan, options: RunOptions = {}): Promise<Run> {
   const world = new World(plan, options);
@@ -133,6 +135,7 @@ class World {
   #openGates(): void {
     this.#operator = this.#createNode("operator", []);
     void openAllGates(this.network, this.#operator);
+    void resetAllKeys(this.network, this.#operator);
   }
 
   async finish(): Promise<Run> {

@@ -21,6 +21,10 @@ export const pastSeeds: readonly (readonly [seed: number, found: string])[] = [
     10163,
     "a claim was answered after its leases had ended, and its jobs were started while their own process reclaimed them",
   ],
+  [
+    135,
+    "the clock of a key's rate rang for a job that was gone, and was told to every claim of every worker from then on",
+  ],
 ];
 
 /** The same for the store of three partitions. */

@@ -10,8 +10,10 @@ import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { Enqueue, ReadBack, Seen } from "../history/history.ts";
 import type { Network } from "./faulty-store.ts";
 import { drawGates } from "./gating.ts";
+import { drawLane } from "./lanes.ts";
 import { operateGates } from "./sim-gate-operator.ts";
 import type { SimInput, SimJob } from "./sim-jobs.ts";
+import { operateKeys } from "./sim-key-operator.ts";
 import type { SimNode } from "./sim-node.ts";
 import { operate } from "./sim-operator.ts";
 
@@ -42,26 +44,46 @@ async function drawAction(host: ClientHost, node: SimNode, random: SeededRandom)
     return operate(host.network, node, random.fork("operator"));
   if (random.fork("gate-act").chance(plan.gating.acting))
     return operateGates(host.network, node, random.fork("gate-operator"));
+  if (random.fork("key-act").chance(plan.laning.acting))
+    return operateKeys(host.network, node, random.fork("key-operator"));
   // Now and then so many at once that workers claim more than they can run.
   const count = random.chance(0.15) ? random.whole(2, 8) : random.chance(0.03) ? random.whole(20, 50) : 1;
-  const submissions = Array.from({ length: count }, () => drawSubmission(host, random));
+  const sharedKey = drawSharedKey(host, random.fork("shared key"));
+  const submissions = Array.from({ length: count }, () => drawSubmission(host, random, sharedKey));
   await enqueueUntilKnown(host, node, submissions, random);
 }
 
-function drawSubmission(host: ClientHost, random: SeededRandom): Submission<SimInput, string> {
+/** What is enqueued together must lie in one partition, and so does what has one key. */
+function drawSharedKey({ network }: ClientHost, random: SeededRandom): string | null {
+  const { keys } = network.plan.laning;
+  return keys.length > 0 && network.parts.length > 1 ? random.pick(keys) : null;
+}
+
+function drawSubmission(
+  host: ClientHost,
+  random: SeededRandom,
+  sharedKey: string | null,
+): Submission<SimInput, string> {
   const { plan } = host.network;
   const key = `k${++host.keys}`;
   const isPoison = plan.isOn.poison && random.chance(plan.rate.poison);
-  const submission = random.pick(host.jobs).with({ key, isPoison }, drawOptions(host, random, key));
+  const submission = random
+    .pick(host.jobs)
+    .with({ key, isPoison }, drawOptions(host, random, key, sharedKey));
   if (submission.options?.id !== undefined) host.given.set(submission.options.id, submission);
   return submission;
 }
 
-function drawOptions(host: ClientHost, random: SeededRandom, key: string): EnqueueOptions {
-  const { leaseMs, gating } = host.network.plan;
+function drawOptions(
+  host: ClientHost,
+  random: SeededRandom,
+  key: string,
+  sharedKey: string | null,
+): EnqueueOptions {
+  const { leaseMs, gating, laning } = host.network.plan;
   const maybe = (probability: number, options: () => EnqueueOptions): EnqueueOptions =>
     random.chance(probability) ? options() : {};
-  return {
+  const options: EnqueueOptions = {
     retry: {
       attempts: random.whole(1, 4),
       backoff: random.chance(0.5)
@@ -82,6 +104,10 @@ function drawOptions(host: ClientHost, random: SeededRandom, key: string): Enque
       },
     })),
     ...drawGates(gating, random.fork(`gates ${key}`)),
+  };
+  return {
+    ...options,
+    ...drawLane(laning, options, { key: sharedKey, random: random.fork(`lane ${key}`) }),
   };
 }
 

@@ -114,7 +114,7 @@ const reset = (network: Network, node: SimNode, name: string): Promise<boolean> 
  * @param run gives the time until which the gate is closed.
  * @returns whether the operator was told that it is done.
  */
-async function recordAct(
+export async function recordAct(
   { history, time }: Network,
   node: SimNode,
   act: Pick<GateAct, "kind" | "key">,
@@ -131,7 +131,7 @@ async function recordAct(
   return entry.seen === "ok";
 }
 
-async function unlessRefused(run: () => Promise<unknown>): Promise<void> {
+export async function unlessRefused(run: () => Promise<unknown>): Promise<void> {
   try {
     await run();
   } catch (error) {

@@ -14,6 +14,7 @@ import type { Handler } from "../../src/worker/handler.ts";
 import type { JobContext } from "../../src/worker/job-context.ts";
 import type { Effect } from "../history/history.ts";
 import { drawThrottle } from "./gating.ts";
+import { drawKeyThrottle, drawLane, keyOfInput } from "./lanes.ts";
 import type { Plan } from "./plan.ts";
 import type { SimProcess } from "./sim-process.ts";
 
@@ -35,6 +36,10 @@ const batchName = "batch";
 export function defineJobs(plan: Plan): readonly SimJob[] {
   const jobs: SimJob[] = [job(batchName, { queue: "q0" })];
   const [first] = plan.gating.limits;
+  const { laning } = plan;
+  const [group] = laning.groups;
+  const [keyed] = laning.limits;
+  const key = (input: SimInput): string => keyOfInput(laning, input);
   for (let queue = 0; queue < plan.queues; queue++)
     for (const name of ["plain", "other"])
       jobs.push(
@@ -42,6 +47,12 @@ export function defineJobs(plan: Plan): readonly SimJob[] {
           queue: `q${queue}`,
           // Limits that every worker knows from its definitions; most others come with an enqueue.
           ...(name === "other" && queue === 0 && first !== undefined ? { limits: [first] } : {}),
+          ...(name === "other" && queue > 0 && laning.isDefined && keyed !== undefined
+            ? { limits: [keyed.use({ key })] }
+            : {}),
+          ...(name === "plain" && laning.isDefined && group !== undefined
+            ? { group: { ...group, key } }
+            : {}),
         }),
       );
   return jobs;
@@ -130,7 +141,9 @@ function endJob(context: JobContext<SimInput>, host: HandlerHost, random: Seeded
       wasAborted: context.signal.aborted,
     });
   const draw = claimsOf(context) > surprisesMax ? 1 : random.next();
-  const throttled = drawThrottle(host.plan.gating, random.fork("throttle"));
+  const throttled =
+    drawThrottle(host.plan.gating, random.fork("throttle")) ??
+    drawKeyThrottle(host.plan.laning, random.fork("key throttle"));
   if (random.chance(0.3))
     context.onFailure.enqueue(follow, { parent: context.id, fence: context.fence.value });
   if (draw < 0.2) {
@@ -170,11 +183,13 @@ function endJob(context: JobContext<SimInput>, host: HandlerHost, random: Seeded
   return `done with ${context.input.key}`;
 }
 
-/** On a store of several partitions a follow-up with limits may not lie where its parent lies. */
+/** On a store of several partitions a follow-up with limits or keys may not lie where its parent lies. */
 function drawFollowGates({ plan, partitions }: HandlerHost, random: SeededRandom): EnqueueOptions {
   const { limits, share } = plan.gating;
-  const isLimited = partitions === 1 && random.fork("follow").chance(share);
-  return isLimited ? { limits: [random.fork("follow limit").pick(limits)] } : {};
+  if (partitions > 1) return {};
+  const isLimited = random.fork("follow").chance(share);
+  const options = isLimited ? { limits: [random.fork("follow limit").pick(limits)] } : {};
+  return drawLane(plan.laning, options, { key: null, random: random.fork("follow lane") });
 }
 
 const claimsOf = (context: JobContext): number => context.fence.value % fencesPerEpoch;

@@ -3,8 +3,12 @@
  * lost leases, so a counter that stays at 0 fails the run.
  */
 import { isQueueGate } from "../../src/model/gate.ts";
+import { isGroupGate, isKeyedGate } from "../../src/model/lane.ts";
+import type { GatePut } from "../../src/store/records.ts";
 import { sweepHolds } from "../history/check-limits.ts";
 import type { Evidence, GateAct } from "../history/history.ts";
+import { keepsGroup } from "../history/lane-of.ts";
+import type { Lane } from "../history/lane-of.ts";
 import { openLedger } from "../history/ledger.ts";
 import type { Ledger } from "../history/ledger.ts";
 
@@ -33,6 +37,14 @@ export const sometimes = [
   "a queue was paused and resumed",
   "a throttled job was completed later",
   "a job that requires a capability was completed",
+  "a job waited at a full key of a limit",
+  "a job waited for its group",
+  "a group that takes turns had its turn",
+  "a retry held its group while another of it was ready",
+  "a retry let its group go on",
+  "a job was throttled and waited at its key",
+  "the bounds of each key of a limit were edited",
+  "the bounds of one key were edited",
 ] as const;
 export type Sometimes = (typeof sometimes)[number];
 
@@ -63,6 +75,10 @@ export function countSometimes(evidence: Evidence, clockSteps: number, counts: M
       case "claim":
         if (call.answer?.opensInMs !== undefined) add("a job waited for the clock of its gate");
         break;
+      case "putGates":
+        for (const [index, put] of call.request.entries())
+          if (call.answer?.[index]?.kind === "ok") countPut(put, call.answer[index].version, add);
+        break;
       case "open-gate":
         if (call.seen === "ok" && hasPaused(evidence, call)) add("a queue was paused and resumed");
         break;
@@ -76,7 +92,10 @@ export function countSometimes(evidence: Evidence, clockSteps: number, counts: M
   for (const { wasAborted, how } of evidence.effects)
     if (wasAborted === true && how === "returned") add("a handler was told to stop and did not");
   countEvents(evidence, add);
-  if (evidence.operations.some(({ kind }) => kind === "putGates")) countHolds(openLedger(evidence), add);
+  const ledger = openLedger(evidence);
+  if (ledger.lanes.size > 0 || evidence.operations.some(({ kind }) => kind === "putGates"))
+    countHolds(ledger, add);
+  countLanes(ledger, add);
 }
 
 const hasPaused = ({ operations }: Evidence, { key, invokedUs }: GateAct): boolean =>
@@ -90,22 +109,59 @@ const hasPaused = ({ operations }: Evidence, { key, invokedUs }: GateAct): boole
   );
 
 function countHolds(ledger: Ledger, add: (what: Sometimes) => void): void {
-  const waiting = new Map<string, readonly string[]>();
+  const waiting = new Map<string, ReadonlySet<string>>();
   const last = new Map<string, number>();
   for (const { event, taken } of sweepHolds(ledger)) {
     const { id, state, kind, route } = event;
     const asks = ledger.routes.get(route);
-    if (state === "ready") waiting.set(id, asks?.gates.map(({ key }) => key) ?? []);
-    else waiting.delete(id);
+    const uses = [...(asks?.gates ?? []), ...(ledger.lanes.get(id)?.uses ?? [])];
+    waiting.delete(id);
+    if (state === "ready") waiting.set(id, new Set(uses.map(({ key }) => key)));
     if (kind === "completed" && (asks?.caps.length ?? 0) > 0)
       add("a job that requires a capability was completed");
-    for (const { scope, held, cap } of taken) {
-      if (held === cap && [...waiting.values()].some((keys) => keys.some((key) => scope.endsWith(key))))
-        add("a job waited at a full limit");
+    for (const { key, scope, held, cap } of taken) {
+      if (held === cap && [...waiting.values()].some((keys) => keys.has(key))) add(waitAt(key));
       // More was held once the claim before this one was made.
       if (cap < (last.get(scope) ?? 0)) add("a cap was lowered below what had been held");
       last.set(scope, held);
     }
+  }
+}
+
+function waitAt(key: string): Sometimes {
+  if (isGroupGate(key)) return "a job waited for its group";
+  return isKeyedGate(key) ? "a job waited at a full key of a limit" : "a job waited at a full limit";
+}
+
+function countPut(
+  { key, cap, rate, perKey }: GatePut,
+  version: number,
+  add: (what: Sometimes) => void,
+): void {
+  if (isKeyedGate(key) && (cap !== null || rate !== null)) add("the bounds of one key were edited");
+  if (perKey !== null && version > 1) add("the bounds of each key of a limit were edited");
+}
+
+function countLanes(ledger: Ledger, add: (what: Sometimes) => void): void {
+  const [ready, retrying] = [new Map<string, Lane>(), new Map<string, Lane>()];
+  const has = (jobs: ReadonlyMap<string, Lane>, { key }: Lane): boolean =>
+    [...jobs.values()].some((other) => other.key === key);
+  for (const event of ledger.evidence.snapshot.feed.flatMap(({ events }) => events)) {
+    const { id, kind, state, route } = event;
+    const lane = ledger.lanes.get(id);
+    if (lane === undefined) continue;
+    ready.delete(id);
+    retrying.delete(id);
+    const isCapped = lane.uses.some(({ key }) => isGroupGate(key));
+    if (keepsGroup(lane, event, false) && isCapped && has(ready, lane))
+      add("a retry held its group while another of it was ready");
+    if (kind === "claimed" && isCapped && has(retrying, lane)) add("a retry let its group go on");
+    const asks = ledger.routes.get(route);
+    if (kind === "claimed" && asks?.lanes === "turn") add("a group that takes turns had its turn");
+    if (kind === "throttled" && state === "ready" && asks?.gates.length === 0)
+      add("a job was throttled and waited at its key");
+    if (state === "ready") ready.set(id, lane);
+    if (kind === "retry-scheduled" && state === "scheduled" && !lane.holdsOnRetry) retrying.set(id, lane);
   }
 }
 
