@@ -41,13 +41,11 @@ function startProcess(role: "fires" | "halts", url: string) {
   const lines = createInterface({ input: child.stdout });
   const said = new Set<string>();
   lines.on("line", (line) => said.add(line));
-  return {
-    said,
-    async kill() {
-      child.kill("SIGKILL");
-      await exited;
-    },
+  const kill = async (): Promise<void> => {
+    child.kill("SIGKILL");
+    await exited;
   };
+  return { said, kill };
 }
 
 describe.each(urls)("on %s", (_store, place) => {
