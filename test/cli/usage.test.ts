@@ -157,6 +157,7 @@ describe("help and version", () => {
       "purge",
       "queues",
       "limits",
+      "schedules",
       "duties",
       "doctor",
       "migrate",
