@@ -207,6 +207,7 @@ describe.each([1, 4])("on a store of %i partitions", (partitions) => {
     await v.run(v.mill.work(handlers));
     const bad = { kind: "schedule", due: { inMs: 0 } };
     await v.run(v.store.putDocs([aDoc("bad", "{}", bad), aDoc("worse", "no json", bad)]));
+    await v.run(v.store.putDocs([aDoc("s", "no backfill", { ...bad, kind: "backfill" })]));
     await v.run(v.mill.schedule("s", report, { day: "x" }, { every: "1m" }));
     await v.advance(60_000);
     expect(ticks).toHaveLength(1);
@@ -216,6 +217,10 @@ describe.each([1, 4])("on a store of %i partitions", (partitions) => {
       ["worse", "unreadable"],
     ]);
     await expect(v.run(v.mill.schedules.pause("bad"))).rejects.toMatchObject({ code: "schedule-unreadable" });
+    await expect(v.run(v.mill.schedules.backfillProgress("s"))).rejects.toMatchObject({
+      code: "schedule-unreadable",
+    });
+    expect(await v.run(v.mill.schedules.stopBackfill("s"))).toBe(true);
     expect(await v.run(v.mill.schedules.delete("bad"))).toBe(true);
   });
 

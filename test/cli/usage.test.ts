@@ -160,6 +160,7 @@ describe("help and version", () => {
       "workers",
       "queues",
       "limits",
+      "schedules",
       "duties",
       "doctor",
       "migrate",

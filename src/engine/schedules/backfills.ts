@@ -13,6 +13,7 @@ import type { ScheduleRule } from "../../model/schedule/rule.ts";
 import { settingsOf } from "../../model/schedule/state.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
+import { passOver } from "./fire.ts";
 import type { Look } from "./fire.ts";
 import { jobOfTemplate, readTemplate } from "./job-template.ts";
 import { backfillKind, findDocs, mustFind, nameOfDoc, partitionOfDoc } from "./schedule-docs.ts";
@@ -87,7 +88,12 @@ export function stepBackfills(
 }
 
 async function stepOneBackfill(engine: Engine, doc: Doc, now: number): Promise<Look> {
-  const kept = readKept(doc.body);
+  let kept: KeptBackfill;
+  try {
+    kept = readKept(doc.body);
+  } catch (problem) {
+    return passOver(engine, doc, String(problem), now);
+  }
   const name = nameOfDoc(doc.id);
   const states = await Promise.all(kept.alive.map((id) => engine.reads.add(id)));
   const alive = kept.alive.filter((_, at) => {
@@ -134,8 +140,16 @@ function readKept(body: string): KeptBackfill {
   return { ...kept, rule: readScheduleRule(kept.rule, "the stored backfill") };
 }
 
-function progressOf({ body }: Doc): BackfillProgress {
-  return progressOfKept(readKept(body));
+function progressOf({ id, body }: Doc): BackfillProgress {
+  try {
+    return progressOfKept(readKept(body));
+  } catch (cause) {
+    throw new MillraceError(
+      "schedule-unreadable",
+      `The stored backfill of ${JSON.stringify(nameOfDoc(id))} cannot be read; stop it to begin another.`,
+      { cause },
+    );
+  }
 }
 
 function progressOfKept(kept: KeptBackfill): BackfillProgress {

@@ -19,7 +19,7 @@ import { cancelChanges } from "../../model/operate.ts";
 import type { Doc, DocPut, NewJob } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { jobOfTemplate } from "./job-template.ts";
-import { foundSchedule, partitionOfDoc, readable, scheduleKind, schedulePut } from "./schedule-docs.ts";
+import { foundSchedule, partitionOfDoc, readable, schedulePut } from "./schedule-docs.ts";
 import type { ReadableSchedule } from "./schedule-docs.ts";
 
 /** How many jobs a look made, and what became of it. */
@@ -159,11 +159,12 @@ async function keep(
   return { outcome: isPut ? outcome : "raced", jobs: 0, dueAt: scheduleDue(state, name, now) };
 }
 
-async function passOver(engine: Engine, doc: Doc, problem: string | null, now: number): Promise<Look> {
-  engine.log.error("a schedule cannot be read and does not fire", { schedule: doc.id, problem });
-  const { id, body, version } = doc;
+/** Leaves a document that cannot be read as it is, and moves its due time, so that its clock hides no other. */
+export async function passOver(engine: Engine, doc: Doc, problem: string | null, now: number): Promise<Look> {
+  engine.log.error("a schedule cannot be read and does not fire", { kind: doc.kind, id: doc.id, problem });
+  const { kind, id, body, version } = doc;
   const due = { inMs: unreadableAgainMs };
-  await put(engine, { kind: scheduleKind, id, body, guard: { version }, due });
+  await put(engine, { kind, id, body, guard: { version }, due });
   return { outcome: "unreadable", jobs: 0, dueAt: now + unreadableAgainMs };
 }
 

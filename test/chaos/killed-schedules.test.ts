@@ -1,0 +1,105 @@
+/**
+ * Processes that fire schedules are killed -9, some of them between their look and their submit. No tick fires twice and
+ * none is lost, by nothing but the duties of the processes that are left.
+ */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { job, Millrace } from "../../src/index.ts";
+import { closeAfterEach } from "../support/close-after-each.ts";
+import { until } from "../support/until.ts";
+import { useTestDatabase } from "../support/use-postgres.ts";
+import { useSharedRedis } from "../support/use-redis.ts";
+
+const script = fileURLToPath(new URL("schedule-process.ts", import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), "millrace-schedules-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const database = useTestDatabase();
+const redis = useSharedRedis();
+const report = job<number>("report");
+const schedules = 20;
+const ticksWanted = 10;
+
+let files = 0;
+const urls: [store: string, url: () => string][] = [
+  ["SQLite", () => `sqlite:${join(folder, `jobs-${++files}.db`)}`],
+  ["Postgres", () => `${database.url}?schema=schedules_${++files}`],
+  ["Redis", () => `${redis.prefixes.url}?prefix=${redis.prefixes.next()}`],
+  ["Redis in four partitions", () => `${redis.prefixes.url}?prefix=${redis.prefixes.next()}&partitions=4`],
+];
+
+function startProcess(role: "fires" | "halts", url: string) {
+  const child = spawn(process.execPath, ["--conditions=millrace-source", script, role, url], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const exited = once(child, "exit");
+  const lines = createInterface({ input: child.stdout });
+  const said = new Set<string>();
+  lines.on("line", (line) => said.add(line));
+  const kill = async (): Promise<void> => {
+    child.kill("SIGKILL");
+    await exited;
+  };
+  return { said, kill };
+}
+
+describe.each(urls)("on %s", (_store, place) => {
+  const closeLater = closeAfterEach();
+  const started: ReturnType<typeof startProcess>[] = [];
+  const start = (...given: Parameters<typeof startProcess>): ReturnType<typeof startProcess> => {
+    const one = startProcess(...given);
+    started.push(one);
+    return one;
+  };
+  afterEach(() => Promise.all(started.splice(0).map(({ kill }) => kill())));
+
+  test("every tick has one job, whoever is killed when", { timeout: 120_000 }, async () => {
+    const url = place();
+    const mill = closeLater(await Millrace.open(url, { log: false }));
+    for (let number = 0; number < schedules; number++)
+      await mill.schedule(`s${number}`, report, number, { every: "1s" });
+    let firing = start("fires", url);
+    const fewest = async (): Promise<number> =>
+      Math.min(...(await mill.schedules.list()).map(({ fired }) => fired));
+    for (let round = 1; round <= 3; round++) {
+      const halting = start("halts", url);
+      await until("the next process fires", () => halting.said.has("fires"));
+      await firing.kill();
+      // Alone now, it looks at what is due and never submits.
+      await until("it stands between look and submit", () => halting.said.has("read, not submitted"));
+      firing = start("fires", url);
+      await until("another one fires", () => firing.said.has("fires"));
+      await halting.kill();
+      const wanted = (ticksWanted / 3) * round;
+      await until("ticks have fired", async () => (await fewest()) >= wanted);
+    }
+    await firing.kill();
+    const ticks = new Map<string, number[]>();
+    for await (const { schedule } of allJobs(mill)) {
+      const own = ticks.get(schedule!.name) ?? [];
+      ticks.set(schedule!.name, [...own, schedule!.tick!.getTime()]);
+    }
+    const views = await mill.schedules.list();
+    expect(views).toHaveLength(schedules);
+    for (const { name, fired, skipped, lastTick } of views) {
+      const own = ticks.get(name)!.toSorted((one, other) => one - other);
+      expect([own.length, new Set(own).size, skipped], name).toEqual([fired, fired, 0]);
+      expect(own.at(-1)).toBe(lastTick!.getTime());
+      expect(own.at(-1)! - own[0]!, `${name} has no gap`).toBe((fired - 1) * 1000);
+    }
+  });
+});
+
+async function* allJobs(mill: Millrace) {
+  let cursor: string | null = null;
+  do {
+    const page: Awaited<ReturnType<Millrace["jobs"]["list"]>> = await mill.jobs.list({ limit: 500, cursor });
+    yield* page.jobs;
+    cursor = page.cursor;
+  } while (cursor !== null);
+}
