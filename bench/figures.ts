@@ -15,13 +15,22 @@ export const works = [
   "rated",
   "latency",
   "delayed",
+  "cancel",
   "idle",
   "footprint",
 ] as const;
 export type Work = (typeof works)[number];
 
 /** Works that take longer than a run in a hurry has: with --quick they are measured only when they are named. */
-export const unhurriedWorks: readonly Work[] = ["retry", "unique", "tagged", "limited", "rated", "delayed"];
+export const unhurriedWorks: readonly Work[] = [
+  "retry",
+  "unique",
+  "tagged",
+  "limited",
+  "rated",
+  "delayed",
+  "cancel",
+];
 
 export const storeNames = ["sqlite", "postgres", "redis", "stub"] as const;
 export type StoreName = (typeof storeNames)[number];

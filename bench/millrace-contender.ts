@@ -23,6 +23,7 @@ import { makeInput } from "./input.ts";
 import type { BenchInput } from "./input.ts";
 import { limitedTo, ratedPerSecond, tagsOf, uniqueKeyOf } from "./job-kind.ts";
 import type { JobKind } from "./job-kind.ts";
+import { openMillraceCancels } from "./millrace-cancels.ts";
 import { openStubStore } from "./stub-store.ts";
 
 const finishSlots = 500;
@@ -48,10 +49,10 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
   const input = settings.coder.encode(makeInput(0), "input");
   const counts: Counts = { calls: 0, settled: () => {}, promoted: () => {} };
   const storeCalls = options.isCounting ? await countCalls(store, counts) : () => 0;
+  const open = (): Promise<Store> =>
+    openStore(nodePlatform, store === "sqlite" ? `sqlite:${place}` : place, storeOptions);
   const opened: Store =
-    store === "stub"
-      ? openStubStore({ queue, name, count: options.jobs, input })
-      : await openStore(nodePlatform, store === "sqlite" ? `sqlite:${place}` : place, storeOptions);
+    store === "stub" ? openStubStore({ queue, name, count: options.jobs, input }) : await open();
   const millrace = new Millrace(
     new Engine(countingStore(opened, counts), nodePlatform, settings, log),
     duties,
@@ -85,6 +86,10 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
         if (failsOnce && context.attempt === 1) throw new Error("fails once");
       });
       return millrace.work([noOp], concurrency === null ? {} : { concurrency });
+    },
+    async openCancels() {
+      const operator = new Millrace(new Engine(await open(), nodePlatform, settings, log), duties);
+      return openMillraceCancels(millrace, operator);
     },
     async countFinished(filled) {
       const tallies = await opened.tallyJobs();

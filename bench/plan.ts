@@ -67,6 +67,7 @@ function sqliteParts({ isQuick, jobs }: Asked): readonly Part[] {
     ...specialDrains(many, () => [millrace(100)]),
     restedLatency(isQuick, jobs, [millrace(defaultSlots), plainjob()]),
     delayed(isQuick, jobs, [plainjob()]),
+    cancel(isQuick, jobs),
     { work: "idle", jobs: 0, rounds: 1, entries: [millrace(defaultSlots), plainjob()] },
   ];
 }
@@ -107,6 +108,11 @@ function delayed(isQuick: boolean, jobs: number | null, peers: readonly Entry[])
   return { work: "delayed", jobs: jobs ?? (isQuick ? 200 : 1000), entries };
 }
 
+/** From one connection to the store to another. */
+function cancel(isQuick: boolean, jobs: number | null): Part {
+  return { work: "cancel", jobs: jobs ?? (isQuick ? 50 : 500), rounds: 1, entries: [millrace(1)] };
+}
+
 function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
   const many = jobs ?? (isQuick ? 4_000 : 200_000);
   // The peers commit single enqueues one by one: 200,000 of them would take minutes per round.
@@ -133,6 +139,7 @@ function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
     ]),
     { work: "latency", jobs: jobs ?? (isQuick ? 30 : 1000), entries: across },
     delayed(isQuick, jobs, []),
+    cancel(isQuick, jobs),
     { work: "idle", jobs: 0, rounds: 1, entries: across.map((entry) => ({ ...entry, processes: 1 })) },
   ];
 }
@@ -189,6 +196,7 @@ function redisParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "latency", jobs: jobs ?? (isQuick ? 1000 : 10_000), entries: both(defaultSlots) },
     restedLatency(isQuick, jobs, both(defaultSlots)),
     delayed(isQuick, jobs, [peer("bullmq", defaultSlots)]),
+    cancel(isQuick, jobs),
     { work: "idle", jobs: 0, rounds: 1, entries: both(defaultSlots) },
     { work: "footprint", jobs: jobs ?? (isQuick ? 20_000 : 100_000), rounds: 1, entries: both(1) },
   ];
