@@ -75,6 +75,7 @@ export class Claimer {
   #roundTripUs = 0;
   #lastClaimUs = 0;
   #hints = 0;
+  #first = 0;
 
   constructor(engine: Engine, options: ClaimerOptions) {
     this.#engine = engine;
@@ -187,7 +188,7 @@ export class Claimer {
     const { owner, leaseMs, renewal, slots, closedGates } = this.#options;
     const asked: { readonly pool: Pool; readonly max: number }[] = [];
     let left: number = storeLimits.claimJobsMax;
-    for (const pool of this.#routes.pools) {
+    for (const pool of this.#poolsInTurn()) {
       const max = Math.min(this.#wantedBy(pool, arriving), left);
       if (max === 0) continue;
       // Before the call: a hint that comes while it is in flight must not be forgotten by its answer.
@@ -244,6 +245,14 @@ export class Claimer {
     }
     renewal.arm();
     slots.arrive(answer.jobs, sentUs);
+  }
+
+  /** Each claim begins with another pool: what one call can bring is bounded, and the last ones would starve. */
+  #poolsInTurn(): readonly Pool[] {
+    const { pools } = this.#routes;
+    if (pools.length === 1) return pools;
+    this.#first = (this.#first + 1) % pools.length;
+    return [...pools.slice(this.#first), ...pools.slice(0, this.#first)];
   }
 
   #measure(sentUs: number): void {
