@@ -14,6 +14,8 @@ export interface Contender {
   enqueueMany(inputs: readonly unknown[]): Promise<unknown> | void;
   /** Absent where the system is not measured with delays. */
   schedule?(jobs: readonly ScheduledInput[], where: "worked" | "unworked"): Promise<unknown> | void;
+  /** Absent where the system is not measured with schedules. */
+  readonly repeat?: Repeat;
   work(options: WorkOptions): Promise<Workers> | Workers;
   /** Absent where the system is not measured with cancels. */
   openCancels?(): Promise<Cancels>;
@@ -39,6 +41,16 @@ export interface OpenOptions {
   readonly isEager: boolean;
   /** Counting everything costs time, so only the idle work asks for it. */
   readonly isCounting: boolean;
+}
+
+/** Schedules of a system. */
+export interface Repeat {
+  /** Defines so many, each of which fires every hour from this tick on. */
+  define(count: number, tickMs: number): Promise<void>;
+  /** Begins to fire them in this process. */
+  start(): void;
+  /** All jobs that are in the store. */
+  countJobs(): Promise<number>;
 }
 
 /** A job that must not start before this time, by the machine's clock. */

@@ -17,6 +17,8 @@ export const works = [
   "delayed",
   "cancel",
   "idle",
+  "schedules",
+  "schedules-idle",
   "footprint",
 ] as const;
 export type Work = (typeof works)[number];
@@ -30,6 +32,8 @@ export const unhurriedWorks: readonly Work[] = [
   "rated",
   "delayed",
   "cancel",
+  "schedules",
+  "schedules-idle",
 ];
 
 export const storeNames = ["sqlite", "postgres", "redis", "stub"] as const;
@@ -78,7 +82,7 @@ export interface Result {
   readonly jobs: number;
   readonly backlog: Backlog | null;
   readonly durability: string;
-  /** Jobs per second; for idle, store calls per second. */
+  /** Jobs per second; for idle, store calls per second; for schedules-idle, per cent of a core. */
   readonly rate?: number;
   readonly p50Ms?: number;
   readonly p99Ms?: number;

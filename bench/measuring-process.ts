@@ -19,6 +19,7 @@ import { measureCancel } from "./works/cancel.ts";
 import { measureIdle } from "./works/idle.ts";
 import { measureLatency } from "./works/latency.ts";
 import { measureMemory } from "./works/memory.ts";
+import { measureDueSchedules, measureIdleSchedules } from "./works/schedules.ts";
 
 const enqueues = {
   "enqueue-single": enqueueSingle,
@@ -115,6 +116,15 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
     }
     case "idle": {
       const figures = await measureIdle(contender, { seconds: measurement.idleSeconds, concurrency });
+      return { kind: "figures", figures, durability };
+    }
+    case "schedules": {
+      const figures = await measureDueSchedules(contender, { schedules: jobs });
+      return { kind: "figures", figures, durability };
+    }
+    case "schedules-idle": {
+      const seconds = measurement.idleSeconds;
+      const figures = await measureIdleSchedules(contender, { schedules: jobs, seconds });
       return { kind: "figures", figures, durability };
     }
     case "memory":

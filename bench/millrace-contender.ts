@@ -27,6 +27,7 @@ import { openMillraceCancels } from "./millrace-cancels.ts";
 import { openStubStore } from "./stub-store.ts";
 
 const finishSlots = 500;
+const definedAtOnce = 200;
 
 export async function openMillraceContender(store: StoreName, options: OpenOptions): Promise<Contender> {
   const { place, mode, jobKind, executor } = options;
@@ -77,6 +78,22 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
       return millrace.enqueueMany(
         jobs.map(({ input: value, dueAtMs }) => definition.with(value, { runAt: dueAtMs })),
       );
+    },
+    repeat: {
+      async define(count, tickMs) {
+        for (let from = 0; from < count; from += definedAtOnce) {
+          const numbers = Array.from({ length: Math.min(definedAtOnce, count - from) }, (_, at) => from + at);
+          const rule = { every: "1h", anchor: tickMs };
+          await Promise.all(
+            numbers.map((number) => millrace.schedule(`bench-${number}`, benchJob, makeInput(number), rule)),
+          );
+        }
+      },
+      start: () => millrace.startDuties(),
+      async countJobs() {
+        const tallies = await opened.tallyJobs();
+        return tallies.reduce((sum, { count }) => sum + count, 0);
+      },
     },
     work({ concurrency, started, finished, promoted = () => {} }) {
       counts.settled = finished;

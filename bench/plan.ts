@@ -68,6 +68,7 @@ function sqliteParts({ isQuick, jobs }: Asked): readonly Part[] {
     restedLatency(isQuick, jobs, [millrace(defaultSlots), plainjob()]),
     delayed(isQuick, jobs, [plainjob()]),
     cancel(isQuick, jobs),
+    ...schedules(jobs),
     { work: "idle", jobs: 0, rounds: 1, entries: [millrace(defaultSlots), plainjob()] },
   ];
 }
@@ -113,6 +114,15 @@ function cancel(isQuick: boolean, jobs: number | null): Part {
   return { work: "cancel", jobs: jobs ?? (isQuick ? 50 : 500), rounds: 1, entries: [millrace(1)] };
 }
 
+/** Ten thousand that fire every hour: what they cost while none is due, and how long until all have fired. */
+function schedules(jobs: number | null): readonly Part[] {
+  const entries = [millrace(1)];
+  return [
+    { work: "schedules", jobs: jobs ?? 10_000, entries },
+    { work: "schedules-idle", jobs: jobs ?? 10_000, rounds: 1, entries },
+  ];
+}
+
 function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
   const many = jobs ?? (isQuick ? 4_000 : 200_000);
   // The peers commit single enqueues one by one: 200,000 of them would take minutes per round.
@@ -140,6 +150,7 @@ function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "latency", jobs: jobs ?? (isQuick ? 30 : 1000), entries: across },
     delayed(isQuick, jobs, []),
     cancel(isQuick, jobs),
+    ...schedules(jobs),
     { work: "idle", jobs: 0, rounds: 1, entries: across.map((entry) => ({ ...entry, processes: 1 })) },
   ];
 }
@@ -197,6 +208,7 @@ function redisParts({ isQuick, jobs }: Asked): readonly Part[] {
     restedLatency(isQuick, jobs, both(defaultSlots)),
     delayed(isQuick, jobs, [peer("bullmq", defaultSlots)]),
     cancel(isQuick, jobs),
+    ...schedules(jobs),
     { work: "idle", jobs: 0, rounds: 1, entries: both(defaultSlots) },
     { work: "footprint", jobs: jobs ?? (isQuick ? 20_000 : 100_000), rounds: 1, entries: both(1) },
   ];

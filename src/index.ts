@@ -17,6 +17,10 @@ export type {
   ReturnedOf,
   Submission,
 } from "./engine/definition.ts";
+export { schedule } from "./engine/schedules/schedule.ts";
+export type { ScheduleDefinition, ScheduleOptions } from "./engine/schedules/schedule.ts";
+export type { ScheduleView } from "./client/schedule-view.ts";
+export type { BackfillOptions, BackfillProgress, ScheduleEdits, Schedules } from "./client/schedules.ts";
 export { limit } from "./engine/limit.ts";
 export type { Limit, LimitOptions, LimitUse, LimitUseOptions } from "./engine/limit.ts";
 export { batchHandler, handler } from "./worker/handler.ts";

@@ -20,6 +20,7 @@ import { reschedule } from "./commands/reschedule.ts";
 import { retry } from "./commands/retry.ts";
 import { revoke } from "./commands/revoke.ts";
 import { runNow } from "./commands/run-now.ts";
+import { schedules } from "./commands/schedules.ts";
 import { show } from "./commands/show.ts";
 import { top } from "./commands/top.ts";
 import { version } from "./commands/version.ts";
@@ -47,6 +48,7 @@ export const allCommands: readonly Command[] = [
   workers,
   queues,
   limits,
+  schedules,
   duties,
   doctor,
   migrate,

@@ -14,6 +14,7 @@ export function jobShape(job: JobView): Readonly<Record<string, unknown>> {
     attemptsMax: job.attemptsMax,
     tags: job.tags,
     headers: job.headers,
+    schedule: job.schedule,
     uniqueKey: job.uniqueKey,
     throttles: job.throttles,
     cancelAsked: job.cancelAsked,

@@ -3,7 +3,7 @@ import { redact } from "../codec/redact.ts";
 import type { Engine } from "../engine/engine.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
 import type { AttemptRecord } from "../model/attempt-log.ts";
-import { readMeta } from "../model/job-meta.ts";
+import { readMeta, viewMadeBy } from "../model/job-meta.ts";
 import type { DecidedPolicy } from "../model/job-policy.ts";
 import { keyOfScoped } from "../model/unique-key.ts";
 import { isTerminal } from "../model/job-state.ts";
@@ -37,6 +37,8 @@ export interface JobView<Input = unknown, Result = unknown> {
   readonly progress: unknown;
   readonly tags: readonly string[];
   readonly headers: Readonly<Record<string, string>>;
+  /** The schedule that made it, and the tick that it stands for; null for a job that none made. */
+  readonly schedule: { readonly name: string; readonly tick: Date | null } | null;
   /** The attempts so far, oldest first, with how long each waited and ran; those in the middle of a long list are dropped. */
   readonly attempts: readonly AttemptView[];
   /** Those of them that did not complete. */
@@ -88,6 +90,7 @@ export function viewRecord(engine: Engine, record: JobRecord): Omit<JobView, "he
     progress: show(record.progress),
     tags: record.tags ?? [],
     headers: readMeta(record.meta).headers ?? {},
+    schedule: viewMadeBy(readMeta(record.meta).schedule),
     attempts,
     failures: attempts.filter(({ outcome }) => outcome !== "completed"),
     throttles: throttled?.count ?? 0,

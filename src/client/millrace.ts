@@ -11,6 +11,8 @@ import { Kv } from "../engine/kv.ts";
 import { LeaseBook } from "../engine/lease-book.ts";
 import { Results } from "../engine/results.ts";
 import { settlesWithin } from "../engine/race.ts";
+import { schedule } from "../engine/schedules/schedule.ts";
+import type { ScheduleOptions } from "../engine/schedules/schedule.ts";
 import type { StoreRetention } from "../engine/store-retention.ts";
 import { planJob, refusalError, unitOf } from "../engine/submit.ts";
 import { Supervisor } from "../engine/supervisor.ts";
@@ -38,6 +40,9 @@ import { Jobs } from "./jobs.ts";
 import { LimitsClient } from "./limits.ts";
 import { readQuarantined } from "./quarantined.ts";
 import { Queues } from "./queues.ts";
+import { viewSchedule } from "./schedule-view.ts";
+import type { ScheduleView } from "./schedule-view.ts";
+import { Schedules } from "./schedules.ts";
 import type { Quarantined } from "./quarantined.ts";
 import { Workers } from "./workers.ts";
 
@@ -82,6 +87,7 @@ export class Millrace implements Enqueuer {
   readonly queues: Queues;
   readonly limits: LimitsClient;
   readonly workers: Workers;
+  readonly schedules: Schedules;
   /** How long the store keeps finished jobs and the feed: for all processes, whatever they were opened with. */
   readonly retention: Pick<StoreRetention, "get" | "set">;
   readonly #engine: Engine;
@@ -111,6 +117,7 @@ export class Millrace implements Enqueuer {
     this.workers = new Workers(engine);
     this.#permits = new Permits(engine, this.#shared);
     this.limits = new LimitsClient(engine, this.#permits, () => this.startDuties());
+    this.schedules = new Schedules(engine);
     this.retention = engine.retention;
   }
 
@@ -162,6 +169,23 @@ export class Millrace implements Enqueuer {
     };
   }
 
+  /**
+   * Defines a schedule: the store keeps it, and any process with duties fires it. Said again in the same words it changes
+   * nothing, so that an operator's edits stay.
+   */
+  async schedule<In, Out, Result, Returned>(
+    name: string,
+    job: JobDefinition<In, Out, Result, Returned>,
+    input: NoInfer<In>,
+    options: ScheduleOptions<NoInfer<In>>,
+  ): Promise<ScheduleView> {
+    this.#checkOpen();
+    return viewSchedule(
+      this.#engine,
+      await this.#engine.schedules.define(schedule(name, job, input, options)),
+    );
+  }
+
   /** A handle for a job known by its id; with its definition, the result has its type. */
   handle<Result = unknown>(id: string): JobHandle<Result>;
   handle<Job extends AnyJob>(job: Job, id: string): JobHandle<ResultOf<Job>>;
@@ -188,6 +212,10 @@ export class Millrace implements Enqueuer {
     const { platform, queuePolicies } = this.#engine;
     await Promise.all([defined, settlesWithin(platform, queuePolicies.learn(worker.queues), queuesGraceMs)]);
     this.#checkOpen();
+    if (settings.schedules.length > 0) {
+      await this.#engine.schedules.defineAll(settings.schedules);
+      this.#checkOpen();
+    }
     this.#workers.add(worker);
     this.startDuties();
     worker.start();

@@ -37,6 +37,7 @@ import { Policies } from "./policies.ts";
 import { QueuePolicies } from "./queue-policies.ts";
 import { Reports } from "./reports.ts";
 import type { Router } from "./router.ts";
+import { DefinedSchedules } from "./schedules/define.ts";
 import { StoreRetention } from "./store-retention.ts";
 import type { KeptTimes } from "./store-retention.ts";
 import { Turn } from "./turn.ts";
@@ -74,6 +75,7 @@ export class Engine {
   readonly mintId: (partition?: number) => string;
   readonly retention: StoreRetention;
   readonly limits: Limits;
+  readonly schedules: DefinedSchedules;
 
   readonly submits: Batching<SubmitUnit, SubmitAnswer>;
   readonly settles: Batching<Settle, SettleAnswer>;
@@ -99,7 +101,8 @@ export class Engine {
   readDuties: () => Readonly<Record<string, DutyTally>> = () => ({});
 
   readonly #policies: Policies;
-  readonly #placement: Placement | null;
+  /** Null for a store of one partition. */
+  readonly placement: Placement | null;
   readonly #handled = new Map<string, number>();
 
   constructor(store: Store, platform: Platform, settings: EngineSettings, log: Logger) {
@@ -110,9 +113,10 @@ export class Engine {
     this.repeated = new RepeatedLines(this);
     this.turn = new Turn(platform);
     this.limits = new Limits(store);
+    this.schedules = new DefinedSchedules(this);
     const { partitions = 1 } = store;
     const placement = partitions === 1 ? null : createPlacement(partitions);
-    this.#placement = placement;
+    this.placement = placement;
     this.mintId = createIdMinter(
       { now: () => platform.now(), random: () => platform.random() },
       { partitions },
@@ -170,7 +174,7 @@ export class Engine {
    * carries the unit.
    */
   placed<Unit extends Effects>(unit: Unit, home?: string): Unit {
-    const placement = this.#placement;
+    const placement = this.placement;
     if (placement === null) return unit;
     const { jobs = [], docs } = unit;
     const at = home === undefined ? null : placement.ofId(home);
@@ -219,12 +223,12 @@ export class Engine {
 
   /** A new id that lies in the partition of the given one. */
   mintIdBeside(id: string): string {
-    return this.#placement === null ? this.mintId() : this.mintId(this.#placement.ofId(id));
+    return this.placement === null ? this.mintId() : this.mintId(this.placement.ofId(id));
   }
 
   /** The items as one list per partition. */
   byPartition<Item>(items: readonly Item[], idOf: (item: Item) => string): readonly (readonly Item[])[] {
-    const placement = this.#placement;
+    const placement = this.placement;
     if (placement === null) return [items];
     return [...Map.groupBy(items, (item) => placement.ofId(idOf(item))).values()];
   }

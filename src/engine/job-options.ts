@@ -111,7 +111,7 @@ const sharedKeys = [
   "retention",
   "keepResult",
 ];
-const enqueueKeys: readonly string[] = ["id", "repeatOf", "runAt", "headers", "trace", ...sharedKeys];
+export const enqueueKeys: readonly string[] = ["id", "repeatOf", "runAt", "headers", "trace", ...sharedKeys];
 export const definitionKeys: readonly string[] = [
   "input",
   "result",

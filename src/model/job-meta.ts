@@ -1,5 +1,5 @@
 /**
- * What travels with a job beside its input: headers and trace context, one text that stores keep and hand back unread.
+ * What travels with a job beside its input: headers, trace context and the schedule that made it, one text that stores keep and hand back unread.
  * Written at submit and by an edit before the start, read by handlers and lists.
  */
 
@@ -7,11 +7,26 @@ interface JobMeta {
   readonly headers?: Readonly<Record<string, string>>;
   /** Trace context, handed on unread. */
   readonly trace?: Readonly<Record<string, string>>;
+  readonly schedule?: MadeBy;
 }
 
-/** Null when there are neither headers nor trace: the common case costs a store nothing. */
-export function writeMeta({ headers, trace }: JobMeta): string | null {
-  return headers === undefined && trace === undefined ? null : JSON.stringify({ headers, trace });
+/** The schedule that made the job. */
+export interface MadeBy {
+  readonly name: string;
+  /** The instant that the job stands for, in epoch milliseconds; null for a run by hand. */
+  readonly tick: number | null;
+}
+
+/** Null when there is nothing of it: the common case costs a store nothing. */
+export function writeMeta({ headers, trace, schedule }: JobMeta): string | null {
+  const isEmpty = headers === undefined && trace === undefined && schedule === undefined;
+  return isEmpty ? null : JSON.stringify({ headers, trace, schedule });
+}
+
+export function viewMadeBy(
+  by: MadeBy | undefined,
+): { readonly name: string; readonly tick: Date | null } | null {
+  return by === undefined ? null : { name: by.name, tick: by.tick === null ? null : new Date(by.tick) };
 }
 
 /** A text that cannot be read counts as saying nothing: damaged headers must not keep a job from being shown. */

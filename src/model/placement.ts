@@ -53,6 +53,16 @@ export function partitionOfUnit(placement: Placement, unit: Unit, home: number |
   return onePartition(placement, unit, home, true);
 }
 
+/** The partition that something of the unit asks for, whatever minted ids its jobs have; null where nothing does. */
+export function askedPartition(placement: Placement, unit: Unit): number | null {
+  return onePartition(placement, unit, null, false);
+}
+
+/** A text that belongs to this partition: put in braces in front of a name, it brings the name there. */
+export function textIn(placement: Placement, partition: number): string {
+  for (let number = 0; ; number++) if (placement.ofName(String(number)) === partition) return String(number);
+}
+
 /**
  * The jobs of a unit, with such minted ids that the whole unit lies in one partition: the one that a given id, a key or
  * a document asks for, else that of the first job. Only before the first call: afterwards the ids must stay, because

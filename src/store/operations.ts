@@ -81,7 +81,10 @@ export interface ClaimAnswer {
   readonly jobs: readonly LeasedJob[];
   /** True when an offer was filled to its max, so that more may be waiting. */
   readonly more: boolean;
-  /** Until the earliest clock of any live job rings, after this call; 0 when one has rung already, null when none is set. */
+  /**
+   * Until the earliest clock of any live job, or the earliest due time of a document, after this call; 0 when one has
+   * rung already, null when none is set.
+   */
   readonly nextDueInMs: number | null;
   readonly now: number;
   /**
@@ -271,6 +274,22 @@ export interface ReadDocsAnswer {
   readonly docs: readonly Doc[];
   /** The id to go on after; null at the end. */
   readonly cursor: string | null;
+}
+
+export interface ReadDueDocsRequest {
+  readonly max: number;
+  /** From the previous answer; null starts at the longest due. */
+  readonly cursor: string | null;
+}
+
+export interface ReadDueDocsAnswer {
+  /** Documents of every kind whose due time has come, by (dueAt, kind, id), texts in byte order. */
+  readonly docs: readonly Doc[];
+  /** Null when nothing is left behind what was read. */
+  readonly cursor: string | null;
+  readonly now: number;
+  /** As in the answer to a claim. */
+  readonly nextInMs: number | null;
 }
 
 // looking ---------------------------------------------------------------------------------------------------------------

@@ -147,14 +147,16 @@ export interface Doc {
  * and one written over an expired document goes on from its version: no version of a document is ever given twice, so that
  * it can serve as a fencing term.
  */
-export interface DocPut {
+export type DocPut = {
   readonly kind: string;
   readonly id: string;
   readonly body: string | null;
   readonly guard: DocGuard;
-  readonly dueInMs?: number | null;
-  readonly expiresInMs?: number | null;
-}
+} & (
+  | { readonly due?: null; readonly expiresInMs?: number | null }
+  /** From its due time on the document is given by `readDueDocs`. One that is due does not expire. */
+  | { readonly due: Due; readonly expiresInMs?: null }
+);
 
 /** An expired document counts as absent, with version 0, for every guard and every read. */
 export type DocGuard = "any" | "absent" | { readonly version: number };

@@ -1,5 +1,5 @@
 /**
- * The store contract: everything the engine may ask of a place where jobs live. Twenty-eight operations named in the
+ * The store contract: everything the engine may ask of a place where jobs live. Twenty-nine operations named in the
  * language of jobs. Each is one atomic step, takes and returns batches, is guarded, and answers with a union.
  *
  * A store decides no policy. It applies what the model computed by ten mechanical rules, each with vectors in test/contract:
@@ -54,6 +54,8 @@ import type {
   ReadDocsAnswer,
   ReadDocsRequest,
   ReadDueAnswer,
+  ReadDueDocsAnswer,
+  ReadDueDocsRequest,
   ReadDueRequest,
   ReadGatesAnswer,
   ReadGatesRequest,
@@ -92,6 +94,7 @@ export interface Store {
   readGates(request: ReadGatesRequest): Promise<ReadGatesAnswer>;
   putDocs(puts: readonly DocPut[]): Promise<readonly PutDocAnswer[]>;
   readDocs(request: ReadDocsRequest): Promise<ReadDocsAnswer>;
+  readDueDocs(request: ReadDueDocsRequest): Promise<ReadDueDocsAnswer>;
   readJobs(ids: readonly string[]): Promise<readonly (JobRecord | null)[]>;
   findJobs(request: FindRequest): Promise<FindAnswer>;
   /** The counting half of findJobs: exact, cheap, by route and state. */

@@ -28,8 +28,8 @@ interface DrainOptions {
   readonly timeoutMs: number;
 }
 
-/** The duties that answer a clock of a job; the others are upkeep and matter to no test. */
-const clockDuties = ["promote", "reclaim", "attempt-timeout", "deadline", "time-to-live"];
+/** The duties that answer a clock; the others are upkeep and matter to no test. */
+const clockDuties = ["promote", "reclaim", "attempt-timeout", "deadline", "time-to-live", "schedules"];
 /** After this many turns without news the drain looks for what keeps jobs from ending. */
 const quietTurnsMax = 20;
 const realPauseMs = 2;

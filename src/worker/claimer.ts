@@ -316,7 +316,7 @@ export class Claimer {
 
   #setPoll(): void {
     this.#poll = this.#engine.platform.setTimer(
-      pollMs * (1 - this.#engine.platform.random() * pollJitter),
+      Math.round(pollMs * (1 - this.#engine.platform.random() * pollJitter)),
       () => {
         this.#giveUpHung();
         for (const pool of this.#routes.pools) this.#options.closedGates.suspect(pool);

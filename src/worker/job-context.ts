@@ -7,7 +7,7 @@ import { redact } from "../codec/redact.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
-import { readMeta } from "../model/job-meta.ts";
+import { readMeta, viewMadeBy } from "../model/job-meta.ts";
 import { checkName } from "../model/name.ts";
 import { anySubmission } from "../engine/definition.ts";
 import type { JobDefinition } from "../engine/definition.ts";
@@ -125,6 +125,11 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
 
   get trace(): Readonly<Record<string, string>> {
     return readMeta(this.#attempt.job.meta).trace ?? {};
+  }
+
+  /** The schedule that made the job, and the tick that it stands for; null for a job that none made. */
+  get schedule(): { readonly name: string; readonly tick: Date | null } | null {
+    return viewMadeBy(readMeta(this.#attempt.job.meta).schedule);
   }
 
   /** Fires once, with an AttemptAborted as its reason: cancel, timeout, deadline, lease-lost or shutdown. */

@@ -1,5 +1,7 @@
 /** How a worker is set up: what people write, and what is left once it is checked. */
 import type { Engine } from "../engine/engine.ts";
+import { isScheduleDefinition } from "../engine/schedules/schedule.ts";
+import type { ScheduleDefinition } from "../engine/schedules/schedule.ts";
 import { readCapabilities } from "../model/capability.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
@@ -30,6 +32,8 @@ export interface WorkerOptions {
   concurrency?: number;
   /** How many slots totals may give this worker, over all its queues; 64 by default. */
   slotsMax?: number;
+  /** Schedules that this worker's code defines, each made by schedule(). */
+  schedules?: readonly ScheduleDefinition[];
   /** What this worker offers, such as "gpu": it runs the jobs that require nothing else, and those that require nothing. */
   capabilities?: readonly string[];
   /** How long a job stays with a worker that is not heard of; 15 s by default. Leases renew themselves. */
@@ -69,6 +73,7 @@ export interface WorkerSettings {
   readonly concurrency: number;
   /** Sorted, without repeats. */
   readonly capabilities: readonly string[];
+  readonly schedules: readonly ScheduleDefinition[];
   readonly leaseMs: number;
   readonly shutdownGraceMs: number;
   readonly abortGraceMs: number;
@@ -89,6 +94,7 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
     "queues",
     "concurrency",
     "slotsMax",
+    "schedules",
     "capabilities",
     "lease",
     "shutdownGrace",
@@ -112,6 +118,7 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
     queues: queues === undefined ? null : readQueues(queues, concurrency),
     concurrency,
     slotsMax: checkWhole(options.slotsMax ?? 64, "work: slotsMax", 1, slotsMax),
+    schedules: readSchedules(options.schedules ?? []),
     capabilities:
       options.capabilities === undefined
         ? []
@@ -131,6 +138,19 @@ export function readLease(lease: unknown, what: string): number {
   if (leaseMs < leaseMinMs)
     throw new MillraceError("invalid-duration", `${what} must be at least ${leaseMinMs} ms.`);
   return leaseMs;
+}
+
+function readSchedules(given: unknown): readonly ScheduleDefinition[] {
+  if (!Array.isArray(given) || !given.every(isScheduleDefinition))
+    throw new MillraceError("invalid-option", "work: schedules must be a list of what schedule() makes.");
+  const names = given.map(({ name }) => name);
+  const twice = names.find((name, at) => names.indexOf(name) !== at);
+  if (twice !== undefined)
+    throw new MillraceError(
+      "schedule-conflict",
+      `work: two schedules have the name ${JSON.stringify(twice)}.`,
+    );
+  return given;
 }
 
 function namedQueues(list: string | undefined): readonly string[] | undefined {

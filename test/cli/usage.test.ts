@@ -159,6 +159,7 @@ describe("help and version", () => {
       "workers",
       "queues",
       "limits",
+      "schedules",
       "duties",
       "doctor",
       "migrate",

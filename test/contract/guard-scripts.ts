@@ -11,6 +11,7 @@ import {
   replay,
   schedule,
 } from "../support/builders.ts";
+import { startAt } from "../support/held-platform.ts";
 import {
   submit,
   claim,
@@ -79,6 +80,19 @@ export const guardScripts: readonly Script[] = [
       ],
     ],
     [0, "readDocs", { kind: "kv", ids: ["d"] }],
+  ],
+  [
+    "a document is due at its instant or after its time, and a put without one is due no more",
+    [
+      0,
+      "putDocs",
+      [aDoc("d", "1", { due: { inMs: 5 } }), aDoc("e", "1", { due: { at: startAt + 3 } }), aDoc("f", "1")],
+    ],
+    [2, "promoteDue", { max: 10 }],
+    [3, "readDueDocs", { max: 10, cursor: null }],
+    [5, "readDueDocs", { max: 10, cursor: null }],
+    [6, "putDocs", [aDoc("e", "2")]],
+    [7, "readDueDocs", { max: 10, cursor: null }],
   ],
   [
     "an expired document is absent",

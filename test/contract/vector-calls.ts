@@ -17,6 +17,7 @@ export type Operation =
   | "readDue"
   | "putDocs"
   | "readDocs"
+  | "readDueDocs"
   | "findJobs"
   | "tallyJobs"
   | "readFeed"

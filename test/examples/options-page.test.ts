@@ -39,6 +39,18 @@ const calls: Readonly<Record<string, () => unknown>> = {
   "`mill.limits.edit(name, options)`": () => mill.limits.edit("asked", asked),
   "`mill.limits.throttle(name, options)`": () => mill.limits.throttle("asked", asked),
   "`mill.limits.acquire(limit, options)`": () => mill.limits.acquire("asked", asked),
+  "`mill.schedule(name, job, input, options)`": () => mill.schedule("asked", plain, {}, asked),
+  "`calendar`": () => mill.schedule("asked", plain, {}, { calendar: { at: "03:00", ...asked } }),
+  "`calendar.every`": () =>
+    mill.schedule("asked", plain, {}, { calendar: { at: "03:00", every: { from: "2026-01-01", ...asked } } }),
+  "`mill.schedules.edit(name, options)`": async () => {
+    await mill.schedule("edited", plain, {}, { every: "1h" });
+    await mill.schedules.edit("edited", asked);
+  },
+  "`mill.schedules.backfill(name, options)`": async () => {
+    await mill.schedule("edited", plain, {}, { every: "1h" });
+    await mill.schedules.backfill("edited", { from: 0, to: 1, ...asked });
+  },
   "`handler(job, function)` and `batchHandler(job, options, function)`": () =>
     batchHandler(plain, { size: 1, ...asked }, async () => undefined),
   "`mill.work(handlers, options)`": () => mill.work([handler(plain, () => undefined)], asked),

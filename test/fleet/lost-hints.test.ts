@@ -17,7 +17,7 @@ import type { Place } from "../support/use-places.ts";
 /** What is promised, and what a busy machine may add. */
 const withinMs = 1200 + 300;
 const closeLater = closeAfterEach();
-// Over partitions a claim trusts the hints of each partition for longer: docs/decisions/0025.
+// Over partitions a claim trusts the hints of each partition for longer: docs/decisions/0026.
 const places = usePlaces().filter(([title]) => !title.includes("partitions"));
 
 const deaf = (store: Store): Store => ({ ...store, watch: () => () => undefined });

@@ -39,6 +39,8 @@ export interface DocShape {
   /** -1 any, -2 absent, else that version. */
   readonly guard: number;
   readonly expiresInMs: number | null;
+  /** A document with a due time does not expire. */
+  readonly dueInMs: number | null;
 }
 
 export interface UnitShape {
@@ -179,6 +181,7 @@ const doc: fc.Arbitrary<DocShape> = fc.record({
   isDelete: fc.constantFrom(false, false, true),
   guard: fc.constantFrom(-1, -1, -2, 0, 1, 2),
   expiresInMs: maybe(fewMs),
+  dueInMs: maybe(fewMs),
 });
 
 const effects: fc.Arbitrary<EffectShape> = fc.record({

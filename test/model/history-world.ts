@@ -34,6 +34,7 @@ import {
   findAll,
   pruneAll,
   readAllDocs,
+  readAllDueDocs,
   readAllDue,
   readWholeFeed,
   sortTallies,
@@ -342,6 +343,7 @@ export class HistoryWorld {
     await this.#both("all tallies", async (store) => sortTallies(await store.tallyJobs()));
     await this.#both("the feed", (store) => readWholeFeed(store));
     await this.#both("all documents", (store) => readAllDocs(store, "kv", ""));
+    await this.#both("all due documents", (store) => readAllDueDocs(store));
     await this.#both("all jobs by id", (store) => store.readJobs(this.#ids));
     for (const id of new Set(this.#ids))
       await this.#both(`the trail of ${id}`, (store) => store.readTrail({ id, after: 0, max: 99 }));
@@ -404,14 +406,14 @@ function readableLog(text: string | null): string | null {
   return text?.startsWith("{") === true ? text : null;
 }
 
-function docPut({ id, isDelete, guard, expiresInMs }: DocShape, place: string): DocPut {
+function docPut({ id, isDelete, guard, expiresInMs, dueInMs }: DocShape, place: string): DocPut {
   const wanted = guard === -1 ? "any" : guard === -2 ? "absent" : { version: guard };
   return {
     kind: "kv",
     id: `${place}doc-${id}`,
     body: isDelete ? null : `${guard}`,
     guard: wanted,
-    expiresInMs,
+    ...(dueInMs === null ? { expiresInMs } : { due: { inMs: dueInMs } }),
   };
 }
 

@@ -491,7 +491,7 @@ export class ReferenceRules {
     return expiresAt !== null && expiresAt <= this.now;
   }
 
-  putDoc({ kind, id, body, guard, dueInMs = null, expiresInMs = null }: DocPut): operations.PutDocAnswer {
+  putDoc({ kind, id, body, guard, due = null, expiresInMs = null }: DocPut): operations.PutDocAnswer {
     const old = this.all.docs.get(docKey({ kind, id }));
     const current = old === undefined || this.isExpired(old) ? 0 : old.version;
     const wanted = guard === "any" ? current : guard === "absent" ? 0 : guard.version;
@@ -502,7 +502,7 @@ export class ReferenceRules {
       return { kind: "ok", version: 0 };
     }
     const version = (old?.version ?? this.all.docFloor) + 1;
-    const times = { dueAt: addMs(this.now, dueInMs), expiresAt: addMs(this.now, expiresInMs) };
+    const times = { dueAt: due === null ? null : this.at(due), expiresAt: addMs(this.now, expiresInMs) };
     this.all.docs.set(docKey({ kind, id }), { kind, id, version, body, ...times });
     return { kind: "ok", version };
   }
@@ -516,7 +516,8 @@ export class ReferenceRules {
   }
 
   nextInMs(): number | null {
-    const timers = this.jobs((job) => Number.isFinite(timerAt(job))).map(timerAt);
+    const docs = [...this.all.docs.values()].flatMap(({ dueAt }) => (dueAt === null ? [] : [dueAt]));
+    const timers = [...this.jobs((job) => Number.isFinite(timerAt(job))).map(timerAt), ...docs];
     return timers.length === 0 ? null : Math.max(0, Math.min(...timers) - this.now);
   }
 }

@@ -248,6 +248,28 @@ export class ReferenceStore {
     return this.#rules.call(() => puts.map((put) => this.#rules.putDoc(put)));
   }
 
+  readDueDocs({ max, cursor }: operations.ReadDueDocsRequest): operations.ReadDueDocsAnswer {
+    return this.#rules.call(() => {
+      const { now } = this.#rules;
+      const due = [...this.#rules.all.docs.values()]
+        .filter(({ dueAt }) => dueAt !== null && dueAt <= now)
+        .sort(
+          (a, b) =>
+            (a.dueAt as number) - (b.dueAt as number) || byBytes(a.kind, b.kind) || byBytes(a.id, b.id),
+        );
+      const place = ({ dueAt, kind, id }: (typeof due)[number]): string => JSON.stringify([dueAt, kind, id]);
+      const rest = due.slice(cursor === null ? 0 : due.findIndex((doc) => place(doc) === cursor) + 1);
+      const docs = rest.slice(0, max);
+      const last = docs.at(-1);
+      return {
+        docs,
+        cursor: rest.length > max && last !== undefined ? place(last) : null,
+        now,
+        nextInMs: this.#rules.nextInMs(),
+      };
+    });
+  }
+
   readDocs(request: operations.ReadDocsRequest): operations.ReadDocsAnswer {
     return this.#rules.call(() => {
       const kept = [...this.#rules.all.docs.values()].filter(

@@ -31,6 +31,7 @@ export function openReference(platform: Platform, epoch: number): Store {
     putGates: async (puts) => reference.putGates(puts),
     readGates: async (request) => reference.readGates(request),
     putDocs: async (puts) => reference.putDocs(puts),
+    readDueDocs: async (request) => reference.readDueDocs(request),
     readDocs: async (request) => reference.readDocs(request),
     readJobs: async (ids) => reference.readJobs(ids),
     findJobs: async (request) => reference.findJobs(request),

@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
-import { nodePlatform as platform } from "../../src/platform/node-platform.ts";
+import { nodePlatform } from "../../src/platform/node-platform.ts";
+import type { Platform } from "../../src/platform/platform.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
@@ -14,7 +15,12 @@ import { useSharedRedis } from "./use-redis.ts";
 /** Gives a new, empty place; each call of what it gives opens that place once more. */
 export type Place = () => () => Promise<Store>;
 
-export function usePlaces(): [title: string, place: Place][] {
+/** @param given.clock "platform" for stores whose time is that of the platform. */
+export function usePlaces(
+  given: { platform?: Platform; clock?: "platform" } = {},
+): [title: string, place: Place][] {
+  const { platform = nodePlatform, clock } = given;
+  const timing = clock === undefined ? { platform } : { platform, clock };
   const folder = mkdtempSync(join(tmpdir(), "millrace-places-"));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
   const database = useTestDatabase();
@@ -25,7 +31,7 @@ export function usePlaces(): [title: string, place: Place][] {
     () => {
       const { url } = redis.prefixes;
       const prefix = redis.prefixes.next();
-      return () => openRedisStore({ url, prefix, platform, ...partitions });
+      return () => openRedisStore({ url, prefix, ...timing, ...partitions });
     };
   return [
     [
@@ -39,7 +45,7 @@ export function usePlaces(): [title: string, place: Place][] {
       "Postgres",
       () => {
         const schema = `place_${++count}`;
-        return () => openPostgresStore({ url: database.url, schema, platform, poolMax: 4 });
+        return () => openPostgresStore({ url: database.url, schema, ...timing, poolMax: 4 });
       },
     ],
     ["Redis", onRedis()],

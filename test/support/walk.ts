@@ -46,6 +46,14 @@ export function readAllDue(store: Store, clock: Clock, max = 100): Promise<DueJo
   });
 }
 
+export function readAllDueDocs(store: Store, max = 2): Promise<Doc[]> {
+  return walk<Doc, string | null>(null, async (cursor) => {
+    const page = await store.readDueDocs({ max, cursor });
+    if (page.docs.length > max) throw new Error("the page is larger than it may be");
+    return { items: page.docs, next: page.cursor };
+  });
+}
+
 export function readAllDocs(store: Store, kind: string, prefix: string, max = 100): Promise<Doc[]> {
   return walk<Doc, string | null>(null, async (after) => {
     const page = await store.readDocs({ kind, prefix, after, max });

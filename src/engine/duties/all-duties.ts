@@ -10,6 +10,7 @@ import { noHandlerDuty } from "./no-handler.ts";
 import { promoteDuty } from "./promote.ts";
 import { reclaimDuty } from "./reclaim.ts";
 import { retentionDuty } from "./retention.ts";
+import { schedulesDuty } from "./schedules.ts";
 
 export function allDuties(engine: Engine, leases: LeaseBook, tuning: DutyTuning): readonly Duty[] {
   const duties = [
@@ -18,6 +19,7 @@ export function allDuties(engine: Engine, leases: LeaseBook, tuning: DutyTuning)
     attemptTimeoutDuty(engine, tuning["attempt-timeout"]),
     deadlineDuty(engine, tuning.deadline),
     timeToLiveDuty(engine, tuning["time-to-live"]),
+    schedulesDuty(engine, tuning.schedules),
     noHandlerDuty(engine, tuning["no-handler"]),
     retentionDuty(engine, tuning.retention),
     indexAuditDuty(engine, tuning["index-audit"]),

@@ -15,6 +15,8 @@ import type {
   ReadDocsAnswer,
   ReadDocsRequest,
   ReadDueAnswer,
+  ReadDueDocsAnswer,
+  ReadDueDocsRequest,
   ReadDueRequest,
 } from "../operations.ts";
 import type { Route } from "../../model/route.ts";
@@ -129,17 +131,61 @@ function isPaired(text: string, at: number): boolean {
   return isHalf(unit, 0xdc00) && isHalf(text.charCodeAt(at - 1), 0xd800);
 }
 
-/** Jobs whose clock has rung. Only partitions in which a clock may have rung are asked. */
+/** Jobs whose clock has rung. */
 export async function readDue(
   calls: PartitionedCalls,
   { clock, max, cursor }: ReadDueRequest,
 ): Promise<Omit<ReadDueAnswer, "nextInMs">> {
+  const { items: jobs, ...page } = await readRung<DueJob, ReadDueAnswer>(calls, {
+    ...{ name: `readDue ${clock}`, max, cursor },
+    read: (store, own) => store.readDue({ clock, ...own }),
+    itemsOf: (answer) => answer.jobs,
+  });
+  return { jobs, ...page };
+}
+
+/** Documents that are due; in order inside a partition. */
+export async function readDueDocs(
+  calls: PartitionedCalls,
+  { max, cursor }: ReadDueDocsRequest,
+): Promise<Omit<ReadDueDocsAnswer, "nextInMs">> {
+  const { items: docs, ...page } = await readRung<Doc, ReadDueDocsAnswer>(calls, {
+    ...{ name: "readDueDocs", max, cursor },
+    read: (store, own) => store.readDueDocs(own),
+    itemsOf: (answer) => answer.docs,
+  });
+  return { docs, ...page };
+}
+
+interface RungAnswer {
+  readonly cursor: string | null;
+  readonly now: number;
+  readonly nextInMs: number | null;
+}
+
+/** What has rung, one partition after the other. Only partitions in which a clock may have rung are asked. */
+async function readRung<Item, Answer extends RungAnswer>(
+  calls: PartitionedCalls,
+  {
+    name,
+    max,
+    cursor,
+    read,
+    itemsOf,
+  }: {
+    readonly name: string;
+    readonly max: number;
+    readonly cursor: string | null;
+    readonly read: (store: Store, own: { max: number; cursor: string | null }) => Promise<Answer>;
+    readonly itemsOf: (answer: Answer) => readonly Item[];
+  },
+): Promise<{ readonly items: readonly Item[]; readonly cursor: string | null; readonly now: number }> {
   const at = cursor === null ? 0 : Number(cursor.slice(0, cursor.indexOf(":")));
   const rest = cursor === null ? "" : cursor.slice(cursor.indexOf(":") + 1);
-  const jobs: DueJob[] = [];
-  const reached: Reached<ReadDueAnswer>[] = [];
+  const items: Item[] = [];
+  const reached: Reached<Answer>[] = [];
   let now = 0;
-  const { visits, others } = worthReading(calls, { at, rest, name: `readDue ${clock}` });
+  const { visits, others } = worthReading(calls, { at, rest, name });
   for (const partition of [...visits, ...others]) {
     const isForTime = !visits.includes(partition);
     if (isForTime && now > 0) break;
@@ -148,8 +194,8 @@ export async function readDue(
     const sentMs = calls.nowMs();
     const own = number === at && rest !== "" ? rest : null;
     const page = await reach(partition, {
-      name: `readDue ${clock}`,
-      call: (store) => store.readDue({ clock, max: max - jobs.length, cursor: own }),
+      name,
+      call: (store) => read(store, { max: max - items.length, cursor: own }),
       patience: calls.patience.long,
     });
     reached.push(page);
@@ -158,13 +204,13 @@ export async function readDue(
     outlook.sawClock(answer.nextInMs, sentMs, heard);
     now = Math.max(now, answer.now);
     if (isForTime) break;
-    jobs.push(...answer.jobs);
-    if (answer.cursor !== null) return { jobs, cursor: `${number}:${answer.cursor}`, now };
-    if (jobs.length === max && number + 1 < calls.partitions.length)
-      return { jobs, cursor: `${number + 1}:`, now };
+    items.push(...itemsOf(answer));
+    if (answer.cursor !== null) return { items, cursor: `${number}:${answer.cursor}`, now };
+    if (items.length === max && number + 1 < calls.partitions.length)
+      return { items, cursor: `${number + 1}:`, now };
   }
   if (now === 0) throwFirst(reached);
-  return { jobs, cursor: null, now };
+  return { items, cursor: null, now };
 }
 
 /** The partitions to read from in a walk that is at this place, and others that can tell the time where these fail. */

@@ -1,9 +1,9 @@
 /**
- * Clocks that this process sets itself. It knows of them without a hint, so that its own delayed jobs and retries are
- * promoted in time also while no hints come in.
+ * Clocks that this process sets itself. It knows of them without a hint, so that its own delayed jobs, retries and due
+ * documents are served in time also while no hints come in.
  */
 import type { Due } from "../../model/change.ts";
-import type { NewJob } from "../records.ts";
+import type { DocPut, NewJob } from "../records.ts";
 import type { Outlook } from "./outlook.ts";
 
 export function noteJobs(outlook: Outlook, jobs: readonly NewJob[], nowMs: number): void {
@@ -11,6 +11,10 @@ export function noteJobs(outlook: Outlook, jobs: readonly NewJob[], nowMs: numbe
     noteDue(outlook, due, nowMs);
     if (deadline !== null || ttlMs !== null) outlook.heardDue(0, nowMs);
   }
+}
+
+export function noteDocs(outlook: Outlook, puts: readonly DocPut[], nowMs: number): void {
+  for (const { due } of puts) if (due !== undefined && due !== null) noteDue(outlook, due, nowMs);
 }
 
 /** Of settles, and of the cases of a change. */

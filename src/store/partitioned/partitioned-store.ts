@@ -24,8 +24,8 @@ import { Claims } from "./claim.ts";
 import { extendIfLeased } from "./extend.ts";
 import { putGates, readGates } from "./gates.ts";
 import { Health } from "./health.ts";
-import { findJobs, joinRoutes, readDocs, readDue } from "./look.ts";
-import { noteChanges, noteJobs } from "./own-clocks.ts";
+import { findJobs, joinRoutes, readDocs, readDue, readDueDocs } from "./look.ts";
+import { noteChanges, noteDocs, noteJobs } from "./own-clocks.ts";
 import { Outlook } from "./outlook.ts";
 import { askAll } from "./partition.ts";
 import type { Partition, PartitionedCalls } from "./partition.ts";
@@ -142,7 +142,10 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
         (unit) => partitionOfUnit(placement, unit) ?? 0,
         async ({ store, outlook }, own) => {
           const answers = await store.submit(own);
-          for (const { jobs } of own) noteJobs(outlook, jobs, nowMs());
+          for (const { jobs, docs = [] } of own) {
+            noteJobs(outlook, jobs, nowMs());
+            noteDocs(outlook, docs, nowMs());
+          }
           return answers;
         },
       );
@@ -192,9 +195,17 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       split(
         puts,
         ({ id }) => placement.ofName(id),
-        ({ store }, own) => store.putDocs(own),
+        async ({ store, outlook }, own) => {
+          const answers = await store.putDocs(own);
+          noteDocs(outlook, own, nowMs());
+          return answers;
+        },
       ),
     readDocs: (request) => readDocs(calls, request, (name) => placement.ofName(name)),
+    async readDueDocs(request) {
+      const page = await readDueDocs(calls, request);
+      return { ...page, nextInMs: claims.nextInMs() };
+    },
     readJobs: (ids) =>
       split(
         ids,

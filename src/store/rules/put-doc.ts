@@ -4,6 +4,7 @@
  * the floor: the highest version that any document had when it was deleted or pruned.
  */
 import type { Doc, DocPut } from "../records.ts";
+import { dueAtOf } from "./timer.ts";
 
 /** What a store has of a document, expired or not. */
 export type KeptDoc = Pick<Doc, "version" | "expiresAt">;
@@ -27,7 +28,7 @@ export function putDoc(kept: KeptDoc | null, put: DocPut, floor: () => number, n
     id,
     version,
     body,
-    dueAt: after(put.dueInMs, now),
+    dueAt: put.due ? dueAtOf(put.due, now) : null,
     expiresAt: after(put.expiresInMs, now),
   };
   return { kind: "written", doc };

@@ -1,5 +1,14 @@
 /** Documents (sql/docs.ts): versioned texts under a guard, for settings, terms and the caller's KV. */
-import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
+import { untilMs } from "../../store/due-job.ts";
+import { dueDocsPage, placeOfCursor } from "../../store/due-docs.ts";
+import { emptyHints, hintDue } from "../../store/hints.ts";
+import type {
+  PutDocAnswer,
+  ReadDocsAnswer,
+  ReadDocsRequest,
+  ReadDueDocsAnswer,
+  ReadDueDocsRequest,
+} from "../../store/operations.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
 import { callRead, callWrite } from "./call.ts";
 import type { Calls } from "./call.ts";
@@ -10,6 +19,12 @@ import { unitDoc } from "./unit.ts";
 export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<PutDocAnswer[]> {
   if (puts.length === 0) return [];
   const rows = await callWrite(calls, "put_docs_v1", [JSON.stringify(puts.map(unitDoc))]);
+  if (puts.some(({ due }) => due !== undefined && due !== null)) {
+    // The store's time is not known here: whoever hears of it looks, and learns the real clock.
+    const hints = emptyHints();
+    hintDue(hints, 0);
+    calls.tell(hints);
+  }
   return rows.map(([kind, version]) => ({ kind: kind as PutDocAnswer["kind"], version: Number(version) }));
 }
 
@@ -30,6 +45,19 @@ export async function readDocs(calls: Calls, request: ReadDocsRequest): Promise<
   );
   const docs = found.slice(0, max);
   return { docs, cursor: found.length > max ? (docs.at(-1)?.id ?? null) : null };
+}
+
+export async function readDueDocs(
+  calls: Calls,
+  { max, cursor }: ReadDueDocsRequest,
+): Promise<ReadDueDocsAnswer> {
+  const { dueAt, kind, id } = placeOfCursor(cursor);
+  const first = [kind, id].map((text) => (text === "" ? "" : packText(text)));
+  const rows = await callRead(calls, "read_due_docs_v1", [calls.now(), dueAt, ...first, max + 1]);
+  const [time, nextClock] = rows.pop() as Row;
+  const now = Number(time);
+  const docs = rows.map(([, , packedKind, ...row]) => docOf(unpackText(packedKind as string), row));
+  return { ...dueDocsPage(docs, max), now, nextInMs: untilMs(readNumber(nextClock ?? null), now) };
 }
 
 function docOf(kind: string, [id, version, body, dueAt, expiresAt]: Row): Doc {

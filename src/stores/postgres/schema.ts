@@ -104,6 +104,7 @@ CREATE TABLE @doc (
 ) WITH (${hot});
 CREATE TABLE @doc_floor (version int8 NOT NULL);
 CREATE INDEX doc_floor_version ON @doc_floor (version);
+CREATE INDEX doc_due ON @doc (due_at, kind, id) WHERE due_at IS NOT NULL;
 CREATE INDEX doc_expiry ON @doc (expires_at) WHERE expires_at IS NOT NULL;
 CREATE TABLE @tally (route int8 NOT NULL, state int2 NOT NULL, count int8 NOT NULL) WITH (${hot});
 CREATE INDEX tally_running ON @tally (route) WHERE state = ${running};

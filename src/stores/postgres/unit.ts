@@ -45,13 +45,13 @@ function unitJob(job: NewJob, routes: RouteList): object {
 }
 
 export function unitDoc(put: DocPut): object {
-  const { guard, dueInMs = null, expiresInMs = null } = put;
+  const { guard, due = null, expiresInMs = null } = put;
   return {
     kind: packText(put.kind),
     id: packText(put.id),
     body: packNullable(put.body),
     guard: guard === "any" ? null : guard === "absent" ? 0 : guard.version,
-    dueIn: dueInMs,
+    due,
     expiresIn: expiresInMs,
   };
 }

@@ -1,4 +1,6 @@
 /** Documents (lua/docs.ts): versioned texts under a guard, for settings, terms and the caller's KV. */
+import { untilMs } from "../../store/due-job.ts";
+import { cursorOf, placeOfCursor } from "../../store/due-docs.ts";
 import type { Doc } from "../../store/records.ts";
 import { readArgument } from "./argument-text.ts";
 import type { Operation } from "./call.ts";
@@ -31,6 +33,22 @@ export const readDocs: Operation<"readDocs"> = async ({ connection }, request) =
   const args = ["0", from, `[${end}`, String(max)];
   const [flat, stop] = (await connection.read("mr1_read_docs", args)) as [string[], string];
   return { docs: docsOf(flat), cursor: stop === "" ? null : idOf(stop) };
+};
+
+export const readDueDocs: Operation<"readDueDocs"> = async ({ connection }, { max, cursor }) => {
+  const { dueAt, kind, id } = placeOfCursor(cursor);
+  const from = cursor === null ? ["", ""] : [String(dueAt), docField(kind, id)];
+  type Answer = [at: string, clock: string, score: string, field: string, flat: string[]];
+  const answer = (await connection.read("mr1_read_due_docs", [String(max), ...from])) as Answer;
+  const [at, clock, score, , flat] = answer;
+  const docs = docsOf(flat);
+  const last = docs.at(-1);
+  return {
+    docs,
+    cursor: score === "" || last === undefined ? null : cursorOf(last),
+    now: Number(at),
+    nextInMs: untilMs(readNumber(clock), Number(at)),
+  };
 };
 
 /** No text in UTF-8 is behind the last character of Unicode, so that ends whatever has a prefix. */

@@ -17,7 +17,7 @@ import { changeIf } from "./change.ts";
 import { claim } from "./claim.ts";
 import { openConnection } from "./connection.ts";
 import type { Connection, SharedOptions } from "./connection.ts";
-import { putDocs, readDocs } from "./docs.ts";
+import { putDocs, readDocs, readDueDocs } from "./docs.ts";
 import type { RedisClient } from "./driver.ts";
 import { promoteDue, readDue } from "./due.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
@@ -50,6 +50,7 @@ const operations = {
     readGates,
     putDocs,
     readDocs,
+    readDueDocs,
     readJobs,
     findJobs,
     tallyJobs,

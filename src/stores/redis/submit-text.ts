@@ -102,10 +102,10 @@ export function docField(kind: string, id: string): string {
 }
 
 export function pushDoc(args: string[], put: DocPut): void {
-  const { guard, dueInMs, expiresInMs } = put;
+  const { guard, due, expiresInMs } = put;
   const version = guard === "any" ? guard : guard === "absent" ? "0" : String(guard.version);
   args.push(docField(put.kind, put.id), version);
-  args.push(valueText(dueInMs), valueText(expiresInMs), packNullable(put.body));
+  args.push(due ? dueText(due) : "", valueText(expiresInMs), packNullable(put.body));
 }
 
 /** Effects follow a change of their job, so for them every refusal is late. */

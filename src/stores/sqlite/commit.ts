@@ -16,7 +16,7 @@ import { claim } from "./claim.ts";
 import { storeNow } from "./clock.ts";
 import { statementsOf } from "./connection.ts";
 import type { Statements } from "./connection.ts";
-import { putDocs, readDocs } from "./docs.ts";
+import { putDocs, readDocs, readDueDocs } from "./docs.ts";
 import { readDue } from "./due.ts";
 import { leaveEpoch } from "./epoch.ts";
 import { isBusy, storeError } from "./errors.ts";
@@ -56,6 +56,7 @@ const reads = {
   readDue,
   readGates,
   readDocs,
+  readDueDocs,
   readJobs,
   findJobs,
   tallyJobs,

@@ -2,11 +2,20 @@
  * Documents: versioned texts under a guard, for settings, terms and the caller's KV. What a put makes of one is in
  * store/rules/put-doc.ts; every read passes over expired ones.
  */
-import type { PutDocAnswer, ReadDocsAnswer, ReadDocsRequest } from "../../store/operations.ts";
+import { dueDocsPage, placeOfCursor } from "../../store/due-docs.ts";
+import type {
+  PutDocAnswer,
+  ReadDocsAnswer,
+  ReadDocsRequest,
+  ReadDueDocsAnswer,
+  ReadDueDocsRequest,
+} from "../../store/operations.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
 import { putDoc as putBy } from "../../store/rules/put-doc.ts";
+import { setClock } from "../../store/rules/telling.ts";
 import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
+import { nextClockInMs } from "./due.ts";
 import type { Step } from "./step.ts";
 
 /** Inputs: kind, id. Answer: version and expiry of what is written there, expired or not. */
@@ -26,7 +35,8 @@ export function putDocs(step: Step, puts: readonly DocPut[]): PutDocAnswer[] {
   return puts.map((put) => putDoc(step, put));
 }
 
-export function putDoc({ statements, now }: Step, put: DocPut): PutDocAnswer {
+export function putDoc(step: Step, put: DocPut): PutDocAnswer {
+  const { statements, now } = step;
   const { kind, id } = put;
   const row = statements(findVersion).get(kind, id) as
     | [version: number, expiresAt: number | null]
@@ -43,6 +53,7 @@ export function putDoc({ statements, now }: Step, put: DocPut): PutDocAnswer {
     case "written": {
       const { version, body, dueAt, expiresAt } = outcome.doc;
       statements(putRow).run(kind, id, version, body, dueAt, expiresAt);
+      setClock(step, dueAt);
       return { kind: "ok", version };
     }
   }
@@ -81,6 +92,20 @@ export function readDocs({ statements, now }: Step, request: ReadDocsRequest): R
   const found = end === -1 ? rows : rows.slice(0, end);
   const docs = found.slice(0, max).map((row) => docOf(kind, row));
   return { docs, cursor: found.length > max ? (docs.at(-1)?.id ?? null) : null };
+}
+
+/** Inputs: now, due time, kind and id to go on after, limit. Answer: by due time, kind and id. */
+const readDueRows = `SELECT kind, ${columns} FROM millrace_doc INDEXED BY millrace_doc_due
+  WHERE due_at <= @now AND (due_at, kind, id) > (@dueAt, @kind, @id) ORDER BY due_at, kind, id ${limitTo("@max")}`;
+
+export function readDueDocs({ statements, now }: Step, request: ReadDueDocsRequest): ReadDueDocsAnswer {
+  const { max, cursor } = request;
+  const rows = statements(readDueRows).all({ now, ...placeOfCursor(cursor), max: max + 1 }) as [
+    kind: string,
+    ...row: DocRow,
+  ][];
+  const docs = rows.map(([kind, ...row]) => docOf(kind, row));
+  return { ...dueDocsPage(docs, max), now, nextInMs: nextClockInMs(statements, now) };
 }
 
 function docOf(kind: string, [id, version, body, dueAt, expiresAt]: DocRow): Doc {

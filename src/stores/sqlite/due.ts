@@ -1,5 +1,5 @@
 /**
- * The clocks of jobs: when the next one rings, and which have rung, for the duties that decide what follows.
+ * The clocks of jobs and documents: when the next one rings, and which have rung, for the duties that decide what follows.
  *
  * Where a clock is watched: those of running jobs in the index `running`, those of the others in `clock`, both by
  * timer_at. A job whose deadline comes after its timer is found there once the timer has rung. `clock` also has the
@@ -27,8 +27,11 @@ const headOf = ({ index, condition }: Source): string =>
   `SELECT * FROM (SELECT timer_at AS at FROM millrace_job INDEXED BY ${index}
     WHERE ${condition} AND timer_at <= ${Number.MAX_SAFE_INTEGER} ORDER BY timer_at, seq LIMIT 1)`;
 
-/** No input. Answer: the earliest clock of any job; null without one. */
-const nextOfAll = `SELECT min(at) FROM (${[inRunning, inClock].map(headOf).join(" UNION ALL ")})`;
+const headOfDocs = `SELECT * FROM (SELECT due_at AS at FROM millrace_doc INDEXED BY millrace_doc_due
+    WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)`;
+
+/** No input. Answer: the earliest clock of any job or document; null without one. */
+const nextOfAll = `SELECT min(at) FROM (${[...[inRunning, inClock].map(headOf), headOfDocs].join(" UNION ALL ")})`;
 
 /** 0 when one has rung: somebody's duty is waiting. */
 export function nextClockInMs(statements: Statements, now: number): number | null {

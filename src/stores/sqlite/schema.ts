@@ -97,6 +97,7 @@ CREATE TABLE millrace_doc (
   due_at INTEGER, expires_at INTEGER,
   PRIMARY KEY (kind, id)
 ) WITHOUT ROWID;
+CREATE INDEX millrace_doc_due ON millrace_doc (due_at, kind, id) WHERE due_at IS NOT NULL;
 CREATE INDEX millrace_doc_expiry ON millrace_doc (expires_at) WHERE expires_at IS NOT NULL;
 CREATE TABLE millrace_tally (
   route INTEGER NOT NULL, state INTEGER NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (route, state)

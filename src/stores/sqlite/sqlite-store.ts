@@ -47,7 +47,16 @@ export interface SqliteOptions {
 const passedOperations = [
   ...(["claim", "extendIfLeased", "recordIfLeased", "changeIf", "promoteDue", "readDue"] as const),
   ...(["putGates", "readGates", "putDocs"] as const),
-  ...(["readDocs", "readJobs", "findJobs", "tallyJobs", "readRoutes", "readFeed", "readTrail"] as const),
+  ...([
+    "readDocs",
+    "readDueDocs",
+    "readJobs",
+    "findJobs",
+    "tallyJobs",
+    "readRoutes",
+    "readFeed",
+    "readTrail",
+  ] as const),
   ...(["prune", "auditIndexes", "readAside", "removeAside"] as const),
 ] as const satisfies readonly (keyof Store & Call["operation"])[];
 

@@ -1,8 +1,8 @@
 /** putDocs and readDocs: versions, guards, expiry, and the order of ids. */
 import { expect } from "vitest";
-import { aDoc } from "../../support/builders.ts";
+import { aDoc, aJob } from "../../support/builders.ts";
 import { startAt } from "../../support/held-platform.ts";
-import { readAllDocs } from "../../support/walk.ts";
+import { readAllDocs, readAllDueDocs } from "../../support/walk.ts";
 import type { ContractGroup } from "../subject.ts";
 
 /** In byte order of UTF-8; UTF-16 order would put the emoji before the private-use character. */
@@ -33,12 +33,12 @@ export const docCases: ContractGroup = {
     [
       "versions begin at 1 in a fresh store and grow by 1, and a put replaces the document whole",
       async ({ store }) => {
-        expect(await store.putDocs([aDoc("a", "1", { dueInMs: 5, expiresInMs: 50 })])).toEqual([
+        expect(await store.putDocs([aDoc("a", "1", { expiresInMs: 50 })])).toEqual([
           { kind: "ok", version: 1 },
         ]);
         const read = async (): Promise<unknown> => (await store.readDocs({ kind: "kv", ids: ["a"] })).docs;
         expect(await read()).toEqual([
-          { kind: "kv", id: "a", version: 1, body: "1", dueAt: startAt + 5, expiresAt: startAt + 50 },
+          { kind: "kv", id: "a", version: 1, body: "1", dueAt: null, expiresAt: startAt + 50 },
         ]);
         expect(await store.putDocs([aDoc("a", "2")])).toEqual([{ kind: "ok", version: 2 }]);
         expect(await read()).toEqual([
@@ -169,6 +169,92 @@ export const docCases: ContractGroup = {
           const found = (await readAllDocs(store, "kv", prefix)).map(({ id }) => id);
           expect(found.sort(), JSON.stringify(prefix)).toEqual(expected.sort());
         }
+      },
+    ],
+    [
+      "a document is due from the very millisecond on, after a while or at an instant, until it is put again",
+      async ({ store, platform }) => {
+        await store.putDocs([
+          aDoc("a", "1", { due: { inMs: 10 } }),
+          aDoc("b", "1", { due: { at: startAt + 5 } }),
+          aDoc("c", "1"),
+        ]);
+        const due = async (): Promise<unknown> => (await readAllDueDocs(store)).map(({ id }) => id);
+        platform.advance(4);
+        expect(await due()).toEqual([]);
+        platform.advance(1);
+        expect(await store.readDueDocs({ max: 9, cursor: null })).toEqual({
+          docs: [{ kind: "kv", id: "b", version: 1, body: "1", dueAt: startAt + 5, expiresAt: null }],
+          cursor: null,
+          now: startAt + 5,
+          nextInMs: 0,
+        });
+        platform.advance(5);
+        expect(await due()).toEqual(["b", "a"]);
+        await store.putDocs([aDoc("b", "2", { due: { inMs: 1 } }), aDoc("a", "2")]);
+        expect(await due()).toEqual([]);
+        platform.advance(1);
+        await store.putDocs([aDoc("a", "3", { due: { at: startAt } })]);
+        expect(await due()).toEqual(["a", "b"]);
+        await store.putDocs([aDoc("a", null)]);
+        expect(await due()).toEqual(["b"]);
+      },
+    ],
+    [
+      "due documents of all kinds come by due time, kind and id in byte order, on pages of any size",
+      async ({ store, platform }) => {
+        const puts = hostileIds.flatMap((id, index) => [
+          aDoc(id, "k", { due: { inMs: index % 3 } }),
+          aDoc(id, "s", { kind: "schedule", due: { inMs: index % 3 } }),
+        ]);
+        await store.putDocs(puts);
+        platform.advance(2);
+        const bytes = (text: string): Buffer => Buffer.from(text);
+        const expected = hostileIds
+          .flatMap((id, index) =>
+            ["kv", "schedule"].map((kind) => ({ dueAt: startAt + (index % 3), kind, id })),
+          )
+          .sort(
+            (a, b) =>
+              a.dueAt - b.dueAt ||
+              Buffer.compare(bytes(a.kind), bytes(b.kind)) ||
+              Buffer.compare(bytes(a.id), bytes(b.id)),
+          );
+        for (const max of [1, 7, 100]) expect(await readAllDueDocs(store, max)).toMatchObject(expected);
+      },
+    ],
+    [
+      "the earliest due document is a clock like those of jobs, and gone with its due time",
+      async ({ store, platform, submit }) => {
+        await submit(aJob({ id: "j", due: { inMs: 30 } }));
+        await store.putDocs([aDoc("a", "1", { due: { inMs: 10 } }), aDoc("b", "1", { due: { inMs: 20 } })]);
+        expect(await store.promoteDue({ max: 9 })).toEqual({ count: 0, more: false, nextDueInMs: 10 });
+        expect(await store.readDue({ clock: "lease", max: 9, cursor: null })).toMatchObject({ nextInMs: 10 });
+        platform.advance(15);
+        expect(await store.promoteDue({ max: 9 })).toEqual({ count: 0, more: false, nextDueInMs: 0 });
+        await store.putDocs([aDoc("a", "2")]);
+        expect(await store.promoteDue({ max: 9 })).toMatchObject({ nextDueInMs: 5 });
+        await store.putDocs([aDoc("b", null)]);
+        expect(await store.promoteDue({ max: 9 })).toMatchObject({ nextDueInMs: 15 });
+      },
+    ],
+    [
+      "a unit with a document under its version happens once, whoever repeats it",
+      async ({ store, platform }) => {
+        await store.putDocs([aDoc("s", "0", { due: { inMs: 5 } })]);
+        platform.advance(5);
+        const unit = {
+          jobs: [aJob({ id: "tick", digest: "firing" })],
+          docs: [aDoc("s", "1", { guard: { version: 1 }, due: { inMs: 5 } })],
+        };
+        expect(await store.submit([unit, { ...unit, isRepeat: true }])).toEqual([
+          { kind: "ok", ids: ["tick"], hows: ["created"] },
+          { kind: "refused", reason: "doc-changed", id: "s" },
+        ]);
+        expect(await readAllDueDocs(store)).toEqual([]);
+        expect((await store.readDocs({ kind: "kv", ids: ["s"] })).docs).toMatchObject([
+          { version: 2, body: "1", dueAt: startAt + 10 },
+        ]);
       },
     ],
     [

@@ -1,4 +1,4 @@
-/** What every call shares: its time, its durability, and the earliest clock of any live job (null without one). */
+/** What every call shares: its time, its durability, and the earliest clock of any live job or document (null without one). */
 import { stateCodes } from "../../../model/job-state.ts";
 import { isInClock } from "../schema.ts";
 
@@ -8,10 +8,15 @@ export const setCommit =
 /** The time of a call: by the test's clock where one is given. Written out where a function call would be felt. */
 export const timeNow = "coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8)";
 
+/** For functions whose plan must not depend on what the tables held when it was made. */
+export const byIndex =
+  "SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan";
+
 export const nextClock = `least(
     (SELECT due_at FROM @waiting WHERE state = ${stateCodes.scheduled} ORDER BY due_at, seq LIMIT 1),
     (SELECT timer_at FROM @waiting WHERE ${isInClock} ORDER BY timer_at, seq LIMIT 1),
-    (SELECT timer_at FROM @leased ORDER BY timer_at, seq LIMIT 1))`;
+    (SELECT timer_at FROM @leased ORDER BY timer_at, seq LIMIT 1),
+    (SELECT due_at FROM @doc WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1))`;
 
 export const callSql = `
 -- p_commit: synchronous_commit of this transaction; null leaves it.

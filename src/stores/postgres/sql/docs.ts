@@ -5,6 +5,8 @@
  * where none is as high, and a fold leaves one, so nobody waits for a shared row. Two puts at once meet at the row, or
  * at its insert.
  */
+import { byIndex } from "./call.ts";
+
 const readDocs = (where: string): string =>
   `RETURN QUERY SELECT d.id, d.version, d.body, d.due_at, d.expires_at FROM @doc d
     WHERE d.kind = p_kind AND (d.expires_at IS NULL OR d.expires_at > v_now) AND ${where} ORDER BY d.id`;
@@ -15,6 +17,7 @@ export const docsSql = `
 CREATE FUNCTION @put_doc_v1(p_now int8, p_put jsonb, OUT kind text, OUT version int8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE v_kind text := p_put->>'kind'; v_id text := p_put->>'id'; v_guard int8 := (p_put->>'guard')::int8; v_old record; v_new int8;
+  v_due int8 := @due_v1(p_now, p_put->'due');
 BEGIN
   LOOP
     SELECT d.version, d.expires_at INTO v_old FROM @doc d WHERE d.kind = v_kind AND d.id = v_id FOR UPDATE;
@@ -29,12 +32,12 @@ BEGIN
       RETURN;
     END IF;
     IF v_old.version IS NOT NULL THEN
-      UPDATE @doc d SET version = v_new, body = p_put->>'body', due_at = p_now + (p_put->>'dueIn')::int8,
+      UPDATE @doc d SET version = v_new, body = p_put->>'body', due_at = v_due,
         expires_at = p_now + (p_put->>'expiresIn')::int8 WHERE d.kind = v_kind AND d.id = v_id;
       version := v_new;
       RETURN;
     END IF;
-    INSERT INTO @doc VALUES (v_kind, v_id, v_new, p_put->>'body', p_now + (p_put->>'dueIn')::int8, p_now + (p_put->>'expiresIn')::int8)
+    INSERT INTO @doc VALUES (v_kind, v_id, v_new, p_put->>'body', v_due, p_now + (p_put->>'expiresIn')::int8)
       ON CONFLICT DO NOTHING;
     IF FOUND THEN
       -- From here on nobody else can add or remove it, so whatever was given before is below the floor by now.
@@ -53,6 +56,18 @@ BEGIN
   FOR v_put IN SELECT * FROM jsonb_array_elements(p_puts::jsonb) LOOP
     RETURN QUERY SELECT d.kind, d.version FROM @put_doc_v1(v_now, v_put) d;
   END LOOP;
+END $$;
+
+-- Documents whose due time has come, behind (p_due, p_kind, p_id). The last row has no document, but the next clock.
+CREATE FUNCTION @read_due_docs_v1(p_now int8, p_due int8, p_kind text, p_id text, p_max int4)
+  RETURNS TABLE (now int8, next_clock int8, kind text, id text, version int8, body text, due_at int8, expires_at int8) LANGUAGE plpgsql ${byIndex} AS $$
+#variable_conflict use_column
+DECLARE v_now int8 := @begin_v1(p_now, NULL);
+BEGIN
+  RETURN QUERY SELECT v_now, NULL::int8, d.kind, d.id, d.version, d.body, d.due_at, d.expires_at FROM @doc d
+    WHERE d.due_at IS NOT NULL AND d.due_at <= v_now AND (d.due_at, d.kind, d.id) > (p_due, p_kind, p_id)
+    ORDER BY d.due_at, d.kind, d.id LIMIT p_max;
+  RETURN QUERY SELECT v_now, @next_clock_v1(), NULL::text, NULL::text, NULL::int8, NULL::text, NULL::int8, NULL::int8;
 END $$;
 
 -- By ids, or from p_first on behind p_after. In byte order.

@@ -17,6 +17,7 @@ import { dueFields } from "../../../store/job-fields.ts";
 import { declareSql, selectSql, typeOf } from "../columns.ts";
 import { isInClock } from "../schema.ts";
 import { fieldEnd } from "../text.ts";
+import { byIndex } from "./call.ts";
 import { clockSql } from "./rules/guard.ts";
 import { brief, tellSet } from "./rules/tell.ts";
 
@@ -32,9 +33,6 @@ const readSource = ({ table, sortedBy, where }: (typeof sources)[number]): strin
     (SELECT ${sortedBy} AS timer, ${selectSql("j", dueFields)} FROM @${table} j
       WHERE ${where} AND ${sortedBy} <= v_now AND ${clockSql("p_clock")} <= v_now AND (${sortedBy}, seq) > (p_timer, p_seq)
       ORDER BY ${sortedBy}, seq LIMIT p_max)`;
-
-const byIndex =
-  "SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan";
 
 /** The first scheduled row of a route behind the given one. */
 const nextRoute = (behind: string): string =>

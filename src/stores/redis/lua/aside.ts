@@ -130,6 +130,7 @@ local function setDocAside(c, field, text)
   call("HDEL", k.doc, field)
   call("ZREM", k.docs, field)
   call("ZREM", k.docttl, field)
+  call("ZREM", k.docdue, field)
   keepAside(c, DOC .. field, "", "the document cannot be read", text)
 end
 

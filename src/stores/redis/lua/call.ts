@@ -12,6 +12,7 @@
  *  state   hash    handle -> state; absent until a job      doc     hash  kind US id -> document
  *                  first moves                              docs    zset  kind US id, all with score 0
  *  ids     hash    id -> handle                             docttl  zset  documents by their expiry
+ *                                                           docdue  zset  documents by their due time
  *  ready:r zset    ready jobs of route r by rank            tag:t   zset  jobs with tag t by seq
  *  due:r   zset    scheduled jobs of route r by due time    trail:h list  at US line
  *  due     zset    routes by their earliest due time        aside   hash  ref -> id US why US at US what was found
@@ -33,7 +34,7 @@ end
 
 local KEYS = {
   "meta", "route", "spec", "state", "ids", "due", "lease", "clock", "keep", "results", "feed", "tally", "uniq", "held",
-  "doc", "docs", "docttl", "page", "pages", "hint", "aside", "gate", "line", "lane", "parked", "use", "opens", "top",
+  "doc", "docs", "docttl", "docdue", "page", "pages", "hint", "aside", "gate", "line", "lane", "parked", "use", "opens", "top",
   "keeping",
 }
 local names = {}

@@ -33,10 +33,19 @@ local function setHead(k, route)
   if head then call("ZADD", k.due, num(head), route) else call("ZREM", k.due, route) end
 end
 
--- The earliest clock of any live job as text; "" without one.
+-- Whether a document with a due time was ever met since the store was entered: a store without any is not asked.
+local function hasDueDocs(c)
+  local life = c.life
+  if life.hasDueDocs == nil then life.hasDueDocs = call("EXISTS", c.k.docdue) == 1 end
+  return life.hasDueDocs
+end
+
+-- The earliest clock of any live job or document as text; "" without one.
 local function nextClock(c)
   local k = c.k
   local best = firstScore(k.due)
+  local doc = hasDueDocs(c) and firstScore(k.docdue)
+  if doc and (not best or doc < best) then best = doc end
   local lease = firstScore(k.lease)
   if lease and (not best or lease < best) then best = lease end
   -- Read before, and only a call that changed jobs one by one can have moved it.

@@ -1,9 +1,11 @@
 /**
  * Documents: versioned texts under a guard. An expired one counts as absent.
  *
- *  put_docs    per put: kind US id, guard, due in, expires in, body -> per put: held (1 or 0), version
+ *  put_docs    per put: kind US id, guard, due, expires in, body -> per put: held (1 or 0), version
  *  read_docs   ids: 1, then kind US id ..; prefix: 0, first, end, max (both bounds as ZRANGEBYLEX has them)
  *              -> per document: kind US id, record; then the last field looked at, or "" at the end
+ *  read_due_docs   max, cursor (due time and kind US id; "" and "" for the head)
+ *              -> now, next clock, cursor as above ("" at the end), per document: kind US id, record
  */
 
 export const docsLua = String.raw`
@@ -45,7 +47,7 @@ local function dropDoc(c, field)
 end
 
 -- guard: "any", or the version that must be there. body "" deletes. Answers whether the guard held, and the version.
-local function putDoc(c, field, guard, dueIn, expiresIn, body)
+local function putDoc(c, field, guard, due, expiresIn, body)
   local old = docOf(c, field)
   local current = old and not isExpired(c, old) and old.version or 0
   if guard ~= "any" and tonumber(guard) ~= current then return false, current end
@@ -54,7 +56,7 @@ local function putDoc(c, field, guard, dueIn, expiresIn, body)
     return true, 0
   end
   local version = (old and old.version or floorOf(c)) + 1
-  local doc = { version = version, dueAt = after(c, dueIn), expiresAt = after(c, expiresIn), body = body }
+  local doc = { version = version, dueAt = due == "" and "" or num(instant(c, due)), expiresAt = after(c, expiresIn), body = body }
   change(c, "docs", field, doc)
   return true, version
 end
@@ -94,5 +96,32 @@ serve("read_docs", READS, function(c)
     from = "(" .. fields[#fields]
   end
   return { out, out[#out - 1] }
+end)
+
+-- Members of one score stand in byte order, so those of the cursor's score that were given before are passed over.
+serve("read_due_docs", READS, function(c)
+  local most, fromScore, fromField, out, at = nextNumber(c), nextArg(c), nextArg(c), {}, 0
+  local score, last = "", ""
+  while true do
+    local found = call("ZRANGEBYSCORE", c.k.docdue, fromScore == "" and "-inf" or fromScore, c.at, "WITHSCORES", "LIMIT", at, DOCS_AT_ONCE)
+    local fields, scores = {}, {}
+    for i = 1, #found, 2 do
+      local due = num(tonumber(found[i + 1]))
+      if due ~= fromScore or found[i] > fromField then
+        fields[#fields + 1] = found[i]
+        scores[#scores + 1] = due
+      end
+    end
+    at = at + #found / 2
+    local records = fetch("HMGET", c.k.doc, fields)
+    for i, field in ipairs(fields) do
+      if #out == most * 2 then return { c.at, nextClock(c), score, last, out } end
+      if records[i] and readDoc(records[i]) then
+        add2(out, field, records[i])
+        score, last = scores[i], field
+      end
+    end
+    if #found < DOCS_AT_ONCE * 2 then return { c.at, nextClock(c), "", "", out } end
+  end
 end)
 `;

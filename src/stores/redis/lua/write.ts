@@ -138,7 +138,22 @@ local function docText(doc) return concat({ num(doc.version), doc.dueAt, doc.exp
 local function writeDocs(c)
   local k, listed = c.k, {}
   local set, gone = writeChanged(c, "docs", k.doc, k.docttl, "expiresAt", docText)
-  for i = 1, #set, 2 do add2(listed, 0, set[i]) end
+  local timed, free = {}, {}
+  for i = 1, #set, 2 do
+    local dueAt = c.docs[set[i]].dueAt
+    add2(listed, 0, set[i])
+    if dueAt == "" then free[#free + 1] = set[i]
+    else
+      add2(timed, dueAt, set[i])
+      setDue(c, dueAt)
+      c.life.hasDueDocs = true
+    end
+  end
+  if hasDueDocs(c) then
+    many("ZREM", k.docdue, free)
+    many("ZREM", k.docdue, gone)
+    many("ZADD", k.docdue, timed)
+  end
   many("ZREM", k.docs, gone)
   many("ZADD", k.docs, listed)
   -- The versions of documents that are gone are never given again.

@@ -1,0 +1,75 @@
+/**
+ * Schedules: fires what is due by the store's clock, and takes the steps of backfills (engine/schedules/). Every step is
+ * guarded by its document's version, so a second process does no harm; the alarm keeps the others from trying at once.
+ * What is not due is never looked at. One document that fails is quarantined alone.
+ */
+import type { Doc } from "../../store/records.ts";
+import type { Engine } from "../engine.ts";
+import { stepBackfills } from "../schedules/backfills.ts";
+import { fireSchedules } from "../schedules/fire.ts";
+import type { Look } from "../schedules/fire.ts";
+import { backfillKind, scheduleKind } from "../schedules/schedule-docs.ts";
+import type { Duty, DutyPass } from "./duty.ts";
+import type { Tuning } from "./duty-tuning.ts";
+import { passedOver } from "./passed-over.ts";
+import { Quarantine } from "./quarantine.ts";
+
+type Ends = readonly PromiseSettledResult<Look>[];
+
+/** What is done with due documents, by their kind; another kind belongs to a newer version. */
+const steps: readonly (readonly [
+  kind: string,
+  step: (engine: Engine, docs: readonly Doc[], now: number) => Promise<Ends>,
+])[] = [
+  [scheduleKind, fireSchedules],
+  [backfillKind, stepBackfills],
+];
+
+const itemOf = ({ kind, id }: Doc): string => `${kind} ${id}`;
+
+export function schedulesDuty(engine: Engine, tuning: Tuning): Duty {
+  const quarantine = new Quarantine(engine.platform);
+  let cursor: string | null = null;
+  return {
+    name: "schedules",
+    wakes: "alarm",
+    sleepMaxMs: tuning.sleepMaxMs,
+    quarantine,
+    async pass(): Promise<DutyPass> {
+      const page = await engine.store.readDueDocs({ max: tuning.batchMax, cursor });
+      cursor = page.cursor;
+      const due = page.docs.filter((doc) => !quarantine.has(itemOf(doc)));
+      const ended = await Promise.all(
+        steps.map(async ([kind, step]) => {
+          const docs = due.filter((doc) => doc.kind === kind);
+          const ends = docs.length === 0 ? [] : await step(engine, docs, page.now);
+          return ends.map((end, at) => ({ item: itemOf(docs[at] as Doc), end }));
+        }),
+      );
+      const outcomes: Record<string, number> = {};
+      let nextAt = page.nextInMs === null || page.nextInMs === 0 ? Infinity : page.now + page.nextInMs;
+      let processed = 0;
+      let errors = 0;
+      for (const { item, end } of ended.flat()) {
+        if (end.status === "rejected") {
+          errors += 1;
+          quarantine.failed(item, end.reason);
+          engine.log.error("duty schedules: one could not be fired", { item, error: end.reason as unknown });
+          continue;
+        }
+        const { outcome, dueAt } = end.value;
+        quarantine.succeeded(item);
+        outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+        if (outcome !== "raced") processed += 1;
+        nextAt = Math.min(nextAt, dueAt ?? Infinity);
+      }
+      return {
+        processed,
+        ...passedOver(engine, errors),
+        outcomes,
+        hasMore: page.cursor !== null,
+        nextInMs: nextAt === Infinity ? null : Math.max(0, nextAt - page.now),
+      };
+    },
+  };
+}

@@ -1,0 +1,152 @@
+/**
+ * Backfills: a document per schedule that carries everything its ticks need, so that any process goes on where another
+ * one ended, and an edit of the schedule does not change a backfill that runs. A step reads which of its jobs have
+ * ended, and submits as many ticks as may run at once, together with its new state, under the version that was read.
+ */
+import { MillraceError } from "../../model/error.ts";
+import { isTerminal } from "../../model/job-state.ts";
+import { readBackfill, stepBackfill } from "../../model/schedule/backfill.ts";
+import type { Backfill } from "../../model/schedule/backfill.ts";
+import { firingId } from "../../model/schedule/firing.ts";
+import { readScheduleRule } from "../../model/schedule/rule.ts";
+import type { ScheduleRule } from "../../model/schedule/rule.ts";
+import { settingsOf } from "../../model/schedule/state.ts";
+import type { Doc, DocPut } from "../../store/records.ts";
+import type { Engine } from "../engine.ts";
+import type { Look } from "./fire.ts";
+import { jobOfTemplate, readTemplate } from "./job-template.ts";
+import { backfillKind, findDocs, mustFind, nameOfDoc, partitionOfDoc } from "./schedule-docs.ts";
+
+/** What the document keeps. */
+interface KeptBackfill {
+  readonly backfill: Backfill;
+  readonly rule: ScheduleRule;
+  /** As a schedule keeps it. */
+  readonly job: string;
+  /** Jobs of it that had not ended when somebody looked last. */
+  readonly alive: readonly string[];
+}
+
+export interface BackfillProgress {
+  readonly from: Date;
+  readonly to: Date;
+  readonly atOnce: number;
+  /** How many ticks there are in all, and how many of them have fired. */
+  readonly total: number;
+  readonly fired: number;
+  /** Jobs that have fired and not ended, as of the last look. */
+  readonly running: number;
+  readonly done: boolean;
+}
+
+/** How soon the next look comes: sooner while jobs end quickly. */
+const againMs = { busy: 200, idle: 1000 };
+/** How long the progress of a backfill that is done can be read. */
+const keptMs = 7 * 86_400_000;
+
+/** @param options `{ from, to, atOnce }`, see model/schedule/backfill.ts. */
+export async function beginBackfill(
+  engine: Engine,
+  name: string,
+  options: unknown,
+): Promise<BackfillProgress> {
+  const what = `backfill of ${JSON.stringify(name)}`;
+  const { doc, state } = await mustFind(engine, name);
+  const { rule, job } = settingsOf(state);
+  const kept: KeptBackfill = { backfill: readBackfill(options, rule, what), rule, job, alive: [] };
+  const [present] = await findDocs(engine, backfillKind, name);
+  if (present !== undefined && !progressOf(present).done)
+    throw new MillraceError("backfill-running", `${what}: one runs already; wait for it, or stop it.`);
+  const version = present?.version ?? 0;
+  const guard = version === 0 ? ("absent" as const) : { version };
+  const put = keptPut(doc.id, guard, kept, 0);
+  const [answer] = await engine.store.putDocs([put]);
+  if (answer?.kind !== "ok")
+    throw new MillraceError("backfill-running", `${what}: another one has just begun.`);
+  return progressOfKept(kept);
+}
+
+export async function readProgress(engine: Engine, name: string): Promise<BackfillProgress | null> {
+  const [doc] = await findDocs(engine, backfillKind, name);
+  return doc === undefined ? null : progressOf(doc);
+}
+
+/** Jobs that have fired run on. @returns false where there is none. */
+export async function stopBackfill(engine: Engine, name: string): Promise<boolean> {
+  const docs = await findDocs(engine, backfillKind, name);
+  await engine.store.putDocs(docs.map(({ kind, id }): DocPut => ({ kind, id, body: null, guard: "any" })));
+  return docs.length > 0;
+}
+
+export function stepBackfills(
+  engine: Engine,
+  docs: readonly Doc[],
+  now: number,
+): Promise<readonly PromiseSettledResult<Look>[]> {
+  return Promise.allSettled(docs.map((doc) => stepOneBackfill(engine, doc, now)));
+}
+
+async function stepOneBackfill(engine: Engine, doc: Doc, now: number): Promise<Look> {
+  const kept = readKept(doc.body);
+  const name = nameOfDoc(doc.id);
+  const states = await Promise.all(kept.alive.map((id) => engine.reads.add(id)));
+  const alive = kept.alive.filter((_, at) => {
+    const record = states[at] ?? null;
+    return record !== null && !isTerminal(record.state);
+  });
+  const { fire, backfill } = stepBackfill(kept.backfill, kept.rule, alive.length);
+  const partition = partitionOfDoc(engine, doc.id);
+  const template = readTemplate(kept.job);
+  const jobs = fire.map((tick) => {
+    const id = firingId(name, tick, partition);
+    return jobOfTemplate(template, { id, schedule: name, tick });
+  });
+  const next = { ...kept, backfill, alive: [...alive, ...jobs.map(({ id }) => id)] };
+  const isBusy = fire.length > 0 || alive.length < kept.alive.length;
+  const inMs = isBusy ? againMs.busy : againMs.idle;
+  const put = keptPut(doc.id, { version: doc.version }, next, inMs);
+  const look = { jobs: jobs.length, dueAt: put.due ? now + inMs : null };
+  if (jobs.length === 0) {
+    const [answer] = await engine.store.putDocs([put]);
+    return { ...look, outcome: answer?.kind === "ok" ? "waited" : "raced" };
+  }
+  const answer = await engine.submit({ jobs, docs: [put] });
+  if (answer.kind === "ok") return { ...look, outcome: "fired" };
+  if (answer.reason === "doc-changed") return { ...look, jobs: 0, outcome: "raced" };
+  // The queue takes no new jobs for now: unlike a tick of the present, a tick of the past can wait.
+  const { kind, id, body, version } = doc;
+  const due = { inMs: againMs.idle };
+  await engine.store.putDocs([{ kind, id, body, guard: { version }, due }]);
+  return { outcome: "refused", jobs: 0, dueAt: now + againMs.idle };
+}
+
+function keptPut(id: string, guard: DocPut["guard"], kept: KeptBackfill, inMs: number): DocPut {
+  const put = { kind: backfillKind, id, body: JSON.stringify(kept), guard };
+  return isDone(kept) ? { ...put, expiresInMs: keptMs } : { ...put, due: { inMs } };
+}
+
+function isDone({ backfill, alive }: KeptBackfill): boolean {
+  return backfill.next === null && alive.length === 0;
+}
+
+function readKept(body: string): KeptBackfill {
+  const kept = JSON.parse(body) as KeptBackfill;
+  return { ...kept, rule: readScheduleRule(kept.rule, "the stored backfill") };
+}
+
+function progressOf({ body }: Doc): BackfillProgress {
+  return progressOfKept(readKept(body));
+}
+
+function progressOfKept(kept: KeptBackfill): BackfillProgress {
+  const { from, to, atOnce, total, done } = kept.backfill;
+  return {
+    from: new Date(from),
+    to: new Date(to),
+    atOnce,
+    total,
+    fired: done,
+    running: kept.alive.length,
+    done: isDone(kept),
+  };
+}
