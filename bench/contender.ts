@@ -17,6 +17,8 @@ export interface Contender {
   /** Absent where the system is not measured with schedules. */
   readonly repeat?: Repeat;
   work(options: WorkOptions): Promise<Workers> | Workers;
+  /** Absent where the system is not measured with cancels. */
+  openCancels?(): Promise<Cancels>;
   /** Finished jobs by the store's own count. Where it keeps none of them: `filled`, all that there were, without those still there. */
   countFinished(filled: number): Promise<number> | number;
   /**
@@ -75,6 +77,12 @@ export interface WorkOptions {
   readonly finished: (count: number) => void;
   /** So many more jobs, of any queue, were found due and made ready. Told only where a job has to be made ready. */
   readonly promoted?: (count: number) => void;
+}
+
+export interface Cancels {
+  /** Has a job run, and answers how long its cancel took from the call until its handler was told. */
+  cancelOne(): Promise<number>;
+  close(): Promise<void>;
 }
 
 export interface Workers {

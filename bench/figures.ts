@@ -19,6 +19,7 @@ export const works = [
   "closed",
   "latency",
   "delayed",
+  "cancel",
   "idle",
   "schedules",
   "schedules-idle",
@@ -38,6 +39,7 @@ export const unhurriedWorks: readonly Work[] = [
   "keyed",
   "closed",
   "delayed",
+  "cancel",
   "schedules",
   "schedules-idle",
 ];

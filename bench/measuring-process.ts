@@ -15,6 +15,7 @@ import type { FromProcess, Measurement, Outcome, ToProcess } from "./measurement
 import { measureDelayed } from "./works/delayed.ts";
 import { drainPart } from "./works/drain.ts";
 import { enqueueBulk, enqueueConcurrent, enqueueSingle, measureEnqueue } from "./works/enqueue.ts";
+import { measureCancel } from "./works/cancel.ts";
 import { measureIdle } from "./works/idle.ts";
 import { measureLatency } from "./works/latency.ts";
 import { measureMemory } from "./works/memory.ts";
@@ -114,6 +115,10 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
     case "latency-worker":
       await tellStarts(contender, concurrency);
       return { kind: "done" };
+    case "cancel": {
+      const figures = await measureCancel(contender, jobs);
+      return { kind: "figures", figures, durability };
+    }
     case "idle": {
       const figures = await measureIdle(contender, { seconds: measurement.idleSeconds, concurrency });
       return { kind: "figures", figures, durability };

@@ -25,6 +25,7 @@ import type { BenchInput } from "./input.ts";
 import { limitedTo, ratedPerSecond, tagsOf, uniqueKeyOf } from "./job-kind.ts";
 import type { JobKind } from "./job-kind.ts";
 import { closedOptions, keyedOptionsOf } from "./keyed-options.ts";
+import { openMillraceCancels } from "./millrace-cancels.ts";
 import { openStubStore } from "./stub-store.ts";
 
 const finishSlots = 500;
@@ -52,10 +53,10 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
   const input = settings.coder.encode(makeInput(0), "input");
   const counts: Counts = { calls: 0, settled: () => {}, promoted: () => {} };
   const storeCalls = options.isCounting ? await countCalls(store, counts) : () => 0;
+  const open = (): Promise<Store> =>
+    openStore(nodePlatform, store === "sqlite" ? `sqlite:${place}` : place, storeOptions);
   const opened: Store =
-    store === "stub"
-      ? openStubStore({ queue, name, count: options.jobs, input })
-      : await openStore(nodePlatform, store === "sqlite" ? `sqlite:${place}` : place, storeOptions);
+    store === "stub" ? openStubStore({ queue, name, count: options.jobs, input }) : await open();
   const millrace = new Millrace(
     new Engine(countingStore(opened, counts), nodePlatform, settings, log),
     duties,
@@ -119,6 +120,10 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
         }
         if (round === 0) await contender.finishAll(count);
       }
+    },
+    async openCancels() {
+      const operator = new Millrace(new Engine(await open(), nodePlatform, settings, log), duties);
+      return openMillraceCancels(millrace, operator);
     },
     async countFinished(filled) {
       const tallies = await opened.tallyJobs();

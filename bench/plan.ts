@@ -68,6 +68,7 @@ function sqliteParts({ isQuick, jobs }: Asked): readonly Part[] {
     besideClosed(isQuick, many),
     restedLatency(isQuick, jobs, [millrace(defaultSlots), plainjob()]),
     delayed(isQuick, jobs, [plainjob()]),
+    cancel(isQuick, jobs),
     ...schedules(jobs),
     { work: "idle", jobs: 0, rounds: 1, entries: [millrace(defaultSlots), plainjob()] },
   ];
@@ -123,6 +124,11 @@ function delayed(isQuick: boolean, jobs: number | null, peers: readonly Entry[])
   return { work: "delayed", jobs: jobs ?? (isQuick ? 200 : 1000), entries };
 }
 
+/** From one connection to the store to another. */
+function cancel(isQuick: boolean, jobs: number | null): Part {
+  return { work: "cancel", jobs: jobs ?? (isQuick ? 50 : 500), rounds: 1, entries: [millrace(1)] };
+}
+
 /** Ten thousand that fire every hour: what they cost while none is due, and how long until all have fired. */
 function schedules(jobs: number | null): readonly Part[] {
   const entries = [millrace(1)];
@@ -164,6 +170,7 @@ function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
     besideClosed(isQuick, special),
     { work: "latency", jobs: jobs ?? (isQuick ? 30 : 1000), entries: across },
     delayed(isQuick, jobs, []),
+    cancel(isQuick, jobs),
     ...schedules(jobs),
     { work: "idle", jobs: 0, rounds: 1, entries: across.map((entry) => ({ ...entry, processes: 1 })) },
   ];
@@ -222,6 +229,7 @@ function redisParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "latency", jobs: jobs ?? (isQuick ? 1000 : 10_000), entries: both(defaultSlots) },
     restedLatency(isQuick, jobs, both(defaultSlots)),
     delayed(isQuick, jobs, [peer("bullmq", defaultSlots)]),
+    cancel(isQuick, jobs),
     ...schedules(jobs),
     { work: "idle", jobs: 0, rounds: 1, entries: both(defaultSlots) },
     { work: "footprint", jobs: jobs ?? (isQuick ? 20_000 : 100_000), rounds: 1, entries: both(1) },

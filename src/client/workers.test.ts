@@ -83,14 +83,14 @@ describe("an order from outside", () => {
     await v.advance(10);
     const told = await v.run(v.mill.workers.quiet(worker.id));
     expect(told.map(({ id }) => id)).toEqual([worker.id]);
-    await v.advance(2200);
+    await v.advance(2500);
     expect((await list())[0]).toMatchObject({ mode: "quiet", running: 1 });
     gate.resolve();
     await v.run(v.mill.enqueue(mail, 2));
     await v.advance(10_000);
     expect(ran).toEqual([1]);
     await v.run(v.mill.workers.resume(worker.id));
-    await v.advance(2200);
+    await v.advance(2500);
     expect(ran).toEqual([1, 2]);
     expect((await list())[0]?.mode).toBe("working");
   });

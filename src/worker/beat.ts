@@ -21,9 +21,9 @@ import type { LiveWorker, WorkerNotice } from "../engine/worker-notice.ts";
 import type { Timer } from "../platform/platform.ts";
 import type { Doc } from "../store/records.ts";
 
-const readEveryMs = { busy: 1050, idle: 2200 };
+const readEveryMs = { busy: 1050, idle: 2400 };
 /** While a queue has a total, a worker that was killed is out of the shares when its notice has run out. */
-const writeEveryMs = { inFleet: 2300, alone: 20_000 };
+const writeEveryMs = { inFleet: 2600, alone: 20_000 };
 const noticeTtlMs = { inFleet: 4000, alone: 60_000 };
 const roundEveryMs = 20_000;
 /** A look at a notice that runs out comes a little behind its end, and never oftener than this. */
@@ -235,7 +235,7 @@ export class Beat {
     this.#timers[which]?.cancel();
     if (this.#seats.size === 0) return;
     const { platform } = this.#engine;
-    const delayMs = inMs * (1 - platform.random() * jitter);
+    const delayMs = Math.round(inMs * (1 - platform.random() * jitter));
     const dueUs = platform.monotonicUs() + delayMs * 1000;
     const rang = (): void => {
       this.#lateMs = Math.max(this.#lateMs, (platform.monotonicUs() - dueUs) / 1000);

@@ -84,6 +84,7 @@ export class Claimer {
   #roundTripUs = 0;
   #lastClaimUs = 0;
   #hints = 0;
+  #first = 0;
 
   constructor(engine: Engine, options: ClaimerOptions) {
     this.#engine = engine;
@@ -196,7 +197,7 @@ export class Claimer {
     const { owner, leaseMs, renewal, slots, closedGates } = this.#options;
     const asked: Asked[] = [];
     let left: number = storeLimits.claimJobsMax;
-    for (const pool of this.#routes.pools) {
+    for (const pool of this.#poolsInTurn()) {
       const max = Math.min(this.#wantedBy(pool, arriving), left);
       if (max === 0) continue;
       asked.push(...this.#offersOf(pool, max, arriving));
@@ -272,6 +273,14 @@ export class Claimer {
     return asked;
   }
 
+  /** Each claim begins with another pool: what one call can bring is bounded, and the last ones would starve. */
+  #poolsInTurn(): readonly Pool[] {
+    const { pools } = this.#routes;
+    if (pools.length === 1) return pools;
+    this.#first = (this.#first + 1) % pools.length;
+    return [...pools.slice(this.#first), ...pools.slice(0, this.#first)];
+  }
+
   #measure(sentUs: number): void {
     const nowUs = this.#engine.platform.monotonicUs();
     this.#roundTripUs += (nowUs - sentUs - this.#roundTripUs) * 0.3;
@@ -333,7 +342,7 @@ export class Claimer {
 
   #setPoll(): void {
     this.#poll = this.#engine.platform.setTimer(
-      pollMs * (1 - this.#engine.platform.random() * pollJitter),
+      Math.round(pollMs * (1 - this.#engine.platform.random() * pollJitter)),
       () => {
         this.#giveUpHung();
         for (const pool of this.#routes.pools) this.#options.closedGates.suspect(pool);

@@ -1,0 +1,59 @@
+// Cancels by filter and across processes that hear no hints, on virtual time.
+import { expect, test } from "vitest";
+import { millOn } from "../../test/support/mill-on.ts";
+import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
+import { deferred } from "../../test/support/virtual-mill.ts";
+import { job } from "../engine/definition.ts";
+import { handler } from "../worker/handler.ts";
+import type { Answers, CancelAnswer } from "./cancel-jobs.ts";
+
+const v = useVirtualMill();
+const task = job<number>("task");
+
+test("a cancel of many tells its progress page by page", async () => {
+  await v.run(v.mill.enqueueMany(Array.from({ length: 1200 }, (_, at) => task.with(at, { tags: ["t"] }))));
+  const told: Answers<CancelAnswer>[] = [];
+  const answers = await v.run(v.mill.jobs.cancel({ tag: "t" }, { onProgress: (soFar) => told.push(soFar) }));
+  expect(answers).toEqual({ cancelled: 1200, signalled: 0, finished: 0, "not-found": 0 });
+  expect(told.map(({ cancelled }) => cancelled)).toEqual([500, 1000, 1200]);
+});
+
+test("a progress that cannot be told is refused before anything is cancelled", async () => {
+  const { id } = await v.run(v.mill.enqueue(task, 1));
+  const wrong = { onProgress: "loudly" as never };
+  await expect(v.run(v.mill.jobs.cancel(id, wrong))).rejects.toMatchObject({ code: "invalid-option" });
+  expect(await v.run(v.mill.jobs.get(id))).toMatchObject({ state: "ready" });
+});
+
+test("cancels that follow each other faster than a worker's beat all arrive without a hint", async () => {
+  const deaf = millOn({ ...v.store, watch: () => () => undefined }, {}, v.platform);
+  const told: number[] = [];
+  const endless = handler(task, async ({ input, signal }) => {
+    await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+    told.push(input);
+    signal.throwIfAborted();
+  });
+  await v.run(deaf.work([endless], { concurrency: 5 }));
+  const handles = [];
+  for (let at = 0; at < 5; at++) handles.push(await v.run(v.mill.enqueue(task, at)));
+  await v.advance(2500);
+  for (const { id } of handles.slice(0, 4)) expect(await v.run(v.mill.jobs.cancel(id))).toBe("signalled");
+  await v.advance(1200);
+  expect(told.toSorted((one, other) => one - other)).toEqual([0, 1, 2, 3]);
+  await v.run(v.mill.jobs.cancel({ name: "task" }));
+  await v.advance(1200);
+  expect(told).toHaveLength(5);
+  await v.run(deaf.close());
+});
+
+test("a completion that wins over a cancel stays completed", async () => {
+  const gate = deferred();
+  await v.run(v.mill.work([handler(task, () => gate.promise)]));
+  const handle = await v.run(v.mill.enqueue(task, 1));
+  await v.advance(10);
+  expect(await v.run(v.mill.jobs.cancel(handle.id))).toBe("signalled");
+  gate.resolve();
+  await v.run(handle.result());
+  expect(await v.run(v.mill.jobs.cancel(handle.id))).toBe("finished");
+  expect(await v.run(v.mill.jobs.get(handle.id))).toMatchObject({ state: "completed" });
+});
