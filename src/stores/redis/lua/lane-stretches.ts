@@ -10,8 +10,7 @@
 export const laneStretchesLua = String.raw`
 -- A claim that got fewer from a stretch goes on lane by lane: few lanes, or much that is not usual.
 local STRETCH_MIN = 8
--- A lane that is open and speaks for nobody (argument-text.ts).
-local USUAL = "^([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)\31\31$"
+local PLACE_LENGTH = 17
 
 -- What bounds the gate of a key beside a cap of the job's own; false where that is more than a cap.
 local function capOf(c, key)
@@ -90,11 +89,17 @@ local function takeLanes(c, s, moves)
   local laned, route, found = lanedOf(c, s.route), s.route, s.found
   local byTurn, top = laned.byTurn, laned.byTurn and topOf(c, laned.queue)
   local boundAt, boundHandle, turnAt, turnText = ANY, "", nil, nil
+  -- How the record of a lane ends that is open and speaks for nobody (argument-text.ts).
+  local ending, endTurn = "", nil
   for i = 1, s.n do
     local at, h, lane, key = tonumber(found[i * 2]), s.handles[i], s.lanes[i], s.keys[i]
     if boundAt < at or boundAt == at and boundHandle < h then break end
-    local handle, place, own, turn = match(s.records[i] or "", USUAL)
-    if handle ~= h or own ~= route or byTurn and turn == "" then break end
+    local text, turn = s.records[i] or "", byTurn and found[i * 2] or ""
+    if turn ~= endTurn then endTurn, ending = turn, US .. route .. US .. turn .. US .. US end
+    local behind = #h + PLACE_LENGTH + 2
+    local isUsual = #text == behind - 1 + #ending and find(text, ending, behind, true) and find(text, h, 1, true) == 1
+    if not isUsual then break end
+    local place = sub(text, #h + 2, behind - 1)
     local held = key and heldBefore(c, s, key)
     if key and not (held and held + s.weights[i] <= s.caps[i]) then break end
     local entry = lineEntry(lane, place, h, route)
@@ -103,7 +108,7 @@ local function takeLanes(c, s, moves)
     if nextHandle and nextRoute ~= route then nextLaned = lanedOf(c, nextRoute) end
     if not nextLaned or nextLaned.byTurn ~= byTurn then break end
     if byTurn then
-      top = max(top, tonumber(turn))
+      top = max(top, at)
       local after = top + (tonumber(s.steps[i]) or 0)
       if after ~= turnAt then turnAt, turnText = after, num(after) end
       turn = turnText

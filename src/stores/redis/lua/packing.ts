@@ -314,9 +314,12 @@ local function readAlike(spec, route, lane, alike)
   if shared and find(spec, shared.flags, 1, true) == 1 then
     local from = #shared.flags + 1
     local stop = find(spec, US, from, true)
-    local before = shared.before .. lane .. US
+    local before = shared.before .. lane .. shared.middle
     local at = stop and find(spec, before, stop + 1, true)
-    if at and tonumber(sub(spec, stop + 1, at - 1)) then
+    if at and shared.step then
+      local isSame = tonumber(sub(spec, stop + 1, at - 1)) and not find(spec, US, at + #before, true)
+      if isSame then return sub(spec, from, stop - 1), shared.own, shared.step, "" end
+    elseif at and tonumber(sub(spec, stop + 1, at - 1)) then
       local step, gates, behind = match(spec, "^(%d*)\31([^\31]*)()", at + #before)
       local isSame = behind and find(spec, shared.behind, behind, true) == behind
       if isSame and not find(spec, US, behind + #shared.behind, true) then
@@ -329,7 +332,10 @@ local function readAlike(spec, route, lane, alike)
   local _, madeAt, laneAt, gatesEnd, tail = match(spec, "${alikePattern}")
   if tail then
     local before, behind = sub(spec, madeAt, laneAt - 1), sub(spec, gatesEnd, inputAt(spec, tail) - 1)
-    alike[route] = { flags = own .. US, own = own, before = before, behind = behind }
+    shared = { flags = own .. US, own = own, before = before, middle = US, behind = behind, step = false }
+    -- Without gates, the lane alone differs.
+    if gates == "" then shared.middle, shared.step = US .. step .. US .. behind, step end
+    alike[route] = shared
   end
   return id, own, step, gates
 end
