@@ -50,9 +50,15 @@ end
 
 -- The routes of the first jobs of lanes that are open may go on.
 local function showFreed(c, lanes)
+  local shown
   for _, text in ipairs(fetch("HMGET", c.k.lane, lanes)) do
-    local route = text and match(text, "^[^\31]+\31[^\31]*\31([^\31]*)\31[^\31]*\31\31")
-    if route and not (c.told and c.told[route]) then push(c, "shown", route) end
+    -- Most are of a route that is told of already.
+    local isNew = text and not (shown and find(text, shown, 1, true))
+    local route = isNew and match(text, "^[^\31]+\31[^\31]*\31([^\31]*)\31[^\31]*\31\31")
+    if route then
+      push(c, "shown", route)
+      shown = US .. route .. US
+    end
   end
   tellShown(c)
 end

@@ -46,19 +46,31 @@ local function lookStretch(c, p, route)
   }
 end
 
+-- Weight and cap before the key of a use (model/lane.ts). Those of the job before are the same for most.
+local function useIn(uses, gates)
+  local use = uses.last
+  if use and find(gates, use.prefix, 1, true) == 1 then return use end
+  local prefix, weight, cap = match(gates, "^((%d+):(%d*):)")
+  use = { prefix = prefix or "", weight = tonumber(weight) or 1, cap = tonumber(cap) }
+  uses.last = use
+  return use
+end
+
 -- Reads the jobs, up to the first that is not usual.
 local function readStretch(c, s)
   local ids, flags, steps, keys, weights, caps, areOwn, wanted = {}, {}, {}, {}, {}, {}, {}, {}
+  local uses = {}
   for i = 1, s.n do
     local spec, id, own, step, gates = s.specs[i], nil, nil, nil, nil
     if spec and not s.states[i] then id, own, step, gates = readAlike(spec, s.route, s.lanes[i], c.alike) end
     if id and gates ~= "" then
-      local weight, cap, key = match(gates, "^(%d+):(%d*):([^\30]*)$")
-      local bound = key and (tonumber(cap) or capOf(c, key) or nil)
+      local use = useIn(uses, gates)
+      local key = not find(gates, RS, 1, true) and sub(gates, #use.prefix + 1)
       -- Also where the job has a cap of its own, nothing else may bound the key.
-      if not bound or not capOf(c, key) then id = nil
+      local cap = key and capOf(c, key)
+      if not cap then id = nil
       else
-        keys[i], weights[i], caps[i], areOwn[i] = key, tonumber(weight), bound, cap ~= ""
+        keys[i], weights[i], caps[i], areOwn[i] = key, use.weight, use.cap or cap, use.cap ~= nil
         wanted[#wanted + 1] = key
       end
     end
@@ -117,8 +129,9 @@ end
 
 -- The turn of a lane behind a job that is taken at one.
 local function turnBehind(s, at, step)
+  if step ~= s.stepText then s.stepText, s.step = step, tonumber(step) or 0 end
   s.top = max(s.top, at)
-  local turn = s.top + (tonumber(step) or 0)
+  local turn = s.top + s.step
   if turn ~= s.next then s.next, s.nextText = turn, num(turn) end
   return turn, s.nextText
 end
@@ -163,11 +176,15 @@ end
 
 -- Takes and parks lanes, as long as they come before what lanes that were taken from show now.
 local function takeLanes(c, s)
-  local found, byTurn = s.found, s.laned.byTurn
+  local found, byTurn, at, score = s.found, s.laned.byTurn, nil, nil
   for i = 1, s.n do
-    local at, h, lane, key, isOpen = tonumber(found[i * 2]), s.handles[i], s.lanes[i], s.keys[i], true
+    local h, lane, key, isOpen = s.handles[i], s.lanes[i], s.keys[i], true
+    if found[i * 2] ~= score then
+      score = found[i * 2]
+      at = tonumber(score)
+    end
     if s.boundAt < at or s.boundAt == at and s.boundHandle < h then break end
-    local turn = byTurn and found[i * 2] or ""
+    local turn = byTurn and score or ""
     local place = placeIn(s, s.texts[i] or "", h, turn)
     if key then isOpen = hasRoom(c, s, i, key) end
     if not place or isOpen == nil then break end

@@ -307,6 +307,14 @@ local function readLaned(spec, route)
   if tail and own == route and hold ~= HOLD_STARTED and inputAt(spec, tail) then return id, flags, lane, step, gates end
 end
 
+-- Whether a text is a time; that of the job before is the same for most.
+local function isTime(shared, text)
+  if text == shared.madeAt then return true end
+  if not tonumber(text) then return false end
+  shared.madeAt = text
+  return true
+end
+
 -- The same of a job of this lane, but not the lane. alike: by route, what such jobs without key and tags have before
 -- their lane and behind their gates, up to the input.
 local function readAlike(spec, route, lane, alike)
@@ -317,9 +325,9 @@ local function readAlike(spec, route, lane, alike)
     local before = shared.before .. lane .. shared.middle
     local at = stop and find(spec, before, stop + 1, true)
     if at and shared.step then
-      local isSame = tonumber(sub(spec, stop + 1, at - 1)) and not find(spec, US, at + #before, true)
+      local isSame = isTime(shared, sub(spec, stop + 1, at - 1)) and not find(spec, US, at + #before, true)
       if isSame then return sub(spec, from, stop - 1), shared.own, shared.step, "" end
-    elseif at and tonumber(sub(spec, stop + 1, at - 1)) then
+    elseif at and isTime(shared, sub(spec, stop + 1, at - 1)) then
       local step, gates, behind = match(spec, "^(%d*)\31([^\31]*)()", at + #before)
       local isSame = behind and find(spec, shared.behind, behind, true) == behind
       if isSame and not find(spec, US, behind + #shared.behind, true) then
@@ -332,7 +340,7 @@ local function readAlike(spec, route, lane, alike)
   local _, madeAt, laneAt, gatesEnd, tail = match(spec, "${alikePattern}")
   if tail then
     local before, behind = sub(spec, madeAt, laneAt - 1), sub(spec, gatesEnd, inputAt(spec, tail) - 1)
-    shared = { flags = own .. US, own = own, before = before, middle = US, behind = behind, step = false }
+    shared = { flags = own .. US, own = own, before = before, middle = US, behind = behind, step = false, madeAt = "" }
     -- Without gates, the lane alone differs.
     if gates == "" then shared.middle, shared.step = US .. step .. US .. behind, step end
     alike[route] = shared
