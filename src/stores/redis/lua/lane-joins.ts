@@ -3,7 +3,8 @@
  * job ahead of them or nothing at all, and one look at the record says which; a lane about which anything else is true
  * is noted, and shown as after any other change (lanes.ts).
  *
- *  c.joins   line: entries with their scores; lanes: each once; and by lane handle, place and route of its first new job
+ *  c.joins   line: entries with their scores; lanes: each once; and by lane handle, place and route of its first new
+ *            job
  */
 
 export const laneJoinsLua = String.raw`

@@ -1,9 +1,9 @@
 /**
  * The usual claim by lanes, as a set: a stretch of open lanes of one route whose first jobs were never claimed before
  * and have to pass at most one gate, that of their key, which has a cap and nothing else. A stretch is a prefix of the
- * open lanes: it goes on as long as no next job of a lane that was taken from comes before the next lane. Whom its own
- * cap refuses is parked. At the first thing that is not usual the stretch ends, all of it is written, and the claim goes
- * on lane by lane (claim-lanes.ts).
+ * open lanes: it goes on as long as no next job of a lane that was taken from comes before the next lane. Whom its
+ * own cap refuses is parked. At the first thing that is not usual the stretch ends, all of it is written, and the claim
+ * goes on lane by lane (claim-lanes.ts).
  *
  *  s   a stretch: what was found of its lanes and their first jobs, by their places in the order; and what becomes of
  *      them, as the lists that are written at once
@@ -80,7 +80,8 @@ local function readStretch(c, s)
     end
     ids[i], flags[i], steps[i] = id, own, step
   end
-  s.ids, s.flags, s.steps, s.keys, s.weights, s.caps, s.areOwn, s.held = ids, flags, steps, keys, weights, caps, areOwn, {}
+  s.ids, s.flags, s.steps, s.keys, s.held = ids, flags, steps, keys, {}
+  s.weights, s.caps, s.areOwn = weights, caps, areOwn
   for i, text in ipairs(fetch("HMGET", c.k.use, wanted)) do s.held[wanted[i]] = text or "" end
 end
 
