@@ -6,17 +6,17 @@
 export const laneEndsLua = String.raw`
 -- What these jobs held, by key, where that is one gate each; of others it is noted. Answers also their lanes.
 local function heldBy(work, specs)
-  local freed, keys, lanes = {}, {}, {}
+  local freed, keys, lanes, alike, uses = {}, {}, {}, {}, {}
   for _, spec in ipairs(specs) do
-    local lane, gates = laneIn(spec or "")
+    local lane, gates = laneIn(spec or "", alike)
     if gates then
       lanes[#lanes + 1] = lane
-      local weight, key = match(gates, "^(%d+):%d*:([^\30]*)$")
+      local key, use = onlyUse(uses, gates)
       if not key then noteHeld(work, { state = RUNNING, laneGates = gates }, -1)
-      elseif freed[key] then freed[key] = freed[key] + tonumber(weight)
+      elseif freed[key] then freed[key] = freed[key] + use.weight
       else
         keys[#keys + 1] = key
-        freed[key] = tonumber(weight)
+        freed[key] = use.weight
       end
     end
   end

@@ -46,16 +46,6 @@ local function lookStretch(c, p, route)
   }
 end
 
--- Weight and cap before the key of a use (model/lane.ts). Those of the job before are the same for most.
-local function useIn(uses, gates)
-  local use = uses.last
-  if use and find(gates, use.prefix, 1, true) == 1 then return use end
-  local prefix, weight, cap = match(gates, "^((%d+):(%d*):)")
-  use = { prefix = prefix or "", weight = tonumber(weight) or 1, cap = tonumber(cap) }
-  uses.last = use
-  return use
-end
-
 -- Reads the jobs, up to the first that is not usual.
 local function readStretch(c, s)
   local ids, flags, steps, keys, weights, caps, areOwn, wanted = {}, {}, {}, {}, {}, {}, {}, {}
@@ -64,8 +54,7 @@ local function readStretch(c, s)
     local spec, id, own, step, gates = s.specs[i], nil, nil, nil, nil
     if spec and not s.states[i] then id, own, step, gates = readAlike(spec, s.route, s.lanes[i], c.alike) end
     if id and gates ~= "" then
-      local use = useIn(uses, gates)
-      local key = not find(gates, RS, 1, true) and sub(gates, #use.prefix + 1)
+      local key, use = onlyUse(uses, gates)
       -- Also where the job has a cap of its own, nothing else may bound the key.
       local cap = key and capOf(c, key)
       if not cap then id = nil
