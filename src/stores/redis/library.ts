@@ -23,6 +23,7 @@ import { gatesLua } from "./lua/gates.ts";
 import { jobLua } from "./lua/job.ts";
 import { keyGatesLua } from "./lua/key-gates.ts";
 import { laneCandidatesLua } from "./lua/lane-candidates.ts";
+import { laneEndsLua } from "./lua/lane-ends.ts";
 import { laneJoinsLua } from "./lua/lane-joins.ts";
 import { laneStretchesLua } from "./lua/lane-stretches.ts";
 import { lanesLua } from "./lua/lanes.ts";
@@ -52,7 +53,19 @@ export const layoutVersion = 1;
 /** In the order in which they use each other. */
 export const libraryModules: readonly string[] = [
   ...[listsLua, packingLua, callLua, clocksLua, tellLua, gatesLua, keyGatesLua, lanesLua, parkedLua],
-  ...[laneJoinsLua, asideLua, jobLua, uniqueLua, rulesLua, writeLua, docsLua, submitLua, permitsLua, lookLua],
+  ...[
+    laneJoinsLua,
+    laneEndsLua,
+    asideLua,
+    jobLua,
+    uniqueLua,
+    rulesLua,
+    writeLua,
+    docsLua,
+    submitLua,
+    permitsLua,
+    lookLua,
+  ],
   ...[
     firstClaimsLua,
     laneCandidatesLua,

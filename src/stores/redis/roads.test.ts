@@ -7,7 +7,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { writeKeyUse } from "../../model/lane.ts";
 import { terminalStates } from "../../model/job-state.ts";
 import type { ClaimAnswer, Settle } from "../../store/operations.ts";
-import type { NewJob } from "../../store/records.ts";
+import type { LeasedJob, NewJob } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import {
   aClaim,
@@ -113,6 +113,34 @@ const someLane = fc.constantFrom<Partial<NewJob>>(
 const someJobs = fc
   .array(fc.tuple(shape, someLane), { minLength: 1, maxLength: 6 })
   .map((shapes) => shapes.map(([given, lane], at) => aJob({ id: `j${at}`, ...given, ...lane })));
+const laneOf = (kind: string, key: number): Partial<NewJob> =>
+  ({
+    fair: { laneKey: `fair ${key}`, laneStep: 5 + (key % 3) },
+    fifo: { laneKey: `fifo ${key}`, laneGates: [use(`g:mail\tk${key}`, 1 + (key % 2))] },
+    keyed: { laneKey: `keyed ${key}`, laneGates: [use(`l:slack\tk${key}`, null)] },
+  })[kind]!;
+const manyLanes = fc
+  .array(
+    fc.record({
+      kind: fc.constantFrom("fair", "fair", "fifo", "fifo", "keyed"),
+      key: fc.nat(15),
+      name: fc.constantFrom("send", "send", "send", "print"),
+      rankBase: fc.constantFrom(0, 0, 0, 20, -20),
+    }),
+    { minLength: 30, maxLength: 60 },
+  )
+  .map((all) =>
+    all.map(({ kind, key, ...given }, at) => aJob({ id: `j${at}`, ...given, ...laneOf(kind, key) })),
+  );
+const someRounds = fc.array(
+  fc.record({
+    max: fc.integer({ min: 1, max: 20 }),
+    ended: fc.nat(20),
+    name: fc.constantFrom("send", "send", "print"),
+    byTurn: fc.boolean(),
+  }),
+  { minLength: 4, maxLength: 8 },
+);
 const someNext = fc.oneof(
   fc.record({
     to: fc.constantFrom(...terminalStates),
@@ -148,6 +176,30 @@ describe("the same jobs by either road leave the same keys", () => {
         await both.same((store) => store.settleIfLeased(first.jobs.map((job) => aSettle(job, handBack))));
         await claimSome(both, max, routes.slice(0, 1));
         await claimSome(both, 20);
+      }),
+      { numRuns: cases },
+    );
+  });
+
+  test("at their claims by many lanes, as a stretch of them and one by one", async () => {
+    await fc.assert(
+      fc.asyncProperty(manyLanes, someRounds, async (jobs, rounds) => {
+        const both = await openBoth();
+        await submitAll(both, jobs.slice(0, 30));
+        let leased: LeasedJob[] = [];
+        for (const [round, { max, ended, name, byTurn }] of rounds.entries()) {
+          const route = aRoute({ laneKey: "any", name, ...(byTurn ? { laneStep: 1 } : {}) });
+          const { jobs: more } = await both.same((store) =>
+            store.claim(aClaim({ offers: [{ routes: [route], max, starts: 3 }] })),
+          );
+          leased.push(...more);
+          const settles = leased
+            .slice(0, ended)
+            .map((job, at) => aSettle(job, at % 5 < 4 ? finish() : handBack));
+          leased = leased.slice(ended);
+          await both.same((store) => store.settleIfLeased(settles));
+          if (round === 1) await submitAll(both, jobs.slice(30));
+        }
       }),
       { numRuns: cases },
     );

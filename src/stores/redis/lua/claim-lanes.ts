@@ -6,16 +6,13 @@
  */
 
 export const claimLanesLua = String.raw`
--- So many lanes that are refused are passed over in a call.
-local REFUSED_MAX = 2000
-
 -- The next lane of a route that waits at a gate is a candidate.
 local function callNext(c, p, gate, route)
-  local record = firstParked(c, gate .. US .. route)
+  local record, _, hasNext = firstParked(c, gate .. US .. route)
   if not record then return end
   for _, each in ipairs(tagsIn(record.was.parked)) do call("ZREM", c.k.parked, parkedEntry(each, record)) end
   record.was.handle = ""
-  unpark(record, gate)
+  unpark(record, gate, hasNext)
   noteLane(workOf(c), record.key)
   if p.routes[record.route] then
     local position = positionOf(c, record)

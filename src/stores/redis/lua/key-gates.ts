@@ -25,6 +25,20 @@ local function usesIn(laneGates)
   return uses
 end
 
+-- Of a job with one gate of a key: that key, and weight and cap, which are those of the job before for most. Nothing for
+-- several.
+local function onlyUse(uses, laneGates)
+  if find(laneGates, RS, 1, true) then return nil end
+  local use = uses.last
+  if not use or find(laneGates, use.prefix, 1, true) ~= 1 then
+    local prefix, weight, cap = match(laneGates, "^((%d+):(%d*):)")
+    if not prefix then return nil end
+    use = { prefix = prefix, weight = tonumber(weight), cap = tonumber(cap) }
+    uses.last = use
+  end
+  return sub(laneGates, #use.prefix + 1), use
+end
+
 -- What bounds a gate: its own put, else what its limit says of each key.
 local function setBounds(c, g)
   local all = c.life.gates and c.life.gates.all or NONE

@@ -3,7 +3,8 @@
  * job ahead of them or nothing at all, and one look at the record says which; a lane about which anything else is true
  * is noted, and shown as after any other change (lanes.ts).
  *
- *  c.joins   line: entries with their scores; lanes: each once; and by lane handle, place and route of its first new job
+ *  c.joins   line: entries with their scores; lanes: each once; and by lane handle, place and route of its first new
+ *            job
  */
 
 export const laneJoinsLua = String.raw`
@@ -25,10 +26,16 @@ local function joinLane(joins, lane, place, h, route)
   if not first or place < first then joins.handles[lane], joins.places[lane], joins.routes[lane] = h, place, route end
 end
 
+-- Of a turn. That of the lane before is the same for most.
+local function textOf(c, turn)
+  if c.turnShown ~= turn then c.turnShown, c.turnText = turn, num(turn) end
+  return c.turnText
+end
+
 -- A lane that was not there shows its first job.
 local function openLane(c, lane, handle, place, route, set, come)
   local laned, turn = lanedOf(c, route), ""
-  if laned and laned.byTurn then turn = num(topOf(c, laned.queue)) end
+  if laned and laned.byTurn then turn = textOf(c, topOf(c, laned.queue)) end
   add2(set, lane, handle .. US .. place .. US .. route .. US .. turn .. US .. US)
   if not come[route] then push(c, "shown", route) end
   push2(come, route, turn ~= "" and turn or scoreIn(place), openEntry(lane, handle))
@@ -43,8 +50,8 @@ local function writeJoins(c)
     local text, handle, place, route = records[i], joins.handles[lane], joins.places[lane], joins.routes[lane]
     if not text then openLane(c, lane, handle, place, route, set, come)
     else
-      local head, headPlace = match(text, "^([^\31]*)\31([^\31]*)")
-      if not headPlace or head == "" or place < headPlace then
+      local stop = find(text, US, 1, true) or 1
+      if stop == 1 or place < sub(text, stop + 1, stop + #place) then
         local moved, entry = noteLane(workOf(c), lane), { handle = handle, place = place, route = route }
         if not moved.best or isAhead(entry, moved.best) then moved.best = entry end
       end

@@ -1,17 +1,20 @@
 /**
  * The usual claim by lanes, as a set: a stretch of open lanes of one route whose first jobs were never claimed before
- * and are let pass by at most one gate, that of their key, which has a cap and nothing else. What is taken is a prefix
- * of the open lanes: as long as no next job of a lane that was taken from comes before the next lane. At the first
- * thing that is not usual the stretch ends, all of it is written, and the claim goes on lane by lane (claim-lanes.ts).
+ * and have to pass at most one gate, that of their key, which has a cap and nothing else. A stretch is a prefix of the
+ * open lanes: it goes on as long as no next job of a lane that was taken from comes before the next lane. Whom its
+ * own cap refuses is parked. At the first thing that is not usual the stretch ends, all of it is written, and the claim
+ * goes on lane by lane (claim-lanes.ts).
  *
- *  s   a stretch: by place handles, lanes, entries and scores of the open lanes, their texts, and what was read of them
+ *  s   a stretch: what was found of its lanes and their first jobs, by their places in the order; and what becomes of
+ *      them, as the lists that are written at once
  */
 
 export const laneStretchesLua = String.raw`
 -- A claim that got fewer from a stretch goes on lane by lane: few lanes, or much that is not usual.
 local STRETCH_MIN = 8
--- A lane that is open and speaks for nobody (argument-text.ts).
-local USUAL = "^([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)\31\31$"
+local PLACE_LENGTH = 17
+-- So many lanes that are refused are passed over in a call.
+local REFUSED_MAX = 2000
 
 -- What bounds the gate of a key beside a cap of the job's own; false where that is more than a cap.
 local function capOf(c, key)
@@ -33,25 +36,30 @@ local function lookStretch(c, p, route)
     n = n + 1
     handles[n], lanes[n] = sub(entry, 1, stop - 1), sub(entry, stop + 1)
   end
-  local s = { n = n, route = route, found = found, handles = handles, lanes = lanes, taken = 0 }
-  s.specs, s.states = fetch("HMGET", c.k.spec, handles), fetch("HMGET", c.k.state, handles)
-  s.records = fetch("HMGET", c.k.lane, lanes)
-  return s
+  local laned = lanedOf(c, route)
+  return {
+    route = route, laned = laned, n = n, found = found, handles = handles, lanes = lanes,
+    specs = fetch("HMGET", c.k.spec, handles), states = fetch("HMGET", c.k.state, handles),
+    texts = fetch("HMGET", c.k.lane, lanes), top = laned.byTurn and topOf(c, laned.queue), boundAt = ANY,
+    boundHandle = "", looked = 0, taken = {}, gone = {}, records = {}, emptied = {}, come = {}, idle = {}, parked = {},
+    uses = {},
+  }
 end
 
 -- Reads the jobs, up to the first that is not usual.
 local function readStretch(c, s)
-  local ids, flags, steps, keys, weights, caps, wanted = {}, {}, {}, {}, {}, {}, {}
+  local ids, flags, steps, keys, weights, caps, areOwn, wanted = {}, {}, {}, {}, {}, {}, {}, {}
+  local uses = {}
   for i = 1, s.n do
     local spec, id, own, step, gates = s.specs[i], nil, nil, nil, nil
     if spec and not s.states[i] then id, own, step, gates = readAlike(spec, s.route, s.lanes[i], c.alike) end
     if id and gates ~= "" then
-      local weight, cap, key = match(gates, "^(%d+):(%d*):([^\30]*)$")
-      local bound = key and (tonumber(cap) or capOf(c, key) or nil)
+      local key, use = onlyUse(uses, gates)
       -- Also where the job has a cap of its own, nothing else may bound the key.
-      if not bound or not capOf(c, key) then id = nil
+      local cap = key and capOf(c, key)
+      if not cap then id = nil
       else
-        keys[i], weights[i], caps[i] = key, tonumber(weight), bound
+        keys[i], weights[i], caps[i], areOwn[i] = key, use.weight, use.cap or cap, use.cap ~= nil
         wanted[#wanted + 1] = key
       end
     end
@@ -61,94 +69,148 @@ local function readStretch(c, s)
     end
     ids[i], flags[i], steps[i] = id, own, step
   end
-  s.ids, s.flags, s.steps, s.keys, s.weights, s.caps, s.held = ids, flags, steps, keys, weights, caps, {}
+  s.ids, s.flags, s.steps, s.keys, s.held = ids, flags, steps, keys, {}
+  s.weights, s.caps, s.areOwn = weights, caps, areOwn
   for i, text in ipairs(fetch("HMGET", c.k.use, wanted)) do s.held[wanted[i]] = text or "" end
 end
 
--- What is held of the gate of a key; nothing where more is to be looked at.
+-- What is held of the gate of a key; nothing where more is known of it than that.
 local function heldBefore(c, s, key)
   local held, g = s.held[key], c.keyed and c.keyed[key]
   if g and g.isShut then return nil end
-  if held == "" then return 0 end
-  return tonumber(type(held) == "number" and held or match(held, "^(%d+)\31" .. "0$"))
+  if type(held) == "string" then
+    held = held == "" and 0 or tonumber(match(held, "^(%d+)\31" .. "0$"))
+    s.held[key] = held
+  end
+  return held
 end
 
--- What stands behind a job in its line: entry, handle, place, route; nothing at its end.
+-- Whether the gate of a job's key has room for it; nothing where it may refuse others as well.
+local function hasRoom(c, s, i, key)
+  local held = heldBefore(c, s, key)
+  if not held then return nil end
+  if held + s.weights[i] <= s.caps[i] then return true end
+  if s.areOwn[i] then return false end
+end
+
+-- The place of a lane's first job, where the record is that of an open lane that speaks for nobody (argument-text.ts).
+local function placeIn(s, text, h, turn)
+  if turn ~= s.turn then s.turn, s.ending = turn, US .. s.route .. US .. turn .. US .. US end
+  local behind = #h + PLACE_LENGTH + 2
+  if #text ~= behind - 1 + #s.ending or not find(text, s.ending, behind, true) then return nil end
+  if find(text, h, 1, true) == 1 then return sub(text, #h + 2, behind - 1) end
+end
+
+-- What stands behind a job in its line: handle, place, route; nothing at its end.
 local function nextInLine(c, lane, entry)
   local found = call("ZRANGE", c.k.line, "(" .. entry, "+", "BYLEX", "LIMIT", "0", "1")[1]
   local from = #lane + 2
   if not found or find(found, US, 1, true) ~= from - 1 or sub(found, 1, from - 2) ~= lane then return nil end
-  local stop = find(found, US, from + 17, true)
-  return sub(found, from + 17, stop - 1), sub(found, from, from + 16), sub(found, stop + 1)
+  local behind = from + PLACE_LENGTH
+  local stop = find(found, US, behind, true)
+  return sub(found, behind, stop - 1), sub(found, from, behind - 1), sub(found, stop + 1)
 end
 
--- Where the lanes go that were taken from.
-local function newMoves() return { gone = {}, records = {}, emptied = {}, come = {}, idle = {}, uses = {} } end
+-- Position and score of a place by rank. Many jobs have the place of the one before.
+local function scoreAt(s, place)
+  if place ~= s.place then s.place, s.position, s.score = place, rankIn(place), scoreIn(place) end
+  return s.position, s.score
+end
 
--- Takes as many as come before the next jobs of the lanes that were taken from.
-local function takeLanes(c, s, moves)
-  local laned, route, found = lanedOf(c, s.route), s.route, s.found
-  local byTurn, top = laned.byTurn, laned.byTurn and topOf(c, laned.queue)
-  local boundAt, boundHandle, turnAt, turnText = ANY, "", nil, nil
+-- The turn of a lane behind a job that is taken at one.
+local function turnBehind(s, at, step)
+  if step ~= s.stepText then s.stepText, s.step = step, tonumber(step) or 0 end
+  s.top = max(s.top, at)
+  local turn = s.top + s.step
+  if turn ~= s.next then s.next, s.nextText = turn, num(turn) end
+  return turn, s.nextText
+end
+
+-- A lane shows what stands behind the job that was taken. Those of the route bound how far the stretch goes.
+local function showNext(s, lane, handle, place, route, turn, position, score)
+  add2(s.records, lane, handle .. US .. place .. US .. route .. US .. turn .. US .. US)
+  push2(s.come, route, score, openEntry(lane, handle))
+  if route ~= s.route or position > s.boundAt or position == s.boundAt and handle > s.boundHandle then return end
+  s.boundAt, s.boundHandle = position, handle
+end
+
+-- Takes the first job of a lane. Answers false where what stands behind it is not usual.
+local function takeLane(c, s, i, lane, place, at, turn)
+  local entry, byTurn = lineEntry(lane, place, s.handles[i], s.route), s.laned.byTurn
+  local handle, nextPlace, route = nextInLine(c, lane, entry)
+  if handle and route ~= s.route then
+    local laned = lanedOf(c, route)
+    if not laned or laned.byTurn ~= byTurn then return false end
+  end
+  local position, score
+  if byTurn then
+    position, turn = turnBehind(s, at, s.steps[i])
+    score = turn
+  elseif handle then position, score = scoreAt(s, nextPlace) end
+  s.gone[#s.gone + 1] = entry
+  s.taken[#s.taken + 1] = i
+  if handle then showNext(s, lane, handle, nextPlace, route, turn, position, score)
+  elseif byTurn then
+    add2(s.records, lane, US .. US .. US .. turn .. US .. US)
+    add2(s.idle, turn, lane)
+  else s.emptied[#s.emptied + 1] = lane end
+  return true
+end
+
+-- A lane whose first job is refused by its own cap waits at that gate.
+local function parkLane(s, lane, h, place, at, turn, key)
+  local standing = s.laned.byTurn and placeText(at) or place
+  add2(s.records, lane, concat({ h, place, s.route, turn, key, "" }, US))
+  add2(s.parked, "0", concat({ key, s.route, standing .. h, lane }, US))
+end
+
+-- Takes and parks lanes, as long as they come before what lanes that were taken from show now.
+local function takeLanes(c, s)
+  local found, byTurn, at, score = s.found, s.laned.byTurn, nil, nil
   for i = 1, s.n do
-    local at, h, lane, key = tonumber(found[i * 2]), s.handles[i], s.lanes[i], s.keys[i]
-    if boundAt < at or boundAt == at and boundHandle < h then break end
-    local handle, place, own, turn = match(s.records[i] or "", USUAL)
-    if handle ~= h or own ~= route or byTurn and turn == "" then break end
-    local held = key and heldBefore(c, s, key)
-    if key and not (held and held + s.weights[i] <= s.caps[i]) then break end
-    local entry = lineEntry(lane, place, h, route)
-    local nextHandle, nextPlace, nextRoute = nextInLine(c, lane, entry)
-    local nextLaned = laned
-    if nextHandle and nextRoute ~= route then nextLaned = lanedOf(c, nextRoute) end
-    if not nextLaned or nextLaned.byTurn ~= byTurn then break end
-    if byTurn then
-      top = max(top, tonumber(turn))
-      local after = top + (tonumber(s.steps[i]) or 0)
-      if after ~= turnAt then turnAt, turnText = after, num(after) end
-      turn = turnText
+    local h, lane, key, isOpen = s.handles[i], s.lanes[i], s.keys[i], true
+    if found[i * 2] ~= score then
+      score = found[i * 2]
+      at = tonumber(score)
     end
-    moves.gone[i] = entry
-    if key then
-      s.held[key] = held + s.weights[i]
-      moves.uses[key] = s.held[key]
+    if s.boundAt < at or s.boundAt == at and s.boundHandle < h then break end
+    local turn = byTurn and score or ""
+    local place = placeIn(s, s.texts[i] or "", h, turn)
+    if key then isOpen = hasRoom(c, s, i, key) end
+    if not place or isOpen == nil then break end
+    if not isOpen then parkLane(s, lane, h, place, at, turn, key)
+    elseif not takeLane(c, s, i, lane, place, at, turn) then break
+    elseif key then
+      s.held[key] = s.held[key] + s.weights[i]
+      s.uses[key] = s.held[key]
     end
-    if nextHandle then
-      local position = byTurn and turnAt or rankIn(nextPlace)
-      add2(moves.records, lane, nextHandle .. US .. nextPlace .. US .. nextRoute .. US .. turn .. US .. US)
-      push2(moves.come, nextRoute, byTurn and turn or scoreIn(nextPlace), openEntry(lane, nextHandle))
-      local isFirst = position < boundAt or position == boundAt and nextHandle < boundHandle
-      if nextRoute == route and isFirst then boundAt, boundHandle = position, nextHandle end
-    elseif turn ~= "" then
-      add2(moves.records, lane, US .. US .. US .. turn .. US .. US)
-      add2(moves.idle, turn, lane)
-    else moves.emptied[#moves.emptied + 1] = lane end
-    s.taken = i
+    s.looked = i
   end
-  if byTurn and s.taken > 0 then
-    c.turned = c.turned or {}
-    c.tops[laned.queue], c.turned[laned.queue] = top, true
-  end
-  return laned.queue
 end
 
-local function writeMoves(c, s, moves, queue)
-  local k, uses = c.k, {}
-  many("ZREM", k.line, moves.gone)
-  call("ZREMRANGEBYRANK", k.open .. s.route, "0", num(s.taken - 1))
-  for route, list in pairs(moves.come) do
+-- Writes where the lanes of a stretch stand now.
+local function writeStretch(c, s)
+  local k, uses, queue = c.k, {}, s.laned.queue
+  many("ZREM", k.line, s.gone)
+  call("ZREMRANGEBYRANK", k.open .. s.route, "0", num(s.looked - 1))
+  for route, list in pairs(s.come) do
     many("ZADD", k.open .. route, list)
     if route ~= s.route then push(c, "shown", route) end
   end
-  many("HSET", k.lane, moves.records)
-  many("HDEL", k.lane, moves.emptied)
-  many("ZADD", k.idle .. queue, moves.idle)
-  for key, held in pairs(moves.uses) do
-    local g, text = c.keyed and c.keyed[key], num(held) .. US .. "0"
+  many("ZADD", k.parked, s.parked)
+  many("HSET", k.lane, s.records)
+  many("HDEL", k.lane, s.emptied)
+  many("ZADD", k.idle .. queue, s.idle)
+  for key, held in pairs(s.uses) do
+    local g, text = c.keyed and c.keyed[key], (held == 1 and "1" or num(held)) .. US .. "0"
     if g then g.held, g.text = held, text end
     add2(uses, key, text)
   end
   many("HSET", k.use, uses)
+  if s.laned.byTurn and #s.taken > 0 then
+    c.turned = c.turned or {}
+    c.tops[queue], c.turned[queue] = s.top, true
+  end
   -- The call's view of lanes was written before, and is read anew.
   c.lanes = nil
   tellShown(c)
@@ -159,7 +221,7 @@ local function leaseStretch(c, p, s, starts, out)
   local states, leases, ready = c.states or {}, c.zadd[c.k.lease] or {}, p.ready[s.route] or {}
   c.states, c.zadd[c.k.lease], p.ready[s.route] = states, leases, ready
   local n, z, o, r = #states, #leases, #out, #ready
-  for i = 1, s.taken do
+  for _, i in ipairs(s.taken) do
     local h, id, own, isStarted = s.handles[i], s.ids[i], s.flags[i], p.taken < starts
     local firsts, name = isStarted and c.started or c.waiting, own .. s.route
     local first = firsts[name]
@@ -195,16 +257,16 @@ end
 -- Takes stretches as long as they are worth it. Routes that have gates are looked at job by job.
 local function takeStretches(c, p, route, starts, out)
   if not HAS_PLAIN_ROADS or c.hasRung or usesOf(c, route) or not lanedOf(c, route) then return end
-  while p.taken < p.wanted do
+  while p.taken < p.wanted and p.refused < REFUSED_MAX do
     local s = lookStretch(c, p, route)
     readStretch(c, s)
     if s.n == 0 or not isBelowBound(c, s) then return end
-    local moves = newMoves()
-    local queue = takeLanes(c, s, moves)
-    if s.taken == 0 then return end
-    writeMoves(c, s, moves, queue)
+    takeLanes(c, s)
+    if s.looked == 0 then return end
+    p.refused = p.refused + s.looked - #s.taken
+    writeStretch(c, s)
     leaseStretch(c, p, s, starts, out)
-    if s.taken < STRETCH_MIN then return end
+    if s.looked < STRETCH_MIN then return end
   end
 end
 `;

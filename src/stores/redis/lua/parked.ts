@@ -43,9 +43,11 @@ local function firstParked(c, prefix, from)
   end
 end
 
--- A lane that waits is open again, and speaks for those behind it at this gate.
-local function unpark(record, gate)
-  record.parked, record.speaks, record.isTouched = "", addItem(record.speaks, gate), true
+-- A lane that waits is open again, and speaks for those behind it at this gate. Where nobody waits there, it need not:
+-- who comes to wait later has met the gate closed, and is called when that opens.
+local function unpark(record, gate, hasNext)
+  record.parked, record.isTouched = "", true
+  if hasNext then record.speaks = addItem(record.speaks, gate) end
 end
 
 -- Opens the first lane of each route that waits at a gate.
@@ -54,7 +56,7 @@ local function wakeGate(c, gate, places)
   while isMore do
     local record, route, hasNext = firstParked(c, gate, from)
     if not record then return end
-    unpark(record, gate)
+    unpark(record, gate, hasNext)
     takePlace(c, record, places)
     from, isMore = "(" .. gate .. US .. route .. BEHIND_US, hasNext
   end
@@ -80,9 +82,9 @@ local function wakeAll(c, wakes)
     local gate, route = match(wake, "^([^\31]*)\31(.*)$")
     if not gate then wakeGate(c, wake, places)
     else
-      local record = firstParked(c, wake)
+      local record, _, hasNext = firstParked(c, wake)
       if record then
-        unpark(record, gate)
+        unpark(record, gate, hasNext)
         takePlace(c, record, places)
       end
     end

@@ -102,19 +102,6 @@ local function freeKeys(c)
   many("HDEL", c.k.uniq, gone)
 end
 
--- The jobs that ended as a set give back what they hold of the gates of their keys.
-local function freeGates(c)
-  local handles, work = c.gated, workOf(c)
-  c.gated = nil
-  for _, spec in ipairs(fetch("HMGET", c.k.spec, handles)) do
-    local lane, gates = laneIn(spec or "")
-    if gates then
-      noteHeld(work, { state = RUNNING, laneGates = gates }, -1)
-      noteLane(work, lane).isFreed = true
-    end
-  end
-end
-
 local function refusalOf(c, h, id, fence)
   local present = handleById(c, id)
   if not present then return "gone" end
