@@ -105,7 +105,7 @@ end
 -- its jobs were taken or refused.
 local function closePermits(c, members, of, sources, taken, out, from)
   local isLeft = giveBack(c, members, of, sources, taken, out, from)
-  local isStopped = c.isExact and c.bytes >= c.bytesMax
+  local isStopped = c.isFull
   for _, refused in ipairs(c.refused) do
     local isMet, at = refused.behind < taken or not isStopped, refused.opensAt
     if isMet and at and (not c.opensAt or at < c.opensAt) then c.opensAt = at end

@@ -5,29 +5,31 @@
  * which may take such a key, jobs with keys go through the job's tables like everything else.
  *
  *  args     shapes of the effects, number of settles, their handles, then stretches: how many, next (argument-text.ts;
- *           a finish without its result), whether results, attempt logs and effects come, and per settle:
- *           fence US id US, [result], [attempt log], [a unit as in submit]
+ *           a finish without its result), fence, whether attempt logs, results and effects come, and per settle:
+ *           id [US attempt log], [result], [a unit as in submit]
  *  answer   place and answer of each settle that was not applied
  */
 
 export const settleLua = String.raw`
--- How a stretch of settles goes on; what is made for it serves all stretches of the call with the same next.
-local function stretchOf(stretches, text)
-  local stretch = stretches[text]
+-- How a stretch of settles goes on; what is made for it serves all stretches of the call with the same next and fence.
+local function stretchOf(stretches, text, fence)
+  local key = fence .. US .. text
+  local stretch = stretches[key]
   if not stretch then
-    stretch = { next = readFields(text), endings = {}, handles = {}, n = 0 }
+    stretch = { next = readFields(text), fence = fence, endings = {}, last = {}, handles = {}, n = 0 }
     local next = stretch.next
     stretch.isPlain = HAS_PLAIN_ROADS and next.kind == "finish" and next.keepMs ~= "0" and next.keepResultMs == ""
-    stretches[text] = stretch
+    stretch.running = RUNNING .. US .. fence .. US
+    stretches[key] = stretch
   end
   return stretch
 end
 
--- What plain endings of one next share where the rest of their states is the same: the parts of that rest around
--- attempts and result.
+-- What plain endings of one next and fence share where what their states have behind the id is the same: the parts of
+-- the text around id, attempts and result.
 local function prepare(c, stretch, rest)
-  local job, ending = { state = RUNNING, fence = HOLE, settledFence = HOLE, uniqueKey = "" }, { jobs = 0 }
-  ending.isPlain = readRest(job, rest, 1)
+  local job, ending = { state = RUNNING, fence = HOLE, settledFence = HOLE, uniqueKey = "" }, { jobs = 0, rest = rest }
+  ending.isPlain = byte(rest) == US_BYTE and readRest(job, rest, #US + 1)
   ending.hasKey = ending.isPlain and find(job.flags, HAS_KEY, 1, true) ~= nil
   ending.hasGates = ending.isPlain and find(job.flags, HAS_GATES, 1, true) ~= nil
   if ending.hasKey and #c.shapes > 0 then ending.isPlain = false end
@@ -35,7 +37,9 @@ local function prepare(c, stretch, rest)
     ending.attempts = job.attempts
     finish(c, job, stretch.next)
     job.settledFence, job.attempts, job.result = job.fence, HOLE, HOLE
-    ending.parts, ending.route = split(restOf(job), HOLE), job.route
+    ending.before = job.state .. US .. stretch.fence .. US
+    ending.middle, ending.behind = partsOfEnding(job)
+    ending.route = job.route
     local event, extra = eventOf(job, stretch.next.event)
     ending.bundle = bundleOf(c, event, job.state, extra)
   end
@@ -43,27 +47,39 @@ local function prepare(c, stretch, rest)
   return ending
 end
 
--- Ends a job as one of a set; answers whether it is such an ending.
-local function endPlain(c, stretch, h, state, prefix, result, attempts)
-  local at = #RUNNING + #US + 1
-  if not stretch.isPlain or not state then return false end
-  if find(state, RUNNING, 1, true) ~= 1 or find(state, prefix, at, true) ~= at then return false end
-  if c.done[h] or (c.jobs and c.jobs[h] ~= nil) then return false end
-  local rest = sub(state, at + #prefix)
+-- The ending of a job with this state and id; nothing where it is not running under the fence of the stretch.
+local function endingOf(c, stretch, state, id)
+  local at = #stretch.running + 1
+  if find(state, stretch.running, 1, true) ~= 1 or find(state, id, at, true) ~= at then return nil end
+  local rest = sub(state, at + #id)
   local ending = stretch.endings[rest] or prepare(c, stretch, rest)
-  if not ending.isPlain then return false end
+  if ending.isPlain then
+    stretch.last = ending
+    return ending
+  end
+end
+
+-- Ends a job as one of a set; answers whether it is such an ending.
+local function endPlain(c, stretch, h, state, id, ended, result)
+  if not stretch.isPlain or not state or c.done[h] or (c.jobs and c.jobs[h] ~= nil) then return false end
+  local ending = stretch.last
+  -- Most look like the one before them.
+  if state ~= stretch.running .. id .. (ending.rest or "") then
+    ending = endingOf(c, stretch, state, id)
+    if not ending then return false end
+  end
+  if ended == id then ended = id .. US .. ending.attempts end
   local states, n, g = c.states, c.statesAt, ending.bundle
-  if attempts == "" then attempts = ending.attempts end
-  local ended = fillEnding(stretch.next.to, prefix, ending.parts, attempts, result)
+  ended = ending.before .. ended .. ending.middle .. result .. ending.behind
   states[n + 1], states[n + 2] = h, ended
   c.statesAt, c.done[h] = n + 2, ended
-  stretch.n = stretch.n + 1
-  stretch.handles[stretch.n] = h
+  n = stretch.n + 1
+  stretch.n, stretch.handles[n] = n, h
   ending.jobs = ending.jobs + 1
   if ending.hasKey then c.keyHolders[#c.keyHolders + 1] = h end
   if ending.hasGates then push(c, "gated", h) end
-  g.n = g.n + 1
-  g[g.n] = sub(prefix, find(prefix, US, 1, true) + 1, -2)
+  n = g.n + 1
+  g.n, g[n] = n, id
   return true
 end
 
@@ -123,8 +139,7 @@ local function refusalOf(c, h, id, fence)
 end
 
 -- One settle by the job's tables. Answers a refusal or nothing.
-local function settleOne(c, h, prefix, next, attempts)
-  local fence, id = match(prefix, "^([^\31]*)\31([^\31]*)\31$")
+local function settleOne(c, h, id, fence, next, attempts)
   local job = jobOf(c, h)
   if not job or job.id ~= id or job.state ~= RUNNING or job.fence ~= fence then return refusalOf(c, h, id, fence) end
   if job.cancelAsked == "1" and next.kind ~= "finish" then return "cancel-asked" end
@@ -135,7 +150,7 @@ local function settleOne(c, h, prefix, next, attempts)
 end
 
 -- Any settle, with its effects. Answers a refusal or nothing.
-local function settleAny(c, stretch, h, prefix, result, attempts, hasEffects)
+local function settleAny(c, stretch, h, id, attempts, result, hasEffects)
   widen(c)
   local isLate, jobs, docs = false, 0, 0
   if hasEffects then isLate, jobs, docs = nextFlag(c), nextNumber(c), nextNumber(c) end
@@ -144,7 +159,7 @@ local function settleAny(c, stretch, h, prefix, result, attempts, hasEffects)
   local next, first = stretch.next, c.i
   next.result = result
   local refusal = whole(c, isLate, function()
-    return settleOne(c, h, prefix, next, attempts) or (hasEffects and submitUnit(c, false, jobs, docs)) or nil
+    return settleOne(c, h, id, stretch.fence, next, attempts) or (hasEffects and submitUnit(c, false, jobs, docs)) or nil
   end)
   c.i = first + unitArgs(jobs, docs)
   return refusal
@@ -153,21 +168,22 @@ end
 function OPERATIONS.settle(c)
   local refused = readShapes(c)
   if refused then return refused end
-  local total, refusals, stretches = nextNumber(c), {}, {}
-  local handles = slice(c.args, c.i, c.i + total - 1)
+  local total, args, refusals, stretches = nextNumber(c), c.args, {}, {}
+  local before, at = c.i - 1, 0
+  local states = fetch("HMGET", c.k.state, args, c.i, before + total)
   c.i, c.states, c.statesAt, c.done, c.keyHolders = c.i + total, {}, 0, {}, {}
-  local states, at = fetch("HMGET", c.k.state, handles), 0
   while at < total do
-    local length, stretch = nextNumber(c), stretchOf(stretches, nextArg(c))
-    local hasResults, hasAttempts, hasEffects = nextFlag(c), nextFlag(c), nextFlag(c)
+    local length, stretch = nextNumber(c), stretchOf(stretches, nextArg(c), nextArg(c))
+    local hasAttempts, hasResults, hasEffects = nextFlag(c), nextFlag(c), nextFlag(c)
     for _ = 1, length do
       at = at + 1
-      local prefix, result, attempts = nextArg(c), "", ""
-      if hasResults then result = nextArg(c) end
-      if hasAttempts then attempts = nextArg(c) end
-      local h = handles[at]
-      if hasEffects or not endPlain(c, stretch, h, states[at], prefix, result, attempts) then
-        local refusal = settleAny(c, stretch, h, prefix, result, attempts, hasEffects)
+      local i, h, result = c.i, args[before + at], ""
+      local id, ended = args[i], args[i]
+      if hasAttempts then id = sub(ended, 1, find(ended, US, 1, true) - 1) end
+      if hasResults then i, result = i + 1, args[i + 1] end
+      c.i = i + 1
+      if hasEffects or not endPlain(c, stretch, h, states[at], id, ended, result) then
+        local refusal = settleAny(c, stretch, h, id, sub(ended, #id + 2), result, hasEffects)
         if refusal then
           refusals[#refusals + 1] = at - 1
           refusals[#refusals + 1] = refusal
