@@ -102,6 +102,11 @@ const lanedPattern = patternOf([...headFields, ...ownFields], {
   ...{ ...sureNumbers, uniqueHold: captured, ...initials },
   ...{ laneKey: captured, laneStep: "(%d*)", laneGates: captured },
 });
+/** Up to the end of its lease, of the rest of a state behind the end of the id: where its times begin and end. */
+const throughLease = restFields.slice(0, restFields.indexOf("leaseEndsAt") + 1);
+const timesPattern = patternOf(throughLease, {
+  ...{ claimedAt: "()%d+()", startedAt: captured, leaseEndsAt: "()%d+()" },
+}).replace("^", `^${fieldEnd}`);
 const states = Object.values(stateCodes).map((code) => `["${code}"] = true`);
 
 const sameLines = (rules: SameRules): string =>
@@ -264,8 +269,19 @@ local function stateOf(job)
   return concat({ ${inTable("job", stateFields.slice(0, -restFields.length))}, restOf(job) }, US)
 end
 
--- What a finished job's state has between its attempts and its result and behind that, from a template with holes there.
-local function partsOfEnding(job) return match(restOf(job), "^%z(.*)%z(.*)$") end
+-- What a running job's state has behind its id, without the times of its claim and its lease, and the first of these. The
+-- text is left out where the job has reported a start of its own.
+local function cutTimes(rest)
+  local claimed, claimedEnd, started, leased, leasedEnd = match(rest, "${timesPattern}")
+  if not leased then return nil end
+  local claimedAt = sub(rest, claimed, claimedEnd - 1)
+  if started ~= "" and started ~= "=" then return nil, claimedAt end
+  return sub(rest, 1, claimed - 1) .. HOLE .. sub(rest, claimedEnd, leased - 1) .. HOLE .. sub(rest, leasedEnd), claimedAt
+end
+
+-- What a finished job's state has between its attempts and its result, from a template with holes there and for these
+-- times.
+local function fillEnding(parts, claimedAt, endedAt) return ${fillLua(2, ["claimedAt", "endedAt"])} end
 
 -- A state behind its id, from a template with holes for the id and the times of the claim.
 local function fillFirst(parts, claimedAt, leaseEndsAt) return ${fillLua(2, ["claimedAt", "leaseEndsAt"])} end

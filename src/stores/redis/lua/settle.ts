@@ -16,7 +16,7 @@ local function stretchOf(stretches, text, fence)
   local key = fence .. US .. text
   local stretch = stretches[key]
   if not stretch then
-    stretch = { next = readFields(text), fence = fence, endings = {}, last = {}, handles = {}, n = 0 }
+    stretch = { next = readFields(text), text = text, fence = fence, endings = {}, last = {}, handles = {}, n = 0 }
     local next = stretch.next
     stretch.isPlain = HAS_PLAIN_ROADS and next.kind == "finish" and next.keepMs ~= "0" and next.keepResultMs == ""
     stretch.running = RUNNING .. US .. fence .. US
@@ -25,23 +25,44 @@ local function stretchOf(stretches, text, fence)
   return stretch
 end
 
--- What plain endings of one next and fence share where what their states have behind the id is the same: the parts of
--- the text around id, attempts and result.
+-- What plain endings of one next share where their states differ in times alone: the parts of their texts around
+-- attempts, times and result, and their event. false for a rest of which no such ending is made.
+local function templateOf(c, next, rest)
+  local job = { state = RUNNING, fence = HOLE, settledFence = HOLE, uniqueKey = "" }
+  if byte(rest) ~= US_BYTE or not readRest(job, rest, #US + 1) then return false end
+  local t = { hasKey = find(job.flags, HAS_KEY, 1, true) ~= nil, hasGates = find(job.flags, HAS_GATES, 1, true) ~= nil }
+  t.attempts, t.route = job.attempts, job.route
+  if job.startedAt == job.claimedAt then job.startedAt = HOLE end
+  job.claimedAt = HOLE
+  finish({ now = c.now, at = HOLE }, job, next)
+  job.settledFence, job.attempts, job.result = job.fence, HOLE, HOLE
+  t.parts, t.state = split(restOf(job), HOLE), job.state
+  t.event, t.extra = eventOf(job, next.event)
+  return t
+end
+
+-- The same, remembered by the library where no time is in the template itself.
+local function recallTemplate(c, stretch, rest)
+  local shared, claimedAt = cutTimes(rest)
+  if not shared or stretch.next.keepMs ~= "" then return templateOf(c, stretch.next, rest), claimedAt end
+  local key = stretch.text .. shared
+  local t = recall(c, key)
+  if t == nil then
+    t = templateOf(c, stretch.next, rest)
+    keep(c, key, t)
+  end
+  return t, claimedAt
+end
+
+-- Plain endings of one call whose states have the same behind the id.
 local function prepare(c, stretch, rest)
-  local job, ending = { state = RUNNING, fence = HOLE, settledFence = HOLE, uniqueKey = "" }, { jobs = 0, rest = rest }
-  ending.isPlain = byte(rest) == US_BYTE and readRest(job, rest, #US + 1)
-  ending.hasKey = ending.isPlain and find(job.flags, HAS_KEY, 1, true) ~= nil
-  ending.hasGates = ending.isPlain and find(job.flags, HAS_GATES, 1, true) ~= nil
-  if ending.hasKey and #c.shapes > 0 then ending.isPlain = false end
+  local t, claimedAt = recallTemplate(c, stretch, rest)
+  local ending = { jobs = 0, rest = rest, isPlain = t and not (t.hasKey and #c.shapes > 0) }
   if ending.isPlain then
-    ending.attempts = job.attempts
-    finish(c, job, stretch.next)
-    job.settledFence, job.attempts, job.result = job.fence, HOLE, HOLE
-    ending.before = job.state .. US .. stretch.fence .. US
-    ending.middle, ending.behind = partsOfEnding(job)
-    ending.route = job.route
-    local event, extra = eventOf(job, stretch.next.event)
-    ending.bundle = bundleOf(c, event, job.state, extra)
+    ending.hasKey, ending.hasGates, ending.attempts, ending.route = t.hasKey, t.hasGates, t.attempts, t.route
+    ending.before = t.state .. US .. stretch.fence .. US
+    ending.middle, ending.behind = fillEnding(t.parts, claimedAt, c.at), t.parts[#t.parts]
+    ending.bundle = bundleOf(c, t.event, t.state, t.extra)
   end
   stretch.endings[rest] = ending
   return ending
