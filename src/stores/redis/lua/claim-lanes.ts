@@ -266,7 +266,7 @@ local function leaseOne(c, p, candidate, isStarted, out)
     lease(c, job, p.owner, p.endsAt, isStarted)
     tell(c, job, CLAIMED)
     job.isLaneWritten = true
-    push2(c, "others", #out / 2, job)
+    push2(c, "others", #out, job)
   else
     local first = firstOf(c, route, p.owner, p.endsAt, isStarted, candidate.flags)
     push2(c, "states", h, first.before .. candidate.id .. first.behind)
@@ -276,7 +276,7 @@ local function leaseOne(c, p, candidate, isStarted, out)
     g.n = g.n + 1
     g[g.n] = candidate.id
   end
-  add2(out, h, candidate.spec)
+  handOut(c, h, candidate.spec)
 end
 
 local function takeCandidate(c, p, candidate, starts, out)

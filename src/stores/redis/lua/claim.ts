@@ -6,8 +6,9 @@
  *
  *  args     owner, lease, most bytes of inputs ("" for any), then per offer: max, starts, number of routes,
  *           routes
- *  answer   now, next clock, filled offers, a state as all first claims of plain jobs have it, per job: handle and
- *           spec, and of all but those: place and state; and in how many ms a gate opens that refused a job (permits.ts)
+ *  answer   now, next clock, filled offers, a state as all first claims of plain jobs have it, handles of all jobs by
+ *           comma, their specs, and of all but those: place and state; and in how many ms a gate opens that refused a job
+ *           (permits.ts)
  */
 
 export const claimLua = String.raw`
@@ -22,7 +23,7 @@ local function leaseMarked(c, h, spec, route, isStarted)
   local g = first.bundle
   push2(c, "states", h, first.before .. id .. first.behind)
   push2(c.zadd, c.k.lease, c.endsAt, h)
-  add2(c.out, h, spec)
+  handOut(c, h, spec)
   g.n = g.n + 1
   g[g.n] = id
   return true
@@ -33,14 +34,14 @@ local function leaseOther(c, h, spec, state, route, isStarted)
   if HAS_PLAIN_ROADS and spec and not state and leaseMarked(c, h, spec, route, isStarted) then return end
   local job = leaseAny(c, h, spec, state, route, c.owner, c.endsAt, isStarted)
   if not job then return end
-  push2(c, "others", #c.out / 2, job)
-  add2(c.out, h, spec)
+  push2(c, "others", #c.out, job)
+  handOut(c, h, spec)
 end
 
 -- Leases the members behind so many, whose specs and states these are, up to the one with which the inputs reach the
--- bound. Appends handle and spec to out, and place and job to c.others. Answers how many members are taken now.
+-- bound. Appends to c.handles and out, and place and job to c.others. Answers how many members are taken now.
 local function leasePart(c, members, done, specs, states, of, route, isStarted)
-  local endsAt, out = c.endsAt, c.out
+  local endsAt, handles, out = c.endsAt, c.handles, c.out
   local written, leases, alike, read = c.states, c.zadd[c.k.lease], c.alike, HAS_PLAIN_ROADS and readPlain or readNone
   local w, z, o, last, bytes, bytesMax = #written + 1, #leases + 1, #out + 1, #specs, c.bytes, c.bytesMax
   local first = firstOf(c, route, c.owner, c.endsAt, isStarted, "")
@@ -65,8 +66,8 @@ local function leasePart(c, members, done, specs, states, of, route, isStarted)
       g[n] = id
       written[w], written[w + 1] = h, before .. id .. behind
       leases[z], leases[z + 1] = endsAt, h
-      out[o], out[o + 1] = h, spec
-      w, z, o = w + 2, z + 2, o + 2
+      handles[o], out[o] = h, spec
+      w, z, o = w + 2, z + 2, o + 1
     else
       g.n = n
       leaseOther(c, h, spec, states[i], route, isStarted)
@@ -81,10 +82,10 @@ end
 -- Answers how many members were taken. The first so many that are leased have started.
 local function leaseAll(c, members, of, sources, wanted, starts)
   local out, taken, total = c.out, 0, #members
-  local startsTo = #out + 2 * starts
+  local startsTo = #out + starts
   c.states, c.zadd[c.k.lease] = c.states or {}, c.zadd[c.k.lease] or {}
   while taken < total and not c.isFull do
-    local to, left = partEnd(c, taken, total), (startsTo - #out) / 2
+    local to, left = partEnd(c, taken, total), startsTo - #out
     if left > 0 then to = min(to, taken + left) end
     local specs, states = readPart(c, members, taken + 1, to, sources[1])
     local route = of and of[taken + 1].route or sources[1].route
@@ -104,14 +105,14 @@ local function claimPlain(c, routes, wanted, starts, owner, endsAt, out, hasPerm
   if #members > 0 and not isFull then
     taken = leaseAll(c, members, of, sources, isGated and c.room or wanted, starts)
   end
-  local isLeft = isGated and closePermits(c, members, of, sources, taken, out, from)
+  local isLeft = isGated and closePermits(c, members, of, sources, taken, from)
   return #members == wanted or taken < #members or isLeft
 end
 
 function OPERATIONS.claim(c)
   local owner, endsAt, out, filled = nextArg(c), num(c.now + nextArg(c)), {}, 0
   c.bytesMax, c.bytes, c.near, c.nearTo, c.isFull, c.opensAt = tonumber(nextArg(c)) or math.huge, 0, 0, 0, false, nil
-  c.owner, c.endsAt, c.out = owner, endsAt, out
+  c.owner, c.endsAt, c.handles, c.out = owner, endsAt, {}, out
   c.emptied, c.hasRung, c.started, c.waiting, c.first, c.alike, c.others = {}, hasRung(c), {}, {}, nil, {}, {}
   local hasPermits, hasLanes = c.life.gates and startPermits(c), false
   while c.i <= c.last do
@@ -129,6 +130,7 @@ function OPERATIONS.claim(c)
   local others = c.others
   for i = 2, #others, 2 do others[i] = others[i].stateText end
   local first = c.first and c.first.before .. c.first.behind or ""
-  return { c.at, nextClock(c), filled, first, out, others, c.opensAt and num(c.opensAt - c.now) or nil }
+  local handles = concat(c.handles, ",")
+  return { c.at, nextClock(c), filled, first, handles, out, others, c.opensAt and num(c.opensAt - c.now) or nil }
 end
 `;

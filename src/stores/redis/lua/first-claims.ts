@@ -8,11 +8,11 @@ export const firstClaimsLua = String.raw`
 -- So many are read before it is known how large they are.
 local FIRST_READ = 16
 
--- The bytes of all inputs in out and of the one in this spec. c.bytes is never less, because a spec is longer than its
+-- The bytes of all inputs in the specs of out and of the one in this spec. c.bytes is never less, because a spec is longer than its
 -- input: they are counted only where it reaches the bound. What was counted before is c.near.
 local function bytesWith(c, spec, out)
   local bytes = c.near
-  for i = c.nearTo + 2, #out, 2 do bytes = bytes + inputBytes(out[i]) end
+  for i = c.nearTo + 1, #out do bytes = bytes + inputBytes(out[i]) end
   c.near, c.nearTo = bytes, #out
   return bytes + inputBytes(spec)
 end
@@ -73,6 +73,11 @@ local function readPart(c, members, from, to, source)
   if isRead then return specs, states end
   putBack(source, 1)
   error(specs, 0)
+end
+
+local function handOut(c, h, spec)
+  local o = #c.out + 1
+  c.handles[o], c.out[o] = h, spec
 end
 
 -- Nothing for a job that is not ready on this route, or cannot be read.
