@@ -72,7 +72,8 @@ export class Admission {
       const own = cap === null ? Infinity : cap - gate.state.held - gate.passed;
       return Math.min(gate.left, own) < weight;
     });
-    for (const { gate, weight } of refusing) this.#shut(gate, weight);
+    // The cap of a job's own refuses nobody else.
+    for (const { gate, weight } of refusing) if (gate.left < weight) this.#shut(gate, weight);
     if (refusing.length > 0) return refusing.map(({ key }) => key);
     for (const { gate, weight } of passages) {
       gate.left -= weight;

@@ -8,8 +8,9 @@ import { fieldEnd } from "../../store/packed-text.ts";
 export const unchanged = "\x02";
 export const editFields = ["input", "policy", "meta"] as const;
 
-/** What a gate is made of, as its record has it before isDraining and body; and as a put of it sends it. perKey: 1 where keys are bounded. */
+/** What bounds each key of a gate; perKey: 1 where that is given. */
 const perKeyNumbers = ["perKey", "perCap", "perStepUs", "perBurstUs"] as const;
+/** What a gate is made of, as its record has it before isDraining and body; and as a put of it sends it. */
 export const gateNumbers = [
   ...(["version", "cap", "stepUs", "burstUs", "tatUs", "closedUntil"] as const),
   ...perKeyNumbers,
@@ -45,8 +46,6 @@ export const argumentFields = {
   gate: [...gateNumbers, "isDraining", "body"],
   /** Of a lane (lua/lanes.ts): its first job, its turn, the gates at which it waits, and those for which it speaks. */
   lane: ["handle", "place", "route", "turn", "parked", "speaks"],
-  /** Of the gate of a key (lua/key-gates.ts): what is held, and its token time. */
-  use: ["held", "tatUs"],
 } as const;
 
 type ArgumentName = keyof typeof argumentFields;

@@ -101,6 +101,25 @@ test("nothing is left of lanes without jobs, once the others have reached their 
     expect(await redis.admin.exists(keyOf(name)), name).toBe(0);
 });
 
+test("a raised limit opens more keys than one call can, by the claims that come", async () => {
+  const keys = 1200;
+  const put = (cap: number): Promise<unknown> =>
+    store.putGates([aGate("l:slack", { perKey: { cap, rate: null } })]);
+  const keyed = (at: number): NewJob => {
+    const key = `k${at % keys}`;
+    const use = writeKeyUse({ key: keyedGate("l:slack", key), weight: 1, cap: null });
+    return aJob({ id: `j${at}`, laneKey: key, laneGates: [use] });
+  };
+  await put(1);
+  await submit(...Array.from({ length: 2 * keys }, (_, at) => keyed(at)));
+  expect(await claim(3 * keys)).toHaveLength(keys);
+  expect(await claim(3 * keys)).toEqual([]);
+  await put(2);
+  const first = await store.claim(aClaim({ offers: [{ routes: [route], max: 3 * keys }] }));
+  expect(first.jobs.length + (await claim(3 * keys)).length).toBe(keys);
+  expect(await redis.admin.exists(keyOf("parked"), keyOf("opens"))).toBe(0);
+});
+
 test("lanes and what keys hold are there again after the library was lost", async () => {
   const slack = "l:slack";
   const keyed = (id: string): NewJob =>

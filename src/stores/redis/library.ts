@@ -22,6 +22,7 @@ import { gateCallsLua } from "./lua/gate-calls.ts";
 import { gatesLua } from "./lua/gates.ts";
 import { jobLua } from "./lua/job.ts";
 import { keyGatesLua } from "./lua/key-gates.ts";
+import { laneCandidatesLua } from "./lua/lane-candidates.ts";
 import { lanesLua } from "./lua/lanes.ts";
 import { listsLua } from "./lua/lists.ts";
 import { lookLua } from "./lua/look.ts";
@@ -50,7 +51,17 @@ export const layoutVersion = 1;
 export const libraryModules: readonly string[] = [
   ...[listsLua, packingLua, callLua, clocksLua, tellLua, gatesLua, keyGatesLua, lanesLua, parkedLua],
   ...[asideLua, jobLua, uniqueLua, rulesLua, writeLua, docsLua, submitLua, permitsLua, lookLua],
-  ...[firstClaimsLua, claimLanesLua, claimLua, settleLua, oneJobLua, turnLua, changeLua, readLua],
+  ...[
+    firstClaimsLua,
+    laneCandidatesLua,
+    claimLanesLua,
+    claimLua,
+    settleLua,
+    oneJobLua,
+    turnLua,
+    changeLua,
+    readLua,
+  ],
   ...[extendLua, dueLua, pruneLua, auditLua, auditLanesLua, gateCallsLua, enterLua],
 ];
 

@@ -1,154 +1,13 @@
 /**
  * The claim of an offer whose jobs have lanes (R6, R7): the first jobs of the open lanes in the order of the lanes, and
- * behind one that was taken the next of its lane. A lane that is refused is parked, or speaks for others (parked.ts).
- *
- *  candidate  the first job of a lane: handle, lane, route, position, place in its line; once it was read also its texts, step and
- *             uses, and the job itself where it is no first claim
- *  p          the state of one offer: its sources (open lanes of a route, read by batches), others (a heap of candidates
- *             that came up on the way), lines (of lanes that were taken from: what stands behind)
+ * behind one that was taken the next of its lane (lane-candidates.ts). A lane that is refused is parked, or speaks for
+ * others (parked.ts). What is taken leaves its line and moves its gates and its turn at once; the lanes are written at
+ * the end of the offer.
  */
 
 export const claimLanesLua = String.raw`
 -- So many lanes that are refused are passed over in a call.
 local REFUSED_MAX = 2000
-
-local function isInFront(a, b)
-  if a.position ~= b.position then return a.position < b.position end
-  return a.handle < b.handle
-end
-
-local function addOther(p, candidate)
-  local heap = p.others
-  local i = #heap + 1
-  while i > 1 do
-    local above = floor(i / 2)
-    if not isInFront(candidate, heap[above]) then break end
-    heap[i] = heap[above]
-    i = above
-  end
-  heap[i] = candidate
-end
-
-local function takeOther(p)
-  local heap = p.others
-  local n = #heap
-  local first, last, i = heap[1], heap[n], 1
-  heap[n] = nil
-  n = n - 1
-  while n > 0 do
-    local below = i * 2
-    if below > n then break end
-    if below < n and isInFront(heap[below + 1], heap[below]) then below = below + 1 end
-    if not isInFront(heap[below], last) then break end
-    heap[i] = heap[below]
-    i = below
-  end
-  if n > 0 then heap[i] = last end
-  return first
-end
-
--- What the texts of a candidate say. One that is not ready there is a stray.
-local function readCandidate(c, each, spec, state)
-  each.isRead, each.spec = true, spec
-  if HAS_PLAIN_ROADS and spec and not state then
-    local id, flags, lane, step, gates = readLaned(spec, each.route)
-    if id and lane == each.lane then
-      each.id, each.flags, each.step, each.uses = id, flags, tonumber(step), usesIn(gates)
-      return
-    end
-  end
-  widen(c)
-  c.met = { route = each.route, state = READY }
-  local job = jobFrom(c, each.handle, spec, state)
-  c.met = nil
-  if job and job.state == READY and job.route == each.route and job.laneKey == each.lane then
-    each.job, each.step, each.uses = job, tonumber(job.laneStep), usesIn(job.laneGates)
-  else each.isStray = true end
-end
-
-local function readCandidates(c, some)
-  local handles, keys = {}, {}
-  for i, each in ipairs(some) do handles[i] = each.handle end
-  local specs, states = fetch("HMGET", c.k.spec, handles), fetch("HMGET", c.k.state, handles)
-  local clocks = c.hasRung and fetch("ZMSCORE", c.k.clock, handles)
-  for i, each in ipairs(some) do
-    readCandidate(c, each, specs[i], states[i])
-    each.isRung = clocks and clocks[i] and tonumber(clocks[i]) <= c.now
-    for _, use in ipairs(each.uses or {}) do keys[#keys + 1] = use.key end
-  end
-  if #keys > 0 then loadKeyGates(c, keys) end
-end
-
--- The next open lanes of a route. An entry that is none is taken out.
-local function refill(c, p, source)
-  local found = call("ZRANGE", source.key, source.at, source.at + p.batch - 1, "WITHSCORES")
-  local some, lanes = {}, {}
-  for i = 1, #found, 2 do
-    local handle, lane = match(found[i], "^([^\31]*)\31(.*)$")
-    some[#some + 1] = { handle = handle, lane = lane or "", route = source.route, position = tonumber(found[i + 1]) }
-    lanes[#lanes + 1] = lane or ""
-  end
-  loadLanes(c, lanes)
-  source.at, source.isEmpty, source.list, source.i = source.at + #some, #some < p.batch, {}, 1
-  for i, each in ipairs(some) do
-    local was = c.lanes[each.lane].was
-    if each.handle and was.handle == each.handle and was.route == source.route and was.parked == "" then
-      each.place = c.lanes[each.lane].place
-      push(source, "list", each)
-    else push(p.strays, source.key, found[i * 2 - 1]) end
-  end
-  readCandidates(c, source.list)
-end
-
--- The first of all candidates; nothing at the end.
-local function nextCandidate(c, p)
-  local first, at = p.others[1], nil
-  for _, source in ipairs(p.sources) do
-    while not p.closed[source.route] and not source.list[source.i] and not source.isEmpty do refill(c, p, source) end
-    local each = not p.closed[source.route] and source.list[source.i]
-    if each and (not first or isInFront(each, first)) then first, at = each, source end
-  end
-  if at then at.i = at.i + 1
-  elseif first then takeOther(p) end
-  return first
-end
-
-local function inLine(lane, entry)
-  local order, route = match(entry, "\31([^\31]*)\31([^\31]*)$", #lane)
-  return { place = sub(order, 1, 17), handle = sub(order, 18), lane = lane, route = route }
-end
-
--- What stands behind a job in its line: the next one alone, then several at once.
-local function behind(c, p, lane, entry)
-  local line, stop = p.lines[lane], "(" .. lane .. BEHIND_US
-  if not line then
-    p.lines[lane] = { list = NONE, i = 0, size = 4 }
-    local found = call("ZRANGE", c.k.line, "(" .. entry, stop, "BYLEX", "LIMIT", "0", "1")[1]
-    return found and inLine(lane, found)
-  end
-  line.i = line.i + 1
-  if not line.list[line.i] and not line.isEmpty then
-    local found = call("ZRANGE", c.k.line, "(" .. entry, stop, "BYLEX", "LIMIT", "0", num(line.size))
-    line.list, line.i, line.isEmpty, line.size = {}, 1, #found < line.size, min(line.size * 4, p.wanted)
-    for i, each in ipairs(found) do line.list[i] = inLine(lane, each) end
-    readCandidates(c, line.list)
-  end
-  return line.list[line.i]
-end
-
--- The job leaves its line, and the lane shows the next one.
-local function leaveLine(c, p, candidate)
-  local work, record, lane = workOf(c), c.lanes[candidate.lane], candidate.lane
-  local entry = lineEntry(lane, candidate.place, candidate.handle, candidate.route)
-  noteGone(work, lane, candidate.handle, entry)
-  local head = behind(c, p, lane, entry)
-  work.heads[lane] = head or false
-  record.speaks, record.parked = "", ""
-  if not head then return end
-  record.handle, record.place, record.route = head.handle, head.place, head.route
-  head.position = positionOf(c, record)
-  if p.routes[head.route] then addOther(p, head) end
-end
 
 -- The next lane of a route that waits at a gate is a candidate.
 local function callNext(c, p, gate, route)
@@ -160,9 +19,7 @@ local function callNext(c, p, gate, route)
   noteLane(workOf(c), record.key)
   if p.routes[record.route] then
     local position = positionOf(c, record)
-    local next = { handle = record.handle, lane = record.key, route = record.route, place = record.place }
-    next.position = position
-    addOther(p, next)
+    addOther(p, newCandidate(record.handle, record.key, record.route, record.place, position))
   end
 end
 
@@ -205,7 +62,9 @@ local function refusals(c, candidate)
       refusing[#refusing + 1] = use.key
       full[use.key] = isRefusing(g, use, 1, c.now)
       if not full[use.key] then partly = use.key end
-      tellOpening(c, opensAt(g, g.tatUs, use.weight, c.now))
+      local at = opensAt(g, g.tatUs, use.weight, c.now)
+      tellOpening(c, at)
+      if at and (not g.opensAt or at < g.opensAt) then g.opensAt = at end
     elseif isOverOwnCap(g, use) then refusing[#refusing + 1] = use.key end
   end
   return isRouteClosed, refusing, full, partly
@@ -350,7 +209,7 @@ end
 
 -- Before the first offer with lanes.
 local function startLanes(c)
-  for _, g in pairs(c.keyed or {}) do g.isShut = false end
+  for _, g in pairs(c.keyed or NONE) do g.isShut, g.opensAt = false, false end
   c.speakers, c.offered = {}, {}
   return true
 end
@@ -359,7 +218,8 @@ end
 local function endLanes(c)
   setClocks(c)
   writeTops(c)
-  tellOpening(c, firstScore(c.k.opens))
+  local at = firstScore(c.k.opens)
+  if at and at > c.now then tellOpening(c, at) end
   c.speakers, c.offered = nil, nil
 end
 

@@ -1,6 +1,6 @@
 /**
- * What a claim reads of its jobs and how it leases one: first claims of jobs that are alike by one template, others by the
- * job's own fields. Jobs are read in parts, so that not many more inputs are read than the bound of the caller lets
+ * What a claim reads of its jobs and how it leases one: first claims of jobs that are alike by one template, others by
+ * the job's own fields. Jobs are read in parts, so that not many more inputs are read than the bound of the caller lets
  * through.
  */
 

@@ -2,7 +2,7 @@
  * The gates of keys (R7, model/lane.ts): what bounds one, and what is kept of it while it is held or its tokens are
  * spent. A use is a job's part of such a gate: weight:cap:key, without a cap where the limit says it.
  *
- *  use     hash   gate -> held, token time (argument-text.ts)
+ *  use     hash   gate -> held US token time
  *  c.keyed        these, with their bounds, as far as the call has looked at them
  */
 
@@ -16,7 +16,8 @@ local function limitOf(gate) return sub(gate, 1, find(gate, KEY_MARK, 1, true) -
 
 -- The uses in the gates of a job's lane.
 local function usesIn(laneGates)
-  local uses = tagsIn(laneGates)
+  if laneGates == "" then return NONE end
+  local uses = find(laneGates, RS, 1, true) and tagsIn(laneGates) or { laneGates }
   for i, text in ipairs(uses) do
     local weight, cap, key = match(text, "^(%d+):(%d*):(.*)$")
     uses[i] = { key = key or text, weight = tonumber(weight) or 1, cap = tonumber(cap) }
@@ -26,8 +27,8 @@ end
 
 -- What bounds a gate: its own put, else what its limit says of each key.
 local function setBounds(c, g)
-  local all = c.life.gates and c.life.gates.all or {}
-  local own, limit = all[g.key] or {}, all[limitOf(g.key)]
+  local all = c.life.gates and c.life.gates.all or NONE
+  local own, limit = all[g.key] or NONE, all[limitOf(g.key)]
   local isPerKey = limit and limit.perKey
   g.cap, g.closedUntil = own.cap or isPerKey and limit.perCap or nil, own.closedUntil
   g.stepUs, g.burstUs = own.stepUs, own.burstUs
@@ -35,9 +36,11 @@ local function setBounds(c, g)
 end
 
 local function newKeyGate(c, key, text)
-  local kept = text and readFields(text, "use") or {}
-  local g = { key = key, text = text or "", held = tonumber(kept.held) or 0, tatUs = tonumber(kept.tatUs) or 0 }
-  g.isShut = false
+  local held, tatUs = match(text, "^([^\31]*)\31([^\31]*)$")
+  local g = {
+    key = key, text = text, held = tonumber(held) or 0, tatUs = tonumber(tatUs) or 0, isShut = false,
+    opensAt = false, cap = false, closedUntil = false, stepUs = false, burstUs = false,
+  }
   setBounds(c, g)
   return g
 end
@@ -53,7 +56,7 @@ local function loadKeyGates(c, keys)
     end
   end
   local texts = fetch("HMGET", c.k.use, wanted)
-  for i, key in ipairs(wanted) do view[key] = newKeyGate(c, key, texts[i]) end
+  for i, key in ipairs(wanted) do view[key] = newKeyGate(c, key, texts[i] or "") end
 end
 
 local function keyGateOf(c, key)
@@ -64,7 +67,7 @@ end
 -- Whether a job's own cap refuses it. It is nobody else's, so others are not kept waiting by that.
 local function isOverOwnCap(g, use) return use.cap and g.held + use.weight > use.cap end
 
--- Whether the gate itself refuses so much of a use. Where the job has a cap of its own, that stands in the gate's place.
+-- Whether the gate itself refuses so much of a use. A cap of the job's own stands in the place of the gate's.
 local function isRefusing(g, use, weight, now)
   if g.closedUntil and g.closedUntil > now then return true end
   if not use.cap and g.cap and g.held + weight > g.cap then return true end

@@ -4,13 +4,16 @@
  * (writeLanes): the one place where a lane changes.
  *
  *  line     zset  lane US place of its rank, handle US route: all ready jobs with a lane, in byte order
- *  lane     hash  lane -> its first job and turn (argument-text.ts); an empty lane that is ahead of its queue has a turn
+ *  lane     hash  lane -> its first job and turn (argument-text.ts); an empty lane ahead of its queue keeps its turn
  *  open:r   zset  handle US lane by rank or turn: lanes whose first job is of route r, where a claim finds them
- *  parked   zset  gate US route US place, handle US lane, in byte order: lanes that wait at the gate of a key (parked.ts)
+ *  parked   zset  gate US route US place, handle US lane, in byte order: lanes that wait at the gate of a key
  *  top      hash  queue -> the highest turn claimed there
  *  idle:q   zset  empty lanes of queue q by their turns
  *  keeping  zset  jobs that wait for their retry and hold their gates, score 0: for the audit
  */
+import { argumentFields } from "../argument-text.ts";
+
+const lanePattern = `^${argumentFields.lane.map(() => String.raw`([^\31]*)`).join(String.raw`\31`)}$`;
 
 export const lanesLua = String.raw`
 local WHOLE = 9007199254740992
@@ -129,6 +132,16 @@ local function rememberPlace(c, record)
   was.position = record.handle ~= "" and positionOf(c, record) or nil
 end
 
+-- All fields at once: a table that grows field by field costs several times as much.
+local function newRecord(lane, text)
+  local handle, place, route, turn, parked, speaks = match(text, "${lanePattern}")
+  return {
+    handle = handle or "", place = place or "", route = route or "", turn = tonumber(turn), parked = parked or "",
+    speaks = speaks or "", text = text, key = lane, isTouched = false,
+    was = { handle = "", route = "", parked = "", position = false },
+  }
+end
+
 -- Brings the records of these lanes into the call's view: c.lanes.
 local function loadLanes(c, lanes)
   local view, wanted = c.lanes or {}, {}
@@ -141,11 +154,7 @@ local function loadLanes(c, lanes)
   end
   local texts = fetch("HMGET", c.k.lane, wanted)
   for i, lane in ipairs(wanted) do
-    local record = texts[i] and readFields(texts[i], "lane")
-    if not (record and record.speaks) then
-      record = { handle = "", place = "", route = "", turn = "", parked = "", speaks = "" }
-    end
-    record.text, record.key, record.was, record.turn = texts[i] or "", lane, {}, tonumber(record.turn)
+    local record = newRecord(lane, texts[i] or "")
     rememberPlace(c, record)
     view[lane] = record
   end

@@ -1,10 +1,11 @@
 /**
  * Lanes that wait at the gate of a key (docs/decisions/0023), and the end of a call that has changed lanes.
  *
- * A lane is parked where looking at it would change nothing. Either each gate that refuses its first job lets nobody pass
- * at all: it waits at all of these. Or another lane of its route that is refused by the same gate is open and stands
- * ahead of it: that one **speaks** for those behind it at this gate. So of a gate that may let somebody pass, one lane per
- * route is open; and whenever that one takes a permit, goes away or speaks for others instead, the next is opened.
+ * A lane is parked where looking at it would change nothing. Either each gate that refuses its first job lets nobody
+ * pass at all, or only the job's own cap refuses it: it waits at all of these. Or another lane of its route that is
+ * refused by the same gate is open and stands ahead of it: that one **speaks** for those behind it at this gate. So of a
+ * gate that may let somebody pass, one lane per route is open; and whenever that one takes a permit, goes away or speaks
+ * for others instead, the next is opened.
  *
  *  opens   zset   gates by the time at which their own clock lets somebody pass, while lanes wait there
  */
@@ -22,8 +23,8 @@ local function addItem(list, item)
   return list == "" and item or list .. RS .. item
 end
 
--- The first lane that waits at a gate (prefix: gate, or gate US route) behind an entry, or from the head; its route; and
--- whether another waits behind it.
+-- The first lane that waits at a gate (prefix: gate, or gate US route) behind an entry, or from the head; its route;
+-- and whether another waits behind it.
 local function firstParked(c, prefix, from)
   local stop = "(" .. prefix .. BEHIND_US
   while true do
@@ -124,22 +125,48 @@ local function writeLanes(c)
   tellShown(c)
 end
 
--- Gates whose own clock lets somebody pass by now are opened, so many at most. Answers whether more are left.
+-- So many gates are opened by one call.
 local OPENED_AT_ONCE = 1000
+-- Behind the mark of keys in the byte order.
+local BEHIND_MARK = "\n"
+
+-- A limit was put: the keys behind this one at which lanes wait are opened. Where these are too many for one call, the
+-- claims that come go on with it: among the gates that open stands where. Answers whether any are left.
+local function wakeKeys(c, limit, behind)
+  local first, work = limit .. KEY_MARK, workOf(c)
+  local from, stop = behind == "" and "[" .. first or "(" .. behind .. BEHIND_US, "(" .. limit .. BEHIND_MARK
+  for key, g in pairs(c.keyed or NONE) do
+    if find(key, first, 1, true) == 1 then setBounds(c, g) end
+  end
+  for _ = 1, OPENED_AT_ONCE do
+    local found = call("ZRANGE", c.k.parked, from, stop, "BYLEX", "LIMIT", "0", "1")[1]
+    if not found then return false end
+    behind = match(found, "^[^\31]*")
+    work.wakes[behind] = true
+    from = "(" .. behind .. BEHIND_US
+  end
+  call("ZADD", c.k.opens, c.at, limit .. US .. behind)
+  return true
+end
+
+-- Gates whose own clock lets somebody pass by now are opened. Answers whether more are left.
 local function openByClock(c)
-  local gates = call("ZRANGEBYSCORE", c.k.opens, "-inf", c.at, "LIMIT", 0, OPENED_AT_ONCE)
+  local gates = call("ZRANGEBYSCORE", c.k.opens, "-inf", c.at, "LIMIT", "0", num(OPENED_AT_ONCE))
   if #gates == 0 then return false end
   many("ZREM", c.k.opens, gates)
-  local work = workOf(c)
-  for _, gate in ipairs(gates) do work.wakes[gate] = true end
+  local work, isMore = workOf(c), #gates == OPENED_AT_ONCE
+  for _, gate in ipairs(gates) do
+    local limit, behind = match(gate, "^([^\31]*)\31(.*)$")
+    if limit then isMore = wakeKeys(c, limit, behind) or isMore else work.wakes[gate] = true end
+  end
   writeLanes(c)
-  return #gates == OPENED_AT_ONCE
+  return isMore
 end
 
 -- The gates that a claim has looked at, and at which lanes wait, open by their clocks.
 local function setClocks(c)
   for key, g in pairs(c.keyed or {}) do
-    local at = (g.stepUs or g.closedUntil) and opensAt(g, g.tatUs, 1, c.now)
+    local at = (g.stepUs or g.closedUntil) and opensAt(g, g.tatUs, 1, c.now) or g.opensAt
     if at and firstParked(c, key) then call("ZADD", c.k.opens, num(at), key) end
   end
 end
