@@ -105,7 +105,7 @@ const lanedPattern = patternOf([...headFields, ...ownFields], {
 /** Up to the end of its lease, of the rest of a state behind the end of the id: where its times begin and end. */
 const throughLease = restFields.slice(0, restFields.indexOf("leaseEndsAt") + 1);
 const timesPattern = patternOf(throughLease, {
-  ...{ claimedAt: "()%d+()", startedAt: captured, leaseEndsAt: "()%d+()" },
+  ...{ attempts: "", progress: "", claimedAt: "()%d+()", startedAt: "=?", leaseEndsAt: "()%d+()" },
 }).replace("^", `^${fieldEnd}`);
 const states = Object.values(stateCodes).map((code) => `["${code}"] = true`);
 
@@ -269,14 +269,13 @@ local function stateOf(job)
   return concat({ ${inTable("job", stateFields.slice(0, -restFields.length))}, restOf(job) }, US)
 end
 
--- What a running job's state has behind its id, without the times of its claim and its lease, and the first of these. The
--- text is left out where the job has reported a start of its own.
+-- What a running job's state has behind its id, without the times of its claim and its lease, and the first of these.
+-- Nothing for a job that has more of its own there: attempts, progress or a reported start.
 local function cutTimes(rest)
-  local claimed, claimedEnd, started, leased, leasedEnd = match(rest, "${timesPattern}")
+  local claimed, claimedEnd, leased, leasedEnd = match(rest, "${timesPattern}")
   if not leased then return nil end
-  local claimedAt = sub(rest, claimed, claimedEnd - 1)
-  if started ~= "" and started ~= "=" then return nil, claimedAt end
-  return sub(rest, 1, claimed - 1) .. HOLE .. sub(rest, claimedEnd, leased - 1) .. HOLE .. sub(rest, leasedEnd), claimedAt
+  return sub(rest, 1, claimed - 1) .. HOLE .. sub(rest, claimedEnd, leased - 1) .. HOLE .. sub(rest, leasedEnd),
+    sub(rest, claimed, claimedEnd - 1)
 end
 
 -- What a finished job's state has between its attempts and its result, from a template with holes there and for these

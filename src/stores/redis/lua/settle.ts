@@ -31,7 +31,7 @@ local function templateOf(c, next, rest)
   local job = { state = RUNNING, fence = HOLE, settledFence = HOLE, uniqueKey = "" }
   if byte(rest) ~= US_BYTE or not readRest(job, rest, #US + 1) then return false end
   local t = { hasKey = find(job.flags, HAS_KEY, 1, true) ~= nil, hasGates = find(job.flags, HAS_GATES, 1, true) ~= nil }
-  t.attempts, t.route = job.attempts, job.route
+  t.attempts, t.route, t.claimedAt = job.attempts, job.route, job.claimedAt
   if job.startedAt == job.claimedAt then job.startedAt = HOLE end
   job.claimedAt = HOLE
   finish({ now = c.now, at = HOLE }, job, next)
@@ -41,10 +41,13 @@ local function templateOf(c, next, rest)
   return t
 end
 
--- The same, remembered by the library where no time is in the template itself.
+-- The same, and the time of the claim. Remembered by the library where nothing in it is of one job or of this call.
 local function recallTemplate(c, stretch, rest)
   local shared, claimedAt = cutTimes(rest)
-  if not shared or stretch.next.keepMs ~= "" then return templateOf(c, stretch.next, rest), claimedAt end
+  if not shared or stretch.next.keepMs ~= "" then
+    local t = templateOf(c, stretch.next, rest)
+    return t, t and t.claimedAt
+  end
   local key = stretch.text .. shared
   local t = recall(c, key)
   if t == nil then
