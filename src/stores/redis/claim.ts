@@ -12,7 +12,8 @@ type Answer = [
   clock: string,
   filled: number,
   first: string,
-  flat: string[],
+  handles: string,
+  specs: string[],
   others: (number | string)[],
   opensInMs?: string,
 ];
@@ -27,10 +28,10 @@ export const claim: Operation<"claim"> = async ({ turn }, { owner, leaseMs, inpu
     asked.push(...numbers);
   }
   const answer = (await turn.call("claim", args, asked)) as Answer;
-  const [at, clock, filled, first, flat, others, opensInMs] = answer;
+  const [at, clock, filled, first, handles, specs, others, opensInMs] = answer;
   const now = Number(at);
   return {
-    jobs: leasedJobs(first, flat, others),
+    jobs: leasedJobs(first, handles, specs, others),
     more: filled > 0,
     nextDueInMs: untilMs(readNumber(clock), now),
     now,
@@ -40,15 +41,15 @@ export const claim: Operation<"claim"> = async ({ turn }, { owner, leaseMs, inpu
 
 function leasedJobs(
   first: string,
-  flat: readonly string[],
+  handles: string,
+  specs: readonly string[],
   others: readonly (number | string)[],
 ): LeasedJob[] {
+  if (specs.length === 0) return [];
   const states = new Map<number, string>();
   for (let at = 0; at < others.length; at += 2) states.set(others[at] as number, others[at + 1] as string);
-  const jobs: LeasedJob[] = [];
-  for (let at = 0; at < flat.length; at += 2) {
-    const state = states.get(at / 2) ?? first;
-    jobs.push(leasedJobOf({ handle: flat[at] as string, spec: flat[at + 1] as string, state }));
-  }
-  return jobs;
+  return handles.split(",").map((handle, at) => {
+    const state = states.get(at) ?? first;
+    return leasedJobOf({ handle, spec: specs[at] as string, state });
+  });
 }

@@ -3,7 +3,7 @@
  * (lua/packing.ts) and this process (record.ts, submit-text.ts) both read and write them by this table, by name.
  *
  *  spec    flags US id US shape US own US tail    what the submit said; only an edit or a replacement writes it anew
- *  state   state US fence US id US flags US ...   where the job stands; a new job has none: it follows from the spec
+ *  state   state US fence US id US attempts US ...  where the job stands; a new job has none: it follows from the spec
  *
  *  shape   what jobs that were submitted alike share: worked out once for all of them
  *  own     what rules read of the single job
@@ -48,10 +48,12 @@ export const specFields: readonly PackedName[] = [...headFields, ...ownFields, .
 export const shortSpecFields: readonly PackedName[] = [...shortHead, ...tailFields];
 
 const leaseFields = ["state", "fence", "id"] as const;
-const unpackedFields: readonly string[] = [...leaseFields, "deadlineAt", "timerAt", "holds"];
-/** Behind state, fence and id. */
+const unpackedFields: readonly string[] = [...leaseFields, "attempts", "deadlineAt", "timerAt", "holds"];
+/**
+ * Behind state, fence and id. A settle sends id and attempts as one text, as they stand here side by side.
+ */
 export const restFields: readonly PackedName[] = [
-  "flags",
+  ...(["attempts", "flags"] as const),
   ...fieldNames(({ home }, name) => home !== "spec" && !unpackedFields.includes(name)),
 ];
 export const stateFields: readonly PackedName[] = [...leaseFields, ...restFields];

@@ -7,7 +7,7 @@ import { valueText } from "./argument-text.ts";
 import type { Operation } from "./call.ts";
 import { nextText } from "./next-text.ts";
 import { pushUnit, Shapes } from "./submit-text.ts";
-import { fieldEnd, handleOf, leasePrefix, packNullable, rowsOf, unpackText } from "./text.ts";
+import { fieldEnd, handleOf, packNullable, packText, rowsOf, unpackText } from "./text.ts";
 
 const ok: SettleAnswer = { kind: "ok" };
 
@@ -27,34 +27,35 @@ export const settleIfLeased: Operation<"settleIfLeased"> = async (calls, settles
   return answers;
 };
 
-/** Settles in a row with one next. */
+/** Settles in a row with one next and one fence. */
 class Stretches {
   readonly args: string[] = [];
   readonly shapes = new Shapes();
   #last: SettleNext | null = null;
-  /** Whether results, attempt logs and effects come. */
+  #fence = 0;
+  /** Whether attempt logs, results and effects come. */
   #parts = 0;
   #at = 0;
   #length = 0;
 
   add(settle: Settle): void {
-    const { next, effects, attempts } = settle;
+    const { id, fence, next, effects, attempts } = settle;
     const result = isFinish(next) ? packNullable(next.result) : "";
-    const parts = Number(result !== "") + 2 * Number(attempts !== null) + 4 * Number(effects !== undefined);
-    if (!isSame(this.#last, next) || parts !== this.#parts) {
+    const parts = Number(attempts !== null) + 2 * Number(result !== "") + 4 * Number(effects !== undefined);
+    if (parts !== this.#parts || fence !== this.#fence || !isSame(this.#last, next)) {
       // A finish goes without its result, so that endings with different results still look alike.
       const text = nextText(isFinish(next) ? { ...next, result: null } : next);
-      const flags = [result !== "", attempts !== null, effects !== undefined].map(valueText);
-      this.#at = this.args.push("0", text, ...flags) - 5;
+      const flags = [attempts !== null, result !== "", effects !== undefined].map(valueText);
+      this.#at = this.args.push("0", text, String(fence), ...flags) - 6;
       this.#length = 0;
       this.#last = next;
+      this.#fence = fence;
       this.#parts = parts;
     }
     this.#length += 1;
     this.args[this.#at] = String(this.#length);
-    this.args.push(leasePrefix(settle));
+    this.args.push(attempts === null ? packText(id) : `${packText(id)}${fieldEnd}${packText(attempts)}`);
     if (result !== "") this.args.push(result);
-    if (attempts !== null) this.args.push(packNullable(attempts));
     if (effects === undefined) return;
     const { jobs = [], docs = [] } = effects;
     pushUnit(this.args, this.shapes, { jobs, docs }, true);

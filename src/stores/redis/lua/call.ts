@@ -28,7 +28,7 @@
 
 export const callLua = String.raw`
 local function init()
-  call, fmt, find, sub, match = redis.call, string.format, string.find, string.sub, string.match
+  call, fmt, find, sub, byte, match = redis.call, string.format, string.find, string.sub, string.byte, string.match
   concat, floor, min, max = table.concat, math.floor, math.min, math.max
 end
 

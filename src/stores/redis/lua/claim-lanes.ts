@@ -122,14 +122,9 @@ local function leaseOne(c, p, candidate, isStarted, out)
     lease(c, job, p.owner, p.endsAt, isStarted)
     tell(c, job, CLAIMED)
     job.isLaneWritten = true
-    push2(c, "others", #out / 2, job)
+    push2(c, "others", #out, job)
   else
-    local firsts, name = isStarted and c.started or c.waiting, candidate.flags .. route
-    local first = firsts[name]
-    if not first then
-      first = prepareFirst(c, route, p.owner, p.endsAt, isStarted, candidate.flags)
-      firsts[name], c.first = first, first
-    end
+    local first = firstOf(c, route, p.owner, p.endsAt, isStarted, candidate.flags)
     push2(c, "states", h, first.before .. candidate.id .. first.behind)
     push2(c.zadd, c.k.lease, p.endsAt, h)
     push(p.ready, route, h)
@@ -137,12 +132,16 @@ local function leaseOne(c, p, candidate, isStarted, out)
     g.n = g.n + 1
     g[g.n] = candidate.id
   end
-  add2(out, h, candidate.spec)
+  handOut(c, h, candidate.spec)
 end
 
 local function takeCandidate(c, p, candidate, starts, out)
-  local record, isLast = c.lanes[candidate.lane], false
-  if c.bytesMax then isLast = reachedAbout(c, { candidate.spec }, 1, 1, out) ~= nil end
+  local record = c.lanes[candidate.lane]
+  c.bytes = c.bytes + #candidate.spec
+  if c.bytes >= c.bytesMax then
+    c.bytes = bytesWith(c, candidate.spec, out)
+    c.isFull = c.bytes >= c.bytesMax
+  end
   if usesOf(c, candidate.route) then takePermits(c, candidate.route, 1) end
   for _, use in ipairs(candidate.uses) do
     local g = keyGateOf(c, use.key)
@@ -159,7 +158,6 @@ local function takeCandidate(c, p, candidate, starts, out)
   end
   leaseOne(c, p, candidate, p.taken < starts, out)
   p.taken = p.taken + 1
-  return isLast
 end
 
 local function startOffer(c, routes, wanted, owner, endsAt)
@@ -188,22 +186,21 @@ end
 
 -- Takes of one offer of jobs with lanes. Answers whether more may be left.
 local function claimLanes(c, routes, wanted, starts, owner, endsAt, out)
-  if c.isExact and c.bytes >= c.bytesMax then return hasOpenLane(c, routes) end
+  if c.isFull then return hasOpenLane(c, routes) end
   local isMore = openByClock(c)
   local p = startOffer(c, routes, wanted, owner, endsAt)
-  local isLast = false
-  if #routes == 1 then takeStretches(c, p, routes[1], starts, out) end
-  while p.taken < wanted and p.refused < REFUSED_MAX and not isLast do
+  if #routes == 1 then takeStretches(c, p, routes[1], starts) end
+  while p.taken < wanted and p.refused < REFUSED_MAX and not c.isFull do
     local candidate = nextCandidate(c, p)
     if not candidate then break end
     if not p.closed[candidate.route] then
       if not candidate.isRead then readCandidates(c, { candidate }) end
       if candidate.isStray then leaveLine(c, p, candidate)
       elseif candidate.isRung then speakAt(c, p, c.lanes[candidate.lane], "", {})
-      elseif admits(c, p, candidate) then isLast = takeCandidate(c, p, candidate, starts, out) end
+      elseif admits(c, p, candidate) then takeCandidate(c, p, candidate, starts, out) end
     end
   end
-  isMore = isMore or p.taken == wanted or p.refused >= REFUSED_MAX or isLast and nextCandidate(c, p) ~= nil
+  isMore = isMore or p.taken == wanted or p.refused >= REFUSED_MAX or c.isFull and nextCandidate(c, p) ~= nil
   endOffer(c, p)
   return isMore
 end

@@ -6,72 +6,113 @@
  *
  *  args     owner, lease, most bytes of inputs ("" for any), then per offer: max, starts, number of routes,
  *           routes
- *  answer   now, next clock, filled offers, a state as all first claims of plain jobs have it, per job: handle and
- *           spec, and of all but those: place and state; and in how many ms a gate opens that refused a job (permits.ts)
+ *  answer   now, next clock, filled offers, a state as all first claims of plain jobs have it, handles of all jobs by
+ *           comma, their specs, and of all but those: place and state; and in how many ms a gate opens that refused a job
+ *           (permits.ts)
  */
 
 export const claimLua = String.raw`
--- Appends handle and spec to out, and place and job to c.others. Answers how many members were taken. The first so many
--- that are leased have started.
-local function leaseAll(c, members, of, sources, wanted, owner, endsAt, starts, out)
-  local specs, taken, states = readAll(c, members, sources[1], out)
-  takeFirst(c, members, of, sources, taken, wanted)
-  local written, leases, firsts, alike = c.states or {}, c.zadd[c.k.lease] or {}, c.started, c.alike
-  c.states, c.zadd[c.k.lease] = written, leases
-  local n, z, o = #written, #leases, #out
-  local isStarted, startsTo = true, o + 2 * starts
-  local route = sources[1].route
-  for i = 1, taken do
-    local h, spec, isTaken = members[i], specs[i], true
-    if of then route = of[i].route end
-    if isStarted and o >= startsTo then isStarted, firsts = false, c.waiting end
-    local isNew = HAS_PLAIN_ROADS and spec and not states[i]
-    local id, name, flags = isNew and readPlain(spec, route, alike), route, ""
-    if isNew and not id then id, flags = readMarked(spec, route) end
-    if id then
-      if flags ~= "" then name = flags .. route end
-      local first = firsts[name]
-      if not first then
-        first = prepareFirst(c, route, owner, endsAt, isStarted, flags)
-        firsts[name], c.first = first, first
+-- The reader of plain jobs where there are no plain roads.
+local function readNone() end
+
+-- A job that is plain but for tags and a unique key, at its first claim. Answers whether it is one.
+local function leaseMarked(c, h, spec, route, isStarted)
+  local id, flags = readMarked(spec, route)
+  if not id then return false end
+  local first = firstOf(c, route, c.owner, c.endsAt, isStarted, flags)
+  local g = first.bundle
+  push2(c, "states", h, first.before .. id .. first.behind)
+  push2(c.zadd, c.k.lease, c.endsAt, h)
+  handOut(c, h, spec)
+  g.n = g.n + 1
+  g[g.n] = id
+  return true
+end
+
+-- Any other job; one that is not ready there is passed over.
+local function leaseOther(c, h, spec, state, route, isStarted)
+  if HAS_PLAIN_ROADS and spec and not state and leaseMarked(c, h, spec, route, isStarted) then return end
+  local job = leaseAny(c, h, spec, state, route, c.owner, c.endsAt, isStarted)
+  if not job then return end
+  push2(c, "others", #c.out, job)
+  handOut(c, h, spec)
+end
+
+-- Leases the members behind so many, whose specs and states these are, up to the one with which the inputs reach the
+-- bound. Appends to c.handles and out, and place and job to c.others. Answers how many members are taken now.
+local function leasePart(c, members, done, specs, states, of, route, isStarted)
+  local endsAt, handles, out = c.endsAt, c.handles, c.out
+  local written, leases, alike, read = c.states, c.zadd[c.k.lease], c.alike, HAS_PLAIN_ROADS and readPlain or readNone
+  local w, z, o, last, bytes, bytesMax = #written + 1, #leases + 1, #out + 1, #specs, c.bytes, c.bytesMax
+  local first = firstOf(c, route, c.owner, c.endsAt, isStarted, "")
+  local before, behind, g, n = first.before, first.behind, first.bundle, first.bundle.n
+  for i = 1, last do
+    local h, spec = members[done + i], specs[i]
+    if of and of[done + i].route ~= route then
+      g.n, route = n, of[done + i].route
+      first = firstOf(c, route, c.owner, c.endsAt, isStarted, "")
+      before, behind, g, n = first.before, first.behind, first.bundle, first.bundle.n
+    end
+    if spec then
+      bytes = bytes + #spec
+      if bytes >= bytesMax then
+        bytes = bytesWith(c, spec, out)
+        if bytes >= bytesMax then c.isFull, last = true, i end
       end
-      written[n + 1], written[n + 2] = h, first.before .. id .. first.behind
-      n = n + 2
-      leases[z + 1], leases[z + 2] = endsAt, h
-      z = z + 2
-      local g = first.bundle
-      g.n = g.n + 1
-      g[g.n] = id
+    end
+    local id = spec and not states[i] and read(spec, route, alike)
+    if id then
+      n = n + 1
+      g[n] = id
+      written[w], written[w + 1] = h, before .. id .. behind
+      leases[z], leases[z + 1] = endsAt, h
+      handles[o], out[o] = h, spec
+      w, z, o = w + 2, z + 2, o + 1
     else
-      local job = leaseAny(c, h, spec, states[i], route, owner, endsAt, isStarted)
-      isTaken = job ~= nil
-      if job then push2(c, "others", o / 2, job) end
+      g.n = n
+      leaseOther(c, h, spec, states[i], route, isStarted)
+      w, z, o, n = #written + 1, #leases + 1, #out + 1, g.n
     end
-    if isTaken then
-      out[o + 1], out[o + 2] = h, spec
-      o = o + 2
-    end
+    if i == last then break end
   end
+  g.n, c.bytes = n, bytes
+  return done + last
+end
+
+-- Answers how many members were taken. The first so many that are leased have started.
+local function leaseAll(c, members, of, sources, wanted, starts)
+  local out, taken, total = c.out, 0, #members
+  local startsTo = #out + starts
+  c.states, c.zadd[c.k.lease] = c.states or {}, c.zadd[c.k.lease] or {}
+  while taken < total and not c.isFull do
+    local to, left = partEnd(c, taken, total), startsTo - #out
+    if left > 0 then to = min(to, taken + left) end
+    local specs, states = readPart(c, members, taken + 1, to, sources[1])
+    local route = of and of[taken + 1].route or sources[1].route
+    taken = leasePart(c, members, taken, specs, states, of, route, left > 0)
+  end
+  takeFirst(c, members, of, sources, taken, wanted)
   return taken
 end
 
 -- Takes of one offer of jobs without lanes. Answers whether more may be left.
 local function claimPlain(c, routes, wanted, starts, owner, endsAt, out, hasPermits)
-  local isFull, from = c.isExact and c.bytes >= c.bytesMax, #out
+  local isFull, from = c.isFull, #out
   local isGated = hasPermits and not isFull and hasGates(c, routes)
   local lookAt = isGated and lookGated or lookOffer
   local members, of, sources = lookAt(c, routes, isFull and 1 or wanted, isFull)
   local taken = 0
   if #members > 0 and not isFull then
-    taken = leaseAll(c, members, of, sources, isGated and c.room or wanted, owner, endsAt, starts, out)
+    taken = leaseAll(c, members, of, sources, isGated and c.room or wanted, starts)
   end
-  local isLeft = isGated and closePermits(c, members, of, sources, taken, out, from)
+  local isLeft = isGated and closePermits(c, members, of, sources, taken, from)
   return #members == wanted or taken < #members or isLeft
 end
 
 function OPERATIONS.claim(c)
   local owner, endsAt, out, filled = nextArg(c), num(c.now + nextArg(c)), {}, 0
-  c.bytesMax, c.bytes, c.isExact, c.opensAt = tonumber(nextArg(c)), 0, false, nil
+  c.bytesMax, c.bytes, c.near, c.nearTo, c.isFull, c.opensAt = tonumber(nextArg(c)) or math.huge, 0, 0, 0, false, nil
+  c.owner, c.endsAt, c.handles, c.out = owner, endsAt, {}, out
   c.emptied, c.hasRung, c.started, c.waiting, c.first, c.alike, c.others = {}, hasRung(c), {}, {}, nil, {}, {}
   local hasPermits, hasLanes = c.life.gates and startPermits(c), false
   while c.i <= c.last do
@@ -89,6 +130,7 @@ function OPERATIONS.claim(c)
   local others = c.others
   for i = 2, #others, 2 do others[i] = others[i].stateText end
   local first = c.first and c.first.before .. c.first.behind or ""
-  return { c.at, nextClock(c), filled, first, out, others, c.opensAt and num(c.opensAt - c.now) or nil }
+  local handles = concat(c.handles, ",")
+  return { c.at, nextClock(c), filled, first, handles, out, others, c.opensAt and num(c.opensAt - c.now) or nil }
 end
 `;

@@ -17,6 +17,7 @@ export const constantsLua = String.raw`
 -- Between the fields of a text, between the items of a list; in the place of a value that each job fills in; of a field
 -- that a change leaves.
 local US, RS, HOLE, UNCHANGED = ${luaText(fieldEnd)}, ${luaText(itemEnd)}, "\000", ${luaText(unchanged)}
+local US_BYTE = ${fieldEnd.charCodeAt(0)}
 ${luaConstants(stateCodes)}
 ${luaConstants({ submitted, replaced, promoted, claimed })}
 ${luaConstants(flags, "HAS_")}
@@ -32,5 +33,5 @@ local LONG_ENTRY = "${"~".repeat(65)}"
 local OPERATIONS = {}
 -- While a library is loaded, neither redis.call nor Lua's own modules are there: the first call of any function sets
 -- these (call.ts).
-local call, fmt, find, sub, match, concat, floor, min, max
+local call, fmt, find, sub, byte, match, concat, floor, min, max
 `;

@@ -1,51 +1,27 @@
 /**
  * What a claim reads of its jobs and how it leases one: first claims of jobs that are alike by one template, others by
- * the job's own fields. Inputs are read up to the bound that the caller gave.
+ * the job's own fields. Jobs are read in parts, so that not many more inputs are read than the bound of the caller lets
+ * through.
  */
 
 export const firstClaimsLua = String.raw`
 -- So many are read before it is known how large they are.
 local FIRST_READ = 16
 
--- Adds the inputs of specs from one place to another. Answers the place with which they reach the bound, or nothing.
-local function reachedAt(c, specs, from, to)
-  for i = from, to do
-    if specs[i] then
-      c.bytes = c.bytes + inputBytes(specs[i])
-      if c.bytes >= c.bytesMax then return i end
-    end
-  end
+-- The bytes of all inputs in the specs of out and of the one in this spec. c.bytes is never less, because a spec is longer than its
+-- input: they are counted only where it reaches the bound. What was counted before is c.near.
+local function bytesWith(c, spec, out)
+  local bytes = c.near
+  for i = c.nearTo + 1, #out do bytes = bytes + inputBytes(out[i]) end
+  c.near, c.nearTo = bytes, #out
+  return bytes + inputBytes(spec)
 end
 
--- The same. A spec is longer than its input, so that sizes are looked at closely only near the bound.
-local function reachedAbout(c, specs, from, to, out)
-  if c.isExact then return reachedAt(c, specs, from, to) end
-  local bytes = c.bytes
-  for i = from, to do
-    local spec = specs[i]
-    if spec then bytes = bytes + #spec end
-  end
-  c.bytes = bytes
-  if bytes < c.bytesMax then return nil end
-  c.isExact, c.bytes = true, 0
-  for i = 2, #out, 2 do c.bytes = c.bytes + inputBytes(out[i]) end
-  return reachedAt(c, specs, 1, to)
-end
-
--- The specs of members up to the one with which the inputs reach the bound, and how many that are. They are read by a
--- few, then by as many as there is room for. out: what was handed out before.
-local function specsUpTo(c, members, out)
-  local total, key = #members, c.k.spec
-  if not c.bytesMax then return fetch("HMGET", key, members), total end
-  local from, n = 1, min(FIRST_READ, total)
-  local specs = call("HMGET", key, unpack(members, 1, n))
-  while true do
-    local reached = reachedAbout(c, specs, from, n, out)
-    if reached or n == total then return specs, reached or n end
-    local room = max(1, floor((c.bytesMax - c.bytes) * n / max(1, c.bytes)))
-    from, n = n + 1, min(n + room, total)
-    for i, spec in ipairs(fetch("HMGET", key, slice(members, from, n))) do specs[from + i - 1] = spec end
-  end
+-- Up to where members are read next, behind so many: by a few first, then by as many as there is room for.
+local function partEnd(c, done, total)
+  if done == 0 then return min(FIRST_READ, total) end
+  local room = max(1, floor((c.bytesMax - c.bytes) * done / max(1, c.bytes)))
+  return min(done + min(room, CHUNK), total)
 end
 
 -- What first claims of plain jobs of a route by one owner share: the parts of their state around id and times, and
@@ -74,18 +50,34 @@ local function prepareFirst(c, route, owner, endsAt, isStarted, flags)
   return { before = t.parts[1], behind = fillFirst(t.parts, c.at, endsAt), bundle = bundle }
 end
 
-local function readBoth(c, members, out)
-  local specs, taken = specsUpTo(c, members, out)
-  return specs, taken, fetch("HMGET", c.k.state, taken == #members and members or slice(members, 1, taken))
+-- The same, made once in a call.
+local function firstOf(c, route, owner, endsAt, isStarted, flags)
+  local firsts, name = isStarted and c.started or c.waiting, flags .. route
+  local first = firsts[name]
+  if not first then
+    first = prepareFirst(c, route, owner, endsAt, isStarted, flags)
+    firsts[name], c.first = first, first
+  end
+  return first
 end
 
--- Specs, how many, and states. Where they cannot be had at all, no job is left outside of its index.
-local function readAll(c, members, source, out)
-  if not source.popped then return readBoth(c, members, out) end
-  local isRead, specs, taken, states = pcall(readBoth, c, members, out)
-  if isRead then return specs, taken, states end
+local function readBoth(c, members, from, to)
+  return call("HMGET", c.k.spec, unpack(members, from, to)), call("HMGET", c.k.state, unpack(members, from, to))
+end
+
+-- Specs and states of members from one place to another. Where they cannot be had at all, no job is left outside of its
+-- index.
+local function readPart(c, members, from, to, source)
+  if not source.popped then return readBoth(c, members, from, to) end
+  local isRead, specs, states = pcall(readBoth, c, members, from, to)
+  if isRead then return specs, states end
   putBack(source, 1)
   error(specs, 0)
+end
+
+local function handOut(c, h, spec)
+  local o = #c.out + 1
+  c.handles[o], c.out[o] = h, spec
 end
 
 -- Nothing for a job that is not ready on this route, or cannot be read.

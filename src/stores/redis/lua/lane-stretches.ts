@@ -217,18 +217,13 @@ local function writeStretch(c, s)
 end
 
 -- Leases what was taken of a stretch.
-local function leaseStretch(c, p, s, starts, out)
+local function leaseStretch(c, p, s, starts)
   local states, leases, ready = c.states or {}, c.zadd[c.k.lease] or {}, p.ready[s.route] or {}
   c.states, c.zadd[c.k.lease], p.ready[s.route] = states, leases, ready
-  local n, z, o, r = #states, #leases, #out, #ready
+  local n, z, r = #states, #leases, #ready
   for _, i in ipairs(s.taken) do
     local h, id, own, isStarted = s.handles[i], s.ids[i], s.flags[i], p.taken < starts
-    local firsts, name = isStarted and c.started or c.waiting, own .. s.route
-    local first = firsts[name]
-    if not first then
-      first = prepareFirst(c, s.route, p.owner, p.endsAt, isStarted, own)
-      firsts[name], c.first = first, first
-    end
+    local first = firstOf(c, s.route, p.owner, p.endsAt, isStarted, own)
     states[n + 1], states[n + 2] = h, first.before .. id .. first.behind
     n = n + 2
     leases[z + 1], leases[z + 2] = p.endsAt, h
@@ -238,24 +233,22 @@ local function leaseStretch(c, p, s, starts, out)
     local g = first.bundle
     g.n = g.n + 1
     g[g.n] = id
-    out[o + 1], out[o + 2] = h, s.specs[i]
-    o = o + 2
+    handOut(c, h, s.specs[i])
     p.taken = p.taken + 1
   end
 end
 
 -- Whether the inputs of a stretch stay below the bound of the call: near it, they are looked at one by one.
 local function isBelowBound(c, s)
-  if not c.bytesMax then return true end
   local bytes = c.bytes
   for i = 1, s.n do bytes = bytes + (s.specs[i] and #s.specs[i] or 0) end
-  if c.isExact or bytes >= c.bytesMax then return false end
+  if bytes >= c.bytesMax then return false end
   c.bytes = bytes
   return true
 end
 
 -- Takes stretches as long as they are worth it. Routes that have gates are looked at job by job.
-local function takeStretches(c, p, route, starts, out)
+local function takeStretches(c, p, route, starts)
   if not HAS_PLAIN_ROADS or c.hasRung or usesOf(c, route) or not lanedOf(c, route) then return end
   while p.taken < p.wanted and p.refused < REFUSED_MAX do
     local s = lookStretch(c, p, route)
@@ -265,7 +258,7 @@ local function takeStretches(c, p, route, starts, out)
     if s.looked == 0 then return end
     p.refused = p.refused + s.looked - #s.taken
     writeStretch(c, s)
-    leaseStretch(c, p, s, starts, out)
+    leaseStretch(c, p, s, starts)
     if s.looked < STRETCH_MIN then return end
   end
 end

@@ -54,14 +54,14 @@ local function many(command, key, list)
   for i = 1, n, CHUNK do call(command, key, unpack(list, i, min(i + CHUNK - 1, n))) end
 end
 
--- The same for a command that answers a value for each.
-local function fetch(command, key, list)
-  local n = #list
-  if n == 0 then return {} end
-  if n <= CHUNK then return call(command, key, unpack(list)) end
+-- The same for a command that answers a value for each, of a list or of a part of it.
+local function fetch(command, key, list, from, to)
+  from, to = from or 1, to or #list
+  if to < from then return {} end
+  if to - from < CHUNK then return call(command, key, unpack(list, from, to)) end
   local all = {}
-  for i = 1, n, CHUNK do
-    for _, value in ipairs(call(command, key, unpack(list, i, min(i + CHUNK - 1, n)))) do all[#all + 1] = value end
+  for i = from, to, CHUNK do
+    for _, value in ipairs(call(command, key, unpack(list, i, min(i + CHUNK - 1, to)))) do all[#all + 1] = value end
   end
   return all
 end

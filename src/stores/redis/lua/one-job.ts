@@ -70,7 +70,7 @@ local function handOver(c, one, taker)
   call("HSET", c.k.state, h, before .. one.id .. behind)
   call("ZADD", c.k.lease, taker.endsAt, h)
   tellFeed(c, one.template.event .. US .. one.id .. RS .. t.event .. US .. one.id)
-  local claimed = { c.at, nextClock(c), taker.filled, before .. behind, { h, spec }, {} }
+  local claimed = { c.at, nextClock(c), taker.filled, before .. behind, h, { spec }, {} }
   return { { "", "", "", "" }, { {}, claimed } }
 end
 

@@ -84,8 +84,8 @@ type Patterns = Readonly<Partial<Record<PackedName, string>>>;
 const patternOf = (names: readonly PackedName[], patterns: Patterns = {}): string =>
   `^${names.map((name) => `${patterns[name] ?? skipped}${fieldEnd}`).join("")}()`;
 const plainNumbers = { createdAt: "%d+()", dueAt: "", rank: "%-?%d*" };
-/** A spec without flags, due when it was made: id, where its time ends, route, and where its tail begins. */
-const plainPattern = patternOf(shortHead, { flags: "", id: captured, route: captured, ...plainNumbers });
+/** A spec without flags, due when it was made: where its time ends, route, and where its tail begins. */
+const plainPattern = patternOf(shortHead, { flags: "", route: captured, ...plainNumbers });
 const initials = Object.fromEntries([...saidFields, ...rareFields].map((name) => [name, initialText(name)]));
 const sureNumbers = { createdAt: "%d+", dueAt: "", rank: "%-?%d*", deadlineAt: "", ttlAt: "", digest: "" };
 /**
@@ -107,6 +107,11 @@ const alikePattern = patternOf([...headFields, ...ownFields], {
   ...{ flags: `([${flags.lane}${flags.gates}]+)`, ...sureNumbers, createdAt: "%d+()", ...initials },
   ...{ laneKey: `()${skipped}`, laneStep: "%d*", laneGates: `${skipped}()` },
 });
+/** Up to the end of its lease, of the rest of a state behind the end of the id: where its times begin and end. */
+const throughLease = restFields.slice(0, restFields.indexOf("leaseEndsAt") + 1);
+const timesPattern = patternOf(throughLease, {
+  ...{ attempts: "", progress: "", claimedAt: "()%d+()", startedAt: "=?", leaseEndsAt: "()%d+()" },
+}).replace("^", `^${fieldEnd}`);
 const states = Object.values(stateCodes).map((code) => `["${code}"] = true`);
 
 const sameLines = (rules: SameRules): string =>
@@ -269,29 +274,45 @@ local function stateOf(job)
   return concat({ ${inTable("job", stateFields.slice(0, -restFields.length))}, restOf(job) }, US)
 end
 
--- A finished job's state, from a template of its rest with holes for its attempts and result. prefix: fence US id US.
-local function fillEnding(state, prefix, parts, attempts, result)
-  return state .. US .. prefix .. ${fillLua(1, ["attempts", "result"])}
+-- What a running job's state has behind its id, without the times of its claim and its lease, and the first of these.
+-- Nothing for a job that has more of its own there: attempts, progress or a reported start.
+local function cutTimes(rest)
+  local claimed, claimedEnd, leased, leasedEnd = match(rest, "${timesPattern}")
+  if not leased then return nil end
+  return sub(rest, 1, claimed - 1) .. HOLE .. sub(rest, claimedEnd, leased - 1) .. HOLE .. sub(rest, leasedEnd),
+    sub(rest, claimed, claimedEnd - 1)
 end
+
+-- What a finished job's state has between its attempts and its result, from a template with holes there and for these
+-- times.
+local function fillEnding(parts, claimedAt, endedAt) return ${fillLua(2, ["claimedAt", "endedAt"])} end
 
 -- A state behind its id, from a template with holes for the id and the times of the claim.
 local function fillFirst(parts, claimedAt, leaseEndsAt) return ${fillLua(2, ["claimedAt", "leaseEndsAt"])} end
 
--- The id of a plain job of a route that was due when it was made; nothing for others. alike: by route, what such a job
--- has between its time of creation and its input. Most jobs of a route have the same, and one comparison reads them.
+-- What a plain job of a route that was due when it was made has between its id, which stops here, and its input; nothing
+-- for others. known: the same of another such job, which most likely differs in its time alone.
+local function readShared(spec, stop, route, known)
+  local at = known and find(spec, known.behind, stop + 1, true)
+  if at and find(sub(spec, stop + 1, at - 1), "^%d+$") then
+    return { text = sub(spec, stop, at + #known.behind - 1), behind = known.behind }
+  end
+  local at, own, tail = match(spec, "${plainPattern}")
+  local input = tail and own == route and inputAt(spec, tail)
+  return input and { text = sub(spec, stop, input - 1), behind = sub(spec, at, input - 1) }
+end
+
+-- The id of a plain job of a route that was due when it was made; nothing for others. alike: what the last one of a
+-- route shared. Jobs that were made in one call share all but id and input, and one comparison reads them.
 local function readPlain(spec, route, alike)
   local shared, stop = alike[route], find(spec, US, 2, true)
-  if shared and stop and find(spec, US, 1, true) == 1 then
-    local at = find(spec, shared, stop + 1, true)
-    if at and tonumber(sub(spec, stop + 1, at - 1)) and not find(spec, US, at + #shared, true) then
-      return sub(spec, 2, stop - 1)
-    end
+  if byte(spec) ~= US_BYTE or not stop then return nil end
+  if not shared or find(spec, shared.text, stop, true) ~= stop then
+    shared = readShared(spec, stop, route, shared)
+    if not shared then return nil end
+    alike[route] = shared
   end
-  local id, at, own, tail = match(spec, "${plainPattern}")
-  local input = tail and own == route and inputAt(spec, tail)
-  if not input then return nil end
-  alike[route] = sub(spec, at, input - 1)
-  return id
+  if not find(spec, US, stop + #shared.text, true) then return sub(spec, 2, stop - 1) end
 end
 
 -- Id and flags of a job of a route that is plain but for tags and a unique key, held on beyond its start; nothing for

@@ -81,11 +81,12 @@ end
 
 -- Those that were not leased, because the inputs were too large or they were not ready there, give their permits back.
 -- Answers whether any were not ready: others could have passed in their place.
-local function giveBack(c, members, of, sources, taken, out, from)
-  if taken == #members and #out - from == 2 * taken then return false end
+local function giveBack(c, members, of, sources, taken, from)
+  local handles = c.handles
+  if taken == #members and #handles - from == taken then return false end
   local o, isStray = from, false
   for i, h in ipairs(members) do
-    if i <= taken and out[o + 1] == h then o = o + 2
+    if i <= taken and handles[o + 1] == h then o = o + 1
     else
       takePermits(c, (of and of[i] or sources[1]).route, -1)
       isStray = isStray or i <= taken
@@ -101,11 +102,11 @@ local function hasBehind(source, rank, h)
   return score and (score > rank or score == rank and last[1] > h)
 end
 
--- The end of an offer: what it took of its members is in out behind from. Answers whether the claim stopped before all
+-- The end of an offer: what it took of its members is in c.handles behind from. Answers whether the claim stopped before all
 -- its jobs were taken or refused.
-local function closePermits(c, members, of, sources, taken, out, from)
-  local isLeft = giveBack(c, members, of, sources, taken, out, from)
-  local isStopped = c.isExact and c.bytes >= c.bytesMax
+local function closePermits(c, members, of, sources, taken, from)
+  local isLeft = giveBack(c, members, of, sources, taken, from)
+  local isStopped = c.isFull
   for _, refused in ipairs(c.refused) do
     local isMet, at = refused.behind < taken or not isStopped, refused.opensAt
     if isMet and at and (not c.opensAt or at < c.opensAt) then c.opensAt = at end

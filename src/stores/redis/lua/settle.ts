@@ -5,65 +5,105 @@
  * which may take such a key, jobs with keys go through the job's tables like everything else.
  *
  *  args     shapes of the effects, number of settles, their handles, then stretches: how many, next (argument-text.ts;
- *           a finish without its result), whether results, attempt logs and effects come, and per settle:
- *           fence US id US, [result], [attempt log], [a unit as in submit]
+ *           a finish without its result), fence, whether attempt logs, results and effects come, and per settle:
+ *           id [US attempt log], [result], [a unit as in submit]
  *  answer   place and answer of each settle that was not applied
  */
 
 export const settleLua = String.raw`
--- How a stretch of settles goes on; what is made for it serves all stretches of the call with the same next.
-local function stretchOf(stretches, text)
-  local stretch = stretches[text]
+-- How a stretch of settles goes on; what is made for it serves all stretches of the call with the same next and fence.
+local function stretchOf(stretches, text, fence)
+  local key = fence .. US .. text
+  local stretch = stretches[key]
   if not stretch then
-    stretch = { next = readFields(text), endings = {}, handles = {}, n = 0 }
+    stretch = { next = readFields(text), text = text, fence = fence, endings = {}, last = {}, handles = {}, n = 0 }
     local next = stretch.next
     stretch.isPlain = HAS_PLAIN_ROADS and next.kind == "finish" and next.keepMs ~= "0" and next.keepResultMs == ""
-    stretches[text] = stretch
+    stretch.running = RUNNING .. US .. fence .. US
+    stretches[key] = stretch
   end
   return stretch
 end
 
--- What plain endings of one next share where the rest of their states is the same: the parts of that rest around
--- attempts and result.
+-- What plain endings of one next share where their states differ in times alone: the parts of their texts around
+-- attempts, times and result, and their event. false for a rest of which no such ending is made.
+local function templateOf(c, next, rest)
+  local job = { state = RUNNING, fence = HOLE, settledFence = HOLE, uniqueKey = "" }
+  if byte(rest) ~= US_BYTE or not readRest(job, rest, #US + 1) then return false end
+  local t = { hasKey = find(job.flags, HAS_KEY, 1, true) ~= nil, hasGates = find(job.flags, HAS_GATES, 1, true) ~= nil }
+  t.attempts, t.route, t.claimedAt = job.attempts, job.route, job.claimedAt
+  if job.startedAt == job.claimedAt then job.startedAt = HOLE end
+  job.claimedAt = HOLE
+  finish({ now = c.now, at = HOLE }, job, next)
+  job.settledFence, job.attempts, job.result = job.fence, HOLE, HOLE
+  t.parts, t.state = split(restOf(job), HOLE), job.state
+  t.event, t.extra = eventOf(job, next.event)
+  return t
+end
+
+-- The same, and the time of the claim. Remembered by the library where nothing in it is of one job or of this call.
+local function recallTemplate(c, stretch, rest)
+  local shared, claimedAt = cutTimes(rest)
+  if not shared or stretch.next.keepMs ~= "" then
+    local t = templateOf(c, stretch.next, rest)
+    return t, t and t.claimedAt
+  end
+  local key = stretch.text .. shared
+  local t = recall(c, key)
+  if t == nil then
+    t = templateOf(c, stretch.next, rest)
+    keep(c, key, t)
+  end
+  return t, claimedAt
+end
+
+-- Plain endings of one call whose states have the same behind the id.
 local function prepare(c, stretch, rest)
-  local job, ending = { state = RUNNING, fence = HOLE, settledFence = HOLE, uniqueKey = "" }, { jobs = 0 }
-  ending.isPlain = readRest(job, rest, 1)
-  ending.hasKey = ending.isPlain and find(job.flags, HAS_KEY, 1, true) ~= nil
-  ending.hasGates = ending.isPlain and find(job.flags, HAS_GATES, 1, true) ~= nil
-  if ending.hasKey and #c.shapes > 0 then ending.isPlain = false end
+  local t, claimedAt = recallTemplate(c, stretch, rest)
+  local ending = { jobs = 0, rest = rest, isPlain = t and not (t.hasKey and #c.shapes > 0) }
   if ending.isPlain then
-    ending.attempts = job.attempts
-    finish(c, job, stretch.next)
-    job.settledFence, job.attempts, job.result = job.fence, HOLE, HOLE
-    ending.parts, ending.route = split(restOf(job), HOLE), job.route
-    local event, extra = eventOf(job, stretch.next.event)
-    ending.bundle = bundleOf(c, event, job.state, extra)
+    ending.hasKey, ending.hasGates, ending.attempts, ending.route = t.hasKey, t.hasGates, t.attempts, t.route
+    ending.before = t.state .. US .. stretch.fence .. US
+    ending.middle, ending.behind = fillEnding(t.parts, claimedAt, c.at), t.parts[#t.parts]
+    ending.bundle = bundleOf(c, t.event, t.state, t.extra)
   end
   stretch.endings[rest] = ending
   return ending
 end
 
--- Ends a job as one of a set; answers whether it is such an ending.
-local function endPlain(c, stretch, h, state, prefix, result, attempts)
-  local at = #RUNNING + #US + 1
-  if not stretch.isPlain or not state then return false end
-  if find(state, RUNNING, 1, true) ~= 1 or find(state, prefix, at, true) ~= at then return false end
-  if c.done[h] or (c.jobs and c.jobs[h] ~= nil) then return false end
-  local rest = sub(state, at + #prefix)
+-- The ending of a job with this state and id; nothing where it is not running under the fence of the stretch.
+local function endingOf(c, stretch, state, id)
+  local at = #stretch.running + 1
+  if find(state, stretch.running, 1, true) ~= 1 or find(state, id, at, true) ~= at then return nil end
+  local rest = sub(state, at + #id)
   local ending = stretch.endings[rest] or prepare(c, stretch, rest)
-  if not ending.isPlain then return false end
+  if ending.isPlain then
+    stretch.last = ending
+    return ending
+  end
+end
+
+-- Ends a job as one of a set; answers whether it is such an ending.
+local function endPlain(c, stretch, h, state, id, ended, result)
+  if not stretch.isPlain or not state or c.done[h] or (c.jobs and c.jobs[h] ~= nil) then return false end
+  local ending = stretch.last
+  -- Most look like the one before them.
+  if state ~= stretch.running .. id .. (ending.rest or "") then
+    ending = endingOf(c, stretch, state, id)
+    if not ending then return false end
+  end
+  if ended == id then ended = id .. US .. ending.attempts end
   local states, n, g = c.states, c.statesAt, ending.bundle
-  if attempts == "" then attempts = ending.attempts end
-  local ended = fillEnding(stretch.next.to, prefix, ending.parts, attempts, result)
+  ended = ending.before .. ended .. ending.middle .. result .. ending.behind
   states[n + 1], states[n + 2] = h, ended
   c.statesAt, c.done[h] = n + 2, ended
-  stretch.n = stretch.n + 1
-  stretch.handles[stretch.n] = h
+  n = stretch.n + 1
+  stretch.n, stretch.handles[n] = n, h
   ending.jobs = ending.jobs + 1
   if ending.hasKey then c.keyHolders[#c.keyHolders + 1] = h end
   if ending.hasGates then push(c, "gated", h) end
-  g.n = g.n + 1
-  g[g.n] = sub(prefix, find(prefix, US, 1, true) + 1, -2)
+  n = g.n + 1
+  g.n, g[n] = n, id
   return true
 end
 
@@ -110,8 +150,7 @@ local function refusalOf(c, h, id, fence)
 end
 
 -- One settle by the job's tables. Answers a refusal or nothing.
-local function settleOne(c, h, prefix, next, attempts)
-  local fence, id = match(prefix, "^([^\31]*)\31([^\31]*)\31$")
+local function settleOne(c, h, id, fence, next, attempts)
   local job = jobOf(c, h)
   if not job or job.id ~= id or job.state ~= RUNNING or job.fence ~= fence then return refusalOf(c, h, id, fence) end
   if job.cancelAsked == "1" and next.kind ~= "finish" then return "cancel-asked" end
@@ -122,7 +161,7 @@ local function settleOne(c, h, prefix, next, attempts)
 end
 
 -- Any settle, with its effects. Answers a refusal or nothing.
-local function settleAny(c, stretch, h, prefix, result, attempts, hasEffects)
+local function settleAny(c, stretch, h, id, attempts, result, hasEffects)
   widen(c)
   local isLate, jobs, docs = false, 0, 0
   if hasEffects then isLate, jobs, docs = nextFlag(c), nextNumber(c), nextNumber(c) end
@@ -131,7 +170,7 @@ local function settleAny(c, stretch, h, prefix, result, attempts, hasEffects)
   local next, first = stretch.next, c.i
   next.result = result
   local refusal = whole(c, isLate, function()
-    return settleOne(c, h, prefix, next, attempts) or (hasEffects and submitUnit(c, false, jobs, docs)) or nil
+    return settleOne(c, h, id, stretch.fence, next, attempts) or (hasEffects and submitUnit(c, false, jobs, docs)) or nil
   end)
   c.i = first + unitArgs(jobs, docs)
   return refusal
@@ -140,21 +179,22 @@ end
 function OPERATIONS.settle(c)
   local refused = readShapes(c)
   if refused then return refused end
-  local total, refusals, stretches = nextNumber(c), {}, {}
-  local handles = slice(c.args, c.i, c.i + total - 1)
+  local total, args, refusals, stretches = nextNumber(c), c.args, {}, {}
+  local before, at = c.i - 1, 0
+  local states = fetch("HMGET", c.k.state, args, c.i, before + total)
   c.i, c.states, c.statesAt, c.done, c.keyHolders = c.i + total, {}, 0, {}, {}
-  local states, at = fetch("HMGET", c.k.state, handles), 0
   while at < total do
-    local length, stretch = nextNumber(c), stretchOf(stretches, nextArg(c))
-    local hasResults, hasAttempts, hasEffects = nextFlag(c), nextFlag(c), nextFlag(c)
+    local length, stretch = nextNumber(c), stretchOf(stretches, nextArg(c), nextArg(c))
+    local hasAttempts, hasResults, hasEffects = nextFlag(c), nextFlag(c), nextFlag(c)
     for _ = 1, length do
       at = at + 1
-      local prefix, result, attempts = nextArg(c), "", ""
-      if hasResults then result = nextArg(c) end
-      if hasAttempts then attempts = nextArg(c) end
-      local h = handles[at]
-      if hasEffects or not endPlain(c, stretch, h, states[at], prefix, result, attempts) then
-        local refusal = settleAny(c, stretch, h, prefix, result, attempts, hasEffects)
+      local i, h, result = c.i, args[before + at], ""
+      local id, ended = args[i], args[i]
+      if hasAttempts then id = sub(ended, 1, find(ended, US, 1, true) - 1) end
+      if hasResults then i, result = i + 1, args[i + 1] end
+      c.i = i + 1
+      if hasEffects or not endPlain(c, stretch, h, states[at], id, ended, result) then
+        local refusal = settleAny(c, stretch, h, id, sub(ended, #id + 2), result, hasEffects)
         if refusal then
           refusals[#refusals + 1] = at - 1
           refusals[#refusals + 1] = refusal

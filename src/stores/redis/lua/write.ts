@@ -295,7 +295,7 @@ local function writeFeed(c)
   for _, g in ipairs(c.order) do
     if g.n > 1 then told[#told + 1] = concat(g, US) end
   end
-  if #told > 0 then tellFeed(c, concat(told, RS)) end
+  if #told > 0 then tellFeed(c, told[2] and concat(told, RS) or told[1]) end
 end
 
 local function hintText(c, woken, due, finished, cancels)
