@@ -25,8 +25,8 @@ local function usesIn(laneGates)
   return uses
 end
 
--- Of a job with one gate of a key: that key, and weight and cap, which are those of the job before for most. Nothing for
--- several.
+-- Of a job with one gate of a key: that key, and weight and cap, which are those of the job before for most. Nothing
+-- for several.
 local function onlyUse(uses, laneGates)
   if find(laneGates, RS, 1, true) then return nil end
   local use = uses.last
