@@ -67,7 +67,7 @@ async function openBoth(): Promise<Both> {
 async function readAll(admin: typeof plain.admin, prefix: string): Promise<unknown> {
   const keys = Object.entries(await readKeys(admin, prefix));
   return Object.fromEntries(
-    keys.map(([key, held]) => [key, key.startsWith("end:") && Array.isArray(held) ? held.toSorted() : held]),
+    keys.map(([key, held]) => [key, key.startsWith("end:") && Array.isArray(held) ? new Set(held) : held]),
   );
 }
 
