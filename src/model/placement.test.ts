@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createIdMinter } from "./job-id.ts";
-import { createPlacement, partitionOfUnit, gatherJobs } from "./placement.ts";
+import { askedPartition, createPlacement, partitionOfUnit, gatherJobs, textIn } from "./placement.ts";
 import type { UnitJob } from "./placement.ts";
 
 const placement = createPlacement(16);
@@ -95,4 +95,16 @@ describe("a unit", () => {
     expect(() => partitionOfUnit(placement, { jobs: [minted(1), minted(2)] })).toThrow(conflict);
     expect(partitionOfUnit(placement, {})).toBeNull();
   });
+});
+
+test("a text in braces brings a name to any partition", () => {
+  for (let partition = 0; partition < 16; partition++)
+    expect(placement.ofName(`{${textIn(placement, partition)}}\x1fnightly {x}`)).toBe(partition);
+});
+
+test("a unit asks for the place of its gates and keys, not for that of a minted id", () => {
+  expect(askedPartition(placement, { jobs: [minted(7)] })).toBeNull();
+  expect(askedPartition(placement, { jobs: [minted(7, "k")] })).toBe(placement.ofName("k"));
+  const gated = { ...minted(7), gates: [{ key: "limit" }] };
+  expect(askedPartition(placement, { jobs: [gated] })).toBe(placement.ofGates);
 });
