@@ -271,3 +271,28 @@ describe.each([1, 4])("on a store of %i partitions", (partitions) => {
     expect(await v.run(v.mill.schedules.list())).toEqual([]);
   });
 });
+
+describe("a schedule whose input is encrypted", () => {
+  const encryption = { current: "k", keys: { k: new Uint8Array(32).fill(7) } };
+  const v = useVirtualMill({ encryption });
+
+  test("is the same definition in every process, although its text is another one each time", async () => {
+    const define = (mill = v.mill, day = "x"): Promise<unknown> =>
+      v.run(mill.schedule("s", report, { day }, { every: "1h" }));
+    await define();
+    await v.run(v.mill.schedules.edit("s", { every: "2h" }));
+    await define();
+    await define(millOn(v.store, { encryption }, v.platform));
+    expect(await v.run(v.mill.schedules.get("s"))).toMatchObject({
+      edited: ["rule"],
+      job: { input: { day: "x" } },
+    });
+    const { docs } = await v.run(v.store.readDocs({ kind: "schedule", ids: ["s"] }));
+    expect(docs[0]?.body).not.toContain("day");
+    await define(millOn(v.store, { encryption }, v.platform), "y");
+    expect(await v.run(v.mill.schedules.get("s"))).toMatchObject({
+      edited: [],
+      job: { input: { day: "y" } },
+    });
+  });
+});

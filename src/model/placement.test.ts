@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { limitGateKey } from "./gate.ts";
 import { createIdMinter } from "./job-id.ts";
 import { groupGateKey, groupLane, keyedGate, keysLane, writeKeyUse } from "./lane.ts";
-import { createPlacement, partitionOfUnit, gatherJobs } from "./placement.ts";
+import { askedPartition, createPlacement, partitionOfUnit, gatherJobs, textIn } from "./placement.ts";
 import type { UnitJob } from "./placement.ts";
 
 const placement = createPlacement(16);
@@ -158,4 +158,16 @@ describe("a job with a lane", () => {
     expect(place(fair(away), ofKey(other))).toBe(placement.ofName(other));
     expect(place(fair(away, { unique: { key: other } }))).toBe(placement.ofName(other));
   });
+});
+
+test("a text in braces brings a name to any partition", () => {
+  for (let partition = 0; partition < 16; partition++)
+    expect(placement.ofName(`{${textIn(placement, partition)}}\x1fnightly {x}`)).toBe(partition);
+});
+
+test("a unit asks for the place of its gates and keys, not for that of a minted id", () => {
+  expect(askedPartition(placement, { jobs: [minted(7)] })).toBeNull();
+  expect(askedPartition(placement, { jobs: [minted(7, "k")] })).toBe(placement.ofName("k"));
+  const gated = { ...minted(7), gates: [{ key: "limit" }] };
+  expect(askedPartition(placement, { jobs: [gated] })).toBe(placement.ofGates);
 });

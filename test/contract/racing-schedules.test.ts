@@ -68,7 +68,7 @@ describe.each(places)("on %s", (_title, place) => {
     async () => {
       const { mills, store } = await openTen(0.03);
       const slack = limit("slack", { concurrency: 5 });
-      const schedules = 30;
+      const schedules = 60;
       const rounds = 40;
       platform.setNow(Math.ceil(platform.now() / minute) * minute);
       const from = platform.now();
