@@ -21,6 +21,10 @@ export interface Contender {
   openCancels?(): Promise<Cancels>;
   /** Finished jobs by the store's own count. Where it keeps none of them: `filled`, all that there were, without those still there. */
   countFinished(filled: number): Promise<number> | number;
+  /**
+   * Leaves so many keys at closed gates, one job waiting and one finished each. Absent where a system has no such gates.
+   */
+  closeKeys?(count: number): Promise<void>;
   /** Leaves all waiting jobs finished, as working them off would, in whatever way is quick. */
   finishAll(count: number): Promise<void>;
   /** Store calls since the start, the store's own periodic reads included; 0 unless opened for counting. On a server, what the driver sends. */
@@ -37,6 +41,8 @@ export interface OpenOptions {
   readonly executor: Executor | null;
   /** Jobs that a store which only pretends must have ready. */
   readonly jobs: number;
+  /** Jobs that wait at closed gates lie in the same queue: a worker serves them too. */
+  readonly isBesideClosed: boolean;
   /** Hear of new work as soon as the system can. */
   readonly isEager: boolean;
   /** Counting everything costs time, so only the idle work asks for it. */

@@ -13,6 +13,10 @@ export const works = [
   "tagged",
   "limited",
   "rated",
+  "grouped",
+  "fifo",
+  "keyed",
+  "closed",
   "latency",
   "delayed",
   "cancel",
@@ -30,6 +34,10 @@ export const unhurriedWorks: readonly Work[] = [
   "tagged",
   "limited",
   "rated",
+  "grouped",
+  "fifo",
+  "keyed",
+  "closed",
   "delayed",
   "cancel",
   "schedules",
@@ -47,7 +55,9 @@ export type Backlog =
   | "1000000 finished"
   | "10000000 finished"
   | "20000 due at once"
-  | "200000 due at once";
+  | "200000 due at once"
+  | "2000 closed keys"
+  | "100000 closed keys";
 
 /** The ways a system can be run, where it has more than one; said as a note with the figure. */
 export const modeNotes = {
@@ -65,10 +75,19 @@ export const modeNotes = {
 } as const;
 export type Mode = keyof typeof modeNotes;
 
-/** Jobs of a backlog that are waiting, that are finished, and that come due at one moment. */
-export function jobsBeside(backlog: Backlog | null): Record<"waiting" | "finished" | "due", number> {
-  const [count, state] = (backlog ?? "0 waiting").split(" ");
-  return { waiting: 0, finished: 0, due: 0, [state as string]: Number(count) };
+/**
+ * Jobs of a backlog that are waiting, that are finished, that come due at one moment, and that wait at a closed gate,
+ * each under a key of its own. Such a gate was closed by a first job of its key, which is finished.
+ */
+export function jobsBeside(
+  backlog: Backlog | null,
+): Record<"waiting" | "finished" | "due" | "closed", number> {
+  const [text, state] = (backlog ?? "0 waiting").split(" ");
+  const count = Number(text);
+  const none = { waiting: 0, finished: 0, due: 0, closed: 0 };
+  return state === "closed"
+    ? { ...none, closed: count, finished: count }
+    : { ...none, [state as string]: count };
 }
 
 export interface Result {

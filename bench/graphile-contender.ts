@@ -8,13 +8,19 @@ import { Logger, makeWorkerUtils, run } from "graphile-worker";
 import type { Contender, OpenOptions } from "./contender.ts";
 import { watchQueries } from "./driver-queries.ts";
 import type { Mode } from "./figures.ts";
+import type { BenchInput } from "./input.ts";
+import { groupKeyOf } from "./job-kind.ts";
+import type { JobKind } from "./job-kind.ts";
 
 const task = "bench";
 const localQueueSizes: Partial<Record<Mode, number>> = { "local-queue": 500, "local-queue-2000": 2000 };
 const poolSize = 10;
+/** A job of a named queue is deleted by a statement that frees the queue as well, one row of it per job. */
+const completion = /^(with j as \(\s*)?delete from/;
 const silent = new Logger(() => () => {});
 
-export async function openGraphileContender({ place, mode, isCounting }: OpenOptions): Promise<Contender> {
+export async function openGraphileContender(options: OpenOptions): Promise<Contender> {
+  const { place, mode, jobKind, isCounting } = options;
   const localQueueSize = localQueueSizes[mode];
   let queries = 0;
   let ended = (_count: number): void => {};
@@ -26,7 +32,7 @@ export async function openGraphileContender({ place, mode, isCounting }: OpenOpt
       ? {}
       : {
           answered: ({ text }, { rowCount }) => {
-            if (text.startsWith("delete from")) ended(rowCount ?? 0);
+            if (completion.test(text)) ended(rowCount ?? 0);
           },
         }),
   });
@@ -37,8 +43,9 @@ export async function openGraphileContender({ place, mode, isCounting }: OpenOpt
     get storeCalls() {
       return queries;
     },
-    enqueue: (input) => utils.addJob(task, input),
-    enqueueMany: (inputs) => utils.addJobs(inputs.map((payload) => ({ identifier: task, payload }))),
+    enqueue: (input) => utils.addJob(task, input, queueOf(jobKind, input)),
+    enqueueMany: (inputs) =>
+      utils.addJobs(inputs.map((payload) => ({ identifier: task, payload, ...queueOf(jobKind, payload) }))),
     async work({ concurrency, started, finished }) {
       ended = finished;
       const runner = await run({
@@ -66,4 +73,9 @@ export async function openGraphileContender({ place, mode, isCounting }: OpenOpt
     finishAll: () => Promise.reject(new Error("graphile-worker keeps no finished jobs.")),
     close: () => utils.release(),
   };
+}
+
+/** Jobs of one named queue run one at a time, in their order. */
+function queueOf(kind: JobKind, input: unknown): { queueName?: string } {
+  return kind === "fifo" ? { queueName: groupKeyOf(kind, input as BenchInput) } : {};
 }

@@ -10,18 +10,33 @@ import type { BenchInput } from "./input.ts";
  * fails-once: the first attempt throws, and the job is tried again without a delay.
  * unique: the job holds a key of its own until its end. tagged: it has two tags.
  * limited: at most `limitedTo` run at once, over all processes. rated: a rate that lets every job of a run pass, so that
- * what is measured is the price of having one.
+ * what is measured is the price of having one. grouped: of `groupKeys` keys that take turns. fifo: of as many keys,
+ * one job of a key at a time, in their order. keyed: at most `perKeyMax` of a key at once, with `limitKeys` keys.
  */
-export type JobKind = "plain" | "fails-once" | "unique" | "tagged" | "limited" | "rated";
+export type JobKind =
+  | "plain"
+  | "fails-once"
+  | "unique"
+  | "tagged"
+  | "limited"
+  | "rated"
+  | "grouped"
+  | "fifo"
+  | "keyed";
 
 const kindOfDrain = {
   ...({ drain: "plain", retry: "fails-once", unique: "unique", tagged: "tagged" } as const),
-  ...({ limited: "limited", rated: "rated" } as const),
+  ...({ limited: "limited", rated: "rated", grouped: "grouped", fifo: "fifo", keyed: "keyed" } as const),
+  // Plain jobs beside others that wait at closed gates.
+  ...({ closed: "plain" } as const),
 };
 
 /** More than a worker of 100 slots runs at once, fewer than it would claim ahead. */
 export const limitedTo = 200;
 export const ratedPerSecond = 1_000_000;
+const groupKeys = 1000;
+const limitKeys = 100_000;
+export const perKeyMax = 2;
 
 export function isDrain(work: string): work is keyof typeof kindOfDrain {
   return Object.hasOwn(kindOfDrain, work);
@@ -41,6 +56,11 @@ export function attemptsOf(kind: JobKind): number {
 
 export function uniqueKeyOf({ orderId }: BenchInput): string {
   return `order-${orderId}`;
+}
+
+/** The group or the limit's key of a job; jobs of all keys are mixed. */
+export function groupKeyOf(kind: JobKind, { orderId }: BenchInput): string {
+  return `tenant-${orderId % (kind === "keyed" ? limitKeys : groupKeys)}`;
 }
 
 /** One tag of few values and one of many, as applications have them. */

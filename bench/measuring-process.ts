@@ -48,6 +48,7 @@ async function open(measurement: Measurement): Promise<Contender> {
     // Only a connection in this thread can be watched for the store's own reads.
     executor: store === "sqlite" && work === "idle" ? ("inline" as const) : measurement.executor,
     jobs: isDrain(work) ? jobsToDrain(measurement.jobs) : 0,
+    isBesideClosed: jobsBeside(measurement.backlog).closed > 0,
     isEager: work.startsWith("latency") || work === "delayed",
     isCounting: work === "idle",
   };
@@ -81,7 +82,11 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
     case "unique":
     case "tagged":
     case "limited":
-    case "rated": {
+    case "rated":
+    case "grouped":
+    case "fifo":
+    case "keyed":
+    case "closed": {
       const [go, stop] = [heard("go"), heard("stop")];
       void say({ kind: "ready" });
       const progress = (total: number): void => void say({ kind: "progress", total });
@@ -162,8 +167,11 @@ async function tellStarts(contender: Contender, concurrency: number | null): Pro
 }
 
 async function fill(contender: Contender, { backlog, jobs, store, place }: Measurement): Promise<void> {
-  const { waiting, finished } = jobsBeside(backlog);
-  if (finished > 0 && store === "postgres") {
+  const { waiting, finished, closed } = jobsBeside(backlog);
+  if (closed > 0) {
+    if (contender.closeKeys === undefined) throw new Error("This system has no gates per key.");
+    await contender.closeKeys(closed);
+  } else if (finished > 0 && store === "postgres") {
     await fillFinished(contender, place, finished);
   } else if (finished > 0) {
     await enqueueInBulk(contender, finished);

@@ -15,6 +15,7 @@ import { openStore } from "../src/open.ts";
 import { nodePlatform } from "../src/platform/node-platform.ts";
 import type { Store } from "../src/store/store.ts";
 import { handler } from "../src/worker/handler.ts";
+import { bulkJobs } from "./contender.ts";
 import type { Contender, OpenOptions } from "./contender.ts";
 import { countingStore } from "./counting-store.ts";
 import type { Counts } from "./counting-store.ts";
@@ -23,6 +24,7 @@ import { makeInput } from "./input.ts";
 import type { BenchInput } from "./input.ts";
 import { limitedTo, ratedPerSecond, tagsOf, uniqueKeyOf } from "./job-kind.ts";
 import type { JobKind } from "./job-kind.ts";
+import { closedOptions, keyedOptionsOf } from "./keyed-options.ts";
 import { openMillraceCancels } from "./millrace-cancels.ts";
 import { openStubStore } from "./stub-store.ts";
 
@@ -43,6 +45,7 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
     ...(failsOnce ? { log: false } : {}),
   });
   const benchJob = job<BenchInput, void>("bench", definitionOptionsOf(mode, jobKind));
+  const closedJob = options.isBesideClosed ? job<BenchInput, void>("bench-closed", closedOptions()) : null;
   /** Of another queue, on which nobody works. */
   const unworkedJob = job<BenchInput, void>("bench-flood", { queue: "flood" });
   const { name } = benchJob;
@@ -102,7 +105,21 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
         started(context.input);
         if (failsOnce && context.attempt === 1) throw new Error("fails once");
       });
-      return millrace.work([noOp], concurrency === null ? {} : { concurrency });
+      const handlers = closedJob === null ? [noOp] : [noOp, handler(closedJob, async () => {})];
+      return millrace.work(handlers, concurrency === null ? {} : { concurrency });
+    },
+    async closeKeys(count) {
+      if (closedJob === null) throw new Error("Opened without jobs that wait at closed gates.");
+      // The first job of a key takes its only token, and the second waits for the next.
+      for (const round of [0, 1]) {
+        for (let from = 0; from < count; from += bulkJobs) {
+          const length = Math.min(bulkJobs, count - from);
+          await millrace.enqueueMany(
+            Array.from({ length }, (_, index) => closedJob.with(makeInput(from + index))),
+          );
+        }
+        if (round === 0) await contender.finishAll(count);
+      }
     },
     async openCancels() {
       const operator = new Millrace(new Engine(await open(), nodePlatform, settings, log), duties);
@@ -142,6 +159,7 @@ function definitionOptionsOf(mode: Mode, kind: JobKind): Pick<JobOptions, "reten
   const used = limits[kind];
   return {
     ...(used === undefined ? {} : { limits: [used] }),
+    ...keyedOptionsOf(kind),
     ...(mode === "no-history" ? { retention: { completed: 0 } } : {}),
     ...(kind === "fails-once" ? { retry: { attempts: 2, backoff: 0 } } : {}),
   };

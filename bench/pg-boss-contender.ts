@@ -8,7 +8,8 @@ import type { Contender, OpenOptions } from "./contender.ts";
 import { bulkJobs } from "./contender.ts";
 import { watchQueries } from "./driver-queries.ts";
 import type { BenchInput } from "./input.ts";
-import { uniqueKeyOf } from "./job-kind.ts";
+import { groupKeyOf, perKeyMax, uniqueKeyOf } from "./job-kind.ts";
+import type { JobKind } from "./job-kind.ts";
 
 const queue = "bench";
 const loops = 3;
@@ -38,10 +39,8 @@ export async function openPgBossContender({
   });
   boss.on("error", (error) => console.error(error));
   await boss.start();
-  // Under the policy exclusive a key is held until the end of its job, as Millrace's is.
-  const isUnique = jobKind === "unique";
-  await boss.createQueue(queue, { notify: !isQuiet, ...(isUnique ? { policy: "exclusive" } : {}) });
-  const keyOf = (input: BenchInput) => (isUnique ? { singletonKey: uniqueKeyOf(input) } : {});
+  await boss.createQueue(queue, { notify: !isQuiet, ...policyOf(jobKind) });
+  const keyOf = (input: BenchInput) => keyOptionsOf(jobKind, input);
   return {
     durability: "strict",
     get storeCalls() {
@@ -62,6 +61,7 @@ export async function openPgBossContender({
             localConcurrency: loops,
             burstWhenBatchFull: true,
             pollingIntervalSeconds: 0.5,
+            ...(jobKind === "keyed" ? { groupConcurrency: perKeyMax } : {}),
           }
         : {};
       await boss.work(queue, batch, async (jobs) => {
@@ -78,6 +78,18 @@ export async function openPgBossContender({
     finishAll: () => Promise.reject(new Error("pg-boss is not measured beside finished jobs.")),
     close: () => boss.stop({ graceful: false }),
   };
+}
+
+/** Under the policy exclusive a key is held until the end of its job, as Millrace's is; FIFO is a policy of its own. */
+function policyOf(kind: JobKind): { policy?: "exclusive" | "key_strict_fifo" } {
+  if (kind === "unique") return { policy: "exclusive" };
+  return kind === "fifo" ? { policy: "key_strict_fifo" } : {};
+}
+
+function keyOptionsOf(kind: JobKind, input: BenchInput): { singletonKey?: string; group?: { id: string } } {
+  if (kind === "unique") return { singletonKey: uniqueKeyOf(input) };
+  if (kind === "fifo") return { singletonKey: groupKeyOf(kind, input) };
+  return kind === "keyed" ? { group: { id: groupKeyOf(kind, input) } } : {};
 }
 
 /** Its fastest way documented: the caller fetches and completes by itself. */

@@ -65,6 +65,7 @@ function sqliteParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "enqueue-bulk", jobs: bulk, entries: [millrace(1), plainjob()] },
     { work: "drain", jobs: many, entries: [...drains(), ...(isQuick ? [] : crowdedDrains())] },
     ...specialDrains(many, () => [millrace(100)]),
+    besideClosed(isQuick, many),
     restedLatency(isQuick, jobs, [millrace(defaultSlots), plainjob()]),
     delayed(isQuick, jobs, [plainjob()]),
     cancel(isQuick, jobs),
@@ -92,11 +93,25 @@ function restedLatency(isQuick: boolean, jobs: number | null, entries: readonly 
 
 /** Drains of jobs with something special about them, each in turns with the same drain of plain jobs. */
 function specialDrains(jobs: number, entriesOf: (work: Work) => readonly Entry[]): readonly Part[] {
-  return (["retry", "unique", "tagged", "limited", "rated"] as const).map((work) => {
+  return specialWorks.map((work) => {
     const entries = entriesOf(work);
-    const plain = entries.map((entry): Entry => ({ ...entry, mode: "plain-jobs" }));
-    return { work, jobs, entries: [...plain, ...entries] };
+    const plain = entries
+      .filter(({ mode }) => mode === "plain")
+      .map((entry): Entry => ({ ...entry, mode: "plain-jobs" }));
+    // A key of 100,000 needs a second job for its cap to be asked.
+    return { work, jobs: work === "keyed" ? 2 * jobs : jobs, entries: [...plain, ...entries] };
   });
+}
+
+const specialWorks = [
+  ...(["retry", "unique", "tagged", "limited", "rated"] as const),
+  ...(["grouped", "fifo", "keyed"] as const),
+];
+
+/** Plain jobs, in turns without others and beside as many keys as wait at closed gates. */
+function besideClosed(isQuick: boolean, jobs: number): Part {
+  const entry = millrace(100, isQuick ? "2000 closed keys" : "100000 closed keys");
+  return { work: "closed", jobs, entries: [{ ...millrace(100), mode: "plain-jobs" }, entry] };
 }
 
 /**
@@ -128,6 +143,9 @@ function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
   // The peers commit single enqueues one by one: 200,000 of them would take minutes per round.
   const few = jobs ?? (isQuick ? 400 : 20_000);
   const concurrent = jobs ?? (isQuick ? 1_000 : 100_000);
+  const special = jobs ?? (isQuick ? 4_000 : 100_000);
+  // One at a time per key, graphile-worker takes more than a minute for 100,000.
+  const serial = jobs ?? (isQuick ? 4_000 : 20_000);
   const everybody = (slots: number): readonly Entry[] => [
     millrace(slots),
     peer("pg-boss", slots),
@@ -143,10 +161,13 @@ function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "enqueue-concurrent", jobs: concurrent, entries: everybody(enqueuesInFlight) },
     { work: "enqueue-bulk", jobs: many, entries: everybody(1) },
     { work: "drain", jobs: many, entries: [...postgresDrains(), ...(isQuick ? [] : longDrains())] },
-    ...specialDrains(jobs ?? (isQuick ? 4_000 : 100_000), (work) => [
+    // For fair turns neither peer has anything, for a cap per key graphile-worker has not.
+    ...specialDrains(special, (work) => [
       millrace(100),
-      ...(work === "unique" ? [peer("pg-boss", null)] : []),
-    ]),
+      ...(work === "unique" || work === "fifo" || work === "keyed" ? [peer("pg-boss", null)] : []),
+      ...(work === "fifo" ? [peer("graphile-worker", 100, "local-queue")] : []),
+    ]).map((part) => (part.work === "fifo" ? { ...part, jobs: serial } : part)),
+    besideClosed(isQuick, special),
     { work: "latency", jobs: jobs ?? (isQuick ? 30 : 1000), entries: across },
     delayed(isQuick, jobs, []),
     cancel(isQuick, jobs),
@@ -184,6 +205,9 @@ function redisParts({ isQuick, jobs }: Asked): readonly Part[] {
   // In a hurry all drains start from one filled store. One job at a time, the peer takes half a minute for 100,000.
   const few = jobs ?? (isQuick ? 2_000 : 20_000);
   const bulk = jobs ?? (isQuick ? 20_000 : 200_000);
+  const special = jobs ?? (isQuick ? 4_000 : 100_000);
+  // BullMQ has no tags, and groups are not in its open source.
+  const lacking: readonly Work[] = ["tagged", "grouped", "fifo", "keyed"];
   const both = (slots: number, more: Partial<Entry> = {}): readonly Entry[] => [
     { ...millrace(slots), ...more },
     { ...peer("bullmq", slots), ...more },
@@ -200,10 +224,8 @@ function redisParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "enqueue-concurrent", jobs: many, entries: both(enqueuesInFlight) },
     { work: "enqueue-bulk", jobs: bulk, entries: both(1) },
     ...drained,
-    // BullMQ has no tags.
-    ...specialDrains(jobs ?? (isQuick ? 4_000 : 100_000), (work) =>
-      work === "tagged" ? [millrace(100)] : both(100),
-    ),
+    ...specialDrains(special, (work) => (lacking.includes(work) ? [millrace(100)] : both(100))),
+    besideClosed(isQuick, special),
     { work: "latency", jobs: jobs ?? (isQuick ? 1000 : 10_000), entries: both(defaultSlots) },
     restedLatency(isQuick, jobs, both(defaultSlots)),
     delayed(isQuick, jobs, [peer("bullmq", defaultSlots)]),

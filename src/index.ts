@@ -17,6 +17,7 @@ export type {
   ReturnedOf,
   Submission,
 } from "./engine/definition.ts";
+export type { GroupOptions, OfInput } from "./engine/group.ts";
 export { schedule } from "./engine/schedules/schedule.ts";
 export type { ScheduleDefinition, ScheduleOptions } from "./engine/schedules/schedule.ts";
 export type { ScheduleView } from "./client/schedule-view.ts";
@@ -71,7 +72,10 @@ export type { AttemptView, JobView } from "./client/job-view.ts";
 export type { QueueCounts } from "./client/count-jobs.ts";
 export type {
   AcquireOptions,
+  BoundEdit,
   LimitEdit,
+  LimitKeyOptions,
+  LimitKeyState,
   LimitsClient,
   LimitState,
   ThrottleOptions,
@@ -89,7 +93,7 @@ export type { AttemptOutcome, ErrorRecord } from "./model/attempt-log.ts";
 export type { Duration } from "./model/duration.ts";
 export type { JobState, TerminalState } from "./model/job-state.ts";
 export type { Learn, LearnOptions } from "./model/learning.ts";
-export type { LimitSettings, Rate, RateOptions } from "./model/limit.ts";
+export type { BoundSettings, LimitSettings, Rate, RateOptions } from "./model/limit.ts";
 export type { Priority } from "./model/rank.ts";
 export type { BackoffOptions, CustomBackoff, RetryIf } from "./model/retry-policy.ts";
 export type { UniqueOptions, UniqueScope } from "./model/unique-key.ts";

@@ -7,5 +7,8 @@ export function heldText(held: Held): string {
   const name = escapeText(held.name);
   if (held.by === "pause") return `the queue ${name} is paused`;
   const use = held.use === null ? "" : ` (${held.use.held} of ${held.use.cap})`;
-  return held.by === "limit" ? `the limit ${name}${use}` : `the bounds of the queue ${name}${use}`;
+  const key = held.key === undefined ? "" : escapeText(held.key);
+  if (held.by === "group") return `its group ${key}${use}`;
+  if (held.by === "queue") return `the bounds of the queue ${name}${use}`;
+  return `the limit ${name}${key === "" ? "" : ` for ${key}`}${use}`;
 }

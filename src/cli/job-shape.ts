@@ -7,6 +7,7 @@ export function jobShape(job: JobView): Readonly<Record<string, unknown>> {
     name: job.name,
     queue: job.queue,
     requires: job.requires,
+    group: job.group,
     state: job.state,
     held: job.held,
     reason: job.reason,

@@ -153,7 +153,13 @@ describe("bad input is refused before any write", () => {
       "payload-not-encodable",
       () => v.mill.enqueue(plain, { n: () => 1 } as never),
     ],
-    ["a group key", "not-yet-supported", () => v.mill.enqueue(plain, { n: 1 }, { group: "tenant" } as never)],
+    ["a group key that is no name", "invalid-name", () => v.mill.enqueue(plain, { n: 1 }, { group: "" })],
+    [
+      "a group key function that throws",
+      "invalid-option",
+      () => v.mill.enqueue(plain, { n: 1 }, { group: () => (undefined as never as { key: string }).key }),
+    ],
+    ["an unknown order", "invalid-option", () => v.mill.enqueue(plain, { n: 1 }, { order: "up" as never })],
     ["budgets", "not-yet-supported", () => v.mill.enqueue(plain, { n: 1 }, { budgets: [] } as never)],
     [
       "a worker's capabilities in place of a job's requires",
@@ -178,7 +184,7 @@ describe("bad input is refused before any write", () => {
     expect(() => job("a", { quue: "b" } as never)).toThrow(coded("invalid-option"));
     expect(() => job("a", { input: {} as never })).toThrow(coded("invalid-option"));
     expect(() => job("a", { redact: ["items[0]"] })).toThrow(coded("invalid-option"));
-    expect(() => job("a", { group: "g" } as never)).toThrow(coded("not-yet-supported"));
+    expect(() => job("a", { group: { key: "g", concurrency: 0 } })).toThrow(coded("invalid-option"));
   });
 
   test("names inside the rules work like any other, hostile ones too", async () => {

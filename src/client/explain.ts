@@ -11,6 +11,7 @@ import type { Quarantined } from "./quarantined.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
 import { durationText } from "../model/duration.ts";
 import { isTerminal } from "../model/job-state.ts";
+import { groupOfLane } from "../model/lane.ts";
 import type { JobState } from "../model/job-state.ts";
 import { quoteNames } from "../model/name.ts";
 import { hasSameCaps } from "../model/route.ts";
@@ -22,7 +23,7 @@ export interface Explanation {
   readonly state: JobState;
   /** The explanation, in one sentence. */
   readonly why: string;
-  /** What holds a ready job back: a limit, the pause of its queue, a missing capability; else null. */
+  /** What holds a ready job back: a limit, its group, the pause of its queue, a missing capability; else null. */
   readonly held: Held | null;
   /** When the job is expected to go on, where that is known. */
   readonly expectedAt: Date | null;
@@ -73,7 +74,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
       const isOverdue = record.dueAt <= now;
       const why = isOverdue
         ? "It is due, but nobody promoted it: no process runs the promote duty on this store."
-        : `It is not due for ${durationText(record.dueAt - now)}.${nth}`;
+        : `It is not due for ${durationText(record.dueAt - now)}.${nth}${heldPlace(record)}`;
       return explain(why, record.dueAt);
     }
     case "ready": {
@@ -90,7 +91,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
       const running = count("running");
       const offering = caps.length === 0 ? "" : ` and offers ${quoteNames(caps)}`;
       const why = `It waits for a free slot of a worker that serves the queue ${JSON.stringify(queue)} and has a handler for ${JSON.stringify(name)}${offering}; ${running} like it ${running === 1 ? "is" : "are"} running.`;
-      return explain(`${why}${heldSlots(able)}${nth}`);
+      return explain(`${why}${inLine(record)}${heldSlots(able)}${nth}`);
     }
     case "running":
       return explain(
@@ -120,6 +121,18 @@ function heldSlots(workers: readonly LiveWorker[]): string {
   return count === 1
     ? ` One slot is held by a handler that was told to stop and goes on, on ${where}.`
     : ` ${count} slots are held by handlers that were told to stop and go on, on ${where}.`;
+}
+
+/** A first job that something else holds is not looked for: it would take a read of the whole group. */
+function inLine({ laneKey }: JobRecord): string {
+  const group = groupOfLane(laneKey);
+  return group === null ? "" : ` Jobs of its group ${JSON.stringify(group)} that stand before it go first.`;
+}
+
+function heldPlace({ laneKey, keepsLane }: JobRecord): string {
+  const group = groupOfLane(laneKey);
+  if (keepsLane === 0 || group === null) return "";
+  return ` It holds its place in the group ${JSON.stringify(group)} meanwhile.`;
 }
 
 function describeCase(item: Quarantined | undefined): string {

@@ -1,12 +1,13 @@
 /**
- * Ready jobs that a limit, or their queue, holds back: read for the jobs that somebody looks at, one call for all of
- * them. A job knows its limits by its policy.
+ * Ready jobs that a limit, their group or their queue holds back: read for the jobs that somebody looks at, one call for
+ * all of them. A job knows the limits on its route by its policy, its group and its keys by its lane.
  */
 import type { Engine } from "../engine/engine.ts";
 import { gatesToPass, limitGateKey } from "../model/gate.ts";
-import type { GateUse } from "../model/gate.ts";
 import { heldBack } from "../model/held.ts";
 import type { HeldBack } from "../model/held.ts";
+import { readKeyUse } from "../model/lane.ts";
+import type { KeyUse } from "../model/lane.ts";
 import type { JobRecord } from "../store/records.ts";
 import { unlessMissing } from "./unless-missing.ts";
 
@@ -20,12 +21,13 @@ export async function readHeldByGate(
   engine: Engine,
   records: readonly JobRecord[],
 ): Promise<readonly (HeldBack | null)[]> {
-  const usesOf = ({ queue, policy }: JobRecord): readonly GateUse[] => {
+  const usesOf = ({ queue, policy, laneGates }: JobRecord): readonly KeyUse[] => {
     const { limits } = engine.readPolicy(policy);
-    return gatesToPass({
-      queue,
-      gates: limits.map(([name, weight]) => ({ key: limitGateKey(name), weight })),
-    });
+    const gates = limits.map(([name, weight]) => ({ key: limitGateKey(name), weight }));
+    return [
+      ...gatesToPass({ queue, gates }).map((use) => ({ ...use, cap: null })),
+      ...(laneGates ?? []).map(readKeyUse),
+    ];
   };
   const ready = records.filter(({ state }) => state === "ready");
   if (ready.length === 0) return records.map(() => null);
@@ -36,9 +38,9 @@ export async function readHeldByGate(
   const byKey = new Map(gates.map((gate) => [gate.key, gate]));
   return records.map((record) => {
     if (record.state !== "ready") return null;
-    const asked = usesOf(record).flatMap(({ key, weight }) => {
+    const asked = usesOf(record).flatMap(({ key, weight, cap }) => {
       const gate = byKey.get(key);
-      return gate === undefined ? [] : [{ ...gate, weight }];
+      return gate === undefined ? [] : [{ ...gate, weight, cap: cap ?? gate.cap }];
     });
     return heldBack(asked, now);
   });

@@ -5,6 +5,7 @@ import { readAttemptLog } from "../model/attempt-log.ts";
 import type { AttemptRecord } from "../model/attempt-log.ts";
 import { readMeta, viewMadeBy } from "../model/job-meta.ts";
 import type { DecidedPolicy } from "../model/job-policy.ts";
+import { groupOfLane } from "../model/lane.ts";
 import { keyOfScoped } from "../model/unique-key.ts";
 import { isTerminal } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
@@ -25,7 +26,9 @@ export interface JobView<Input = unknown, Result = unknown> {
   /** The capabilities that a worker must offer to run it. */
   readonly requires: readonly string[];
   readonly state: JobState;
-  /** What holds a ready job back: a limit, the pause of its queue, a missing capability; else null. */
+  /** The key of its group; null for none. */
+  readonly group: string | null;
+  /** What holds a ready job back: a limit, its group, the pause of its queue, a missing capability; else null. */
   readonly held: Held | null;
   /** Why the job ended, for one that did not complete. */
   readonly reason: string | null;
@@ -81,6 +84,7 @@ export function viewRecord(engine: Engine, record: JobRecord): Omit<JobView, "he
     name: record.name,
     queue: record.queue,
     requires: record.caps ?? [],
+    group: groupOfLane(record.laneKey),
     state: record.state,
     reason: record.reason,
     attempt: record.attempt,

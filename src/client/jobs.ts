@@ -18,6 +18,7 @@ import { checkName } from "../model/name.ts";
 import { editChange, removeChange, replayChange, rescheduleChange, revokeChanges } from "../model/operate.ts";
 import { checkBoolean, checkOptions, checkWhole } from "../model/option.ts";
 import { withoutPermits } from "../model/permit.ts";
+import { rankingOf } from "../model/rank.ts";
 import type { Priority } from "../model/rank.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { JobRecord } from "../store/records.ts";
@@ -258,14 +259,16 @@ export class Jobs {
       const { level } = policy;
       const input = this.#editOf(changes);
       const answer = await this.#changes.changeAsRead(await this.#changes.mustRead(id), (record) => {
+        const { isReadable, order } = this.#engine.readPolicy(record.policy);
+        const { strideMs } = this.#engine.settings;
         const edit: Edit = {
           ...input,
-          ...(level === undefined || !this.#engine.readPolicy(record.policy).isReadable
+          ...(level === undefined || !isReadable
             ? {}
             : { policy: writePolicy({ ...parsePolicy(record.policy), level }) }),
           ...(headers === undefined ? {} : { meta: writeMeta({ ...readMeta(record.meta), headers }) }),
         };
-        return [editChange(edit, level ?? null, this.#engine.settings.strideMs)];
+        return [editChange(edit, level === undefined ? null : rankingOf({ level, order }, strideMs))];
       });
       refuse(answer, id);
     });

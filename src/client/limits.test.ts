@@ -60,7 +60,7 @@ describe("a limit on how many run at once", () => {
       ...{ state: "ready", held, why: 'The limit "slack" is full: 2 of 2 are held.', expectedAt: null },
     });
     expect(await v.run(v.mill.limits.state("slack"))).toEqual({
-      ...{ name: "slack", concurrency: 2, rate: null, learned: null, defined: null },
+      ...{ name: "slack", concurrency: 2, rate: null, perKey: null, learned: null, defined: null },
       ...{ held: 2, free: 0, coolingUntil: null },
     });
     for (const _ of handles) {
@@ -192,7 +192,7 @@ describe("bad limits are refused", () => {
       () => limit("r", { rate: { max: 9, per: 1, burst: 1 } }).use({ weight: 2 }),
       "invalid-option",
     ],
-    ["a key", () => slack.use({ key: "a" } as never), "not-yet-supported"],
+    ["a key that is no name", () => slack.use({ key: "a\nb" }), "invalid-name"],
     ["a limit without a name", () => limit(""), "invalid-name"],
     ["one limit twice", () => job("a", { limits: [slack, slack.use()] }), "invalid-option"],
     [

@@ -1,21 +1,30 @@
 /**
  * Looking at limits and operating on them, for all processes of the store. What the code defines is the default; an
- * edit persists until the code's own definition changes.
+ * edit persists until the code's own definition changes. With a key, all of it is about that key of the limit alone.
  */
 import type { Engine } from "../engine/engine.ts";
-import { allGates, changeGate, readGate } from "../engine/gates.ts";
-import type { FoundGate } from "../engine/gates.ts";
+import { allGates, changeGate } from "../engine/gates.ts";
+import type { FoundGate, GateChange } from "../engine/gates.ts";
 import { checkWeight, isLimit } from "../engine/limit.ts";
 import type { Limit } from "../engine/limit.ts";
-import { unknownLimit } from "../engine/limits.ts";
+import { needsKey, unknownLimit } from "../engine/limits.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { gateName, limitGateKey, permitsLeft } from "../model/gate.ts";
 import type { Learn } from "../model/learning.ts";
-import { learnedOf, readBody, readEdit, settingsOf } from "../model/limit.ts";
-import type { LimitSettings, Rate, RateOptions } from "../model/limit.ts";
+import { keyedGate } from "../model/lane.ts";
+import {
+  afterEdit,
+  isBoundedInAll,
+  learnedOf,
+  readBody,
+  readEdit,
+  readLimitEdit,
+  settingsOf,
+} from "../model/limit.ts";
+import type { BoundSettings, LimitBody, LimitSettings, Rate, RateOptions } from "../model/limit.ts";
 import { checkName } from "../model/name.ts";
-import { MillraceError, notYetSupported } from "../model/error.ts";
+import { MillraceError } from "../model/error.ts";
 import { checkOptions, invalidOption } from "../model/option.ts";
 import type { Gate } from "../store/records.ts";
 import type { Permit } from "../worker/permit.ts";
@@ -27,6 +36,8 @@ export interface LimitState {
   /** How many permits may be held at once; null for any number. */
   readonly concurrency: number | null;
   readonly rate: Rate | null;
+  /** What bounds each key that has no edit of its own; null for nothing. */
+  readonly perKey: BoundSettings | null;
   /** How it learns; left out where it does not. */
   readonly learn?: Learn;
   /** What it has learned to hold at once, up to its concurrency; null for a limit that does not learn. */
@@ -41,18 +52,39 @@ export interface LimitState {
   readonly coolingUntil: Date | null;
 }
 
+/** What one key of a limit may have and holds. */
+export interface LimitKeyState extends Omit<LimitState, "perKey" | "defined" | "learn" | "learned"> {
+  readonly key: string;
+  /** What was edited for this key alone; null where it is as the limit says of each key. */
+  readonly edited: Partial<BoundSettings> | null;
+}
+
 /** What is left out stays; null takes the bound away. */
-export interface LimitEdit {
+export interface BoundEdit {
   concurrency?: number | null;
   rate?: RateOptions | null;
 }
 
+export interface LimitEdit extends BoundEdit {
+  /** What bounds each key; null takes all of that away. */
+  perKey?: BoundEdit | null;
+}
+
+/** One key of a limit. */
+export interface LimitKeyOptions {
+  key: string;
+}
+
 export interface ThrottleOptions {
+  /** The key that cools down; left out, the whole limit. */
+  key?: string;
   /** How long nothing passes; left out, longer from one throttle to the next. */
   retryAfter?: Duration;
 }
 
 export interface AcquireOptions {
+  /** Which key of the limit they are taken from. A limit that bounds keys only needs one. */
+  key?: string;
   /** How many permits are taken together; 1 by default. */
   weight?: number;
   /** How long to wait for them; 30 s by default. 0 tries once. Then it is refused as `limit-busy`. */
@@ -63,7 +95,7 @@ export interface AcquireOptions {
   lease?: Duration;
 }
 
-const acquireKeys = ["weight", "wait", "signal", "lease"];
+const acquireKeys = ["key", "weight", "wait", "signal", "lease"];
 const defaultWaitMs = 30_000;
 
 export class LimitsClient {
@@ -85,10 +117,9 @@ export class LimitsClient {
   async acquire(limit: Limit | string, options: AcquireOptions = {}): Promise<Permit> {
     const name = isLimit(limit) ? limit.name : checkName(limit, "limits.acquire: limit");
     const what = `limits.acquire ${JSON.stringify(name)}`;
-    if (typeof options === "object" && options !== null && "key" in options)
-      throw notYetSupported(`${what}: the option key`);
     const given = checkOptions(options, what, acquireKeys);
     const { weight = 1, wait = defaultWaitMs, signal, lease } = given;
+    const key = given["key"] === undefined ? null : checkName(given["key"], `${what}: key`);
     if (signal !== undefined && !(signal instanceof AbortSignal))
       throw invalidOption(`${what}: signal must be an AbortSignal.`);
     const waitMs = durationMs(wait, `${what}: wait`);
@@ -98,27 +129,37 @@ export class LimitsClient {
         throw new MillraceError("aborted", `${what} was aborted.`, { cause: signal.reason });
     };
     refuseAborted();
-    if (isLimit(limit)) await this.#engine.limits.define([limit.use()]);
-    const found = mustBeKnown(await readGate(this.#engine.store, limitGateKey(name)), name);
-    const checked = checkWeight(weight, settingsOf(found.body), what);
+    if (isLimit(limit)) await this.#engine.limits.define([{ limit }]);
+    const { own, ofKey, now } = await this.#readOf(name, key);
+    const body = readBody(own.body);
+    const isBounded = body.defined === null || isBoundedInAll(body.defined);
+    if (key === null && !isBounded) throw needsKey(name);
+    const checked = checkWeight(weight, settingsOf(body), what);
+    const keyState = key === null ? null : stateOfKey(own, key, ofKey, now);
+    if (keyState !== null) checkWeight(weight, keyState, `${what}: key ${JSON.stringify(key)}`);
     refuseAborted();
-    if (waitMs === 0 && permitsLeft(found.gate, found.now) < checked)
+    const free = Math.min(isBounded ? permitsLeft(own, now) : Infinity, keyState?.free ?? Infinity);
+    if (waitMs === 0 && free < checked)
       throw new MillraceError("limit-busy", `${what}: no permit is free right now.`);
     this.#startDuties();
-    return this.#permits.acquire({ limit: name, weight: checked, leaseMs }, { waitMs, signal });
+    const desk = { limit: name, weight: checked, leaseMs, isBoundedInAll: isBounded };
+    return this.#permits.acquire(desk, { key, waitMs, signal });
   }
 
   /** Makes the limit known to the store before its first use, such as an enqueue inside a transaction. */
   async define(limit: Limit): Promise<LimitState> {
     if (!isLimit(limit)) throw invalidOption("limits.define: give a limit made by limit().");
-    await this.#engine.limits.define([limit.use()]);
+    await this.#engine.limits.define([{ limit }]);
     return this.state(limit.name);
   }
 
-  async state(name: string): Promise<LimitState> {
-    const found = await readGate(this.#engine.store, keyOf(name, "limits.state"));
-    const { gate, now } = mustBeKnown(found, name);
-    return stateOf(gate, now);
+  async state(name: string): Promise<LimitState>;
+  async state(name: string, options: LimitKeyOptions): Promise<LimitKeyState>;
+  async state(name: string, options?: LimitKeyOptions): Promise<LimitState | LimitKeyState> {
+    keyOf(name, "limits.state");
+    const key = options === undefined ? null : readKeyOption(options, "limits.state");
+    const { own, ofKey, now } = await this.#readOf(name, key);
+    return key === null ? stateOf(own, now) : stateOfKey(own, key, ofKey, now);
   }
 
   /** All limits that the store knows, by name. */
@@ -129,36 +170,79 @@ export class LimitsClient {
     return states;
   }
 
-  /** Holds at once for what waits; what runs keeps what it has. Persists until the code's definition changes. */
-  async edit(name: string, edit: LimitEdit): Promise<LimitState> {
-    const key = keyOf(name, "limits.edit");
-    const edited = readEdit(edit, "limits.edit");
-    await changeGate(this.#engine.store, key, (found) => {
+  /**
+   * Holds at once for what waits; what runs keeps what it has. Persists until the code's definition changes; the edit of a
+   * key until it is reset. For a key, null is what the limit says of each.
+   */
+  async edit(name: string, edit: LimitEdit): Promise<LimitState>;
+  async edit(name: string, edit: BoundEdit, options: LimitKeyOptions): Promise<LimitKeyState>;
+  async edit(name: string, edit: LimitEdit, options?: LimitKeyOptions): Promise<LimitState | LimitKeyState> {
+    const gateKey = keyOf(name, "limits.edit");
+    if (options !== undefined) {
+      const key = readKeyOption(options, "limits.edit");
+      const edited = readEdit(edit, "limits.edit");
+      await this.#changeKey(name, key, (body) => ({ body: afterEdit(body, edited) }));
+      return this.state(name, { key });
+    }
+    const edited = readLimitEdit(edit, "limits.edit");
+    await changeGate(this.#engine.store, gateKey, (found) => {
       const { body } = mustBeKnown(found, name);
-      return { body: { ...body, edited: { ...body.edited, ...edited } } };
+      const isGlobal = (edited.concurrency ?? null) !== null || (edited.rate ?? null) !== null;
+      if (isGlobal && body.defined !== null && !isBoundedInAll(body.defined)) throw needsKey(name);
+      return { body: afterEdit(body, edited) };
     });
     return this.state(name);
   }
 
-  /** Back to what the code defines; a cooldown ends, and what was learned is forgotten. */
-  async reset(name: string): Promise<LimitState> {
-    const key = keyOf(name, "limits.reset");
-    await changeGate(this.#engine.store, key, (found) => {
-      const { body } = mustBeKnown(found, name);
-      const { learned: _forgotten, ...kept } = body;
-      return { body: { ...kept, edited: {}, throttle: null }, closed: null };
+  /** Back to what the code defines, a key to what the limit says of each; a cooldown ends, what was learned is forgotten. */
+  async reset(name: string): Promise<LimitState>;
+  async reset(name: string, options: LimitKeyOptions): Promise<LimitKeyState>;
+  async reset(name: string, options?: LimitKeyOptions): Promise<LimitState | LimitKeyState> {
+    const gateKey = keyOf(name, "limits.reset");
+    const change = ({ learned: _forgotten, ...body }: LimitBody): GateChange => ({
+      body: { ...body, edited: {}, throttle: null },
+      closed: null,
     });
+    if (options !== undefined) {
+      const key = readKeyOption(options, "limits.reset");
+      await this.#changeKey(name, key, change);
+      return this.state(name, { key });
+    }
+    await changeGate(this.#engine.store, gateKey, (found) => change(mustBeKnown(found, name).body));
     return this.state(name);
   }
 
   /** What `Throttled` does to the limit, from anywhere: nothing passes for a while, and its tokens are gone. */
-  async throttle(name: string, options: ThrottleOptions = {}): Promise<LimitState> {
+  async throttle(name: string, options: ThrottleOptions & LimitKeyOptions): Promise<LimitKeyState>;
+  async throttle(name: string, options?: ThrottleOptions): Promise<LimitState>;
+  async throttle(name: string, options: ThrottleOptions = {}): Promise<LimitState | LimitKeyState> {
     keyOf(name, "limits.throttle");
-    const { retryAfter } = checkOptions(options, "limits.throttle", ["retryAfter"]);
+    const { retryAfter, key } = checkOptions(options, "limits.throttle", ["retryAfter", "key"]);
     const saidMs = retryAfter === undefined ? null : durationMs(retryAfter, "limits.throttle: retryAfter");
-    await this.#engine.limits.throttle(name, saidMs);
-    return this.state(name);
+    const ofKey = key === undefined ? null : checkName(key, "limits.throttle: key");
+    await this.#engine.limits.throttle(name, ofKey, saidMs);
+    return ofKey === null ? this.state(name) : this.state(name, { key: ofKey });
   }
+
+  /** The limit's own gate, and that of its key: null where nobody has put it and nothing holds it. */
+  async #readOf(name: string, key: string | null): Promise<{ own: Gate; ofKey: Gate | null; now: number }> {
+    const gateKey = limitGateKey(name);
+    const keys = key === null ? [gateKey] : [gateKey, keyedGate(gateKey, key)];
+    const { gates, now } = await this.#engine.store.readGates({ keys });
+    const own = gates.find((gate) => gate.key === gateKey);
+    if (own === undefined) throw unknownLimit(name);
+    return { own, ofKey: gates.find((gate) => gate.key !== gateKey) ?? null, now };
+  }
+
+  async #changeKey(name: string, key: string, change: (body: LimitBody) => GateChange): Promise<void> {
+    await this.#engine.limits.mustKnow(name);
+    const { store } = this.#engine;
+    await changeGate(store, keyedGate(limitGateKey(name), key), ({ body }) => change(body));
+  }
+}
+
+function readKeyOption(options: unknown, what: string): string {
+  return checkName(checkOptions(options, what, ["key"])["key"], `${what}: key`);
 }
 
 function keyOf(name: string, what: string): string {
@@ -178,11 +262,39 @@ function stateOf(gate: Gate, now: number): LimitState {
   const { closedUntil } = gate;
   return {
     name: gateName(gate.key),
+    perKey: null,
     ...settings,
     learned: learnedOf(body),
     defined: Object.keys(body.edited).length === 0 ? null : body.defined,
     held: gate.held,
     free: free === Infinity ? null : free,
     coolingUntil: closedUntil !== null && closedUntil > now ? new Date(closedUntil) : null,
+  };
+}
+
+/** @param gate that of the key; null where nobody has put it and nothing holds it. */
+function stateOfKey(limit: Gate, key: string, gate: Gate | null, now: number): LimitKeyState {
+  const { edited } = readBody(gate?.body ?? null);
+  const { perKey } = settingsOf(readBody(limit.body));
+  const asLimit = {
+    ...limit,
+    ...(limit.perKey ?? { cap: null, rate: null }),
+    key: keyedGate(limit.key, key),
+  };
+  const own = gate ?? { ...asLimit, held: 0, tatUs: 0, closedUntil: null };
+  const {
+    perKey: _none,
+    defined: _defined,
+    learned: _learned,
+    learn: _learn,
+    ...state
+  } = stateOf({ ...own, body: null }, now);
+  return {
+    ...state,
+    name: gateName(limit.key),
+    key,
+    concurrency: edited.concurrency ?? perKey?.concurrency ?? null,
+    rate: edited.rate ?? perKey?.rate ?? null,
+    edited: Object.values(edited).every((bound) => bound === null) ? null : edited,
   };
 }

@@ -86,8 +86,8 @@ export class Millrace implements Enqueuer {
   readonly kv: Kv;
   readonly queues: Queues;
   readonly limits: LimitsClient;
-  readonly workers: Workers;
   readonly schedules: Schedules;
+  readonly workers: Workers;
   /** How long the store keeps finished jobs and the feed: for all processes, whatever they were opened with. */
   readonly retention: Pick<StoreRetention, "get" | "set">;
   readonly #engine: Engine;
@@ -209,11 +209,11 @@ export class Millrace implements Enqueuer {
       handlers.flatMap(({ definition }) => definition.options.limits ?? []),
     );
     // What operators have set of its queues comes before its own settings, unless the store is too slow to tell.
-    const { platform, queuePolicies } = this.#engine;
+    const { platform, queuePolicies, schedules } = this.#engine;
     await Promise.all([defined, settlesWithin(platform, queuePolicies.learn(worker.queues), queuesGraceMs)]);
     this.#checkOpen();
     if (settings.schedules.length > 0) {
-      await this.#engine.schedules.defineAll(settings.schedules);
+      await schedules.defineAll(settings.schedules);
       this.#checkOpen();
     }
     this.#workers.add(worker);

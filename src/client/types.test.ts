@@ -268,8 +268,34 @@ describe("limits", () => {
       limit("a", { rate: { max: 1 } });
       // @ts-expect-error a name is no limit
       job("a", { limits: ["slack"] });
-      // @ts-expect-error a limit per key comes later
-      slack.use({ key: "a" });
+      // @ts-expect-error a key is a text
+      slack.use({ key: 5 });
+      // @ts-expect-error the input has no such field
+      job<{ tenant: string }>("a", { limits: [slack.use({ key: (input) => input.customer })] });
+    }).toBeFunction();
+  });
+
+  test("a key and a group are functions of the job's own input", () => {
+    const perKey = limit("api", { perKey: { concurrency: 5, rate: { max: 2, per: "1s" } } });
+    const summarise = job("summarise", {
+      input: z.object({ tenant: z.string(), size: z.number() }),
+      limits: [perKey.use({ key: (input) => input.tenant, weight: 2 }), slack],
+      group: { key: (input) => input.tenant, weight: (input) => input.size },
+    });
+    expectTypeOf<InputOf<typeof summarise>>().toEqualTypeOf<{ tenant: string; size: number }>();
+    const send = job<{ to: string }>("send", { group: (input) => input.to, order: "lifo" });
+    expectTypeOf(() => send.with({ to: "a" }, { group: "b" })).toBeFunction();
+    expectTypeOf(() =>
+      send.with({ to: "a" }, { limits: [perKey.use({ key: ({ to }) => to })] }),
+    ).toBeFunction();
+    expectTypeOf(() => mill.limits.state("api", { key: "a" })).returns.resolves.toHaveProperty("key");
+    expectTypeOf(() => {
+      // @ts-expect-error the input has no such field
+      job<{ to: string }>("a", { group: (input) => input.customer });
+      // @ts-expect-error a key is a text
+      job<{ to: string }>("a", { group: { key: () => 5 } });
+      // @ts-expect-error a group needs a key
+      job<{ to: string }>("a", { group: { concurrency: 1 } });
     }).toBeFunction();
   });
 });

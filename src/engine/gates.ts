@@ -5,8 +5,9 @@
  */
 import type { Due } from "../model/change.ts";
 import { MillraceError } from "../model/error.ts";
-import { boundsOfBody, readBody, writeBody } from "../model/limit.ts";
+import { boundsOfBody, boundsPerKeyOf, readBody, settingsOf, writeBody } from "../model/limit.ts";
 import type { LimitBody } from "../model/limit.ts";
+import { behindKeysOf, gateOfLimit, isKeyedGate } from "../model/lane.ts";
 import type { Gate } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 
@@ -59,6 +60,7 @@ export async function changeGate<Change extends GateChange>(
         key,
         guard: { version: gate?.version ?? 0 },
         ...boundsOfBody(body),
+        perKey: boundsPerKeyOf(settingsOf(body)),
         closed: change.closed === undefined ? kept : change.closed,
         isDraining,
         body: writeBody(body),
@@ -70,7 +72,10 @@ export async function changeGate<Change extends GateChange>(
   throw new MillraceError("version-conflict", "The gate changes all the time; try again.");
 }
 
-/** All gates whose key starts so, read page by page, in byte order of their keys. */
+/**
+ * All gates whose key starts so, read page by page, in byte order of their keys; not those of the keys of limits, of
+ * which there may be as many as anybody has throttled or edited.
+ */
 export async function* allGates(
   store: Pick<Store, "readGates">,
   prefix: string,
@@ -82,7 +87,8 @@ export async function* allGates(
       after,
       max: pageMax,
     });
-    for (const gate of page.gates) yield { gate, now: page.now };
-    after = page.cursor;
+    for (const gate of page.gates) if (!isKeyedGate(gate.key)) yield { gate, now: page.now };
+    const last = page.gates.at(-1)?.key ?? "";
+    after = page.cursor !== null && isKeyedGate(last) ? behindKeysOf(gateOfLimit(last)) : page.cursor;
   } while (after !== null);
 }

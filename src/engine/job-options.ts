@@ -13,15 +13,17 @@ import { readInstant } from "../model/instant.ts";
 import { mintedPartition } from "../model/job-id.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions, checkWhole } from "../model/option.ts";
-import { levelOf } from "../model/rank.ts";
-import type { Priority } from "../model/rank.ts";
+import { levelOf, orderOf } from "../model/rank.ts";
+import type { Order, Priority } from "../model/rank.ts";
 import { readAttempts, readBackoff, readRetryIf } from "../model/retry-policy.ts";
 import type { BackoffOptions, RetryIf } from "../model/retry-policy.ts";
 import { readUnique } from "../model/unique-key.ts";
 import type { UniqueOptions, UniquePlan } from "../model/unique-key.ts";
 import { storeLimits } from "../store/limits.ts";
+import { readGroup } from "./group.ts";
+import type { GroupOptions, ReadGroup } from "./group.ts";
 import { readLimits } from "./limit.ts";
-import type { Limit, LimitUse } from "./limit.ts";
+import type { AnyLimitUse, Limit, LimitUse } from "./limit.ts";
 
 export interface RetryOptions {
   /** How many attempts in all; 10 by default. */
@@ -54,6 +56,8 @@ export interface EnqueueOptions<In = any> {
   runAt?: Date | number;
   /** A number, lower first, or the name of a level. */
   priority?: Priority;
+  /** Which of several due jobs of one priority goes first: the first due ("fifo", the default) or the last ("lifo"). */
+  order?: Order;
   retry?: RetryOptions;
   /** How long one attempt may take, from the start of its handler. */
   timeout?: Duration;
@@ -69,7 +73,12 @@ export interface EnqueueOptions<In = any> {
   trace?: Readonly<Record<string, string>>;
   unique?: string | UniqueOptions<FieldPathOf<In>>;
   /** What the job takes while it runs, all together or none: at most 8. A limit alone is its use with a weight of 1. */
-  limits?: readonly (Limit | LimitUse)[];
+  limits?: readonly (Limit | LimitUse<In>)[];
+  /**
+   * Which group of its queue the job belongs to: fair turns over groups, or so many of a group at once (docs/guides/groups.md).
+   * At an enqueue a text is the key alone, and the rest stays as the definition says; null is no group.
+   */
+  group?: string | ((input: In) => string) | GroupOptions<In> | null;
   /** How often the job may be throttled; the next one ends it as failed. Any number by default. */
   throttlesMax?: number;
   retention?: RetentionOptions;
@@ -91,14 +100,17 @@ export interface ReadOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly trace?: Readonly<Record<string, string>>;
   readonly unique?: UniquePlan;
-  readonly limits?: readonly LimitUse[];
+  readonly limits?: readonly AnyLimitUse[];
+  /** A text is the key of a group that says nothing else. */
+  readonly group?: ReadGroup | string | null;
 }
 
-const laterKeys = ["group", "budgets", "lifo"] as const;
+const laterKeys = ["budgets"] as const;
 const sharedKeys = [
   "queue",
   "delay",
   "priority",
+  "order",
   "retry",
   "timeout",
   "deadline",
@@ -107,6 +119,7 @@ const sharedKeys = [
   "tags",
   "unique",
   "limits",
+  "group",
   "throttlesMax",
   "retention",
   "keepResult",
@@ -128,7 +141,7 @@ export function readEnqueueOptions(options: EnqueueOptions | undefined, what: st
   if (options === undefined) return nothing;
   refuseLater(options, what);
   checkOptions(options, what, enqueueKeys);
-  const { queue, id, repeatOf, requires, tags, headers, trace, unique, limits, deadline } = options;
+  const { queue, id, repeatOf, requires, tags, headers, trace, unique, limits, group, deadline } = options;
   if (id !== undefined && repeatOf !== undefined)
     throw new MillraceError("invalid-option", `${what}: give either id or repeatOf, not both.`);
   const due = readDue(options, what);
@@ -145,7 +158,13 @@ export function readEnqueueOptions(options: EnqueueOptions | undefined, what: st
     ...(trace === undefined ? {} : { trace: readHeaders(trace, `${what}: trace`) }),
     ...(unique === undefined ? {} : { unique: readUnique(unique) }),
     ...(limits === undefined ? {} : { limits: readLimits(limits, `${what}: limits`) }),
+    ...(group === undefined ? {} : { group: readGroupOption(group, `${what}: group`) }),
   };
+}
+
+function readGroupOption(given: unknown, what: string): ReadGroup | string | null {
+  if (given === null) return null;
+  return typeof given === "string" ? checkName(given, what) : readGroup(given, what);
 }
 
 /** Options of a later version: refused by name, and not among the known ones that an error lists. */
@@ -166,6 +185,7 @@ function readRepeated(id: unknown, what: string): string {
 export function readPolicy(options: EnqueueOptions, what: string): JobPolicy {
   const policy: { -readonly [Key in keyof JobPolicy]: JobPolicy[Key] } = {};
   if (options.priority !== undefined) policy.level = levelOf(options.priority, `${what}: priority`);
+  if (options.order !== undefined) policy.order = orderOf(options.order, `${what}: order`);
   if (options.retry !== undefined) {
     const { attempts, backoff, retryIf } = checkOptions(options.retry, `${what}: retry`, [
       "attempts",

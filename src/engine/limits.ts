@@ -8,14 +8,25 @@
 import { BoundedMap } from "../model/bounded-map.ts";
 import { MillraceError } from "../model/error.ts";
 import { limitGateKey } from "../model/gate.ts";
-import { afterDefinition, isSame, settingsOf, withThrottleLearned, withUseLearned } from "../model/limit.ts";
+import { gateOfLimit, keyedGate, readKeyUse } from "../model/lane.ts";
+import {
+  afterDefinition,
+  isBoundedInAll,
+  isSame,
+  settingsOf,
+  withThrottleLearned,
+  withUseLearned,
+} from "../model/limit.ts";
+import { invalidOption } from "../model/option.ts";
 import { afterThrottle } from "../model/throttle.ts";
 import type { Platform } from "../platform/platform.ts";
-import type { NewJob } from "../store/records.ts";
+import type { Gate, NewJob } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
-import { changeGate } from "./gates.ts";
-import { gatesOf } from "./limit.ts";
-import type { Limit, LimitUse } from "./limit.ts";
+import { changeGate, readGate } from "./gates.ts";
+import type { AnyLimitUse, Limit } from "./limit.ts";
+
+/** What names the limits of a job: the gates of its route, and those of its keys. */
+type LimitedJob = Pick<NewJob, "gates" | "laneGates">;
 
 /** So often it is asked whether a limit learns that the code of this process does not define. */
 const otherLookMs = 10_000;
@@ -42,7 +53,7 @@ export class Limits {
   }
 
   /** Enters limits that jobs are about to use. A second definition of a name is refused. */
-  enter(uses: readonly LimitUse[]): void {
+  enter(uses: readonly Pick<AnyLimitUse, "limit">[]): void {
     for (const { limit } of uses) {
       const key = limitGateKey(limit.name);
       const known = this.#known.get(key);
@@ -58,8 +69,11 @@ export class Limits {
   }
 
   /** Null once the store knows every limit of these jobs, which is so from the second job of a kind on. */
-  whenMade(jobs: readonly Pick<NewJob, "gates">[]): Promise<void> | null {
-    const unmade = this.#unmadeOf(jobs);
+  whenMade(jobs: readonly LimitedJob[]): Promise<void> | null {
+    return this.#makeAll(this.#unmadeOf(jobs));
+  }
+
+  #makeAll(unmade: readonly KnownLimit[]): Promise<void> | null {
     return unmade.length === 0 ? null : Promise.all(unmade.map((known) => this.#made(known))).then(() => {});
   }
 
@@ -67,7 +81,7 @@ export class Limits {
    * For jobs that are written inside the caller's own transaction: their limits must be there, because making one here
    * would wait for that transaction, and the transaction for this call.
    */
-  async mustBeThere(jobs: readonly Pick<NewJob, "gates">[]): Promise<void> {
+  async mustBeThere(jobs: readonly LimitedJob[]): Promise<void> {
     const unmade = this.#unmadeOf(jobs);
     if (unmade.length === 0) return;
     const { gates } = await this.#store.readGates({
@@ -80,42 +94,54 @@ export class Limits {
       }
   }
 
-  #unmadeOf(jobs: readonly Pick<NewJob, "gates">[]): readonly KnownLimit[] {
+  #unmadeOf(jobs: readonly LimitedJob[]): readonly KnownLimit[] {
     if (this.#unmade === 0) return [];
-    const keys = new Set(jobs.flatMap(({ gates = [] }) => gates.map(({ key }) => key)));
-    return [...keys].flatMap((key) => {
+    const keys = jobs.flatMap(({ gates = [], laneGates }) => [
+      ...gates.map(({ key }) => key),
+      ...(laneGates ?? []).map((use) => gateOfLimit(readKeyUse(use).key)),
+    ]);
+    return this.#unmadeAmong(keys);
+  }
+
+  #unmadeAmong(keys: readonly string[]): readonly KnownLimit[] {
+    return [...new Set(keys)].flatMap((key) => {
       const known = this.#known.get(key);
       return known === undefined || known.isMade ? [] : [known];
     });
   }
 
   /** Makes sure that the store has what the code says of these limits; null where this process knows that it does. */
-  define(uses: readonly LimitUse[]): Promise<void> | null {
+  define(uses: readonly Pick<AnyLimitUse, "limit">[]): Promise<void> | null {
     this.enter(uses);
-    return this.whenMade([{ gates: gatesOf(uses) }]);
+    return this.#makeAll(this.#unmadeAmong(uses.map(({ limit }) => limitGateKey(limit.name))));
   }
 
   /**
-   * Lets a limit cool down, for as long as upstream said or as the model says, and takes its tokens. @returns for how
-   * long nothing passes. The same throttle asked for at the same time is one.
+   * Lets a limit, or one key of it, cool down, for as long as upstream said or as the model says, and takes its tokens.
+   * @returns for how long nothing passes. The same throttle asked for at the same time is one.
    */
-  throttle(name: string, saidMs: number | null): Promise<number> {
-    const asked = `${saidMs} ${name}`;
+  throttle(name: string, key: string | null, saidMs: number | null): Promise<number> {
+    const scope = key === null ? limitGateKey(name) : keyedGate(limitGateKey(name), key);
+    const asked = `${saidMs} ${scope}`;
     const joined = this.#throttling.get(asked);
     if (joined !== undefined) return joined;
-    const call = this.#throttle(name, saidMs).finally(() => this.#throttling.delete(asked));
+    const call = this.#throttle(name, scope, saidMs).finally(() => this.#throttling.delete(asked));
     this.#throttling.set(asked, call);
     return call;
   }
 
-  async #throttle(name: string, saidMs: number | null): Promise<number> {
-    const { found, change } = await changeGate(this.#store, limitGateKey(name), ({ gate, body, now }) => {
-      if (gate === null) throw unknownLimit(name);
+  async #throttle(name: string, scope: string, saidMs: number | null): Promise<number> {
+    const isKey = scope !== limitGateKey(name);
+    if (isKey) await this.mustKnow(name);
+    const { found, change } = await changeGate(this.#store, scope, ({ gate, body, now }) => {
+      if (gate === null && !isKey) throw unknownLimit(name);
+      if (!isKey && body.defined !== null && !isBoundedInAll(body.defined)) throw needsKey(name);
       const { throttle: remembered } = body;
-      const after = afterThrottle({ throttle: remembered, closedUntil: gate.closedUntil }, saidMs, now);
+      const closedUntil = gate?.closedUntil ?? null;
+      const after = afterThrottle({ throttle: remembered, closedUntil }, saidMs, now);
       if (after === null) return null;
       const { throttle, closedMs } = after;
-      const isNew = gate.closedUntil === null || gate.closedUntil <= now;
+      const isNew = closedUntil === null || closedUntil <= now;
       const next = isNew ? withThrottleLearned(body, now + closedMs) : body;
       return { body: { ...next, throttle }, closed: { inMs: closedMs }, drains: true };
     });
@@ -157,6 +183,13 @@ export class Limits {
     return Math.max(restMs, learn.everyMs / looksPerRise);
   }
 
+  /** Keys belong to limits that the store knows. @returns the limit's own gate. */
+  async mustKnow(name: string): Promise<Gate> {
+    const { gate } = await readGate(this.#store, limitGateKey(name));
+    if (gate === null) throw unknownLimit(name);
+    return gate;
+  }
+
   /** A making that failed is begun again by the next job that needs it. */
   #made(known: KnownLimit): Promise<void> {
     known.making ??= this.#make(known.limit).then(
@@ -178,6 +211,13 @@ export class Limits {
       return next === null ? null : { body: next };
     });
   }
+}
+
+/** Jobs of such a limit pass the gates of their keys only: whatever is done to the limit itself would hold nobody. */
+export function needsKey(name: string): MillraceError {
+  return invalidOption(
+    `The limit ${JSON.stringify(name)} bounds keys only, so its jobs pass no gate in common. Name a key, or give the limit a concurrency or a rate in its definition.`,
+  );
 }
 
 export function unknownLimit(

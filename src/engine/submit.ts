@@ -9,10 +9,12 @@ import { canonicalText, compilePick, digestText } from "../codec/digest.ts";
 import { MillraceError } from "../model/error.ts";
 import type { Due } from "../model/change.ts";
 import type { GateUse } from "../model/gate.ts";
+import type { LaneFields } from "../model/lane.ts";
 import { writeMeta } from "../model/job-meta.ts";
 import { writePolicy } from "../model/job-policy.ts";
 import type { JobPolicy } from "../model/job-policy.ts";
-import { rankBaseOf } from "../model/rank.ts";
+import { rankingOf } from "../model/rank.ts";
+import type { Ranking } from "../model/rank.ts";
 import { scopedKey } from "../model/unique-key.ts";
 import type { Unique, UniquePlan } from "../model/unique-key.ts";
 import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
@@ -23,9 +25,11 @@ import type { AnyJob, Submission } from "./definition.ts";
 import type { Engine } from "./engine.ts";
 import { checkKnownBackoff, customBackoffOf } from "./known-backoff.ts";
 import { readEnqueueOptions } from "./job-options.ts";
-import { gatesOf } from "./limit.ts";
-import type { LimitUse } from "./limit.ts";
+import { readGroup } from "./group.ts";
+import type { ReadGroup } from "./group.ts";
 import type { ReadOptions } from "./job-options.ts";
+import { planLane } from "./lane-plan.ts";
+import { gatesOf, onRoute } from "./limit.ts";
 import { queueOf } from "./router.ts";
 import { checkSchema } from "./standard-schema.ts";
 
@@ -37,12 +41,14 @@ interface Plan {
   /** Null for none. */
   readonly caps: readonly string[] | null;
   readonly policy: string | null;
-  readonly rankBase: number;
+  readonly ranking: Ranking;
   readonly ttlMs: number | null;
   readonly meta: string | null;
   readonly customBackoff: string | null;
   /** Undefined for none: what a job does not have costs it nothing. */
   readonly gates: readonly GateUse[] | undefined;
+  /** From an input to its lane; null for none. */
+  readonly lane: ((input: unknown) => LaneFields) | null;
   readonly options: ReadOptions;
 }
 
@@ -114,33 +120,45 @@ function planFor(engine: Engine, { job: definition, options }: Submission): Plan
 function mergeOptions(definition: ReadOptions, enqueue: ReadOptions): ReadOptions {
   const retention = { ...definition.policy.retention, ...enqueue.policy.retention };
   const keeps = Object.keys(retention).length > 0 ? { retention } : {};
-  return { ...definition, ...enqueue, policy: { ...definition.policy, ...enqueue.policy, ...keeps } };
+  const merged = { ...definition, ...enqueue, policy: { ...definition.policy, ...enqueue.policy, ...keeps } };
+  const { group } = definition;
+  return typeof enqueue.group === "string" && typeof group === "object" && group !== null
+    ? { ...merged, group: { ...group, key: enqueue.group } }
+    : merged;
 }
 
 function makePlan(engine: Engine, definition: AnyJob, options: ReadOptions): Plan {
   const { codeDefaults, router, strideMs } = engine.settings;
-  const { limits = [] } = options;
-  const policy: JobPolicy =
-    limits.length === 0 ? options.policy : { ...options.policy, limits: named(limits) };
   const { name } = definition;
+  const { limits = [] } = options;
+  const group = groupOf(options, name);
+  const named = onRoute(limits).map(({ limit, weight }) => [limit.name, weight] as const);
+  const policy: JobPolicy = {
+    ...options.policy,
+    ...(named.length === 0 ? {} : { limits: named }),
+    ...(group?.holdsOnRetry === true ? { holdsGroup: true } : {}),
+  };
+  const gates = gatesOf(limits);
+  const caps = options.requires === undefined || options.requires.length === 0 ? null : options.requires;
   engine.limits.enter(limits);
   const queue = queueOf(router, { name, queue: options.queue });
   return {
     unique: options.unique === undefined ? null : planUnique(options.unique, { queue, name }, options.due),
     queue,
-    caps: options.requires === undefined || options.requires.length === 0 ? null : options.requires,
+    caps,
     policy: writePolicy(policy),
-    rankBase: rankBaseOf(engine.levelOf(policy), strideMs),
+    ranking: rankingOf({ level: engine.levelOf(policy), order: policy.order ?? "fifo" }, strideMs),
     ttlMs: policy.ttlMs ?? codeDefaults.ttlMs ?? null,
     meta: writeMeta(options),
     customBackoff: customBackoffOf(policy),
-    gates: limits.length === 0 ? undefined : gatesOf(limits),
+    gates: gates.length === 0 ? undefined : gates,
+    lane: planLane({ queue, name, caps: caps ?? [], gates, group, limits }),
     options,
   };
 }
 
-function named(limits: readonly LimitUse[]): JobPolicy["limits"] & object {
-  return limits.map(({ limit: { name }, weight }) => [name, weight] as const);
+function groupOf({ group = null }: ReadOptions, name: string): ReadGroup | null {
+  return typeof group === "string" ? readGroup(group, `${JSON.stringify(name)}: group`) : group;
 }
 
 function build(engine: Engine, submission: Submission, plan: Plan, mintId: () => string): NewJob {
@@ -157,12 +175,12 @@ function build(engine: Engine, submission: Submission, plan: Plan, mintId: () =>
     meta: plan.meta,
     tags: options.tags ?? null,
     due: options.due ?? now,
-    rankBase: plan.rankBase,
-    rankSlope: 1,
+    ...plan.ranking,
     deadline: options.deadline ?? null,
     ttlMs: plan.ttlMs,
     unique: plan.unique === null ? null : plan.unique(input),
     ...(plan.gates === undefined ? {} : { gates: plan.gates }),
+    ...plan.lane?.(input),
   };
   return plan.caps === null ? built : { ...built, caps: plan.caps };
 }

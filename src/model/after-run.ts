@@ -27,7 +27,7 @@ import type { EventKind } from "./event-kind.ts";
 import { keepMsOf, keepResultMsOf } from "./job-policy.ts";
 import type { DecidedPolicy } from "./job-policy.ts";
 import type { TerminalState } from "./job-state.ts";
-import { rankBaseOf } from "./rank.ts";
+import { rankingOf } from "./rank.ts";
 import { backoffDelayMs, isRetryable } from "./retry-policy.ts";
 import type { BackoffSources } from "./retry-policy.ts";
 
@@ -150,8 +150,10 @@ export function afterKeyMissing(ended: EndedAttempt, error: ErrorRecord, sources
 export interface ThrottledEnd {
   readonly limit: string;
   readonly cooldownMs: number;
-  /** The limit lets nobody pass before the cooldown is over. */
+  /** The limit, or the key, lets nobody pass before the cooldown is over. */
   readonly isClosed: boolean;
+  /** One key of the limit cools down, and whether it is the job's own; left out for the whole limit. */
+  readonly isOwnKey?: boolean;
   readonly error: ErrorRecord;
 }
 
@@ -160,7 +162,7 @@ export interface ThrottledEnd {
  * any other would be claimed again at once, so it waits by its own clock.
  */
 export function afterThrottled(ended: EndedAttempt, throttled: ThrottledEnd, sources: Sources): Decision {
-  const { limit, cooldownMs, isClosed, error } = throttled;
+  const { limit, cooldownMs, isClosed, isOwnKey, error } = throttled;
   const { policy } = ended;
   if (ended.cancelAsked) return { next: afterCancelAsked(ended), attempts: null };
   const { now: at, worker } = sources;
@@ -170,7 +172,7 @@ export function afterThrottled(ended: EndedAttempt, throttled: ThrottledEnd, sou
     const failure = { outcome: "failed", error, final: "throttles-exhausted" } as const;
     return afterFailure({ ...ended, attempts }, failure, sources);
   }
-  const waitsAtLimit = isClosed && policy.limits.some(([name]) => name === limit);
+  const waitsAtLimit = isClosed && (isOwnKey ?? policy.limits.some(([name]) => name === limit));
   const next: SettleNext = waitsAtLimit
     ? { to: "ready", event: "throttled", countsAttempt: 0 }
     : schedule(policy, cooldownMs, 0, "throttled", sources.strideMs);
@@ -273,9 +275,9 @@ function schedule(
     to: "scheduled",
     event,
     due: { inMs: delayMs },
-    rankBase: rankBaseOf(policy.level, strideMs),
-    rankSlope: 1,
+    ...rankingOf(policy, strideMs),
     countsAttempt,
     ttlMs: policy.isPermit ? policy.ttlMs : null,
+    ...(policy.holdsGroup ? { keepsLane: true } : {}),
   };
 }

@@ -5,15 +5,21 @@
 import { durationText } from "./duration.ts";
 import { foreverMs, gateName, isQueueGate, opensAt, permitsLeft } from "./gate.ts";
 import type { GateState } from "./gate.ts";
+import { gateOfLimit, isGroupGate, isKeyedGate, keyOfGate } from "./lane.ts";
 
-/** `pause`: its queue is paused. `limit`: a limit that it uses. `queue`: the rate or the concurrency of its queue. */
-export type HeldBy = "pause" | "limit" | "queue";
+/**
+ * `pause`: its queue is paused. `limit`: a limit that it uses, or the key of it that it takes from. `queue`: the rate or
+ * the concurrency of its queue. `group`: as many of its group run as may.
+ */
+export type HeldBy = "pause" | "limit" | "queue" | "group";
 
 /** What holds a job back: times as instants of the store's clock. */
 export interface HeldBack {
   readonly by: HeldBy;
-  /** The limit's or the queue's name. */
+  /** The limit's name, else the queue's. */
   readonly name: string;
+  /** Of the limit or the group; left out where the whole limit or the queue holds it. */
+  readonly key?: string;
   /** Permits held now, and how many may be; null where their number is not limited. */
   readonly use: { readonly held: number; readonly cap: number } | null;
   /** When the gate's own clock lets the job pass; null where a returned permit or a person does. */
@@ -34,16 +40,29 @@ export function heldBack(gates: readonly GateAsked[], now: number): HeldBack | n
   return gate === undefined ? null : describe(gate, now);
 }
 
+/** Whose gate it is. */
+function scopeOf(key: string): Pick<HeldBack, "by" | "name" | "key"> & { readonly titled: string } {
+  if (!isKeyedGate(key)) {
+    const name = gateName(key);
+    const by = isQueueGate(key) ? "queue" : "limit";
+    return { by, name, titled: `The ${by} ${JSON.stringify(name)}` };
+  }
+  const of = keyOfGate(key);
+  const name = gateName(gateOfLimit(key));
+  const [shownKey, shown] = [JSON.stringify(of), JSON.stringify(name)];
+  return isGroupGate(key)
+    ? { by: "group", name, key: of, titled: `The group ${shownKey} of the queue ${shown}` }
+    : { by: "limit", name, key: of, titled: `The limit ${shown} for the key ${shownKey}` };
+}
+
 function describe(gate: GateAsked, now: number): HeldBack {
   const { key, cap, held, rate, weight, closedUntil } = gate;
   const isQueue = isQueueGate(key);
-  const name = gateName(key);
-  const shown = JSON.stringify(name);
   const use = cap === null ? null : { held, cap };
-  const titled = isQueue ? `The queue ${shown}` : `The limit ${shown}`;
-  const found = (why: string, until: number | null, by: HeldBy = isQueue ? "queue" : "limit"): HeldBack => ({
+  const { titled, ...scope } = scopeOf(key);
+  const found = (why: string, until: number | null, by: HeldBy = scope.by): HeldBack => ({
+    ...scope,
     by,
-    name,
     use,
     until,
     why: `${titled} ${why}`,

@@ -26,6 +26,8 @@ describe("policies", () => {
     expect(createPolicyReader()(null)).toEqual({
       isReadable: true,
       level: 0,
+      order: "fifo",
+      holdsGroup: false,
       attempts: 10,
       backoff: defaultBackoff,
       retryIf: undefined,

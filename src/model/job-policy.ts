@@ -7,6 +7,7 @@
  */
 import { BoundedMap } from "./bounded-map.ts";
 import type { TerminalState } from "./job-state.ts";
+import type { Order } from "./rank.ts";
 import { defaultAttempts, defaultBackoff } from "./retry-policy.ts";
 import type { Backoff, RetryIf } from "./retry-policy.ts";
 
@@ -18,6 +19,7 @@ export interface Retention {
 
 export interface JobPolicy {
   readonly level?: number;
+  readonly order?: Order;
   readonly attempts?: number;
   readonly backoff?: Backoff;
   readonly retryIf?: RetryIf;
@@ -31,8 +33,10 @@ export interface JobPolicy {
   readonly retriesInvalidInput?: boolean;
   /** How often the job may be throttled. */
   readonly throttlesMax?: number;
-  /** The limits of the job and its weights, by name: part of its route too, but there nobody reads them. */
+  /** The limits on the job's route and its weights, by name. There nobody reads them; keys of limits are in its lane. */
   readonly limits?: readonly (readonly [name: string, weight: number])[];
+  /** While it waits to be tried again, nobody of its group overtakes it. */
+  readonly holdsGroup?: boolean;
   /** Paths into input and result that are never shown: kept with the job, so that every reader knows them. */
   readonly redact?: readonly string[];
   /** True for a permit job (model/permit.ts). */
@@ -44,6 +48,7 @@ export interface DecidedPolicy {
   /** False: the job's own text could not be read, so that these are only the defaults. */
   readonly isReadable: boolean;
   readonly level: number;
+  readonly order: Order;
   readonly attempts: number;
   readonly backoff: Backoff;
   readonly retryIf: RetryIf | undefined;
@@ -55,6 +60,7 @@ export interface DecidedPolicy {
   /** Null for any number. */
   readonly throttlesMax: number | null;
   readonly limits: readonly (readonly [name: string, weight: number])[];
+  readonly holdsGroup: boolean;
   readonly redact: readonly string[];
   readonly isPermit: boolean;
 }
@@ -62,6 +68,7 @@ export interface DecidedPolicy {
 const enginePolicy: DecidedPolicy = {
   isReadable: true,
   level: 0,
+  order: "fifo",
   attempts: defaultAttempts,
   backoff: defaultBackoff,
   retryIf: undefined,
@@ -72,6 +79,7 @@ const enginePolicy: DecidedPolicy = {
   retriesInvalidInput: false,
   throttlesMax: null,
   limits: [],
+  holdsGroup: false,
   redact: [],
   isPermit: false,
 };
@@ -148,6 +156,7 @@ const isObject = (value: unknown): value is object => typeof value === "object" 
 
 const policyChecks: Readonly<Record<keyof JobPolicy, (value: unknown) => boolean>> = {
   level: isNumber,
+  order: (value) => value === "fifo" || value === "lifo",
   attempts: isNumber,
   backoff: (value) =>
     isObject(value) &&
@@ -164,6 +173,7 @@ const policyChecks: Readonly<Record<keyof JobPolicy, (value: unknown) => boolean
   limits: (value) =>
     Array.isArray(value) &&
     value.every((each) => Array.isArray(each) && typeof each[0] === "string" && isNumber(each[1])),
+  holdsGroup: isFlag,
   redact: isTexts,
   isPermit: isFlag,
 };

@@ -44,7 +44,25 @@ export const isGroupGate = (key: string): boolean => key.startsWith(groupPrefix)
 export const isKeyedGate = (key: string): boolean => key.includes(keyMark);
 /** The limit's own gate, which says what bounds each of its keys. */
 export const gateOfLimit = (key: string): string => key.slice(0, key.indexOf(keyMark));
+/** Behind all gates of the keys of a limit, and before those of the next limit, in byte order. */
+export const behindKeysOf = (gate: string): string => `${gate}\n`;
 export const keyOfGate = (key: string): string => key.slice(key.indexOf(keyMark) + 1);
+
+/** Who stands in a lane is said by what it begins with, so that lanes of two kinds are never one. */
+const lanePrefixes: Readonly<Record<LaneOrder | "keys", string>> = { rank: "r:", turn: "t:", keys: "k:" };
+
+/** The lane of a group of a queue. */
+export const groupLane = (queue: string, key: string, order: LaneOrder): string =>
+  `${lanePrefixes[order]}${queue}${keyMark}${key}`;
+/** The lane of the jobs of a route that ask for the same keys; `uses` says for which. */
+export const keysLane = (route: number, uses: string): string =>
+  `${lanePrefixes.keys}${route}${keyMark}${uses}`;
+
+/** The key of the group that stands in this lane; null for none. */
+export function groupOfLane(laneKey: string | null | undefined): string | null {
+  if (laneKey === null || laneKey === undefined || laneKey.startsWith(lanePrefixes.keys)) return null;
+  return keyOfGate(laneKey);
+}
 
 /** What one job of weight 1 moves its lane on: weights up to 1,000 divide it well. */
 const turnUnit = 5_040_000;

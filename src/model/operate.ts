@@ -8,7 +8,8 @@ import type { ChangeNext, Due, Edit, Schedule } from "./change.ts";
 import type { DecidedPolicy } from "./job-policy.ts";
 import { terminalStates, waitingStates } from "./job-state.ts";
 import type { JobState } from "./job-state.ts";
-import { rankBaseOf } from "./rank.ts";
+import { rankingOf } from "./rank.ts";
+import type { Ranking } from "./rank.ts";
 
 export interface OperatorChange {
   readonly states: readonly JobState[];
@@ -54,8 +55,7 @@ export function rescheduleChange(job: WaitingJob, due: Due, strideMs: number, ed
       to: "scheduled",
       event: "rescheduled",
       due,
-      rankBase: rankBaseOf(job.policy.level, strideMs),
-      rankSlope: 1,
+      ...rankingOf(job.policy, strideMs),
       countsAttempt: job.countsAttempt,
       // The time-to-live of a job ended with its first start.
       ttlMs: job.hasStarted ? null : job.policy.ttlMs,
@@ -64,15 +64,15 @@ export function rescheduleChange(job: WaitingJob, due: Due, strideMs: number, ed
   };
 }
 
-/** Changes payload or priority of a job that has not started. */
-export function editChange(edit: Edit, level: number | null, strideMs: number): OperatorChange {
+/** Changes payload or priority of a job that has not started. @param ranking null where its rank stays. */
+export function editChange(edit: Edit, ranking: Ranking | null): OperatorChange {
   return {
     states: ["blocked", "scheduled", "ready"],
     next: {
       to: "same",
       event: "edited",
       edit,
-      ...(level === null ? {} : { rankBase: rankBaseOf(level, strideMs), rankSlope: 1 }),
+      ...ranking,
     },
   };
 }
@@ -97,8 +97,7 @@ export function replayChange(
     to: "scheduled",
     event: "replayed",
     due: options.due,
-    rankBase: rankBaseOf(policy.level, options.strideMs),
-    rankSlope: 1,
+    ...rankingOf(policy, options.strideMs),
     countsAttempt: 1,
     ttlMs: null,
     clearsPassedDeadline: true,

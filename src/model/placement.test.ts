@@ -1,6 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { limitGateKey } from "./gate.ts";
 import { createIdMinter } from "./job-id.ts";
+import { groupGateKey, groupLane, keyedGate, keysLane, writeKeyUse } from "./lane.ts";
 import { createPlacement, partitionOfUnit, gatherJobs } from "./placement.ts";
 import type { UnitJob } from "./placement.ts";
 
@@ -94,5 +96,66 @@ describe("a unit", () => {
     );
     expect(() => partitionOfUnit(placement, { jobs: [minted(1), minted(2)] })).toThrow(conflict);
     expect(partitionOfUnit(placement, {})).toBeNull();
+  });
+});
+
+describe("a job with a lane", () => {
+  const names = Array.from({ length: 200 }, (_, n) => `k${n}`);
+  const slack = limitGateKey("slack");
+  const laned = (lane: Partial<UnitJob>, partition = 3): UnitJob => ({ ...minted(partition), ...lane });
+  const fifo = (key: string, given: Partial<UnitJob> = {}): UnitJob =>
+    laned({
+      laneKey: groupLane("mail", key, "rank"),
+      laneGates: [writeKeyUse({ key: keyedGate(groupGateKey("mail"), key), weight: 1, cap: 1 })],
+      ...given,
+    });
+  const fair = (key: string, given: Partial<UnitJob> = {}): UnitJob =>
+    laned({ laneKey: groupLane("mail", key, "turn"), ...given });
+  const ofKey = (key: string, given: Partial<UnitJob> = {}): UnitJob =>
+    laned({
+      laneKey: keysLane(1, key),
+      laneGates: [writeKeyUse({ key: keyedGate(slack, key), weight: 1, cap: null })],
+      ...given,
+    });
+  const place = (...jobs: readonly UnitJob[]): number => {
+    const gathered = gatherJobs(placement, { jobs }, mint);
+    const [first] = gathered;
+    expect(partitionOfUnit(placement, { jobs: gathered })).toBe(placement.ofId(first!.id));
+    return placement.ofId(first!.id);
+  };
+  const away = names.find((name) => placement.ofName(name) !== placement.ofGates)!;
+
+  test("lies where its group or its key says, and both of one name lie together", () => {
+    for (const name of names) {
+      const at = placement.ofName(name);
+      expect([place(fifo(name)), place(ofKey(name)), place(fair(name))]).toEqual([at, at, at]);
+      expect(place(fifo(name, { laneGates: [...fifo(name).laneGates!, ...ofKey(name).laneGates!] }))).toBe(
+        at,
+      );
+    }
+  });
+
+  test("lies with the limits on its route, where its own keys of these and its turns lie too", () => {
+    const gates = [{ key: slack }];
+    expect(place(ofKey(away, { gates }))).toBe(placement.ofGates);
+    expect(place(fair(away, { gates }))).toBe(placement.ofGates);
+  });
+
+  test("is refused where its group, its keys and its limits lie apart", () => {
+    const other = names.find((name) => placement.ofName(name) !== placement.ofName(away))!;
+    const gates = [{ key: limitGateKey("other") }];
+    expect(() => place(fifo(away, { gates }))).toThrow(conflict);
+    expect(() => place(ofKey(away, { gates }))).toThrow(conflict);
+    const apart = fifo(away, { laneGates: [...fifo(away).laneGates!, ...ofKey(other).laneGates!] });
+    expect(() => place(apart)).toThrow(conflict);
+    expect(() => place(fifo(away), fifo(other))).toThrow(conflict);
+    expect(() => place(fifo(away, { unique: { key: other } }))).toThrow(conflict);
+  });
+
+  test("of groups that only take turns may go together with others, and where something else decides", () => {
+    const other = names.find((name) => placement.ofName(name) !== placement.ofName(away))!;
+    expect(place(fair(away), fair(other))).toBe(placement.ofName(away));
+    expect(place(fair(away), ofKey(other))).toBe(placement.ofName(other));
+    expect(place(fair(away, { unique: { key: other } }))).toBe(placement.ofName(other));
   });
 });

@@ -3,8 +3,10 @@
  * partition; an id that a caller gave, a key and a document's name choose theirs by hash. A unit must lie in one
  * partition, because it is written in one step: a unit that does not is refused before any write.
  *
- * Jobs with gates lie in one partition, whatever their ids: what a gate lets pass is decided where all that it holds is
- * known. A queue's gate is in every partition.
+ * What a gate lets pass is decided where all that it holds is known. So jobs with gates on their route lie in one
+ * partition, whatever their ids. A key lies where its name says: jobs that take from it, and jobs of a group that runs so
+ * many at once, lie there. A key of a limit that is on the job's route too lies with that. Groups that only take turns go
+ * where their key says if nothing else decides. A queue's gate is in every partition.
  *
  * Of a name with text in braces only that text counts, so that people can choose what lies together: the id
  * "order-{17}", the unique key "pay-{17}" and the KV key "total-{17}" lie in one partition.
@@ -12,7 +14,9 @@
  * These rules are part of the stored data: changing one would lose jobs in stores that exist.
  */
 import { MillraceError } from "./error.ts";
+import { gateName } from "./gate.ts";
 import { mintedPartition } from "./job-id.ts";
+import { gateOfLimit, groupOfLane, isGroupGate, keyOfGate, readKeyUse } from "./lane.ts";
 
 export const partitionsMax = 1024;
 
@@ -37,6 +41,8 @@ export interface UnitJob {
   readonly digest: string | null;
   readonly unique: { readonly key: string } | null;
   readonly gates?: readonly { readonly key: string }[];
+  readonly laneKey?: string | null;
+  readonly laneGates?: readonly string[] | null;
 }
 
 export function createPlacement(partitions: number): Placement {
@@ -78,10 +84,16 @@ export function gatherJobs<Job extends UnitJob>(
   const asked = onePartition(placement, unit, home, false);
   const [first] = jobs;
   if (first === undefined) return jobs;
-  const partition = asked ?? placement.ofId(first.id);
+  const partition = asked ?? byGroup(placement, first) ?? placement.ofId(first.id);
   return jobs.map((job) =>
     job.digest !== null || placement.ofId(job.id) === partition ? job : { ...job, id: mint(partition) },
   );
+}
+
+/** Where a group that only takes turns is kept together. */
+function byGroup(placement: Placement, { laneKey }: UnitJob): number | null {
+  const group = groupOfLane(laneKey);
+  return group === null ? null : placement.ofName(group);
 }
 
 function onePartition(
@@ -99,12 +111,18 @@ function onePartition(
     } else if (partition !== wanted) {
       throw new MillraceError(
         "placement-conflict",
-        `The ${what} ${JSON.stringify(name)} and ${by} lie in different partitions of this store, so they cannot be written in one step. Write them apart, or give both names the same text in braces.`,
+        `The ${what} ${JSON.stringify(name)} and ${by} lie in different partitions of this store, so they cannot be decided in one step. Write them apart, or give both names the same text in braces. A limit lies in one partition; one that bounds keys only lies with its keys.`,
       );
     }
   };
-  for (const { id, digest, unique, gates: [gate] = [] } of jobs) {
-    if (gate !== undefined) want(placement.ofGates, "gate", gate.key);
+  for (const { id, digest, unique, gates = [], laneGates } of jobs) {
+    const [gate] = gates;
+    if (gate !== undefined) want(placement.ofGates, "limit", gateName(gate.key));
+    for (const use of laneGates ?? []) {
+      const { key } = readKeyUse(use);
+      if (gates.some((other) => other.key === gateOfLimit(key))) continue;
+      want(placement.ofName(keyOfGate(key)), isGroupGate(key) ? "group" : "key", keyOfGate(key));
+    }
     if (areIdsFixed || digest !== null) want(placement.ofId(id), "id", id);
     if (unique !== null) want(placement.ofName(unique.key), "unique key", unique.key);
   }

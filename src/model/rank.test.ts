@@ -1,12 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { defaultStrideMs, levelMax, levelOf, levels, rankBaseOf, strictStrideMs } from "./rank.ts";
+import { defaultStrideMs, levelMax, levelOf, levels, orderOf, rankingOf, strictStrideMs } from "./rank.ts";
+import type { Order } from "./rank.ts";
 
 const year2100 = Date.UTC(2100, 11, 31, 23, 59, 59, 999);
 const anyLevel = fc.integer({ min: -levelMax, max: levelMax });
 const anyTime = fc.integer({ min: 0, max: year2100 });
-const rankOf = (level: number, dueAt: number, strideMs: number): number =>
-  rankBaseOf(level, strideMs) + dueAt;
+const rankOf = (level: number, dueAt: number, strideMs: number, order: Order = "fifo"): number => {
+  const { rankBase, rankSlope } = rankingOf({ level, order }, strideMs);
+  return rankBase + rankSlope * dueAt;
+};
 
 describe("levels", () => {
   test("named levels stand in their order, normal is 0", () => {
@@ -82,5 +85,16 @@ describe("ranks", () => {
       for (const due of [0, year2100]) expect(isExact(rankOf(level, due, strictStrideMs))).toBe(true);
     }
     fc.assert(fc.property(anyLevel, anyTime, (level, due) => isExact(rankOf(level, due, strictStrideMs))));
+  });
+
+  test("in LIFO order the later due time goes first inside a level, and a better level always, at any stride", () => {
+    fc.assert(
+      fc.property(anyLevel, anyLevel, anyTime, anyTime, (a, b, dueA, dueB) => {
+        fc.pre(a < b || (a === b && dueA > dueB));
+        const [first, second] = [rankOf(a, dueA, 1, "lifo"), rankOf(b, dueB, defaultStrideMs, "lifo")];
+        return first < second && Number.isSafeInteger(first) && Number.isSafeInteger(second);
+      }),
+    );
+    expect(() => orderOf("random")).toThrow(expect.objectContaining({ code: "invalid-option" }));
   });
 });

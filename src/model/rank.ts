@@ -5,6 +5,8 @@
  * once it has waited ten strides longer, so no job starves, and none has to be ranked again while it waits. The strict
  * stride is so wide that a level always wins; with levels of -1023 to 1023 every rank stays below 2^53 and so is exact
  * in a JavaScript number and in a Redis score.
+ *
+ * In LIFO order the job that became due last goes first. Waiting is worth nothing there, so a level always wins.
  */
 import { MillraceError } from "./error.ts";
 
@@ -27,6 +29,21 @@ export function levelOf(priority: unknown, what = "priority"): number {
   );
 }
 
-export function rankBaseOf(level: number, strideMs: number): number {
-  return level * strideMs;
+export interface Ranking {
+  readonly rankBase: number;
+  readonly rankSlope: number;
+}
+
+/** How the jobs of one level stand: the first due first, or the last. */
+export type Order = "fifo" | "lifo";
+
+export function rankingOf(job: { readonly level: number; readonly order: Order }, strideMs: number): Ranking {
+  return job.order === "fifo"
+    ? { rankBase: job.level * strideMs, rankSlope: 1 }
+    : { rankBase: job.level * strictStrideMs, rankSlope: -1 };
+}
+
+export function orderOf(given: unknown, what = "order"): Order {
+  if (given === "fifo" || given === "lifo") return given;
+  throw new MillraceError("invalid-option", `${what} must be "fifo" or "lifo".`);
 }

@@ -7,7 +7,8 @@ import { isTerminal } from "../model/job-state.ts";
 import type { JobState } from "../model/job-state.ts";
 import type { Finish, SettleNext } from "../model/change.ts";
 import { fieldNames, jobFields } from "./job-fields.ts";
-import type { JobField } from "./job-fields.ts";
+import type { JobField, JobFieldName } from "./job-fields.ts";
+import type { LaneFields } from "../model/lane.ts";
 import type { Settle, SubmitUnit } from "./operations.ts";
 import type { NewJob } from "./records.ts";
 
@@ -16,21 +17,29 @@ const rareFields = fieldNames(({ isRare }) => isRare === true).filter(
   (name) => name !== "digest" && name !== "uniqueKey" && name !== "uniqueHold",
 );
 
+const laneFields: readonly string[] = ["laneKey", "laneStep", "laneGates"] satisfies (keyof LaneFields)[];
+const rareBesideLane = rareFields.filter((name) => !laneFields.includes(name));
+
 /** A new job that cannot be refused and meets nobody: its id is minted, it asks for no key and for nothing rare. */
 export function isPlainJob(job: NewJob): boolean {
   return job.digest === null && job.unique === null && (rareFields.length === 0 || hasNothingRare(job));
 }
 
-function hasNothingRare(job: NewJob): boolean {
-  return rareFields.every((name) => {
+/** The same, whichever lane it stands in: for a store that lets jobs join their lanes as a set. */
+export function isPlainButForLane(job: NewJob): boolean {
+  return job.digest === null && job.unique === null && hasNothingRare(job, rareBesideLane);
+}
+
+function hasNothingRare(job: NewJob, fields: readonly JobFieldName[] = rareFields): boolean {
+  return fields.every((name) => {
     const value = (job as unknown as Readonly<Record<string, unknown>>)[name];
     return value === undefined || value === ((jobFields[name] as JobField).initial ?? null);
   });
 }
 
 /** A unit that cannot be refused: plain jobs, no documents, and no earlier try that may have happened. */
-export function isPlainUnit({ jobs, docs, isRepeat }: SubmitUnit): boolean {
-  return isRepeat !== true && (docs === undefined || docs.length === 0) && jobs.every(isPlainJob);
+export function isPlainUnit({ jobs, docs, isRepeat }: SubmitUnit, isPlain = isPlainJob): boolean {
+  return isRepeat !== true && (docs === undefined || docs.length === 0) && jobs.every((job) => isPlain(job));
 }
 
 /**

@@ -22,8 +22,8 @@
  *              the weights of what runs. A gate that refuses a job lets nobody behind it pass in this call. A job that
  *              leaves `running` on a route with a cap is a hint `ready` for the routes that share the gate.
  *              A job with a lane (model/lane.ts) also has to pass the gates of its keys. Such a gate is bounded by the
- *              job's own cap, else by its own put, else by perKey of its limit; it is held by the jobs that run with it,
- *              and one with a cap of the job's own also by those that wait with keepsLane
+ *              job's own cap (which refuses nobody else), else by its own put, else by perKey of its limit; it is held by
+ *              the jobs that run with it, and one with a cap of the job's own also by those that wait with keepsLane
  *  R8 unique   on a live holder keep or replace, as the unit says
  *  R9 add      add to counters, all or none                                                              (with budgets)
  *  R10 tell    append one packed record per call to the feed, keep tallies exact, emit hints

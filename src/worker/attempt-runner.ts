@@ -79,8 +79,10 @@ export class AttemptRunner {
   }
 
   #prepare(attempt: Attempt, definition: JobDefinition): JobContext | Promise<JobContext> {
-    // A permit job has no input, and the process that claims it may have another codec than the one that submitted it.
-    const input = attempt.policy.isPermit ? null : decodeInput(this.#engine, attempt, definition);
+    // The process that claims a permit job may have another codec than the one that submitted it: none is used.
+    const input = attempt.policy.isPermit
+      ? attempt.job.input
+      : decodeInput(this.#engine, attempt, definition);
     return input instanceof Promise
       ? input.then((checked) => new JobContext(this.#engine, attempt, definition, checked))
       : new JobContext(this.#engine, attempt, definition, input);

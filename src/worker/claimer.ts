@@ -14,14 +14,16 @@
 import type { Engine } from "../engine/engine.ts";
 import { RepeatedLine } from "../engine/repeated-line.ts";
 import { MillraceError, isMillraceError } from "../model/error.ts";
+import { laneOrderOf } from "../model/lane.ts";
 import { Backoff } from "../platform/backoff.ts";
 import type { Timer } from "../platform/platform.ts";
 import { storeLimits } from "../store/limits.ts";
-import type { ClaimAnswer } from "../store/operations.ts";
+import type { ClaimAnswer, ClaimOffer } from "../store/operations.ts";
 import type { LeasedJob, NewJob } from "../store/records.ts";
 import type { Hint } from "../store/store.ts";
 import type { ClosedGates } from "./closed-gates.ts";
 import type { Pool } from "./pool.ts";
+import type { RouteKind } from "./pool-routes.ts";
 import type { RenewalSeat } from "./renewal.ts";
 import type { RouteLearning } from "./route-learning.ts";
 import type { RouteMap } from "./route-map.ts";
@@ -53,9 +55,16 @@ export interface ClaimerOptions {
   readonly closedGates: ClosedGates;
 }
 
+/** One offer of a claim: the part of a pool's slots that one kind of its routes may fill. */
+interface Asked {
+  readonly pool: Pool;
+  readonly kind: RouteKind;
+  readonly offer: ClaimOffer;
+}
+
 interface SentClaim {
   readonly sentUs: number;
-  readonly asked: readonly { readonly pool: Pool; readonly max: number }[];
+  readonly asked: readonly Asked[];
   isGivenUp: boolean;
 }
 
@@ -125,7 +134,7 @@ export class Claimer {
       const pool = this.#routes.poolOf({ route });
       if (pool === undefined) learning.meet(route);
       else {
-        this.#routes.wake(pool);
+        this.#routes.wake(pool, this.#routes.lanesOf({ route }));
         closedGates.suspect(pool);
         this.#suspectSettings(pool);
       }
@@ -186,14 +195,12 @@ export class Claimer {
 
   async #claim(arriving: ReadonlyMap<Pool, number>): Promise<void> {
     const { owner, leaseMs, renewal, slots, closedGates } = this.#options;
-    const asked: { readonly pool: Pool; readonly max: number }[] = [];
+    const asked: Asked[] = [];
     let left: number = storeLimits.claimJobsMax;
     for (const pool of this.#poolsInTurn()) {
       const max = Math.min(this.#wantedBy(pool, arriving), left);
       if (max === 0) continue;
-      // Before the call: a hint that comes while it is in flight must not be forgotten by its answer.
-      pool.isHungry = false;
-      asked.push({ pool, max });
+      asked.push(...this.#offersOf(pool, max, arriving));
       left -= max;
     }
     const sentUs = this.#engine.platform.monotonicUs();
@@ -201,11 +208,7 @@ export class Claimer {
     this.#sent = sent;
     let answer: ClaimAnswer;
     try {
-      const offers = asked.map(({ pool, max }) => ({
-        routes: this.#routes.offerFor(pool),
-        max,
-        starts: pool.starts(arriving.get(pool) ?? 0),
-      }));
+      const offers = asked.map(({ offer }) => offer);
       answer = await this.#engine.store.claim({ owner, leaseMs, offers, inputBytesMax });
     } catch (error) {
       if (!sent.isGivenUp) this.#failed(error, asked);
@@ -217,18 +220,27 @@ export class Claimer {
     this.#trouble.over();
     this.#measure(sentUs);
     const got = new Map<Pool, number>();
+    const gotOf = new Map<RouteKind, number>();
     for (const job of answer.jobs) {
       const pool = this.#routes.poolOf(job);
-      if (pool !== undefined) got.set(pool, (got.get(pool) ?? 0) + 1);
+      if (pool === undefined) continue;
+      got.set(pool, (got.get(pool) ?? 0) + 1);
+      const kind = this.#routes.kindOf(pool, job);
+      gotOf.set(kind, (gotOf.get(kind) ?? 0) + 1);
     }
-    // A claim that was cut by the bytes of its inputs says nothing about the pools that it did not come to.
-    const isCut = answer.more && mayReach(answer.jobs, inputBytesMax);
-    for (const { pool, max } of asked) {
+    // A claim that was cut, by the bytes of its inputs or because it looked at many, says nothing about what it did not
+    // come to.
+    const isFull = asked.some(({ kind, offer }) => (gotOf.get(kind) ?? 0) >= offer.max);
+    const isCut = answer.more && (!isFull || mayReach(answer.jobs, inputBytesMax));
+    for (const pool of new Set(asked.map((each) => each.pool))) {
       if (got.has(pool)) pool.isHinted = false;
       else if (pool.isHinted) this.#lookAtSettings(pool);
-      if (isCut || (got.get(pool) ?? 0) >= max) this.#routes.wake(pool);
+    }
+    for (const { pool, kind, offer } of asked) {
+      if (isCut || (gotOf.get(kind) ?? 0) >= offer.max) this.#routes.wake(pool, kind.order);
       else {
-        pool.isHungry ||= !this.#routes.hasOfferedAll(pool);
+        kind.isHungry ||= !kind.hasOfferedAll;
+        pool.isHungry ||= kind.isHungry;
         closedGates.suspect(pool);
       }
     }
@@ -253,6 +265,20 @@ export class Claimer {
     if (pools.length === 1) return pools;
     this.#first = (this.#first + 1) % pools.length;
     return [...pools.slice(this.#first), ...pools.slice(0, this.#first)];
+  }
+
+  /** The offers of a pool. Slots that are free now go to the first of them. */
+  #offersOf(pool: Pool, max: number, arriving: ReadonlyMap<Pool, number>): readonly Asked[] {
+    let startsLeft = pool.starts(arriving.get(pool) ?? 0);
+    const shares = this.#routes.share(pool, max);
+    const asked = shares.map(({ kind, max: share }): Asked => {
+      const starts = shares.length === 1 ? startsLeft : Math.min(startsLeft, share);
+      startsLeft -= starts;
+      return { pool, kind, offer: { routes: kind.next(), max: share, starts } };
+    });
+    // Before the call: a hint that comes while it is in flight must not be forgotten by its answer.
+    pool.isHungry = this.#routes.hasMore(pool);
+    return asked;
   }
 
   #measure(sentUs: number): void {
@@ -290,7 +316,7 @@ export class Claimer {
     const pool = this.#routes.poolFor(job);
     if (!("inMs" in job.due) || job.due.inMs > 0) return;
     if (pool === undefined || pool.busySlots >= pool.slots) return;
-    this.#routes.wake(pool);
+    this.#routes.wake(pool, laneOrderOf(job));
     this.consider();
   };
 

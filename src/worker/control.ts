@@ -6,7 +6,6 @@
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import type { Due } from "../model/change.ts";
-import { notYetSupported } from "../model/error.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions } from "../model/option.ts";
 import { readInstant } from "../model/instant.ts";
@@ -19,7 +18,13 @@ export type Control =
   | { readonly kind: "unrecoverable" }
   | { readonly kind: "retry-after"; readonly due: Due }
   | { readonly kind: "snooze"; readonly delayMs: number }
-  | { readonly kind: "throttled"; readonly limit: Limit | string; readonly due: Due | null }
+  | {
+      readonly kind: "throttled";
+      readonly limit: Limit | string;
+      /** Undefined: the job's own key, if it has one of this limit. Null: the whole limit. */
+      readonly key: string | null | undefined;
+      readonly due: Due | null;
+    }
   | { readonly kind: "cancel"; readonly reason: string };
 
 /** What a thrown or returned value asks for; null for any other value, also for one that throws when it is looked at. */
@@ -56,12 +61,17 @@ export class RetryAfter extends Error {
 export interface ThrottledOptions {
   /** How long upstream said to wait, or until when; left out, the limit cools down longer from one throttle to the next. */
   retryAfter?: Duration | Date;
+  /**
+   * The key that cools down, while the others go on: that of the job itself by default, where it takes from a key of this
+   * limit. Null for the whole limit.
+   */
+  key?: string | null;
   cause?: unknown;
 }
 
 /**
- * Somebody upstream said "too many" (a 429): the limit cools down for all processes, and the attempt is given back. The
- * limit may be named by its name alone.
+ * Somebody upstream said "too many" (a 429): the limit, or one key of it, cools down for all processes, and the attempt
+ * is given back. The limit may be named by its name alone.
  */
 export class Throttled extends Error {
   override readonly name = "Throttled";
@@ -69,12 +79,11 @@ export class Throttled extends Error {
 
   constructor(limit: Limit | string, options: ThrottledOptions = {}) {
     const name = isLimit(limit) ? limit.name : checkName(limit, "Throttled: limit");
-    if (typeof options === "object" && options !== null && "key" in options)
-      throw notYetSupported("Throttled: the option key");
-    const { retryAfter, cause } = checkOptions(options, "Throttled", ["retryAfter", "cause"]);
+    const { retryAfter, cause, key } = checkOptions(options, "Throttled", ["retryAfter", "key", "cause"]);
     super(`The limit ${JSON.stringify(name)} was throttled.`, cause === undefined ? undefined : { cause });
     const due = retryAfter === undefined ? null : readWhen(retryAfter, "Throttled: retryAfter");
-    this[brand] = { kind: "throttled", limit, due };
+    const scope = key === undefined || key === null ? key : checkName(key, "Throttled: key");
+    this[brand] = { kind: "throttled", limit, key: scope, due };
   }
 }
 

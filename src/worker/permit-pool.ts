@@ -7,6 +7,8 @@ import { storeLimits } from "../store/limits.ts";
 import { Pool } from "./pool.ts";
 
 export class PermitPool extends Pool {
+  /** A claim that also asks for plain jobs may ask for these only, and somebody tries but once. */
+  override readonly isOfDefinition = true;
   readonly #waiters: () => number;
   #sent = 0;
   #answered = 0;

@@ -12,6 +12,8 @@ import type { JobContext } from "./job-context.ts";
 export interface Permit extends AsyncDisposable, Disposable {
   /** The name of the limit. */
   readonly limit: string;
+  /** The key of the limit that it was taken from; null for none. */
+  readonly key: string | null;
   readonly weight: number;
   /** Fires when the permit ends before it was released: with `lease-lost`, or `closed`. */
   readonly signal: AbortSignal;
@@ -21,6 +23,7 @@ export interface Permit extends AsyncDisposable, Disposable {
 
 export class HeldPermit implements Permit {
   readonly limit: string;
+  readonly key: string | null;
   readonly weight: number;
   readonly #engine: Engine;
   readonly #controller = new AbortController();
@@ -28,9 +31,10 @@ export class HeldPermit implements Permit {
   readonly #settled = Promise.withResolvers<void>();
   #releasing: Promise<void> | null = null;
 
-  constructor(engine: Engine, { limit, weight }: Pick<Permit, "limit" | "weight">) {
+  constructor(engine: Engine, { limit, key, weight }: Pick<Permit, "limit" | "key" | "weight">) {
     this.#engine = engine;
     this.limit = limit;
+    this.key = key;
     this.weight = weight;
   }
 

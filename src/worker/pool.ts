@@ -30,6 +30,8 @@ export class Pool {
   slots: number;
   readonly names: ReadonlySet<string>;
   readonly jobsPerSlot: number;
+  /** Its jobs have the limits and the group of their definition: none is from before it had them. */
+  readonly isOfDefinition: boolean = false;
   busySlots = 0;
   /** More may be waiting in the store than the last claim brought. */
   isHungry = true;

@@ -1,18 +1,21 @@
 /**
  * Which pool and which handler of this worker serve a job. Claimed jobs and hints name their route by a number; this is
  * the only file of the worker that knows what a number stands for. The numbers of jobs that ask for no capability and
- * have the limits of their definition follow from the queues and definitions that the worker serves; those of others,
- * which ask for what the worker offers or have other limits, it is told of (route-learning.ts).
+ * have the limits and the group of their definition follow from the queues and definitions that the worker serves; those
+ * of others, which ask for what the worker offers or have other limits, it is told of (route-learning.ts).
  */
+import type { ReadOptions } from "../engine/job-options.ts";
 import { gatesOf } from "../engine/limit.ts";
 import { missingCapabilities } from "../model/capability.ts";
 import { gatesToPass } from "../model/gate.ts";
+import type { LaneFields, LaneOrder } from "../model/lane.ts";
 import { routeNumber, routeOf } from "../model/route.ts";
 import type { Route } from "../model/route.ts";
 import type { LeasedJob, NewJob } from "../store/records.ts";
 import type { Handler } from "./handler.ts";
 import type { Pool } from "./pool.ts";
-import { RouteRotation } from "./route-rotation.ts";
+import { PoolRoutes } from "./pool-routes.ts";
+import type { KindShare, RouteKind } from "./pool-routes.ts";
 
 interface ServedRoute {
   readonly route: Route;
@@ -25,10 +28,7 @@ type Routed = Pick<LeasedJob, "route">;
 export class RouteMap {
   readonly pools: readonly Pool[];
   readonly #byNumber = new Map<number, ServedRoute>();
-  /** Those that follow from the definitions, and those without limits, for jobs from before there were any. */
-  readonly #computed = new Map<Pool, readonly number[]>();
-  /** The others, as far as they are known. */
-  readonly #rotations = new Map<Pool, RouteRotation>();
+  readonly #ofPools: ReadonlyMap<Pool, PoolRoutes>;
   readonly #handlers: ReadonlyMap<string, Handler>;
   readonly #capabilities: ReadonlySet<string>;
 
@@ -36,24 +36,27 @@ export class RouteMap {
     this.pools = pools;
     this.#capabilities = new Set(capabilities);
     this.#handlers = new Map(handlers.map((handler) => [handler.definition.name, handler]));
-    for (const pool of pools) {
-      const routes = [...pool.names].flatMap((name) => this.#routesOf(pool.queue, name));
-      this.#computed.set(
-        pool,
-        routes.map(({ number }) => number),
-      );
-      for (const route of routes) this.#serve(route, pool);
-    }
+    this.#ofPools = new Map(pools.map((pool) => [pool, new PoolRoutes()]));
+    for (const pool of pools)
+      for (const name of pool.names)
+        for (const route of this.#routesOf(pool, name)) this.#serve(route, pool).compute(route.number);
   }
 
-  #routesOf(queue: string, name: string): readonly Route[] {
-    const limits = this.#handlers.get(name)?.definition.options.limits ?? [];
+  /** The one of the definition, and the plain one, for jobs from before it had limits or a group. */
+  #routesOf({ queue, isOfDefinition }: Pool, name: string): readonly Route[] {
+    const { limits = [], group } = this.#handlers.get(name)?.definition.options ?? {};
     const plain = routeOf({ queue, name });
-    return limits.length === 0 ? [plain] : [plain, routeOf({ queue, name, gates: gatesOf(limits) })];
+    const defined = routeOf({ queue, name, gates: gatesOf(limits), ...laneLike({ limits, group }) });
+    return isOfDefinition || plain.number === defined.number ? [defined] : [plain, defined];
   }
 
-  #serve(route: Route, pool: Pool): void {
+  #serve(route: Route, pool: Pool): RouteKind {
     this.#byNumber.set(route.number, { route, pool, handler: this.#handlers.get(route.name) });
+    return this.#of(pool).kindOf(route.lanes ?? null);
+  }
+
+  #of(pool: Pool): PoolRoutes {
+    return this.#ofPools.get(pool) as PoolRoutes;
   }
 
   /** Takes in those of a store's routes that this worker serves. @returns whether any is new; its pool is woken. */
@@ -64,16 +67,13 @@ export class RouteMap {
   }
 
   #learnOne(route: Route): boolean {
-    const { number, queue, name, caps, gates } = route;
+    const { number, queue, name, caps, gates, lanes = null } = route;
     if (this.#byNumber.has(number) || missingCapabilities(caps, this.#capabilities).length > 0) return false;
     const pool = this.#poolNamed(queue, name);
     // A record that was damaged may ask for less than its jobs do: the number tells.
-    if (pool === undefined || routeNumber(queue, name, caps, gates) !== number) return false;
-    this.#serve(route, pool);
-    const rotation = this.#rotations.get(pool) ?? new RouteRotation();
-    this.#rotations.set(pool, rotation);
-    rotation.add(number);
-    this.wake(pool);
+    if (pool === undefined || routeNumber(queue, name, caps, gates, lanes) !== number) return false;
+    this.#serve(route, pool).learn(number);
+    this.wake(pool, lanes);
     return true;
   }
 
@@ -90,27 +90,36 @@ export class RouteMap {
     return this.#byNumber.get(route)?.route ?? {};
   }
 
-  /** There may be jobs on any route of this pool. */
-  wake(pool: Pool): void {
+  kindOf(pool: Pool, job: Routed): RouteKind {
+    return this.#of(pool).kindOf(this.lanesOf(job));
+  }
+
+  /** How the lanes of the job's route share a claim; null for a route without lanes. */
+  lanesOf({ route }: Routed): LaneOrder | null {
+    return this.#byNumber.get(route)?.route.lanes ?? null;
+  }
+
+  /** There may be jobs on any route of this pool, or of those with this lane order. */
+  wake(pool: Pool, lanes?: LaneOrder | null): void {
     pool.isHungry = true;
-    this.#rotations.get(pool)?.begin();
+    if (lanes === undefined) this.#of(pool).wake();
+    else this.#of(pool).kindOf(lanes).wake();
   }
 
-  /** What the next claim offers for this pool; of many learned routes only the next few. */
-  offerFor(pool: Pool): readonly number[] {
-    const computed = this.#computed.get(pool) ?? [];
-    const rotation = this.#rotations.get(pool);
-    return rotation === undefined ? computed : [...computed, ...rotation.next()];
+  /** What the next claim asks for, of so many jobs of this pool: one offer for each kind of routes. */
+  share(pool: Pool, max: number): readonly KindShare[] {
+    return this.#of(pool).share(max);
   }
 
-  /** Whether every route of this pool has been offered since it was woken. */
-  hasOfferedAll(pool: Pool): boolean {
-    return this.#rotations.get(pool)?.isOver ?? true;
+  /** Whether there may be jobs on routes of this pool that were not offered yet. */
+  hasMore(pool: Pool): boolean {
+    return this.#of(pool).isHungry;
   }
 
   /** Where a job that is submitted in this process runs: its route is known from now on. */
-  poolFor(job: Pick<NewJob, "queue" | "name" | "caps" | "gates">): Pool | undefined {
-    if (job.caps === undefined && job.gates === undefined) return this.#poolNamed(job.queue, job.name);
+  poolFor(job: Pick<NewJob, "queue" | "name" | "caps" | "gates" | keyof LaneFields>): Pool | undefined {
+    if (job.caps === undefined && job.gates === undefined && job.laneKey === undefined)
+      return this.#poolNamed(job.queue, job.name);
     const route = routeOf(job);
     this.#learnOne(route);
     return this.poolOf({ route: route.number });
@@ -131,6 +140,13 @@ export class RouteMap {
   #poolNamed(queue: string, name: string): Pool | undefined {
     return this.pools.find((pool) => pool.queue === queue && pool.names.has(name));
   }
+}
+
+/** What a route tells of the lane of its jobs: whether they have one, and whether it takes turns. */
+function laneLike({ limits = [], group }: Pick<ReadOptions, "limits" | "group">): Partial<LaneFields> {
+  if (group !== undefined && group !== null)
+    return { laneKey: "", laneStep: typeof group === "object" && group.weight === null ? null : 1 };
+  return limits.some(({ key }) => key !== null) ? { laneKey: "", laneStep: null } : {};
 }
 
 function gateKeys(route: Route): readonly string[] {

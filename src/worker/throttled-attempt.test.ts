@@ -148,7 +148,7 @@ describe("a throttled attempt", () => {
   test.each([
     ["a name that is none", () => new Throttled(""), "invalid-name"],
     ["a negative time", () => new Throttled(api, { retryAfter: -1 }), "invalid-duration"],
-    ["a key", () => new Throttled(api, { key: "a" } as never), "not-yet-supported"],
+    ["a key that is no name", () => new Throttled(api, { key: "" }), "invalid-name"],
     ["an unknown option", () => new Throttled(api, { after: 1 } as never), "invalid-option"],
   ])("with %s is refused", (_what, act, code) => {
     expect(act).toThrow(coded(code));

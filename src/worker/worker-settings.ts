@@ -30,10 +30,10 @@ export interface WorkerOptions {
   queues?: Readonly<Record<string, QueueSlots>> | readonly string[];
   /** Slots per queue where `queues` does not say; 10 by default. */
   concurrency?: number;
-  /** How many slots totals may give this worker, over all its queues; 64 by default. */
-  slotsMax?: number;
   /** Schedules that this worker's code defines, each made by schedule(). */
   schedules?: readonly ScheduleDefinition[];
+  /** How many slots totals may give this worker, over all its queues; 64 by default. */
+  slotsMax?: number;
   /** What this worker offers, such as "gpu": it runs the jobs that require nothing else, and those that require nothing. */
   capabilities?: readonly string[];
   /** How long a job stays with a worker that is not heard of; 15 s by default. Leases renew themselves. */
@@ -93,8 +93,8 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
   const known = [
     "queues",
     "concurrency",
-    "slotsMax",
     "schedules",
+    "slotsMax",
     "capabilities",
     "lease",
     "shutdownGrace",
@@ -117,8 +117,8 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
     ...makeNames(engine, options.label),
     queues: queues === undefined ? null : readQueues(queues, concurrency),
     concurrency,
-    slotsMax: checkWhole(options.slotsMax ?? 64, "work: slotsMax", 1, slotsMax),
     schedules: readSchedules(options.schedules ?? []),
+    slotsMax: checkWhole(options.slotsMax ?? 64, "work: slotsMax", 1, slotsMax),
     capabilities:
       options.capabilities === undefined
         ? []

@@ -34,12 +34,13 @@ const urls: [store: string, url: () => string][] = [
 
 interface Hold {
   readonly weight: number;
+  readonly key: string | null;
   readonly fromMs: number;
   toMs: number;
 }
 
 /** A process, and what it has held so far: until it said so, or until it was killed. */
-function startProcess(role: "hold" | "loop", url: string) {
+function startProcess(role: "hold" | "loop" | "keys", url: string) {
   const child = spawn(process.execPath, ["--conditions=millrace-source", script, role, url], {
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -51,9 +52,9 @@ function startProcess(role: "hold" | "loop", url: string) {
   lines.on("line", (text) => {
     const line = JSON.parse(text) as HoldLine | string;
     if (typeof line === "string") return;
-    const { hold, weight, atMs, isOver } = line;
+    const { hold, weight, key, atMs, isOver } = line;
     if (isOver) holds.get(hold)!.toMs = atMs;
-    else holds.set(hold, { weight, fromMs: atMs, toMs: Infinity });
+    else holds.set(hold, { weight, key, fromMs: atMs, toMs: Infinity });
   });
   const kill = async (): Promise<void> => {
     child.kill("SIGKILL");
@@ -100,28 +101,47 @@ describe.each(urls)("on %s", (_store, place) => {
     expect([(await mill.limits.state("slack")).held, await mill.jobs.counts()]).toEqual([0, {}]);
   });
 
+  /** What three processes held of which always one is killed, and another one started in its place. */
+  const heldOverKills = async (role: "loop" | "keys", url: string): Promise<readonly Hold[]> => {
+    const processes = [1, 2, 3].map(() => start(role, url));
+    const all = [...processes];
+    await Promise.all(all.map(({ said }) => said));
+    for (let kills = 0; kills < 4; kills++) {
+      const before = all.flatMap(({ holds }) => [...holds.values()]).length;
+      await until("they go on", () => all.flatMap(({ holds }) => [...holds.values()]).length > before + 20);
+      await processes.shift()?.kill();
+      const next = start(role, url);
+      processes.push(next);
+      all.push(next);
+    }
+    await Promise.all(processes.map(({ kill }) => kill()));
+    const holds = all.flatMap((each) => [...each.holds.values()]);
+    expect(holds.length).toBeGreaterThan(80);
+    return holds;
+  };
+
   test(
     "over processes that are killed -9 again and again, jobs and permits together never hold more than the cap",
     { timeout: 120_000 },
     async () => {
       const url = place();
-      const processes = [1, 2, 3].map(() => start("loop", url));
-      const all = [...processes];
-      await Promise.all(all.map(({ said }) => said));
-      for (let kills = 0; kills < 4; kills++) {
-        const before = all.flatMap(({ holds }) => [...holds.values()]).length;
-        await until("they go on", () => all.flatMap(({ holds }) => [...holds.values()]).length > before + 20);
-        await processes.shift()?.kill();
-        const next = start("loop", url);
-        processes.push(next);
-        all.push(next);
-      }
-      await Promise.all(processes.map(({ kill }) => kill()));
-      const holds = all.flatMap((each) => [...each.holds.values()]);
-      expect(holds.length).toBeGreaterThan(80);
-      expect(mostHeld(holds)).toBe(cap);
+      expect(mostHeld(await heldOverKills("loop", url))).toBe(cap);
       const mill = closeLater(await Millrace.open(url, { log: false }));
       await (await mill.limits.acquire("slack", { weight: cap, wait: "30s" })).release();
+    },
+  );
+
+  test(
+    "over processes that are killed -9 again and again, jobs and permits of a key never hold more than its cap",
+    { timeout: 120_000 },
+    async () => {
+      const url = place();
+      const holds = await heldOverKills("keys", url);
+      const mill = closeLater(await Millrace.open(url, { log: false }));
+      for (const key of new Set(holds.map((hold) => hold.key ?? ""))) {
+        expect(mostHeld(holds.filter((hold) => hold.key === key))).toBe(cap);
+        await (await mill.limits.acquire("shop", { key, weight: cap, wait: "30s" })).release();
+      }
     },
   );
 });

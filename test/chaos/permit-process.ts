@@ -1,7 +1,7 @@
 /**
  * A process of the permit tests. `hold`: takes all of the limit, says so, waits for more, and holds until it is killed.
  * `loop`: a worker with jobs of the limit beside code that takes permits of it, again and again; each says when it
- * begins and ends to hold, on the clock that all processes of the machine share.
+ * begins and ends to hold, on the clock that all processes of the machine share. `keys`: the same with keys of a limit.
  */
 import { writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -11,6 +11,8 @@ export interface HoldLine {
   /** Unique in its process. */
   readonly hold: number;
   readonly weight: number;
+  /** Null for a limit without keys. */
+  readonly key: string | null;
   readonly atMs: number;
   readonly isOver: boolean;
 }
@@ -23,6 +25,13 @@ const send = job<number>("send", {
   retention: { completed: 0, failed: 0 },
   retry: { attempts: 100 },
 });
+const shop = limit("shop", { perKey: { concurrency: cap } });
+const keys = ["ann", "bob", "cid"];
+const sell = job<string>("sell", {
+  limits: [shop.use({ key: (key: string) => key })],
+  retention: { completed: 0, failed: 0 },
+  retry: { attempts: 100 },
+});
 const [role = "", url = ""] = process.argv.slice(2);
 const mill = await Millrace.open(url, { log: false });
 let holds = 0;
@@ -30,11 +39,11 @@ let holds = 0;
 const nowMs = (): number => Number(process.hrtime.bigint()) / 1e6;
 const say = (line: unknown): void => void writeSync(1, `${JSON.stringify(line)}\n`);
 
-async function hold(weight: number): Promise<void> {
+async function hold(weight: number, key: string | null = null): Promise<void> {
   const number = ++holds;
-  say({ hold: number, weight, atMs: nowMs(), isOver: false } satisfies HoldLine);
+  say({ hold: number, weight, key, atMs: nowMs(), isOver: false } satisfies HoldLine);
   await sleep(5 + 20 * Math.random());
-  say({ hold: number, weight, atMs: nowMs(), isOver: true } satisfies HoldLine);
+  say({ hold: number, weight, key, atMs: nowMs(), isOver: true } satisfies HoldLine);
 }
 
 async function take(): Promise<never> {
@@ -45,10 +54,25 @@ async function take(): Promise<never> {
   }
 }
 
+async function takeOf(key: string): Promise<never> {
+  for (;;) {
+    const weight = 1 + Math.floor(cap * Math.random());
+    await using _permit = await mill.limits.acquire(shop, { key, weight, lease: "2s", wait: "5m" });
+    await hold(weight, key);
+  }
+}
+
 if (role === "hold") {
   await mill.limits.acquire(slack, { weight: cap, lease: "1s" });
   void mill.limits.acquire("slack", { wait: "10m" });
   say("held");
+} else if (role === "keys") {
+  await mill.work([handler(sell, ({ input }) => hold(1, input))], { concurrency: 2, lease: "2s" });
+  for (const key of [...keys, ...keys]) void takeOf(key);
+  for (let n = 0; ; n++) {
+    await mill.enqueue(sell, keys[n % keys.length] ?? "");
+    await sleep(30);
+  }
 } else {
   await mill.work([handler(send, () => hold(1))], { concurrency: 2, lease: "2s" });
   for (let count = 0; count < takers; count++) void take();

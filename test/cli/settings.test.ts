@@ -75,10 +75,10 @@ describe("millrace limits", () => {
     const slack = limit("slack", { concurrency: 5 });
     await mill.enqueue(job<number>("send", { limits: [slack] }), 1);
     expect((await say(args("limits", store))).out).toBe(
-      "LIMIT  HELD  AT ONCE  RATE\nslack     0        5  any\n",
+      "LIMIT  HELD  AT ONCE  RATE  EACH KEY\nslack     0        5  any   any\n",
     );
     expect((await say(args("limits edit slack --concurrency 2", store))).out).toMatch(
-      /slack +0 +2 +any +edited\n/,
+      /slack +0 +2 +any +any +edited\n/,
     );
     expect((await say(args("limits throttle slack --for 1h", store))).out).toMatch(
       /cools down until .*, edited\n/,
@@ -90,5 +90,42 @@ describe("millrace limits", () => {
     });
     const unknown = await say(args("limits edit nobody --rate 1/1s", store));
     expect([unknown.code, unknown.err]).toEqual([1, expect.stringMatching(/^millrace: unknown-limit: /)]);
+  });
+
+  test("shows, edits and lets cool down one key of a limit, and says of each key how much of it runs", async () => {
+    const store = aStoreUrl();
+    await using mill = await Millrace.open(store, { log: false });
+    const api = limit("api", { perKey: { concurrency: 5 } });
+    await mill.enqueue(job<string>("send", { limits: [api.use({ key: (tenant) => tenant })] }), "acme", {
+      id: "a",
+    });
+    expect((await say(args("limits", store))).out).toMatch(/api +0 +any +any +5\n/);
+    expect(await sayJson(args("limits edit api --key-rate 10/1s --key-concurrency 3", store))).toMatchObject({
+      perKey: { concurrency: 3, rate: { max: 10 } },
+    });
+    expect((await say(args("limits edit api --key acme --concurrency 1", store))).out).toMatch(
+      /api for acme +0 +1 +10\/1s +edited\n/,
+    );
+    await say(args("limits throttle api --key acme --for 1h", store));
+    expect((await say(args("list", store))).out).toContain("held: the limit api for acme (0 of 1)");
+    expect(await sayJson(args("limits reset api --key acme", store))).toMatchObject({
+      ...{ key: "acme", concurrency: 3, edited: null, coolingUntil: null },
+    });
+    expect(await sayJson(args("limits show api --key other", store))).toMatchObject({
+      concurrency: 3,
+      held: 0,
+    });
+    const global = await say(args("limits edit api --concurrency 9", store));
+    expect([global.code, global.err]).toEqual([
+      2,
+      expect.stringMatching(/invalid-option.*bounds keys only/s),
+    ]);
+  });
+
+  test("shows the group of a job that was enqueued with one", async () => {
+    const store = aStoreUrl();
+    await sayJson(args("enqueue send 1 --id a --group acme", store));
+    expect((await say(args("show a", store))).out).toMatch(/^group +acme$/m);
+    expect(await sayJson(args("show a", store))).toMatchObject({ job: { group: "acme" } });
   });
 });

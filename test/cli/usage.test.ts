@@ -50,7 +50,8 @@ describe("wrong usage", () => {
     [["queues", "set", "email", "--rate", "fast"], /--rate must be a number and a time such as 100\/1m/],
     [["queues", "set", "email", "--burst", "2"], /--burst needs a --rate/],
     [["limits", "edit", "slack", "--concurrency", "0"], /--concurrency must be a whole number/],
-    [["limits", "show", "slack"], /limits knows the verbs edit, throttle, reset/],
+    [["limits", "look", "slack"], /limits knows the verbs show, edit, throttle, reset/],
+    [["limits", "edit", "slack", "--key", "a", "--key-rate", "1/1s"], /--key names one key/],
     [["demo", "--seconds", "0"], /--seconds must be a whole number/],
     [["help", "frobnicate"], /there is no command/],
   ];

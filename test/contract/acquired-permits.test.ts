@@ -135,4 +135,71 @@ describe.each(places)("on %s", (_title, place) => {
     await (await waiting).release();
     await leavesNothing(await store());
   });
+
+  test("each key's cap holds for jobs and for permits of several processes, and so does that of all keys", async () => {
+    const { mill, store } = processes();
+    const shop = limit("shop", { concurrency: 5, perKey: { concurrency: 2 } });
+    const send = job<string>("send", {
+      limits: [shop.use({ key: (key: string) => key })],
+      retention: { completed: 0 },
+    });
+    const keys = ["ann", "bob", "cid", "dan"];
+    const [running, most] = [new Map<string, number>(), new Map<string, number>()];
+    const change = (key: string, by: number): void => {
+      for (const of of [key, "all"]) {
+        const now = (running.get(of) ?? 0) + by;
+        running.set(of, now);
+        most.set(of, Math.max(now, most.get(of) ?? 0));
+      }
+    };
+    const hold = async (key: string, weight: number): Promise<void> => {
+      change(key, weight);
+      await new Promise((resolve) => setImmediate(resolve));
+      change(key, -weight);
+    };
+    const mills = await Promise.all([mill(), mill(), mill()]);
+    for (const each of mills)
+      await each.work([handler(send, ({ input }) => hold(input, 1))], { concurrency: 4 });
+    const [first] = mills as [Millrace, ...Millrace[]];
+    const jobs = Array.from({ length: 24 }, (_, n) => send.with(keys[n % 4] ?? ""));
+    const handles = await first.enqueueMany(jobs);
+    const held = mills.flatMap((each, at) =>
+      Array.from({ length: 16 }, async (_, n) => {
+        const [key, weight] = [keys[n % 4] ?? "", 1 + ((at + n) % 2)];
+        await using permit = await each.limits.acquire(n % 3 === 0 ? shop : "shop", { key, weight, wait });
+        expect(permit.key).toBe(key);
+        await hold(key, weight);
+      }),
+    );
+    await Promise.all([...handles.map((handle) => handle.result({ timeout }).catch(() => null)), ...held]);
+    for (const key of keys) expect(most.get(key)).toBe(2);
+    expect(most.get("all")).toBeLessThanOrEqual(5);
+    for (const key of keys) expect((await first.limits.state("shop", { key })).held).toBe(0);
+    expect((await first.limits.state("shop")).held).toBe(0);
+    await leavesNothing(await store());
+  });
+
+  test("a key that is full keeps no other waiting, and who waits for it in another process gets it at once", async () => {
+    const { mill, store } = processes();
+    const shop = limit("shop", { perKey: { concurrency: 1 } });
+    const [holder, other] = await Promise.all([mill(), mill()]);
+    const permit = await holder.limits.acquire(shop, { key: "ann" });
+    const waiting = other.limits.acquire("shop", { key: "ann", wait });
+    await expect(other.limits.acquire("shop", { key: "ann", wait: 0 })).rejects.toMatchObject({
+      code: "limit-busy",
+    });
+    for (const key of ["bob", "cid", "dan", "eve"])
+      await (await other.limits.acquire("shop", { key, wait: 0 })).release();
+    await expect(other.limits.acquire("shop", { key: "ann", wait: "50ms" })).rejects.toMatchObject({
+      code: "limit-busy",
+    });
+    await expect(other.limits.acquire("shop")).rejects.toMatchObject({ code: "invalid-option" });
+    const startedAt = performance.now();
+    await permit.release();
+    const next = await waiting;
+    expect(performance.now() - startedAt).toBeLessThan(2000);
+    expect(await holder.limits.state("shop", { key: "ann" })).toMatchObject({ held: 1, free: 0 });
+    await next.release();
+    await leavesNothing(await store());
+  });
 });

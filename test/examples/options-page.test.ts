@@ -24,6 +24,7 @@ const define = (options: object) => () => job("asked", options as JobOptions & {
 const calls: Readonly<Record<string, () => unknown>> = {
   "`job(name, options)`": define(asked),
   "`mill.enqueue(job, input, options)`": () => mill.enqueue(plain, {}, asked),
+  "`group`": define({ group: asked as { key: string } }),
   "`retry`": define({ retry: asked }),
   "`retry.backoff`": define({ retry: { backoff: asked } }),
   "`retry.retryIf`": define({ retry: { retryIf: asked } }),

@@ -1,15 +1,7 @@
 /** Jobs with a key: invariant 57, and what invariant 33 asks of them. How a lane is read out of a job, the run says. */
-import type { Lane } from "./history.ts";
+import { laneOf } from "./lane-of.ts";
 import type { Ledger, Violation } from "./ledger.ts";
 import { isBetter, walkReady } from "./ready-order.ts";
-
-/** Null for a job without one, and for one that was submitted with several. */
-export function laneOf({ evidence, specs }: Ledger, id: string): Lane | null {
-  const { laneOf: read } = evidence;
-  if (read === undefined) return null;
-  const [first, ...others] = (specs.get(id) ?? []).map((spec) => read(spec));
-  return first !== undefined && others.every((lane) => lane?.key === first?.key) ? first : null;
-}
 
 /**
  * While a job of a FIFO key is claimed, as many better ones of the key as its cap may be on their way: those that run

@@ -8,9 +8,10 @@
 import type { EventKind } from "../../src/model/event-kind.ts";
 import { gatesToPass } from "../../src/model/gate.ts";
 import { isTerminal } from "../../src/model/job-state.ts";
+import { gateOfLimit, readKeyUse } from "../../src/model/lane.ts";
 import type { FeedEvent } from "../../src/store/records.ts";
 import { GateBook, scopeOf } from "./gate-book.ts";
-import { laneOf } from "./check-lanes.ts";
+import { heldRetries, laneOf } from "./lane-of.ts";
 import type { Lease, Ledger, Violation } from "./ledger.ts";
 
 /** A part of a cap, taken by one claim. */
@@ -20,7 +21,7 @@ interface Hold {
   readonly weight: number;
   /** The most that may be held once the claim is made; Infinity where nobody can tell. */
   readonly cap: number;
-  /** Events that end the lease but not the hold: it then lasts until the job is claimed again or ends. */
+  /** Events that end the lease but not the hold: it then lasts until the job is ready again or ends. */
   readonly outlasts?: ReadonlySet<EventKind>;
 }
 
@@ -56,14 +57,16 @@ export function* sweepHolds(
   ledger: Ledger,
   book = new GateBook(ledger.evidence.operations),
 ): Generator<Step> {
-  const takes: readonly Takes[] = [gatesTaken(ledger, book), lanesTaken(ledger)];
+  const takes: readonly Takes[] = [gatesTaken(ledger, book), lanesTaken(ledger), keysTaken(ledger, book)];
   const held = new Map<string, number>();
   const holds = new Map<string, readonly Hold[]>();
   const kept = new Set<string>();
   const free = (id: string, event: Pick<FeedEvent, "kind" | "state"> | null): void => {
     const isOver = event === null || event.state === null || isTerminal(event.state);
+    const wasKept = ({ kind }: Pick<FeedEvent, "kind">): boolean => kept.has(id) && kind === "edited";
     const lasting = (holds.get(id) ?? []).filter(({ scope, weight, outlasts }) => {
-      if (!isOver && outlasts !== undefined && (kept.has(id) || outlasts.has(event.kind))) return true;
+      const isKept = !isOver && event.state === "scheduled" && (outlasts?.has(event.kind) || wasKept(event));
+      if (outlasts !== undefined && isKept) return true;
       held.set(scope, (held.get(scope) ?? 0) - weight);
       return false;
     });
@@ -102,8 +105,8 @@ const gatesTaken =
     });
   };
 
-/** A FIFO key is held over the wait for a retry. */
-const overRetries: ReadonlySet<EventKind> = new Set(["retry-scheduled"]);
+const keyWord = "the key ";
+export const isOfKey = (scope: string): boolean => scope.startsWith(keyWord);
 
 const lanesTaken =
   (ledger: Ledger): Takes =>
@@ -111,8 +114,34 @@ const lanesTaken =
     const lane = laneOf(ledger, id);
     if (lane === null) return [];
     const { key, cap, isFifo } = lane;
-    return [{ scope: `the key ${key}`, weight: 1, cap, ...(isFifo ? { outlasts: overRetries } : {}) }];
+    return [{ scope: `${keyWord}${key}`, weight: 1, cap, ...(isFifo ? { outlasts: heldRetries } : {}) }];
   };
+
+/** Keys of limits: what nobody has put for the key itself is as the limit says of each. */
+const keysTaken =
+  (ledger: Ledger, book: GateBook): Takes =>
+  ({ id }, lease) => {
+    const specs = ledger.specs.get(id) ?? [];
+    const [spec] = specs;
+    const isOne = specs.every(({ laneGates }) => String(laneGates) === String(spec?.laneGates));
+    if (lease === undefined || !isOne || ledger.reborn.has(id) || isReplaced(ledger, id)) return [];
+    return (spec?.laneGates ?? [])
+      .map(readKeyUse)
+      .filter(({ cap }) => cap === null)
+      .map(({ key, weight }) => {
+        const own = book.inForce(key, lease.call);
+        const each = book.inForce(gateOfLimit(key), lease.call);
+        const caps = own
+          ?.map(({ cap }) => cap)
+          .concat(each?.map(({ perKey }) => perKey?.cap ?? null) ?? [null]);
+        const known = caps?.filter((cap) => cap !== null) ?? [];
+        const cap = own === null || each === null || known.length === 0 ? Infinity : Math.max(...known);
+        return { scope: `${keyWord}${scopeOf(key, lease.call)}`, weight, cap };
+      });
+  };
+
+const isReplaced = ({ timelines }: Ledger, id: string): boolean =>
+  timelines.get(id)?.some(({ kind }) => kind === "replaced") === true;
 
 interface Passed {
   readonly id: string;

@@ -1,6 +1,5 @@
 /** Order and punctuality: invariants 26, 31 and 32. */
 import type { ClaimRequest } from "../../src/store/operations.ts";
-import { laneOf } from "./check-lanes.ts";
 import type { Ledger, Violation } from "./ledger.ts";
 import { isBetter, walkReady } from "./ready-order.ts";
 import type { Claimed, Waiting } from "./ready-order.ts";
@@ -49,18 +48,25 @@ type MayPass = (claimed: Claimed, waiting: Claimed) => boolean;
 /**
  * At every claim the ready jobs of the offered routes, as the feed tells them, must not hold a better one than those
  * that were taken. A better one that has limits may be held by them; then only jobs of its own route, which have the
- * same limits, must not pass it. One that has a key waits for its key (invariant 57).
+ * same limits, must not pass it. One that has a lane waits for its lane (invariant 57), and lanes that take turns do not
+ * go by rank.
  */
 function* bestJobsAreClaimed(ledger: Ledger): Generator<Violation> {
   const claims = readClaims(ledger);
   const mayPass: MayPass = (claimed, { id, route }) =>
-    laneOf(ledger, id) !== null ||
-    (claimed.route !== route && (ledger.routes.get(route)?.gates.length ?? 0) > 0);
+    hasLane(ledger, id) || (claimed.route !== route && (ledger.routes.get(route)?.gates.length ?? 0) > 0);
   for (const { number, claimed, ready } of walkReady(ledger)) {
     const claim = claims.get(number);
-    if (claim !== undefined) yield* compare(claimed, ready, claim, mayPass);
+    if (claim === undefined) continue;
+    const offers = claim.offers.filter(({ routes }) => !routes.some((route) => takesTurns(ledger, route)));
+    yield* compare(claimed, ready, { ...claim, offers }, mayPass);
   }
 }
+
+const hasLane = ({ specs }: Ledger, id: string): boolean =>
+  (specs.get(id) ?? []).some(({ laneKey }) => laneKey !== undefined);
+
+const takesTurns = ({ routes }: Ledger, route: number): boolean => routes.get(route)?.lanes === "turn";
 
 function* compare(
   claimed: readonly Claimed[],

@@ -7,7 +7,7 @@ import type { GatePut } from "../../src/store/records.ts";
 import type { Operation, StoreCall } from "./history.ts";
 import { isBefore, pushTo } from "./ledger.ts";
 
-export type Bounds = Pick<GatePut, "cap" | "rate">;
+export type Bounds = Pick<GatePut, "cap" | "rate" | "perKey">;
 
 interface Put extends Bounds {
   /** Null where nobody knows whether it was written. */
@@ -26,11 +26,17 @@ export class GateBook {
   constructor(operations: readonly Operation[]) {
     for (const call of operations) {
       if (call.kind !== "putGates" || call.reachedUs === null) continue;
-      for (const [index, { key, cap, rate }] of call.request.entries()) {
+      for (const [index, { key, cap, rate, perKey = null }] of call.request.entries()) {
         const answer = call.answer?.[index];
         const isWritten = answer?.kind === "ok";
         if (isWritten || (answer === undefined && call.seen === "unknown"))
-          pushTo(this.#puts, scopeOf(key, call), { cap, rate, version: answer?.version ?? null, call });
+          pushTo(this.#puts, scopeOf(key, call), {
+            cap,
+            rate,
+            perKey,
+            version: answer?.version ?? null,
+            call,
+          });
       }
     }
   }

@@ -5,7 +5,7 @@
 import type { EventKind } from "../../src/model/event-kind.ts";
 import type { JobPolicy } from "../../src/model/job-policy.ts";
 import type { JobState } from "../../src/model/job-state.ts";
-import { routeNumber } from "../../src/model/route.ts";
+import { routeOf } from "../../src/model/route.ts";
 import type { RouteContent } from "../../src/model/route.ts";
 import { isLocked } from "../../src/store/operations.ts";
 import type { Settle, SettleAnswer } from "../../src/store/operations.ts";
@@ -55,7 +55,7 @@ export interface FencedWrite {
 }
 
 /** What a route stands for, as far as the submitted jobs tell. */
-export type RouteAsks = Pick<RouteContent, "queue" | "caps" | "gates">;
+export type RouteAsks = Pick<RouteContent, "queue" | "caps" | "gates" | "lanes">;
 
 export interface Ledger {
   readonly evidence: Evidence;
@@ -178,8 +178,10 @@ function readSpecs(operation: Operation, specs: Map<string, NewJob[]>): void {
 
 function readRoutes(specs: ReadonlyMap<string, readonly NewJob[]>): Map<number, RouteAsks> {
   const routes = new Map<number, RouteAsks>();
-  for (const { queue, name, caps = [], gates = [] } of [...specs.values()].flat())
-    routes.set(routeNumber(queue, name, caps, gates), { queue, caps, gates });
+  for (const spec of [...specs.values()].flat()) {
+    const route = routeOf(spec);
+    routes.set(route.number, route);
+  }
   return routes;
 }
 

@@ -1,5 +1,6 @@
 /** Planted violations of who may run next: limits, rates, closed gates, capabilities and keys; 33 to 37, 56 and 57. */
 import { foreverMs } from "../../src/model/gate.ts";
+import { keyedGate, writeKeyUse } from "../../src/model/lane.ts";
 import type { NewJob } from "../../src/store/records.ts";
 import type { Lane } from "./history.ts";
 import { twoAttempts, withSnapshot } from "./planted.ts";
@@ -12,12 +13,18 @@ export const tokens = (stepMs: number, burst: number) => ({
   rate: { stepUs: stepMs * 1000, burstUs: burst * stepMs * 1000 },
 });
 
-/** A key of its own for the jobs of each group. */
+/** Jobs of one lane have one key. */
 export const keyed =
   (cap: number, isFifo = true): ((spec: NewJob) => Lane | null) =>
   ({ laneKey }) =>
     laneKey === undefined ? null : { key: laneKey, cap, isFifo };
 export const ann = { laneKey: "ann" };
+
+/** A job that takes from a key of the limit. */
+export const ofKey = (key: string): Pick<NewJob, "laneKey" | "laneGates"> => ({
+  laneKey: key,
+  laneGates: [writeKeyUse({ key: keyedGate(slack, key), weight: 1, cap: null })],
+});
 
 export function claimAndEnd(s: Scribe, ...ids: readonly string[]): void {
   for (const id of ids) {
@@ -102,8 +109,22 @@ export const plantedGates: readonly Planted[] = [
       s.laneOf = keyed(1);
       s.submit({ id: "a", ...ann, ...twoAttempts }, { id: "b", ...ann });
       s.claim("a");
-      s.settle("a", "retry");
-      claimAndEnd(s, "b", "a");
+      s.change("a", "retry-scheduled", "scheduled", s.now + 50);
+      claimAndEnd(s, "b");
+      s.now += 50;
+      s.change("a", "promoted", "ready");
+      claimAndEnd(s, "a");
+    },
+  ],
+  [
+    33,
+    "two jobs take from one key of a limit that lets each key run one",
+    (s) => {
+      s.put(slack, { perKey: { cap: 1, rate: null } });
+      s.submit({ id: "a", ...ofKey("ann") }, { id: "b", ...ofKey("ann") });
+      s.claim(["a", "b"]);
+      s.settle("a", "completed");
+      s.settle("b", "completed");
     },
   ],
   [
@@ -230,6 +251,13 @@ export const trueGates: Readonly<Record<string, Write>> = {
   "a worker that offers more than a job requires": (s) => {
     works(s, "eu", "gpu");
     s.live("a", { caps: ["gpu"] });
+  },
+  "two keys of a limit that lets each run one": (s) => {
+    s.put(slack, { perKey: { cap: 1, rate: null } });
+    s.submit({ id: "a", ...ofKey("ann") }, { id: "b", ...ofKey("bob") });
+    s.claim(["a", "b"]);
+    s.settle("a", "completed");
+    s.settle("b", "completed");
   },
   "keys in turn, each in its order, and a failed job that frees its key": (s) => {
     s.laneOf = keyed(1);

@@ -4,6 +4,7 @@
  */
 import type { EventKind } from "../../src/model/event-kind.ts";
 import type { NewJob } from "../../src/store/records.ts";
+import { heldRetries, laneOf } from "./lane-of.ts";
 import type { Ledger } from "./ledger.ts";
 
 export interface Waiting {
@@ -50,8 +51,9 @@ export function* walkReady(ledger: Ledger): Generator<Moment> {
         const waiting = ready.get(id);
         if (waiting !== undefined) claimed.push({ ...waiting, id });
       }
-      if (state === "scheduled") dueAt.set(id, Number(extra));
-      else if (state === "ready" && !keepsPlace.has(kind)) dueAt.set(id, at);
+      const staysInLane = heldRetries.has(kind) && laneOf(ledger, id)?.isFifo === true;
+      if (state === "scheduled" && !staysInLane) dueAt.set(id, Number(extra));
+      else if (state === "ready" && !keepsPlace.has(kind) && !staysInLane) dueAt.set(id, at);
       if (state !== "ready") {
         ready.delete(id);
         continue;

@@ -317,14 +317,8 @@ export class Scribe {
   put(key: string, bounds: Partial<GatePut>): void {
     const put = aGate(key, bounds);
     const version = (this.gates.get(key)?.version ?? 0) + 1;
-    this.gates.set(key, {
-      ...put,
-      perKey: put.perKey ?? null,
-      version,
-      tatUs: 0,
-      closedUntil: null,
-      held: 0,
-    });
+    const { perKey = null } = put;
+    this.gates.set(key, { ...put, perKey, version, tatUs: 0, closedUntil: null, held: 0 });
     this.call("putGates", [put], [{ kind: "ok", version }]);
   }
 

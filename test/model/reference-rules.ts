@@ -37,6 +37,7 @@ export type KeptGate = Omit<Gate, "held" | "tatUs"> & { tatUs: number };
 export interface Passage {
   readonly gate: KeptGate;
   readonly weight: number;
+  readonly ownCap?: number | null;
 }
 
 interface Contents {
@@ -272,7 +273,7 @@ export class ReferenceRules {
   keyGatesOf(job: Job): readonly Passage[] {
     return (job.laneGates ?? []).map(readKeyUse).map(({ key, weight, cap }) => {
       const gate = this.keyGate(key);
-      return { gate: { ...gate, cap: cap ?? gate.cap }, weight };
+      return { gate: { ...gate, cap: cap ?? gate.cap }, weight, ownCap: cap };
     });
   }
 
@@ -329,15 +330,18 @@ export class ReferenceRules {
     return { kind: "ok", version: gate.version };
   }
 
-  /** R7: lets the job pass through all its gates, or names the gates that refuse it. */
-  pass(job: Job): readonly Passage[] {
+  /** R7: lets the job pass through all its gates, or names the gates that refuse it; isOwn: by the job's own cap alone. */
+  pass(job: Job): readonly (Passage & { readonly isOwn: boolean })[] {
     const nowUs = this.now * 1000;
     const gates = [...this.gatesOf(job.route), ...this.keyGatesOf(job)];
-    const refusing = gates.filter(({ gate: { key, cap, rate, tatUs, closedUntil }, weight }) => {
+    const refusing = gates.flatMap((passage) => {
+      const { weight, ownCap = null } = passage;
+      const { key, cap, rate, tatUs, closedUntil } = passage.gate;
       const isClosed = closedUntil !== null && closedUntil > this.now;
       const isFull = cap !== null && this.heldOf(key) + weight > cap;
       const isSpent = rate !== null && Math.max(tatUs, nowUs) + weight * rate.stepUs > nowUs + rate.burstUs;
-      return isClosed || isFull || isSpent;
+      const isOwn = ownCap !== null && !isClosed && !isSpent;
+      return isClosed || isFull || isSpent ? [{ ...passage, isOwn }] : [];
     });
     if (refusing.length > 0) return refusing;
     for (const { gate, weight } of gates) {

@@ -61,7 +61,9 @@ export class ReferenceStore {
         const gates = [...this.#rules.gatesOf(job.route), ...this.#rules.keyGatesOf(job)];
         if (gates.some(({ gate }) => shut.has(gate.key))) return true;
         const refusing = this.#rules.pass(job);
-        for (const { gate, weight } of refusing) {
+        for (const { gate, weight, isOwn } of refusing) {
+          // The cap of a job's own refuses nobody else.
+          if (isOwn) continue;
           shut.add(gate.key);
           opensAt = Math.min(opensAt, opensAtOf(gate, weight, this.#rules.now));
         }
@@ -237,11 +239,12 @@ export class ReferenceStore {
     });
   }
 
-  /** Gates of keys that nobody has put and that are held. */
+  /** Gates of keys that nobody has put and that are held, or whose tokens are spent. */
   #heldUnput(keys: readonly string[]): readonly KeptGate[] {
     return keys
-      .filter((key) => isKeyedGate(key) && !this.#rules.all.gates.has(key) && this.#rules.heldOf(key) > 0)
-      .map((key) => this.#rules.keyGate(key));
+      .filter((key) => isKeyedGate(key) && !this.#rules.all.gates.has(key))
+      .map((key) => this.#rules.keyGate(key))
+      .filter(({ key, tatUs }) => tatUs > 0 || this.#rules.heldOf(key) > 0);
   }
 
   putDocs(puts: readonly DocPut[]): readonly operations.PutDocAnswer[] {

@@ -6,6 +6,8 @@ import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import { describeGating, drawGating } from "./gating.ts";
 import type { Gating } from "./gating.ts";
+import { describeLaning, drawLaning } from "./laning.ts";
+import type { Laning } from "./laning.ts";
 
 export const faultClasses = [
   "crash",
@@ -46,6 +48,8 @@ export interface Plan {
   readonly operating: number;
   /** What holds jobs back, beside free slots. */
   readonly gating: Gating;
+  /** Groups, and keys of limits. */
+  readonly laning: Laning;
   /** No hint ever arrives, as on a store without push: only the slow reads behind them are left. */
   readonly isDeaf: boolean;
   readonly isFaultFree: boolean;
@@ -83,6 +87,7 @@ export function drawPlan(seed: number): Plan {
     // From a stream of its own, and 0 for every seed of seeds.ts, so that those mean what they meant.
     operating: random.fork("operating").pick([0.1, 0, 0, 0.3]),
     gating: drawGating(random.fork("gates")),
+    laning: drawLaning(random.fork("lanes")),
     isDeaf: random.chance(0.1),
     isFaultFree,
   };
@@ -96,5 +101,5 @@ function drawRate(random: SeededRandom): number {
 /** The plan in one line, for the report of a failure. */
 export function describePlan(plan: Plan): string {
   const faults = faultClasses.filter((name) => plan.isOn[name]).map((name) => `${name}:${plan.rate[name]}`);
-  return `${plan.nodes} nodes with ${plan.workers} workers, ${plan.queues} queues, ${plan.concurrency} slots, lease ${plan.leaseMs} ms, ${plan.jobs} jobs, faults ${faults.join(" ") || "none"}${describeGating(plan.gating)}${plan.isDeaf ? ", deaf" : ""}`;
+  return `${plan.nodes} nodes with ${plan.workers} workers, ${plan.queues} queues, ${plan.concurrency} slots, lease ${plan.leaseMs} ms, ${plan.jobs} jobs, faults ${faults.join(" ") || "none"}${describeGating(plan.gating)}${describeLaning(plan.laning)}${plan.isDeaf ? ", deaf" : ""}`;
 }

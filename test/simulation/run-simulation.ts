@@ -13,6 +13,7 @@ import { takeSnapshot } from "../history/snapshot.ts";
 import type { Network } from "./faulty-store.ts";
 import { openNetwork } from "./open-network.ts";
 import type { RealStore } from "./open-network.ts";
+import { laneOfJob } from "./laning.ts";
 import type { Plan } from "./plan.ts";
 import { actOnce } from "./sim-client.ts";
 import type { ClientHost } from "./sim-client.ts";
@@ -149,6 +150,7 @@ class World {
     const snapshot = await takeSnapshot(this.network.store, this.#random.fork("pages"));
     const pending = nodes.reduce((sum, node) => sum + node.process.pending, 0);
     const evidence: Evidence = {
+      ...(this.plan.laning.share === 0 ? {} : { laneOf: laneOfJob }),
       operations: this.network.history,
       effects: this.#effects,
       snapshot,

@@ -10,6 +10,7 @@ import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { Enqueue, ReadBack, Seen } from "../history/history.ts";
 import type { Network } from "./faulty-store.ts";
 import { drawGates } from "./gating.ts";
+import { drawLane } from "./laning.ts";
 import { operateGates } from "./sim-gate-operator.ts";
 import type { SimInput, SimJob } from "./sim-jobs.ts";
 import type { SimNode } from "./sim-node.ts";
@@ -58,7 +59,8 @@ function drawSubmission(host: ClientHost, random: SeededRandom): Submission<SimI
 }
 
 function drawOptions(host: ClientHost, random: SeededRandom, key: string): EnqueueOptions {
-  const { leaseMs, gating } = host.network.plan;
+  const { leaseMs, gating, laning } = host.network.plan;
+  const gates = drawGates(gating, random.fork(`gates ${key}`));
   const maybe = (probability: number, options: () => EnqueueOptions): EnqueueOptions =>
     random.chance(probability) ? options() : {};
   return {
@@ -81,7 +83,8 @@ function drawOptions(host: ClientHost, random: SeededRandom, key: string): Enque
         policy: random.pick(["skip", "replace", "debounce"] as const),
       },
     })),
-    ...drawGates(gating, random.fork(`gates ${key}`)),
+    ...gates,
+    ...drawLane(laning, random.fork(`lanes ${key}`), gates.limits),
   };
 }
 

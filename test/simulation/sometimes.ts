@@ -3,8 +3,9 @@
  * lost leases, so a counter that stays at 0 fails the run.
  */
 import { isQueueGate } from "../../src/model/gate.ts";
-import { sweepHolds } from "../history/check-limits.ts";
+import { isOfKey, sweepHolds } from "../history/check-limits.ts";
 import type { Evidence, GateAct } from "../history/history.ts";
+import { heldRetries, laneOf } from "../history/lane-of.ts";
 import { openLedger } from "../history/ledger.ts";
 import type { Ledger } from "../history/ledger.ts";
 
@@ -33,6 +34,8 @@ export const sometimes = [
   "a queue was paused and resumed",
   "a throttled job was completed later",
   "a job that requires a capability was completed",
+  "a job waited at a full group or key",
+  "a job held its group while it waited to be tried again",
 ] as const;
 export type Sometimes = (typeof sometimes)[number];
 
@@ -76,7 +79,8 @@ export function countSometimes(evidence: Evidence, clockSteps: number, counts: M
   for (const { wasAborted, how } of evidence.effects)
     if (wasAborted === true && how === "returned") add("a handler was told to stop and did not");
   countEvents(evidence, add);
-  if (evidence.operations.some(({ kind }) => kind === "putGates")) countHolds(openLedger(evidence), add);
+  const isGated = evidence.operations.some(({ kind }) => kind === "putGates");
+  if (isGated || evidence.laneOf !== undefined) countHolds(openLedger(evidence), add);
 }
 
 const hasPaused = ({ operations }: Evidence, { key, invokedUs }: GateAct): boolean =>
@@ -95,13 +99,20 @@ function countHolds(ledger: Ledger, add: (what: Sometimes) => void): void {
   for (const { event, taken } of sweepHolds(ledger)) {
     const { id, state, kind, route } = event;
     const asks = ledger.routes.get(route);
-    if (state === "ready") waiting.set(id, asks?.gates.map(({ key }) => key) ?? []);
+    const lane = laneOf(ledger, id);
+    if (state === "ready")
+      waiting.set(
+        id,
+        [...(asks?.gates ?? []), ...(lane === null ? [] : [lane])].map(({ key }) => key),
+      );
     else waiting.delete(id);
     if (kind === "completed" && (asks?.caps.length ?? 0) > 0)
       add("a job that requires a capability was completed");
+    if (state === "scheduled" && heldRetries.has(kind) && lane?.isFifo === true)
+      add("a job held its group while it waited to be tried again");
     for (const { scope, held, cap } of taken) {
       if (held === cap && [...waiting.values()].some((keys) => keys.some((key) => scope.endsWith(key))))
-        add("a job waited at a full limit");
+        add(isOfKey(scope) ? "a job waited at a full group or key" : "a job waited at a full limit");
       // More was held once the claim before this one was made.
       if (cap < (last.get(scope) ?? 0)) add("a cap was lowered below what had been held");
       last.set(scope, held);

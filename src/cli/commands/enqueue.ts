@@ -24,6 +24,7 @@ export const enqueue: Command = {
     unique: { value: "KEY", meaning: "no second job while one with this key is unfinished" },
     priority: { value: "LEVEL", meaning: "critical, high, normal, low, lowest, or a number (lower first)" },
     requires: { value: "A,B", meaning: "capabilities that a worker must offer to run it" },
+    group: { value: "KEY", meaning: "the group of its queue that it belongs to; groups take turns" },
     tags: { value: "A,B", meaning: "tags to find and cancel it by" },
     attempts: { value: "N", meaning: "how many runs in all; 10 by default" },
     timeout: { value: "DURATION", meaning: "per attempt" },
@@ -55,7 +56,7 @@ export const enqueue: Command = {
 
 function readOptions(options: ReadonlyMap<string, string>): EnqueueOptions {
   const read: EnqueueOptions = {};
-  for (const key of ["queue", "delay", "id", "unique", "timeout", "deadline", "ttl"] as const) {
+  for (const key of ["queue", "delay", "id", "unique", "group", "timeout", "deadline", "ttl"] as const) {
     const value = options.get(key);
     if (value !== undefined) read[key] = value;
   }

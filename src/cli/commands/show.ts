@@ -66,6 +66,7 @@ function head(job: JobView): readonly string[] {
       ? []
       : [line("throttled", job.throttles === 1 ? "once" : `${job.throttles} times`)]),
     ...(job.requires.length === 0 ? [] : [line("requires", job.requires.map(escapeText).join(", "))]),
+    ...(job.group === null ? [] : [line("group", escapeText(job.group))]),
     ...(job.held === null ? [] : [line("held", heldText(job.held))]),
     ...(job.tags.length === 0 ? [] : [line("tags", job.tags.map(escapeText).join(", "))]),
     ...(job.uniqueKey === null ? [] : [line("unique", escapeText(job.uniqueKey))]),

@@ -1,9 +1,11 @@
 /** Gates over partitions, on partitions that keep the contract to the letter: the reference model. */
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { foreverMs, limitGateKey, queueGateKey } from "../../model/gate.ts";
+import { keyedGate, writeKeyUse } from "../../model/lane.ts";
 import { aClaim, aGate, aJob, aRoute } from "../../../test/support/builders.ts";
 import { createHeldPlatform } from "../../../test/support/held-platform.ts";
 import { openReference } from "../../../test/support/reference-as-store.ts";
+import type { NewJob } from "../records.ts";
 import type { Store } from "../store.ts";
 import { partitionedStore } from "./partitioned-store.ts";
 
@@ -103,4 +105,52 @@ test("the partitions share a queue's rate, so that together they never exceed it
   expect((await store.readGates({ keys: [mail] })).gates).toMatchObject([
     { rate: { stepUs: 1000, burstUs: 8000 }, held: 8 },
   ]);
+});
+
+describe("keys of a limit", () => {
+  const keyOf = (key: string): string => keyedGate(slack, key);
+  const keyed = (id: string, key: string, given: Partial<NewJob> = {}): NewJob =>
+    aJob({ id, laneKey: key, laneGates: [writeKeyUse({ key: keyOf(key), weight: 1, cap: null })], ...given });
+  const routes = [aRoute({ laneKey: "any" })];
+  const claimed = async (offered = routes): Promise<string[]> =>
+    (await store.claim(aClaim({ offers: [{ routes: offered, max: 9 }] }))).jobs.map(({ id }) => id).sort();
+
+  test("are bounded in whichever partition they lie, and free again when the limit says nothing of them", async () => {
+    await store.putGates([aGate(slack, { perKey: { cap: 1, rate: null } })]);
+    const jobs = ["p0a", "p0b", "p1a", "p1b", "p3a"].map((id) => keyed(id, id.slice(0, 2)));
+    await store.submit(jobs.map((job) => ({ jobs: [job] })));
+    expect(await claimed()).toEqual(["p0a", "p1a", "p3a"]);
+    expect(await claimed()).toEqual([]);
+    expect(
+      (await store.readGates({ keys: [slack, keyOf("p1"), keyOf("p2"), keyOf("p3")] })).gates,
+    ).toMatchObject([
+      { key: slack, perKey: { cap: 1 }, held: 0 },
+      { key: keyOf("p1"), version: 0, cap: 1, held: 1 },
+      { key: keyOf("p3"), version: 0, cap: 1, held: 1 },
+    ]);
+    await store.putGates([aGate(slack)]);
+    expect(await claimed()).toEqual(["p0b", "p1b"]);
+  });
+
+  test("are put where they lie, also for jobs that the limit itself keeps elsewhere", async () => {
+    await store.putGates([aGate(slack, { cap: 9 })]);
+    const closed = { at: foreverMs };
+    expect(await store.putGates([aGate(keyOf("p1"), { closed, guard: { version: 0 } })])).toEqual([
+      { kind: "ok", version: 1 },
+    ]);
+    expect(await store.putGates([aGate(keyOf("p1"), { guard: { version: 0 } })])).toEqual([
+      { kind: "changed", version: 1 },
+    ]);
+    const gates = [{ key: slack, weight: 1 }];
+    const onRoute = [aRoute({ laneKey: "any", gates })];
+    await store.submit([keyed("p1a", "p1"), keyed("p2a", "p1", { gates })].map((job) => ({ jobs: [job] })));
+    expect([await claimed(), await claimed(onRoute)]).toEqual([[], []]);
+    await store.putGates([aGate(keyOf("p1"), { guard: { version: 1 } })]);
+    expect([await claimed(), await claimed(onRoute)]).toEqual([["p1a"], ["p2a"]]);
+    expect((await store.readGates({ keys: [keyOf("p1")] })).gates).toMatchObject([{ version: 2, held: 2 }]);
+    expect((await store.readGates({ prefix: "l:", after: null, max: 9 })).gates).toMatchObject([
+      { key: slack },
+      {},
+    ]);
+  });
 });

@@ -1,88 +1,37 @@
 /**
- * Gates over partitions. A limit lies where all its jobs lie (model/placement.ts), so one partition decides. A queue's
- * gate is in every partition: a put is answered when all of them have it. Of its cap and its rate each partition has a
- * share, so that together they are never exceeded.
+ * Reading gates over partitions. Of a queue's cap and rate each partition has a share, so that together they are never
+ * exceeded, and what is shown is all of it. A key may be held in two partitions (gate-places.ts), which are added up.
  */
-import { MillraceError } from "../../model/error.ts";
-import { isQueueGate, shareOf } from "../../model/gate.ts";
-import type { GatePutAnswer, ReadGatesAnswer, ReadGatesRequest } from "../operations.ts";
-import type { Gate, GatePut } from "../records.ts";
+import { isQueueGate } from "../../model/gate.ts";
+import { isKeyedGate } from "../../model/lane.ts";
+import type { Placement } from "../../model/placement.ts";
+import type { ReadGatesAnswer, ReadGatesRequest } from "../operations.ts";
+import type { Gate } from "../records.ts";
+import { placesOf } from "./gate-places.ts";
+import { byteOrder } from "./look.ts";
 import { askAll } from "./partition.ts";
 import type { Partition, PartitionedCalls } from "./partition.ts";
 
-export async function putGates(
-  { partitions }: PartitionedCalls,
-  home: Partition,
-  puts: readonly GatePut[],
-): Promise<readonly GatePutAnswer[]> {
-  const of = partitions.length;
-  const keys = puts.map(({ key }) => key).filter(isQueueGate);
-  const others = keys.length === 0 ? [] : partitions.filter((partition) => partition !== home);
-  // Before the put at home: a copy that is as it was then has been written by nobody who came there later.
-  const copies = await Promise.all(others.map((other) => versionsIn(other, keys)));
-  const answers = await home.store.putGates(puts.map((put) => partOf(put, home.number, of)));
-  const accepted = puts.flatMap((put, at): Accepted[] => {
-    const answer = answers[at];
-    return answer?.kind === "ok" && isQueueGate(put.key) ? [{ put, version: answer.version }] : [];
-  });
-  await Promise.all(others.map((other, at) => follow(other, home, accepted, copies[at] as Versions, of)));
-  return answers;
-}
-
-/** A put that its guard let pass at home, with the version that it has there: the one order of all puts. */
-interface Accepted {
-  readonly put: GatePut;
-  readonly version: number;
-}
-type Versions = ReadonlyMap<string, number>;
-
-async function versionsIn({ store }: Partition, keys: readonly string[]): Promise<Versions> {
-  const { gates } = await store.readGates({ keys });
-  return new Map(gates.map(({ key, version }) => [key, version]));
-}
-
-/** As many operators as may change one queue in the same moment. */
-const triesMax = 100;
-
-/**
- * Brings what was put at home to another partition. Puts of several processes may come there in any order, so a copy is
- * written only as it was known, and somebody who finds it changed looks home: the last put there writes its copies
- * again, any other leaves them to it. So all partitions end with the last one.
- */
-async function follow(
-  other: Partition,
-  home: Partition,
-  accepted: readonly Accepted[],
-  known: Versions,
-  of: number,
-): Promise<void> {
-  let left = accepted;
-  let copies = known;
-  for (let tries = 0; left.length > 0; tries++) {
-    if (tries === triesMax)
-      throw new MillraceError("version-conflict", "The queue's settings change all the time; try again.");
-    const puts = left.map(({ put }) => {
-      const guard = { version: copies.get(put.key) ?? 0 };
-      return { ...partOf(put, other.number, of), guard };
-    });
-    const answers = await other.store.putGates(puts);
-    copies = new Map(puts.map(({ key }, at) => [key, answers[at]?.version ?? 0]));
-    const refused = left.filter((_, at) => answers[at]?.kind === "changed");
-    if (refused.length === 0) return;
-    const last = await versionsIn(
-      home,
-      refused.map(({ put }) => put.key),
-    );
-    left = refused.filter(({ put, version }) => last.get(put.key) === version);
-  }
-}
-
 export async function readGates(
   calls: PartitionedCalls,
-  home: Partition,
+  placement: Placement,
   request: ReadGatesRequest,
 ): Promise<ReadGatesAnswer> {
-  const answer = await home.store.readGates(request);
+  const home = calls.partitions[placement.ofGates] as Partition;
+  const readAt = async (asked: ReadGatesRequest): Promise<ReadGatesAnswer> =>
+    withShares(calls, await home.store.readGates(asked));
+  const keyed = "keys" in request ? request.keys.filter(isKeyedGate) : [];
+  if (!("keys" in request) || keyed.length === 0) return readAt(request);
+  const [answer, ofKeys] = await Promise.all([
+    readAt({ keys: request.keys.filter((key) => !isKeyedGate(key)) }),
+    readKeyed(calls.partitions, placement, keyed),
+  ]);
+  const gates = [...answer.gates, ...ofKeys].toSorted((one, other) => byteOrder(one.key, other.key));
+  return { ...answer, gates };
+}
+
+/** The parts of a queue's gate as one. */
+async function withShares(calls: PartitionedCalls, answer: ReadGatesAnswer): Promise<ReadGatesAnswer> {
   const keys = answer.gates.map(({ key }) => key).filter(isQueueGate);
   if (keys.length === 0) return answer;
   const others = await askAll(calls, "readGates", (store) => store.readGates({ keys }));
@@ -98,8 +47,33 @@ export async function readGates(
   return { ...answer, gates };
 }
 
-function partOf(put: GatePut, number: number, of: number): GatePut {
-  return isQueueGate(put.key) ? { ...put, ...shareOf(put, number, of) } : put;
+async function readKeyed(
+  partitions: readonly Partition[],
+  placement: Placement,
+  keys: readonly string[],
+): Promise<readonly Gate[]> {
+  const asked = new Map<Partition, string[]>();
+  for (const key of keys)
+    for (const partition of placesOf(partitions, placement, key))
+      asked.set(partition, [...(asked.get(partition) ?? []), key]);
+  const answers = await Promise.all(
+    [...asked].map(async ([partition, own]) => ({
+      partition,
+      gates: (await partition.store.readGates({ keys: own })).gates,
+    })),
+  );
+  return keys.flatMap((key) => {
+    const [home] = placesOf(partitions, placement, key);
+    const parts = answers.flatMap(({ partition, gates }) =>
+      gates.filter((gate) => gate.key === key).map((gate) => ({ gate, isHome: partition === home })),
+    );
+    const first = parts.find(({ isHome }) => isHome) ?? parts[0];
+    if (first === undefined) return [];
+    const all = parts.map(({ gate }) => gate);
+    const held = all.reduce((sum, gate) => sum + gate.held, 0);
+    const version = first.isHome ? first.gate.version : 0;
+    return [{ ...first.gate, version, held, tatUs: Math.max(...all.map(({ tatUs }) => tatUs)) }];
+  });
 }
 
 /** All of a gate, from its parts. */

@@ -112,7 +112,7 @@ function byId(one: Doc, other: Doc): number {
  * The order of UTF-8 bytes, which is that of code points: characters above the first 65,536 come last, surrogates or
  * not.
  */
-function byteOrder(one: string, other: string): number {
+export function byteOrder(one: string, other: string): number {
   for (let at = 0; at < one.length && at < other.length; at++) {
     const left = one.charCodeAt(at);
     const right = other.charCodeAt(at);

@@ -22,7 +22,7 @@ import type { Durability, Hint, MissingPartition, Store, StoreDescription, Unwat
 import { readAside, removeAside } from "./aside.ts";
 import { Claims } from "./claim.ts";
 import { extendIfLeased } from "./extend.ts";
-import { putGates, readGates } from "./gates.ts";
+import { readGates } from "./gates.ts";
 import { Health } from "./health.ts";
 import { findJobs, joinRoutes, readDocs, readDue, readDueDocs } from "./look.ts";
 import { noteChanges, noteDocs, noteJobs } from "./own-clocks.ts";
@@ -32,6 +32,7 @@ import type { Partition, PartitionedCalls } from "./partition.ts";
 import { Patience } from "./patience.ts";
 import type { Timekeeper } from "./patience.ts";
 import { Promotion } from "./promote.ts";
+import { putGates } from "./put-gates.ts";
 import { auditIndexes, prune } from "./upkeep.ts";
 
 interface PartitionedOptions {
@@ -189,8 +190,8 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       const page = await readDue(calls, request);
       return { ...page, nextInMs: claims.nextInMs() };
     },
-    putGates: (puts) => putGates(calls, at(placement.ofGates), puts),
-    readGates: (request) => readGates(calls, at(placement.ofGates), request),
+    putGates: (puts) => putGates(calls, placement, puts),
+    readGates: (request) => readGates(calls, placement, request),
     putDocs: (puts) =>
       split(
         puts,

@@ -1,7 +1,7 @@
 /**
  * Rule R7 over one claim: which jobs pass their gates, in claim order. A job takes its weight of all its gates together
  * or of none. A gate that refuses a job lets nobody behind it pass in this call, or light jobs would overtake a heavy
- * one for ever.
+ * one for ever; but a cap that the job brings itself refuses only that job.
  */
 import { opensAt, tatAfter, permitsLeft } from "../../model/gate.ts";
 import type { GateState, GateUse } from "../../model/gate.ts";
@@ -72,7 +72,8 @@ export class Admission {
       const own = cap === null ? Infinity : cap - gate.state.held - gate.passed;
       return Math.min(gate.left, own) < weight;
     });
-    for (const { gate, weight } of refusing) this.#shut(gate, weight);
+    // The cap of a job's own refuses nobody else.
+    for (const { gate, weight } of refusing) if (gate.left < weight) this.#shut(gate, weight);
     if (refusing.length > 0) return refusing.map(({ key }) => key);
     for (const { gate, weight } of passages) {
       gate.left -= weight;

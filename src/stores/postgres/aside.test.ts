@@ -153,6 +153,32 @@ describe.each(Object.entries(damages))("a record with %s", (_, damaging) => {
 });
 
 describe("a bad record", () => {
+  test.each(["lane_gates = '[broken'", "state = 77"])(
+    "leaves its lane and its permits to those behind it: %s",
+    async (wrong) => {
+      const lane = { laneKey: "k", laneGates: ["1:1:g:mail\tk"] };
+      const claimIds = async () =>
+        ids((await store.claim(aClaim({ offers: [{ routes: [aRoute(lane)], max: 5 }] }))).jobs);
+      await store.submit([{ jobs: ["a", "b", "c"].map((id) => aJob({ id, ...lane })) }]);
+      expect(await claimIds()).toEqual(["a"]);
+      await damage(`UPDATE @leased SET ${wrong}`);
+      await damage(`UPDATE @waiting SET ${wrong} WHERE id = 'b'`);
+      await audit();
+      expect(await claimIds()).toEqual(["c"]);
+      await expectSound();
+    },
+  );
+
+  test("whose gates cannot be read is set aside by the claim that meets it", async () => {
+    const lane = (key: string) => ({ laneKey: key, laneGates: [`1:1:g:mail\t${key}`] });
+    await store.submit([{ jobs: ["a", "b"].map((id) => aJob({ id, ...lane(id) })) }]);
+    await damage("UPDATE @waiting SET lane_gates = '[broken' WHERE id = 'a'");
+    const { jobs } = await store.claim(aClaim({ offers: [{ routes: [aRoute(lane("a"))], max: 5 }] }));
+    expect(ids(jobs)).toEqual(["b"]);
+    expect((await asides()).map(({ id }) => id)).toEqual(["a"]);
+    await expectSound();
+  });
+
   test("leaves its unique key to others", async () => {
     const unique = { key: "k", hold: "end", onHeld: "keep" } as const;
     await store.submit([{ jobs: [aJob({ id: "a", unique })] }]);

@@ -55,13 +55,13 @@ async function ask(
   const batchLength = 2 + listedFields.length;
   for (let from = 0; from < fields.length; from += batchLength) {
     const [claimedAt, offerNumber, ...lists] = fields.slice(from, from + batchLength);
-    const isLaned = Number(offerNumber) < 0;
-    const offer = Math.abs(Number(offerNumber)) - 1;
+    const [number = "", seqs = null] = (offerNumber as string).split(/(?=\{)/);
+    const offer = Number(number) - 1;
     const batch = listsOf(lists);
-    const order = isLaned ? batch.seq.map((_, index) => index) : inOrder(batch);
+    const order = seqs === null ? inOrder(batch) : inOrderOf(batch, readNumbers(seqs));
     for (const index of order) jobs.push(leasedJob(batch, index, Number(claimedAt)));
     taken[offer] = (taken[offer] ?? 0) + order.length;
-    if (!isLaned) lowest[offer] ??= batch.rank[order[0] as number] as number;
+    lowest[offer] ??= batch.rank[order[0] as number] as number;
   }
   const clock = plan.knownClock ?? readNumber(nextClock === "" ? null : (nextClock as string));
   const answer: ClaimAnswer = {
@@ -103,6 +103,12 @@ function leasedJob(lists: Lists, index: number, claimedAt: number): LeasedJob {
     claimedAt,
     deadlineAt: lists.deadlineAt[index] as number | null,
   };
+}
+
+/** Jobs of lanes, whose order was told. */
+function inOrderOf({ seq: seqs }: Lists, order: readonly number[]): number[] {
+  const indexes = new Map(seqs.map((seq, index) => [seq, index]));
+  return order.map((seq) => indexes.get(seq) as number);
 }
 
 /** Rows come as they lie in the table, which mostly is their order already. */

@@ -64,6 +64,21 @@ describe("inside the caller's own transaction", () => {
     expect(await store.settleIfLeased([settle])).toEqual([{ kind: "already" }]);
   });
 
+  test("a transaction that stays open holds up no lane, and the permit that it returns is free with its commit", async () => {
+    const lane = (key: string) => ({ laneKey: key, laneGates: [`1:1:g:mail\t${key}`] });
+    const claimLanes = () => store.claim(aClaim({ offers: [{ routes: [aRoute(lane("any"))], max: 5 }] }));
+    const claimedIds = async () => (await claimLanes()).jobs.map(({ id }) => id);
+    await store.submit([{ jobs: [aJob({ id: "a", ...lane("k") }), aJob({ id: "b", ...lane("k") })] }]);
+    const { jobs } = await claimLanes();
+    await client.query("BEGIN");
+    await store.inTransaction(client).submit([{ jobs: [aJob({ id: "slow", ...lane("l") })] }]);
+    await store.inTransaction(client).settleIfLeased([aSettle(jobs[0]!, finish())]);
+    await store.submit([{ jobs: [aJob({ id: "quick", ...lane("l") })] }]);
+    expect(await claimedIds()).toEqual(["quick"]);
+    await client.query("COMMIT");
+    expect(await claimedIds()).toEqual(["b"]);
+  });
+
   test("a transaction that stays open holds up neither claims nor other submits of the same queue", async () => {
     await client.query("BEGIN");
     await store.inTransaction(client).submit([{ jobs: [aJob({ id: "slow", name: "never seen before" })] }]);

@@ -1,6 +1,6 @@
 /**
- * Claims of lanes are those of the reference model, whatever lanes, gates and offers meet; and of claimers that work at once
- * none exceeds a cap or breaks the order of a lane, while jobs arrive ahead of those that wait.
+ * Claims of lanes are those of the reference model, whatever lanes, gates and offers meet; and of claimers that work
+ * at once none exceeds a cap or breaks the order of a lane, while jobs arrive ahead of those that wait.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";

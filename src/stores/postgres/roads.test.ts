@@ -9,7 +9,9 @@ import { createHeldPlatform } from "../../../test/support/held-platform.ts";
 import { useTestDatabase } from "../../../test/support/use-postgres.ts";
 import { sortEvents } from "../../../test/support/walk.ts";
 import { terminalStates } from "../../model/job-state.ts";
-import type { Settle } from "../../store/operations.ts";
+import { laneOrderOf } from "../../model/lane.ts";
+import { routeOf } from "../../model/route.ts";
+import type { ClaimOffer, Settle } from "../../store/operations.ts";
 import { readEvents } from "../../store/packed-events.ts";
 import { isPlainSettle } from "../../store/plain.ts";
 import type { NewJob } from "../../store/records.ts";
@@ -61,6 +63,10 @@ const tables = [
   "feed",
   "route",
   "gate_use",
+  "permit",
+  "lane",
+  "lane_turn",
+  "lane_touch",
 ];
 
 async function empty(): Promise<void> {
@@ -81,6 +87,9 @@ async function rowsOf(schema: string): Promise<object> {
     ["tag", "tag, seq"],
     ["route", "number"],
     ["gate_use", "route, key"],
+    ["permit", "seq, key"],
+    ["lane", "key"],
+    ["lane_turn", "queue"],
   ] as const;
   const found: Record<string, unknown> = {};
   for (const [table, by] of [...ordered, ...others])
@@ -90,7 +99,10 @@ async function rowsOf(schema: string): Promise<object> {
   const records = feed.map(({ id, at, body }) =>
     sortEvents({ number: Number(id), at: Number(at), events: readEvents(body as string) }),
   );
-  return { ...found, tally: await read(sums), records };
+  // How many rows say that something was touched is nobody's business.
+  const touches = `SELECT DISTINCT unnest(lanes) AS lane, NULL AS gate FROM ${schema}.lane_touch
+    UNION SELECT NULL, unnest(gates) FROM ${schema}.lane_touch ORDER BY 1, 2`;
+  return { ...found, touches: await read(touches), tally: await read(sums), records };
 }
 
 const expectSameRows = async (): Promise<void> => {
@@ -119,10 +131,24 @@ const shape = fc.record({
   rankSlope: fc.constantFrom(0, 1),
   deadline: fc.oneof(fc.constant(null), due),
   ttlMs: fc.oneof(fc.constant(null), fc.nat(50)),
+  lane: fc.constantFrom<Partial<NewJob>>(
+    {},
+    {},
+    { laneKey: "fifo", laneGates: ["1:9:g:mail\tk", "2::l:slack\tk"] },
+    { laneKey: "fair", laneStep: 7 },
+  ),
 });
+interface Shape extends Partial<NewJob> {
+  readonly lane?: Partial<NewJob>;
+}
 const someJobs = fc.array(shape, { minLength: 1, maxLength: 6 });
-const jobsOf = (shapes: readonly Partial<NewJob>[]): NewJob[] =>
-  shapes.map((each, at) => aJob({ id: `j${at}`, ...each }));
+const jobsOf = (shapes: readonly Shape[]): NewJob[] =>
+  shapes.map(({ lane = {}, ...each }, at) => aJob({ id: `j${at}`, ...each, ...lane }));
+/** An offer has routes of one order of lanes. */
+const offersOf = (jobs: readonly NewJob[]): ClaimOffer[] =>
+  [...Map.groupBy(jobs, laneOrderOf).values()].map((alike) => ({
+    ...{ routes: alike.map((job) => routeOf(job).number), max: 10, starts: 3 },
+  }));
 
 describe("the same job by either road leaves the same rows", () => {
   test("at its submit, in sets or one by one", async () => {
@@ -149,7 +175,8 @@ describe("the same job by either road leaves the same rows", () => {
   test("at its submit alone, by the short road or in sets", async () => {
     const property = fc.asyncProperty(shape, async (given) => {
       await empty();
-      const [job] = jobsOf([{ ...given, tags: null, input: given.input.slice(0, 300) }]);
+      const plain = { ...given, lane: {}, tags: null, input: given.input.slice(0, 300) };
+      const [job] = jobsOf([plain]);
       const answer = await submitOne(one, job!);
       expect(await submitBy(other, [{ jobs: [job!] }], [true])).toEqual([answer]);
       await expectSameRows();
@@ -160,7 +187,7 @@ describe("the same job by either road leaves the same rows", () => {
   test("at its claim, of its route alone or among several", async () => {
     const property = fc.asyncProperty(someJobs, fc.integer({ min: 1, max: 6 }), async (shapes, max) => {
       await empty();
-      const keyed = shapes.map(({ queue: _queue, name: _name, gates: _gates, ...rest }, at) => {
+      const keyed = shapes.map(({ queue: _queue, name: _name, gates: _gates, lane: _lane, ...rest }, at) => {
         const hold = (["started", "end", 40] as const)[at % 3] as "started";
         return { ...rest, unique: at % 2 ? null : { key: `k${at}`, hold, onHeld: "keep" as const } };
       });
@@ -200,7 +227,7 @@ describe("the same job by either road leaves the same rows", () => {
         ).map((job) => ({
           jobs: [job],
         }));
-        const routes = units.map(({ jobs: [job] }) => aRoute(job));
+        const offers = offersOf(units.flatMap(({ jobs }) => jobs));
         const settled = [];
         for (const [calls, isForced] of [
           [one, false],
@@ -211,7 +238,7 @@ describe("the same job by either road leaves the same rows", () => {
             units,
             units.map(() => true),
           );
-          const { jobs } = await claim(calls, noFloors, aClaim({ offers: [{ routes, max: 10, starts: 3 }] }));
+          const { jobs } = await claim(calls, noFloors, aClaim({ offers }));
           // The first is settled twice in one call.
           const settles = [...jobs, jobs[0]!].map((job, at): Settle => {
             const { to, attempts, fenceShift, isBack, ...rest } = endings[at]!;

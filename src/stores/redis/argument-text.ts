@@ -8,8 +8,9 @@ import { fieldEnd } from "../../store/packed-text.ts";
 export const unchanged = "\x02";
 export const editFields = ["input", "policy", "meta"] as const;
 
-/** What a gate is made of, as its record has it before isDraining and body; and as a put of it sends it. perKey: 1 where keys are bounded. */
+/** What bounds each key of a gate; perKey: 1 where that is given. */
 const perKeyNumbers = ["perKey", "perCap", "perStepUs", "perBurstUs"] as const;
+/** What a gate is made of, as its record has it before isDraining and body; and as a put of it sends it. */
 export const gateNumbers = [
   ...(["version", "cap", "stepUs", "burstUs", "tatUs", "closedUntil"] as const),
   ...perKeyNumbers,
@@ -25,6 +26,7 @@ export const argumentFields = {
   /** What jobs that were submitted alike share. due and deadline: +ms from now, or =instant. */
   shape: [
     ...(["route", "due", "rankBase", "rankSlope", "deadline", "ttlMs", "onHeld", "hasTags"] as const),
+    ...(["hasLane", "hasGates"] as const),
     // The content of the route has fields of its own, so it is the last.
     "content",
   ],
@@ -44,9 +46,7 @@ export const argumentFields = {
   doc: ["version", "dueAt", "expiresAt", "body"],
   gate: [...gateNumbers, "isDraining", "body"],
   /** Of a lane (lua/lanes.ts): its first job, its turn, the gates at which it waits, and those for which it speaks. */
-  lane: ["handle", "rank", "route", "turn", "parked", "speaks"],
-  /** Of the gate of a key (lua/key-gates.ts): what is held, its token time, the own cap of all its users. */
-  use: ["held", "tatUs", "cap"],
+  lane: ["handle", "place", "route", "turn", "parked", "speaks"],
 } as const;
 
 type ArgumentName = keyof typeof argumentFields;

@@ -5,6 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import { asideLua } from "./lua/aside.ts";
+import { auditLanesLua } from "./lua/audit-lanes.ts";
 import { auditLua } from "./lua/audit.ts";
 import { callLua } from "./lua/call.ts";
 import { changeLua } from "./lua/change.ts";
@@ -21,6 +22,9 @@ import { gateCallsLua } from "./lua/gate-calls.ts";
 import { gatesLua } from "./lua/gates.ts";
 import { jobLua } from "./lua/job.ts";
 import { keyGatesLua } from "./lua/key-gates.ts";
+import { laneCandidatesLua } from "./lua/lane-candidates.ts";
+import { laneJoinsLua } from "./lua/lane-joins.ts";
+import { laneStretchesLua } from "./lua/lane-stretches.ts";
 import { lanesLua } from "./lua/lanes.ts";
 import { listsLua } from "./lua/lists.ts";
 import { lookLua } from "./lua/look.ts";
@@ -47,20 +51,12 @@ export const layoutVersion = 1;
 
 /** In the order in which they use each other. */
 export const libraryModules: readonly string[] = [
+  ...[listsLua, packingLua, callLua, clocksLua, tellLua, gatesLua, keyGatesLua, lanesLua, parkedLua],
+  ...[laneJoinsLua, asideLua, jobLua, uniqueLua, rulesLua, writeLua, docsLua, submitLua, permitsLua, lookLua],
   ...[
-    listsLua,
-    packingLua,
-    callLua,
-    clocksLua,
-    tellLua,
-    gatesLua,
-    keyGatesLua,
-    lanesLua,
-    parkedLua,
-    asideLua,
-  ],
-  ...[jobLua, uniqueLua, rulesLua, writeLua, docsLua, submitLua, permitsLua, lookLua, firstClaimsLua],
-  ...[
+    firstClaimsLua,
+    laneCandidatesLua,
+    laneStretchesLua,
     claimLanesLua,
     claimLua,
     settleLua,
@@ -68,13 +64,8 @@ export const libraryModules: readonly string[] = [
     turnLua,
     changeLua,
     readLua,
-    extendLua,
-    dueLua,
-    pruneLua,
-    auditLua,
-    gateCallsLua,
-    enterLua,
   ],
+  ...[extendLua, dueLua, pruneLua, auditLua, auditLanesLua, gateCallsLua, enterLua],
 ];
 
 export interface LibraryOptions {

@@ -4,6 +4,7 @@
  */
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
+import { writeKeyUse } from "../../model/lane.ts";
 import { terminalStates } from "../../model/job-state.ts";
 import type { ClaimAnswer, Settle } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
@@ -35,7 +36,7 @@ beforeAll(async () => {
 const usesSlack = [{ key: "l:slack", weight: 1 }];
 const usesBoth = [{ key: "l:api", weight: 2 }, ...usesSlack];
 const gates = [
-  aGate("l:slack", { cap: 3 }),
+  aGate("l:slack", { cap: 3, perKey: { cap: 1, rate: null } }),
   aGate("l:api", { rate: { stepUs: 2000, burstUs: 9000 } }),
   aGate("q:reports", { cap: 2 }),
 ];
@@ -67,11 +68,18 @@ const submitAll = ({ same }: Both, jobs: readonly NewJob[]): Promise<unknown> =>
   same((store, isRepeat) => store.submit(jobs.map((job) => ({ jobs: [job], isRepeat }))));
 
 const uses = [[], [], usesSlack, usesBoth];
-const routes = ["mail", "reports"].flatMap((queue) =>
-  ["send", "print"].flatMap((name) => uses.slice(1).map((gates) => aRoute({ queue, name, gates }))),
-);
+const routesOf = (lane: Partial<NewJob>): number[] =>
+  ["mail", "reports"].flatMap((queue) =>
+    ["send", "print"].flatMap((name) =>
+      uses.slice(1).map((gates) => aRoute({ queue, name, gates, ...lane })),
+    ),
+  );
+const routes = routesOf({});
+const lanes = [{ laneKey: "any" }, { laneKey: "any", laneStep: 1 }].map(routesOf);
 const claimSome = ({ same }: Both, max: number, offered = routes): Promise<ClaimAnswer> =>
-  same((store) => store.claim(aClaim({ offers: [{ routes: offered, max, starts: 1 }] })));
+  same((store) =>
+    store.claim(aClaim({ offers: [offered, ...lanes].map((each) => ({ routes: each, max, starts: 1 })) })),
+  );
 
 const due = fc.oneof(
   fc.constant({ inMs: 0 }),
@@ -93,9 +101,18 @@ const shape = fc.record({
   ttlMs: fc.oneof(fc.constant(null), fc.nat(50)),
   gates: fc.constantFrom(...uses),
 });
+const use = (key: string, cap: number | null): string => writeKeyUse({ key, weight: 1, cap });
+const someLane = fc.constantFrom<Partial<NewJob>>(
+  ...[{}, {}, { laneKey: "one", laneGates: [use("g:mail\tone", 2)] }],
+  ...[
+    { laneKey: "key", laneGates: [use("l:slack\tkey", null)] },
+    { laneKey: "fair", laneStep: 5 },
+  ],
+  { laneKey: "both", laneStep: 7, laneGates: [use("g:mail\tboth", 1), use("l:slack\tkey", null)] },
+);
 const someJobs = fc
-  .array(shape, { minLength: 1, maxLength: 6 })
-  .map((shapes) => shapes.map((given, at) => aJob({ id: `j${at}`, ...given })));
+  .array(fc.tuple(shape, someLane), { minLength: 1, maxLength: 6 })
+  .map((shapes) => shapes.map(([given, lane], at) => aJob({ id: `j${at}`, ...given, ...lane })));
 const someNext = fc.oneof(
   fc.record({
     to: fc.constantFrom(...terminalStates),

@@ -55,9 +55,13 @@ function isAlike(one: NewJob, other: NewJob): boolean {
     isSameDue(one.deadline, other.deadline) &&
     one.ttlMs === other.ttlMs &&
     one.unique?.onHeld === other.unique?.onHeld &&
-    (tagsOf(one) === null) === (tagsOf(other) === null)
+    (tagsOf(one) === null) === (tagsOf(other) === null) &&
+    hasGates(one) === hasGates(other)
   );
 }
+
+/** Those of its lane. */
+const hasGates = ({ laneGates = null }: NewJob): boolean => laneGates !== null && laneGates.length > 0;
 
 function isSameDue(one: Due | null, other: Due | null): boolean {
   if (one === other) return true;
@@ -71,6 +75,7 @@ function shapeText(job: NewJob): string {
     ...{ route: routeText(route.number), content: contentText(route), due: dueText(job.due) },
     ...{ rankBase, rankSlope, deadline: job.deadline === null ? "" : dueText(job.deadline), ttlMs },
     ...{ onHeld: unique?.onHeld, hasTags: tagsOf(job) !== null },
+    ...{ hasLane: laneOrderOf(job) !== null, hasGates: hasGates(job) },
   });
 }
 
@@ -90,7 +95,8 @@ export function bodyText(job: NewJob): string {
 
 /** Of a plain job: one that will have a short spec has nothing of its own. */
 export function plainBodyText(job: NewJob): string {
-  return tagsOf(job) === null && job.deadline === null && job.ttlMs === null ? tailText(job) : bodyText(job);
+  const isShort = tagsOf(job) === null && job.deadline === null && job.ttlMs === null;
+  return isShort && laneOrderOf(job) === null ? tailText(job) : bodyText(job);
 }
 
 function tailText(job: NewJob): string {

@@ -5,7 +5,7 @@
  */
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import { checkUnits } from "../../store/later-version.ts";
-import { isPlainUnit } from "../../store/plain.ts";
+import { isPlainButForLane, isPlainUnit } from "../../store/plain.ts";
 import type { NewJob } from "../../store/records.ts";
 import { valueText } from "./argument-text.ts";
 import type { Calls, Operation } from "./call.ts";
@@ -17,7 +17,11 @@ const draining = "draining";
 
 export const submit: Operation<"submit"> = async (calls, units) => {
   checkUnits(units);
-  const answers = await send(calls, units, units.map(isPlainUnit));
+  const answers = await send(
+    calls,
+    units,
+    units.map((unit) => isPlainUnit(unit, isPlainButForLane)),
+  );
   return answers ?? ((await send(calls, units, [])) as SubmitAnswer[]);
 };
 

@@ -28,7 +28,10 @@ const phases: Readonly<Record<string, { readonly kind: string; readonly next: st
   index: { kind: "timer", next: "ids:0" },
   ids: { kind: "id", next: "keys:0" },
   keys: { kind: "unique", next: "tally" },
-  tally: { kind: "tally", next: null },
+  tally: { kind: "tally", next: "lines:0" },
+  lines: { kind: "lane", next: "lanes:0" },
+  lanes: { kind: "lane", next: "uses" },
+  uses: { kind: "lane", next: null },
 };
 
 export const auditIndexes: Operation<"auditIndexes"> = async ({ connection }, { cursor, max }) => {

@@ -3,24 +3,22 @@
  * job that was taken the next of its lane. A lane whose first job the gate of a key refuses is parked there once the claim
  * has been written; a gate of the route closes the route for this call.
  */
-import { stateCodes } from "../../model/job-state.ts";
 import { isKeyedGate } from "../../model/lane.ts";
 import type { KeyUse } from "../../model/lane.ts";
 import type { JobRow } from "../../store/job-fields.ts";
 import type { Admission } from "../../store/rules/admit.ts";
 import { keyUsesOf } from "../../store/rules/lane.ts";
-import type { Laned } from "../../store/rules/lane.ts";
 import { limitTo } from "./connection.ts";
-import { keysThatOpened, setKeyClock } from "./key-gates.ts";
-import { flushLanes, readTurn, writeTops } from "./lanes.ts";
-import type { Looked } from "./lanes.ts";
+import { addPermits, takeRungKeys, setKeyClock } from "./key-gates.ts";
+import { readTurn, serveLanes, writeTops } from "./lanes.ts";
+import type { Served } from "./lanes.ts";
 import { wakeAtGate } from "./parked-lanes.ts";
 import { readRoute } from "./routes.ts";
 import { isOpenLane } from "./schema.ts";
 import type { Step } from "./step.ts";
 
 /** The first job of a lane that has not been taken. */
-interface Head extends Pick<JobRow, "seq" | "rank" | "route" | "timerAt" | "laneGates"> {
+interface Head extends Pick<JobRow, "seq" | "rank" | "route"> {
   readonly lane: string;
   /** Of the lane. */
   readonly number: number;
@@ -71,6 +69,7 @@ const readBehind = `SELECT l.lane, ?, 0, ${columns} FROM millrace_line l ${joine
 /** Inputs: key of the gate, number of the lane, its first job. */
 const parkLane = "UPDATE millrace_lane SET parked_at = ? WHERE number = ? AND seq = ?";
 
+const refusedMax = 1000;
 const lowest = -Number.MAX_SAFE_INTEGER;
 
 /** The open lanes of one route, read by batches. */
@@ -94,8 +93,6 @@ export class LanePick {
   readonly #closed = new Set<number>();
   readonly #refused: Refused[] = [];
   readonly #tops = new Map<string, number>();
-  /** By lane, what stands behind its taken jobs, where that was read; null for nobody. */
-  readonly #behind = new Map<string, Head | null>();
   /** In claim order. */
   readonly picked: Picked[] = [];
 
@@ -104,19 +101,19 @@ export class LanePick {
     this.#admission = admission;
     this.#routes = new Set(routes);
     this.#batch = Math.ceil(max / this.#routes.size) + 4;
-    for (const key of keysThatOpened(step)) wakeAtGate(step, key);
+    for (const key of takeRungKeys(step)) wakeAtGate(step, key);
     this.#sources = [...this.#routes].map((route) => ({ route, heads: [], next: 0, isDry: false }));
     for (const source of this.#sources) this.#fetch(source);
-    while (this.picked.length < max) {
+    while (this.picked.length < max && !this.isCut) {
       const head = this.#first();
       if (head === null) break;
       this.#consider(head);
     }
   }
 
-  /** The picked jobs as their lanes know them, by seq. */
-  get laned(): ReadonlyMap<number, Laned> {
-    return new Map(this.picked.map(({ head }) => [head.seq, lanedOf(head)]));
+  /** So many lanes were refused that the rest is left to another claim: nobody waits while thousands are parked. */
+  get isCut(): boolean {
+    return this.#refused.length >= refusedMax;
   }
 
   get seqs(): readonly number[] {
@@ -125,36 +122,34 @@ export class LanePick {
 
   /** So many of the picked jobs were leased: their lanes have had their turns, and those that were refused wait. */
   close(leased: number): void {
-    const { commit, statements, now } = this.#step;
-    const lanes = new Map<string, Looked>();
+    const { statements, now } = this.#step;
+    const taken = this.picked.slice(0, leased);
+    const served = new Map<string, Served>();
     const tops = new Map<string, number>();
-    for (const { head, turn } of this.picked.slice(0, leased)) {
-      const { lane, number, pos, rank, seq, step, route } = head;
-      const queue = step === null ? null : this.#queueOf(route);
-      lanes.set(lane, { number, queue, pos, rank, seq, turn: turn ?? pos, parkedAt: null });
-      if (queue !== null && turn !== null && step !== null) tops.set(queue, turn - step);
+    const held = new Map<string, number>();
+    for (const { head, turn } of taken) {
+      const { lane, number, step, route, uses } = head;
+      served.set(lane, { number, turn, parkedAt: null });
+      if (turn !== null && step !== null) tops.set(this.#queueOf(route), turn - step);
+      for (const { key, weight } of uses) held.set(key, (held.get(key) ?? 0) + weight);
     }
-    if (leased === this.picked.length) this.#noteNext(lanes);
-    const refused = this.#refused.filter(({ head, gate }) => {
-      const looked = lanes.get(head.lane);
-      if (looked?.first?.[1] === head.seq) looked.parkedAt = gate;
-      return looked === undefined;
+    const others = this.#refused.filter(({ head, gate }) => {
+      const lane = served.get(head.lane);
+      // Behind a picked job that was not leased after all, another one is the first.
+      if (lane !== undefined && leased === this.picked.length) lane.parkedAt = gate;
+      return lane === undefined;
     });
-    flushLanes(commit, lanes);
+    serveLanes(
+      statements,
+      taken.map(({ head }) => head),
+      [...served.values()],
+    );
+    for (const [key, permits] of held) addPermits(statements, key, permits, now);
     writeTops(statements, tops);
-    for (const { head, gate } of refused) statements(parkLane).run(gate, head.number, head.seq);
+    for (const { head, gate } of others) statements(parkLane).run(gate, head.number, head.seq);
     for (const gate of new Set(this.#refused.map((each) => each.gate))) {
       const opens = this.#admission.opensAtOf(gate);
       if (opens !== null) setKeyClock(statements, gate, opens, now);
-    }
-  }
-
-  /** Which lanes of these have shown what stands behind their taken jobs. */
-  #noteNext(lanes: ReadonlyMap<string, Looked>): void {
-    for (const [lane, head] of this.#behind) {
-      const looked = lanes.get(lane);
-      if (looked !== undefined)
-        looked.first = head === null ? null : [head.rank, head.seq, head.route, head.timerAt];
     }
   }
 
@@ -183,7 +178,6 @@ export class LanePick {
   #take(head: Head): void {
     const turn = head.step === null ? null : this.#takeTurn(head, head.step);
     this.picked.push({ head, turn });
-    this.#behind.delete(head.lane);
     // Where the next one stands is read when it may be its turn: by turn most lanes are done with one.
     const place = { seq: turn === null ? head.seq : 0, pos: turn ?? head.pos };
     this.#add({ ...head, ...place, behind: { rank: head.rank, seq: head.seq } });
@@ -191,9 +185,7 @@ export class LanePick {
 
   #readBehind({ lane, number, pos }: Head, { rank, seq }: Pick<JobRow, "rank" | "seq">): void {
     const row = this.#step.statements(readBehind).get(lane, number, rank, seq) as HeadRow | undefined;
-    const head = row === undefined ? null : this.#headOf(row, pos);
-    this.#behind.set(lane, head);
-    if (head !== null) this.#add(head);
+    if (row !== undefined) this.#add(this.#headOf(row, pos));
   }
 
   #takeTurn({ pos, route }: Head, step: number): number {
@@ -221,8 +213,7 @@ export class LanePick {
     const laneGates = gates === null ? null : (JSON.parse(gates) as string[]);
     const isRung = timerAt !== null && timerAt <= this.#step.now;
     const place = step === null ? rank : (turn ?? pos);
-    const uses = keyUsesOf({ laneGates });
-    return { lane, number, pos: place, seq, route, rank, timerAt, step, laneGates, uses, isRung };
+    return { lane, number, pos: place, seq, route, rank, step, uses: keyUsesOf({ laneGates }), isRung };
   }
 
   #add(head: Head): void {
@@ -269,20 +260,6 @@ export class LanePick {
     source.next = 0;
     source.isDry = rows.length < this.#batch;
   }
-}
-
-function lanedOf({ lane, seq, rank, route, timerAt, step, laneGates }: Head): Laned {
-  return {
-    laneKey: lane,
-    laneStep: step,
-    laneGates,
-    seq,
-    rank,
-    route,
-    timerAt,
-    state: stateCodes.ready,
-    keepsLane: 0,
-  };
 }
 
 function isBefore(one: Head, other: Head): boolean {

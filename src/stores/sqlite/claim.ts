@@ -16,8 +16,7 @@ import { mergeRoutes } from "../../store/rules/claim-order.ts";
 import { fencesPerEpoch, lease } from "../../store/rules/lease.ts";
 import type { Claiming } from "../../store/rules/lease.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
-import type { Laned } from "../../store/rules/lane.ts";
-import { moveLane, tellMove } from "../../store/rules/telling.ts";
+import { tellMove } from "../../store/rules/telling.ts";
 import { timerAt } from "./clock.ts";
 import { clearedFormulas, columnList, fieldReader, fromJob, rowReader, setList } from "./columns.ts";
 import type { Formulas } from "./columns.ts";
@@ -102,14 +101,17 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
       }
       const pick = new LanePick(step, routes, max, admission);
       const rows = readPicked(step, pick.seqs);
-      const leased = leaseRows(step, rows, { ...request, starts, bytesMax: bytesLeft, laned: pick.laned });
+      const told = step.lanes.length;
+      const leased = leaseRows(step, rows, { ...request, starts, bytesMax: bytesLeft });
+      // What the general road tells of lanes is done for all picked jobs at once.
+      step.lanes.length = told;
       bytesLeft -= leased.bytes;
       for (const [at, job] of leased.jobs.entries()) {
         jobs.push(job);
         admission.leased(job.route, pick.picked[at]?.head.uses);
       }
       pick.close(leased.jobs.length);
-      more ||= rows.length === max || leased.jobs.length < rows.length;
+      more ||= rows.length === max || leased.jobs.length < rows.length || pick.isCut;
       continue;
     }
     // A claim that has its bytes asks only whether there is more.
@@ -183,15 +185,13 @@ interface Leasing extends Pick<ClaimRequest, "owner" | "leaseMs"> {
   /** How many of the jobs have started with the claim. */
   readonly starts: number;
   readonly bytesMax: number;
-  /** Those with lanes, by seq. */
-  readonly laned?: ReadonlyMap<number, Laned>;
 }
 
 /** Leases the first of these jobs, until their inputs have so many bytes. */
 function leaseRows(
   step: Step,
   rows: readonly unknown[],
-  { owner, leaseMs, starts, bytesMax, laned }: Leasing,
+  { owner, leaseMs, starts, bytesMax }: Leasing,
 ): { readonly jobs: readonly LeasedJob[]; readonly bytes: number } {
   const { statements, now } = step;
   const jobs: LeasedJob[] = [];
@@ -210,8 +210,6 @@ function leaseRows(
     }
     const { id, seq, rev, route, attempt } = job;
     (isStarted ? started : waiting).push(seq);
-    const lane = laned?.get(seq);
-    if (lane !== undefined) moveLane(step, lane, { ...lane, state: running });
     tellMove(step, ready, { kind: "claimed", id, rev, route, state: running, attempt, extra: null });
     jobs.push(job as LeasedJob);
   }

@@ -62,16 +62,16 @@ export function keyState(statements: Statements, key: string): KeyState {
   return stateOf(statements, key, readGate(statements, key), readGate(statements, gateOfLimit(key)));
 }
 
-/** As it is shown; null for one that was never put and of which nothing is held. A token time that has passed is none. */
+/** As it is shown; null for one that was never put, of which nothing is held and no token is spent. */
 export function keyGate(
   { statements, now }: Pick<Step, "statements" | "now">,
   key: string,
   put: Gate | null,
 ): Gate | null {
   const { opensAt: _opens, ...state } = stateOf(statements, key, put, readGate(statements, gateOfLimit(key)));
-  if (put === null && state.held === 0) return null;
-  const { version = 0, isDraining = false, body = null } = put ?? {};
   const tatUs = state.tatUs > now * 1000 ? state.tatUs : 0;
+  if (put === null && state.held === 0 && tatUs === 0) return null;
+  const { version = 0, isDraining = false, body = null } = put ?? {};
   return { ...state, key, version, isDraining, perKey: null, body, tatUs };
 }
 
@@ -110,8 +110,11 @@ export function setKeyClock(statements: Statements, key: string, at: number | nu
     statements(dropIdle).run(key, now * 1000);
 }
 
-export function keysThatOpened({ statements, now }: Step): string[] {
-  return (statements(readRung).all(now) as [key: string][]).map(([key]) => key);
+/** Their clocks are taken away: lanes may have left meanwhile, and one that rings for nobody would ring for ever. */
+export function takeRungKeys({ statements, now }: Step): string[] {
+  const keys = (statements(readRung).all(now) as [key: string][]).map(([key]) => key);
+  for (const key of keys) setKeyClock(statements, key, null, now);
+  return keys;
 }
 
 export function nextKeyClock(statements: Statements): number | null {

@@ -26,8 +26,8 @@ const readFirst = `SELECT ${lineColumns} FROM millrace_line WHERE lane = ? ORDER
 const readLane = "SELECT number, queue, pos, rank, seq FROM millrace_lane WHERE key = ?";
 /** Inputs: lane, queue (null by rank), place. Answer: its number. */
 const addLane = "INSERT INTO millrace_lane (key, queue, pos) VALUES (?, ?, ?) RETURNING number";
-/** Inputs: where it waits, place, first job, number. A lane whose first job has changed waits at no gate. */
-const setFirst = `UPDATE millrace_lane SET parked_at = ?, pos = ?, rank = ?, seq = ?, route = ?, timer_at = ?
+/** Inputs: place, first job, number. A lane whose first job has changed waits at no gate. */
+const setFirst = `UPDATE millrace_lane SET parked_at = NULL, pos = ?, rank = ?, seq = ?, route = ?, timer_at = ?
   WHERE number = ?`;
 /** Input: number. */
 const dropLane = "DELETE FROM millrace_lane WHERE number = ?";
@@ -53,21 +53,8 @@ interface Shift {
   readonly joins: boolean;
 }
 
-/** What a claim knows of a lane of which it has looked at the first jobs. */
-export interface Looked extends Shown {
-  /** The turn of the lane from now on. */
-  turn: number;
-  /** The job that is its first now; null for none, left out where nobody has looked. */
-  first?: First | null;
-  /** Where that job was refused. */
-  parkedAt: string | null;
-}
-
-/**
- * Brings in what was told of jobs with lanes.
- * @param looked what a claim that has just run knows, by lane.
- */
-export function flushLanes(commit: Commit, looked: ReadonlyMap<string, Looked> = new Map()): void {
+/** Brings in what was told of jobs with lanes. */
+export function flushLanes(commit: Commit): void {
   const { statements, lanes: moves, now } = commit;
   /** By lane, in order. */
   const shifts = new Map<string, Shift[]>();
@@ -89,13 +76,13 @@ export function flushLanes(commit: Commit, looked: ReadonlyMap<string, Looked> =
     if (change > 0) gates.delete(key);
   }
   moves.length = 0;
-  for (const [lane, all] of shifts) shiftLine(commit, lane, all, looked.get(lane));
+  for (const [lane, all] of shifts) shiftLine(commit, lane, all);
   for (const key of gates) wakeAtGate(commit, key);
 }
 
-function shiftLine(commit: Commit, lane: string, shifts: readonly Shift[], looked?: Looked): void {
+function shiftLine(commit: Commit, lane: string, shifts: readonly Shift[]): void {
   const { statements } = commit;
-  const shown = looked ?? readShown(statements, lane) ?? addShown(commit, lane, (shifts[0] as Shift).job);
+  const shown = readShown(statements, lane) ?? addShown(commit, lane, (shifts[0] as Shift).job);
   const { number } = shown;
   let isFirstSame = shown.seq !== null;
   for (const { job, joins } of shifts) {
@@ -104,8 +91,7 @@ function shiftLine(commit: Commit, lane: string, shifts: readonly Shift[], looke
     else statements(takeFromLine).run(number, rank, seq);
     isFirstSame &&= joins ? !isAhead(job, shown) : seq !== shown.seq;
   }
-  if (looked !== undefined) showNext(statements, looked);
-  else if (!isFirstSame) showFirst(statements, shown);
+  if (!isFirstSame) showFirst(statements, shown);
 }
 
 function isAhead(job: Laned, { rank, seq }: Shown): boolean {
@@ -129,17 +115,12 @@ function addShown(commit: Commit, lane: string, { seq, route, rank, laneStep }: 
   return { number, queue, pos, rank: null, seq: null };
 }
 
-function showFirst(statements: Statements, shown: Shown): void {
-  showNext(statements, { ...shown, turn: shown.pos, parkedAt: null });
-}
-
-function showNext(statements: Statements, { number, queue, turn, first, parkedAt }: Looked): void {
-  const next = first === undefined ? (statements(readFirst).get(number) as First | undefined) : first;
-  if (next !== undefined && next !== null)
-    statements(setFirst).run(parkedAt, queue === null ? next[0] : turn, ...next, number);
+function showFirst(statements: Statements, { number, queue, pos }: Shown): void {
+  const first = statements(readFirst).get(number) as First | undefined;
+  if (first !== undefined) statements(setFirst).run(queue === null ? first[0] : pos, ...first, number);
   // An empty lane of turns keeps its turn.
   else if (queue === null) statements(dropLane).run(number);
-  else statements(setFirst).run(null, turn, ...nobody, number);
+  else statements(setFirst).run(pos, ...nobody, number);
 }
 
 /** Shows the first job of a lane that may show another one. */
@@ -156,6 +137,43 @@ function contentOf({ statements, routes }: Commit, seq: number, route: number): 
 
 export function readTurn(statements: Statements, queue: string): number {
   return readValue<number>(statements, readTop, queue) ?? 0;
+}
+
+const first = (columns: string): string =>
+  `(SELECT ${columns} FROM millrace_line i WHERE i.lane = number ORDER BY i.rank, i.seq LIMIT 1)`;
+/** Input: a JSON list of number of lane, rank, seq. */
+const takeAll = `DELETE FROM millrace_line WHERE (lane, rank, seq) IN
+  (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?))`;
+/** Input: a JSON list of number, turn, where it waits. */
+const showAll = `UPDATE millrace_lane SET parked_at = j.parked_at,
+    pos = CASE WHEN queue IS NULL THEN ifnull(${first("i.rank")}, pos) ELSE j.turn END,
+    (rank, seq, route, timer_at) = ${first("i.rank, i.seq, i.route, i.timer_at")}
+  FROM (SELECT value ->> 0 AS lane, value ->> 1 AS turn, value ->> 2 AS parked_at FROM json_each(?)) j
+  WHERE number = j.lane`;
+/** Input: the same. */
+const dropEmpty = `DELETE FROM millrace_lane WHERE queue IS NULL AND seq IS NULL AND number IN
+  (SELECT value ->> 0 FROM json_each(?))`;
+
+/** A lane of which a claim has taken the first jobs. */
+export interface Served {
+  readonly number: number;
+  /** Its turn from now on; null by rank. */
+  readonly turn: number | null;
+  /** The gate at which its next job was refused; null for none. */
+  parkedAt: string | null;
+}
+
+/** Takes these jobs out of their lines; their lanes show the next. In sets: a claim serves hundreds of lanes. */
+export function serveLanes(
+  statements: Statements,
+  taken: readonly { readonly number: number; readonly rank: number; readonly seq: number }[],
+  served: readonly Served[],
+): void {
+  if (taken.length === 0) return;
+  statements(takeAll).run(JSON.stringify(taken.map(({ number, rank, seq }) => [number, rank, seq])));
+  const lanes = JSON.stringify(served.map(({ number, turn, parkedAt }) => [number, turn, parkedAt]));
+  statements(showAll).run(lanes);
+  if (served.some(({ turn }) => turn === null)) statements(dropEmpty).run(lanes);
 }
 
 /** Inputs: queue, turn. */

@@ -108,9 +108,7 @@ const anyJob: fc.Arbitrary<Partial<NewJob>> = fc.record({
     }),
   ),
 });
-const newJob = fc
-  .tuple(anyJob, maybe(someLane))
-  .map(([job, lane]): Partial<NewJob> => ({ ...job, ...(lane ?? {}) }));
+const newJob = fc.tuple(anyJob, maybe(someLane)).map(([job, lane]): Partial<NewJob> => ({ ...job, ...lane }));
 const ending = fc.record({
   to: fc.constantFrom("completed" as const, "failed" as const, "skipped" as const),
   reason: maybe(fc.constantFrom("because", "x\0y")),

@@ -66,7 +66,16 @@ const ofLanes = `SELECT ${columnList(laneNames, fromJob)} FROM millrace_job j JO
 
 /** The jobs with lanes among these live ones, by seq, as they stand. */
 export function readLanes(statements: Statements, seqs: readonly number[]): Map<number, Laned> {
-  const jobs = statements(ofLanes).all(JSON.stringify(seqs)).map(readLaned) as Laned[];
+  return lanedBySeq(statements(ofLanes).all(JSON.stringify(seqs)));
+}
+
+/** Those of them that take permits of keys: what the others do beside waiting in line is nothing to their lanes. */
+export function readHolders(statements: Statements, seqs: readonly number[]): Map<number, Laned> {
+  return lanedBySeq(statements(`${ofLanes} AND s.lane_gates IS NOT NULL`).all(JSON.stringify(seqs)));
+}
+
+function lanedBySeq(rows: readonly unknown[]): Map<number, Laned> {
+  const jobs = rows.map(readLaned) as Laned[];
   return new Map(jobs.map((job) => [job.seq, job]));
 }
 

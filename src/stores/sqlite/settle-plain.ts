@@ -15,7 +15,7 @@ import { openRowSets, runRowSets } from "./connection.ts";
 import type { SqlValue } from "./connection.ts";
 import { forgetJobs } from "./forget.ts";
 import { hasLanes } from "./routes.ts";
-import { liveReader, readLanes } from "./rows.ts";
+import { liveReader, readHolders } from "./rows.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import type { Step } from "./step.ts";
 import { freeKey } from "./unique.ts";
@@ -76,7 +76,7 @@ function leaveLanes(step: Step, ends: readonly End[]): void {
   const laned = ends.filter(({ lease }) => hasLanes(step, lease.route));
   if (laned.length === 0) return;
   const ended = new Map(laned.map(({ lease, next }) => [lease.seq, next]));
-  for (const [seq, job] of readLanes(step.statements, seqsOf(laned))) {
+  for (const [seq, job] of readHolders(step.statements, seqsOf(laned))) {
     const { to, keepMs } = ended.get(seq) as Finish;
     moveLane(step, job, keepMs === 0 ? null : { ...job, state: stateCodes[to], keepsLane: 0 });
   }

@@ -270,7 +270,7 @@ export const laneCases: ContractGroup = {
       },
     ],
     [
-      "a rate of each key opens by its own clock, and tells when",
+      "a rate of each key opens by its own clock, and tells when, but not for ever once nobody waits",
       async ({ submit, store, platform }) => {
         await store.putGates([perKey(null, { stepUs: 20_000, burstUs: 20_000 })]);
         await submit(keyed("a", "k"), keyed("b", "k"), keyed("x", "l"));
@@ -281,6 +281,25 @@ export const laneCases: ContractGroup = {
         expect(await idsFrom(store, [byRank])).toEqual([]);
         platform.advance(1);
         expect(await idsFrom(store, [byRank])).toEqual(["b"]);
+        await submit(keyed("c", "k"));
+        expect((await claimFrom(store, [byRank])).opensInMs).toBe(20);
+        await store.changeIf([aChange("c", ["ready"], remove)]);
+        platform.advance(20);
+        await claimFrom(store, [byRank]);
+        expect((await claimFrom(store, [byRank])).opensInMs).toBeUndefined();
+      },
+    ],
+    [
+      "a key whose tokens are spent is shown until they are back, also when nothing holds it",
+      async ({ submit, store, platform }) => {
+        await store.putGates([perKey(null, { stepUs: 10_000, burstUs: 10_000 })]);
+        await submit(keyed("a", "k"));
+        await store.settleIfLeased([aSettle(await claimOne(store, [byRank]), finish())]);
+        const { gates, now } = await store.readGates({ keys: [slackOf("k"), slackOf("other")] });
+        expect(gates).toMatchObject([{ key: slackOf("k"), version: 0, held: 0, rate: { stepUs: 10_000 } }]);
+        expect(gates[0]?.tatUs).toBeGreaterThan(now * 1000);
+        platform.advance(11);
+        expect((await store.readGates({ keys: [slackOf("k")] })).gates).toEqual([]);
       },
     ],
     [

@@ -56,7 +56,7 @@ const setAside = (table: JobTable): string => `
     ON CONFLICT (ref) DO UPDATE SET id = excluded.id, why = excluded.why, at = excluded.at, text = excluded.text),
   freed AS (DELETE FROM @uniq u USING bad b WHERE u.key = b.unique_key AND u.seq = b.seq),
   returned AS (DELETE FROM @permit p USING bad b WHERE p.seq = b.seq AND b.lane_key IS NOT NULL RETURNING p.key),
-  touched AS (INSERT INTO @lane_touch SELECT lane_key, NULL FROM bad WHERE lane_key IS NOT NULL UNION ALL SELECT NULL, key FROM returned),
+  touched AS (INSERT INTO @lane_touch SELECT ARRAY[lane_key], NULL FROM bad WHERE lane_key IS NOT NULL UNION ALL SELECT NULL, ARRAY[key] FROM returned),
   forgotten AS (SELECT route, @forget_v1(seq, tags) FROM bad)
   SELECT count(*), array_agg(DISTINCT route) INTO v_count, v_routes FROM forgotten;
   set_aside := set_aside + v_count;

@@ -1,9 +1,9 @@
 /**
- * The audit of lanes: the permits that jobs hold, and what lanes show, both recounted from the jobs. In one snapshot with
- * what was appended about them these are exact at every commit, so any difference is a wrong one.
+ * The audit of lanes: the permits that jobs hold, and what lanes show, both recounted from the jobs. In one snapshot
+ * with what was appended about them these are exact at every commit, so any difference is a wrong one.
  */
 import { stateCodes } from "../../../model/job-state.ts";
-import { keyStates, keyUses, laneLock, timeLeft } from "./rules/lane.ts";
+import { byKey, keyStates, keyUses, laneLock, timeLeft } from "./rules/lane.ts";
 import { headOf } from "./lanes.ts";
 
 const { ready } = stateCodes;
@@ -18,24 +18,26 @@ export const auditPermits = `
     surplus AS (SELECT key, seq, weight, is_own FROM @permit EXCEPT ALL SELECT * FROM real),
     gone AS (DELETE FROM @permit p USING surplus s WHERE p.seq = s.seq AND (p.key, p.weight, p.is_own) = (s.key, s.weight, s.is_own) RETURNING p.key),
     added AS (INSERT INTO @permit SELECT m.* FROM missing m RETURNING key),
-    touched AS (INSERT INTO @lane_touch (gate) SELECT key FROM gone)
+    touched AS (INSERT INTO @lane_touch (gates) SELECT ARRAY[key] FROM gone)
     SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM added) INTO v_rows;
     repaired := jsonb_build_object('permit', v_rows);
     DELETE FROM @key_clock WHERE tat_us <= v_now * 1000 AND opens_at IS NULL;`;
 
-/** Lanes from p_after on: the first jobs that they show, and whether somebody waits at a gate that would let it pass. */
+/**
+ * Lanes from p_after on: the first jobs that they show, and whether somebody waits at a gate that would let it pass.
+ */
 export const auditLanes = `
     PERFORM pg_advisory_xact_lock(${laneLock});
     LOOP
-      SELECT d.ajar, d.more INTO v_gates, v_more FROM @drain_lanes_v1(v_now) d;
-      PERFORM @leave_ajar_v1(v_now, v_gates);
+      SELECT d.woken, d.ajar, d.more INTO v_keys, v_gates, v_more FROM @drain_lanes_v1(v_now, true) d;
+      PERFORM @leave_lanes_v1(v_now, v_keys, v_gates);
       EXIT WHEN NOT v_more;
     END LOOP;
     SELECT array_agg(key), count(*), max(key) INTO v_keys, checked, last FROM (
       (SELECT DISTINCT lane_key AS key FROM @waiting WHERE state = ${ready} AND lane_key > p_after ORDER BY 1 LIMIT p_max)
       UNION (SELECT key FROM @lane WHERE key > p_after ORDER BY 1 LIMIT p_max) ORDER BY 1 LIMIT p_max) k;
-    v_wrong := ARRAY(SELECT k FROM unnest(v_keys) k LEFT JOIN LATERAL (${headOf("k")}) h ON true LEFT JOIN @lane l ON l.key = k
-      WHERE NOT EXISTS (SELECT 1 FROM @lane_touch t WHERE t.lane = k)
+    v_wrong := ARRAY(SELECT k FROM unnest(v_keys) k LEFT JOIN LATERAL (${headOf("k")}) h ON true ${byKey("lane", "k", "l")}
+      WHERE NOT EXISTS (SELECT 1 FROM @lane_touch t WHERE k = ANY (t.lanes))
         AND (l.route, l.seq, l.pos) IS DISTINCT FROM (h.route, h.seq, CASE WHEN h.lane_step IS NULL THEN coalesce(h.rank, l.turn) ELSE coalesce(l.turn, l.pos - 1) END));
     -- One that shows no job at all is one that is gone, or one that remembers its turn.
     v_wrong := ARRAY(SELECT w FROM unnest(v_wrong) w WHERE EXISTS (SELECT 1 FROM @lane l WHERE l.key = w AND l.route IS NOT NULL)
@@ -44,7 +46,7 @@ export const auditLanes = `
     WITH asleep AS (
       SELECT DISTINCT l.parked FROM @lane l JOIN LATERAL (SELECT g.held, g.cap, ${timeLeft("v_now")} AS by_time FROM (${keyStates("(SELECT l.parked AS key) k")}) g) s ON true
       WHERE l.key = ANY (v_keys) AND l.parked IS NOT NULL AND coalesce(least(s.by_time, coalesce(l.own_cap, s.cap) - s.held), 1) >= 1
-        AND NOT EXISTS (SELECT 1 FROM @lane_touch t WHERE t.gate = l.parked)),
-    touched AS (INSERT INTO @lane_touch (gate) SELECT parked FROM asleep RETURNING 1)
+        AND NOT EXISTS (SELECT 1 FROM @lane_touch t WHERE l.parked = ANY (t.gates))),
+    touched AS (INSERT INTO @lane_touch (gates) SELECT ARRAY[parked] FROM asleep RETURNING 1)
     SELECT count(*) INTO v_rows FROM touched;
     repaired := jsonb_build_object('lane', coalesce(array_length(v_wrong, 1), 0), 'parked', v_rows);`;

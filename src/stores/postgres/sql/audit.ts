@@ -1,12 +1,14 @@
 /**
- * The index audit: walks what is derived and makes it right where it is wrong. On a healthy store it repairs nothing; a
- * repair means a bug or a hand in the database, and is counted by kind so that somebody looks.
+ * The index audit: walks what is derived and makes it right where it is wrong. On a healthy store it repairs nothing;
+ * a repair means a bug or a hand in the database, and is counted by kind so that somebody looks.
  */
 import { ofAllTables } from "../columns.ts";
 import { auditLanes, auditPermits } from "./audit-lanes.ts";
 import { usesOf } from "./rules/gate.ts";
 
-/** In this order: records to set aside, clocks of the waiting and of the running, keys, orphans, gates, lanes, counts. */
+/**
+ * In this order: records to set aside, clocks of the waiting and of the running, keys, orphans, gates, lanes, counts.
+ */
 export const auditPhases: readonly string[] = [
   "aside",
   "jobs",
@@ -25,8 +27,8 @@ const removeOrphans = (table: string, isOwner: string): string => `
     repaired := repaired || jsonb_build_object('${table}', v_rows);`;
 
 export const auditSql = `
--- Answers how many were wrong, by kind. The phases jobs, unique and lanes look at p_max rows behind p_after; they answer how
--- many these were and which was the last.
+-- Answers how many were wrong, by kind. The phases jobs, unique and lanes look at p_max rows behind p_after; they
+-- answer how many these were and which was the last.
 CREATE FUNCTION @audit_v1(p_now int8, p_commit text, p_phase text, p_after text, p_max int4, OUT repaired jsonb, OUT checked int8, OUT last text) LANGUAGE plpgsql AS $$
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_rows int8; v_after int8; v_last int8; v_gates text[]; v_more bool; v_keys text[]; v_wrong text[];
 BEGIN

@@ -1,11 +1,11 @@
 /**
- * Which jobs of lanes a claim takes (rules R6, R7), in their order: the first jobs of open lanes, and behind each the next
- * of its lane. By rank that is the order of all these jobs. By turn the i-th job of a lane stands where the lane will be
- * after i - 1 turns, which is known beforehand: max(turn, T) and the steps of the jobs before it.
+ * Which jobs of lanes a claim takes (rules R6, R7), in their order: the first jobs of open lanes, and behind each the
+ * next of its lane. By rank that is the order of all these jobs. By turn the i-th job of a lane stands where the lane
+ * will be after i - 1 turns, which is known beforehand: max(turn, T) and the steps of the jobs before it.
  *
- * Jobs are looked for in sets, as far as their order is certain: up to the last lane that was seen where there may be more,
- * and up to the last job of a lane that may have more. Then they pass their gates one by one. Where that does not fill the
- * offer, the look is taken again over twice as many. Nothing is written before it is known who passes.
+ * Jobs are looked for in sets, as far as their order is certain: up to the last lane that was seen where there may be
+ * more, and up to the last job of a lane that may have more. Then they pass their gates one by one. Where that does
+ * not fill the offer, the look is taken again over twice as many. Nothing is written before it is known who passes.
  *
  * Rows that somebody else holds are never waited for and never overtaken: their lanes are left out.
  */
@@ -24,7 +24,7 @@ const lanesMax = 4096;
 
 /** v_laned: routes of the call that have lanes; null for none. */
 export const declareLanes = `
-  v_has_lanes bool; v_laned int8[]; v_is_laned bool; v_pick_lanes record; v_ajar text[]; v_lane_shut text[] := '{}';`;
+  v_has_lanes bool; v_laned int8[]; v_is_laned bool := false; v_pick_lanes record; v_order int8[]; v_woken text[]; v_ajar text[]; v_lane_shut text[] := '{}';`;
 
 export const hasLanes = "EXISTS (SELECT 1 FROM @route WHERE lanes IS NOT NULL)";
 
@@ -35,7 +35,7 @@ export const lockLanes = `
     IF v_laned IS NOT NULL THEN
       IF pg_try_advisory_xact_lock(${laneLock}) OR @wait_gate_v1(${laneLock}, false) THEN
         now := greatest(now, coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::int8));
-        SELECT d.ajar, d.more INTO v_ajar, v_more FROM @drain_lanes_v1(now) d;
+        SELECT d.woken, d.ajar, d.more INTO v_woken, v_ajar, v_more FROM @drain_lanes_v1(now, false) d;
       ELSE
         v_opens := now + ${lockWaitMs};
       END IF;
@@ -44,24 +44,31 @@ export const lockLanes = `
 
 /** Picks into v_places, in order. */
 export const pickLanes = `
-        SELECT * INTO v_pick_lanes FROM @pick_lanes_v1(now, ARRAY(SELECT r FROM unnest(v_offer) r WHERE r = ANY (v_laned)), v_left, v_bytes, v_gates, v_shut || v_lane_shut);
+        SELECT * INTO v_pick_lanes FROM @pick_lanes_v1(now, ARRAY(SELECT r FROM unnest(v_offer) r WHERE r = ANY (v_laned)), v_left, v_bytes, v_gates, v_shut || v_lane_shut, v_woken, v_floor);
         v_cut := NULL;
         v_rated := false;
         v_places := v_pick_lanes.places;
+        v_order := v_pick_lanes.seqs;
+        v_pick := v_pick + v_pick_lanes.look_us;
+        v_lowest[v_i] := v_pick_lanes.lowest;
         v_lane_shut := v_pick_lanes.shut;
+        v_woken := v_pick_lanes.left_woken;
         v_opens := least(v_opens, v_pick_lanes.opens);
         v_more := v_more OR v_pick_lanes.more OR (v_ajar <> '{}' AND coalesce(array_length(v_places, 1), 0) < v_left);`;
 
 /** At the end of a call. */
 export const leaveLanes = `
-  IF v_ajar <> '{}' THEN PERFORM @leave_ajar_v1(now, v_ajar); END IF;`;
+  IF v_ajar <> '{}' OR v_woken <> '{}' THEN PERFORM @leave_lanes_v1(now, v_woken, v_ajar); END IF;`;
 
 const lanesOfRoutes = `
-      SELECT array_agg(key), array_agg(pos), array_agg(seq), array_agg(turn), array_agg(queue) INTO l_key, l_pos, l_seq, l_turn, l_queue FROM (
-        SELECT l.* FROM unnest(p_routes) r(route) CROSS JOIN LATERAL (
-          SELECT key, pos, seq, turn, queue FROM @lane WHERE route = r.route AND parked IS NULL ORDER BY pos, seq LIMIT v_lanes) l
-        WHERE key <> ALL (v_skipped) ORDER BY pos, seq LIMIT v_lanes) l;`;
+      SELECT array_agg(key), array_agg(pos), array_agg(seq), array_agg(turn), array_agg(queue), array_agg(parked) INTO l_key, l_pos, l_seq, l_turn, l_queue, l_parked FROM (
+        SELECT * FROM (
+          SELECT l.* FROM unnest(p_routes) r(route) CROSS JOIN LATERAL (
+            SELECT key, pos, seq, turn, queue, parked FROM @lane WHERE route = r.route AND parked IS NULL AND pos >= p_floor ORDER BY pos, seq LIMIT v_lanes) l
+          UNION ALL SELECT key, pos, seq, turn, queue, parked FROM @lane WHERE key = ANY (p_woken) AND route = ANY (p_routes) AND parked IS NOT NULL) o
+        WHERE v_skipped = '{}' OR key <> ALL (v_skipped) ORDER BY pos, seq LIMIT v_lanes) l;`;
 
+/** The first v_certain of the c lists are candidates in their order; those behind are known, not certain. */
 const jobsOfLanes = `
       WITH found AS MATERIALIZED (
         SELECT l.lane, greatest(l.turn, t.top, 0) AS top, l.turn, j.*, j.route = ANY (p_routes) AND (j.timer_at IS NULL OR j.timer_at > p_now) AS is_offered
@@ -69,28 +76,30 @@ const jobsOfLanes = `
           SELECT ctid AS place, seq, rank, route, timer_at, lane_step, lane_gates, octet_length(${wholeInput("w")}) AS bytes
           FROM @waiting w WHERE lane_key = l.key AND state = ${ready} ORDER BY rank, seq LIMIT v_deep) j),
       placed AS MATERIALIZED (
-        SELECT *, bool_and(is_offered) OVER w AS may_go, count(*) OVER (PARTITION BY lane) = v_deep AS has_more,
-          (top + sum(lane_step) OVER w)::int8 AS after, CASE WHEN lane_step IS NULL THEN rank WHEN row_number() OVER w = 1 THEN coalesce(turn, top) ELSE (top + sum(lane_step) OVER w)::int8 - lane_step END AS pos
+        SELECT *, row_number() OVER w AS number, bool_and(is_offered) OVER w AS may_go, (top + sum(lane_step) OVER w)::int8 AS after,
+          CASE WHEN lane_step IS NULL THEN rank WHEN row_number() OVER w = 1 THEN coalesce(turn, top) ELSE (top + sum(lane_step) OVER w)::int8 - lane_step END AS pos
         FROM found WINDOW w AS (PARTITION BY lane ORDER BY rank, seq)),
-      ends AS (SELECT min(last) AS last FROM (
-        SELECT ARRAY[l_pos[v_lanes], l_seq[v_lanes]] AS last WHERE v_count >= v_lanes
-        UNION ALL SELECT max(ARRAY[pos, seq]) FROM placed WHERE has_more GROUP BY lane HAVING bool_and(may_go)) e)
+      ends AS MATERIALIZED (SELECT * FROM (
+        SELECT l_pos[v_lanes] AS pos, l_seq[v_lanes] AS seq WHERE v_count >= v_lanes
+        UNION ALL (SELECT pos, seq FROM placed WHERE number = v_deep AND may_go ORDER BY pos, seq LIMIT 1)) e ORDER BY pos, seq LIMIT 1)
       SELECT array_agg(place), array_agg(seq), array_agg(rank), array_agg(lane), array_agg(route), array_agg(lane_gates), array_agg(bytes), array_agg(pos), array_agg(after),
-        (SELECT last FROM ends) IS NULL INTO c_place, c_seq, c_rank, c_lane, c_route, c_gates, c_bytes, c_pos, c_after, v_whole FROM (
-        SELECT placed.* FROM placed, ends WHERE may_go AND (last IS NULL OR ARRAY[pos, seq] <= last) ORDER BY pos, seq) c;`;
+        array_agg(number = v_deep), count(*) FILTER (WHERE is_certain), NOT EXISTS (SELECT 1 FROM ends)
+      INTO c_place, c_seq, c_rank, c_lane, c_route, c_gates, c_bytes, c_pos, c_after, c_more, v_certain, v_whole FROM (
+        SELECT p.*, may_go AND (e.pos IS NULL OR (p.pos, p.seq) <= (e.pos, e.seq)) AS is_certain FROM placed p LEFT JOIN ends e ON true
+        ORDER BY is_certain DESC, p.pos, p.seq) c;`;
 
 /** A row of u for each gate that a candidate has to pass, in their order; a row of g for each gate. */
 const gatesOfJobs = `
       WITH uses AS MATERIALIZED (
-        SELECT c.at, u.key, u.weight, u.cap, true AS is_keyed FROM unnest(c_gates) WITH ORDINALITY c(gates, at) CROSS JOIN LATERAL ${keyUses("c.gates")} WHERE c.gates IS NOT NULL
-        UNION ALL SELECT c.at, u.key, u.weight, NULL, false FROM unnest(c_route) WITH ORDINALITY c(route, at)
+        SELECT c.at, u.key, u.weight, u.cap, true AS is_keyed FROM unnest(c_gates[:v_certain]) WITH ORDINALITY c(gates, at) CROSS JOIN LATERAL ${keyUses("c.gates")} WHERE c.gates IS NOT NULL
+        UNION ALL SELECT c.at, u.key, u.weight, NULL, false FROM unnest(c_route[:v_certain]) WITH ORDINALITY c(route, at)
           JOIN (SELECT DISTINCT route, key, weight FROM @gate_use WHERE route = ANY (p_routes) AND key = ANY (p_gates)) u ON u.route = c.route),
       states AS MATERIALIZED (
         SELECT row_number() OVER () AS number, g.*, ${timeLeft("p_now")} AS by_time FROM (
           SELECT s.*, true AS is_keyed FROM (${keyStates("(SELECT DISTINCT key FROM uses WHERE is_keyed) k")}) s
-          UNION ALL SELECT g.key, ${held}, g.cap, g.step_us, g.burst_us, g.tat_us, g.closed_until, false FROM @gate g WHERE g.key IN (SELECT key FROM uses WHERE NOT is_keyed)) g)
-      SELECT * INTO g_key, g_keyed, g_held, g_cap, g_time, g_step, g_burst, g_tat, g_closed, g_shut, u_at, u_gate, u_weight, u_cap FROM
-        (SELECT array_agg(key ORDER BY number), array_agg(is_keyed ORDER BY number), array_agg(held ORDER BY number), array_agg(cap ORDER BY number),
+          UNION ALL SELECT g.key, ${held}, g.cap, g.step_us, g.burst_us, g.tat_us, g.closed_until, false FROM @gate g WHERE g.key = ANY (p_gates)) g)
+      SELECT * INTO v_timed, g_key, g_keyed, g_held, g_cap, g_time, g_step, g_burst, g_tat, g_closed, g_shut, u_at, u_gate, u_weight, u_cap FROM
+        (SELECT bool_or(step_us IS NOT NULL OR closed_until IS NOT NULL), array_agg(key ORDER BY number), array_agg(is_keyed ORDER BY number), array_agg(held ORDER BY number), array_agg(cap ORDER BY number),
           array_agg(by_time ORDER BY number), array_agg(step_us ORDER BY number), array_agg(burst_us ORDER BY number), array_agg(tat_us ORDER BY number),
           array_agg(closed_until ORDER BY number), array_agg(key = ANY (p_shut) ORDER BY number) FROM states) s,
         (SELECT array_agg(u.at ORDER BY u.at), array_agg(s.number ORDER BY u.at), array_agg(u.weight ORDER BY u.at), array_agg(u.cap ORDER BY u.at)
@@ -102,10 +111,10 @@ const hasLess = (use: string, than: string): string =>
 
 /** The candidates one by one, as store/rules/admit.ts has it. */
 const admit = `
-      v_taken := 0; v_got := 0; v_use := 1; v_chosen := '{}'; v_over := array_fill(false, ARRAY[v_count]);
+      v_taken := 0; v_got := 0; v_use := 1; v_any_shut := false; v_takes := array_fill(false, ARRAY[v_certain]); v_chosen := '{}'; v_over := array_fill(false, ARRAY[v_count]);
       v_last := array_fill(NULL::int4, ARRAY[v_count]); v_seen := v_last; v_from := v_last; v_to := v_last; v_parks := v_last;
       g_passed := array_fill(0::int8, ARRAY[coalesce(array_length(g_key, 1), 0)]); g_weight := g_passed;
-      FOR v_at IN 1..coalesce(array_length(c_seq, 1), 0) LOOP
+      FOR v_at IN 1..v_certain LOOP
         EXIT WHEN v_taken >= p_max OR v_got >= p_bytes;
         v_first := v_use;
         WHILE u_at[v_use] = v_at LOOP v_use := v_use + 1; END LOOP;
@@ -122,6 +131,9 @@ const admit = `
           FOR v_i IN v_first..v_use - 1 LOOP
             CONTINUE WHEN NOT coalesce(${hasLess("v_i", "u_weight[v_i]")}, false);
             v_refused := true;
+            -- A cap of the job's own refuses nobody else.
+            CONTINUE WHEN u_cap[v_i] IS NOT NULL AND NOT coalesce(g_time[u_gate[v_i]] < u_weight[v_i], false);
+            v_any_shut := true;
             g_shut[u_gate[v_i]] := true;
             g_weight[u_gate[v_i]] := u_weight[v_i];
           END LOOP;
@@ -139,10 +151,13 @@ const admit = `
         v_last[v_lane] := v_at;
         v_taken := v_taken + 1;
         v_chosen[v_taken] := v_at;
+        v_takes[v_at] := true;
         v_got := v_got + coalesce(c_bytes[v_at], 0);
       END LOOP;`;
 
-/** The rows are taken hold of; lanes of which one is held by somebody else are left out, and the look is taken again. */
+/**
+ * The rows are taken hold of; lanes of which one is held by somebody else are left out, and the look is taken again.
+ */
 const hold = `
       places := NULL;
       IF v_taken > 0 THEN
@@ -154,10 +169,13 @@ const hold = `
         END IF;
       END IF;`;
 
-/** A lane waits at the first gate of a key that lets nobody pass; v_parks: by lane the use that says so. */
+/**
+ * A lane whose first job was refused waits at the first gate of a key that lets nobody pass; v_parks: by lane the use
+ * that says so.
+ */
 const choosePlaces = `
       FOR v_lane IN 1..v_count LOOP
-        CONTINUE WHEN v_from[v_lane] IS NULL;
+        CONTINUE WHEN NOT v_over[v_lane];
         FOR v_i IN v_from[v_lane]..v_to[v_lane] LOOP
           CONTINUE WHEN NOT g_keyed[u_gate[v_i]] OR NOT coalesce(${hasLess("v_i", "1")}, false);
           v_parks[v_lane] := v_i;
@@ -169,54 +187,73 @@ const gateRows = `unnest(g_key, g_keyed, g_step, g_burst, g_tat, g_closed, g_pas
 const tat =
   "CASE WHEN g.passed > 0 AND g.step_us IS NOT NULL THEN greatest(g.tat_us, p_now * 1000) + g.passed * g.step_us ELSE g.tat_us END";
 
+/** The next job of a lane is known, unless all were taken that were looked at. */
 const write = `
       IF g_key IS NOT NULL THEN
-        INSERT INTO @permit SELECT g_key[u_gate[v.i]], c_seq[c.at], u_weight[v.i], u_cap[v.i] IS NOT NULL FROM unnest(v_chosen) c(at)
-          JOIN unnest(u_at) WITH ORDINALITY v(at, i) ON v.at = c.at WHERE g_keyed[u_gate[v.i]];
-        INSERT INTO @key_clock AS k SELECT g.key, ${tat}, o.opens FROM ${gateRows}
-          CROSS JOIN LATERAL (SELECT CASE WHEN g.number IN (SELECT u_gate[p] FROM unnest(v_parks) p) THEN ${opensAfter("g.passed", "1", "p_now")} END AS opens) o
-          WHERE g.is_keyed AND (o.opens IS NOT NULL OR (g.passed > 0 AND g.step_us IS NOT NULL))
-          ON CONFLICT (key) DO UPDATE SET tat_us = excluded.tat_us, opens_at = coalesce(excluded.opens_at, k.opens_at);
-        IF p_gates IS NOT NULL THEN
-          UPDATE @gate o SET tat_us = ${tat} FROM ${gateRows} WHERE o.key = g.key AND NOT g.is_keyed AND g.passed > 0 AND g.step_us IS NOT NULL;
+        INSERT INTO @permit SELECT g_key[u.gate], c_seq[u.at], u.weight, u.cap IS NOT NULL FROM unnest(u_at, u_gate, u_weight, u_cap) u(at, gate, weight, cap)
+          WHERE v_takes[u.at] AND g_keyed[u.gate];
+        IF v_timed THEN
+          INSERT INTO @key_clock AS k SELECT g.key, ${tat}, o.opens FROM ${gateRows}
+            CROSS JOIN LATERAL (SELECT CASE WHEN g.number IN (SELECT u_gate[p] FROM unnest(v_parks) p) THEN ${opensAfter("g.passed", "1", "p_now")} END AS opens) o
+            WHERE g.is_keyed AND (o.opens IS NOT NULL OR (g.passed > 0 AND g.step_us IS NOT NULL))
+            ON CONFLICT (key) DO UPDATE SET tat_us = excluded.tat_us, opens_at = coalesce(excluded.opens_at, k.opens_at);
+          UPDATE @gate o SET tat_us = ${tat} FROM ${gateRows} WHERE o.key = ANY (p_gates) AND o.key = g.key AND NOT g.is_keyed AND g.passed > 0 AND g.step_us IS NOT NULL;
         END IF;
-        SELECT p_shut || array_agg(g.key) FILTER (WHERE g_shut[g.number]), min(${opensAfter("g.passed", "g.weight", "p_now")}) INTO shut, opens FROM ${gateRows} WHERE g_shut[g.number];
+        IF v_any_shut THEN
+          SELECT p_shut || array_agg(g.key), min(${opensAfter("g.passed", "g.weight", "p_now")}) INTO shut, opens FROM ${gateRows} WHERE g_shut[g.number];
+        END IF;
       END IF;
       WITH seen AS MATERIALIZED (
-        SELECT l_key[s.lane] AS key, s.taken, c_rank[s.taken] AS rank, c_seq[s.taken] AS seq, c_after[s.taken] AS turn, c_gates[s.looked] AS gates,
-          g_key[u_gate[s.park]] AS parked, u_cap[s.park] AS own_cap
-        FROM unnest(v_seen, v_last, v_parks) WITH ORDINALITY s(looked, taken, park, lane) WHERE s.taken IS NOT NULL OR s.park IS NOT NULL),
+        SELECT s.lane, l_key[s.lane] AS key, s.taken, c_gates[s.looked] AS gates, g_key[u_gate[s.park]] AS parked, u_cap[s.park] AS own_cap
+        FROM unnest(v_seen, v_last, v_parks) WITH ORDINALITY s(looked, taken, park, lane)
+        WHERE s.taken IS NOT NULL OR (s.park IS NOT NULL AND g_key[u_gate[s.park]] IS DISTINCT FROM l_parked[s.lane])),
+      nexts AS (SELECT lane, min(at) AS at FROM unnest(c_lane) WITH ORDINALITY c(lane, at) WHERE at > coalesce(v_last[lane], 0) GROUP BY lane),
       heads AS MATERIALIZED (
-        SELECT s.key, s.turn, h.route, h.rank, h.seq, h.lane_step, CASE WHEN h.lane_gates = s.gates THEN s.parked END AS parked,
-          CASE WHEN h.lane_gates = s.gates THEN s.own_cap END AS own_cap
-        FROM seen s LEFT JOIN LATERAL (${headOf("s.key", " AND (rank, seq) > (coalesce(s.rank, -9223372036854775808), coalesce(s.seq, 0))")}) h ON true),
-      gone AS (DELETE FROM @lane l USING heads h WHERE l.key = h.key AND h.route IS NULL AND coalesce(h.turn, l.turn) IS NULL)
-      UPDATE @lane l SET route = h.route, seq = h.seq, turn = coalesce(h.turn, l.turn), parked = h.parked, own_cap = h.own_cap,
-          pos = CASE WHEN h.lane_step IS NULL AND h.rank IS NOT NULL THEN h.rank ELSE coalesce(h.turn, l.turn) END
-        FROM heads h WHERE l.key = h.key AND (h.route IS NOT NULL OR coalesce(h.turn, l.turn) IS NOT NULL);
-      WITH tops AS (
-        INSERT INTO @lane_turn AS t SELECT l_queue[c_lane[c]], max(c_pos[c]) FROM unnest(v_chosen) c WHERE c_after[c] IS NOT NULL GROUP BY 1
-        ON CONFLICT (queue) DO UPDATE SET top = greatest(t.top, excluded.top) RETURNING queue, top)
-      DELETE FROM @lane l USING tops t WHERE l.queue = t.queue AND l.route IS NULL AND l.turn <= t.top;`;
+        SELECT s.key, l_queue[s.lane] AS queue, coalesce(c_after[s.taken], l_turn[s.lane]) AS turn, coalesce(c_route[n.at], h.route) AS route, coalesce(c_seq[n.at], h.seq) AS seq,
+          CASE WHEN n.at IS NULL THEN h.rank ELSE c_rank[n.at] END AS rank, CASE WHEN n.at IS NULL THEN h.lane_step ELSE c_after[n.at] END AS step,
+          coalesce(c_gates[n.at], h.lane_gates) = s.gates AS asks_alike, s.parked, s.own_cap
+        FROM seen s LEFT JOIN nexts n ON n.lane = s.lane
+        LEFT JOIN LATERAL (${headOf("s.key", " AND n.at IS NULL AND c_more[s.taken] AND (rank, seq) > (c_rank[s.taken], c_seq[s.taken])")}) h ON true),
+      gone AS (DELETE FROM @lane WHERE key = ANY (ARRAY(SELECT h.key FROM heads h WHERE h.route IS NULL AND h.turn IS NULL)))
+      INSERT INTO @lane AS l SELECT h.key, h.queue, h.route, CASE WHEN h.step IS NULL AND h.rank IS NOT NULL THEN h.rank ELSE h.turn END, h.seq, h.turn,
+          CASE WHEN h.asks_alike THEN h.parked END, CASE WHEN h.asks_alike THEN h.own_cap END
+        FROM heads h WHERE h.route IS NOT NULL OR h.turn IS NOT NULL
+        ON CONFLICT (key) DO UPDATE SET route = excluded.route, pos = excluded.pos, seq = excluded.seq, turn = excluded.turn, parked = excluded.parked, own_cap = excluded.own_cap;
+      IF c_after[v_chosen[1]] IS NOT NULL THEN
+        WITH tops AS (
+          INSERT INTO @lane_turn AS t SELECT l_queue[c_lane[c]], max(c_pos[c]) FROM unnest(v_chosen) c WHERE c_after[c] IS NOT NULL GROUP BY 1
+          ON CONFLICT (queue) DO UPDATE SET top = greatest(t.top, excluded.top) RETURNING queue, top)
+        DELETE FROM @lane l USING tops t WHERE l.queue = t.queue AND l.route IS NULL AND l.turn <= t.top;
+      END IF;
+      IF p_woken <> '{}' THEN
+        left_woken := ARRAY(SELECT unnest(p_woken) EXCEPT SELECT l_key[s.lane] FROM unnest(v_last, v_parks) WITH ORDINALITY s(taken, park, lane) WHERE coalesce(s.taken, s.park) IS NOT NULL);
+      END IF;`;
 
 export const claimLanesSql = `
--- Takes up to p_max jobs of p_routes, until their inputs reach p_bytes, and writes what that means for their lanes and
--- gates; the caller leases them. p_gates: the gates of the routes, which are locked. shut: p_shut, and what has refused
--- somebody. bad: jobs whose input is gone; then nothing was taken.
-CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes int8, p_gates text[], p_shut text[],
-  OUT places tid[], OUT seqs int8[], OUT shut text[], OUT opens int8, OUT more bool, OUT bad text[]) LANGUAGE plpgsql ${byIndex} AS $$
+-- Takes up to p_max jobs of p_routes, until their inputs reach p_bytes, and writes what that means for their lanes
+-- and gates; the caller leases them. p_gates: the gates of the routes, which are locked. shut: p_shut, and what has
+-- refused somebody. p_floor: open lanes of a lower place are not looked at (floors.ts says why); lowest, look_us: the
+-- first place that was seen, and how long finding lanes took. p_woken: lanes that wait at gates and are looked at
+-- again; left_woken: those that were not written. bad: jobs whose input is gone; then nothing was taken.
+CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes int8, p_gates text[], p_shut text[], p_woken text[], p_floor int8,
+  OUT places tid[], OUT seqs int8[], OUT shut text[], OUT opens int8, OUT more bool, OUT bad text[], OUT left_woken text[], OUT lowest int8, OUT look_us int8) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE
   v_lanes int4 := greatest(p_max, 16); v_count int4; v_deep int4; v_whole bool; v_skipped text[] := '{}'; v_taken int4; v_got int8; v_use int4; v_first int4; v_lane int4; v_gate int4;
-  v_refused bool; v_over bool[]; v_last int4[]; v_seen int4[]; v_from int4[]; v_to int4[]; v_chosen int4[]; v_parks int4[]; v_held tid[]; v_clock int8;
-  l_key text[]; l_pos int8[]; l_seq int8[]; l_turn int8[]; l_queue text[];
-  c_place tid[]; c_seq int8[]; c_rank int8[]; c_lane int4[]; c_route int8[]; c_gates text[]; c_bytes int8[]; c_pos int8[]; c_after int8[];
+  v_refused bool; v_over bool[]; v_last int4[]; v_seen int4[]; v_from int4[]; v_to int4[]; v_chosen int4[]; v_parks int4[]; v_held tid[]; v_clock int8; v_certain int4; v_timed bool; v_any_shut bool; v_began timestamptz; v_takes bool[];
+  l_key text[]; l_pos int8[]; l_seq int8[]; l_turn int8[]; l_queue text[]; l_parked text[];
+  c_place tid[]; c_seq int8[]; c_rank int8[]; c_lane int4[]; c_route int8[]; c_gates text[]; c_bytes int8[]; c_pos int8[]; c_after int8[]; c_more bool[];
   g_key text[]; g_keyed bool[]; g_held int8[]; g_cap int8[]; g_time float8[]; g_step float8[]; g_burst float8[]; g_tat float8[]; g_closed int8[]; g_shut bool[];
   g_passed int8[]; g_weight int8[]; u_at int4[]; u_gate int4[]; u_weight int8[]; u_cap int8[];
 BEGIN
   shut := p_shut;
+  left_woken := p_woken;
   more := false;
-  LOOP${lanesOfRoutes}
+  look_us := 0;
+  LOOP
+    v_began := clock_timestamp();${lanesOfRoutes}
+    look_us := look_us + extract(epoch FROM clock_timestamp() - v_began) * 1000000;
+    lowest := coalesce(lowest, l_pos[1]);
     v_count := coalesce(array_length(l_key, 1), 0);
     IF v_count > 0 THEN
       v_deep := greatest(ceil(p_max::float8 / v_count)::int4 + 1, coalesce(2 * v_deep, 0));${jobsOfLanes}
@@ -229,10 +266,11 @@ BEGIN
         END IF;
         more := true;
       END IF;
-      more := more OR (v_got >= p_bytes AND (v_taken < array_length(c_seq, 1) OR NOT v_whole));
-      bad := ARRAY(SELECT w.id FROM unnest(v_chosen) c JOIN @waiting w ON w.ctid = c_place[c] WHERE c_bytes[c] IS NULL);
-      EXIT WHEN bad <> '{}';
-      bad := NULL;${hold}${choosePlaces}${write}
+      more := more OR (v_got >= p_bytes AND (v_taken < v_certain OR NOT v_whole));
+      IF array_position(c_bytes, NULL) IS NOT NULL THEN
+        SELECT array_agg(w.id) INTO bad FROM unnest(v_chosen) c JOIN @waiting w ON w.ctid = c_place[c] WHERE c_bytes[c] IS NULL;
+        EXIT WHEN bad IS NOT NULL;
+      END IF;${hold}${choosePlaces}${write}
     END IF;
     EXIT;
   END LOOP;

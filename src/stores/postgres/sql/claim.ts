@@ -85,9 +85,6 @@ const lists = (rows: string, input: string): string => `
         INTO v_places, ${listedFields.map(listName).join(", ")}, v_keys, v_freed
         FROM (${rows}) h;`;
 
-/** Jobs of lanes, in the order in which they were picked. */
-const inPickedOrder = `SELECT w.* FROM unnest(v_places) WITH ORDINALITY p(place, at) JOIN (SELECT ctid, ${wanted} FROM @waiting WHERE ctid = ANY (v_places)) w ON w.ctid = p.place ORDER BY p.at`;
-
 const picked = `SELECT ctid, ${wanted} FROM @waiting WHERE ctid = ANY (v_places)`;
 
 /** The input where it lies in the row. */
@@ -112,7 +109,7 @@ const chooseStarted = `
       v_start := CASE WHEN v_starts >= v_count THEN now END;
       v_started := NULL;
       IF v_start IS NULL AND v_starts > 0 AND v_is_laned THEN
-        v_started := v_pick_lanes.seqs[1:v_starts];
+        v_started := v_order[1:v_starts];
       ELSIF v_start IS NULL AND v_starts > 0 THEN
         SELECT array_agg(seq) INTO v_started FROM (SELECT seq FROM @waiting WHERE ctid = ANY (v_places) ORDER BY rank, seq LIMIT v_starts) f;
       END IF;
@@ -133,10 +130,10 @@ const tell = `
       END IF;`;
 
 /**
- * A batch of the answer; no value holds the character between its fields, null is empty. The number of an offer of lanes
- * is below 0: its jobs are in their order.
+ * A batch of the answer; no value holds the character between its fields, null is empty. Behind the number of an offer of
+ * lanes stand the seqs in the order of the claim.
  */
-const batch = ["now", "CASE WHEN v_is_laned THEN -v_i ELSE v_i END", ...listedFields.map(listName)]
+const batch = ["now", "v_i, v_order", ...listedFields.map(listName)]
   .map((field) => `${fieldEnd}, ${field}`)
   .join(", ");
 
@@ -193,15 +190,20 @@ BEGIN
     v_starts := p_starts[v_i];
     v_floor := coalesce(p_floors[v_i], -9223372036854775808);${leaveUnknown}
     v_batch := NULL;
-    v_is_laned := v_has_lanes AND v_offer && v_laned;
-    CONTINUE WHEN v_is_laned AND v_ajar IS NULL;
+    IF v_laned IS NOT NULL THEN
+      v_is_laned := v_offer && v_laned;
+      v_order := NULL;
+      CONTINUE WHEN v_is_laned AND v_ajar IS NULL;
+    END IF;
     WHILE v_left > 0 LOOP
       v_began := clock_timestamp();
       IF v_is_laned THEN${pickLanes}
         IF v_pick_lanes.bad IS NOT NULL THEN
           PERFORM @set_aside_v1(now, NULL, v_pick_lanes.bad);
           CONTINUE;
-        END IF;${lists(inPickedOrder, wholeInput("h"))}
+        END IF;${lists(picked, smallInput)}
+        IF position(${nullItem} IN l_input) > 0 THEN${lists(picked, wholeInput("h"))}
+        END IF;
       ELSIF v_gates IS NOT NULL THEN${lookAtGates}
       END IF;
       IF v_is_laned THEN

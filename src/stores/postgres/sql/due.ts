@@ -19,6 +19,7 @@ import { isInClock } from "../schema.ts";
 import { fieldEnd } from "../text.ts";
 import { byIndex } from "./call.ts";
 import { clockSql } from "./rules/guard.ts";
+import { touchKeysMax } from "./rules/lane.ts";
 import { brief, tellSet } from "./rules/tell.ts";
 
 const { scheduled, ready } = stateCodes;
@@ -68,9 +69,9 @@ BEGIN
       PERFORM @tell_v1(now, v_events, false);
     END IF;
     IF v_lanes IS NOT NULL THEN
-      INSERT INTO @lane_touch (lane) SELECT unnest(v_lanes);
+      INSERT INTO @lane_touch (lanes) SELECT v_lanes[i:i + ${touchKeysMax - 1}] FROM generate_series(1, array_length(v_lanes, 1), ${touchKeysMax}) i;
       -- A retry that kept its lane has held the gate of its group until now.
-      PERFORM @end_lanes_v1(v_lanes, v_laned);
+      PERFORM @return_permits_v1(v_laned);
     END IF;
   END IF;
   jobs := v_count;

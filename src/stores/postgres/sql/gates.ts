@@ -7,7 +7,7 @@
  */
 import { waitBriefly } from "./whole.ts";
 import { allGates, gateLock, held } from "./rules/gate.ts";
-import { keyStates, laneLock } from "./rules/lane.ts";
+import { keyStates, laneLock, touchKeysMax } from "./rules/lane.ts";
 
 const isNew = "SELECT 1 FROM unnest(v_keys) k WHERE NOT EXISTS (SELECT 1 FROM @gate g WHERE g.key = k)";
 const inOrder = `(SELECT ${gateLock("k")} AS lock FROM unnest(v_keys) k ORDER BY 1) l`;
@@ -71,7 +71,8 @@ BEGIN
     -- Lanes that wait at these gates, or at those of keys of these limits.
     WITH waits AS MATERIALIZED (
       SELECT l.parked, l.route FROM unnest(v_keys) k JOIN @lane l ON l.parked = k OR (l.parked >= k || E'\\t' AND l.parked < k || E'\\n')),
-    touched AS (INSERT INTO @lane_touch (gate) SELECT DISTINCT parked FROM waits)
+    touched AS (INSERT INTO @lane_touch (gates) SELECT array_agg(parked) FROM (SELECT parked, row_number() OVER () AS number FROM (SELECT DISTINCT parked FROM waits) d) n
+      GROUP BY (number - 1) / ${touchKeysMax})
     SELECT ready || array_agg(DISTINCT route) INTO ready FROM waits;
   END IF;
 END $$;
@@ -83,11 +84,11 @@ BEGIN
   SELECT coalesce(jsonb_agg(to_jsonb(g) || CASE WHEN g.key LIKE ${anyKeyed} THEN ${shownKey} ELSE jsonb_build_object('held', ${held}) END ORDER BY g.key), '[]') INTO gates FROM (
     SELECT * FROM @gate g WHERE CASE WHEN p_keys IS NULL THEN g.key >= p_first AND (p_after IS NULL OR g.key > p_after) ELSE g.key = ANY (p_keys) END
     ORDER BY g.key LIMIT p_max) g;
-  -- Gates of keys that nobody has put and that are held.
+  -- Gates of keys that nobody has put and that are held, or whose tokens are spent.
   IF p_keys IS NOT NULL THEN
     SELECT jsonb_agg(e ORDER BY e->>'key' COLLATE "C") INTO gates FROM (SELECT jsonb_array_elements(gates) AS e UNION ALL
       SELECT jsonb_build_object('version', 0, 'is_draining', false, 'body', NULL) || ${shownKey} FROM (SELECT k AS key FROM unnest(p_keys) k WHERE k LIKE ${anyKeyed} AND NOT EXISTS (SELECT 1 FROM @gate o WHERE o.key = k)
-        AND EXISTS (SELECT 1 FROM @permit p WHERE p.key = k)) g) e;
+        AND (EXISTS (SELECT 1 FROM @permit p WHERE p.key = k) OR EXISTS (SELECT 1 FROM @key_clock t WHERE t.key = k AND t.tat_us > now * 1000))) g) e;
     gates := coalesce(gates, '[]');
   END IF;
 END $$;

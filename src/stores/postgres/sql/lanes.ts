@@ -1,22 +1,28 @@
 /**
- * Lanes as a claim finds them (docs/decisions/0023): table lane shows the first ready job of each (its route, its place
- * among the others) and at which gate it waits. What has happened since the last claim lies in lane_touch; the next one
- * brings it in. All of this under the lock of lanes (sql/rules/lane.ts).
+ * Lanes as a claim finds them (docs/decisions/0023): table lane shows the first ready job of each (its route, its
+ * place among the others) and at which gate it waits. What has happened since the last claim lies in lane_touch; the
+ * next one brings it in. All of this under the lock of lanes (sql/rules/lane.ts).
  *
- * A lane that waits at a gate is in no index that a claim reads. When something about the gate has changed, the first lanes
- * of each route are looked at again, as many as it may let pass. A gate at which more wait stays ajar: the claim touches it
- * again, so that the next one goes on if these have not taken what there is.
+ * A lane that waits at a gate is in no index that a claim reads. When something about the gate has changed, the first
+ * lanes of each route are looked at again, as many as it may let pass. A gate at which more wait stays ajar: the claim
+ * touches it again, so that the next one goes on if these have not taken what there is.
  */
 import { stateCodes } from "../../../model/job-state.ts";
-import { keyStates, opensAfter, timeLeft } from "./rules/lane.ts";
+import { byKey, keyStates, opensAfter, timeLeft } from "./rules/lane.ts";
 
 const { ready } = stateCodes;
 
-/** So many touches are brought in by one claim. */
-const touchesMax = 4000;
-/** Where so few lanes wait at a gate they are all looked at again. */
+/** So many rows of touches are brought in by one claim. */
+const touchesMax = 100;
+/** Where so few lanes wait at a gate they are all looked at again, whatever it lets pass. */
 const fewLanes = 4;
 const wokenMax = 1000;
+
+/**
+ * Touches that were brought in stay in the way while a long reader keeps Postgres from clearing them. So a look begins
+ * behind those of transactions that had ended at an earlier look, which is moved on whenever so many have begun since.
+ */
+const floorStep = 5000;
 
 export const byIndex =
   "SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan";
@@ -37,17 +43,17 @@ const setClocks = (full: string): string =>
   `INSERT INTO @key_clock SELECT key, tat_us, opens FROM ${full} ON CONFLICT (key) DO UPDATE SET opens_at = excluded.opens_at`;
 
 export const lanesSql = `
--- Shows the first job of each of these lanes. One whose first job is another than before waits at no gate; nor do those
--- of p_reopened.
+-- Shows the first job of each of these lanes. One whose first job is another than before waits at no gate; nor do
+-- those of p_reopened.
 CREATE FUNCTION @refresh_lanes_v1(p_lanes text[], p_reopened text[]) RETURNS void LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 BEGIN
   WITH heads AS MATERIALIZED (
     SELECT k.key, h.route, h.rank, h.seq, h.lane_step, o.route AS old_route, o.seq AS old_seq, o.pos AS old_pos, o.turn AS old_turn
-    FROM unnest(p_lanes) k(key) LEFT JOIN LATERAL (${headOf("k.key")}) h ON true LEFT JOIN @lane o ON o.key = k.key),
-  gone AS (DELETE FROM @lane l USING heads h WHERE l.key = h.key AND h.route IS NULL AND h.old_turn IS NULL),
-  emptied AS (UPDATE @lane l SET route = NULL, seq = NULL, parked = NULL, own_cap = NULL FROM heads h
-    WHERE l.key = h.key AND h.route IS NULL AND h.old_turn IS NOT NULL AND h.old_route IS NOT NULL)
+    FROM unnest(p_lanes) k(key) LEFT JOIN LATERAL (${headOf("k.key")}) h ON true ${byKey("lane", "k.key", "o")}),
+  gone AS (DELETE FROM @lane WHERE key = ANY (ARRAY(SELECT h.key FROM heads h WHERE h.route IS NULL AND h.old_route IS NOT NULL AND h.old_turn IS NULL))),
+  emptied AS (UPDATE @lane SET route = NULL, seq = NULL, parked = NULL, own_cap = NULL
+    WHERE key = ANY (ARRAY(SELECT h.key FROM heads h WHERE h.route IS NULL AND h.old_route IS NOT NULL AND h.old_turn IS NOT NULL)))
   INSERT INTO @lane AS l SELECT h.key, q.queue, h.route, n.pos, h.seq, n.turn FROM heads h
     CROSS JOIN LATERAL (SELECT coalesce((SELECT r.queue FROM @route r WHERE r.number = h.route LIMIT 1), '') AS queue) q
     CROSS JOIN LATERAL (SELECT CASE WHEN h.lane_step IS NULL OR (h.old_route IS NOT NULL AND h.old_turn IS NOT NULL) THEN h.old_turn
@@ -58,20 +64,21 @@ BEGIN
       parked = NULL, own_cap = NULL;
 END $$;
 
--- Lanes that wait at these gates and may pass are open again. Answers the gates at which others wait behind them.
-CREATE FUNCTION @wake_lanes_v1(p_now int8, p_gates text[]) RETURNS text[] LANGUAGE plpgsql ${byIndex} AS $$
-DECLARE v_many text[]; v_ajar text[] := '{}'; v_gate text; v_route int8; v_count int4; v_state record; v_woken bool;
+-- Which lanes that wait at these gates are looked at again (woken; they are written by whoever has looked), and at
+-- which gates others wait behind them (ajar).
+CREATE FUNCTION @wake_lanes_v1(p_now int8, p_gates text[], OUT woken text[], OUT ajar text[]) LANGUAGE plpgsql ${byIndex} AS $$
+#variable_conflict use_column
+DECLARE v_many text[]; v_gate text; v_route int8; v_count int4; v_state record; v_woken bool;
 BEGIN
-  WITH waits AS MATERIALIZED (
-    SELECT g.key AS gate, l.key, l.own_cap, count(*) OVER (PARTITION BY g.key) AS lanes FROM unnest(p_gates) g(key)
-    CROSS JOIN LATERAL (SELECT key, own_cap FROM @lane WHERE parked = g.key LIMIT ${fewLanes + 1}) l),
-  states AS MATERIALIZED (${statesOf("(SELECT DISTINCT gate AS key FROM waits) k")}),
-  opened AS (UPDATE @lane l SET parked = NULL, own_cap = NULL FROM waits w JOIN states s ON s.key = w.gate
-    WHERE l.key = w.key AND w.lanes <= ${fewLanes} AND ${leftFor("w.own_cap")} >= 1),
-  clocked AS (${setClocks("states WHERE opens IS NOT NULL AND by_time < 1")})
-  SELECT array_agg(DISTINCT gate) INTO v_many FROM waits WHERE lanes > ${fewLanes};
+  SELECT coalesce(array_agg(key) FILTER (WHERE lanes <= ${fewLanes}), '{}'), array_agg(DISTINCT gate) FILTER (WHERE lanes > ${fewLanes}) INTO woken, v_many FROM (
+    SELECT g.key AS gate, l.key, count(*) OVER (PARTITION BY g.key) AS lanes FROM unnest(p_gates) g(key)
+    CROSS JOIN LATERAL (SELECT key FROM @lane WHERE parked = g.key LIMIT ${fewLanes + 1}) l) w;
+  ajar := '{}';
   FOREACH v_gate IN ARRAY coalesce(v_many, '{}') LOOP
     SELECT * INTO v_state FROM (${statesOf("(SELECT v_gate AS key) k")}) g;
+    IF v_state.by_time < 1 AND v_state.opens IS NOT NULL THEN
+      ${setClocks("(SELECT v_gate AS key, v_state.tat_us, v_state.opens) s WHERE true")};
+    END IF;
     v_route := NULL;
     v_woken := false;
     LOOP
@@ -80,33 +87,50 @@ BEGIN
       EXIT WHEN v_route IS NULL;
       CONTINUE WHEN v_count < 1;
       v_woken := true;
-      UPDATE @lane SET parked = NULL, own_cap = NULL WHERE key IN (
-        SELECT key FROM @lane WHERE parked = v_gate AND route = v_route ORDER BY pos, seq LIMIT least(v_count, ${wokenMax}));
+      woken := woken || ARRAY(SELECT key FROM @lane WHERE parked = v_gate AND route = v_route ORDER BY pos, seq LIMIT least(v_count, ${wokenMax}));
     END LOOP;
-    IF v_woken AND EXISTS (SELECT 1 FROM @lane WHERE parked = v_gate) THEN v_ajar := v_ajar || v_gate; END IF;
+    IF v_woken THEN ajar := ajar || v_gate; END IF;
   END LOOP;
-  RETURN v_ajar;
 END $$;
 
--- Brings in what has happened. more: there are more touches than one claim brings in.
-CREATE FUNCTION @drain_lanes_v1(p_now int8, OUT ajar text[], OUT more bool) LANGUAGE plpgsql ${byIndex} AS $$
+-- Brings in what has happened. more: there are more touches than one claim brings in. p_whole looks at all of them.
+CREATE FUNCTION @drain_lanes_v1(p_now int8, p_whole bool, OUT woken text[], OUT ajar text[], OUT more bool) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
-DECLARE v_count int4; v_lanes text[]; v_reopened text[]; v_gates text[]; v_rung text[];
+DECLARE v_floor xid8; v_open xid8; v_places tid[]; v_lanes text[]; v_reopened text[]; v_gates text[];
 BEGIN
-  WITH gone AS (DELETE FROM @lane_touch WHERE ctid = ANY (ARRAY(SELECT ctid FROM @lane_touch LIMIT ${touchesMax})) RETURNING lane, gate)
-  SELECT count(*), array_agg(DISTINCT lane) FILTER (WHERE lane IS NOT NULL), array_agg(DISTINCT lane) FILTER (WHERE gate = ''),
-    array_agg(DISTINCT gate) FILTER (WHERE gate <> '') INTO v_count, v_lanes, v_reopened, v_gates FROM gone;
-  more := v_count = ${touchesMax};
+  -- What began before the floor was brought in already, unless this is another server than the one that has set it.
+  SELECT value::xid8 INTO v_floor FROM @meta WHERE name = 'lane_floor';
+  IF p_whole OR v_floor > pg_snapshot_xmax(pg_current_snapshot()) THEN v_floor := '0'; END IF;
+  SELECT array_agg(ctid), pg_snapshot_xmin(pg_current_snapshot()) INTO v_places, v_open FROM (
+    SELECT ctid FROM @lane_touch WHERE xact >= v_floor ORDER BY xact LIMIT ${touchesMax}) t;
+  more := array_length(v_places, 1) = ${touchesMax};
+  woken := '{}';
+  ajar := '{}';
+  IF v_places IS NOT NULL THEN
+    WITH gone AS (DELETE FROM @lane_touch WHERE ctid = ANY (v_places) RETURNING lanes, gates, is_reopened)
+    SELECT (SELECT array_agg(DISTINCT k) FROM gone, unnest(lanes) k), (SELECT array_agg(k) FROM gone, unnest(lanes) k WHERE is_reopened),
+      (SELECT array_agg(DISTINCT k) FROM gone, unnest(gates) k) INTO v_lanes, v_reopened, v_gates;
+    IF NOT coalesce(more, false) AND v_open::text::int8 > v_floor::text::int8 + ${floorStep} THEN
+      UPDATE @meta SET value = v_open::text WHERE name = 'lane_floor';
+    END IF;
+  END IF;
+  more := coalesce(more, false);
   IF v_lanes IS NOT NULL THEN PERFORM @refresh_lanes_v1(v_lanes, coalesce(v_reopened, '{}')); END IF;
-  WITH rung AS (UPDATE @key_clock SET opens_at = NULL WHERE opens_at <= p_now RETURNING key) SELECT array_agg(key) INTO v_rung FROM rung;
-  v_gates := v_gates || v_rung;
-  ajar := CASE WHEN v_gates IS NULL THEN '{}' ELSE @wake_lanes_v1(p_now, v_gates) END;
+  IF EXISTS (SELECT 1 FROM @key_clock WHERE opens_at <= p_now) THEN
+    WITH rung AS (UPDATE @key_clock SET opens_at = NULL WHERE opens_at <= p_now RETURNING key) SELECT v_gates || array_agg(key) INTO v_gates FROM rung;
+  END IF;
+  IF v_gates IS NOT NULL THEN SELECT w.woken, w.ajar INTO woken, ajar FROM @wake_lanes_v1(p_now, v_gates) w; END IF;
 END $$;
 
--- At the end of a claim: gates that are ajar are looked at again by the next one, or when their clock opens them.
-CREATE FUNCTION @leave_ajar_v1(p_now int8, p_gates text[]) RETURNS void LANGUAGE sql AS $$
-  WITH states AS MATERIALIZED (${statesOf("unnest(p_gates) k(key)")}),
-  clocked AS (${setClocks("states WHERE opens IS NOT NULL AND by_time < 1")})
-  INSERT INTO @lane_touch (gate) SELECT key FROM states s WHERE ${leftFor("NULL::int8")} >= 1
-$$;
+-- At the end of a claim: lanes that were woken and not written yet are open again. Gates that are ajar are looked at
+-- again by the next claim, or when their clock opens them.
+CREATE FUNCTION @leave_lanes_v1(p_now int8, p_woken text[], p_ajar text[]) RETURNS void LANGUAGE plpgsql ${byIndex} AS $$
+BEGIN
+  IF p_woken <> '{}' THEN UPDATE @lane SET parked = NULL, own_cap = NULL WHERE key = ANY (p_woken) AND parked IS NOT NULL; END IF;
+  IF p_ajar <> '{}' THEN
+    WITH states AS MATERIALIZED (${statesOf("(SELECT a AS key FROM unnest(p_ajar) a WHERE EXISTS (SELECT 1 FROM @lane l WHERE l.parked = a)) k")}),
+    clocked AS (${setClocks("states WHERE opens IS NOT NULL AND by_time < 1")})
+    INSERT INTO @lane_touch (gates) SELECT ARRAY[key] FROM states s WHERE ${leftFor("NULL::int8")} >= 1;
+  END IF;
+END $$;
 `;

@@ -15,7 +15,7 @@ import { fieldEnd } from "../text.ts";
 import { timeNow } from "./call.ts";
 import { brief, tellSet } from "./rules/tell.ts";
 import { texts } from "./submit.ts";
-import { waitBriefly, whole } from "./whole.ts";
+import { leaveLane, waitBriefly, whole } from "./whole.ts";
 
 const { running } = stateCodes;
 
@@ -65,7 +65,7 @@ DECLARE
   v_results text[] := ${texts("p_results")}; v_logs text[] := ${texts("p_logs")};
   v_step int4; v_from int4 := 1; v_to int4; v_run int4 := 0; v_single int4 := 0; v_answer jsonb; v_answers jsonb; v_refused jsonb; v_events text;
   v_told text; v_all text; v_count int4; v_ids text; l_route int8[]; l_rev int4[]; l_attempt int4[]; v_done int4[]; v_keys text[]; v_freed int8[];
-  v_dropped int8[]; v_tagged int8[]; v_tags text[]; v_left int8[]; v_ready int8[]; v_left_lanes jsonb; v_lanes text[]; v_laned int8[];
+  v_dropped int8[]; v_tagged int8[]; v_tags text[]; v_left int8[]; v_ready int8[]; v_left_lanes text[]; v_limits text[]; v_lanes text[]; v_laned int8[];
 BEGIN
   IF p_commit IS NOT NULL THEN PERFORM set_config('synchronous_commit', p_commit, true); END IF;
   IF NOT p_inside THEN ${waitBriefly} END IF;
@@ -81,7 +81,8 @@ BEGIN
       v_all := @and_v1(v_all, v_answer->>'events');
       v_left := v_left || (v_answer->>'left')::int8;
       v_answers := coalesce(v_answers, '[]') || jsonb_build_array(v_answer - '{events,left,lane}'::text[]);
-      IF v_answer->>'lane' IS NOT NULL THEN v_left_lanes := coalesce(v_left_lanes, '[]') || jsonb_build_array(v_answer->'lane'); END IF;
+      IF v_answer->>'lane' IS NOT NULL THEN${leaveLane}
+      END IF;
       CONTINUE;
     END IF;
     v_run := v_run + 1;
@@ -107,7 +108,10 @@ BEGIN
       v_all := @and_v1(v_all, v_events);
       v_left := v_left || l_route;
     END IF;
-    IF v_lanes IS NOT NULL THEN v_left_lanes := coalesce(v_left_lanes, '[]') || @end_lanes_v1(v_lanes, v_laned); END IF;
+    IF v_lanes IS NOT NULL THEN
+      v_left_lanes := v_left_lanes || v_lanes;
+      IF v_laned IS NOT NULL THEN v_limits := v_limits || @return_permits_v1(v_laned); END IF;
+    END IF;
     IF v_keys IS NOT NULL THEN
       DELETE FROM @uniq u USING unnest(v_keys, v_freed) f(key, seq) WHERE u.key = ANY (v_keys) AND u.key = f.key AND u.seq = f.seq;
     END IF;
@@ -125,7 +129,7 @@ BEGIN
   END LOOP;
   PERFORM @tell_v1(now, v_all, p_inside);
   IF EXISTS (SELECT 1 FROM @gate) THEN v_ready := @sharing_v1(v_left); END IF;
-  IF v_left_lanes IS NOT NULL THEN v_ready := v_ready || @lane_hints_v1(v_left_lanes); END IF;
+  IF v_left_lanes IS NOT NULL THEN v_ready := v_ready || @lane_hints_v1(v_left_lanes, v_limits); END IF;
   RETURN concat_ws(${fieldEnd}, now, coalesce(v_refused::text, ''), coalesce(v_answers::text, ''), coalesce(v_ready::text, ''), v_told);
 END $$;
 `;

@@ -16,6 +16,7 @@ import { declarePlace } from "../place-parameters.ts";
 import { fieldEnd, itemEnd, nullItem } from "../text.ts";
 import { waitingTimer } from "./rules/advance.ts";
 import { isDraining } from "./rules/gate.ts";
+import { touchKeysMax } from "./rules/lane.ts";
 import { stateSql } from "./rules/place.ts";
 import { groupedEvents } from "./rules/tell.ts";
 import { waitBriefly, whole } from "./whole.ts";
@@ -133,7 +134,8 @@ BEGIN
       v_ready := p_routes;
     ELSIF p_lane_key IS NULL THEN${insertAnywhere(placed)}
     ELSE${insertAnywhere({ ...placed, ...laned })}
-      INSERT INTO @lane_touch (lane) SELECT DISTINCT v_lane_key[i] FROM generate_series(v_from, v_to) i WHERE v_lane_key[i] IS NOT NULL;
+      INSERT INTO @lane_touch (lanes) SELECT array_agg(key) FROM (SELECT k AS key, row_number() OVER () AS number FROM (
+        SELECT DISTINCT k FROM unnest(v_lane_key[v_from:v_to]) k WHERE k IS NOT NULL) d) n GROUP BY (number - 1) / ${touchKeysMax};
     END IF;
     v_all := @and_v1(v_all, v_plain);
     v_ready_all := v_ready_all || v_ready;

@@ -18,6 +18,11 @@ const oneOf = `CASE p_what ${kinds.map((name) => `WHEN '${name}' THEN @${name}(p
 export const whole = (name: (typeof kinds)[number], item: string): string =>
   `@whole_v1('${name}', now, ${item})`;
 
+/** What an item's answer says of the lane that its job has left (leaves_v1), for lane_hints_v1. */
+export const leaveLane = `
+      v_left_lanes := v_left_lanes || (v_answer->'lane'->>'lane');
+      v_limits := v_limits || ARRAY(SELECT jsonb_array_elements_text(v_answer->'lane'->'limits'));`;
+
 export const wholeSql = `
 -- All of an item or nothing: isLate where it may be held up, or refused after something of it was written.
 CREATE FUNCTION @whole_v1(p_what text, p_now int8, p_item jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
@@ -38,7 +43,7 @@ END $$;
 
 -- Items of one kind in order; answers a list, and the routes for which there may be room at a gate.
 CREATE FUNCTION @each_v1(p_now int8, p_commit text, p_what text, p_items text, OUT now int8, OUT answers jsonb, OUT events text, OUT ready int8[]) LANGUAGE plpgsql AS $$
-DECLARE v_item jsonb; v_answer jsonb; v_left int8[]; v_left_lanes jsonb;
+DECLARE v_item jsonb; v_answer jsonb; v_left int8[]; v_left_lanes text[]; v_limits text[];
 BEGIN
   now := @begin_v1(p_now, p_commit);
   ${waitBriefly}
@@ -47,11 +52,12 @@ BEGIN
     v_answer := @whole_v1(p_what, now, v_item);
     events := @and_v1(events, v_answer->>'events');
     v_left := v_left || (v_answer->>'left')::int8;
-    IF v_answer->>'lane' IS NOT NULL THEN v_left_lanes := coalesce(v_left_lanes, '[]') || jsonb_build_array(v_answer->'lane'); END IF;
+    IF v_answer->>'lane' IS NOT NULL THEN${leaveLane}
+    END IF;
     answers := answers || jsonb_build_array(v_answer - '{events,left,lane}'::text[]);
   END LOOP;
   PERFORM @tell_v1(now, events, false);
   IF EXISTS (SELECT 1 FROM @gate) THEN ready := @sharing_v1(v_left); END IF;
-  IF v_left_lanes IS NOT NULL THEN ready := ready || @lane_hints_v1(v_left_lanes); END IF;
+  IF v_left_lanes IS NOT NULL THEN ready := ready || @lane_hints_v1(v_left_lanes, v_limits); END IF;
 END $$;
 `;

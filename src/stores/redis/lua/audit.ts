@@ -25,6 +25,15 @@ local function ensure(key, score, h)
   return call("ZADD", key, "CH", score, h)
 end
 
+-- A job with a lane stands in its line while it is ready, and among those that keep their lanes while it does.
+local function repairLine(c, job)
+  local k, h = c.k, job.h
+  if job.keepsLane == "1" then return ensure(k.keeping, 0, h) end
+  if job.state ~= READY or call("ZSCORE", k.line, entryOf(job)) then return 0 end
+  noteMove(c, h, nil, job)
+  return 1
+end
+
 local function repairJob(c, job)
   local k, h, repaired = c.k, job.h, 0
   local key, score, clock = whereIs(k, job)
@@ -32,6 +41,7 @@ local function repairJob(c, job)
   if clock ~= "" then repaired = repaired + ensure(k.clock, clock, h) end
   if isBad(job.state) then repaired = repaired + ensure(k.bad .. job.state, seqOf(h), h) end
   for _, tag in ipairs(tagsIn(job.tags)) do repaired = repaired + ensure(k.tag .. tag, seqOf(h), h) end
+  if job.laneKey ~= "" then repaired = repaired + repairLine(c, job) end
   if call("HGET", k.ids, job.id) == h then return repaired end
   call("HSET", k.ids, job.id, h)
   return repaired + 1

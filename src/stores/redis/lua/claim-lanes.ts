@@ -1,149 +1,13 @@
 /**
  * The claim of an offer whose jobs have lanes (R6, R7): the first jobs of the open lanes in the order of the lanes, and
- * behind one that was taken the next of its lane. A lane that is refused is parked, or speaks for others (parked.ts).
- *
- *  candidate  the first job of a lane: handle, lane, route, position, rank; once it was read also its texts, step and
- *             uses, and the job itself where it is no first claim
- *  p          the state of one offer: its sources (open lanes of a route, read by batches), others (a heap of candidates
- *             that came up on the way), lines (of lanes that were taken from: what stands behind)
+ * behind one that was taken the next of its lane (lane-candidates.ts). A lane that is refused is parked, or speaks for
+ * others (parked.ts). What is taken leaves its line and moves its gates and its turn at once; the lanes are written at
+ * the end of the offer.
  */
 
 export const claimLanesLua = String.raw`
 -- So many lanes that are refused are passed over in a call.
 local REFUSED_MAX = 2000
-
-local function isInFront(a, b)
-  if a.position ~= b.position then return a.position < b.position end
-  return a.handle < b.handle
-end
-
-local function addOther(p, candidate)
-  local heap = p.others
-  local i = #heap + 1
-  while i > 1 do
-    local above = floor(i / 2)
-    if not isInFront(candidate, heap[above]) then break end
-    heap[i] = heap[above]
-    i = above
-  end
-  heap[i] = candidate
-end
-
-local function takeOther(p)
-  local heap = p.others
-  local n = #heap
-  local first, last, i = heap[1], heap[n], 1
-  heap[n] = nil
-  n = n - 1
-  while n > 0 do
-    local below = i * 2
-    if below > n then break end
-    if below < n and isInFront(heap[below + 1], heap[below]) then below = below + 1 end
-    if not isInFront(heap[below], last) then break end
-    heap[i] = heap[below]
-    i = below
-  end
-  if n > 0 then heap[i] = last end
-  return first
-end
-
--- What the texts of a candidate say. One that is not ready there is a stray.
-local function readCandidate(c, each, spec, state)
-  each.isRead, each.spec = true, spec
-  if HAS_PLAIN_ROADS and spec and not state then
-    local id, flags, lane, step, gates = readLaned(spec, each.route)
-    if id and lane == each.lane then
-      each.id, each.flags, each.step, each.uses = id, flags, tonumber(step), usesIn(gates)
-      return
-    end
-  end
-  widen(c)
-  c.met = { route = each.route, state = READY }
-  local job = jobFrom(c, each.handle, spec, state)
-  c.met = nil
-  if job and job.state == READY and job.route == each.route and job.laneKey == each.lane then
-    each.job, each.step, each.uses = job, tonumber(job.laneStep), usesIn(job.laneGates)
-  else each.isStray = true end
-end
-
-local function readCandidates(c, some)
-  local handles, keys = {}, {}
-  for i, each in ipairs(some) do handles[i] = each.handle end
-  local specs, states = fetch("HMGET", c.k.spec, handles), fetch("HMGET", c.k.state, handles)
-  local clocks = c.hasRung and fetch("ZMSCORE", c.k.clock, handles)
-  for i, each in ipairs(some) do
-    readCandidate(c, each, specs[i], states[i])
-    each.isRung = clocks and clocks[i] and tonumber(clocks[i]) <= c.now
-    for _, use in ipairs(each.uses or {}) do keys[#keys + 1] = use.key end
-  end
-  if #keys > 0 then loadKeyGates(c, keys) end
-end
-
--- The next open lanes of a route. An entry that is none is taken out.
-local function refill(c, p, source)
-  local found = call("ZRANGE", source.key, source.at, source.at + p.batch - 1, "WITHSCORES")
-  local some, lanes = {}, {}
-  for i = 1, #found, 2 do
-    local handle, lane = match(found[i], "^([^\31]*)\31(.*)$")
-    some[#some + 1] = { handle = handle, lane = lane or "", route = source.route, position = tonumber(found[i + 1]) }
-    lanes[#lanes + 1] = lane or ""
-  end
-  loadLanes(c, lanes)
-  source.at, source.isEmpty, source.list, source.i = source.at + #some, #some < p.batch, {}, 1
-  for i, each in ipairs(some) do
-    local was = c.lanes[each.lane].was
-    if each.handle and was.handle == each.handle and was.route == source.route and was.parked == "" then
-      each.rank = c.lanes[each.lane].rank
-      push(source, "list", each)
-    else push(p.strays, source.key, found[i * 2 - 1]) end
-  end
-  readCandidates(c, source.list)
-end
-
--- The first of all candidates; nothing at the end.
-local function nextCandidate(c, p)
-  local first, at = p.others[1], nil
-  for _, source in ipairs(p.sources) do
-    while not p.closed[source.route] and not source.list[source.i] and not source.isEmpty do refill(c, p, source) end
-    local each = not p.closed[source.route] and source.list[source.i]
-    if each and (not first or isInFront(each, first)) then first, at = each, source end
-  end
-  if at then at.i = at.i + 1
-  elseif first then takeOther(p) end
-  return first
-end
-
--- What stands behind a job in its line is read by one, then by more.
-local function behind(c, p, candidate)
-  local lane = candidate.lane
-  local line = p.lines[lane] or { list = {}, i = 0, size = 1, last = lineEntry(lane, candidate.rank, candidate.handle, candidate.route) }
-  p.lines[lane] = line
-  line.i = line.i + 1
-  if not line.list[line.i] and not line.isEmpty then
-    local found = call("ZRANGE", c.k.line, "(" .. line.last, "(" .. lane .. BEHIND_US, "BYLEX", "LIMIT", 0, line.size)
-    line.list, line.i, line.isEmpty = {}, 1, #found < line.size
-    line.last, line.size = found[#found] or line.last, min(line.size * 4, max(1, p.wanted))
-    for _, entry in ipairs(found) do
-      local order, route = match(entry, "\31([^\31]*)\31([^\31]*)$", #lane)
-      push(line, "list", { rank = rankIn(order), handle = sub(order, 18), lane = lane, route = route })
-    end
-  end
-  return line.list[line.i]
-end
-
--- The job leaves its line, and the lane shows the next one.
-local function leaveLine(c, p, candidate)
-  local work, record, lane = workOf(c), c.lanes[candidate.lane], candidate.lane
-  work.gone[#work.gone + 1] = lineEntry(lane, candidate.rank, candidate.handle, candidate.route)
-  noteLane(work, lane).gone[candidate.handle] = true
-  local head = behind(c, p, candidate)
-  work.heads[lane] = head or false
-  record.speaks, record.parked = "", ""
-  if not head then return end
-  record.handle, record.rank, record.route = head.handle, head.rank, head.route
-  head.position = positionOf(c, record)
-  if p.routes[head.route] then addOther(p, head) end
-end
 
 -- The next lane of a route that waits at a gate is a candidate.
 local function callNext(c, p, gate, route)
@@ -155,7 +19,7 @@ local function callNext(c, p, gate, route)
   noteLane(workOf(c), record.key)
   if p.routes[record.route] then
     local position = positionOf(c, record)
-    addOther(p, { handle = record.handle, lane = record.key, route = record.route, position = position, rank = record.rank })
+    addOther(p, newCandidate(record.handle, record.key, record.route, record.place, position))
   end
 end
 
@@ -170,9 +34,7 @@ local function speakAt(c, p, record, gate, but)
   end
 end
 
-local function parkAt(c, p, record, gates)
-  local but = {}
-  for _, gate in ipairs(gates) do but[gate] = true end
+local function parkAt(c, p, record, gates, but)
   record.parked = concat(gates, RS)
   speakAt(c, p, record, "", but)
 end
@@ -181,23 +43,11 @@ local function tellOpening(c, at)
   if at and (not c.opensAt or at < c.opensAt) then c.opensAt = at end
 end
 
--- Own caps that differ: who waits at the gate has to be looked at in its order. Answers whether somebody was.
-local function mixCaps(c, p, g, use)
-  local cap = num(use.cap)
-  if g.only == "" or g.held == 0 then g.only = cap end
-  if g.only == cap or g.only == MIXED then return false end
-  g.only = MIXED
-  local isCalled, record, route = false, firstParked(c, g.key)
-  while record do
-    callNext(c, p, g.key, route)
-    isCalled, record, route = true, firstParked(c, g.key)
-  end
-  return isCalled
-end
-
--- Gates of the route that refuse; those of a key. All of them are shut for the rest of the call.
+-- Which gates refuse a job: whether one of its route does, then those of its keys; of these, by key, those that let
+-- nobody pass, and one that lets lighter jobs pass. All are shut for the rest of the call, but for what the job's own
+-- cap alone refuses.
 local function refusals(c, candidate)
-  local isRouteClosed, refusing, partly = false, {}, nil
+  local isRouteClosed, refusing, full, partly = false, {}, {}, nil
   for _, use in ipairs(usesOf(c, candidate.route) or {}) do
     local gate, permits = use.gate, c.permits[use.gate]
     if permits.left < use.weight then
@@ -207,14 +57,17 @@ local function refusals(c, candidate)
   end
   for _, use in ipairs(candidate.uses) do
     local g = keyGateOf(c, use.key)
-    if not passes(g, use, c.now) then
+    if isRefusing(g, use, use.weight, c.now) then
       g.isShut = true
       refusing[#refusing + 1] = use.key
-      if not isFull(g, use, c.now) then partly = use.key end
-      tellOpening(c, opensAt(g, g.tatUs, use.weight, c.now))
-    end
+      full[use.key] = isRefusing(g, use, 1, c.now)
+      if not full[use.key] then partly = use.key end
+      local at = opensAt(g, g.tatUs, use.weight, c.now)
+      tellOpening(c, at)
+      if at and (not g.opensAt or at < g.opensAt) then g.opensAt = at end
+    elseif isOverOwnCap(g, use) then refusing[#refusing + 1] = use.key end
   end
-  return isRouteClosed, refusing, partly
+  return isRouteClosed, refusing, full, partly
 end
 
 -- Whether a gate that the job has to pass is shut: true for one of its route, else the key.
@@ -229,32 +82,27 @@ end
 
 -- Whether the first job of a lane passes all its gates. Where it does not, the lane is parked or speaks.
 local function admits(c, p, candidate)
-  for _, use in ipairs(candidate.uses) do
-    if use.cap and mixCaps(c, p, keyGateOf(c, use.key), use) then
-      addOther(p, candidate)
-      return false
-    end
-  end
+  if candidate.uses == NONE and not usesOf(c, candidate.route) then return true end
   local record, shut = c.lanes[candidate.lane], shutGateOf(c, candidate)
   if shut == true then p.closed[candidate.route] = true
   elseif shut then
     p.refused = p.refused + 1
     local place = shut .. US .. candidate.route
     local speaker = c.speakers[place]
-    if speaker and speaker ~= candidate.lane then parkAt(c, p, record, { shut })
+    if speaker and speaker ~= candidate.lane then parkAt(c, p, record, { shut }, { [shut] = true })
     else
       c.speakers[place] = candidate.lane
       speakAt(c, p, record, shut, {})
     end
   else
-    local isRouteClosed, refusing, partly = refusals(c, candidate)
+    local isRouteClosed, refusing, full, partly = refusals(c, candidate)
     if isRouteClosed then p.closed[candidate.route] = true
     elseif #refusing > 0 then
       p.refused = p.refused + 1
       if partly then
         c.speakers[partly .. US .. candidate.route] = candidate.lane
         speakAt(c, p, record, partly, {})
-      else parkAt(c, p, record, refusing) end
+      else parkAt(c, p, record, refusing, full) end
     else return true end
   end
   return false
@@ -308,7 +156,8 @@ local function takeCandidate(c, p, candidate, starts, out)
   leaveLine(c, p, candidate)
   for _, gate in ipairs(spoke) do
     for _, use in ipairs(candidate.uses) do
-      if use.key == gate and not isFull(keyGateOf(c, gate), use, c.now) then callNext(c, p, gate, candidate.route) end
+      local isMet = use.key == gate and not isRefusing(keyGateOf(c, gate), use, 1, c.now)
+      if isMet then callNext(c, p, gate, candidate.route) end
     end
   end
   leaseOne(c, p, candidate, p.taken < starts, out)
@@ -346,6 +195,7 @@ local function claimLanes(c, routes, wanted, starts, owner, endsAt, out)
   local isMore = openByClock(c)
   local p = startOffer(c, routes, wanted, owner, endsAt)
   local isLast = false
+  if #routes == 1 then takeStretches(c, p, routes[1], starts, out) end
   while p.taken < wanted and p.refused < REFUSED_MAX and not isLast do
     local candidate = nextCandidate(c, p)
     if not candidate then break end
@@ -363,7 +213,7 @@ end
 
 -- Before the first offer with lanes.
 local function startLanes(c)
-  for _, g in pairs(c.keyed or {}) do g.isShut = false end
+  for _, g in pairs(c.keyed or NONE) do g.isShut, g.opensAt = false, false end
   c.speakers, c.offered = {}, {}
   return true
 end
@@ -371,15 +221,17 @@ end
 -- Behind the last one: clocks of gates, and turns that nobody needs any more.
 local function endLanes(c)
   setClocks(c)
-  tellOpening(c, firstScore(c.k.opens))
+  writeTops(c)
+  local at = firstScore(c.k.opens)
+  if at and at > c.now then tellOpening(c, at) end
   c.speakers, c.offered = nil, nil
 end
 
--- Whether the jobs of an offer have lanes: of one order, as those of the first route that is known.
+-- Whether the jobs of an offer have lanes: all of one order, as far as routes have had jobs.
 local function isLaned(c, routes)
+  local laned = c.life.laned
   for _, route in ipairs(routes) do
-    local laned = lanedOf(c, route)
-    if laned or contentOf(c, route) then return laned end
+    if laned[route] or laned[route] == nil and lanedOf(c, route) then return true end
   end
   return false
 end

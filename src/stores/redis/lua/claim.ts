@@ -86,7 +86,6 @@ function OPERATIONS.claim(c)
   if hasPermits then takeTokens(c) end
   writeRecords(c)
   if hasLanes then endLanes(c) end
-  if hasLanes or c.life.idle then forgetTurns(c) end
   local others = c.others
   for i = 2, #others, 2 do others[i] = others[i].stateText end
   local first = c.first and c.first.before .. c.first.behind or ""

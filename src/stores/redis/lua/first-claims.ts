@@ -1,6 +1,6 @@
 /**
- * What a claim reads of its jobs and how it leases one: first claims of jobs that are alike by one template, others by the
- * job's own fields. Inputs are read up to the bound that the caller gave.
+ * What a claim reads of its jobs and how it leases one: first claims of jobs that are alike by one template, others by
+ * the job's own fields. Inputs are read up to the bound that the caller gave.
  */
 
 export const firstClaimsLua = String.raw`

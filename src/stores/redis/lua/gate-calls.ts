@@ -13,8 +13,6 @@ import { putFields } from "../argument-text.ts";
 import { luaList } from "./lua-module.ts";
 
 export const gateCallsLua = String.raw`
--- Behind the mark of keys in the byte order.
-local BEHIND_MARK = "\n"
 local GATE, PUT = "gate:", ${luaList(putFields)}
 
 -- What it was cannot be told; its version can, where it is the first field.
@@ -48,22 +46,6 @@ local function putKeyGate(c, key, drains)
   workOf(c).wakes[key] = true
 end
 
--- The same of a limit for all its keys at which lanes wait.
-local function wakeKeys(c, limit)
-  local first = limit .. KEY_MARK
-  local from, stop, work = "[" .. first, "(" .. limit .. BEHIND_MARK, workOf(c)
-  for key, g in pairs(c.keyed or {}) do
-    if find(key, first, 1, true) == 1 then setBounds(c, g) end
-  end
-  while true do
-    local found = call("ZRANGE", c.k.parked, from, stop, "BYLEX", "LIMIT", 0, 1)[1]
-    if not found then return end
-    local key = match(found, "^[^\31]*")
-    work.wakes[key] = true
-    from = "(" .. key .. BEHIND_US
-  end
-end
-
 -- Answers whether the guard held, and the version.
 local function putGate(c, key, guard)
   local put = {}
@@ -86,7 +68,7 @@ local function putGate(c, key, guard)
   if put.drains == "1" and gate.stepUs then gate.tatUs = max(gate.tatUs, c.now * 1000 + gate.burstUs) end
   writeGate(c.k, gate)
   tellGate(c, gate)
-  if isKeyed(key) then putKeyGate(c, key, put.drains == "1") else wakeKeys(c, key) end
+  if isKeyed(key) then putKeyGate(c, key, put.drains == "1") else wakeKeys(c, key, "") end
   return true, gate.version
 end
 
@@ -119,11 +101,11 @@ local function sortedKeys(gates)
   return gates.sorted
 end
 
--- The gate of a key as it stands, whether it was put or is only held.
+-- The gate of a key as it stands, whether it was put, is only held or has spent tokens.
 local function keyGateShown(c, key)
   local put = c.life.gates and c.life.gates.all[key]
   local g = keyGateOf(c, key)
-  if not put and g.held == 0 then return nil end
+  if not put and g.held == 0 and g.tatUs <= c.now * 1000 then return nil end
   g.version, g.isDraining, g.body = put and put.version or 0, put and put.isDraining, put and put.body or ""
   if g.tatUs <= c.now * 1000 then g.tatUs = 0 end
   return g, g.held

@@ -2,12 +2,12 @@
  * The gates of keys (R7, model/lane.ts): what bounds one, and what is kept of it while it is held or its tokens are
  * spent. A use is a job's part of such a gate: weight:cap:key, without a cap where the limit says it.
  *
- *  use     hash   gate -> held, token time, own cap of all that use it (argument-text.ts; MIXED where they differ)
+ *  use     hash   gate -> held US token time
  *  c.keyed        these, with their bounds, as far as the call has looked at them
  */
 
 export const keyGatesLua = String.raw`
-local KEY_MARK, MIXED = "\t", "*"
+local KEY_MARK = "\t"
 
 local function isKeyed(gate) return find(gate, KEY_MARK, 1, true) ~= nil end
 
@@ -16,7 +16,8 @@ local function limitOf(gate) return sub(gate, 1, find(gate, KEY_MARK, 1, true) -
 
 -- The uses in the gates of a job's lane.
 local function usesIn(laneGates)
-  local uses = tagsIn(laneGates)
+  if laneGates == "" then return NONE end
+  local uses = find(laneGates, RS, 1, true) and tagsIn(laneGates) or { laneGates }
   for i, text in ipairs(uses) do
     local weight, cap, key = match(text, "^(%d+):(%d*):(.*)$")
     uses[i] = { key = key or text, weight = tonumber(weight) or 1, cap = tonumber(cap) }
@@ -26,8 +27,8 @@ end
 
 -- What bounds a gate: its own put, else what its limit says of each key.
 local function setBounds(c, g)
-  local all = c.life.gates and c.life.gates.all or {}
-  local own, limit = all[g.key] or {}, all[limitOf(g.key)]
+  local all = c.life.gates and c.life.gates.all or NONE
+  local own, limit = all[g.key] or NONE, all[limitOf(g.key)]
   local isPerKey = limit and limit.perKey
   g.cap, g.closedUntil = own.cap or isPerKey and limit.perCap or nil, own.closedUntil
   g.stepUs, g.burstUs = own.stepUs, own.burstUs
@@ -35,9 +36,11 @@ local function setBounds(c, g)
 end
 
 local function newKeyGate(c, key, text)
-  local kept = text and readFields(text, "use") or {}
-  local g = { key = key, text = text or "", held = tonumber(kept.held) or 0, tatUs = tonumber(kept.tatUs) or 0 }
-  g.only, g.isShut = kept.cap or "", false
+  local held, tatUs = match(text, "^([^\31]*)\31([^\31]*)$")
+  local g = {
+    key = key, text = text, held = tonumber(held) or 0, tatUs = tonumber(tatUs) or 0, isShut = false,
+    opensAt = false, cap = false, closedUntil = false, stepUs = false, burstUs = false,
+  }
   setBounds(c, g)
   return g
 end
@@ -53,7 +56,7 @@ local function loadKeyGates(c, keys)
     end
   end
   local texts = fetch("HMGET", c.k.use, wanted)
-  for i, key in ipairs(wanted) do view[key] = newKeyGate(c, key, texts[i]) end
+  for i, key in ipairs(wanted) do view[key] = newKeyGate(c, key, texts[i] or "") end
 end
 
 local function keyGateOf(c, key)
@@ -61,21 +64,16 @@ local function keyGateOf(c, key)
   return c.keyed[key]
 end
 
--- Whether a use passes. A cap of the job's own stands in the place of the gate's.
-local function passes(g, use, now)
-  if g.closedUntil and g.closedUntil > now then return false end
-  local cap = use.cap or g.cap
-  if cap and g.held + use.weight > cap then return false end
-  if not g.stepUs then return true end
-  local nowUs = now * 1000
-  return max(g.tatUs, nowUs) + use.weight * g.stepUs <= nowUs + g.burstUs
-end
+-- Whether a job's own cap refuses it. It is nobody else's, so others are not kept waiting by that.
+local function isOverOwnCap(g, use) return use.cap and g.held + use.weight > use.cap end
 
--- Whether nobody passes: then it does not matter who is refused first. Of own caps only one is known to all, or none.
-local function isFull(g, use, now)
-  local cap = use.cap
-  if cap and g.only ~= tostring(cap) then return not passes(g, { weight = 1, cap = ANY }, now) end
-  return not passes(g, { weight = 1, cap = cap }, now)
+-- Whether the gate itself refuses so much of a use. A cap of the job's own stands in the place of the gate's.
+local function isRefusing(g, use, weight, now)
+  if g.closedUntil and g.closedUntil > now then return true end
+  if not use.cap and g.cap and g.held + weight > g.cap then return true end
+  if not g.stepUs then return false end
+  local nowUs = now * 1000
+  return max(g.tatUs, nowUs) + weight * g.stepUs > nowUs + g.burstUs
 end
 
 -- Writes what has changed of the gates in view; what says nothing any more goes.
@@ -84,7 +82,7 @@ local function writeKeyGates(c)
   for key, g in pairs(c.keyed or {}) do
     local isSpent = g.tatUs > c.now * 1000
     local text = ""
-    if g.held > 0 or isSpent then text = concat({ num(g.held), isSpent and exact(g.tatUs) or "0", g.held > 0 and g.only or "" }, US) end
+    if g.held > 0 or isSpent then text = num(g.held) .. US .. (isSpent and exact(g.tatUs) or "0") end
     if text ~= g.text then
       if text == "" then gone[#gone + 1] = key else add2(set, key, text) end
       g.text = text

@@ -4,13 +4,16 @@
  * (writeLanes): the one place where a lane changes.
  *
  *  line     zset  lane US place of its rank, handle US route: all ready jobs with a lane, in byte order
- *  lane     hash  lane -> its first job and turn (argument-text.ts); an empty lane that is ahead of its queue has a turn
+ *  lane     hash  lane -> its first job and turn (argument-text.ts); an empty lane ahead of its queue keeps its turn
  *  open:r   zset  handle US lane by rank or turn: lanes whose first job is of route r, where a claim finds them
- *  parked   zset  gate US route US place, handle US lane, in byte order: lanes that wait at the gate of a key (parked.ts)
+ *  parked   zset  gate US route US place, handle US lane, in byte order: lanes that wait at the gate of a key
  *  top      hash  queue -> the highest turn claimed there
  *  idle:q   zset  empty lanes of queue q by their turns
  *  keeping  zset  jobs that wait for their retry and hold their gates, score 0: for the audit
  */
+import { argumentFields } from "../argument-text.ts";
+
+const lanePattern = `^${argumentFields.lane.map(() => String.raw`([^\31]*)`).join(String.raw`\31`)}$`;
 
 export const lanesLua = String.raw`
 local WHOLE = 9007199254740992
@@ -25,7 +28,13 @@ local function rankIn(text)
   return sub(text, 1, 1) == "0" and n - WHOLE or n
 end
 
-local function lineEntry(lane, rank, h, route) return lane .. US .. placeText(tonumber(rank)) .. h .. US .. route end
+-- The same as a score.
+local function scoreIn(text) return sub(text, 1, 1) == "1" and sub(text, 2, 17) or num(rankIn(text)) end
+
+local function lineEntry(lane, place, h, route) return lane .. US .. place .. h .. US .. route end
+
+-- Of a job with a lane.
+local function entryOf(job) return lineEntry(job.laneKey, placeText(tonumber(job.rank)), job.h, job.route) end
 
 -- What the call does to lanes.
 local function workOf(c)
@@ -41,7 +50,7 @@ end
 local function noteLane(work, lane)
   local moved = work.moved[lane]
   if not moved then
-    moved = { gone = {} }
+    moved = {}
     work.moved[lane] = moved
     work.lanes[#work.lanes + 1] = lane
   end
@@ -49,8 +58,16 @@ local function noteLane(work, lane)
 end
 
 local function isAhead(a, b)
-  if a.rank ~= b.rank then return a.rank < b.rank end
+  if a.place ~= b.place then return a.place < b.place end
   return a.handle < b.handle
+end
+
+-- A job leaves the line of a lane.
+local function noteGone(work, lane, h, entry)
+  work.gone[#work.gone + 1] = entry
+  local moved = noteLane(work, lane)
+  moved.gone = moved.gone or {}
+  moved.gone[h] = true
 end
 
 -- A job with a lane holds all its gates while it runs, and those with a cap of its own while it waits with keepsLane.
@@ -65,16 +82,14 @@ end
 -- A job before and after a change, as far as its lane is concerned; nothing for not there.
 local function noteMove(c, h, was, job)
   local work = workOf(c)
-  local from = was and was.state == READY and was.laneKey ~= "" and lineEntry(was.laneKey, was.rank, h, was.route)
-  local to = job and job.state == READY and job.laneKey ~= "" and lineEntry(job.laneKey, job.rank, h, job.route)
+  local from = was and was.state == READY and was.laneKey ~= "" and entryOf(was)
+  local to = job and job.state == READY and job.laneKey ~= "" and entryOf(job)
   if from ~= to then
-    if from then
-      work.gone[#work.gone + 1] = from
-      noteLane(work, was.laneKey).gone[h] = true
-    end
+    if from then noteGone(work, was.laneKey, h, from) end
     if to then
       add2(work.come, 0, to)
-      local moved, entry = noteLane(work, job.laneKey), { handle = h, rank = tonumber(job.rank), route = job.route }
+      local moved = noteLane(work, job.laneKey)
+      local entry = { handle = h, place = placeText(tonumber(job.rank)), route = job.route }
       if not moved.best or isAhead(entry, moved.best) then moved.best = entry end
     end
   end
@@ -107,13 +122,24 @@ end
 -- Where a lane stands among the others.
 local function positionOf(c, record)
   local laned = lanedOf(c, record.route)
-  return laned and laned.byTurn and record.turn or record.rank or 0
+  return laned and laned.byTurn and record.turn or rankIn(record.place)
 end
 
 -- What the store has of the lane's place, beside what it becomes.
 local function rememberPlace(c, record)
-  local position = record.handle ~= "" and positionOf(c, record) or nil
-  record.was = { handle = record.handle, route = record.route, parked = record.parked, position = position }
+  local was = record.was
+  was.handle, was.route, was.parked = record.handle, record.route, record.parked
+  was.position = record.handle ~= "" and positionOf(c, record) or nil
+end
+
+-- All fields at once: a table that grows field by field costs several times as much.
+local function newRecord(lane, text)
+  local handle, place, route, turn, parked, speaks = match(text, "${lanePattern}")
+  return {
+    handle = handle or "", place = place or "", route = route or "", turn = tonumber(turn), parked = parked or "",
+    speaks = speaks or "", text = text, key = lane, isTouched = false,
+    was = { handle = "", route = "", parked = "", position = false },
+  }
 end
 
 -- Brings the records of these lanes into the call's view: c.lanes.
@@ -128,12 +154,7 @@ local function loadLanes(c, lanes)
   end
   local texts = fetch("HMGET", c.k.lane, wanted)
   for i, lane in ipairs(wanted) do
-    local record = texts[i] and readFields(texts[i], "lane")
-    if not (record and record.speaks) then
-      record = { handle = "", rank = "", route = "", turn = "", parked = "", speaks = "" }
-    end
-    record.text, record.key = texts[i] or "", lane
-    record.rank, record.turn = tonumber(record.rank), tonumber(record.turn)
+    local record = newRecord(lane, texts[i] or "")
     rememberPlace(c, record)
     view[lane] = record
   end
@@ -171,7 +192,8 @@ local function takePlace(c, record, places)
   rememberPlace(c, record)
   if record.handle == "" then return end
   if record.parked == "" then
-    push2(places.come, c.k.open .. record.route, num(position), openEntry(record.key, record.handle))
+    local score = position == record.turn and num(position) or scoreIn(record.place)
+    push2(places.come, c.k.open .. record.route, score, openEntry(record.key, record.handle))
     push(c, "shown", record.route)
   end
   for _, gate in ipairs(tagsIn(record.parked)) do push2(places.come, c.k.parked, 0, parkedEntry(gate, record)) end
@@ -181,54 +203,53 @@ local function firstInLine(c, lane)
   local entry = call("ZRANGE", c.k.line, "[" .. lane .. US, "(" .. lane .. BEHIND_US, "BYLEX", "LIMIT", 0, 1)[1]
   if not entry then return nil end
   local order, route = match(entry, "\31([^\31]*)\31([^\31]*)$", #lane)
-  return { rank = rankIn(order), handle = sub(order, 18), route = route }
+  return { place = sub(order, 1, 17), handle = sub(order, 18), route = route }
 end
 
 -- The first job of a lane after what was noted. Read only where the one that was there is gone.
 local function headAfter(c, work, record, moved)
   if work.heads[record.key] ~= nil then return work.heads[record.key] or nil end
   local best = moved.best
-  if record.handle == "" then return best and next(moved.gone) == nil and best or firstInLine(c, record.key) end
-  if moved.gone[record.handle] then return firstInLine(c, record.key) end
+  if record.handle == "" then return best and not moved.gone and best or firstInLine(c, record.key) end
+  if moved.gone and moved.gone[record.handle] then return firstInLine(c, record.key) end
   return best and isAhead(best, record) and best or record
 end
 
 -- An empty lane keeps its turn until the others have reached it.
 local function rest(c, record, laned, places)
-  record.handle, record.rank, record.route = "", nil, ""
+  record.handle, record.place, record.route = "", "", ""
   if not record.turn then return end
   if not laned then record.turn = nil return end
   push2(places.come, c.k.idle .. laned.queue, num(record.turn), record.key)
-  if record.turn <= topOf(c, laned.queue) then
-    c.life.idle = c.life.idle or {}
-    c.life.idle[laned.queue] = true
-  end
 end
 
 -- A lane shows its first job. One whose first job has changed is open, and speaks for nobody.
 local function showHead(c, work, record, head, places)
+  record.isTouched = true
+  if not head and record.handle == "" then return end
   local laned = lanedOf(c, (head or record).route)
   if head and laned and laned.byTurn then
     if record.turn and record.handle == "" then push(places.gone, c.k.idle .. laned.queue, record.key) end
     record.turn = record.turn or topOf(c, laned.queue)
   end
-  if head and head.handle == record.handle and head.route == record.route and head.rank == record.rank then return end
+  if head and head.handle == record.handle and head.route == record.route and head.place == record.place then return end
   for _, gate in ipairs(tagsIn(record.speaks)) do work.wakes[gate .. US .. record.route] = true end
   record.parked, record.speaks = "", ""
-  if head then record.handle, record.rank, record.route = head.handle, head.rank, head.route
+  if head then record.handle, record.place, record.route = head.handle, head.place, head.route
   else rest(c, record, laned, places) end
 end
 
 local function laneText(record)
   if record.handle == "" and not record.turn then return "" end
-  local rank, turn = record.rank and num(record.rank) or "", record.turn and num(record.turn) or ""
-  return concat({ record.handle, rank, record.route, turn, record.parked, record.speaks }, US)
+  local turn = record.turn and num(record.turn) or ""
+  return concat({ record.handle, record.place, record.route, turn, record.parked, record.speaks }, US)
 end
 
 local function writeRecordsOfLanes(c)
   local set, gone = {}, {}
   for lane, record in pairs(c.lanes) do
-    local text = laneText(record)
+    local text = record.isTouched and laneText(record) or record.text
+    record.isTouched = false
     if text ~= record.text then
       if text == "" then gone[#gone + 1] = lane else add2(set, lane, text) end
       record.text = text

@@ -84,7 +84,9 @@ local function split(text, mark)
   return parts
 end
 
-local function tagsIn(text) return text == "" and {} or split(text, RS) end
+-- Nobody changes it.
+local NONE = {}
+local function tagsIn(text) return text == "" and NONE or split(text, RS) end
 
 local READERS = {
   ${readers.join(",\n  ")},

@@ -1,10 +1,11 @@
 /**
  * Lanes that wait at the gate of a key (docs/decisions/0023), and the end of a call that has changed lanes.
  *
- * A lane is parked where looking at it would change nothing. Either each gate that refuses its first job lets nobody pass
- * at all: it waits at all of these. Or another lane of its route that is refused by the same gate is open and stands
- * ahead of it: that one **speaks** for those behind it at this gate. So of a gate that may let somebody pass, one lane per
- * route is open; and whenever that one takes a permit, goes away or speaks for others instead, the next is opened.
+ * A lane is parked where looking at it would change nothing. Either each gate that refuses its first job lets nobody
+ * pass at all, or only the job's own cap refuses it: it waits at all of these. Or another lane of its route that is
+ * refused by the same gate is open and stands ahead of it: that one **speaks** for those behind it at this gate. So of a
+ * gate that may let somebody pass, one lane per route is open; and whenever that one takes a permit, goes away or speaks
+ * for others instead, the next is opened.
  *
  *  opens   zset   gates by the time at which their own clock lets somebody pass, while lanes wait there
  */
@@ -22,18 +23,20 @@ local function addItem(list, item)
   return list == "" and item or list .. RS .. item
 end
 
--- The first lane that waits at a gate (prefix: gate, or gate US route) behind an entry, or from the head; its route.
+-- The first lane that waits at a gate (prefix: gate, or gate US route) behind an entry, or from the head; its route;
+-- and whether another waits behind it.
 local function firstParked(c, prefix, from)
-  local stop, found = "(" .. prefix .. BEHIND_US, nil
+  local stop = "(" .. prefix .. BEHIND_US
   while true do
-    found = call("ZRANGE", c.k.parked, from or "[" .. prefix .. US, stop, "BYLEX", "LIMIT", 0, 1)[1]
+    local two = call("ZRANGE", c.k.parked, from or "[" .. prefix .. US, stop, "BYLEX", "LIMIT", "0", "2")
+    local found = two[1]
     if not found then return nil end
     local gate, route, lane = match(found, "^([^\31]*)\31([^\31]*)\31[^\31]*\31(.*)$")
     if lane then
       loadLanes(c, { lane })
       local record = c.lanes[lane]
       local isThere = record.was.handle ~= "" and hasItem(record.was.parked, gate)
-      if isThere and parkedEntry(gate, record) == found then return record, route, gate end
+      if isThere and parkedEntry(gate, record) == found then return record, route, two[2] ~= nil end
     end
     -- No lane that waits here.
     call("ZREM", c.k.parked, found)
@@ -42,18 +45,18 @@ end
 
 -- A lane that waits is open again, and speaks for those behind it at this gate.
 local function unpark(record, gate)
-  record.parked, record.speaks = "", addItem(record.speaks, gate)
+  record.parked, record.speaks, record.isTouched = "", addItem(record.speaks, gate), true
 end
 
 -- Opens the first lane of each route that waits at a gate.
 local function wakeGate(c, gate, places)
-  local from
-  while true do
-    local record, route = firstParked(c, gate, from)
+  local from, isMore = nil, true
+  while isMore do
+    local record, route, hasNext = firstParked(c, gate, from)
     if not record then return end
     unpark(record, gate)
     takePlace(c, record, places)
-    from = "(" .. gate .. US .. route .. BEHIND_US
+    from, isMore = "(" .. gate .. US .. route .. BEHIND_US, hasNext
   end
 end
 
@@ -122,43 +125,62 @@ local function writeLanes(c)
   tellShown(c)
 end
 
--- Gates whose own clock lets somebody pass by now are opened, so many at most. Answers whether more are left.
+-- So many gates are opened by one call.
 local OPENED_AT_ONCE = 1000
+-- Behind the mark of keys in the byte order.
+local BEHIND_MARK = "\n"
+
+-- A limit was put: the keys behind this one at which lanes wait are opened. Where these are too many for one call, the
+-- claims that come go on with it: among the gates that open stands where. Answers whether any are left.
+local function wakeKeys(c, limit, behind)
+  local first, work = limit .. KEY_MARK, workOf(c)
+  local from, stop = behind == "" and "[" .. first or "(" .. behind .. BEHIND_US, "(" .. limit .. BEHIND_MARK
+  for key, g in pairs(c.keyed or NONE) do
+    if find(key, first, 1, true) == 1 then setBounds(c, g) end
+  end
+  for _ = 1, OPENED_AT_ONCE do
+    local found = call("ZRANGE", c.k.parked, from, stop, "BYLEX", "LIMIT", "0", "1")[1]
+    if not found then return false end
+    behind = match(found, "^[^\31]*")
+    work.wakes[behind] = true
+    from = "(" .. behind .. BEHIND_US
+  end
+  call("ZADD", c.k.opens, c.at, limit .. US .. behind)
+  return true
+end
+
+-- Gates whose own clock lets somebody pass by now are opened. Answers whether more are left.
 local function openByClock(c)
-  local gates = call("ZRANGEBYSCORE", c.k.opens, "-inf", c.at, "LIMIT", 0, OPENED_AT_ONCE)
+  local gates = call("ZRANGEBYSCORE", c.k.opens, "-inf", c.at, "LIMIT", "0", num(OPENED_AT_ONCE))
   if #gates == 0 then return false end
   many("ZREM", c.k.opens, gates)
-  local work = workOf(c)
-  for _, gate in ipairs(gates) do work.wakes[gate] = true end
+  local work, isMore = workOf(c), #gates == OPENED_AT_ONCE
+  for _, gate in ipairs(gates) do
+    local limit, behind = match(gate, "^([^\31]*)\31(.*)$")
+    if limit then isMore = wakeKeys(c, limit, behind) or isMore else work.wakes[gate] = true end
+  end
   writeLanes(c)
-  return #gates == OPENED_AT_ONCE
+  return isMore
 end
 
 -- The gates that a claim has looked at, and at which lanes wait, open by their clocks.
 local function setClocks(c)
   for key, g in pairs(c.keyed or {}) do
-    local at = (g.stepUs or g.closedUntil) and opensAt(g, g.tatUs, 1, c.now)
+    local at = (g.stepUs or g.closedUntil) and opensAt(g, g.tatUs, 1, c.now) or g.opensAt
     if at and firstParked(c, key) then call("ZADD", c.k.opens, num(at), key) end
   end
 end
 
--- The end of a claim: empty lanes that are not ahead of their queue are forgotten.
-local function forgetTurns(c)
-  local queues, idle = {}, c.life.idle
+-- The end of a claim: what queues have reached, and their empty lanes that are not ahead of it are forgotten.
+local function writeTops(c)
   for queue in pairs(c.turned or {}) do
-    queues[queue] = true
-    call("HSET", c.k.top, queue, num(c.tops[queue]))
-  end
-  for queue in pairs(idle or {}) do queues[queue] = true end
-  for queue in pairs(queues) do
-    local key, top = c.k.idle .. queue, num(topOf(c, queue))
+    local key, top = c.k.idle .. queue, num(c.tops[queue])
+    call("HSET", c.k.top, queue, top)
     local lanes = call("ZRANGEBYSCORE", key, "-inf", top)
     many("HDEL", c.k.lane, lanes)
     many("ZREM", key, lanes)
-    for _, lane in ipairs(lanes) do
-      if c.lanes then c.lanes[lane] = nil end
-    end
+    for _, lane in ipairs(c.lanes and lanes or NONE) do c.lanes[lane] = nil end
   end
-  c.life.idle, c.turned = nil, nil
+  c.turned = nil
 end
 `;

@@ -1,5 +1,6 @@
 /**
- * submit: the first step of a job's life. Plain jobs of one shape are written as a set, without looking at anything;
+ * submit: the first step of a job's life. Plain jobs of one shape are written as a set, without looking at anything but
+ * their lanes (lane-joins.ts);
  * other units are put together in the call's tables first (R8), and a unit that is refused late is taken back there.
  *
  *  args     shapes (argument-text.ts), then steps until the end: n > 0, the number of a shape, and id and body of n
@@ -47,6 +48,7 @@ end
 local function templateOf(c, shape)
   local job = placeNew({ now = c.now, at = HOLE }, shape)
   job.id, job.tags = HOLE, shape.hasTags == "1" and HOLE or ""
+  if shape.hasLane == "1" then job.laneKey, job.laneGates = HOLE, shape.hasGates == "1" and HOLE or "" end
   job.flags = flagsOf(job)
   local parts = split(headOf(job) .. US, HOLE)
   local t = { before = parts[1], middle = parts[2], behind = parts[3], state = job.state, dueAt = job.dueAt }
@@ -67,6 +69,7 @@ local function prepare(c, shape)
   if t.clock ~= "" then setDue(c, t.clock) end
   local p = { before = t.before, behind = t.middle .. c.at .. t.behind, key = t.key, clock = t.clock, state = t.state }
   p.score, p.bundle = t.score == HOLE and c.at or t.score, bundleOf(c, t.event, t.state, t.extra)
+  if shape.hasLane == "1" and t.state == READY then p.place = placeText(tonumber(p.score)) end
   c.plain[shape] = p
   return p
 end
@@ -84,6 +87,7 @@ local function submitPlain(c, total)
   local specs, ids, list = c.specs or {}, c.newIds or {}, c.zadd[p.key] or {}
   c.specs, c.newIds, c.zadd[p.key] = specs, ids, list
   local n, m, z, told = #specs, #ids, #list, g.n
+  local place, joins = p.place, p.place and joinsOf(c)
   for _ = 1, total do
     local id, body = args[i], args[i + 1]
     i = i + 2
@@ -99,6 +103,7 @@ local function submitPlain(c, total)
     g[told] = id
     if p.clock ~= "" then push2(c.zadd, c.k.clock, p.clock, h) end
     if shape.hasTags == "1" then listTags(c, body, seq, h) end
+    if joins then joinLane(joins, laneInBody(body), place, h, shape.route) end
   end
   g.n = told
   count(c, shape.route, p.state, total)

@@ -263,6 +263,7 @@ local function writeRecords(c)
   for field, by in pairs(c.tally) do
     if by ~= 0 then call("HINCRBY", k.tally, field, by == 1 and "1" or num(by)) end
   end
+  if c.joins then writeJoins(c) end
   if c.laneWork then writeLanes(c) end
   c.specs, c.states, c.newIds, c.ended, c.heads, c.zadd, c.tally = nil, nil, nil, nil, nil, {}, {}
 end

@@ -1,8 +1,8 @@
 /**
- * What a change of a job means for its lane (store/rules/lane.ts), by appends alone: a row of permit for each gate of a
- * key that it holds, and a row of lane_touch for each lane whose ready jobs and each gate whose permits have changed.
- * Whoever claims next brings the touches in (sql/lanes.ts). So nothing here waits for anybody, also inside the caller's own
- * transaction.
+ * What a change of a job means for its lane (store/rules/lane.ts), by appends alone: a row of permit for each gate of
+ * a key that it holds, and a row of lane_touch for each lane whose ready jobs and each gate whose permits have
+ * changed. Whoever claims next brings the touches in (sql/lanes.ts). So nothing here waits for anybody, also inside
+ * the caller's own transaction.
  *
  * Claims of lanes go one after the other, over all queues: keys of limits are shared by them. They hold one lock from
  * before they look until their commit, and whoever puts the gate of a key takes it, too.
@@ -12,6 +12,9 @@ import { foreverMs } from "../../../../model/gate.ts";
 
 const { ready, running } = stateCodes;
 
+/** So many lanes or gates lie in one row of lane_touch at most: what a claim brings in is bounded by its rows. */
+export const touchKeysMax = 100;
+
 export const laneLock = "hashtextextended('@lane', 0)";
 
 /** The gates of keys in a job's list (writeKeyUse in model/lane.ts), as rows u. */
@@ -20,19 +23,28 @@ export const keyUses = (
 ): string => `(SELECT substr(t, length(split_part(t, ':', 1)) + length(split_part(t, ':', 2)) + 3) AS key,
       split_part(t, ':', 1)::int8 AS weight, nullif(split_part(t, ':', 2), '')::int8 AS cap FROM jsonb_array_elements_text(${gates}::jsonb) t) u`;
 
+/**
+ * The row with this key, by its index whatever the statistics say: these tables are empty at one time and full at
+ * another.
+ */
+export const byKey = (table: string, key: string, name: string): string =>
+  `LEFT JOIN LATERAL (SELECT * FROM @${table} r WHERE r.key = ${key} OFFSET 0) ${name} ON true`;
+
 /** Gates of keys as they stand, whether they were put or not. `keys`: rows k with a key. */
 export const keyStates = (
   keys: string,
 ): string => `SELECT k.key, (SELECT coalesce(sum(p.weight), 0)::int8 FROM @permit p WHERE p.key = k.key) AS held, coalesce(o.cap, m.key_cap) AS cap,
       CASE WHEN o.step_us IS NULL THEN m.key_step_us ELSE o.step_us END AS step_us, CASE WHEN o.step_us IS NULL THEN m.key_burst_us ELSE o.burst_us END AS burst_us,
       coalesce(t.tat_us, 0) AS tat_us, o.closed_until
-    FROM ${keys} LEFT JOIN @gate o ON o.key = k.key LEFT JOIN @gate m ON m.key = split_part(k.key, E'\\t', 1) LEFT JOIN @key_clock t ON t.key = k.key`;
+    FROM ${keys} ${byKey("gate", "k.key", "o")} ${byKey("gate", "split_part(k.key, E'\\t', 1)", "m")} ${byKey("key_clock", "k.key", "t")}`;
 
 /** What time lets pass of gate g, whoever holds it; null for any number. */
 export const timeLeft = (now: string): string => `CASE WHEN g.closed_until > ${now} THEN 0
       WHEN g.step_us IS NOT NULL THEN greatest(0, floor((${now} * 1000 + g.burst_us - greatest(g.tat_us, ${now} * 1000)) / g.step_us)) END`;
 
-/** When the clock of gate g lets so many pass, once \`passed\` have; null where it is not the clock that keeps them. */
+/**
+ * When the clock of gate g lets so many pass, once \`passed\` have; null where it is not the clock that keeps them.
+ */
 export const opensAfter = (
   passed: string,
   permits: string,
@@ -48,41 +60,39 @@ DECLARE v_held bool := p_from.state = ${running} OR p_from.keeps_lane = 1; v_kee
 BEGIN
   IF v_held AND NOT (p_kept AND j.state = ${running}) THEN
     WITH returned AS (DELETE FROM @permit WHERE seq = j.seq AND NOT (is_own AND v_keeps) RETURNING key)
-    INSERT INTO @lane_touch (gate) SELECT key FROM returned;
+    INSERT INTO @lane_touch (gates) SELECT array_agg(key) FROM returned HAVING count(*) > 0;
   ELSIF v_keeps AND NOT v_held AND j.lane_gates IS NOT NULL THEN
     INSERT INTO @permit SELECT u.key, j.seq, u.weight, true FROM ${keyUses("j.lane_gates")} WHERE u.cap IS NOT NULL;
   END IF;
-  -- With gate '': its first job may ask for other gates than before, so it waits at none.
+  -- Reopened: its first job may ask for other gates than before, so it waits at none.
   IF p_from.state = ${ready} OR (p_kept AND j.state = ${ready}) THEN
-    INSERT INTO @lane_touch SELECT DISTINCT k, CASE WHEN p_from.lane_gates IS DISTINCT FROM j.lane_gates THEN '' END
-      FROM unnest(ARRAY[p_from.lane_key, j.lane_key]) k WHERE k IS NOT NULL;
+    INSERT INTO @lane_touch VALUES (array_remove(ARRAY[p_from.lane_key, j.lane_key], NULL), NULL, p_from.lane_gates IS DISTINCT FROM j.lane_gates);
   END IF;
 END $$;
 
--- Jobs of these lanes have left \`running\`, those of p_seqs with permits. Answers what lane_hints_v1 takes.
-CREATE FUNCTION @end_lanes_v1(p_lanes text[], p_seqs int8[]) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE v_gates text[];
+-- These jobs have left \`running\`. Answers the keys of limits that they held.
+CREATE FUNCTION @return_permits_v1(p_seqs int8[]) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE v_limits text[];
 BEGIN
-  IF p_seqs IS NOT NULL THEN
-    WITH returned AS (DELETE FROM @permit WHERE seq = ANY (p_seqs) RETURNING key),
-    touched AS (INSERT INTO @lane_touch (gate) SELECT DISTINCT key FROM returned)
-    SELECT array_agg(DISTINCT key) INTO v_gates FROM returned;
-  END IF;
-  RETURN jsonb_build_object('lanes', p_lanes, 'gates', coalesce(v_gates, '{}'));
+  WITH returned AS (DELETE FROM @permit WHERE seq = ANY (p_seqs) RETURNING key, is_own),
+  numbered AS (SELECT key, row_number() OVER () AS number FROM returned),
+  touched AS (INSERT INTO @lane_touch (gates) SELECT array_agg(key) FROM numbered GROUP BY (number - 1) / ${touchKeysMax})
+  SELECT array_agg(DISTINCT key) FILTER (WHERE NOT is_own) INTO v_limits FROM returned;
+  RETURN v_limits;
 END $$;
 
--- The same of one job, before it is changed; null where it holds nothing.
+-- What lane_hints_v1 takes of one job, before it is changed; null where it holds nothing.
 CREATE FUNCTION @leaves_v1(j @waiting) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN j.state = ${running} OR j.keeps_lane = 1 THEN
-    jsonb_build_object('lanes', ARRAY[j.lane_key], 'gates', ARRAY(SELECT key FROM @permit WHERE seq = j.seq)) END
+    jsonb_build_object('lane', j.lane_key, 'limits', ARRAY(SELECT key FROM @permit WHERE seq = j.seq AND NOT is_own)) END
 $$;
 
--- The routes on which somebody may go on once these jobs have left; without a lock, so it may be too many.
-CREATE FUNCTION @lane_hints_v1(p_left jsonb) RETURNS int8[] LANGUAGE plpgsql STABLE SET enable_nestloop = on AS $$
+-- The routes on which somebody may go on once jobs of these lanes have left, which held these keys of limits. Without
+-- a lock, so it may be too many.
+CREATE FUNCTION @lane_hints_v1(p_lanes text[], p_limits text[]) RETURNS int8[] LANGUAGE plpgsql STABLE SET enable_nestloop = on AS $$
+DECLARE v_routes int8[] := ARRAY(SELECT DISTINCT route FROM @lane WHERE key = ANY (p_lanes) AND route IS NOT NULL);
 BEGIN
-  RETURN (SELECT array_agg(DISTINCT route) FROM (
-    SELECT l.route FROM jsonb_array_elements(p_left) e, jsonb_array_elements_text(e->'lanes') k JOIN @lane l ON l.key = k WHERE l.route IS NOT NULL
-    UNION ALL SELECT w.route FROM jsonb_array_elements(p_left) e, jsonb_array_elements_text(e->'gates') k
-      CROSS JOIN LATERAL (SELECT route FROM @lane WHERE parked = k LIMIT 10) w) r);
+  IF p_limits IS NULL THEN RETURN v_routes; END IF;
+  RETURN v_routes || ARRAY(SELECT DISTINCT w.route FROM unnest(p_limits) k CROSS JOIN LATERAL (SELECT route FROM @lane WHERE parked = k LIMIT 10) w);
 END $$;
 `;

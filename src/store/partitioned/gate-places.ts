@@ -1,0 +1,29 @@
+/**
+ * In which partitions a gate is. The first of them is its home, where its guard is asked:
+ *
+ *   of a limit    where all its jobs lie (model/placement.ts), so one partition decides; what it says of each key is told
+ *                 to every partition, because its keys may lie in any
+ *   of a key      where its name says, and where limits lie: a job takes from it in the one or in the other
+ *   of a queue    in every partition
+ */
+import { isQueueGate } from "../../model/gate.ts";
+import { isKeyedGate, keyOfGate } from "../../model/lane.ts";
+import type { Placement } from "../../model/placement.ts";
+import type { Partition } from "./partition.ts";
+
+export function placesOf(
+  partitions: readonly Partition[],
+  placement: Placement,
+  key: string,
+): readonly Partition[] {
+  const home = partitions[placement.ofGates] as Partition;
+  if (isQueueGate(key)) return everywhere(partitions, placement);
+  if (!isKeyedGate(key)) return [home];
+  const ofKey = partitions[placement.ofName(keyOfGate(key))] as Partition;
+  return ofKey === home ? [home] : [ofKey, home];
+}
+
+export function everywhere(partitions: readonly Partition[], { ofGates }: Placement): readonly Partition[] {
+  const home = partitions[ofGates] as Partition;
+  return [home, ...partitions.filter((partition) => partition !== home)];
+}

@@ -1,0 +1,90 @@
+/**
+ * Puts of gates over partitions: the guard is asked at the gate's home (gate-places.ts), the others follow it, and a put is
+ * answered when all of them have it. Puts of several processes may come to the others in any order; the versions at home
+ * are the one order of all puts, and every partition ends with the last one.
+ *
+ * What a limit says of its keys is told to the others before it is put at home: a put that failed half way leaves no key
+ * unbounded that the home believes to be bounded.
+ */
+import { MillraceError } from "../../model/error.ts";
+import { isQueueGate, shareOf } from "../../model/gate.ts";
+import { isKeyedGate } from "../../model/lane.ts";
+import type { Placement } from "../../model/placement.ts";
+import type { GatePutAnswer } from "../operations.ts";
+import type { GatePut } from "../records.ts";
+import { everywhere, placesOf } from "./gate-places.ts";
+import type { Partition, PartitionedCalls } from "./partition.ts";
+
+/** As many operators as may change one gate in the same moment. */
+const triesMax = 100;
+
+export async function putGates(
+  { partitions }: PartitionedCalls,
+  placement: Placement,
+  puts: readonly GatePut[],
+): Promise<readonly GatePutAnswer[]> {
+  const answers: GatePutAnswer[] = [];
+  for (const put of puts) answers.push(await putGate(partitions, placement, put));
+  return answers;
+}
+
+async function putGate(
+  partitions: readonly Partition[],
+  placement: Placement,
+  put: GatePut,
+): Promise<GatePutAnswer> {
+  const isOfKeys = await saysOfKeys(partitions[placement.ofGates] as Partition, put);
+  const [home, ...others] = isOfKeys
+    ? everywhere(partitions, placement)
+    : placesOf(partitions, placement, put.key);
+  const of = partitions.length;
+  // Before the put at home: a copy that is as it was then has been written by nobody who came there later.
+  const copies = await Promise.all(
+    others.map(async (other) =>
+      isOfKeys ? (await putAt(other, { ...put, guard: "any" }, of)).version : versionIn(other, put.key),
+    ),
+  );
+  const answer = await putAt(home as Partition, put, of);
+  if (answer.kind === "changed") return answer;
+  const isLast = async (): Promise<boolean> =>
+    (await versionIn(home as Partition, put.key)) === answer.version;
+  await Promise.all(others.map((other, at) => follow(other, put, { copy: copies[at] ?? 0, of, isLast })));
+  return answer;
+}
+
+/**
+ * Brings what was put at home to another partition. A copy is written only as it was known, and somebody who finds it
+ * changed looks home: the last put there writes its copies again, any other leaves them to it.
+ */
+async function follow(
+  other: Partition,
+  put: GatePut,
+  given: { readonly copy: number; readonly of: number; readonly isLast: () => Promise<boolean> },
+): Promise<void> {
+  let { copy } = given;
+  for (let tries = 0; tries < triesMax; tries++) {
+    const answer = await putAt(other, { ...put, guard: { version: copy } }, given.of);
+    if (answer.kind === "ok" || !(await given.isLast())) return;
+    copy = answer.version;
+  }
+  throw new MillraceError("version-conflict", "The gate changes all the time; try again.");
+}
+
+async function putAt({ store, number }: Partition, put: GatePut, of: number): Promise<GatePutAnswer> {
+  const part = isQueueGate(put.key) ? { ...put, ...shareOf(put, number, of) } : put;
+  const [answer] = await store.putGates([part]);
+  return answer as GatePutAnswer;
+}
+
+async function versionIn({ store }: Partition, key: string): Promise<number> {
+  const { gates } = await store.readGates({ keys: [key] });
+  return gates[0]?.version ?? 0;
+}
+
+/** Whether the put of a limit says something of its keys, or takes back what was said. */
+async function saysOfKeys(home: Partition, { key, perKey = null }: GatePut): Promise<boolean> {
+  if (isQueueGate(key) || isKeyedGate(key)) return false;
+  if (perKey !== null) return true;
+  const { gates } = await home.store.readGates({ keys: [key] });
+  return gates.some((gate) => gate.perKey !== null);
+}

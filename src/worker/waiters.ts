@@ -1,0 +1,45 @@
+/**
+ * Who waits for a permit at one desk: by key, and in their order for each. A permit job of a key serves nobody but those
+ * who wait for that key; without keys all are of the key null.
+ */
+
+export class Waiters<Waiter extends { readonly key: string | null }> {
+  readonly #byKey = new Map<string | null, Set<Waiter>>();
+  #count = 0;
+
+  get count(): number {
+    return this.#count;
+  }
+
+  add(waiter: Waiter): void {
+    const alike = this.#byKey.get(waiter.key);
+    if (alike === undefined) this.#byKey.set(waiter.key, new Set([waiter]));
+    else alike.add(waiter);
+    this.#count += 1;
+  }
+
+  has(waiter: Waiter): boolean {
+    return this.#byKey.get(waiter.key)?.has(waiter) ?? false;
+  }
+
+  /** @returns false where it did not wait any more. */
+  remove(waiter: Waiter): boolean {
+    const alike = this.#byKey.get(waiter.key);
+    if (alike === undefined || !alike.delete(waiter)) return false;
+    if (alike.size === 0) this.#byKey.delete(waiter.key);
+    this.#count -= 1;
+    return true;
+  }
+
+  /** Takes who has waited longest for the key. */
+  take(key: string | null): Waiter | undefined {
+    const [first] = this.#byKey.get(key) ?? [];
+    if (first !== undefined) this.remove(first);
+    return first;
+  }
+
+  /** All who wait, as a list of its own. */
+  all(): readonly Waiter[] {
+    return [...this.#byKey.values()].flatMap((alike) => [...alike]);
+  }
+}

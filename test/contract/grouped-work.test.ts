@@ -1,0 +1,232 @@
+/**
+ * Groups and limits by key on real stores, real time and connections of their own: what runs is judged by a sweep over
+ * all starts and ends of all processes.
+ */
+import { describe, expect, test } from "vitest";
+import type { Millrace } from "../../src/client/millrace.ts";
+import type { AnySubmission } from "../../src/engine/definition.ts";
+import { handler, isMillraceError, job, limit, Snooze } from "../../src/index.ts";
+import type { Handler, JobContext } from "../../src/index.ts";
+import { createSeededRandom } from "../../src/testing/seeded-random.ts";
+import { closeAfterEach } from "../support/close-after-each.ts";
+import { millOn } from "../support/mill-on.ts";
+import { until } from "../support/until.ts";
+import { usePlaces } from "../support/use-places.ts";
+
+const places = usePlaces();
+const timeout = "60s";
+const testMs = 90_000;
+const random = createSeededRandom(11);
+
+interface Work {
+  readonly key: string;
+  readonly n: number;
+}
+
+/** Everything that ran, in order. */
+class Sweep {
+  readonly starts: Work[] = [];
+  readonly #running = new Map<string, number>();
+  readonly #most = new Map<string, number>();
+
+  async run({ key, n }: Work, work: () => Promise<void> | void): Promise<void> {
+    this.starts.push({ key, n });
+    const now = (this.#running.get(key) ?? 0) + 1;
+    this.#running.set(key, now);
+    this.#most.set(key, Math.max(this.#most.get(key) ?? 0, now));
+    try {
+      for (let turns = random.whole(0, 3); turns > 0; turns--) await new Promise(setImmediate);
+      await work();
+    } finally {
+      this.#running.set(key, (this.#running.get(key) ?? 0) - 1);
+    }
+  }
+
+  /** The most of any key that ran at once. */
+  get most(): number {
+    return Math.max(...this.#most.values());
+  }
+
+  of(key: string): number[] {
+    return this.starts.filter((each) => each.key === key).map(({ n }) => n);
+  }
+}
+
+describe.each(places)("on %s", (_title, place) => {
+  const closeLater = closeAfterEach();
+  const processes = (): (() => Promise<Millrace>) => {
+    const open = place();
+    return async () => closeLater(millOn(await open()));
+  };
+  const startWorkers = async (
+    mill: () => Promise<Millrace>,
+    handlers: readonly Handler[],
+    { count = 3, concurrency = 4 } = {},
+  ): Promise<void> => {
+    for (let started = 0; started < count; started++) await (await mill()).work(handlers, { concurrency });
+  };
+  /** One after the other by key, because over partitions one step cannot write to two. */
+  const enqueueAll = async (producer: Millrace, all: readonly AnySubmission[]): Promise<string[]> => {
+    const keys = [...new Set(all.map(({ input }) => (input as Work).key))];
+    const made = keys.map((key) =>
+      producer.enqueueMany(all.filter(({ input }) => (input as Work).key === key)),
+    );
+    return (await Promise.all(made)).flat().map(({ id }) => id);
+  };
+  const allEnded = (mill: Millrace): Promise<unknown> =>
+    until("all have ended", async () => {
+      const counts = Object.values(await mill.jobs.counts());
+      return counts.every(({ ready = 0, running = 0, scheduled = 0 }) => ready + running + scheduled === 0);
+    });
+
+  test(
+    "one of a key runs at a time and in order, over names and processes, through retries, snoozes and cancels",
+    async () => {
+      const mill = processes();
+      const group = { key: ({ key }: Work) => key, concurrency: 1 };
+      const retry = { attempts: 3, backoff: { kind: "fixed", delay: 5, jitter: "none" } } as const;
+      const kinds = ["pay", "ship"].map((name) => job<Work>(name, { group, retry }));
+      const sweep = new Sweep();
+      const surprised = new Set<string>();
+      const run = (context: JobContext<Work>): Promise<void> =>
+        sweep.run(context.input, () => {
+          const { key, n } = context.input;
+          if (surprised.has(`${key}${n}`) || n % 5 !== 0) return;
+          surprised.add(`${key}${n}`);
+          throw n % 2 === 0 ? new Error("once") : new Snooze(3);
+        });
+      const producer = await mill();
+      const keys = Array.from({ length: 12 }, (_, at) => `k${at}`);
+      const given = Array.from({ length: 20 }, (_, n) =>
+        keys.map((key) => kinds[random.whole(0, 1)]!.with({ key, n })),
+      ).flat();
+      const ids = await enqueueAll(producer, given);
+      await startWorkers(
+        mill,
+        kinds.map((each) => handler(each, run)),
+      );
+      const cancelled = ids.filter((_, at) => at % 17 === 3);
+      await Promise.all(cancelled.map((id) => producer.jobs.cancel(id)));
+      await allEnded(producer);
+      expect(sweep.most).toBe(1);
+      for (const key of keys) {
+        const order = sweep.of(key);
+        expect(order).toEqual(order.toSorted((one, other) => one - other));
+      }
+      const { completed = 0, cancelled: ended = 0 } = (await producer.jobs.counts())["default"] ?? {};
+      expect(completed + ended).toBe(given.length);
+    },
+    testMs,
+  );
+
+  test(
+    "no more of a key run at once than its limit and its group say, and all of them end",
+    async () => {
+      const mill = processes();
+      const api = limit("api", { perKey: { concurrency: 3 } });
+      const keyed = job<Work>("keyed", { limits: [api.use({ key: ({ key }: Work) => key })] });
+      const grouped = job<Work>("grouped", {
+        queue: "grouped",
+        group: { key: ({ key }) => key, concurrency: 2 },
+      });
+      const [byLimit, byGroup] = [new Sweep(), new Sweep()];
+      await startWorkers(mill, [
+        handler(keyed, ({ input }) => byLimit.run(input, () => {})),
+        handler(grouped, ({ input }) => byGroup.run(input, () => {})),
+      ]);
+      const producer = await mill();
+      const works = Array.from({ length: 30 }, (_, n) =>
+        ["a", "b", "c", "d", "e"].map((key) => ({ key: `{${key}}`, n })),
+      ).flat();
+      await enqueueAll(
+        producer,
+        works.flatMap((work) => [keyed.with(work), grouped.with(work)]),
+      );
+      await allEnded(producer);
+      expect([byLimit.starts.length, byGroup.starts.length]).toEqual([150, 150]);
+      expect([byLimit.most <= 3, byGroup.most <= 2]).toEqual([true, true]);
+      await until(
+        "nothing is held",
+        async () => (await producer.limits.state("api", { key: "{a}" })).held === 0,
+      );
+    },
+    testMs,
+  );
+
+  test(
+    "the single job of one tenant does not wait behind the flood of another",
+    async () => {
+      const mill = processes();
+      const fair = job<Work>("fair", { group: ({ key }) => key });
+      const sweep = new Sweep();
+      const producer = await mill();
+      await enqueueAll(
+        producer,
+        Array.from({ length: 1000 }, (_, n) => fair.with({ key: "{t}flood", n })),
+      );
+      await startWorkers(mill, [handler(fair, ({ input }) => sweep.run(input, () => {}))], {
+        concurrency: 2,
+      });
+      await until("the flood has begun", () => sweep.starts.length > 50);
+      const before = sweep.starts.length;
+      await (await producer.enqueue(fair, { key: "{t}small", n: 0 })).result({ timeout });
+      const after = sweep.starts.findIndex(({ key }) => key === "{t}small");
+      expect(after).toBeLessThan(before + 200);
+      await allEnded(producer);
+      expect(sweep.starts).toHaveLength(1001);
+    },
+    testMs,
+  );
+
+  test(
+    "each key has its own tokens, and a full one lets the others pass",
+    async () => {
+      const mill = processes();
+      const api = limit("api", { perKey: { rate: { max: 1, per: "400ms", burst: 2 } } });
+      const call = job<Work>("call", { limits: [api.use({ key: ({ key }: Work) => key })] });
+      const at = new Map<string, number[]>();
+      const run = ({ input: { key } }: { input: Work }): void =>
+        void at.set(key, [...(at.get(key) ?? []), performance.now()]);
+      await startWorkers(mill, [handler(call, run)]);
+      const producer = await mill();
+      const keys = ["a", "b", "c"];
+      await enqueueAll(
+        producer,
+        keys.flatMap((key) => [0, 1, 2, 3].map((n) => call.with({ key, n }))),
+      );
+      await allEnded(producer);
+      for (const key of keys) {
+        const [first, , , last] = at.get(key) as [number, number, number, number];
+        // Two at once, then one each 400 ms by the store's clock, less what a claim takes to come here.
+        expect(last - first).toBeGreaterThan(600);
+      }
+    },
+    testMs,
+  );
+
+  test("what a pause or a group holds is told, and what cannot be is refused before any write", async () => {
+    const mill = processes();
+    const producer = await mill();
+    const pay = job<Work>("pay", { group: { key: ({ key }) => key, concurrency: 1 } });
+    const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
+    await startWorkers(mill, [handler(pay, () => isOver)], { count: 2 });
+    const [first, second] = await enqueueAll(
+      producer,
+      [0, 1].map((n) => pay.with({ key: "a", n })),
+    );
+    await until("one runs", async () => (await producer.jobs.get(first!))?.state === "running");
+    expect(await producer.explain(second!)).toMatchObject({
+      held: { by: "group", name: "default", key: "a", use: { held: 1, cap: 1 } },
+    });
+    await producer.queues.pause("default");
+    expect(await producer.explain(second!)).toMatchObject({ held: { by: "pause" } });
+    end();
+    await until("the first is done", async () => (await producer.jobs.get(first!))?.state === "completed");
+    expect((await producer.jobs.get(second!))?.state).toBe("ready");
+    await producer.queues.resume("default");
+    await allEnded(producer);
+    const wrong = producer.enqueue(pay, { key: "a\nb", n: 2 });
+    await expect(wrong).rejects.toSatisfy((error) => isMillraceError(error, "invalid-name"));
+    expect(await producer.jobs.counts()).toEqual({ default: { completed: 2 } });
+  });
+});
