@@ -61,6 +61,21 @@ describe("the registry", () => {
   });
 });
 
+test("a notice that is still on its way when its worker stops does not outlive it", async () => {
+  const slowly: typeof v.store.putDocs = async (puts) => {
+    const isEnd = puts.every(({ body }) => body === null);
+    if (!isEnd) await new Promise<void>((resolve) => void v.platform.setTimer(300, resolve));
+    return v.store.putDocs(puts);
+  };
+  const mill = millOn({ ...v.store, putDocs: slowly }, { duties: false }, v.platform);
+  const worker = await v.run(mill.work([quickly]));
+  await v.advance(1000);
+  expect(await list()).toHaveLength(1);
+  await v.run(worker.stop());
+  await v.advance(1000);
+  expect(await list()).toEqual([]);
+});
+
 test("the duties of all processes are told with what they have done", async () => {
   await work();
   await v.run(v.mill.enqueue(mail, 1, { delay: 500 }));

@@ -60,6 +60,8 @@ export class Beat {
   readonly #heard = new Map<string, number>();
   /** Monotonic, when the last notice was sent that the store has taken. */
   #writtenUs = 0;
+  /** Settles when every notice that was sent is answered or given up. */
+  #writing: Promise<void> = Promise.resolve();
   #lateMs = 0;
   #readUs = 0;
   #isReading = false;
@@ -85,6 +87,8 @@ export class Beat {
     return async () => {
       this.#seats.delete(seat);
       if (this.#seats.size === 0) for (const timer of Object.values(this.#timers)) timer?.cancel();
+      // A notice that is still on its way must not come behind the end of it.
+      await this.#writing;
       await this.#put([noticePut(seat.owner, null)]);
     };
   }
@@ -128,7 +132,10 @@ export class Beat {
     this.#lateMs = 0;
     const sentUs = platform.monotonicUs();
     const puts = [...this.#seats].map((seat) => noticePut(seat.owner, { ...seat.notice(), ...shared }));
-    if (await this.#put(puts)) this.#writtenUs = sentUs;
+    this.#writing = Promise.all([this.#writing, this.#put(puts)]).then(([, isWritten]) => {
+      if (isWritten) this.#writtenUs = sentUs;
+    });
+    await this.#writing;
   }
 
   async #put(puts: Parameters<Engine["store"]["putDocs"]>[0]): Promise<boolean> {
