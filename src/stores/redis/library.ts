@@ -25,6 +25,7 @@ import { keyGatesLua } from "./lua/key-gates.ts";
 import { laneCandidatesLua } from "./lua/lane-candidates.ts";
 import { laneEndsLua } from "./lua/lane-ends.ts";
 import { laneJoinsLua } from "./lua/lane-joins.ts";
+import { lanePackingLua } from "./lua/lane-packing.ts";
 import { laneStretchesLua } from "./lua/lane-stretches.ts";
 import { lanesLua } from "./lua/lanes.ts";
 import { listsLua } from "./lua/lists.ts";
@@ -52,7 +53,18 @@ export const layoutVersion = 1;
 
 /** In the order in which they use each other. */
 export const libraryModules: readonly string[] = [
-  ...[listsLua, packingLua, callLua, clocksLua, tellLua, gatesLua, keyGatesLua, lanesLua, parkedLua],
+  ...[
+    listsLua,
+    packingLua,
+    lanePackingLua,
+    callLua,
+    clocksLua,
+    tellLua,
+    gatesLua,
+    keyGatesLua,
+    lanesLua,
+    parkedLua,
+  ],
   ...[
     laneJoinsLua,
     laneEndsLua,

@@ -24,7 +24,6 @@ import {
   sameInSpec,
   sameInState,
   shortHead,
-  specFields,
   stateFields,
   tailFields,
 } from "../packed-fields.ts";
@@ -33,8 +32,8 @@ import { luaText } from "./lua-module.ts";
 
 /** Lua's own limit for one pattern. One capture is kept for the place where the next pattern goes on. */
 const capturesMax = 32;
-const captured = String.raw`([^\31]*)`;
-const skipped = String.raw`[^\31]*`;
+export const captured = String.raw`([^\31]*)`;
+export const skipped = String.raw`[^\31]*`;
 const fieldEnd = String.raw`\31`;
 const counted: readonly PackedName[] = ["rev", "attempt"];
 
@@ -81,13 +80,22 @@ function soundLua(names: readonly PackedName[], rules: SameRules): string {
 
 type Patterns = Readonly<Partial<Record<PackedName, string>>>;
 /** Fields with their ends, each by its own pattern, else skipped; then where the next one begins. */
-const patternOf = (names: readonly PackedName[], patterns: Patterns = {}): string =>
+export const patternOf = (names: readonly PackedName[], patterns: Patterns = {}): string =>
   `^${names.map((name) => `${patterns[name] ?? skipped}${fieldEnd}`).join("")}()`;
 const plainNumbers = { createdAt: "%d+()", dueAt: "", rank: "%-?%d*" };
 /** A spec without flags, due when it was made: where its time ends, route, and where its tail begins. */
 const plainPattern = patternOf(shortHead, { flags: "", route: captured, ...plainNumbers });
-const initials = Object.fromEntries([...saidFields, ...rareFields].map((name) => [name, initialText(name)]));
-const sureNumbers = { createdAt: "%d+", dueAt: "", rank: "%-?%d*", deadlineAt: "", ttlAt: "", digest: "" };
+export const initials = Object.fromEntries(
+  [...saidFields, ...rareFields].map((name) => [name, initialText(name)]),
+);
+export const sureNumbers = {
+  createdAt: "%d+",
+  dueAt: "",
+  rank: "%-?%d*",
+  deadlineAt: "",
+  ttlAt: "",
+  digest: "",
+};
 /**
  * A spec with a unique key or tags and nothing else beyond a plain one, due when it was made: flags, id, route, how the
  * key is held, and where its tail begins.
@@ -95,17 +103,6 @@ const sureNumbers = { createdAt: "%d+", dueAt: "", rank: "%-?%d*", deadlineAt: "
 const markedPattern = patternOf([...headFields, ...ownFields], {
   ...{ flags: `([${flags.key}${flags.tags}]+)`, id: captured, route: captured },
   ...{ ...sureNumbers, uniqueHold: captured, ...initials },
-});
-/** The same of a job with a lane: also lane, step and gates, behind the hold. */
-const lanedPattern = patternOf([...headFields, ...ownFields], {
-  ...{ flags: `([${flags.key}${flags.tags}${flags.lane}${flags.gates}]+)`, id: captured, route: captured },
-  ...{ ...sureNumbers, uniqueHold: captured, ...initials },
-  ...{ laneKey: captured, laneStep: "(%d*)", laneGates: captured },
-});
-/** The same without key and tags: where the time ends, the lane begins, and the gates end, in place of the others. */
-const alikePattern = patternOf([...headFields, ...ownFields], {
-  ...{ flags: `([${flags.lane}${flags.gates}]+)`, ...sureNumbers, createdAt: "%d+()", ...initials },
-  ...{ laneKey: `()${skipped}`, laneStep: "%d*", laneGates: `${skipped}()` },
 });
 /** Up to the end of its lease, of the rest of a state behind the end of the id: where its times begin and end. */
 const throughLease = restFields.slice(0, restFields.indexOf("leaseEndsAt") + 1);
@@ -320,74 +317,6 @@ end
 local function readMarked(spec, route)
   local flags, id, own, hold, tail = match(spec, "${markedPattern}")
   if tail and own == route and hold ~= HOLD_STARTED and inputAt(spec, tail) then return id, flags end
-end
-
--- The same of a job with a lane, and its lane, step and gates.
-local function readLaned(spec, route)
-  local flags, id, own, hold, lane, step, gates, tail = match(spec, "${lanedPattern}")
-  if tail and own == route and hold ~= HOLD_STARTED and inputAt(spec, tail) then return id, flags, lane, step, gates end
-end
-
--- Whether a text is a time; that of the job before is the same for most.
-local function isTime(shared, text)
-  if text == shared.madeAt then return true end
-  if not tonumber(text) then return false end
-  shared.madeAt = text
-  return true
-end
-
--- The same of a job of this lane, but not the lane. alike: by route, what such jobs without key and tags have before
--- their lane and behind their gates, up to the input.
-local function readAlike(spec, route, lane, alike)
-  local shared = alike[route]
-  if shared and find(spec, shared.flags, 1, true) == 1 then
-    local from = #shared.flags + 1
-    local stop = find(spec, US, from, true)
-    local before = shared.before .. lane .. shared.middle
-    local at = stop and find(spec, before, stop + 1, true)
-    if at and shared.step then
-      local isSame = isTime(shared, sub(spec, stop + 1, at - 1)) and not find(spec, US, at + #before, true)
-      if isSame then return sub(spec, from, stop - 1), shared.own, shared.step, "" end
-    elseif at and isTime(shared, sub(spec, stop + 1, at - 1)) then
-      local step, gates, behind = match(spec, "^(%d*)\31([^\31]*)()", at + #before)
-      local isSame = behind and find(spec, shared.behind, behind, true) == behind
-      if isSame and not find(spec, US, behind + #shared.behind, true) then
-        return sub(spec, from, stop - 1), shared.own, step, gates
-      end
-    end
-  end
-  local id, own, found, step, gates = readLaned(spec, route)
-  if not id or found ~= lane then return nil end
-  local _, madeAt, laneAt, gatesEnd, tail = match(spec, "${alikePattern}")
-  if tail then
-    local before, behind = sub(spec, madeAt, laneAt - 1), sub(spec, gatesEnd, inputAt(spec, tail) - 1)
-    shared = { flags = own .. US, own = own, before = before, middle = US, behind = behind, step = false, madeAt = "" }
-    -- Without gates, the lane alone differs.
-    if gates == "" then shared.middle, shared.step = US .. step .. US .. behind, step end
-    alike[route] = shared
-  end
-  return id, own, step, gates
-end
-
--- The lane in what a submit sends of the single job.
-local function laneInBody(body)
-  local ${pickLua("body", ["laneKey"], ownFields)}
-  return laneKey
-end
-
--- Lane and gates of a spec that has a lane. alike: what those without key and tags have between their time and their
--- lane, which is the same for most.
-local function laneIn(spec, alike)
-  local at = alike.before and find(spec, alike.flags, 1, true) == 1 and find(spec, alike.before, 1, true)
-  local from = at and at + #alike.before
-  local stop = from and find(spec, US, from, true)
-  local gatesAt = stop and find(spec, US, stop + 1, true)
-  local gatesEnd = gatesAt and find(spec, US, gatesAt + 1, true)
-  if gatesEnd then return sub(spec, from, stop - 1), sub(spec, gatesAt + 1, gatesEnd - 1) end
-  local own, madeAt, laneAt = match(spec, "${alikePattern}")
-  if laneAt then alike.flags, alike.before = own .. US, sub(spec, madeAt, laneAt - 1) end
-  local ${pickLua("spec", ["laneKey", "laneGates"], specFields)}
-  return laneKey, laneGates
 end
 
 -- The unique keys of specs; nothing for one that has none, or is none.
