@@ -9,9 +9,9 @@
 import { MillraceError } from "../../model/error.ts";
 import type { ClaimAnswer, ClaimRequest } from "../operations.ts";
 import type { LeasedJob } from "../records.ts";
+import { earlier } from "../rules/timer.ts";
 import type { Hint } from "../store.ts";
 import { LostClaims } from "./lost-claims.ts";
-import { earlier } from "./outlook.ts";
 import { orLater, presentOnes, reach, throwFirst } from "./partition.ts";
 import type { Partition, PartitionedCalls, Reached } from "./partition.ts";
 

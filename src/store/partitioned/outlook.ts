@@ -5,6 +5,7 @@
  *
  * An answer to a call that went out before a hint came does not overrule the hint; it overrules every earlier one.
  */
+import { earlier } from "../rules/timer.ts";
 
 /** Hints may be lost, so an outlook that is older than this is not trusted any more. */
 const trustMs = 30_000;
@@ -134,9 +135,4 @@ export class Outlook {
   get #nextAtMs(): number | null {
     return earlier(this.#toldAtMs, this.#hinted[0]?.atMs ?? null);
   }
-}
-
-/** The earlier of two clocks; null is none. */
-export function earlier(one: number | null, other: number | null): number | null {
-  return one === null ? other : other === null ? one : Math.min(one, other);
 }

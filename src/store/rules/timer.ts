@@ -10,6 +10,11 @@ export function dueAtOf(due: Due, now: number): number {
   return "inMs" in due ? now + due.inMs : due.at;
 }
 
+/** The earlier of two clocks; null is none. */
+export function earlier(one: number | null, other: number | null): number | null {
+  return one === null ? other : other === null ? one : Math.min(one, other);
+}
+
 export type Clocks = Pick<JobRow, "state" | "dueAt" | "deadlineAt" | "ttlAt"> &
   Partial<Pick<JobRow, "leaseEndsAt" | "attemptEndsAt">>;
 

@@ -15,6 +15,7 @@ import type { Admission } from "../../store/rules/admit.ts";
 import { mergeRoutes } from "../../store/rules/claim-order.ts";
 import { fencesPerEpoch, lease } from "../../store/rules/lease.ts";
 import type { Claiming } from "../../store/rules/lease.ts";
+import { earlier } from "../../store/rules/timer.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
 import { tellMove } from "../../store/rules/telling.ts";
 import { timerAt } from "./clock.ts";
@@ -95,23 +96,12 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
   for (const { routes, max, starts = 0 } of request.offers) {
     if (max <= 0 || routes.length === 0) continue;
     if (admission !== null && lanes && isByLanes(routes)) {
-      if (bytesLeft <= 0) {
-        more = true;
-        continue;
-      }
-      const pick = new LanePick(step, routes, max, admission);
-      const rows = readPicked(step, pick.seqs);
-      const told = step.lanes.length;
-      const leased = leaseRows(step, rows, { ...request, starts, bytesMax: bytesLeft });
-      // What the general road tells of lanes is done for all picked jobs at once.
-      step.lanes.length = told;
-      bytesLeft -= leased.bytes;
-      for (const [at, job] of leased.jobs.entries()) {
-        jobs.push(job);
-        admission.leased(job.route, pick.picked[at]?.head.uses);
-      }
-      pick.close(leased.jobs.length);
-      more ||= rows.length === max || leased.jobs.length < rows.length || pick.isCut;
+      // A claim that has its bytes leaves lanes to the next one.
+      const leasing = { ...request, starts, bytesMax: bytesLeft };
+      const taken = bytesLeft > 0 ? claimLanes(step, routes, max, admission, leasing) : leftBehind;
+      bytesLeft -= taken.bytes;
+      jobs.push(...taken.jobs);
+      more ||= taken.more;
       continue;
     }
     // A claim that has its bytes asks only whether there is more.
@@ -132,8 +122,25 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
   };
 }
 
-function earlier(one: number | null, other: number | null): number | null {
-  return one === null || other === null ? (one ?? other) : Math.min(one, other);
+const leftBehind = { jobs: [], bytes: 0, more: true } as const;
+
+/** One offer of routes that have lanes. */
+function claimLanes(
+  step: Step,
+  routes: readonly number[],
+  max: number,
+  admission: Admission,
+  leasing: Leasing,
+): { readonly jobs: readonly LeasedJob[]; readonly bytes: number; readonly more: boolean } {
+  const pick = new LanePick(step, routes, max, admission);
+  const rows = readPicked(step, pick.seqs);
+  const told = step.lanes.length;
+  const { jobs, bytes } = leaseRows(step, rows, leasing);
+  // What the general road tells of lanes is done for all picked jobs at once.
+  step.lanes.length = told;
+  for (const [at, { route }] of jobs.entries()) admission.leased(route, pick.picked[at]?.head.uses);
+  pick.close(jobs.length);
+  return { jobs, bytes, more: rows.length === max || jobs.length < rows.length || pick.isCut };
 }
 
 /** These jobs as they will stand once leased, in this order. */
