@@ -37,7 +37,7 @@ export type { AbortReason, ThrottledOptions } from "./worker/control.ts";
 export type { EffectsScope, Fence, JobContext, JobLog } from "./worker/job-context.ts";
 export type { Permit } from "./worker/permit.ts";
 export type { HandlerMiddleware } from "./worker/middleware.ts";
-export type { SettledAttempt } from "./worker/settled-attempt.ts";
+export type { AttemptReport, OnAttempt } from "./engine/attempt-sink.ts";
 export type { StopReport, Worker } from "./worker/worker.ts";
 export type { QueueSlots, WorkerOptions } from "./worker/worker-settings.ts";
 export { routeAllTo, routeByPrefix } from "./engine/router.ts";

@@ -4,14 +4,14 @@
  */
 import { durationText } from "../model/duration.ts";
 import { consoleLogger } from "../platform/console-logger.ts";
-import type { LogFields, Logger, SettledAttempt } from "../index.ts";
+import type { AttemptReport, LogFields, Logger } from "../index.ts";
 import { escapeText } from "./escape.ts";
 import { formatInstant } from "./format-time.ts";
 import { toJsonLine } from "./print-json.ts";
 
 interface WorkLines {
   readonly log: Logger;
-  readonly onSettled: (settled: SettledAttempt) => void;
+  readonly onAttempt: (report: AttemptReport) => void;
 }
 
 /** @param now epoch milliseconds, for the time that each line begins with. */
@@ -25,8 +25,8 @@ export function workLines(write: (text: string) => void, now: () => number): Wor
         if (typeof fields["jobId"] === "string") line(logText(message, fields["jobId"], fields));
       },
     },
-    onSettled(settled) {
-      if (settled.event !== "failed" && settled.event !== "retry-scheduled") line(endText(settled));
+    onAttempt(report) {
+      if (report.outcome !== "failed" && report.outcome !== "retry-scheduled") line(endText(report));
     },
   };
 }
@@ -36,8 +36,8 @@ function logText(message: string, id: string, { level, fields }: LogFields): str
   return `${escapeText(id)} ${escapeText(String(level))}: ${escapeText(message)}${details}`;
 }
 
-function endText({ id, name, event, reason, attempt, ranUs }: SettledAttempt): string {
+function endText({ id, name, outcome, reason, attempt, ranUs }: AttemptReport): string {
   const why = reason === null ? "" : ` (${escapeText(reason)})`;
   const which = attempt > 1 ? `, attempt ${attempt}` : "";
-  return `${escapeText(id)} ${escapeText(name)} ${event}${why} after ${durationText(ranUs / 1000)}${which}`;
+  return `${escapeText(id)} ${escapeText(name)} ${outcome}${why} after ${durationText(ranUs / 1000)}${which}`;
 }

@@ -3,6 +3,7 @@ import { createPayloadCoder } from "../codec/payload.ts";
 import type { Codec } from "../codec/codec.ts";
 import type { CompressionOptions } from "../codec/compression.ts";
 import type { EncryptionOptions } from "../codec/encryption.ts";
+import type { OnAttempt } from "../engine/attempt-sink.ts";
 import { readDutyOptions } from "../engine/duties/duty-tuning.ts";
 import type { DutyOptions, DutyTuning } from "../engine/duties/duty-tuning.ts";
 import type { EngineSettings } from "../engine/engine.ts";
@@ -88,6 +89,11 @@ export interface MillraceOptions extends StoreOptions {
   duties?: DutyOptions;
   /** For how long a call is repeated while the store is away; 10 s by default. */
   giveUp?: Duration;
+  /**
+   * Called with every attempt of this process that has ended, once the store has its end: for StatsD and the like. What it
+   * throws, or how slow it is, changes nothing for the job.
+   */
+  onAttempt?: OnAttempt;
   /** False for silence. Default: warnings and errors on standard error. */
   log?: Logger | false;
 }
@@ -111,6 +117,7 @@ const known = [
   "payloadBytesMax",
   "duties",
   "giveUp",
+  "onAttempt",
   "log",
 ];
 
@@ -174,6 +181,7 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
       backoffs,
       enqueueMiddleware: options.middleware ?? [],
       giveUpMs: durationMs(options.giveUp ?? 10_000, "open: giveUp"),
+      onAttempt: options.onAttempt ?? null,
     },
     duties: readDutyOptions(options.duties),
     log: options.log === false ? silentLogger : guardLogger(options.log ?? consoleLogger),
@@ -181,9 +189,11 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
   };
 }
 
-function checkFunctions({ router, middleware, backoffs, log }: MillraceOptions): void {
+function checkFunctions({ router, middleware, backoffs, log, onAttempt }: MillraceOptions): void {
   const wrong = (sentence: string): MillraceError => new MillraceError("invalid-option", `open: ${sentence}`);
   if (router !== undefined && typeof router !== "function") throw wrong("router must be a function.");
+  if (onAttempt !== undefined && typeof onAttempt !== "function")
+    throw wrong("onAttempt must be a function.");
   if (middleware !== undefined && !isListOfFunctions(middleware))
     throw wrong("middleware must be a list of functions.");
   if (backoffs !== undefined && (typeof backoffs !== "object" || !isListOfFunctions(Object.values(backoffs))))

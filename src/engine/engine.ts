@@ -22,6 +22,9 @@ import type {
 } from "../store/operations.ts";
 import type { Effects, JobRecord, NewJob } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
+import type { AttemptObserver } from "./attempt-observer.ts";
+import { observerOfSink } from "./attempt-sink.ts";
+import type { OnAttempt } from "./attempt-sink.ts";
 import { withinLimit } from "./call-limit.ts";
 import type { CallOptions } from "./call-limit.ts";
 import { Batcher } from "./batcher.ts";
@@ -56,6 +59,8 @@ export interface EngineSettings {
   readonly enqueueMiddleware: readonly EnqueueMiddleware[];
   /** For how long a call is repeated while the store is away. */
   readonly giveUpMs: number;
+  /** The user's own sink for attempts; null for none. */
+  readonly onAttempt: OnAttempt | null;
 }
 
 /**
@@ -95,6 +100,9 @@ export class Engine {
    */
   readonly idleClaims = new Set<(nextDueInMs: number | null) => void>();
 
+  /** Told of every attempt of this process that has ended (attempt-observer.ts). */
+  readonly attemptObservers = new Set<AttemptObserver>();
+
   readonly queuePolicies: QueuePolicies;
 
   /** What the duties of this process have done, by their names; nothing where none has started. */
@@ -114,6 +122,7 @@ export class Engine {
     this.turn = new Turn(platform);
     this.limits = new Limits(store);
     this.schedules = new DefinedSchedules(this);
+    if (settings.onAttempt !== null) this.attemptObservers.add(observerOfSink(this, settings.onAttempt));
     const { partitions = 1 } = store;
     const placement = partitions === 1 ? null : createPlacement(partitions);
     this.placement = placement;

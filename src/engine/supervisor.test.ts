@@ -26,6 +26,7 @@ async function open(log: Logger = silentLogger) {
     router: defaultRouter,
     backoffs: {},
     enqueueMiddleware: [],
+    onAttempt: null,
     giveUpMs: 1000,
   };
   const engine = new Engine(store, platform, settings, log);

@@ -72,7 +72,9 @@ export function endByThrow(engine: Engine, attempt: Attempt, thrown: unknown): A
   if (abortReason === "lease-lost") return null;
   if (abortReason === "shutdown") return handedBack(engine, attempt);
   const nowUs = engine.platform.monotonicUs();
-  const times = attempt.timesAt(nowUs);
+  attempt.ended(nowUs);
+  const { waitedUs, ranUs } = attempt;
+  const times = { waitedUs, ranUs };
   const now = storeTimeOf(attempt, nowUs);
   const noted = (outcome: AttemptOutcome): string =>
     appendAttempt(job.attempts, { attempt: job.attempt, outcome, at: now, worker: attempt.owner, ...times });
@@ -123,7 +125,8 @@ export function endedOf({ job, policy, cancelAsked }: Attempt): EndedAttempt {
 /** The completion of an attempt that ends now. */
 export function completed(engine: Engine, attempt: Attempt, result: string | null): Decision {
   const { policy, job } = attempt;
-  const { waitedUs, ranUs } = attempt.timesAt(engine.platform.monotonicUs());
+  attempt.ended(engine.platform.monotonicUs());
+  const { waitedUs, ranUs } = attempt;
   const attempts = noteCompletion(job.attempts, { attempt: job.attempt, waitedUs, ranUs });
   return { next: afterReturn(policy, result), attempts };
 }

@@ -10,6 +10,8 @@
  * Kept small: nothing is made before it is touched (no AbortController, no effects, no timer for a job without a
  * timeout).
  */
+import type { ObservedAttempt } from "../engine/attempt-observer.ts";
+import type { SettleNext } from "../model/change.ts";
 import type { DecidedPolicy } from "../model/job-policy.ts";
 import type { SettleAnswer } from "../store/operations.ts";
 import type { LeasedJob } from "../store/records.ts";
@@ -33,7 +35,7 @@ export interface AttemptOrigin {
   readonly aborting: Aborting;
 }
 
-export class Attempt implements Timed, Ticket<SettleAnswer> {
+export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   readonly job: LeasedJob;
   /** By what operators have set of its queue as it is known now. */
   policy: DecidedPolicy;
@@ -52,6 +54,10 @@ export class Attempt implements Timed, Ticket<SettleAnswer> {
   readonly claimedUs: number;
   /** Monotonic, when its handler was called; -1 before that. */
   startedUs = -1;
+  /** Monotonic, when its end was decided; -1 before that. */
+  endedUs = -1;
+  /** What its settle asks for; null before that, and for a lost attempt. */
+  settled: SettleNext | null = null;
   isStartReported = false;
   cancelAsked = false;
   /** The attempt log in which the reason of the cancel stands, once it was read. */
@@ -80,13 +86,31 @@ export class Attempt implements Timed, Ticket<SettleAnswer> {
     this.startedUs = nowUs;
   }
 
-  /** How long the job waited for its handler once it was due, and how long the handler has run, in microseconds. */
-  timesAt(nowUs: number): { readonly waitedUs: number; readonly ranUs: number } {
+  /** Its end is decided; one that is decided anew has ended all the same. */
+  ended(nowUs: number): void {
+    if (this.endedUs < 0) this.endedUs = nowUs;
+  }
+
+  /** How long the job waited for its handler once it was due. */
+  get waitedUs(): number {
     const { dueAt, createdAt, claimedAt } = this.job;
     // By the store's clock until the claim, from then on by this process's own, which is finer and never set back.
     const unclaimedUs = Math.max(0, claimedAt - Math.max(dueAt, createdAt)) * 1000;
-    const startedUs = this.startedUs < 0 ? nowUs : this.startedUs;
-    return { waitedUs: unclaimedUs + startedUs - this.claimedUs, ranUs: nowUs - startedUs };
+    return unclaimedUs + this.#handledFromUs - this.claimedUs;
+  }
+
+  /** How long its handler ran. Only behind its end. */
+  get ranUs(): number {
+    return this.endedUs - this.#handledFromUs;
+  }
+
+  /** An attempt that never began has run for no time. */
+  get #handledFromUs(): number {
+    return this.startedUs < 0 ? this.endedUs : this.startedUs;
+  }
+
+  get title(): { readonly queue: string; readonly name: string } {
+    return this.settling.titleOf(this);
   }
 
   /** Monotonic: the lease is safe until then. */

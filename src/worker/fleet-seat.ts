@@ -125,7 +125,7 @@ export class FleetSeat implements BeatSeat {
     const jobs: CurrentJob[] = [];
     for (const { phase, job, startedUs } of leases.values()) {
       if (phase !== "running") continue;
-      const { queue = "", name = "" } = routes.titleOf(job);
+      const { queue, name } = routes.titleOf(job);
       jobs.push({
         id: job.id,
         queue,

@@ -8,6 +8,7 @@
  *
  * Always true, as far as processes live: there are as many permit jobs as there are who wait and who hold.
  */
+import type { ObservedAttempt } from "../engine/attempt-observer.ts";
 import { job } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import { planLane } from "../engine/lane-plan.ts";
@@ -136,7 +137,8 @@ export class PermitDesk {
     };
     const settings = {
       ...readWorkerOptions(engine, { lease: leaseMs, shutdownGrace: 0, label: "permits" }),
-      onSettled: ({ id }: { readonly id: string }) => this.#settled(id),
+      // One that was lost was told so by its signal.
+      observers: [(held: ObservedAttempt) => held.settled !== null && this.#settled(held.job.id)],
       isAnnounced: false,
     };
     this.#worker = new JobWorker(engine, shared, [handler], settings, {

@@ -40,7 +40,7 @@ describe("a route map", () => {
     ];
     for (const route of others) {
       expect(routes.poolOf({ route })).toBeUndefined();
-      expect(routes.titleOf({ route })).toEqual({});
+      expect(routes.titleOf({ route })).toEqual({ queue: "", name: "" });
     }
   });
 });

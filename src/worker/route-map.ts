@@ -23,6 +23,9 @@ interface ServedRoute {
   readonly handler: Handler | undefined;
 }
 
+/** That of a job which no pool of this worker serves. */
+const untitled = { queue: "", name: "" };
+
 type Routed = Pick<LeasedJob, "route">;
 
 export class RouteMap {
@@ -86,8 +89,8 @@ export class RouteMap {
   }
 
   /** The job's queue and name, for people. */
-  titleOf({ route }: Routed): { readonly queue?: string; readonly name?: string } {
-    return this.#byNumber.get(route)?.route ?? {};
+  titleOf({ route }: Routed): { readonly queue: string; readonly name: string } {
+    return this.#byNumber.get(route)?.route ?? untitled;
   }
 
   kindOf(pool: Pool, job: Routed): RouteKind {

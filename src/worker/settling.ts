@@ -13,6 +13,7 @@
  *
  * Effects are part of the settle itself: they happen with the job's end or not at all.
  */
+import type { AttemptObserver } from "../engine/attempt-observer.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Decision } from "../model/after-run.ts";
 import { MillraceError } from "../model/error.ts";
@@ -26,15 +27,13 @@ import { describeEnd } from "./describe-end.ts";
 import type { Leases } from "./leases.ts";
 import type { LoopStalls } from "./loop-stalls.ts";
 import type { RouteMap } from "./route-map.ts";
-import { tellingTicket } from "./settled-attempt.ts";
-import type { OnSettled } from "./settled-attempt.ts";
 
 export interface SettlingOptions {
   readonly leases: Leases;
   readonly routes: RouteMap;
   readonly stalls: LoopStalls;
-  /** Told of every attempt that was settled; null for nobody. */
-  readonly onSettled: OnSettled | null;
+  /** Told of every attempt whose handler was called, once it is over. */
+  readonly observers: Iterable<AttemptObserver>;
 }
 
 export class Settling {
@@ -42,7 +41,7 @@ export class Settling {
   readonly #leases: Leases;
   readonly #routes: RouteMap;
   readonly #stalls: LoopStalls;
-  readonly #onSettled: OnSettled | null;
+  readonly #observers: Iterable<AttemptObserver>;
   #count = 0;
 
   constructor(engine: Engine, options: SettlingOptions) {
@@ -50,13 +49,12 @@ export class Settling {
     this.#leases = options.leases;
     this.#routes = options.routes;
     this.#stalls = options.stalls;
-    this.#onSettled = options.onSettled;
+    this.#observers = options.observers;
   }
 
   /** The queue and the name of a job that this worker holds. */
   titleOf(attempt: Attempt): { readonly queue: string; readonly name: string } {
-    const { queue = "", name = "" } = this.#routes.titleOf(attempt.job);
-    return { queue, name };
+    return this.#routes.titleOf(attempt.job);
   }
 
   /** Ended attempts whose settle is not answered yet. */
@@ -65,7 +63,8 @@ export class Settling {
   }
 
   end(attempt: Attempt, end: AttemptEnd): void {
-    if (end === null) this.#leases.end(attempt);
+    attempt.ended(this.#engine.platform.monotonicUs());
+    if (end === null) this.#over(attempt);
     else this.settle(attempt, end);
   }
 
@@ -115,15 +114,17 @@ export class Settling {
           id: attempt.job.id,
           reason: answer.kind,
         });
+        attempt.settled = null;
     }
-    this.#leases.end(attempt);
+    this.#over(attempt);
   }
 
   failed(attempt: Attempt, error: unknown): void {
     this.#count -= 1;
     const message = "a settle did not reach the store; the job is reclaimed when its lease ends";
     this.#engine.repeated.say("error", message, { id: attempt.job.id, error });
-    this.#leases.end(attempt);
+    attempt.settled = null;
+    this.#over(attempt);
   }
 
   #sendAfterCalls(attempt: Attempt, decision: Decision, effects: Effects | undefined): void {
@@ -138,9 +139,13 @@ export class Settling {
     if (next.event !== "completed")
       describeEnd(this.#engine.log, attempt, decision, this.#routes.titleOf(attempt.job));
     const settle = { id, seq, fence, next, attempts };
-    const isTold = this.#onSettled !== null && attempt.startedUs >= 0;
-    const ticket = isTold ? tellingTicket(this.#engine, this.#onSettled, attempt, next) : attempt;
-    this.#engine.settles.push(effects === undefined ? settle : { ...settle, effects }, ticket);
+    attempt.settled = next;
+    this.#engine.settles.push(effects === undefined ? settle : { ...settle, effects }, attempt);
+  }
+
+  #over(attempt: Attempt): void {
+    this.#leases.end(attempt);
+    if (attempt.startedUs >= 0) for (const observe of this.#observers) observe(attempt);
   }
 
   /** The job ran, but what it wanted to happen with its end was refused: that is a failed attempt, without effects. */

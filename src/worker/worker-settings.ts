@@ -1,4 +1,5 @@
 /** How a worker is set up: what people write, and what is left once it is checked. */
+import type { AttemptObserver } from "../engine/attempt-observer.ts";
 import type { Engine } from "../engine/engine.ts";
 import { isScheduleDefinition } from "../engine/schedules/schedule.ts";
 import type { ScheduleDefinition } from "../engine/schedules/schedule.ts";
@@ -10,7 +11,6 @@ import { checkName } from "../model/name.ts";
 import { checkBoolean, checkOptions, checkWhole, isListOfFunctions } from "../model/option.ts";
 import { workerLabel } from "../model/worker-label.ts";
 import type { HandlerMiddleware } from "./middleware.ts";
-import type { OnSettled } from "./settled-attempt.ts";
 
 /** How many slots a queue has in this worker: so many of its own, or its share of a total over all live workers. */
 export type QueueSlots =
@@ -43,8 +43,6 @@ export interface WorkerOptions {
   /** How long an aborted handler may take to unwind; 10 s by default. */
   abortGrace?: Duration;
   middleware?: readonly HandlerMiddleware[];
-  /** Told of every attempt that ran, once the store has its end: for meters and logs. It must not wait for anything. */
-  onSettled?: OnSettled;
   /**
    * Shown in logs, lists and attempt records. Default: `{prefix}-worker-{version}-{id}` by MILLRACE_WORKER_PREFIX,
    * MILLRACE_WORKER_VERSION and MILLRACE_WORKER_ID; without a prefix host and process.
@@ -78,7 +76,8 @@ export interface WorkerSettings {
   readonly shutdownGraceMs: number;
   readonly abortGraceMs: number;
   readonly middleware: readonly HandlerMiddleware[];
-  readonly onSettled: OnSettled | null;
+  /** Told of its attempts. */
+  readonly observers: Iterable<AttemptObserver>;
   readonly wantsSignals: boolean;
   /** The fleet hears of this worker. */
   readonly isAnnounced: boolean;
@@ -100,7 +99,6 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
     "shutdownGrace",
     "abortGrace",
     "middleware",
-    "onSettled",
     "label",
     "signals",
   ];
@@ -109,8 +107,6 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
   checkOptions(options, "work", known);
   if (options.middleware !== undefined && !isListOfFunctions(options.middleware))
     throw new MillraceError("invalid-option", "work: middleware must be a list of functions.");
-  if (options.onSettled !== undefined && typeof options.onSettled !== "function")
-    throw new MillraceError("invalid-option", "work: onSettled must be a function.");
   const concurrency = checkWhole(options.concurrency ?? 10, "work: concurrency", 1, slotsMax);
   const queues = options.queues ?? namedQueues(engine.platform.readEnv("MILLRACE_QUEUES"));
   return {
@@ -127,7 +123,7 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
     shutdownGraceMs: durationMs(options.shutdownGrace ?? 30_000, "work: shutdownGrace"),
     abortGraceMs: durationMs(options.abortGrace ?? 10_000, "work: abortGrace"),
     middleware: options.middleware ?? [],
-    onSettled: options.onSettled ?? null,
+    observers: engine.attemptObservers,
     wantsSignals: checkBoolean(options.signals ?? false, "work: signals"),
     isAnnounced: true,
   };

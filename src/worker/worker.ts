@@ -95,12 +95,12 @@ export class JobWorker implements Worker {
     settings: WorkerSettings,
     { served, pools }: MadePools = makePools(engine, handlers, settings),
   ) {
-    const { owner, leaseMs, abortGraceMs, middleware, onSettled, capabilities } = settings;
+    const { owner, leaseMs, abortGraceMs, middleware, observers, capabilities } = settings;
     const routes = new RouteMap(pools, handlers, capabilities);
     const { stalls } = shared.renewals;
     const hasRoom = (): void => this.#claimer.consider();
     const leases = new Leases(() => (hasRoom(), this.#checkQuiet()));
-    const settling = new Settling(engine, { leases, routes, stalls, onSettled });
+    const settling = new Settling(engine, { leases, routes, stalls, observers });
     const abandonedChanged = (): void => shared.beat.changed();
     const aborting = new Aborting(engine, {
       leases,

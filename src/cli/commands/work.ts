@@ -48,10 +48,7 @@ export const work: Command = {
     const lines = options.has("quiet") ? null : workLines(say, () => platform.now());
     const run = async (mill: Millrace): Promise<number> => {
       const told = whenTold(platform);
-      const worker = await mill.work(handlers, {
-        ...workerOptions,
-        ...(lines === null ? {} : { onSettled: lines.onSettled }),
-      });
+      const worker = await mill.work(handlers, workerOptions);
       say(`millrace: worker ${escapeText(worker.id)} runs ${describeHandlers(handlers)}; Ctrl-C stops it\n`);
       await Promise.race([told, worker.stopped]);
       terminal.writeErr(
@@ -64,7 +61,7 @@ export const work: Command = {
       else say(`millrace: worker stopped, ${left}\n`);
       return notStopped === 0 ? 0 : 1;
     };
-    return withMillrace(call, url, run, lines === null ? {} : { log: lines.log });
+    return withMillrace(call, url, run, lines ?? {});
   },
 };
 
