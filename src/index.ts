@@ -52,6 +52,7 @@ export type { DutyOptions } from "./engine/duties/duty-tuning.ts";
 export type { StandardSchema } from "./engine/standard-schema.ts";
 export type { CloseReport, Enqueuer, HandlesOf } from "./client/millrace.ts";
 export type { MillraceOptions } from "./client/millrace-options.ts";
+export type { CallJobOptions } from "./client/call.ts";
 export type { JobHandle, Peek, WaitForOptions } from "./client/job-handle.ts";
 export type {
   DeleteAnswer,

@@ -72,6 +72,22 @@ export async function cancelJobs(
   });
 }
 
+/** Cancels a job unless it is running or has ended. */
+export async function cancelWaiting(
+  engine: Engine,
+  changes: JobChanges,
+  id: string,
+  reason: string,
+): Promise<void> {
+  const found = await changes.read(id);
+  if (found === null) return;
+  await changes.changeAsRead(found, ({ policy, queue, attempts, cancelAsked }) =>
+    cancelChanges({ policy: engine.readPolicy(policy, queue), attempts, cancelAsked }, reason).filter(
+      ({ states }) => !states.includes("running"),
+    ),
+  );
+}
+
 function readOptions(given: CancelOptions): CancelOptions {
   const options = checkOptions(given, "cancel", ["reason", "onProgress", ...callKeys]) as CancelOptions;
   if (options.reason !== undefined && typeof options.reason !== "string")

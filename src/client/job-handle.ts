@@ -78,15 +78,8 @@ export class JobHandle<Result = unknown> {
         `There is no job ${JSON.stringify(this.id)}: the transaction it was enqueued in has not committed, or was rolled back. Ask for the result after the commit.`,
       );
     }
-    if (record === null) {
-      throw new MillraceError(
-        "result-expired",
-        `There is no job ${JSON.stringify(this.id)}: it was pruned, deleted or never made.`,
-      );
-    }
-    checkIsJob(record, this.#name);
-    if (record.state !== "completed") throw endError(record);
-    return (record.result === null ? undefined : this.#engine.settings.coder.decode(record.result)) as Result;
+    if (record === null) throw noSuchJob(this.id);
+    return resultOf(this.#engine, record, this.#name) as Result;
   }
 
   /** Cancels the job and says what became of it. */
@@ -104,6 +97,20 @@ export class JobHandle<Result = unknown> {
     if (record.result === null) return { status: "none" };
     return { status: "value", value: this.#engine.settings.coder.decode(record.result) as Result };
   }
+}
+
+/** What an ended job gives its waiter; undefined where it has no result. @param name what the result's type belongs to. */
+export function resultOf(engine: Engine, record: JobRecord, name: string | null): unknown {
+  checkIsJob(record, name);
+  if (record.state !== "completed") throw endError(record);
+  return record.result === null ? undefined : engine.settings.coder.decode(record.result);
+}
+
+export function noSuchJob(id: string): MillraceError {
+  return new MillraceError(
+    "result-expired",
+    `There is no job ${JSON.stringify(id)}: it was pruned, deleted or never made.`,
+  );
 }
 
 const codes = {

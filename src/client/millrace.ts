@@ -31,6 +31,8 @@ import { JobWorker } from "../worker/worker.ts";
 import type { StopReport, Worker, SharedByWorkers } from "../worker/worker.ts";
 import { readWorkerOptions } from "../worker/worker-settings.ts";
 import type { WorkerOptions } from "../worker/worker-settings.ts";
+import { Calls } from "./call.ts";
+import type { CallJobOptions } from "./call.ts";
 import { readDutyViews } from "./duty-views.ts";
 import type { DutyView } from "./duty-views.ts";
 import { explainJob } from "./explain.ts";
@@ -92,6 +94,7 @@ export class Millrace implements Enqueuer {
   readonly retention: Pick<StoreRetention, "get" | "set">;
   readonly #engine: Engine;
   readonly #results: Results;
+  readonly #calls: Calls;
   readonly #shared: SharedByWorkers;
   readonly #workers = new Set<JobWorker>();
   readonly #supervisor: Supervisor;
@@ -112,6 +115,7 @@ export class Millrace implements Enqueuer {
     };
     this.#supervisor = new Supervisor(engine, allDuties(engine, leaseBook, duties));
     this.jobs = new Jobs(engine);
+    this.#calls = new Calls(engine, this.jobs, this.#results);
     this.kv = new Kv(engine);
     this.queues = new Queues(engine);
     this.workers = new Workers(engine);
@@ -134,6 +138,16 @@ export class Millrace implements Enqueuer {
     const unit = unitOf([planned instanceof Promise ? await planned : planned], [submission]);
     const [handle] = this.#handles(unit, await this.#engine.submit(unit, call));
     return handle as JobHandle<Result>;
+  }
+
+  /** Enqueues a job and waits for its result: a request to whichever process has its handler. */
+  async call<In, Out, Result, Returned>(
+    job: JobDefinition<In, Out, Result, Returned>,
+    input: NoInfer<In>,
+    options: CallJobOptions<NoInfer<In>> = {},
+  ): Promise<Result> {
+    this.#checkOpen();
+    return (await this.#calls.call(anySubmission(job, input, undefined), options)) as Result;
   }
 
   async enqueueMany<const Many extends readonly AnySubmission[]>(
@@ -279,7 +293,7 @@ export class Millrace implements Enqueuer {
     const duties = this.#dutiesRunning ? await this.#supervisor.stop(dutiesGraceMs) : [];
     if (duties.length > 0) log.warn("duties still run after the close", { duties });
     this.#results.close();
-    const idle = Promise.all([submits.whenIdle(), changes.whenIdle()]);
+    const idle = Promise.all([this.#calls.whenIdle(), submits.whenIdle(), changes.whenIdle()]);
     await settlesWithin(platform, idle, Math.max(callsGraceMs, settings.giveUpMs));
     const closing = store.close();
     const isClosed = await settlesWithin(platform, closing, callsGraceMs);

@@ -2,6 +2,10 @@
  * Waiting for jobs to end, from any process, by push: the store hints at finished ids, and those that somebody here
  * waits for are read in one batch. Hints may be lost, so all awaited ids are also read again at slow intervals, in one
  * call and not one per waiter.
+ *
+ * A wait that begins before its job's submit needs no first read: the end of a job that this submit made cannot have
+ * come before the watch. The watch outlives its last waiter for a while, because beginning one reads the feed, and a
+ * process that makes one call after the other would do so for each.
  */
 import { durationText } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
@@ -12,6 +16,8 @@ import type { Unwatch } from "../store/store.ts";
 import type { Engine } from "./engine.ts";
 
 interface Waiter {
+  /** False until the submit of its job is answered: that there is no such job then means nothing. */
+  isSubmitted: boolean;
   ended(record: JobRecord | null): void;
   failed(error: unknown): void;
 }
@@ -19,17 +25,31 @@ interface Waiter {
 /** The waits between two reads of all awaited ids. */
 const pollFirstMs = 1000;
 const pollMaxMs = 5000;
+/** How long the watch stays without a waiter. */
+const lingerMs = 5000;
+
+/** What a submit said about the job to wait for. */
+export interface Submitted {
+  /** Another one than was submitted where a unique key was held. */
+  readonly id: string;
+  /** The submit made the job, so that it cannot have ended before. */
+  readonly isNew: boolean;
+}
 
 interface WaitOptions {
   readonly timeoutMs: number | null;
   readonly signal: AbortSignal | null;
+  /** Of a wait that begins before the submit of its job. When the submit fails, so does the wait. */
+  readonly submitted?: Promise<Submitted>;
 }
 
 export class Results {
   readonly #engine: Engine;
   readonly #waiters = new Map<string, Set<Waiter>>();
   #unwatch: Unwatch | null = null;
+  /** Polls while somebody waits, and then ends the watch. */
   #timer: Timer | null = null;
+  #isLingering = false;
   #pollMs = pollFirstMs;
   #isClosed = false;
 
@@ -38,16 +58,20 @@ export class Results {
   }
 
   /** The job once it is terminal, or null when there is no such job (any more). */
-  wait(id: string, options: WaitOptions): Promise<JobRecord | null> {
+  wait(given: string, options: WaitOptions): Promise<JobRecord | null> {
     return new Promise((resolve, reject) => {
-      const { signal, timeoutMs } = options;
+      const { signal, timeoutMs, submitted } = options;
+      let id = given;
       let timer: Timer | null = null;
+      let isDone = false;
       const done = (): void => {
+        isDone = true;
         timer?.cancel();
         signal?.removeEventListener("abort", aborted);
         this.#remove(id, waiter);
       };
       const waiter: Waiter = {
+        isSubmitted: submitted === undefined,
         ended: (record) => (done(), resolve(record)),
         failed: (error) => (done(), reject(error)),
       };
@@ -64,29 +88,44 @@ export class Results {
         );
       }
       this.#add(id, waiter);
+      if (submitted === undefined) return this.#read(id);
+      submitted.then(
+        (answer) => {
+          if (isDone) return;
+          waiter.isSubmitted = true;
+          if (answer.isNew && answer.id === id) return;
+          this.#remove(id, waiter);
+          id = answer.id;
+          this.#add(id, waiter);
+          this.#read(id);
+        },
+        (error: unknown) => waiter.failed(error),
+      );
     });
   }
 
   close(): void {
     this.#isClosed = true;
-    for (const waiters of this.#waiters.values()) {
-      for (const waiter of waiters)
+    for (const waiters of [...this.#waiters.values()]) {
+      for (const waiter of [...waiters])
         waiter.failed(new MillraceError("closed", "Millrace was closed during the wait."));
     }
+    this.#endWatch();
   }
 
   #add(id: string, waiter: Waiter): void {
     const waiters = this.#waiters.get(id);
     if (waiters === undefined) this.#waiters.set(id, new Set([waiter]));
     else waiters.add(waiter);
-    // The watch begins before the first read, so an end between the two is not missed.
+    // The watch begins before the first read and before the submit, so that no end is missed.
     this.#unwatch ??= this.#engine.store.watch((hint) => {
       if (hint.kind === "finished")
         for (const finished of hint.ids) if (this.#waiters.has(finished)) this.#read(finished);
     });
     this.#pollMs = pollFirstMs;
-    this.#timer ??= this.#startTimer();
-    this.#read(id);
+    if (this.#isLingering) this.#timer?.cancel();
+    if (this.#isLingering || this.#timer === null) this.#timer = this.#startTimer();
+    this.#isLingering = false;
   }
 
   #remove(id: string, waiter: Waiter): void {
@@ -94,10 +133,17 @@ export class Results {
     if (waiters === undefined || !waiters.delete(waiter) || waiters.size > 0) return;
     this.#waiters.delete(id);
     if (this.#waiters.size > 0) return;
+    this.#timer?.cancel();
+    this.#isLingering = true;
+    this.#timer = this.#engine.platform.setTimer(lingerMs, () => this.#endWatch(), false);
+  }
+
+  #endWatch(): void {
     this.#unwatch?.();
     this.#unwatch = null;
     this.#timer?.cancel();
     this.#timer = null;
+    this.#isLingering = false;
   }
 
   #startTimer(): Timer {
@@ -109,10 +155,13 @@ export class Results {
   }
 
   #read(id: string): void {
+    // A read that was sent before the submit was answered may have come too early to find the job.
+    const submitted = [...(this.#waiters.get(id) ?? [])].filter(({ isSubmitted }) => isSubmitted);
     this.#engine.reads.push(id, {
       answered: (record) => {
-        if (record === null || isTerminal(record.state))
-          for (const waiter of [...(this.#waiters.get(id) ?? [])]) waiter.ended(record);
+        if (record !== null && !isTerminal(record.state)) return;
+        for (const waiter of [...(this.#waiters.get(id) ?? [])])
+          if (record !== null || submitted.includes(waiter)) waiter.ended(record);
       },
       // A store that is away is asked again by the poll; the waiter's own timeout bounds the wait.
       failed: (error) => this.#engine.log.debug("reading an awaited job failed", { id, error }),

@@ -168,7 +168,10 @@ export class MillraceError extends Error {
   readonly code: ErrorCode;
   readonly retryable: boolean;
   readonly outcome: ErrorOutcome;
-  /** Of an enqueue with an unknown outcome: the ids it was to make, in order. Repeat it with `repeatOf`. */
+  /**
+   * Of an enqueue with an unknown outcome: the ids it was to make, in order. Repeat it with `repeatOf`. Of a call that
+   * was given up: the id of its job.
+   */
   readonly ids?: readonly string[];
   readonly [brand] = true;
 

@@ -198,3 +198,21 @@ export function keepResultMsOf(policy: DecidedPolicy): number | undefined {
   if (typeof keepsResult !== "number") return undefined;
   return keepsResult < (keepMsOf(policy, "completed") ?? Infinity) ? keepsResult : undefined;
 }
+
+/** Something of an ended job, and for how long it is kept. */
+export interface Kept {
+  readonly what: "the result" | "a completed job" | "a failed job" | "a cancelled or expired job";
+  readonly ms: number;
+}
+
+/** What of an ended job goes first. @param store for the outcomes about which the job says nothing. */
+export function shortestKept({ keepsResult, retention }: DecidedPolicy, store: Required<Retention>): Kept {
+  const { completedMs, failedMs, otherMs } = { ...store, ...retention };
+  const kept: readonly Kept[] = [
+    { what: "the result", ms: keepsResult === true ? Infinity : Number(keepsResult) },
+    { what: "a completed job", ms: completedMs },
+    { what: "a failed job", ms: failedMs },
+    { what: "a cancelled or expired job", ms: otherMs },
+  ];
+  return kept.reduce((first, other) => (other.ms < first.ms ? other : first));
+}
