@@ -85,6 +85,7 @@ export type { QueueEdit } from "./client/queue-edit.ts";
 export type { Queues, QueueSettings } from "./client/queues.ts";
 export type { DutyView } from "./client/duty-views.ts";
 export type { WorkerJob, Workers, WorkerView } from "./client/workers.ts";
+export type { EventsOptions, EventStream } from "./client/events.ts";
 export type { Explanation } from "./client/explain.ts";
 export type { Held } from "./client/held.ts";
 export type { Quarantined } from "./client/quarantined.ts";
@@ -92,6 +93,8 @@ export { errorCatalogue, isMillraceError, MillraceError } from "./model/error.ts
 export type { ErrorCode, ErrorOutcome } from "./model/error.ts";
 export type { AttemptOutcome, ErrorRecord } from "./model/attempt-log.ts";
 export type { Duration } from "./model/duration.ts";
+export { eventCatalogue } from "./model/event.ts";
+export type { EventName, MillraceEvent } from "./model/event.ts";
 export type { JobState, TerminalState } from "./model/job-state.ts";
 export type { Learn, LearnOptions } from "./model/learning.ts";
 export type { BoundSettings, LimitSettings, Rate, RateOptions } from "./model/limit.ts";

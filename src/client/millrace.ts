@@ -7,6 +7,7 @@ import type { AnyJob, AnySubmission, JobDefinition, ResultOf, Submission } from 
 import type { CallOptions } from "../engine/call-limit.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { EnqueueOptions } from "../engine/job-options.ts";
+import { Events } from "../engine/events/events.ts";
 import { Kv } from "../engine/kv.ts";
 import { LeaseBook } from "../engine/lease-book.ts";
 import { Results } from "../engine/results.ts";
@@ -17,6 +18,7 @@ import type { StoreRetention } from "../engine/store-retention.ts";
 import { planJob, refusalError, unitOf } from "../engine/submit.ts";
 import { Supervisor } from "../engine/supervisor.ts";
 import { MillraceError } from "../model/error.ts";
+import type { EventName, MillraceEvent } from "../model/event.ts";
 import { checkName } from "../model/name.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
@@ -35,6 +37,8 @@ import { Calls } from "./call.ts";
 import type { CallJobOptions } from "./call.ts";
 import { readDutyViews } from "./duty-views.ts";
 import type { DutyView } from "./duty-views.ts";
+import { listen, openEvents } from "./events.ts";
+import type { EventsOptions, EventStream } from "./events.ts";
 import { explainJob } from "./explain.ts";
 import type { Explanation } from "./explain.ts";
 import { JobHandle } from "./job-handle.ts";
@@ -95,6 +99,7 @@ export class Millrace implements Enqueuer {
   readonly #engine: Engine;
   readonly #results: Results;
   readonly #calls: Calls;
+  readonly #events: Events;
   readonly #shared: SharedByWorkers;
   readonly #workers = new Set<JobWorker>();
   readonly #supervisor: Supervisor;
@@ -106,6 +111,7 @@ export class Millrace implements Enqueuer {
   constructor(engine: Engine, duties: DutyTuning) {
     this.#engine = engine;
     this.#results = new Results(engine);
+    this.#events = new Events(engine);
     const leaseBook = new LeaseBook();
     this.#shared = {
       leaseBook,
@@ -213,6 +219,23 @@ export class Millrace implements Enqueuer {
     });
   }
 
+  /**
+   * Every change of every job of the store, in order, from any process: `for await (const event of mill.events())`. Its
+   * cursor goes on behind an event, in another process too.
+   */
+  events<Kind extends EventName = EventName>(options: EventsOptions<Kind> = {}): EventStream<Kind> {
+    this.#checkOpen();
+    return openEvents(this.#events, options) as EventStream<Kind>;
+  }
+
+  /**
+   * Calls the listener with each event of the kind from now on, of all processes. @returns a function that ends it.
+   */
+  on<Kind extends EventName>(kind: Kind, listener: (event: MillraceEvent<Kind>) => unknown): () => void {
+    this.#checkOpen();
+    return listen(this.#engine, this.#events, kind, listener);
+  }
+
   /** Starts a worker in this process, and the background duties with the first one. */
   async work(handlers: readonly Handler[], options: WorkerOptions = {}): Promise<Worker> {
     this.#checkOpen();
@@ -293,6 +316,7 @@ export class Millrace implements Enqueuer {
     const duties = this.#dutiesRunning ? await this.#supervisor.stop(dutiesGraceMs) : [];
     if (duties.length > 0) log.warn("duties still run after the close", { duties });
     this.#results.close();
+    this.#events.close();
     const idle = Promise.all([this.#calls.whenIdle(), submits.whenIdle(), changes.whenIdle()]);
     await settlesWithin(platform, idle, Math.max(callsGraceMs, settings.giveUpMs));
     const closing = store.close();

@@ -76,6 +76,12 @@ export const errorCatalogue = {
     "A stored schedule cannot be read: damaged, of a newer version, or in a zone that this Node.js does not know.",
   ),
   "backfill-running": entry(409, false, "The schedule has a backfill that is not done."),
+  "invalid-cursor": entry(
+    400,
+    false,
+    "A cursor of events cannot be read, is of another store, or lies behind the end of the feed.",
+  ),
+  "cursor-expired": entry(410, false, "What was told behind a cursor of events is no longer kept."),
   "job-not-found": entry(404, false, "No job with this id, or it was pruned."),
   "worker-not-found": entry(404, false, "No live worker has this id or label."),
   "job-changed": entry(409, false, "The job's state does not allow this, or it changed meanwhile."),

@@ -144,6 +144,11 @@ export type Hint =
   /** Due jobs were promoted just now: who stands by for their clocks need not do it. */
   | { readonly kind: "promoted" }
   | { readonly kind: "finished"; readonly ids: readonly string[] }
+  /**
+   * The feed may have grown. A store of several partitions says it behind each other hint, with the partition; any other
+   * store says it only of what no other hint tells.
+   */
+  | { readonly kind: "told"; readonly partition: number }
   | { readonly kind: "cancel"; readonly ids: readonly string[]; readonly owner: string };
 
 /** What an acknowledgement is worth: survives power loss, survives the process only, or ends with it. */

@@ -60,6 +60,7 @@ const calls: Readonly<Record<string, () => unknown>> = {
   "`mill.work(handlers, options)`": () => mill.work([handler(plain, () => undefined)], asked),
   "`queues.total`": () =>
     mill.work([handler(plain, () => undefined)], { queues: { asked: { total: 1, ...asked } } }),
+  "`mill.events(options)`": () => mill.events(asked),
   "`mill.workers.stop(worker, options)`": () => mill.workers.stop("asked", asked),
   "`worker.stop(options)`": async () => {
     const worker = await mill.work([handler(plain, () => undefined)]);

@@ -111,10 +111,11 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
     tell({ kind: "due", inMs: 0 });
   };
 
-  const heed = ({ outlook }: Partition, hint: Hint): void => {
+  const heed = ({ number, outlook }: Partition, hint: Hint): void => {
     if (hint.kind === "due") outlook.heardDue(hint.inMs, nowMs());
     if (hint.kind === "ready") outlook.heardReady(hint.routes);
-    tell(hint);
+    if (hint.kind !== "told") tell(hint);
+    tell({ kind: "told", partition: number });
   };
 
   const missing = (): readonly MissingPartition[] =>

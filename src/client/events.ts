@@ -1,0 +1,96 @@
+/**
+ * `mill.events(...)` and `mill.on(...)`: what listeners write, checked. A listener that throws is logged and harms
+ * nobody: neither the job, nor the other listeners, nor its own next event.
+ */
+import type { Engine } from "../engine/engine.ts";
+import type { Events } from "../engine/events/events.ts";
+import type { EventFilter } from "../engine/events/show-events.ts";
+import { eventNames, isEventName } from "../model/event.ts";
+import type { EventName, MillraceEvent } from "../model/event.ts";
+import { checkName } from "../model/name.ts";
+import { checkOptions, invalidOption } from "../model/option.ts";
+
+export interface EventsOptions<Kind extends EventName = EventName> {
+  /**
+   * Where to begin: "now" (default), "start" for everything that is kept, or the cursor of an event, to go on behind
+   * it.
+   */
+  from?: string;
+  queue?: string;
+  /** The name of the jobs. */
+  name?: string;
+  /** The id of one job. */
+  job?: string;
+  /** A tag of the jobs; each job is read once for it, and one that is gone does not pass. */
+  tag?: string;
+  kinds?: Kind | readonly Kind[];
+  /** Ends the loop. */
+  signal?: AbortSignal;
+}
+
+/** The events of a store, for `for await`: it ends when the loop is left, the signal fires or Millrace closes. */
+export type EventStream<Kind extends EventName = EventName> = AsyncIterableIterator<
+  MillraceEvent<Kind>,
+  undefined
+> &
+  AsyncDisposable;
+
+const known = ["from", "queue", "name", "job", "tag", "kinds", "signal"];
+
+export function openEvents(events: Events, options: EventsOptions): EventStream {
+  checkOptions(options, "events", known);
+  const { from = "now", signal } = options;
+  if (typeof from !== "string") throw invalidOption('events: from must be "now", "start" or a cursor.');
+  if (signal !== undefined && !(signal instanceof AbortSignal))
+    throw invalidOption("events: signal must be an AbortSignal.");
+  const subscription = events.subscribe({ from, filter: readEventFilter(options), keepsAlive: true });
+  if (signal?.aborted === true) subscription.end();
+  else signal?.addEventListener("abort", () => subscription.end(), { once: true });
+  return subscription;
+}
+
+function readEventFilter({ queue, name, job, tag, kinds }: EventsOptions): EventFilter {
+  const texts = Object.entries({ queue, name, job, tag }).filter(([, text]) => text !== undefined);
+  for (const [key, text] of texts) checkName(text, `events: ${key}`);
+  const listed = kinds === undefined || Array.isArray(kinds) ? kinds : [kinds];
+  if (listed?.length === 0) throw invalidOption("events: kinds is empty; leave it out for all kinds.");
+  return {
+    ...Object.fromEntries(texts),
+    ...(listed === undefined ? {} : { kinds: new Set((listed as unknown[]).map(checkKind)) }),
+  };
+}
+
+function checkKind(value: unknown): EventName {
+  if (isEventName(value)) return value;
+  throw invalidOption(
+    `${JSON.stringify(String(value).slice(0, 80))} is not a kind of event; known are ${eventNames.join(", ")}.`,
+  );
+}
+
+/** @returns a function that ends the listening. */
+export function listen<Kind extends EventName>(
+  { log, repeated }: Engine,
+  events: Events,
+  kind: Kind,
+  listener: (event: MillraceEvent<Kind>) => unknown,
+): () => void {
+  if (typeof listener !== "function") throw invalidOption("on: the listener must be a function.");
+  const filter = { kinds: new Set([checkKind(kind)]) };
+  const subscription = events.subscribe({ from: "now", filter, keepsAlive: false });
+  const threw = (error: unknown): void =>
+    repeated.say("error", `a listener for the event "${kind}" threw; it goes on with the next one`, {
+      error,
+    });
+  const run = async (): Promise<void> => {
+    for await (const event of subscription) {
+      try {
+        // Not awaited: a listener that never answers must not hold up the next event.
+        void Promise.resolve(listener(event as MillraceEvent<Kind>)).catch(threw);
+      } catch (error) {
+        threw(error);
+      }
+    }
+  };
+  run().catch((error: unknown) => log.error(`listening for the event "${kind}" ended`, { error }));
+  return () => subscription.end();
+}

@@ -1,0 +1,75 @@
+/**
+ * The events of a store in this process: one reader of what is new (live-feed.ts), and one subscription for each who
+ * listens. Ends them all when Millrace closes.
+ */
+import type { FeedPlace } from "../../model/event-cursor.ts";
+import { nowPlace, readCursor, startPlace } from "../../model/event-cursor.ts";
+import { isMillraceError } from "../../model/error.ts";
+import type { Engine } from "../engine.ts";
+import { checkPlace, readEnd } from "./feed-pages.ts";
+import { JobTags } from "./job-tags.ts";
+import { LiveFeed } from "./live-feed.ts";
+import type { EventFilter } from "./show-events.ts";
+import { Subscription } from "./subscription.ts";
+
+export interface SubscribeOptions {
+  /** "now", "start", or a cursor. */
+  readonly from: string;
+  readonly filter: EventFilter;
+  /** Whether the process stays alive for it. */
+  readonly keepsAlive: boolean;
+}
+
+export class Events {
+  readonly #live: LiveFeed;
+  readonly #tags: JobTags;
+  readonly #engine: Engine;
+  readonly #open = new Set<Subscription>();
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+    this.#live = new LiveFeed(engine);
+    this.#tags = new JobTags(engine.store);
+  }
+
+  /** Begins at once: what is told from this call on is not missed, however late the first event is taken. */
+  subscribe({ from, filter, keepsAlive }: SubscribeOptions): Subscription {
+    const { platform, repeated } = this.#engine;
+    const begin = this.#begin(from);
+    const around = { live: this.#live, tags: this.#tags, platform, repeated };
+    const ended = (): void => void this.#open.delete(subscription);
+    const subscription = new Subscription(around, { filter, begin, keepsAlive, ended });
+    this.#open.add(subscription);
+    return subscription;
+  }
+
+  close(): void {
+    for (const subscription of [...this.#open]) subscription.end();
+  }
+
+  #begin(from: string): Promise<readonly FeedPlace[]> {
+    const { store } = this.#engine;
+    const { partitions } = this.#live;
+    const numbers = Array.from({ length: partitions }, (_, number) => number);
+    if (from === "start") return Promise.resolve(numbers.map(() => startPlace));
+    if (from === "now") return Promise.all(numbers.map((number) => this.#placeNow(number)));
+    const places = readCursor(from, partitions);
+    const check = async (place: FeedPlace, number: number): Promise<FeedPlace> => {
+      await checkPlace(store, number, place).catch((error: unknown) => {
+        // A partition that is away is checked by whoever reads it.
+        if (isMillraceError(error, "invalid-cursor")) throw error;
+      });
+      return place;
+    };
+    return Promise.all(places.map(check));
+  }
+
+  /** Of a partition that is away: where it ends when it is back. */
+  async #placeNow(partition: number): Promise<FeedPlace> {
+    try {
+      return { after: await readEnd(this.#engine.store, partition), skip: 0 };
+    } catch {
+      return nowPlace;
+    }
+  }
+}

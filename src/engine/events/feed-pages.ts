@@ -1,0 +1,104 @@
+/**
+ * Reading the feed of one partition page by page, without a gap: the records of a feed are numbered without holes, so a
+ * page that does not begin right behind the last record says that what lay between was pruned.
+ */
+import { nowPlace, startPlace } from "../../model/event-cursor.ts";
+import type { FeedPlace } from "../../model/event-cursor.ts";
+import { MillraceError } from "../../model/error.ts";
+import type { FeedEvent } from "../../store/records.ts";
+import type { Store } from "../../store/store.ts";
+import type { RouteNames } from "./route-names.ts";
+
+/** A record of the feed of one partition. */
+export interface PartitionRecord {
+  readonly partition: number;
+  readonly number: number;
+  readonly at: number;
+  readonly events: readonly FeedEvent[];
+}
+
+/** About so many events are read at a time; records have from one to a thousand. */
+const pageEvents = 5000;
+const pageRecords = { min: 20, first: 100, max: 1000 };
+
+type FeedStore = Pick<Store, "readFeed">;
+
+/** The number of the newest record. */
+export async function readEnd(store: FeedStore, partition: number): Promise<number> {
+  return (await store.readFeed({ partition, after: -1, max: 0 })).cursor;
+}
+
+/**
+ * Checks a place that somebody brought along. Throws `invalid-cursor` where the feed ends before it: the cursor is of
+ * another store, or the store was emptied or lost writes.
+ */
+export async function checkPlace(
+  store: FeedStore,
+  partition: number,
+  { after, skip }: FeedPlace,
+): Promise<void> {
+  if (after <= 0 && skip === 0) return;
+  const end = await readEnd(store, partition);
+  if (after + (skip > 0 ? 1 : 0) > end) throw beyondEnd();
+}
+
+export function beyondEnd(): MillraceError {
+  return new MillraceError(
+    "invalid-cursor",
+    "The feed ends before this cursor: it is of another store, or the store was emptied or lost writes.",
+  );
+}
+
+export class FeedPages {
+  readonly partition: number;
+  readonly #store: FeedStore;
+  readonly #names: RouteNames;
+  #place: FeedPlace;
+  #max = pageRecords.first;
+
+  constructor(
+    { store, names }: { readonly store: FeedStore; readonly names: RouteNames },
+    partition: number,
+    place: FeedPlace,
+  ) {
+    this.#store = store;
+    this.#names = names;
+    this.partition = partition;
+    this.#place = place;
+  }
+
+  /** Behind the last record that was read. */
+  get place(): FeedPlace {
+    return this.#place;
+  }
+
+  /** The next records; none at the end of the feed. `isEnd`: there were no more when they were read. */
+  async next(): Promise<{ readonly records: readonly PartitionRecord[]; readonly isEnd: boolean }> {
+    const { partition } = this;
+    const { after } = this.#place;
+    if (after === nowPlace.after) {
+      this.#place = { after: await readEnd(this.#store, partition), skip: 0 };
+      return { records: [], isEnd: true };
+    }
+    const max = this.#max;
+    const page = await this.#store.readFeed({ partition, after: Math.max(0, after), max });
+    const records = page.records.map((record) => ({ partition, ...record }));
+    const [first, last] = [records[0], records.at(-1)];
+    if (first === undefined || last === undefined) return { records, isEnd: true };
+    if (after !== startPlace.after && first.number !== after + 1) throw prunedPlace();
+    // A page counts as read once all of it can be told.
+    await this.#names.learn(records);
+    this.#place = { after: last.number, skip: 0 };
+    const events = records.reduce((sum, record) => sum + record.events.length, 0);
+    const fitting = Math.floor((pageEvents * records.length) / Math.max(1, events));
+    this.#max = Math.min(Math.max(fitting, pageRecords.min), pageRecords.max);
+    return { records, isEnd: records.length < max };
+  }
+}
+
+function prunedPlace(): MillraceError {
+  return new MillraceError(
+    "cursor-expired",
+    'What was told behind this cursor is no longer kept; go on from "start" for what is, or from "now".',
+  );
+}

@@ -1,0 +1,206 @@
+/**
+ * The one reader of new events in a process, for all who listen there and keep up. A hint of the store wakes it; it reads
+ * the partitions that may have news and hands each record to every follower. It takes no part in delivery: who does not
+ * take the records is let go by its own bound (subscription.ts) and reads for itself.
+ *
+ *  hint ──► wake ──► read what is new ──► followers          nobody follows: nothing is read
+ *               ▲        └─ gap ──┐
+ *               └──── slow look ──┘
+ *
+ * Always true: a follower gets every record behind the place that it came with, once and in order of its partition.
+ */
+import { isMillraceError } from "../../model/error.ts";
+import type { FeedPlace } from "../../model/event-cursor.ts";
+import type { Platform, Timer } from "../../platform/platform.ts";
+import { Backoff } from "../../platform/backoff.ts";
+import type { Store, Unwatch } from "../../store/store.ts";
+import type { RepeatedLines } from "../repeated-line.ts";
+import { beyondEnd, FeedPages, readEnd } from "./feed-pages.ts";
+import type { PartitionRecord } from "./feed-pages.ts";
+import { mergeByTime } from "./merge-by-time.ts";
+import { RouteNames } from "./route-names.ts";
+
+/**
+ * Between two reads lie four times as long as the last one took, inside these bounds: under load the reader takes at
+ * most a fifth of a core, and records come in larger pages.
+ */
+const gapFactor = 4;
+const gapMs = { min: 1, max: 50 };
+/** Behind lost hints each partition is looked at so often; together they ask less than twice a second. */
+const slowLookMs = 2000;
+const slowLookPerPartitionMs = 600;
+
+export interface Follower {
+  /** Whoever waits in a loop keeps its process alive, as every wait does. */
+  readonly keepsAlive: boolean;
+  /** Called with each record that is new, for as long as it follows. */
+  took(record: PartitionRecord): void;
+  /** The feed cannot be followed any more. */
+  failed(error: unknown): void;
+}
+
+interface Surroundings {
+  readonly store: Store;
+  readonly platform: Platform;
+  readonly repeated: RepeatedLines;
+}
+
+interface Following {
+  readonly follower: Follower;
+  /** By partition: records up to this number are not for it. */
+  readonly after: readonly number[];
+}
+
+export class LiveFeed {
+  readonly store: Store;
+  readonly names: RouteNames;
+  readonly #around: Surroundings;
+  readonly #partitions: number;
+  readonly #following = new Map<Follower, Following>();
+  readonly #backoff: Backoff;
+  #pages: FeedPages[] = [];
+  /** Partitions that may have news. */
+  readonly #stale = new Set<number>();
+  /** Partitions whose end is to be compared with what was read, where they have no news. */
+  readonly #unchecked = new Set<number>();
+  #unwatch: Unwatch | null = null;
+  #slow: Timer | null = null;
+  #gap: Timer | null = null;
+  #isReading = false;
+
+  constructor(around: Surroundings) {
+    this.#around = around;
+    this.#partitions = around.store.partitions ?? 1;
+    this.store = around.store;
+    this.names = new RouteNames(around.store);
+    this.#backoff = new Backoff(around.platform, { firstMs: 100, maxMs: 2000 });
+  }
+
+  get partitions(): number {
+    return this.#partitions;
+  }
+
+  /**
+   * Hands the follower all records behind these places. @returns false where the live feed is ahead of one of them: the
+   * follower reads on by itself and tries again.
+   */
+  follow(follower: Follower, places: readonly FeedPlace[]): boolean {
+    if (this.#following.size === 0) this.#begin(places);
+    else if (this.#pages.some((pages, number) => (places[number]?.after ?? 0) < pages.place.after))
+      return false;
+    this.#following.set(follower, { follower, after: places.map(({ after }) => after) });
+    this.#lookLater();
+    return true;
+  }
+
+  leave(follower: Follower): void {
+    if (this.#following.delete(follower) && this.#following.size === 0) this.#end();
+  }
+
+  #begin(places: readonly FeedPlace[]): void {
+    const { store } = this;
+    this.#pages = places.map((place, number) => new FeedPages(this, number, place));
+    this.#unwatch = store.watch((hint) => {
+      if (hint.kind === "told") this.#stale.add(hint.partition);
+      else if (this.#partitions === 1) this.#stale.add(0);
+      this.#read();
+    });
+    // What was told between the read of the places and the watch has no hint.
+    this.#allStale();
+    this.#read();
+  }
+
+  #end(): void {
+    this.#unwatch?.();
+    this.#unwatch = null;
+    this.#slow?.cancel();
+    this.#gap?.cancel();
+    this.#backoff.cancel();
+    this.#slow = this.#gap = null;
+    this.#pages = [];
+    this.#stale.clear();
+    this.#unchecked.clear();
+  }
+
+  #allStale(): void {
+    for (let number = 0; number < this.#partitions; number++) this.#stale.add(number);
+  }
+
+  #lookLater(): void {
+    this.#slow?.cancel();
+    const delayMs = Math.max(slowLookMs, slowLookPerPartitionMs * this.#partitions);
+    const keepsAlive = [...this.#following.keys()].some((follower) => follower.keepsAlive);
+    const look = (): void => {
+      this.#allStale();
+      for (const number of this.#stale) this.#unchecked.add(number);
+      this.#read();
+      this.#lookLater();
+    };
+    this.#slow = this.#around.platform.setTimer(delayMs, look, keepsAlive);
+  }
+
+  #read(): void {
+    if (this.#isReading || this.#gap !== null || this.#backoff.isWaiting || this.#stale.size === 0) return;
+    this.#isReading = true;
+    const { platform } = this.#around;
+    const beganUs = platform.monotonicUs();
+    void this.#readStale(this.#pages).then((hasFailed) => {
+      this.#isReading = false;
+      if (this.#following.size === 0) return;
+      if (hasFailed) {
+        this.#backoff.retry(() => this.#read());
+        return;
+      }
+      this.#backoff.succeeded();
+      const tookMs = (platform.monotonicUs() - beganUs) / 1000;
+      const restMs = Math.min(Math.max(tookMs * gapFactor, gapMs.min), gapMs.max);
+      this.#gap = platform.setTimer(restMs, () => {
+        this.#gap = null;
+        this.#read();
+      });
+    });
+  }
+
+  /** @returns whether a partition could not be read; it stays stale, and the others go on. */
+  async #readStale(pages: readonly FeedPages[]): Promise<boolean> {
+    const asked = [...this.#stale];
+    this.#stale.clear();
+    const read = await Promise.allSettled(asked.map((number) => this.#readPartition(pages, number)));
+    // A reading of an earlier life of this feed has nobody to tell.
+    if (pages !== this.#pages) return false;
+    this.#tell(mergeByTime(read.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []))));
+    let hasFailed = false;
+    for (const [index, each] of read.entries()) {
+      if (each.status === "fulfilled") continue;
+      hasFailed = true;
+      this.#stale.add(asked[index] as number);
+      this.#failed(each.reason);
+    }
+    return hasFailed;
+  }
+
+  async #readPartition(pages: readonly FeedPages[], number: number): Promise<readonly PartitionRecord[]> {
+    const reader = pages[number] as FeedPages;
+    const { records, isEnd } = await reader.next();
+    if (!isEnd) this.#stale.add(number);
+    const isQuiet = records.length === 0 && this.#unchecked.delete(number);
+    // A feed that ends before the last record that was read is another feed.
+    if (isQuiet && (await readEnd(this.store, number)) < reader.place.after) throw beyondEnd();
+    return records;
+  }
+
+  #tell(records: readonly PartitionRecord[]): void {
+    for (const record of records) {
+      for (const { follower, after } of this.#following.values())
+        if (record.number > (after[record.partition] as number)) follower.took(record);
+    }
+  }
+
+  #failed(error: unknown): void {
+    if (isMillraceError(error, "invalid-cursor") || isMillraceError(error, "cursor-expired")) {
+      for (const { follower } of [...this.#following.values()]) follower.failed(error);
+      return;
+    }
+    this.#around.repeated.say("warn", "reading events failed; it is tried again", { error });
+  }
+}

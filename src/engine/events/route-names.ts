@@ -1,0 +1,36 @@
+/** The queues and names behind the route numbers of the feed, read from the store when a number is new. */
+import type { Route } from "../../model/route.ts";
+import type { Store } from "../../store/store.ts";
+import type { PartitionRecord } from "./feed-pages.ts";
+
+export class RouteNames {
+  readonly #store: Pick<Store, "readRoutes">;
+  #routes: ReadonlyMap<number, Route> = new Map();
+  /** One read for all who meet a new number at once. */
+  #reading: Promise<void> | null = null;
+
+  constructor(store: Pick<Store, "readRoutes">) {
+    this.#store = store;
+  }
+
+  of(route: number): Pick<Route, "queue" | "name"> | undefined {
+    return this.#routes.get(route);
+  }
+
+  /** Makes the routes of these records known. A route is in the store before anything is told of it. */
+  async learn(records: readonly PartitionRecord[]): Promise<void> {
+    // A read that was on its way already may have come too early for these.
+    for (let read = 0; read < 2 && this.#hasNew(records); read++) {
+      this.#reading ??= this.#read().finally(() => (this.#reading = null));
+      await this.#reading;
+    }
+  }
+
+  #hasNew(records: readonly PartitionRecord[]): boolean {
+    return records.some(({ events }) => events.some(({ route }) => !this.#routes.has(route)));
+  }
+
+  async #read(): Promise<void> {
+    this.#routes = new Map((await this.#store.readRoutes()).map((route) => [route.number, route]));
+  }
+}

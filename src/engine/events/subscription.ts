@@ -1,0 +1,216 @@
+/**
+ * One listener's way through the feed. While it is behind it reads for itself, page by page, as fast as it takes the
+ * events; once it has caught up it follows the live feed that all listeners of the process share.
+ *
+ *   behind ──nothing left to read──► live          live ──more waits for it than its bound──► behind
+ *
+ * Always true: it holds a bounded number of events, whatever it does not take; and its events are without a gap and
+ * without doubles over both ways, because each record is taken once, behind the place of the one before.
+ */
+import type { FeedPlace } from "../../model/event-cursor.ts";
+import type { MillraceEvent } from "../../model/event.ts";
+import { Backoff } from "../../platform/backoff.ts";
+import type { Platform } from "../../platform/platform.ts";
+import type { RepeatedLines } from "../repeated-line.ts";
+import { FeedMerge } from "./feed-merge.ts";
+import type { PartitionRecord } from "./feed-pages.ts";
+import type { JobTags } from "./job-tags.ts";
+import type { LiveFeed } from "./live-feed.ts";
+import { hasWanted, Places, showEvents } from "./show-events.ts";
+import type { EventFilter } from "./show-events.ts";
+
+/** So many events may wait for a listener that follows; one that is further behind reads by itself. */
+const waitingMax = 20_000;
+
+interface Surroundings {
+  readonly live: LiveFeed;
+  readonly tags: JobTags;
+  readonly platform: Platform;
+  readonly repeated: RepeatedLines;
+}
+
+export interface SubscriptionOptions {
+  readonly filter: EventFilter;
+  /** Where it begins. */
+  readonly begin: Promise<readonly FeedPlace[]>;
+  readonly keepsAlive: boolean;
+  /** Called once, when nothing more will be given. */
+  readonly ended: () => void;
+}
+
+const over: IteratorReturnResult<undefined> = { done: true, value: undefined };
+
+export class Subscription implements AsyncIterableIterator<MillraceEvent, undefined>, AsyncDisposable {
+  readonly keepsAlive: boolean;
+  readonly #around: Surroundings;
+  readonly #filter: EventFilter;
+  readonly #begin: Promise<readonly FeedPlace[]>;
+  readonly #ended: () => void;
+  readonly #backoff: Backoff;
+  #places: Places | null = null;
+  /** While it is behind. */
+  #merge: FeedMerge | null = null;
+  #isFollowing = false;
+  #waiting: PartitionRecord[] = [];
+  #waitingEvents = 0;
+  #failure: { readonly error: unknown } | null = null;
+  #isOver = false;
+  /** Called when something came, or when it is over. */
+  #wake: (() => void) | null = null;
+  /** Shown and not taken yet, from `#taken` on. */
+  #shown: readonly MillraceEvent[] = [];
+  #taken = 0;
+  /** One `next` after the other. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #turns = 0;
+
+  constructor(around: Surroundings, { filter, begin, keepsAlive, ended }: SubscriptionOptions) {
+    this.#around = around;
+    this.#filter = filter;
+    this.#begin = begin;
+    this.keepsAlive = keepsAlive;
+    this.#ended = ended;
+    this.#backoff = new Backoff(around.platform, { firstMs: 100, maxMs: 2000 });
+    // Whoever takes the first event is told; before that nobody is there to hear it.
+    begin.catch(() => undefined);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<IteratorResult<MillraceEvent, undefined>> {
+    if (this.#turns === 0 && this.#taken < this.#shown.length && !this.#isOver)
+      return Promise.resolve({ done: false, value: this.#shown[this.#taken++] as MillraceEvent });
+    this.#turns += 1;
+    const turn = this.#turn.then(() => this.#pull()).finally(() => (this.#turns -= 1));
+    this.#turn = turn.catch(() => undefined);
+    return turn;
+  }
+
+  return(): Promise<IteratorReturnResult<undefined>> {
+    this.end();
+    return Promise.resolve(over);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.end();
+    return Promise.resolve();
+  }
+
+  /** Nothing more is given; who waits is told so. */
+  end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#leave();
+    this.#shown = [];
+    this.#taken = 0;
+    this.#wake?.();
+    this.#ended();
+  }
+
+  async #pull(): Promise<IteratorResult<MillraceEvent, undefined>> {
+    try {
+      while (!this.#isOver) {
+        if (this.#taken < this.#shown.length)
+          return { done: false, value: this.#shown[this.#taken++] as MillraceEvent };
+        const places = (this.#places ??= new Places(await this.#begin));
+        const record = await this.#nextRecord(places);
+        if (record === null || this.#isOver) continue;
+        const { names } = this.#around.live;
+        const shown = showEvents(record, { filter: this.#filter, names, places });
+        this.#shown = this.#filter.tag === undefined ? shown : await this.#tagged(shown, this.#filter.tag);
+        this.#taken = 0;
+      }
+      return over;
+    } catch (error) {
+      this.end();
+      throw error;
+    }
+  }
+
+  /** The next record, or null where it has to look again. */
+  async #nextRecord(places: Places): Promise<PartitionRecord | null> {
+    if (this.#failure !== null) throw this.#failure.error;
+    const waiting = this.#waiting.shift();
+    if (waiting !== undefined) {
+      this.#waitingEvents -= waiting.events.length;
+      return waiting;
+    }
+    if (this.#isFollowing) {
+      await new Promise<void>((resolve) => (this.#wake = resolve));
+      this.#wake = null;
+      return null;
+    }
+    return this.#readBehind(places);
+  }
+
+  async #readBehind(places: Places): Promise<PartitionRecord | null> {
+    const { live } = this.#around;
+    const merge = (this.#merge ??= new FeedMerge(live, places.all));
+    const merged = await merge.next();
+    if (merged.kind === "record") {
+      this.#backoff.succeeded();
+      return merged.record;
+    }
+    if (merged.kind === "failure") {
+      await this.#failedOnce(merged.error);
+      return null;
+    }
+    // All that was read is given: this is where it stands.
+    this.#places = new Places(merge.places);
+    if (this.#isOver || !live.follow(this, merge.places)) return null;
+    this.#isFollowing = true;
+    this.#merge = null;
+    return null;
+  }
+
+  async #tagged(events: readonly MillraceEvent[], tag: string): Promise<readonly MillraceEvent[]> {
+    while (!this.#isOver) {
+      try {
+        return await this.#around.tags.filter(events, tag);
+      } catch (error) {
+        await this.#failedOnce(error);
+      }
+    }
+    return [];
+  }
+
+  async #failedOnce(error: unknown): Promise<void> {
+    const { platform, repeated } = this.#around;
+    repeated.say("warn", "reading events failed; it is tried again", { error });
+    await this.#sleep(platform, this.#backoff.failed());
+  }
+
+  async #sleep(platform: Platform, delayMs: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+      platform.setTimer(delayMs, resolve);
+    });
+    this.#wake = null;
+  }
+
+  /** A new record of the live feed. */
+  took(record: PartitionRecord): void {
+    const isForNobody = !hasWanted(record, this.#filter, this.#around.live.names);
+    if (isForNobody && this.#waiting.length === 0) return this.#places?.read(record);
+    this.#waitingEvents += record.events.length;
+    if (this.#waitingEvents > waitingMax && this.#waiting.length > 0) return this.#leave();
+    this.#waiting.push(record);
+    this.#wake?.();
+  }
+
+  failed(error: unknown): void {
+    this.#leave();
+    this.#failure = { error };
+    this.#wake?.();
+  }
+
+  /** What waits is let go: it is read again from the place behind the last record that was taken. */
+  #leave(): void {
+    if (this.#isFollowing) this.#around.live.leave(this);
+    this.#isFollowing = false;
+    this.#waiting = [];
+    this.#waitingEvents = 0;
+  }
+}
