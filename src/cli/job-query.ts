@@ -14,6 +14,7 @@ export const filterOptions = {
   reason: { value: "REASON", meaning: "jobs that ended for this reason, such as retries-exhausted" },
   after: { value: "TIME", meaning: "jobs made since this time (2026-01-31T12:00Z) or so long ago (2h)" },
   before: { value: "TIME", meaning: "jobs made before this time, or longer ago" },
+  "holds-group": { meaning: "jobs that hold their group although they do not run, such as failed ones" },
 } as const;
 
 export function readQuery(
@@ -31,6 +32,7 @@ export function readQuery(
   const [after, before] = [readPastInstant(options, "after", now), readPastInstant(options, "before", now)];
   if (after !== undefined) query.createdAfter = after;
   if (before !== undefined) query.createdBefore = before;
+  if (options.has("holds-group")) query.holdsGroup = true;
   return query;
 }
 

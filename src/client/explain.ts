@@ -2,6 +2,7 @@
 import type { Engine } from "../engine/engine.ts";
 import { readNotices, servingWorkers } from "../engine/worker-notice.ts";
 import type { LiveWorker } from "../engine/worker-notice.ts";
+import { withAnyHolder } from "./group-holders.ts";
 import type { Held } from "./held.ts";
 import { heldByCapability } from "./held-by-capability.ts";
 import type { HeldByCapability } from "./held-by-capability.ts";
@@ -52,7 +53,8 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
         tally.state === wanted &&
         hasSameCaps(tally.caps ?? [], caps),
     )?.count ?? 0;
-  const [byGate = null] = await readHeldByGate(engine, [record]);
+  const [found = null] = await readHeldByGate(engine, [record]);
+  const byGate = found === null ? null : await withAnyHolder(engine.store, found);
   const lacking = heldByCapability(record, notices);
   const held = byGate === null ? lacking : viewHeldByGate(byGate);
   const explain = (why: string, expectedAt: number | null = null): Explanation => ({
@@ -65,7 +67,9 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
   });
   if (isTerminal(state))
     return explain(
-      state === "completed" ? "It has completed." : `It ended as ${state}: ${record.reason ?? "no reason"}.`,
+      state === "completed"
+        ? "It has completed."
+        : `It ended as ${state}: ${record.reason ?? "no reason"}.${heldGroup(record)}`,
     );
   const behind = record.attempt - (record.countsAttempt === 0 ? 1 : 0);
   const nth = `${behind <= 0 ? "" : ` Attempt ${behind} is behind it.`}${handedBack(record)}${throttled(record)}`;
@@ -133,6 +137,12 @@ function heldPlace({ laneKey, keepsLane }: JobRecord): string {
   const group = groupOfLane(laneKey);
   if (keepsLane === 0 || group === null) return "";
   return ` It holds its place in the group ${JSON.stringify(group)} meanwhile.`;
+}
+
+function heldGroup({ laneKey, keepsLane }: JobRecord): string {
+  const group = groupOfLane(laneKey);
+  if (keepsLane === 0 || group === null) return "";
+  return ` It holds its group ${JSON.stringify(group)} until it is replayed or deleted.`;
 }
 
 function describeCase(item: Quarantined | undefined): string {

@@ -84,11 +84,62 @@ describe.each([1, 4])("on %i partitions", (partitions) => {
       held: { by: "group", name: "default", key: "a", use: { held: 1, cap: 1 }, until: null },
     });
     expect((await v.run(v.mill.explain(second!)))?.why).toBe(
-      'The group "a" of the queue "default" is full: 1 of 1 are held.',
+      `The group "a" of the queue "default" is full: 1 of 1 are held. It is held by the job "${first}", which waits to be tried again.`,
     );
     await v.advance(60_000);
     expect(ran).toEqual([1, 1, 2, 2, 3, 3, 4]);
     expect(await v.run(v.mill.jobs.counts())).toEqual({ default: { completed: 3, failed: 1 } });
+  });
+
+  test("a job that is to hold its group when it has failed does so until it is replayed or deleted", async () => {
+    const strict = job<Order>("strict", {
+      group: { ...oneByOne, holdsOnFailure: true },
+      retry: { attempts: 1 },
+      retention: { failed: "10s" },
+    });
+    const ran: number[] = [];
+    let isMended = false;
+    const run = ({ input }: { input: Order }): void => {
+      ran.push(input.n);
+      if (input.n < 3 && !isMended) throw new Error("broken");
+    };
+    await v.run(v.mill.work([handler(strict, run)], { concurrency: 4 }));
+    const [first, second, third] = await enqueueAll([1, 2, 3].map((n) => strict.with({ customer: "a", n })));
+    await enqueueAll([strict.with({ customer: "b", n: 9 })]);
+    await v.advance(600_000);
+    expect(sorted(ran)).toEqual([1, 9]);
+    const holder = { id: first!, state: "failed" };
+    expect(await v.run(v.mill.jobs.get(third!))).toMatchObject({ held: { by: "group", key: "a", holder } });
+    expect(await v.run(v.mill.explain(second!))).toMatchObject({
+      held: { by: "group", key: "a", holder },
+      why: expect.stringContaining(`held by the job "${first}", which has failed: the group goes on once`),
+    });
+    expect((await v.run(v.mill.explain(first!)))?.why).toContain('It holds its group "a" until');
+    const { jobs } = await v.run(v.mill.jobs.list({ holdsGroup: true }));
+    expect(jobs.map(({ id }) => id)).toEqual([first]);
+    isMended = true;
+    expect(await v.run(v.mill.jobs.retry(first!))).toBe("replayed");
+    await v.advance(10_000);
+    expect(ran).toEqual([1, 9, 1, 2, 3]);
+    isMended = false;
+    const [broken] = await enqueueAll([1, 4].map((n) => strict.with({ customer: "a", n })));
+    await v.advance(10_000);
+    expect(ran.slice(5)).toEqual([1]);
+    await v.run(v.mill.jobs.delete(broken!));
+    await v.advance(10_000);
+    expect(ran.slice(5)).toEqual([1, 4]);
+  });
+
+  test("explain names the running job that holds a group", async () => {
+    const { promise, resolve } = deferred();
+    await v.run(v.mill.work([handler(pay, () => promise)], { concurrency: 4 }));
+    const [first, second] = await enqueueAll([1, 2].map((n) => pay.with({ customer: "a", n })));
+    await v.advance(100);
+    expect(await v.run(v.mill.explain(second!))).toMatchObject({
+      held: { holder: { id: first!, state: "running" } },
+      why: expect.stringContaining(`It is held by the job "${first}", which is running.`),
+    });
+    resolve();
   });
 
   test("where a retry is to hold nothing, the next of the customer passes it", async () => {

@@ -1,6 +1,6 @@
 /**
  * Ready jobs that a limit, their group or their queue holds back: read for the jobs that somebody looks at, one call for
- * all of them. A job knows the limits on its route by its policy, its group and its keys by its lane.
+ * all of them, and a second one where a group does (group-holders.ts). A job knows the limits on its route by its policy, its group and its keys by its lane.
  */
 import type { Engine } from "../engine/engine.ts";
 import { gatesToPass, limitGateKey } from "../model/gate.ts";
@@ -9,6 +9,7 @@ import type { HeldBack } from "../model/held.ts";
 import { readKeyUse } from "../model/lane.ts";
 import type { KeyUse } from "../model/lane.ts";
 import type { JobRecord } from "../store/records.ts";
+import { withFailedHolders } from "./group-holders.ts";
 import { unlessMissing } from "./unless-missing.ts";
 
 export interface HeldByGate extends Omit<HeldBack, "until" | "why"> {
@@ -36,7 +37,7 @@ export async function readHeldByGate(
   const nobody = { gates: [], cursor: null, now: 0 };
   const { gates, now } = await unlessMissing(store, () => store.readGates({ keys }), nobody);
   const byKey = new Map(gates.map((gate) => [gate.key, gate]));
-  return records.map((record) => {
+  const held = records.map((record) => {
     if (record.state !== "ready") return null;
     const asked = usesOf(record).flatMap(({ key, weight, cap }) => {
       const gate = byKey.get(key);
@@ -44,6 +45,7 @@ export async function readHeldByGate(
     });
     return heldBack(asked, now);
   });
+  return withFailedHolders(store, held);
 }
 
 export function viewHeldByGate({ why: _why, until, ...rest }: HeldBack): HeldByGate {

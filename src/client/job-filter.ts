@@ -19,6 +19,8 @@ export interface JobQuery {
   reason?: string;
   createdAfter?: Date | number;
   createdBefore?: Date | number;
+  /** True: only jobs that hold their group although they do not run, such as one that failed with `holdsOnFailure`. */
+  holdsGroup?: true;
 }
 
 /**
@@ -52,8 +54,11 @@ export function readFilter(query: JobQuery): JobFilter {
     "reason",
     "createdAfter",
     "createdBefore",
+    "holdsGroup",
   ]);
-  const { state, queue, job, tag, reason, createdAfter, createdBefore } = query;
+  const { state, queue, job, tag, reason, createdAfter, createdBefore, holdsGroup } = query;
+  if (holdsGroup !== undefined && holdsGroup !== true)
+    throw new MillraceError("invalid-option", "filter: holdsGroup must be true; leave it out for all jobs.");
   if (job !== undefined) {
     checkDefinition(job, "filter");
     if (query.name !== undefined)
@@ -78,6 +83,7 @@ export function readFilter(query: JobQuery): JobFilter {
     ...(name === undefined ? {} : { name }),
     ...(tag === undefined ? {} : { tag }),
     ...(reason === undefined ? {} : { reason }),
+    ...(holdsGroup === undefined ? {} : { keepsLane: true }),
     ...(createdAfter === undefined
       ? {}
       : { createdAfter: readInstant(createdAfter, "filter: createdAfter") }),

@@ -20,7 +20,12 @@ const lane = (group: unknown, limits: readonly unknown[] = [], input: unknown = 
 
 describe("a group", () => {
   test("takes turns where nothing bounds it, and goes by rank where something does", () => {
-    expect(read(tenantOf)).toMatchObject({ concurrency: null, weight: 1, holdsOnRetry: false });
+    expect(read(tenantOf)).toMatchObject({
+      concurrency: null,
+      weight: 1,
+      holdsOnRetry: false,
+      holdsOnFailure: false,
+    });
     expect(read({ key: "k", concurrency: 5 })).toMatchObject({ weight: null, holdsOnRetry: false });
     expect(read({ key: "k", concurrency: 5, fair: true, weight: 3 })).toMatchObject({ weight: 3 });
   });
@@ -40,6 +45,8 @@ describe("a group", () => {
     ["a weight without turns", { key: "k", concurrency: 1, weight: 2 }, "invalid-option"],
     ["neither turns nor a cap", { key: "k", fair: false }, "invalid-option"],
     ["a hold without a cap", { key: "k", holdsOnRetry: true }, "invalid-option"],
+    ["a hold of failed jobs without a cap", { key: "k", holdsOnFailure: true }, "invalid-option"],
+    ["a hold that is no flag", { key: "k", concurrency: 1, holdsOnFailure: "yes" }, "invalid-option"],
     ["an unknown option", { key: "k", cap: 1 }, "invalid-option"],
     ["a number", 5, "invalid-option"],
   ])("with %s is refused", (_what, given, code) => {

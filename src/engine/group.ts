@@ -30,6 +30,11 @@ export interface GroupOptions<In = unknown> {
    * runs at once, else false.
    */
   holdsOnRetry?: boolean;
+  /**
+   * A job that has failed for good holds the group: nobody of it runs until the failed job is replayed or deleted, and
+   * no retention takes it before. False by default.
+   */
+  holdsOnFailure?: boolean;
 }
 
 /** A group once it is checked. */
@@ -40,31 +45,37 @@ export interface ReadGroup {
   /** Null for a group that goes by rank. */
   readonly weight: OfInput<never, number> | null;
   readonly holdsOnRetry: boolean;
+  readonly holdsOnFailure: boolean;
 }
 
 const permitsMax = 1_000_000_000;
+const holdsNothing = { holdsOnRetry: false, holdsOnFailure: false };
+const optionNames = ["key", "concurrency", "fair", "weight", "holdsOnRetry", "holdsOnFailure"];
 
 export function readGroup(given: unknown, what: string): ReadGroup {
   if (typeof given === "string" || typeof given === "function")
-    return { key: readKey(given, what), concurrency: null, weight: 1, holdsOnRetry: false };
-  const options = checkOptions(given, what, ["key", "concurrency", "fair", "weight", "holdsOnRetry"]);
+    return { key: readKey(given, what), concurrency: null, weight: 1, ...holdsNothing };
+  const options = checkOptions(given, what, optionNames);
   const concurrency =
     options["concurrency"] === undefined
       ? null
       : checkWhole(options["concurrency"], `${what}.concurrency`, 1, permitsMax);
   const isFair = checkBoolean(options["fair"] ?? concurrency === null, `${what}.fair`);
   const holdsOnRetry = checkBoolean(options["holdsOnRetry"] ?? concurrency === 1, `${what}.holdsOnRetry`);
+  const holdsOnFailure = checkBoolean(options["holdsOnFailure"] ?? false, `${what}.holdsOnFailure`);
   if (!isFair && concurrency === null)
     throw invalidOption(`${what}: a group that takes no turns needs a concurrency.`);
   if (!isFair && options["weight"] !== undefined)
     throw invalidOption(`${what}.weight counts turns: give fair: true with it.`);
-  if (holdsOnRetry && concurrency === null)
-    throw invalidOption(`${what}.holdsOnRetry needs a concurrency: there is nothing to hold.`);
+  for (const [name, holds] of Object.entries({ holdsOnRetry, holdsOnFailure }))
+    if (holds && concurrency === null)
+      throw invalidOption(`${what}.${name} needs a concurrency: there is nothing to hold.`);
   return {
     key: readKey(options["key"], `${what}.key`),
     concurrency,
     weight: isFair ? readWeight(options["weight"] ?? 1, `${what}.weight`) : null,
     holdsOnRetry,
+    holdsOnFailure,
   };
 }
 

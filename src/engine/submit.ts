@@ -137,6 +137,7 @@ function makePlan(engine: Engine, definition: AnyJob, options: ReadOptions): Pla
     ...options.policy,
     ...(named.length === 0 ? {} : { limits: named }),
     ...(group?.holdsOnRetry === true ? { holdsGroup: true } : {}),
+    ...(group?.holdsOnFailure === true ? { holdsGroupFailed: true } : {}),
   };
   const gates = gatesOf(limits);
   const caps = options.requires === undefined || options.requires.length === 0 ? null : options.requires;

@@ -52,27 +52,9 @@ const finished = (to: string, reason: string | null, keepMs: number | null = nul
   keepMs,
 });
 
-describe("a job that holds its group while it waits to be tried again", () => {
-  const holds = ended({ with: { holdsGroup: true } });
-
-  test("keeps its lane after a failure, a crash, a snooze and a throttle, and not at its end", () => {
-    const throttled = { limit: "slack", cooldownMs: 5, isClosed: false, error: boom.error };
-    const waits = [
-      afterFailure(holds, boom, sources).next,
-      afterCrash(holds, true, sources).next,
-      afterCrash(holds, false, sources).next,
-      afterSnooze(holds.policy, 5, 1000),
-      afterThrottled(holds, throttled, sources).next,
-    ];
-    for (const next of waits) expect(next).toMatchObject({ to: "scheduled", keepsLane: true });
-    expect(afterFailure({ ...holds, attempt: 3 }, boom, sources).next).not.toHaveProperty("keepsLane");
-    expect(afterFailure(ended(), boom, sources).next).not.toHaveProperty("keepsLane");
-  });
-
-  test("in LIFO order is ranked by its new due time, the last first", () => {
-    const next = afterFailure(ended({ with: { order: "lifo" } }), boom, sources).next;
-    expect(next).toMatchObject({ rankBase: 2 * 2 ** 42, rankSlope: -1 });
-  });
+test("a retry in LIFO order is ranked by its new due time, the last first", () => {
+  const next = afterFailure(ended({ with: { order: "lifo" } }), boom, sources).next;
+  expect(next).toMatchObject({ rankBase: 2 * 2 ** 42, rankSlope: -1 });
 });
 
 describe("after a throttle", () => {

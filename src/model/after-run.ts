@@ -104,7 +104,7 @@ export function afterFailure(ended: EndedAttempt, failure: Failure, sources: Sou
   });
   if (ended.cancelAsked) return { next: afterCancelAsked(ended), attempts };
   const reason = failure.final ?? reasonToStop(policy, attempt, failure);
-  if (reason !== null) return { next: finish("failed", policy, reason, null), attempts };
+  if (reason !== null) return { next: failed(policy, reason), attempts };
   const delayMs = failure.retryInMs ?? backoffDelayMs(policy.backoff, attempt, failure.error, sources);
   return { next: schedule(policy, delayMs, 1, "retry-scheduled", sources.strideMs), attempts };
 }
@@ -238,7 +238,7 @@ export function afterCrash(ended: EndedAttempt, started: boolean, sources: Sourc
   });
   if (ended.cancelAsked) return { next: afterCancelAsked(ended), attempts };
   if (isGivenBack) return { next: schedule(policy, 0, 0, "reclaimed", sources.strideMs), attempts };
-  if (attempt >= policy.attempts) return { next: finish("failed", policy, "crash-loop", null), attempts };
+  if (attempt >= policy.attempts) return { next: failed(policy, "crash-loop"), attempts };
   const delayMs = backoffDelayMs(policy.backoff, attempt, { name: "Crash" }, sources);
   return { next: schedule(policy, delayMs, 1, "reclaimed", sources.strideMs), attempts };
 }
@@ -262,6 +262,12 @@ function finish(
   result: string | null,
 ): Finish {
   return { to, event: to, reason, result, keepMs: keepMsOf(policy, to) };
+}
+
+/** The end of a job that failed while it ran. One that holds its group on stays until somebody decides about it. */
+function failed(policy: DecidedPolicy, reason: EndReason): Finish {
+  const end = finish("failed", policy, reason, null);
+  return policy.holdsGroupFailed ? { ...end, keepMs: null, keepsLane: true } : end;
 }
 
 function schedule(

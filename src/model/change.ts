@@ -19,6 +19,11 @@ export interface Finish {
   readonly keepMs: number | null;
   /** How long its result is kept, where that is shorter; left out for as long as the job. */
   readonly keepResultMs?: number;
+  /**
+   * A job with a lane goes on holding the gate of its group, and is kept until it is replayed or removed: no retention
+   * takes it. Comes with `keepMs: null`.
+   */
+  readonly keepsLane?: true;
 }
 
 /**

@@ -5,11 +5,13 @@
 import { durationText } from "./duration.ts";
 import { foreverMs, gateName, isQueueGate, opensAt, permitsLeft } from "./gate.ts";
 import type { GateState } from "./gate.ts";
+import { isTerminal } from "./job-state.ts";
+import type { JobState } from "./job-state.ts";
 import { gateOfLimit, isGroupGate, isKeyedGate, keyOfGate } from "./lane.ts";
 
 /**
  * `pause`: its queue is paused. `limit`: a limit that it uses, or the key of it that it takes from. `queue`: the rate or
- * the concurrency of its queue. `group`: as many of its group run as may.
+ * the concurrency of its queue. `group`: as many of its group run, or hold it on, as may.
  */
 export type HeldBy = "pause" | "limit" | "queue" | "group";
 
@@ -24,13 +26,32 @@ export interface HeldBack {
   readonly use: { readonly held: number; readonly cap: number } | null;
   /** When the gate's own clock lets the job pass; null where a returned permit or a person does. */
   readonly until: number | null;
+  /** A job that holds the group, where one was found. */
+  readonly holder?: Holder;
   readonly why: string;
+}
+
+export interface Holder {
+  readonly id: string;
+  readonly state: JobState;
 }
 
 export interface GateAsked extends GateState {
   readonly key: string;
   /** How much of the gate the job takes. */
   readonly weight: number;
+}
+
+/** The same, told with a job that holds the group. */
+export function withHolder(held: HeldBack, { id, state }: Holder): HeldBack {
+  const others = (held.use?.held ?? 1) > 1 ? " and others" : "";
+  const does = isTerminal(state)
+    ? "which has failed: the group goes on once that is replayed or deleted"
+    : state === "running"
+      ? "which is running"
+      : "which waits to be tried again";
+  const why = `${held.why} It is held by the job ${JSON.stringify(id)}${others}, ${does}.`;
+  return { ...held, holder: { id, state }, why };
 }
 
 export function heldBack(gates: readonly GateAsked[], now: number): HeldBack | null {

@@ -28,6 +28,7 @@ describe("policies", () => {
       level: 0,
       order: "fifo",
       holdsGroup: false,
+      holdsGroupFailed: false,
       attempts: 10,
       backoff: defaultBackoff,
       retryIf: undefined,

@@ -37,6 +37,8 @@ export interface JobPolicy {
   readonly limits?: readonly (readonly [name: string, weight: number])[];
   /** While it waits to be tried again, nobody of its group overtakes it. */
   readonly holdsGroup?: boolean;
+  /** Once it has failed for good, nobody of its group runs until it is replayed or removed. */
+  readonly holdsGroupFailed?: boolean;
   /** Paths into input and result that are never shown: kept with the job, so that every reader knows them. */
   readonly redact?: readonly string[];
   /** True for a permit job (model/permit.ts). */
@@ -61,6 +63,7 @@ export interface DecidedPolicy {
   readonly throttlesMax: number | null;
   readonly limits: readonly (readonly [name: string, weight: number])[];
   readonly holdsGroup: boolean;
+  readonly holdsGroupFailed: boolean;
   readonly redact: readonly string[];
   readonly isPermit: boolean;
 }
@@ -80,6 +83,7 @@ const enginePolicy: DecidedPolicy = {
   throttlesMax: null,
   limits: [],
   holdsGroup: false,
+  holdsGroupFailed: false,
   redact: [],
   isPermit: false,
 };
@@ -174,6 +178,7 @@ const policyChecks: Readonly<Record<keyof JobPolicy, (value: unknown) => boolean
     Array.isArray(value) &&
     value.every((each) => Array.isArray(each) && typeof each[0] === "string" && isNumber(each[1])),
   holdsGroup: isFlag,
+  holdsGroupFailed: isFlag,
   redact: isTexts,
   isPermit: isFlag,
 };

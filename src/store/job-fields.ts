@@ -69,8 +69,8 @@ export const jobFields = {
   holds: { type: "integer", home: "state", initial: 0, cleared: ["finish"], isOwn: true },
   /** The token of the last change by an operator or a duty: its repeat is answered `already`. */
   changeToken: { type: "text", home: "state", isNullable: true, initial: null, isOwn: true },
-  /** It waits for its due time and holds the gate of its group all the while. */
-  keepsLane: { type: "flag", home: "state", initial: 0, cleared: ["place", "finish"] },
+  /** It holds the gate of its group although it does not run: it waits for its retry, or has failed. */
+  keepsLane: { type: "flag", home: "state", initial: 0, cleared: ["place"] },
   attempts: { type: "text", home: "state", isNullable: true, initial: null },
   progress: { type: "text", home: "state", isNullable: true, initial: null },
 

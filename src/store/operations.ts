@@ -305,6 +305,8 @@ export interface JobFilter {
   /** Both exclusive. */
   readonly createdAfter?: number;
   readonly createdBefore?: number;
+  /** Only jobs that hold their group although they do not run. Finished ones have an index of their own. */
+  readonly keepsLane?: true;
 }
 
 export interface FindRequest {

@@ -62,12 +62,14 @@ export function areAlike(one: Finish, other: Finish): boolean {
     one.event === other.event &&
     one.reason === other.reason &&
     one.keepMs === other.keepMs &&
-    one.keepResultMs === other.keepResultMs
+    one.keepResultMs === other.keepResultMs &&
+    one.keepsLane === other.keepsLane
   );
 }
 
-/** A settle that ends its job, whose result stays as long as the job, and carries no effects. */
+/** A settle that ends its job, whose result stays as long as the job, carries no effects and holds no lane on. */
 export function isPlainSettle(settle: Settle): settle is Settle & { readonly next: Finish } {
   const { effects, next } = settle;
-  return effects === undefined && isFinish(next) && next.keepResultMs === undefined;
+  if (effects !== undefined || !isFinish(next)) return false;
+  return next.keepResultMs === undefined && next.keepsLane === undefined;
 }

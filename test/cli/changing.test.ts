@@ -121,5 +121,6 @@ describe("counts and times", () => {
     expect(await found("--after 2001-01-31")).toBe(1);
     expect(await found("--before 2001-01-31T12:00Z")).toBe(0);
     expect(await found("--after 2001-01-31T12:00 --before 2080-01-31T12:00:01.5Z")).toBe(1);
+    expect(await found("--holds-group")).toBe(0);
   });
 });

@@ -20,6 +20,7 @@ import { promoteCases, readDueCases } from "./cases/due-cases.ts";
 import { describeCases, hintCases } from "./cases/hint-cases.ts";
 import { expectSameAnswers, hostileNames } from "./cases/hostile-names.ts";
 import { laneCases } from "./cases/lane-cases.ts";
+import { laneHoldCases } from "./cases/lane-hold-cases.ts";
 import { extendCases, recordCases } from "./cases/lease-cases.ts";
 import { clockCases, feedCases, findCases, tallyCases } from "./cases/look-cases.ts";
 import { settleCases } from "./cases/settle-cases.ts";
@@ -39,6 +40,7 @@ const groups: readonly ContractGroup[] = [
   capabilityCases,
   gateCases,
   laneCases,
+  laneHoldCases,
   settleCases,
   extendCases,
   recordCases,

@@ -23,8 +23,8 @@ interface Hold {
   readonly weight: number;
   /** The most that may be held once the claim is made; Infinity where nobody can tell. */
   readonly cap: number;
-  /** Of a group: the lane whose retries hold it, beyond the lease. */
-  readonly heldOnRetry?: Lane;
+  /** Of a group: the lane whose jobs may hold it beyond the lease. */
+  readonly ofGroup?: Lane;
 }
 
 type Takes = (event: FeedEvent, lease: Lease | undefined) => readonly Hold[];
@@ -64,8 +64,8 @@ export function* sweepHolds(
   const holds = new Map<string, readonly Hold[]>();
   const kept = new Set<string>();
   const free = (id: string, event: Pick<FeedEvent, "kind" | "state"> | null): void => {
-    const lasting = (holds.get(id) ?? []).filter(({ scope, weight, heldOnRetry }) => {
-      if (event !== null && keepsGroup(heldOnRetry, event, kept.has(id))) return true;
+    const lasting = (holds.get(id) ?? []).filter(({ scope, weight, ofGroup }) => {
+      if (event !== null && keepsGroup(ofGroup, event, kept.has(id))) return true;
       held.set(scope, (held.get(scope) ?? 0) - weight);
       return false;
     });
@@ -103,15 +103,14 @@ const gatesTaken =
     });
   };
 
-/** The cap of a group comes with the job, and its gate is what a retry may hold; any other is what the limit says. */
+/** The cap of a group comes with the job, and its gate may be held beyond the lease; any other is what the limit says. */
 const keysTaken =
   (ledger: Ledger, book: GateBook): Takes =>
   ({ id }, lease) => {
     const lane = ledger.lanes.get(id);
     return (lane?.uses ?? []).map(({ key, weight, cap }) => {
       const scope = scopeOf(key, lease?.call);
-      if (cap !== null)
-        return { key, scope, weight, cap, ...(lane?.holdsOnRetry ? { heldOnRetry: lane } : {}) };
+      if (cap !== null) return { key, scope, weight, cap, ...(lane === undefined ? {} : { ofGroup: lane }) };
       return {
         key,
         scope,

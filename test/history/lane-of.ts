@@ -1,6 +1,6 @@
 /**
  * The lane of a job, as what was submitted says it (src/model/lane.ts): in which line it stands, which gates of keys it
- * asks for, and whether it holds that of its group while it waits for its retry.
+ * asks for, and whether it holds that of its group while it waits for its retry, and once it has failed.
  */
 import type { EventKind } from "../../src/model/event-kind.ts";
 import { keyUsesOf } from "../../src/store/rules/lane.ts";
@@ -12,6 +12,7 @@ export interface Lane {
   readonly key: string;
   readonly uses: readonly KeyUse[];
   readonly holdsOnRetry: boolean;
+  readonly holdsOnFailure: boolean;
 }
 
 /** Null for a job without a lane, and for one that was submitted with several: which of them it has, nobody can tell. */
@@ -25,7 +26,8 @@ function laneOfSpec(spec: NewJob): Lane | null {
   const { laneKey = null, laneGates = null } = spec;
   if (laneKey === null) return null;
   const uses = keyUsesOf({ laneGates });
-  return { key: laneKey, uses, holdsOnRetry: policyOf(spec).holdsGroup === true };
+  const { holdsGroup, holdsGroupFailed } = policyOf(spec);
+  return { key: laneKey, uses, holdsOnRetry: holdsGroup === true, holdsOnFailure: holdsGroupFailed === true };
 }
 
 const isSame = (one: Lane | null, other: Lane | null): boolean =>
@@ -39,12 +41,19 @@ export function keepsRank(lane: Lane | null | undefined, { kind }: Pick<FeedEven
   return lane?.holdsOnRetry === true && waitsAgain.has(kind);
 }
 
-/** Whether the job holds its group behind this event: as long as it waits, and an edit does not end the wait. */
+/** Whether a job that ran holds its group behind this event, because it has failed. */
+export const holdsFailed = (lane: Lane | null | undefined, { kind }: Pick<FeedEvent, "kind">): boolean =>
+  lane?.holdsOnFailure === true && kind === "failed";
+
+/** What happens to a job that holds its group without an end of the hold, while it waits. */
+const goesOn: ReadonlySet<EventKind> = new Set(["edited", "replayed"]);
+
+/** Whether the job holds its group behind this event: as long as it waits, or once it has failed. */
 export function keepsGroup(
   lane: Lane | null | undefined,
   event: Pick<FeedEvent, "kind" | "state">,
   didKeep: boolean,
 ): boolean {
-  if (event.state !== "scheduled") return false;
-  return keepsRank(lane, event) || (didKeep && event.kind === "edited");
+  if (event.state !== "scheduled") return holdsFailed(lane, event);
+  return keepsRank(lane, event) || (didKeep && goesOn.has(event.kind));
 }

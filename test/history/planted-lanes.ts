@@ -24,14 +24,14 @@ type LaneSpec = Pick<NewJob, "laneKey" | "laneStep" | "laneGates"> & Partial<Pic
 function grouped(
   key: string,
   cap: number | null,
-  { order = "rank" as LaneOrder, holdsGroup = cap === 1 } = {},
+  { order = "rank" as LaneOrder, holdsGroup = cap === 1, holdsGroupFailed = false } = {},
 ): LaneSpec {
   const gate = keyedGate(groupGateKey("mail"), key);
   return {
     laneKey: groupLane("mail", key, order),
     laneStep: order === "turn" ? laneStepOf(1) : null,
     laneGates: cap === null ? null : [writeKeyUse({ key: gate, weight: 1, cap })],
-    policy: JSON.stringify({ attempts: 2, backoff, holdsGroup }),
+    policy: JSON.stringify({ attempts: 2, backoff, holdsGroup, holdsGroupFailed }),
   };
 }
 
@@ -49,6 +49,15 @@ const perKey = (cap: number): object => ({ perKey: { cap, rate: null } });
 /** A moment later, so that what was ready before was so by the store's clock. */
 function submitAll(s: Scribe, ...specs: readonly (Partial<NewJob> & { readonly id: string })[]): void {
   s.submit(...specs);
+  s.now += 10;
+}
+
+/** The first of a key that failed jobs hold has failed. */
+function failFirst(s: Scribe): void {
+  const strict = grouped("ann", 1, { holdsGroupFailed: true });
+  submitAll(s, { id: "a", ...strict }, { id: "b", ...strict });
+  s.claim("a");
+  s.settle("a", "failed", { reason: "unrecoverable" });
   s.now += 10;
 }
 
@@ -98,6 +107,7 @@ export const plantedLanes: readonly Planted[] = [
     "an edit of a waiting retry lets the next of its key start",
     passedInItsWait(grouped("ann", 1), (s) => s.change("a", "edited", "scheduled", s.now + 90)),
   ],
+  [33, "the next of a key starts although a failed job holds it", (s) => (failFirst(s), claimAndEnd(s, "b"))],
   [
     33,
     "more of one key run than its limit allows each",
@@ -184,6 +194,11 @@ export const plantedLanes: readonly Planted[] = [
       claimAndEnd(s, "b", "a");
     },
   ],
+  [
+    57,
+    "a failed job that holds its key comes back behind the next",
+    (s) => (failFirst(s), s.change("a", "replayed", "ready"), (s.now += 10), claimAndEnd(s, "b", "a")),
+  ],
 ];
 
 /** True ones beside them, which the checker must accept. */
@@ -215,6 +230,16 @@ export const trueLanes: Readonly<Record<string, Write>> = {
     s.now += waitMs;
     s.change("a", "promoted", "ready");
     claimAndEnd(s, "a", "b");
+  },
+  "a failed job that holds its key until its replay has completed": (s) => {
+    failFirst(s);
+    s.change("a", "replayed", "ready");
+    claimAndEnd(s, "a", "b");
+  },
+  "a failed job that holds its key until it is removed": (s) => {
+    failFirst(s);
+    s.remove("a");
+    claimAndEnd(s, "b");
   },
   "jobs of one group with different caps, each within its own": twoAtOnce(
     grouped("ann", 1),

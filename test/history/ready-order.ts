@@ -4,7 +4,7 @@
  */
 import type { EventKind } from "../../src/model/event-kind.ts";
 import type { NewJob } from "../../src/store/records.ts";
-import { keepsRank } from "./lane-of.ts";
+import { holdsFailed, keepsRank } from "./lane-of.ts";
 import type { Ledger } from "./ledger.ts";
 
 export interface Waiting {
@@ -52,6 +52,8 @@ export function* walkReady(ledger: Ledger): Generator<Moment> {
   const ready = new Map<string, Waiting>();
   const dueAt = new Map<string, number>();
   const isOpaque = new Set(ledger.reborn);
+  /** Jobs that hold their groups since they have failed: a replay finds them where they stood. */
+  const holding = new Set<string>();
   for (const { number, at, events } of ledger.evidence.snapshot.feed) {
     const claimed: Claimed[] = [];
     for (const { id, kind, state, route, extra } of events) {
@@ -60,7 +62,10 @@ export function* walkReady(ledger: Ledger): Generator<Moment> {
         const waiting = ready.get(id);
         if (waiting !== undefined) claimed.push({ ...waiting, id });
       }
-      const isKept = keepsPlace.has(kind) && state === "ready";
+      const isKept = (keepsPlace.has(kind) && state === "ready") || (kind === "replayed" && holding.has(id));
+      // One that nobody had a handler for never ran, and holds nothing.
+      if (holdsFailed(ledger.lanes.get(id), { kind }) && extra !== "no-handler") holding.add(id);
+      else holding.delete(id);
       if (!isKept && !keepsRank(ledger.lanes.get(id), { kind })) {
         if (state === "scheduled") dueAt.set(id, Number(extra));
         else if (state === "ready") dueAt.set(id, at);

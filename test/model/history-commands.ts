@@ -59,6 +59,7 @@ export type NextShape =
       readonly outcome: TerminalState;
       readonly keepMs: number | null;
       readonly keepResultMs: number | null;
+      readonly keepsLane: boolean;
     }
   | {
       readonly to: "retry";
@@ -195,6 +196,7 @@ const next: fc.Arbitrary<NextShape> = fc.oneof(
     outcome: fc.constantFrom(...terminalStates),
     keepMs: fc.constantFrom(null, null, 0, 30),
     keepResultMs: fc.constantFrom(null, null, 0, 5),
+    keepsLane: fc.boolean(),
   }),
   fc.record({
     to: fc.constant("retry" as const),

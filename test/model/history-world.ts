@@ -333,6 +333,8 @@ export class HistoryWorld {
       { tag: "t1" },
       { tag: "all", states: terminalStates },
       { reason: "because" },
+      { keepsLane: true },
+      { keepsLane: true, states: terminalStates, queue: "q0" },
       { createdAfter: start, queue: "q0" },
     ];
     return pick(filters, number);
@@ -468,6 +470,7 @@ function settleNext(shape: NextShape): Settle["next"] {
       keepMs: shape.keepMs,
       ...(shape.keepResultMs === null ? {} : { keepResultMs: shape.keepResultMs }),
       result: shape.outcome === "completed" ? "1" : null,
+      ...(shape.keepsLane && shape.keepMs === null ? { keepsLane: true } : {}),
     });
   if (shape.to === "retry")
     return schedule(shape.inMs, {

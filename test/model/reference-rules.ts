@@ -130,7 +130,7 @@ export class ReferenceRules {
     checkArrow(job.state, to);
     job.state = to;
     if (to !== "running") job.leaseEndsAt = job.attemptEndsAt = null;
-    if (to !== "scheduled") job.keepsLane = 0;
+    if (to !== "scheduled" && !isTerminal(to)) job.keepsLane = 0;
     this.tell(job, event);
   }
 
@@ -434,8 +434,9 @@ export class ReferenceRules {
   }
 
   /** R3. */
-  finish(job: Job, { to, event, reason, result, keepMs, keepResultMs }: Finish): void {
+  finish(job: Job, { to, event, reason, result, keepMs, keepResultMs, keepsLane }: Finish): void {
     const resultUntil = addMs(this.now, keepResultMs ?? null);
+    job.keepsLane = keepsLane === true && job.laneKey !== null ? 1 : 0;
     Object.assign(job, {
       endedAt: this.now,
       reason,
@@ -449,6 +450,7 @@ export class ReferenceRules {
   }
 
   schedule(job: Job, next: Schedule): void {
+    const isHolding = isTerminal(job.state) && job.keepsLane === 1;
     if (isTerminal(job.state)) {
       const ended = { endedAt: null, reason: null, result: null, keepUntil: null, resultUntil: null };
       Object.assign(job, ended, { cancelAsked: false });
@@ -458,7 +460,7 @@ export class ReferenceRules {
       job.deadlineAt = null;
     const { rank } = job;
     this.place(job, next.due, next);
-    const keeps = next.keepsLane === true && job.laneKey !== null;
+    const keeps = (next.keepsLane === true || isHolding) && job.laneKey !== null;
     if (keeps) job.rank = rank;
     job.keepsLane = keeps ? 1 : 0;
     edit(job, next.edit);

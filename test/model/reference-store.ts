@@ -367,7 +367,7 @@ export class ReferenceStore {
       if (request.what === "kept") return job.keepUntil !== null && job.keepUntil <= this.#rules.now;
       const isOfQueue =
         request.queue === null ? !request.exceptQueues.includes(job.queue) : request.queue === job.queue;
-      const isOld = (job.endedAt as number) <= this.#rules.now - request.olderThanMs;
+      const isOld = (job.endedAt as number) <= this.#rules.now - request.olderThanMs && job.keepsLane === 0;
       return isOfQueue && isOld && job.state === request.outcome && job.keepUntil === null;
     };
     const hasOldResult = (job: Job): boolean =>
@@ -420,6 +420,7 @@ function isFound(job: Job, filter: operations.JobFilter): boolean {
     job.queue === queue &&
     job.name === name &&
     JSON.stringify(job.caps ?? []) === caps &&
-    job.reason === reason
+    job.reason === reason &&
+    (filter.keepsLane === undefined || job.keepsLane === 1)
   );
 }

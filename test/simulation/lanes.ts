@@ -36,7 +36,9 @@ export function drawLaning(random: SeededRandom): Laning {
   if (share === 0) return none;
   return {
     share,
-    groups: Array.from({ length: random.pick([1, 1, 2, 3]) }, () => drawGroup(random)),
+    groups: Array.from({ length: random.pick([1, 1, 2, 3]) }, (_, number) => ({
+      ...drawHold(random.fork(`hold ${number}`), drawGroup(random)),
+    })),
     limits: Array.from({ length: random.pick([0, 1, 1, 2]) }, (_, number) => drawKeyLimit(number, random)),
     keys: Array.from({ length: random.whole(1, 5) }, (_, number) => `t${number}`),
     isDefined: random.chance(0.5),
@@ -52,6 +54,10 @@ function drawGroup(random: SeededRandom): Group {
   if (draw < 0.6) return { concurrency: 1, ...fair, ...(random.chance(0.3) ? { holdsOnRetry: false } : {}) };
   return { concurrency: random.whole(2, 4), ...fair, ...(random.chance(0.5) ? { holdsOnRetry: true } : {}) };
 }
+
+/** Groups that their failed jobs hold: operators let them go on once the world has healed. */
+const drawHold = (random: SeededRandom, group: Group): Group =>
+  group.concurrency !== undefined && random.chance(0.3) ? { ...group, holdsOnFailure: true } : group;
 
 function drawKeyLimit(number: number, random: SeededRandom): Limit {
   const [cap, rate] = [drawCap(random), drawRate(random)];

@@ -18,6 +18,7 @@ import { actOnce } from "./sim-client.ts";
 import type { ClientHost } from "./sim-client.ts";
 import { defineJobs } from "./sim-jobs.ts";
 import { openAllGates } from "./sim-gate-operator.ts";
+import { releaseGroups } from "./sim-group-operator.ts";
 import { resetAllKeys } from "./sim-key-operator.ts";
 import { SimNode } from "./sim-node.ts";
 
@@ -128,6 +129,8 @@ class World {
       await this.#runFor(2_000_000);
       // Before that somebody may be about to close a queue or to change a limit.
       if (this.#operator === null && !this.#isActing()) this.#openGates();
+      const isHeld = this.plan.laning.groups.some(({ holdsOnFailure }) => holdsOnFailure);
+      if (this.#operator !== null && isHeld) void releaseGroups(this.#operator);
       if (!(await this.#hasWork())) return;
     }
   }

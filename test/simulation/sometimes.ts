@@ -7,7 +7,7 @@ import { isGroupGate, isKeyedGate } from "../../src/model/lane.ts";
 import type { GatePut } from "../../src/store/records.ts";
 import { sweepHolds } from "../history/check-limits.ts";
 import type { Evidence, GateAct } from "../history/history.ts";
-import { keepsGroup } from "../history/lane-of.ts";
+import { holdsFailed, keepsGroup } from "../history/lane-of.ts";
 import type { Lane } from "../history/lane-of.ts";
 import { openLedger } from "../history/ledger.ts";
 import type { Ledger } from "../history/ledger.ts";
@@ -42,6 +42,8 @@ export const sometimes = [
   "a group that takes turns had its turn",
   "a retry held its group while another of it was ready",
   "a retry let its group go on",
+  "a failed job held its group while another of it was ready",
+  "a failed job that held its group was replayed",
   "a job was throttled and waited at its key",
   "the bounds of each key of a limit were edited",
   "the bounds of one key were edited",
@@ -144,6 +146,7 @@ function countPut(
 
 function countLanes(ledger: Ledger, add: (what: Sometimes) => void): void {
   const [ready, retrying] = [new Map<string, Lane>(), new Map<string, Lane>()];
+  const failed = new Set<string>();
   const has = (jobs: ReadonlyMap<string, Lane>, { key }: Lane): boolean =>
     [...jobs.values()].some((other) => other.key === key);
   for (const event of ledger.evidence.snapshot.feed.flatMap(({ events }) => events)) {
@@ -153,8 +156,15 @@ function countLanes(ledger: Ledger, add: (what: Sometimes) => void): void {
     ready.delete(id);
     retrying.delete(id);
     const isCapped = lane.uses.some(({ key }) => isGroupGate(key));
+    if (kind === "replayed" && failed.has(id)) add("a failed job that held its group was replayed");
+    failed.delete(id);
+    if (holdsFailed(lane, event)) failed.add(id);
     if (keepsGroup(lane, event, false) && isCapped && has(ready, lane))
-      add("a retry held its group while another of it was ready");
+      add(
+        kind === "failed"
+          ? "a failed job held its group while another of it was ready"
+          : "a retry held its group while another of it was ready",
+      );
     if (kind === "claimed" && isCapped && has(retrying, lane)) add("a retry let its group go on");
     const asks = ledger.routes.get(route);
     if (kind === "claimed" && asks?.lanes === "turn") add("a group that takes turns had its turn");

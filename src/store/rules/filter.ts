@@ -5,14 +5,14 @@ import type { Route } from "../../model/route.ts";
 import type { JobRow } from "../job-fields.ts";
 import type { JobFilter } from "../operations.ts";
 
-export type Filtered = Pick<JobRow, "route" | "state" | "reason" | "createdAt">;
+export type Filtered = Pick<JobRow, "route" | "state" | "reason" | "createdAt" | "keepsLane">;
 
 /** `readRoutes` is asked only when the filter names a queue, a name or capabilities. */
 export function openFilter(
   filter: JobFilter,
   readRoutes: () => readonly Route[],
 ): (row: Filtered) => boolean {
-  const { states, queue, name, caps, reason, createdAfter, createdBefore } = filter;
+  const { states, queue, name, caps, reason, createdAfter, createdBefore, keepsLane } = filter;
   const codes = states === undefined ? null : new Set<number>(states.map((state) => stateCodes[state]));
   let routes: Set<number> | null = null;
   if (queue !== undefined || name !== undefined || caps !== undefined) {
@@ -28,6 +28,7 @@ export function openFilter(
     (codes === null || codes.has(row.state)) &&
     (routes === null || routes.has(row.route)) &&
     (reason === undefined || row.reason === reason) &&
+    (keepsLane === undefined || row.keepsLane === 1) &&
     (createdAfter === undefined || row.createdAt > createdAfter) &&
     (createdBefore === undefined || row.createdAt < createdBefore);
 }

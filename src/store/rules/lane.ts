@@ -32,7 +32,7 @@ export function keyUsesOf({ laneGates }: Pick<JobRow, "laneGates">): readonly Ke
   return laneGates === null ? [] : laneGates.map(readKeyUse);
 }
 
-/** The permits of its keys that a job holds: all while it runs, that of its group while it waits for its retry. */
+/** The permits of its keys that a job holds: all while it runs, that of its group while it keeps its lane. */
 export function heldOf(job: Pick<JobRow, "state" | "keepsLane" | "laneGates">): readonly GateUse[] {
   if (job.state === stateCodes.running) return keyUsesOf(job);
   return job.keepsLane === 1 ? keyUsesOf(job).filter(({ cap }) => cap !== null) : [];

@@ -154,7 +154,9 @@ export function waitingFields(row: JobRow, next: Schedule | HandBack, now: numbe
   const { deadlineAt } = row;
   const isPassed = deadlineAt !== null && deadlineAt <= now;
   const placed = placeOf(next, now);
-  const keeps = next.keepsLane === true && asLaned(row) !== null;
+  // A replay of a job that holds its group goes on holding it until it is ready, as the first of its lane.
+  const isHolding = row.state >= stateCodes.completed && row.keepsLane === 1;
+  const keeps = (next.keepsLane === true || isHolding) && asLaned(row) !== null;
   return {
     ...placed,
     ...(keeps ? { rank: row.rank, keepsLane: placed.state === stateCodes.scheduled ? 1 : 0 } : {}),

@@ -1,7 +1,7 @@
 /**
  * Replay: a finished job comes back to life under its own id and seq. What its end wrote is cleared. Its fence goes
  * on growing, so that no settle of an earlier round can ever count. A key held until the end is taken again; where
- * another job has it, the replay is refused.
+ * another job has it, the replay is refused. A job that held its group on comes back where it stood in it.
  */
 import type { Schedule } from "../../model/change.ts";
 import type { JobRow } from "../job-fields.ts";

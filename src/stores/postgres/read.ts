@@ -52,7 +52,7 @@ const seqAt = recordFields.indexOf("seq");
 export async function findJobs(calls: Calls, routes: Routes, request: FindRequest): Promise<FindAnswer> {
   const { filter, max, scanMax, cursor } = request;
   const { states = jobStates, tag, queue, name, caps, reason } = filter;
-  const { createdAfter = null, createdBefore = null } = filter;
+  const { createdAfter = null, createdBefore = null, keepsLane = false } = filter;
   const terminal = states.filter(isTerminal);
   const rows = await callRead(calls, "find_jobs_v1", [
     cursor ?? Number.MAX_SAFE_INTEGER,
@@ -60,8 +60,10 @@ export async function findJobs(calls: Calls, routes: Routes, request: FindReques
     max,
     states.some((state) => !isTerminal(state) && state !== "running"),
     states.includes("running"),
-    terminal.includes("completed"),
-    terminal.length > 0 && !terminal.includes("completed"),
+    !keepsLane && terminal.includes("completed"),
+    !keepsLane && terminal.length > 0 && !terminal.includes("completed"),
+    keepsLane && terminal.length > 0,
+    keepsLane,
     packNullable(tag),
     numberList(states.map((state) => stateCodes[state])),
     packNullable(queue),

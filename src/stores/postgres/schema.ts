@@ -81,6 +81,7 @@ CREATE TABLE @history (LIKE @waiting) PARTITION BY RANGE (ended_at);
 CREATE INDEX history_id ON @history (id);
 CREATE INDEX history_seq ON @history (seq);
 CREATE INDEX history_other ON @history (seq) WHERE state <> ${completed};
+CREATE INDEX history_keeping ON @history (seq) WHERE keeps_lane = 1;
 CREATE INDEX history_keep ON @history (keep_until, seq) WHERE keep_until IS NOT NULL;
 CREATE INDEX history_result ON @history (result_until, seq) WHERE result_until IS NOT NULL;
 CREATE TABLE @history_rest PARTITION OF @history DEFAULT;

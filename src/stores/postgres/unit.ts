@@ -59,9 +59,9 @@ export function unitDoc(put: DocPut): object {
 export function nextOf(next: ChangeNext): object {
   const event = eventCodes[next.event];
   if (isTerminal(next.to as JobState)) {
-    const { to, reason, result, keepMs, keepResultMs } = next as Finish;
+    const { to, reason, result, keepMs, keepResultMs, keepsLane } = next as Finish;
     const texts = { reason: packNullable(reason), result: packNullable(result) };
-    return { to: stateCodes[to], event, ...texts, keepMs, keepResultMs };
+    return { to: stateCodes[to], event, ...texts, keepMs, keepResultMs, keepsLane };
   }
   const { edit } = next as { readonly edit?: Edit };
   return { ...next, event, edit: edit && packFields(edit) };

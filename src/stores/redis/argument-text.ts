@@ -40,7 +40,7 @@ export const argumentFields = {
   handBack: ["kind", "event", "countsAttempt"],
   mark: ["kind", "event", "cancelAsked", "rankBase", "rankSlope", ...editFields],
   remove: ["kind", "event"],
-  finish: ["kind", "event", "to", "keepMs", "keepResultMs", "reason", "result"],
+  finish: ["kind", "event", "to", "keepMs", "keepResultMs", "keepsLane", "reason", "result"],
   /** Records of a unique key, a document and a gate. */
   holder: ["handle", "hold", "heldUntil", "id"],
   doc: ["version", "dueAt", "expiresAt", "body"],

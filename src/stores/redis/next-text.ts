@@ -29,10 +29,10 @@ export function nextText(next: ChangeNext): string {
     case "removed":
       return argumentText("remove", { event });
     default: {
-      const { keepMs, keepResultMs } = next;
+      const { keepMs, keepResultMs, keepsLane = false } = next;
       const [reason, result] = [packNullable(next.reason), packNullable(next.result)];
       const to = stateCodes[next.to];
-      return argumentText("finish", { event, to, keepMs, keepResultMs, reason, result });
+      return argumentText("finish", { event, to, keepMs, keepResultMs, keepsLane, reason, result });
     }
   }
 }

@@ -30,6 +30,7 @@ function recordsOf(listed: readonly string[], flat: readonly string[]): (JobReco
 
 export const findJobs: Operation<"findJobs"> = async (calls, { filter, max, scanMax, cursor }) => {
   const { states = jobStates, tag, queue, name, caps, reason, createdAfter, createdBefore } = filter;
+  const { keepsLane = false } = filter;
   const packed = (text: string | undefined): string => (text === undefined ? "" : packText(text));
   const [routes, scanned, next, flat, unreadable] = (await calls.connection.read("mr1_find_jobs", [
     cursor ?? String(Number.MAX_SAFE_INTEGER),
@@ -45,6 +46,7 @@ export const findJobs: Operation<"findJobs"> = async (calls, { filter, max, scan
     packed(reason),
     valueText(createdAfter),
     valueText(createdBefore),
+    valueText(keepsLane),
   ])) as [string[], number, string, string[], string[]];
   await mend(calls, unreadable);
   const jobs = recordsOf(routes, flat) as JobRecord[];

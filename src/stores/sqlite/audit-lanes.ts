@@ -10,7 +10,7 @@ import { readValue } from "./connection.ts";
 import { flushLanes, refreshLane } from "./lanes.ts";
 import { wakeAtGate } from "./parked-lanes.ts";
 import { readLanes } from "./rows.ts";
-import { isLanedRoute, isReady, isRunning, isScheduled } from "./schema.ts";
+import { isKeeping, isLanedRoute, isReady, isRunning, isScheduled } from "./schema.ts";
 import type { Step } from "./step.ts";
 
 const laned = `route IN (SELECT number FROM millrace_route WHERE ${isLanedRoute})`;
@@ -33,7 +33,9 @@ const wrongLanes = `SELECT k.key FROM millrace_lane k WHERE k.seq IS NOT
   OR (k.queue IS NULL AND k.seq IS NULL)`;
 /** No input. Answer: jobs that hold permits of keys. */
 const holders = `SELECT j.state, j.keeps_lane, s.lane_gates FROM millrace_job j JOIN millrace_spec s ON s.seq = j.seq
-  WHERE j.${laned} AND s.lane_gates IS NOT NULL AND (${isRunning} OR (${isScheduled} AND j.keeps_lane = 1))`;
+    WHERE j.${laned} AND s.lane_gates IS NOT NULL AND (${isRunning} OR (${isScheduled} AND j.keeps_lane = 1))
+  UNION ALL SELECT h.state, h.keeps_lane, s.lane_gates FROM millrace_history h INDEXED BY millrace_history_keeping
+    JOIN millrace_spec s ON s.seq = h.seq WHERE h.${isKeeping} AND s.lane_gates IS NOT NULL`;
 const readHeld = "SELECT key, held FROM millrace_permit";
 /** Input: now in us. Rows that say nothing any more. */
 const dropIdle = "DELETE FROM millrace_permit WHERE held = 0 AND tat_us <= ? AND opens_at IS NULL";

@@ -12,10 +12,10 @@ import { limitTo } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { readRecord } from "./read.ts";
 import { readRoutes } from "./routes.ts";
-import { isNotCompleted, isRunning } from "./schema.ts";
+import { isKeeping, isNotCompleted, isRunning } from "./schema.ts";
 import type { Step } from "./step.ts";
 
-const scannedNames = ["seq", "route", "state", "reason", "createdAt"] as const;
+const scannedNames = ["seq", "route", "state", "reason", "createdAt", "keepsLane"] as const;
 const readScanned = rowReader(scannedNames);
 type Scanned = ReturnType<typeof readScanned>;
 
@@ -30,12 +30,14 @@ const live = ofTable("millrace_job t", noReason);
 const onlyRunning = ofTable("millrace_job t INDEXED BY millrace_job_running", noReason, isRunning);
 const finished = ofTable("millrace_history t", {});
 const notCompleted = ofTable("millrace_history t INDEXED BY millrace_history_other", {}, isNotCompleted);
+const keeping = ofTable("millrace_history t INDEXED BY millrace_history_keeping", {}, isKeeping);
 /** Inputs: tag, seq to go on below, limit. */
 const ofEither = {
   createdAt,
   seq: "t.seq",
   route: "ifnull(j.route, h.route)",
   state: "ifnull(j.state, h.state)",
+  keepsLane: "ifnull(j.keeps_lane, h.keeps_lane)",
 };
 const tagged = `SELECT ${columnList(scannedNames, ofEither, "h.")}
   FROM millrace_tag t LEFT JOIN millrace_job j ON j.seq = t.seq LEFT JOIN millrace_history h ON h.seq = t.seq
@@ -68,7 +70,7 @@ export function findJobs(step: Step, request: FindRequest): FindAnswer {
 
 function readChunk(
   statements: Statements,
-  { tag, states = jobStates }: JobFilter,
+  { tag, states = jobStates, keepsLane }: JobFilter,
   below: number,
   wanted: number,
 ): Scanned[] {
@@ -77,7 +79,8 @@ function readChunk(
   const waiting = states.filter((state) => !isTerminal(state));
   const sources: string[] = [];
   if (waiting.length > 0) sources.push(waiting.every((state) => state === "running") ? onlyRunning : live);
-  if (terminal.length > 0) sources.push(terminal.includes("completed") ? finished : notCompleted);
+  if (terminal.length > 0 && keepsLane) sources.push(keeping);
+  else if (terminal.length > 0) sources.push(terminal.includes("completed") ? finished : notCompleted);
   const rows = sources.flatMap((source) => statements(source).all(below, wanted).map(readScanned));
   return rows.sort((one, other) => other.seq - one.seq).slice(0, wanted);
 }

@@ -28,7 +28,7 @@ export function prune(step: Step, request: PruneRequest): PruneAnswer {
   }
 }
 
-const rowNames = ["seq", "route", "state", "endedAt", "keepUntil"] as const;
+const rowNames = ["seq", "route", "state", "endedAt", "keepUntil", "keepsLane"] as const;
 const readFinished = rowReader(rowNames);
 type Row = ReturnType<typeof readFinished>;
 const columns = columnList(rowNames);

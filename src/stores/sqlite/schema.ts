@@ -39,6 +39,8 @@ export const isScheduled = `state = ${scheduled}`;
 export const isRunning = `state = ${running}`;
 export const isWatched = `timer_at IS NOT NULL AND state <> ${running} AND state <= ${suspended}`;
 export const isNotCompleted = `state <> ${completed}`;
+/** Of a finished job: it holds its group on. */
+export const isKeeping = "keeps_lane = 1";
 
 /** Of a lane: its first job may be claimed; it waits at the gate of a key; it has no ready job. */
 export const isOpenLane = "route IS NOT NULL AND parked_at IS NULL";
@@ -82,6 +84,7 @@ CREATE INDEX millrace_job_running ON millrace_job (timer_at, seq) WHERE ${isRunn
 CREATE INDEX millrace_job_clock ON millrace_job (timer_at, seq, deadline_at, ttl_at) WHERE ${isWatched};
 CREATE TABLE millrace_history (${columnsDdl(finishedNames, bySeq)});
 CREATE INDEX millrace_history_other ON millrace_history (seq) WHERE ${isNotCompleted};
+CREATE INDEX millrace_history_keeping ON millrace_history (seq) WHERE ${isKeeping};
 CREATE INDEX millrace_history_keep ON millrace_history (keep_until, seq) WHERE keep_until IS NOT NULL;
 CREATE INDEX millrace_history_result ON millrace_history (result_until, seq) WHERE result_until IS NOT NULL;
 CREATE TABLE millrace_unique (

@@ -1,34 +1,14 @@
 /** Lanes (R6, R7): who of a group or a key may be claimed next, and what a key of a limit holds. */
 import { expect } from "vitest";
 import { foreverMs, limitGateKey } from "../../../src/model/gate.ts";
-import { groupGateKey, keyedGate, laneStepOf, writeKeyUse } from "../../../src/model/lane.ts";
-import type { ClaimAnswer } from "../../../src/store/operations.ts";
-import type { LeasedJob, NewJob } from "../../../src/store/records.ts";
-import type { Hint, Store } from "../../../src/store/store.ts";
-import {
-  aChange,
-  aClaim,
-  aGate,
-  aJob,
-  aRoute,
-  aSettle,
-  finish,
-  remove,
-  schedule,
-} from "../../support/builders.ts";
+import { keyedGate, laneStepOf, writeKeyUse } from "../../../src/model/lane.ts";
+import type { NewJob } from "../../../src/store/records.ts";
+import type { Hint } from "../../../src/store/store.ts";
+import { aChange, aGate, aJob, aRoute, aSettle, finish, remove, schedule } from "../../support/builders.ts";
 import { until } from "../../support/until.ts";
 import type { ContractGroup } from "../subject.ts";
+import { byRank, claimFrom, claimOne, grouped, ids, idsFrom } from "./laned-jobs.ts";
 
-const ids = (jobs: readonly { readonly id: string }[]): string[] => jobs.map(({ id }) => id);
-
-/** A job of a group of which so many run at once. */
-const grouped = (id: string, key: string, cap = 1, given: Partial<NewJob> = {}): NewJob =>
-  aJob({
-    id,
-    laneKey: `fifo ${key}`,
-    laneGates: [writeKeyUse({ key: keyedGate(groupGateKey("mail"), key), weight: 1, cap })],
-    ...given,
-  });
 /** A job of a group that takes turns with the others. */
 const fair = (id: string, key: string, weight = 1, given: Partial<NewJob> = {}): NewJob =>
   aJob({ id, laneKey: `fair ${key}`, laneStep: laneStepOf(weight), ...given });
@@ -42,17 +22,7 @@ const keyed = (id: string, key: string, weight = 1, given: Partial<NewJob> = {})
     laneGates: [writeKeyUse({ key: slackOf(key), weight, cap: null })],
     ...given,
   });
-const byRank = aRoute({ laneKey: "any" });
 const byTurn = aRoute({ laneKey: "any", laneStep: 1 });
-const claimFrom = (store: Store, routes: readonly number[], max = 10): Promise<ClaimAnswer> =>
-  store.claim(aClaim({ offers: [{ routes, max }] }));
-const idsFrom = async (store: Store, routes: readonly number[], max = 10): Promise<string[]> =>
-  ids((await claimFrom(store, routes, max)).jobs);
-const claimOne = async (store: Store, routes: readonly number[]): Promise<LeasedJob> => {
-  const { jobs } = await claimFrom(store, routes, 1);
-  expect(jobs).toHaveLength(1);
-  return jobs[0]!;
-};
 const perKey = (cap: number | null, rate: { stepUs: number; burstUs: number } | null = null) =>
   aGate(slack, { perKey: { cap, rate } });
 
@@ -127,54 +97,6 @@ export const laneCases: ContractGroup = {
         await submit(grouped("urgent", "k", 1, { rankBase: -1000 }));
         await store.settleIfLeased([aSettle(a, finish())]);
         expect(await idsFrom(store, [byRank])).toEqual(["urgent"]);
-      },
-    ],
-    [
-      "a job that waits for its retry holds its key where it says so, and is the first again",
-      async ({ submit, store, platform, read }) => {
-        await submit(grouped("a", "k"), grouped("b", "k"));
-        const { rank } = await read("a");
-        await store.settleIfLeased([
-          aSettle(await claimOne(store, [byRank]), schedule(50, { keepsLane: true })),
-        ]);
-        expect(await read("a")).toMatchObject({ state: "scheduled", keepsLane: 1, rank });
-        expect(await idsFrom(store, [byRank])).toEqual([]);
-        platform.advance(50);
-        await store.promoteDue({ max: 5 });
-        expect(await read("a")).toMatchObject({ state: "ready", keepsLane: 0, rank });
-        expect(await idsFrom(store, [byRank])).toEqual(["a"]);
-      },
-    ],
-    [
-      "a key that is held over a retry is freed when the waiting job is cancelled, removed or rescheduled",
-      async ({ submit, store }) => {
-        for (const [key, next] of [
-          ["k", finish("cancelled")],
-          ["l", remove],
-          ["m", schedule(90_000)],
-        ] as const) {
-          await submit(grouped(`${key}1`, key), grouped(`${key}2`, key));
-          await store.settleIfLeased([
-            aSettle(await claimOne(store, [byRank]), schedule(50, { keepsLane: true })),
-          ]);
-          expect(await idsFrom(store, [byRank])).toEqual([]);
-          await store.changeIf([aChange(`${key}1`, ["scheduled"], next)]);
-          expect(await idsFrom(store, [byRank])).toEqual([`${key}2`]);
-        }
-      },
-    ],
-    [
-      "a retry that keeps nothing lets the next of its key pass, and comes back behind it",
-      async ({ submit, store, platform }) => {
-        await submit(grouped("a", "k"), grouped("b", "k"));
-        await store.settleIfLeased([aSettle(await claimOne(store, [byRank]), schedule(50))]);
-        const b = await claimOne(store, [byRank]);
-        expect(b.id).toBe("b");
-        platform.advance(50);
-        await store.promoteDue({ max: 5 });
-        expect(await idsFrom(store, [byRank])).toEqual([]);
-        await store.settleIfLeased([aSettle(b, finish())]);
-        expect(await idsFrom(store, [byRank])).toEqual(["a"]);
       },
     ],
     [

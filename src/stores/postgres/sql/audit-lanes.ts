@@ -11,9 +11,12 @@ const { ready } = stateCodes;
 const heldBy = (table: string, which: string): string =>
   `SELECT u.key, j.seq, u.weight, u.cap IS NOT NULL FROM @${table} j CROSS JOIN LATERAL ${keyUses("j.lane_gates")} WHERE j.lane_gates IS NOT NULL AND ${which}`;
 
+const isKeeping = "j.keeps_lane = 1 AND u.cap IS NOT NULL";
+
 /** What time has made meaningless goes, too. */
 export const auditPermits = `
-    WITH real AS MATERIALIZED (${heldBy("leased", "true")} UNION ALL ${heldBy("waiting", "j.keeps_lane = 1 AND u.cap IS NOT NULL")}),
+    WITH real AS MATERIALIZED (${heldBy("leased", "true")} UNION ALL ${heldBy("waiting", isKeeping)}
+      UNION ALL ${heldBy("history", isKeeping)}),
     missing AS (SELECT * FROM real EXCEPT ALL SELECT key, seq, weight, is_own FROM @permit),
     surplus AS (SELECT key, seq, weight, is_own FROM @permit EXCEPT ALL SELECT * FROM real),
     gone AS (DELETE FROM @permit p USING surplus s WHERE p.seq = s.seq AND (p.key, p.weight, p.is_own) = (s.key, s.weight, s.is_own) RETURNING p.key),

@@ -20,12 +20,12 @@ const oldRows = (where: string): string =>
   [`history WHERE ended_at < v_bound`, `history_rest WHERE ended_at >= v_bound AND ended_at <= v_old`]
     .map(
       (rows) =>
-        `SELECT seq, id, ended_at, route, state, keep_until FROM @${rows} AND seq > p_after AND ${where}`,
+        `SELECT seq, id, ended_at, route, state, keep_until, keeps_lane FROM @${rows} AND seq > p_after AND ${where}`,
     )
     .join(" UNION ALL ");
 
-/** A row h of a whole day: of the state $1, without a keeping time of its own, of none of the queues $2. */
-const mayGo = `h.state = $1 AND h.keep_until IS NULL AND h.route IN (SELECT number FROM @route WHERE queue <> ALL ($2))`;
+/** A row h of a whole day: of the state $1, without a keeping time of its own, holding no group, of none of the queues $2. */
+const mayGo = `h.state = $1 AND h.keep_until IS NULL AND h.keeps_lane = 0 AND h.route IN (SELECT number FROM @route WHERE queue <> ALL ($2))`;
 
 /** Acts on the finished rows whose time, a column of theirs, is over: those of v_ids and v_ends, null where none is. */
 const pruneTimed = (until: string, act: string): string => `
@@ -69,7 +69,7 @@ BEGIN
   IF v_seen > 0 THEN
     SELECT array_agg(id), array_agg(ended_at), max(seq) INTO v_ids, v_ends, last FROM (
       SELECT h.id, h.ended_at, h.seq FROM (${oldRows("seq <= v_stop")}) h
-      WHERE h.state = p_state AND h.keep_until IS NULL AND h.ended_at <= v_old
+      WHERE h.state = p_state AND h.keep_until IS NULL AND h.keeps_lane = 0 AND h.ended_at <= v_old
         AND h.route IN (SELECT number FROM @route WHERE CASE WHEN p_queue IS NULL THEN queue <> ALL (p_except) ELSE queue = p_queue END)
       ORDER BY h.seq LIMIT p_max) d;
   END IF;

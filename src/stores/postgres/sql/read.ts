@@ -18,14 +18,16 @@ const window = `(SELECT * FROM (
       ${newest("waiting", "p_waiting")}
       UNION ALL ${newest("leased", "p_leased")}
       UNION ALL ${newest("history", "p_completed")}
-      UNION ALL ${newest("history", `state <> ${stateCodes.completed} AND p_uncompleted`)}) a
+      UNION ALL ${newest("history", `state <> ${stateCodes.completed} AND p_uncompleted`)}
+      UNION ALL ${newest("history", "keeps_lane = 1 AND p_keeping")}) a
     ORDER BY seq DESC LIMIT v_chunk)`;
 
 const tagged = `(SELECT k.* FROM (SELECT id, seq FROM @tag WHERE tag = p_tag AND seq < v_below ORDER BY seq DESC LIMIT v_chunk) t
       CROSS JOIN LATERAL (${byId("t.id")}) k ORDER BY t.seq DESC)`;
 
 const filter = `(p_states IS NULL OR w.state = ANY (p_states)) AND (v_routes IS NULL OR w.route = ANY (v_routes))
-      AND (p_reason IS NULL OR w.reason = p_reason) AND (p_after IS NULL OR w.created_at > p_after) AND (p_before IS NULL OR w.created_at < p_before)`;
+      AND (p_reason IS NULL OR w.reason = p_reason) AND (p_after IS NULL OR w.created_at > p_after) AND (p_before IS NULL OR w.created_at < p_before)
+      AND (NOT p_keeps OR w.keeps_lane = 1)`;
 
 /**
  * One chunk: the rows of it that match, each with its place among all rows looked at; then where the chunk ended,
@@ -49,10 +51,11 @@ CREATE FUNCTION @read_jobs_v1(p_ids text[]) RETURNS TABLE (${declareSql(recordFi
   SELECT ${selectSql("k", recordFields)} FROM unnest(p_ids) a(id) CROSS JOIN LATERAL (${byId("a.id")}) k
 $$;
 
--- p_completed: all finished jobs; p_uncompleted: those that did not complete. Looks at p_scan rows at most, in growing
+-- p_completed: all finished jobs; p_uncompleted: those that did not complete; p_keeping: those that hold their groups.
+-- p_keeps: only jobs that do, whether they have finished or not. Looks at p_scan rows at most, in growing
 -- chunks. Unless p_max jobs were found, a last row without a job tells how many rows were looked at and, if there may
 -- be more, below which seq.
-CREATE FUNCTION @find_jobs_v1(p_below int8, p_scan int4, p_max int4, p_waiting bool, p_leased bool, p_completed bool, p_uncompleted bool, p_tag text, p_states int2[], p_queue text,
+CREATE FUNCTION @find_jobs_v1(p_below int8, p_scan int4, p_max int4, p_waiting bool, p_leased bool, p_completed bool, p_uncompleted bool, p_keeping bool, p_keeps bool, p_tag text, p_states int2[], p_queue text,
   p_name text, p_caps text, p_reason text, p_after int8, p_before int8) RETURNS TABLE (place int8, ${declareSql(recordFields)}) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE v_found int8 := 0; v_seen int8 := 0; v_rows int8; v_below int8 := p_below; v_chunk int4 := least(p_scan, greatest(2 * p_max, 100));

@@ -101,7 +101,7 @@ local function setAside(c, h, spec, state, why)
   if own then count(c, own, told or by or (isMoved and COMPLETED or READY), -1) end
   if own and by == RUNNING and c.life.gates then returnPermits(c, own) end
   if own and isRead and job.laneKey ~= "" then
-    job.h, job.state, job.route, job.keepsLane = h, by, own, told == SCHEDULED and "1" or "0"
+    job.h, job.state, job.route, job.keepsLane = h, by, own, call("ZSCORE", k.keeping, h) and "1" or "0"
     noteMove(c, h, job, nil)
   end
   if seqOf(h) then leavePage(c, h) end

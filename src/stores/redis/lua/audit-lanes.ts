@@ -4,7 +4,7 @@
  *
  *  audit_lines   rank, max     each entry of a line is a ready job of that lane, rank and route
  *  audit_lanes   cursor, max   each lane shows the first of its line, and stands where its record says
- *  audit_uses                  what is held of the gates of keys is what runs, and waits with keepsLane
+ *  audit_uses                  what is held of the gates of keys is what runs, and what keeps its lane
  */
 
 export const auditLanesLua = String.raw`

@@ -9,7 +9,7 @@
  *  parked   zset  gate US route US place, handle US lane, in byte order: lanes that wait at the gate of a key
  *  top      hash  queue -> the highest turn claimed there
  *  idle:q   zset  empty lanes of queue q by their turns
- *  keeping  zset  jobs that wait for their retry and hold their gates, score 0: for the audit
+ *  keeping  zset  jobs that do not run and hold their gates, by seq: they wait for their retry, or have failed
  */
 import { argumentFields } from "../argument-text.ts";
 
@@ -70,7 +70,7 @@ local function noteGone(work, lane, h, entry)
   moved.gone[h] = true
 end
 
--- A job with a lane holds all its gates while it runs, and those with a cap of its own while it waits with keepsLane.
+-- A job with a lane holds all its gates while it runs, and those with a cap of its own while it keeps its lane.
 local function noteHeld(work, job, by)
   local isAll = job.state == RUNNING
   if not isAll and job.keepsLane ~= "1" then return end
@@ -95,7 +95,7 @@ local function noteMove(c, h, was, job)
   end
   if was then noteHeld(work, was, -1) end
   if job then noteHeld(work, job, 1) end
-  if job and job.keepsLane == "1" then add2(work.keeping, 0, h)
+  if job and job.keepsLane == "1" then add2(work.keeping, seqOf(h), h)
   elseif was and was.keepsLane == "1" then work.kept[#work.kept + 1] = h end
   if was and was.state == RUNNING and was.laneGates ~= "" then noteLane(work, was.laneKey).isFreed = true end
 end

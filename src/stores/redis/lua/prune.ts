@@ -31,12 +31,13 @@ local function pruneList(c, asked, minute, list, most, room)
     if removed == room then break end
     looked = i
     if states[i] and not seen[h] then
-      local ${pickLua("states[i]", ["state", "id", "flags", "route", "endedAt", "keepUntil", "resultUntil"])}
+      local ${pickLua("states[i]", ["state", "id", "flags", "route", "keepsLane", "endedAt", "keepUntil", "resultUntil"])}
       -- Looked at closely, it is set aside.
       if not state or not tonumber(endedAt) and endedAt ~= "" then jobOf(c, h)
       elseif state == asked.state and keepUntil == "" and num(floor(endedAt / MINUTE_MS)) == minute then
         seen[h] = true
-        if not asked.routes[route] or tonumber(endedAt) > asked.before then stay[#stay + 1] = h
+        local isKept = keepsLane == "1" or tonumber(endedAt) > asked.before
+        if isKept or not asked.routes[route] then stay[#stay + 1] = h
         else
           removed = removed + 1
           local isListed = match(flags, LISTED)

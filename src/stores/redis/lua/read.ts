@@ -5,7 +5,7 @@
  *
  *  read_jobs   ids -> routes of these jobs, per id: handle, spec, state ("" where there is none), unreadable handles
  *  find_jobs   below, max, look max, states, tag, queue, name, capabilities given, capabilities, reason given, reason,
- *              created after, created before
+ *              created after, created before, only those that keep their lanes
  *              -> routes of these jobs, looked at, where to go on ("" at the end), per job: handle, spec, state;
  *              unreadable handles
  *  routes      -> all routes
@@ -56,12 +56,13 @@ local function isCounted(c, state)
   end
 end
 
--- How jobs with a tag or of these states are found without looking at all others: tagged ones and bad endings by their
--- indexes, which are in the order of lists; live jobs by theirs, read whole and put in order, where they are few.
+-- How jobs with a tag or of these states are found without looking at all others: tagged ones, those that keep their
+-- lanes and bad endings by their indexes, which are in the order of lists; live jobs by theirs, read whole and put in order, where they are few.
 -- Nothing where there is no such way.
-local function indexesOf(c, tag, states)
+local function indexesOf(c, tag, states, keepsLane)
   local k, bySeq, others, few, size = c.k, {}, {}, {}, 0
   if tag ~= "" then return { bySeq = { k.tag .. tag }, few = few, at = 0 } end
+  if keepsLane then return { bySeq = { k.keeping }, few = few, at = 0 } end
   for i = 1, #states do
     local state = sub(states, i, i)
     if isBad(state) then bySeq[#bySeq + 1] = k.bad .. state
@@ -125,6 +126,7 @@ local function filterOf(c)
   filter.routes = routesNamed(c, nextArg(c), nextArg(c), nextFlag(c), nextArg(c))
   filter.hasReason, filter.reason = nextFlag(c), nextArg(c)
   filter.createdAfter, filter.createdBefore = tonumber(nextArg(c)), tonumber(nextArg(c))
+  filter.keepsLane = nextFlag(c)
   return filter
 end
 
@@ -132,6 +134,7 @@ local function isMeant(filter, job)
   local createdAt = tonumber(job.createdAt)
   return find(filter.states, job.state, 1, true) and (not filter.routes or filter.routes[job.route])
     and (not filter.hasReason or job.reason == filter.reason)
+    and (not filter.keepsLane or job.keepsLane == "1")
     and (not filter.createdAfter or createdAt > filter.createdAfter)
     and (not filter.createdBefore or createdAt < filter.createdBefore)
 end
@@ -139,7 +142,7 @@ end
 serve("find_jobs", READS, function(c)
   local seq, most, lookMax, filter = min(nextNumber(c), c.seq + 1), nextNumber(c), nextNumber(c), filterOf(c)
   local looked, found, isEnd = 0, {}, false
-  local indexes = indexesOf(c, filter.tag, filter.states)
+  local indexes = indexesOf(c, filter.tag, filter.states, filter.keepsLane)
   while #found < most and looked < lookMax and not isEnd do
     local handles = below(c, indexes, seq, LOOKED_AT_ONCE)
     isEnd = #handles == 0

@@ -50,11 +50,13 @@ end
 -- last stays.
 local function place(c, job, next)
   local to = READY
+  -- A replay of a job that holds its group goes on holding it until it is ready, as the first of its lane.
+  local keeps = next.keepsLane == "1" or isTerminal(job.state) and job.keepsLane == "1"
   clearForPlace(job)
   if next.kind == "schedule" then
     local rank = job.rank
     to = placeOf(c, job, next)
-    if next.keepsLane == "1" and job.laneKey ~= "" then
+    if keeps and job.laneKey ~= "" then
       job.rank, job.keepsLane = rank, to == SCHEDULED and "1" or "0"
     end
     edit(job, next)
@@ -80,11 +82,12 @@ local function isHeld(c, guard, job)
     and (guard.fence == "" or guard.fence == job.fence) and (guard.rang == "" or hasClockRung(c, job, guard.rang))
 end
 
--- R3: the end. A key is freed unless it is held by time.
+-- R3: the end. A key is freed unless it is held by time; the gate of its group, unless the job keeps its lane.
 local function finish(c, job, next)
   clearForFinish(job)
   job.endedAt, job.keepUntil, job.reason, job.result = c.at, after(c, next.keepMs), next.reason, next.result
   job.resultUntil = after(c, next.keepResultMs)
+  job.keepsLane = next.keepsLane == "1" and job.laneKey ~= "" and "1" or "0"
   freeKey(c, job, HOLD_STARTED, HOLD_END)
   advance(job, next.to)
 end

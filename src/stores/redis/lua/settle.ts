@@ -19,6 +19,7 @@ local function stretchOf(stretches, text, fence)
     stretch = { next = readFields(text), text = text, fence = fence, endings = {}, last = {}, handles = {}, n = 0 }
     local next = stretch.next
     stretch.isPlain = HAS_PLAIN_ROADS and next.kind == "finish" and next.keepMs ~= "0" and next.keepResultMs == ""
+      and next.keepsLane ~= "1"
     stretch.running = RUNNING .. US .. fence .. US
     stretches[key] = stretch
   end

@@ -1,6 +1,6 @@
 /**
  * Rule R3 (store/rules/finish.ts): the end of a job, however it came about. Who calls it frees the key that the job
- * holds.
+ * holds; where p_next keeps its lane, it goes on holding the gate of its group.
  */
 import { clearSql } from "../../columns.ts";
 
@@ -10,6 +10,7 @@ CREATE FUNCTION @finish_v1(p_now int8, j @waiting, p_next jsonb) RETURNS @waitin
 BEGIN
   ${clearSql("finish")}
   j.state := (p_next->>'to')::int2;
+  j.keeps_lane := CASE WHEN j.lane_key IS NOT NULL AND (p_next->>'keepsLane')::bool THEN 1 ELSE 0 END;
   j.ended_at := p_now;
   j.keep_until := p_now + (p_next->>'keepMs')::int8;
   j.result_until := p_now + (p_next->>'keepResultMs')::int8;

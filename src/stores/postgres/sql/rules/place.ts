@@ -5,7 +5,7 @@
 import { stateCodes } from "../../../../model/job-state.ts";
 import { clearSql, initialJson } from "../../columns.ts";
 
-const { scheduled, ready } = stateCodes;
+const { scheduled, ready, completed } = stateCodes;
 
 export const stateSql = (dueAt: string, now: string): string =>
   `CASE WHEN ${dueAt} <= ${now} THEN ${ready} ELSE ${scheduled} END`;
@@ -18,6 +18,8 @@ $$;
 
 -- p_next: a Schedule or a HandBack; or a new job, which has of a Schedule's fields those that say where it stands.
 CREATE FUNCTION @place_v1(p_now int8, j @waiting, p_next jsonb) RETURNS @waiting LANGUAGE plpgsql IMMUTABLE AS $$
+-- A replay of a job that holds its group goes on holding it until it is ready, as the first of its lane.
+DECLARE v_keeps bool := j.lane_key IS NOT NULL AND ((p_next->>'keepsLane')::bool OR (j.state >= ${completed} AND j.keeps_lane = 1));
 BEGIN
   ${clearSql("place")}
   j.counts_attempt := coalesce((p_next->>'countsAttempt')::int2, j.counts_attempt);
@@ -26,7 +28,7 @@ BEGIN
   j.ttl_at := j.due_at + (p_next->>'ttlMs')::int8;
   j.state := ${stateSql("j.due_at", "p_now")};
   -- A retry that keeps its lane keeps its place there, too.
-  IF j.lane_key IS NOT NULL AND (p_next->>'keepsLane')::bool THEN
+  IF v_keeps THEN
     j.keeps_lane := CASE WHEN j.state = ${scheduled} THEN 1 ELSE 0 END;
   ELSE
     j.rank := (p_next->>'rankBase')::int8 + (p_next->>'rankSlope')::int8 * j.due_at;
