@@ -44,6 +44,7 @@ export { routeAllTo, routeByPrefix } from "./engine/router.ts";
 export type { Router } from "./engine/router.ts";
 export type { EnqueueMiddleware } from "./engine/enqueue-middleware.ts";
 export type { EnqueueOptions, RetentionOptions, RetryOptions } from "./engine/job-options.ts";
+export type { AgeAndCount, KeptOptions } from "./engine/kept-options.ts";
 export type { Kv, KvEntry, KvPutOptions } from "./engine/kv.ts";
 export type { DecidedTimes, StoreRetention, StoreRetentionOptions } from "./engine/store-retention.ts";
 export type { LogFields, Logger } from "./engine/logger.ts";

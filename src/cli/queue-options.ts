@@ -1,10 +1,10 @@
 /**
  * The settings of a queue as options: its bounds (read-bounds.ts), and `--total 40`, `--local 10`, `--attempts 5`, `--backoff 30s` or
- * `--backoff 1s-5m`, `--keep completed=1d,failed=30d`; `none` takes one away.
+ * `--backoff 1s-5m`, `--keep completed=1d,failed=30d+1000` (an age, a count or both); `none` takes one away.
  */
 import type { QueueEdit } from "../client/queue-edit.ts";
 import { durationText } from "../model/duration.ts";
-import type { Retention } from "../model/job-policy.ts";
+import type { KeptHistory } from "../model/job-policy.ts";
 import type { Backoff } from "../model/retry-policy.ts";
 import { boundOptions, readBounds } from "./read-bounds.ts";
 import { quote, readWhole, wrong } from "./read-args.ts";
@@ -20,7 +20,7 @@ export const queueOptions = {
   },
   keep: {
     value: "TIMES",
-    meaning: "how long finished jobs are kept, such as completed=1d,failed=30d,other=1d",
+    meaning: "how long, or how many, finished jobs are kept: completed=1d,failed=30d+1000,other=500",
   },
 } as const;
 
@@ -47,10 +47,17 @@ function readBackoffText(text: string): QueueEdit["backoff"] {
 }
 
 function readTimes(text: string): QueueEdit["retention"] {
-  const times = text.split(",").map((part) => part.split("="));
-  if (times.some(([outcome, time]) => !outcomes.some((each) => each === outcome) || !time))
-    throw wrong(`--keep must be times such as completed=1d,failed=30d, not ${quote(text)}`);
-  return Object.fromEntries(times as [string, string][]);
+  const kept = text.split(",").map((part) => part.split("="));
+  if (kept.some(([outcome, bound]) => !outcomes.some((each) => each === outcome) || !bound))
+    throw wrong(`--keep must be ages and counts such as completed=1d,failed=30d+1000, not ${quote(text)}`);
+  return Object.fromEntries(
+    kept.map(([outcome, bound = ""]) => [outcome, Object.assign({}, ...bound.split("+").map(readBound))]),
+  ) as QueueEdit["retention"];
+}
+
+/** Digits alone are a count: every age has a unit. */
+function readBound(text: string): { age?: string; count?: number | null } {
+  return /^\d+$/.test(text) ? { count: Number(text) } : text === "any" ? { count: null } : { age: text };
 }
 
 /** Nothing where it is left to others. */
@@ -69,10 +76,12 @@ export function formatBackoff(backoff: Backoff | null): string {
   }
 }
 
-export function formatKept(retention: Retention | null): string {
-  const { completedMs, failedMs, otherMs } = retention ?? {};
-  const kept = { completed: completedMs, failed: failedMs, other: otherMs };
-  return Object.entries(kept)
-    .flatMap(([outcome, ms]) => (ms === undefined ? [] : [`${outcome}=${durationText(ms)}`]))
+export function formatKept(kept: KeptHistory | null): string {
+  return outcomes
+    .flatMap((outcome) => {
+      const [ms, count] = [kept?.[`${outcome}Ms`], kept?.[`${outcome}Count`]];
+      const bounds = [ms === undefined ? [] : durationText(ms), count === undefined ? [] : (count ?? "any")];
+      return bounds.flat().length === 0 ? [] : [`${outcome}=${bounds.flat().join("+")}`];
+    })
     .join(",");
 }

@@ -8,8 +8,10 @@ import { readDutyOptions } from "../engine/duties/duty-tuning.ts";
 import type { DutyOptions, DutyTuning } from "../engine/duties/duty-tuning.ts";
 import type { EngineSettings } from "../engine/engine.ts";
 import type { EnqueueMiddleware } from "../engine/enqueue-middleware.ts";
-import { readPolicy, readPositive, readRetention } from "../engine/job-options.ts";
-import type { EnqueueOptions, RetentionOptions } from "../engine/job-options.ts";
+import { readPolicy, readPositive } from "../engine/job-options.ts";
+import type { EnqueueOptions } from "../engine/job-options.ts";
+import { readKept } from "../engine/kept-options.ts";
+import type { KeptOptions } from "../engine/kept-options.ts";
 import { checkKnownBackoff, customBackoffOf } from "../engine/known-backoff.ts";
 import { guardLogger, silentLogger } from "../engine/logger.ts";
 import type { Logger } from "../engine/logger.ts";
@@ -59,10 +61,10 @@ export interface MillraceOptions extends StoreOptions {
   /** Defaults of this code, for every job whose definition and enqueue say nothing. */
   defaults?: Pick<EnqueueOptions, "priority" | "retry" | "timeout" | "ttl" | "keepResult">;
   /**
-   * How long finished jobs are kept: completed 7 days, failed 30, others 7. The store keeps the longest time that any
-   * process has given; `mill.retention.set` makes it shorter.
+   * How long finished jobs are kept: completed 7 days, failed 30, others 7; and how many of each queue. The store keeps
+   * the longest time and the greatest count that any process has given; `mill.retention.set` makes them smaller.
    */
-  retention?: RetentionOptions;
+  retention?: KeptOptions;
   /** How long the feed of changes is kept; 7 days by default. The store keeps the longest time, as above. */
   feedRetention?: Duration;
   /**
@@ -165,7 +167,7 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
       }),
       codeDefaults,
       retention: {
-        ...readRetention(options.retention ?? {}, "open: retention"),
+        ...readKept(options.retention ?? {}, "open: retention"),
         ...(options.feedRetention === undefined
           ? {}
           : { feedMs: durationMs(options.feedRetention, "open: feedRetention") }),

@@ -153,6 +153,59 @@ describe("the retention of a queue", () => {
   });
 });
 
+describe("the count of a queue", () => {
+  const quick = job<number>("quick", { queue: "audio" });
+  const kept = async (): Promise<unknown> => {
+    const { jobs } = await v.run(v.mill.jobs.list({ state: "completed" }));
+    return jobs.map(({ input }) => Number(input)).sort((one, other) => one - other);
+  };
+
+  async function complete(count: number): Promise<void> {
+    const worker = await v.run(
+      v.mill.work([handler(mail, () => undefined), handler(quick, () => undefined)], { concurrency: 1 }),
+    );
+    for (let index = 0; index < count; index++) {
+      await v.run(v.mill.enqueueMany([mail.with(index), quick.with(10 + index)]));
+      await v.advance(1000);
+    }
+    await v.run(worker.stop());
+  }
+
+  test("keeps its newest finished jobs, however young the others are", async () => {
+    await v.run(v.mill.queues.set("email", { retention: { completed: { count: 2 } } }));
+    await complete(5);
+    await v.run(v.mill.runDuty("retention"));
+    expect(await kept()).toEqual([3, 4, 10, 11, 12, 13, 14]);
+    await v.run(v.mill.queues.set("email", { retention: null }));
+    await v.run(v.mill.runDuty("retention"));
+    expect(await kept()).toHaveLength(7);
+  });
+
+  test("comes before the store's count for each queue, and null bounds it by age alone", async () => {
+    await v.run(v.mill.retention.set({ completed: { count: 3 } }));
+    await complete(5);
+    expect(
+      await v.run(v.mill.queues.set("audio", { retention: { completed: { count: null } } })),
+    ).toMatchObject({
+      retention: { completedCount: null },
+    });
+    await v.run(v.mill.runDuty("retention"));
+    expect(await kept()).toEqual([2, 3, 4, 10, 11, 12, 13, 14]);
+    await v.advance(minuteMs);
+    await v.run(v.mill.queues.set("audio", { retention: { completed: { age: "1s", count: 10 } } }));
+    expect(await v.run(v.mill.runDuty("retention"))).toMatchObject({ processed: 5 });
+    expect(await kept()).toEqual([2, 3, 4]);
+  });
+
+  test("is reached by the duty itself within its sleep", async () => {
+    await v.run(v.mill.queues.set("email", { retention: { completed: { count: 1 } } }));
+    await complete(4);
+    v.mill.startDuties();
+    await v.advance(2 * minuteMs);
+    expect(await kept()).toEqual([3, 10, 11, 12, 13]);
+  });
+});
+
 test("all settings of a queue are shown, and null takes one away", async () => {
   const { queues } = v.mill;
   const shown = await v.run(
@@ -181,6 +234,8 @@ test.each([
   ["no attempts", { attempts: 0 }],
   ["a backoff of an unknown kind", { backoff: { kind: "wild" } }],
   ["a retention of nothing", { retention: {} }],
+  ["a retention by a count of none", { retention: { completed: { count: 0 } } }],
+  ["a retention by neither age nor count", { retention: { completed: {} } }],
   ["a retention of an unknown outcome", { retention: { lost: "1d" } }],
   ["an unknown setting beside a good one", { attempts: 2, tries: 2 }],
   ["a bad bound beside a good setting", { attempts: 2, concurrency: 0 }],

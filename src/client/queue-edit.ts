@@ -6,8 +6,8 @@ import { checkOptions, checkWhole, invalidOption } from "../model/option.ts";
 import type { QueuePolicy, QueuePolicyEdit } from "../model/queue-policy.ts";
 import { readAttempts, readBackoff } from "../model/retry-policy.ts";
 import type { BackoffOptions } from "../model/retry-policy.ts";
-import { readRetention } from "../engine/job-options.ts";
-import type { RetentionOptions } from "../engine/job-options.ts";
+import { readKept } from "../engine/kept-options.ts";
+import type { KeptOptions } from "../engine/kept-options.ts";
 
 /** What is left out stays; null takes the setting away. */
 export interface QueueEdit {
@@ -24,7 +24,7 @@ export interface QueueEdit {
   /** Of jobs for which neither enqueue nor definition says it. */
   backoff?: BackoffOptions | Duration | null;
   /** Of jobs for which neither enqueue nor definition says it; an outcome that is left out is as the store's. */
-  retention?: RetentionOptions | null;
+  retention?: KeptOptions | null;
 }
 
 interface ReadQueueEdit {
@@ -63,7 +63,7 @@ export function readQueueEdit(options: unknown, what: string): ReadQueueEdit {
 }
 
 function readTimes(given: unknown, what: string): QueuePolicy["retention"] & object {
-  const times = readRetention(given as RetentionOptions, what);
+  const times = readKept(given, what);
   if (Object.keys(times).length === 0) throw invalidOption(`${what}: give completed, failed or other.`);
   return times;
 }

@@ -17,7 +17,7 @@ import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { foreverMs, gateName, queueGateKey, sharesMax } from "../model/gate.ts";
-import type { Retention } from "../model/job-policy.ts";
+import type { KeptHistory } from "../model/job-policy.ts";
 import { boundsOf, readBody, settingsOf } from "../model/limit.ts";
 import type { LimitBody, LimitSettings, Rate } from "../model/limit.ts";
 import { checkName } from "../model/name.ts";
@@ -44,8 +44,8 @@ export interface QueueSettings {
   /** For jobs whose enqueue and definition say nothing; null leaves it to the code's defaults. */
   readonly attempts: number | null;
   readonly backoff: Backoff | null;
-  /** How long finished jobs are kept, by outcome; null leaves all of it to the store's retention. */
-  readonly retention: Retention | null;
+  /** How long and how many finished jobs are kept, by outcome; null leaves all of it to the store's retention. */
+  readonly retention: KeptHistory | null;
 }
 
 export class Queues {

@@ -211,10 +211,17 @@ function readKeepResult(given: unknown, what: string): boolean | number {
   return typeof given === "boolean" ? given : durationMs(given, what);
 }
 
-export function readRetention(options: RetentionOptions, what: string): Retention {
+function readRetention(options: RetentionOptions, what: string): Retention {
   const given = checkOptions(options, what, ["completed", "failed", "other"]);
-  const read = (key: string): number | undefined =>
-    given[key] === undefined ? undefined : durationMs(given[key], `${what}.${key}`);
+  const read = (key: string): number | undefined => {
+    const value = given[key];
+    if (typeof value === "object" && value !== null && "count" in value)
+      throw new MillraceError(
+        "invalid-option",
+        `${what}.${key}: a job has no count; give it to its queue or to the store.`,
+      );
+    return value === undefined ? undefined : durationMs(value, `${what}.${key}`);
+  };
   const [completedMs, failedMs, otherMs] = [read("completed"), read("failed"), read("other")];
   return {
     ...(completedMs === undefined ? {} : { completedMs }),

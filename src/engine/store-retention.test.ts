@@ -46,6 +46,30 @@ test("a process with a shorter setting does not prune what another has promised"
   expect(await kept()).toBe(0);
 });
 
+test("of the counts that processes declare the greatest is kept, and a call makes it smaller", async () => {
+  await open({ retention: { completed: { age: "1d", count: 5 }, failed: { count: 9 } }, duties: false });
+  await open({ retention: { completed: { count: 3 }, failed: { count: null } }, duties: false });
+  expect(await v.run(v.mill.retention.get())).toMatchObject({
+    ...{ completedMs: dayMs, completedCount: 5, failedMs: 30 * dayMs, failedCount: null },
+  });
+  for (let index = 0; index < 6; index++) await complete(v.mill);
+  const asked = await open({});
+  await v.run(asked.runDuty("retention"));
+  expect(await kept()).toBe(5);
+  expect(await v.run(v.mill.retention.set({ completed: { count: 2 } }))).toMatchObject({
+    ...{ completedMs: dayMs, completedCount: 2 },
+  });
+  await v.run(asked.runDuty("retention"));
+  expect(await kept()).toBe(2);
+});
+
+test("a job cannot have a count, only its queue and the store", async () => {
+  const refused = v.mill.enqueue(plain, null, {
+    retention: { completed: { count: 3 } as unknown as string },
+  });
+  await expect(v.run(refused)).rejects.toThrow("a job has no count; give it to its queue or to the store");
+});
+
 test("a process that was told nothing, such as the command line, prunes by what the store keeps", async () => {
   await open({ retention: { completed: "1h" }, feedRetention: "2h", duties: false });
   expect(await v.run(v.mill.retention.get())).toEqual({

@@ -1,7 +1,8 @@
 /**
- * How long finished jobs and the feed are kept, as the store's own setting: one document that keeps, for each outcome,
- * the longest time that any process has declared (`retention`, `feedRetention` of open). So no process prunes, by a
- * shorter setting of its own, what another one has promised. Only `set` makes a time shorter.
+ * How long finished jobs and the feed are kept, and how many jobs, as the store's own setting: one document that keeps,
+ * for each outcome, the longest time and the greatest count that any process has declared (`retention`, `feedRetention`
+ * of open). So no process prunes, by a smaller setting of its own, what another one has promised. Only `set` makes one of
+ * them smaller.
  *
  * Always true: until the document was read nothing is pruned and no job's end leaves its history out.
  */
@@ -9,26 +10,26 @@ import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { defaultRetention } from "../model/job-policy.ts";
-import type { Retention } from "../model/job-policy.ts";
+import type { KeptCounts, KeptHistory, Retention } from "../model/job-policy.ts";
 import { checkOptions } from "../model/option.ts";
 import type { Store } from "../store/store.ts";
-import { readRetention } from "./job-options.ts";
-import type { RetentionOptions } from "./job-options.ts";
+import { keptOutcomes, readCount, readKept } from "./kept-options.ts";
+import type { KeptOptions } from "./kept-options.ts";
 
-export interface KeptTimes extends Retention {
-  readonly feedMs?: number;
-}
+export type KeptTimes = KeptHistory & { readonly feedMs?: number };
 
-/** What `mill.retention.set` takes: an outcome that is left out stays as it is. */
-export interface StoreRetentionOptions extends RetentionOptions {
+/** What `mill.retention.set` takes: what is left out stays as it is. */
+export interface StoreRetentionOptions extends KeptOptions {
   feed?: Duration;
 }
 
-/** The times in force, in milliseconds. */
-export type DecidedTimes = Readonly<Record<keyof KeptTimes, number>>;
+/** What is in force: times in milliseconds, and counts of each queue where there are any. */
+export type DecidedTimes = Readonly<Record<keyof Retention | "feedMs", number>> & KeptCounts;
 
 export const defaultTimes: DecidedTimes = { ...defaultRetention, feedMs: defaultRetention.completedMs };
-const outcomes = Object.keys(defaultTimes) as (keyof KeptTimes)[];
+const timeNames = Object.keys(defaultTimes) as (keyof DecidedTimes)[];
+const countNames = keptOutcomes.map((outcome) => `${outcome}Count` as const);
+const boundNames = [...timeNames, ...countNames];
 
 const document = { kind: "settings", id: "retention" } as const;
 /** As many processes as may open in the same moment. */
@@ -85,17 +86,17 @@ export class StoreRetention {
   }
 
   /**
-   * Sets the times, shorter ones too, for all processes. A process that opens later with a longer `retention` raises
-   * them again.
+   * Sets times and counts, smaller ones too, for all processes. A process that opens later with a greater `retention`
+   * raises them again.
    */
   async set(options: StoreRetentionOptions): Promise<DecidedTimes> {
     const what = "retention.set";
-    const { feed, ...rest } = checkOptions(options, what, ["completed", "failed", "other", "feed"]);
-    const times: KeptTimes = {
-      ...readRetention(rest, what),
+    const { feed, ...rest } = checkOptions(options, what, [...keptOutcomes, "feed"]);
+    const next: KeptTimes = {
+      ...readKept(rest, what),
       ...(feed === undefined ? {} : { feedMs: durationMs(feed, `${what}.feed`) }),
     };
-    return this.#heed(await this.#write((found) => ({ ...found, ...times })));
+    return this.#heed(await this.#write((found) => ({ ...found, ...next })));
   }
 
   /** Compare and set, until no other process was faster. @returns what stands there. */
@@ -103,7 +104,7 @@ export class StoreRetention {
     for (let tries = 0; tries < triesMax; tries++) {
       const { times, version } = await this.#read();
       const next = change(times);
-      if (times !== null && outcomes.every((outcome) => next[outcome] === times[outcome])) return times;
+      if (times !== null && boundNames.every((bound) => next[bound] === times[bound])) return times;
       const guard = version === 0 ? ("absent" as const) : { version };
       const [answer] = await this.#store.putDocs([{ ...document, body: JSON.stringify(next), guard }]);
       if (answer?.kind === "ok") return next;
@@ -129,12 +130,14 @@ export class StoreRetention {
   }
 }
 
-/** Of each outcome the longer time; one that only one side names is as that side says. */
+/** The longer times and the greater counts; one that only one side names is as that side says. */
 function raised(found: KeptTimes, declared: KeptTimes): KeptTimes {
-  const named = outcomes.filter((outcome) => (found[outcome] ?? declared[outcome]) !== undefined);
-  return Object.fromEntries(
-    named.map((outcome) => [outcome, Math.max(found[outcome] ?? 0, declared[outcome] ?? 0)]),
-  );
+  const named = boundNames.filter((bound) => found[bound] !== undefined || declared[bound] !== undefined);
+  const greater = (bound: (typeof boundNames)[number]): number | null => {
+    const values = [found[bound], declared[bound]];
+    return values.includes(null) ? null : Math.max(...values.map((value) => value ?? 0));
+  };
+  return Object.fromEntries(named.map((bound) => [bound, greater(bound)]));
 }
 
 /** Nobody may prune by a document that cannot be read, so that is an error; `set` mends it. */
@@ -148,9 +151,10 @@ function known(times: KeptTimes | null): KeptTimes {
 
 function readBody(body: string): KeptTimes | null {
   try {
-    const times = JSON.parse(body) as Record<string, unknown>;
-    const named = outcomes.filter((outcome) => outcome in times);
-    return Object.fromEntries(named.map((outcome) => [outcome, durationMs(times[outcome], outcome)]));
+    const kept = JSON.parse(body) as Record<string, unknown>;
+    const read = (names: readonly string[], value: (given: unknown, name: string) => number | null): object =>
+      Object.fromEntries(names.filter((name) => name in kept).map((name) => [name, value(kept[name], name)]));
+    return { ...read(timeNames, durationMs), ...read(countNames, readCount) };
   } catch {
     return null;
   }

@@ -17,6 +17,17 @@ export interface Retention {
   readonly otherMs?: number;
 }
 
+/** How many finished jobs a queue keeps, by outcome: the newest; null for any number. */
+export interface KeptCounts {
+  readonly completedCount?: number | null;
+  readonly failedCount?: number | null;
+  /** Of each of the other outcomes. */
+  readonly otherCount?: number | null;
+}
+
+/** What a queue or a store keeps: whichever bound is reached first. */
+export type KeptHistory = Retention & KeptCounts;
+
 export interface JobPolicy {
   readonly level?: number;
   readonly order?: Order;

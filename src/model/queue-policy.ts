@@ -7,7 +7,7 @@
  *   code default, engine default   of the process that decides
  */
 import { outcomesNotKept } from "./job-policy.ts";
-import type { JobPolicy, Retention } from "./job-policy.ts";
+import type { JobPolicy, KeptCounts, KeptHistory, Retention } from "./job-policy.ts";
 import type { TerminalState } from "./job-state.ts";
 import type { Backoff } from "./retry-policy.ts";
 
@@ -19,8 +19,8 @@ export interface QueuePolicy {
   readonly localConcurrency?: number;
   readonly attempts?: number;
   readonly backoff?: Backoff;
-  /** How long finished jobs of the queue are kept; one that is left out for as long as the store says. */
-  readonly retention?: Retention;
+  /** How long, and how many, finished jobs of the queue are kept; what is left out is as the store says. */
+  readonly retention?: KeptHistory;
 }
 
 /** What is left out stays; null takes a setting away. */
@@ -47,4 +47,10 @@ export function defaultsOfQueue(codeDefaults: JobPolicy, queue: QueuePolicy): Jo
 /** How long the outcome is kept by such times; undefined where they do not say. */
 export function keptMsOf(times: Retention, outcome: TerminalState): number | undefined {
   return outcome === "completed" ? times.completedMs : outcome === "failed" ? times.failedMs : times.otherMs;
+}
+
+/** How many of the outcome a queue keeps by such counts, null for any number; undefined where they do not say. */
+export function keptCountOf(counts: KeptCounts, outcome: TerminalState): number | null | undefined {
+  const { completedCount, failedCount, otherCount } = counts;
+  return outcome === "completed" ? completedCount : outcome === "failed" ? failedCount : otherCount;
 }

@@ -3,7 +3,7 @@
  * atomic, a call may carry many units of many callers, and one refused unit never harms another. Losing a race is an answer.
  */
 import type { ChangeNext, SettleNext } from "../model/change.ts";
-import type { JobState, TerminalState } from "../model/job-state.ts";
+import type { JobState } from "../model/job-state.ts";
 import type {
   Doc,
   DueJob,
@@ -343,58 +343,4 @@ export interface FeedAnswer {
 export interface TrailAnswer {
   readonly lines: readonly { readonly number: number; readonly at: number; readonly body: string }[];
   readonly cursor: number;
-}
-
-// upkeep ------------------------------------------------------------------------------------------------------------------
-
-/** `olderThanMs`: at least that old. Pruning keeps the tallies exact and tells no events. */
-export type PruneRequest =
-  /** Finished jobs without a keeping time of their own. `queue: null` takes every queue not in `exceptQueues`. */
-  | {
-      readonly what: "history";
-      readonly outcome: TerminalState;
-      readonly queue: string | null;
-      readonly exceptQueues: readonly string[];
-      readonly olderThanMs: number;
-      readonly max: number;
-      readonly cursor: string | null;
-    }
-  /**
-   * Finished jobs whose own keeping time is over, then results that are kept for a shorter time than their jobs: these
-   * jobs stay, and no event tells it.
-   */
-  | { readonly what: "kept"; readonly max: number }
-  /** Unique keys held by time, and documents, that have run out. */
-  | { readonly what: "expired"; readonly max: number }
-  | { readonly what: "feed"; readonly olderThanMs: number; readonly max: number };
-
-export interface PruneAnswer {
-  readonly removed: number;
-  readonly more: boolean;
-  readonly cursor: string | null;
-}
-
-/** A record that could not be read. */
-export interface AsideRecord {
-  /** The store's own name for it. */
-  readonly ref: string;
-  /** The job's id where it can still be told. */
-  readonly id: string | null;
-  readonly why: string;
-  readonly at: number;
-  /** What was found there, cut to 4,000 characters. */
-  readonly text: string;
-}
-
-export interface AsideAnswer {
-  /** By ref in byte order. */
-  readonly records: readonly AsideRecord[];
-  readonly cursor: string | null;
-}
-
-export interface AuditAnswer {
-  readonly checked: number;
-  /** How many entries of each kind were wrong and are now right. */
-  readonly repaired: Readonly<Record<string, number>>;
-  readonly cursor: string | null;
 }

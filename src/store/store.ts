@@ -33,8 +33,6 @@
  * `extendIfLeased` with `wantsOthers`, documents by version.
  */
 import type {
-  AsideAnswer,
-  AuditAnswer,
   Change,
   ChangeAnswer,
   ClaimAnswer,
@@ -49,8 +47,6 @@ import type {
   LeasedWrite,
   OrLocked,
   PromoteAnswer,
-  PruneAnswer,
-  PruneRequest,
   PutDocAnswer,
   ReadDocsAnswer,
   ReadDocsRequest,
@@ -67,6 +63,7 @@ import type {
   SubmitUnit,
   TrailAnswer,
 } from "./operations.ts";
+import type { AsideAnswer, AuditAnswer, PruneAnswer, PruneRequest } from "./upkeep.ts";
 import type { Route } from "../model/route.ts";
 import type { DocPut, GatePut, JobRecord, Tally } from "./records.ts";
 

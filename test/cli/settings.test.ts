@@ -50,21 +50,21 @@ describe("millrace queues", () => {
   test("sets the defaults of its jobs, and takes them away", async () => {
     const store = aStoreUrl();
     await sayJson(args("enqueue send 1 --queue mail", store));
-    const options = "--local 4 --attempts 5 --backoff 1s-5m --keep completed=1d,failed=30d";
+    const options = "--local 4 --attempts 5 --backoff 1s-5m --keep completed=1d,failed=30d+1000,other=50";
     expect(await sayJson(args(`queues set mail ${options}`, store))).toMatchObject({
       ...{ localConcurrency: 4, attempts: 5, concurrency: null },
       backoff: { kind: "exponential", fromMs: 1000, toMs: 300_000 },
-      retention: { completedMs: 86_400_000, failedMs: 30 * 86_400_000 },
+      retention: { completedMs: 86_400_000, failedMs: 30 * 86_400_000, failedCount: 1000, otherCount: 50 },
     });
     expect((await say(args("queues", store))).out).toMatch(
-      /^mail +open +open +any +any +4 +5 +1s-5m +completed=1d,failed=30d$/m,
+      /^mail +open +open +any +any +4 +5 +1s-5m +completed=1d,failed=30d\+1000,other=50$/m,
     );
     const none = "--local none --attempts none --backoff none --keep none";
     expect(await sayJson(args(`queues set mail ${none}`, store))).toMatchObject({
       ...{ localConcurrency: null, attempts: null, backoff: null, retention: null },
     });
     const wrong = await say(args("queues set mail --keep lost=1d", store));
-    expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining("--keep must be times")]);
+    expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining("--keep must be ages and counts")]);
   });
 });
 

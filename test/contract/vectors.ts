@@ -8,7 +8,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Platform } from "../../src/platform/platform.ts";
-import type { FeedAnswer, FindAnswer, PruneAnswer, ReadDueAnswer } from "../../src/store/operations.ts";
+import type { FeedAnswer, FindAnswer, ReadDueAnswer } from "../../src/store/operations.ts";
+import type { PruneAnswer } from "../../src/store/upkeep.ts";
 import type { Tally } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import { createHeldPlatform, startAt } from "../support/held-platform.ts";

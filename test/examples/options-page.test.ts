@@ -33,6 +33,7 @@ const calls: Readonly<Record<string, () => unknown>> = {
   "`retry.retryIf`": define({ retry: { retryIf: asked } }),
   "`unique`": define({ unique: asked }),
   "`retention`": define({ retention: asked }),
+  "`retention` by count": open({ retention: { completed: asked } }),
   "`limit(name, options)`": () => limit("asked", asked),
   "`rate`": () => limit("asked", { rate: asked as { max: number; per: string } }),
   "`learn`": () => limit("asked", { concurrency: 1, learn: asked }),

@@ -19,10 +19,10 @@ import type {
   ChangeCase,
   Clock,
   JobFilter,
-  PruneRequest,
   Settle,
   SubmitUnit,
 } from "../../src/store/operations.ts";
+import type { PruneRequest } from "../../src/store/upkeep.ts";
 import { partitionedStore } from "../../src/store/partitioned/partitioned-store.ts";
 import type { DocPut, DueJob, GatePut, LeasedJob, NewJob } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -183,7 +183,7 @@ export class HistoryWorld {
         return;
       }
       case "prune": {
-        const request = pruneRequest(command);
+        const request = pruneRequest(command, this.#places.length);
         await this.#both(what, (store) => pruneAll(store, request));
         return;
       }
@@ -510,11 +510,17 @@ function changeCases(id: string, kind: ChangeKind, inMs: number): readonly Chang
   }
 }
 
-function pruneRequest({ what, olderThanMs, max }: Extract<Command, { do: "prune" }>): PruneRequest {
+/** Over partitions a count is kept by shares, so which jobs go is theirs to say. */
+function pruneRequest(
+  { what, olderThanMs, max }: Extract<Command, { do: "prune" }>,
+  partitions: number,
+): PruneRequest {
   if (what === 0) return { what: "kept", max };
   if (what === 1) return { what: "expired", max };
   if (what === 2) return { what: "feed", olderThanMs, max };
   const outcome = pick(terminalStates, what);
+  if (olderThanMs === 5 && partitions === 1)
+    return { what: "surplus", outcome, queue: "q0", keep: max - 1, max, cursor: null };
   return {
     what: "history",
     outcome,

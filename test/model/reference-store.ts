@@ -11,6 +11,7 @@ import { isTerminal } from "../../src/model/job-state.ts";
 import { storeLimits } from "../../src/store/limits.ts";
 import type { Route } from "../../src/model/route.ts";
 import type * as operations from "../../src/store/operations.ts";
+import type { AuditAnswer, PruneAnswer, PruneRequest } from "../../src/store/upkeep.ts";
 import type { DocPut, GatePut, JobRecord, LeasedJob, Tally } from "../../src/store/records.ts";
 import { addMs, asLeased, clockAt, pick, ReferenceRules, timerAt } from "./reference-rules.ts";
 import type { Job, KeptGate } from "./reference-rules.ts";
@@ -327,7 +328,7 @@ export class ReferenceStore {
     return { lines, cursor: lines.at(-1)?.number ?? after };
   }
 
-  prune(request: operations.PruneRequest): operations.PruneAnswer {
+  prune(request: PruneRequest): PruneAnswer {
     return this.#rules.call(() => {
       const { max } = request;
       const doomed = this.#doomed(request).slice(0, max);
@@ -336,7 +337,7 @@ export class ReferenceStore {
     });
   }
 
-  #doomed(request: operations.PruneRequest): (() => void)[] {
+  #doomed(request: PruneRequest): (() => void)[] {
     const { jobs, keys, docs } = this.#rules.all;
     if (request.what === "feed") {
       const old = this.#rules.feed
@@ -362,6 +363,16 @@ export class ReferenceStore {
         });
       return [...over, ...dead];
     }
+    if (request.what === "surplus") {
+      const finished = [...jobs.values()].filter(
+        ({ queue, state }) => queue === request.queue && state === request.outcome,
+      );
+      const mayGo = finished.filter(({ keepUntil, keepsLane }) => keepUntil === null && keepsLane === 0);
+      return mayGo
+        .toSorted((one, other) => (one.endedAt as number) - (other.endedAt as number) || one.seq - other.seq)
+        .slice(0, Math.max(0, finished.length - request.keep))
+        .map((job) => () => this.#rules.drop(job));
+    }
     const isDoomed = (job: Job): boolean => {
       if (!isTerminal(job.state)) return false;
       if (request.what === "kept") return job.keepUntil !== null && job.keepUntil <= this.#rules.now;
@@ -380,7 +391,7 @@ export class ReferenceStore {
     ];
   }
 
-  auditIndexes(_request: { cursor: string | null; max: number }): operations.AuditAnswer {
+  auditIndexes(_request: { cursor: string | null; max: number }): AuditAnswer {
     return { checked: this.#rules.all.jobs.size, repaired: {}, cursor: null };
   }
 }

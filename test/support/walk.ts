@@ -3,7 +3,8 @@
  * cursors, the number of rows looked at and the order of tallies are a store's own business.
  */
 import { jobStates } from "../../src/model/job-state.ts";
-import type { Clock, JobFilter, PruneRequest } from "../../src/store/operations.ts";
+import type { Clock, JobFilter } from "../../src/store/operations.ts";
+import type { PruneRequest } from "../../src/store/upkeep.ts";
 import type { Doc, DueJob, FeedRecord, JobRecord, Tally } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 
@@ -85,9 +86,9 @@ export function sortEvents(record: FeedRecord): FeedRecord {
 /** @returns how many were removed in all. */
 export async function pruneAll(store: Store, request: PruneRequest): Promise<number> {
   const removed = await walk<number, string | null>(null, async (cursor) => {
-    const answer = await store.prune(request.what === "history" ? { ...request, cursor } : request);
+    const answer = await store.prune("cursor" in request ? { ...request, cursor: cursor || null } : request);
     if (answer.removed > request.max) throw new Error("more was pruned than asked for");
-    // Only history has a cursor; the others are walked by asking again.
+    // Those without a cursor are walked by asking again.
     return { items: [answer.removed], next: answer.more ? (answer.cursor ?? "") : null };
   });
   return removed.reduce((sum, count) => sum + count, 0);

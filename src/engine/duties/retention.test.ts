@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { millOn } from "../../../test/support/mill-on.ts";
 import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
+import type { Millrace } from "../../client/millrace.ts";
 import type { Store } from "../../store/store.ts";
 import { handler } from "../../worker/handler.ts";
 import { job } from "../definition.ts";
@@ -34,6 +35,31 @@ test("what is kept for days is looked at ten times more rarely than what leaves 
   expect(Object.keys(outcomes)).toHaveLength(8);
   expect(Object.values(looks)).toEqual(Array.from({ length: 8 }, () => 1));
   await v.run(mill.close());
+  await v.close();
+});
+
+test("one process of a store prunes, and another goes on when it is gone", async () => {
+  const v = await openVirtualMill({ duties: false });
+  const prunes: string[] = [];
+  const open = (name: string): Millrace => {
+    const prune: Store["prune"] = (request) => {
+      prunes.push(name);
+      return v.store.prune(request);
+    };
+    const mill = millOn({ ...v.store, prune, close: async () => {} }, {}, v.platform);
+    mill.startDuties();
+    return mill;
+  };
+  const one = open("one");
+  await v.advance(1000);
+  const other = open("other");
+  await v.advance(600_000);
+  expect(new Set(prunes)).toEqual(new Set(["one"]));
+  await v.run(one.close());
+  prunes.length = 0;
+  await v.advance(130_000);
+  expect(new Set(prunes)).toEqual(new Set(["other"]));
+  await v.run(other.close());
   await v.close();
 });
 

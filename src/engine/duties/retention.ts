@@ -1,26 +1,31 @@
 /**
  * Retention: finished jobs, feed records, keys and documents are pruned once nobody is promised them any more. How long
- * that is the store says (store-retention.ts; of a queue its operator, model/queue-policy.ts), asked anew in every
- * pass; while it cannot be told, what depends on it stays. Pruning goes in small bites, never as one giant statement,
- * and each kind stands for itself: one that cannot be pruned does not keep the others.
+ * that is, and how many jobs of a queue, the store says (store-retention.ts; of a queue its operator,
+ * model/queue-policy.ts), asked anew in every pass; while it cannot be told, what depends on it stays. Pruning goes in
+ * small bites, never as one giant statement, and each kind stands for itself: one that cannot be pruned does not keep the
+ * others. A term lets one process of a store prune at a time.
  */
 import { gateName, queueGateKey } from "../../model/gate.ts";
-import type { Retention } from "../../model/job-policy.ts";
+import type { KeptHistory } from "../../model/job-policy.ts";
 import { terminalStates } from "../../model/job-state.ts";
 import { readBody } from "../../model/limit.ts";
-import { keptMsOf } from "../../model/queue-policy.ts";
-import type { PruneRequest } from "../../store/operations.ts";
+import { keptCountOf, keptMsOf } from "../../model/queue-policy.ts";
+import type { Tally } from "../../store/records.ts";
+import type { PruneRequest } from "../../store/upkeep.ts";
 import type { Engine } from "../engine.ts";
 import { allGates } from "../gates.ts";
 import type { DecidedTimes } from "../store-retention.ts";
 import { answersWithin } from "../race.ts";
+import { idlePass } from "./duty.ts";
 import type { Duty } from "./duty.ts";
 import type { Tuning } from "./duty-tuning.ts";
 import { passedOver } from "./passed-over.ts";
 import { itemMaxMs, Quarantine } from "./quarantine.ts";
 import { Rest } from "./rest.ts";
+import { Term } from "./term.ts";
 
 const bitesPerPassMax = 20;
+const termMinMs = 60_000;
 
 type Prune = readonly [kind: string, request: PruneRequest];
 
@@ -40,24 +45,34 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
   const quarantine = new Quarantine(engine.platform);
   // Per kind, where the last pass stopped, so that jobs which are kept longer are not looked at in every pass.
   const cursors = new Map<string, string | null>();
+  let counted: readonly Kind[] = [];
+  // The term outlasts the sleep, so the process that prunes keeps it.
+  const term = new Term(engine, "retention", Math.max(tuning.sleepMaxMs, termMinMs));
 
-  /** What is pruned by the times of the store; a change of them begins their rests anew. */
-  async function timedKinds(): Promise<readonly Kind[]> {
-    const learning = Promise.all([engine.retention.learn(), queueTimes(engine)]);
-    const [times, queues] = await answersWithin(engine.platform, learning, itemMaxMs);
-    if (JSON.stringify([times, queues]) !== told) {
-      told = JSON.stringify([times, queues]);
-      timed = timedPrunes(times, queues, tuning.batchMax).map(withRest);
+  /** What is pruned by the times and counts of the store; a change of them begins their rests anew. */
+  async function boundKinds(): Promise<readonly Kind[]> {
+    const learning = Promise.all([engine.retention.learn(), queueBounds(engine)]);
+    const [kept, queues] = await answersWithin(engine.platform, learning, itemMaxMs);
+    if (JSON.stringify([kept, queues]) !== told) {
+      told = JSON.stringify([kept, queues]);
+      timed = timedPrunes(kept, queues, tuning.batchMax).map(withRest);
+      counted = [];
       cursors.clear();
     }
-    return timed;
+    if (hasCounts(kept) || queues.some(([, own]) => hasCounts(own))) {
+      const tallies = await answersWithin(engine.platform, engine.store.tallyJobs(), itemMaxMs);
+      counted = surplusPrunes(kept, queues, tallies, tuning.batchMax).map(
+        (prune) => counted.find(({ kind }) => kind === prune[0]) ?? withRest(prune),
+      );
+    }
+    return [...timed, ...counted];
   }
 
   async function prune(kind: string, request: PruneRequest): Promise<{ pruned: number; hasMore: boolean }> {
     let pruned = 0;
     for (let bite = 0; bite < bitesPerPassMax; bite++) {
       const answer = await engine.store.prune(
-        request.what === "history" ? { ...request, cursor: cursors.get(kind) ?? null } : request,
+        "cursor" in request ? { ...request, cursor: cursors.get(kind) ?? null } : request,
       );
       cursors.set(kind, answer.cursor);
       pruned += answer.removed;
@@ -72,6 +87,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
     async pass(isAsked = false) {
+      if (!isAsked && !(await term.take())) return idlePass;
       const outcomes: Record<string, number> = {};
       const failures: unknown[] = [];
       let processed = 0;
@@ -79,7 +95,7 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
       let hasMore = false;
       const kinds = [...untimed];
       try {
-        kinds.unshift(...(await timedKinds()));
+        kinds.unshift(...(await boundKinds()));
       } catch (error) {
         visited += 1;
         failures.push(error);
@@ -96,7 +112,8 @@ export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
           outcomes[kind] = done.pruned;
           processed += done.pruned;
           hasMore ||= done.hasMore;
-          if (!done.hasMore) rest.begin();
+          // Too many that have times of their own: they will not be fewer in the next pass.
+          if (!done.hasMore && (request.what !== "surplus" || done.pruned === 0)) rest.begin();
         } catch (error) {
           failures.push(error);
           quarantine.failed(kind, error);
@@ -119,6 +136,8 @@ function promisedMs(request: PruneRequest): number {
     case "kept":
       // These jobs say themselves how long they or their results are kept, and may say a minute: never rest.
       return 0;
+    case "surplus":
+      return Number.POSITIVE_INFINITY;
     case "expired":
       // Readers treat expired keys and documents as absent, so pruning only wins back their room: rest as long as
       // allowed.
@@ -126,11 +145,11 @@ function promisedMs(request: PruneRequest): number {
   }
 }
 
-type QueueTimes = readonly (readonly [queue: string, times: Retention])[];
+type QueueBounds = readonly (readonly [queue: string, own: KeptHistory])[];
 
 /** What operators have set of queues. */
-async function queueTimes({ store }: Engine): Promise<QueueTimes> {
-  const all: [string, Retention][] = [];
+async function queueBounds({ store }: Engine): Promise<QueueBounds> {
+  const all: [string, KeptHistory][] = [];
   for await (const { gate } of allGates(store, queueGateKey(""))) {
     const { retention } = readBody(gate.body).queue ?? {};
     if (retention !== undefined) all.push([gateName(gate.key), retention]);
@@ -139,7 +158,7 @@ async function queueTimes({ store }: Engine): Promise<QueueTimes> {
 }
 
 /** A queue's own times come before the store's, longer ones and shorter ones. */
-function timedPrunes(times: DecidedTimes, queues: QueueTimes, max: number): readonly Prune[] {
+function timedPrunes(times: DecidedTimes, queues: QueueBounds, max: number): readonly Prune[] {
   const history = terminalStates.flatMap((outcome): Prune[] => {
     const request = { what: "history", outcome, max, cursor: null } as const;
     const own = queues.flatMap(([queue, kept]) => {
@@ -157,6 +176,34 @@ function timedPrunes(times: DecidedTimes, queues: QueueTimes, max: number): read
     ];
   });
   return [...history, ["feed", { what: "feed", olderThanMs: times.feedMs, max }]];
+}
+
+function hasCounts(kept: KeptHistory): boolean {
+  return terminalStates.some((outcome) => typeof keptCountOf(kept, outcome) === "number");
+}
+
+/** The queues that have more finished jobs of an outcome than they keep; a queue's own count comes before the store's. */
+function surplusPrunes(
+  kept: KeptHistory,
+  queues: QueueBounds,
+  tallies: readonly Tally[],
+  max: number,
+): readonly Prune[] {
+  const own = new Map(queues);
+  return terminalStates.flatMap((outcome) => {
+    const finished = Map.groupBy(
+      tallies.filter(({ state }) => state === outcome),
+      ({ queue }) => queue,
+    );
+    return [...finished].flatMap(([queue, parts]): Prune[] => {
+      const ofQueue = keptCountOf(own.get(queue) ?? {}, outcome);
+      const keep = ofQueue === undefined ? keptCountOf(kept, outcome) : ofQueue;
+      const count = parts.reduce((sum, part) => sum + part.count, 0);
+      if (typeof keep !== "number" || count <= keep) return [];
+      const request = { what: "surplus", outcome, queue, keep, max, cursor: null } as const;
+      return [[`${outcome} too many of ${JSON.stringify(queue)}`, request]];
+    });
+  });
 }
 
 /** What says itself how long it is kept. */

@@ -2,7 +2,7 @@
  * Set-aside records over partitions, one partition after the other. A ref is the partition's number, a colon, and the
  * partition's own ref; a cursor is the last ref given.
  */
-import type { AsideAnswer, AsideRecord } from "../operations.ts";
+import type { AsideAnswer, AsideRecord } from "../upkeep.ts";
 import { presentOnes, reach, throwFirst } from "./partition.ts";
 import type { Partition, PartitionedCalls, Reached } from "./partition.ts";
 

@@ -357,4 +357,22 @@ describe("upkeep", () => {
     expect(await pruneAll(store, { what: "expired", max: 2 })).toBe(3);
     expect(await auditAll(store, 1)).toEqual({});
   });
+
+  test("keeps a count as a whole, each partition its share of it, and never fewer", async () => {
+    const ids = [0, 1, 2, 3].flatMap((at) =>
+      Array.from({ length: 4 + 4 * at }, (_, index) => `p${at}-${index}`),
+    );
+    await submit(...ids);
+    for (const id of ids) {
+      await store.changeIf([aChange(id, ["ready"], finish("cancelled"))]);
+      platform.advance(1);
+    }
+    const surplus = { what: "surplus", outcome: "cancelled", queue: "mail", max: 3, cursor: null } as const;
+    expect(await pruneAll(store, { ...surplus, keep: 40 })).toBe(0);
+    expect(await pruneAll(store, { ...surplus, keep: 10 })).toBeGreaterThanOrEqual(30 - 4);
+    const kept = (await findAll(store)).map(({ id }) => id);
+    expect(kept.length).toBeGreaterThanOrEqual(10);
+    expect(["p0-3", "p1-7", "p2-11", "p3-15"].filter((newest) => !kept.includes(newest))).toEqual([]);
+    expect(await pruneAll(store, { ...surplus, keep: 1 })).toBe(kept.length - 4);
+  });
 });

@@ -4,9 +4,10 @@
  *
  *  cursor   the number of the partition to go on in, a colon, and that partition's own cursor
  */
-import type { AuditAnswer, PruneAnswer, PruneRequest } from "../operations.ts";
+import type { AuditAnswer, PruneAnswer, PruneRequest } from "../upkeep.ts";
 import { presentOnes, reach, throwFirst } from "./partition.ts";
 import type { Partition, PartitionedCalls, Reached } from "./partition.ts";
+import { pruneSurplus } from "./surplus.ts";
 
 function positionOf(cursor: string | null): { at: number; rest: string | null } {
   if (cursor === null) return { at: 0, rest: null };
@@ -22,6 +23,7 @@ function toVisit({ partitions }: PartitionedCalls, at: number): readonly Partiti
 }
 
 export async function prune(calls: PartitionedCalls, request: PruneRequest): Promise<PruneAnswer> {
+  if (request.what === "surplus") return pruneSurplus(calls, request);
   const { partitions } = calls;
   const { at, rest } = positionOf(request.what === "history" ? request.cursor : null);
   const visits = toVisit(calls, at);

@@ -1,20 +1,42 @@
 /**
- * Retention: whether a finished job has been kept long enough for its queue. One with a time of its own waits for that,
- * and one that holds its group for somebody who decides about it.
+ * Retention: whether a finished job has been kept long enough for its queue, and which of a window of finished jobs go
+ * because the queue has too many. One with a time of its own waits for that, and one that holds its group for somebody
+ * who decides about it.
  */
 import { stateCodes } from "../../model/job-state.ts";
+import type { TerminalState } from "../../model/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
-import type { PruneRequest } from "../operations.ts";
+import type { PruneRequest } from "../upkeep.ts";
 
+type Finished = Pick<JobRow, "state" | "endedAt" | "keepUntil" | "keepsLane">;
+
+export type SurplusRequest = Extract<PruneRequest, { what: "surplus" }>;
 export type HistoryRequest = Extract<PruneRequest, { what: "history" }>;
 
+function mayGo({ state, keepUntil, keepsLane }: Finished, outcome: TerminalState): boolean {
+  return state === stateCodes[outcome] && keepUntil === null && keepsLane === 0;
+}
+
 export function isOutdated(
-  { state, endedAt, keepUntil, keepsLane }: Pick<JobRow, "state" | "endedAt" | "keepUntil" | "keepsLane">,
+  job: Finished,
   ofQueue: string,
   { outcome, olderThanMs, queue, exceptQueues }: HistoryRequest,
   now: number,
 ): boolean {
-  if (state !== stateCodes[outcome] || keepUntil !== null || keepsLane === 1) return false;
+  if (!mayGo(job, outcome)) return false;
   const isQueueMeant = queue === null ? !exceptQueues.includes(ofQueue) : queue === ofQueue;
-  return isQueueMeant && (endedAt ?? now) <= now - olderThanMs;
+  return isQueueMeant && (job.endedAt ?? now) <= now - olderThanMs;
+}
+
+/** What goes of a window of finished jobs of the queue, where it has `surplus` of them in all; the first ended first. */
+export function surplusOf<Row extends Finished & Pick<JobRow, "seq">>(
+  window: readonly Row[],
+  surplus: number,
+  { outcome, max }: SurplusRequest,
+): { readonly goes: readonly Row[]; readonly isAll: boolean } {
+  const all = window.filter((job) => mayGo(job, outcome));
+  const goes = all
+    .toSorted((one, other) => (one.endedAt ?? 0) - (other.endedAt ?? 0) || one.seq - other.seq)
+    .slice(0, Math.min(max, surplus));
+  return { goes, isAll: goes.length === all.length };
 }

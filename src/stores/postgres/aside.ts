@@ -1,7 +1,7 @@
 /** Records that cannot be read (sql/aside.ts): set aside where they are met, looked at and removed by an operator. */
 import { isMillraceError } from "../../model/error.ts";
 import type { JobFieldName, JobRow } from "../../store/job-fields.ts";
-import type { AsideAnswer } from "../../store/operations.ts";
+import type { AsideAnswer } from "../../store/upkeep.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { callRead, callWrite, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";

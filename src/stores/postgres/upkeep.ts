@@ -1,6 +1,6 @@
 /** Retention and the index audit (sql/prune.ts, sql/audit.ts). */
 import { stateCodes } from "../../model/job-state.ts";
-import type { AuditAnswer, PruneAnswer, PruneRequest } from "../../store/operations.ts";
+import type { AuditAnswer, PruneAnswer, PruneRequest } from "../../store/upkeep.ts";
 import { callWrite, onlyRow } from "./call.ts";
 import type { Calls } from "./call.ts";
 import type { Value } from "./database.ts";
@@ -10,7 +10,8 @@ import { packNullable, packText } from "./text.ts";
 export async function prune(calls: Calls, request: PruneRequest): Promise<PruneAnswer> {
   const rows = await callWrite(calls, `prune_${request.what}_v1`, valuesOf(request));
   const [removed, more, last = null] = onlyRow(rows);
-  return { removed: Number(removed), more: more === "t", cursor: more === "t" ? last : null };
+  const isOver = more !== "t" && request.what !== "surplus";
+  return { removed: Number(removed), more: more === "t", cursor: isOver ? null : last };
 }
 
 function valuesOf(request: PruneRequest): Value[] {
@@ -19,6 +20,10 @@ function valuesOf(request: PruneRequest): Value[] {
       const { outcome, queue, exceptQueues, olderThanMs, max, cursor } = request;
       const except = exceptQueues.map(packText);
       return [stateCodes[outcome], packNullable(queue), except, olderThanMs, max, cursor ?? 0];
+    }
+    case "surplus": {
+      const { outcome, queue, keep, max, cursor } = request;
+      return [stateCodes[outcome], packText(queue), keep, max, cursor ?? 0];
     }
     case "kept":
     case "expired":

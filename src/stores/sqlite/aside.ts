@@ -7,7 +7,7 @@
  * Rare and slow: tags and keys are searched by seq without an index, and all tallies are counted anew, because a state
  * that is unknown does not say which count it was in.
  */
-import type { AsideAnswer, AsideRecord } from "../../store/operations.ts";
+import type { AsideAnswer, AsideRecord } from "../../store/upkeep.ts";
 import { mendLanes } from "./audit-lanes.ts";
 import { recountTallies } from "./audit-tallies.ts";
 import { finishedNames, liveNames, specNames } from "./columns.ts";

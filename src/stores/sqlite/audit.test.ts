@@ -2,7 +2,7 @@ import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
 import { aClaim, aJob, aRoute } from "../../../test/support/builders.ts";
 import { groupGateKey, keyedGate, writeKeyUse } from "../../model/lane.ts";
-import type { AuditAnswer } from "../../store/operations.ts";
+import type { AuditAnswer } from "../../store/upkeep.ts";
 import { openSession, commitCalls } from "./commit.ts";
 import type { Call, Session } from "./commit.ts";
 import { migrate } from "./migrate.ts";

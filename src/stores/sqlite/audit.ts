@@ -4,7 +4,7 @@
  *
  * A cursor is the name of a phase and the key in its table behind which it goes on; each phase is followed by the next.
  */
-import type { AuditAnswer } from "../../store/operations.ts";
+import type { AuditAnswer } from "../../store/upkeep.ts";
 import { seqRange, setAsideUnreadable } from "./aside.ts";
 import { auditLanes } from "./audit-lanes.ts";
 import { auditTallies } from "./audit-tallies.ts";

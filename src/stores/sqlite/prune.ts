@@ -2,9 +2,10 @@
  * Retention: what has been kept long enough goes, a bounded piece per call. Finished jobs leave with their tags,
  * payload and log lines. The newest feed record always stays: it carries the store's time (R1).
  */
-import type { PruneAnswer, PruneRequest } from "../../store/operations.ts";
-import { isOutdated } from "../../store/rules/prune.ts";
-import type { HistoryRequest } from "../../store/rules/prune.ts";
+import type { PruneAnswer, PruneRequest } from "../../store/upkeep.ts";
+import { isOutdated, surplusOf } from "../../store/rules/prune.ts";
+import type { HistoryRequest, SurplusRequest } from "../../store/rules/prune.ts";
+import { stateCodes } from "../../model/job-state.ts";
 import { count } from "../../store/rules/telling.ts";
 import { columnList, rowReader } from "./columns.ts";
 import { limitTo, readValue } from "./connection.ts";
@@ -19,6 +20,8 @@ export function prune(step: Step, request: PruneRequest): PruneAnswer {
   switch (request.what) {
     case "history":
       return pruneHistory(step, request);
+    case "surplus":
+      return pruneSurplus(step, request);
     case "kept":
       return pruneKept(step, request.max);
     case "expired":
@@ -49,8 +52,8 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
   const { statements, now } = step;
   const queueOf = new Map(readRoutes(step).map(({ number, queue }) => [number, queue]));
   const endedBefore = now - request.olderThanMs;
-  const windowRows = Math.max(windowMin, request.max * windowFactor);
-  const read = statements(request.outcome === "completed" ? readAll : readOthers);
+  const windowRows = windowOf(request);
+  const read = statements(readOf(request));
   const old: Row[] = [];
   let last = request.cursor === null ? 0 : Number(request.cursor);
   let more = true;
@@ -72,6 +75,33 @@ function pruneHistory(step: Step, request: HistoryRequest): PruneAnswer {
   }
   removeFinished(step, old);
   return { removed: old.length, more, cursor: more ? String(last) : null };
+}
+
+const windowOf = ({ max }: PruneRequest): number => Math.max(windowMin, max * windowFactor);
+const readOf = ({ outcome }: HistoryRequest | SurplusRequest): string =>
+  outcome === "completed" ? readAll : readOthers;
+
+/** Inputs: queue, state. Answer: how many finished so. */
+const countFinished = `SELECT ifnull(sum(t.count), 0) FROM millrace_tally t JOIN millrace_route r ON r.number = t.route
+  WHERE r.queue = ? AND t.state = ?`;
+
+/** A window at a time, and on to the next once nothing in it may go. Behind the last one a walk begins at the head again. */
+function pruneSurplus(step: Step, request: SurplusRequest): PruneAnswer {
+  const { statements } = step;
+  const { queue, outcome, keep, cursor } = request;
+  const surplus = (readValue<number>(statements, countFinished, queue, stateCodes[outcome]) ?? 0) - keep;
+  if (surplus <= 0) return { removed: 0, more: false, cursor };
+  const own = new Set(readRoutes(step).flatMap((route) => (route.queue === queue ? [route.number] : [])));
+  const windowRows = windowOf(request);
+  const rows = statements(readOf(request))
+    .all(Number(cursor ?? 0), windowRows)
+    .map(readFinished);
+  const ofQueue = rows.filter(({ route }) => own.has(route));
+  const { goes, isAll } = surplusOf(ofQueue, surplus, request);
+  removeFinished(step, goes);
+  if (goes.length === surplus || !isAll) return { removed: goes.length, more: goes.length < surplus, cursor };
+  const last = rows.length < windowRows ? null : String(rows.at(-1)?.seq);
+  return { removed: goes.length, more: last !== null, cursor: last };
 }
 
 function isSubmittedAfter({ statements }: Step, row: Row | undefined, time: number): boolean {

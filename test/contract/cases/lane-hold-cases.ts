@@ -1,6 +1,6 @@
 /** Jobs that hold the gate of their group although they do not run: over a retry, and once they have failed. */
 import { expect } from "vitest";
-import type { PruneRequest } from "../../../src/store/operations.ts";
+import type { PruneRequest } from "../../../src/store/upkeep.ts";
 import { aChange, aSettle, finish, remove, replay, schedule } from "../../support/builders.ts";
 import { auditAll, findAll, pruneAll } from "../../support/walk.ts";
 import type { ContractGroup } from "../subject.ts";

@@ -1,14 +1,19 @@
 /** prune and auditIndexes: what leaves, what stays, and that a healthy store needs no repair. */
 import { expect } from "vitest";
 import type { TerminalState } from "../../../src/model/job-state.ts";
-import type { PruneRequest } from "../../../src/store/operations.ts";
-import { aChange, aDoc, aJob, aSettle, finish, remove, replay } from "../../support/builders.ts";
+import type { PruneRequest } from "../../../src/store/upkeep.ts";
+import { aChange, aDoc, aJob, aRoute, aSettle, finish, remove, replay } from "../../support/builders.ts";
 import { startAt } from "../../support/held-platform.ts";
 import { auditAll, findAll, pruneAll, readWholeFeed } from "../../support/walk.ts";
 import type { ContractGroup, Subject } from "../subject.ts";
 
 const history = (outcome: TerminalState, olderThanMs: number, given: object = {}): PruneRequest => ({
   ...{ what: "history", outcome, queue: null, exceptQueues: [], olderThanMs, max: 100, cursor: null },
+  ...given,
+});
+
+const surplus = (keep: number, given: object = {}): PruneRequest => ({
+  ...{ what: "surplus", outcome: "completed", queue: "mail", keep, max: 100, cursor: null },
   ...given,
 });
 
@@ -77,6 +82,78 @@ export const pruneCases: ContractGroup = {
           await end(subject, `j${index}`, index % 2 ? "failed" : "completed");
         expect(await pruneAll(subject.store, history("completed", 0, { max: 2 }))).toBe(4);
         expect(await left(subject)).toEqual(["j1", "j3", "j5"]);
+      },
+    ],
+    [
+      "a queue keeps so many finished jobs of an outcome, and those that ended first go first, in bites of any size",
+      async (subject) => {
+        const { store, submit, claim, platform, read } = subject;
+        const ids = ["a", "b", "c", "d", "e", "f", "g"];
+        await submit(...ids.map((id) => aJob({ id })));
+        const leased = new Map((await claim({ max: 7 })).map((each) => [each.id, each]));
+        for (const id of ["c", "a", "g", "b", "f", "d", "e"]) {
+          await store.settleIfLeased([aSettle(leased.get(id)!, finish("completed"))]);
+          platform.advance(1);
+        }
+        expect(await pruneAll(store, surplus(7))).toBe(0);
+        expect(await pruneAll(store, surplus(5, { max: 1 }))).toBe(2);
+        expect(await left(subject)).toEqual(["b", "d", "e", "f", "g"]);
+        expect(await pruneAll(store, surplus(2))).toBe(3);
+        expect(await left(subject)).toEqual(["d", "e"]);
+        await store.changeIf([aChange("d", ["completed"], replay())]);
+        expect(await pruneAll(store, surplus(1))).toBe(0);
+        expect((await read("d")).state).toBe("ready");
+        expect(await auditAll(store)).toEqual({});
+      },
+    ],
+    [
+      "a count of one queue and outcome takes nothing of others, and a job with a time of its own counts and stays",
+      async (subject) => {
+        const { store } = subject;
+        await end(subject, "own", "completed", 50);
+        for (const id of ["m1", "m2"]) await end(subject, id, "completed");
+        await end(subject, "failed", "failed");
+        await end(subject, "other", "completed", null, "audio");
+        expect(await pruneAll(store, surplus(2))).toBe(1);
+        expect(await left(subject)).toEqual(["failed", "m2", "other", "own"]);
+        expect(await pruneAll(store, surplus(0))).toBe(1);
+        expect(await pruneAll(store, surplus(0, { queue: "none" }))).toBe(0);
+        expect(await left(subject)).toEqual(["failed", "other", "own"]);
+        expect(await store.readTrail({ id: "m2", after: 0, max: 9 })).toMatchObject({ lines: [] });
+        expect(await findAll(store, { tag: "t", queue: "mail", states: ["completed"] })).toMatchObject([
+          { id: "own" },
+        ]);
+      },
+    ],
+    [
+      "what is too many later is found from where the last call stopped, and from the head once that is the end",
+      async (subject) => {
+        const { store } = subject;
+        let cursor: string | null = null;
+        for (let round = 0; round < 8; round++) {
+          await end(subject, `j${round}`, "completed", null, round % 2 ? "mail" : "audio");
+          const answer = await store.prune(surplus(2, { cursor }) as PruneRequest);
+          cursor = answer.cursor;
+        }
+        expect(await left(subject)).toEqual(["j0", "j2", "j4", "j5", "j6", "j7"]);
+      },
+    ],
+    [
+      "a count is reached through more jobs of other queues than a call looks at, and the newest stay",
+      async (subject) => {
+        const { store, submit, claim, platform } = subject;
+        for (const minute of [0, 1, 2]) {
+          const ids = Array.from({ length: 500 }, (_, index) => `${minute}-${index}`);
+          await submit(...ids.map((id, index) => aJob({ id, queue: index % 10 ? "audio" : "mail" })));
+          const routes = ["mail", "audio"].map((queue) => aRoute(aJob({ id: "any", queue })));
+          const leased = await claim({ offers: [{ routes, max: 500 }] });
+          await store.settleIfLeased(leased.map((each) => aSettle(each, finish("completed"))));
+          platform.advance(61_000);
+        }
+        expect(await pruneAll(store, surplus(7, { max: 20 }))).toBe(143);
+        const stays = (await findAll(store, { queue: "mail" }, 500)).map(({ id }) => id);
+        expect([stays.length, stays.every((id) => id.startsWith("2-"))]).toEqual([7, true]);
+        expect((await findAll(store, { queue: "audio" }, 500)).length).toBe(1350);
       },
     ],
     [
@@ -206,6 +283,7 @@ export const pruneCases: ContractGroup = {
       "nothing to prune is not an error",
       async ({ store }) => {
         expect(await pruneAll(store, history("skipped", 0))).toBe(0);
+        expect(await pruneAll(store, surplus(0))).toBe(0);
         expect(await pruneAll(store, { what: "kept", max: 5 })).toBe(0);
         expect(await pruneAll(store, { what: "expired", max: 5 })).toBe(0);
         expect(await pruneAll(store, { what: "feed", olderThanMs: 0, max: 5 })).toBe(0);

@@ -5,6 +5,7 @@
  *
  *  prune_history   state, all (1) or one queue (0), queue, older than, max, minute, left there, excepted queues
  *                  -> removed, minute, left ("" at the end)
+ *  prune_surplus   state, queue, keep, max, minute, left there -> removed, more, minute, left ("" at the end)
  *  prune_kept, prune_expired   max -> removed, more
  *  prune_feed      max, older than -> removed, more
  */
@@ -21,6 +22,17 @@ local function meantRoutes(c, isAll, queue, excepted)
     if isAll then meant[route] = not excepted[q] else meant[route] = q == queue end
   end
   return meant
+end
+
+-- Removes a finished job without reading more of it than is needed.
+local function removeFinished(c, h, route, state, id, flags, resultUntil)
+  local isListed = match(flags, LISTED)
+  local job = isListed and jobOf(c, h)
+  if job then forget(c, job)
+  elseif not isListed then
+    leave(c, h, { route = route, state = state, result = resultUntil ~= "" })
+    push(c, "goneIds", id)
+  end
 end
 
 -- One piece of a list. Answers how many entries were looked at and how many jobs removed; who stays is at the tail.
@@ -40,13 +52,7 @@ local function pruneList(c, asked, minute, list, most, room)
         if isKept or not asked.routes[route] then stay[#stay + 1] = h
         else
           removed = removed + 1
-          local isListed = match(flags, LISTED)
-          local job = isListed and jobOf(c, h)
-          if job then forget(c, job)
-          elseif not isListed then
-            leave(c, h, { route = route, state = state, result = resultUntil ~= "" })
-            push(c, "goneIds", id)
-          end
+          removeFinished(c, h, route, state, id, flags, resultUntil)
         end
       end
     end
@@ -80,6 +86,64 @@ serve("prune_history", FREES, function(c)
   end
   writeCall(c)
   return { removed, minute or "", minute and tostring(left) or "" }
+end)
+
+-- One piece of a list, of which up to room jobs are too many: the first ended go first. Who is of another queue goes to
+-- the tail, who may go but stays comes back to the head. Answers how many entries are done with, removed, and whether
+-- others may go.
+local function pruneSurplusOf(c, asked, minute, list, most, room)
+  local handles = call("LRANGE", list, 0, most - 1)
+  local states, others, own, seen = fetch("HMGET", c.k.state, handles), {}, {}, {}
+  for i, h in ipairs(handles) do
+    if states[i] and not seen[h] then
+      local ${pickLua("states[i]", ["state", "id", "flags", "route", "keepsLane", "endedAt", "keepUntil", "resultUntil"])}
+      seen[h] = true
+      if not state or not tonumber(endedAt) and endedAt ~= "" then jobOf(c, h)
+      elseif state == asked.state and keepUntil == "" and num(floor(endedAt / MINUTE_MS)) == minute then
+        if asked.routes[route] and keepsLane ~= "1" then own[#own + 1] = { h, route, state, id, flags, resultUntil, endedAt = tonumber(endedAt) }
+        else others[#others + 1] = h end
+      end
+    end
+  end
+  table.sort(own, function(a, b)
+    if a.endedAt ~= b.endedAt then return a.endedAt < b.endedAt end
+    return a[1] < b[1]
+  end)
+  local removed, back = min(#own, room), {}
+  for i, job in ipairs(own) do
+    if i <= removed then removeFinished(c, unpack(job))
+    else back[#own - i + 1] = job[1] end
+  end
+  call("LTRIM", list, #handles, -1)
+  many("RPUSH", list, others)
+  many("LPUSH", list, back)
+  return #handles - #back, removed, #back > 0
+end
+
+serve("prune_surplus", FREES, function(c)
+  local asked, queue, keep, most = { state = nextArg(c) }, nextArg(c), nextNumber(c), nextNumber(c)
+  local minute, left, surplus, isFull = nextArg(c), nextArg(c), -keep, false
+  asked.routes = meantRoutes(c, false, queue)
+  for route, isMeant in pairs(asked.routes) do
+    if isMeant then surplus = surplus + (tonumber(call("HGET", c.k.tally, route .. ":" .. asked.state)) or 0) end
+  end
+  local minutes, removed, looked, lookMax = c.k.ends .. asked.state, 0, 0, max(1000, most * 4)
+  while removed < min(most, surplus) and looked < lookMax and not isFull do
+    if left == "" then
+      minute = call("ZRANGEBYSCORE", minutes, minute == "" and "-inf" or "(" .. minute, "+inf", "LIMIT", 0, 1)[1] or ""
+      if minute == "" then break end
+    end
+    local list, done, gone = c.k.ended .. asked.state .. ":" .. minute, 0, 0
+    left = left == "" and call("LLEN", list) or tonumber(left)
+    done, gone, isFull = pruneSurplusOf(c, asked, minute, list, min(left, LOOKED_AT_ONCE), min(most, surplus) - removed)
+    looked, removed, left = looked + done, removed + gone, left - done
+    if left <= 0 or (done == 0 and not isFull) then
+      if call("EXISTS", list) == 0 then call("ZREM", minutes, minute) end
+      left = ""
+    end
+  end
+  writeCall(c)
+  return { removed, removed < surplus and minute ~= "" and 1 or 0, minute, tostring(left) }
 end)
 
 -- prune answers how many it removed and looked at; where it looked at as many as it may, more are left.

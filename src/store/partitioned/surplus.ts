@@ -1,0 +1,43 @@
+/**
+ * Retention by count over partitions. The count is that of the queue as a whole: each partition keeps a share of it that
+ * is as large as its share of the finished jobs, rounded up. So never fewer are kept than asked for, and at most one more
+ * for each partition. What a partition has that cannot be asked right now is not counted, so the others keep more.
+ *
+ *  cursor   a JSON list of the partitions' own cursors
+ */
+import type { SurplusRequest } from "../rules/prune.ts";
+import type { PruneAnswer } from "../upkeep.ts";
+import { askAll } from "./partition.ts";
+import type { PartitionedCalls } from "./partition.ts";
+
+export async function pruneSurplus(calls: PartitionedCalls, request: SurplusRequest): Promise<PruneAnswer> {
+  const { queue, outcome, keep, max } = request;
+  const cursors = calls.partitions.map((): string | null => null);
+  if (request.cursor !== null) cursors.splice(0, Infinity, ...(JSON.parse(request.cursor) as typeof cursors));
+  const counted = await askAll(calls, "tallyJobs", async (store) => {
+    const own = (await store.tallyJobs()).filter((tally) => tally.queue === queue && tally.state === outcome);
+    return own.reduce((sum, { count }) => sum + count, 0);
+  });
+  const total = counted.reduce((sum, { answer }) => sum + answer, 0);
+  let removed = 0;
+  let more = false;
+  for (const { partition, answer: finished } of total > keep ? counted : []) {
+    const share = Math.ceil((keep * finished) / total);
+    if (finished <= share) continue;
+    if (removed === max) {
+      more = true;
+      break;
+    }
+    const { number } = partition;
+    const own = { ...request, keep: share, max: max - removed, cursor: cursors[number] ?? null };
+    const [pruned] = await askAll(calls, "prune surplus", (store) => store.prune(own), [partition]);
+    removed += pruned?.answer.removed ?? 0;
+    more ||= pruned?.answer.more ?? false;
+    cursors[number] = pruned?.answer.cursor ?? null;
+  }
+  return {
+    removed,
+    more,
+    cursor: cursors.every((cursor) => cursor === null) ? null : JSON.stringify(cursors),
+  };
+}

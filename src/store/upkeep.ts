@@ -1,0 +1,67 @@
+/** Requests and answers of upkeep: pruning, records that could not be read, and the index audit (operations.ts has the rest). */
+import type { TerminalState } from "../model/job-state.ts";
+
+/** `olderThanMs`: at least that old. Pruning keeps the tallies exact and tells no events. */
+export type PruneRequest =
+  /** Finished jobs without a keeping time of their own. `queue: null` takes every queue not in `exceptQueues`. */
+  | {
+      readonly what: "history";
+      readonly outcome: TerminalState;
+      readonly queue: string | null;
+      readonly exceptQueues: readonly string[];
+      readonly olderThanMs: number;
+      readonly max: number;
+      readonly cursor: string | null;
+    }
+  /**
+   * What a queue has of an outcome beyond `keep`, by the tallies. In each window of what the store has longest, those that
+   * ended first go first; so a small history is pruned strictly in order of its ends. Jobs with a keeping time of their own
+   * count, and stay; so do jobs that hold their group. The answer's cursor may be given to the next call also where `more` is false.
+   */
+  | {
+      readonly what: "surplus";
+      readonly outcome: TerminalState;
+      readonly queue: string;
+      readonly keep: number;
+      readonly max: number;
+      readonly cursor: string | null;
+    }
+  /**
+   * Finished jobs whose own keeping time is over, then results that are kept for a shorter time than their jobs: these
+   * jobs stay, and no event tells it.
+   */
+  | { readonly what: "kept"; readonly max: number }
+  /** Unique keys held by time, and documents, that have run out. */
+  | { readonly what: "expired"; readonly max: number }
+  | { readonly what: "feed"; readonly olderThanMs: number; readonly max: number };
+
+export interface PruneAnswer {
+  readonly removed: number;
+  readonly more: boolean;
+  readonly cursor: string | null;
+}
+
+/** A record that could not be read. */
+export interface AsideRecord {
+  /** The store's own name for it. */
+  readonly ref: string;
+  /** The job's id where it can still be told. */
+  readonly id: string | null;
+  readonly why: string;
+  readonly at: number;
+  /** What was found there, cut to 4,000 characters. */
+  readonly text: string;
+}
+
+export interface AsideAnswer {
+  /** By ref in byte order. */
+  readonly records: readonly AsideRecord[];
+  readonly cursor: string | null;
+}
+
+export interface AuditAnswer {
+  readonly checked: number;
+  /** How many entries of each kind were wrong and are now right. */
+  readonly repaired: Readonly<Record<string, number>>;
+  readonly cursor: string | null;
+}
