@@ -42,6 +42,7 @@ export type { StopReport, Worker } from "./worker/worker.ts";
 export type { QueueSlots, WorkerOptions } from "./worker/worker-settings.ts";
 export { routeAllTo, routeByPrefix } from "./engine/router.ts";
 export type { Router } from "./engine/router.ts";
+export type { RunningAttempt, Telemetry } from "./engine/telemetry.ts";
 export type { EnqueueMiddleware } from "./engine/enqueue-middleware.ts";
 export type { EnqueueOptions, RetentionOptions, RetryOptions } from "./engine/job-options.ts";
 export type { AgeAndCount, KeptOptions } from "./engine/kept-options.ts";

@@ -15,6 +15,7 @@ import type { KeptOptions } from "../engine/kept-options.ts";
 import { checkKnownBackoff, customBackoffOf } from "../engine/known-backoff.ts";
 import { guardLogger, silentLogger } from "../engine/logger.ts";
 import type { Logger } from "../engine/logger.ts";
+import type { Telemetry } from "../engine/telemetry.ts";
 import { defaultRouter } from "../engine/router.ts";
 import type { Router } from "../engine/router.ts";
 import type { Duration } from "../model/duration.ts";
@@ -96,6 +97,8 @@ export interface MillraceOptions extends StoreOptions {
    * throws, or how slow it is, changes nothing for the job.
    */
   onAttempt?: OnAttempt;
+  /** What looks at enqueues and attempts, such as `openTelemetry()` of `millrace/opentelemetry`. */
+  telemetry?: Telemetry;
   /** False for silence. Default: warnings and errors on standard error. */
   log?: Logger | false;
 }
@@ -120,6 +123,7 @@ const known = [
   "duties",
   "giveUp",
   "onAttempt",
+  "telemetry",
   "log",
 ];
 
@@ -184,6 +188,7 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
       enqueueMiddleware: options.middleware ?? [],
       giveUpMs: durationMs(options.giveUp ?? 10_000, "open: giveUp"),
       onAttempt: options.onAttempt ?? null,
+      telemetry: options.telemetry ?? null,
     },
     duties: readDutyOptions(options.duties),
     log: options.log === false ? silentLogger : guardLogger(options.log ?? consoleLogger),
@@ -191,11 +196,15 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
   };
 }
 
-function checkFunctions({ router, middleware, backoffs, log, onAttempt }: MillraceOptions): void {
+function checkFunctions(options: MillraceOptions): void {
+  const { router, middleware, backoffs, log, onAttempt, telemetry } = options;
   const wrong = (sentence: string): MillraceError => new MillraceError("invalid-option", `open: ${sentence}`);
   if (router !== undefined && typeof router !== "function") throw wrong("router must be a function.");
   if (onAttempt !== undefined && typeof onAttempt !== "function")
     throw wrong("onAttempt must be a function.");
+  const calls = ["submit", "followUp", "run", "ended"] as const;
+  if (telemetry !== undefined && !calls.every((call) => typeof telemetry?.[call] === "function"))
+    throw wrong("telemetry must be what openTelemetry() of millrace/opentelemetry gives.");
   if (middleware !== undefined && !isListOfFunctions(middleware))
     throw wrong("middleware must be a list of functions.");
   if (backoffs !== undefined && (typeof backoffs !== "object" || !isListOfFunctions(Object.values(backoffs))))

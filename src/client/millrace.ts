@@ -175,8 +175,11 @@ export class Millrace implements Enqueuer {
     const store = this.#engine.store.inTransaction(connection);
     const submit = async (unit: SubmitUnit): Promise<readonly JobHandle[]> => {
       await this.#engine.limits.mustBeThere(unit.jobs);
-      const [answer] = await store.submit([unit]);
-      return this.#handles(unit, answer as SubmitAnswer, true);
+      const answer = await this.#engine.traced(unit, async (traced) => {
+        const [only] = await store.submit([traced]);
+        return only as SubmitAnswer;
+      });
+      return this.#handles(unit, answer, true);
     };
     return {
       enqueue: async (job, input, options) => {

@@ -43,6 +43,7 @@ import type { Router } from "./router.ts";
 import { DefinedSchedules } from "./schedules/define.ts";
 import { StoreRetention } from "./store-retention.ts";
 import type { KeptTimes } from "./store-retention.ts";
+import type { Telemetry } from "./telemetry.ts";
 import { Turn } from "./turn.ts";
 
 export interface EngineSettings {
@@ -61,6 +62,8 @@ export interface EngineSettings {
   readonly giveUpMs: number;
   /** The user's own sink for attempts; null for none. */
   readonly onAttempt: OnAttempt | null;
+  /** Null for none. */
+  readonly telemetry: Telemetry | null;
 }
 
 /**
@@ -123,6 +126,7 @@ export class Engine {
     this.limits = new Limits(store);
     this.schedules = new DefinedSchedules(this);
     if (settings.onAttempt !== null) this.attemptObservers.add(observerOfSink(this, settings.onAttempt));
+    if (settings.telemetry !== null) this.attemptObservers.add(settings.telemetry.ended);
     const { partitions = 1 } = store;
     const placement = partitions === 1 ? null : createPlacement(partitions);
     this.placement = placement;
@@ -195,7 +199,16 @@ export class Engine {
    * the same turn, behind the submit, so that both share one commit and the job starts as soon as it is durable.
    */
   submit(unit: SubmitUnit, limit?: CallOptions): Promise<SubmitAnswer> {
-    const placed = this.placed(unit);
+    return this.traced(this.placed(unit), (placed) => this.#submitWithin(placed, limit));
+  }
+
+  /** Sends a unit, past the telemetry where there is one. */
+  traced(unit: SubmitUnit, send: (unit: SubmitUnit) => Promise<SubmitAnswer>): Promise<SubmitAnswer> {
+    const { telemetry } = this.settings;
+    return telemetry === null ? send(unit) : telemetry.submit(unit, send);
+  }
+
+  #submitWithin(placed: SubmitUnit, limit: CallOptions | undefined): Promise<SubmitAnswer> {
     if (limit === undefined) return this.#submitOnceMade(placed);
     const { platform } = this;
     const ids = placed.jobs.map(({ id }) => id);

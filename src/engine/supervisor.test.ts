@@ -27,6 +27,7 @@ async function open(log: Logger = silentLogger) {
     backoffs: {},
     enqueueMiddleware: [],
     onAttempt: null,
+    telemetry: null,
     giveUpMs: 1000,
   };
   const engine = new Engine(store, platform, settings, log);

@@ -36,16 +36,20 @@ export class AttemptRunner {
   }
 
   run(attempt: Attempt, { definition, handle }: SingleHandler, ended: Ended): void {
-    this.#run(attempt, definition, handle as HandlerCall, ended);
+    this.#run(attempt, definition, handle as HandlerCall, this.#layersOf(attempt), ended);
   }
 
   /** @param ended told for each of them. */
   runBatch(attempts: readonly Attempt[], handler: BatchHandler, ended: Ended): void {
-    const joint = new JointCall(handler, attempts.length);
+    const { telemetry } = this.#engine.settings;
+    const joint = new JointCall(handler, attempts.length, telemetry);
     for (const attempt of attempts) {
       let hasJoined = false;
-      const join = (context: JobContext): Promise<unknown> => ((hasJoined = true), joint.join(context));
-      this.#run(attempt, handler.definition, join, () => {
+      const join = (context: JobContext): Promise<unknown> => (
+        (hasJoined = true),
+        joint.join(context, attempt)
+      );
+      this.#run(attempt, handler.definition, join, this.#layers, () => {
         // Its input was refused, or a layer answered by itself: the others must not wait for it.
         if (!hasJoined) joint.leave();
         ended();
@@ -53,7 +57,14 @@ export class AttemptRunner {
     }
   }
 
-  #run(attempt: Attempt, definition: JobDefinition, call: HandlerCall, ended: Ended): void {
+  /** Telemetry lies outside all middleware; that of a batch lies around its joint call. */
+  #layersOf(attempt: Attempt): Layers {
+    const { telemetry } = this.#engine.settings;
+    if (telemetry === null || attempt.policy.isPermit) return this.#layers;
+    return (context, call) => telemetry.run([attempt], false, async () => this.#layers(context, call));
+  }
+
+  #run(attempt: Attempt, definition: JobDefinition, call: HandlerCall, layers: Layers, ended: Ended): void {
     const engine = this.#engine;
     attempt.start(engine.platform.monotonicUs());
     attempt.aborting.watch(attempt);
@@ -69,8 +80,8 @@ export class AttemptRunner {
       const context = this.#prepare(attempt, definition);
       const outcome =
         context instanceof Promise
-          ? context.then((prepared) => this.#layers(prepared, call))
-          : this.#layers(context, call);
+          ? context.then((prepared) => layers(prepared, call))
+          : layers(context, call);
       // Always a promise, also for a handler that answers at once: a backlog of such must not grow the stack.
       Promise.resolve(outcome).then(returned, threw);
     } catch (error) {

@@ -18,7 +18,7 @@ import type { KvPutOptions } from "../engine/kv.ts";
 import type { LogFields } from "../engine/logger.ts";
 import { planJob } from "../engine/submit.ts";
 import { describeError, roundOf } from "../model/attempt-log.ts";
-import type { LeaseRef } from "../store/records.ts";
+import type { LeaseRef, NewJob } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";
 import { completed } from "./attempt-end.ts";
 import { EffectsDraft } from "./effects-draft.ts";
@@ -247,7 +247,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
           );
         const id = options?.id ?? engine.mintIdBeside(this.id);
         draft(`enqueue(${JSON.stringify(job.name)})`).addJob(
-          planJob(engine, anySubmission(job, input, options), () => id),
+          this.#traced(planJob(engine, anySubmission(job, input, options), () => id)),
         );
         return id;
       },
@@ -266,6 +266,14 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
           ),
       },
     };
+  }
+
+  #traced(planned: NewJob | Promise<NewJob>): NewJob | Promise<NewJob> {
+    const { telemetry } = this.#engine.settings;
+    if (telemetry === null) return planned;
+    return planned instanceof Promise
+      ? planned.then((job) => telemetry.followUp(job, this.#attempt))
+      : telemetry.followUp(planned, this.#attempt);
   }
 
   /**

@@ -6,33 +6,37 @@
  *   gathering ──the last one has joined or left──► called ──returned──► each job has its own outcome
  *                                                     └──threw──► all of them have that error
  */
+import type { RunningAttempt, Telemetry } from "../engine/telemetry.ts";
 import { MillraceError } from "../model/error.ts";
 import type { BatchHandler } from "./handler.ts";
 import type { JobContext } from "./job-context.ts";
 
 interface Joined {
   readonly context: JobContext;
+  readonly attempt: RunningAttempt;
   readonly outcome: PromiseWithResolvers<unknown>;
 }
 
 export class JointCall {
   readonly #handler: BatchHandler;
+  readonly #telemetry: Telemetry | null;
   readonly #joined: Joined[] = [];
   #expected: number;
   #isCalled = false;
 
-  constructor(handler: BatchHandler, expected: number) {
+  constructor(handler: BatchHandler, expected: number, telemetry: Telemetry | null) {
     this.#handler = handler;
+    this.#telemetry = telemetry;
     this.#expected = expected;
   }
 
   /**
    * @returns the outcome of this job. Middleware that calls it a second time is answered by a call for that job alone.
    */
-  join(context: JobContext): Promise<unknown> {
-    if (this.#isCalled) return callHandler(this.#handler, [context]).then(([outcome]) => outcome);
+  join(context: JobContext, attempt: RunningAttempt): Promise<unknown> {
     const outcome = Promise.withResolvers<unknown>();
-    this.#joined.push({ context, outcome });
+    if (this.#isCalled) return this.#call([{ context, attempt, outcome }]).then(([own]) => own);
+    this.#joined.push({ context, attempt, outcome });
     this.#callWhenComplete();
     return outcome.promise;
   }
@@ -47,13 +51,17 @@ export class JointCall {
     const joined = this.#joined;
     if (this.#isCalled || joined.length === 0 || joined.length < this.#expected) return;
     this.#isCalled = true;
-    void callHandler(
-      this.#handler,
-      joined.map(({ context }) => context),
-    ).then(
+    void this.#call(joined).then(
       (outcomes) => joined.forEach(({ outcome }, index) => outcome.resolve(outcomes[index])),
       (error: unknown) => joined.forEach(({ outcome }) => outcome.reject(error)),
     );
+  }
+
+  #call(joined: readonly Joined[]): Promise<readonly unknown[]> {
+    const contexts = joined.map(({ context }) => context);
+    if (this.#telemetry === null) return callHandler(this.#handler, contexts);
+    const attempts = joined.map(({ attempt }) => attempt);
+    return this.#telemetry.run(attempts, true, () => callHandler(this.#handler, contexts));
   }
 }
 

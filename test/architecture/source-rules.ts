@@ -24,6 +24,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   protocol: ["model", "codec", "store"],
   http: [...CORE, "client", "protocol"],
   cli: [...CORE, "client", "open", "index", "stores"],
+  opentelemetry: [...CORE, "engine", "worker"],
   testing: [...CORE, "engine", "worker", "client", "open", "index", "stores"],
   dashboard: [],
   open: [...CORE, "engine", "worker", "client", "stores"],
@@ -52,10 +53,11 @@ const NODE_MODULES_OF: Record<string, readonly string[]> = {
   http2: ["platform"],
 };
 
-/** Drivers are optional peers: the one file of each store that loads it, and nobody else. */
+/** Optional peers: the one file that loads each of them, and nobody else. */
 const DRIVERS: Record<string, string> = {
   "src/stores/postgres/driver.ts": "pg",
   "src/stores/redis/driver.ts": "ioredis",
+  "src/opentelemetry/api.ts": "@opentelemetry/api",
 };
 
 const COMPUTES_ONLY = new Set(["model", "dashboard"]);

@@ -4,6 +4,7 @@
 import { readFileSync } from "node:fs";
 import { batchHandler, handler, job, limit, Millrace, Throttled } from "millrace";
 import type { JobOptions, MillraceOptions } from "millrace";
+import { openTelemetry } from "millrace/opentelemetry";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { work } from "../../src/cli/commands/work.ts";
 
@@ -73,6 +74,7 @@ const calls: Readonly<Record<string, () => unknown>> = {
   },
   "`handle.result(options)`": () => mill.handle("any").result(asked),
   [callHeading]: () => mill.call(plain, {}, asked),
+  "`openTelemetry(options)`": () => openTelemetry(asked),
   "`Millrace.open(url, options)`": open(asked),
   "`sqlite`": open({ sqlite: asked }),
   "`postgres`": open({ postgres: asked }),

@@ -137,6 +137,28 @@ test("a script in an empty project does one job on a database file", () => {
   expect(listFiles(project, false)).toContain("jobs.db");
 });
 
+test("millrace/opentelemetry traces for who has its peer, and says what is missing to who has not", () => {
+  const project = aProject();
+  writeFileSync(
+    join(project, "traced.ts"),
+    `
+import { Millrace, handler, job } from "millrace";
+import { openTelemetry } from "millrace/opentelemetry";
+const greet = job<string, string>("greet");
+const mill = await Millrace.open("sqlite::memory:", { telemetry: openTelemetry() });
+await mill.work([handler(greet, ({ input }) => "hello " + input)]);
+console.log(await mill.call(greet, "miller"));
+await mill.close();
+`,
+  );
+  const { status, stderr } = spawnSync(process.execPath, ["traced.ts"], { cwd: project, encoding: "utf8" });
+  expect([status, stderr]).toEqual([1, expect.stringContaining("Cannot find package '@opentelemetry/api'")]);
+  mkdirSync(join(project, "node_modules", "@opentelemetry"));
+  const peer = join("node_modules", "@opentelemetry", "api");
+  symlinkSync(join(root, peer), join(project, peer), "junction");
+  expect(run(process.execPath, ["traced.ts"], project)).toBe("hello miller\n");
+});
+
 test("the shipped types resolve by the settings of their page, for a compiler that also checks the libraries", () => {
   const project = aTypedProject();
   writeFileSync(join(project, "script.ts"), script);

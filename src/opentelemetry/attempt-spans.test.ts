@@ -1,0 +1,155 @@
+// Spans of attempts, with the real SDK: what lies below them, and how they say what became of the attempt.
+import { SpanKind, SpanStatusCode, context, propagation } from "@opentelemetry/api";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { after, greet, spanIdOf, traceIdOf, useTracedMill } from "../../test/support/use-traced-mill.ts";
+import { job } from "../engine/definition.ts";
+import { Cancel, Snooze, Unrecoverable } from "../worker/control.ts";
+import { batchHandler, handler } from "../worker/handler.ts";
+
+const m = useTracedMill();
+
+describe("inside a handler", () => {
+  test("spans of the handler's own lie below the attempt, and its follow-ups go on with the trace", async () => {
+    const tracer = m.told.tracerProvider.getTracer("app");
+    await m.v.run(
+      m.v.mill.work([
+        handler(greet, async (job) => {
+          await Promise.resolve();
+          tracer.startSpan("query").end();
+          job.enqueue(after, 1);
+          return "ok";
+        }),
+        handler(after, async () => {}),
+      ]),
+    );
+    await m.v.run((await m.v.run(m.v.mill.enqueue(greet, { name: "Ann" }))).result());
+    await m.v.advance(1000);
+    const attempt = m.told.only("process mail");
+    expect(m.told.only("query").parentSpanContext?.spanId).toBe(spanIdOf(attempt));
+    const created = m.told.only("create later");
+    expect(created).toMatchObject({
+      kind: SpanKind.PRODUCER,
+      parentSpanContext: { spanId: spanIdOf(attempt) },
+    });
+    expect(m.told.only("process later").parentSpanContext?.spanId).toBe(spanIdOf(created));
+    expect(new Set(m.told.spans.map(traceIdOf)).size).toBe(1);
+  });
+
+  test("baggage of the caller is there", async () => {
+    let seen: string | undefined;
+    await m.v.run(
+      m.v.mill.work([
+        handler(greet, async () => {
+          seen = propagation.getActiveBaggage()?.getEntry("tenant")?.value;
+          return "ok";
+        }),
+      ]),
+    );
+    const baggage = propagation.createBaggage({ tenant: { value: "acme" } });
+    const handle = await context.with(propagation.setBaggage(context.active(), baggage), () =>
+      m.v.run(m.v.mill.enqueue(greet, { name: "Ann" })),
+    );
+    await m.v.run(handle.result());
+    expect(seen).toBe("acme");
+  });
+
+  test("an attempt may have a trace of its own that links to its job's", async () => {
+    await m.reopen({ attempts: "link", spanNames: "job" });
+    await m.serve();
+    await m.v.run((await m.v.run(m.v.mill.enqueue(greet, { name: "Ann" }))).result());
+    const [sent, processed] = [m.told.only("enqueue greet"), m.told.only("process greet")];
+    expect(traceIdOf(processed)).not.toBe(traceIdOf(sent));
+    expect(processed.links).toMatchObject([{ context: { spanId: spanIdOf(sent) } }]);
+  });
+
+  test("a batch is one span with a link to each job, and an event for each that did not complete", async () => {
+    const tracer = m.told.tracerProvider.getTracer("app");
+    await m.v.run(
+      m.v.mill.work([
+        batchHandler(greet, { size: 3, wait: "1s" }, async (jobs) => {
+          await Promise.resolve();
+          tracer.startSpan("bulk insert").end();
+          return jobs.map(({ input }) => (input.name === "bad" ? new Unrecoverable("no") : "ok"));
+        }),
+      ]),
+    );
+    const handles = await m.v.run(
+      m.v.mill.enqueueMany(["a", "bad", "c"].map((name) => greet.with({ name }))),
+    );
+    await m.v.run(Promise.allSettled(handles.map((handle) => handle.result())));
+    const processed = m.told.only("process mail");
+    expect(processed).toMatchObject({
+      kind: SpanKind.CONSUMER,
+      attributes: { "messaging.batch.message_count": 3 },
+      status: { code: SpanStatusCode.ERROR },
+    });
+    expect(processed.links.map((link) => link.context.spanId)).toEqual(
+      m.told.named("create mail").map(spanIdOf),
+    );
+    expect(processed.events.filter(({ name }) => name !== "exception")).toMatchObject([
+      { name: "failed", attributes: { "messaging.message.id": handles[1]!.id } },
+    ]);
+    expect(m.told.only("bulk insert").parentSpanContext?.spanId).toBe(spanIdOf(processed));
+  });
+});
+
+describe("how an attempt ended", () => {
+  async function runAll(run: (attempt: number) => unknown): Promise<void> {
+    await m.v.run(m.v.mill.work([handler(greet, async ({ attempt }) => run(attempt) as string)]));
+    const handle = await m.v.run(m.v.mill.enqueue(greet, { name: "Ann" }));
+    await m.v.run(handle.result().catch(() => {}));
+  }
+  const ends = (): unknown[] =>
+    m.told
+      .named("process mail")
+      .map(({ status, attributes, events }) => [
+        attributes["messaging.millrace.job.outcome"],
+        status.code === SpanStatusCode.ERROR ? attributes["error.type"] : null,
+        events.map(({ name }) => name),
+      ]);
+
+  test("an error is its status and an exception, for each attempt", async () => {
+    await runAll(() => {
+      throw new RangeError("too far");
+    });
+    expect(ends()).toEqual([
+      ["retry-scheduled", "RangeError", ["retry-scheduled", "exception"]],
+      ["failed", "RangeError", ["failed", "exception"]],
+    ]);
+    expect(m.told.named("process mail")[1]?.status.message).toBe("too far");
+    expect(m.told.named("process mail")[1]?.events[0]?.attributes).toMatchObject({
+      "messaging.millrace.job.reason": "retries-exhausted",
+    });
+  });
+
+  test("a snooze is an event and no error", async () => {
+    let snoozes = 0;
+    await runAll(() => {
+      snoozes += 1;
+      if (snoozes === 1) throw new Snooze("5s");
+      return "ok";
+    });
+    expect(ends()).toEqual([
+      ["snoozed", null, ["snoozed"]],
+      ["completed", null, []],
+    ]);
+    expect(m.told.named("process mail")[0]?.events[0]?.attributes).toMatchObject({
+      "messaging.millrace.retry.delay_ms": 5000,
+    });
+  });
+
+  test("a cancel by the handler, returned or thrown, is an event and no error", async () => {
+    await runAll(() => new Cancel("not today"));
+    expect(ends()).toEqual([["cancelled", null, ["cancelled"]]]);
+  });
+
+  test("an input that is refused has a span although no handler was called", async () => {
+    const loose = job<unknown, number>("greet", { queue: "mail" });
+    const strict = job("greet", { queue: "mail", input: z.object({ name: z.string() }), result: z.number() });
+    await m.v.run(m.v.mill.work([handler(strict, () => 1)]));
+    await m.v.run((await m.v.run(m.v.mill.enqueue(loose, 1))).result().catch(() => {}));
+    expect(ends()).toEqual([["failed", "invalid-input", ["failed"]]]);
+    expect(traceIdOf(m.told.only("process mail"))).toBe(traceIdOf(m.told.only("enqueue mail")));
+  });
+});

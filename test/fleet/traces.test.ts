@@ -1,0 +1,83 @@
+/**
+ * One trace through real processes on each store: a request in this one, its job in a second, the follow-up of that in a
+ * third; and a span of the third one's own below its attempt.
+ */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { Millrace } from "../../src/index.ts";
+import { openTelemetry } from "../../src/opentelemetry/index.ts";
+import { closeAfterEach } from "../support/close-after-each.ts";
+import { recordTelemetry, useOpenTelemetry } from "../support/recorded-telemetry.ts";
+import { until } from "../support/until.ts";
+import { useTestDatabase } from "../support/use-postgres.ts";
+import { useSharedRedis } from "../support/use-redis.ts";
+import { lineOf, order } from "./traced-process.ts";
+import type { TracedLine } from "./traced-process.ts";
+
+useOpenTelemetry();
+const script = fileURLToPath(new URL("traced-process.ts", import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), "millrace-traces-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const database = useTestDatabase();
+const redis = useSharedRedis();
+
+const urls: [store: string, url: () => string][] = [
+  ["SQLite", () => `sqlite:${join(folder, "jobs.db")}`],
+  ["Postgres", () => `${database.url}?schema=traces`],
+  ["Redis", () => `${redis.prefixes.url}?prefix=${redis.prefixes.next()}`],
+];
+
+function startProcess(role: "orders" | "shipping", url: string) {
+  const child = spawn(process.execPath, ["--conditions=millrace-source", script, role, url], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const exited = once(child, "exit");
+  const lines: TracedLine[] = [];
+  createInterface({ input: child.stdout }).on("line", (line) => lines.push(JSON.parse(line) as TracedLine));
+  const kill = async (): Promise<void> => {
+    child.kill("SIGKILL");
+    await exited;
+  };
+  return { lines, kill };
+}
+
+describe.each(urls)("on %s", (_store, place) => {
+  const closeLater = closeAfterEach();
+  const started: ReturnType<typeof startProcess>[] = [];
+  afterEach(() => Promise.all(started.splice(0).map(({ kill }) => kill())));
+
+  test("a request, its job and the job's follow-up in three processes are one trace", async () => {
+    const url = place();
+    const { tracerProvider, spans } = recordTelemetry();
+    const mill = closeLater(
+      await Millrace.open(url, { log: false, telemetry: openTelemetry({ tracerProvider }) }),
+    );
+    const [orders, shipping] = (["orders", "shipping"] as const).map((role) => startProcess(role, url));
+    started.push(orders!, shipping!);
+    await tracerProvider.getTracer("app").startActiveSpan("request", async (span) => {
+      await mill.enqueue(order, 1);
+      span.end();
+    });
+    const all = (): TracedLine[] => [...spans.map(lineOf), ...orders!.lines, ...shipping!.lines];
+    await until("all six spans have ended", () => all().length === 6);
+    const named = new Map(all().map((line) => [line.name, line]));
+    const chain = [
+      "request",
+      "enqueue orders",
+      "process orders",
+      "create shipping",
+      "process shipping",
+      "label",
+    ];
+    expect([...named.keys()].toSorted()).toEqual(chain.toSorted());
+    const parents = chain.map((name) => named.get(name)?.parentId);
+    expect(parents).toEqual([null, ...chain.slice(0, -1).map((name) => named.get(name)?.spanId)]);
+    expect(new Set(all().map(({ traceId }) => traceId)).size).toBe(1);
+  });
+});
