@@ -25,6 +25,14 @@ export type { BackfillOptions, BackfillProgress, ScheduleEdits, Schedules } from
 export { limit } from "./engine/limit.ts";
 export type { Limit, LimitOptions, LimitUse, LimitUseOptions } from "./engine/limit.ts";
 export { batchHandler, handler } from "./worker/handler.ts";
+export { commandHandler } from "./worker/elsewhere/command-handler.ts";
+export type { CommandOptions, CommandPlan, EndedCommand } from "./worker/elsewhere/command-options.ts";
+export type {
+  FileHandlerOptions,
+  OutpostOptions,
+  ProgramHandlerOptions,
+  RecycleOptions,
+} from "./worker/elsewhere/elsewhere-options.ts";
 export type {
   BatchFunction,
   BatchOptions,
@@ -93,7 +101,7 @@ export type { Held } from "./client/held.ts";
 export type { Quarantined } from "./client/quarantined.ts";
 export { errorCatalogue, isMillraceError, MillraceError } from "./model/error.ts";
 export type { ErrorCode, ErrorOutcome } from "./model/error.ts";
-export type { AttemptOutcome, ErrorRecord } from "./model/attempt-log.ts";
+export type { AttemptOutcome, AttemptOutput, ErrorRecord } from "./model/attempt-log.ts";
 export type { Duration } from "./model/duration.ts";
 export { eventCatalogue } from "./model/event.ts";
 export type { EventName, MillraceEvent } from "./model/event.ts";

@@ -25,6 +25,7 @@ import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
 import type { NewJob } from "../store/records.ts";
 import type { StoreDescription } from "../store/store.ts";
 import { Beat } from "../worker/beat.ts";
+import { openCrews } from "../worker/elsewhere/open-crews.ts";
 import type { Handler } from "../worker/handler.ts";
 import { Permits } from "../worker/permits.ts";
 import { Renewals } from "../worker/renewal.ts";
@@ -256,9 +257,12 @@ export class Millrace implements Enqueuer {
       await schedules.defineAll(settings.schedules);
       this.#checkOpen();
     }
+    const closeCrews = await openCrews(this.#engine, handlers);
+    if (this.#closing !== null) await closeCrews();
+    this.#checkOpen();
     this.#workers.add(worker);
     this.startDuties();
-    worker.start();
+    worker.start(closeCrews);
     void warnOfUnknownQueues(this.#engine, handlers, settings.queues);
     return worker;
   }

@@ -20,7 +20,7 @@
  * A permit job (permit.ts) that comes back has a time-to-live again: whoever waited for it may be gone.
  */
 import { appendAttempt, noteHandBack, noteThrottle, readAttemptLog, shortReason } from "./attempt-log.ts";
-import type { AttemptOutcome, ErrorRecord } from "./attempt-log.ts";
+import type { AttemptOutcome, AttemptOutput, ErrorRecord } from "./attempt-log.ts";
 import type { Finish, HandBack, Schedule, SettleNext } from "./change.ts";
 import { durationText } from "./duration.ts";
 import type { EventKind } from "./event-kind.ts";
@@ -84,6 +84,7 @@ export interface Failure {
   readonly error: ErrorRecord;
   readonly waitedUs?: number;
   readonly ranUs?: number;
+  readonly output?: AttemptOutput;
   /** Ends the job in failed with this reason, whatever its retry policy says. */
   readonly final?: EndReason;
   /** The handler named the time of its next try. */
@@ -101,6 +102,7 @@ export function afterFailure(ended: EndedAttempt, failure: Failure, sources: Sou
     error: failure.error,
     ...(failure.waitedUs === undefined ? {} : { waitedUs: failure.waitedUs }),
     ...(failure.ranUs === undefined ? {} : { ranUs: failure.ranUs }),
+    ...(failure.output === undefined ? {} : { output: failure.output }),
   });
   if (ended.cancelAsked) return { next: afterCancelAsked(ended), attempts };
   const reason = failure.final ?? reasonToStop(policy, attempt, failure);

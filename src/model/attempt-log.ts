@@ -29,6 +29,14 @@ export type AttemptOutcome =
   | "cancelled"
   | "expired";
 
+/** What a handler that ran in a thread, a child process or as a command has left: the end of each stream, and how it exited. */
+export interface AttemptOutput {
+  readonly stdout?: string;
+  readonly stderr?: string;
+  readonly exitCode?: number;
+  readonly signal?: string;
+}
+
 export interface AttemptRecord {
   readonly attempt: number;
   readonly outcome: AttemptOutcome;
@@ -42,6 +50,7 @@ export interface AttemptRecord {
   /** True for a lease that ran out before anybody reported that the handler had started. */
   readonly unstarted?: boolean;
   readonly error?: ErrorRecord;
+  readonly output?: AttemptOutput;
 }
 
 /** Why workers handed the job back, the last of them; the attempts that were given back have no entry. */
@@ -83,6 +92,8 @@ const keptFirst = 10;
 const messageCharsMax = 2000;
 const stackCharsMax = 4000;
 const causeDepthMax = 5;
+/** Of each stream. */
+export const attemptOutputCharsMax = 4000;
 const cancelReasonCharsMax = 200;
 
 /**
@@ -153,12 +164,15 @@ export interface Completion {
   readonly attempt: number;
   readonly waitedUs: number;
   readonly ranUs: number;
+  readonly output?: AttemptOutput | null;
 }
 
 /** The log of a job that completes now. */
-export function noteCompletion(text: string | null, { attempt, waitedUs, ranUs }: Completion): string {
-  if (text === null) return `${attempt} ${waitedUs} ${ranUs}`;
-  return appendAttempt(text, { attempt, outcome: "completed", waitedUs, ranUs });
+export function noteCompletion(text: string | null, completion: Completion): string {
+  const { attempt, waitedUs, ranUs, output = null } = completion;
+  if (text === null && output === null) return `${attempt} ${waitedUs} ${ranUs}`;
+  const printed = output === null ? {} : { output };
+  return appendAttempt(text, { attempt, outcome: "completed", waitedUs, ranUs, ...printed });
 }
 
 /** The log of a running job whose cancel is asked for. A later reason replaces an earlier one. */

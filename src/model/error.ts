@@ -82,6 +82,32 @@ export const errorCatalogue = {
     "A cursor of events cannot be read, is of another store, or lies behind the end of the feed.",
   ),
   "cursor-expired": entry(410, false, "What was told behind a cursor of events is no longer kept."),
+  "handler-not-loaded": entry(
+    500,
+    true,
+    "A handler's file or program is not there, threw while it was loaded, or was not ready in time.",
+  ),
+  "outpost-lost": entry(
+    500,
+    true,
+    "The thread or child process that ran the handler ended in the middle of it, or did not stop when it was told to.",
+  ),
+  "outpost-garbled": entry(
+    500,
+    true,
+    "A child process wrote something that is no message, or a message that is too long, and was ended.",
+  ),
+  "outpost-overrun": entry(
+    500,
+    true,
+    "A thread, child process or command took more memory or printed more than it may, and was ended.",
+  ),
+  "command-failed": entry(
+    500,
+    true,
+    "A command could not be started, ended with an exit code that is no success, or ran too long.",
+  ),
+  "command-not-allowed": entry(403, false, "A handler named a command that is not on its allow list."),
   "job-not-found": entry(404, false, "No job with this id, or it was pruned."),
   "worker-not-found": entry(404, false, "No live worker has this id or label."),
   "job-changed": entry(409, false, "The job's state does not allow this, or it changed meanwhile."),

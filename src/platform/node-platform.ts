@@ -1,7 +1,7 @@
 /** The platform of a real process on Node.js. */
 import { getRandomValues } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { hostname } from "node:os";
+import { availableParallelism, hostname } from "node:os";
 import type { Platform, Timer } from "./platform.ts";
 
 /** Node fires longer timers at once, so a longer wait is made of several timers. */
@@ -60,6 +60,8 @@ function readBootId(): string | null {
     return null;
   }
 }
+
+export const cpuCount: number = availableParallelism();
 
 /** Such as "22.18.0". */
 export const nodeVersion: string = process.versions.node;

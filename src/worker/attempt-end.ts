@@ -76,8 +76,13 @@ export function endByThrow(engine: Engine, attempt: Attempt, thrown: unknown): A
   const { waitedUs, ranUs } = attempt;
   const times = { waitedUs, ranUs };
   const now = storeTimeOf(attempt, nowUs);
+  const printed = attempt.output === null ? {} : { output: attempt.output };
   const noted = (outcome: AttemptOutcome): string =>
-    appendAttempt(job.attempts, { attempt: job.attempt, outcome, at: now, worker: attempt.owner, ...times });
+    appendAttempt(job.attempts, {
+      ...{ attempt: job.attempt, outcome, at: now, worker: attempt.owner },
+      ...times,
+      ...printed,
+    });
   if (abortReason === "deadline")
     return { next: afterExpiry(policy, "deadline"), attempts: noted("expired") };
   const control = controlOf(thrown);
@@ -101,6 +106,7 @@ export function endByThrow(engine: Engine, attempt: Attempt, thrown: unknown): A
       outcome: attempt.isAbandoned ? "abandoned" : abortReason === "timeout" ? "timed-out" : "failed",
       error,
       ...times,
+      ...printed,
       ...(final === undefined ? {} : { final }),
       ...(retryInMs === undefined ? {} : { retryInMs }),
     },
@@ -126,8 +132,8 @@ export function endedOf({ job, policy, cancelAsked }: Attempt): EndedAttempt {
 export function completed(engine: Engine, attempt: Attempt, result: string | null): Decision {
   const { policy, job } = attempt;
   attempt.ended(engine.platform.monotonicUs());
-  const { waitedUs, ranUs } = attempt;
-  const attempts = noteCompletion(job.attempts, { attempt: job.attempt, waitedUs, ranUs });
+  const { waitedUs, ranUs, output } = attempt;
+  const attempts = noteCompletion(job.attempts, { attempt: job.attempt, waitedUs, ranUs, output });
   return { next: afterReturn(policy, result), attempts };
 }
 

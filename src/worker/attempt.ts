@@ -12,6 +12,7 @@
  */
 import type { ObservedAttempt } from "../engine/attempt-observer.ts";
 import type { SettleNext } from "../model/change.ts";
+import type { AttemptOutput } from "../model/attempt-log.ts";
 import type { DecidedPolicy } from "../model/job-policy.ts";
 import type { SettleAnswer } from "../store/operations.ts";
 import type { LeasedJob } from "../store/records.ts";
@@ -66,6 +67,8 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   abortReason: AbortReason | null = null;
   effects: EffectsDraft | null = null;
   failureEffects: EffectsDraft | null = null;
+  /** What a handler that runs elsewhere has printed. */
+  output: AttemptOutput | null = null;
   dueTick = -1;
   #leaseEndsUs: number;
   #controller: AbortController | null = null;

@@ -37,6 +37,11 @@ export function controlOf(value: unknown): Control | null {
   }
 }
 
+/** The same error as a control outcome: for one that was thrown in another thread or process. */
+export function withControl(error: Error, control: Control): Error {
+  return Object.assign(error, { [brand]: control });
+}
+
 function readWhen(when: unknown, what: string): Due {
   return typeof when === "object" ? { at: readInstant(when, what) } : { inMs: durationMs(when, what) };
 }

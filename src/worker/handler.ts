@@ -1,11 +1,14 @@
 /** Handlers: the code that runs a claimed job. A handler belongs to one definition; its types come from there. */
 import { checkDefinition } from "../engine/definition.ts";
 import type { AnyJob, JobDefinition, OutOf, ReturnedOf } from "../engine/definition.ts";
+import type { Engine } from "../engine/engine.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { checkOptions, checkWhole } from "../model/option.ts";
 import type { Cancel, Snooze } from "./control.ts";
+import { elsewhereHandler } from "./elsewhere/elsewhere-handler.ts";
+import type { FileHandlerOptions, ProgramHandlerOptions } from "./elsewhere/elsewhere-options.ts";
 import type { JobContext } from "./job-context.ts";
 
 /** A value that is only read: a result may be made of readonly parts, as a literal is. */
@@ -48,6 +51,15 @@ export interface SingleHandler {
   readonly kind: "single";
   readonly definition: JobDefinition;
   readonly handle: HandlerFunction<unknown, unknown>;
+  /** For a handler whose code runs in threads, child processes or as commands. */
+  readonly elsewhere?: Elsewhere;
+}
+
+export interface Elsewhere {
+  /** At most so many of its jobs run at once in a worker: the handler has slots of its own. */
+  readonly size: number;
+  /** Makes ready for the first job, or throws. @returns what ends all that it has started. */
+  open(engine: Engine): Promise<() => Promise<void>>;
 }
 
 export interface BatchHandler {
@@ -66,12 +78,22 @@ export interface BatchHandler {
 export function handler<Job extends AnyJob, const Got extends HandlerReturn<ReturnedOf<Job>>>(
   definition: Job,
   handle: (context: JobContext<OutOf<Job>, ReturnedOf<Job>>) => Got | Promise<Got>,
-): SingleHandler {
-  checkFunction(definition, handle);
+): SingleHandler;
+/** A handler whose code lies in a file of its own, or is another program: docs/guides/running-elsewhere.md. */
+export function handler(
+  definition: AnyJob,
+  elsewhere: FileHandlerOptions | ProgramHandlerOptions,
+): SingleHandler;
+export function handler(definition: AnyJob, given: object): SingleHandler {
+  if (typeof given === "object" && given !== null && ("file" in given || "program" in given)) {
+    checkDefinition(definition, "handler");
+    return elsewhereHandler(definition, given);
+  }
+  checkFunction(definition, given);
   return {
     kind: "single",
     definition: definition as unknown as JobDefinition,
-    handle: handle as unknown as HandlerFunction<unknown, unknown>,
+    handle: given as HandlerFunction<unknown, unknown>,
   };
 }
 
@@ -98,5 +120,8 @@ export function batchHandler<Job extends AnyJob, const Got extends HandlerReturn
 function checkFunction(definition: unknown, handle: unknown): void {
   checkDefinition(definition, "handler");
   if (typeof handle !== "function")
-    throw new MillraceError("invalid-option", "A handler's last argument must be a function.");
+    throw new MillraceError(
+      "invalid-option",
+      "A handler's last argument must be a function, or an object with a file or a program.",
+    );
 }

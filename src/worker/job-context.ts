@@ -57,6 +57,14 @@ export interface EffectsScope {
   };
 }
 
+/** What the worker's own code reaches behind a context, and no application. */
+export interface ContextInside {
+  readonly engine: Engine;
+  readonly attempt: Attempt;
+  /** Effects whose follow-ups get their ids elsewhere. */
+  scope(which: "effects" | "failureEffects", mintId?: () => string): EffectsScope;
+}
+
 const logCharsMax = 8000;
 const recordCharsMax = 64 * 1024;
 
@@ -81,6 +89,14 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
     this.#attempt = attempt;
     this.#definition = definition;
     this.input = input;
+  }
+
+  static insideOf(context: JobContext): ContextInside {
+    return {
+      engine: context.#engine,
+      attempt: context.#attempt,
+      scope: (which, mintId) => context.#scope(which, mintId),
+    };
   }
 
   get id(): string {
@@ -231,7 +247,10 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
     return { id, seq, fence };
   }
 
-  #scope(which: "effects" | "failureEffects"): EffectsScope {
+  #scope(
+    which: "effects" | "failureEffects",
+    mintId = () => this.#engine.mintIdBeside(this.id),
+  ): EffectsScope {
     const engine = this.#engine;
     const scope = which === "effects" ? "" : "onFailure.";
     const draft = (call: string): EffectsDraft => {
@@ -245,7 +264,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
             "invalid-option",
             "enqueue: a handler's follow-up is made once; repeatOf is not for it.",
           );
-        const id = options?.id ?? engine.mintIdBeside(this.id);
+        const id = options?.id ?? mintId();
         draft(`enqueue(${JSON.stringify(job.name)})`).addJob(
           this.#traced(planJob(engine, anySubmission(job, input, options), () => id)),
         );

@@ -1,4 +1,4 @@
-/** From handlers and settings to pools: one per served queue, and one per batch handler. */
+/** From handlers and settings to pools: one per served queue, and one per handler with slots of its own. */
 import type { Engine } from "../engine/engine.ts";
 import { queueOf } from "../engine/router.ts";
 import { checkKnownBackoff, customBackoffOf } from "../engine/known-backoff.ts";
@@ -26,7 +26,8 @@ export function makePools(engine: Engine, handlers: readonly Handler[], settings
   const singles = new Set<string>();
   const seen = new Set<string>();
   const queuesOfHandlers = new Set<string>();
-  for (const { kind, definition } of handlers) {
+  for (const each of handlers) {
+    const { kind, definition } = each;
     if (seen.has(definition.name))
       throw new MillraceError("duplicate-handler", `Two handlers for ${JSON.stringify(definition.name)}.`);
     seen.add(definition.name);
@@ -35,7 +36,7 @@ export function makePools(engine: Engine, handlers: readonly Handler[], settings
       customBackoffOf(definition.options.policy),
       `work: the job ${JSON.stringify(definition.name)}`,
     );
-    if (kind === "single") singles.add(definition.name);
+    if (kind === "single" && each.elsewhere === undefined) singles.add(definition.name);
     queuesOfHandlers.add(queueOf(engine.settings.router, definition));
   }
   const own = { slots: settings.concurrency, total: null, weight: 1 };
@@ -45,7 +46,14 @@ export function makePools(engine: Engine, handlers: readonly Handler[], settings
   const pools: Pool[] = [];
   for (const [queue, { slots }] of served) {
     if (singles.size > 0) pools.push(new Pool({ queue, slots, names: singles, jobsPerSlot: 1 }));
-    for (const handler of handlers) if (handler.kind === "batch") pools.push(new BatchPool(queue, handler));
+    for (const handler of handlers) {
+      if (handler.kind === "batch") pools.push(new BatchPool(queue, handler));
+      else if (handler.elsewhere !== undefined) {
+        const { size: slotsMax } = handler.elsewhere;
+        const names = new Set([handler.definition.name]);
+        pools.push(new Pool({ queue, slots, names, jobsPerSlot: 1, slotsMax }));
+      }
+    }
   }
   return { served, pools };
 }

@@ -1,5 +1,5 @@
 /**
- * The slots of one queue (or of one batch handler) in this worker, the claimed jobs that wait for a slot, and how many
+ * The slots of one queue (or of one handler with slots of its own) in this worker, the claimed jobs that wait for a slot, and how many
  * more to claim. Prefetch follows handler time: as many as will finish while the next claims are on their way, none for
  * slow handlers.
  */
@@ -13,6 +13,8 @@ export interface PoolOptions {
   readonly names: ReadonlySet<string>;
   /** Jobs per slot: more than 1 for a batch handler. */
   readonly jobsPerSlot: number;
+  /** More slots than this it never has, whatever its queue has. */
+  readonly slotsMax?: number;
 }
 
 /** How much of a new measurement goes into the average. */
@@ -26,6 +28,7 @@ export class Pool {
   readonly queue: string;
   /** As the worker was set up. */
   readonly ownSlots: number;
+  readonly slotsMax: number;
   /** Now; fewer than are busy after an operator has taken some away. */
   slots: number;
   readonly names: ReadonlySet<string>;
@@ -44,7 +47,8 @@ export class Pool {
 
   constructor(options: PoolOptions) {
     this.queue = options.queue;
-    this.ownSlots = this.slots = options.slots;
+    this.slotsMax = options.slotsMax ?? Number.POSITIVE_INFINITY;
+    this.ownSlots = this.slots = Math.min(options.slots, this.slotsMax);
     this.names = options.names;
     this.jobsPerSlot = options.jobsPerSlot;
   }

@@ -101,8 +101,9 @@ export class Slots {
     for (const pool of routes.pools) {
       const share = shares.of(pool.queue);
       const { localConcurrency } = queuePolicies.of(pool.queue);
-      const slots =
+      const ofQueue =
         share === null ? (localConcurrency ?? pool.ownSlots) : Math.min(share, localConcurrency ?? share);
+      const slots = Math.min(ofQueue, pool.slotsMax);
       // A batch handler says itself how many batches run at once.
       if (pool instanceof BatchPool || pool.slots === slots) continue;
       pool.slots = slots;

@@ -83,6 +83,7 @@ export class JobWorker implements Worker {
   /** Takes back, at the stop, what the start has entered elsewhere. */
   readonly #leave: (() => void)[] = [];
   #unwatch: (() => void) | null = null;
+  #closeCrews: () => Promise<void> = async () => {};
   #leaveFleet: (() => Promise<void>) | null = null;
   #mode: WorkerMode = "working";
   #stopping: Promise<StopReport> | null = null;
@@ -154,7 +155,9 @@ export class JobWorker implements Worker {
     return this.#leases.size;
   }
 
-  start(): void {
+  /** @param closeCrews ends what its handlers run in elsewhere. */
+  start(closeCrews: () => Promise<void> = async () => {}): void {
+    this.#closeCrews = closeCrews;
     const { platform, store } = this.#engine;
     this.#leave.push(
       this.#shared.leaseBook.addHolder((lease) => this.#leases.holds(lease)),
@@ -254,6 +257,7 @@ export class JobWorker implements Worker {
         await this.#quiet(abortGraceMs);
       }
     }
+    await settlesWithin(platform, this.#closeCrews(), abortGraceMs);
     await settlesWithin(platform, records.whenIdle(), abortGraceMs);
     this.#renewal.leave();
     if (this.#leaveFleet !== null) await settlesWithin(platform, this.#leaveFleet(), abortGraceMs);

@@ -3,7 +3,7 @@
  */
 import type { Millrace } from "../../client/millrace.ts";
 import type { JobView } from "../../client/job-view.ts";
-import type { ErrorRecord } from "../../model/attempt-log.ts";
+import type { AttemptOutput, ErrorRecord } from "../../model/attempt-log.ts";
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { storeOption } from "../command.ts";
 import type { Command } from "../command.ts";
@@ -86,14 +86,20 @@ function timeline(job: JobView, logs: Logs, wantsStacks: boolean, now: number): 
   const moments: Moment[] = [
     { at: job.createdAt, lines: ["created"] },
     { at: job.dueAt, lines: [job.dueAt.getTime() > now ? `due ${formatAge(job.dueAt, now)}` : "due"] },
-    ...job.failures.map(({ at, attempt, outcome, ranUs, worker, error }) => {
-      const ran = ranUs === undefined ? "" : ` after ${durationText(ranUs / 1000)}`;
-      const where = worker === undefined || worker === "" ? "" : ` on ${escapeText(worker)}`;
-      return {
-        at: new Date(at),
-        lines: [`attempt ${attempt} ${outcome}${ran}${where}`, ...describe(error, wantsStacks)],
-      };
-    }),
+    ...job.attempts
+      .filter(({ outcome, output }) => outcome !== "completed" || output !== undefined)
+      .map(({ at, attempt, outcome, ranUs, worker, error, output }) => {
+        const ran = ranUs === undefined ? "" : ` after ${durationText(ranUs / 1000)}`;
+        const where = worker === undefined || worker === "" ? "" : ` on ${escapeText(worker)}`;
+        return {
+          at: new Date(at),
+          lines: [
+            `attempt ${attempt} ${outcome}${ran}${where}`,
+            ...describe(error, wantsStacks),
+            ...outputLines(output),
+          ],
+        };
+      }),
     ...logs.map(({ at, level, message, fields }) => {
       const details = fields === undefined ? "" : ` ${toJsonLine(fields)}`;
       return { at, lines: [`log ${escapeText(level)}: ${escapeText(message)}${details}`] };
@@ -117,6 +123,32 @@ function timeline(job: JobView, logs: Logs, wantsStacks: boolean, now: number): 
     .flatMap(({ at, lines }) =>
       lines.map((text, index) => `${index === 0 ? formatInstant(at) : " ".repeat(24)}  ${text}`),
     );
+}
+
+const outputLinesMax = 20;
+
+/** How the attempt exited, and the last lines that it printed. */
+function outputLines(output: AttemptOutput | undefined): readonly string[] {
+  if (output === undefined) return [];
+  const { exitCode, signal, stdout, stderr } = output;
+  const exit =
+    signal === undefined ? (exitCode === undefined ? [] : [`exit code ${exitCode}`]) : [`ended by ${signal}`];
+  const printed = ([stream, text]: readonly [string, string | undefined]): readonly string[] =>
+    (text ?? "")
+      .trimEnd()
+      .split("\n")
+      .filter((line) => line !== "")
+      .slice(-outputLinesMax)
+      .map((line) => `${stream}: ${escapeText(line)}`);
+  return [
+    ...exit,
+    ...(
+      [
+        ["stdout", stdout],
+        ["stderr", stderr],
+      ] as const
+    ).flatMap(printed),
+  ];
 }
 
 function describe(error: ErrorRecord | undefined, wantsStacks: boolean): readonly string[] {

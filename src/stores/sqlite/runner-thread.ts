@@ -4,10 +4,9 @@
  * together take 3.6 us to write and read as JSON, 4.4 us as structured clones. The thread keeps the process alive
  * only while calls are pending.
  */
-import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { MillraceError } from "../../model/error.ts";
+import { entryFileBeside } from "../../platform/entry-file.ts";
 import type { Entry } from "./epoch.ts";
 import { receiveError } from "./errors.ts";
 import type { SentError } from "./errors.ts";
@@ -37,20 +36,12 @@ export type FromThread =
   | { readonly kind: "ran"; readonly text: string }
   | { readonly kind: "closed" };
 
-/**
- * The file that the thread runs, beside the file with this address. Sources run unbuilt as .ts, the package as .js: the
- * thread's file ends like this one. A bundler does not see that it is needed, and its CommonJS has no addresses.
- */
+/** The file that the thread runs, beside the file with this address. */
 export function threadFileBeside(address: string | undefined): URL {
-  if (address === undefined) throw threadFileMissing("thread-main.js");
-  const file = new URL(address.endsWith(".ts") ? "./thread-main.ts" : "./thread-main.js", address);
-  if (!existsSync(file)) throw threadFileMissing(fileURLToPath(file));
-  return file;
-}
-
-function threadFileMissing(file: string): MillraceError {
-  const sentence = `executor: "thread" needs the file ${file} of Millrace, which is not there: this program was bundled. Keep millrace out of the bundle (as an external package), or leave executor out.`;
-  return new MillraceError("invalid-option", sentence);
+  const found = entryFileBeside(address, "thread-main");
+  if (found.missing === undefined) return found.file;
+  const sentence = `executor: "thread" needs the file ${found.missing} of Millrace, which is not there: this program was bundled. Keep millrace out of the bundle (as an external package), or leave executor out.`;
+  throw new MillraceError("invalid-option", sentence);
 }
 
 export async function threadRunner(start: ThreadStart): Promise<Runner> {

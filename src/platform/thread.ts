@@ -1,0 +1,53 @@
+/** Threads with a link: texts go as messages. What a thread has started as processes is found by its mark. */
+import { Worker } from "node:worker_threads";
+import { environmentOf, newMark } from "./child-process.ts";
+import type { Link, LinkListener } from "./link.ts";
+import { endTree } from "./process-tree.ts";
+
+export interface ThreadStart {
+  readonly file: URL;
+  /** Added to what it inherits. */
+  readonly env: Readonly<Record<string, string>>;
+  /** The whole environment of this process, or only what a program needs. */
+  readonly inheritsEnv: boolean;
+  readonly heapBytesMax: number;
+}
+
+const megabyte = 1024 * 1024;
+
+export function startThread(start: ThreadStart, listener: LinkListener): Link {
+  const mark = newMark();
+  const worker = new Worker(start.file, {
+    stdout: true,
+    stderr: true,
+    env: environmentOf(start, mark),
+    resourceLimits: { maxOldGenerationSizeMb: Math.max(1, Math.floor(start.heapBytesMax / megabyte)) },
+  });
+  let died: Error | null = null;
+  worker.on("message", (text: string) => listener.said(text));
+  worker.on("messageerror", (error) => listener.broken(error as Error));
+  worker.on("error", (error) => (died = error instanceof Error ? error : new Error(String(error))));
+  worker.on("exit", (exitCode) => listener.ended({ exitCode, signal: null, error: died }));
+  worker.stdout.on("data", (piece: Buffer) => listener.printed("stdout", Buffer.from(piece)));
+  worker.stderr.on("data", (piece: Buffer) => listener.printed("stderr", Buffer.from(piece)));
+  return {
+    title: `thread ${worker.threadId}`,
+    send: (text) => worker.postMessage(text),
+    hangUp: () => {},
+    // There are no signals for a thread.
+    terminate: () => {},
+    async kill() {
+      await worker.terminate();
+      await endTree(null, mark);
+    },
+    sweep: () => {},
+    async memoryBytes() {
+      try {
+        return (await worker.getHeapStatistics()).used_heap_size;
+      } catch {
+        return null;
+      }
+    },
+    keepAlive: (isKept) => (isKept ? worker.ref() : worker.unref()),
+  };
+}

@@ -1,0 +1,102 @@
+/**
+ * What a thread or a child process of Millrace's own begins with: it loads the file of a handler and runs its jobs, one
+ * at a time, as the worker says (messages.ts). Started by outpost.ts.
+ */
+import { MillraceError } from "../../model/error.ts";
+import { describeError } from "../../model/attempt-log.ts";
+import { nodePlatform } from "../../platform/node-platform.ts";
+import { openOwnLine } from "../../platform/own-line.ts";
+import { controlOf } from "../control.ts";
+import { LineReader } from "./line-reader.ts";
+import { loadHandler } from "./load-handler.ts";
+import type { LoadedHandler } from "./load-handler.ts";
+import { lineOf, lineWith, readMessage, valueIn } from "./messages.ts";
+import type { ToOutpost } from "./messages.ts";
+import { mintIdsBeside, OutpostContext } from "./outpost-context.ts";
+import type { OutpostSurroundings } from "./outpost-context.ts";
+import { sendThrown } from "./sent-error.ts";
+
+const line = openOwnLine();
+let handle: LoadedHandler | null = null;
+let around: OutpostSurroundings | null = null;
+let current: { readonly run: number; readonly context: OutpostContext } | null = null;
+
+/** What is said in one turn goes as one piece. */
+let unsent = "";
+function send(text: string): void {
+  if (unsent === "") queueMicrotask(flush);
+  unsent += text;
+}
+function flush(): void {
+  const text = unsent;
+  unsent = "";
+  if (text !== "") line.send(text);
+}
+
+async function start(message: Extract<ToOutpost, { type: "start" }>): Promise<void> {
+  try {
+    const { file = "", jobs, partitions } = message;
+    around = { send, jobs: new Set(jobs), mintIdBeside: mintIdsBeside(nodePlatform, partitions) };
+    handle = await loadHandler(new URL(file));
+    send(lineOf({ type: "ready", aborts: true }));
+  } catch (error) {
+    send(lineOf({ type: "failed", error: describeError(error) }));
+  }
+}
+
+async function run(message: Extract<ToOutpost, { type: "run" }>): Promise<void> {
+  const { run: number, job } = message;
+  if (handle === null || around === null) throw new Error("a job came before the handler was loaded");
+  const context = new OutpostContext(number, job, valueIn(message, "input"), around);
+  current = { run: number, context };
+  let last: string;
+  try {
+    const outcome = await handle(context);
+    const isThrown = controlOf(outcome) !== null || outcome instanceof Error;
+    last = isThrown ? threw(number, outcome) : returned(number, outcome);
+  } catch (error) {
+    last = threw(number, error);
+  }
+  current = null;
+  context.close();
+  // Otherwise the worker would miss the end of what the run has printed.
+  const sent = line.outputSent();
+  if (sent !== null) await sent;
+  send(last);
+}
+
+const threw = (run: number, thrown: unknown): string => lineOf({ type: "threw", run, ...sendThrown(thrown) });
+
+/** A result that cannot cross is final, as one that the worker's codec refuses: no further attempt gives another. */
+function returned(run: number, result: unknown): string {
+  try {
+    return lineWith({ type: "returned", run }, "result", result);
+  } catch (error) {
+    return lineOf({ type: "threw", run, error: describeError(error), control: { kind: "unrecoverable" } });
+  }
+}
+
+function heard(text: string): void {
+  const message = readMessage<ToOutpost>(text);
+  if (typeof message === "string") throw new MillraceError("invalid-option", message);
+  switch (message.type) {
+    case "start":
+      return void start(message);
+    case "run":
+      return void run(message);
+    case "abort":
+      return current?.run === message.run ? current.context.abort(message.reason) : undefined;
+    case "answer":
+      return current?.run === message.run ? current.context.answered(message) : undefined;
+    case "end":
+      flush();
+      return line.leave();
+  }
+}
+
+const reader = new LineReader({
+  bytesMax: Number.MAX_SAFE_INTEGER,
+  heard,
+  tooLong: () => {},
+});
+line.listen((piece) => reader.read(piece));

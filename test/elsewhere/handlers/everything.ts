@@ -1,0 +1,116 @@
+// A handler that does what its input says, to be run in the worker, in a thread and in a child process alike.
+import { spawn } from "node:child_process";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Cancel, handler, RetryAfter, Snooze, Throttled, Unrecoverable } from "millrace";
+import { everything, followUp } from "./jobs.ts";
+
+export default handler(everything, async (context) => {
+  const { input, progress, log, kv, enqueue, onFailure, signal } = context;
+  switch (input.do) {
+    case "echo":
+      return input.value;
+    case "tell": {
+      const { id, name, queue, attempt, isLastAttempt, worker, host, headers, trace, schedule } = context;
+      const { createdAt, idempotencyKey, fence } = context;
+      return {
+        ...{ id, name, queue, attempt, isLastAttempt, worker, host, headers, trace, schedule },
+        ...{ createdAt, idempotencyKey, fence },
+      };
+    }
+    case "where":
+      return { pid: process.pid };
+    case "report":
+      progress(0.5, "half", { rows: 3 });
+      log.warn("look at this", { row: 7, error: new Error("broken") });
+      return "reported";
+    case "effects": {
+      kv.put("seen", { at: new Date(5) });
+      const own = await kv.get("seen");
+      const stored = await kv.get<number>("before");
+      kv.delete("gone");
+      const id = enqueue(followUp, { from: context.id }, { tags: ["next"] });
+      return { own, stored, id };
+    }
+    case "fail-with-effects":
+      kv.put("never", 1);
+      onFailure.kv.put("failed", context.attempt);
+      onFailure.enqueue(followUp, { from: "failure" });
+      throw new TypeError("as asked", { cause: new Error("deeper") });
+    case "unlisted":
+      enqueue(everything, { do: "echo", value: 1 });
+      (enqueue as (job: object, input: object) => void)({ name: "stranger" }, {});
+      return "not reached";
+    case "bad-key":
+      kv.put("", 1);
+      return "not reached";
+    case "snooze":
+      if ((await kv.get("snoozed")) === undefined) return new Snooze("20ms");
+      return "rested";
+    case "unrecoverable":
+      throw new Unrecoverable("never again");
+    case "retry-after":
+      if (context.attempt === 1) throw new RetryAfter("10ms", "soon");
+      return context.attempt;
+    case "cancel":
+      throw new Cancel("not wanted");
+    case "throttled":
+      throw new Throttled("upstream", { retryAfter: "1h" });
+    case "extend":
+      await context.extend("1m");
+      return "extended";
+    case "until-aborted":
+      await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+      log.info(`told: ${(signal.reason as { reason: string }).reason}`);
+      throw signal.reason;
+    case "spin":
+      for (;;) if (Date.now() < 0) return "never";
+    case "exit":
+      console.log("last words on stdout");
+      console.error("last words on stderr");
+      await sleep(20);
+      return process.exit(7);
+    case "crash":
+      setImmediate(() => {
+        throw new Error("nobody catches this");
+      });
+      return sleep(60_000);
+    case "reject":
+      void Promise.reject(new Error("nobody awaits this"));
+      return sleep(60_000);
+    case "print":
+      console.log(String(input.value));
+      console.error("to the other stream");
+      return "printed";
+    case "print-much":
+      for (let line = 0; line < 20_000; line++) console.log(`line ${line}`);
+      return "printed";
+    case "print-without-end":
+      for (;;) {
+        console.log("x".repeat(100_000));
+        await sleep(0);
+      }
+    case "hoard": {
+      const kept: unknown[] = [];
+      for (;;) {
+        kept.push(Array.from({ length: 100_000 }, (_, index) => ({ index })));
+        await sleep(0);
+      }
+    }
+    case "uncrossable":
+      return () => "a function";
+    case "late":
+      setTimeout(() => {
+        progress(0.9);
+        log.info("too late");
+      }, 5);
+      return "early";
+    case "children": {
+      // One that stays in the group, one that leaves it and ignores SIGTERM, told by their mark files.
+      const script = `trap "" TERM; echo $$ > "$1"; while :; do sleep 0.05; done`;
+      const [plain, escaped] = input.value as [string, string];
+      spawn("sh", ["-c", script, "sh", plain], { stdio: "ignore" });
+      spawn("setsid", ["sh", "-c", script, "sh", escaped], { stdio: "ignore" });
+      return new Promise(() => {});
+    }
+  }
+});

@@ -1,0 +1,11 @@
+// The jobs of the handlers here.
+import { job } from "millrace";
+
+/** What the handler is to do. */
+export interface Wish {
+  do: string;
+  value?: unknown;
+}
+
+export const everything = job<Wish>("everything", { retry: { attempts: 1 } });
+export const followUp = job<{ from: string }>("follow-up");
