@@ -59,7 +59,7 @@ export interface Elsewhere {
   /** At most so many of its jobs run at once in a worker: the handler has slots of its own. */
   readonly size: number;
   /** Makes ready for the first job, or throws. @returns what ends all that it has started. */
-  open(engine: Engine): Promise<() => Promise<void>>;
+  readonly open: (engine: Engine) => Promise<() => Promise<void>>;
 }
 
 export interface BatchHandler {

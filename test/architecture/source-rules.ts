@@ -36,7 +36,7 @@ const NODE_MODULES_OF: Record<string, readonly string[]> = {
   sqlite: ["stores"],
   fs: ["platform", "stores", "cli"],
   "fs/promises": ["platform", "stores", "cli"],
-  worker_threads: ["platform", "stores", "worker"],
+  worker_threads: ["platform", "stores"],
   child_process: ["platform"],
   cluster: ["platform"],
   os: ["platform"],

@@ -34,7 +34,11 @@ const isAlive = (pid: number): boolean => {
 
 describe.each(["thread", "process"] as const)('in a worker with run: "%s"', (run) => {
   const worked = useWorkedMill(() => [
-    everythingIn(run, { killGrace: "100ms", memoryBytesMax: 200 * 1024 * 1024, size: 1 }),
+    everythingIn(run, {
+      killGrace: "100ms",
+      memoryBytesMax: (run === "thread" ? 64 : 250) * 1024 * 1024,
+      size: 1,
+    }),
   ]);
   const { mill: _, wish, grant, ended } = worked;
   const expectLife = async (): Promise<void> =>

@@ -17,11 +17,11 @@ export function everythingIn(
 export interface WorkedMill {
   readonly mill: Millrace;
   /** Enqueues a wish for the handler. */
-  wish(wish: Wish, options?: object): Promise<JobHandle>;
+  readonly wish: (wish: Wish, options?: object) => Promise<JobHandle>;
   /** Its result once it has run. */
-  grant(wish: Wish, options?: object): Promise<unknown>;
+  readonly grant: (wish: Wish, options?: object) => Promise<unknown>;
   /** The job once it has ended, however that was. */
-  ended(wish: Wish, options?: object): Promise<JobView>;
+  readonly ended: (wish: Wish, options?: object) => Promise<JobView>;
 }
 
 export function useWorkedMill(handlers: () => readonly Handler[], options: WorkerOptions = {}): WorkedMill {
@@ -37,7 +37,7 @@ export function useWorkedMill(handlers: () => readonly Handler[], options: Worke
     },
     wish: (wish, given) => mill.enqueue(everything, wish, given),
     grant: async (wish, given) => (await worked.wish(wish, given)).result({ timeout: "30s" }),
-    async ended(wish, given) {
+    ended: async (wish, given) => {
       const handle = await worked.wish(wish, given);
       await handle.result({ timeout: "30s" }).catch(() => {});
       return (await mill.jobs.get(handle.id)) as JobView;

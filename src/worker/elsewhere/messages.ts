@@ -140,3 +140,11 @@ export function readMessage<Read extends Message>(line: string): Read | string {
   const quoted = line.length > quotedCharsMax ? `${line.slice(0, quotedCharsMax)}…` : line;
   return `it wrote a line that is no message: ${JSON.stringify(quoted)}`;
 }
+
+/** Refused on both sides: here because a child may be written in any language, there because it is heard at once. */
+export function notListed(handler: string, name: string): MillraceError {
+  return new MillraceError(
+    "invalid-option",
+    `The handler of ${JSON.stringify(handler)} runs elsewhere and may not enqueue ${JSON.stringify(name)}: name that job in \`jobs\` of its handler().`,
+  );
+}

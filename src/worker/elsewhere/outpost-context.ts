@@ -17,9 +17,8 @@ import type { Platform } from "../../platform/platform.ts";
 import { AttemptAborted } from "../control.ts";
 import type { AbortReason } from "../control.ts";
 import type { EffectsScope, Fence, JobContext, JobLog } from "../job-context.ts";
-import { lineOf, lineWith, valueIn } from "./messages.ts";
+import { lineOf, lineWith, notListed, valueIn } from "./messages.ts";
 import type { EffectsWhen, FromOutpost, SentJob, ToOutpost } from "./messages.ts";
-import { notListed } from "./remote-run.ts";
 import { receiveError } from "./sent-error.ts";
 
 /** What all runs of an outpost share. */

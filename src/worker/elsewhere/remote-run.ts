@@ -11,7 +11,7 @@ import type { JobDefinition } from "../../engine/definition.ts";
 import { JobContext } from "../job-context.ts";
 import type { ContextInside, EffectsScope, JobLog } from "../job-context.ts";
 import { describeError } from "../../model/attempt-log.ts";
-import { lineOf, lineWith, valueIn } from "./messages.ts";
+import { lineOf, lineWith, notListed, valueIn } from "./messages.ts";
 import type { FromOutpost, SentJob } from "./messages.ts";
 import { receiveThrown } from "./sent-error.ts";
 
@@ -154,13 +154,6 @@ export class RemoteRun {
     if (ask === "extend") return this.context.extend(durationMs(leaseMs, "extend"));
     throw new MillraceError("invalid-option", `There is no call ${JSON.stringify(ask)}.`);
   }
-}
-
-export function notListed(handler: string, name: string): MillraceError {
-  return new MillraceError(
-    "invalid-option",
-    `The handler of ${JSON.stringify(handler)} runs elsewhere and may not enqueue ${JSON.stringify(name)}: name that job in \`jobs\` of its handler().`,
-  );
 }
 
 function mintOf({ id }: About<"effect">): (() => string) | undefined {

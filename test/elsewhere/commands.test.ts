@@ -1,0 +1,190 @@
+// Commands: a program per job, with its arguments as they are, its output and exit code kept, and nothing left behind.
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { commandHandler, Snooze } from "millrace";
+import type { CommandOptions, CommandPlan } from "millrace";
+import { until } from "../support/until.ts";
+import { everything } from "./handlers/jobs.ts";
+import { useWorkedMill } from "./open-mill.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "millrace-commands-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const node = process.execPath;
+
+const isAlive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0);
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+};
+
+/** The wish is the plan itself. */
+const planned = ({ input }: { input: { value?: unknown } }): CommandPlan => input.value as CommandPlan;
+const run = (value: CommandPlan): { do: string; value: CommandPlan } => ({ do: "run", value });
+
+describe("a command", () => {
+  const options: CommandOptions = {
+    allow: [node, "sh", "setsid", "cat", "env", "no-such-program"],
+    killGrace: "100ms",
+    outputBytesMax: 200_000,
+    result: ({ exitCode, stdout, stderr }) =>
+      stdout === "again" ? new Snooze("1h") : { exitCode, stdout, stderr },
+  };
+  const worked = useWorkedMill(() => [commandHandler(everything, options, planned)]);
+  const { grant, ended, wish } = worked;
+
+  test("gets its arguments as they are, whatever a shell would make of them", async () => {
+    const script = "process.stdout.write(JSON.stringify(process.argv.slice(1)))";
+    const nasty = ["; rm -rf /", "$(id)", "`id`", "two  spaces", "", "*", "'\"\\"];
+    const { stdout } = (await grant(run({ argv: [node, "-e", script, "--", ...nasty] }))) as {
+      stdout: string;
+    };
+    expect(JSON.parse(stdout)).toEqual(nasty);
+  });
+
+  test("gets its standard input, its folder and its variables, and nothing else of the environment", async () => {
+    process.env["SECRET_OF_THE_WORKER"] = "hush";
+    expect(await grant(run({ argv: ["cat"], stdin: new TextEncoder().encode("é\n") }))).toMatchObject({
+      stdout: "é\n",
+    });
+    const told = await grant(
+      run({ argv: ["sh", "-c", "pwd; echo $FLAVOUR; env"], cwd: folder, env: { FLAVOUR: "sour" } }),
+    );
+    const { stdout } = told as { stdout: string };
+    expect(stdout).toMatch(new RegExp(`^${folder}\nsour\n`));
+    expect(stdout).not.toContain("SECRET_OF_THE_WORKER");
+  });
+
+  test("need not read its input", async () => {
+    expect(await grant(run({ argv: ["sh", "-c", "exit 0"], stdin: "x".repeat(1_000_000) }))).toMatchObject({
+      exitCode: 0,
+    });
+  });
+
+  test("leaves its exit code and the end of its output with the attempt", async () => {
+    const good = await ended(run({ argv: ["sh", "-c", "echo fine"] }));
+    expect(good.attempts[0]).toMatchObject({
+      outcome: "completed",
+      output: { exitCode: 0, stdout: "fine\n" },
+    });
+    const bad = await ended(run({ argv: ["sh", "-c", "echo out; echo no such file >&2; exit 3"] }));
+    expect(bad.failures[0]).toMatchObject({
+      error: {
+        code: "command-failed",
+        message: 'The command "sh" ended with the exit code 3 (no such file).',
+      },
+      output: { exitCode: 3, stdout: "out\n", stderr: "no such file\n" },
+    });
+    const killed = await ended(run({ argv: ["sh", "-c", "kill -9 $$"] }));
+    expect(killed.failures[0]).toMatchObject({
+      error: { code: "command-failed" },
+      output: { signal: "SIGKILL" },
+    });
+  });
+
+  test("that is not on the allow list is refused for good", async () => {
+    const job = await ended(run({ argv: ["/bin/sh", "-c", "echo hi"] }), { retry: { attempts: 3 } });
+    expect([job.reason, job.attempt, job.failures[0]?.error?.code]).toEqual([
+      ...["unrecoverable", 1, "command-not-allowed"],
+    ]);
+  });
+
+  test("that does not exist fails its attempt", async () => {
+    const { failures } = await ended(run({ argv: ["no-such-program"] }));
+    expect(failures[0]?.error).toMatchObject({
+      code: "command-failed",
+      message: expect.stringMatching(/ENOENT/) as string,
+    });
+  });
+
+  test.each<[plan: object, message: RegExp]>([
+    [{}, /argv must be a list of texts/],
+    [{ argv: [] }, /argv must be a list of texts/],
+    [{ argv: ["sh", 5] }, /argv must be a list of texts/],
+    [{ argv: ["sh", "a\0b"] }, /argv must be a list of texts/],
+    [{ argv: ["sh"], stdin: 5 }, /stdin must be a text or bytes/],
+    [{ argv: ["sh"], shell: true }, /unknown option "shell"/],
+  ])("is refused with the plan %o", async (plan, message) => {
+    const { failures } = await ended({ do: "run", value: plan });
+    expect(failures[0]?.error?.message).toMatch(message);
+  });
+
+  test("that prints without end is ended", async () => {
+    const { failures } = await ended(run({ argv: ["sh", "-c", "while :; do echo again and again; done"] }));
+    expect(failures[0]?.error).toMatchObject({ code: "outpost-overrun" });
+  });
+
+  test("may steer its job by what it printed", async () => {
+    const { id } = await wish(run({ argv: ["sh", "-c", "printf again"] }));
+    await expect.poll(async () => (await worked.mill.jobs.get(id))?.state).toBe("scheduled");
+  });
+
+  test("is ended by a cancel with all that it has started, in its group or out of it", async () => {
+    const marks = ["plain", "escaped"].map((name) => join(folder, name));
+    const script = `
+      trap "" TERM
+      loop='trap "" TERM; echo $$ > "$0"; while :; do sleep 0.05; done'
+      sh -c "$loop" "$1" & setsid sh -c "$loop" "$2" & env -i setsid sh -c "$loop" "$2.bare" &
+      wait`;
+    const { id } = await wish(run({ argv: ["sh", "-c", script, "sh", ...marks] }));
+    const pids = (): number[] =>
+      [...marks, `${marks[1]}.bare`].map((file) => {
+        try {
+          return Number(readFileSync(file, "utf8"));
+        } catch {
+          return 0;
+        }
+      });
+    await until("all have started", () => pids().every((pid) => pid > 0));
+    expect(pids().map(isAlive)).toEqual([true, true, true]);
+    await worked.mill.jobs.cancel(id);
+    await until("the job has ended", async () => (await worked.mill.jobs.get(id))?.state === "cancelled");
+    expect(pids().map(isAlive)).toEqual([false, false, false]);
+  });
+});
+
+describe("a command of a handler", () => {
+  test("may take as long as the handler says", async () => {
+    expect(() => commandHandler(everything, { allow: ["sh"], timeout: "never" }, planned)).toThrow(/timeout/);
+  });
+
+  const { ended, grant } = useWorkedMill(() => [
+    commandHandler(
+      everything,
+      {
+        ...{ shell: 'echo "$1-$2" | tr a-z A-Z; sleep "$3"', timeout: "300ms", exitCodes: [0, 9] },
+        result: ({ stdout }) => stdout,
+      },
+      planned,
+    ),
+  ]);
+
+  test("runs as a script of the shell where the handler brings one, with the arguments as parameters", async () => {
+    expect(await grant(run({ argv: ["$(id)", "b;c", "0"] }))).toBe("$(ID)-B;C\n");
+  });
+
+  test("is ended when its time is over", async () => {
+    const { failures } = await ended(run({ argv: ["a", "b", "60"] }));
+    expect(failures[0]).toMatchObject({
+      error: { code: "command-failed", message: expect.stringMatching(/ran longer than 300ms/) as string },
+      output: { signal: "SIGTERM", stdout: "A-B\n" },
+    });
+  });
+
+  test.each<[wrong: object, message: RegExp]>([
+    [{}, /give the programs that may be run as allow, or a script as shell/],
+    [{ allow: ["sh"], shell: "ls" }, /as allow, or a script as shell/],
+    [{ allow: [] }, /allow must be a list/],
+    [{ shell: "" }, /shell must be a text/],
+    [{ allow: ["sh"], exitCodes: [256] }, /exitCodes/],
+    [{ allow: ["sh"], result: "text" }, /result must be a function/],
+    [{ allow: ["sh"], size: 0 }, /size/],
+    [{ allow: ["sh"], retries: 1 }, /unknown option "retries"/],
+  ])("is not set up with %o", (wrong, message) => {
+    expect(() => commandHandler(everything, wrong as CommandOptions, planned)).toThrow(message);
+  });
+});
