@@ -43,6 +43,7 @@ export interface OutpostStart {
 }
 
 const endGraceMs = 2000;
+const brokenGraceMs = 500;
 
 export class Outpost {
   /** Settles when it can take its first job, or cannot. */
@@ -80,7 +81,7 @@ export class Outpost {
     this.#link = start.link({
       said: (piece) => reader.read(piece),
       printed: (stream, piece) => this.#printed(stream, piece),
-      broken: (error) => this.#fail("outpost-lost", `it takes no more messages (${error.message})`),
+      broken: (error) => this.#broken(error),
       ended: (end) => this.#ended(end),
     });
     this.#timer = nodePlatform.setTimer(limits.startTimeoutMs, () =>
@@ -209,6 +210,13 @@ export class Outpost {
     const { outputBytesMax } = this.#start.limits;
     if (this.#output.bytes > outputBytesMax)
       this.#fail("outpost-overrun", `it printed more than ${outputBytesMax} bytes`);
+  }
+
+  /** A process that ends breaks its line first: its end says more than that. */
+  #broken(error: Error): void {
+    nodePlatform.setTimer(brokenGraceMs, () =>
+      this.#fail("outpost-lost", `it takes no more messages (${error.message})`),
+    );
   }
 
   /** Ends it and what runs in it. */

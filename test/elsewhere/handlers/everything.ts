@@ -47,7 +47,7 @@ export default async function doAsWished(context: JobContext<Wish>): Promise<unk
       kv.put("", 1);
       return "not reached";
     case "snooze":
-      if ((await kv.get("snoozed")) === undefined) return new Snooze("20ms");
+      if ((await kv.get("snoozed")) === undefined) return new Snooze("1h");
       return "rested";
     case "unrecoverable":
       throw new Unrecoverable("never again");
