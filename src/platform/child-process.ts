@@ -95,6 +95,7 @@ export function startChild(start: ChildStart, listener: LinkListener): Link {
   child.on("error", (error) => end(null, null, error));
   child.on("exit", (exitCode, signal) => {
     if (pid !== undefined) live.delete(pid);
+    listener.ending();
     const timer = setTimeout(() => end(exitCode, signal, null), outputGraceMs);
     child.on("close", () => (clearTimeout(timer), end(exitCode, signal, null)));
   });

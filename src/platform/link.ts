@@ -28,6 +28,8 @@ export interface LinkListener {
   printed(stream: "stdout" | "stderr", piece: Buffer): void;
   /** It does not take text any more, although it has not ended. */
   broken(error: Error): void;
+  /** It has ended, although what it printed may not be in yet. */
+  ending(): void;
   /** Once, and after everything that was said and printed. */
   ended(end: LinkEnd): void;
 }

@@ -48,6 +48,7 @@ export class Command {
         printed: (stream, piece) => this.#print(stream, piece),
         // It did not read all of its input, which is its own affair.
         broken: () => {},
+        ending: () => {},
         ended: (end) => void this.#over(end),
       },
     );

@@ -99,7 +99,7 @@ export class Crew {
         jobs: [...jobs.keys()],
         partitions: this.#engine.store.partitions ?? 1,
       },
-      gone: (gone, why) => this.#gone(gone, why),
+      gone: (gone) => this.#gone(gone),
     });
     this.#all.add(outpost);
     return outpost;
@@ -126,11 +126,12 @@ export class Crew {
     void outpost.retire();
   }
 
-  #gone(outpost: Outpost, error: Error): void {
+  #gone(outpost: Outpost): void {
     const wasIdle = this.#idle.includes(outpost);
     this.#forget(outpost);
-    if (wasIdle && outpost.isReady)
-      this.#engine.log.warn("an idle outpost has ended; the next job gets a new one", { error });
+    if (!wasIdle || !outpost.isReady) return;
+    const { what } = this.#options;
+    this.#engine.log.warn(`${what} ended while it had nothing to do; the next job gets a new one`);
   }
 
   #forget(outpost: Outpost): void {

@@ -39,7 +39,7 @@ export interface OutpostStart {
   readonly link: (listener: LinkListener) => Link;
   readonly hello: Omit<Extract<ToOutpost, { type: "start" }>, "type" | "protocol">;
   /** Told once, when it can run nothing any more. */
-  readonly gone: (outpost: Outpost, why: Error) => void;
+  readonly gone: (outpost: Outpost) => void;
 }
 
 const endGraceMs = 2000;
@@ -64,6 +64,7 @@ export class Outpost {
   #timer: Timer | null;
   /** Why it is being ended; null while it is wanted. */
   #why: Error | null = null;
+  #isGone = false;
   #isEnded = false;
 
   constructor(start: OutpostStart) {
@@ -82,6 +83,7 @@ export class Outpost {
       said: (piece) => reader.read(piece),
       printed: (stream, piece) => this.#printed(stream, piece),
       broken: (error) => this.#broken(error),
+      ending: () => this.#ending(),
       ended: (end) => this.#ended(end),
     });
     this.#timer = nodePlatform.setTimer(limits.startTimeoutMs, () =>
@@ -214,6 +216,7 @@ export class Outpost {
 
   /** A process that ends breaks its line first: its end says more than that. */
   #broken(error: Error): void {
+    this.#ending();
     nodePlatform.setTimer(brokenGraceMs, () =>
       this.#fail("outpost-lost", `it takes no more messages (${error.message})`),
     );
@@ -228,8 +231,15 @@ export class Outpost {
     this.#why = this.isReady
       ? new MillraceError(code, text)
       : notLoaded(`${capitalised(what)} did not start: ${because}.`);
-    this.#start.gone(this, this.#why);
+    this.#ending();
     void this.#link.kill().then(() => this.#close());
+  }
+
+  /** No job may be given to it any more. */
+  #ending(): void {
+    if (this.#isGone) return;
+    this.#isGone = true;
+    this.#start.gone(this);
   }
 
   #ended({ exitCode, signal, error }: LinkEnd): void {
@@ -253,7 +263,7 @@ export class Outpost {
           `${capitalised(what)} did not start: it ended${how}${last === null ? "" : ` (${last})`}.`,
           error,
         );
-    this.#start.gone(this, this.#why);
+    this.#ending();
     // What it has started may still run.
     void this.#link.kill().then(() => this.#close({ exitCode, signal }));
   }
