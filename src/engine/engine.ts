@@ -186,12 +186,12 @@ export class Engine {
    * The same unit with such minted ids that all of it lies in one partition; `home` is the id of the job whose settle
    * carries the unit.
    */
-  placed<Unit extends Effects>(unit: Unit, home?: string): Unit {
+  placed<Unit extends Effects & Pick<SubmitUnit, "checks">>(unit: Unit, home?: string): Unit {
     const placement = this.placement;
     if (placement === null) return unit;
-    const { jobs = [], docs } = unit;
+    const { jobs = [], docs, checks } = unit;
     const at = home === undefined ? null : placement.ofId(home);
-    return { ...unit, jobs: gatherJobs(placement, { jobs, docs }, this.mintId, at) };
+    return { ...unit, jobs: gatherJobs(placement, { jobs, docs, checks }, this.mintId, at) };
   }
 
   /**

@@ -33,6 +33,7 @@ export interface Placement {
 export interface Unit {
   readonly jobs?: readonly UnitJob[] | undefined;
   readonly docs?: readonly { readonly id: string }[] | undefined;
+  readonly checks?: readonly { readonly id: string }[] | undefined;
 }
 
 export interface UnitJob {
@@ -98,7 +99,7 @@ function byGroup(placement: Placement, { laneKey }: UnitJob): number | null {
 
 function onePartition(
   placement: Placement,
-  { jobs = [], docs = [] }: Unit,
+  { jobs = [], docs = [], checks = [] }: Unit,
   home: number | null,
   areIdsFixed: boolean,
 ): number | null {
@@ -126,7 +127,7 @@ function onePartition(
     if (areIdsFixed || digest !== null) want(placement.ofId(id), "id", id);
     if (unique !== null) want(placement.ofName(unique.key), "unique key", unique.key);
   }
-  for (const { id } of docs) want(placement.ofName(id), "document", id);
+  for (const { id } of [...docs, ...checks]) want(placement.ofName(id), "document", id);
   return partition;
 }
 

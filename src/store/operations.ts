@@ -6,6 +6,7 @@ import type { ChangeNext, SettleNext } from "../model/change.ts";
 import type { JobState } from "../model/job-state.ts";
 import type {
   Doc,
+  DocCheck,
   DueJob,
   Effects,
   FeedRecord,
@@ -34,9 +35,11 @@ export function isLocked(answer: unknown): answer is Locked {
 export interface SubmitUnit {
   readonly jobs: readonly NewJob[];
   readonly docs?: Effects["docs"];
+  /** Where one does not hold, the unit is refused as `doc-changed`. */
+  readonly checks?: readonly DocCheck[];
   /**
-   * True when an earlier try of this unit may have happened: known ids are then answered as existing. A unit one of whose minted ids is
-   * known has happened, so its documents are not put again.
+   * True when an earlier try may have happened: known ids are then answered as existing. A unit one of whose minted ids
+   * is known has happened: its checks are not made and its documents not put again.
    */
   readonly isRepeat?: boolean;
 }

@@ -38,16 +38,21 @@ function hasNothingRare(job: NewJob, fields: readonly JobFieldName[] = rareField
 }
 
 /** A unit that cannot be refused: plain jobs, no documents, and no earlier try that may have happened. */
-export function isPlainUnit({ jobs, docs, isRepeat }: SubmitUnit, isPlain = isPlainJob): boolean {
-  return isRepeat !== true && (docs === undefined || docs.length === 0) && jobs.every((job) => isPlain(job));
+export function isPlainUnit(unit: SubmitUnit, isPlain = isPlainJob): boolean {
+  return meetsNoDocs(unit) && unit.isRepeat !== true && unit.jobs.every((job) => isPlain(job));
+}
+
+export function meetsNoDocs({ docs, checks }: SubmitUnit): boolean {
+  return (docs === undefined || docs.length === 0) && (checks === undefined || checks.length === 0);
 }
 
 /**
  * Whether a unit may be refused after something of it was written, so that it needs a way back. A single job is looked up
- * before anything of its unit is written.
+ * before anything of its unit is written. So are checks, but for a repeat, which asks first whether it has happened.
  */
-export function mayBeRefusedLate({ jobs, docs, isRepeat }: SubmitUnit): boolean {
+export function mayBeRefusedLate({ jobs, docs, checks, isRepeat }: SubmitUnit): boolean {
   if (docs !== undefined && docs.length > 0) return true;
+  if (isRepeat === true && checks !== undefined && checks.length > 0) return true;
   return jobs.length > 1 && (isRepeat === true || jobs.some(({ digest }) => digest !== null));
 }
 

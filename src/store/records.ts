@@ -161,6 +161,16 @@ export type DocPut = {
 /** An expired document counts as absent, with version 0, for every guard and every read. */
 export type DocGuard = "any" | "absent" | { readonly version: number };
 
+/**
+ * A guard without a write: the document is there with this version, from the step that checks it until that step is
+ * committed, be it in the caller's own transaction. Checks exclude puts of the document, not one another.
+ */
+export interface DocCheck {
+  readonly kind: string;
+  readonly id: string;
+  readonly version: number;
+}
+
 /** A gate (rule R7) as it stands. */
 export interface Gate extends GateState {
   readonly key: string;

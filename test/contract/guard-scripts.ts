@@ -11,6 +11,7 @@ import {
   replay,
   schedule,
 } from "../support/builders.ts";
+import type { DocCheck } from "../../src/store/records.ts";
 import { startAt } from "../support/held-platform.ts";
 import {
   submit,
@@ -26,7 +27,20 @@ import {
 } from "./vector-calls.ts";
 import type { Script } from "./vector-calls.ts";
 
+const checked = (id: string, version: number): DocCheck => ({ kind: "kv", id, version });
+
 export const guardScripts: readonly Script[] = [
+  [
+    "a unit is written while the documents that it checks have their versions",
+    [0, "putDocs", [aDoc("d", "1"), aDoc("e", "1", { expiresInMs: 5 })]],
+    [1, "submit", [{ jobs: [aJob({ id: "a" })], checks: [checked("d", 1), checked("e", 1)] }]],
+    [2, "submit", [{ jobs: [aJob({ id: "b" })], checks: [checked("d", 1), checked("e", 2)] }]],
+    [5, "submit", [{ jobs: [aJob({ id: "c" })], checks: [checked("e", 1)] }]],
+    [6, "putDocs", [aDoc("d", "2", { guard: { version: 1 } })]],
+    [7, "submit", [{ jobs: [aJob({ id: "d" })], checks: [checked("d", 1)] }]],
+    [8, "submit", [{ jobs: [aJob({ id: "a" })], checks: [checked("d", 1)], isRepeat: true }]],
+    [9, "submit", [{ jobs: [aJob({ id: "e" })], checks: [checked("d", 1)], isRepeat: true }]],
+  ],
   [
     "a settle needs the fence and a running job",
     submit(0, aJob({ id: "a" })),

@@ -46,6 +46,13 @@ export interface DocShape {
 export interface UnitShape {
   readonly jobs: readonly JobShape[];
   readonly docs: readonly DocShape[];
+  /** Effects have none. */
+  readonly checks?: readonly CheckShape[];
+}
+
+export interface CheckShape {
+  readonly id: number;
+  readonly version: number;
 }
 
 export interface EffectShape {
@@ -185,6 +192,11 @@ const doc: fc.Arbitrary<DocShape> = fc.record({
   dueInMs: maybe(fewMs),
 });
 
+const check: fc.Arbitrary<CheckShape> = fc.record({
+  id: fc.nat(2),
+  version: fc.constantFrom(1, 1, 1, 2, 3),
+});
+
 const effects: fc.Arbitrary<EffectShape> = fc.record({
   jobs: fc.array(job, { maxLength: 2 }),
   docs: fc.array(doc, { maxLength: 1 }),
@@ -231,7 +243,10 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   {
     weight: 5,
     arbitrary: does("submit", {
-      units: few(fc.record({ jobs: few(job, 3), docs: rarely(few(doc, 2), []) }), 2),
+      units: few(
+        fc.record({ jobs: few(job, 3), docs: rarely(few(doc, 2), []), checks: rarely(few(check, 2), []) }),
+        2,
+      ),
     }),
   },
   { weight: 1, arbitrary: does("repeat", { unit: some }) },

@@ -208,10 +208,13 @@ export class HistoryWorld {
     return pick(this.#places, this.#placed++);
   }
 
-  #unit({ jobs, docs }: UnitShape, place = this.#nextPlace()): SubmitUnit {
+  #unit({ jobs, docs, checks = [] }: UnitShape, place = this.#nextPlace()): SubmitUnit {
     return {
       jobs: jobs.map((job) => this.#job(job, place)),
       ...(docs.length === 0 ? {} : { docs: docs.map((doc) => docPut(doc, place)) }),
+      ...(checks.length === 0
+        ? {}
+        : { checks: checks.map(({ id, version }) => ({ kind: "kv", id: `${place}doc-${id}`, version })) }),
     };
   }
 

@@ -14,6 +14,7 @@ import type { Route } from "../../src/model/route.ts";
 import { gateOfLimit, isKeyedGate, laneOrderOf, readKeyUse } from "../../src/model/lane.ts";
 import type {
   Doc,
+  DocCheck,
   DocPut,
   FeedEvent,
   FeedRecord,
@@ -138,8 +139,14 @@ export class ReferenceRules {
   put(
     jobs: readonly NewJob[] = [],
     docs: readonly DocPut[] = [],
-    { isRepeat = false, isIntake = false } = {},
+    {
+      isRepeat = false,
+      isIntake = false,
+      checks = [],
+    }: { isRepeat?: boolean; isIntake?: boolean; checks?: readonly DocCheck[] } = {},
   ): operations.SubmitAnswer {
+    for (const { kind, id, version } of isRepeat ? [] : checks)
+      if (this.versionOf({ kind, id }) !== version) return { kind: "refused", reason: "doc-changed", id };
     const ids: string[] = [];
     const hows: operations.SubmitHow[] = [];
     for (const spec of jobs) {
@@ -152,6 +159,8 @@ export class ReferenceRules {
       ids.push(id);
       hows.push(how);
     }
+    for (const { kind, id, version } of isRepeat ? checks : [])
+      if (this.versionOf({ kind, id }) !== version) return { kind: "refused", reason: "doc-changed", id };
     for (const put of docs) {
       if (this.putDoc(put).kind === "changed") return { kind: "refused", reason: "doc-changed", id: put.id };
     }
@@ -497,9 +506,15 @@ export class ReferenceRules {
     return expiresAt !== null && expiresAt <= this.now;
   }
 
+  /** 0 where there is none. */
+  versionOf({ kind, id }: Pick<Doc, "kind" | "id">): number {
+    const doc = this.all.docs.get(docKey({ kind, id }));
+    return doc === undefined || this.isExpired(doc) ? 0 : doc.version;
+  }
+
   putDoc({ kind, id, body, guard, due = null, expiresInMs = null }: DocPut): operations.PutDocAnswer {
     const old = this.all.docs.get(docKey({ kind, id }));
-    const current = old === undefined || this.isExpired(old) ? 0 : old.version;
+    const current = this.versionOf({ kind, id });
     const wanted = guard === "any" ? current : guard === "absent" ? 0 : guard.version;
     if (wanted !== current) return { kind: "changed", version: current };
     this.all.docs.delete(docKey({ kind, id }));

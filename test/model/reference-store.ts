@@ -41,6 +41,7 @@ export class ReferenceStore {
           this.#rules.put(unit.jobs, hasHappened ? [] : unit.docs, {
             isRepeat: unit.isRepeat === true,
             isIntake: true,
+            ...(hasHappened || unit.checks === undefined ? {} : { checks: unit.checks }),
           }),
         );
       }),

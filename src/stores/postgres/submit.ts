@@ -8,7 +8,7 @@ import type { OrLocked, SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/
 import type { NewJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
-import { isPlainJob, isPlainUnit, mayBeRefusedLate } from "../../store/plain.ts";
+import { isPlainJob, isPlainUnit, mayBeRefusedLate, meetsNoDocs } from "../../store/plain.ts";
 import { tagsOf } from "../../store/rules/place.ts";
 import { callScalar, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
@@ -38,8 +38,8 @@ export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promis
 }
 
 /** Units whose jobs go in by sets: plain ones, and those to which nothing but their lanes is special. */
-function isSetUnit({ jobs, docs, isRepeat }: SubmitUnit): boolean {
-  return isRepeat !== true && (docs === undefined || docs.length === 0) && jobs.every(isSetJob);
+function isSetUnit(unit: SubmitUnit): boolean {
+  return unit.isRepeat !== true && meetsNoDocs(unit) && unit.jobs.every(isSetJob);
 }
 
 function isSetJob(job: NewJob): boolean {
@@ -72,11 +72,11 @@ export async function submitBy(
   const others: object[] = [];
   const routes = new RouteList();
   for (const [index, unit] of units.entries()) {
-    const { jobs, docs = [], isRepeat = false } = unit;
+    const { jobs, docs = [], checks, isRepeat = false } = unit;
     if (arePlain[index] !== true) {
       steps.push(0);
       const isLate = isCareful || mayBeRefusedLate(unit) || (asksGates && jobs.length > 1);
-      others.push(unitOf({ jobs, docs, isRepeat, isLate, asksGates }, routes));
+      others.push(unitOf({ jobs, docs, checks, isRepeat, isLate, asksGates }, routes));
     } else if (jobs.length > 0) {
       plain.push(...jobs);
       if ((steps.at(-1) ?? 0) > 0) steps.push((steps.pop() as number) + jobs.length);

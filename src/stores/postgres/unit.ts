@@ -7,7 +7,7 @@ import { eventCodes } from "../../model/event-kind.ts";
 import { queueGateKey } from "../../model/gate.ts";
 import { isTerminal, stateCodes } from "../../model/job-state.ts";
 import type { JobState } from "../../model/job-state.ts";
-import type { DocPut, NewJob } from "../../store/records.ts";
+import type { DocCheck, DocPut, NewJob } from "../../store/records.ts";
 import { givenBy } from "../../store/rules/place.ts";
 import { holdsOf } from "../../store/rules/unique-holds.ts";
 import { packFields } from "./columns.ts";
@@ -17,6 +17,7 @@ import { packNullable, packText } from "./text.ts";
 export interface Unit {
   readonly jobs: readonly NewJob[];
   readonly docs: readonly DocPut[];
+  readonly checks?: readonly DocCheck[] | undefined;
   readonly isRepeat: boolean;
   /** It needs a way back (sql/whole.ts). */
   readonly isLate: boolean;
@@ -24,12 +25,14 @@ export interface Unit {
   readonly asksGates?: boolean;
 }
 
-export function unitOf({ jobs, docs, isRepeat, isLate, asksGates }: Unit, routes: RouteList): object {
+export function unitOf(unit: Unit, routes: RouteList): object {
+  const { jobs, docs, checks = [], isRepeat, isLate, asksGates } = unit;
   const queueGateOf = ({ queue }: NewJob): object =>
     asksGates === true ? { queueGate: packText(queueGateKey(queue)) } : {};
   return {
     jobs: jobs.map((job) => ({ ...unitJob(job, routes), ...queueGateOf(job) })),
     ...{ docs: docs.map(unitDoc), isRepeat, isLate },
+    ...(checks.length === 0 ? {} : { checks: checks.map(unitCheck) }),
   };
 }
 
@@ -54,6 +57,10 @@ export function unitDoc(put: DocPut): object {
     due,
     expiresIn: expiresInMs,
   };
+}
+
+function unitCheck({ kind, id, version }: DocCheck): object {
+  return { kind: packText(kind), id: packText(id), version };
 }
 
 export function nextOf(next: ChangeNext): object {

@@ -116,9 +116,10 @@ export function pushDoc(args: string[], put: DocPut): void {
 
 /** Effects follow a change of their job, so for them every refusal is late. */
 export function pushUnit(args: string[], shapes: Shapes, unit: SubmitUnit, isEffect = false): void {
-  const { jobs, docs = [] } = unit;
+  const { jobs, docs = [], checks = [] } = unit;
   const isLate = mayBeRefusedLate(unit) || (isEffect && jobs.some(({ digest }) => digest !== null));
-  args.push(valueText(isLate), String(jobs.length), String(docs.length));
+  args.push(valueText(isLate), String(checks.length), String(jobs.length), String(docs.length));
+  for (const { kind, id, version } of checks) args.push(docField(kind, id), String(version));
   for (const job of jobs) args.push(shapes.numberOf(job), packText(job.id), bodyText(job));
   for (const put of docs) pushDoc(args, put);
 }

@@ -10,7 +10,7 @@ import type {
   ReadDueDocsAnswer,
   ReadDueDocsRequest,
 } from "../../store/operations.ts";
-import type { Doc, DocPut } from "../../store/records.ts";
+import type { Doc, DocCheck, DocPut } from "../../store/records.ts";
 import { putDoc as putBy } from "../../store/rules/put-doc.ts";
 import { setClock } from "../../store/rules/telling.ts";
 import { limitTo, readValue } from "./connection.ts";
@@ -57,6 +57,13 @@ export function putDoc(step: Step, put: DocPut): PutDocAnswer {
       return { kind: "ok", version };
     }
   }
+}
+
+export function isDocAt({ statements, now }: Step, { kind, id, version }: DocCheck): boolean {
+  const row = statements(findVersion).get(kind, id) as
+    | [version: number, expiresAt: number | null]
+    | undefined;
+  return row !== undefined && row[0] === version && (row[1] === null || row[1] > now);
 }
 
 export function dropDoc(

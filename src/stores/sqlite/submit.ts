@@ -13,7 +13,7 @@ import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations
 import type { NewJob } from "../../store/records.ts";
 import { placePlain } from "../../store/rules/place.ts";
 import { count, mark, setClock, takeBack, tellEvent } from "../../store/rules/telling.ts";
-import { putDoc } from "./docs.ts";
+import { isDocAt, putDoc } from "./docs.ts";
 import { readDrainingGates } from "./gates.ts";
 import { keepRoute } from "./routes.ts";
 import { nextSeq } from "./step.ts";
@@ -53,6 +53,8 @@ const none: ReadonlySet<string> = new Set();
 /** @param draining keys of the gates of queues that refuse what is new. */
 export function submitUnit(step: Step, unit: SubmitUnit, draining = none): SubmitAnswer {
   const isRepeat = unit.isRepeat === true;
+  const refusal = isRepeat ? null : checkDocs(step, unit);
+  if (refusal !== null) return refusal;
   const ids: string[] = [];
   const hows: SubmitHow[] = [];
   // A unit one of whose minted ids is known has happened whole, so its documents are not put again. Another job that
@@ -73,10 +75,19 @@ export function submitUnit(step: Step, unit: SubmitUnit, draining = none): Submi
     hasHappened ||= answer.isKnown && job.digest === null;
   }
   if (hasHappened) return { kind: "ok", ids, hows };
+  const late = isRepeat ? checkDocs(step, unit) : null;
+  if (late !== null) return late;
   for (const put of unit.docs ?? []) {
     if (putDoc(step, put).kind === "changed") return { kind: "refused", reason: "doc-changed", id: put.id };
   }
   return { kind: "ok", ids, hows };
+}
+
+/** The refusal of a unit one of whose checks does not hold. */
+function checkDocs(step: Step, { checks = [] }: SubmitUnit): SubmitAnswer | null {
+  for (const check of checks)
+    if (!isDocAt(step, check)) return { kind: "refused", reason: "doc-changed", id: check.id };
+  return null;
 }
 
 /** Nothing is looked up, and what is rare of a job has its initial value. */

@@ -3,6 +3,8 @@ import { expect } from "vitest";
 import { aDoc, aJob } from "../../support/builders.ts";
 import { startAt } from "../../support/held-platform.ts";
 import { readAllDocs, readAllDueDocs } from "../../support/walk.ts";
+import type { SubmitUnit } from "../../../src/store/operations.ts";
+import type { DocCheck } from "../../../src/store/records.ts";
 import type { ContractGroup } from "../subject.ts";
 
 /** In byte order of UTF-8; UTF-16 order would put the emoji before the private-use character. */
@@ -255,6 +257,59 @@ export const docCases: ContractGroup = {
         expect((await store.readDocs({ kind: "kv", ids: ["s"] })).docs).toMatchObject([
           { version: 2, body: "1", dueAt: startAt + 10 },
         ]);
+      },
+    ],
+    [
+      "a unit is written only while the documents that it checks have their versions, and changes none of them",
+      async ({ store, submit, platform, events }) => {
+        await store.putDocs([aDoc("t", "1"), aDoc("u", "1", { expiresInMs: 5 })]);
+        const check = (id: string, version = 1): DocCheck => ({ kind: "kv", id, version });
+        const refused = (id: string): unknown => ({ kind: "refused", reason: "doc-changed", id });
+        const unit = (id: string, ...checks: DocCheck[]): SubmitUnit => ({
+          jobs: [aJob({ id: `${id}1` }), aJob({ id: `${id}2`, name: "other", digest: "d" })],
+          checks,
+        });
+        await submit(aJob({ id: "plain" }));
+        expect(
+          await store.submit([
+            unit("a", check("t"), check("u")),
+            unit("b", check("t"), check("u", 2)),
+            { jobs: [aJob({ id: "alone" })], checks: [check("t", 3)] },
+            { jobs: [aJob({ id: "absent" })], checks: [check("x", 1)] },
+            { jobs: [aJob({ id: "kind" })], checks: [{ ...check("t"), kind: "settings" }] },
+            { jobs: [], checks: [check("t")] },
+          ]),
+        ).toEqual([
+          { kind: "ok", ids: ["a1", "a2"], hows: ["created", "created"] },
+          ...[refused("u"), refused("t"), refused("x"), refused("t")],
+          { kind: "ok", ids: [], hows: [] },
+        ]);
+        platform.advance(5);
+        expect(await store.submit([unit("c", check("u"))])).toEqual([refused("u")]);
+        expect((await events()).map(({ id }) => id).sort()).toEqual(["a1", "a2", "plain"]);
+        expect((await store.readDocs({ kind: "kv", ids: ["t"] })).docs).toMatchObject([{ version: 1 }]);
+      },
+    ],
+    [
+      "the repeat of a unit that has happened is answered whatever its check says, and that of another is checked",
+      async ({ store, events }) => {
+        await store.putDocs([aDoc("t", "1")]);
+        const checks = [{ kind: "kv", id: "t", version: 1 }];
+        const unit = { jobs: [aJob({ id: "a" }), aJob({ id: "b" })], checks };
+        await store.submit([unit]);
+        await store.putDocs([aDoc("t", "2")]);
+        expect(
+          await store.submit([
+            { ...unit, isRepeat: true },
+            { jobs: [aJob({ id: "c" })], checks, isRepeat: true },
+            { jobs: [aJob({ id: "d", digest: "d" }), aJob({ id: "e" })], checks, isRepeat: true },
+          ]),
+        ).toEqual([
+          { kind: "ok", ids: ["a", "b"], hows: ["existing", "existing"] },
+          { kind: "refused", reason: "doc-changed", id: "t" },
+          { kind: "refused", reason: "doc-changed", id: "t" },
+        ]);
+        expect((await events()).map(({ id }) => id)).toEqual(["a", "b"]);
       },
     ],
     [

@@ -26,12 +26,17 @@ BEGIN
   END IF;
 END $$;
 
--- Jobs in order, then documents in order; the first refusal is the answer.
+-- Jobs in order, then documents in order; the first refusal is the answer. Checks come before both, but a repeat asks
+-- first whether it has happened.
 CREATE FUNCTION @submit_unit_v1(p_now int8, p_unit jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_repeat bool := coalesce((p_unit->>'isRepeat')::bool, false);
-  v_job jsonb; v_doc jsonb; v_one record; v_ids jsonb := '[]'; v_hows jsonb := '[]'; v_events text; v_happened bool := false;
+  v_job jsonb; v_doc jsonb; v_one record; v_ids jsonb := '[]'; v_hows jsonb := '[]'; v_events text; v_happened bool := false; v_failed text;
 BEGIN
+  IF p_unit ? 'checks' AND NOT v_repeat THEN
+    v_failed := @failed_check_v1(p_now, p_unit->'checks');
+    IF v_failed IS NOT NULL THEN RETURN jsonb_build_object('kind', 'refused', 'reason', 'doc-changed', 'id', v_failed); END IF;
+  END IF;
   FOR v_job IN SELECT * FROM jsonb_array_elements(p_unit->'jobs') LOOP
     SELECT * INTO v_one FROM @submit_job_v1(p_now, v_job, v_repeat);
     IF v_one.how IS NULL THEN RETURN jsonb_build_object('kind', 'refused', 'reason', 'id-differs', 'id', v_one.id); END IF;
@@ -43,6 +48,10 @@ BEGIN
     IF v_repeat AND v_one.how = 'existing' AND v_one.id = v_job->'given'->>'id' AND v_job->'given'->>'digest' IS NULL THEN v_happened := true; END IF;
   END LOOP;
   IF NOT v_happened THEN
+    IF p_unit ? 'checks' AND v_repeat THEN
+      v_failed := @failed_check_v1(p_now, p_unit->'checks');
+      IF v_failed IS NOT NULL THEN RETURN jsonb_build_object('kind', 'refused', 'reason', 'doc-changed', 'id', v_failed); END IF;
+    END IF;
     FOR v_doc IN SELECT * FROM jsonb_array_elements(p_unit->'docs') LOOP
       IF (@put_doc_v1(p_now, v_doc)).kind = 'changed' THEN
         RETURN jsonb_build_object('kind', 'refused', 'reason', 'doc-changed', 'id', v_doc->>'id');

@@ -164,16 +164,16 @@ end
 -- Any settle, with its effects. Answers a refusal or nothing.
 local function settleAny(c, stretch, h, id, attempts, result, hasEffects)
   widen(c)
-  local isLate, jobs, docs = false, 0, 0
-  if hasEffects then isLate, jobs, docs = nextFlag(c), nextNumber(c), nextNumber(c) end
+  local isLate, checks, jobs, docs = false, 0, 0, 0
+  if hasEffects then isLate, checks, jobs, docs = nextFlag(c), nextNumber(c), nextNumber(c), nextNumber(c) end
   -- An ending of this call is not written yet, so its state is read from here.
   if c.done[h] and c.jobs[h] == nil then c.jobs[h] = jobFrom(c, h, call("HGET", c.k.spec, h), c.done[h]) end
   local next, first = stretch.next, c.i
   next.result = result
   local refusal = whole(c, isLate, function()
-    return settleOne(c, h, id, stretch.fence, next, attempts) or (hasEffects and submitUnit(c, false, jobs, docs)) or nil
+    return settleOne(c, h, id, stretch.fence, next, attempts) or (hasEffects and submitUnit(c, false, checks, jobs, docs)) or nil
   end)
-  c.i = first + unitArgs(jobs, docs)
+  c.i = first + unitArgs(checks, jobs, docs)
   return refusal
 end
 

@@ -5,7 +5,8 @@
  *
  *  args     shapes (argument-text.ts), then steps until the end: n > 0, the number of a shape, and id and body of n
  *           plain jobs; or 0 and one unit: repeat, then as below
- *  a unit   late, jobs, documents, and those
+ *  a unit   late, checks, jobs, documents, and those
+ *  a check  kind US id, the version that must be there
  *  a job    the number of its shape, id, body (own fields and tail of packed-fields.ts)
  *  a document   as in put_docs (docs.ts)
  *  answer   one text per unit that was not plain: ok US how US id .., or refused US reason US id; or draining, and
@@ -19,7 +20,7 @@ const unstarted = unstartedStates.map((state) => `[${luaConstant(state)}] = true
 export const submitLua = String.raw`
 local UNSTARTED = { ${unstarted} }
 
-local function unitArgs(jobs, docs) return jobs * 3 + docs * 5 end
+local function unitArgs(checks, jobs, docs) return checks * 2 + jobs * 3 + docs * 5 end
 
 local function nextShape(c) return c.shapes[nextNumber(c)] end
 
@@ -169,14 +170,27 @@ local function submitJob(c, shape, id, body, isRepeat, isIntake)
   return "created", id, isMinted
 end
 
--- Jobs in order, then documents in order; the first refusal is the answer, "reason US id". Leaves its args behind it
--- whatever it answers.
-local function submitUnit(c, isRepeat, jobs, docs, isIntake)
-  local answer, hasHappened, stop = {}, false, c.i + unitArgs(jobs, docs)
+local function idInField(field) return match(field, "^[^\31]*\31(.*)$") end
+
+-- Answers the field of the first document that has another version than its check says.
+local function failedCheck(c, first, checks)
+  for i = first, first + checks * 2 - 1, 2 do
+    local doc = docOf(c, c.args[i])
+    if not doc or isExpired(c, doc) or doc.version ~= tonumber(c.args[i + 1]) then return c.args[i] end
+  end
+end
+
+-- Jobs in order, then documents in order; the first refusal is the answer, "reason US id". Checks come before both, but
+-- a repeat asks first whether it has happened. Leaves its args behind it whatever it answers.
+local function submitUnit(c, isRepeat, checks, jobs, docs, isIntake)
+  local answer, hasHappened, first, stop = {}, false, c.i, c.i + unitArgs(checks, jobs, docs)
   local function refuse(reason, id)
     c.i = stop
     return reason .. US .. id
   end
+  local failed = not isRepeat and failedCheck(c, first, checks)
+  if failed then return refuse("doc-changed", idInField(failed)) end
+  c.i = first + checks * 2
   for _ = 1, jobs do
     local shape, id, body = nextShape(c), nextArg(c), nextArg(c)
     local how, known, isMinted = submitJob(c, shape, id, body, isRepeat, isIntake)
@@ -185,10 +199,12 @@ local function submitUnit(c, isRepeat, jobs, docs, isIntake)
     -- A unit one of whose minted ids is known has happened whole, so its documents are not put again.
     if isRepeat and how == "existing" and known == id and isMinted then hasHappened = true end
   end
+  failed = isRepeat and not hasHappened and failedCheck(c, first, checks)
+  if failed then return refuse("doc-changed", idInField(failed)) end
   for _ = 1, hasHappened and 0 or docs do
     local field = nextArg(c)
     if not putDoc(c, field, nextArg(c), nextArg(c), nextArg(c), nextArg(c)) then
-      return refuse("doc-changed", match(field, "^[^\31]*\31(.*)$"))
+      return refuse("doc-changed", idInField(field))
     end
   end
   c.i = stop
@@ -215,7 +231,7 @@ local function drainsPlain(c)
   local i, args = c.i, c.args
   while i <= c.last do
     local total = tonumber(args[i])
-    if total == 0 then i = i + 5 + unitArgs(args[i + 3], args[i + 4])
+    if total == 0 then i = i + 6 + unitArgs(args[i + 3], args[i + 4], args[i + 5])
     else
       if isDraining(c, c.shapes[tonumber(args[i + 1])]) then return true end
       i = i + 2 + 2 * total
@@ -236,9 +252,10 @@ function OPERATIONS.submit(c)
       -- What went before is written, so that the unit can meet it.
       if c.specs then writeRecords(c) end
       widen(c)
-      local isRepeat, isLate, jobs, docs = nextFlag(c), nextFlag(c), nextNumber(c), nextNumber(c)
+      local isRepeat, isLate = nextFlag(c), nextFlag(c)
+      local checks, jobs, docs = nextNumber(c), nextNumber(c), nextNumber(c)
       isLate = isLate or isDrained and jobs > 1
-      local refusal, answer = whole(c, isLate, function() return submitUnit(c, isRepeat, jobs, docs, true) end)
+      local refusal, answer = whole(c, isLate, function() return submitUnit(c, isRepeat, checks, jobs, docs, true) end)
       answers[#answers + 1] = refusal and "refused" .. US .. refusal or "ok" .. (jobs > 0 and US or "") .. answer
     end
   end
