@@ -22,6 +22,16 @@ export { schedule } from "./engine/schedules/schedule.ts";
 export type { ScheduleDefinition, ScheduleOptions } from "./engine/schedules/schedule.ts";
 export type { ScheduleView } from "./client/schedule-view.ts";
 export type { BackfillOptions, BackfillProgress, ScheduleEdits, Schedules } from "./client/schedules.ts";
+export { subscription, topic } from "./engine/topics/topic.ts";
+export type {
+  JobTaking,
+  SubscriptionDefinition,
+  SubscriptionOptions,
+  TopicDefinition,
+  TopicOptions,
+} from "./engine/topics/topic.ts";
+export type { PublishOptions } from "./engine/topics/publish.ts";
+export type { SubscriptionView, Topics, TopicView } from "./client/topics.ts";
 export { limit } from "./engine/limit.ts";
 export type { Limit, LimitOptions, LimitUse, LimitUseOptions } from "./engine/limit.ts";
 export { batchHandler, handler } from "./worker/handler.ts";
@@ -60,7 +70,8 @@ export type { LogFields, Logger } from "./engine/logger.ts";
 export type { DutyPass } from "./engine/duties/duty.ts";
 export type { DutyOptions } from "./engine/duties/duty-tuning.ts";
 export type { StandardSchema } from "./engine/standard-schema.ts";
-export type { CloseReport, Enqueuer, HandlesOf } from "./client/millrace.ts";
+export type { CloseReport } from "./client/millrace.ts";
+export type { Enqueuer, HandlesOf, PublishedJob } from "./client/enqueuer.ts";
 export type { MillraceOptions } from "./client/millrace-options.ts";
 export type { CallJobOptions } from "./client/call.ts";
 export type { JobHandle, Peek, WaitForOptions } from "./client/job-handle.ts";

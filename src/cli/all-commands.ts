@@ -22,6 +22,7 @@ import { revoke } from "./commands/revoke.ts";
 import { runNow } from "./commands/run-now.ts";
 import { schedules } from "./commands/schedules.ts";
 import { show } from "./commands/show.ts";
+import { topics } from "./commands/topics.ts";
 import { top } from "./commands/top.ts";
 import { version } from "./commands/version.ts";
 import { work } from "./commands/work.ts";
@@ -49,6 +50,7 @@ export const allCommands: readonly Command[] = [
   queues,
   limits,
   schedules,
+  topics,
   duties,
   doctor,
   migrate,

@@ -4,6 +4,7 @@ import type { Engine } from "../engine/engine.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
 import type { AttemptRecord } from "../model/attempt-log.ts";
 import { readMeta, viewMadeBy } from "../model/job-meta.ts";
+import type { PublishedTo } from "../model/job-meta.ts";
 import type { DecidedPolicy } from "../model/job-policy.ts";
 import { groupOfLane } from "../model/lane.ts";
 import { keyOfScoped } from "../model/unique-key.ts";
@@ -42,6 +43,8 @@ export interface JobView<Input = unknown, Result = unknown> {
   readonly headers: Readonly<Record<string, string>>;
   /** The schedule that made it, and the tick that it stands for; null for a job that none made. */
   readonly schedule: { readonly name: string; readonly tick: Date | null } | null;
+  /** The topic that it was published to, and the subscription that it was made for; null for a job of no topic. */
+  readonly topic: PublishedTo | null;
   /** The attempts so far, oldest first, with how long each waited and ran; those in the middle of a long list are dropped. */
   readonly attempts: readonly AttemptView[];
   /** Those of them that did not complete. */
@@ -95,6 +98,7 @@ export function viewRecord(engine: Engine, record: JobRecord): Omit<JobView, "he
     tags: record.tags ?? [],
     headers: readMeta(record.meta).headers ?? {},
     schedule: viewMadeBy(readMeta(record.meta).schedule),
+    topic: readMeta(record.meta).topic ?? null,
     attempts,
     failures: attempts.filter(({ outcome }) => outcome !== "completed"),
     throttles: throttled?.count ?? 0,

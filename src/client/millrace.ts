@@ -3,7 +3,7 @@ import { allDuties } from "../engine/duties/all-duties.ts";
 import type { DutyPass } from "../engine/duties/duty.ts";
 import type { DutyTuning } from "../engine/duties/duty-tuning.ts";
 import { anySubmission, checkDefinition } from "../engine/definition.ts";
-import type { AnyJob, AnySubmission, JobDefinition, ResultOf, Submission } from "../engine/definition.ts";
+import type { AnyJob, AnySubmission, JobDefinition, ResultOf } from "../engine/definition.ts";
 import type { CallOptions } from "../engine/call-limit.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { EnqueueOptions } from "../engine/job-options.ts";
@@ -15,14 +15,15 @@ import { settlesWithin } from "../engine/race.ts";
 import { schedule } from "../engine/schedules/schedule.ts";
 import type { ScheduleOptions } from "../engine/schedules/schedule.ts";
 import type { StoreRetention } from "../engine/store-retention.ts";
+import type { PublishOptions } from "../engine/topics/publish.ts";
+import { subscribeAll } from "../engine/topics/subscribe.ts";
+import type { TopicDefinition } from "../engine/topics/topic.ts";
 import { planJob, refusalError, unitOf } from "../engine/submit.ts";
 import { Supervisor } from "../engine/supervisor.ts";
 import { MillraceError } from "../model/error.ts";
 import type { EventName, MillraceEvent } from "../model/event.ts";
 import { checkName } from "../model/name.ts";
-import { storeLimits } from "../store/limits.ts";
 import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
-import type { NewJob } from "../store/records.ts";
 import type { StoreDescription } from "../store/store.ts";
 import { Beat } from "../worker/beat.ts";
 import { openCrews } from "../worker/elsewhere/open-crews.ts";
@@ -38,6 +39,8 @@ import { Calls } from "./call.ts";
 import type { CallJobOptions } from "./call.ts";
 import { readDutyViews } from "./duty-views.ts";
 import type { DutyView } from "./duty-views.ts";
+import { enqueuerIn, planAll, publishBy } from "./enqueuer.ts";
+import type { Enqueuer, HandlesOf, PublishedJob, ToHandles } from "./enqueuer.ts";
 import { listen, openEvents } from "./events.ts";
 import type { EventsOptions, EventStream } from "./events.ts";
 import { explainJob } from "./explain.ts";
@@ -51,26 +54,8 @@ import { viewSchedule } from "./schedule-view.ts";
 import type { ScheduleView } from "./schedule-view.ts";
 import { Schedules } from "./schedules.ts";
 import type { Quarantined } from "./quarantined.ts";
+import { Topics } from "./topics.ts";
 import { Workers } from "./workers.ts";
-
-/** One handle per submission, each with its own result type. */
-export type HandlesOf<Many extends readonly AnySubmission[]> = {
-  readonly [Index in keyof Many]: Many[Index] extends Submission<infer _In, infer Result>
-    ? JobHandle<Result>
-    : never;
-};
-
-/** Enqueueing, which also works inside the caller's own transaction. */
-export interface Enqueuer {
-  /** The types come from the definition alone, so that literals, enums and tuples of the input need no help. */
-  enqueue<In, Out, Result, Returned>(
-    job: JobDefinition<In, Out, Result, Returned>,
-    input: NoInfer<In>,
-    options?: EnqueueOptions<NoInfer<In>>,
-  ): Promise<JobHandle<Result>>;
-  /** Makes all of the jobs or none, in one atomic step; jobs and options may be mixed. */
-  enqueueMany<const Many extends readonly AnySubmission[]>(submissions: Many): Promise<HandlesOf<Many>>;
-}
 
 export interface CloseReport {
   readonly notStopped: {
@@ -94,6 +79,7 @@ export class Millrace implements Enqueuer {
   readonly queues: Queues;
   readonly limits: LimitsClient;
   readonly schedules: Schedules;
+  readonly topics: Topics;
   readonly workers: Workers;
   /** How long the store keeps finished jobs and the feed: for all processes, whatever they were opened with. */
   readonly retention: Pick<StoreRetention, "get" | "set">;
@@ -129,6 +115,7 @@ export class Millrace implements Enqueuer {
     this.#permits = new Permits(engine, this.#shared);
     this.limits = new LimitsClient(engine, this.#permits, () => this.startDuties());
     this.schedules = new Schedules(engine);
+    this.topics = new Topics(engine);
     this.retention = engine.retention;
   }
 
@@ -143,7 +130,7 @@ export class Millrace implements Enqueuer {
     const submission = anySubmission(job, input, options);
     const planned = planJob(this.#engine, submission);
     const unit = unitOf([planned instanceof Promise ? await planned : planned], [submission]);
-    const [handle] = this.#handles(unit, await this.#engine.submit(unit, call));
+    const [handle] = this.#toHandles(unit, await this.#engine.submit(unit, call), false);
     return handle as JobHandle<Result>;
   }
 
@@ -162,9 +149,23 @@ export class Millrace implements Enqueuer {
     call?: CallOptions,
   ): Promise<HandlesOf<Many>> {
     this.#checkOpen();
-    const unit = unitOf(await this.#planAll(submissions), submissions);
-    const handles = unit.jobs.length === 0 ? [] : this.#handles(unit, await this.#engine.submit(unit, call));
+    const unit = unitOf(await planAll(this.#engine, submissions), submissions);
+    const isEmpty = unit.jobs.length === 0;
+    const handles = isEmpty ? [] : this.#toHandles(unit, await this.#engine.submit(unit, call), false);
     return handles as HandlesOf<Many>;
+  }
+
+  async publish<In>(
+    topic: TopicDefinition<In>,
+    input: NoInfer<In>,
+    options: PublishOptions = {},
+    call?: CallOptions,
+  ): Promise<readonly PublishedJob[]> {
+    this.#checkOpen();
+    const [engine, toHandles] = [this.#engine, this.#toHandles];
+    const submit = (unit: SubmitUnit): Promise<SubmitAnswer> => engine.submit(unit, call);
+    const submitting = { engine, toHandles, isInTransaction: false, submit };
+    return publishBy(submitting, topic as TopicDefinition, input, options);
   }
 
   /**
@@ -173,24 +174,7 @@ export class Millrace implements Enqueuer {
    */
   in(connection: unknown): Enqueuer {
     this.#checkOpen();
-    const store = this.#engine.store.inTransaction(connection);
-    const submit = async (unit: SubmitUnit): Promise<readonly JobHandle[]> => {
-      await this.#engine.limits.mustBeThere(unit.jobs);
-      const answer = await this.#engine.traced(unit, async (traced) => {
-        const [only] = await store.submit([traced]);
-        return only as SubmitAnswer;
-      });
-      return this.#handles(unit, answer, true);
-    };
-    return {
-      enqueue: async (job, input, options) => {
-        const submission = anySubmission(job, input, options);
-        const planned = await planJob(this.#engine, submission);
-        return (await submit(unitOf([planned], [submission])))[0] as JobHandle<never>;
-      },
-      enqueueMany: async (submissions) =>
-        (await submit(unitOf(await this.#planAll(submissions), submissions))) as never,
-    };
+    return enqueuerIn(this.#engine, this.#toHandles, connection);
   }
 
   /**
@@ -253,8 +237,9 @@ export class Millrace implements Enqueuer {
     const { platform, queuePolicies, schedules } = this.#engine;
     await Promise.all([defined, settlesWithin(platform, queuePolicies.learn(worker.queues), queuesGraceMs)]);
     this.#checkOpen();
-    if (settings.schedules.length > 0) {
+    if (settings.schedules.length > 0 || settings.subscriptions.length > 0) {
       await schedules.defineAll(settings.schedules);
+      await subscribeAll(this.#engine, settings.subscriptions);
       this.#checkOpen();
     }
     const closeCrews = await openCrews(this.#engine, handlers);
@@ -338,32 +323,12 @@ export class Millrace implements Enqueuer {
       throw new MillraceError("closed", "This Millrace was closed; open a new one.");
   }
 
-  async #planAll(submissions: readonly AnySubmission[]): Promise<readonly NewJob[]> {
-    if (
-      !Array.isArray(submissions) ||
-      submissions.some((each: unknown) => typeof each !== "object" || each === null)
-    )
-      throw new MillraceError("invalid-option", "enqueueMany: give a list of job.with(input, options).");
-    if (submissions.length > storeLimits.unitJobsMax) {
-      throw new MillraceError(
-        "invalid-option",
-        `enqueueMany takes at most ${storeLimits.unitJobsMax} jobs; split the list.`,
-      );
-    }
-    const planned = submissions.map((submission) => planJob(this.#engine, submission));
-    // Most jobs are planned without a promise, and awaiting thousands of values that are none costs more than planning
-    // them.
-    return planned.some((each) => each instanceof Promise)
-      ? Promise.all(planned.map(async (each) => each))
-      : (planned as NewJob[]);
-  }
-
-  #handles({ jobs }: SubmitUnit, answer: SubmitAnswer, isInTransaction = false): readonly JobHandle[] {
+  readonly #toHandles: ToHandles = ({ jobs }, answer, isInTransaction) => {
     if (answer.kind === "refused") throw refusalError(answer);
     return answer.ids.map((id, index) => {
       const how = answer.hows[index] ?? null;
       const name = jobs[index]?.name ?? null;
       return new JobHandle(this.#engine, this.jobs, this.#results, { id, how, name, isInTransaction });
     });
-  }
+  };
 }

@@ -6,7 +6,7 @@ import { allDocs } from "../engine/all-docs.ts";
 import type { Engine } from "../engine/engine.ts";
 import { beginBackfill, readProgress, stopBackfill } from "../engine/schedules/backfills.ts";
 import type { BackfillProgress } from "../engine/schedules/backfills.ts";
-import { jobOfTemplate } from "../engine/schedules/job-template.ts";
+import { jobOfTemplate } from "../engine/job-template.ts";
 import {
   backfillKind,
   changeSchedule,

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { job } from "../engine/definition.ts";
 import { limit } from "../engine/limit.ts";
+import { topic } from "../engine/topics/topic.ts";
 import { openMillrace } from "../open.ts";
 import { handler } from "../worker/handler.ts";
 import type { Millrace } from "./millrace.ts";
@@ -46,6 +47,23 @@ describe.each(["inline", "thread"] as const)("the caller's own transaction (%s)"
     expect(await handle.result({ timeout: "10s" })).toBe("ok");
     expect(users()).toBe(1);
     expect(await mill.jobs.counts()).toEqual({ default: { completed: 1 } });
+  });
+
+  test("a publish makes its jobs with the commit, and none with a rollback", async () => {
+    const signedUp = topic<{ n: number }>("signed-up");
+    for (const name of ["a", "b", "c"]) await mill.topics.subscribe(signedUp, plain, { name });
+    await mill.topics.pause(signedUp, "c");
+    for (const end of ["ROLLBACK", "COMMIT"]) {
+      db.exec("BEGIN");
+      const made = await mill.in(db).publish(signedUp, { n: 1 });
+      expect(made.map(({ subscription }) => subscription)).toEqual(["a", "b"]);
+      db.exec(end);
+      expect(await mill.jobs.counts()).toEqual(end === "COMMIT" ? { default: { ready: 2 } } : {});
+    }
+    db.exec("BEGIN");
+    const unknown = mill.in(db).publish(topic("nobody"), 1);
+    await expect(unknown).rejects.toEqual(coded("unknown-topic"));
+    db.exec("ROLLBACK");
   });
 
   test("a job that requires a capability waits for it behind the commit", async () => {

@@ -7,6 +7,7 @@ import { limit } from "../engine/limit.ts";
 import type { Limit, LimitUse } from "../engine/limit.ts";
 import type { InputOf, ResultOf } from "../engine/definition.ts";
 import type { TestMillrace } from "../testing/test-millrace.ts";
+import { subscription, topic } from "../engine/topics/topic.ts";
 import { Throttled } from "../worker/control.ts";
 import { batchHandler, handler } from "../worker/handler.ts";
 import type { JobContext } from "../worker/job-context.ts";
@@ -296,6 +297,26 @@ describe("limits", () => {
       job<{ to: string }>("a", { group: { key: () => 5 } });
       // @ts-expect-error a group needs a key
       job<{ to: string }>("a", { group: { concurrency: 1 } });
+    }).toBeFunction();
+  });
+});
+
+describe("topics", () => {
+  test("a subscription's job takes what the topic carries, and may ask for less", () => {
+    const placed = topic("placed", { input: z.object({ id: z.string(), sum: z.number() }) });
+    const mill = {} as Millrace;
+    expectTypeOf(() => subscription(placed, job<{ id: string }>("ship"))).toBeFunction();
+    expectTypeOf(() =>
+      subscription(placed, job("pack", { input: z.object({ sum: z.number() }) })),
+    ).toBeFunction();
+    expectTypeOf(() => mill.publish(placed, { id: "1", sum: 2 })).toBeFunction();
+    expectTypeOf(() => {
+      // @ts-expect-error the job wants more than the topic has
+      subscription(placed, job<{ id: string; note: string }>("note"));
+      // @ts-expect-error another type
+      subscription(placed, job<{ id: number }>("count"));
+      // @ts-expect-error a missing field
+      void mill.publish(placed, { id: "1" });
     }).toBeFunction();
   });
 });

@@ -137,7 +137,7 @@ function withRedaction(options: ReadOptions, paths: readonly string[]): ReadOpti
   return { ...options, policy: { ...options.policy, redact: [...paths] } };
 }
 
-function readSchema(schema: unknown, what: string): StandardSchema | null {
+export function readSchema(schema: unknown, what: string): StandardSchema | null {
   if (schema === undefined) return null;
   if (isStandardSchema(schema)) return schema;
   throw new MillraceError(

@@ -44,6 +44,7 @@ import { DefinedSchedules } from "./schedules/define.ts";
 import { StoreRetention } from "./store-retention.ts";
 import type { KeptTimes } from "./store-retention.ts";
 import type { Telemetry } from "./telemetry.ts";
+import { Publishing } from "./topics/publish.ts";
 import { Turn } from "./turn.ts";
 
 export interface EngineSettings {
@@ -84,6 +85,7 @@ export class Engine {
   readonly retention: StoreRetention;
   readonly limits: Limits;
   readonly schedules: DefinedSchedules;
+  readonly publishing: Publishing;
 
   readonly submits: Batching<SubmitUnit, SubmitAnswer>;
   readonly settles: Batching<Settle, SettleAnswer>;
@@ -127,6 +129,7 @@ export class Engine {
     this.schedules = new DefinedSchedules(this);
     if (settings.onAttempt !== null) this.attemptObservers.add(observerOfSink(this, settings.onAttempt));
     if (settings.telemetry !== null) this.attemptObservers.add(settings.telemetry.ended);
+    this.publishing = new Publishing(this);
     const { partitions = 1 } = store;
     const placement = partitions === 1 ? null : createPlacement(partitions);
     this.placement = placement;

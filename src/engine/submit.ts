@@ -100,6 +100,26 @@ function checkAndBuild(
     : build(engine, submission, plan, mintId);
 }
 
+/**
+ * A job for inputs that are not known yet, to be kept and completed later. What only the input could decide is refused.
+ */
+export function planTemplate(engine: Engine, submission: Submission, what: string): NewJob {
+  const plan = planFor(engine, submission);
+  const { unique, group = null, limits = [] } = plan.options;
+  const byInput = (name: string): MillraceError =>
+    new MillraceError(
+      "invalid-option",
+      `${what}: ${name} is computed from the input, which whoever makes the job cannot do without its definition. Give a fixed one, or let the job enqueue a second one.`,
+    );
+  if (unique !== undefined && unique.fields !== null) throw byInput("its unique key");
+  if (typeof group === "object" && group !== null && [group.key, group.weight].some(isFunction))
+    throw byInput("its group");
+  if (limits.some(({ key }) => isFunction(key))) throw byInput("the key of a limit");
+  return { ...build(engine, { ...submission, input: null }, plan, engine.mintId), input: "" };
+}
+
+const isFunction = (value: unknown): boolean => typeof value === "function";
+
 function planFor(engine: Engine, { job: definition, options }: Submission): Plan {
   checkDefinition(definition, "enqueue");
   if (options !== undefined) {

@@ -75,6 +75,18 @@ export const errorCatalogue = {
     false,
     "A stored schedule cannot be read: damaged, of a newer version, or in a zone that this Node.js does not know.",
   ),
+  "unknown-topic": entry(
+    404,
+    false,
+    "The store knows no topic of this name: nobody declared it or subscribed to it.",
+  ),
+  "unknown-subscription": entry(404, false, "The topic has no subscription of this name."),
+  "subscription-conflict": entry(
+    409,
+    false,
+    "A worker's list has two subscriptions of one name to one topic.",
+  ),
+  "topic-unreadable": entry(500, false, "A stored topic cannot be read: damaged, or of a newer version."),
   "backfill-running": entry(409, false, "The schedule has a backfill that is not done."),
   "invalid-cursor": entry(
     400,

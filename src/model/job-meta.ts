@@ -1,6 +1,6 @@
 /**
- * What travels with a job beside its input: headers, trace context and the schedule that made it, one text that stores keep and hand back unread.
- * Written at submit and by an edit before the start, read by handlers and lists.
+ * What travels with a job beside its input: headers, trace context and the schedule or topic that made it, one text that
+ * stores keep and hand back unread. Written at submit and by an edit before the start, read by handlers and lists.
  */
 
 interface JobMeta {
@@ -8,6 +8,13 @@ interface JobMeta {
   /** Trace context, handed on unread. */
   readonly trace?: Readonly<Record<string, string>>;
   readonly schedule?: MadeBy;
+  readonly topic?: PublishedTo;
+}
+
+/** The topic that the job was published to, and the subscription that it was made for. */
+export interface PublishedTo {
+  readonly name: string;
+  readonly subscription: string;
 }
 
 /** The schedule that made the job. */
@@ -18,9 +25,10 @@ export interface MadeBy {
 }
 
 /** Null when there is nothing of it: the common case costs a store nothing. */
-export function writeMeta({ headers, trace, schedule }: JobMeta): string | null {
-  const isEmpty = headers === undefined && trace === undefined && schedule === undefined;
-  return isEmpty ? null : JSON.stringify({ headers, trace, schedule });
+export function writeMeta({ headers, trace, schedule, topic }: JobMeta): string | null {
+  const made = schedule ?? topic;
+  const isEmpty = headers === undefined && trace === undefined && made === undefined;
+  return isEmpty ? null : JSON.stringify({ headers, trace, schedule, topic });
 }
 
 export function viewMadeBy(

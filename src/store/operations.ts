@@ -35,7 +35,6 @@ export function isLocked(answer: unknown): answer is Locked {
 export interface SubmitUnit {
   readonly jobs: readonly NewJob[];
   readonly docs?: Effects["docs"];
-  /** Where one does not hold, the unit is refused as `doc-changed`. */
   readonly checks?: readonly DocCheck[];
   /**
    * True when an earlier try may have happened: known ids are then answered as existing. A unit one of whose minted ids

@@ -163,7 +163,8 @@ export type DocGuard = "any" | "absent" | { readonly version: number };
 
 /**
  * A guard without a write: the document is there with this version, from the step that checks it until that step is
- * committed, be it in the caller's own transaction. Checks exclude puts of the document, not one another.
+ * committed, be it in the caller's own transaction; else the unit is refused as `doc-changed`. Checks exclude puts of the
+ * document, not one another.
  */
 export interface DocCheck {
   readonly kind: string;

@@ -3,13 +3,16 @@
  * stands still until the test moves it. Jobs run when the test drains, or inside the enqueue in inline mode; nothing
  * runs behind the test's back.
  */
-import type { Enqueuer, HandlesOf, Millrace } from "../client/millrace.ts";
+import type { Enqueuer, HandlesOf, PublishedJob } from "../client/enqueuer.ts";
+import type { Millrace } from "../client/millrace.ts";
 import type { JobHandle } from "../client/job-handle.ts";
 import { viewRecord } from "../client/job-view.ts";
 import type { JobView } from "../client/job-view.ts";
 import type { AnyJob, AnySubmission, InputOf, JobDefinition, ResultOf } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { EnqueueOptions } from "../engine/job-options.ts";
+import type { PublishOptions } from "../engine/topics/publish.ts";
+import type { TopicDefinition } from "../engine/topics/topic.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
@@ -93,6 +96,16 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
     const handles = await this.mill.enqueueMany(submissions);
     if (this.#parts.isInline) await this.drain();
     return handles;
+  }
+
+  async publish<In>(
+    topic: TopicDefinition<In>,
+    input: NoInfer<In>,
+    options?: PublishOptions,
+  ): Promise<readonly PublishedJob[]> {
+    const jobs = await this.mill.publish(topic, input, options);
+    if (this.#parts.isInline) await this.drain();
+    return jobs;
   }
 
   /**

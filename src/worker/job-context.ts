@@ -8,6 +8,7 @@ import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import { readMeta, viewMadeBy } from "../model/job-meta.ts";
+import type { PublishedTo } from "../model/job-meta.ts";
 import { checkName } from "../model/name.ts";
 import { anySubmission } from "../engine/definition.ts";
 import type { JobDefinition } from "../engine/definition.ts";
@@ -146,6 +147,11 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   /** The schedule that made the job, and the tick that it stands for; null for a job that none made. */
   get schedule(): { readonly name: string; readonly tick: Date | null } | null {
     return viewMadeBy(readMeta(this.#attempt.job.meta).schedule);
+  }
+
+  /** The topic that it was published to, and the subscription that it was made for; null for a job of no topic. */
+  get topic(): PublishedTo | null {
+    return readMeta(this.#attempt.job.meta).topic ?? null;
   }
 
   /** Fires once, with an AttemptAborted as its reason: cancel, timeout, deadline, lease-lost or shutdown. */

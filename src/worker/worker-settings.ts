@@ -3,6 +3,8 @@ import type { AttemptObserver } from "../engine/attempt-observer.ts";
 import type { Engine } from "../engine/engine.ts";
 import { isScheduleDefinition } from "../engine/schedules/schedule.ts";
 import type { ScheduleDefinition } from "../engine/schedules/schedule.ts";
+import { isSubscriptionDefinition } from "../engine/topics/topic.ts";
+import type { SubscriptionDefinition } from "../engine/topics/topic.ts";
 import { readCapabilities } from "../model/capability.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
@@ -32,6 +34,8 @@ export interface WorkerOptions {
   concurrency?: number;
   /** Schedules that this worker's code defines, each made by schedule(). */
   schedules?: readonly ScheduleDefinition[];
+  /** Subscriptions to topics that this worker's code defines, each made by subscription(). */
+  subscriptions?: readonly SubscriptionDefinition[];
   /** How many slots totals may give this worker, over all its queues; 64 by default. */
   slotsMax?: number;
   /** What this worker offers, such as "gpu": it runs the jobs that require nothing else, and those that require nothing. */
@@ -72,6 +76,7 @@ export interface WorkerSettings {
   /** Sorted, without repeats. */
   readonly capabilities: readonly string[];
   readonly schedules: readonly ScheduleDefinition[];
+  readonly subscriptions: readonly SubscriptionDefinition[];
   readonly leaseMs: number;
   readonly shutdownGraceMs: number;
   readonly abortGraceMs: number;
@@ -93,6 +98,7 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
     "queues",
     "concurrency",
     "schedules",
+    "subscriptions",
     "slotsMax",
     "capabilities",
     "lease",
@@ -114,6 +120,7 @@ export function readWorkerOptions(engine: Engine, options: WorkerOptions): Worke
     queues: queues === undefined ? null : readQueues(queues, concurrency),
     concurrency,
     schedules: readSchedules(options.schedules ?? []),
+    subscriptions: readSubscriptions(options.subscriptions ?? []),
     slotsMax: checkWhole(options.slotsMax ?? 64, "work: slotsMax", 1, slotsMax),
     capabilities:
       options.capabilities === undefined
@@ -145,6 +152,23 @@ function readSchedules(given: unknown): readonly ScheduleDefinition[] {
     throw new MillraceError(
       "schedule-conflict",
       `work: two schedules have the name ${JSON.stringify(twice)}.`,
+    );
+  return given;
+}
+
+function readSubscriptions(given: unknown): readonly SubscriptionDefinition[] {
+  if (!Array.isArray(given) || !given.every(isSubscriptionDefinition))
+    throw new MillraceError(
+      "invalid-option",
+      "work: subscriptions must be a list of what subscription() makes.",
+    );
+  const twice = given.find(({ topic, name }, at) =>
+    given.slice(0, at).some((other) => other.topic === topic && other.name === name),
+  );
+  if (twice !== undefined)
+    throw new MillraceError(
+      "subscription-conflict",
+      `work: two subscriptions to ${JSON.stringify(twice.topic)} have the name ${JSON.stringify(twice.name)}; give one of them another.`,
     );
   return given;
 }

@@ -161,6 +161,7 @@ describe("help and version", () => {
       "queues",
       "limits",
       "schedules",
+      "topics",
       "duties",
       "doctor",
       "migrate",

@@ -2,7 +2,7 @@
 // option that nobody knows is refused by an error that lists the known ones. The guide that says what `millrace work`
 // takes is held against the command in the same way.
 import { readFileSync } from "node:fs";
-import { batchHandler, handler, job, limit, Millrace, Throttled } from "millrace";
+import { batchHandler, handler, job, limit, Millrace, subscription, Throttled, topic } from "millrace";
 import type { JobOptions, MillraceOptions } from "millrace";
 import { openTelemetry } from "millrace/opentelemetry";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -57,6 +57,9 @@ const calls: Readonly<Record<string, () => unknown>> = {
     await mill.schedule("edited", plain, {}, { every: "1h" });
     await mill.schedules.backfill("edited", { from: 0, to: 1, ...asked });
   },
+  "`topic(name, options)`": () => topic("asked", asked),
+  "`subscription(topic, job, options)`": () => subscription(topic("asked"), plain, asked),
+  "`mill.publish(topic, input, options)`": () => mill.publish(topic("asked"), {}, asked),
   "`handler(job, function)` and `batchHandler(job, options, function)`": () =>
     batchHandler(plain, { size: 1, ...asked }, async () => undefined),
   "`mill.work(handlers, options)`": () => mill.work([handler(plain, () => undefined)], asked),

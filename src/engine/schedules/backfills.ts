@@ -15,7 +15,7 @@ import type { Doc, DocPut } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { passOver } from "./fire.ts";
 import type { Look } from "./fire.ts";
-import { jobOfTemplate, readTemplate } from "./job-template.ts";
+import { jobOfTemplate, readTemplate } from "../job-template.ts";
 import { backfillKind, findDocs, mustFind, nameOfDoc, partitionOfDoc } from "./schedule-docs.ts";
 
 /** What the document keeps. */

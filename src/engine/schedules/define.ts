@@ -11,7 +11,7 @@ import { afterDefinition, newSchedule } from "../../model/schedule/state.ts";
 import type { Doc } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { planJob } from "../submit.ts";
-import { isSameTemplate, writeTemplate } from "./job-template.ts";
+import { isSameTemplate, writeTemplate } from "../job-template.ts";
 import type { ScheduleDefinition } from "./schedule.ts";
 import {
   contended,

@@ -18,7 +18,7 @@ import type { ScheduleState } from "../../model/schedule/state.ts";
 import { cancelChanges } from "../../model/operate.ts";
 import type { Doc, DocPut, NewJob } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
-import { jobOfTemplate } from "./job-template.ts";
+import { jobOfTemplate } from "../job-template.ts";
 import { foundSchedule, partitionOfDoc, readable, schedulePut } from "./schedule-docs.ts";
 import type { ReadableSchedule } from "./schedule-docs.ts";
 

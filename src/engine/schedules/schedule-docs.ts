@@ -16,8 +16,8 @@ import { MillraceError } from "../../model/error.ts";
 import { askedPartition, textIn } from "../../model/placement.ts";
 import type { Doc, DocPut, NewJob } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
-import { readTemplate } from "./job-template.ts";
-import type { JobTemplate } from "./job-template.ts";
+import { readTemplate } from "../job-template.ts";
+import type { JobTemplate } from "../job-template.ts";
 
 export const scheduleKind = "schedule";
 export const backfillKind = "backfill";

@@ -38,6 +38,7 @@ export interface SentJob {
   readonly headers: Readonly<Record<string, string>>;
   readonly trace: Readonly<Record<string, string>>;
   readonly schedule: { readonly name: string; readonly tick: number | null } | null;
+  readonly topic: { readonly name: string; readonly subscription: string } | null;
 }
 
 export type ToOutpost =

@@ -93,6 +93,10 @@ export class OutpostContext implements Pick<JobContext, keyof JobContext> {
     return this.#job.trace;
   }
 
+  get topic(): JobContext["topic"] {
+    return this.#job.topic;
+  }
+
   get schedule(): JobContext["schedule"] {
     const { schedule } = this.#job;
     if (schedule === null) return null;

@@ -162,10 +162,11 @@ function mintOf({ id }: About<"effect">): (() => string) | undefined {
 
 function describeJob(context: JobContext): SentJob {
   const { id, name, queue, attempt, isLastAttempt, worker, host, idempotencyKey, fence } = context;
-  const { headers, trace, schedule } = context;
+  const { headers, trace, schedule, topic } = context;
   return {
     ...{ id, name, queue, attempt, isLastAttempt, createdAt: context.createdAt.getTime() },
     ...{ worker, host, idempotencyKey, fence, headers, trace },
+    topic,
     schedule: schedule === null ? null : { name: schedule.name, tick: schedule.tick?.getTime() ?? null },
   };
 }

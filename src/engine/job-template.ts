@@ -1,12 +1,12 @@
 /**
- * The job that a schedule makes, as its document keeps it: the whole job but its id, planned once when the schedule is
- * defined, so that a firing needs neither the definition nor its schema, and any process can make it. An input that was
- * encrypted stays so.
+ * The job that a schedule or a subscription makes, as its document keeps it: the whole job but its id, planned once when
+ * that is defined, so that neither the definition nor its schema is needed later, and any process can make it. That of a
+ * schedule has its input, and one that was encrypted stays so; a subscription gets an input with each publish.
  */
-import { canonicalText } from "../../codec/digest.ts";
-import type { PayloadCoder } from "../../codec/payload.ts";
-import { readMeta, writeMeta } from "../../model/job-meta.ts";
-import type { NewJob } from "../../store/records.ts";
+import { canonicalText } from "../codec/digest.ts";
+import type { PayloadCoder } from "../codec/payload.ts";
+import { readMeta, writeMeta } from "../model/job-meta.ts";
+import type { NewJob } from "../store/records.ts";
 
 export type JobTemplate = Omit<NewJob, "id" | "digest">;
 
@@ -25,7 +25,7 @@ export function readTemplate(text: string): JobTemplate {
   const template = JSON.parse(text) as JobTemplate | null;
   const { queue, name, input } = template ?? {};
   if (template === null || [queue, name, input].some((each) => typeof each !== "string"))
-    throw new TypeError("The job of the stored schedule cannot be read.");
+    throw new TypeError("The stored job cannot be read.");
   return template;
 }
 

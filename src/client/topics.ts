@@ -1,0 +1,132 @@
+/** Topics at run time, for all processes of the store: who gets what is published. */
+import { allDocs } from "../engine/all-docs.ts";
+import type { Engine } from "../engine/engine.ts";
+import { readTemplate } from "../engine/job-template.ts";
+import { subscribe } from "../engine/topics/subscribe.ts";
+import { checkTopic, subscription } from "../engine/topics/topic.ts";
+import type { JobTaking, SubscriptionOptions, TopicDefinition } from "../engine/topics/topic.ts";
+import { changeTopic, findTopic, foundTopic, topicKind } from "../engine/topics/topic-docs.ts";
+import type { FoundTopic } from "../engine/topics/topic-docs.ts";
+import { MillraceError } from "../model/error.ts";
+import { checkName } from "../model/name.ts";
+import { afterPause, afterUnsubscribe } from "../model/topic.ts";
+import type { Subscription } from "../model/topic.ts";
+
+export interface TopicView {
+  readonly name: string;
+  /** By name; empty for a topic that this process cannot read. */
+  readonly subscriptions: readonly SubscriptionView[];
+  /** Why this process cannot read it; null where it can. */
+  readonly problem: string | null;
+}
+
+export interface SubscriptionView {
+  readonly name: string;
+  /** The name of the jobs that it gets. */
+  readonly job: string;
+  readonly queue: string;
+  /** It gets nothing until `resume`, and then nothing of what was published meanwhile. */
+  readonly paused: boolean;
+}
+
+export class Topics {
+  readonly #engine: Engine;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  /** All, by name. */
+  async list(): Promise<readonly TopicView[]> {
+    const views: TopicView[] = [];
+    for await (const doc of allDocs(this.#engine.store, { kind: topicKind }))
+      views.push(viewTopic(foundTopic(doc)));
+    return views.toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  }
+
+  /** Null for none. */
+  async get(topic: TopicDefinition<never> | string): Promise<TopicView | null> {
+    const found = await findTopic(this.#engine, nameOf(topic, "topics.get"));
+    return found === null ? null : viewTopic(found);
+  }
+
+  /** Makes the topic known to the store before anybody has subscribed: what is published to it until then makes no job. */
+  async declare(topic: TopicDefinition<never> | string): Promise<TopicView> {
+    return viewTopic(await changeTopic(this.#engine, nameOf(topic, "topics.declare"), () => null));
+  }
+
+  /** From the next publish on, the subscription gets a job of each. Said again in the same words it changes nothing. */
+  async subscribe<In>(
+    topic: TopicDefinition<In>,
+    job: JobTaking<NoInfer<In>>,
+    options: SubscriptionOptions<NoInfer<In>> = {},
+  ): Promise<TopicView> {
+    return viewTopic(await subscribe(this.#engine, subscription(topic, job, options)));
+  }
+
+  /** Once this has answered, no publish makes a job for it; jobs that were made stay. @returns false where there was none. */
+  async unsubscribe(topic: TopicDefinition<never> | string, name: string): Promise<boolean> {
+    checkName(name, "topics.unsubscribe: name");
+    let isFound = false;
+    const decide: Parameters<typeof changeTopic>[2] = (state) => {
+      const next = afterUnsubscribe(state, name);
+      isFound = next !== null;
+      return next;
+    };
+    await changeTopic(this.#engine, nameOf(topic, "topics.unsubscribe"), decide, { mustExist: true });
+    return isFound;
+  }
+
+  pause(topic: TopicDefinition<never> | string, name: string): Promise<TopicView> {
+    return this.#pause("pause", topic, name, true);
+  }
+
+  resume(topic: TopicDefinition<never> | string, name: string): Promise<TopicView> {
+    return this.#pause("resume", topic, name, false);
+  }
+
+  /** Takes the topic and its subscriptions out of the store; jobs stay. @returns false where there was none. */
+  async delete(topic: TopicDefinition<never> | string): Promise<boolean> {
+    const name = nameOf(topic, "topics.delete");
+    const found = await findTopic(this.#engine, name);
+    await this.#engine.store.putDocs([{ kind: topicKind, id: name, body: null, guard: "any" }]);
+    return found !== null;
+  }
+
+  async #pause(
+    what: string,
+    topic: TopicDefinition<never> | string,
+    name: string,
+    isPaused: boolean,
+  ): Promise<TopicView> {
+    checkName(name, `topics.${what}: name`);
+    const of = nameOf(topic, `topics.${what}`);
+    const found = await changeTopic(
+      this.#engine,
+      of,
+      (state) => {
+        const next = afterPause(state, name, isPaused);
+        if (next !== undefined) return next;
+        throw new MillraceError(
+          "unknown-subscription",
+          `The topic ${JSON.stringify(of)} has no subscription ${JSON.stringify(name)}.`,
+        );
+      },
+      { mustExist: true },
+    );
+    return viewTopic(found);
+  }
+}
+
+function nameOf(topic: TopicDefinition<never> | string, what: string): string {
+  return checkName(typeof topic === "string" ? topic : checkTopic(topic, what).name, `${what}: topic`);
+}
+
+function viewTopic({ name, state, problem }: FoundTopic): TopicView {
+  return { name, subscriptions: (state?.subscriptions ?? []).map(viewSubscription), problem };
+}
+
+function viewSubscription({ name, job, isPaused }: Subscription): SubscriptionView {
+  const template = readTemplate(job);
+  return { name, job: template.name, queue: template.queue, paused: isPaused };
+}

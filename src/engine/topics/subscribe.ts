@@ -1,0 +1,52 @@
+/**
+ * Subscriptions reach the store: the job is planned once, when the subscription is made, and kept without an input, so
+ * that a publisher needs neither its definition nor its schema. Whatever a job's own input would decide (a group or a
+ * key by a function, a unique key by fields) cannot be planned so and is refused.
+ */
+import { MillraceError } from "../../model/error.ts";
+import { invalidOption } from "../../model/option.ts";
+import { askedPartition } from "../../model/placement.ts";
+import { afterSubscribe, subscriptionsMax } from "../../model/topic.ts";
+import type { NewJob } from "../../store/records.ts";
+import type { Engine } from "../engine.ts";
+import { writeTemplate } from "../job-template.ts";
+import { planTemplate } from "../submit.ts";
+import type { SubscriptionDefinition } from "./topic.ts";
+import { changeTopic } from "./topic-docs.ts";
+import type { FoundTopic } from "./topic-docs.ts";
+
+/** All of a worker. A topic that an older or newer process wrote and this one cannot read does not stop the worker. */
+export async function subscribeAll(
+  engine: Engine,
+  definitions: readonly SubscriptionDefinition[],
+): Promise<void> {
+  for (const definition of definitions) {
+    try {
+      await subscribe(engine, definition);
+    } catch (error) {
+      if (!(error instanceof MillraceError) || error.code !== "topic-unreadable") throw error;
+      engine.log.error("a topic is left as it is in the store", { error });
+    }
+  }
+}
+
+export async function subscribe(engine: Engine, definition: SubscriptionDefinition): Promise<FoundTopic> {
+  const { topic, name, submission } = definition;
+  const what = `subscription ${JSON.stringify(name)} to ${JSON.stringify(topic)}`;
+  const job = planTemplate(engine, submission, what);
+  mustLieWith(engine, topic, job);
+  await engine.limits.whenMade([job]);
+  const template = writeTemplate(job);
+  return changeTopic(engine, topic, (state) => {
+    const next = afterSubscribe(state, { name, job: template });
+    if (next !== null && next.subscriptions.length > subscriptionsMax)
+      throw invalidOption(`${what}: a topic has at most ${subscriptionsMax} subscriptions.`);
+    return next;
+  });
+}
+
+/** A publish is one step, so its jobs must lie in the partition of the topic. */
+function mustLieWith({ placement }: Engine, topic: string, job: NewJob): void {
+  if (placement !== null)
+    askedPartition(placement, { jobs: [{ ...job, digest: null }], docs: [{ id: topic }] });
+}
