@@ -9,6 +9,7 @@ import { Engine } from "./engine/engine.ts";
 import { durationMs } from "./model/duration.ts";
 import type { Duration } from "./model/duration.ts";
 import { MillraceError, notYetSupported } from "./model/error.ts";
+import { checkNamespace, fileOfNamespace, placeOfNamespace } from "./model/namespace.ts";
 import { checkNodeVersion } from "./model/node-version.ts";
 import { nodePlatform, nodeVersion } from "./platform/node-platform.ts";
 import type { Platform } from "./platform/platform.ts";
@@ -17,7 +18,8 @@ import type { Store } from "./store/store.ts";
 /** `sqlite:./jobs.db`, `sqlite::memory:`, `postgres://user@host/database`, `redis://host`; buckets follow. */
 export async function openMillrace(url: string, options: MillraceOptions = {}): Promise<Millrace> {
   checkNodeVersion(nodeVersion);
-  return openMillraceOn(nodePlatform, url, options);
+  const namespace = options.namespace ?? nodePlatform.readEnv("MILLRACE_NAMESPACE");
+  return openMillraceOn(nodePlatform, url, namespace === undefined ? options : { ...options, namespace });
 }
 
 /** For tests: the same on another platform, such as one with a virtual clock. */
@@ -40,11 +42,16 @@ export async function openMillraceOn(
 
 const later = ["s3", "gs", "az", "file", "http", "https"];
 
-export async function openStore(platform: Platform, url: string, options: StoreOptions = {}): Promise<Store> {
-  if (typeof url !== "string" || url === "") {
+export async function openStore(
+  platform: Platform,
+  given: string,
+  givenOptions: StoreOptions = {},
+): Promise<Store> {
+  if (typeof given !== "string" || given === "") {
     throw new MillraceError("unknown-store", 'A store is named by a URL such as "sqlite:./jobs.db".');
   }
-  const scheme = url.slice(0, Math.max(0, url.indexOf(":"))).toLowerCase();
+  const { url, options } = inNamespace(given, givenOptions);
+  const scheme = schemeOf(url);
   if (scheme === "sqlite") {
     onlyFor("SQLite", options, "sqlite");
     const { openSqliteStore } = await import("./stores/sqlite/sqlite-store.ts");
@@ -84,6 +91,47 @@ export async function openStore(platform: Platform, url: string, options: StoreO
   throw new MillraceError(
     "unknown-store",
     `${JSON.stringify(url.slice(0, 80))} has no scheme that Millrace knows; try "sqlite:./jobs.db".`,
+  );
+}
+
+function schemeOf(url: string): string {
+  return url.slice(0, Math.max(0, url.indexOf(":"))).toLowerCase();
+}
+
+/** A connection of the caller's own is reached by no URL, so the namespace goes into the options there. */
+function inNamespace(url: string, options: StoreOptions): { url: string; options: StoreOptions } {
+  const { namespace, postgres, redis } = options;
+  if (namespace === undefined) return { url, options };
+  const place = placeOfNamespace(checkNamespace(namespace, "open: namespace"));
+  if (postgres?.schema !== undefined) throw twoPlaces(namespace, "schema");
+  if (redis?.prefix !== undefined) throw twoPlaces(namespace, "prefix");
+  const rest = { ...options };
+  if (postgres?.pool !== undefined) rest.postgres = { ...postgres, schema: place };
+  else if (redis?.client !== undefined) rest.redis = { ...redis, prefix: place };
+  else return { url: urlInNamespace(url, namespace), options };
+  return { url, options: rest };
+}
+
+/** The URL of the same server, or of a file beside the named one, where the namespace lives. */
+export function urlInNamespace(url: string, namespace: string): string {
+  const place = placeOfNamespace(checkNamespace(namespace, "namespace"));
+  const scheme = schemeOf(url);
+  if (scheme === "sqlite") return `sqlite:${fileOfNamespace(sqlitePath(url), namespace)}`;
+  const parameter = /^postgres(ql)?$/.test(scheme)
+    ? "schema"
+    : /^(redis|valkey)s?$/.test(scheme)
+      ? "prefix"
+      : null;
+  if (parameter === null) return url;
+  const [, query = ""] = url.split("?", 2);
+  if (new URLSearchParams(query).has(parameter)) throw twoPlaces(namespace, parameter);
+  return `${url}${url.includes("?") ? "&" : "?"}${parameter}=${place}`;
+}
+
+function twoPlaces(namespace: string, word: string): MillraceError {
+  return new MillraceError(
+    "invalid-option",
+    `The namespace ${namespace} and a ${word} are both given, and either says where the store lives; give one of them.`,
   );
 }
 

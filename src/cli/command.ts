@@ -1,6 +1,6 @@
 /**
  * What a command is: its words, its options and what it does. One file per command in commands/; every command takes
- * `--json` and `--help`, and all but `version` and `help` take `--store`.
+ * `--json` and `--help`, and all but `version` and `help` take `--store` and `--namespace`.
  */
 import type { Platform } from "../platform/platform.ts";
 import type { Terminal } from "../platform/terminal.ts";
@@ -35,6 +35,7 @@ export interface Call {
 
 export const storeOption = {
   store: { value: "URL", meaning: "where the jobs live, such as sqlite:./jobs.db; default: MILLRACE_STORE" },
+  namespace: { value: "NAME", meaning: "the namespace there; default: MILLRACE_NAMESPACE, else none" },
 } as const;
 
 export const sharedOptions = {

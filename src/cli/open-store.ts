@@ -1,17 +1,19 @@
 /**
- * The store a command works on: `--store`, else MILLRACE_STORE. Commands that only look or operate refuse a URL where
- * no store is, because a typing mistake must neither make an empty store nor look like one.
+ * The store a command works on: `--store`, else MILLRACE_STORE, in `--namespace`, else MILLRACE_NAMESPACE. Commands that
+ * only look or operate refuse a URL where no store is, because a typing mistake must neither make an empty store nor look
+ * like one.
  */
 import type { Millrace } from "../client/millrace.ts";
 import type { MillraceOptions } from "../client/millrace-options.ts";
 import { MillraceError } from "../model/error.ts";
-import { openMillraceOn, sqlitePath } from "../open.ts";
+import { openMillraceOn, sqlitePath, urlInNamespace } from "../open.ts";
 import type { Call } from "./command.ts";
 import { readStoreVersion } from "./store-version.ts";
 
 export function storeUrl({ options, terminal }: Call): string {
   const url = options.get("store")?.trim() || terminal.readEnv("MILLRACE_STORE");
-  if (url !== undefined) return url;
+  const namespace = options.get("namespace")?.trim() || terminal.readEnv("MILLRACE_NAMESPACE");
+  if (url !== undefined) return namespace === undefined ? url : urlInNamespace(url, namespace);
   throw new MillraceError(
     "unknown-store",
     "No store is named: give --store sqlite:./jobs.db or set MILLRACE_STORE.",

@@ -29,6 +29,11 @@ import type { Platform } from "../platform/platform.ts";
 
 /** Options of the store itself; the engine around it is the same everywhere. */
 export interface StoreOptions {
+  /**
+   * Lives apart from all other namespaces of the same server or file: a schema on Postgres, a prefix of all keys on
+   * Redis, a file of its own on SQLite. Default: MILLRACE_NAMESPACE, else the store without a namespace.
+   */
+  namespace?: string;
   /** What an acknowledgement is worth: survives power loss (strict, default) or only the process (relaxed). */
   durability?: "strict" | "relaxed";
   /** SQLite: whether it works on the calling thread or in a thread of its own. */
@@ -104,6 +109,7 @@ export interface MillraceOptions extends StoreOptions {
 }
 
 const known = [
+  "namespace",
   "durability",
   "sqlite",
   "postgres",
@@ -192,7 +198,13 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
     },
     duties: readDutyOptions(options.duties),
     log: options.log === false ? silentLogger : guardLogger(options.log ?? consoleLogger),
-    store: { durability, sqlite, postgres: options.postgres, redis: options.redis },
+    store: {
+      namespace: options.namespace,
+      durability,
+      sqlite,
+      postgres: options.postgres,
+      redis: options.redis,
+    },
   };
 }
 
