@@ -88,6 +88,16 @@ export type {
   WhenOptions,
 } from "./client/jobs.ts";
 export type { Answers, CancelAnswer, CancelOptions } from "./client/cancel-jobs.ts";
+export type {
+  MetricCounts,
+  MetricPoint,
+  Metrics,
+  MetricsAnswer,
+  MetricSeries,
+  ReadMetricsOptions,
+  StoreCalls,
+  Times,
+} from "./client/metrics.ts";
 export type { CallOptions } from "./engine/call-limit.ts";
 export type { JobQuery } from "./client/job-filter.ts";
 export type { AttemptView, JobView } from "./client/job-view.ts";

@@ -21,7 +21,7 @@ import type { Router } from "../engine/router.ts";
 import type { Duration } from "../model/duration.ts";
 import { durationMs } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
-import { checkOptions, isListOfFunctions } from "../model/option.ts";
+import { checkBoolean, checkOptions, isListOfFunctions } from "../model/option.ts";
 import { defaultStrideMs, strictStrideMs } from "../model/rank.ts";
 import type { CustomBackoff } from "../model/retry-policy.ts";
 import { consoleLogger } from "../platform/console-logger.ts";
@@ -104,6 +104,8 @@ export interface MillraceOptions extends StoreOptions {
   onAttempt?: OnAttempt;
   /** What looks at enqueues and attempts, such as `openTelemetry()` of `millrace/opentelemetry`. */
   telemetry?: Telemetry;
+  /** Whether this process counts jobs, attempts and their times for `mill.metrics`; true by default. */
+  metrics?: boolean;
   /** False for silence. Default: warnings and errors on standard error. */
   log?: Logger | false;
 }
@@ -130,6 +132,7 @@ const known = [
   "giveUp",
   "onAttempt",
   "telemetry",
+  "metrics",
   "log",
 ];
 
@@ -195,6 +198,7 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
       giveUpMs: durationMs(options.giveUp ?? 10_000, "open: giveUp"),
       onAttempt: options.onAttempt ?? null,
       telemetry: options.telemetry ?? null,
+      hasMetrics: checkBoolean(options.metrics ?? true, "open: metrics"),
     },
     duties: readDutyOptions(options.duties),
     log: options.log === false ? silentLogger : guardLogger(options.log ?? consoleLogger),

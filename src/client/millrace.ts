@@ -48,6 +48,7 @@ import type { Explanation } from "./explain.ts";
 import { JobHandle } from "./job-handle.ts";
 import { Jobs } from "./jobs.ts";
 import { LimitsClient } from "./limits.ts";
+import { Metrics } from "./metrics.ts";
 import { readQuarantined } from "./quarantined.ts";
 import { Queues } from "./queues.ts";
 import { viewSchedule } from "./schedule-view.ts";
@@ -78,6 +79,7 @@ export class Millrace implements Enqueuer {
   readonly kv: Kv;
   readonly queues: Queues;
   readonly limits: LimitsClient;
+  readonly metrics: Metrics;
   readonly schedules: Schedules;
   readonly topics: Topics;
   readonly workers: Workers;
@@ -116,6 +118,7 @@ export class Millrace implements Enqueuer {
     this.limits = new LimitsClient(engine, this.#permits, () => this.startDuties());
     this.schedules = new Schedules(engine);
     this.topics = new Topics(engine);
+    this.metrics = new Metrics(engine);
     this.retention = engine.retention;
   }
 
@@ -307,6 +310,9 @@ export class Millrace implements Enqueuer {
     if (handlers > 0) log.warn("handlers still run after the close", { handlers });
     const duties = this.#dutiesRunning ? await this.#supervisor.stop(dutiesGraceMs) : [];
     if (duties.length > 0) log.warn("duties still run after the close", { duties });
+    // Behind the last handler and the last duty: what they did is counted too.
+    if (this.#engine.metrics !== null)
+      await settlesWithin(platform, this.#engine.metrics.flush(), callsGraceMs);
     this.#results.close();
     this.#events.close();
     const idle = Promise.all([this.#calls.whenIdle(), submits.whenIdle(), changes.whenIdle()]);

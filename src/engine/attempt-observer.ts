@@ -22,6 +22,10 @@ export interface ObservedAttempt {
   readonly waitedUs: number;
   /** From then until the end was decided. */
   readonly ranUs: number;
+  /** From the submit of the job until the end of this attempt. */
+  readonly totalUs: number;
+  /** When its end was decided, by the store's clock as well as its worker knows it. */
+  readonly endedAt: number;
 }
 
 export type AttemptObserver = (attempt: ObservedAttempt) => void;

@@ -33,6 +33,8 @@ import type { BatcherOptions } from "./batcher.ts";
 import type { EnqueueMiddleware } from "./enqueue-middleware.ts";
 import { Limits } from "./limits.ts";
 import type { Logger } from "./logger.ts";
+import { meteredStore } from "./metrics/metered-store.ts";
+import { MetricRecorder } from "./metrics/metric-recorder.ts";
 import { PartitionBatcher } from "./partition-batcher.ts";
 import type { Batching } from "./partition-batcher.ts";
 import { RepeatedLines } from "./repeated-line.ts";
@@ -65,6 +67,8 @@ export interface EngineSettings {
   readonly onAttempt: OnAttempt | null;
   /** Null for none. */
   readonly telemetry: Telemetry | null;
+  /** Whether this process counts what it does (metrics/). */
+  readonly hasMetrics: boolean;
 }
 
 /**
@@ -105,6 +109,9 @@ export class Engine {
    */
   readonly idleClaims = new Set<(nextDueInMs: number | null) => void>();
 
+  /** What this process counts; null where it counts nothing. */
+  readonly metrics: MetricRecorder | null;
+
   /** Told of every attempt of this process that has ended (attempt-observer.ts). */
   readonly attemptObservers = new Set<AttemptObserver>();
 
@@ -118,12 +125,17 @@ export class Engine {
   readonly placement: Placement | null;
   readonly #handled = new Map<string, number>();
 
-  constructor(store: Store, platform: Platform, settings: EngineSettings, log: Logger) {
-    this.store = store;
+  constructor(given: Store, platform: Platform, settings: EngineSettings, log: Logger) {
     this.platform = platform;
     this.settings = settings;
     this.log = log;
     this.repeated = new RepeatedLines(this);
+    this.metrics = settings.hasMetrics
+      ? new MetricRecorder({ store: given, platform, repeated: this.repeated })
+      : null;
+    const store = this.metrics === null ? given : meteredStore(given, platform, this.metrics);
+    this.store = store;
+    if (this.metrics !== null) this.attemptObservers.add(this.metrics.ended);
     this.turn = new Turn(platform);
     this.limits = new Limits(store);
     this.schedules = new DefinedSchedules(this);

@@ -28,6 +28,7 @@ async function open(log: Logger = silentLogger) {
     enqueueMiddleware: [],
     onAttempt: null,
     telemetry: null,
+    hasMetrics: false,
     giveUpMs: 1000,
   };
   const engine = new Engine(store, platform, settings, log);

@@ -75,8 +75,8 @@ export function endByThrow(engine: Engine, attempt: Attempt, thrown: unknown): A
   attempt.ended(nowUs);
   const { waitedUs, ranUs } = attempt;
   const times = { waitedUs, ranUs };
-  const now = storeTimeOf(attempt, nowUs);
   const printed = attempt.output === null ? {} : { output: attempt.output };
+  const now = attempt.storeTimeAt(nowUs);
   const noted = (outcome: AttemptOutcome): string =>
     appendAttempt(job.attempts, {
       ...{ attempt: job.attempt, outcome, at: now, worker: attempt.owner },
@@ -117,11 +117,6 @@ export function endByThrow(engine: Engine, attempt: Attempt, thrown: unknown): A
 /** The end of an attempt that never began, because parts of the job's record cannot be read. */
 export function endUnreadable(engine: Engine, attempt: Attempt, parts: readonly string[]): Decision {
   return afterUnreadable(endedOf(attempt), parts, modelSources(engine, attempt.job.claimedAt, attempt.owner));
-}
-
-/** Store time as well as this worker knows it: the claim's time plus how long it has held the job. */
-export function storeTimeOf({ job, claimedUs }: Attempt, nowUs: number): number {
-  return job.claimedAt + Math.round((nowUs - claimedUs) / 1000);
 }
 
 export function endedOf({ job, policy, cancelAsked }: Attempt): EndedAttempt {

@@ -107,6 +107,19 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
     return this.endedUs - this.#handledFromUs;
   }
 
+  get totalUs(): number {
+    return (this.endedAt - this.job.createdAt) * 1000;
+  }
+
+  get endedAt(): number {
+    return this.storeTimeAt(this.endedUs);
+  }
+
+  /** Store time as well as this worker knows it: the claim's time plus how long it has held the job. */
+  storeTimeAt(us: number): number {
+    return this.job.claimedAt + Math.round((us - this.claimedUs) / 1000);
+  }
+
   /** An attempt that never began has run for no time. */
   get #handledFromUs(): number {
     return this.startedUs < 0 ? this.endedUs : this.startedUs;

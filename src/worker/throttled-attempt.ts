@@ -13,7 +13,7 @@ import { isMillraceError } from "../model/error.ts";
 import { limitGateKey } from "../model/gate.ts";
 import { gateOfLimit, keyOfGate, readKeyUse } from "../model/lane.ts";
 import type { Attempt } from "./attempt.ts";
-import { delayOf, endByThrow, endedOf, storeTimeOf } from "./attempt-end.ts";
+import { delayOf, endByThrow, endedOf } from "./attempt-end.ts";
 import type { AttemptEnd } from "./attempt-end.ts";
 import { controlOf } from "./control.ts";
 import type { Control } from "./control.ts";
@@ -37,7 +37,7 @@ async function closeAndGiveBack(
   { limit, key: named, due }: Control & { readonly kind: "throttled" },
   outcome: unknown,
 ): Promise<AttemptEnd> {
-  const now = storeTimeOf(attempt, engine.platform.monotonicUs());
+  const now = attempt.storeTimeAt(engine.platform.monotonicUs());
   const saidMs = due === null ? null : delayOf(due, now);
   const name = typeof limit === "string" ? limit : limit.name;
   const decide = (cooldownMs: number, ended: Pick<ThrottledEnd, "isClosed" | "isOwnKey">): AttemptEnd =>

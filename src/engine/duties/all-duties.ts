@@ -6,6 +6,7 @@ import type { Duty } from "./duty.ts";
 import type { DutyName, DutyTuning } from "./duty-tuning.ts";
 import { deadlineDuty, timeToLiveDuty } from "./expiry.ts";
 import { indexAuditDuty } from "./index-audit.ts";
+import { metricsDuty } from "./metrics.ts";
 import { noHandlerDuty } from "./no-handler.ts";
 import { promoteDuty } from "./promote.ts";
 import { reclaimDuty } from "./reclaim.ts";
@@ -22,6 +23,7 @@ export function allDuties(engine: Engine, leases: LeaseBook, tuning: DutyTuning)
     schedulesDuty(engine, tuning.schedules),
     noHandlerDuty(engine, tuning["no-handler"]),
     retentionDuty(engine, tuning.retention),
+    metricsDuty(engine, tuning.metrics),
     indexAuditDuty(engine, tuning["index-audit"]),
   ];
   return duties.filter((duty) => tuning[duty.name as DutyName].isOn);

@@ -13,6 +13,7 @@ export const dutyNames = [
   "schedules",
   "no-handler",
   "retention",
+  "metrics",
   "index-audit",
 ] as const;
 export type DutyName = (typeof dutyNames)[number];
@@ -42,6 +43,7 @@ const defaults: DutyTuning = {
   schedules: { isOn: true, batchMax: 1000, sleepMaxMs: 60_000 },
   "no-handler": { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   retention: { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
+  metrics: { isOn: true, batchMax: 1000, sleepMaxMs: 60_000 },
   "index-audit": { isOn: true, batchMax: 500, sleepMaxMs: 600_000 },
 };
 

@@ -1,0 +1,96 @@
+/**
+ * A store in front of the store that lets the recorder hear of every call: how long it took, and which jobs it made. Jobs
+ * are counted here, because every submit comes by: enqueues, follow-ups, schedules, and what is submitted in the caller's
+ * own transaction (counted when it is written, though the transaction may be rolled back).
+ *
+ * Always true: the caller gets the very promise of the store, so a metered call is not a turn later than another.
+ */
+import type { Platform } from "../../platform/platform.ts";
+import { isLocked } from "../../store/operations.ts";
+import type { OrLocked, SettleAnswer, SubmitAnswer } from "../../store/operations.ts";
+import type { NewJob } from "../../store/records.ts";
+import type { Store, TransactionStore } from "../../store/store.ts";
+import type { MetricRecorder } from "./metric-recorder.ts";
+
+/** Operations that people, workers and duties wait for. */
+const timed = [
+  "submit",
+  "claim",
+  "settleIfLeased",
+  "extendIfLeased",
+  "recordIfLeased",
+  "changeIf",
+  "promoteDue",
+  "readDue",
+  "putGates",
+  "readGates",
+  "putDocs",
+  "readDocs",
+  "readDueDocs",
+  "readJobs",
+  "findJobs",
+  "tallyJobs",
+  "readRoutes",
+  "readFeed",
+  "readTrail",
+  "prune",
+  "auditIndexes",
+] as const satisfies readonly (keyof Store)[];
+
+type Call = (...args: readonly unknown[]) => Promise<unknown>;
+
+export function meteredStore(store: Store, platform: Platform, recorder: MetricRecorder): Store {
+  const metered: Record<string, unknown> = {};
+  for (const operation of timed) {
+    metered[operation] = (...args: readonly unknown[]): Promise<unknown> => {
+      const beganUs = platform.monotonicUs();
+      // By its name at every call: a store may be given another function meanwhile.
+      const answer = (store[operation] as Call)(...args);
+      answer.then(
+        (value) => {
+          recorder.called(operation, platform.monotonicUs() - beganUs, false);
+          if (operation === "submit" || operation === "settleIfLeased")
+            countMade(recorder, args[0] as readonly Makes[], value as readonly OrLocked<Made>[]);
+        },
+        () => recorder.called(operation, platform.monotonicUs() - beganUs, true),
+      );
+      return answer;
+    };
+  }
+  const inTransaction = (connection: unknown): TransactionStore => {
+    const inner = store.inTransaction(connection);
+    return { ...inner, submit: (units) => counted(recorder, units, inner.submit(units)) };
+  };
+  return { ...store, ...metered, inTransaction } as Store;
+}
+
+async function counted(
+  recorder: MetricRecorder,
+  units: readonly Makes[],
+  answering: ReturnType<Store["submit"]>,
+): ReturnType<Store["submit"]> {
+  const answers = await answering;
+  countMade(recorder, units, answers);
+  return answers;
+}
+
+/** A unit of a submit, or a settle. */
+interface Makes {
+  readonly jobs?: readonly NewJob[];
+  readonly effects?: { readonly jobs?: readonly NewJob[] };
+}
+type Made = SubmitAnswer | SettleAnswer;
+
+function countMade(
+  recorder: MetricRecorder,
+  units: readonly Makes[],
+  answers: readonly OrLocked<Made>[],
+): void {
+  for (const [index, answer] of answers.entries()) {
+    const { jobs, effects } = units[index] as Makes;
+    const made = jobs ?? effects?.jobs;
+    if (made === undefined || isLocked(answer) || answer.kind !== "ok") continue;
+    const hows = "hows" in answer ? answer.hows : null;
+    for (const [place, job] of made.entries()) if (hows?.[place] !== "existing") recorder.submitted(job);
+  }
+}

@@ -1,0 +1,138 @@
+// What a process counts is written as parts, which anybody can read, and nothing is written by who counted nothing.
+import { expect, test } from "vitest";
+import { openVirtualMill } from "../../../test/support/virtual-mill.ts";
+import type { VirtualMill } from "../../../test/support/virtual-mill.ts";
+import type { MillraceOptions } from "../../client/millrace-options.ts";
+import { handler } from "../../worker/handler.ts";
+import { job } from "../definition.ts";
+import { metricKind, partPrefix } from "./metric-docs.ts";
+
+const send = job<number>("send", {
+  queue: "mail",
+  retry: { attempts: 2, backoff: { kind: "fixed", delay: "1s", jitter: "none" } },
+});
+
+async function readParts(v: VirtualMill): Promise<readonly string[]> {
+  const { docs } = await v.run(
+    v.store.readDocs({ kind: metricKind, prefix: partPrefix, after: null, max: 500 }),
+  );
+  return docs.map(({ id }) => id);
+}
+
+/** A mill that works on `send`: an input of n runs for n milliseconds, a negative one fails. */
+async function working(options: MillraceOptions = {}): Promise<VirtualMill> {
+  const v = await openVirtualMill(options);
+  const work = handler(send, async ({ input }) => {
+    if (input < 0) throw new Error("no");
+    await new Promise<void>((resolve) => v.platform.setTimer(input, resolve));
+  });
+  await v.run(v.mill.work([work]));
+  return v;
+}
+
+test("attempts, their outcomes and their times are counted by queue and name", async () => {
+  const v = await working();
+  const handles = await v.run(v.mill.enqueueMany([send.with(100), send.with(200), send.with(-1)]));
+  await v.run(Promise.allSettled(handles.map((handle) => handle.result())));
+  const { all, series } = await v.run(v.mill.metrics.read());
+  expect(series.map(({ queue, name }) => [queue, name])).toEqual([["mail", "send"]]);
+  expect(all).toMatchObject({
+    enqueued: 3,
+    attempts: 4,
+    outcomes: { completed: 2, failed: 1, "retry-scheduled": 1 },
+    run: { count: 4, maxMs: 200 },
+    total: { count: 3 },
+  });
+  expect(all.run?.p99Ms).toBeGreaterThanOrEqual(99);
+  expect(all.total?.maxMs).toBeGreaterThanOrEqual(1000);
+  await v.close();
+});
+
+test("a part is written within a quarter of a minute, and belongs to the minute in which its jobs ended", async () => {
+  const v = await working();
+  await v.run((await v.run(v.mill.enqueue(send, 1))).result());
+  expect(await readParts(v)).toEqual([]);
+  await v.advance(15_100);
+  expect(await readParts(v)).toHaveLength(1);
+  const first = await v.run(v.mill.metrics.read());
+  await v.advance(120_000);
+  await v.run((await v.run(v.mill.enqueue(send, 1))).result());
+  await v.advance(15_100);
+  const { series, stepMs } = await v.run(v.mill.metrics.read());
+  expect(stepMs).toBe(60_000);
+  const [one, other] = series[0]!.points;
+  expect(one).toEqual(first.series[0]!.points[0]);
+  expect(other!.at.getTime() - one!.at.getTime()).toBeGreaterThanOrEqual(120_000);
+  await v.close();
+});
+
+test("a process without jobs writes nothing, whatever calls it makes", async () => {
+  const v = await working();
+  await v.advance(3_600_000);
+  expect(await readParts(v)).toEqual([]);
+  await v.close();
+});
+
+test("what was counted last is written when the mill closes, behind the last handler", async () => {
+  const v = await openVirtualMill();
+  await v.run(v.mill.work([handler(send, () => undefined)]));
+  const put: string[] = [];
+  const { putDocs } = v.store;
+  (v.store as { putDocs: typeof putDocs }).putDocs = (puts) => {
+    put.push(...puts.filter(({ kind }) => kind === metricKind).map(({ body }) => body ?? ""));
+    return putDocs(puts);
+  };
+  await v.run((await v.run(v.mill.enqueue(send, 1))).result());
+  expect(put).toEqual([]);
+  await v.close();
+  expect(put).toHaveLength(1);
+  expect(put[0]).toContain('"mail","send"');
+});
+
+test("parts that could not be written are written once the store is back, and counted once", async () => {
+  const v = await working();
+  const { putDocs } = v.store;
+  const broken = v.store as { putDocs: typeof putDocs };
+  let isLost = true;
+  broken.putDocs = async (puts) => {
+    const isPart = puts.some(({ kind }) => kind === metricKind);
+    if (!isPart) return putDocs(puts);
+    // Once the reply is lost behind the write, then the store does not answer at all.
+    if (isLost) await putDocs(puts);
+    isLost = false;
+    throw new Error("away");
+  };
+  await v.run((await v.run(v.mill.enqueue(send, 1))).result());
+  await v.advance(20_000);
+  await v.run((await v.run(v.mill.enqueue(send, 1))).result());
+  await v.advance(60_000);
+  broken.putDocs = putDocs;
+  await v.advance(30_000);
+  expect((await v.run(v.mill.metrics.read())).all).toMatchObject({ enqueued: 2, attempts: 2 });
+  await v.close();
+});
+
+test("metrics: false counts and writes nothing, and still reads what others have counted", async () => {
+  const v = await working({ metrics: false });
+  await v.run((await v.run(v.mill.enqueue(send, 1))).result());
+  await v.advance(120_000);
+  expect(await readParts(v)).toEqual([]);
+  expect((await v.run(v.mill.metrics.read())).series).toEqual([]);
+  await expect(openVirtualMill({ metrics: "yes" as never })).rejects.toMatchObject({
+    code: "invalid-option",
+  });
+  await v.close();
+});
+
+test("a usual minute of a process takes a few kilobytes", async () => {
+  const v = await working();
+  const jobs = Array.from({ length: 400 }, (_, at) => send.with(5 + (at % 60)));
+  const handles = await v.run(v.mill.enqueueMany(jobs));
+  await v.run(Promise.all(handles.map((handle) => handle.result())));
+  await v.advance(60_000);
+  const { docs } = await v.run(
+    v.store.readDocs({ kind: metricKind, prefix: partPrefix, after: null, max: 9 }),
+  );
+  expect(docs.reduce((sum, { body }) => sum + body.length, 0)).toBeLessThan(3000);
+  await v.close();
+});

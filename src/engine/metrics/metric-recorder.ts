@@ -1,0 +1,150 @@
+/**
+ * What this process counts: attempts that have ended, jobs that were submitted, and the calls to the store. The counts are
+ * kept in one table, which is written as a part of its minute (metric-docs.ts) a quarter of a minute after the first job
+ * was counted in it, and at the end of the minute.
+ *
+ *   nothing counted ──a job──► counting ──15 s, or the minute ends──► a part is written ──► nothing counted
+ *
+ * A process that is killed loses what it has not written yet, at most 15 s. A process without jobs writes nothing: calls
+ * to the store alone begin no part. A part that could not be written is written again, under the same name.
+ */
+import { attemptOutcomes, MetricTable } from "../../model/metric-table.ts";
+import { permitQueue } from "../../model/permit.ts";
+import type { Platform, Timer } from "../../platform/platform.ts";
+import type { DocPut, NewJob } from "../../store/records.ts";
+import type { Store } from "../../store/store.ts";
+import { endedAs } from "../attempt-observer.ts";
+import type { ObservedAttempt } from "../attempt-observer.ts";
+import { answersWithin } from "../race.ts";
+import type { RepeatedLines } from "../repeated-line.ts";
+import { minuteMs, partPut } from "./metric-docs.ts";
+
+const partMaxMs = 15_000;
+const callMaxMs = 10_000;
+/** Parts that are kept while the store is away: about an hour of them. */
+const unwrittenMax = 240;
+const putsMax = 20;
+
+const places = new Map<string, number>(attemptOutcomes.map((outcome, place) => [outcome, place]));
+
+export interface RecorderSurroundings {
+  readonly store: Pick<Store, "putDocs">;
+  readonly platform: Platform;
+  readonly repeated: RepeatedLines;
+}
+
+export class MetricRecorder {
+  readonly #around: RecorderSurroundings;
+  readonly #process: string;
+  #parts = 0;
+  #table = new MetricTable();
+  /** When the table's first job was counted, by the store's clock; null before that. */
+  #since: number | null = null;
+  /** How far the store's clock is ahead of this machine's, as the last attempt has told. */
+  #aheadMs = 0;
+  #timer: Timer | null = null;
+  #unwritten: DocPut[] = [];
+  #writing: Promise<void> | null = null;
+  #hasWritten = false;
+
+  constructor(around: RecorderSurroundings) {
+    this.#around = around;
+    this.#process = [...around.platform.randomBytes(5)].map((byte) => byte.toString(36)).join("");
+  }
+
+  /** The store's time as well as this process knows it. */
+  get now(): number {
+    return this.#around.platform.now() + this.#aheadMs;
+  }
+
+  /** Whether a part was written since it was last asked: somebody has to roll it up. */
+  takeHasWritten(): boolean {
+    const has = this.#hasWritten;
+    this.#hasWritten = false;
+    return has;
+  }
+
+  readonly ended = (attempt: ObservedAttempt): void => {
+    if (this.#since === null) {
+      this.#aheadMs = attempt.endedAt - this.#around.platform.now();
+      this.#begin();
+    }
+    const { title, settled } = attempt;
+    const series = this.#table.of(title.queue, title.name);
+    const place = places.get(endedAs(attempt));
+    if (place !== undefined) (series.outcomes[place] as number) += 1;
+    series.wait.add(attempt.waitedUs);
+    series.run.add(attempt.ranUs);
+    if (settled !== null && settled.to !== "scheduled" && settled.to !== "ready")
+      series.total.add(attempt.totalUs);
+  };
+
+  submitted({ queue, name }: Pick<NewJob, "queue" | "name">): void {
+    if (queue === permitQueue) return;
+    if (this.#since === null) this.#begin();
+    this.#table.of(queue, name).enqueued += 1;
+  }
+
+  called(operation: string, tookUs: number, isFailed: boolean): void {
+    const calls = this.#table.call(operation);
+    calls.took.add(tookUs);
+    if (isFailed) calls.failed += 1;
+  }
+
+  /** Writes what was counted so far. Never rejects. */
+  async flush(): Promise<void> {
+    this.#cut();
+    await this.#writing;
+    if (this.#unwritten.length > 0) await this.#write();
+  }
+
+  #begin(): void {
+    // What was called while there were no jobs belongs to no minute that is told.
+    this.#table = new MetricTable();
+    const { now } = this;
+    this.#since = now;
+    this.#set(Math.min(partMaxMs, minuteMs - (now % minuteMs)));
+  }
+
+  #set(inMs: number): void {
+    this.#timer?.cancel();
+    this.#timer = this.#around.platform.setTimer(inMs, () => void this.flush(), false);
+  }
+
+  #cut(): void {
+    this.#timer?.cancel();
+    if (this.#since === null) return;
+    this.#parts += 1;
+    const minute = Math.floor(this.#since / minuteMs);
+    this.#unwritten.push(partPut(minute, `${this.#process}-${this.#parts}`, this.#table.pack()));
+    this.#table = new MetricTable();
+    this.#since = null;
+    if (this.#unwritten.length <= unwrittenMax) return;
+    this.#unwritten.shift();
+    this.#around.repeated.say(
+      "warn",
+      "metrics of this process are lost: the store has been away for too long",
+    );
+  }
+
+  #write(): Promise<void> {
+    this.#writing ??= this.#writeAll().finally(() => (this.#writing = null));
+    return this.#writing;
+  }
+
+  async #writeAll(): Promise<void> {
+    const { store, platform, repeated } = this.#around;
+    try {
+      while (this.#unwritten.length > 0) {
+        const puts = this.#unwritten.slice(0, putsMax);
+        // One that is there already was written by a call whose reply was lost.
+        await answersWithin(platform, store.putDocs(puts), callMaxMs);
+        this.#hasWritten = true;
+        this.#unwritten = this.#unwritten.filter((put) => !puts.includes(put));
+      }
+    } catch (error) {
+      repeated.say("warn", "metrics could not be written; they are kept and written later", { error });
+      if (this.#since === null) this.#set(partMaxMs);
+    }
+  }
+}

@@ -1,0 +1,37 @@
+/**
+ * Whole numbers as short text: each is written in digits of five bits, the smallest first, one letter per digit; every
+ * letter but the last of a number has the sixth bit set. Numbers below 32 take one letter, those below 1024 two.
+ */
+const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const values = new Map([...letters].map((letter, value) => [letter.charCodeAt(0), value]));
+const base = 32;
+
+/** @param numbers whole, from 0 to 2^53 - 1. */
+export function packNumbers(numbers: Iterable<number>): string {
+  let text = "";
+  for (const number of numbers) {
+    let rest = number;
+    while (rest >= base) {
+      text += letters[base + (rest % base)];
+      rest = Math.floor(rest / base);
+    }
+    text += letters[rest];
+  }
+  return text;
+}
+
+/** @returns a function that gives one number after the other; beyond the end, and for other text, it throws. */
+export function unpackNumbers(text: string): () => number {
+  let at = 0;
+  return () => {
+    let number = 0;
+    for (let scale = 1; ; scale *= base) {
+      const value = values.get(text.charCodeAt(at));
+      if (value === undefined || scale > Number.MAX_SAFE_INTEGER)
+        throw new RangeError("packed numbers cannot be read");
+      at += 1;
+      number += (value % base) * scale;
+      if (value < base) return number;
+    }
+  };
+}
