@@ -29,6 +29,8 @@ const kindOfDrain = {
   ...({ limited: "limited", rated: "rated", grouped: "grouped", fifo: "fifo", keyed: "keyed" } as const),
   // Plain jobs beside others that wait at closed gates.
   ...({ closed: "plain" } as const),
+  // Plain jobs, with and without metrics.
+  ...({ metrics: "plain" } as const),
 };
 
 /** More than a worker of 100 slots runs at once, fewer than it would claim ahead. */

@@ -86,7 +86,8 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
     case "grouped":
     case "fifo":
     case "keyed":
-    case "closed": {
+    case "closed":
+    case "metrics": {
       const [go, stop] = [heard("go"), heard("stop")];
       void say({ kind: "ready" });
       const progress = (total: number): void => void say({ kind: "progress", total });

@@ -43,6 +43,7 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
     ...(executor === null ? {} : { sqlite: { executor } }),
     // A line on standard error for each of 100,000 planned failures would measure the terminal.
     ...(failsOnce ? { log: false } : {}),
+    ...(mode === "no-metrics" ? { metrics: false } : {}),
   });
   const benchJob = job<BenchInput, void>("bench", definitionOptionsOf(mode, jobKind));
   const closedJob = options.isBesideClosed ? job<BenchInput, void>("bench-closed", closedOptions()) : null;

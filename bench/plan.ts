@@ -66,6 +66,7 @@ function sqliteParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "drain", jobs: many, entries: [...drains(), ...(isQuick ? [] : crowdedDrains())] },
     ...specialDrains(many, () => [millrace(100)]),
     besideClosed(isQuick, many),
+    counted(many),
     restedLatency(isQuick, jobs, [millrace(defaultSlots), plainjob()]),
     delayed(isQuick, jobs, [plainjob()]),
     cancel(isQuick, jobs),
@@ -112,6 +113,11 @@ const specialWorks = [
 function besideClosed(isQuick: boolean, jobs: number): Part {
   const entry = millrace(100, isQuick ? "2000 closed keys" : "100000 closed keys");
   return { work: "closed", jobs, entries: [{ ...millrace(100), mode: "plain-jobs" }, entry] };
+}
+
+/** Plain jobs, in turns with metrics and without. */
+function counted(jobs: number): Part {
+  return { work: "metrics", jobs, entries: [{ ...millrace(100), mode: "no-metrics" }, millrace(100)] };
 }
 
 /**
@@ -168,6 +174,7 @@ function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
       ...(work === "fifo" ? [peer("graphile-worker", 100, "local-queue")] : []),
     ]).map((part) => (part.work === "fifo" ? { ...part, jobs: serial } : part)),
     besideClosed(isQuick, special),
+    counted(special),
     { work: "latency", jobs: jobs ?? (isQuick ? 30 : 1000), entries: across },
     delayed(isQuick, jobs, []),
     cancel(isQuick, jobs),
@@ -226,6 +233,7 @@ function redisParts({ isQuick, jobs }: Asked): readonly Part[] {
     ...drained,
     ...specialDrains(special, (work) => (lacking.includes(work) ? [millrace(100)] : both(100))),
     besideClosed(isQuick, special),
+    counted(special),
     { work: "latency", jobs: jobs ?? (isQuick ? 1000 : 10_000), entries: both(defaultSlots) },
     restedLatency(isQuick, jobs, both(defaultSlots)),
     delayed(isQuick, jobs, [peer("bullmq", defaultSlots)]),
@@ -243,6 +251,7 @@ function stubParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "enqueue-concurrent", jobs: many, entries: [millrace(enqueuesInFlight)] },
     { work: "enqueue-bulk", jobs: many, entries: [millrace(1)] },
     { work: "drain", jobs: many, entries: [millrace(1), millrace(100)] },
+    counted(many),
   ];
 }
 

@@ -1,6 +1,6 @@
 /** What the bench prints: JSON lines for programs, an aligned table with ratios for people. */
 import { modeNotes } from "./figures.ts";
-import type { Result } from "./figures.ts";
+import type { Result, Work } from "./figures.ts";
 import { isDrain } from "./job-kind.ts";
 import type { MemoryReport } from "./works/memory.ts";
 
@@ -96,6 +96,8 @@ function peersOf(result: Result, all: readonly Result[]): readonly Result[] {
 }
 
 const conditions: readonly (string | undefined)[] = [modeNotes.rested, modeNotes["plain-jobs"]];
+/** What a drain is compared with, where that is not the drain of plain jobs. */
+const basisNotes: Partial<Record<Work, string>> = { metrics: modeNotes["no-metrics"] };
 
 /** Notes that say how a peer was run do not count: there its fastest way is the one to compare with. */
 function conditionOf(note: string | undefined): string | null {
@@ -109,7 +111,7 @@ function conditionOf(note: string | undefined): string | null {
 function ratioToPlain(result: Result, all: readonly Result[]): string {
   const { rate, p50Ms, p99Ms } = result;
   const isSpecial = isDrain(result.work) && result.work !== "drain";
-  const plainNote = isSpecial ? modeNotes["plain-jobs"] : undefined;
+  const plainNote = isSpecial ? (basisNotes[result.work] ?? modeNotes["plain-jobs"]) : undefined;
   if (result.backlog === null && (result.note === plainNote || rate === undefined)) return "-";
   const plain = all.find(
     ({ system, work, backlog, note, concurrency, processes }) =>

@@ -13,6 +13,7 @@ import { helpCommand } from "./commands/help.ts";
 import { limits } from "./commands/limits.ts";
 import { list } from "./commands/list.ts";
 import { logs } from "./commands/logs.ts";
+import { metrics } from "./commands/metrics.ts";
 import { migrate } from "./commands/migrate.ts";
 import { purge } from "./commands/purge.ts";
 import { queues } from "./commands/queues.ts";
@@ -46,6 +47,7 @@ export const allCommands: readonly Command[] = [
   deleteJob,
   purge,
   top,
+  metrics,
   workers,
   queues,
   limits,

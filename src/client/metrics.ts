@@ -3,6 +3,7 @@
  * Percentiles are told from merged sketches, with an error of at most 1 %; they are never averaged.
  */
 import type { Engine } from "../engine/engine.ts";
+import { readAllTotals } from "../engine/metrics/add-up-totals.ts";
 import { absorbAll, minuteMs, readMinutes } from "../engine/metrics/metric-docs.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
@@ -12,7 +13,11 @@ import { attemptOutcomes, MetricTable, Series } from "../model/metric-table.ts";
 import type { CallSeries, CountedOutcome } from "../model/metric-table.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions } from "../model/option.ts";
+import { prometheusText } from "../model/prometheus-text.ts";
 import type { Sketch } from "../model/sketch.ts";
+import { metricFamilies } from "./metric-families.ts";
+import { readQueueGauges } from "./metric-gauges.ts";
+import type { QueueGauges } from "./metric-gauges.ts";
 
 export interface ReadMetricsOptions {
   /** Default: an hour before `to`. */
@@ -138,6 +143,22 @@ export class Metrics {
         .toSorted((one, other) => (one.operation < other.operation ? -1 : 1))
         .map(callsOf),
     };
+  }
+
+  /** What stands now, by queue. */
+  queues(): Promise<readonly QueueGauges[]> {
+    return readQueueGauges(this.#engine);
+  }
+
+  /**
+   * Everything in the text format of Prometheus: what all processes of the store have counted since it was made, and what
+   * stands now. The answer is the same from every process, so one of them is to be scraped.
+   */
+  async prometheus(): Promise<string> {
+    const { metrics, store } = this.#engine;
+    await metrics?.flush();
+    const [totals, queues] = await Promise.all([readAllTotals(store), this.queues()]);
+    return prometheusText(metricFamilies({ totals, queues }));
   }
 }
 

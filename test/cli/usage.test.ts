@@ -157,6 +157,7 @@ describe("help and version", () => {
       "delete",
       "purge",
       "top",
+      "metrics",
       "workers",
       "queues",
       "limits",

@@ -61,7 +61,8 @@ export function meteredStore(store: Store, platform: Platform, recorder: MetricR
     const inner = store.inTransaction(connection);
     return { ...inner, submit: (units) => counted(recorder, units, inner.submit(units)) };
   };
-  return { ...store, ...metered, inTransaction } as Store;
+  // What is not metered is the store's own, also where it is given another function meanwhile.
+  return Object.assign(Object.create(store) as Store, metered, { inTransaction });
 }
 
 async function counted(

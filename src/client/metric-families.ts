@@ -1,0 +1,117 @@
+/**
+ * The metrics that Prometheus is given: their names, labels and what they mean. The page docs/guides/metrics.md lists them
+ * and the dashboard beside it uses them; tests hold both against this file.
+ */
+import type { MetricTotals, TotalSeries } from "../model/metric-totals.ts";
+import type { Family, Labels, Sample } from "../model/prometheus-text.ts";
+import type { QueueGauges } from "./metric-gauges.ts";
+
+export interface Measured {
+  readonly totals: MetricTotals;
+  readonly queues: readonly QueueGauges[];
+}
+
+export function metricFamilies({ totals, queues }: Measured): readonly Family[] {
+  const all = [...totals.series];
+  const calls = [...totals.calls];
+  const bySeries = (valueOf: (series: TotalSeries) => Sample["value"]): readonly Sample[] =>
+    all.map((series) => ({ labels: titleOf(series), value: valueOf(series) }));
+  const byQueue = (valueOf: (gauges: QueueGauges) => number): readonly Sample[] =>
+    queues.map((gauges) => ({ labels: { queue: gauges.queue }, value: valueOf(gauges) }));
+  return [
+    {
+      name: "millrace_enqueued_total",
+      help: "Jobs that were submitted.",
+      type: "counter",
+      samples: bySeries(({ enqueued }) => enqueued),
+    },
+    {
+      name: "millrace_attempts_total",
+      help: "Attempts that have ended, by outcome.",
+      type: "counter",
+      samples: all.flatMap((series) =>
+        [...series.outcomes]
+          .filter(([, value]) => value > 0)
+          .map(([outcome, value]) => ({ labels: { ...titleOf(series), outcome }, value })),
+      ),
+    },
+    {
+      name: "millrace_job_wait_seconds",
+      help: "From the time at which a job was due until its handler was called, per attempt.",
+      type: "histogram",
+      samples: bySeries(({ wait }) => wait),
+    },
+    {
+      name: "millrace_job_run_seconds",
+      help: "How long handlers ran, per attempt.",
+      type: "histogram",
+      samples: bySeries(({ run }) => run),
+    },
+    {
+      name: "millrace_job_duration_seconds",
+      help: "From the submit of a job to its end, over all its attempts.",
+      type: "histogram",
+      samples: bySeries(({ total }) => total),
+    },
+    {
+      name: "millrace_queue_jobs",
+      help: "Jobs by state, finished ones that are kept included.",
+      type: "gauge",
+      samples: queues.flatMap(({ queue, jobs }) =>
+        Object.entries(jobs).map(([state, value]) => ({ labels: { queue, state }, value })),
+      ),
+    },
+    {
+      name: "millrace_queue_held_jobs",
+      help: "Ready jobs that a pause or a missing capability holds back.",
+      type: "gauge",
+      samples: byQueue(({ held }) => held),
+    },
+    {
+      name: "millrace_queue_workers",
+      help: "Live workers that serve the queue.",
+      type: "gauge",
+      samples: byQueue(({ workers }) => workers),
+    },
+    {
+      name: "millrace_queue_slots",
+      help: "Slots of live workers for the queue.",
+      type: "gauge",
+      samples: byQueue(({ slots }) => slots),
+    },
+    {
+      name: "millrace_queue_busy_slots",
+      help: "Slots that have a job.",
+      type: "gauge",
+      samples: byQueue(({ busy }) => busy),
+    },
+    {
+      name: "millrace_queue_paused",
+      help: "1 while the queue is paused.",
+      type: "gauge",
+      samples: byQueue(({ paused }) => Number(paused)),
+    },
+    {
+      name: "millrace_queue_cooling_limits",
+      help: "Limits of the queue's jobs that cool down after a throttle.",
+      type: "gauge",
+      samples: byQueue(({ cooling }) => cooling),
+    },
+    {
+      name: "millrace_store_call_seconds",
+      help: "How long calls to the store took, over all processes, while they had jobs.",
+      type: "histogram",
+      samples: calls.map(([operation, { took }]) => ({ labels: { operation }, value: took })),
+    },
+    {
+      name: "millrace_store_failed_calls_total",
+      help: "Calls to the store that failed.",
+      type: "counter",
+      samples: calls.map(([operation, { failed }]) => ({ labels: { operation }, value: failed })),
+    },
+  ];
+}
+
+function titleOf({ queue, name }: TotalSeries): Labels {
+  return { queue, name };
+}

@@ -1,0 +1,57 @@
+/** Metrics on real stores: several processes count, anybody reads all of it, and a roll-up changes nothing of it. */
+import { describe, expect, test } from "vitest";
+import type { Millrace } from "../../src/client/millrace.ts";
+import { addUpTotals } from "../../src/engine/metrics/add-up-totals.ts";
+import { rollUpMinutes } from "../../src/engine/metrics/roll-up.ts";
+import { handler, job } from "../../src/index.ts";
+import { closeAfterEach } from "../support/close-after-each.ts";
+import { millOn } from "../support/mill-on.ts";
+import { parsePrometheus } from "../support/parse-prometheus.ts";
+import { usePlaces } from "../support/use-places.ts";
+
+const places = usePlaces();
+
+describe.each(places)("on %s", (_title, place) => {
+  const closeLater = closeAfterEach();
+
+  test("two processes count, a third reads, and nothing changes when it is rolled up twice at once", async () => {
+    const open = place();
+    const mill = async (): Promise<Millrace> => closeLater(millOn(await open()));
+    const [submits, works, reads] = await Promise.all([mill(), mill(), mill()]);
+    const send = job<number>('send "it"\\', { queue: "mail {1}" });
+    const follow = job<null>("follow", { queue: "mail {1}" });
+    await works.work([
+      handler(send, async ({ input, enqueue }) => {
+        if (input === 0) await enqueue(follow, null);
+      }),
+      handler(follow, () => undefined),
+    ]);
+    const handles = await submits.enqueueMany(Array.from({ length: 40 }, (_, n) => send.with(n)));
+    await Promise.all(handles.map((handle) => handle.result()));
+    // Both write what they have counted so far.
+    await Promise.all([submits.metrics.read(), works.metrics.read()]);
+    const options = { from: Date.now() - 600_000, to: Date.now() + 60_000, step: "30m" };
+    const before = await reads.metrics.read(options);
+    const { all } = before.series.find(({ name }) => name === send.name)!;
+    expect(all).toMatchObject({ enqueued: 40, attempts: 40, outcomes: { completed: 40 } });
+    expect(before.series.find(({ name }) => name === "follow")?.all.enqueued).toBe(1);
+    expect(all.total!.p50Ms).toBeGreaterThan(0);
+    const store = closeLater(await open());
+    const later = Date.now() + 3_600_000;
+    await Promise.all([rollUpMinutes(store, later, 1000), rollUpMinutes(store, later, 1000)]);
+    await rollUpMinutes(store, later, 1000);
+    expect((await reads.metrics.read(options)).series).toEqual(before.series);
+    await Promise.all([addUpTotals(store, later, 1000), addUpTotals(store, later, 1000)]);
+    const families = parsePrometheus(await reads.metrics.prometheus());
+    const counted = (name: string): number =>
+      families
+        .find((family) => family.name === name)!
+        .samples.filter(({ labels }) => labels["name"] === send.name)
+        .reduce((sum, { value }) => sum + value, 0);
+    expect(counted("millrace_enqueued_total")).toBe(40);
+    expect(counted("millrace_attempts_total")).toBe(40);
+    expect(families.find(({ name }) => name === "millrace_queue_jobs")?.samples).toMatchObject([
+      { labels: { queue: "mail {1}", state: "completed" }, value: 41 },
+    ]);
+  });
+});
