@@ -177,11 +177,7 @@ describe("prometheus", () => {
     for (const name of hostile) await v.run(v.mill.enqueue(job<null>(name, { queue: name }), null));
     const families = await read();
     for (const family of ["millrace_enqueued_total", "millrace_job_wait_seconds", "millrace_queue_jobs"])
-      expect(
-        named(families, family)
-          .map(({ labels }) => labels["queue"])
-          .sort(),
-      ).toEqual([...hostile].sort());
+      expect(new Set(named(families, family).map(({ labels }) => labels["queue"]))).toEqual(new Set(hostile));
   });
 
   test("counters never fall while minutes are rolled up and added up", async () => {

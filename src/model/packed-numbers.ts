@@ -3,7 +3,7 @@
  * letter but the last of a number has the sixth bit set. Numbers below 32 take one letter, those below 1024 two.
  */
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-const values = new Map([...letters].map((letter, value) => [letter.charCodeAt(0), value]));
+const values = new Map(Array.from(letters).map((letter, value) => [letter.charCodeAt(0), value]));
 const base = 32;
 
 /** @param numbers whole, from 0 to 2^53 - 1. */

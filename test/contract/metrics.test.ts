@@ -21,8 +21,8 @@ describe.each(places)("on %s", (_title, place) => {
     const send = job<number>('send "it"\\', { queue: "mail {1}" });
     const follow = job<null>("follow", { queue: "mail {1}" });
     await works.work([
-      handler(send, async ({ input, enqueue }) => {
-        if (input === 0) await enqueue(follow, null);
+      handler(send, ({ input, enqueue }) => {
+        if (input === 0) enqueue(follow, null);
       }),
       handler(follow, () => undefined),
     ]);

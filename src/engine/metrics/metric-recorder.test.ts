@@ -77,8 +77,8 @@ test("what was counted last is written when the mill closes, behind the last han
   const v = await openVirtualMill();
   await v.run(v.mill.work([handler(send, () => undefined)]));
   const put: string[] = [];
-  const { putDocs } = v.store;
-  (v.store as { putDocs: typeof putDocs }).putDocs = (puts) => {
+  const putDocs = v.store.putDocs.bind(v.store);
+  v.store.putDocs = (puts) => {
     put.push(...puts.filter(({ kind }) => kind === metricKind).map(({ body }) => body ?? ""));
     return putDocs(puts);
   };
@@ -91,10 +91,9 @@ test("what was counted last is written when the mill closes, behind the last han
 
 test("parts that could not be written are written once the store is back, and counted once", async () => {
   const v = await working();
-  const { putDocs } = v.store;
-  const broken = v.store as { putDocs: typeof putDocs };
+  const putDocs = v.store.putDocs.bind(v.store);
   let isLost = true;
-  broken.putDocs = async (puts) => {
+  v.store.putDocs = async (puts) => {
     const isPart = puts.some(({ kind }) => kind === metricKind);
     if (!isPart) return putDocs(puts);
     // Once the reply is lost behind the write, then the store does not answer at all.
@@ -106,7 +105,7 @@ test("parts that could not be written are written once the store is back, and co
   await v.advance(20_000);
   await v.run((await v.run(v.mill.enqueue(send, 1))).result());
   await v.advance(60_000);
-  broken.putDocs = putDocs;
+  v.store.putDocs = putDocs;
   await v.advance(30_000);
   expect((await v.run(v.mill.metrics.read())).all).toMatchObject({ enqueued: 2, attempts: 2 });
   await v.close();
