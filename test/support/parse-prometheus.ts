@@ -57,7 +57,7 @@ export function parsePrometheus(text: string): readonly ParsedFamily[] {
       continue;
     }
     const sample = parseSample(line);
-    const key = JSON.stringify([sample.name, Object.entries(sample.labels).sort()]);
+    const key = JSON.stringify([sample.name, Object.entries(sample.labels).map(String).sort()]);
     check(!seen.has(key), `a sample comes twice: ${line}`);
     seen.add(key);
     const family = families.get(current);
