@@ -328,12 +328,12 @@ export class Claimer {
   /** One timer, for the gate that opens first; a gate that is still closed then answers its next opening. */
   #wakeIn(opensInMs: number): void {
     const { platform } = this.#engine;
-    // Until a far opening the slow poll asks often enough, and a timer has a longest time.
-    const inMs = Math.min(opensInMs, wakeInMaxMs);
-    const atUs = platform.monotonicUs() + inMs * 1000;
+    // Until a far opening the slow poll asks often enough: closed gates cost an idle worker no call.
+    if (opensInMs > wakeInMaxMs) return;
+    const atUs = platform.monotonicUs() + opensInMs * 1000;
     if (this.#isStopped || (this.#opening !== null && this.#opening.atUs <= atUs)) return;
     this.#opening?.timer.cancel();
-    const timer = platform.setTimer(inMs, () => {
+    const timer = platform.setTimer(opensInMs, () => {
       this.#opening = null;
       this.wakeAll();
     });

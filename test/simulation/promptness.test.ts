@@ -4,6 +4,7 @@
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { job } from "../../src/engine/definition.ts";
+import { limit } from "../../src/engine/limit.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import { VirtualTime } from "../../src/testing/virtual-time.ts";
 import { handler } from "../../src/worker/handler.ts";
@@ -19,6 +20,12 @@ const random = createSeededRandom("promptness");
 const hold = job<null, null>("hold", { queue: "q0" });
 const quick = job<{ readonly dueAt: number }>("quick", { queue: "q1" });
 
+const perDay = limit("daily", { perKey: { rate: { max: 1, per: "1d" } } });
+const daily = job<{ readonly key: string; readonly round: number }>("daily", {
+  queue: "q0",
+  limits: [perDay.use({ key: ({ key }) => key })],
+});
+
 let network: Network;
 let time: VirtualTime;
 let nodes: SimNode[];
@@ -27,6 +34,8 @@ let began: { readonly node: string; readonly atUs: number }[];
 let toldUs: number[];
 /** By how many milliseconds handlers of quick jobs began after they were due. */
 let lateMs: number[];
+/** Of the daily jobs that began. */
+let rounds: number[];
 
 const passMs = (ms: number): Promise<void> => time.advance(ms * 1000);
 
@@ -47,7 +56,8 @@ async function startNode(isWorking: boolean): Promise<SimNode> {
   });
   nodes.push(node);
   const run = handler(quick, async ({ input }) => void lateMs.push(time.now - input.dueAt));
-  if (isWorking) void node.mill.work([handler(hold, ({ signal }) => holdOn(name, signal)), run]);
+  const note = handler(daily, async ({ input }) => void rounds.push(input.round));
+  if (isWorking) void node.mill.work([handler(hold, ({ signal }) => holdOn(name, signal)), run, note]);
   await passMs(1000);
   return node;
 }
@@ -81,6 +91,7 @@ describe.each([1, 4, 16])("on %i partitions", (partitions) => {
     began = [];
     toldUs = [];
     lateMs = [];
+    rounds = [];
   });
 
   afterEach(async () => {
@@ -211,5 +222,26 @@ describe.each([1, 4, 16])("on %i partitions", (partitions) => {
     const before = network.calls;
     await passMs(600_000);
     expect((network.calls - before) / 600).toBeLessThan(partitions === 1 ? 2 : 2.5);
+  });
+
+  test("an idle worker claims no more often beside closed keys than without them", async () => {
+    const node = await startNode(true);
+    await passMs(10_000);
+    const claims = (): number => network.history.filter(({ kind }) => kind === "claim").length;
+    const claimsWhileIdle = async (): Promise<number> => {
+      const before = claims();
+      await passMs(300_000);
+      return claims() - before;
+    };
+    // The first job of a key takes its only token of the day, and the second waits for the next.
+    const enqueueAll = async (round: number): Promise<void> => {
+      for (let key = 0; key < 300; key++) void node.mill.enqueue(daily, { key: `${key}`, round });
+      await passMs(10_000);
+    };
+    await enqueueAll(1);
+    const without = await claimsWhileIdle();
+    await enqueueAll(2);
+    expect(rounds).toEqual(Array.from({ length: 300 }, () => 1));
+    expect(await claimsWhileIdle()).toBeLessThanOrEqual(without + 2);
   });
 });

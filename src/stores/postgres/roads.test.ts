@@ -20,7 +20,8 @@ import { claim } from "./claim.ts";
 import { openDatabase } from "./database.ts";
 import type { Database } from "./database.ts";
 import { loadDriver } from "./driver.ts";
-import { noFloors } from "./floors.ts";
+import { noFloors, planWhole } from "./floors.ts";
+import type { Floors, Looks } from "./floors.ts";
 import { migrate, quoted } from "./migrate.ts";
 import { settleBy } from "./settle.ts";
 import { submitOne } from "./submit-one.ts";
@@ -151,6 +152,17 @@ const offersOf = (jobs: readonly NewJob[]): ClaimOffer[] =>
   }));
 
 describe("the same job by either road leaves the same rows", () => {
+  test("what a claim has seen of an offer with lanes is told for that offer alone", async () => {
+    const laned = aJob({ id: "a", laneKey: "r:mail\tk" });
+    await submitBy(one, [{ jobs: [laned] }], [false]);
+    const seen: Looks["lowest"][] = [];
+    const floors: Floors = { plan: planWhole, learn: (_offers, _plan, { lowest }) => void seen.push(lowest) };
+    const offers = [aRoute(), aRoute({ laneKey: "any" })].map((route) => ({ routes: [route], max: 5 }));
+    const { jobs } = await claim(one, floors, aClaim({ offers }));
+    expect(jobs).toHaveLength(1);
+    expect(seen).toEqual([[null, jobs[0]?.dueAt]]);
+  });
+
   test("at its submit, in sets or one by one", async () => {
     const property = fc.asyncProperty(someJobs, async (shapes) => {
       await empty();

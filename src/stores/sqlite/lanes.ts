@@ -3,14 +3,15 @@
  * among the others (millrace_lane). Both follow from the jobs; what calls have told of jobs with lanes is brought in
  * before anybody looks, once per commit and lane.
  */
+import type { GateState } from "../../model/gate.ts";
 import type { RouteContent } from "../../model/route.ts";
 import { isInLine, keyUsesOf, permitChanges } from "../../store/rules/lane.ts";
 import type { Laned } from "../../store/rules/lane.ts";
 import { readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { Unreadable } from "./errors.ts";
-import { addPermits } from "./key-gates.ts";
-import { wakeAtGate } from "./parked-lanes.ts";
+import { addPermits, openKeyStates } from "./key-gates.ts";
+import { closedGateOf, wakeAtGate } from "./parked-lanes.ts";
 import { readRoute } from "./routes.ts";
 import { isEmptyLane } from "./schema.ts";
 import type { Commit } from "./step.ts";
@@ -26,9 +27,11 @@ const readFirst = `SELECT ${lineColumns} FROM millrace_line WHERE lane = ? ORDER
 const readLane = "SELECT number, queue, pos, rank, seq FROM millrace_lane WHERE key = ?";
 /** Inputs: lane, queue (null by rank), place. Answer: its number. */
 const addLane = "INSERT INTO millrace_lane (key, queue, pos) VALUES (?, ?, ?) RETURNING number";
-/** Inputs: place, first job, number. A lane whose first job has changed waits at no gate. */
-const setFirst = `UPDATE millrace_lane SET parked_at = NULL, pos = ?, rank = ?, seq = ?, route = ?, timer_at = ?
+/** Inputs: where it waits, place, first job, number. */
+const setFirst = `UPDATE millrace_lane SET parked_at = ?, pos = ?, rank = ?, seq = ?, route = ?, timer_at = ?
   WHERE number = ?`;
+/** Input: seq. Answer: the gates of its keys. */
+const readGates = "SELECT lane_gates FROM millrace_spec WHERE seq = ?";
 /** Input: number. */
 const dropLane = "DELETE FROM millrace_lane WHERE number = ?";
 /** Input: queue. Answer: the turn that it has reached. */
@@ -58,7 +61,8 @@ export function flushLanes(commit: Commit): void {
   const { statements, lanes: moves, now } = commit;
   /** By lane, in order. */
   const shifts = new Map<string, Shift[]>();
-  const gates = new Set<string>();
+  /** Keys that the moved jobs ask for; false for those of which permits came back. */
+  const gates = new Map<string, boolean>();
   const shift = (job: Laned | null, joins: boolean): void => {
     if (job === null || !isInLine(job)) return;
     const known = shifts.get(job.laneKey);
@@ -66,7 +70,8 @@ export function flushLanes(commit: Commit): void {
     else known.push({ job, joins });
   };
   for (const { from, to } of moves) {
-    for (const job of [from, to]) for (const { key } of job === null ? [] : keyUsesOf(job)) gates.add(key);
+    for (const job of [from, to])
+      for (const { key } of job === null ? [] : keyUsesOf(job)) gates.set(key, true);
     shift(from, false);
     shift(to, true);
   }
@@ -74,14 +79,21 @@ export function flushLanes(commit: Commit): void {
     if (change !== 0) addPermits(statements, key, change, now);
     // Who takes a permit makes no room.
     if (change > 0) gates.delete(key);
+    if (change < 0) gates.set(key, false);
   }
   moves.length = 0;
-  for (const [lane, all] of shifts) shiftLine(commit, lane, all);
-  for (const key of gates) wakeAtGate(commit, key);
+  const stateOf = openKeyStates(statements, true);
+  for (const [lane, all] of shifts) shiftLine(commit, lane, all, stateOf);
+  for (const [key, isMet] of gates) wakeAtGate(commit, key, isMet);
 }
 
-function shiftLine(commit: Commit, lane: string, shifts: readonly Shift[]): void {
-  const { statements } = commit;
+function shiftLine(
+  commit: Commit,
+  lane: string,
+  shifts: readonly Shift[],
+  stateOf: (key: string) => GateState,
+): void {
+  const { statements, now } = commit;
   const shown = readShown(statements, lane) ?? addShown(commit, lane, (shifts[0] as Shift).job);
   const { number } = shown;
   let isFirstSame = shown.seq !== null;
@@ -91,7 +103,17 @@ function shiftLine(commit: Commit, lane: string, shifts: readonly Shift[]): void
     else statements(takeFromLine).run(number, rank, seq);
     isFirstSame &&= joins ? !isAhead(job, shown) : seq !== shown.seq;
   }
-  if (!isFirstSame) showFirst(statements, shown);
+  if (isFirstSame) return;
+  const gatesOf = (seq: number): Laned["laneGates"] => {
+    const known = shifts.find(({ job }) => job.seq === seq)?.job;
+    return known === undefined ? gatesInSpec(statements, seq) : known.laneGates;
+  };
+  showFirst(statements, shown, (seq) => closedGateOf(keyUsesOf({ laneGates: gatesOf(seq) }), stateOf, now));
+}
+
+function gatesInSpec(statements: Statements, seq: number): Laned["laneGates"] {
+  const text = readValue<string>(statements, readGates, seq);
+  return text === null ? null : (JSON.parse(text) as string[]);
 }
 
 function isAhead(job: Laned, { rank, seq }: Shown): boolean {
@@ -115,18 +137,24 @@ function addShown(commit: Commit, lane: string, { seq, route, rank, laneStep }: 
   return { number, queue, pos, rank: null, seq: null };
 }
 
-function showFirst(statements: Statements, { number, queue, pos }: Shown): void {
+/** @param closedFor the gate at which a lane with this first job waits. */
+function showFirst(
+  statements: Statements,
+  { number, queue, pos }: Shown,
+  closedFor: (seq: number) => string | null,
+): void {
   const first = statements(readFirst).get(number) as First | undefined;
-  if (first !== undefined) statements(setFirst).run(queue === null ? first[0] : pos, ...first, number);
+  if (first !== undefined)
+    statements(setFirst).run(closedFor(first[1]), queue === null ? first[0] : pos, ...first, number);
   // An empty lane of turns keeps its turn.
   else if (queue === null) statements(dropLane).run(number);
-  else statements(setFirst).run(pos, ...nobody, number);
+  else statements(setFirst).run(null, pos, ...nobody, number);
 }
 
 /** Shows the first job of a lane that may show another one. */
 export function refreshLane(statements: Statements, lane: string): void {
   const shown = readShown(statements, lane);
-  if (shown !== null) showFirst(statements, shown);
+  if (shown !== null) showFirst(statements, shown, () => null);
 }
 
 function contentOf({ statements, routes }: Commit, seq: number, route: number): RouteContent {

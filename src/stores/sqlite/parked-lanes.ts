@@ -1,10 +1,13 @@
 /**
  * Lanes that wait at the gate of a key (docs/decisions/0023): they are in no index that a claim reads, so closed keys cost
- * nothing. When something about a gate has changed, the first lanes of each route that it may let pass are looked at
+ * nothing. A lane is parked when it comes to show a job that its gate lets by no means pass, else by the claim that was
+ * refused. When something about a gate has changed, the first lanes of each route that it may let pass are looked at
  * again, no more than there are permits: those behind them are looked at when one of these goes away without a permit.
  */
 import { opensAt, permitsLeft } from "../../model/gate.ts";
+import type { GateState } from "../../model/gate.ts";
 import { isKeyedGate, keyedGate } from "../../model/lane.ts";
+import type { KeyUse } from "../../model/lane.ts";
 import { limitTo, readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { keyState, setKeyClock } from "./key-gates.ts";
@@ -31,12 +34,36 @@ export interface WokenLane {
   readonly route: number;
 }
 
-/** The lanes that wait at the gate of this key and may go on now. */
-export function wakeAtGate({ statements, now }: Pick<Step, "statements" | "now">, key: string): WokenLane[] {
+/** The gate at which a lane with this first job waits: one that lets nobody pass, or that the job's own cap keeps shut. */
+export function closedGateOf(
+  uses: readonly KeyUse[],
+  stateOf: (key: string) => GateState,
+  now: number,
+): string | null {
+  const closed = uses.find(({ key, weight, cap }) => {
+    const state = stateOf(key);
+    return permitsLeft(state, now) < 1 || (cap !== null && cap - state.held < weight);
+  });
+  return closed?.key ?? null;
+}
+
+/**
+ * The lanes that wait at the gate of this key and may go on now.
+ *
+ * @param isMet nothing of the gate came back: jobs that ask for it came or went. Where each of them has a cap of its own,
+ *   that opens it for nobody.
+ */
+export function wakeAtGate(
+  { statements, now }: Pick<Step, "statements" | "now">,
+  key: string,
+  isMet = false,
+): WokenLane[] {
   const two = statements(readTwo).all(key) as [number: number, lane: string, route: number][];
   if (two.length === 0) return [];
   const state = keyState(statements, key);
-  const max = Math.min(permitsLeft(state, now), wokenMax);
+  const left = permitsLeft(state, now);
+  if (isMet && left === Infinity) return [];
+  const max = Math.min(left, wokenMax);
   if (max === 0) {
     setKeyClock(statements, key, opensAt(state, 1, now), now);
     return [];

@@ -4,8 +4,19 @@ import { foreverMs, limitGateKey } from "../../../src/model/gate.ts";
 import { keyedGate, laneStepOf, writeKeyUse } from "../../../src/model/lane.ts";
 import type { NewJob } from "../../../src/store/records.ts";
 import type { Hint } from "../../../src/store/store.ts";
-import { aChange, aGate, aJob, aRoute, aSettle, finish, remove, schedule } from "../../support/builders.ts";
+import {
+  aChange,
+  aClaim,
+  aGate,
+  aJob,
+  aRoute,
+  aSettle,
+  finish,
+  remove,
+  schedule,
+} from "../../support/builders.ts";
 import { until } from "../../support/until.ts";
+import { auditAll } from "../../support/walk.ts";
 import type { ContractGroup } from "../subject.ts";
 import { byRank, claimFrom, claimOne, grouped, ids, idsFrom } from "./laned-jobs.ts";
 
@@ -26,11 +37,33 @@ const byTurn = aRoute({ laneKey: "any", laneStep: 1 });
 const perKey = (cap: number | null, rate: { stepUs: number; burstUs: number } | null = null) =>
   aGate(slack, { perKey: { cap, rate } });
 
+export const closedKeysTitle =
+  "jobs whose keys are closed when they come are met by no claim, however many, until the keys open";
 export const laneHintTitle = "the end of a holder is a hint for the route of the next in its lane";
 
 export const laneCases: ContractGroup = {
   about: "lanes",
   cases: [
+    [
+      closedKeysTitle,
+      async ({ submit, store, platform }) => {
+        await store.putGates([perKey(null, { stepUs: 20_000, burstUs: 20_000 })]);
+        const keys = Array.from({ length: 1100 }, (_, at) => `k${at}`);
+        await submit(...keys.map((key) => keyed(`a-${key}`, key)));
+        const { jobs } = await claimFrom(store, [byRank], keys.length);
+        expect(jobs).toHaveLength(keys.length);
+        await store.settleIfLeased(jobs.map((each) => aSettle(each, finish())));
+        await submit(...keys.map((key) => keyed(`b-${key}`, key)), aJob({ id: "plain" }));
+        const offers = [byRank, aRoute()].map((route) => ({ routes: [route], max: 10 }));
+        const beside = await store.claim(aClaim({ offers }));
+        expect([ids(beside.jobs), beside.more, beside.opensInMs]).toEqual([["plain"], false, 20]);
+        expect(await auditAll(store)).toEqual({});
+        platform.advance(20);
+        expect(await idsFrom(store, [byRank], 2)).toEqual(["b-k0", "b-k1"]);
+        const rest = await claimFrom(store, [byRank], keys.length);
+        expect([rest.jobs.length, rest.more]).toEqual([keys.length - 2, false]);
+      },
+    ],
     [
       "a group of one at once is claimed in order, one after the other's end",
       async ({ submit, store }) => {

@@ -45,7 +45,7 @@ export const auditLanes = `
     -- One that shows no job at all is one that is gone, or one that remembers its turn.
     v_wrong := ARRAY(SELECT w FROM unnest(v_wrong) w WHERE EXISTS (SELECT 1 FROM @lane l WHERE l.key = w AND l.route IS NOT NULL)
       OR EXISTS (SELECT 1 FROM @waiting j WHERE j.lane_key = w AND j.state = ${ready}));
-    PERFORM @refresh_lanes_v1(v_wrong, v_wrong);
+    PERFORM @refresh_lanes_v1(v_now, v_wrong, v_wrong);
     WITH asleep AS (
       SELECT DISTINCT l.parked FROM @lane l JOIN LATERAL (SELECT g.held, g.cap, ${timeLeft("v_now")} AS by_time FROM (${keyStates("(SELECT l.parked AS key) k")}) g) s ON true
       WHERE l.key = ANY (v_keys) AND l.parked IS NOT NULL AND coalesce(least(s.by_time, coalesce(l.own_cap, s.cap) - s.held), 1) >= 1

@@ -183,6 +183,8 @@ BEGIN
     v_has_gates := ${hasGates};
     v_has_lanes := ${hasLanes};
   END IF;${lockLanes}${lockGates}
+  -- Whole from the start: a list whose first items nobody sets is told as one that begins behind them.
+  IF v_gates IS NOT NULL OR v_laned IS NOT NULL THEN v_lowest := array_fill(NULL::int8, ARRAY[array_length(p_ends, 1)]); END IF;
   FOR v_i IN 1..coalesce(array_length(p_ends, 1), 0) LOOP
     v_offer := p_routes[v_from:p_ends[v_i]];
     v_from := p_ends[v_i] + 1;

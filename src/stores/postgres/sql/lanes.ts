@@ -1,19 +1,22 @@
 /**
  * Lanes as a claim finds them (docs/decisions/0023): table lane shows the first ready job of each (its route, its
  * place among the others) and at which gate it waits. What has happened since the last claim lies in lane_touch; the
- * next one brings it in. All of this under the lock of lanes (sql/rules/lane.ts).
+ * next one brings it in, or a submit where much of it has piled up. All of this under the lock of lanes (sql/rules/lane.ts).
  *
- * A lane that waits at a gate is in no index that a claim reads. When something about the gate has changed, the first
+ * A lane that waits at a gate is in no index that a claim reads: it is parked when it comes to show a job that its gate
+ * lets by no means pass, else by the claim that was refused. When something about the gate has changed, the first
  * lanes of each route are looked at again, as many as it may let pass. A gate at which more wait stays ajar: the claim
  * touches it again, so that the next one goes on if these have not taken what there is.
  */
 import { stateCodes } from "../../../model/job-state.ts";
-import { byKey, keyStates, opensAfter, timeLeft } from "./rules/lane.ts";
+import { byKey, keyStates, keyUses, laneLock, opensAfter, timeLeft } from "./rules/lane.ts";
 
 const { ready } = stateCodes;
 
 /** So many rows of touches are brought in by one claim. */
 const touchesMax = 100;
+/** So many rows have piled up: with those of two large submits a claim is a few times as slow as one without. */
+const piledUp = 20;
 /** Where so few lanes wait at a gate they are all looked at again, whatever it lets pass. */
 const fewLanes = 4;
 const wokenMax = 1000;
@@ -38,30 +41,38 @@ const leftFor = (ownCap: string, s = "s"): string =>
 const statesOf = (keys: string): string =>
   `SELECT g.key, g.held, g.cap, ${timeLeft("p_now")} AS by_time, ${opensAfter("0", "1", "p_now")} AS opens, g.tat_us FROM (${keyStates(keys)}) g`;
 
+/** The first gate of a job that lets nobody of it pass. */
+const closedFor = (gates: string): string =>
+  `SELECT u.key AS gate, u.cap, s.tat_us, CASE WHEN s.by_time < 1 THEN s.opens END AS opens FROM ${keyUses(gates)}
+      CROSS JOIN LATERAL (${statesOf("(SELECT u.key AS key) k")}) s WHERE ${gates} IS NOT NULL AND ${leftFor("u.cap")} < 1 LIMIT 1`;
+
 /** The clock of a full gate at which lanes wait. */
 const setClocks = (full: string): string =>
   `INSERT INTO @key_clock SELECT key, tat_us, opens FROM ${full} ON CONFLICT (key) DO UPDATE SET opens_at = excluded.opens_at`;
 
 export const lanesSql = `
--- Shows the first job of each of these lanes. One whose first job is another than before waits at no gate; nor do
--- those of p_reopened.
-CREATE FUNCTION @refresh_lanes_v1(p_lanes text[], p_reopened text[]) RETURNS void LANGUAGE plpgsql ${byIndex} AS $$
+-- Shows the first job of each of these lanes. One whose first job is another than before waits where that one's gates
+-- let nobody pass, and so do those of p_reopened.
+CREATE FUNCTION @refresh_lanes_v1(p_now int8, p_lanes text[], p_reopened text[]) RETURNS void LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 BEGIN
   WITH heads AS MATERIALIZED (
-    SELECT k.key, h.route, h.rank, h.seq, h.lane_step, o.route AS old_route, o.seq AS old_seq, o.pos AS old_pos, o.turn AS old_turn
+    SELECT k.key, h.route, h.rank, h.seq, h.lane_step, h.lane_gates, o.route AS old_route, o.seq AS old_seq, o.pos AS old_pos, o.turn AS old_turn
     FROM unnest(p_lanes) k(key) LEFT JOIN LATERAL (${headOf("k.key")}) h ON true ${byKey("lane", "k.key", "o")}),
   gone AS (DELETE FROM @lane WHERE key = ANY (ARRAY(SELECT h.key FROM heads h WHERE h.route IS NULL AND h.old_route IS NOT NULL AND h.old_turn IS NULL))),
   emptied AS (UPDATE @lane SET route = NULL, seq = NULL, parked = NULL, own_cap = NULL
-    WHERE key = ANY (ARRAY(SELECT h.key FROM heads h WHERE h.route IS NULL AND h.old_route IS NOT NULL AND h.old_turn IS NOT NULL)))
-  INSERT INTO @lane AS l SELECT h.key, q.queue, h.route, n.pos, h.seq, n.turn FROM heads h
+    WHERE key = ANY (ARRAY(SELECT h.key FROM heads h WHERE h.route IS NULL AND h.old_route IS NOT NULL AND h.old_turn IS NOT NULL))),
+  shown AS MATERIALIZED (SELECT h.key, q.queue, h.route, n.pos, h.seq, n.turn, c.* FROM heads h
     CROSS JOIN LATERAL (SELECT coalesce((SELECT r.queue FROM @route r WHERE r.number = h.route LIMIT 1), '') AS queue) q
     CROSS JOIN LATERAL (SELECT CASE WHEN h.lane_step IS NULL OR (h.old_route IS NOT NULL AND h.old_turn IS NOT NULL) THEN h.old_turn
       ELSE greatest(h.old_turn, (SELECT t.top FROM @lane_turn t WHERE t.queue = q.queue), 0) END AS turn) t
     CROSS JOIN LATERAL (SELECT t.turn, CASE WHEN h.lane_step IS NULL THEN h.rank ELSE t.turn END AS pos) n
-    WHERE h.route IS NOT NULL AND ((h.old_route, h.old_seq, h.old_pos) IS DISTINCT FROM (h.route, h.seq, n.pos) OR h.key = ANY (p_reopened))
+    LEFT JOIN LATERAL (${closedFor("h.lane_gates")}) c ON true
+    WHERE h.route IS NOT NULL AND ((h.old_route, h.old_seq, h.old_pos) IS DISTINCT FROM (h.route, h.seq, n.pos) OR h.key = ANY (p_reopened))),
+  clocked AS (${setClocks("(SELECT DISTINCT ON (gate) gate AS key, tat_us, opens FROM shown WHERE opens IS NOT NULL) s WHERE true")})
+  INSERT INTO @lane AS l SELECT key, queue, route, pos, seq, turn, gate, cap FROM shown
     ON CONFLICT (key) DO UPDATE SET queue = excluded.queue, route = excluded.route, pos = excluded.pos, seq = excluded.seq, turn = excluded.turn,
-      parked = NULL, own_cap = NULL;
+      parked = excluded.parked, own_cap = excluded.own_cap;
 END $$;
 
 -- Which lanes that wait at these gates are looked at again (woken; they are written by whoever has looked), and at
@@ -115,11 +126,23 @@ BEGIN
     END IF;
   END IF;
   more := coalesce(more, false);
-  IF v_lanes IS NOT NULL THEN PERFORM @refresh_lanes_v1(v_lanes, coalesce(v_reopened, '{}')); END IF;
+  IF v_lanes IS NOT NULL THEN PERFORM @refresh_lanes_v1(p_now, v_lanes, coalesce(v_reopened, '{}')); END IF;
   IF EXISTS (SELECT 1 FROM @key_clock WHERE opens_at <= p_now) THEN
     WITH rung AS (UPDATE @key_clock SET opens_at = NULL WHERE opens_at <= p_now RETURNING key) SELECT v_gates || array_agg(key) INTO v_gates FROM rung;
   END IF;
   IF v_gates IS NOT NULL THEN SELECT w.woken, w.ajar INTO woken, ajar FROM @wake_lanes_v1(p_now, v_gates) w; END IF;
+END $$;
+
+-- At the end of a submit of jobs with lanes: where so much has piled up that claims would be slow, because nobody works
+-- there, it is brought in now. Who claims is never waited for.
+CREATE FUNCTION @relieve_claims_v1(p_now int8) RETURNS void LANGUAGE plpgsql ${byIndex} AS $$
+DECLARE v_rows int4; v_lanes record;
+BEGIN
+  SELECT count(*) INTO v_rows FROM (SELECT 1 FROM @lane_touch
+    WHERE xact >= (SELECT value::xid8 FROM @meta WHERE name = 'lane_floor') ORDER BY xact LIMIT ${piledUp}) t;
+  IF v_rows < ${piledUp} OR NOT pg_try_advisory_xact_lock(${laneLock}) THEN RETURN; END IF;
+  SELECT * INTO v_lanes FROM @drain_lanes_v1(p_now, false);
+  PERFORM @leave_lanes_v1(p_now, v_lanes.woken, v_lanes.ajar);
 END $$;
 
 -- At the end of a claim: lanes that were woken and not written yet are open again. Gates that are ajar are looked at

@@ -149,6 +149,7 @@ BEGIN
     INSERT INTO @tag SELECT t.tag, v_seqs[t.at], v_id[t.at] FROM unnest(p_tag_at, ${texts("p_tag")}) t(at, tag) ON CONFLICT DO NOTHING;
   END IF;
   PERFORM @tell_v1(now, @and_v1(v_all, v_events), p_inside);
+  IF p_lane_key IS NOT NULL AND NOT p_inside THEN PERFORM @relieve_claims_v1(now); END IF;
   RETURN concat_ws(${fieldEnd}, now, coalesce(v_ready_all, '{}'), coalesce(v_timer_first::text, ''), coalesce(v_answers::text, ''), v_events);
 END $$;
 `;

@@ -69,10 +69,10 @@ local function readAlike(spec, route, lane, alike)
   return id, own, step, gates
 end
 
--- The lane in what a submit sends of the single job.
+-- Lane and gates in what a submit sends of the single job.
 local function laneInBody(body)
-  local ${pickLua("body", ["laneKey"], ownFields)}
-  return laneKey
+  local ${pickLua("body", ["laneKey", "laneGates"], ownFields)}
+  return laneKey, laneGates
 end
 
 -- Lane and gates of a spec that has a lane. alike: what those without key and tags have between their time and their

@@ -89,7 +89,7 @@ local function noteMove(c, h, was, job)
     if to then
       add2(work.come, 0, to)
       local moved = noteLane(work, job.laneKey)
-      local entry = { handle = h, place = placeText(tonumber(job.rank)), route = job.route }
+      local entry = { handle = h, place = placeText(tonumber(job.rank)), route = job.route, gates = job.laneGates }
       if not moved.best or isAhead(entry, moved.best) then moved.best = entry end
     end
   end

@@ -1,7 +1,8 @@
 /**
  * Lanes that wait at the gate of a key (docs/decisions/0023), and the end of a call that has changed lanes.
  *
- * A lane is parked where looking at it would change nothing. Either each gate that refuses its first job lets nobody
+ * A lane is parked where looking at it would change nothing, by the call that shows its first job, else by the claim
+ * that was refused. Either each gate that refuses its first job lets nobody
  * pass at all, or only the job's own cap refuses it: it waits at all of these. Or another lane of its route that is
  * refused by the same gate is open and stands ahead of it: that one **speaks** for those behind it at this gate. So of a
  * gate that may let somebody pass, one lane per route is open; and whenever that one takes a permit, goes away or speaks
@@ -105,6 +106,40 @@ local function tellShown(c)
   c.shown = nil
 end
 
+-- The gates at which a lane waits whose first job has these; nothing where a claim has to look.
+local function closedFor(c, laneGates)
+  local closed = {}
+  for _, use in ipairs(usesIn(laneGates)) do
+    local g = keyGateOf(c, use.key)
+    if isRefusing(g, use, use.weight, c.now) then
+      if not isRefusing(g, use, 1, c.now) then return nil end
+      closed[#closed + 1] = use.key
+    elseif isOverOwnCap(g, use) then closed[#closed + 1] = use.key end
+  end
+  return closed[1] and closed
+end
+
+-- A lane waits at these gates: whoever sleeps is told, where their clocks open them.
+local function setClocksOf(c, gates, route)
+  for _, key in ipairs(gates) do
+    local g = c.keyed[key]
+    local at = (g.stepUs or g.closedUntil) and opensAt(g, g.tatUs, 1, c.now)
+    if at then
+      call("ZADD", c.k.opens, num(at), key)
+      push(c, "shown", route)
+    end
+  end
+end
+
+-- A lane that shows a job that has come waits where its gates are closed.
+local function parkNew(c, record, best)
+  if not best or best.handle ~= record.handle or (best.gates or "") == "" then return end
+  local closed = closedFor(c, best.gates)
+  if not closed then return end
+  record.parked = concat(closed, RS)
+  setClocksOf(c, closed, record.route)
+end
+
 local function writeLanes(c)
   local work, k, places = c.laneWork, c.k, newPlaces()
   c.laneWork = nil
@@ -117,6 +152,7 @@ local function writeLanes(c)
   for _, lane in ipairs(work.lanes) do
     local record, moved = c.lanes[lane], work.moved[lane]
     showHead(c, work, record, headAfter(c, work, record, moved), places)
+    parkNew(c, record, moved.best)
     takePlace(c, record, places)
     if moved.isFreed and record.handle ~= "" and record.parked == "" then push(c, "shown", record.route) end
   end

@@ -104,7 +104,7 @@ local function submitPlain(c, total)
     g[told] = id
     if p.clock ~= "" then push2(c.zadd, c.k.clock, p.clock, h) end
     if shape.hasTags == "1" then listTags(c, body, seq, h) end
-    if joins then joinLane(joins, laneInBody(body), place, h, shape.route) end
+    if joins then joinLane(joins, place, h, shape.route, laneInBody(body)) end
   end
   g.n = told
   count(c, shape.route, p.state, total)
