@@ -3,7 +3,7 @@
  * as Millrace's), no QueueEvents, no metrics, no telemetry. Its queue trims its events to about 10,000; it keeps no other history
  * than the finished jobs themselves.
  */
-import { Queue, Worker } from "bullmq";
+import { Queue, QueueEvents, Worker } from "bullmq";
 import type { JobsOptions } from "bullmq";
 import { Redis } from "ioredis";
 import type { Contender, OpenOptions } from "./contender.ts";
@@ -61,6 +61,17 @@ export async function openBullmqContender({ place, jobKind, isCounting }: OpenOp
       worker.on("completed", () => finished(1));
       if (failsOnce) worker.on("failed", () => finished(1));
       return { stop: () => worker.close() };
+    },
+    async openCalls() {
+      const events = new QueueEvents(name, { connection: connection.duplicate(), prefix });
+      await events.waitUntilReady();
+      return {
+        async call(input) {
+          const job = await queue.add(name, input);
+          return job.waitUntilFinished(events);
+        },
+        close: () => events.close(),
+      };
     },
     countFinished: () => queue.getCompletedCount(),
     finishAll: () => Promise.reject(new Error("BullMQ is not measured beside finished jobs.")),

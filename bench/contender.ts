@@ -19,6 +19,8 @@ export interface Contender {
   work(options: WorkOptions): Promise<Workers> | Workers;
   /** Absent where the system is not measured with cancels. */
   openCancels?(): Promise<Cancels>;
+  /** Absent where the system is not measured with calls. */
+  openCalls?(): Promise<Calls>;
   /** Finished jobs by the store's own count. Where it keeps none of them: `filled`, all that there were, without those still there. */
   countFinished(filled: number): Promise<number> | number;
   /**
@@ -82,6 +84,12 @@ export interface WorkOptions {
 export interface Cancels {
   /** Has a job run, and answers how long its cancel took from the call until its handler was told. */
   cancelOne(): Promise<number>;
+  close(): Promise<void>;
+}
+
+export interface Calls {
+  /** Enqueues a job and waits for its result. */
+  call(input: unknown): Promise<unknown>;
   close(): Promise<void>;
 }
 

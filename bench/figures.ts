@@ -21,6 +21,8 @@ export const works = [
   "latency",
   "delayed",
   "cancel",
+  "call",
+  "tracing",
   "idle",
   "schedules",
   "schedules-idle",
@@ -42,6 +44,8 @@ export const unhurriedWorks: readonly Work[] = [
   "metrics",
   "delayed",
   "cancel",
+  "call",
+  "tracing",
   "schedules",
   "schedules-idle",
 ];
@@ -75,6 +79,8 @@ export const modeNotes = {
   work: "work(), by 1000, 3 at a time",
   notify: "work() with LISTEN/NOTIFY",
   rested: "each after a pause",
+  "api-only": "openTelemetry() without an SDK",
+  sdk: "openTelemetry(), every span recorded",
 } as const;
 export type Mode = keyof typeof modeNotes;
 

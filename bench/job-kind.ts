@@ -31,6 +31,8 @@ const kindOfDrain = {
   ...({ closed: "plain" } as const),
   // Plain jobs, with and without metrics.
   ...({ metrics: "plain" } as const),
+  // Plain jobs whose attempts are traced.
+  ...({ tracing: "plain" } as const),
 };
 
 /** More than a worker of 100 slots runs at once, fewer than it would claim ahead. */

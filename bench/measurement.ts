@@ -8,7 +8,8 @@ import type { MemoryReport } from "./works/memory.ts";
 type LatencyPart = "latency-enqueuer" | "latency-worker";
 
 export interface Measurement {
-  readonly work: Work | "fill" | "memory" | LatencyPart;
+  /** `call-worker`: the other process of calls. */
+  readonly work: Work | "fill" | "memory" | "call-worker" | LatencyPart;
   readonly system: SystemName;
   readonly store: StoreName;
   /** A file, or the URL of a database or prefix. */

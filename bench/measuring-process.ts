@@ -12,6 +12,7 @@ import type { BenchInput } from "./input.ts";
 import { attemptsOf, isDrain } from "./job-kind.ts";
 import { jobsToDrain } from "./marks.ts";
 import type { FromProcess, Measurement, Outcome, ToProcess } from "./measurement.ts";
+import { measureCalls } from "./works/call.ts";
 import { measureDelayed } from "./works/delayed.ts";
 import { drainPart } from "./works/drain.ts";
 import { enqueueBulk, enqueueConcurrent, enqueueSingle, measureEnqueue } from "./works/enqueue.ts";
@@ -49,7 +50,7 @@ async function open(measurement: Measurement): Promise<Contender> {
     executor: store === "sqlite" && work === "idle" ? ("inline" as const) : measurement.executor,
     jobs: isDrain(work) ? jobsToDrain(measurement.jobs) : 0,
     isBesideClosed: jobsBeside(measurement.backlog).closed > 0,
-    isEager: work.startsWith("latency") || work === "delayed",
+    isEager: work.startsWith("latency") || work.startsWith("call") || work === "delayed",
     isCounting: work === "idle",
   };
   // Only what is measured is loaded.
@@ -87,7 +88,8 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
     case "fifo":
     case "keyed":
     case "closed":
-    case "metrics": {
+    case "metrics":
+    case "tracing": {
       const [go, stop] = [heard("go"), heard("stop")];
       void say({ kind: "ready" });
       const progress = (total: number): void => void say({ kind: "progress", total });
@@ -116,6 +118,17 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
     case "latency-worker":
       await tellStarts(contender, concurrency);
       return { kind: "done" };
+    case "call-worker":
+      await workUntilTold(contender, concurrency);
+      return { kind: "done" };
+    case "call": {
+      const figures = await measureCalls(contender, {
+        samples: jobs,
+        inFlight: concurrency ?? 1,
+        isRested: measurement.mode === "rested",
+      });
+      return { kind: "figures", figures, durability };
+    }
     case "cancel": {
       const figures = await measureCancel(contender, jobs);
       return { kind: "figures", figures, durability };
@@ -162,6 +175,16 @@ async function tellStarts(contender: Contender, concurrency: number | null): Pro
   };
   const stop = heard("stop");
   const workers = await contender.work({ concurrency, started, finished: () => {} });
+  void say({ kind: "ready" });
+  await stop;
+  await workers.stop();
+}
+
+/** As many slots as calls are in flight, and never fewer than a worker that was told nothing has. */
+async function workUntilTold(contender: Contender, inFlight: number | null): Promise<void> {
+  const concurrency = Math.max(10, inFlight ?? 1);
+  const stop = heard("stop");
+  const workers = await contender.work({ concurrency, started: () => {}, finished: () => {} });
   void say({ kind: "ready" });
   await stop;
   await workers.stop();

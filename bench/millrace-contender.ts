@@ -44,6 +44,10 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
     // A line on standard error for each of 100,000 planned failures would measure the terminal.
     ...(failsOnce ? { log: false } : {}),
     ...(mode === "no-metrics" ? { metrics: false } : {}),
+    // Only where it is measured is it loaded.
+    ...(mode === "api-only" || mode === "sdk"
+      ? { telemetry: (await import("./telemetry.ts")).telemetryOf(mode) }
+      : {}),
   });
   const benchJob = job<BenchInput, void>("bench", definitionOptionsOf(mode, jobKind));
   const closedJob = options.isBesideClosed ? job<BenchInput, void>("bench-closed", closedOptions()) : null;
@@ -126,6 +130,10 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
       const operator = new Millrace(new Engine(await open(), nodePlatform, settings, log), duties);
       return openMillraceCancels(millrace, operator);
     },
+    openCalls: async () => ({
+      call: (value) => millrace.call(benchJob, value as BenchInput),
+      close: async () => {},
+    }),
     async countFinished(filled) {
       const tallies = await opened.tallyJobs();
       const completed = tallies.reduce(

@@ -70,6 +70,8 @@ function sqliteParts({ isQuick, jobs }: Asked): readonly Part[] {
     restedLatency(isQuick, jobs, [millrace(defaultSlots), plainjob()]),
     delayed(isQuick, jobs, [plainjob()]),
     cancel(isQuick, jobs),
+    calls(isQuick, jobs, []),
+    tracing(many),
     ...schedules(jobs),
     { work: "idle", jobs: 0, rounds: 1, entries: [millrace(defaultSlots), plainjob()] },
   ];
@@ -135,6 +137,26 @@ function cancel(isQuick: boolean, jobs: number | null): Part {
   return { work: "cancel", jobs: jobs ?? (isQuick ? 50 : 500), rounds: 1, entries: [millrace(1)] };
 }
 
+/** On an idle store, one call behind the other, and a hundred in flight. */
+function calls(isQuick: boolean, jobs: number | null, peers: readonly SystemName[]): Part {
+  const ways: readonly Partial<Entry>[] = [
+    { concurrency: 1, mode: "rested" },
+    { concurrency: 1 },
+    { concurrency: 100 },
+  ];
+  const systems: readonly SystemName[] = ["millrace", ...peers];
+  const entries = ways.flatMap((way) =>
+    systems.map((system): Entry => ({ ...peer(system, 1, "plain", 2), ...way })),
+  );
+  return { work: "call", jobs: jobs ?? (isQuick ? 200 : 1000), entries };
+}
+
+/** The drain without telemetry, with that of an application that has no SDK, and with one that records every span. */
+function tracing(jobs: number): Part {
+  const modes = ["plain-jobs", "api-only", "sdk"] as const;
+  return { work: "tracing", jobs, entries: modes.map((mode): Entry => ({ ...millrace(100), mode })) };
+}
+
 /** Ten thousand that fire every hour: what they cost while none is due, and how long until all have fired. */
 function schedules(jobs: number | null): readonly Part[] {
   const entries = [millrace(1)];
@@ -178,6 +200,8 @@ function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
     { work: "latency", jobs: jobs ?? (isQuick ? 30 : 1000), entries: across },
     delayed(isQuick, jobs, []),
     cancel(isQuick, jobs),
+    calls(isQuick, jobs, []),
+    tracing(special),
     ...schedules(jobs),
     { work: "idle", jobs: 0, rounds: 1, entries: across.map((entry) => ({ ...entry, processes: 1 })) },
   ];
@@ -238,6 +262,8 @@ function redisParts({ isQuick, jobs }: Asked): readonly Part[] {
     restedLatency(isQuick, jobs, both(defaultSlots)),
     delayed(isQuick, jobs, [peer("bullmq", defaultSlots)]),
     cancel(isQuick, jobs),
+    calls(isQuick, jobs, ["bullmq"]),
+    tracing(special),
     ...schedules(jobs),
     { work: "idle", jobs: 0, rounds: 1, entries: both(defaultSlots) },
     { work: "footprint", jobs: jobs ?? (isQuick ? 20_000 : 100_000), rounds: 1, entries: both(1) },

@@ -7,6 +7,7 @@ import { jobsBeside, medianFigures, modeNotes } from "./figures.ts";
 import type { Figures, Result } from "./figures.ts";
 import { waitMs } from "./clock.ts";
 import { attemptsOf, isDrain, jobKindOf } from "./job-kind.ts";
+import { measureCallsAcross } from "./call-across.ts";
 import { measureLatencyAcross } from "./latency-across.ts";
 import { jobsToDrain, rateOf, warmUpJobs } from "./marks.ts";
 import type { Measurement } from "./measurement.ts";
@@ -87,7 +88,8 @@ async function fill(measurement: Measurement, { scratch }: RunOptions): Promise<
 /** Jobs carry with them whether they are kept and what is special about them, so what differs is filled apart. */
 function fillKey({ work }: Group, { system, backlog, mode }: Entry): string {
   const history = mode === "no-history" ? ", no history" : "";
-  return `${system}, ${jobKindOf(work, mode)} jobs, ${backlog ?? "otherwise empty"}${history}`;
+  const traced = mode === "sdk" ? "traced " : "";
+  return `${system}, ${traced}${jobKindOf(work, mode)} jobs, ${backlog ?? "otherwise empty"}${history}`;
 }
 
 async function measureEntry(
@@ -111,7 +113,8 @@ async function measureEntry(
     if (group.work === "footprint") return await weigh(measurement, options);
     if (group.work === "latency" && entry.processes === 2)
       return { figures: await measureLatencyAcross(measurement, asked.profileFolder), durability: "strict" };
-    const outcome = await measureInProcess(measurement, asked.profileFolder);
+    const measureIt = group.work === "call" ? measureCallsAcross : measureInProcess;
+    const outcome = await measureIt(measurement, asked.profileFolder);
     if (outcome.kind === "figures") return outcome;
     throw new Error(`A measurement answered ${outcome.kind}.`);
   } finally {

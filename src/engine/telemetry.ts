@@ -15,12 +15,12 @@ export interface Telemetry {
   submit(unit: SubmitUnit, send: (unit: SubmitUnit) => Promise<SubmitAnswer>): Promise<SubmitAnswer>;
   /** A follow-up that an attempt asks for; it is submitted with the end of the attempt. */
   followUp(job: NewJob, attempt: RunningAttempt): NewJob;
-  /** Around the call of a handler for one attempt, or of a batch handler for several. */
+  /** Around the call of a handler for one attempt, or of a batch handler for several. The call may throw or reject. */
   run<Value>(
     attempts: readonly RunningAttempt[],
     isBatch: boolean,
-    call: () => Promise<Value>,
-  ): Promise<Value>;
+    call: () => Value | Promise<Value>,
+  ): Value | Promise<Value>;
   /** Told once of every attempt that has ended. */
   ended: AttemptObserver;
 }

@@ -4,6 +4,7 @@ export {
   SpanKind,
   SpanStatusCode,
   context,
+  createNoopMeter,
   diag,
   metrics,
   propagation,

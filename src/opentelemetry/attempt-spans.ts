@@ -10,13 +10,18 @@
 import { endedAs } from "../engine/attempt-observer.ts";
 import type { EndedAs, ObservedAttempt } from "../engine/attempt-observer.ts";
 import type { RunningAttempt } from "../engine/telemetry.ts";
-import { parseMeta } from "../model/job-meta.ts";
 import { controlOf } from "../worker/control.ts";
 import { ROOT_CONTEXT, SpanKind, SpanStatusCode, context, trace } from "./api.ts";
 import type { Attributes, Context, Span } from "./api.ts";
 import { guarded } from "./guarded.ts";
 import type { Instruments } from "./instruments.ts";
-import { attributeNames, errorTypeOf, metricAttributes, spanAttributes } from "./naming.ts";
+import {
+  attributeNames,
+  errorTypeOf,
+  metricAttributes,
+  scheduleAttributes,
+  spanAttributes,
+} from "./naming.ts";
 import type { Spans } from "./spans.ts";
 import { contextOf, linkTo } from "./trace-context.ts";
 
@@ -52,8 +57,8 @@ export class AttemptSpans {
   run<Value>(
     attempts: readonly RunningAttempt[],
     isBatch: boolean,
-    call: () => Promise<Value>,
-  ): Promise<Value> {
+    call: () => Value | Promise<Value>,
+  ): Value | Promise<Value> {
     const [first] = attempts;
     // Middleware that calls the joint handler once more for its job does so within the same attempt.
     const known = first === undefined ? undefined : this.#running.get(first);
@@ -62,10 +67,11 @@ export class AttemptSpans {
     let called: Promise<Value> | null = null;
     guarded("the context of an attempt", () =>
       context.with(trace.setSpan(running.from, running.span), () => {
-        called = call();
+        // What it throws is the handler's, and none of the guard's business.
+        called = (async () => call())();
       }),
     );
-    const outcome: Promise<Value> = called ?? call();
+    const outcome: Promise<Value> = called ?? (async () => call())();
     return outcome.then(
       (value) => (note(running, attempts, isBatch ? value : [value]), value),
       (error: unknown) => {
@@ -92,7 +98,8 @@ export class AttemptSpans {
 
   #begin(attempts: readonly RunningAttempt[], isBatch: boolean): Running {
     const [first] = attempts as readonly [RunningAttempt, ...RunningAttempt[]];
-    const made = isBatch ? ROOT_CONTEXT : contextOf(first.job.meta);
+    const contexts = attempts.map(({ job }) => contextOf(job.meta));
+    const made = isBatch ? ROOT_CONTEXT : (contexts[0] as Context);
     const from = this.#isLinked ? ROOT_CONTEXT : made;
     const span = this.#spans.start("process", first.title, {
       kind: SpanKind.CONSUMER,
@@ -101,7 +108,7 @@ export class AttemptSpans {
         [attributeNames.clientId]: first.owner,
         ...(isBatch ? { [attributeNames.batchSize]: attempts.length } : jobAttributes(first)),
       },
-      links: attempts.flatMap(({ job }) => linkTo(contextOf(job.meta))),
+      links: contexts.flatMap(linkTo),
       from,
     });
     const running: Running = { span, from: made, isBatch, left: attempts.length, errors: new Map() };
@@ -161,10 +168,9 @@ function errorOf(thrown: unknown): Error | null {
 }
 
 function jobAttributes({ job }: RunningAttempt): Attributes {
-  const made = job.meta === null ? undefined : parseMeta(job.meta)?.schedule;
   return {
     [attributeNames.messageId]: job.id,
     [attributeNames.attempt]: job.attempt,
-    ...(made === undefined ? {} : { [attributeNames.schedule]: made.name }),
+    ...scheduleAttributes(job.meta),
   };
 }

@@ -15,7 +15,13 @@ import { ROOT_CONTEXT, SpanKind, SpanStatusCode, context, trace } from "./api.ts
 import type { Context, Link, Span } from "./api.ts";
 import { guarded } from "./guarded.ts";
 import type { Instruments } from "./instruments.ts";
-import { attributeNames, errorTypeOf, metricAttributes, spanAttributes } from "./naming.ts";
+import {
+  attributeNames,
+  errorTypeOf,
+  metricAttributes,
+  scheduleAttributes,
+  spanAttributes,
+} from "./naming.ts";
 import type { Title } from "./naming.ts";
 import type { Spans } from "./spans.ts";
 import { contextOf, linkTo, traceOf, withTrace } from "./trace-context.ts";
@@ -76,7 +82,7 @@ export class EnqueueSpans {
       attributes: {
         ...spanAttributes("enqueue", title),
         ...(isSingle
-          ? { [attributeNames.messageId]: first.id, ...scheduleOf(first) }
+          ? { [attributeNames.messageId]: first.id, ...scheduleAttributes(first.meta) }
           : { [attributeNames.batchSize]: jobs.length }),
       },
       from,
@@ -92,7 +98,7 @@ export class EnqueueSpans {
       attributes: {
         ...spanAttributes("create", job),
         [attributeNames.messageId]: job.id,
-        ...scheduleOf(job),
+        ...scheduleAttributes(job.meta),
       },
       from,
     });
@@ -153,9 +159,4 @@ function commonTitle(jobs: readonly NewJob[]): Partial<Title> {
 function isFiring({ meta }: NewJob): boolean {
   const tick = meta === null ? undefined : parseMeta(meta)?.schedule?.tick;
   return tick !== undefined && tick !== null;
-}
-
-function scheduleOf({ meta }: NewJob): Record<string, string> {
-  const made = meta === null ? undefined : parseMeta(meta)?.schedule;
-  return made === undefined ? {} : { [attributeNames.schedule]: made.name };
 }

@@ -3,6 +3,7 @@
  * message, its queue the destination, an enqueue a send, an attempt the processing of a message. What only Millrace has
  * lies under `messaging.millrace`.
  */
+import { parseMeta } from "../model/job-meta.ts";
 import type { Attributes } from "./api.ts";
 
 export const attributeNames = {
@@ -63,6 +64,13 @@ export function metricAttributes(
     ...spanAttributes(operation, title),
     ...(errorType === null ? {} : { [attributeNames.errorType]: errorType }),
   };
+}
+
+/** The schedule that made a job, if one did; told by the text alone for the many that none did. */
+export function scheduleAttributes(meta: string | null): Attributes {
+  if (meta === null || !meta.includes('"schedule":')) return {};
+  const made = parseMeta(meta)?.schedule;
+  return made === undefined ? {} : { [attributeNames.schedule]: made.name };
 }
 
 /** A class of errors, of which there are few. */

@@ -1,6 +1,6 @@
 /**
  * `Millrace.open(url, { telemetry: openTelemetry() })`: the enqueues and attempts of a process as spans and metrics of
- * whichever SDK is registered. Without one, the API does nothing, at the price of a call.
+ * whichever SDK is registered. Without one, a job pays for the question whether there is one.
  */
 import type { Telemetry } from "../engine/telemetry.ts";
 import { MillraceError } from "../model/error.ts";
@@ -10,6 +10,7 @@ import { AttemptSpans } from "./attempt-spans.ts";
 import { EnqueueSpans } from "./enqueue-spans.ts";
 import { guarded } from "./guarded.ts";
 import { lazyInstruments } from "./instruments.ts";
+import { sdkPresence } from "./sdk-presence.ts";
 import { Spans } from "./spans.ts";
 
 export interface OpenTelemetryOptions {
@@ -42,12 +43,18 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
   const instruments = lazyInstruments(meterProvider);
   const enqueues = new EnqueueSpans(spans, instruments, createSpans);
   const running = new AttemptSpans(spans, instruments, attempts === "link");
+  const presence = sdkPresence(tracerProvider !== undefined || meterProvider !== undefined);
+  const isHeard = (): boolean => guarded("asking for an SDK", presence) ?? false;
   return {
-    submit: (unit, send) => enqueues.submit(unit, send),
+    submit: (unit, send) => (isHeard() ? enqueues.submit(unit, send) : send(unit)),
     followUp: (job, attempt) =>
-      guarded("the span of a follow-up", () => enqueues.followUp(job, running.spanOf(attempt))) ?? job,
-    run: (of, isBatch, call) => running.run(of, isBatch, call),
-    ended: (attempt) => running.ended(attempt),
+      isHeard()
+        ? (guarded("the span of a follow-up", () => enqueues.followUp(job, running.spanOf(attempt))) ?? job)
+        : job,
+    run: (of, isBatch, call) => (isHeard() ? running.run(of, isBatch, call) : call()),
+    ended: (attempt) => {
+      if (isHeard()) running.ended(attempt);
+    },
   };
 }
 

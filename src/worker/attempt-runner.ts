@@ -61,7 +61,7 @@ export class AttemptRunner {
   #layersOf(attempt: Attempt): Layers {
     const { telemetry } = this.#engine.settings;
     if (telemetry === null || attempt.policy.isPermit) return this.#layers;
-    return (context, call) => telemetry.run([attempt], false, async () => this.#layers(context, call));
+    return (context, call) => telemetry.run([attempt], false, () => this.#layers(context, call));
   }
 
   #run(attempt: Attempt, definition: JobDefinition, call: HandlerCall, layers: Layers, ended: Ended): void {

@@ -57,7 +57,7 @@ export class JointCall {
     );
   }
 
-  #call(joined: readonly Joined[]): Promise<readonly unknown[]> {
+  async #call(joined: readonly Joined[]): Promise<readonly unknown[]> {
     const contexts = joined.map(({ context }) => context);
     if (this.#telemetry === null) return callHandler(this.#handler, contexts);
     const attempts = joined.map(({ attempt }) => attempt);
