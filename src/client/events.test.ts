@@ -1,10 +1,14 @@
 import { describe, expect, test } from "vitest";
+import { deferred } from "../../test/support/virtual-mill.ts";
+import { millOn } from "../../test/support/mill-on.ts";
 import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
 import { job } from "../engine/definition.ts";
 import { limit } from "../engine/limit.ts";
 import type { EventName, MillraceEvent } from "../model/event.ts";
 import { handler } from "../worker/handler.ts";
+import type { Worker } from "../worker/worker.ts";
 import type { EventStream } from "./events.ts";
+import type { Millrace } from "./millrace.ts";
 
 const plain = job<{ n: number }>("plain", { retry: { attempts: 2, backoff: 1000 } });
 const coded = (code: string) => expect.objectContaining({ code });
@@ -32,7 +36,7 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
     );
 
   test("events come in the order of each job's life, with the fields of their kinds", async () => {
-    const stream = v.mill.events();
+    const stream = v.mill.events({ queue: "default" });
     await v.run(
       v.mill.work([
         handler(plain, async ({ attempt }) => {
@@ -41,11 +45,15 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
       ]),
     );
     const { id } = await v.run(v.mill.enqueue(plain, { n: 1 }, { id: "job-1", delay: 5000 }));
-    const events = await v.run(take(stream, 7));
+    const events = await v.run(take(stream, 9));
     expect(events.map(({ kind }) => kind)).toEqual([
-      ...["submitted", "ready", "claimed", "retry-scheduled", "ready", "claimed", "completed"],
+      ...["submitted", "ready", "claimed", "started", "retry-scheduled"],
+      ...["ready", "claimed", "started", "completed"],
     ]);
-    const [submitted, , , retry] = events;
+    const [submitted, , , , retry] = events;
+    const times = { waitedUs: expect.any(Number), ranUs: expect.any(Number) };
+    expect(retry).toMatchObject({ ...times, error: { name: "Error", message: "first" } });
+    expect(events.at(-1)).toMatchObject(times);
     expect(submitted).toMatchObject({
       jobId: id,
       queue: "default",
@@ -64,8 +72,8 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
     await v.run(Promise.all([1, 2, 3].map((n) => v.mill.enqueueMany(many(n * 10, n * 10 + 4).slice(0, 1)))));
     for (const submission of many(50, 60)) await v.run(v.mill.enqueueMany([submission]));
     await v.advance(5000);
-    const all = await v.run(take(v.mill.events({ from: "start" }), 39));
-    expect(new Set(all.map(short)).size).toBe(39);
+    const all = await v.run(take(v.mill.events({ from: "start" }), 52));
+    expect(new Set(all.map(short)).size).toBe(52);
     for (const [index, { cursor }] of all.slice(0, -1).entries()) {
       const rest = await v.run(take(v.mill.events({ from: cursor }), all.length - index - 1));
       expect(rest.map(short).sort()).toEqual(
@@ -96,13 +104,17 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
       (await v.run(take(v.mill.events({ from: "start", ...options }), count))).map(
         ({ kind, jobId }) => `${kind} ${jobId}`,
       );
-    expect(await ids({ queue: "side" }, 3)).toEqual(["submitted b", "claimed b", "completed b"]);
+    expect(await ids({ queue: "side" }, 4)).toEqual([
+      ...["submitted b", "claimed b", "started b", "completed b"],
+    ]);
     expect(await ids({ name: "other", kinds: "completed" }, 1)).toEqual(["completed b"]);
     expect(await ids({ job: "c", kinds: ["submitted", "completed"] }, 2)).toEqual([
       "submitted c",
       "completed c",
     ]);
-    expect(await ids({ tag: "red" }, 3)).toEqual(["submitted a", "claimed a", "completed a"]);
+    expect(await ids({ tag: "red" }, 4)).toEqual([
+      ...["submitted a", "claimed a", "started a", "completed a"],
+    ]);
   });
 
   test("a cursor of what was pruned since says so, and what is kept is read from the start", async () => {
@@ -173,6 +185,90 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
     await v.run(permit.release());
     await v.run(v.mill.enqueue(plain, { n: 1 }, { id: "last" }));
     expect(await v.run(take(stream, 1))).toMatchObject([{ kind: "submitted", jobId: "last" }]);
+  });
+});
+
+describe("what is not in the record of a change", () => {
+  const v = useVirtualMill();
+
+  test("a job that waited in its worker has started before it ends, or when its start is reported", async () => {
+    const stream = v.mill.events({ kinds: ["claimed", "started", "completed"] });
+    const release = deferred<number>();
+    const slow = job<{ n: number }, number>("slow");
+    const worker = handler(slow, ({ input }) => (input.n === 3 ? release.promise : 1));
+    await v.run(v.mill.enqueueMany([1, 2, 3].map((n) => slow.with({ n }, { id: `job-${n}` }))));
+    await v.run(v.mill.work([worker], { concurrency: 1 }));
+    const events = (await v.run(take(stream, 8))).map(({ kind, jobId }) => `${kind} ${jobId}`);
+    for (const n of [1, 2, 3]) {
+      const life = events.filter((text) => text.endsWith(`job-${n}`)).map((text) => text.split(" ")[0]);
+      expect(life).toEqual(n === 3 ? ["claimed", "started"] : ["claimed", "started", "completed"]);
+    }
+    release.resolve(3);
+    const [last] = await v.run(take(v.mill.events({ from: "start", job: "job-3", kinds: "completed" }), 1));
+    expect(last).toMatchObject({ waitedUs: expect.any(Number), ranUs: expect.any(Number) });
+  });
+
+  test("progress comes decoded, without what its definition hides", async () => {
+    const shy = job<{ n: number }>("shy", { redact: ["data.secret"] });
+    const stream = v.mill.events({ kinds: "progress" });
+    await v.run(v.mill.enqueue(shy, { n: 1 }));
+    await v.run(
+      v.mill.work([handler(shy, async ({ progress }) => progress(50, "half", { done: 5, secret: "x" }))]),
+    );
+    expect(await v.run(take(stream, 1))).toMatchObject([
+      {
+        kind: "progress",
+        state: "running",
+        progress: { value: 50, data: { done: 5, secret: "[redacted]" } },
+      },
+    ]);
+  });
+
+  test("a failed job tells its error, without a stack", async () => {
+    const bad = job("bad", { retry: { attempts: 1 } });
+    const stream = v.mill.events({ kinds: "failed" });
+    await v.run(v.mill.enqueue(bad, {}));
+    const broken = Object.assign(new TypeError("broken"), { code: "E1" });
+    await v.run(v.mill.work([handler(bad, () => Promise.reject(broken))]));
+    const [event] = await v.run(take(stream, 1));
+    expect(event).toMatchObject({ reason: "retries-exhausted", ranUs: expect.any(Number) });
+    expect(event?.error).toEqual({ name: "TypeError", message: "broken", code: "E1" });
+  });
+
+  test("a queue that ran empty says so once, whoever had its last jobs", async () => {
+    const others = millOn(v.store, {}, v.platform);
+    const run = (mill: Millrace): Promise<Worker> =>
+      v.run(mill.work([handler(plain, async () => undefined)], { concurrency: 1 }));
+    await run(v.mill);
+    const worker = await run(others);
+    for (const round of [1, 2]) {
+      const jobs = Array.from({ length: 6 }, (_, n) => plain.with({ n }));
+      const handles = await v.run(v.mill.enqueueMany(jobs));
+      await v.run(Promise.all(handles.map((handle) => handle.result())));
+      await v.advance(10_000);
+      const { records } = await v.run(v.store.readFeed({ after: 0, max: 1000 }));
+      const told = records.flatMap(({ events }) => events.filter(({ kind }) => kind === "queue-empty"));
+      expect(told.map(({ id }) => id)).toEqual(Array.from({ length: round }, () => "default"));
+    }
+    const [empty] = await v.run(take(v.mill.events({ from: "start", kinds: "queue-empty" }), 1));
+    expect(empty).toMatchObject({ queue: "default", jobId: null });
+    await v.run(worker.stop());
+  });
+
+  test("queues and workers tell of themselves, in order with the jobs", async () => {
+    const stream = v.mill.events();
+    await v.run(v.mill.queues.pause("default"));
+    const worker = await v.run(v.mill.work([handler(plain, async () => undefined)]));
+    await v.run(v.mill.enqueue(plain, { n: 1 }, { id: "one" }));
+    await v.run(worker.stop());
+    const events = await v.run(take(stream, 4));
+    expect(events.map(({ kind }) => kind)).toEqual([
+      ...["queue-changed", "worker-joined", "submitted", "worker-left"],
+    ]);
+    expect(events[0]).toMatchObject({ queue: "default", jobId: null, settings: { paused: true } });
+    expect(events[1]).toMatchObject({ worker: worker.id, queue: null, jobId: null });
+    const [filtered] = await v.run(take(v.mill.events({ from: "start", queue: "default" }), 1));
+    expect(filtered).toMatchObject({ kind: "queue-changed" });
   });
 });
 

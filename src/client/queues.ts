@@ -48,6 +48,9 @@ export interface QueueSettings {
   readonly retention: KeptHistory | null;
 }
 
+/** The document of a queue by which its last change was told. */
+const changeKind = "queue-change";
+
 export class Queues {
   readonly #engine: Engine;
 
@@ -128,7 +131,22 @@ export class Queues {
     const key = queueGateKey(checkName(queue, `${what}: queue`));
     await changeGate(this.#engine.store, key, ({ body }) => change(body));
     await ringSettings(this.#engine, queue);
-    return this.settings(queue);
+    const settings = await this.settings(queue);
+    await this.#tell(settings);
+    return settings;
+  }
+
+  /** The change is made; that nobody is told of it must not make it fail. */
+  async #tell(settings: QueueSettings): Promise<void> {
+    const { store, log } = this.#engine;
+    const { queue } = settings;
+    const body = JSON.stringify(settings);
+    const tells = { kind: "queue-changed", subject: queue, extra: body } as const;
+    try {
+      await store.putDocs([{ kind: changeKind, id: queue, body, guard: "any", tells }]);
+    } catch (error) {
+      log.warn("the change of a queue could not be told; it is made", { queue, error });
+    }
   }
 }
 

@@ -27,10 +27,16 @@ test("event codes are fixed for ever, because feeds keep them", () => {
     replayed: 20,
     removed: 21,
     revoked: 22,
+    started: 23,
+    progress: 24,
+    "queue-changed": 25,
+    "queue-empty": 26,
+    "worker-joined": 27,
+    "worker-left": 28,
   });
 });
 
 test("a code leads back to its kind, and an unknown code is a wrong program", () => {
   for (const [kind, code] of Object.entries(eventCodes)) expect(eventOfCode(code)).toBe(kind as EventKind);
-  for (const code of [-1, 23, 1.5, Number.NaN]) expect(() => eventOfCode(code)).toThrow(RangeError);
+  for (const code of [-1, 29, 1.5, Number.NaN]) expect(() => eventOfCode(code)).toThrow(RangeError);
 });

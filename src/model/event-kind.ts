@@ -1,5 +1,5 @@
 /**
- * The catalogue of what can be told about a job: one kind per verb of its life. The model chooses the kind; a store
+ * The catalogue of what can be told about a job, one kind per verb of its life, and about queues and workers. The model chooses the kind; a store
  * only packs it into the feed (rule R10). `extra` is one value whose meaning follows from the kind.
  */
 
@@ -28,6 +28,12 @@ export const eventCodes = {
   replayed: 20,
   removed: 21,
   revoked: 22,
+  started: 23,
+  progress: 24,
+  "queue-changed": 25,
+  "queue-empty": 26,
+  "worker-joined": 27,
+  "worker-left": 28,
 } as const;
 
 export type EventKind = keyof typeof eventCodes;

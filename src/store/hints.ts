@@ -13,16 +13,18 @@ export interface Hints {
   dueInMs: number | null;
   /** Whether due jobs were promoted. */
   hasPromoted: boolean;
+  /** Whether the feed has grown. */
+  hasTold: boolean;
   finished: string[];
   cancels: { id: string; owner: string }[];
 }
 
 export function emptyHints(): Hints {
-  return { routes: new Set(), dueInMs: null, hasPromoted: false, finished: [], cancels: [] };
+  return { routes: new Set(), dueInMs: null, hasPromoted: false, hasTold: false, finished: [], cancels: [] };
 }
 
-export function isEmpty({ routes, dueInMs, hasPromoted, finished, cancels }: Hints): boolean {
-  const isQuiet = routes.size === 0 && dueInMs === null && !hasPromoted;
+export function isEmpty({ routes, dueInMs, hasPromoted, hasTold, finished, cancels }: Hints): boolean {
+  const isQuiet = routes.size === 0 && dueInMs === null && !hasPromoted && !hasTold;
   return isQuiet && finished.length === 0 && cancels.length === 0;
 }
 
@@ -45,6 +47,7 @@ export interface CodedEvent {
 
 /** Adds the hints that follow from an event. `now` is the time of the call that told it. */
 export function hintEvent(hints: Hints, { kind, route, state, extra, ids }: CodedEvent, now: number): void {
+  hints.hasTold = true;
   if (state === null) return;
   if (kind === eventCodes.promoted) hints.hasPromoted = true;
   if (state === stateCodes.ready) hints.routes.add(route);
@@ -55,7 +58,7 @@ export function hintEvent(hints: Hints, { kind, route, state, extra, ids }: Code
 }
 
 /** The hints as those who watch get them: plain, so that they may cross to another thread. */
-export function contractHints({ routes, dueInMs, hasPromoted, finished, cancels }: Hints): Hint[] {
+export function contractHints({ routes, dueInMs, hasPromoted, hasTold, finished, cancels }: Hints): Hint[] {
   const hints: Hint[] = [];
   if (routes.size > 0) hints.push({ kind: "ready", routes: [...routes] });
   // Before the clocks that are set in the same breath: those are not answered yet.
@@ -69,6 +72,8 @@ export function contractHints({ routes, dueInMs, hasPromoted, finished, cancels 
     else ids.push(id);
   }
   for (const [owner, ids] of owners) hints.push({ kind: "cancel", ids, owner });
+  // Whoever follows the feed looks there after any hint.
+  if (hasTold && hints.length === 0) hints.push({ kind: "told", partition: 0 });
   return hints;
 }
 

@@ -16,6 +16,8 @@ export const storeLimits = {
   /** Learned routes in one offer of a claim: a worker offers more of them in rotation. */
   learnedRoutesPerOfferMax: 64,
   logLinesPerJobMax: 1000,
+  /** Of an attempt log that the event of its settle carries. */
+  noteCharsMax: 48,
   /**
    * How long a call to a shared store waits for a row that somebody's open transaction holds, before its items are
    * done one by one; and behind the first of these that is still held, how long for each of the others.

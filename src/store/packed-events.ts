@@ -4,28 +4,49 @@
  *
  *  body    bundle RS bundle RS ...
  *  bundle  event code US rev US route US state code US attempt US extra US id US id ...
+ *          event code "+" US ... US id US note US id US note ...    where jobs have notes; an empty one is none
  *  extra   nothing, "n" and a number, or "s" and a packed text
  *  state   empty once the job was removed
  */
-import { eventOfCode } from "../model/event-kind.ts";
+import { eventCodes, eventOfCode } from "../model/event-kind.ts";
 import { stateCodes, stateOfCode } from "../model/job-state.ts";
 import { hintEvent } from "./hints.ts";
 import type { CodedEvent, Hints } from "./hints.ts";
 import { escapeMark, fieldEnd, itemEnd, packText, packTexts, unpackText } from "./packed-text.ts";
-import type { FeedEvent } from "./records.ts";
+import type { FeedEvent, PutEvent } from "./records.ts";
 
 /** Events that differ only in their job. */
 export interface EventBundle extends CodedEvent {
   readonly rev: number;
   readonly attempt: number;
+  /** By job, "" for none; left out where no job has one. */
+  readonly notes?: readonly string[];
 }
 
-export function packEvents(bundles: readonly EventBundle[]): string {
-  return bundles.map(packBundle).join(itemEnd);
+/** Behind the code of the event of a bundle with notes. */
+export const notedMark = "+";
+
+/** The bundle of an event of no job. */
+export function bundleOfPut({
+  kind,
+  subject,
+  extra,
+}: PutEvent): Omit<EventBundle, "notes"> & { readonly ids: string[] } {
+  return { kind: eventCodes[kind], rev: 0, route: 0, state: null, attempt: 0, extra, ids: [subject] };
 }
 
-function packBundle({ kind, rev, route, state, attempt, extra, ids }: EventBundle): string {
-  return [kind, rev, route, state ?? "", attempt, packExtra(extra), ...packTexts(ids)].join(fieldEnd);
+export function packEvents(
+  bundles: readonly EventBundle[],
+  routeText: (route: number) => string = String,
+): string {
+  return bundles.map((bundle) => packBundle(bundle, routeText(bundle.route))).join(itemEnd);
+}
+
+function packBundle({ kind, rev, state, attempt, extra, ids, notes }: EventBundle, route: string): string {
+  const head = [rev, route, state ?? "", attempt, packExtra(extra)];
+  if (notes === undefined) return [kind, ...head, ...packTexts(ids)].join(fieldEnd);
+  const noted = packTexts(ids).flatMap((id, at) => [id, packText(notes[at] as string)]);
+  return [`${kind}${notedMark}`, ...head, ...noted].join(fieldEnd);
 }
 
 function packExtra(extra: string | number | null): string {
@@ -52,17 +73,26 @@ function bundlesOf(packed: string, readRoute: ReadRoute): EventBundle[] {
   if (packed === "") return [];
   const isEscaped = packed.includes(escapeMark);
   return packed.split(itemEnd).map((bundle) => {
-    const [kind, rev, route = "", state, attempt, extra = "", ...ids] = bundle.split(fieldEnd);
+    const [kind = "", rev, route = "", state, attempt, extra = "", ...rest] = bundle.split(fieldEnd);
+    const isNoted = kind.endsWith(notedMark);
+    const ids = isNoted ? everySecond(rest, 0) : rest;
     return {
-      kind: Number(kind),
+      kind: Number.parseInt(kind, 10),
       rev: Number(rev),
       route: readRoute(route),
       state: state === "" ? null : Number(state),
       attempt: Number(attempt),
       extra: readExtra(extra),
       ids: isEscaped ? ids.map(unpackText) : ids,
+      ...(isNoted ? { notes: isEscaped ? everySecond(rest, 1).map(unpackText) : everySecond(rest, 1) } : {}),
     };
   });
+}
+
+function everySecond(texts: readonly string[], from: 0 | 1): string[] {
+  const found: string[] = [];
+  for (let at = from; at < texts.length; at += 2) found.push(texts[at] as string);
+  return found;
 }
 
 function readExtra(extra: string): string | number | null {
@@ -71,7 +101,7 @@ function readExtra(extra: string): string | number | null {
 }
 
 export function readEvents(packed: string, readRoute: ReadRoute = Number): FeedEvent[] {
-  return bundlesOf(packed, readRoute).flatMap(({ kind, rev, route, state, attempt, extra, ids }) => {
+  return bundlesOf(packed, readRoute).flatMap(({ kind, rev, route, state, attempt, extra, ids, notes }) => {
     const told = {
       kind: eventOfCode(kind),
       rev,
@@ -80,7 +110,10 @@ export function readEvents(packed: string, readRoute: ReadRoute = Number): FeedE
       attempt,
       extra,
     };
-    return ids.map((id) => ({ ...told, id }));
+    if (notes === undefined) return ids.map((id) => ({ ...told, id }));
+    return ids.map((id, at) =>
+      notes[at] === "" ? { ...told, id } : { ...told, id, note: notes[at] as string },
+    );
   });
 }
 

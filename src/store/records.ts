@@ -92,7 +92,7 @@ export interface JobRecord {
   /** What its route asks of a worker; left out for nothing. */
   readonly caps?: readonly string[];
   readonly state: JobState;
-  /** 1 after the submit, then one more with every event. Extending a lease and recording progress are no events. */
+  /** 1 after the submit, then one more with every event but `started` and `progress`, which change no state. */
   readonly rev: number;
   readonly fence: number;
   readonly attempt: number;
@@ -152,11 +152,22 @@ export type DocPut = {
   readonly id: string;
   readonly body: string | null;
   readonly guard: DocGuard;
+  /** What the feed tells where the put is applied; left out for nothing. */
+  readonly tells?: PutEvent;
 } & (
   | { readonly due?: null; readonly expiresInMs?: number | null }
   /** From its due time on the document is given by `readDueDocs`. One that is due does not expire. */
   | { readonly due: Due; readonly expiresInMs?: null }
 );
+
+/**
+ * An event of no job: in the feed its id is the subject, its rev, route and attempt are 0 and its state is null.
+ */
+export interface PutEvent {
+  readonly kind: Extract<EventKind, `queue-${string}` | `worker-${string}`>;
+  readonly subject: string;
+  readonly extra: string | null;
+}
 
 /** An expired document counts as absent, with version 0, for every guard and every read. */
 export type DocGuard = "any" | "absent" | { readonly version: number };
@@ -211,7 +222,7 @@ export interface Effects {
   readonly docs?: readonly DocPut[];
 }
 
-/** One change of one job as the feed tells it. Order inside a job is rev. */
+/** One change of one job as the feed tells it. Order inside a job is rev; what tells no change has that of the change before. */
 export interface FeedEvent {
   readonly kind: EventKind;
   readonly id: string;
@@ -220,8 +231,16 @@ export interface FeedEvent {
   /** The state after the change; null once removed. */
   readonly state: JobState | null;
   readonly attempt: number;
-  /** By the state after: scheduled = dueAt; terminal = reason; running with a cancel asked = owner (but not at a claim); else null. */
+  /**
+   * By the kind: claimed = 1 where its handler starts with the claim; started = startedAt; progress = the text. Of any other,
+   * by the state after: scheduled = dueAt; terminal = reason; running with a cancel asked = owner; else null.
+   */
   readonly extra: string | number | null;
+  /**
+   * Of a settle: "!" where nobody had told that the attempt started, then its attempt log where that is not longer than
+   * `storeLimits.noteCharsMax`. Left out where that is nothing.
+   */
+  readonly note?: string;
 }
 
 /** One record per store call that changed something. Events of one job in order of rev; between jobs the order is free. */

@@ -19,7 +19,7 @@ import type { WorkerOrder } from "../engine/worker-bell.ts";
 import { noticePut, readNotice, workerKind } from "../engine/worker-notice.ts";
 import type { LiveWorker, WorkerNotice } from "../engine/worker-notice.ts";
 import type { Timer } from "../platform/platform.ts";
-import type { Doc } from "../store/records.ts";
+import type { Doc, PutEvent } from "../store/records.ts";
 
 const readEveryMs = { busy: 1050, idle: 2400 };
 /** While a queue has a total, a worker that was killed is out of the shares when its notice has run out. */
@@ -58,6 +58,8 @@ export class Beat {
   readonly #seats = new Set<BeatSeat>();
   /** By the id of a document that is listened to, the version that was heard last. */
   readonly #heard = new Map<string, number>();
+  /** Those of which the feed was told that they joined. */
+  readonly #joined = new WeakSet<BeatSeat>();
   /** Monotonic, when the last notice was sent that the store has taken. */
   #writtenUs = 0;
   /** Settles when every notice that was sent is answered or given up. */
@@ -89,7 +91,7 @@ export class Beat {
       if (this.#seats.size === 0) for (const timer of Object.values(this.#timers)) timer?.cancel();
       // A notice that is still on its way must not come behind the end of it.
       await this.#writing;
-      await this.#put([noticePut(seat.owner, null)]);
+      await this.#put([{ ...noticePut(seat.owner, null), tells: tellsOf(seat, "worker-left") }]);
     };
   }
 
@@ -131,7 +133,13 @@ export class Beat {
     };
     this.#lateMs = 0;
     const sentUs = platform.monotonicUs();
-    const puts = [...this.#seats].map((seat) => noticePut(seat.owner, { ...seat.notice(), ...shared }));
+    const seats = [...this.#seats];
+    const puts = seats.map((seat) => {
+      const put = noticePut(seat.owner, { ...seat.notice(), ...shared });
+      return this.#joined.has(seat) ? put : { ...put, tells: tellsOf(seat, "worker-joined") };
+    });
+    // Not told again while the answer is on its way; one that was lost may have been told.
+    for (const seat of seats) this.#joined.add(seat);
     this.#writing = Promise.all([this.#writing, this.#put(puts)]).then(([, isWritten]) => {
       if (isWritten) this.#writtenUs = sentUs;
     });
@@ -250,4 +258,8 @@ export class Beat {
     };
     this.#timers[which] = platform.setTimer(delayMs, rang, false);
   }
+}
+
+function tellsOf({ owner }: BeatSeat, kind: "worker-joined" | "worker-left"): PutEvent {
+  return { kind, subject: owner, extra: null };
 }

@@ -53,6 +53,8 @@ export interface ClaimerOptions {
   readonly renewal: RenewalSeat;
   readonly slots: Slots;
   readonly closedGates: ClosedGates;
+  /** Told of each queue of which a claim has brought jobs, and when, by the store's clock. */
+  readonly claimed: (queue: string, at: number) => void;
 }
 
 /** One offer of a claim: the part of a pool's slots that one kind of its routes may fill. */
@@ -255,6 +257,7 @@ export class Claimer {
       for (const told of this.#engine.idleClaims) told(answer.nextDueInMs);
       return;
     }
+    for (const { queue } of got.keys()) this.#options.claimed(queue, answer.now);
     renewal.arm();
     slots.arrive(answer.jobs, sentUs);
   }

@@ -23,6 +23,7 @@ import { Aborting } from "./aborting.ts";
 import { AttemptRunner } from "./attempt-runner.ts";
 import type { Beat } from "./beat.ts";
 import { Claimer } from "./claimer.ts";
+import { EmptyQueues } from "./empty-queues.ts";
 import { ClosedGates } from "./closed-gates.ts";
 import { FleetSeat } from "./fleet-seat.ts";
 import type { Handler } from "./handler.ts";
@@ -77,6 +78,7 @@ export class JobWorker implements Worker {
   readonly #renewal: RenewalSeat;
   readonly #learning: RouteLearning;
   readonly #claimer: Claimer;
+  readonly #emptyQueues: EmptyQueues;
   readonly #closedGates: ClosedGates;
   readonly #seat: FleetSeat;
   readonly #whenStopped = Promise.withResolvers<StopReport>();
@@ -143,7 +145,14 @@ export class JobWorker implements Worker {
       ...{ owner, leaseMs, routes, settling, renewal, slots },
       learning: this.#learning,
       closedGates: this.#closedGates,
+      claimed: (queue, at) => {
+        if (settings.isAnnounced) this.#emptyQueues.claimed(queue, at);
+      },
     });
+    this.#emptyQueues = new EmptyQueues(
+      engine,
+      (queue) => ![...leases.values()].some(({ job }) => routes.titleOf(job).queue === queue),
+    );
     this.queues = [...new Set(pools.map(({ queue }) => queue))];
   }
 
@@ -246,6 +255,7 @@ export class JobWorker implements Worker {
     this.#unwatch?.();
     this.#learning.stop();
     this.#closedGates.stop();
+    this.#emptyQueues.stop();
     // A claim that hangs must not hold the stop; what it takes is handed back, or reclaimed when its lease ends.
     await settlesWithin(platform, this.#claimer.stop(), Math.max(graceMs, abortGraceMs));
     this.#slots.handBackWaiting();

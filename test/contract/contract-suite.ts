@@ -25,6 +25,7 @@ import { extendCases, recordCases } from "./cases/lease-cases.ts";
 import { clockCases, feedCases, findCases, tallyCases } from "./cases/look-cases.ts";
 import { settleCases } from "./cases/settle-cases.ts";
 import { submitCases } from "./cases/submit-cases.ts";
+import { tellCases } from "./cases/tell-cases.ts";
 import { textCases } from "./cases/text-cases.ts";
 import { uniqueCases } from "./cases/unique-cases.ts";
 import { auditCases, pruneCases } from "./cases/upkeep-cases.ts";
@@ -52,6 +53,7 @@ const groups: readonly ContractGroup[] = [
   textCases,
   tallyCases,
   feedCases,
+  tellCases,
   clockCases,
   pruneCases,
   auditCases,

@@ -23,7 +23,9 @@ describe.each(places)("on %s", (_title, place) => {
     const listen = async (on: Millrace, until: number): Promise<void> => {
       for await (const event of on.events({ from: cursor })) {
         cursor = event.cursor;
+        if (event.jobId === null) continue;
         lives.set(event.jobId, [...(lives.get(event.jobId) ?? []), event.kind]);
+        if (event.kind === "completed") expect(event.ranUs).toBeGreaterThanOrEqual(0);
         if (event.kind === "completed" && ++ended === until) return;
       }
     };
@@ -35,7 +37,7 @@ describe.each(places)("on %s", (_title, place) => {
     await listen(next, count);
     expect([...lives.keys()].sort()).toEqual(handles.map(({ id }) => id).sort());
     expect(new Set([...lives.values()].map((kinds) => kinds.join(" ")))).toEqual(
-      new Set(["submitted claimed completed"]),
+      new Set(["submitted claimed started completed"]),
     );
   });
 });

@@ -15,6 +15,9 @@ import { readLane } from "./lane-of.ts";
 import type { Lane } from "./lane-of.ts";
 import { OperatorActs } from "./operator-acts.ts";
 
+/** News of a running attempt, which leave the job as it was. */
+const changesNothing: ReadonlySet<EventKind> = new Set(["started", "progress"]);
+
 export interface TimelineEvent {
   readonly kind: EventKind;
   readonly rev: number;
@@ -129,7 +132,7 @@ export function openLedger(evidence: Evidence): Ledger {
   const timelines = new Map<string, TimelineEvent[]>();
   for (const { number, at, events } of evidence.snapshot.feed) {
     for (const { id, kind, rev, state, attempt, extra } of events)
-      pushTo(timelines, id, { kind, rev, state, attempt, extra, at, number });
+      if (!changesNothing.has(kind)) pushTo(timelines, id, { kind, rev, state, attempt, extra, at, number });
   }
   const claims = Map.groupBy(leases, ({ id, rev }) => `${id}#${rev}`);
   const reborn = new Set<string>();

@@ -4,6 +4,7 @@
  * everything back, every order is a sort. Half of the reference model; reference-store.ts has the operations.
  */
 import type { ChangeNext, Due, Edit, Finish, HandBack, Mark, Schedule } from "../../src/model/change.ts";
+import { storeLimits } from "../../src/store/limits.ts";
 import type { EventKind } from "../../src/model/event-kind.ts";
 import { canMove, isTerminal } from "../../src/model/job-state.ts";
 import type { JobState, Origin } from "../../src/model/job-state.ts";
@@ -83,6 +84,8 @@ export class ReferenceRules {
   };
   feed: FeedRecord[] = [];
   feedNumber = 0;
+  /** Of the settle that is applied now. */
+  note = "";
   readonly #clock: () => number;
   readonly #epoch: number;
 
@@ -115,16 +118,28 @@ export class ReferenceRules {
   /** R10. */
   tell(job: Job, kind: EventKind, state: JobState | null = job.state): void {
     job.rev += 1;
-    const isTold = job.state === "running" && job.cancelAsked && kind !== "claimed";
-    const extra = isTerminal(job.state)
-      ? job.reason
-      : job.state === "scheduled"
-        ? job.dueAt
-        : isTold
-          ? job.owner
-          : null;
+    const extra =
+      kind === "claimed"
+        ? job.startedAt === null
+          ? null
+          : 1
+        : isTerminal(job.state)
+          ? job.reason
+          : job.state === "scheduled"
+            ? job.dueAt
+            : job.state === "running" && job.cancelAsked
+              ? job.owner
+              : null;
     const { id, rev, route, attempt } = job;
-    this.all.events.push({ kind, id, rev, route, state, attempt, extra: state === null ? null : extra });
+    const told = { kind, id, rev, route, state, attempt, extra: state === null ? null : extra };
+    this.all.events.push(this.note === "" ? told : { ...told, note: this.note });
+    this.note = "";
+  }
+
+  /** What changes no state. */
+  tellNews({ id, rev, route, state, attempt, startedAt, progress }: Job, kind: "started" | "progress"): void {
+    const extra = kind === "started" ? startedAt : progress;
+    this.all.events.push({ kind, id, rev, route, state, attempt, extra });
   }
 
   move(job: Job, to: JobState, event: EventKind): void {
@@ -410,6 +425,8 @@ export class ReferenceRules {
     if (job.state !== "running" || job.fence !== fence)
       return { kind: job.settledFence === fence ? "already" : "stale" };
     if (job.cancelAsked && !isTerminal(next.to as JobState)) return { kind: "cancel-asked" };
+    const isShort = attempts !== null && attempts.length <= storeLimits.noteCharsMax;
+    this.note = `${job.startedAt === null ? "!" : ""}${isShort ? attempts : ""}`;
     if (attempts !== null) job.attempts = attempts;
     job.settledFence = fence;
     this.change(job, next);
@@ -512,11 +529,16 @@ export class ReferenceRules {
     return doc === undefined || this.isExpired(doc) ? 0 : doc.version;
   }
 
-  putDoc({ kind, id, body, guard, due = null, expiresInMs = null }: DocPut): operations.PutDocAnswer {
+  putDoc(put: DocPut): operations.PutDocAnswer {
+    const { kind, id, body, guard, due = null, expiresInMs = null, tells } = put;
     const old = this.all.docs.get(docKey({ kind, id }));
     const current = this.versionOf({ kind, id });
     const wanted = guard === "any" ? current : guard === "absent" ? 0 : guard.version;
     if (wanted !== current) return { kind: "changed", version: current };
+    if (tells !== undefined) {
+      const { kind: told, subject, extra } = tells;
+      this.all.events.push({ kind: told, id: subject, rev: 0, route: 0, state: null, attempt: 0, extra });
+    }
     this.all.docs.delete(docKey({ kind, id }));
     if (body === null) {
       if (old !== undefined) this.raiseFloor(old);

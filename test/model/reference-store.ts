@@ -126,7 +126,11 @@ export class ReferenceStore {
         if (job === undefined) return "gone";
         if (job.seq !== lease.seq || job.state !== "running" || job.fence !== lease.fence) return "stale";
         job.leaseEndsAt = Math.max(job.leaseEndsAt ?? 0, this.#rules.now + leaseMs);
-        if (lease.startedAgoMs !== undefined) job.startedAt = this.#rules.now - lease.startedAgoMs;
+        if (lease.startedAgoMs !== undefined) {
+          const isNews = job.startedAt === null;
+          job.startedAt = this.#rules.now - lease.startedAgoMs;
+          if (isNews) this.#rules.tellNews(job, "started");
+        }
         if (lease.attemptEndsInMs !== undefined)
           job.attemptEndsAt = addMs(this.#rules.now, lease.attemptEndsInMs);
         return job.cancelAsked ? "cancel-asked" : "ok";
@@ -146,7 +150,10 @@ export class ReferenceStore {
         const job = this.#rules.all.jobs.get(id);
         if (job === undefined) return "gone";
         if (job.seq !== seq || job.state !== "running" || job.fence !== fence) return "stale";
-        if (progress !== undefined) job.progress = progress;
+        if (progress !== undefined) {
+          job.progress = progress;
+          this.#rules.tellNews(job, "progress");
+        }
         const lines = this.#rules.all.trails.get(id) ?? [];
         this.#rules.all.trails.set(id, lines);
         for (const body of logs) {

@@ -7,7 +7,7 @@ import { nowPlace, readCursor, startPlace } from "../../model/event-cursor.ts";
 import { isMillraceError } from "../../model/error.ts";
 import type { Engine } from "../engine.ts";
 import { checkPlace, readEnd } from "./feed-pages.ts";
-import { JobTags } from "./job-tags.ts";
+import { EventJobs } from "./event-jobs.ts";
 import { LiveFeed } from "./live-feed.ts";
 import type { EventFilter } from "./show-events.ts";
 import { Subscription } from "./subscription.ts";
@@ -22,21 +22,21 @@ export interface SubscribeOptions {
 
 export class Events {
   readonly #live: LiveFeed;
-  readonly #tags: JobTags;
+  readonly #jobs: EventJobs;
   readonly #engine: Engine;
   readonly #open = new Set<Subscription>();
 
   constructor(engine: Engine) {
     this.#engine = engine;
     this.#live = new LiveFeed(engine);
-    this.#tags = new JobTags(engine.store);
+    this.#jobs = new EventJobs(engine);
   }
 
   /** Begins at once: what is told from this call on is not missed, however late the first event is taken. */
   subscribe({ from, filter, keepsAlive }: SubscribeOptions): Subscription {
     const { platform, repeated } = this.#engine;
     const begin = this.#begin(from);
-    const around = { live: this.#live, tags: this.#tags, platform, repeated };
+    const around = { live: this.#live, jobs: this.#jobs, platform, repeated };
     const ended = (): void => void this.#open.delete(subscription);
     const subscription = new Subscription(around, { filter, begin, keepsAlive, ended });
     this.#open.add(subscription);

@@ -1,6 +1,6 @@
 /**
- * Reading the feed of one partition page by page, without a gap: the records of a feed are numbered without holes, so a
- * page that does not begin right behind the last record says that what lay between was pruned.
+ * Reading the feed of one partition page by page, without a gap: the records of a feed are numbered one by one, so a page
+ * that does not begin right behind the last record says that what lay between may have been pruned.
  */
 import { nowPlace, startPlace } from "../../model/event-cursor.ts";
 import type { FeedPlace } from "../../model/event-cursor.ts";
@@ -85,7 +85,7 @@ export class FeedPages {
     const records = page.records.map((record) => ({ partition, ...record }));
     const [first, last] = [records[0], records.at(-1)];
     if (first === undefined || last === undefined) return { records, isEnd: true };
-    if (after !== startPlace.after && first.number !== after + 1) throw prunedPlace();
+    if (after !== startPlace.after && first.number !== after + 1) await this.#checkKept(after);
     // A page counts as read once all of it can be told.
     await this.#names.learn(records);
     this.#place = { after: last.number, skip: 0 };
@@ -93,6 +93,16 @@ export class FeedPages {
     const fitting = Math.floor((pageEvents * records.length) / Math.max(1, events));
     this.#max = Math.min(Math.max(fitting, pageRecords.min), pageRecords.max);
     return { records, isEnd: records.length < max };
+  }
+
+  /**
+   * A number may be missing because its record could not be written (Redis, out of memory). Behind a place that is still
+   * kept nothing was pruned.
+   */
+  async #checkKept(after: number): Promise<void> {
+    const { partition } = this;
+    const [oldest] = (await this.#store.readFeed({ partition, after: 0, max: 1 })).records;
+    if (oldest === undefined || oldest.number > after) throw prunedPlace();
   }
 }
 

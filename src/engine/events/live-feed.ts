@@ -26,8 +26,13 @@ import { RouteNames } from "./route-names.ts";
  */
 const gapFactor = 4;
 const gapMs = { min: 1, max: 50 };
+/**
+ * Not everything that is told is hinted at to all processes: a claim follows a submit, and a message for each would wake
+ * everybody. So behind news the feed is looked at again at these distances, until nothing more is found.
+ */
+const laterLooksMs: readonly number[] = [20, 60, 200, 500];
 /** Behind lost hints each partition is looked at so often; together they ask less than twice a second. */
-const slowLookMs = 2000;
+const slowLookMs = 1500;
 const slowLookPerPartitionMs = 600;
 
 export interface Follower {
@@ -67,6 +72,8 @@ export class LiveFeed {
   #slow: Timer | null = null;
   #gap: Timer | null = null;
   #isReading = false;
+  /** Looks in a row that found nothing. */
+  #quietLooks = laterLooksMs.length;
 
   constructor(around: Surroundings) {
     this.#around = around;
@@ -128,11 +135,14 @@ export class LiveFeed {
 
   #lookLater(): void {
     this.#slow?.cancel();
-    const delayMs = Math.max(slowLookMs, slowLookPerPartitionMs * this.#partitions);
+    const slowMs = Math.max(slowLookMs, slowLookPerPartitionMs * this.#partitions);
+    const delayMs = laterLooksMs[this.#quietLooks] ?? slowMs;
     const keepsAlive = [...this.#following.keys()].some((follower) => follower.keepsAlive);
     const look = (): void => {
       this.#allStale();
-      for (const number of this.#stale) this.#unchecked.add(number);
+      if (this.#quietLooks >= laterLooksMs.length)
+        for (const number of this.#stale) this.#unchecked.add(number);
+      this.#quietLooks += 1;
       this.#read();
       this.#lookLater();
     };
@@ -168,7 +178,12 @@ export class LiveFeed {
     const read = await Promise.allSettled(asked.map((number) => this.#readPartition(pages, number)));
     // A reading of an earlier life of this feed has nobody to tell.
     if (pages !== this.#pages) return false;
-    this.#tell(mergeByTime(read.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []))));
+    const records = mergeByTime(read.flatMap((each) => (each.status === "fulfilled" ? [each.value] : [])));
+    this.#tell(records);
+    if (records.length > 0) {
+      this.#quietLooks = 0;
+      this.#lookLater();
+    }
     let hasFailed = false;
     for (const [index, each] of read.entries()) {
       if (each.status === "fulfilled") continue;

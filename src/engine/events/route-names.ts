@@ -27,7 +27,7 @@ export class RouteNames {
   }
 
   #hasNew(records: readonly PartitionRecord[]): boolean {
-    return records.some(({ events }) => events.some(({ route }) => !this.#routes.has(route)));
+    return records.some(({ events }) => events.some(({ route }) => route !== 0 && !this.#routes.has(route)));
   }
 
   async #read(): Promise<void> {

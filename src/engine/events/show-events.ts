@@ -4,7 +4,7 @@
  */
 import { nowPlace, startPlace, writePlace, writeCursor } from "../../model/event-cursor.ts";
 import type { FeedPlace } from "../../model/event-cursor.ts";
-import { eventOfFeed, fieldsOf } from "../../model/event.ts";
+import { eventsOfFeed, fieldsOf } from "../../model/event.ts";
 import type { EventName, MillraceEvent } from "../../model/event.ts";
 import { permitQueue } from "../../model/permit.ts";
 import type { FeedEvent } from "../../store/records.ts";
@@ -64,27 +64,45 @@ export class Places {
 /** Whether an event of the record is one that the filter lets pass, its tag aside. */
 export function hasWanted({ events }: PartitionRecord, filter: EventFilter, names: RouteNames): boolean {
   return events.some((told) => {
-    const kind = eventOfFeed(told.kind);
-    return kind !== null && wantedRoute(told, kind, filter, names) !== null;
+    const isKind = eventsOfFeed(told).some((kind) => kind !== null && (filter.kinds?.has(kind) ?? true));
+    return isKind && wantedSubject(told, filter, names) !== null;
   });
 }
 
-/** Queue and name of an event that the filter lets pass, else null. */
-function wantedRoute(
-  { id, route }: FeedEvent,
-  kind: EventName,
-  { kinds, job, queue, name }: EventFilter,
+/** What an event is about, where the filter lets it pass, else null. */
+function wantedSubject(
+  told: FeedEvent,
+  { job, queue, name, tag }: EventFilter,
   names: RouteNames,
-): { readonly queue: string; readonly name: string } | null {
-  if ((kinds !== undefined && !kinds.has(kind)) || (job ?? id) !== id) return null;
-  const found = names.of(route) ?? unnamed;
+): object | null {
+  if (told.route === noRoute) {
+    const isOfJob = job !== undefined || name !== undefined || tag !== undefined;
+    return isOfJob ? null : subjectOfPut(told, queue);
+  }
+  if ((job ?? told.id) !== told.id) return null;
+  const found = names.of(told.route) ?? unnamed;
   if ((queue ?? found.queue) !== found.queue || (name ?? found.name) !== found.name) return null;
-  return found.queue === permitQueue ? null : found;
+  if (found.queue === permitQueue) return null;
+  return { jobId: told.id, queue: found.queue, name: found.name, state: told.state, attempt: told.attempt };
 }
 
+/** Of an event that a document tells (PutEvent of store/records.ts). */
+function subjectOfPut({ kind, id, extra }: FeedEvent, queue: string | undefined): object | null {
+  const noJob = { jobId: null, name: null, state: null, attempt: null };
+  if (kind === "worker-joined" || kind === "worker-left")
+    return queue === undefined ? { ...noJob, queue: null, worker: id } : null;
+  if ((queue ?? id) !== id) return null;
+  if (kind !== "queue-changed") return { ...noJob, queue: id };
+  return { ...noJob, queue: id, settings: JSON.parse(String(extra)) as unknown };
+}
+
+const noRoute = 0;
 const unnamed = { queue: "", name: "" };
 
-/** The events of a record behind those that were given before, and moves the places behind it. */
+/**
+ * The events of a record behind those that were given before, and moves the places behind it. Each event of the feed has
+ * two places in a cursor, because it may be told as two (eventsOfFeed).
+ */
 export function showEvents(
   record: PartitionRecord,
   {
@@ -98,19 +116,29 @@ export function showEvents(
   const given = places.givenOf(record);
   let around: readonly [string, string] | null = null;
   let time: Date | null = null;
-  for (let index = given; index < events.length; index++) {
-    const told = events[index] as (typeof events)[number];
-    const kind = eventOfFeed(told.kind);
-    const route = kind === null ? null : wantedRoute(told, kind, filter, names);
-    if (kind === null || route === null) continue;
+  for (let index = given >> 1; index < events.length; index++) {
+    const told = events[index] as FeedEvent;
+    const kinds = eventsOfFeed(told);
+    const [first = null, second = null] = kinds;
+    if (filter.kinds !== undefined && !isOneOf(filter.kinds, first) && !isOneOf(filter.kinds, second))
+      continue;
+    const subject = wantedSubject(told, filter, names);
+    if (subject === null) continue;
     around ??= places.around(record);
     time ??= new Date(at);
-    const place = index + 1 === events.length ? String(number) : `${number - 1}.${index + 1}`;
-    const { id: jobId, state, attempt, extra } = told;
-    const cursor = around[0] + place + around[1];
-    const shared = { cursor, kind, at: time, jobId, queue: route.queue, name: route.name, state, attempt };
-    shown.push({ ...shared, ...fieldsOf({ kind, state, attempt, extra }, at) } as MillraceEvent);
+    for (let half = 0; half < 2; half++) {
+      const kind = half === 0 ? first : second;
+      const count = 2 * index + half + 1;
+      if (kind === null || count <= given || !(filter.kinds?.has(kind) ?? true)) continue;
+      const place = count >= 2 * events.length ? String(number) : `${number - 1}.${count}`;
+      const cursor = around[0] + place + around[1];
+      shown.push({ kind, cursor, at: time, ...subject, ...fieldsOf(kind, told, at) } as MillraceEvent);
+    }
   }
   places.read(record);
   return shown;
+}
+
+function isOneOf(kinds: ReadonlySet<EventName>, kind: EventName | null): boolean {
+  return kind !== null && kinds.has(kind);
 }

@@ -14,7 +14,8 @@ import type { Platform } from "../../platform/platform.ts";
 import type { RepeatedLines } from "../repeated-line.ts";
 import { FeedMerge } from "./feed-merge.ts";
 import type { PartitionRecord } from "./feed-pages.ts";
-import type { JobTags } from "./job-tags.ts";
+import { needsJobs } from "./event-jobs.ts";
+import type { EventJobs } from "./event-jobs.ts";
 import type { LiveFeed } from "./live-feed.ts";
 import { hasWanted, Places, showEvents } from "./show-events.ts";
 import type { EventFilter } from "./show-events.ts";
@@ -24,7 +25,7 @@ const waitingMax = 20_000;
 
 interface Surroundings {
   readonly live: LiveFeed;
-  readonly tags: JobTags;
+  readonly jobs: EventJobs;
   readonly platform: Platform;
   readonly repeated: RepeatedLines;
 }
@@ -119,7 +120,7 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
         if (record === null || this.#isOver) continue;
         const { names } = this.#around.live;
         const shown = showEvents(record, { filter: this.#filter, names, places });
-        this.#shown = this.#filter.tag === undefined ? shown : await this.#tagged(shown, this.#filter.tag);
+        this.#shown = needsJobs(shown, this.#filter) ? await this.#withJobs(shown) : shown;
         this.#taken = 0;
       }
       return over;
@@ -165,10 +166,11 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
     return null;
   }
 
-  async #tagged(events: readonly MillraceEvent[], tag: string): Promise<readonly MillraceEvent[]> {
+  /** What the feed does not tell is read from the jobs; while the store is away, the events wait. */
+  async #withJobs(events: readonly MillraceEvent[]): Promise<readonly MillraceEvent[]> {
     while (!this.#isOver) {
       try {
-        return await this.#around.tags.filter(events, tag);
+        return await this.#around.jobs.complete(events, this.#filter);
       } catch (error) {
         await this.#failedOnce(error);
       }

@@ -23,6 +23,8 @@ export interface Outcome {
   /** The job after the change, also where nothing of it is kept: its event is told from this. */
   readonly row: JobRow;
   readonly event: EventKind;
+  /** Of a settle: what its event carries beside (`noteOf` of tell.ts). */
+  readonly note?: string;
   /** False once the job leaves the store: it was removed, or it ended and nothing was to be kept. */
   readonly isKept: boolean;
   /** What becomes of the entry of its unique key, where it has one. */

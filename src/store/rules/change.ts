@@ -11,6 +11,7 @@ import { mark } from "./mark.ts";
 import { place } from "./place.ts";
 import { remove } from "./remove.ts";
 import { keyOfReplay, replay } from "./replay.ts";
+import { noteOf } from "./tell.ts";
 
 export function isFinished({ state }: Pick<JobRow, "state">): boolean {
   return state >= stateCodes.completed;
@@ -42,7 +43,7 @@ export function change(row: JobRow, next: ChangeNext, attempts: string | null, n
 
 /** The end of an attempt, by the holder of its lease: its fence is kept, so that a repeat is answered `already`. */
 export function settle(row: JobRow, { next, attempts }: Settle, now: number): Outcome {
-  return change({ ...row, settledFence: row.fence }, next, attempts, now);
+  return { ...change({ ...row, settledFence: row.fence }, next, attempts, now), note: noteOf(row, attempts) };
 }
 
 /** Who holds a unique key; null for nobody. */

@@ -1,6 +1,6 @@
 /**
  * Rule R6: a ready job is handed to a worker, with a fence that is greater than any before. Its time to live ends, a
- * key held until the start is freed. `extend` is what the holder of a lease may change about it; that is no event.
+ * key held until the start is freed. `extend` is what the holder of a lease may change about it; that changes no state.
  */
 import { stateCodes } from "../../model/job-state.ts";
 import type { JobRow } from "../job-fields.ts";

@@ -5,6 +5,7 @@
 import type { EventKind } from "../../model/event-kind.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
+import { storeLimits } from "../limits.ts";
 import type { Outcome } from "./advance.ts";
 
 /** An event as stores pack it. */
@@ -13,24 +14,40 @@ export interface Told extends Pick<JobRow, "id" | "rev" | "route" | "attempt"> {
   /** State code after the change; null once removed. */
   readonly state: number | null;
   readonly extra: string | number | null;
+  /** Of a settle (`noteOf`); left out or "" for none. */
+  readonly note?: string;
 }
 
-export function tell({ row, event }: Pick<Outcome, "row" | "event">): Told {
+export function tell({ row, event, note }: Pick<Outcome, "row" | "event" | "note">): Told {
   const { id, rev, route, attempt, state } = row;
-  return event === "removed"
-    ? { kind: event, id, rev, route, attempt, state: null, extra: null }
-    : { kind: event, id, rev, route, attempt, state, extra: extraOf(row, event) };
+  const told = { kind: event, id, rev, route, attempt };
+  if (event === "removed") return { ...told, state: null, extra: null };
+  return { ...told, state, extra: extraOf(row, event), ...(note === undefined ? {} : { note }) };
 }
 
-/** scheduled = when it is due; finished = the reason; running with a cancel asked = who runs it, but not at a claim. */
+/** What the event of a settle carries beside: whether the start is untold, and a short attempt log. */
+export function noteOf({ startedAt }: Pick<JobRow, "startedAt">, attempts: string | null): string {
+  const log = attempts !== null && attempts.length <= storeLimits.noteCharsMax ? attempts : "";
+  return startedAt === null ? `${untoldStart}${log}` : log;
+}
+
+/** In front of a note: nobody had told that the attempt started. */
+export const untoldStart = "!";
+
+/**
+ * claimed = whether it starts with the claim; scheduled = when it is due; finished = the reason; running with a cancel
+ * asked = who runs it.
+ */
 export function extraOf(
-  row: Pick<JobRow, "state" | "dueAt" | "reason" | "cancelAsked" | "owner">,
+  row: Pick<JobRow, "state" | "dueAt" | "reason" | "cancelAsked" | "owner" | "startedAt" | "progress">,
   event: EventKind,
 ): string | number | null {
+  if (event === "claimed") return row.startedAt === null ? null : 1;
+  if (event === "started") return row.startedAt;
+  if (event === "progress") return row.progress;
   if (row.state === stateCodes.scheduled) return row.dueAt;
   if (row.state >= stateCodes.completed) return row.reason;
-  const isTold = row.state === stateCodes.running && row.cancelAsked === 1 && event !== "claimed";
-  return isTold ? row.owner : null;
+  return row.state === stateCodes.running && row.cancelAsked === 1 ? row.owner : null;
 }
 
 /** How the number of jobs in a state of a route moves. */

@@ -26,7 +26,7 @@ export interface Telling {
   readonly counts: Counts;
   /** Changes of jobs with lanes, in order. */
   readonly lanes: LaneMove[];
-  readonly events: (EventBundle & { readonly ids: string[] })[];
+  readonly events: (EventBundle & { readonly ids: string[]; readonly notes?: string[] })[];
   /** The earliest clock that was set. */
   dueAt: number | null;
 }
@@ -55,7 +55,8 @@ export function moveLane({ lanes }: Pick<Telling, "lanes">, from: Laned | null, 
   lanes.push({ from, to });
 }
 
-export function tellEvent({ events }: Telling, { kind, id, rev, route, state, attempt, extra }: Told): void {
+export function tellEvent({ events }: Pick<Telling, "events">, told: Told): void {
+  const { kind, id, rev, route, state, attempt, extra, note = "" } = told;
   const code = eventCodes[kind];
   const last = events.at(-1);
   const isSame =
@@ -65,9 +66,15 @@ export function tellEvent({ events }: Telling, { kind, id, rev, route, state, at
     last.state === state &&
     last.rev === rev &&
     last.attempt === attempt &&
-    last.extra === extra;
-  if (isSame) last.ids.push(id);
-  else events.push({ kind: code, rev, route, state, attempt, extra, ids: [id] });
+    last.extra === extra &&
+    (last.notes !== undefined) === (note !== "");
+  if (isSame) {
+    last.ids.push(id);
+    last.notes?.push(note);
+  } else {
+    const notes = note === "" ? {} : { notes: [note] };
+    events.push({ kind: code, rev, route, state, attempt, extra, ids: [id], ...notes });
+  }
 }
 
 /** Tells that a job has come from one state into another: the counts of its route follow. */
@@ -115,6 +122,7 @@ export function takeBack(telling: Telling, to: Mark): void {
   const { counts, events } = telling;
   events.length = to.events;
   events.at(-1)?.ids.splice(to.lastIds);
+  events.at(-1)?.notes?.splice(to.lastIds);
   forgetCounts(counts);
   for (const [route, states] of to.byRoute) counts.byRoute.set(route, states);
   telling.lanes.length = to.lanes;

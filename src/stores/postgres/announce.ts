@@ -3,8 +3,8 @@
  * inside the transaction would serialise commits. Only the single submit of a quiet process takes its hint along
  * (sql/submit-one.ts). A hint that cannot be sent is lost; the slow polls of the others find what it told.
  *
- *  payload   {"by": sender, "r": routes, "d": due in ms, "p": true, "f": finished ids, "c": [[id, owner]], "more": true}
- *            p: due jobs were promoted; more: look at the feed
+ *  payload   {"by": sender, "r": routes, "d": due in ms, "p": true, "f": finished ids, "c": [[id, owner]], "t": true, "more": true}
+ *            p: due jobs were promoted; t: the feed has grown; more: look at the feed for hints
  */
 import type { Platform } from "../../platform/platform.ts";
 import { emptyHints, hintDue, isEmpty } from "../../store/hints.ts";
@@ -22,6 +22,7 @@ interface Payload {
   readonly p?: boolean;
   readonly f?: string[];
   readonly c?: [id: string, owner: string][];
+  readonly t?: boolean;
   readonly more?: boolean;
 }
 
@@ -89,21 +90,23 @@ export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): A
   };
 }
 
-function joinHints(all: Hints, { routes, dueInMs, hasPromoted, finished, cancels }: Hints): void {
+function joinHints(all: Hints, { routes, dueInMs, hasPromoted, hasTold, finished, cancels }: Hints): void {
   for (const route of routes) all.routes.add(route);
   all.hasPromoted ||= hasPromoted;
+  all.hasTold ||= hasTold;
   if (dueInMs !== null) hintDue(all, dueInMs);
   if (all.finished.length <= idsMax) all.finished.push(...finished.slice(0, idsMax + 1));
   if (all.cancels.length <= idsMax) all.cancels.push(...cancels.slice(0, idsMax + 1));
 }
 
 export function writePayload(hints: Hints, sender: string): string {
-  const { routes, dueInMs, hasPromoted, finished, cancels } = hints;
+  const { routes, dueInMs, hasPromoted, hasTold, finished, cancels } = hints;
   const brief = {
     by: sender,
     r: routes.size === 0 ? undefined : [...routes].slice(0, idsMax),
     d: dueInMs ?? undefined,
     p: hasPromoted || undefined,
+    t: hasTold || undefined,
   };
   const whole = JSON.stringify({
     ...brief,
@@ -129,6 +132,7 @@ export function readPayload(text: string): { by: string | null; hints: Hints; ha
     for (const route of payload.r ?? []) hints.routes.add(route);
     if (payload.d !== undefined) hintDue(hints, payload.d);
     hints.hasPromoted = payload.p === true;
+    hints.hasTold = payload.t === true;
     hints.finished = payload.f ?? [];
     hints.cancels = (payload.c ?? []).map(([id, owner]) => ({ id, owner }));
   } catch {

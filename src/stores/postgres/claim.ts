@@ -1,6 +1,7 @@
 /** Claim (sql/claim.ts): the lists of what was handed out, put together to jobs again. */
 import { jobFields } from "../../store/job-fields.ts";
 import type { JobRow } from "../../store/job-fields.ts";
+import { emptyHints } from "../../store/hints.ts";
 import type { ClaimAnswer, ClaimOffer, ClaimRequest } from "../../store/operations.ts";
 import { fieldEnd } from "../../store/packed-text.ts";
 import type { LeasedJob } from "../../store/records.ts";
@@ -63,6 +64,8 @@ async function ask(
     taken[offer] = (taken[offer] ?? 0) + order.length;
     lowest[offer] ??= batch.rank[order[0] as number] as number;
   }
+  // Only this process hears of it: a message for each claim would wake all the others.
+  if (jobs.length > 0) calls.tell({ ...emptyHints(), hasTold: true }, true);
   const clock = plan.knownClock ?? readNumber(nextClock === "" ? null : (nextClock as string));
   const answer: ClaimAnswer = {
     jobs,

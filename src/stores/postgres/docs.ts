@@ -19,12 +19,11 @@ import { unitDoc } from "./unit.ts";
 export async function putDocs(calls: Calls, puts: readonly DocPut[]): Promise<PutDocAnswer[]> {
   if (puts.length === 0) return [];
   const rows = await callWrite(calls, "put_docs_v1", [JSON.stringify(puts.map(unitDoc))]);
-  if (puts.some(({ due }) => due !== undefined && due !== null)) {
-    // The store's time is not known here: whoever hears of it looks, and learns the real clock.
-    const hints = emptyHints();
-    hintDue(hints, 0);
-    calls.tell(hints);
-  }
+  const hints = emptyHints();
+  // The store's time is not known here: whoever hears of it looks, and learns the real clock.
+  if (puts.some(({ due }) => due !== undefined && due !== null)) hintDue(hints, 0);
+  hints.hasTold = puts.some(({ tells }) => tells !== undefined);
+  calls.tell(hints);
   return rows.map(([kind, version]) => ({ kind: kind as PutDocAnswer["kind"], version: Number(version) }));
 }
 

@@ -40,18 +40,17 @@ export async function extendIfLeased(calls: Calls, request: ExtendRequest): Prom
   ];
   // Behind a connection that is dead without a word there is time for another try before the leases end.
   const timeoutMs = Math.max(answerMinMs, request.leaseMs / 3);
-  const [now, answered, timerAt, others] = onlyRow(
+  const [now, answered, timerAt, others, told] = onlyRow(
     await callWrite(lightly(calls), "extend_v1", values, timeoutMs),
   );
   const words = (answered ?? "{}").slice(1, -1).split(",");
   const answerOf = new Map(
     leases.map((lease, at) => [keyOf(lease), words[at] as ExtendAnswer["answers"][number]]),
   );
-  if (timerAt !== null) {
-    const hints = emptyHints();
-    hintDue(hints, Number(timerAt) - Number(now));
-    calls.tell(hints);
-  }
+  const hints = emptyHints();
+  if (timerAt !== null) hintDue(hints, Number(timerAt) - Number(now));
+  hints.hasTold = told === "t";
+  calls.tell(hints);
   const rows = JSON.parse(others ?? "[]") as unknown[][];
   return {
     answers: request.leases.map((lease) => answerOf.get(keyOf(lease)) as ExtendAnswer["answers"][number]),

@@ -7,6 +7,7 @@ import { eventCodes } from "../../model/event-kind.ts";
 import { queueGateKey } from "../../model/gate.ts";
 import { isTerminal, stateCodes } from "../../model/job-state.ts";
 import type { JobState } from "../../model/job-state.ts";
+import { bundleOfPut, packEvents } from "../../store/packed-events.ts";
 import type { DocCheck, DocPut, NewJob } from "../../store/records.ts";
 import { givenBy } from "../../store/rules/place.ts";
 import { holdsOf } from "../../store/rules/unique-holds.ts";
@@ -56,6 +57,7 @@ export function unitDoc(put: DocPut): object {
     guard: guard === "any" ? null : guard === "absent" ? 0 : guard.version,
     due,
     expiresIn: expiresInMs,
+    tells: put.tells && packEvents([bundleOfPut(put.tells)]),
   };
 }
 

@@ -8,10 +8,11 @@ import { escapeMark, fieldEnd, itemEnd, unpackText } from "../../store/packed-te
 import { readRoute } from "./route-text.ts";
 import { rowsOf } from "./text.ts";
 
-/** An answer: ready routes, earliest clock, finished ids, cancels. */
+/** An answer: ready routes, earliest clock, finished ids, cancels, and 1 where the feed has grown. */
 export function readHints(answer: unknown): Hints {
-  const [routes, due, finished, cancels] = answer as [string, string, string, string];
+  const [routes, due, finished, cancels, told] = answer as [string, string, string, string, number?];
   const hints = emptyHints();
+  hints.hasTold = told === 1;
   if (routes !== "") for (const route of routes.split(",")) hints.routes.add(readRoute(route));
   if (due !== "") hintDue(hints, Number(due));
   if (finished !== "") hints.finished = readTexts(finished);
@@ -30,5 +31,5 @@ function readTexts(list: string): string[] {
 export function readMessage(message: string): Hints {
   const [head = "", finished = "", cancels = ""] = message.split(itemEnd);
   const [, routes = "", due = "", promoted = ""] = head.split(fieldEnd);
-  return { ...readHints([routes, due, finished, cancels]), hasPromoted: promoted !== "" };
+  return { ...readHints([routes, due, finished, cancels]), hasPromoted: promoted !== "", hasTold: true };
 }

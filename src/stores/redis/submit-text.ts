@@ -7,6 +7,7 @@ import { laneOrderOf } from "../../model/lane.ts";
 import { routeOf } from "../../model/route.ts";
 import type { JobFieldName } from "../../store/job-fields.ts";
 import type { SubmitUnit } from "../../store/operations.ts";
+import { bundleOfPut, packEvents } from "../../store/packed-events.ts";
 import { mayBeRefusedLate } from "../../store/plain.ts";
 import type { DocPut, NewJob } from "../../store/records.ts";
 import { tagsOf } from "../../store/rules/place.ts";
@@ -112,6 +113,7 @@ export function pushDoc(args: string[], put: DocPut): void {
   const version = guard === "any" ? guard : guard === "absent" ? "0" : String(guard.version);
   args.push(docField(put.kind, put.id), version);
   args.push(due ? dueText(due) : "", valueText(expiresInMs), packNullable(put.body));
+  args.push(put.tells === undefined ? "" : packEvents([bundleOfPut(put.tells)], routeText));
 }
 
 /** Effects follow a change of their job, so for them every refusal is late. */

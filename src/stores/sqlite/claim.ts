@@ -217,7 +217,8 @@ function leaseRows(
     }
     const { id, seq, rev, route, attempt } = job;
     (isStarted ? started : waiting).push(seq);
-    tellMove(step, ready, { kind: "claimed", id, rev, route, state: running, attempt, extra: null });
+    const extra = isStarted ? 1 : null;
+    tellMove(step, ready, { kind: "claimed", id, rev, route, state: running, attempt, extra });
     jobs.push(job as LeasedJob);
   }
   const named = { lowestFence: lowestFenceOf(step), now, owner, leaseEndsAt: now + leaseMs };

@@ -10,6 +10,7 @@ import type {
   ReadDueDocsAnswer,
   ReadDueDocsRequest,
 } from "../../store/operations.ts";
+import { bundleOfPut } from "../../store/packed-events.ts";
 import type { Doc, DocCheck, DocPut } from "../../store/records.ts";
 import { putDoc as putBy } from "../../store/rules/put-doc.ts";
 import { setClock } from "../../store/rules/telling.ts";
@@ -48,12 +49,14 @@ export function putDoc(step: Step, put: DocPut): PutDocAnswer {
     case "changed":
       return outcome;
     case "deleted":
+      if (put.tells !== undefined) step.events.push(bundleOfPut(put.tells));
       if (kept !== null) dropDoc(statements, put, kept.version);
       return { kind: "ok", version: 0 };
     case "written": {
       const { version, body, dueAt, expiresAt } = outcome.doc;
       statements(putRow).run(kind, id, version, body, dueAt, expiresAt);
       setClock(step, dueAt);
+      if (put.tells !== undefined) step.events.push(bundleOfPut(put.tells));
       return { kind: "ok", version };
     }
   }

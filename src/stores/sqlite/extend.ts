@@ -9,7 +9,8 @@ import type { LeasedJob, LeaseRef } from "../../store/records.ts";
 import { fitLines } from "../../store/rules/fit-lines.ts";
 import { isLeased } from "../../store/rules/guard.ts";
 import { extend } from "../../store/rules/lease.ts";
-import { setClock } from "../../store/rules/telling.ts";
+import { tell } from "../../store/rules/tell.ts";
+import { setClock, tellEvent } from "../../store/rules/telling.ts";
 import { columnList, fromJob, rowReader } from "./columns.ts";
 import { readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
@@ -26,6 +27,8 @@ export function extendIfLeased(step: Step, request: ExtendRequest): ExtendAnswer
     if (typeof row === "string") return row;
     const extended = extend(row, given, request.leaseMs, now);
     leases.write(row, extended);
+    if (row.startedAt === null && extended.startedAt !== null)
+      tellEvent(step, tell({ row: extended, event: "started" }));
     if (extended.attemptEndsAt !== row.attemptEndsAt) setClock(step, extended.attemptEndsAt);
     return row.cancelAsked === 1 ? "cancel-asked" : "ok";
   });
@@ -80,7 +83,11 @@ export function recordIfLeased(step: Step, writes: readonly LeasedWrite[]): Reco
     if (typeof row === "string") return row;
     const { progress, logs = [], overflow } = write;
     const { seq } = row;
-    if (progress !== undefined) leases.write(row, { ...row, progress });
+    if (progress !== undefined) {
+      const reported = { ...row, progress };
+      leases.write(row, reported);
+      tellEvent(step, tell({ row: reported, event: "progress" }));
+    }
     if (logs.length > 0) {
       const last = readValue<number>(statements, lastLine, seq) ?? 0;
       for (const { number, body } of fitLines(last, logs, overflow))

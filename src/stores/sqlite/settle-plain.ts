@@ -8,6 +8,7 @@ import { areAlike } from "../../store/plain.ts";
 import { assertArrow } from "../../store/rules/advance.ts";
 import { keepUntilOf } from "../../store/rules/finish.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
+import { noteOf } from "../../store/rules/tell.ts";
 import { count, moveLane, tellEvent } from "../../store/rules/telling.ts";
 import { columnList, finishedNames } from "./columns.ts";
 import type { Formulas } from "./columns.ts";
@@ -21,7 +22,17 @@ import type { Step } from "./step.ts";
 import { freeKey } from "./unique.ts";
 
 /** What the guard and the end of a job need to know of it. */
-export const readLeases = liveReader(["seq", "id", "route", "state", "rev", "attempt", "holds", "fence"]);
+export const readLeases = liveReader([
+  "seq",
+  "id",
+  "route",
+  "state",
+  "rev",
+  "attempt",
+  "holds",
+  "fence",
+  "startedAt",
+]);
 export type Lease = ReturnType<typeof readLeases>[number];
 
 /** `finish` of store/rules/finish.ts, by the holder of the lease. */
@@ -61,9 +72,9 @@ export function finishJobs(step: Step, ends: readonly End[]): void {
   if (ends.length === 0) return;
   const { statements } = step;
   leaveLanes(step, ends);
-  for (const { lease, next } of ends) {
-    if (lease.holds !== uniqueHolds.none) freeKey(statements, lease.seq);
-    tellEnd(step, lease, next);
+  for (const end of ends) {
+    if (end.lease.holds !== uniqueHolds.none) freeKey(statements, end.lease.seq);
+    tellEnd(step, end);
   }
   const kept = ends.filter(({ next }) => next.keepMs !== 0);
   for (let from = 0; from < kept.length;) from += moveAlike(step, kept, from);
@@ -86,13 +97,14 @@ function seqsOf(ends: readonly End[]): number[] {
   return ends.map(({ lease }) => lease.seq);
 }
 
-function tellEnd(step: Step, { id, route, state, rev, attempt }: Lease, next: Finish): void {
+function tellEnd(step: Step, { lease, next, attempts }: End): void {
+  const { id, route, state, rev, attempt } = lease;
   const ended = stateCodes[next.to];
   assertArrow(state, ended);
   count(step, route, state, -1);
   if (next.keepMs !== 0) count(step, route, ended, 1);
   const told = { kind: next.event, id, rev: rev + 1, route, state: ended, attempt, extra: next.reason };
-  tellEvent(step, told);
+  tellEvent(step, { ...told, note: noteOf(lease, attempts) });
 }
 
 /** Moves the jobs from this one on that differ only in their results and attempt logs. Answers how many. */

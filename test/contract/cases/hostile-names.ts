@@ -118,12 +118,14 @@ export async function expectSameAnswers(
       aRoute({ queue: given[queue], name: given[name] }),
       aRoute({ queue: plain[queue], name: plain[name] }),
     );
-  expect(rename(answers, back)).toEqual(expected);
+  expect(rename(answers, back)).toEqual(rename(expected, new Map()));
 }
 
+/** Notes are left out: which texts are short enough for one depends on the name (tell-cases.ts). */
 function rename(value: unknown, names: ReadonlyMap<unknown, unknown>): unknown {
   if (typeof value === "string" || typeof value === "number") return names.get(value) ?? value;
   if (Array.isArray(value)) return value.map((item) => rename(item, names));
   if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, rename(item, names)]));
+  const entries = Object.entries(value).filter(([key]) => key !== "note");
+  return Object.fromEntries(entries.map(([key, item]) => [key, rename(item, names)]));
 }

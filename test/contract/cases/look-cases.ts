@@ -182,7 +182,11 @@ export const feedCases: ContractGroup = {
             ],
           },
           { number: 2, at: startAt + 1, events: [event("claimed", "a", 2, "running", 1, null)] },
-          { number: 3, at: startAt + 1, events: [event("failed", "a", 3, "failed", 1, "r")] },
+          {
+            number: 3,
+            at: startAt + 1,
+            events: [{ ...event("failed", "a", 3, "failed", 1, "r"), note: "!" }],
+          },
         ]);
       },
     ],

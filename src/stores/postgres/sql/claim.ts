@@ -121,8 +121,8 @@ const tell = `
         kind: `${eventCodes.claimed}`,
         from: `${ready}`,
         to: `${running}`,
-        extra: "''",
-        counted: (jobs) => jobs,
+        extra: "CASE WHEN v_start IS NULL THEN '' ELSE 'n1' END",
+        differs: { where: "g.seq = ANY (v_started)", extra: "'n1'", unless: "v_started IS NULL" },
       })}
       v_all := @and_v1(v_all, v_events);
       IF v_keys IS NOT NULL THEN

@@ -12,7 +12,8 @@ const readDocs = (where: string): string =>
     WHERE d.kind = p_kind AND (d.expires_at IS NULL OR d.expires_at > v_now) AND ${where} ORDER BY d.id`;
 
 export const docsSql = `
--- guard: the version that must be there, 0 for absent, null for any. version: the new one (0: deleted), or the current
+-- guard: the version that must be there, 0 for absent, null for any. tells: a packed bundle of events for the feed, which
+-- whoever calls tells. version: the new one (0: deleted), or the current
 -- one of a refusal.
 CREATE FUNCTION @put_doc_v1(p_now int8, p_put jsonb, OUT kind text, OUT version int8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -64,11 +65,14 @@ END $$;
 
 CREATE FUNCTION @put_docs_v1(p_now int8, p_commit text, p_puts text) RETURNS TABLE (kind text, version int8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
-DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_put jsonb;
+DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_put jsonb; v_events text;
 BEGIN
   FOR v_put IN SELECT * FROM jsonb_array_elements(p_puts::jsonb) LOOP
-    RETURN QUERY SELECT d.kind, d.version FROM @put_doc_v1(v_now, v_put) d;
+    SELECT d.kind, d.version INTO kind, version FROM @put_doc_v1(v_now, v_put) d;
+    IF kind = 'ok' THEN v_events := @and_v1(v_events, v_put->>'tells'); END IF;
+    RETURN NEXT;
   END LOOP;
+  PERFORM @tell_v1(v_now, v_events, false);
 END $$;
 
 -- Documents whose due time has come, behind (p_due, p_kind, p_id). The last row has no document, but the next clock.

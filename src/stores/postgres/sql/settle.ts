@@ -11,9 +11,9 @@
 import { stateCodes } from "../../../model/job-state.ts";
 import { uniqueHolds } from "../../../store/rules/unique-holds.ts";
 import { columnList, movedBy } from "../columns.ts";
-import { fieldEnd } from "../text.ts";
+import { fieldEnd, itemEnd } from "../text.ts";
 import { timeNow } from "./call.ts";
-import { brief, tellSet } from "./rules/tell.ts";
+import { brief, noteOf, tellSet } from "./rules/tell.ts";
 import { texts } from "./submit.ts";
 import { leaveLane, waitBriefly, whole } from "./whole.ts";
 
@@ -35,7 +35,7 @@ export const settleSql = `
 -- One settle with all it carries; the answer has its events and the route that its job has left. p_settle: {id, seq,
 -- fence, next, attempts, effects?, isLate}.
 CREATE FUNCTION @settle_one_v1(p_now int8, p_settle jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE j @waiting; v_applied record; v_unit jsonb; v_lane jsonb;
+DECLARE j @waiting; v_applied record; v_unit jsonb; v_lane jsonb; v_note text;
   v_id text := p_settle->>'id'; v_seq int8 := (p_settle->>'seq')::int8; v_fence int8 := (p_settle->>'fence')::int8;
 BEGIN
   SELECT * INTO j FROM @leased WHERE id = v_id FOR UPDATE;
@@ -44,8 +44,10 @@ BEGIN
   -- A job whose cancel was asked for must not wait again.
   IF j.cancel_asked = 1 AND p_settle->'next'->>'to' IN ('scheduled', 'ready') THEN RETURN '{"kind": "cancel-asked"}'; END IF;
   j.settled_fence := j.fence;
+  v_note := ${noteOf("j.started_at", "coalesce(p_settle->>'attempts', '')")};
   IF j.lane_key IS NOT NULL THEN v_lane := @leaves_v1(j); END IF;
   SELECT * INTO v_applied FROM @apply_v1(p_now, j, p_settle->'next', p_settle->>'attempts');
+  v_applied.events := @noted_v1(v_applied.events, v_note);
   IF p_settle->'effects' IS NULL THEN RETURN jsonb_build_object('kind', 'ok', 'events', v_applied.events, 'left', j.route, 'lane', v_lane); END IF;
   v_unit := @submit_unit_v1(p_now, p_settle->'effects');
   IF v_unit->>'kind' <> 'ok' THEN RETURN jsonb_build_object('kind', v_unit->>'reason', 'id', v_unit->>'id'); END IF;
@@ -92,7 +94,7 @@ BEGIN
       WHERE l.id = ANY (v_asked[v_from:v_to]) AND l.id = a.id AND l.seq = a.seq AND l.fence = a.fence
       RETURNING l.*, a.o::int4 + v_from - 1 AS at),
     kept AS (INSERT INTO @history (${columnList}) SELECT ${finished} FROM ended WHERE p_keeps[v_run] IS DISTINCT FROM 0)
-    SELECT count(*), array_agg(at), string_agg(id, ${fieldEnd}), ${brief("route")}, ${brief("rev + 1")}, ${brief("attempt")},
+    SELECT count(*), array_agg(at), string_agg(id || ${fieldEnd} || ${noteOf("started_at", "coalesce(v_logs[at], '')")}, ${itemEnd}), ${brief("route")}, ${brief("rev + 1")}, ${brief("attempt")},
       array_agg(unique_key) FILTER (WHERE holds <> ${uniqueHolds.none}), array_agg(seq) FILTER (WHERE holds <> ${uniqueHolds.none}),
       array_agg(seq) FILTER (WHERE p_keeps[v_run] = 0),
       array_agg(seq) FILTER (WHERE p_keeps[v_run] = 0 AND tags IS NOT NULL), array_agg(tags) FILTER (WHERE p_keeps[v_run] = 0 AND tags IS NOT NULL),
@@ -103,6 +105,7 @@ BEGIN
       from: `${running}`,
       to: "p_states[v_run]",
       extra: "coalesce('s' || v_reasons[v_run], '')",
+      isNoted: true,
       counted: (jobs) => `CASE WHEN p_keeps[v_run] = 0 THEN 0 ELSE ${jobs} END`,
     })}
       v_all := @and_v1(v_all, v_events);

@@ -10,7 +10,8 @@ import { unchanged } from "../argument-text.ts";
 import { flags } from "../packed-fields.ts";
 import { luaConstants, luaText } from "./lua-module.ts";
 
-const { submitted, replaced, promoted, claimed } = eventCodes;
+const { submitted, replaced, promoted, claimed, started: begun, progress } = eventCodes;
+const { "cancel-asked": asked } = eventCodes;
 const { started, end } = uniqueHolds;
 
 export const constantsLua = String.raw`
@@ -19,7 +20,7 @@ export const constantsLua = String.raw`
 local US, RS, HOLE, UNCHANGED = ${luaText(fieldEnd)}, ${luaText(itemEnd)}, "\000", ${luaText(unchanged)}
 local US_BYTE = ${fieldEnd.charCodeAt(0)}
 ${luaConstants(stateCodes)}
-${luaConstants({ submitted, replaced, promoted, claimed })}
+${luaConstants({ submitted, replaced, promoted, claimed, started: begun, progress, "cancel-asked": asked })}
 ${luaConstants(flags, "HAS_")}
 ${luaConstants({ started, end }, "HOLD_")}
 -- In the counts of a route: all its jobs.

@@ -1,7 +1,7 @@
 /**
  * Documents: versioned texts under a guard. An expired one counts as absent.
  *
- *  put_docs    per put: kind US id, guard, due, expires in, body -> per put: held (1 or 0), version
+ *  put_docs    per put: kind US id, guard, due, expires in, body, what it tells -> per put: held (1 or 0), version
  *  read_docs   ids: 1, then kind US id ..; prefix: 0, first, end, max (both bounds as ZRANGEBYLEX has them)
  *              -> per document: kind US id, record; then the last field looked at, or "" at the end
  *  read_due_docs   max, cursor (due time and kind US id; "" and "" for the head)
@@ -46,11 +46,13 @@ local function dropDoc(c, field)
   if c.undo then push(c, "undo", function() c.docFloor = floor end) end
 end
 
--- guard: "any", or the version that must be there. body "" deletes. Answers whether the guard held, and the version.
-local function putDoc(c, field, guard, due, expiresIn, body)
+-- guard: "any", or the version that must be there. body "" deletes. tells: a packed bundle of events, "" for none. Answers
+-- whether the guard held, and the version.
+local function putDoc(c, field, guard, due, expiresIn, body, tells)
   local old = docOf(c, field)
   local current = old and not isExpired(c, old) and old.version or 0
   if guard ~= "any" and tonumber(guard) ~= current then return false, current end
+  if tells ~= "" then tellPacked(c, tells) end
   if body == "" then
     dropDoc(c, field)
     return true, 0
@@ -64,7 +66,7 @@ end
 serve("put_docs", WRITES, function(c)
   local out = {}
   while c.i <= #c.args do
-    local isPut, version = putDoc(c, nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c))
+    local isPut, version = putDoc(c, nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c))
     add2(out, isPut and 1 or 0, version)
   end
   writeCall(c)

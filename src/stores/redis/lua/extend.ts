@@ -1,6 +1,6 @@
 /**
- * extend and record: what a running attempt writes while it runs, under its fence, without an event. A lease is never
- * made shorter.
+ * extend and record: what a running attempt writes while it runs, under its fence. The first report of its start and its
+ * progress are told. A lease is never made shorter.
  *
  *  extend   owner, lease, wants others, then per lease: handle, fence US id US, started ago and attempt ends in (or
  *           UNCHANGED; "" for no end)
@@ -60,7 +60,11 @@ serve("extend", FREES, function(c)
     if job then
       touch(c, job)
       if ends > tonumber(job.leaseEndsAt) then job.leaseEndsAt = num(ends) end
-      if startedAgo ~= UNCHANGED then job.startedAt = num(c.now - startedAgo) end
+      if startedAgo ~= UNCHANGED then
+        local isNews = job.startedAt == ""
+        job.startedAt = num(c.now - startedAgo)
+        if isNews then tell(c, job, STARTED) end
+      end
       if endsIn ~= UNCHANGED then job.attemptEndsAt = after(c, endsIn) end
       why = job.cancelAsked == "1" and "cancel-asked" or "ok"
     end
@@ -86,7 +90,10 @@ serve("record", WRITES, function(c)
     local job, why = leased(c, h, prefix)
     if job then
       if progress ~= UNCHANGED or #lines > 0 then touch(c, job) end
-      if progress ~= UNCHANGED then job.progress = progress end
+      if progress ~= UNCHANGED then
+        job.progress = progress
+        tell(c, job, PROGRESS)
+      end
       if #lines > 0 then
         job.hasLines = true
         addLines(c, job, lines, overflow)

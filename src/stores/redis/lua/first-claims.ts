@@ -32,7 +32,7 @@ local function templateOf(c, route, owner, isStarted, flags)
   job.id, job.route, job.state = HOLE, route, READY
   lease({ now = c.now, at = HOLE, fence = c.fence }, job, owner, HOLE, isStarted)
   local t = { parts = split(stateOf(job), HOLE) }
-  t.event, t.extra = eventOf(job, CLAIMED)
+  t.event = eventOf(job, CLAIMED)
   return t
 end
 
@@ -46,7 +46,7 @@ local function prepareFirst(c, route, owner, endsAt, isStarted, flags)
     t = templateOf(c, route, owner, isStarted, flags)
     keep(c, key, t)
   end
-  local bundle = bundleOf(c, t.event, RUNNING, t.extra)
+  local bundle = bundleOf(c, t.event, RUNNING)
   return { before = t.parts[1], behind = fillFirst(t.parts, c.at, endsAt), bundle = bundle }
 end
 

@@ -61,7 +61,7 @@ local function waits(c, one)
   call("ZADD", ready, c.at, h)
   tellFeed(c, one.template.event .. US .. one.id)
   if isWoken then call("PUBLISH", c.k.hint, hintText(c, one.route, "", "", "")) end
-  return { { one.route, "", "", "" }, { {} } }
+  return { { one.route, "", "", "", 1 }, { {} } }
 end
 
 local function handOver(c, one, taker)
@@ -71,7 +71,7 @@ local function handOver(c, one, taker)
   call("ZADD", c.k.lease, taker.endsAt, h)
   tellFeed(c, one.template.event .. US .. one.id .. RS .. t.event .. US .. one.id)
   local claimed = { c.at, nextClock(c), taker.filled, before .. behind, h, { spec }, {} }
-  return { { "", "", "", "" }, { {}, claimed } }
+  return { { "", "", "", "", 1 }, { {}, claimed } }
 end
 
 local function oneJob(c)

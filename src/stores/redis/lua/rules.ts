@@ -133,8 +133,8 @@ end
 
 local RULES = { schedule = place, handBack = place, mark = mark, remove = remove, finish = finish }
 
--- Applies what the model computed (model/change.ts), and tells it. Guards were checked.
-local function apply(c, job, next)
+-- Applies what the model computed (model/change.ts), and tells it, with the note of a settle. Guards were checked.
+local function apply(c, job, next, note)
   touch(c, job)
   local rule = RULES[next.kind]
   if rule == place and isTerminal(job.state) then
@@ -143,7 +143,7 @@ local function apply(c, job, next)
   end
   rule(c, job, next)
   local isGone = rule == remove
-  tell(c, job, next.event, isGone)
+  tell(c, job, next.event, isGone, note)
   if isGone or next.keepMs == "0" then forget(c, job) end
 end
 `;

@@ -33,12 +33,13 @@ local function templateOf(c, next, rest)
   if byte(rest) ~= US_BYTE or not readRest(job, rest, #US + 1) then return false end
   local t = { hasKey = find(job.flags, HAS_KEY, 1, true) ~= nil, hasGates = find(job.flags, HAS_GATES, 1, true) ~= nil }
   t.attempts, t.route, t.claimedAt = job.attempts, job.route, job.claimedAt
+  t.untold = job.startedAt == "" and UNTOLD
   if job.startedAt == job.claimedAt then job.startedAt = HOLE end
   job.claimedAt = HOLE
   finish({ now = c.now, at = HOLE }, job, next)
   job.settledFence, job.attempts, job.result = job.fence, HOLE, HOLE
   t.parts, t.state = split(restOf(job), HOLE), job.state
-  t.event, t.extra = eventOf(job, next.event)
+  t.event = eventOf(job, next.event, false, true)
   return t
 end
 
@@ -66,7 +67,7 @@ local function prepare(c, stretch, rest)
     ending.hasKey, ending.hasGates, ending.attempts, ending.route = t.hasKey, t.hasGates, t.attempts, t.route
     ending.before = t.state .. US .. stretch.fence .. US
     ending.middle, ending.behind = fillEnding(t.parts, claimedAt, c.at), t.parts[#t.parts]
-    ending.bundle = bundleOf(c, t.event, t.state, t.extra)
+    ending.bundle, ending.untold = bundleOf(c, t.event, t.state), t.untold
   end
   stretch.endings[rest] = ending
   return ending
@@ -93,7 +94,14 @@ local function endPlain(c, stretch, h, state, id, ended, result)
     ending = endingOf(c, stretch, state, id)
     if not ending then return false end
   end
-  if ended == id then ended = id .. US .. ending.attempts end
+  -- The id and its note: a short attempt log as it came, most often.
+  local told = ended
+  if ended == id then
+    told, ended = id .. US .. (ending.untold or ""), id .. US .. ending.attempts
+  else
+    local isShort = #ended <= #id + 1 + NOTE_MAX
+    if ending.untold or not isShort then told = id .. US .. (ending.untold or "") .. (isShort and sub(ended, #id + 2) or "") end
+  end
   local states, n, g = c.states, c.statesAt, ending.bundle
   ended = ending.before .. ended .. ending.middle .. result .. ending.behind
   states[n + 1], states[n + 2] = h, ended
@@ -104,7 +112,7 @@ local function endPlain(c, stretch, h, state, id, ended, result)
   if ending.hasKey then c.keyHolders[#c.keyHolders + 1] = h end
   if ending.hasGates then push(c, "gated", h) end
   n = g.n + 1
-  g.n, g[n] = n, id
+  g.n, g[n], g.ids[n] = n, told, id
   return true
 end
 
@@ -156,9 +164,10 @@ local function settleOne(c, h, id, fence, next, attempts)
   if not job or job.id ~= id or job.state ~= RUNNING or job.fence ~= fence then return refusalOf(c, h, id, fence) end
   if job.cancelAsked == "1" and next.kind ~= "finish" then return "cancel-asked" end
   touch(c, job)
+  local note = noteOf(job, attempts)
   if attempts ~= "" then job.attempts = attempts end
   job.settledFence = fence
-  apply(c, job, next)
+  apply(c, job, next, note)
 end
 
 -- Any settle, with its effects. Answers a refusal or nothing.

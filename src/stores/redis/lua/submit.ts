@@ -20,7 +20,7 @@ const unstarted = unstartedStates.map((state) => `[${luaConstant(state)}] = true
 export const submitLua = String.raw`
 local UNSTARTED = { ${unstarted} }
 
-local function unitArgs(checks, jobs, docs) return checks * 2 + jobs * 3 + docs * 5 end
+local function unitArgs(checks, jobs, docs) return checks * 2 + jobs * 3 + docs * 6 end
 
 local function nextShape(c) return c.shapes[nextNumber(c)] end
 
@@ -54,7 +54,7 @@ local function templateOf(c, shape)
   local parts = split(headOf(job) .. US, HOLE)
   local t = { before = parts[1], middle = parts[2], behind = parts[3], state = job.state, dueAt = job.dueAt }
   t.key, t.score, t.clock = whereIs(c.k, job)
-  t.event, t.extra = eventOf(job, SUBMITTED)
+  t.event = eventOf(job, SUBMITTED)
   return t
 end
 
@@ -69,7 +69,7 @@ local function prepare(c, shape)
   if t.state == READY then setReady(c, route) else setDue(c, t.dueAt) end
   if t.clock ~= "" then setDue(c, t.clock) end
   local p = { before = t.before, behind = t.middle .. c.at .. t.behind, key = t.key, clock = t.clock, state = t.state }
-  p.score, p.bundle = t.score == HOLE and c.at or t.score, bundleOf(c, t.event, t.state, t.extra)
+  p.score, p.bundle = t.score == HOLE and c.at or t.score, bundleOf(c, t.event, t.state)
   if shape.hasLane == "1" and t.state == READY then p.place = placeText(tonumber(p.score)) end
   c.plain[shape] = p
   return p
@@ -203,7 +203,7 @@ local function submitUnit(c, isRepeat, checks, jobs, docs, isIntake)
   if failed then return refuse("doc-changed", idInField(failed)) end
   for _ = 1, hasHappened and 0 or docs do
     local field = nextArg(c)
-    if not putDoc(c, field, nextArg(c), nextArg(c), nextArg(c), nextArg(c)) then
+    if not putDoc(c, field, nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c)) then
       return refuse("doc-changed", idInField(field))
     end
   end

@@ -273,9 +273,9 @@ local function hintOf(c)
   local finished, cancels = "", {}
   for _, g in ipairs(c.order) do
     if g.n > 1 then
-      if isTerminal(g.state) then finished = (finished == "" and "" or finished .. US) .. concat(g, US, 2)
-      elseif g.state == RUNNING and g.extra ~= "" then
-        for i = 2, g.n do add2(cancels, g[i], sub(g.extra, 2)) end
+      if isTerminal(g.state) then finished = (finished == "" and "" or finished .. US) .. concat(g.ids, US, 2, g.n)
+      elseif g.owner ~= "" then
+        for i = 2, g.n do add2(cancels, g.ids[i], sub(g.owner, 2)) end
       end
     end
   end
@@ -296,6 +296,7 @@ local function writeFeed(c)
     if g.n > 1 then told[#told + 1] = concat(g, US) end
   end
   if #told > 0 then tellFeed(c, told[2] and concat(told, RS) or told[1]) end
+  return #told > 0
 end
 
 local function hintText(c, woken, due, finished, cancels)
@@ -327,9 +328,9 @@ local function wakeGates(c)
 end
 
 -- Tells what was written. Answers what the caller's own listeners are told: ready routes, the earliest clock set,
--- finished ids, cancels.
+-- finished ids, cancels, whether the feed has grown.
 local function tellCall(c)
-  writeFeed(c)
+  local hasTold = writeFeed(c)
   if c.opened then wakeGates(c) end
   local routes = ""
   if c.ready then
@@ -338,10 +339,11 @@ local function tellCall(c)
   local due = c.due and num(c.due - c.now) or ""
   local finished, cancels = hintOf(c)
   local woken = wokenOf(c)
-  if woken ~= "" or due ~= "" or c.hasPromoted or finished ~= "" or cancels ~= "" then
+  -- Of claims and of jobs that join others no message goes out: it would wake every process for each of them.
+  if c.hasNews or woken ~= "" or due ~= "" or c.hasPromoted or finished ~= "" or cancels ~= "" then
     call("PUBLISH", c.k.hint, hintText(c, woken, due, finished, cancels))
   end
-  return { routes, due, finished, cancels }
+  return { routes, due, finished, cancels, hasTold and 1 or 0 }
 end
 
 local function writeCall(c)

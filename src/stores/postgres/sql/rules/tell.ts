@@ -5,6 +5,9 @@
  */
 import { eventCodes } from "../../../../model/event-kind.ts";
 import { stateCodes } from "../../../../model/job-state.ts";
+import { notedMark } from "../../../../store/packed-events.ts";
+import { storeLimits } from "../../../../store/limits.ts";
+import { untoldStart } from "../../../../store/rules/tell.ts";
 import { fieldEnd, itemEnd } from "../../text.ts";
 
 const { scheduled, running, completed } = stateCodes;
@@ -14,6 +17,10 @@ export const foldEvery = 1024;
 /** Groups of a set-based call: one group of ids for each (rev, route, attempt, ...) that occurs. */
 export const groupedEvents = (kind: string, state: string, extra: string): string =>
   `concat_ws(${fieldEnd}, ${kind}, rev, route, ${state}, attempt, ${extra}, ids)`;
+
+/** What the event of a settle carries beside (store/rules/tell.ts). */
+export const noteOf = (startedAt: string, log: string): string =>
+  `CASE WHEN ${startedAt} IS NULL THEN '${untoldStart}' ELSE '' END || CASE WHEN length(${log}) <= ${storeLimits.noteCharsMax} THEN ${log} ELSE '' END`;
 
 /** A column of many rows as a list, which has a single item when all are the same. */
 export const brief = (value: string): string =>
@@ -26,6 +33,10 @@ interface SharedStep {
   readonly extra?: string;
   /** Of the jobs that took the step, how many are counted where it leads; all unless it is given. */
   readonly counted?: (jobs: string) => string;
+  /** Behind each id in v_ids stands its note, and itemEnd between two of them. */
+  readonly isNoted?: boolean;
+  /** Of jobs that are alike but for a condition over g.seq (of l_seq): the extra value of those for which it holds. */
+  readonly differs?: { readonly where: string; readonly extra: string; readonly unless: string };
 }
 
 /**
@@ -33,29 +44,52 @@ interface SharedStep {
  * l_rev and l_attempt, brief lists; v_events for the answer. Most often the jobs are alike in these too, and nothing
  * has to be grouped.
  */
-export const tellSet = ({ kind, from, to, extra = "''", counted = (jobs) => jobs }: SharedStep): string => `
-      IF array_length(l_route, 1) = 1 AND array_length(l_rev, 1) = 1 AND array_length(l_attempt, 1) = 1 THEN
-        v_events := concat_ws(${fieldEnd}, ${kind}, l_rev[1], l_route[1], ${to}, l_attempt[1], ${extra}, v_ids);
+export const tellSet = (step: SharedStep): string => {
+  const { from, to, extra = "''", counted = (jobs: string) => jobs, isNoted = false, differs } = step;
+  const kind = isNoted ? `${step.kind} || '${notedMark}'` : step.kind;
+  const [ids, between] = isNoted
+    ? [`translate(v_ids, ${itemEnd}, ${fieldEnd})`, itemEnd]
+    : ["v_ids", fieldEnd];
+  const [seqs, seq, isOther, value] =
+    differs === undefined
+      ? ["", "", "", extra]
+      : [
+          ", l_seq",
+          ", seq",
+          `, ${differs.where} AS is_other`,
+          `CASE WHEN is_other THEN ${differs.extra} ELSE ${extra} END`,
+        ];
+  return `
+      IF array_length(l_route, 1) = 1 AND array_length(l_rev, 1) = 1 AND array_length(l_attempt, 1) = 1${differs === undefined ? "" : ` AND ${differs.unless}`} THEN
+        v_events := concat_ws(${fieldEnd}, ${kind}, l_rev[1], l_route[1], ${to}, l_attempt[1], ${extra}, ${ids});
         INSERT INTO @tally VALUES (l_route[1], ${from}, -v_count), (l_route[1], ${to}, ${counted("v_count")});
       ELSE
         WITH grouped AS (
           SELECT coalesce(g.route, l_route[1]) AS route, coalesce(g.rev, l_rev[1]) AS rev, coalesce(g.attempt, l_attempt[1]) AS attempt, count(*) AS jobs,
-            string_agg(g.id, ${fieldEnd}) AS ids
-          FROM unnest(l_route, l_rev, l_attempt, string_to_array(v_ids, ${fieldEnd})) g(route, rev, attempt, id) GROUP BY 1, 2, 3),
+            string_agg(g.id, ${fieldEnd}) AS ids${isOther}
+          FROM unnest(l_route, l_rev, l_attempt, string_to_array(v_ids, ${between})${seqs}) g(route, rev, attempt, id${seq}) GROUP BY 1, 2, 3${differs === undefined ? "" : ", 6"}),
         counted AS (
           INSERT INTO @tally SELECT route, ${from}, -sum(jobs) FROM grouped GROUP BY route
             UNION ALL SELECT route, ${to}, ${counted("sum(jobs)")} FROM grouped GROUP BY route)
-        SELECT string_agg(${groupedEvents(kind, to, extra)}, ${itemEnd}) INTO v_events FROM grouped;
+        SELECT string_agg(${groupedEvents(kind, to, value)}, ${itemEnd}) INTO v_events FROM grouped;
       END IF;`;
+};
 
 export const tellSql = `
 -- One event as the feed packs it. A removed job has no state.
 CREATE FUNCTION @event_v1(p_kind int4, j @waiting) RETURNS text LANGUAGE sql IMMUTABLE AS $$
   SELECT concat_ws(${fieldEnd}, p_kind, j.rev, j.route, CASE WHEN p_kind = ${eventCodes.removed} THEN '' ELSE j.state::text END, j.attempt,
     coalesce(CASE WHEN p_kind = ${eventCodes.removed} THEN NULL
+      WHEN p_kind = ${eventCodes.started} THEN 'n' || j.started_at
+      WHEN p_kind = ${eventCodes.progress} THEN 's' || j.progress
       WHEN j.state = ${scheduled} THEN 'n' || j.due_at
       WHEN j.state >= ${completed} THEN 's' || j.reason
-      WHEN j.state = ${running} AND j.cancel_asked = 1 AND p_kind <> ${eventCodes.claimed} THEN 's' || j.owner END, ''), j.id)
+      WHEN j.state = ${running} AND j.cancel_asked = 1 THEN 's' || j.owner END, ''), j.id)
+$$;
+
+-- The same event with the note of its settle, if there is any.
+CREATE FUNCTION @noted_v1(p_event text, p_note text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN p_note = '' THEN p_event ELSE regexp_replace(p_event, ${fieldEnd}, '${notedMark}' || ${fieldEnd}) || ${fieldEnd} || p_note END
 $$;
 
 -- Joins what several parts of a call have to tell; either may be null.

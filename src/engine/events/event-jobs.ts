@@ -1,0 +1,108 @@
+/**
+ * What the feed does not carry is read from the jobs themselves, in batches: tags for a filter, what is to be hidden of
+ * progress, and of attempts that did not complete at once, how long they took and what they threw. Events of a job that is gone are told without; one whose
+ * tags cannot be known does not pass a filter by tag.
+ */
+import { redact } from "../../codec/redact.ts";
+import { readAttemptLog } from "../../model/attempt-log.ts";
+import type { AttemptRecord } from "../../model/attempt-log.ts";
+import { BoundedMap } from "../../model/bounded-map.ts";
+import { fieldsOfAttempt } from "../../model/event.ts";
+import type { MillraceEvent } from "../../model/event.ts";
+import type { JobRecord } from "../../store/records.ts";
+import type { Engine } from "../engine.ts";
+import type { EventFilter } from "./show-events.ts";
+
+/** Jobs may have large inputs, so few are read at once. */
+const batchMax = 100;
+const knownMax = 50_000;
+const none: readonly string[] = [];
+
+/** Whether the events lack something that their jobs have. */
+export function needsJobs(events: readonly MillraceEvent[], { tag }: EventFilter): boolean {
+  return tag !== undefined || events.some((event) => event.kind === "progress" || lacksAttempt(event));
+}
+
+/** The feed carries the log of a job that completes at its first try, and of no other. */
+function lacksAttempt(
+  event: MillraceEvent,
+): event is MillraceEvent<"completed" | "failed" | "retry-scheduled"> {
+  const { kind } = event;
+  return (kind === "completed" || kind === "failed" || kind === "retry-scheduled") && event.ranUs === null;
+}
+
+export class EventJobs {
+  readonly #engine: Pick<Engine, "store" | "settings" | "readPolicy">;
+  /** Tags never change, so what is known of a job stays true. */
+  readonly #tags = new BoundedMap<string, readonly string[]>(knownMax);
+
+  constructor(engine: Pick<Engine, "store" | "settings" | "readPolicy">) {
+    this.#engine = engine;
+  }
+
+  async complete(events: readonly MillraceEvent[], filter: EventFilter): Promise<readonly MillraceEvent[]> {
+    const complete: MillraceEvent[] = [];
+    for (let from = 0; from < events.length; from += batchMax)
+      complete.push(...(await this.#completeBatch(events.slice(from, from + batchMax), filter)));
+    return complete;
+  }
+
+  async #completeBatch(
+    events: readonly MillraceEvent[],
+    { tag }: EventFilter,
+  ): Promise<readonly MillraceEvent[]> {
+    const wanted = events.filter(
+      (event) =>
+        event.kind === "progress" ||
+        lacksAttempt(event) ||
+        (tag !== undefined && !this.#tags.has(event.jobId ?? "")),
+    );
+    const records = await this.#read(wanted.flatMap(({ jobId }) => jobId ?? []));
+    const tagged =
+      tag === undefined
+        ? events
+        : events.filter(({ jobId }) => this.#tags.get(jobId ?? "")?.includes(tag) === true);
+    return tagged.map((event) => this.#withJob(event, records.get(event.jobId ?? "")));
+  }
+
+  async #read(ids: readonly string[]): Promise<ReadonlyMap<string, JobRecord>> {
+    const found = new Map<string, JobRecord>();
+    if (ids.length === 0) return found;
+    for (const record of await this.#engine.store.readJobs([...new Set(ids)])) {
+      if (record === null) continue;
+      found.set(record.id, record);
+      this.#tags.set(record.id, record.tags ?? none);
+    }
+    return found;
+  }
+
+  #withJob(event: MillraceEvent, record: JobRecord | undefined): MillraceEvent {
+    if (event.kind === "progress") return { ...event, progress: this.#shown(event.progress, record) };
+    if (record === undefined || !lacksAttempt(event)) return event;
+    const { error, waitedUs, ranUs } = fieldsOfAttempt(entryOf(event, record));
+    const times = { waitedUs, ranUs };
+    return event.kind === "completed" ? { ...event, ...times } : { ...event, error, ...times };
+  }
+
+  /** Decoded, without what the job's definition hides; undefined where the job is gone or nobody here can read it. */
+  #shown(progress: unknown, record: JobRecord | undefined): unknown {
+    if (record === undefined || typeof progress !== "string") return undefined;
+    const { isReadable, redact: paths } = this.#engine.readPolicy(record.policy, record.queue);
+    if (!isReadable) return undefined;
+    try {
+      return redact(this.#engine.settings.coder.decode(progress), paths);
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+/** The entry of the event's attempt; of several rounds, the one that ended nearest to the event. */
+function entryOf(
+  { attempt, at }: { readonly attempt: number; readonly at: Date },
+  { attempts, endedAt }: JobRecord,
+): AttemptRecord | undefined {
+  const entries = readAttemptLog(attempts).entries.filter((entry) => entry.attempt === attempt);
+  const distance = (entry: AttemptRecord): number => Math.abs((entry.at ?? endedAt ?? 0) - at.getTime());
+  return entries.toSorted((one, other) => distance(one) - distance(other))[0];
+}

@@ -1,0 +1,116 @@
+/** What the feed tells beside changes of state (R10): starts, progress, the notes of settles, and what documents tell. */
+import { expect } from "vitest";
+import { storeLimits } from "../../../src/store/limits.ts";
+import type { LeaseRef } from "../../../src/store/records.ts";
+import { aClaim, aDoc, aJob, aRoute, aSettle, finish, handBack, schedule } from "../../support/builders.ts";
+import { startAt } from "../../support/held-platform.ts";
+import type { ContractGroup } from "../subject.ts";
+
+const hardTexts = ["10", "", "\0\x1e\x1f\x01", '{"done": "é🙂"}', "\ud800"];
+
+const ref = ({ id, seq, fence }: LeaseRef): LeaseRef => ({ id, seq, fence });
+
+export const tellCases: ContractGroup = {
+  about: "what is told beside",
+  cases: [
+    [
+      "a claim tells of the first jobs of an offer that they have started, and of the others that they have not",
+      async ({ store, submit, events }) => {
+        await submit(...["a", "b", "c", "d"].map((id) => aJob({ id, digest: null })));
+        const other = aJob({ id: "e", name: "other", unique: null });
+        await submit(other);
+        const routes = [aRoute(), aRoute({ name: "other" })];
+        await store.claim(aClaim({ offers: [{ routes, max: 5, starts: 2 }] }));
+        const claimed = (await events()).filter(({ kind }) => kind === "claimed");
+        const started = new Map(claimed.map(({ id, extra }) => [id, extra]));
+        expect(["a", "b", "c", "d", "e"].map((id) => started.get(id))).toEqual([1, 1, null, null, null]);
+      },
+    ],
+    [
+      "the first report of a start is told with its time and without a new rev; later ones are not told",
+      async ({ store, lease, platform, events }) => {
+        const leased = await lease(aJob({ id: "a" }));
+        platform.advance(50);
+        const report = { owner: "w1", leaseMs: 1000, wantsOthers: false };
+        await store.extendIfLeased({ ...report, leases: [{ ...ref(leased), startedAgoMs: 20 }] });
+        await store.extendIfLeased({ ...report, leases: [{ ...ref(leased), startedAgoMs: 0 }] });
+        await store.extendIfLeased({ ...report, leases: [ref(leased)] });
+        const told = { kind: "started", id: "a", rev: 2, state: "running", attempt: 1, extra: startAt + 30 };
+        expect((await events()).slice(2)).toEqual([{ ...told, route: aRoute() }]);
+      },
+    ],
+    [
+      "progress is told with its text, log lines are not",
+      async ({ store, lease, events }) => {
+        const leased = await lease(aJob({ id: "a" }));
+        await store.recordIfLeased([{ ...ref(leased), logs: ["line"] }]);
+        for (const progress of hardTexts) await store.recordIfLeased([{ ...ref(leased), progress }]);
+        expect((await events()).slice(2)).toEqual(
+          hardTexts.map((extra) => ({
+            ...{ kind: "progress", id: "a", rev: 2, route: aRoute(), state: "running", attempt: 1, extra },
+          })),
+        );
+      },
+    ],
+    [
+      "a settle carries its attempt log where that is short, and a mark where nobody had told the start",
+      async ({ store, submit, events }) => {
+        const ids = ["a", "b", "c", "d", "e", "f"];
+        await submit(...ids.map((id) => aJob({ id })));
+        const offers = [{ routes: [aRoute()], max: 6, starts: 3 }];
+        const [a, b, c, d, e, f] = (await store.claim(aClaim({ offers }))).jobs;
+        const long = "x".repeat(storeLimits.noteCharsMax + 1);
+        await store.settleIfLeased([
+          aSettle(a!, finish(), { attempts: "1 20 30" }),
+          aSettle(b!, finish(), { attempts: long }),
+          aSettle(c!, schedule(5), { attempts: "\u001f1\u001e" }),
+          aSettle(d!, finish(), { attempts: "1 20 30" }),
+          aSettle(e!, finish("failed", { reason: "r" }), { attempts: null }),
+          aSettle(f!, handBack, { attempts: long }),
+        ]);
+        const notes = new Map((await events()).slice(-6).map(({ id, note }) => [id, note]));
+        expect(ids.map((id) => notes.get(id))).toEqual([
+          ...["1 20 30", undefined, "\u001f1\u001e"],
+          ...["!1 20 30", "!", "!"],
+        ]);
+      },
+    ],
+    [
+      "a settle with effects carries its note too",
+      async ({ store, lease, events }) => {
+        const leased = await lease(aJob({ id: "a" }));
+        const effects = { docs: [aDoc("k", "v")] };
+        await store.settleIfLeased([aSettle(leased, finish(), { attempts: "1 2 3", effects })]);
+        expect((await events()).at(-1)).toMatchObject({ kind: "completed", note: "!1 2 3" });
+      },
+    ],
+    [
+      "a document tells an event of no job where its put is applied, and nothing where it is refused",
+      async ({ store, submit, events }) => {
+        const tells = { kind: "queue-changed", subject: "the\u001fqueue", extra: "why" } as const;
+        await store.putDocs([
+          { ...aDoc("a", "1"), tells },
+          { ...aDoc("a", "2"), guard: "absent", tells },
+          { ...aDoc("a", "3"), body: null, tells: { ...tells, extra: null } },
+        ]);
+        await store.submit([{ jobs: [aJob({ id: "x" })], docs: [{ ...aDoc("a", "4"), tells }] }]);
+        await submit(aJob({ id: "y" }));
+        const told = {
+          kind: "queue-changed",
+          id: "the\u001fqueue",
+          rev: 0,
+          route: 0,
+          state: null,
+          attempt: 0,
+        };
+        expect((await events()).filter(({ route }) => route === 0)).toEqual([
+          ...[
+            { ...told, extra: "why" },
+            { ...told, extra: null },
+            { ...told, extra: "why" },
+          ],
+        ]);
+      },
+    ],
+  ],
+};
