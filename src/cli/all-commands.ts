@@ -24,6 +24,7 @@ import { runNow } from "./commands/run-now.ts";
 import { schedules } from "./commands/schedules.ts";
 import { show } from "./commands/show.ts";
 import { topics } from "./commands/topics.ts";
+import { tail } from "./commands/tail.ts";
 import { top } from "./commands/top.ts";
 import { version } from "./commands/version.ts";
 import { work } from "./commands/work.ts";
@@ -37,6 +38,7 @@ export const allCommands: readonly Command[] = [
   counts,
   show,
   logs,
+  tail,
   explain,
   retry,
   cancel,

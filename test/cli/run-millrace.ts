@@ -36,6 +36,7 @@ export const lookingCommands = [
   ["counts"],
   ["show", "x"],
   ["logs", "x"],
+  ["tail"],
   ["explain", "x"],
   ["retry", "--state", "failed"],
   ["cancel", "x"],

@@ -147,6 +147,7 @@ describe("help and version", () => {
       "counts",
       "show",
       "logs",
+      "tail",
       "explain",
       "retry",
       "cancel",

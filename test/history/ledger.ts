@@ -15,8 +15,11 @@ import { readLane } from "./lane-of.ts";
 import type { Lane } from "./lane-of.ts";
 import { OperatorActs } from "./operator-acts.ts";
 
-/** News of a running attempt, which leave the job as it was. */
-const changesNothing: ReadonlySet<EventKind> = new Set(["started", "progress"]);
+/** News of a running attempt, which leave the job as it was, and what is about no job. */
+const changesNothing: ReadonlySet<EventKind> = new Set([
+  ...(["started", "progress"] as const),
+  ...(["queue-changed", "queue-empty", "worker-joined", "worker-left"] as const),
+]);
 
 export interface TimelineEvent {
   readonly kind: EventKind;
