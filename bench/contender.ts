@@ -17,6 +17,8 @@ export interface Contender {
   /** Absent where the system is not measured with schedules. */
   readonly repeat?: Repeat;
   work(options: WorkOptions): Promise<Workers> | Workers;
+  /** Every event of the store, on a connection of its own. Absent where the system is not measured with events. */
+  readonly listen?: (from: "now" | "start") => Promise<Listening>;
   /** Absent where the system is not measured with cancels. */
   openCancels?(): Promise<Cancels>;
   /** Absent where the system is not measured with calls. */
@@ -79,6 +81,11 @@ export interface WorkOptions {
   readonly finished: (count: number) => void;
   /** So many more jobs, of any queue, were found due and made ready. Told only where a job has to be made ready. */
   readonly promoted?: (count: number) => void;
+}
+
+export interface Listening {
+  readonly events: AsyncIterable<{ readonly kind: string; readonly at: Date }>;
+  close(): Promise<void>;
 }
 
 export interface Cancels {

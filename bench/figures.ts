@@ -26,6 +26,9 @@ export const works = [
   "idle",
   "schedules",
   "schedules-idle",
+  "events",
+  "events-delay",
+  "events-read",
   "footprint",
 ] as const;
 export type Work = (typeof works)[number];
@@ -48,6 +51,9 @@ export const unhurriedWorks: readonly Work[] = [
   "tracing",
   "schedules",
   "schedules-idle",
+  "events",
+  "events-delay",
+  "events-read",
 ];
 
 export const storeNames = ["sqlite", "postgres", "redis", "stub"] as const;
@@ -81,6 +87,8 @@ export const modeNotes = {
   rested: "each after a pause",
   "api-only": "openTelemetry() without an SDK",
   sdk: "openTelemetry(), every span recorded",
+  "1-listener": "1 listener in another process",
+  "10-listeners": "10 listeners in other processes",
 } as const;
 export type Mode = keyof typeof modeNotes;
 

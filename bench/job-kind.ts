@@ -33,6 +33,8 @@ const kindOfDrain = {
   ...({ metrics: "plain" } as const),
   // Plain jobs whose attempts are traced.
   ...({ tracing: "plain" } as const),
+  // Plain jobs under the eyes of others.
+  ...({ events: "plain" } as const),
 };
 
 /** More than a worker of 100 slots runs at once, fewer than it would claim ahead. */

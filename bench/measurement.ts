@@ -8,8 +8,8 @@ import type { MemoryReport } from "./works/memory.ts";
 type LatencyPart = "latency-enqueuer" | "latency-worker";
 
 export interface Measurement {
-  /** `call-worker`: the other process of calls. */
-  readonly work: Work | "fill" | "memory" | "call-worker" | LatencyPart;
+  /** `call-worker`: the other process of calls. `listener`: one that takes events. */
+  readonly work: Work | "fill" | "memory" | "call-worker" | "listener" | LatencyPart;
   readonly system: SystemName;
   readonly store: StoreName;
   /** A file, or the URL of a database or prefix. */

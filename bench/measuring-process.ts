@@ -17,6 +17,7 @@ import { measureDelayed } from "./works/delayed.ts";
 import { drainPart } from "./works/drain.ts";
 import { enqueueBulk, enqueueConcurrent, enqueueSingle, measureEnqueue } from "./works/enqueue.ts";
 import { measureCancel } from "./works/cancel.ts";
+import { listenWhile, measureEventDelay, measureEventRead } from "./works/events.ts";
 import { measureIdle } from "./works/idle.ts";
 import { measureLatency } from "./works/latency.ts";
 import { measureMemory } from "./works/memory.ts";
@@ -89,7 +90,8 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
     case "keyed":
     case "closed":
     case "metrics":
-    case "tracing": {
+    case "tracing":
+    case "events": {
       const [go, stop] = [heard("go"), heard("stop")];
       void say({ kind: "ready" });
       const progress = (total: number): void => void say({ kind: "progress", total });
@@ -146,6 +148,16 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
       const figures = await measureIdleSchedules(contender, { schedules: jobs, seconds });
       return { kind: "figures", figures, durability };
     }
+    case "listener": {
+      const listening = listenWhile(contender, heard("stop"));
+      void say({ kind: "ready" });
+      await listening;
+      return { kind: "done" };
+    }
+    case "events-delay":
+      return { kind: "figures", figures: await measureEventDelay(contender, jobs), durability };
+    case "events-read":
+      return { kind: "figures", figures: await measureEventRead(contender, jobs), durability };
     case "memory":
       return { kind: "memory", report: await measureMemory(contender, { jobs, concurrency }) };
     case "fill":

@@ -126,6 +126,20 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
         if (round === 0) await contender.finishAll(count);
       }
     },
+    async listen(from) {
+      const listener = new Millrace(new Engine(await open(), nodePlatform, settings, log), duties);
+      const ended = new AbortController();
+      const events = listener.events({ from, signal: ended.signal });
+      // From here on nothing is missed.
+      if (from === "now") await listener.describe();
+      return {
+        events,
+        async close() {
+          ended.abort();
+          await listener.close();
+        },
+      };
+    },
     async openCancels() {
       const operator = new Millrace(new Engine(await open(), nodePlatform, settings, log), duties);
       return openMillraceCancels(millrace, operator);

@@ -73,6 +73,7 @@ function sqliteParts({ isQuick, jobs }: Asked): readonly Part[] {
     calls(isQuick, jobs, []),
     tracing(many),
     ...schedules(jobs),
+    ...events(isQuick, jobs, many),
     { work: "idle", jobs: 0, rounds: 1, entries: [millrace(defaultSlots), plainjob()] },
   ];
 }
@@ -166,6 +167,16 @@ function schedules(jobs: number | null): readonly Part[] {
   ];
 }
 
+/** A drain under the eyes of others, how late they hear of a settle, and how fast they read a feed. */
+function events(isQuick: boolean, jobs: number | null, many: number): readonly Part[] {
+  const modes = ["plain-jobs", "1-listener", "10-listeners"] as const;
+  return [
+    { work: "events", jobs: many, entries: modes.map((mode): Entry => ({ ...millrace(100), mode })) },
+    { work: "events-delay", jobs: jobs ?? (isQuick ? 100 : 1000), entries: [millrace(1)] },
+    { work: "events-read", jobs: jobs ?? (isQuick ? 25_000 : 250_000), entries: [millrace(1)] },
+  ];
+}
+
 function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
   const many = jobs ?? (isQuick ? 4_000 : 200_000);
   // The peers commit single enqueues one by one: 200,000 of them would take minutes per round.
@@ -203,6 +214,7 @@ function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
     calls(isQuick, jobs, []),
     tracing(special),
     ...schedules(jobs),
+    ...events(isQuick, jobs, special),
     { work: "idle", jobs: 0, rounds: 1, entries: across.map((entry) => ({ ...entry, processes: 1 })) },
   ];
 }
@@ -265,6 +277,7 @@ function redisParts({ isQuick, jobs }: Asked): readonly Part[] {
     calls(isQuick, jobs, ["bullmq"]),
     tracing(special),
     ...schedules(jobs),
+    ...events(isQuick, jobs, special),
     { work: "idle", jobs: 0, rounds: 1, entries: both(defaultSlots) },
     { work: "footprint", jobs: jobs ?? (isQuick ? 20_000 : 100_000), rounds: 1, entries: both(1) },
   ];

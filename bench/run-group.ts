@@ -4,7 +4,7 @@
  */
 import type { Asked } from "./command-line.ts";
 import { jobsBeside, medianFigures, modeNotes } from "./figures.ts";
-import type { Figures, Result } from "./figures.ts";
+import type { Figures, Mode, Result } from "./figures.ts";
 import { waitMs } from "./clock.ts";
 import { attemptsOf, isDrain, jobKindOf } from "./job-kind.ts";
 import { measureCallsAcross } from "./call-across.ts";
@@ -12,7 +12,8 @@ import { measureLatencyAcross } from "./latency-across.ts";
 import { jobsToDrain, rateOf, warmUpJobs } from "./marks.ts";
 import type { Measurement } from "./measurement.ts";
 import type { Entry, Group } from "./plan.ts";
-import { drainInProcesses, measureInProcess } from "./processes.ts";
+import { drainInProcesses, measureInProcess, startPart } from "./processes.ts";
+import type { Part } from "./processes.ts";
 import type { Scratch } from "./scratch.ts";
 import { versionOf } from "./versions.ts";
 
@@ -153,7 +154,10 @@ async function drain(
   const attempts = attemptsOf(measurement.jobKind);
   const ends = jobsToDrain(measurement.jobs) * attempts;
   const reader = mode === "reader-open" ? await scratch.holdReader(measurement.place) : null;
+  const listeners = await startListeners(measurement, listenersOf[mode] ?? 0);
   const outcomes = await drainInProcesses(measurement, { processes, ends, profileFolder });
+  for (const listener of listeners) listener.say("stop");
+  await Promise.all(listeners.map(({ outcome }) => outcome));
   await reader?.release();
   const parts = outcomes.filter((outcome) => outcome.kind === "drained");
   const total = parts.reduce((sum, part) => sum + part.total, 0);
@@ -166,6 +170,16 @@ async function drain(
     warmUpJobs(measurement.jobs),
   );
   return { figures: { rate: endsPerSecond / attempts }, durability: parts[0]?.durability ?? "unknown" };
+}
+
+const listenersOf: Partial<Record<Mode, number>> = { "1-listener": 1, "10-listeners": 10 };
+
+async function startListeners(measurement: Measurement, count: number): Promise<readonly Part[]> {
+  const listeners = Array.from({ length: count }, () =>
+    startPart({ ...measurement, work: "listener" }, null, () => {}),
+  );
+  await Promise.all(listeners.map(({ ready, outcome }) => Promise.race([ready, outcome])));
+  return listeners;
 }
 
 function describe({ work }: Group, { system, mode, concurrency, processes, backlog }: Entry): string {

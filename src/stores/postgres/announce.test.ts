@@ -57,6 +57,25 @@ test("hints of many calls go out as one message after the first, and none after 
   expect(sent).toHaveLength(2);
 });
 
+test("the end of a short job does not wait behind the message of its submit, and a flood of ends does", async () => {
+  const platform = createVirtualPlatform();
+  const sent: string[] = [];
+  const notify = async (payload: string): Promise<void> => void sent.push(payload);
+  const announcer = openAnnouncer({ platform, sender: "me", notify });
+  announcer.tell(hintsOf({ routes: new Set([1]) }));
+  await platform.time.advance(1000);
+  announcer.tell(hintsOf({ finished: ["a"] }));
+  await platform.time.advance(1000);
+  expect(sent).toHaveLength(2);
+  for (let n = 0; n < 30; n++) {
+    announcer.tell(hintsOf({ finished: [`b${n}`] }));
+    await platform.time.advance(1000);
+  }
+  expect(sent.length).toBeLessThan(6);
+  await platform.time.advance(100_000);
+  expect(sent.flatMap((payload) => readPayload(payload).hints.finished)).toHaveLength(31);
+});
+
 test("a call that tells by itself takes the turn of a message, and gives it back when it did not", async () => {
   const platform = createVirtualPlatform();
   const sent: string[] = [];

@@ -1,0 +1,70 @@
+/**
+ * Events: how late a listener in another connection hears of a settle, and how fast a long feed is read. The drain with
+ * listeners in other processes is a drain (drain.ts); `listenWhile` is what such a process does.
+ */
+import { waitMs } from "../clock.ts";
+import { enqueueInBulk } from "../contender.ts";
+import type { Contender, Listening } from "../contender.ts";
+import { percentile } from "../figures.ts";
+import type { Figures } from "../figures.ts";
+import { makeInput } from "../input.ts";
+
+const pauseMs = 15;
+/** A listener that polls must not always be met at the same point of its beat. */
+const strayMs = 10;
+const warmUpSamples = 20;
+
+/** Takes every event until it is told to stop. */
+export async function listenWhile(contender: Contender, stop: Promise<void>): Promise<void> {
+  const listening = await listenOf(contender)("now");
+  void stop.then(() => listening.close());
+  for await (const _event of listening.events);
+}
+
+/** From the store's time of the settle until another connection has its event; both are of one machine. */
+export async function measureEventDelay(contender: Contender, samples: number): Promise<Figures> {
+  const listening = await listenOf(contender)("now");
+  const workers = await contender.work({ concurrency: 1, started: () => {}, finished: () => {} });
+  const delaysMs: number[] = [];
+  let heard = (): void => {};
+  const hearing = (async () => {
+    for await (const { kind, at } of listening.events) {
+      if (kind !== "completed") continue;
+      delaysMs.push(performance.timeOrigin + performance.now() - at.getTime());
+      heard();
+    }
+  })();
+  for (let number = 0; number < samples + warmUpSamples; number++) {
+    await waitMs(pauseMs + Math.random() * strayMs);
+    const told = new Promise<void>((resolve) => (heard = resolve));
+    await contender.enqueue(makeInput(number));
+    await told;
+  }
+  await workers.stop();
+  await listening.close();
+  await hearing;
+  const measured = delaysMs.slice(warmUpSamples);
+  return { p50Ms: percentile(measured, 0.5), p99Ms: percentile(measured, 0.99) };
+}
+
+/** Events per second, from the start of a feed that these jobs have filled: submitted, claimed, started, completed. */
+export async function measureEventRead(contender: Contender, jobs: number): Promise<Figures> {
+  await enqueueInBulk(contender, jobs);
+  await contender.finishAll(jobs);
+  const listening = await listenOf(contender)("start");
+  let [events, completed] = [0, 0];
+  const beganMs = performance.now();
+  for await (const { kind } of listening.events) {
+    events += 1;
+    if (kind === "completed") completed += 1;
+    if (completed === jobs) break;
+  }
+  const tookMs = performance.now() - beganMs;
+  await listening.close();
+  return { rate: (events * 1000) / tookMs };
+}
+
+function listenOf(contender: Contender): (from: "now" | "start") => Promise<Listening> {
+  if (contender.listen === undefined) throw new Error("This system is not measured with events.");
+  return contender.listen;
+}
