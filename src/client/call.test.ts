@@ -226,6 +226,11 @@ describe("a call that cannot be answered", () => {
     await expectRefused(v.mill.call(greet, { name: "x" }), "invalid-option");
   });
 
+  test("is refused before any write: a definition whose delay is as long as the wait", async () => {
+    const late = job<null>("late", { delay: "1m" });
+    await expectRefused(v.mill.call(late, null), "invalid-option");
+  });
+
   test("is refused before any write: something that is no job", async () => {
     await expectRefused(v.mill.call({} as never, {}), "invalid-option");
   });

@@ -14,7 +14,7 @@ import type { EnqueueOptions } from "../engine/job-options.ts";
 import type { Results, Submitted } from "../engine/results.ts";
 import { defaultTimes } from "../engine/store-retention.ts";
 import { planJob, refusalError, unitOf } from "../engine/submit.ts";
-import { durationMs, durationText } from "../model/duration.ts";
+import { durationText } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError, isMillraceError } from "../model/error.ts";
 import { shortestKept } from "../model/job-policy.ts";
@@ -123,9 +123,6 @@ function readCallOptions(options: CallJobOptions, what: string): ReadCallOptions
   if (typeof cancel !== "boolean" && cancel !== "waiting")
     throw invalidOption(`${what}: cancel must be true, false or "waiting".`);
   const timeoutMs = timeout === undefined ? defaultTimeoutMs : readPositive(timeout, `${what}: timeout`);
-  const { delay } = rest;
-  if (delay !== undefined && durationMs(delay, `${what}: delay`) >= timeoutMs)
-    throw invalidOption(`${what}: with this delay the job is not due before the call gives up.`);
   const enqueue = attemptTimeout === undefined ? rest : { ...rest, timeout: attemptTimeout };
   return {
     timeoutMs,
@@ -135,13 +132,20 @@ function readCallOptions(options: CallJobOptions, what: string): ReadCallOptions
   };
 }
 
-/** A job whose end may be gone before its caller has read it cannot be called. Told before any write. */
-function checkAnswerable(engine: Engine, { name, policy, queue }: NewJob, timeoutMs: number): void {
+/** A job that is not due before the wait is over, or whose end may be gone before its caller has read it, is not called. */
+function checkAnswerable(engine: Engine, { name, policy, queue, due }: NewJob, timeoutMs: number): void {
+  const what = `call ${JSON.stringify(name)}`;
+  const waitText = durationText(timeoutMs);
+  if ("inMs" in due && due.inMs >= timeoutMs)
+    throw invalidOption(`${what}: with this delay the job is not due within the wait of ${waitText}.`);
   const kept = shortestKept(engine.readPolicy(policy, queue), engine.retention.known ?? defaultTimes);
   if (kept.ms >= timeoutMs) return;
-  const how = kept.ms === 0 ? "not kept at all" : `kept for ${durationText(kept.ms)} only`;
+  const how =
+    kept.ms === 0
+      ? "is not kept, so that nobody can wait for it"
+      : `is kept for ${durationText(kept.ms)} only, which is shorter than the wait of ${waitText}`;
   throw invalidOption(
-    `call ${JSON.stringify(name)}: ${kept.what} of this job is ${how}, which is shorter than the wait of ${durationText(timeoutMs)}. Keep it longer (keepResult, retention), or enqueue the job.`,
+    `${what}: ${kept.what} of this job ${how}. Keep it longer (keepResult, retention), or enqueue the job instead.`,
   );
 }
 

@@ -41,6 +41,8 @@ export interface JobView<Input = unknown, Result = unknown> {
   readonly progress: unknown;
   readonly tags: readonly string[];
   readonly headers: Readonly<Record<string, string>>;
+  /** The trace context that rides with it, such as `traceparent`. */
+  readonly trace: Readonly<Record<string, string>>;
   /** The schedule that made it, and the tick that it stands for; null for a job that none made. */
   readonly schedule: { readonly name: string; readonly tick: Date | null } | null;
   /** The topic that it was published to, and the subscription that it was made for; null for a job of no topic. */
@@ -97,6 +99,7 @@ export function viewRecord(engine: Engine, record: JobRecord): Omit<JobView, "he
     progress: show(record.progress),
     tags: record.tags ?? [],
     headers: readMeta(record.meta).headers ?? {},
+    trace: readMeta(record.meta).trace ?? {},
     schedule: viewMadeBy(readMeta(record.meta).schedule),
     topic: readMeta(record.meta).topic ?? null,
     attempts,

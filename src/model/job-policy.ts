@@ -217,7 +217,7 @@ export function keepResultMsOf(policy: DecidedPolicy): number | undefined {
 
 /** Something of an ended job, and for how long it is kept. */
 export interface Kept {
-  readonly what: "the result" | "a completed job" | "a failed job" | "a cancelled or expired job";
+  readonly what: "the result" | "the completion" | "the failure" | "the cancel or expiry";
   readonly ms: number;
 }
 
@@ -226,9 +226,9 @@ export function shortestKept({ keepsResult, retention }: DecidedPolicy, store: R
   const { completedMs, failedMs, otherMs } = { ...store, ...retention };
   const kept: readonly Kept[] = [
     { what: "the result", ms: keepsResult === true ? Infinity : Number(keepsResult) },
-    { what: "a completed job", ms: completedMs },
-    { what: "a failed job", ms: failedMs },
-    { what: "a cancelled or expired job", ms: otherMs },
+    { what: "the completion", ms: completedMs },
+    { what: "the failure", ms: failedMs },
+    { what: "the cancel or expiry", ms: otherMs },
   ];
   return kept.reduce((first, other) => (other.ms < first.ms ? other : first));
 }

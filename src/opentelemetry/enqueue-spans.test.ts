@@ -51,6 +51,8 @@ describe("an enqueue", () => {
       events: [],
     });
     expect(new Set([request, sent, processed].map((span) => traceIdOf(span!))).size).toBe(1);
+    const view = await m.v.run(m.v.mill.jobs.get(handle.id));
+    expect(view?.trace["traceparent"]).toBe(`00-${traceIdOf(sent!)}-${spanIdOf(sent!)}-01`);
   });
 
   test("of many has a span for each job, and one that links to them", async () => {

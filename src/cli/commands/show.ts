@@ -55,7 +55,7 @@ function head(job: JobView): readonly string[] {
   const line = (title: string, text: string): string => `${title.padEnd(9)} ${text}`;
   const value = (title: string, given: unknown): readonly string[] =>
     given === undefined ? [] : [line(title, shorten(toJsonLine(given), valueCharsMax))];
-  const headers = Object.keys(job.headers).length === 0 ? undefined : job.headers;
+  const unlessEmpty = (texts: object): unknown => (Object.keys(texts).length === 0 ? undefined : texts);
   return [
     line("job", escapeText(job.id)),
     line("name", escapeText(job.name)),
@@ -70,7 +70,8 @@ function head(job: JobView): readonly string[] {
     ...(job.held === null ? [] : [line("held", heldText(job.held))]),
     ...(job.tags.length === 0 ? [] : [line("tags", job.tags.map(escapeText).join(", "))]),
     ...(job.uniqueKey === null ? [] : [line("unique", escapeText(job.uniqueKey))]),
-    ...value("headers", headers),
+    ...value("headers", unlessEmpty(job.headers)),
+    ...value("trace", unlessEmpty(job.trace)),
     ...value("input", job.input),
     ...value("progress", job.progress),
     ...value("result", job.result),
