@@ -11,6 +11,8 @@ export interface Asked {
   /** Jobs per measurement; null for the plan's own numbers. */
   readonly jobs: number | null;
   readonly rounds: number | null;
+  /** Of an idle fleet; null for the plan's own numbers. */
+  readonly processes: number | null;
   /** Null leaves it to the store. */
   readonly executor: Executor | null;
   /** A folder for CPU profiles of every measuring process. */
@@ -18,7 +20,7 @@ export interface Asked {
 }
 
 export const usage = `npm run bench -- [--store sqlite|postgres|redis|stub] [--json] [--quick] [--only WORK] [--jobs N] [--rounds N]
-                 [--executor inline|thread] [--profile FOLDER]
+                 [--processes N] [--executor inline|thread] [--profile FOLDER]
 
   --store     sqlite (default), postgres, redis: Millrace beside its peers; stub: the engine alone, over a store that does nothing
   --json      one JSON line per result instead of the table
@@ -27,6 +29,7 @@ export const usage = `npm run bench -- [--store sqlite|postgres|redis|stub] [--j
   --only      ${works.join(", ")} or memory
   --jobs      jobs per measurement
   --rounds    how often each measurement is repeated; the median is reported
+  --processes how many idle processes share a store, with --only idle
   --executor  where Millrace's SQLite runs; left out, the store decides
   --profile   write CPU profiles of all measuring processes to this folder`;
 
@@ -44,6 +47,8 @@ export function readCommandLine(words: readonly string[]): Asked {
   if (store !== "redis" && only === "footprint")
     throw new UsageError("--only footprint is about Redis, where jobs live in memory.");
   if (store !== "sqlite" && given.executor !== undefined) throw new UsageError("--executor is about SQLite.");
+  if (given.processes !== undefined && only !== "idle")
+    throw new UsageError("--processes is about idle fleets: give --only idle.");
   if (given.json === true && only === "memory")
     throw new UsageError("--only memory has no JSON form; run it without --json.");
   return {
@@ -53,6 +58,7 @@ export function readCommandLine(words: readonly string[]): Asked {
     isQuick: given.quick === true,
     jobs: wholeOf("jobs", given.jobs),
     rounds: wholeOf("rounds", given.rounds),
+    processes: wholeOf("processes", given.processes),
     executor:
       given.executor === undefined ? null : oneOf("executor", given.executor, ["inline", "thread"] as const),
     profileFolder: given.profile ?? null,
@@ -70,6 +76,7 @@ function parse(words: readonly string[]) {
         only: { type: "string" },
         jobs: { type: "string" },
         rounds: { type: "string" },
+        processes: { type: "string" },
         executor: { type: "string" },
         profile: { type: "string" },
       },

@@ -89,6 +89,9 @@ export const modeNotes = {
   sdk: "openTelemetry(), every span recorded",
   "1-listener": "1 listener in another process",
   "10-listeners": "10 listeners in other processes",
+  totals: "its queue has a total",
+  "partitions-16": "in 16 partitions",
+  "partitions-16-totals": "in 16 partitions, its queue has a total",
 } as const;
 export type Mode = keyof typeof modeNotes;
 
@@ -118,7 +121,7 @@ export interface Result {
   readonly jobs: number;
   readonly backlog: Backlog | null;
   readonly durability: string;
-  /** Jobs per second; for idle, store calls per second; for schedules-idle, per cent of a core. */
+  /** Jobs per second; for idle, store calls per second of all processes; for schedules-idle, per cent of a core. */
   readonly rate?: number;
   readonly p50Ms?: number;
   readonly p99Ms?: number;

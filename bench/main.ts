@@ -57,6 +57,7 @@ async function measureMemory(asked: Asked, scratch: Scratch): Promise<string> {
       backlog: null,
       executor: asked.executor,
       idleSeconds: 0,
+      isFleet: false,
     },
     asked.profileFolder,
   );

@@ -21,6 +21,8 @@ export interface Measurement {
   readonly backlog: Backlog | null;
   readonly executor: Executor | null;
   readonly idleSeconds: number;
+  /** One of several idle processes, which begin to count when told. */
+  readonly isFleet: boolean;
 }
 
 export type Outcome =

@@ -136,7 +136,15 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
       return { kind: "figures", figures, durability };
     }
     case "idle": {
-      const figures = await measureIdle(contender, { seconds: measurement.idleSeconds, concurrency });
+      const told = heard("go");
+      const go = async (): Promise<void> => {
+        if (!measurement.isFleet) return;
+        await say({ kind: "ready" });
+        await told;
+      };
+      const isInPartitions = measurement.mode.startsWith("partitions");
+      const seconds = measurement.idleSeconds;
+      const figures = await measureIdle(contender, { seconds, concurrency, isInPartitions, go });
       return { kind: "figures", figures, durability };
     }
     case "schedules": {

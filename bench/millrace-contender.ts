@@ -29,6 +29,8 @@ import { openMillraceCancels } from "./millrace-cancels.ts";
 import { openStubStore } from "./stub-store.ts";
 
 const finishSlots = 500;
+/** Of a queue that a fleet shares. */
+const totalSlots = 100;
 const definedAtOnce = 200;
 
 export async function openMillraceContender(store: StoreName, options: OpenOptions): Promise<Contender> {
@@ -48,6 +50,7 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
     ...(mode === "api-only" || mode === "sdk"
       ? { telemetry: (await import("./telemetry.ts")).telemetryOf(mode) }
       : {}),
+    ...(mode.startsWith("partitions-16") ? { redis: { partitions: 16 } } : {}),
   });
   const benchJob = job<BenchInput, void>("bench", definitionOptionsOf(mode, jobKind));
   const closedJob = options.isBesideClosed ? job<BenchInput, void>("bench-closed", closedOptions()) : null;
@@ -111,7 +114,8 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
         if (failsOnce && context.attempt === 1) throw new Error("fails once");
       });
       const handlers = closedJob === null ? [noOp] : [noOp, handler(closedJob, async () => {})];
-      return millrace.work(handlers, concurrency === null ? {} : { concurrency });
+      const slots = mode.endsWith("totals") ? { queues: { [queue]: { total: totalSlots } } } : {};
+      return millrace.work(handlers, { ...(concurrency === null ? {} : { concurrency }), ...slots });
     },
     async closeKeys(count) {
       if (closedJob === null) throw new Error("Opened without jobs that wait at closed gates.");

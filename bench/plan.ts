@@ -54,7 +54,8 @@ export function planGroups(asked: Asked): readonly Group[] {
     }));
 }
 
-function sqliteParts({ isQuick, jobs }: Asked): readonly Part[] {
+function sqliteParts(asked: Asked): readonly Part[] {
+  const { isQuick, jobs } = asked;
   const many = jobs ?? (isQuick ? 10_000 : 100_000);
   // A slow work gets fewer jobs under --quick: strict single commits wait for the disk each time.
   const few = jobs ?? (isQuick ? 2_000 : 100_000);
@@ -74,7 +75,7 @@ function sqliteParts({ isQuick, jobs }: Asked): readonly Part[] {
     tracing(many),
     ...schedules(jobs),
     ...events(isQuick, jobs, many),
-    { work: "idle", jobs: 0, rounds: 1, entries: [millrace(defaultSlots), plainjob()] },
+    { work: "idle", jobs: 0, rounds: 1, entries: [...idleFleets(asked), plainjob()] },
   ];
 }
 
@@ -133,6 +134,15 @@ function delayed(isQuick: boolean, jobs: number | null, peers: readonly Entry[])
   return { work: "delayed", jobs: jobs ?? (isQuick ? 200 : 1000), entries };
 }
 
+/** One process, and fleets of them, with and without a total to be shared; in a hurry one process alone. */
+function idleFleets({ isQuick, processes: asked }: Asked, more: readonly Mode[] = []): readonly Entry[] {
+  const sizes = asked === null ? (isQuick ? [1] : [1, 8, 50]) : [asked];
+  const modes: readonly Mode[] = isQuick && asked === null ? ["plain"] : ["plain", "totals", ...more];
+  return sizes.flatMap((processes) =>
+    modes.map((mode): Entry => ({ ...millrace(defaultSlots), processes, mode })),
+  );
+}
+
 /** From one connection to the store to another. */
 function cancel(isQuick: boolean, jobs: number | null): Part {
   return { work: "cancel", jobs: jobs ?? (isQuick ? 50 : 500), rounds: 1, entries: [millrace(1)] };
@@ -177,7 +187,8 @@ function events(isQuick: boolean, jobs: number | null, many: number): readonly P
   ];
 }
 
-function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
+function postgresParts(asked: Asked): readonly Part[] {
+  const { isQuick, jobs } = asked;
   const many = jobs ?? (isQuick ? 4_000 : 200_000);
   // The peers commit single enqueues one by one: 200,000 of them would take minutes per round.
   const few = jobs ?? (isQuick ? 400 : 20_000);
@@ -195,6 +206,7 @@ function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
     peer("pg-boss", null, "notify", 2),
     peer("graphile-worker", defaultSlots, "default", 2),
   ];
+  const idlePeers = across.slice(1).map((entry): Entry => ({ ...entry, processes: 1 }));
   return [
     { work: "enqueue-single", jobs: few, entries: everybody(1) },
     { work: "enqueue-concurrent", jobs: concurrent, entries: everybody(enqueuesInFlight) },
@@ -215,7 +227,7 @@ function postgresParts({ isQuick, jobs }: Asked): readonly Part[] {
     tracing(special),
     ...schedules(jobs),
     ...events(isQuick, jobs, special),
-    { work: "idle", jobs: 0, rounds: 1, entries: across.map((entry) => ({ ...entry, processes: 1 })) },
+    { work: "idle", jobs: 0, rounds: 1, entries: [...idleFleets(asked), ...idlePeers] },
   ];
 }
 
@@ -243,7 +255,10 @@ function longDrains(): readonly Entry[] {
   ];
 }
 
-function redisParts({ isQuick, jobs }: Asked): readonly Part[] {
+const inPartitions = ["partitions-16", "partitions-16-totals"] as const;
+
+function redisParts(asked: Asked): readonly Part[] {
+  const { isQuick, jobs } = asked;
   const many = jobs ?? (isQuick ? 10_000 : 100_000);
   // In a hurry all drains start from one filled store. One job at a time, the peer takes half a minute for 100,000.
   const few = jobs ?? (isQuick ? 2_000 : 20_000);
@@ -278,7 +293,12 @@ function redisParts({ isQuick, jobs }: Asked): readonly Part[] {
     tracing(special),
     ...schedules(jobs),
     ...events(isQuick, jobs, special),
-    { work: "idle", jobs: 0, rounds: 1, entries: both(defaultSlots) },
+    {
+      work: "idle",
+      jobs: 0,
+      rounds: 1,
+      entries: [...idleFleets(asked, inPartitions), peer("bullmq", defaultSlots)],
+    },
     { work: "footprint", jobs: jobs ?? (isQuick ? 20_000 : 100_000), rounds: 1, entries: both(1) },
   ];
 }

@@ -40,10 +40,12 @@ export async function runGroup(group: Group, options: RunOptions): Promise<reado
     options.progress(`${describe(group, entry)}, round ${round}: ${show(measured.figures)}`);
   };
   for (let round = 1; round <= group.rounds; round++) {
-    // Counting calls disturbs nobody, so idle workers may sit side by side.
-    if (group.work === "idle")
-      await Promise.all(group.entries.map((entry, index) => measureOne(entry, index, round)));
-    else for (const [index, entry] of group.entries.entries()) await measureOne(entry, index, round);
+    // Counting calls disturbs nobody, so idle workers may sit side by side; large fleets come one after the other.
+    const isBeside = ({ processes }: Entry): boolean => group.work === "idle" && processes === 1;
+    const beside = [...group.entries.entries()].filter(([, entry]) => isBeside(entry));
+    await Promise.all(beside.map(([index, entry]) => measureOne(entry, index, round)));
+    for (const [index, entry] of group.entries.entries())
+      if (!isBeside(entry)) await measureOne(entry, index, round);
   }
   for (const place of filled.values()) await options.scratch.remove(place);
   return group.entries.map((entry, index) => {
@@ -114,6 +116,8 @@ async function measureEntry(
     if (group.work === "footprint") return await weigh(measurement, options);
     if (group.work === "latency" && entry.processes === 2)
       return { figures: await measureLatencyAcross(measurement, asked.profileFolder), durability: "strict" };
+    if (group.work === "idle" && entry.processes > 1)
+      return await idleInProcesses(measurement, entry.processes, asked.profileFolder);
     const measureIt = group.work === "call" ? measureCallsAcross : measureInProcess;
     const outcome = await measureIt(measurement, asked.profileFolder);
     if (outcome.kind === "figures") return outcome;
@@ -123,13 +127,30 @@ async function measureEntry(
   }
 }
 
+/** The calls of all processes together. They begin to count at once: what a start costs belongs to nobody's idle time. */
+async function idleInProcesses(
+  measurement: Measurement,
+  processes: number,
+  profileFolder: string | null,
+): Promise<Measured> {
+  const parts = Array.from({ length: processes }, () => startPart(measurement, profileFolder, () => {}));
+  const outcomes = Promise.all(parts.map((part) => part.outcome));
+  await Promise.race([outcomes, Promise.all(parts.map((part) => part.ready))]);
+  for (const part of parts) part.say("go");
+  const figures = (await outcomes).flatMap((outcome) => (outcome.kind === "figures" ? [outcome] : []));
+  const rate = figures.reduce((sum, each) => sum + ("rate" in each.figures ? each.figures.rate : 0), 0);
+  return { figures: { rate }, durability: figures[0]?.durability ?? "unknown" };
+}
+
 function measurementOf(group: Group, entry: Entry, asked: Asked, place: string): Measurement {
   const { system, mode, concurrency, backlog } = entry;
   const { work, store, jobs } = group;
   const idleSeconds = asked.isQuick ? 10 : 20;
   const { executor } = asked;
   const jobKind = jobKindOf(work, mode);
-  return { work, system, mode, jobKind, store, place, concurrency, jobs, backlog, executor, idleSeconds };
+  const isFleet = work === "idle" && entry.processes > 1;
+  const what = { work, system, mode, jobKind, store, place, concurrency, jobs, backlog };
+  return { ...what, executor, idleSeconds, isFleet };
 }
 
 /** Buffers of the filling process are gone a moment after it. */

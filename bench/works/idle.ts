@@ -4,13 +4,24 @@ import type { Contender } from "../contender.ts";
 
 /** The first claims, the first run of every duty (the index audit takes five steps, one a second) and the first look at the file belong to the start. */
 const settleDownMs = 6000;
+/** A claim trusts hints of partitions only once they have been listened to for ten seconds. */
+const settlePartitionsMs = 14_000;
+
+interface IdleOptions {
+  readonly seconds: number;
+  readonly concurrency: number | null;
+  readonly isInPartitions: boolean;
+  /** Resolves when all processes of a fleet work. */
+  readonly go: () => Promise<void>;
+}
 
 export async function measureIdle(
   contender: Contender,
-  { seconds, concurrency }: { readonly seconds: number; readonly concurrency: number | null },
+  { seconds, concurrency, isInPartitions, go }: IdleOptions,
 ): Promise<{ readonly rate: number }> {
   const workers = await contender.work({ concurrency, started: () => {}, finished: () => {} });
-  await waitMs(settleDownMs);
+  await go();
+  await waitMs(isInPartitions ? settlePartitionsMs : settleDownMs);
   const before = contender.storeCalls;
   await waitMs(seconds * 1000);
   const rate = (contender.storeCalls - before) / seconds;

@@ -3,12 +3,12 @@
  * unless it is renewed, so a dead worker's notice goes by itself. Notices, orders and bells (worker-bell.ts) are
  * documents of one kind, so that one read brings all of them:
  *
- *   live/{worker}      its notice
- *   order/{worker}     what an operator wants of it
- *   cancel/{worker}    rung when one of its jobs is to be cancelled
- *   settings/{worker}  rung when one of its queues was set
+ *   {workers}/live/worker      its notice
+ *   {workers}/order/worker     what an operator wants of it
+ *   {workers}/cancel/worker    rung when one of its jobs is to be cancelled
+ *   {workers}/settings/worker  rung when one of its queues was set
  *
- * The braces let all documents of one worker lie in one partition.
+ * The braces let all of them lie in one partition, which alone is asked.
  */
 import { missingCapabilities } from "../model/capability.ts";
 import { MillraceError } from "../model/error.ts";
@@ -18,6 +18,8 @@ import { allDocs } from "./all-docs.ts";
 import type { DutyTally } from "./duties/duty-tally.ts";
 
 export const workerKind = "worker";
+/** What the ids of all documents of the registry begin with. */
+export const registryPrefix = "{workers}/";
 const noticeTopic = "live";
 
 export type WorkerMode = "working" | "quiet" | "stopping";
@@ -87,7 +89,7 @@ export function servingWorkers<Worker extends Pick<WorkerNotice, "queues" | "nam
 }
 
 export function workerDocId(topic: string, owner: string): string {
-  return `${topic}/{${owner}}`;
+  return `${registryPrefix}${topic}/${owner}`;
 }
 
 /** @param notice null for a worker that has stopped. */
@@ -99,12 +101,13 @@ export function noticePut(owner: string, notice: WorkerNotice | null): DocPut {
 
 /** The live worker that a document of the registry tells of; null for one that is no notice or cannot be read. */
 export function readNotice({ id, body, expiresAt }: Doc): LiveWorker | null {
-  if (!id.startsWith(`${noticeTopic}/`)) return null;
+  const begin = workerDocId(noticeTopic, "");
+  if (!id.startsWith(begin)) return null;
   try {
     const notice = JSON.parse(body) as WorkerNotice;
     const until = expiresAt ?? notice.writtenAt + notice.ttlMs;
     const clockAheadMs = notice.writtenAt - (until - notice.ttlMs);
-    return { ...notice, worker: id.slice(noticeTopic.length + 2, -1), expiresAt: until, clockAheadMs };
+    return { ...notice, worker: id.slice(begin.length), expiresAt: until, clockAheadMs };
   } catch {
     return null;
   }
@@ -118,7 +121,11 @@ export async function readNotices(
   passesOver = false,
 ): Promise<readonly LiveWorker[]> {
   const workers: LiveWorker[] = [];
-  for await (const doc of allDocs(store, { kind: workerKind, prefix: `${noticeTopic}/`, passesOver })) {
+  for await (const doc of allDocs(store, {
+    kind: workerKind,
+    prefix: workerDocId(noticeTopic, ""),
+    passesOver,
+  })) {
     const worker = readNotice(doc);
     if (worker !== null) workers.push(worker);
     else if (!passesOver)

@@ -65,6 +65,11 @@ export function askedPartition(placement: Placement, unit: Unit): number | null 
   return onePartition(placement, unit, null, false);
 }
 
+/** Whether all names that begin so lie in one partition: text in braces decides. */
+export function isPlacedByPrefix(prefix: string): boolean {
+  return countedPart(prefix) !== prefix;
+}
+
 /** A text that belongs to this partition: put in braces in front of a name, it brings the name there. */
 export function textIn(placement: Placement, partition: number): string {
   for (let number = 0; ; number++) if (placement.ofName(String(number)) === partition) return String(number);

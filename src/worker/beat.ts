@@ -16,7 +16,7 @@ import type { Engine } from "../engine/engine.ts";
 import { answersWithin } from "../engine/race.ts";
 import { bellIds, readCancelled, readOrder } from "../engine/worker-bell.ts";
 import type { WorkerOrder } from "../engine/worker-bell.ts";
-import { noticePut, readNotice, workerKind } from "../engine/worker-notice.ts";
+import { noticePut, readNotice, registryPrefix, workerKind } from "../engine/worker-notice.ts";
 import type { LiveWorker, WorkerNotice } from "../engine/worker-notice.ts";
 import type { Timer } from "../platform/platform.ts";
 import type { Doc, PutEvent } from "../store/records.ts";
@@ -179,7 +179,8 @@ export class Beat {
 
   async #readAll(): Promise<readonly Doc[]> {
     const docs: Doc[] = [];
-    for await (const doc of allDocs(this.#engine.store, { kind: workerKind })) docs.push(doc);
+    for await (const doc of allDocs(this.#engine.store, { kind: workerKind, prefix: registryPrefix }))
+      docs.push(doc);
     return docs;
   }
 

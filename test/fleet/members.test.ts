@@ -33,6 +33,8 @@ const endless = job<null>("endless", { queue: "shared" });
 /** Of the five seconds that are promised. */
 const rebalancedMs = 5000;
 const cancels = 20;
+/** How often a member is killed and its share taken over: once, or as often as MILLRACE_TRIES says. */
+const tries = Number(process.env["MILLRACE_TRIES"] ?? 1);
 
 let places = 0;
 const urls: [store: string, url: () => string][] = [
@@ -80,6 +82,30 @@ describe.each(urls)("a fleet of processes on %s", (_store, place) => {
     return member;
   };
   afterEach(() => Promise.all(members.splice(0).map((member) => member.kill())));
+
+  test(
+    "gives the share of a killed process to the others within five seconds, every time",
+    async () => {
+      const url = place();
+      const mill = closeLater(await Millrace.open(url, { log: false }));
+      const shares = async (): Promise<string> =>
+        (await mill.workers.list()).map(({ slots }) => slots["shared"]).join();
+      start("worker", url);
+      const tookMs: number[] = [];
+      for (let round = 0; round < tries; round++) {
+        const killed = start("worker", url);
+        await until("both have their shares", async () => (await shares()) === "6,6");
+        const beganMs = Date.now();
+        await killed.kill();
+        await until("the other has all", async () => (await shares()) === "12", rebalancedMs);
+        tookMs.push(Date.now() - beganMs);
+      }
+      expect(tookMs).toHaveLength(tries);
+      if (tries > 1)
+        console.log(`taken over after ${tookMs.toSorted((one, other) => one - other).join(", ")} ms`);
+    },
+    15_000 * (tries + 1),
+  );
 
   test("shares a total anew when processes join, stop and are killed, and cancels across them", async () => {
     const url = place();

@@ -9,6 +9,7 @@
  *  clocks      partition : its own cursor; one partition after the other
  */
 import { MillraceError } from "../../model/error.ts";
+import { isPlacedByPrefix } from "../../model/placement.ts";
 import type {
   FindAnswer,
   FindRequest,
@@ -91,6 +92,8 @@ export async function readDocs(
     );
     return { docs: pages.flatMap(({ docs }) => docs).sort(byId), cursor: null };
   }
+  if (isPlacedByPrefix(request.prefix))
+    return readPlaced(calls.partitions[ofName(request.prefix)] as Partition, calls, request);
   const pages =
     request.passesOver === true
       ? (await askAll(calls, "readDocs", (store) => store.readDocs(request))).map(({ answer }) => answer)
@@ -102,6 +105,21 @@ export async function readDocs(
   const given = new Set(docs);
   const isOver = pages.every((page) => page.cursor === null && page.docs.every((doc) => given.has(doc)));
   return { docs, cursor: isOver ? null : (docs.at(-1)?.id ?? request.after) };
+}
+
+/** All that begin so lie in this partition. */
+async function readPlaced(
+  partition: Partition,
+  { patience }: PartitionedCalls,
+  request: Extract<ReadDocsRequest, { prefix: string }>,
+): Promise<ReadDocsAnswer> {
+  if (request.passesOver !== true) return partition.store.readDocs(request);
+  const reached = await reach(partition, {
+    name: "readDocs",
+    call: (store) => store.readDocs(request),
+    patience: patience.long,
+  });
+  return reached.kind === "answered" ? reached.answer : { docs: [], cursor: null };
 }
 
 function byId(one: Doc, other: Doc): number {

@@ -1,5 +1,6 @@
 /** Which version's tables a file has, by looking only: for whoever wants to know before anything is migrated. */
 import { existsSync } from "node:fs";
+import { storeError } from "./errors.ts";
 import { readSchemaVersion } from "./migrate.ts";
 import { checkFile, memoryPath, openDatabase, threadSleepMs } from "./open-file.ts";
 
@@ -11,6 +12,8 @@ export function readFileVersion(given: string): number {
   const database = openDatabase({ path, durability: "strict", lockSleepMs: threadSleepMs });
   try {
     return readSchemaVersion(database, path);
+  } catch (error) {
+    throw storeError(error, path);
   } finally {
     database.close();
   }

@@ -34,6 +34,16 @@ describe("opening a file", () => {
     expect(await refusal({ path: join(folder, "none", "jobs.db") })).toBe("store-unavailable");
   });
 
+  it("waits for a process that is just making the file, of which nothing can be read", async () => {
+    const maker = new DatabaseSync(path);
+    maker.exec("CREATE TABLE users (name TEXT); BEGIN EXCLUSIVE");
+    const opening = open();
+    await new Promise<void>((resolve) => void nodePlatform.setTimer(30, resolve));
+    maker.exec("COMMIT");
+    maker.close();
+    await (await opening).close();
+  });
+
   it("refuses a folder in the place of the file", async () => {
     mkdirSync(path);
     expect(await refusal()).toBe("store-unavailable");

@@ -7,7 +7,7 @@ import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { MillraceError } from "../../model/error.ts";
 import { statementsOf } from "./connection.ts";
-import { storeError } from "./errors.ts";
+import { isBusy, storeError } from "./errors.ts";
 
 /** Plain, because it crosses to the store's thread. */
 export interface FileSettings {
@@ -88,6 +88,8 @@ export function openDatabase(settings: FileSettings): DatabaseSync {
       database.exec("PRAGMA schema_version");
       return database;
     } catch (error) {
+      // Of a new file that another process makes at this moment nothing can be read: who asks for more waits for it.
+      if (isBusy(error)) return database;
       database.close();
       throw error;
     }
