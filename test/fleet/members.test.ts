@@ -33,8 +33,8 @@ const endless = job<null>("endless", { queue: "shared" });
 /** Of the five seconds that are promised. */
 const rebalancedMs = 5000;
 const cancels = 20;
-/** How often a member is killed and its share taken over: once, or as often as MILLRACE_TRIES says. */
-const tries = Number(process.env["MILLRACE_TRIES"] ?? 1);
+/** How often a member is killed in a row; MILLRACE_TRIES=20 is what is promised. */
+const tries = Number(process.env["MILLRACE_TRIES"] ?? 0);
 
 let places = 0;
 const urls: [store: string, url: () => string][] = [
@@ -83,8 +83,8 @@ describe.each(urls)("a fleet of processes on %s", (_store, place) => {
   };
   afterEach(() => Promise.all(members.splice(0).map((member) => member.kill())));
 
-  test(
-    "gives the share of a killed process to the others within five seconds, every time",
+  test.skipIf(tries === 0)(
+    `gives the share of a killed process to the other within five seconds, ${tries} times in a row (skipped unless MILLRACE_TRIES says how often)`,
     async () => {
       const url = place();
       const mill = closeLater(await Millrace.open(url, { log: false }));
@@ -100,11 +100,10 @@ describe.each(urls)("a fleet of processes on %s", (_store, place) => {
         await until("the other has all", async () => (await shares()) === "12", rebalancedMs);
         tookMs.push(Date.now() - beganMs);
       }
+      console.log(`taken over after ${tookMs.toSorted((one, other) => one - other).join(", ")} ms`);
       expect(tookMs).toHaveLength(tries);
-      if (tries > 1)
-        console.log(`taken over after ${tookMs.toSorted((one, other) => one - other).join(", ")} ms`);
     },
-    15_000 * (tries + 1),
+    30_000 * (tries + 1),
   );
 
   test("shares a total anew when processes join, stop and are killed, and cancels across them", async () => {
