@@ -41,7 +41,9 @@ describe("opening a file", () => {
     await new Promise<void>((resolve) => void nodePlatform.setTimer(30, resolve));
     maker.exec("COMMIT");
     maker.close();
-    await (await opening).close();
+    const store = await opening;
+    expect(await store.tallyJobs()).toEqual([]);
+    await store.close();
   });
 
   it("refuses a folder in the place of the file", async () => {
