@@ -32,6 +32,10 @@ export type {
 } from "./engine/topics/topic.ts";
 export type { PublishOptions } from "./engine/topics/publish.ts";
 export type { SubscriptionView, Topics, TopicView } from "./client/topics.ts";
+export { verifyWebhook } from "./client/verify-webhook.ts";
+export type { DeadDelivery, Webhooks, WebhookView } from "./client/webhooks.ts";
+export type { VerifyOptions } from "./engine/webhooks/signature.ts";
+export type { WebhookOptions } from "./model/webhook.ts";
 export { limit } from "./engine/limit.ts";
 export type { Limit, LimitOptions, LimitUse, LimitUseOptions } from "./engine/limit.ts";
 export { batchHandler, handler } from "./worker/handler.ts";

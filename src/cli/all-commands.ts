@@ -26,6 +26,7 @@ import { show } from "./commands/show.ts";
 import { topics } from "./commands/topics.ts";
 import { tail } from "./commands/tail.ts";
 import { top } from "./commands/top.ts";
+import { webhooks } from "./commands/webhooks.ts";
 import { version } from "./commands/version.ts";
 import { work } from "./commands/work.ts";
 import { workers } from "./commands/workers.ts";
@@ -55,6 +56,7 @@ export const allCommands: readonly Command[] = [
   limits,
   schedules,
   topics,
+  webhooks,
   duties,
   doctor,
   migrate,

@@ -3,6 +3,7 @@
  * name it changes one and shows what it is now. An option that the verb does not take is refused, not ignored.
  */
 import type { Millrace } from "../client/millrace.ts";
+import type { Platform } from "../platform/platform.ts";
 import { storeOption } from "./command.ts";
 import type { Call, Command, CommandOption } from "./command.ts";
 import { formatTable } from "./format-table.ts";
@@ -13,7 +14,10 @@ import { quote, wrong } from "./read-args.ts";
 interface Verb<Shown> {
   readonly options?: Readonly<Record<string, CommandOption>>;
   /** Reads the options, before the store is touched, and answers what is to be done with the one that is named. */
-  read(options: ReadonlyMap<string, string>): (mill: Millrace, name: string) => Promise<Shown>;
+  read(
+    options: ReadonlyMap<string, string>,
+    platform: Platform,
+  ): (mill: Millrace, name: string) => Promise<Shown>;
 }
 
 interface SettingCommand<Shown> extends Pick<Command, "summary" | "examples"> {
@@ -58,7 +62,7 @@ export function settingCommand<Shown>(given: SettingCommand<Shown>): Command {
         throw wrong(`${name} knows the verbs ${known.join(", ")}, not ${quote(verb)}`);
       if (one === undefined) throw wrong(`${name} ${verb} needs a ${word}`);
       refuseStray(call, `with ${verb}`, chosen.options);
-      const act = chosen.read(options);
+      const act = chosen.read(options, call.platform);
       const shown = await use(call, (mill) => act(mill, one));
       terminal.writeOut(`${wantsJson ? toJson(shown) : table([shown])}\n`);
       return 0;

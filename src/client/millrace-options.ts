@@ -24,6 +24,7 @@ import { MillraceError } from "../model/error.ts";
 import { checkBoolean, checkOptions, isListOfFunctions } from "../model/option.ts";
 import { defaultStrideMs, strictStrideMs } from "../model/rank.ts";
 import type { CustomBackoff } from "../model/retry-policy.ts";
+import { readNetwork } from "../platform/address-guard.ts";
 import { consoleLogger } from "../platform/console-logger.ts";
 import type { Platform } from "../platform/platform.ts";
 
@@ -106,6 +107,11 @@ export interface MillraceOptions extends StoreOptions {
   telemetry?: Telemetry;
   /** Whether this process counts jobs, attempts and their times for `mill.metrics`; true by default. */
   metrics?: boolean;
+  /**
+   * For deliveries of webhooks by this process: with `allowPrivate` also to addresses that are not of the public internet,
+   * all of them or those of some networks (`["10.1.0.0/16"]`).
+   */
+  webhooks?: { allowPrivate?: boolean | readonly string[] };
   /** False for silence. Default: warnings and errors on standard error. */
   log?: Logger | false;
 }
@@ -133,6 +139,7 @@ const known = [
   "onAttempt",
   "telemetry",
   "metrics",
+  "webhooks",
   "log",
 ];
 
@@ -199,6 +206,7 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
       onAttempt: options.onAttempt ?? null,
       telemetry: options.telemetry ?? null,
       hasMetrics: checkBoolean(options.metrics ?? true, "open: metrics"),
+      allowPrivate: readAllowed(options.webhooks),
     },
     duties: readDutyOptions(options.duties),
     log: options.log === false ? silentLogger : guardLogger(options.log ?? consoleLogger),
@@ -210,6 +218,17 @@ export function readMillraceOptions(platform: Platform, options: MillraceOptions
       redis: options.redis,
     },
   };
+}
+
+function readAllowed(given: MillraceOptions["webhooks"]): boolean | readonly string[] {
+  const { allowPrivate = false } = checkOptions(given ?? {}, "open: webhooks", ["allowPrivate"]);
+  if (typeof allowPrivate === "boolean") return allowPrivate;
+  const isNetwork = (text: unknown): boolean => typeof text === "string" && readNetwork(text) !== null;
+  if (Array.isArray(allowPrivate) && allowPrivate.every(isNetwork)) return allowPrivate as string[];
+  throw new MillraceError(
+    "invalid-option",
+    'open: webhooks.allowPrivate must be true, false or a list of networks such as "10.1.0.0/16".',
+  );
 }
 
 function checkFunctions(options: MillraceOptions): void {

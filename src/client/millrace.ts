@@ -56,6 +56,8 @@ import type { ScheduleView } from "./schedule-view.ts";
 import { Schedules } from "./schedules.ts";
 import type { Quarantined } from "./quarantined.ts";
 import { Topics } from "./topics.ts";
+import { runWebhookWorker } from "./webhook-worker.ts";
+import { Webhooks } from "./webhooks.ts";
 import { Workers } from "./workers.ts";
 
 export interface CloseReport {
@@ -82,6 +84,7 @@ export class Millrace implements Enqueuer {
   readonly metrics: Metrics;
   readonly schedules: Schedules;
   readonly topics: Topics;
+  readonly webhooks: Webhooks;
   readonly workers: Workers;
   /** How long the store keeps finished jobs and the feed: for all processes, whatever they were opened with. */
   readonly retention: Pick<StoreRetention, "get" | "set">;
@@ -119,6 +122,8 @@ export class Millrace implements Enqueuer {
     this.schedules = new Schedules(engine);
     this.topics = new Topics(engine);
     this.metrics = new Metrics(engine);
+    this.webhooks = new Webhooks(engine, this.jobs);
+    runWebhookWorker(engine, (handlers, options) => this.work(handlers, options));
     this.retention = engine.retention;
   }
 

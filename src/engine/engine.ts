@@ -63,6 +63,8 @@ export interface EngineSettings {
   readonly enqueueMiddleware: readonly EnqueueMiddleware[];
   /** For how long a call is repeated while the store is away. */
   readonly giveUpMs: number;
+  /** Networks that are not public and may be told by webhooks. */
+  readonly allowPrivate: boolean | readonly string[];
   /** The user's own sink for attempts; null for none. */
   readonly onAttempt: OnAttempt | null;
   /** Null for none. */
@@ -114,6 +116,9 @@ export class Engine {
 
   /** Told of every attempt of this process that has ended (attempt-observer.ts). */
   readonly attemptObservers = new Set<AttemptObserver>();
+
+  /** Called when this process begins or ends to be the one that delivers webhooks. */
+  readonly webhookTurns = new Set<(isOurs: boolean) => void>();
 
   readonly queuePolicies: QueuePolicies;
 

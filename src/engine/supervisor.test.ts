@@ -29,6 +29,7 @@ async function open(log: Logger = silentLogger) {
     onAttempt: null,
     telemetry: null,
     hasMetrics: false,
+    allowPrivate: false,
     giveUpMs: 1000,
   };
   const engine = new Engine(store, platform, settings, log);

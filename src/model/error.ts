@@ -75,6 +75,7 @@ export const errorCatalogue = {
     false,
     "A stored schedule cannot be read: damaged, of a newer version, or in a zone that this Node.js does not know.",
   ),
+  "unknown-webhook": entry(404, false, "No webhook of this name is in the store."),
   "unknown-topic": entry(
     404,
     false,

@@ -3,6 +3,7 @@ import { getRandomValues } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { availableParallelism, hostname } from "node:os";
 import type { Platform, Timer } from "./platform.ts";
+import { resolveHost } from "./guarded-post.ts";
 
 /** Node fires longer timers at once, so a longer wait is made of several timers. */
 const timerMaxMs = 2 ** 31 - 1;
@@ -34,6 +35,7 @@ export const nodePlatform: Platform = {
   bootId: readBootId,
   onTermination,
   readEnv: (name) => process.env[name]?.trim() || undefined,
+  resolveHost,
   memoryBytes: () => process.memoryUsage.rss(),
   processId: process.pid,
   hostName: hostname(),

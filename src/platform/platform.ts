@@ -27,6 +27,8 @@ export interface Platform {
   onTermination(run: () => void): () => void;
   /** A variable of the environment; a blank one counts as unset. */
   readEnv(name: string): string | undefined;
+  /** The addresses of a host. */
+  resolveHost(name: string): Promise<readonly string[]>;
   /** What this process takes of the machine's memory. */
   memoryBytes(): number;
   readonly processId: number;

@@ -69,6 +69,8 @@ export async function testMillrace(options: TestMillraceOptions = {}): Promise<T
       deadline: { sleep: dutySleep },
       "time-to-live": { sleep: dutySleep },
       schedules: { sleep: dutySleep },
+      // Nothing leads out of a test.
+      webhooks: false,
       // A test's worker lives only while it drains, so a job without a handler says nothing about the application.
       "no-handler": false,
       retention: { sleep: upkeepSleep },

@@ -44,6 +44,8 @@ export function createVirtualPlatform(options: VirtualPlatformOptions = {}): Vir
     bootId: () => "virtual-boot",
     onTermination: () => () => undefined,
     readEnv: (name) => options.env?.[name],
+    // Nothing here leads out of the test.
+    resolveHost: () => Promise.resolve([]),
     memoryBytes: () => 0,
     processId: options.processId ?? 1,
     hostName: "virtual",

@@ -164,6 +164,7 @@ describe("help and version", () => {
       "limits",
       "schedules",
       "topics",
+      "webhooks",
       "duties",
       "doctor",
       "migrate",

@@ -2,8 +2,18 @@
 // option that nobody knows is refused by an error that lists the known ones. The guide that says what `millrace work`
 // takes is held against the command in the same way.
 import { readFileSync } from "node:fs";
-import { batchHandler, handler, job, limit, Millrace, subscription, Throttled, topic } from "millrace";
-import type { JobOptions, MillraceOptions } from "millrace";
+import {
+  batchHandler,
+  handler,
+  job,
+  limit,
+  Millrace,
+  subscription,
+  Throttled,
+  topic,
+  verifyWebhook,
+} from "millrace";
+import type { JobOptions, MillraceOptions, VerifyOptions, WebhookOptions } from "millrace";
 import { openTelemetry } from "millrace/opentelemetry";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { work } from "../../src/cli/commands/work.ts";
@@ -60,6 +70,9 @@ const calls: Readonly<Record<string, () => unknown>> = {
   "`topic(name, options)`": () => topic("asked", asked),
   "`subscription(topic, job, options)`": () => subscription(topic("asked"), plain, asked),
   "`mill.publish(topic, input, options)`": () => mill.publish(topic("asked"), {}, asked),
+  "`mill.webhooks.add(name, options)`": () => mill.webhooks.add("asked", asked as WebhookOptions),
+  "`verifyWebhook(options)`": () => verifyWebhook(asked as VerifyOptions),
+  "`webhooks`": open({ webhooks: asked }),
   "`handler(job, function)` and `batchHandler(job, options, function)`": () =>
     batchHandler(plain, { size: 1, ...asked }, async () => undefined),
   "`mill.work(handlers, options)`": () => mill.work([handler(plain, () => undefined)], asked),

@@ -50,6 +50,8 @@ export class SimProcess {
       onTermination: () => () => undefined,
       processId,
       readEnv: () => undefined,
+      // Nothing here leads out of the test.
+      resolveHost: () => Promise.resolve([]),
       memoryBytes: () => 0,
       hostName: name,
     };

@@ -12,6 +12,7 @@ import { promoteDuty } from "./promote.ts";
 import { reclaimDuty } from "./reclaim.ts";
 import { retentionDuty } from "./retention.ts";
 import { schedulesDuty } from "./schedules.ts";
+import { webhooksDuty } from "./webhooks.ts";
 
 export function allDuties(engine: Engine, leases: LeaseBook, tuning: DutyTuning): readonly Duty[] {
   const duties = [
@@ -21,6 +22,7 @@ export function allDuties(engine: Engine, leases: LeaseBook, tuning: DutyTuning)
     deadlineDuty(engine, tuning.deadline),
     timeToLiveDuty(engine, tuning["time-to-live"]),
     schedulesDuty(engine, tuning.schedules),
+    webhooksDuty(engine, tuning.webhooks),
     noHandlerDuty(engine, tuning["no-handler"]),
     retentionDuty(engine, tuning.retention),
     metricsDuty(engine, tuning.metrics),

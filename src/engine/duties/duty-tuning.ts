@@ -11,6 +11,7 @@ export const dutyNames = [
   "deadline",
   "time-to-live",
   "schedules",
+  "webhooks",
   "no-handler",
   "retention",
   "metrics",
@@ -41,6 +42,8 @@ const defaults: DutyTuning = {
   deadline: { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   "time-to-live": { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   schedules: { isOn: true, batchMax: 1000, sleepMaxMs: 60_000 },
+  // Also how late a process notices the first webhook, or that the one that delivered has died.
+  webhooks: { isOn: true, batchMax: 200, sleepMaxMs: 5000 },
   "no-handler": { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   retention: { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   metrics: { isOn: true, batchMax: 1000, sleepMaxMs: 60_000 },

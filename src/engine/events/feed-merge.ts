@@ -27,7 +27,7 @@ type Merged =
 export class FeedMerge {
   readonly #parts: readonly Part[];
 
-  constructor(live: LiveFeed, places: readonly FeedPlace[]) {
+  constructor(live: Pick<LiveFeed, "store" | "names">, places: readonly FeedPlace[]) {
     this.#parts = places.map((place, number) => ({
       pages: new FeedPages(live, number, place),
       records: [],

@@ -1,0 +1,123 @@
+/**
+ * Webhooks: reads the feed for each hook and makes the deliveries (engine/webhooks/). One process of a store does it, by
+ * a term; every write is guarded, so a second one does no harm. Where there is no hook, a pass is one small read. While
+ * this process has the term, a hint says that the feed may have grown, behind a slow look. One hook that fails is
+ * quarantined alone.
+ */
+import type { Unwatch } from "../../store/store.ts";
+import type { Engine } from "../engine.ts";
+import { EventJobs } from "../events/event-jobs.ts";
+import { RouteNames } from "../events/route-names.ts";
+import { HookReader } from "../webhooks/hook-reader.ts";
+import { findWebhooks } from "../webhooks/webhook-docs.ts";
+import type { FoundWebhooks } from "../webhooks/webhook-docs.ts";
+import { idlePass } from "./duty.ts";
+import type { Duty, DutyPass } from "./duty.ts";
+import type { Tuning } from "./duty-tuning.ts";
+import { passedOver } from "./passed-over.ts";
+import { Quarantine } from "./quarantine.ts";
+import { Term } from "./term.ts";
+
+const termMs = 10_000;
+const pauseMs = 100;
+/** Behind lost hints. */
+const slowLookMs = 2000;
+/** Deliveries are made under the version of the hooks, so what is known of them may be a little old. */
+const hooksKnownMs = 1000;
+
+export function webhooksDuty(engine: Engine, tuning: Tuning): Duty {
+  const { platform, store } = engine;
+  const quarantine = new Quarantine(platform);
+  const term = new Term(engine, "webhooks", termMs);
+  const shared = { names: new RouteNames(store), jobs: new EventJobs(engine) };
+  const readers = new Map<string, HookReader>();
+  let unwatch: Unwatch | null = null;
+  let isStale = true;
+  let lookedUs = Number.NEGATIVE_INFINITY;
+  let found: FoundWebhooks | null = null;
+  let foundUs = 0;
+
+  const sinceMs = (us: number): number => (platform.monotonicUs() - us) / 1000;
+
+  const rest = (): DutyPass => {
+    unwatch?.();
+    unwatch = null;
+    readers.clear();
+    found = null;
+    for (const told of engine.webhookTurns) told(false);
+    return idlePass;
+  };
+
+  /** The reader of each hook that is not paused, as it is set now. */
+  const current = ({ hooks }: FoundWebhooks): readonly HookReader[] => {
+    const active = hooks.filter(({ isPaused }) => !isPaused);
+    for (const name of readers.keys()) if (!active.some((hook) => hook.name === name)) readers.delete(name);
+    return active.map((hook) => {
+      const known = readers.get(hook.name);
+      if (known !== undefined && JSON.stringify(known.hook) === JSON.stringify(hook)) return known;
+      const reader = new HookReader(engine, shared, hook);
+      readers.set(hook.name, reader);
+      return reader;
+    });
+  };
+
+  const passOnce = async (isAsked: boolean): Promise<DutyPass> => {
+    const isQuiet = found !== null && !isStale && sinceMs(lookedUs) < slowLookMs;
+    if (isQuiet && !isAsked) return { ...idlePass, hasMore: true, pauseMs };
+    if (found === null || isAsked || sinceMs(foundUs) > hooksKnownMs) {
+      found = await findWebhooks(engine);
+      foundUs = platform.monotonicUs();
+    }
+    const isOurs = found.hooks.length > 0 && (await term.take());
+    if (isOurs) {
+      // A pass that an operator asks for makes deliveries, but whoever runs the command does not deliver them.
+      if (!isAsked) for (const told of engine.webhookTurns) told(true);
+      unwatch ??= store.watch(() => (isStale = true));
+    } else if (!isAsked || found.hooks.length === 0) return rest();
+    isStale = false;
+    lookedUs = platform.monotonicUs();
+    const { version } = found;
+    let [made, errors, hasMore, isRaced] = [0, 0, false, false];
+    for (const reader of current(found)) {
+      const item = reader.hook.name;
+      if (quarantine.has(item)) continue;
+      try {
+        const step = await reader.step(version, tuning.batchMax);
+        quarantine.succeeded(item);
+        made += step.made;
+        hasMore ||= step.hasMore;
+        isRaced ||= step.isRaced;
+      } catch (error) {
+        errors += 1;
+        quarantine.failed(item, error);
+        engine.log.error("duty webhooks: the feed could not be read for one", { webhook: item, error });
+      }
+    }
+    if (hasMore || isRaced) isStale = true;
+    if (isRaced) found = null;
+    const outcomes: Record<string, number> = made === 0 ? {} : { made };
+    const told = { processed: made, ...passedOver(engine, errors), outcomes };
+    if (isAsked) return { ...told, hasMore };
+    return { ...told, hasMore: true, ...(hasMore ? {} : { pauseMs }) };
+  };
+
+  /** While the partition of the hooks is away, nothing is to be done here. */
+  const unlessMissing = (error: unknown): DutyPass => {
+    if ((store.missing?.().length ?? 0) === 0) throw error;
+    return { ...rest(), ...passedOver(engine, 0) };
+  };
+
+  // An operator's pass beside that of the loop would read with the same readers.
+  let last: Promise<unknown> = Promise.resolve();
+  return {
+    name: "webhooks",
+    wakes: "sleep",
+    sleepMaxMs: tuning.sleepMaxMs,
+    quarantine,
+    pass(isAsked = false): Promise<DutyPass> {
+      const pass = last.then(() => passOnce(isAsked)).catch(unlessMissing);
+      last = pass.catch(() => undefined);
+      return pass;
+    },
+  };
+}

@@ -1,0 +1,43 @@
+/**
+ * A delivery: the job that brings one event to one hook. Its id is the same for all of its attempts, so a receiver can
+ * drop doubles by it. What it needs of the hook (address, secrets) it reads when it runs.
+ */
+import { deliveryName, hookId, hookTag, webhookQueue } from "../../model/webhook.ts";
+import type { Webhook } from "../../model/webhook.ts";
+import type { NewJob } from "../../store/records.ts";
+import { anySubmission, job } from "../definition.ts";
+import type { Engine } from "../engine.ts";
+import type { EnqueueOptions } from "../job-options.ts";
+import { planTemplate } from "../submit.ts";
+
+export interface Delivery {
+  readonly hook: string;
+  /** As JSON has it: times are texts. */
+  readonly event: Readonly<Record<string, unknown>>;
+}
+
+/** So much longer than the request an attempt may take. */
+const aroundRequestMs = 30_000;
+
+export const deliverWebhook = job<Delivery, { status: number }>(deliveryName, {
+  queue: webhookQueue,
+  retention: { completed: "1d", failed: "30d" },
+});
+
+/** @returns from an event to the job that delivers it. */
+export function deliveriesTo(engine: Engine, hook: Webhook): (event: object) => NewJob {
+  const { name, retry, timeoutMs, isOrdered } = hook;
+  const options: EnqueueOptions<Delivery> = {
+    retry,
+    timeout: timeoutMs + aroundRequestMs,
+    tags: [hookTag(name)],
+    ...(isOrdered ? { group: { key: hookId(name), concurrency: 1 } } : {}),
+  };
+  const what = `webhook ${JSON.stringify(name)}`;
+  const template = planTemplate(engine, anySubmission(deliverWebhook, undefined as never, options), what);
+  const { coder } = engine.settings;
+  return (event) => {
+    const delivery: Delivery = { hook: name, event: JSON.parse(JSON.stringify(event)) as Delivery["event"] };
+    return { ...template, id: engine.mintId(), input: coder.encode(delivery, "input") };
+  };
+}

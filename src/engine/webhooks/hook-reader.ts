@@ -1,0 +1,171 @@
+/**
+ * Reads the feed for one hook and makes its deliveries. A batch of deliveries and the place behind them are one submit,
+ * under the versions of the place and of the hooks: a process that dies before it has done nothing, and of two processes
+ * that read at once one writes. So each event makes one delivery, whoever is killed.
+ *
+ *  place ─► records ─► events that the hook wants ─► submit (deliveries + new place, checked) ─► place
+ *
+ * Events of deliveries themselves are nobody's: a hook that fails must not feed itself.
+ */
+import { isMillraceError } from "../../model/error.ts";
+import { readCursor, startPlace, writeCursor } from "../../model/event-cursor.ts";
+import type { MillraceEvent } from "../../model/event.ts";
+import { webhookQueue, webhooksId } from "../../model/webhook.ts";
+import type { Webhook } from "../../model/webhook.ts";
+import type { NewJob } from "../../store/records.ts";
+import type { Engine } from "../engine.ts";
+import { FeedMerge } from "../events/feed-merge.ts";
+import { checkPlace } from "../events/feed-pages.ts";
+import { needsJobs } from "../events/event-jobs.ts";
+import type { EventJobs } from "../events/event-jobs.ts";
+import type { RouteNames } from "../events/route-names.ts";
+import { Places, showEvents } from "../events/show-events.ts";
+import type { EventFilter } from "../events/show-events.ts";
+import { refusalError } from "../submit.ts";
+import { deliveriesTo } from "./delivery.ts";
+import { findPlaces, placePut, webhookKind } from "./webhook-docs.ts";
+
+/** Of all hooks of a process. */
+export interface SharedByReaders {
+  readonly names: RouteNames;
+  readonly jobs: EventJobs;
+}
+
+export interface ReadStep {
+  readonly made: number;
+  /** There was more to read. */
+  readonly hasMore: boolean;
+  /** Another process was faster, or the hooks have changed: nothing was written. */
+  readonly isRaced: boolean;
+}
+
+const batchRecords = 5000;
+/** A place without deliveries is written so often: the records behind it may be pruned. */
+const savedEveryMs = 10_000;
+
+interface Reading {
+  readonly merge: FeedMerge;
+  readonly places: Places;
+  version: number;
+  gaps: number;
+  /** The cursor in the store, and when it was written. */
+  saved: string;
+  savedUs: number;
+}
+
+export class HookReader {
+  readonly hook: Webhook;
+  readonly #engine: Engine;
+  readonly #shared: SharedByReaders;
+  readonly #filter: EventFilter;
+  readonly #toDelivery: (event: object) => NewJob;
+  #reading: Reading | null = null;
+
+  constructor(engine: Engine, shared: SharedByReaders, hook: Webhook) {
+    this.#engine = engine;
+    this.#shared = shared;
+    this.hook = hook;
+    const { kinds, queue, jobName, tag } = hook;
+    this.#filter = {
+      ...(kinds === null ? {} : { kinds: new Set(kinds) }),
+      ...(queue === null ? {} : { queue }),
+      ...(jobName === null ? {} : { name: jobName }),
+      ...(tag === null ? {} : { tag }),
+    };
+    this.#toDelivery = deliveriesTo(engine, hook);
+  }
+
+  /**
+   * One batch. @param version that of the hooks this reader was made by. @param batchMax about so many deliveries: a
+   * record of the feed is taken whole.
+   */
+  async step(version: number, batchMax: number): Promise<ReadStep> {
+    try {
+      const reading = (this.#reading ??= await this.#begin());
+      const { events, hasMore } = await this.#read(reading, batchMax);
+      if (events.length > 0) await this.#deliver(reading, events, version);
+      else await this.#save(reading);
+      const isRaced = this.#reading === null;
+      return { made: isRaced ? 0 : events.length, hasMore, isRaced };
+    } catch (error) {
+      // What was read and not written is read again.
+      this.#reading = null;
+      if (!isMillraceError(error, "cursor-expired") && !isMillraceError(error, "invalid-cursor")) throw error;
+      await this.#beginAnew(error);
+      return { made: 0, hasMore: true, isRaced: false };
+    }
+  }
+
+  async #begin(): Promise<Reading> {
+    const { store, platform } = this.#engine;
+    const { partitions = 1 } = store;
+    const found = (await findPlaces(this.#engine, [this.hook.name])).get(this.hook.name);
+    const { cursor, gaps, version } = found ?? { cursor: startCursor(partitions), gaps: 0, version: 0 };
+    const places = readCursor(cursor, partitions);
+    for (const [number, place] of places.entries()) await checkPlace(store, number, place);
+    const merge = new FeedMerge({ store, names: this.#shared.names }, places);
+    const savedUs = platform.monotonicUs();
+    return { merge, places: new Places(places), version, gaps, saved: cursor, savedUs };
+  }
+
+  async #read(
+    { merge, places }: Reading,
+    batchMax: number,
+  ): Promise<{ readonly events: readonly MillraceEvent[]; readonly hasMore: boolean }> {
+    const { names, jobs } = this.#shared;
+    const events: MillraceEvent[] = [];
+    for (let records = 0; records < batchRecords && events.length < batchMax; records++) {
+      const merged = await merge.next();
+      if (merged.kind === "failure") throw merged.error;
+      if (merged.kind === "end") return { events, hasMore: false };
+      const shown = showEvents(merged.record, { filter: this.#filter, names, places });
+      const own = shown.filter(({ queue }) => queue !== webhookQueue);
+      const isWhole = own.length === 0 || !needsJobs(own, this.#filter);
+      events.push(...(isWhole ? own : await jobs.complete(own, this.#filter)));
+    }
+    return { events, hasMore: true };
+  }
+
+  async #deliver(reading: Reading, events: readonly MillraceEvent[], hooksVersion: number): Promise<void> {
+    const { places, gaps, version } = reading;
+    const { cursor } = places;
+    const answer = await this.#engine.submit({
+      jobs: events.map(this.#toDelivery),
+      docs: [placePut(this.hook.name, { cursor, gaps }, guardOf(version))],
+      checks: [{ kind: webhookKind, id: webhooksId, version: hooksVersion }],
+    });
+    if (answer.kind === "ok") return this.#saved(reading, cursor, version + 1);
+    // Whoever goes on begins at what is written.
+    if (answer.reason === "doc-changed") this.#reading = null;
+    else throw refusalError(answer);
+  }
+
+  async #save(reading: Reading): Promise<void> {
+    const { platform, store } = this.#engine;
+    const { places, gaps, version, saved, savedUs } = reading;
+    const { cursor } = places;
+    const isDue = platform.monotonicUs() - savedUs >= savedEveryMs * 1000;
+    if (cursor === saved || !isDue) return;
+    const [answer] = await store.putDocs([placePut(this.hook.name, { cursor, gaps }, guardOf(version))]);
+    if (answer?.kind === "ok") this.#saved(reading, cursor, answer.version);
+    else this.#reading = null;
+  }
+
+  #saved(reading: Reading, cursor: string, version: number): void {
+    Object.assign(reading, { saved: cursor, version, savedUs: this.#engine.platform.monotonicUs() });
+  }
+
+  /** What lay between is gone, which is told; the hook goes on with what is still kept. */
+  async #beginAnew(error: unknown): Promise<void> {
+    const { store, log } = this.#engine;
+    const { name } = this.hook;
+    log.error("events went by that a webhook has not been told of", { webhook: name, error });
+    const found = (await findPlaces(this.#engine, [name])).get(name);
+    const place = { cursor: startCursor(store.partitions ?? 1), gaps: (found?.gaps ?? 0) + 1 };
+    await store.putDocs([placePut(name, place, guardOf(found?.version ?? 0))]);
+  }
+}
+
+const startCursor = (partitions: number): string =>
+  writeCursor(Array.from({ length: partitions }, () => startPlace));
+const guardOf = (version: number) => (version === 0 ? ("absent" as const) : { version });

@@ -1,0 +1,54 @@
+/**
+ * The signature of a delivery, so that its receiver can tell who sent it, and when:
+ *
+ *   millrace-signature: t=1731760000,v1=<hex>,v1=<hex>
+ *
+ * `t` is the time of the attempt in seconds; each `v1` is the HMAC-SHA-256, with one of the hook's secrets, over the time
+ * as it stands there, a dot, and the body as it was sent. A receiver that knows any of the secrets finds its own.
+ */
+import { createHmac, timingSafeEqual } from "node:crypto";
+import { checkOptions, invalidOption } from "../../model/option.ts";
+
+export const signatureHeader = "millrace-signature";
+export const deliveryHeader = "millrace-delivery";
+
+export function sign(body: string, secrets: readonly string[], atMs: number): string {
+  const time = String(Math.floor(atMs / 1000));
+  const signatures = secrets.map((secret) => `v1=${digest(secret, time, body).toString("hex")}`);
+  return [`t=${time}`, ...signatures].join(",");
+}
+
+export interface VerifyOptions {
+  /** The header `millrace-signature`. */
+  signature: string | null | undefined;
+  /** The body exactly as it came, before anything has parsed it. */
+  body: string | Uint8Array;
+  /** One or several that may have signed it. */
+  secret: string | readonly string[];
+  /** How far the time of the signature may be from now, in seconds; 300 by default. */
+  toleranceSeconds?: number;
+}
+
+export function isSignedBy(options: VerifyOptions, nowMs: number): boolean {
+  const given = checkOptions(options, "verifyWebhook", ["signature", "body", "secret", "toleranceSeconds"]);
+  const { signature, body, secret, toleranceSeconds = 300 } = given as unknown as VerifyOptions;
+  const secrets = typeof secret === "string" ? [secret] : secret;
+  const isText = (value: unknown): boolean => typeof value === "string" && value !== "";
+  if (!Array.isArray(secrets) || secrets.length === 0 || !secrets.every(isText))
+    throw invalidOption("verifyWebhook: secret must be a text, or a list of texts.");
+  if (typeof signature !== "string" || signature.length > 10_000) return false;
+  const parts = signature.split(",").map((part) => part.trim());
+  const time = parts.find((part) => part.startsWith("t="))?.slice(2) ?? "";
+  if (!/^\d{1,12}$/.test(time) || Math.abs(nowMs / 1000 - Number(time)) > toleranceSeconds) return false;
+  const signatures = parts.flatMap((part) =>
+    /^v1=[0-9a-f]{64}$/.test(part) ? [Buffer.from(part.slice(3), "hex")] : [],
+  );
+  return secrets.some((one: string) => {
+    const wanted = digest(one, time, body);
+    return signatures.some((each) => timingSafeEqual(each, wanted));
+  });
+}
+
+function digest(secret: string, time: string, body: string | Uint8Array): Buffer {
+  return createHmac("sha256", secret).update(`${time}.`).update(body).digest();
+}

@@ -1,0 +1,74 @@
+/**
+ * The documents of webhooks: one of all hooks, and for each hook how far the feed is read for it (its **place**). All of
+ * them, and the deliveries, lie in one partition (model/webhook.ts).
+ */
+import { MillraceError } from "../../model/error.ts";
+import { hookId, readWebhooks, webhooksId, writeWebhooks } from "../../model/webhook.ts";
+import type { Webhook } from "../../model/webhook.ts";
+import type { DocGuard, DocPut } from "../../store/records.ts";
+import type { Engine } from "../engine.ts";
+
+export const webhookKind = "webhook";
+const placeKind = "webhook-place";
+const triesMax = 100;
+
+export interface FoundWebhooks {
+  /** 0 where there are none. */
+  readonly version: number;
+  readonly hooks: readonly Webhook[];
+}
+
+/** How far the feed is read for a hook. */
+export interface HookPlace {
+  /** A cursor of events. */
+  readonly cursor: string;
+  /** How often events went by that were no longer kept when it was their turn. */
+  readonly gaps: number;
+}
+
+export async function findWebhooks({ store }: Engine): Promise<FoundWebhooks> {
+  const { docs } = await store.readDocs({ kind: webhookKind, ids: [webhooksId] });
+  const [doc] = docs;
+  return doc === undefined
+    ? { version: 0, hooks: [] }
+    : { version: doc.version, hooks: readWebhooks(doc.body) };
+}
+
+/** Changes the hooks under their version. @param decide the new list; null for no change. */
+export async function changeWebhooks(
+  engine: Engine,
+  decide: (hooks: readonly Webhook[]) => readonly Webhook[] | null,
+): Promise<readonly Webhook[]> {
+  for (let tries = 0; tries < triesMax; tries++) {
+    const { version, hooks } = await findWebhooks(engine);
+    const next = decide(hooks);
+    if (next === null) return hooks;
+    const guard = version === 0 ? ("absent" as const) : { version };
+    const put = { kind: webhookKind, id: webhooksId, body: writeWebhooks(next), guard };
+    const [answer] = await engine.store.putDocs([put]);
+    if (answer?.kind === "ok") return next;
+  }
+  throw new MillraceError("version-conflict", "The webhooks change all the time; try again.");
+}
+
+export async function findPlaces(
+  { store }: Engine,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, HookPlace & { readonly version: number }>> {
+  const { docs } = await store.readDocs({ kind: placeKind, ids: names.map(hookId) });
+  return new Map(
+    docs.map(({ id, version, body }) => [
+      id.slice(webhooksId.length),
+      { version, ...(JSON.parse(body) as HookPlace) },
+    ]),
+  );
+}
+
+/** @param place null deletes it. */
+export function placePut(name: string, place: HookPlace | null, guard: DocGuard): DocPut {
+  return { kind: placeKind, id: hookId(name), body: place === null ? null : JSON.stringify(place), guard };
+}
+
+export function unknownWebhook(name: string): MillraceError {
+  return new MillraceError("unknown-webhook", `There is no webhook ${JSON.stringify(name)}.`);
+}
