@@ -60,6 +60,23 @@ describe("a call", () => {
     expect(reads.length).toBeLessThan(20);
   });
 
+  test("begins no watch of its own while that of the last call is there, which ends by itself", async () => {
+    await serve();
+    let [begun, ended] = [0, 0];
+    const watch = v.store.watch.bind(v.store);
+    v.store.watch = (listener) => {
+      begun += 1;
+      const unwatch = watch(listener);
+      return () => ((ended += 1), unwatch());
+    };
+    for (const name of ["a", "b", "c"]) await v.run(v.mill.call(greet, { name }));
+    expect([begun, ended]).toEqual([1, 0]);
+    await v.advance(6000);
+    expect([begun, ended]).toEqual([1, 1]);
+    await v.run(v.mill.call(greet, { name: "d" }));
+    expect(begun).toBe(2);
+  });
+
   test("is answered although every hint is lost", async () => {
     v.store.watch = () => () => {};
     await serve();
@@ -87,6 +104,17 @@ describe("a call", () => {
     expect(await v.run(answer)).toBe("hello first");
     expect(await v.run(v.mill.call(greet, { name: "third" }, { unique }))).toBe("hello first");
     expect((await v.run(v.mill.jobs.list())).jobs.map(({ id }) => id)).toEqual([handle.id]);
+  });
+
+  test("with the id of a job that has ended is answered at once", async () => {
+    await serve();
+    await v.run(v.mill.call(greet, { name: "Ann" }, { id: "mine" }));
+    const from = v.platform.time.now;
+    expect(await v.run(v.mill.call(greet, { name: "Ann" }, { id: "mine" }))).toBe("hello Ann");
+    expect(v.platform.time.now - from).toBeLessThan(100);
+    await expect(v.run(v.mill.call(greet, { name: "Bob" }, { id: "mine" }))).rejects.toThrow(
+      coded("id-conflict"),
+    );
   });
 
   test("in a store of several partitions waits for the id that its job gets there", async () => {
