@@ -8,13 +8,15 @@ import type { JobsOptions } from "bullmq";
 import { Redis } from "ioredis";
 import type { Contender, OpenOptions } from "./contender.ts";
 import { watchCommands } from "./driver-commands.ts";
+import { handlerFile, isElsewhere } from "./elsewhere.ts";
 import type { BenchInput } from "./input.ts";
 import { limitedTo, ratedPerSecond, uniqueKeyOf } from "./job-kind.ts";
 import type { JobKind } from "./job-kind.ts";
 
 const name = "bench";
 
-export async function openBullmqContender({ place, jobKind, isCounting }: OpenOptions): Promise<Contender> {
+export async function openBullmqContender(options: OpenOptions): Promise<Contender> {
+  const { place, mode, jobKind, isCounting } = options;
   const sent = isCounting ? watchCommands() : () => 0;
   const { searchParams } = new URL(place);
   const prefix = searchParams.get("prefix") ?? "bull";
@@ -50,7 +52,8 @@ export async function openBullmqContender({ place, jobKind, isCounting }: OpenOp
         if (failsOnce && attemptsMade === 0) throw new Error("fails once");
       };
       if (jobKind === "limited") await queue.setGlobalConcurrency(limitedTo);
-      const worker = new Worker(name, handle, {
+      const worker = new Worker(name, isElsewhere(jobKind) ? handlerFile(mode) : handle, {
+        ...(jobKind === "thread" ? { useWorkerThreads: true } : {}),
         connection,
         prefix,
         ...(jobKind === "rated" ? { limiter: { max: ratedPerSecond, duration: 1000 } } : {}),

@@ -18,6 +18,9 @@ export const works = [
   "keyed",
   "closed",
   "metrics",
+  "thread",
+  "process",
+  "pool",
   "latency",
   "delayed",
   "cancel",
@@ -45,6 +48,9 @@ export const unhurriedWorks: readonly Work[] = [
   "keyed",
   "closed",
   "metrics",
+  "thread",
+  "process",
+  "pool",
   "delayed",
   "cancel",
   "call",
@@ -92,6 +98,7 @@ export const modeNotes = {
   totals: "its queue has a total",
   "partitions-16": "in 16 partitions",
   "partitions-16-totals": "in 16 partitions, its queue has a total",
+  busy: "5 ms of CPU per job",
 } as const;
 export type Mode = keyof typeof modeNotes;
 

@@ -12,6 +12,7 @@ import type { BenchInput } from "./input.ts";
  * limited: at most `limitedTo` run at once, over all processes. rated: a rate that lets every job of a run pass, so that
  * what is measured is the price of having one. grouped: of `groupKeys` keys that take turns. fifo: of as many keys,
  * one job of a key at a time, in their order. keyed: at most `perKeyMax` of a key at once, with `limitKeys` keys.
+ * thread, process, pool: plain jobs whose handler runs in threads, in child processes, or in programs of any language.
  */
 export type JobKind =
   | "plain"
@@ -22,7 +23,10 @@ export type JobKind =
   | "rated"
   | "grouped"
   | "fifo"
-  | "keyed";
+  | "keyed"
+  | "thread"
+  | "process"
+  | "pool";
 
 const kindOfDrain = {
   ...({ drain: "plain", retry: "fails-once", unique: "unique", tagged: "tagged" } as const),
@@ -35,6 +39,7 @@ const kindOfDrain = {
   ...({ tracing: "plain" } as const),
   // Plain jobs under the eyes of others.
   ...({ events: "plain" } as const),
+  ...({ thread: "thread", process: "process", pool: "pool" } as const),
 };
 
 /** More than a worker of 100 slots runs at once, fewer than it would claim ahead. */

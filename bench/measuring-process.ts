@@ -91,7 +91,10 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
     case "closed":
     case "metrics":
     case "tracing":
-    case "events": {
+    case "events":
+    case "thread":
+    case "process":
+    case "pool": {
       const [go, stop] = [heard("go"), heard("stop")];
       void say({ kind: "ready" });
       const progress = (total: number): void => void say({ kind: "progress", total });

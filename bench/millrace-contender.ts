@@ -17,6 +17,7 @@ import type { Store } from "../src/store/store.ts";
 import { handler } from "../src/worker/handler.ts";
 import { bulkJobs } from "./contender.ts";
 import type { Contender, OpenOptions } from "./contender.ts";
+import { elsewhereHandler, isElsewhere } from "./elsewhere.ts";
 import { countingStore } from "./counting-store.ts";
 import type { Counts } from "./counting-store.ts";
 import type { Mode, StoreName } from "./figures.ts";
@@ -113,6 +114,11 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
         started(context.input);
         if (failsOnce && context.attempt === 1) throw new Error("fails once");
       });
+      if (isElsewhere(jobKind))
+        return millrace.work(
+          [elsewhereHandler(benchJob, jobKind, mode)],
+          concurrency === null ? {} : { concurrency },
+        );
       const handlers = closedJob === null ? [noOp] : [noOp, handler(closedJob, async () => {})];
       const slots = mode.endsWith("totals") ? { queues: { [queue]: { total: totalSlots } } } : {};
       return millrace.work(handlers, { ...(concurrency === null ? {} : { concurrency }), ...slots });

@@ -68,6 +68,7 @@ function sqliteParts(asked: Asked): readonly Part[] {
     ...specialDrains(many, () => [millrace(100)]),
     besideClosed(isQuick, many),
     counted(many),
+    ...elsewhere(asked, []),
     restedLatency(isQuick, jobs, [millrace(defaultSlots), plainjob()]),
     delayed(isQuick, jobs, [plainjob()]),
     cancel(isQuick, jobs),
@@ -122,6 +123,21 @@ function besideClosed(isQuick: boolean, jobs: number): Part {
 /** Plain jobs, in turns with metrics and without. */
 function counted(jobs: number): Part {
   return { work: "metrics", jobs, entries: [{ ...millrace(100), mode: "no-metrics" }, millrace(100)] };
+}
+
+/**
+ * Handlers that run elsewhere, as many at once as there are cores: one that does nothing and one that takes 5 ms of
+ * CPU. BullMQ has sandboxes for files and nothing for programs of other languages: beside the pool stand its child
+ * processes.
+ */
+function elsewhere({ isQuick, jobs }: Asked, peers: readonly SystemName[]): readonly Part[] {
+  const slots = availableParallelism();
+  const entries = (["plain", "busy"] as const).flatMap((mode): readonly Entry[] => [
+    { ...millrace(slots), mode },
+    ...peers.map((system) => peer(system, slots, mode)),
+  ]);
+  const works = ["thread", "process", "pool"] as const;
+  return works.map((work) => ({ work, jobs: jobs ?? (isQuick ? 1_000 : 5_000), entries }));
 }
 
 /**
@@ -220,6 +236,7 @@ function postgresParts(asked: Asked): readonly Part[] {
     ]).map((part) => (part.work === "fifo" ? { ...part, jobs: serial } : part)),
     besideClosed(isQuick, special),
     counted(special),
+    ...elsewhere(asked, []),
     { work: "latency", jobs: jobs ?? (isQuick ? 30 : 1000), entries: across },
     delayed(isQuick, jobs, []),
     cancel(isQuick, jobs),
@@ -285,6 +302,7 @@ function redisParts(asked: Asked): readonly Part[] {
     ...specialDrains(special, (work) => (lacking.includes(work) ? [millrace(100)] : both(100))),
     besideClosed(isQuick, special),
     counted(special),
+    ...elsewhere(asked, ["bullmq"]),
     { work: "latency", jobs: jobs ?? (isQuick ? 1000 : 10_000), entries: both(defaultSlots) },
     restedLatency(isQuick, jobs, both(defaultSlots)),
     delayed(isQuick, jobs, [peer("bullmq", defaultSlots)]),

@@ -95,9 +95,13 @@ function peersOf(result: Result, all: readonly Result[]): readonly Result[] {
   );
 }
 
-const conditions: readonly (string | undefined)[] = [modeNotes.rested, modeNotes["plain-jobs"]];
 /** What a drain is compared with, where that is not the drain of plain jobs. */
 const basisNotes: Partial<Record<Work, string>> = { metrics: modeNotes["no-metrics"] };
+const conditions: readonly (string | undefined)[] = [
+  modeNotes.rested,
+  modeNotes["plain-jobs"],
+  modeNotes.busy,
+];
 
 /** Notes that say how a peer was run do not count: there its fastest way is the one to compare with. */
 function conditionOf(note: string | undefined): string | null {

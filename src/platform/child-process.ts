@@ -1,7 +1,7 @@
 /**
  * Child processes: each leads a process group of its own and carries a mark in its environment, so that it can be ended
- * with all that it has started (process-tree.ts). No shell is ever put between. A child goes when this process goes: its
- * group is killed at the exit, and after a crash the end of its line tells it.
+ * with all that it has started (process-tree.ts). No shell is ever put between. A child goes when this process goes:
+ * its group is killed at the exit, and after a crash the end of its line tells it.
  *
  *   line       what is said to it      what it says       what it prints
  *   "stdio"    standard input          standard output    standard error
@@ -115,12 +115,6 @@ export function startChild(start: ChildStart, listener: LinkListener): Link {
     kill: () => (pid === undefined ? Promise.resolve() : endTree(pid, mark)),
     sweep: () => (pid === undefined ? undefined : signalGroup(pid, "SIGKILL")),
     memoryBytes: () => (pid === undefined ? Promise.resolve(null) : treeMemoryBytes(pid)),
-    keepAlive(isKept) {
-      const handles = [child, ...child.stdio] as readonly ({ ref?(): void; unref?(): void } | null)[];
-      for (const handle of handles)
-        if (isKept) handle?.ref?.();
-        else handle?.unref?.();
-    },
   };
 }
 
@@ -132,7 +126,6 @@ const nothing: Link = {
   kill: () => Promise.resolve(),
   sweep: () => {},
   memoryBytes: () => Promise.resolve(null),
-  keepAlive: () => {},
 };
 
 function spawnChild(start: ChildStart, mark: string): ChildProcess {

@@ -1,6 +1,6 @@
 /**
- * A link to code that runs outside this event loop, in a thread or a child process: text goes both ways, what is printed
- * there comes here, and it can be ended with all that it has started. What the text means is not known here.
+ * A link to code that runs outside this event loop, in a thread or a child process: text goes both ways, what is
+ * printed there comes here, and it can be ended with all that it has started. What the text means is not known here.
  */
 
 export interface Link {
@@ -16,8 +16,6 @@ export interface Link {
   sweep(): void;
   /** What it has in memory; null where nobody can tell. */
   memoryBytes(): Promise<number | null>;
-  /** Whether this process stays alive for it. */
-  keepAlive(isKept: boolean): void;
   /** Such as "process 4711". */
   readonly title: string;
 }

@@ -48,6 +48,5 @@ export function startThread(start: ThreadStart, listener: LinkListener): Link {
         return null;
       }
     },
-    keepAlive: (isKept) => (isKept ? worker.ref() : worker.unref()),
   };
 }

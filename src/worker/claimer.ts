@@ -318,7 +318,7 @@ export class Claimer {
   readonly #arrives = (job: NewJob): void => {
     const pool = this.#routes.poolFor(job);
     if (!("inMs" in job.due) || job.due.inMs > 0) return;
-    if (pool === undefined || pool.busySlots >= pool.slots) return;
+    if (pool === undefined || pool.busySlots >= pool.room) return;
     this.#routes.wake(pool, laneOrderOf(job));
     this.consider();
   };

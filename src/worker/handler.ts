@@ -58,6 +58,8 @@ export interface SingleHandler {
 export interface Elsewhere {
   /** At most so many of its jobs run at once in a worker: the handler has slots of its own. */
   readonly size: number;
+  /** How many jobs may be handed over now behind each that runs: some, while all of them are quick. */
+  readonly ahead: (engine: Engine) => number;
   /** Makes ready for the first job, or throws. @returns what ends all that it has started. */
   readonly open: (engine: Engine) => Promise<() => Promise<void>>;
 }

@@ -49,9 +49,10 @@ export function makePools(engine: Engine, handlers: readonly Handler[], settings
     for (const handler of handlers) {
       if (handler.kind === "batch") pools.push(new BatchPool(queue, handler));
       else if (handler.elsewhere !== undefined) {
-        const { size: slotsMax } = handler.elsewhere;
+        const { size: slotsMax, ahead } = handler.elsewhere;
+        const attemptsPerSlot = (): number => 1 + ahead(engine);
         const names = new Set([handler.definition.name]);
-        pools.push(new Pool({ queue, slots, names, jobsPerSlot: 1, slotsMax }));
+        pools.push(new Pool({ queue, slots, names, jobsPerSlot: 1, slotsMax, attemptsPerSlot }));
       }
     }
   }

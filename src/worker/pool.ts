@@ -15,6 +15,8 @@ export interface PoolOptions {
   readonly jobsPerSlot: number;
   /** More slots than this it never has, whatever its queue has. */
   readonly slotsMax?: number;
+  /** How many attempts a slot takes now, the next behind the one that runs; 1 where it is left out. */
+  readonly attemptsPerSlot?: () => number;
 }
 
 /** How much of a new measurement goes into the average. */
@@ -40,6 +42,7 @@ export class Pool {
   isHungry = true;
   /** A hint has named a route of this pool, and no job was found behind it yet. */
   isHinted = false;
+  readonly #attemptsPerSlot: (() => number) | null;
   #backlog: Attempt[] = [];
   #head = 0;
   #finishedSinceClaim = 0;
@@ -49,8 +52,14 @@ export class Pool {
     this.queue = options.queue;
     this.slotsMax = options.slotsMax ?? Number.POSITIVE_INFINITY;
     this.ownSlots = this.slots = Math.min(options.slots, this.slotsMax);
+    this.#attemptsPerSlot = options.attemptsPerSlot ?? null;
     this.names = options.names;
     this.jobsPerSlot = options.jobsPerSlot;
+  }
+
+  /** How many slots may be busy; more than there are where the next jobs are handed to a slot ahead. */
+  get room(): number {
+    return this.#attemptsPerSlot === null ? this.slots : this.slots * this.#attemptsPerSlot();
   }
 
   get waiting(): number {
@@ -100,7 +109,7 @@ export class Pool {
   /** How many jobs the next claim should bring, beside those that are arriving; 0 while enough are waiting here. */
   wanted(roundTripUs: number, arriving: number): number {
     if (this.slots === 0) return 0;
-    const free = (this.slots - this.busySlots) * this.jobsPerSlot;
+    const free = (this.room - this.busySlots) * this.jobsPerSlot;
     const ahead = Math.floor(this.#finishedPerUs * roundTripUs * roundTripsAhead);
     // A claim that goes out ahead may bring as much as the one that is coming in.
     const target = Math.min(free + ahead, storeLimits.claimJobsMax * (arriving > 0 ? 2 : 1));
@@ -112,7 +121,7 @@ export class Pool {
 
   /** How many of the jobs that the next claim brings find a free slot. */
   starts(arriving: number): number {
-    return Math.max(0, (this.slots - this.busySlots) * this.jobsPerSlot - this.waiting - arriving);
+    return Math.max(0, (this.room - this.busySlots) * this.jobsPerSlot - this.waiting - arriving);
   }
 
   claimed(elapsedUs: number): void {

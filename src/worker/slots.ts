@@ -138,7 +138,7 @@ export class Slots {
     if (pool instanceof BatchPool) {
       pool.fill(this.#engine.platform, (attempts) => this.#startBatch(pool, attempts));
     } else {
-      while (pool.busySlots < pool.slots) {
+      while (pool.busySlots < pool.room) {
         const attempt = pool.take();
         if (attempt === undefined) break;
         this.#start(pool, attempt);

@@ -96,6 +96,23 @@ describe.each(["thread", "process"] as const)('in a worker with run: "%s"', (run
   });
 });
 
+describe.each(["thread", "process"] as const)('among quick jobs with run: "%s"', (run) => {
+  const worked = useWorkedMill(() => [everythingIn(run, { killGrace: "100ms", size: 2 })]);
+
+  test("one that crashes and one that spins fail alone, and all others complete", async () => {
+    const wishes = Array.from({ length: 600 }, (_, index) => {
+      if (index === 300) return everything.with({ do: "crash" });
+      if (index === 400) return everything.with({ do: "spin" }, { timeout: "100ms" });
+      return everything.with({ do: "echo", value: index });
+    });
+    const handles = await worked.mill.enqueueMany(wishes);
+    const ends = await Promise.allSettled(handles.map((handle) => handle.result({ timeout: "30s" })));
+    const failed = ends.flatMap(({ status }, index) => (status === "rejected" ? [index] : []));
+    expect(failed).toEqual([300, 400]);
+    expect((await worked.mill.jobs.get(handles[400]?.id ?? ""))?.failures[0]?.outcome).toBe("timed-out");
+  });
+});
+
 describe("a process", () => {
   const worked = useWorkedMill(() => [everythingIn("process", { size: 1, recycle: { jobs: 3 } })]);
   const pid = async (): Promise<number> => ((await worked.grant({ do: "where" })) as { pid: number }).pid;

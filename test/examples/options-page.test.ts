@@ -4,6 +4,7 @@
 import { readFileSync } from "node:fs";
 import {
   batchHandler,
+  commandHandler,
   handler,
   job,
   limit,
@@ -13,7 +14,7 @@ import {
   topic,
   verifyWebhook,
 } from "millrace";
-import type { JobOptions, MillraceOptions, VerifyOptions, WebhookOptions } from "millrace";
+import type { JobOptions, JobView, MillraceOptions, VerifyOptions, WebhookOptions } from "millrace";
 import { openTelemetry } from "millrace/opentelemetry";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { work } from "../../src/cli/commands/work.ts";
@@ -79,6 +80,17 @@ const calls: Readonly<Record<string, () => unknown>> = {
   "`queues.total`": () =>
     mill.work([handler(plain, () => undefined)], { queues: { asked: { total: 1, ...asked } } }),
   "`mill.events(options)`": () => mill.events(asked),
+  "`handler(job, { file, ... })`": () => handler(plain, { file: "/any.ts", ...asked }),
+  "`handler(job, { program, ... })`": () => handler(plain, { program: ["any"], ...asked }),
+  "`recycle`": () => handler(plain, { program: ["any"], recycle: asked }),
+  "`commandHandler(job, options, plan)`": () => commandHandler(plain, asked, () => ({})),
+  "What `plan` gives": async () => {
+    await using worked = await Millrace.open("sqlite::memory:", { log: false });
+    await worked.work([commandHandler(plain, { allow: ["any"] }, () => asked)]);
+    const handle = await worked.enqueue(plain, {}, { retry: { attempts: 1 } });
+    const view = await handle.result().catch(() => worked.jobs.get(handle.id));
+    throw new Error((view as JobView).failures[0]?.error?.message);
+  },
   "`mill.workers.stop(worker, options)`": () => mill.workers.stop("asked", asked),
   "`worker.stop(options)`": async () => {
     const worker = await mill.work([handler(plain, () => undefined)]);

@@ -10,7 +10,10 @@ export interface CommandOptions<Result = unknown> {
   allow?: readonly string[];
   /** A script for the shell in the place of a program: `argv` are then its parameters $1, $2 and so on. */
   shell?: string;
-  /** How many of its commands run at once in this worker; as many as there are CPUs by default, and never more than the queue's slots. */
+  /**
+   * How many of its commands run at once in this worker: as many as there are CPUs by default, and never more than the
+   * queue's slots.
+   */
   size?: number;
   /** How long a command may take: the timeout of the job by default, 10 min where it has none. */
   timeout?: Duration;

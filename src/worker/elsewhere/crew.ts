@@ -1,9 +1,14 @@
 /**
  * The outposts of one handler: warm ones are used again, new ones are started as jobs come, up to the slots of the
- * worker; the worn are replaced, the idle ended. Jobs never wait here: a slot of the worker is an outpost.
+ * worker; the worn are replaced, the idle ended.
  *
- * An outpost that ends takes the job in it along and nothing else. While none can be started, each job fails by itself
- * with the reason; nothing stands still.
+ *   the handler's runs                                  jobs sent to an outpost behind the one that runs
+ *   quick on average, and nothing printed               up to `aheadMax`: its next job is there when it ends one
+ *   slow, or something was printed                      none, until that is long past
+ *
+ * Without that, an outpost and its worker would wait for each other between any two jobs, which takes longer than a
+ * quick job itself. An outpost that ends takes the job in it along and nothing else. While none can be started, each
+ * job fails by itself with the reason; nothing stands still.
  */
 import type { Engine } from "../../engine/engine.ts";
 import type { JobDefinition } from "../../engine/definition.ts";
@@ -12,11 +17,13 @@ import type { Timer } from "../../platform/platform.ts";
 import { AttemptAborted } from "../control.ts";
 import type { JobContext } from "../job-context.ts";
 import { Outpost } from "./outpost.ts";
-import type { OutpostStart } from "./outpost.ts";
-import { RemoteRun } from "./remote-run.ts";
+import type { EndedRun, OutpostStart } from "./outpost.ts";
+import { notBegun, RemoteRun } from "./remote-run.ts";
 
-export interface CrewOptions extends Omit<OutpostStart, "gone" | "hello"> {
+export interface CrewOptions extends Omit<OutpostStart, "freed" | "gone" | "hello"> {
   readonly file: URL | null;
+  /** How many outposts it may have for each worker that uses it. */
+  readonly size: number;
   /** The jobs that the handler may enqueue, by their names. */
   readonly jobs: ReadonlyMap<string, JobDefinition>;
   /** After so many jobs an outpost is replaced. */
@@ -28,6 +35,14 @@ export interface CrewOptions extends Omit<OutpostStart, "gone" | "hello"> {
 const weighEveryMs = 1000;
 /** Outposts beyond the first that had nothing to do for this long are ended. */
 const idleMs = 60_000;
+/** Enough that a turn of the worker settles several jobs at once; what waits behind a slow job is bounded by it. */
+const aheadMax = 15;
+/** Runs are quick below this average. */
+const quickUs = 2000;
+/** How much of a new run goes into the average. A slow one is felt at once, and for as many runs as it was slow. */
+const smoothing = 1 / 16;
+/** What a run counts that has printed: which run printed what is known only while one is sent at a time. */
+const printedUs = 1_000_000;
 
 export class Crew {
   readonly #engine: Engine;
@@ -36,6 +51,10 @@ export class Crew {
   /** Those that take the next jobs, also while they start; the last one goes first, so that surplus ones stay idle. */
   readonly #idle: Outpost[] = [];
   #users = 0;
+  #takesAhead = false;
+  /** Told when a job that found no outpost may look again. */
+  #changed = Promise.withResolvers<void>();
+  #averageUs = 10 * quickUs;
   #weighing: Timer | null = null;
   #shrinking: Timer | null = null;
 
@@ -44,7 +63,14 @@ export class Crew {
     this.#options = options;
   }
 
-  /** Starts one outpost, so that a handler that cannot be loaded is told before the first job. @returns what undoes it. */
+  /** How many jobs may be sent now behind each that runs. */
+  get ahead(): number {
+    return this.#averageUs < quickUs && this.#takesAhead ? aheadMax : 0;
+  }
+
+  /**
+   * Starts one outpost, so that a handler that cannot be loaded is told before the first job. @returns what undoes it.
+   */
   async open(): Promise<() => Promise<void>> {
     this.#users += 1;
     try {
@@ -58,18 +84,35 @@ export class Crew {
   }
 
   async run(context: JobContext): Promise<unknown> {
-    const run = new RemoteRun(context, this.#options.jobs);
-    const outpost = this.#idle.pop() ?? this.#start();
     const { signal } = context;
-    if (!outpost.isReady) await this.#startOf(outpost, signal);
-    if (signal.aborted) {
-      this.#enter(outpost);
-      throw signal.reason;
+    for (;;) {
+      const outpost = this.#pick();
+      if (outpost === null) await settledOr(this.#changed.promise, signal);
+      else if (!outpost.isReady) await settledOr(outpost.ready, signal);
+      if (signal.aborted) {
+        if (outpost?.load === 0) this.#enter(outpost);
+        throw signal.reason;
+      }
+      const outcome = outpost === null ? notBegun : await this.#runIn(outpost, context);
+      if (outcome !== notBegun) return outcome;
     }
+  }
+
+  /** Null where all are starting or busy: a worker that has just handed over jobs ahead may find it so. */
+  #pick(): Outpost | null {
+    const free = this.#idle.pop() ?? this.#leastLoaded(this.ahead);
+    if (free !== undefined) return free;
+    if (this.#all.size < this.#options.size * Math.max(1, this.#users)) return this.#start();
+    return this.#leastLoaded(aheadMax) ?? null;
+  }
+
+  async #runIn(outpost: Outpost, context: JobContext): Promise<unknown> {
+    const run = new RemoteRun(context, this.#options.jobs);
+    const { signal } = context;
     const abort = (): void =>
       outpost.abort(run, signal.reason instanceof AttemptAborted ? signal.reason.reason : "cancel");
     signal.addEventListener("abort", abort);
-    outpost.run(run, () => this.#freed(outpost));
+    outpost.run(run);
     this.#weighing ??= this.#weighSoon();
     try {
       return await run.outcome;
@@ -78,16 +121,14 @@ export class Crew {
     }
   }
 
-  /** @returns when it can run; throws where it cannot, or where the job is told to stop meanwhile. */
-  async #startOf(outpost: Outpost, signal: AbortSignal): Promise<void> {
-    const stopped = Promise.withResolvers<void>();
-    const stop = (): void => stopped.resolve();
-    signal.addEventListener("abort", stop);
-    try {
-      await Promise.race([outpost.ready, stopped.promise]);
-    } finally {
-      signal.removeEventListener("abort", stop);
-    }
+  /** One that may be sent a job behind so many others. */
+  #leastLoaded(ahead: number): Outpost | undefined {
+    if (ahead === 0) return undefined;
+    let found: Outpost | undefined;
+    for (const outpost of this.#all)
+      if (outpost.takesAhead && outpost.load <= ahead && !this.#isWorn(outpost))
+        if (found === undefined || outpost.load < found.load) found = outpost;
+    return found;
   }
 
   #start(): Outpost {
@@ -99,10 +140,23 @@ export class Crew {
         jobs: [...jobs.keys()],
         partitions: this.#engine.store.partitions ?? 1,
       },
+      freed: (freed, ended) => this.#freed(freed, ended),
       gone: (gone) => this.#gone(gone),
     });
     this.#all.add(outpost);
+    void outpost.ready.then(
+      () => {
+        this.#takesAhead = outpost.takesAhead;
+        this.#tellChange();
+      },
+      () => {},
+    );
     return outpost;
+  }
+
+  #tellChange(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
   }
 
   #enter(outpost: Outpost): Outpost {
@@ -110,15 +164,20 @@ export class Crew {
     return outpost;
   }
 
-  #freed(outpost: Outpost): void {
-    if (!this.#all.has(outpost)) return;
-    const { recycleJobs } = this.#options;
-    if (outpost.isWorn || outpost.runs >= recycleJobs) {
+  #isWorn(outpost: Outpost): boolean {
+    return outpost.isWorn || outpost.runs >= this.#options.recycleJobs;
+  }
+
+  #freed(outpost: Outpost, { ranUs, hasPrinted }: EndedRun): void {
+    this.#averageUs += ((hasPrinted ? printedUs : ranUs) - this.#averageUs) * smoothing;
+    if (!this.#all.has(outpost) || outpost.load > 0) return;
+    if (this.#isWorn(outpost)) {
       this.#retire(outpost);
       // Started before the next job needs it.
       if (this.#idle.length === 0) this.#enter(this.#start());
     } else this.#enter(outpost);
     if (this.#idle.length > 1) this.#shrinking ??= this.#shrinkLater();
+    this.#tellChange();
   }
 
   #retire(outpost: Outpost): void {
@@ -129,6 +188,7 @@ export class Crew {
   #gone(outpost: Outpost): void {
     const wasIdle = this.#idle.includes(outpost);
     this.#forget(outpost);
+    this.#tellChange();
     if (!wasIdle || !outpost.isReady) return;
     const { what } = this.#options;
     this.#engine.log.warn(`${what} ended while it had nothing to do; the next job gets a new one`);
@@ -145,7 +205,7 @@ export class Crew {
   }
 
   async #weigh(): Promise<void> {
-    const busy = [...this.#all].filter(({ isBusy }) => isBusy);
+    const busy = [...this.#all].filter(({ load }) => load > 0);
     await Promise.all(
       busy.map(async (outpost) => {
         if ((await outpost.weigh()) > this.#options.recycleBytes) outpost.isWorn = true;
@@ -176,5 +236,17 @@ export class Crew {
     this.#all.clear();
     this.#idle.length = 0;
     await Promise.all(all.map((outpost) => outpost.retire()));
+  }
+}
+
+/** Resolves with the promise, or when the job is told to stop; throws what the promise is rejected with. */
+async function settledOr(promise: Promise<void>, signal: AbortSignal): Promise<void> {
+  const stopped = Promise.withResolvers<void>();
+  const stop = (): void => stopped.resolve();
+  signal.addEventListener("abort", stop);
+  try {
+    await Promise.race([promise, stopped.promise]);
+  } finally {
+    signal.removeEventListener("abort", stop);
   }
 }

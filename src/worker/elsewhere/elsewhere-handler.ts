@@ -33,7 +33,7 @@ function inline({ file, size }: ElsewhereSettings): Way {
   const load = (): Promise<LoadedHandler> => (loaded ??= loadHandler(file as URL));
   return {
     handle: async (context) => (await load())(context),
-    elsewhere: { size, open: async () => (await load(), async () => {}) },
+    elsewhere: { size, ahead: () => 0, open: async () => (await load(), async () => {}) },
   };
 }
 
@@ -45,14 +45,18 @@ function crewed(name: string, settings: ElsewhereSettings): Way {
     let crew = crews.get(engine);
     if (crew === undefined) {
       const link = linkOf(settings);
-      crew = new Crew(engine, { what, file, jobs, limits, recycleJobs, recycleBytes, link });
+      crew = new Crew(engine, { what, size, file, jobs, limits, recycleJobs, recycleBytes, link });
       crews.set(engine, crew);
     }
     return crew;
   };
   return {
     handle: (context) => crewOf(JobContext.insideOf(context).engine).run(context),
-    elsewhere: { size, open: async (engine) => crewOf(engine).open() },
+    elsewhere: {
+      size,
+      ahead: (engine) => crews.get(engine)?.ahead ?? 0,
+      open: async (engine) => crewOf(engine).open(),
+    },
   };
 }
 

@@ -11,7 +11,10 @@ import type { OutpostLimits } from "./outpost.ts";
 
 /** What holds for every outpost: a thread or a child process that runs handlers. */
 export interface OutpostOptions {
-  /** How many outposts the handler may have at once, and so how many of its jobs run in this worker; as many as there are CPUs by default, and never more than the queue's slots. */
+  /**
+   * How many outposts the handler may have, and so how many of its jobs run at once in this worker: as many as there
+   * are CPUs by default, and never more than the queue's slots.
+   */
   size?: number;
   /** The jobs that the handler may enqueue beside its own. */
   jobs?: readonly AnyJob[];
@@ -23,7 +26,10 @@ export interface OutpostOptions {
   startTimeout?: Duration;
   /** How long it may take to stop after an abort before all its processes are killed; 5 s by default. */
   killGrace?: Duration;
-  /** More than this in memory ends it and fails its job: the heap of a thread, all processes of a child; 1 GiB by default. */
+  /**
+   * More than this in memory ends it and fails its job: the heap of a thread, all processes of a child; 1 GiB by
+   * default.
+   */
   memoryBytesMax?: number;
   /** More than this printed in one run ends it and fails its job; 16 MiB by default. */
   outputBytesMax?: number;
@@ -44,8 +50,8 @@ export interface FileHandlerOptions extends OutpostOptions {
   /** The file whose default export is the handler: `new URL("./resize.ts", import.meta.url)`. */
   file: URL | string;
   /**
-   * In a thread, in a child process, or in the worker's own event loop ("inline", for tests; what is said about outposts
-   * has no meaning then). "thread" by default.
+   * In a thread, in a child process, or in the worker's own event loop ("inline", for tests; what is said about
+   * outposts has no meaning then). "thread" by default.
    */
   run?: "thread" | "process" | "inline";
 }
@@ -91,7 +97,7 @@ export function readElsewhereOptions(definition: AnyJob, given: object): Elsewhe
     file: isProgram ? null : readFile(options["file"], what),
     program: isProgram ? readArgv(options["program"], `${what}: program`) : [],
     cwd: options["cwd"] === undefined ? null : readText(options["cwd"], `${what}: cwd`),
-    size: checkWhole(options["size"] ?? cpuCount, `${what}: size`, 1, sizeMax),
+    size: readSize(options, what),
     jobs: readJobs(definition, options["jobs"] ?? [], what),
     env: readEnv(options["env"], what),
     inheritsEnv: checkBoolean(options["inheritEnv"] ?? !isProgram, `${what}: inheritEnv`),
@@ -111,6 +117,15 @@ function readLimits(options: Readonly<Record<string, unknown>>, what: string): O
     outputBytesMax: bytes("outputBytesMax", 16 * mebibyte),
     lineBytesMax: bytes("lineBytesMax", 32 * mebibyte),
   };
+}
+
+/**
+ * What is asked for, else as many as there are CPUs; in the worker's own event loop nothing bounds it but the
+ * queue.
+ */
+function readSize({ size, run }: Readonly<Record<string, unknown>>, what: string): number {
+  if (size === undefined) return run === "inline" ? Number.POSITIVE_INFINITY : cpuCount;
+  return checkWhole(size, `${what}: size`, 1, sizeMax);
 }
 
 function readRun(run: unknown, what: string): "thread" | "process" | "inline" {

@@ -4,7 +4,7 @@
  *
  *   worker ──start──► outpost                         the first line of all
  *   worker ◄──ready, or failed── outpost              it can take jobs; or it cannot, and why
- *   worker ──run──► outpost ──returned, threw──►      one run at a time
+ *   worker ──run──► outpost ──returned, threw──►      one run at a time; the next may be sent ahead
  *            ◄──progress, log, effect── outpost       while it runs, any number, nothing is answered
  *            ◄──call── outpost ──answer──►            while it runs: reading KV, extending the lease
  *   worker ──abort──► outpost                         stop what you do: the reason of the signal
@@ -60,15 +60,21 @@ export type ToOutpost =
 export type EffectsWhen = "completion" | "failure";
 
 export type FromOutpost =
-  /** @property aborts it listens for `abort` while it runs a job; one that does not is ended by SIGTERM at once. */
-  | { readonly type: "ready"; readonly aborts?: boolean }
+  /**
+   * @property aborts it listens for `abort` while it runs a job; one that does not is ended by SIGTERM at once.
+   * @property ahead it may be sent further runs while it runs one, which it begins in their order, each after it has
+   * told the end of the one before.
+   */
+  | { readonly type: "ready"; readonly aborts?: boolean; readonly ahead?: boolean }
   | { readonly type: "failed"; readonly error: ErrorRecord }
-  | { readonly type: "returned"; readonly run: number }
+  /** @property ranUs how long the handler took, if the outpost measures it. */
+  | { readonly type: "returned"; readonly run: number; readonly ranUs?: number }
   | {
       readonly type: "threw";
       readonly run: number;
       readonly error: ErrorRecord;
       readonly control?: SentControl;
+      readonly ranUs?: number;
     }
   | {
       readonly type: "progress";

@@ -6,7 +6,8 @@
  *      │                 │                          ├──abort, and no end within the grace──► killed
  *      └──failed, silent─┴──garbage, a line too long, too much output or memory, its end─────► ended
  *
- * However it ends, the run in it fails, alone, and once the whole tree of its processes is gone.
+ * However it ends, the run in it fails, alone, and once the whole tree of its processes is gone. Runs that were sent
+ * ahead had not begun then, because it tells the end of each before it begins the next: they are given back.
  */
 import type { AbortReason } from "../control.ts";
 import { MillraceError } from "../../model/error.ts";
@@ -38,9 +39,24 @@ export interface OutpostStart {
   readonly limits: OutpostLimits;
   readonly link: (listener: LinkListener) => Link;
   readonly hello: Omit<Extract<ToOutpost, { type: "start" }>, "type" | "protocol">;
+  /** Told after each run, once the next can be sent. */
+  readonly freed: (outpost: Outpost, ended: EndedRun) => void;
   /** Told once, when it can run nothing any more. */
   readonly gone: (outpost: Outpost) => void;
 }
+
+export interface EndedRun {
+  readonly ranUs: number;
+  readonly hasPrinted: boolean;
+}
+
+interface SentRun {
+  readonly number: number;
+  readonly run: RemoteRun;
+  startedUs: number;
+}
+
+type LastMessage = NonNullable<ReturnType<RemoteRun["heard"]>>;
 
 const endGraceMs = 2000;
 const brokenGraceMs = 500;
@@ -49,7 +65,9 @@ export class Outpost {
   /** Settles when it can take its first job, or cannot. */
   readonly ready: Promise<void>;
   isReady = false;
-  /** How many runs it has begun. */
+  /** It may be sent further runs while it runs one. */
+  takesAhead = false;
+  /** How many runs were sent to it. */
   runs = 0;
   /** To be replaced after its run, because of its memory. */
   isWorn = false;
@@ -58,12 +76,17 @@ export class Outpost {
   readonly #output = new OutputTail();
   readonly #whenReady = Promise.withResolvers<void>();
   readonly #whenEnded = Promise.withResolvers<void>();
-  #current: RemoteRun | null = null;
-  #free: (() => void) | null = null;
+  /** The first one runs, the others were sent ahead. */
+  #sent: SentRun[] = [];
+  /** Runs that have told their end and whose output is being waited for. */
+  #ending = 0;
+  #unsaid = "";
   #listensForAborts = false;
   #timer: Timer | null;
   /** Why it is being ended; null while it is wanted. */
   #why: Error | null = null;
+  /** While it was being ended it told the end of its run: the next one may have begun. */
+  #wentOn = false;
   #isGone = false;
   #isEnded = false;
 
@@ -83,53 +106,64 @@ export class Outpost {
       said: (piece) => reader.read(piece),
       printed: (stream, piece) => this.#printed(stream, piece),
       broken: (error) => this.#broken(error),
-      ending: () => this.#ending(),
+      ending: () => this.#leaveCrew(),
       ended: (end) => this.#ended(end),
     });
     this.#timer = nodePlatform.setTimer(limits.startTimeoutMs, () =>
       this.#fail("handler-not-loaded", `it was not ready within ${limits.startTimeoutMs} ms`),
     );
-    this.#say({ type: "start", protocol: protocolVersion, ...start.hello });
+    this.#say(lineOf({ type: "start", protocol: protocolVersion, ...start.hello }));
   }
 
-  get isBusy(): boolean {
-    return this.#current !== null;
+  /** Runs that were sent and have not ended. */
+  get load(): number {
+    return this.#sent.length + this.#ending;
   }
 
-  /** Begins a run; `free` is told once it is over and the outpost can take the next. */
-  run(run: RemoteRun, free: () => void): void {
-    this.runs += 1;
-    this.#current = run;
-    this.#free = free;
-    this.#output.clear();
-    this.#link.keepAlive(true);
+  /** Begins a run, or sends it ahead. */
+  run(run: RemoteRun): void {
+    const number = ++this.runs;
+    const nowUs = nodePlatform.monotonicUs();
+    const sent = { number, run, startedUs: nowUs };
+    this.#sent.push(sent);
+    if (this.#sent.length > 1) run.wait();
     try {
-      this.#link.send(run.startLine(this.runs));
+      this.#say(run.startLine(number));
     } catch (error) {
-      this.#over(() => run.lose(error, null));
+      this.#sent.splice(this.#sent.indexOf(sent), 1);
+      run.lose(error, null);
+      this.#start.freed(this, { ranUs: 0, hasPrinted: false });
     }
   }
 
   /** Tells the handler to stop; ends the outpost where it does not within the grace. */
   abort(run: RemoteRun, reason: AbortReason): void {
-    if (this.#current !== run || this.#why !== null) return;
-    if (this.#listensForAborts) this.#say({ type: "abort", run: this.runs, reason });
-    else this.#link.terminate();
-    this.#timer?.cancel();
-    this.#timer = nodePlatform.setTimer(this.#start.limits.killGraceMs, () =>
-      this.#fail("outpost-lost", `it did not stop within ${this.#start.limits.killGraceMs} ms of its abort`),
+    const sent = this.#sent.find((each) => each.run === run);
+    if (sent === undefined || this.#why !== null) return;
+    if (this.#listensForAborts) this.#say(lineOf({ type: "abort", run: sent.number, reason }));
+    if (sent === this.#sent[0]) this.#endAfterGrace();
+  }
+
+  #endAfterGrace(): void {
+    if (!this.#listensForAborts) this.#link.terminate();
+    this.#stopTimer();
+    const { killGraceMs } = this.#start.limits;
+    this.#timer = nodePlatform.setTimer(killGraceMs, () =>
+      this.#fail("outpost-lost", `it did not stop within ${killGraceMs} ms of its abort`),
     );
   }
 
-  /** Ends it once it is idle: it may end by itself for a while. */
+  /** Ends it: at once where it runs something, otherwise it may end by itself for a while. */
   async retire(): Promise<void> {
     if (this.#isEnded) return;
-    if (this.isBusy || !this.isReady) return this.kill(new Error("the worker stopped"));
+    if (this.load > 0 || !this.isReady) return this.kill(new Error("the worker stopped"));
     this.#why = new Error("it was no longer needed");
-    this.#say({ type: "end" });
+    this.#say(lineOf({ type: "end" }));
+    this.#flush();
     this.#link.hangUp();
     this.#timer = nodePlatform.setTimer(endGraceMs, () => void this.#link.kill());
     await this.#whenEnded.promise;
+    this.#stopTimer();
     // What it has left behind goes with it.
     await this.#link.kill();
   }
@@ -148,17 +182,29 @@ export class Outpost {
     return bytes;
   }
 
-  #say(message: ToOutpost): void {
-    this.#link.send(lineOf(message));
+  /** What is said in one turn goes as one piece. */
+  #say(line: string): void {
+    if (this.#unsaid === "") queueMicrotask(() => this.#flush());
+    this.#unsaid += line;
+  }
+
+  #flush(): void {
+    const text = this.#unsaid;
+    this.#unsaid = "";
+    if (text !== "") this.#link.send(text);
   }
 
   #heard(line: string): void {
-    if (this.#why !== null) return;
     const message = readMessage<FromOutpost>(line);
+    if (this.#why !== null) {
+      if (typeof message !== "string" && (message.type === "returned" || message.type === "threw"))
+        this.#wentOn = true;
+      return;
+    }
     if (typeof message === "string") return this.#fail("outpost-garbled", message);
     switch (message.type) {
       case "ready":
-        return this.#becomeReady(message.aborts === true);
+        return this.#becomeReady(message);
       case "failed":
         return this.#fail("handler-not-loaded", receiveError(message.error).message);
       case "returned":
@@ -174,37 +220,48 @@ export class Outpost {
   }
 
   #heardOfRun(message: Exclude<FromOutpost, { type: "ready" | "failed" }>): void {
-    const run = this.#current;
+    const [sent] = this.#sent;
     // Of a run that is over: a timer that the handler left behind, an answer given twice.
-    if (run === null || message.run !== this.runs) return;
+    if (sent === undefined || message.run !== sent.number) return;
     try {
-      const last = run.heard(message, (text) => this.#link.send(text));
-      if (last === null) return;
-      // What it printed before its last message comes by another way, in this turn at the latest.
-      nodePlatform.defer(() => {
-        if (this.#current === run) this.#over(() => run.end(last, this.#output.read()));
-      });
+      const last = sent.run.heard(message, (line) => this.#say(line));
+      if (last !== null) this.#runEnds(sent, last);
     } catch (error) {
       this.#fail("outpost-garbled", `it sent a message that cannot be read (${(error as Error).message})`);
     }
   }
 
-  #becomeReady(listensForAborts: boolean): void {
-    if (this.isReady) return;
-    this.isReady = true;
-    this.#listensForAborts = listensForAborts;
+  #runEnds(sent: SentRun, last: LastMessage): void {
     this.#stopTimer();
-    this.#link.keepAlive(false);
-    this.#whenReady.resolve();
+    this.#sent.shift();
+    this.#ending += 1;
+    const nowUs = nodePlatform.monotonicUs();
+    const end = (): void => {
+      const output = this.#output.read();
+      this.#output.clear();
+      this.#ending -= 1;
+      sent.run.end(last, output);
+      // Its own word, if it gives one, leaves out the way there and back.
+      const ranUs = typeof last.ranUs === "number" ? last.ranUs : nowUs - sent.startedUs;
+      this.#start.freed(this, { ranUs, hasPrinted: output !== null });
+    };
+    const [next] = this.#sent;
+    // What it printed before its last message comes by another way, in this turn at the latest.
+    if (next === undefined) return nodePlatform.defer(end);
+    end();
+    next.startedUs = nowUs;
+    next.run.begin();
+    if (next.run.context.signal.aborted) this.#endAfterGrace();
   }
 
-  #over(tell: () => void): void {
+  #becomeReady({ aborts, ahead }: Extract<FromOutpost, { type: "ready" }>): void {
+    if (this.isReady) return;
+    this.isReady = true;
+    this.#listensForAborts = aborts === true;
+    this.takesAhead = ahead === true;
     this.#stopTimer();
-    const free = this.#free;
-    this.#current = this.#free = null;
-    this.#link.keepAlive(false);
-    tell();
-    free?.();
+    this.#output.clear();
+    this.#whenReady.resolve();
   }
 
   #printed(stream: "stdout" | "stderr", piece: Buffer): void {
@@ -216,7 +273,7 @@ export class Outpost {
 
   /** A process that ends breaks its line first: its end says more than that. */
   #broken(error: Error): void {
-    this.#ending();
+    this.#leaveCrew();
     nodePlatform.setTimer(brokenGraceMs, () =>
       this.#fail("outpost-lost", `it takes no more messages (${error.message})`),
     );
@@ -226,17 +283,16 @@ export class Outpost {
   #fail(code: ErrorCode, because: string): void {
     if (this.#why !== null) return;
     this.#stopTimer();
-    const { what } = this.#start;
-    const text = `${capitalised(what)} was ended: ${because}.`;
+    const what = capitalised(this.#start.what);
     this.#why = this.isReady
-      ? new MillraceError(code, text)
-      : notLoaded(`${capitalised(what)} did not start: ${because}.`);
-    this.#ending();
+      ? new MillraceError(code, `${what} was ended: ${because}.`)
+      : notLoaded(`${what} did not start: ${because}.`);
+    this.#leaveCrew();
     void this.#link.kill().then(() => this.#close());
   }
 
   /** No job may be given to it any more. */
-  #ending(): void {
+  #leaveCrew(): void {
     if (this.#isGone) return;
     this.#isGone = true;
     this.#start.gone(this);
@@ -246,24 +302,20 @@ export class Outpost {
     this.#isEnded = true;
     this.#whenEnded.resolve();
     if (this.#why !== null) return;
-    const how =
-      error !== null
-        ? `: ${error.message}`
-        : signal !== null
-          ? ` by ${signal}`
-          : ` with the exit code ${exitCode}`;
     const last = this.#output.lastWords;
-    const { what } = this.#start;
-    const text = `${capitalised(what)} ended in the middle of it${how}${last === null ? "" : ` (${last})`}.`;
-    const options = error === null ? {} : { cause: error };
+    const way = signal !== null ? ` by ${signal}` : ` with the exit code ${exitCode}`;
+    const how = `${error === null ? way : `: ${error.message}`}${last === null ? "" : ` (${last})`}`;
+    const what = capitalised(this.#start.what);
     const isHeapFull = (error as { code?: string } | null)?.code === "ERR_WORKER_OUT_OF_MEMORY";
+    const options = error === null ? {} : { cause: error };
     this.#why = this.isReady
-      ? new MillraceError(isHeapFull ? "outpost-overrun" : "outpost-lost", text, options)
-      : notLoaded(
-          `${capitalised(what)} did not start: it ended${how}${last === null ? "" : ` (${last})`}.`,
-          error,
-        );
-    this.#ending();
+      ? new MillraceError(
+          isHeapFull ? "outpost-overrun" : "outpost-lost",
+          `${what} ended in the middle of it${how}.`,
+          options,
+        )
+      : notLoaded(`${what} did not start: it ended${how}.`, error);
+    this.#leaveCrew();
     // What it has started may still run.
     void this.#link.kill().then(() => this.#close({ exitCode, signal }));
   }
@@ -272,17 +324,21 @@ export class Outpost {
     this.#stopTimer();
     const why = this.#why ?? new Error("it ended");
     this.#whenReady.reject(why);
-    const run = this.#current;
-    if (run === null) return;
-    const { signal } = run.context;
-    const { exitCode, signal: bySignal } = end;
+    const { exitCode, signal } = end;
     const output = {
       ...this.#output.read(),
       ...(exitCode === null ? {} : { exitCode }),
-      ...(bySignal === null ? {} : { signal: bySignal }),
+      ...(signal === null ? {} : { signal }),
     };
-    const isEmpty = Object.keys(output).length === 0;
-    this.#over(() => run.lose(signal.aborted ? signal.reason : why, isEmpty ? null : output));
+    const kept = Object.keys(output).length === 0 ? null : output;
+    const begun = this.#wentOn ? 2 : 1;
+    for (const [at, { run }] of this.#sent.entries()) {
+      const { signal: told } = run.context;
+      if (told.aborted) run.lose(told.reason, at === 0 ? kept : null);
+      else if (at < begun) run.lose(why, at === 0 ? kept : null);
+      else run.giveBack();
+    }
+    this.#sent = [];
   }
 
   #stopTimer(): void {

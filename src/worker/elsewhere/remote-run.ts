@@ -15,6 +15,9 @@ import { lineOf, lineWith, notListed, valueIn } from "./messages.ts";
 import type { FromOutpost, SentJob } from "./messages.ts";
 import { receiveThrown } from "./sent-error.ts";
 
+/** The outcome of a run that its outpost had not begun when it ended: it is to be run again. */
+export const notBegun = Symbol("not begun");
+
 type About<Type extends FromOutpost["type"]> = Extract<FromOutpost, { type: Type }>;
 
 const levels = ["debug", "info", "warn", "error"] as const satisfies readonly (keyof JobLog)[];
@@ -40,6 +43,26 @@ export class RemoteRun {
 
   get isOver(): boolean {
     return this.#isOver;
+  }
+
+  /** It stands behind another in its outpost: its time does not count yet. */
+  wait(): void {
+    const { attempt } = this.#inside;
+    attempt.aborting.unwatch(attempt);
+  }
+
+  /** Its turn has come. */
+  begin(): void {
+    const { attempt, engine } = this.#inside;
+    if (attempt.phase !== "running" || attempt.abortReason !== null) return;
+    attempt.start(engine.platform.monotonicUs());
+    attempt.aborting.watch(attempt);
+  }
+
+  /** Its outpost ended before its turn. */
+  giveBack(): void {
+    this.#isOver = true;
+    this.#outcome.resolve(notBegun);
   }
 
   /** The line that starts it. Throws where the input cannot cross. */
