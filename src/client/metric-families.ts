@@ -4,14 +4,16 @@
  */
 import type { MetricTotals, TotalSeries } from "../model/metric-totals.ts";
 import type { Family, Labels, Sample } from "../model/prometheus-text.ts";
+import type { StoreMeasure } from "../store/store.ts";
 import type { QueueGauges } from "./metric-gauges.ts";
 
 export interface Measured {
   readonly totals: MetricTotals;
   readonly queues: readonly QueueGauges[];
+  readonly servers: readonly StoreMeasure[];
 }
 
-export function metricFamilies({ totals, queues }: Measured): readonly Family[] {
+export function metricFamilies({ totals, queues, servers }: Measured): readonly Family[] {
   const all = [...totals.series];
   const calls = [...totals.calls];
   const bySeries = (valueOf: (series: TotalSeries) => Sample["value"]): readonly Sample[] =>
@@ -96,6 +98,20 @@ export function metricFamilies({ totals, queues }: Measured): readonly Family[] 
       help: "Limits of the queue's jobs that cool down after a throttle.",
       type: "gauge",
       samples: byQueue(({ cooling }) => cooling),
+    },
+    {
+      name: "millrace_store_size_bytes",
+      help: "How large the store is: the file, the schema, or the memory of the server.",
+      type: "gauge",
+      samples: servers.map(({ server, sizeBytes }) => ({ labels: { server }, value: sizeBytes })),
+    },
+    {
+      name: "millrace_store_connections",
+      help: "Connections to the server, of whoever has one.",
+      type: "gauge",
+      samples: servers.flatMap(({ server, connections }) =>
+        connections === null ? [] : [{ labels: { server }, value: connections }],
+      ),
     },
     {
       name: "millrace_store_call_seconds",

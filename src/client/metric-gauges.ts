@@ -9,6 +9,7 @@ import type { LiveWorker } from "../engine/worker-notice.ts";
 import { gateName, limitGateKey, queueGateKey } from "../model/gate.ts";
 import type { JobState } from "../model/job-state.ts";
 import { withoutPermits } from "../model/permit.ts";
+import type { StoreMeasure } from "../store/store.ts";
 import { countJobs } from "./count-jobs.ts";
 import { isPaused } from "./queues.ts";
 import { unlessMissing } from "./unless-missing.ts";
@@ -58,6 +59,11 @@ export async function readQueueGauges(engine: Engine): Promise<readonly QueueGau
 
 function slotsOf({ slots }: LiveWorker, queue: string): number {
   return Object.hasOwn(slots, queue) ? (slots[queue] as number) : 0;
+}
+
+/** Nothing where the store cannot tell. */
+export async function readStoreGauges({ store }: Engine): Promise<readonly StoreMeasure[]> {
+  return unlessMissing(store, async () => (await store.measure?.()) ?? [], []);
 }
 
 interface QueueGate {

@@ -15,8 +15,9 @@ import { checkName } from "../model/name.ts";
 import { checkOptions } from "../model/option.ts";
 import { prometheusText } from "../model/prometheus-text.ts";
 import type { Sketch } from "../model/sketch.ts";
+import type { StoreMeasure } from "../store/store.ts";
 import { metricFamilies } from "./metric-families.ts";
-import { readQueueGauges } from "./metric-gauges.ts";
+import { readQueueGauges, readStoreGauges } from "./metric-gauges.ts";
 import type { QueueGauges } from "./metric-gauges.ts";
 
 export interface ReadMetricsOptions {
@@ -145,6 +146,11 @@ export class Metrics {
     };
   }
 
+  /** How large the store is and how many are connected to it, by server or file. */
+  store(): Promise<readonly StoreMeasure[]> {
+    return readStoreGauges(this.#engine);
+  }
+
   /** What stands now, by queue. */
   queues(): Promise<readonly QueueGauges[]> {
     return readQueueGauges(this.#engine);
@@ -157,8 +163,8 @@ export class Metrics {
   async prometheus(): Promise<string> {
     const { metrics, store } = this.#engine;
     await metrics?.flush();
-    const [totals, queues] = await Promise.all([readAllTotals(store), this.queues()]);
-    return prometheusText(metricFamilies({ totals, queues }));
+    const [totals, queues, servers] = await Promise.all([readAllTotals(store), this.queues(), this.store()]);
+    return prometheusText(metricFamilies({ totals, queues, servers }));
   }
 }
 

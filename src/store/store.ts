@@ -117,6 +117,8 @@ export interface Store {
   removeAside(refs: readonly string[]): Promise<number>;
   /** The partitions that fail right now; lists, counts and duties pass over them. Left out for a store of one. */
   readonly missing?: () => readonly MissingPartition[];
+  /** How large each server or file of the store is, and how many are connected; for gauges, when somebody asks. */
+  readonly measure?: () => Promise<readonly StoreMeasure[]>;
   /** Later, with moving a store: refused as not-yet-supported. */
   exportPage(request: unknown): Promise<never>;
   importPage(request: unknown): Promise<never>;
@@ -168,6 +170,14 @@ export interface StoreDescription {
   readonly aheadMs?: number;
   /** Settings worth a warning, in plain sentences; shown by doctor. */
   readonly warnings: readonly string[];
+}
+
+export interface StoreMeasure {
+  /** What tells it from others of the same store; a file's own name. */
+  readonly server: string;
+  readonly sizeBytes: number;
+  /** Of all who are connected to it; null where nobody can tell. */
+  readonly connections: number | null;
 }
 
 export interface MissingPartition {

@@ -57,6 +57,10 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   startedUs = -1;
   /** Monotonic, when its end was decided; -1 before that. */
   endedUs = -1;
+  /** From its end on: how long the job waited for its handler once it was due, how long that ran, and both since the submit. */
+  waitedUs = 0;
+  ranUs = 0;
+  totalUs = 0;
   /** What its settle asks for; null before that, and for a lost attempt. */
   settled: SettleNext | null = null;
   isStartReported = false;
@@ -89,26 +93,21 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
     this.startedUs = nowUs;
   }
 
-  /** Its end is decided; one that is decided anew has ended all the same. */
+  /**
+   * Its end is decided; one that is decided anew has ended all the same. How long it took is computed here, for its record
+   * and for all who are told of it: when its settle is answered, the job's own fields have gone cold.
+   */
   ended(nowUs: number): void {
-    if (this.endedUs < 0) this.endedUs = nowUs;
-  }
-
-  /** How long the job waited for its handler once it was due. */
-  get waitedUs(): number {
+    if (this.endedUs >= 0) return;
     const { dueAt, createdAt, claimedAt } = this.job;
-    // By the store's clock until the claim, from then on by this process's own, which is finer and never set back.
-    const unclaimedUs = Math.max(0, claimedAt - Math.max(dueAt, createdAt)) * 1000;
-    return unclaimedUs + this.#handledFromUs - this.claimedUs;
-  }
-
-  /** How long its handler ran. Only behind its end. */
-  get ranUs(): number {
-    return this.endedUs - this.#handledFromUs;
-  }
-
-  get totalUs(): number {
-    return (this.endedAt - this.job.createdAt) * 1000;
+    // By the store's clock until the claim, from then on by this process's own, which is finer and never set back. An
+    // attempt that never began has waited until now.
+    const startedUs = this.startedUs < 0 ? nowUs : this.startedUs;
+    const heldUs = nowUs - this.claimedUs;
+    this.endedUs = nowUs;
+    this.ranUs = nowUs - startedUs;
+    this.waitedUs = Math.max(0, claimedAt - Math.max(dueAt, createdAt)) * 1000 + heldUs - this.ranUs;
+    this.totalUs = Math.max(0, claimedAt - createdAt) * 1000 + heldUs;
   }
 
   get endedAt(): number {
@@ -118,11 +117,6 @@ export class Attempt implements Timed, Ticket<SettleAnswer>, ObservedAttempt {
   /** Store time as well as this worker knows it: the claim's time plus how long it has held the job. */
   storeTimeAt(us: number): number {
     return this.job.claimedAt + Math.round((us - this.claimedUs) / 1000);
-  }
-
-  /** An attempt that never began has run for no time. */
-  get #handledFromUs(): number {
-    return this.startedUs < 0 ? this.endedUs : this.startedUs;
   }
 
   get title(): { readonly queue: string; readonly name: string } {

@@ -11,7 +11,7 @@ import { usePlaces } from "../support/use-places.ts";
 
 const places = usePlaces();
 
-describe.each(places)("on %s", (_title, place) => {
+describe.each(places)("on %s", (title, place) => {
   const closeLater = closeAfterEach();
 
   test("two processes count, a third reads, and nothing changes when it is rolled up twice at once", async () => {
@@ -50,6 +50,10 @@ describe.each(places)("on %s", (_title, place) => {
         .reduce((sum, { value }) => sum + value, 0);
     expect(counted("millrace_enqueued_total")).toBe(40);
     expect(counted("millrace_attempts_total")).toBe(40);
+    const [size] = families.find(({ name }) => name === "millrace_store_size_bytes")!.samples;
+    expect(size!.value).toBeGreaterThan(4096);
+    for (const { connections } of await reads.metrics.store())
+      if (title !== "sqlite") expect(connections).toBeGreaterThan(0);
     expect(families.find(({ name }) => name === "millrace_queue_jobs")?.samples).toMatchObject([
       { labels: { queue: "mail {1}", state: "completed" }, value: 41 },
     ]);

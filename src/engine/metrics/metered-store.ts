@@ -82,16 +82,19 @@ interface Makes {
 }
 type Made = SubmitAnswer | SettleAnswer;
 
+/** By places and without iterators: most settles of a drain come by here and make nothing. */
 function countMade(
   recorder: MetricRecorder,
   units: readonly Makes[],
   answers: readonly OrLocked<Made>[],
 ): void {
-  for (const [index, answer] of answers.entries()) {
-    const { jobs, effects } = units[index] as Makes;
+  for (let place = 0; place < units.length; place++) {
+    const { jobs, effects } = units[place] as Makes;
     const made = jobs ?? effects?.jobs;
-    if (made === undefined || isLocked(answer) || answer.kind !== "ok") continue;
+    if (made === undefined) continue;
+    const answer = answers[place] as OrLocked<Made>;
+    if (isLocked(answer) || answer.kind !== "ok") continue;
     const hows = "hows" in answer ? answer.hows : null;
-    for (const [place, job] of made.entries()) if (hows?.[place] !== "existing") recorder.submitted(job);
+    for (const [index, job] of made.entries()) if (hows?.[index] !== "existing") recorder.submitted(job);
   }
 }

@@ -137,6 +137,11 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
         warnings: [...new Set(all.flatMap(({ warnings }) => warnings)), ...missing().map(missingSentence)],
       };
     },
+    async measure() {
+      const all = await askAll(calls, "measure", async (store) => (await store.measure?.()) ?? []);
+      // Several partitions may lie on one server.
+      return [...new Map(all.flatMap(({ answer }) => answer).map((each) => [each.server, each])).values()];
+    },
     async submit(units) {
       checkUnits(units);
       return split(

@@ -5,6 +5,7 @@
  *  partition ─► operations (one call each) ─► connection (pipelined) ─► one versioned library of functions on the server
  *            └► watch (hints) ─► listener   └► server-check, enter (once, and after a restart or failover)
  */
+import { measureServer } from "./measure.ts";
 import { MillraceError } from "../../model/error.ts";
 import { bindOperations } from "../../store/bind-operations.ts";
 import type { Hints } from "../../store/hints.ts";
@@ -132,6 +133,7 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
         warnings,
       };
     },
+    measure: () => measureServer((command, args) => connection.ask(command, args)),
     ...bindOperations(calls, operations),
     ...laterOperations,
     watch: (listener) => watch.add(listener),

@@ -29,7 +29,7 @@ import type { Searches } from "./mend.ts";
 import { inWriteTransaction } from "./migrate.ts";
 import { promoteDue } from "./promote.ts";
 import { prune } from "./prune.ts";
-import { readFeed, readJobs, readNews, readTrail, tallyJobs } from "./read.ts";
+import { readFeed, readJobs, readNews, readSize, readTrail, tallyJobs } from "./read.ts";
 import { readRoutes } from "./routes.ts";
 import type { KnownRoutes } from "./routes.ts";
 import { settleIfLeased } from "./settle.ts";
@@ -65,6 +65,7 @@ const reads = {
   readTrail,
   readAside,
   readNow: ({ now }: Step) => now,
+  readSize,
   readNews,
 };
 

@@ -107,3 +107,10 @@ export function readTrail(
   const lines = rows.map(([number, at, body]) => ({ number, at, body }));
   return { lines, cursor: lines.at(-1)?.number ?? request.after };
 }
+
+/** No input. Answer: the bytes of the file, without what waits in the write-ahead log. */
+const sizeOfFile = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
+
+export function readSize({ statements }: Step): number {
+  return readValue<number>(statements, sizeOfFile) ?? 0;
+}

@@ -6,6 +6,7 @@
  *               └► watch (hints)               └► open-file, migrate, epoch (once, at the start)
  */
 import { realpathSync } from "node:fs";
+import { basename } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
@@ -130,6 +131,9 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     },
     ...(Object.fromEntries(passedOn) as Pick<Store, (typeof passedOperations)[number]>),
     ...laterOperations,
+    async measure() {
+      return [{ server: basename(path), sizeBytes: await call("readSize"), connections: null }];
+    },
     watch: (listener) => watch.add(listener),
     inTransaction: (connection) =>
       transactionStore(connection, { path, epoch: entry.epoch, clock, identity, searches, isMemory }),
