@@ -64,6 +64,12 @@ export function metricFamilies({ totals, queues, servers }: Measured): readonly 
       ),
     },
     {
+      name: "millrace_queue_oldest_ready_age_seconds",
+      help: "For how long the job that is next in line has been due; 0 where none is ready.",
+      type: "gauge",
+      samples: byQueue(({ oldestReadyMs }) => (oldestReadyMs ?? 0) / 1000),
+    },
+    {
       name: "millrace_queue_held_jobs",
       help: "Ready jobs that a pause or a missing capability holds back.",
       type: "gauge",

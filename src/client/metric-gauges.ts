@@ -9,7 +9,7 @@ import type { LiveWorker } from "../engine/worker-notice.ts";
 import { gateName, limitGateKey, queueGateKey } from "../model/gate.ts";
 import type { JobState } from "../model/job-state.ts";
 import { withoutPermits } from "../model/permit.ts";
-import type { StoreMeasure } from "../store/store.ts";
+import type { ReadyHead, StoreMeasure } from "../store/store.ts";
 import { countJobs } from "./count-jobs.ts";
 import { isPaused } from "./queues.ts";
 import { unlessMissing } from "./unless-missing.ts";
@@ -18,6 +18,11 @@ export interface QueueGauges {
   readonly queue: string;
   /** Jobs by state, finished ones that are kept included; a state without jobs is left out. */
   readonly jobs: Readonly<Partial<Record<JobState, number>>>;
+  /**
+   * For how long the job that is next in line has been due, in milliseconds: with one priority the oldest ready one. Null
+   * where none is ready.
+   */
+  readonly oldestReadyMs: number | null;
   /** Ready jobs that the pause of the queue or a missing capability holds back. */
   readonly held: number;
   /** Live workers that serve the queue. */
@@ -34,11 +39,12 @@ export interface QueueGauges {
 
 export async function readQueueGauges(engine: Engine): Promise<readonly QueueGauges[]> {
   const { store } = engine;
-  const [counts, workers, gates, cooling] = await Promise.all([
+  const [counts, workers, gates, cooling, heads] = await Promise.all([
     countJobs(store),
     readNotices(store, true),
     unlessMissing(store, () => queueGates(engine), new Map<string, QueueGate>()),
     unlessMissing(store, () => coolingLimits(engine), new Map<string, number>()),
+    unlessMissing(store, async () => (await store.readHeads?.()) ?? [], []),
   ]);
   const served = workers.flatMap(({ queues }) => queues);
   const queues = [...new Set([...Object.keys(counts), ...gates.keys(), ...served])].sort();
@@ -48,13 +54,18 @@ export async function readQueueGauges(engine: Engine): Promise<readonly QueueGau
     const slots = serving.reduce((sum, worker) => sum + slotsOf(worker, queue), 0);
     const gate = gates.get(queue);
     return {
-      ...{ queue, jobs, held, workers: serving.length, slots },
+      ...{ queue, jobs, oldestReadyMs: oldestOf(heads, queue), held, workers: serving.length, slots },
       busy: Math.min(jobs.running ?? 0, slots),
       paused: gate?.isPaused ?? false,
       draining: gate?.isDraining ?? false,
       cooling: cooling.get(queue) ?? 0,
     };
   });
+}
+
+function oldestOf(heads: readonly ReadyHead[], queue: string): number | null {
+  const ages = heads.filter((head) => head.queue === queue).map(({ ageMs }) => ageMs);
+  return ages.length === 0 ? null : Math.max(...ages);
 }
 
 function slotsOf({ slots }: LiveWorker, queue: string): number {

@@ -117,6 +117,8 @@ export interface Store {
   removeAside(refs: readonly string[]): Promise<number>;
   /** The partitions that fail right now; lists, counts and duties pass over them. Left out for a store of one. */
   readonly missing?: () => readonly MissingPartition[];
+  /** Of each route that has ready jobs, how long the one that would be claimed first has been due; for gauges. */
+  readonly readHeads?: () => Promise<readonly ReadyHead[]>;
   /** How large each server or file of the store is, and how many are connected; for gauges, when somebody asks. */
   readonly measure?: () => Promise<readonly StoreMeasure[]>;
   /** Later, with moving a store: refused as not-yet-supported. */
@@ -170,6 +172,12 @@ export interface StoreDescription {
   readonly aheadMs?: number;
   /** Settings worth a warning, in plain sentences; shown by doctor. */
   readonly warnings: readonly string[];
+}
+
+export interface ReadyHead {
+  readonly queue: string;
+  /** Since it was due, by the store's clock. */
+  readonly ageMs: number;
 }
 
 export interface StoreMeasure {

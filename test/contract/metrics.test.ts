@@ -7,12 +7,33 @@ import { handler, job } from "../../src/index.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { millOn } from "../support/mill-on.ts";
 import { parsePrometheus } from "../support/parse-prometheus.ts";
+import { until } from "../support/until.ts";
 import { usePlaces } from "../support/use-places.ts";
 
 const places = usePlaces();
 
 describe.each(places)("on %s", (title, place) => {
   const closeLater = closeAfterEach();
+
+  test("the oldest ready job of each queue is told, whatever lane or limit it waits in", async () => {
+    const open = place();
+    const mill = closeLater(millOn(await open()));
+    const beganMs = Date.now();
+    const enqueue = async (queue: string, options: object = {}): Promise<void> => {
+      await mill.enqueue(job<null>("wait", { queue }), null, options);
+    };
+    for (const group of ["a", "b"]) await enqueue("grouped", { group });
+    for (const priority of [5, 5]) await enqueue("plain", { priority });
+    await enqueue("later", { delay: "1h" });
+    await until("they have waited", async () => {
+      const gauges = await mill.metrics.queues();
+      return gauges.every(({ queue, oldestReadyMs }) => queue === "later" || (oldestReadyMs ?? 0) >= 20);
+    });
+    const gauges = new Map((await mill.metrics.queues()).map((each) => [each.queue, each.oldestReadyMs]));
+    const agoMs = Date.now() - beganMs;
+    expect(gauges.get("later")).toBeNull();
+    for (const queue of ["grouped", "plain"]) expect(gauges.get(queue)).toBeLessThanOrEqual(agoMs + 1000);
+  });
 
   test("two processes count, a third reads, and nothing changes when it is rolled up twice at once", async () => {
     const open = place();

@@ -137,6 +137,10 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
         warnings: [...new Set(all.flatMap(({ warnings }) => warnings)), ...missing().map(missingSentence)],
       };
     },
+    async readHeads() {
+      const all = await askAll(calls, "readHeads", async (store) => (await store.readHeads?.()) ?? []);
+      return all.flatMap(({ answer }) => answer);
+    },
     async measure() {
       const all = await askAll(calls, "measure", async (store) => (await store.measure?.()) ?? []);
       // Several partitions may lie on one server.

@@ -22,7 +22,7 @@ import { extendIfLeased, recordIfLeased } from "./extend.ts";
 import { putGates, readGates } from "./gates.ts";
 import { noFloors, openFloors } from "./floors.ts";
 import { openTransactions } from "./in-transaction.ts";
-import { measureDatabase } from "./measure.ts";
+import { measureDatabase, readHeads } from "./measure.ts";
 import { migrate, quoted, schemaVersion } from "./migrate.ts";
 import { findJobs, readFeed, readJobs, readPackedFeed, readTrail, tallyJobs } from "./read.ts";
 import { openRoutes } from "./routes.ts";
@@ -126,6 +126,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
         warnings,
       };
     },
+    readHeads: () => readHeads(database, schema, calls.now()),
     measure: () => measureDatabase(database, schemaName),
     async submit(units) {
       checkUnits(units);

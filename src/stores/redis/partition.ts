@@ -5,7 +5,6 @@
  *  partition ─► operations (one call each) ─► connection (pipelined) ─► one versioned library of functions on the server
  *            └► watch (hints) ─► listener   └► server-check, enter (once, and after a restart or failover)
  */
-import { measureServer } from "./measure.ts";
 import { MillraceError } from "../../model/error.ts";
 import { bindOperations } from "../../store/bind-operations.ts";
 import type { Hints } from "../../store/hints.ts";
@@ -26,11 +25,13 @@ import { putGates, readGates } from "./gates.ts";
 import { readMessage } from "./hint-text.ts";
 import { layoutVersion } from "./library.ts";
 import { openListener } from "./listener.ts";
+import { measureServer } from "./measure.ts";
 import {
   findJobs,
   readAllRoutes as readRoutes,
   readFeed,
   readJobs,
+  readHeads,
   readPackedFeed,
   readTrail,
   tallyJobs,
@@ -133,6 +134,7 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
         warnings,
       };
     },
+    readHeads: () => readHeads(calls),
     measure: () => measureServer((command, args) => connection.ask(command, args)),
     ...bindOperations(calls, operations),
     ...laterOperations,

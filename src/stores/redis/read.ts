@@ -6,6 +6,7 @@ import type { FeedRequest } from "../../store/operations.ts";
 import { readEvents } from "../../store/packed-events.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { addTallies } from "../../store/tallies.ts";
+import type { ReadyHead } from "../../store/store.ts";
 import type { PackedFeed } from "../../store/watch.ts";
 import { mend } from "./aside.ts";
 import { valueText } from "./argument-text.ts";
@@ -57,6 +58,15 @@ export const readAllRoutes: Operation<"readRoutes"> = async ({ connection }) => 
   const routes = readRoutes((await connection.read("mr1_routes", [])) as string[]);
   return [...routes.values()].sort((one, other) => one.number - other.number);
 };
+
+export async function readHeads({ connection }: Calls): Promise<readonly ReadyHead[]> {
+  const answer = (await connection.read("mr1_heads", [])) as [now: string, listed: string[], flat: string[]];
+  const routes = readRoutes(answer[1]);
+  return rowsOf<[string, string]>(answer[2], 2).map(([route, dueAt]) => ({
+    queue: routes.get(readRoute(route))?.queue ?? "",
+    ageMs: Math.max(0, Number(answer[0]) - Number(dueAt)),
+  }));
+}
 
 /** In the tallies of a route: all its jobs. */
 const total = "t";

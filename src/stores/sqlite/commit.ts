@@ -29,7 +29,7 @@ import type { Searches } from "./mend.ts";
 import { inWriteTransaction } from "./migrate.ts";
 import { promoteDue } from "./promote.ts";
 import { prune } from "./prune.ts";
-import { readFeed, readJobs, readNews, readSize, readTrail, tallyJobs } from "./read.ts";
+import { readFeed, readHeads, readJobs, readNews, readSize, readTrail, tallyJobs } from "./read.ts";
 import { readRoutes } from "./routes.ts";
 import type { KnownRoutes } from "./routes.ts";
 import { settleIfLeased } from "./settle.ts";
@@ -66,6 +66,7 @@ const reads = {
   readAside,
   readNow: ({ now }: Step) => now,
   readSize,
+  readHeads,
   readNews,
 };
 

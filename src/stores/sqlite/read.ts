@@ -5,11 +5,13 @@ import type { FeedAnswer, FeedRequest, TrailAnswer } from "../../store/operation
 import { readEvents, routesLeft } from "../../store/packed-events.ts";
 import type { JobRecord, Tally } from "../../store/records.ts";
 import { recordOf } from "../../store/rules/show.ts";
+import type { ReadyHead } from "../../store/store.ts";
 import { limitTo, readValue } from "./connection.ts";
 import { Unreadable } from "./errors.ts";
 import { readAllRoutes, routesFreed, sumVersions } from "./gates.ts";
-import { capsColumn, readRoute } from "./routes.ts";
+import { capsColumn, readRoute, readRoutes } from "./routes.ts";
 import { readKept, seqOfId } from "./rows.ts";
+import { isReady } from "./schema.ts";
 import type { Step } from "./step.ts";
 import { isKnownState, readOrTell } from "./unreadable.ts";
 
@@ -113,4 +115,17 @@ const sizeOfFile = "SELECT page_count * page_size FROM pragma_page_count(), prag
 
 export function readSize({ statements }: Step): number {
   return readValue<number>(statements, sizeOfFile) ?? 0;
+}
+
+/** No input. Answer: per route with ready jobs, the due time of the first of them. */
+const firstDue = `SELECT t.route, (SELECT j.due_at FROM millrace_job j INDEXED BY millrace_job_ready
+    WHERE j.route = t.route AND j.${isReady} ORDER BY j.rank, j.seq LIMIT 1)
+  FROM millrace_tally t WHERE t.${isReady} AND t.count > 0`;
+
+export function readHeads(step: Step): readonly ReadyHead[] {
+  const queues = new Map(readRoutes(step).map(({ number, queue }) => [number, queue]));
+  const rows = step.statements(firstDue).all() as [route: number, dueAt: number | null][];
+  return rows.flatMap(([route, dueAt]) =>
+    dueAt === null ? [] : [{ queue: queues.get(route) ?? "", ageMs: Math.max(0, step.now - dueAt) }],
+  );
 }

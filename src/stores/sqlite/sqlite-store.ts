@@ -131,6 +131,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     },
     ...(Object.fromEntries(passedOn) as Pick<Store, (typeof passedOperations)[number]>),
     ...laterOperations,
+    readHeads: () => call("readHeads"),
     async measure() {
       return [{ server: basename(path), sizeBytes: await call("readSize"), connections: null }];
     },

@@ -10,6 +10,7 @@
  *              unreadable handles
  *  routes      -> all routes
  *  tally       -> all routes, the ready jobs of each in this order, and route:state, count .. (t: all its jobs)
+ *  heads       -> now, all routes, per route with ready jobs: route, due time of the first
  *  read_feed   after, max -> end of the feed, per record: number-1, time, events
  *  read_trail  id, after, max -> lines
  */
@@ -172,6 +173,19 @@ serve("tally", READS, function(c)
   local routes, ready = call("HGETALL", c.k.route), {}
   for i = 1, #routes, 2 do ready[#ready + 1] = call("ZCARD", c.k.ready .. routes[i]) end
   return { routes, ready, call("HGETALL", c.k.tally) }
+end)
+
+serve("heads", READS, function(c)
+  local handles, routes, out = {}, {}, {}
+  for route in eachRoute(c) do
+    local first = call("ZRANGE", c.k.ready .. route, 0, 0)[1]
+    if first then handles[#handles + 1], routes[#routes + 1] = first, route end
+  end
+  loadJobs(c, handles)
+  for i, h in ipairs(handles) do
+    if c.jobs[h] then add2(out, routes[i], c.jobs[h].dueAt) end
+  end
+  return { num(c.at), call("HGETALL", c.k.route), out }
 end)
 
 serve("read_feed", READS, function(c)
