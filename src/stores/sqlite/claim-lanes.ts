@@ -11,7 +11,7 @@ import { keyUsesOf } from "../../store/rules/lane.ts";
 import { limitTo } from "./connection.ts";
 import { addPermits, takeRungKeys, setKeyClock } from "./key-gates.ts";
 import { readTurn, serveLanes, writeTops } from "./lanes.ts";
-import type { Served } from "./lanes.ts";
+import type { First, Served } from "./lanes.ts";
 import { wakeAtGate } from "./parked-lanes.ts";
 import { readRoute } from "./routes.ts";
 import { isOpenLane } from "./schema.ts";
@@ -91,6 +91,8 @@ export class LanePick {
   /** Lanes that had their chance in this call. */
   readonly #seen = new Set<string>();
   readonly #closed = new Set<number>();
+  /** By lane that was taken from: what stands behind, where that was read. */
+  readonly #behind = new Map<string, First | null>();
   readonly #refused: Refused[] = [];
   readonly #tops = new Map<string, number>();
   /** In claim order. */
@@ -129,20 +131,21 @@ export class LanePick {
     const held = new Map<string, number>();
     for (const { head, turn } of taken) {
       const { lane, number, step, route, uses } = head;
-      served.set(lane, { number, turn, parkedAt: null });
+      // Behind a picked job that was not leased after all, another one is the first.
+      const next = leased === this.picked.length ? this.#behind.get(lane) : undefined;
+      served.set(lane, { number, turn, parkedAt: null, next });
       if (turn !== null && step !== null) tops.set(this.#queueOf(route), turn - step);
       for (const { key, weight } of uses) held.set(key, (held.get(key) ?? 0) + weight);
     }
     const others = this.#refused.filter(({ head, gate }) => {
       const lane = served.get(head.lane);
-      // Behind a picked job that was not leased after all, another one is the first.
       if (lane !== undefined && leased === this.picked.length) lane.parkedAt = gate;
       return lane === undefined;
     });
     serveLanes(
       statements,
       taken.map(({ head }) => head),
-      [...served.values()],
+      served.values(),
     );
     for (const [key, permits] of held) addPermits(statements, key, permits, now);
     writeTops(statements, tops);
@@ -178,6 +181,7 @@ export class LanePick {
   #take(head: Head): void {
     const turn = head.step === null ? null : this.#takeTurn(head, head.step);
     this.picked.push({ head, turn });
+    this.#behind.delete(head.lane);
     // Where the next one stands is read when it may be its turn: by turn most lanes are done with one.
     const place = { seq: turn === null ? head.seq : 0, pos: turn ?? head.pos };
     this.#add({ ...head, ...place, behind: { rank: head.rank, seq: head.seq } });
@@ -186,6 +190,7 @@ export class LanePick {
   #readBehind({ lane, number, pos }: Head, { rank, seq }: Pick<JobRow, "rank" | "seq">): void {
     const row = this.#step.statements(readBehind).get(lane, number, rank, seq) as HeadRow | undefined;
     if (row !== undefined) this.#add(this.#headOf(row, pos));
+    this.#behind.set(lane, row === undefined ? null : [row[3], row[4], row[5], row[6]]);
   }
 
   #takeTurn({ pos, route }: Head, step: number): number {

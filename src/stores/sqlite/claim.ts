@@ -27,6 +27,7 @@ import { nextClockInMs } from "./due.ts";
 import { Unreadable } from "./errors.ts";
 import { moveTokens, openAdmission } from "./gates.ts";
 import { LanePick } from "./claim-lanes.ts";
+import { hasOpenLane } from "./lanes.ts";
 import { nextKeyClock } from "./key-gates.ts";
 import { readLanedRoutes } from "./routes.ts";
 import { readLive } from "./rows.ts";
@@ -97,8 +98,11 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
     if (max <= 0 || routes.length === 0) continue;
     if (admission !== null && lanes && isByLanes(routes)) {
       // A claim that has its bytes leaves lanes to the next one.
-      const leasing = { ...request, starts, bytesMax: bytesLeft };
-      const taken = bytesLeft > 0 ? claimLanes(step, routes, max, admission, leasing) : leftBehind;
+      if (bytesLeft <= 0) {
+        more ||= hasOpenLane(statements, routes);
+        continue;
+      }
+      const taken = claimLanes(step, routes, max, admission, { ...request, starts, bytesMax: bytesLeft });
       bytesLeft -= taken.bytes;
       jobs.push(...taken.jobs);
       more ||= taken.more;
@@ -121,8 +125,6 @@ export function claim(step: Step, request: ClaimRequest): ClaimAnswer {
     ...(opensAt === null ? {} : { opensInMs: Math.max(0, opensAt - now) }),
   };
 }
-
-const leftBehind = { jobs: [], bytes: 0, more: true } as const;
 
 /** One offer of routes that have lanes. */
 function claimLanes(

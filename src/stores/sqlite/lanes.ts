@@ -11,9 +11,9 @@ import { readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { Unreadable } from "./errors.ts";
 import { addPermits, openKeyStates } from "./key-gates.ts";
-import { closedGateOf, wakeAtGate } from "./parked-lanes.ts";
+import { closedGateOf, isAnyParked, wakeAtGate } from "./parked-lanes.ts";
 import { readRoute } from "./routes.ts";
-import { isEmptyLane } from "./schema.ts";
+import { isEmptyLane, isOpenLane } from "./schema.ts";
 import type { Commit } from "./step.ts";
 
 const lineColumns = "rank, seq, route, timer_at";
@@ -37,7 +37,7 @@ const dropLane = "DELETE FROM millrace_lane WHERE number = ?";
 /** Input: queue. Answer: the turn that it has reached. */
 const readTop = "SELECT top FROM millrace_turn WHERE queue = ?";
 
-type First = readonly [rank: number, seq: number, route: number, timerAt: number | null];
+export type First = readonly [rank: number, seq: number, route: number, timerAt: number | null];
 const nobody = [null, null, null, null] as const;
 
 /** A lane as it was shown. */
@@ -84,7 +84,8 @@ export function flushLanes(commit: Commit): void {
   moves.length = 0;
   const stateOf = openKeyStates(statements, true);
   for (const [lane, all] of shifts) shiftLine(commit, lane, all, stateOf);
-  for (const [key, isMet] of gates) wakeAtGate(commit, key, isMet);
+  if (gates.size > 0 && isAnyParked(statements))
+    for (const [key, isMet] of gates) wakeAtGate(commit, key, isMet);
 }
 
 function shiftLine(
@@ -167,20 +168,12 @@ export function readTurn(statements: Statements, queue: string): number {
   return readValue<number>(statements, readTop, queue) ?? 0;
 }
 
-const first = (columns: string): string =>
-  `(SELECT ${columns} FROM millrace_line i WHERE i.lane = number ORDER BY i.rank, i.seq LIMIT 1)`;
-/** Input: a JSON list of number of lane, rank, seq. */
-const takeAll = `DELETE FROM millrace_line WHERE (lane, rank, seq) IN
-  (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?))`;
-/** Input: a JSON list of number, turn, where it waits. */
-const showAll = `UPDATE millrace_lane SET parked_at = j.parked_at,
-    pos = CASE WHEN queue IS NULL THEN ifnull(${first("i.rank")}, pos) ELSE j.turn END,
-    (rank, seq, route, timer_at) = ${first("i.rank, i.seq, i.route, i.timer_at")}
-  FROM (SELECT value ->> 0 AS lane, value ->> 1 AS turn, value ->> 2 AS parked_at FROM json_each(?)) j
-  WHERE number = j.lane`;
-/** Input: the same. */
-const dropEmpty = `DELETE FROM millrace_lane WHERE queue IS NULL AND seq IS NULL AND number IN
-  (SELECT value ->> 0 FROM json_each(?))`;
+/** Input: route. */
+const readOpen = `SELECT 1 FROM millrace_lane INDEXED BY millrace_lane_open WHERE ${isOpenLane} AND route = ? LIMIT 1`;
+
+export function hasOpenLane(statements: Statements, routes: readonly number[]): boolean {
+  return routes.some((route) => readValue(statements, readOpen, route) !== null);
+}
 
 /** A lane of which a claim has taken the first jobs. */
 export interface Served {
@@ -189,19 +182,29 @@ export interface Served {
   readonly turn: number | null;
   /** The gate at which its next job was refused; null for none. */
   parkedAt: string | null;
+  /** What stands behind the last that was taken, null for nobody; undefined where the claim has not looked. */
+  readonly next: First | null | undefined;
 }
 
-/** Takes these jobs out of their lines; their lanes show the next. In sets: a claim serves hundreds of lanes. */
+/**
+ * Takes these jobs out of their lines; their lanes show the next. One by one: as sets, from a list in JSON, each of the
+ * two took twice as long.
+ */
 export function serveLanes(
   statements: Statements,
   taken: readonly { readonly number: number; readonly rank: number; readonly seq: number }[],
-  served: readonly Served[],
+  served: Iterable<Served>,
 ): void {
-  if (taken.length === 0) return;
-  statements(takeAll).run(JSON.stringify(taken.map(({ number, rank, seq }) => [number, rank, seq])));
-  const lanes = JSON.stringify(served.map(({ number, turn, parkedAt }) => [number, turn, parkedAt]));
-  statements(showAll).run(lanes);
-  if (served.some(({ turn }) => turn === null)) statements(dropEmpty).run(lanes);
+  const leave = statements(takeFromLine);
+  for (const { number, rank, seq } of taken) leave.run(number, rank, seq);
+  for (const { number, turn, parkedAt, next } of served) {
+    const first = next === undefined ? (statements(readFirst).get(number) as First | undefined) : next;
+    if (first !== undefined && first !== null)
+      statements(setFirst).run(parkedAt, turn ?? first[0], ...first, number);
+    // An empty lane of turns keeps its turn.
+    else if (turn === null) statements(dropLane).run(number);
+    else statements(setFirst).run(null, turn, ...nobody, number);
+  }
 }
 
 /** Inputs: queue, turn. */

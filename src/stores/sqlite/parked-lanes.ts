@@ -34,6 +34,10 @@ export interface WokenLane {
   readonly route: number;
 }
 
+export function isAnyParked(statements: Statements): boolean {
+  return readValue(statements, `SELECT 1 FROM ${parked} LIMIT 1`) !== null;
+}
+
 /** The gate at which a lane with this first job waits: one that lets nobody pass, or that the job's own cap keeps shut. */
 export function closedGateOf(
   uses: readonly KeyUse[],

@@ -2,6 +2,7 @@
 import { expect } from "vitest";
 import { foreverMs, limitGateKey } from "../../../src/model/gate.ts";
 import { keyedGate, laneStepOf, writeKeyUse } from "../../../src/model/lane.ts";
+import type { ClaimAnswer } from "../../../src/store/operations.ts";
 import type { NewJob } from "../../../src/store/records.ts";
 import type { Hint } from "../../../src/store/store.ts";
 import {
@@ -44,6 +45,25 @@ export const laneHintTitle = "the end of a holder is a hint for the route of the
 export const laneCases: ContractGroup = {
   about: "lanes",
   cases: [
+    [
+      "a claim that has its bytes says of an offer with lanes only whether there is more",
+      async ({ submit, store }) => {
+        const offers = [aRoute(), byRank].map((route) => ({ routes: [route], max: 5 }));
+        const claim = (): Promise<ClaimAnswer> => store.claim(aClaim({ offers, inputBytesMax: 1 }));
+        await submit(aJob({ id: "a" }), grouped("k1", "k"), grouped("k2", "k"));
+        expect(await claim()).toMatchObject({ jobs: [{ id: "a" }], more: true });
+        const { jobs } = await claim();
+        expect(ids(jobs)).toEqual(["k1"]);
+        await submit(aJob({ id: "b" }));
+        expect(await claim()).toMatchObject({ jobs: [{ id: "b" }] });
+        await store.settleIfLeased([aSettle(jobs[0]!, finish())]);
+        expect(await idsFrom(store, [byRank])).toEqual(["k2"]);
+        await submit(aJob({ id: "c" }));
+        // The other partitions of a store are not asked any more.
+        const more = (store.partitions ?? 1) > 1;
+        expect(await claim()).toMatchObject({ jobs: [{ id: "c" }], more });
+      },
+    ],
     [
       closedKeysTitle,
       async ({ submit, store, platform }) => {
