@@ -4,6 +4,7 @@
  */
 import { isMillraceError } from "../../model/error.ts";
 import type { FeedPlace } from "../../model/event-cursor.ts";
+import type { Platform } from "../../platform/platform.ts";
 import { FeedPages } from "./feed-pages.ts";
 import type { PartitionRecord } from "./feed-pages.ts";
 import type { LiveFeed } from "./live-feed.ts";
@@ -26,8 +27,10 @@ type Merged =
 
 export class FeedMerge {
   readonly #parts: readonly Part[];
+  readonly #platform: Pick<Platform, "defer">;
 
-  constructor(live: Pick<LiveFeed, "store" | "names">, places: readonly FeedPlace[]) {
+  constructor(live: Pick<LiveFeed, "store" | "names">, platform: Pick<Platform, "defer">, places: readonly FeedPlace[]) {
+    this.#platform = platform;
     this.#parts = places.map((place, number) => ({
       pages: new FeedPages(live, number, place),
       records: [],
@@ -58,6 +61,8 @@ export class FeedMerge {
   async #fill(): Promise<unknown> {
     const empty = this.#parts.filter(({ records, next, isEnd }) => next === records.length && !isEnd);
     if (empty.length === 0) return undefined;
+    // A store in this thread answers without a turn of the event loop: a long feed must leave turns to others.
+    await new Promise<void>((resolve) => this.#platform.defer(resolve));
     let failure: unknown;
     await Promise.all(
       empty.map(async (part) => {

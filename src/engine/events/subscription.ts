@@ -147,8 +147,8 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
   }
 
   async #readBehind(places: Places): Promise<PartitionRecord | null> {
-    const { live } = this.#around;
-    const merge = (this.#merge ??= new FeedMerge(live, places.all));
+    const { live, platform } = this.#around;
+    const merge = (this.#merge ??= new FeedMerge(live, platform, places.all));
     const merged = await merge.next();
     if (merged.kind === "record") {
       this.#backoff.succeeded();
