@@ -17,8 +17,8 @@ export interface Contender {
   /** Absent where the system is not measured with schedules. */
   readonly repeat?: Repeat;
   work(options: WorkOptions): Promise<Workers> | Workers;
-  /** Every event of the store, on a connection of its own. Absent where the system is not measured with events. */
-  readonly listen?: (from: "now" | "start") => Promise<Listening>;
+  /** Every event of the store, or every failure, on a connection of its own. Absent where the system is not measured with events. */
+  readonly listen?: (from: "now" | "start", what?: "all" | "failures") => Promise<Listening>;
   /** Absent where the system is not measured with cancels. */
   openCancels?(): Promise<Cancels>;
   /** Absent where the system is not measured with calls. */

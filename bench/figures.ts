@@ -99,6 +99,7 @@ export const modeNotes = {
   "partitions-16": "in 16 partitions",
   "partitions-16-totals": "in 16 partitions, its queue has a total",
   busy: "5 ms of CPU per job",
+  "10-alarms": "10 listeners for failures in other processes",
 } as const;
 export type Mode = keyof typeof modeNotes;
 

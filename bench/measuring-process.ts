@@ -160,7 +160,7 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
       return { kind: "figures", figures, durability };
     }
     case "listener": {
-      const listening = listenWhile(contender, heard("stop"));
+      const listening = listenWhile(contender, measurement.mode, heard("stop"));
       void say({ kind: "ready" });
       await listening;
       return { kind: "done" };

@@ -136,10 +136,13 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
         if (round === 0) await contender.finishAll(count);
       }
     },
-    async listen(from) {
+    async listen(from, what = "all") {
       const listener = new Millrace(new Engine(await open(), nodePlatform, settings, log), duties);
       const ended = new AbortController();
-      const events = listener.events({ from, signal: ended.signal });
+      const events = listener.events({
+        ...{ from, signal: ended.signal },
+        ...(what === "all" ? {} : { kinds: ["failed", "retry-scheduled"] as const }),
+      });
       // From here on nothing is missed.
       if (from === "now") await listener.describe();
       return {

@@ -193,7 +193,9 @@ async function drain(
   return { figures: { rate: endsPerSecond / attempts }, durability: parts[0]?.durability ?? "unknown" };
 }
 
-const listenersOf: Partial<Record<Mode, number>> = { "1-listener": 1, "10-listeners": 10 };
+const listenersOf: Partial<Record<Mode, number>> = {
+  ...{ "1-listener": 1, "10-listeners": 10, "10-alarms": 10 },
+};
 
 async function startListeners(measurement: Measurement, count: number): Promise<readonly Part[]> {
   const listeners = Array.from({ length: count }, () =>

@@ -4,9 +4,9 @@
  */
 import { waitMs } from "../clock.ts";
 import { enqueueInBulk } from "../contender.ts";
-import type { Contender, Listening } from "../contender.ts";
+import type { Contender } from "../contender.ts";
 import { percentile } from "../figures.ts";
-import type { Figures } from "../figures.ts";
+import type { Figures, Mode } from "../figures.ts";
 import { makeInput } from "../input.ts";
 
 const pauseMs = 15;
@@ -14,9 +14,9 @@ const pauseMs = 15;
 const strayMs = 10;
 const warmUpSamples = 20;
 
-/** Takes every event until it is told to stop. */
-export async function listenWhile(contender: Contender, stop: Promise<void>): Promise<void> {
-  const listening = await listenOf(contender)("now");
+/** Takes every event, or every failure, until it is told to stop. */
+export async function listenWhile(contender: Contender, mode: Mode, stop: Promise<void>): Promise<void> {
+  const listening = await listenOf(contender)("now", mode === "10-alarms" ? "failures" : "all");
   void stop.then(() => listening.close());
   for await (const _event of listening.events);
 }
@@ -64,7 +64,7 @@ export async function measureEventRead(contender: Contender, jobs: number): Prom
   return { rate: (events * 1000) / tookMs };
 }
 
-function listenOf(contender: Contender): (from: "now" | "start") => Promise<Listening> {
+function listenOf(contender: Contender): NonNullable<Contender["listen"]> {
   if (contender.listen === undefined) throw new Error("This system is not measured with events.");
   return contender.listen;
 }

@@ -193,6 +193,17 @@ export function eventsOfFeed({ kind, extra, note = "" }: ToldEvent): readonly (E
   return [note.startsWith(untold) && afterRuns.has(kind) ? "started" : null, name];
 }
 
+/** The kinds of the feed out of which these events are told. */
+export function feedKindsOf(names: Iterable<EventName>): readonly EventKind[] {
+  const kinds = new Set<EventKind>();
+  for (const name of names) {
+    if (name === "ready") kinds.add("promoted");
+    else kinds.add(name);
+    if (name === "started") for (const kind of ["claimed", ...afterRuns] as const) kinds.add(kind);
+  }
+  return [...kinds];
+}
+
 const claimedOnly = ["claimed", null] as const;
 const claimedAndStarted = ["claimed", "started"] as const;
 

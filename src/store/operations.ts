@@ -3,6 +3,7 @@
  * atomic, a call may carry many units of many callers, and one refused unit never harms another. Losing a race is an answer.
  */
 import type { ChangeNext, SettleNext } from "../model/change.ts";
+import type { EventKind } from "../model/event-kind.ts";
 import type { JobState } from "../model/job-state.ts";
 import type {
   Doc,
@@ -334,6 +335,11 @@ export interface FeedRequest {
   /** Records with a greater number; 0 from the beginning, -1 for none but the present end. */
   readonly after: number;
   readonly max: number;
+  /**
+   * Of each record only events of these kinds, with their `index` in it, and its `count` of all: whoever wants few of
+   * them is spared the reading of the others. Left out: all.
+   */
+  readonly kinds?: readonly EventKind[];
 }
 
 export interface FeedAnswer {

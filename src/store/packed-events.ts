@@ -13,7 +13,8 @@ import { stateCodes, stateOfCode } from "../model/job-state.ts";
 import { hintEvent } from "./hints.ts";
 import type { CodedEvent, Hints } from "./hints.ts";
 import { escapeMark, fieldEnd, itemEnd, packText, packTexts, unpackText } from "./packed-text.ts";
-import type { FeedEvent, PutEvent } from "./records.ts";
+import type { FeedRequest } from "./operations.ts";
+import type { FeedEvent, FeedRecord, PutEvent } from "./records.ts";
 
 /** Events that differ only in their job. */
 export interface EventBundle extends CodedEvent {
@@ -72,21 +73,34 @@ type ReadRoute = (text: string) => number;
 function bundlesOf(packed: string, readRoute: ReadRoute): EventBundle[] {
   if (packed === "") return [];
   const isEscaped = packed.includes(escapeMark);
-  return packed.split(itemEnd).map((bundle) => {
-    const [kind = "", rev, route = "", state, attempt, extra = "", ...rest] = bundle.split(fieldEnd);
-    const isNoted = kind.endsWith(notedMark);
-    const ids = isNoted ? everySecond(rest, 0) : rest;
-    return {
-      kind: Number.parseInt(kind, 10),
-      rev: Number(rev),
-      route: readRoute(route),
-      state: state === "" ? null : Number(state),
-      attempt: Number(attempt),
-      extra: readExtra(extra),
-      ids: isEscaped ? ids.map(unpackText) : ids,
-      ...(isNoted ? { notes: isEscaped ? everySecond(rest, 1).map(unpackText) : everySecond(rest, 1) } : {}),
-    };
-  });
+  return packed.split(itemEnd).map((bundle) => readBundle(bundle, readRoute, isEscaped));
+}
+
+function readBundle(bundle: string, readRoute: ReadRoute, isEscaped: boolean): EventBundle {
+  const [kind = "", rev, route = "", state, attempt, extra = "", ...rest] = bundle.split(fieldEnd);
+  const isNoted = kind.endsWith(notedMark);
+  const ids = isNoted ? everySecond(rest, 0) : rest;
+  return {
+    kind: Number.parseInt(kind, 10),
+    rev: Number(rev),
+    route: readRoute(route),
+    state: state === "" ? null : Number(state),
+    attempt: Number(attempt),
+    extra: readExtra(extra),
+    ids: isEscaped ? ids.map(unpackText) : ids,
+    ...(isNoted ? { notes: isEscaped ? everySecond(rest, 1).map(unpackText) : everySecond(rest, 1) } : {}),
+  };
+}
+
+/** The fields of a bundle before its ids. */
+const headFields = 6;
+
+/** How many events a packed bundle has; none of them is read. */
+function countOf(bundle: string): number {
+  let ends = 0;
+  for (let at = bundle.indexOf(fieldEnd); at !== -1; at = bundle.indexOf(fieldEnd, at + 1)) ends += 1;
+  const behindHead = ends - headFields + 1;
+  return bundle[bundle.indexOf(fieldEnd) - 1] === notedMark ? behindHead / 2 : behindHead;
 }
 
 function everySecond(texts: readonly string[], from: 0 | 1): string[] {
@@ -101,20 +115,43 @@ function readExtra(extra: string): string | number | null {
 }
 
 export function readEvents(packed: string, readRoute: ReadRoute = Number): FeedEvent[] {
-  return bundlesOf(packed, readRoute).flatMap(({ kind, rev, route, state, attempt, extra, ids, notes }) => {
-    const told = {
-      kind: eventOfCode(kind),
-      rev,
-      route,
-      state: state === null ? null : stateOfCode(state),
-      attempt,
-      extra,
-    };
-    if (notes === undefined) return ids.map((id) => ({ ...told, id }));
-    return ids.map((id, at) =>
-      notes[at] === "" ? { ...told, id } : { ...told, id, note: notes[at] as string },
-    );
-  });
+  return bundlesOf(packed, readRoute).flatMap(eventsOf);
+}
+
+function eventsOf({ kind, rev, route, state, attempt, extra, ids, notes }: EventBundle): FeedEvent[] {
+  const told = {
+    kind: eventOfCode(kind),
+    rev,
+    route,
+    state: state === null ? null : stateOfCode(state),
+    attempt,
+    extra,
+  };
+  if (notes === undefined) return ids.map((id) => ({ ...told, id }));
+  return ids.map((id, at) =>
+    notes[at] === "" ? { ...told, id } : { ...told, id, note: notes[at] as string },
+  );
+}
+
+/** What `readFeed` answers of a record: all of it, or the events of the kinds that were asked for. */
+export function readRecord(
+  packed: string,
+  kinds: FeedRequest["kinds"],
+  readRoute: ReadRoute = Number,
+): Pick<FeedRecord, "events" | "count"> {
+  if (kinds === undefined) return { events: readEvents(packed, readRoute) };
+  const codes = new Set<number>(kinds.map((kind) => eventCodes[kind]));
+  const isEscaped = packed.includes(escapeMark);
+  const events: FeedEvent[] = [];
+  let count = 0;
+  for (const bundle of packed === "" ? [] : packed.split(itemEnd)) {
+    const first = count;
+    count += countOf(bundle);
+    if (!codes.has(Number.parseInt(bundle, 10))) continue;
+    for (const [at, event] of eventsOf(readBundle(bundle, readRoute, isEscaped)).entries())
+      events.push({ ...event, index: first + at });
+  }
+  return { events, count };
 }
 
 /** Adds the hints that follow from packed events. `now` is the time of the call that told them. */

@@ -241,6 +241,8 @@ export interface FeedEvent {
    * `storeLimits.noteCharsMax`. Left out where that is nothing.
    */
   readonly note?: string;
+  /** Its place in the record, from 0 on, where only some of its events were asked for. */
+  readonly index?: number;
 }
 
 /** One record per store call that changed something. Events of one job in order of rev; between jobs the order is free. */
@@ -248,6 +250,8 @@ export interface FeedRecord {
   readonly number: number;
   readonly at: number;
   readonly events: readonly FeedEvent[];
+  /** How many events it has, where only some of them were asked for. */
+  readonly count?: number;
 }
 
 /** How many jobs of a route are in a state, finished ones that are still kept included; exact at every commit, never 0. */

@@ -325,9 +325,14 @@ export class ReferenceStore {
     return [...tallies.values()];
   }
 
-  readFeed({ after, max }: operations.FeedRequest): operations.FeedAnswer {
+  readFeed({ after, max, kinds }: operations.FeedRequest): operations.FeedAnswer {
     if (after === -1) return { records: [], cursor: this.#rules.feedNumber };
-    const records = this.#rules.feed.filter(({ number }) => number > after).slice(0, max);
+    const all = this.#rules.feed.filter(({ number }) => number > after).slice(0, max);
+    const records = all.map((record) => {
+      if (kinds === undefined) return record;
+      const events = record.events.map((event, index) => ({ ...event, index }));
+      return { ...record, events: events.filter(({ kind }) => kinds.includes(kind)), count: events.length };
+    });
     return { records, cursor: records.at(-1)?.number ?? after };
   }
 

@@ -6,7 +6,7 @@ import { isMillraceError } from "../../model/error.ts";
 import type { FeedPlace } from "../../model/event-cursor.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { FeedPages } from "./feed-pages.ts";
-import type { PartitionRecord } from "./feed-pages.ts";
+import type { FeedKinds, PartitionRecord } from "./feed-pages.ts";
 import type { LiveFeed } from "./live-feed.ts";
 import { earliest } from "./merge-by-time.ts";
 
@@ -29,10 +29,14 @@ export class FeedMerge {
   readonly #parts: readonly Part[];
   readonly #platform: Pick<Platform, "defer">;
 
-  constructor(live: Pick<LiveFeed, "store" | "names">, platform: Pick<Platform, "defer">, places: readonly FeedPlace[]) {
+  constructor(
+    live: Pick<LiveFeed, "store" | "names">,
+    platform: Pick<Platform, "defer">,
+    { places, kinds }: { readonly places: readonly FeedPlace[]; readonly kinds: FeedKinds },
+  ) {
     this.#platform = platform;
-    this.#parts = places.map((place, number) => ({
-      pages: new FeedPages(live, number, place),
+    this.#parts = places.map((place, partition) => ({
+      pages: new FeedPages(live, { partition, place, kinds: () => kinds }),
       records: [],
       next: 0,
       isEnd: false,

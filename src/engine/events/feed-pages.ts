@@ -5,6 +5,7 @@
 import { nowPlace, startPlace } from "../../model/event-cursor.ts";
 import type { FeedPlace } from "../../model/event-cursor.ts";
 import { MillraceError } from "../../model/error.ts";
+import type { EventKind } from "../../model/event-kind.ts";
 import type { FeedEvent } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import type { RouteNames } from "./route-names.ts";
@@ -15,6 +16,8 @@ export interface PartitionRecord {
   readonly number: number;
   readonly at: number;
   readonly events: readonly FeedEvent[];
+  /** How many events the record has, where only some of them were read. */
+  readonly count?: number;
 }
 
 /** About so many events are read at a time; records have from one to a thousand. */
@@ -49,18 +52,28 @@ export function beyondEnd(): MillraceError {
   );
 }
 
+/** The kinds of events of the feed that are read; undefined for all. */
+export type FeedKinds = readonly EventKind[] | undefined;
+
+interface PagesOptions {
+  readonly partition: number;
+  readonly place: FeedPlace;
+  readonly kinds: () => FeedKinds;
+}
+
 export class FeedPages {
   readonly partition: number;
   readonly #store: FeedStore;
   readonly #names: RouteNames;
+  readonly #kinds: PagesOptions["kinds"];
   #place: FeedPlace;
   #max = pageRecords.first;
 
   constructor(
     { store, names }: { readonly store: FeedStore; readonly names: RouteNames },
-    partition: number,
-    place: FeedPlace,
+    { partition, place, kinds }: PagesOptions,
   ) {
+    this.#kinds = kinds;
     this.#store = store;
     this.#names = names;
     this.partition = partition;
@@ -81,7 +94,9 @@ export class FeedPages {
       return { records: [], isEnd: true };
     }
     const max = this.#max;
-    const page = await this.#store.readFeed({ partition, after: Math.max(0, after), max });
+    const kinds = this.#kinds();
+    const asked = { partition, after: Math.max(0, after), max };
+    const page = await this.#store.readFeed(kinds === undefined ? asked : { ...asked, kinds });
     const records = page.records.map((record) => ({ partition, ...record }));
     const [first, last] = [records[0], records.at(-1)];
     if (first === undefined || last === undefined) return { records, isEnd: true };
@@ -89,7 +104,7 @@ export class FeedPages {
     // A page counts as read once all of it can be told.
     await this.#names.learn(records);
     this.#place = { after: last.number, skip: 0 };
-    const events = records.reduce((sum, record) => sum + record.events.length, 0);
+    const events = records.reduce((sum, record) => sum + (record.count ?? record.events.length), 0);
     const fitting = Math.floor((pageEvents * records.length) / Math.max(1, events));
     this.#max = Math.min(Math.max(fitting, pageRecords.min), pageRecords.max);
     return { records, isEnd: records.length < max };

@@ -11,20 +11,21 @@
  */
 import { isMillraceError } from "../../model/error.ts";
 import type { FeedPlace } from "../../model/event-cursor.ts";
+import type { EventKind } from "../../model/event-kind.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
 import { Backoff } from "../../platform/backoff.ts";
 import type { Store, Unwatch } from "../../store/store.ts";
 import type { RepeatedLines } from "../repeated-line.ts";
 import { beyondEnd, FeedPages, readEnd } from "./feed-pages.ts";
-import type { PartitionRecord } from "./feed-pages.ts";
+import type { FeedKinds, PartitionRecord } from "./feed-pages.ts";
 import { mergeByTime } from "./merge-by-time.ts";
 import { RouteNames } from "./route-names.ts";
 
 /**
- * Between two reads lie four times as long as the last one took, inside these bounds: under load the reader takes at
- * most a fifth of a core, and records come in larger pages.
+ * The time between two reads grows with what the last one brought: single events come at once, and a flood comes in large
+ * pages, some twenty a second.
  */
-const gapFactor = 4;
+const gapMsPerEvent = 0.02;
 const gapMs = { min: 1, max: 50 };
 /**
  * Not everything that is told is hinted at to all processes: a claim follows a submit, and a message for each would wake
@@ -38,6 +39,8 @@ const slowLookPerPartitionMs = 600;
 export interface Follower {
   /** Whoever waits in a loop keeps its process alive, as every wait does. */
   readonly keepsAlive: boolean;
+  /** What it wants of the feed. */
+  readonly kinds: FeedKinds;
   /** Called with each record that is new, for as long as it follows. */
   took(record: PartitionRecord): void;
   /** The feed cannot be followed any more. */
@@ -64,6 +67,8 @@ export class LiveFeed {
   readonly #following = new Map<Follower, Following>();
   readonly #backoff: Backoff;
   #pages: FeedPages[] = [];
+  /** What all followers together want. */
+  #kinds: FeedKinds = undefined;
   /** Partitions that may have news. */
   readonly #stale = new Set<number>();
   /** Partitions whose end is to be compared with what was read, where they have no news. */
@@ -93,20 +98,31 @@ export class LiveFeed {
    */
   follow(follower: Follower, places: readonly FeedPlace[]): boolean {
     if (this.#following.size === 0) this.#begin(places);
+    // What is on its way was asked for without it.
+    else if (this.#isReading && !this.#isRead(follower)) return false;
     else if (this.#pages.some((pages, number) => (places[number]?.after ?? 0) < pages.place.after))
       return false;
     this.#following.set(follower, { follower, after: places.map(({ after }) => after) });
+    this.#kinds = kindsOf(this.#following.keys());
     this.#lookLater();
     return true;
   }
 
   leave(follower: Follower): void {
-    if (this.#following.delete(follower) && this.#following.size === 0) this.#end();
+    if (!this.#following.delete(follower)) return;
+    this.#kinds = kindsOf(this.#following.keys());
+    if (this.#following.size === 0) this.#end();
+  }
+
+  #isRead({ kinds }: Follower): boolean {
+    const read = this.#kinds;
+    return read === undefined || (kinds !== undefined && kinds.every((kind) => read.includes(kind)));
   }
 
   #begin(places: readonly FeedPlace[]): void {
     const { store } = this;
-    this.#pages = places.map((place, number) => new FeedPages(this, number, place));
+    const kinds = (): FeedKinds => this.#kinds;
+    this.#pages = places.map((place, partition) => new FeedPages(this, { partition, place, kinds }));
     this.#unwatch = store.watch((hint) => {
       if (hint.kind === "told") this.#stale.add(hint.partition);
       else if (this.#partitions === 1) this.#stale.add(0);
@@ -152,32 +168,29 @@ export class LiveFeed {
   #read(): void {
     if (this.#isReading || this.#gap !== null || this.#backoff.isWaiting || this.#stale.size === 0) return;
     this.#isReading = true;
-    const { platform } = this.#around;
-    const beganUs = platform.monotonicUs();
-    void this.#readStale(this.#pages).then((hasFailed) => {
+    void this.#readStale(this.#pages).then((events) => {
       this.#isReading = false;
       if (this.#following.size === 0) return;
-      if (hasFailed) {
+      if (events === null) {
         this.#backoff.retry(() => this.#read());
         return;
       }
       this.#backoff.succeeded();
-      const tookMs = (platform.monotonicUs() - beganUs) / 1000;
-      const restMs = Math.min(Math.max(tookMs * gapFactor, gapMs.min), gapMs.max);
-      this.#gap = platform.setTimer(restMs, () => {
+      const restMs = Math.min(Math.max(events * gapMsPerEvent, gapMs.min), gapMs.max);
+      this.#gap = this.#around.platform.setTimer(restMs, () => {
         this.#gap = null;
         this.#read();
       });
     });
   }
 
-  /** @returns whether a partition could not be read; it stays stale, and the others go on. */
-  async #readStale(pages: readonly FeedPages[]): Promise<boolean> {
+  /** @returns how many events were read; null where a partition could not be: it stays stale, and the others go on. */
+  async #readStale(pages: readonly FeedPages[]): Promise<number | null> {
     const asked = [...this.#stale];
     this.#stale.clear();
     const read = await Promise.allSettled(asked.map((number) => this.#readPartition(pages, number)));
     // A reading of an earlier life of this feed has nobody to tell.
-    if (pages !== this.#pages) return false;
+    if (pages !== this.#pages) return 0;
     const records = mergeByTime(read.flatMap((each) => (each.status === "fulfilled" ? [each.value] : [])));
     this.#tell(records);
     if (records.length > 0) {
@@ -191,7 +204,8 @@ export class LiveFeed {
       this.#stale.add(asked[index] as number);
       this.#failed(each.reason);
     }
-    return hasFailed;
+    const events = records.reduce((sum, record) => sum + (record.count ?? record.events.length), 0);
+    return hasFailed ? null : events;
   }
 
   async #readPartition(pages: readonly FeedPages[], number: number): Promise<readonly PartitionRecord[]> {
@@ -218,4 +232,13 @@ export class LiveFeed {
     }
     this.#around.repeated.say("warn", "reading events failed; it is tried again", { error });
   }
+}
+
+function kindsOf(followers: Iterable<Follower>): FeedKinds {
+  const kinds = new Set<EventKind>();
+  for (const follower of followers) {
+    if (follower.kinds === undefined) return undefined;
+    for (const kind of follower.kinds) kinds.add(kind);
+  }
+  return [...kinds];
 }

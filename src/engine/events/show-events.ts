@@ -112,12 +112,14 @@ export function showEvents(
   }: { readonly filter: EventFilter; readonly names: RouteNames; readonly places: Places },
 ): MillraceEvent[] {
   const { number, at, events } = record;
+  const last = 2 * (record.count ?? events.length);
   const shown: MillraceEvent[] = [];
   const given = places.givenOf(record);
   let around: readonly [string, string] | null = null;
   let time: Date | null = null;
-  for (let index = given >> 1; index < events.length; index++) {
-    const told = events[index] as FeedEvent;
+  for (const [position, told] of events.entries()) {
+    const index = told.index ?? position;
+    if (2 * index + 2 <= given) continue;
     const kinds = eventsOfFeed(told);
     const [first = null, second = null] = kinds;
     if (filter.kinds !== undefined && !isOneOf(filter.kinds, first) && !isOneOf(filter.kinds, second))
@@ -130,7 +132,7 @@ export function showEvents(
       const kind = half === 0 ? first : second;
       const count = 2 * index + half + 1;
       if (kind === null || count <= given || !(filter.kinds?.has(kind) ?? true)) continue;
-      const place = count >= 2 * events.length ? String(number) : `${number - 1}.${count}`;
+      const place = count >= last ? String(number) : `${number - 1}.${count}`;
       const cursor = around[0] + place + around[1];
       shown.push({ kind, cursor, at: time, ...subject, ...fieldsOf(kind, told, at) } as MillraceEvent);
     }

@@ -8,12 +8,13 @@
  * without doubles over both ways, because each record is taken once, behind the place of the one before.
  */
 import type { FeedPlace } from "../../model/event-cursor.ts";
+import { feedKindsOf } from "../../model/event.ts";
 import type { MillraceEvent } from "../../model/event.ts";
 import { Backoff } from "../../platform/backoff.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { RepeatedLines } from "../repeated-line.ts";
 import { FeedMerge } from "./feed-merge.ts";
-import type { PartitionRecord } from "./feed-pages.ts";
+import type { FeedKinds, PartitionRecord } from "./feed-pages.ts";
 import { needsJobs } from "./event-jobs.ts";
 import type { EventJobs } from "./event-jobs.ts";
 import type { LiveFeed } from "./live-feed.ts";
@@ -43,6 +44,7 @@ const over: IteratorReturnResult<undefined> = { done: true, value: undefined };
 
 export class Subscription implements AsyncIterableIterator<MillraceEvent, undefined>, AsyncDisposable {
   readonly keepsAlive: boolean;
+  readonly kinds: FeedKinds;
   readonly #around: Surroundings;
   readonly #filter: EventFilter;
   readonly #begin: Promise<readonly FeedPlace[]>;
@@ -68,6 +70,7 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
   constructor(around: Surroundings, { filter, begin, keepsAlive, ended }: SubscriptionOptions) {
     this.#around = around;
     this.#filter = filter;
+    this.kinds = filter.kinds === undefined ? undefined : feedKindsOf(filter.kinds);
     this.#begin = begin;
     this.keepsAlive = keepsAlive;
     this.#ended = ended;
@@ -148,7 +151,7 @@ export class Subscription implements AsyncIterableIterator<MillraceEvent, undefi
 
   async #readBehind(places: Places): Promise<PartitionRecord | null> {
     const { live, platform } = this.#around;
-    const merge = (this.#merge ??= new FeedMerge(live, platform, places.all));
+    const merge = (this.#merge ??= new FeedMerge(live, platform, { places: places.all, kinds: this.kinds }));
     const merged = await merge.next();
     if (merged.kind === "record") {
       this.#backoff.succeeded();

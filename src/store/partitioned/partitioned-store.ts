@@ -232,11 +232,11 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       const tallies = await askAll(calls, "tallyJobs", (store) => store.tallyJobs());
       return addTallies(tallies.map(({ answer }) => answer));
     },
-    async readFeed({ partition: number = 0, after, max }) {
+    async readFeed({ partition: number = 0, ...request }) {
       const partition = partitions[number];
       if (partition === undefined)
         throw new MillraceError("invalid-option", `This store has no partition ${number}.`);
-      return partition.store.readFeed({ after, max });
+      return partition.store.readFeed(request);
     },
     readTrail: (request) => at(placement.ofId(request.id)).store.readTrail(request),
     prune: (request) => prune(calls, request),

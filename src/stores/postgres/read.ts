@@ -10,7 +10,7 @@ import type {
   TrailAnswer,
 } from "../../store/operations.ts";
 import type { JobRecord, Tally } from "../../store/records.ts";
-import { readEvents } from "../../store/packed-events.ts";
+import { readRecord } from "../../store/packed-events.ts";
 import type { PackedFeed } from "../../store/watch.ts";
 import { addTallies } from "../../store/tallies.ts";
 import { readRows } from "./aside.ts";
@@ -113,7 +113,7 @@ export async function readPackedFeed(calls: Calls, { after, max }: FeedRequest):
 export async function readFeed(calls: Calls, request: FeedRequest): Promise<FeedAnswer> {
   const { end, records } = await readPackedFeed(calls, request);
   return {
-    records: records.map(([number, at, events]) => ({ number, at, events: readEvents(events) })),
+    records: records.map(([number, at, events]) => ({ number, at, ...readRecord(events, request.kinds) })),
     cursor: end,
   };
 }

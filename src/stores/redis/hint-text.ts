@@ -27,9 +27,13 @@ function readTexts(list: string): string[] {
   return list.includes(escapeMark) ? texts.map(unpackText) : texts;
 }
 
-/** A published message: its sender, then what it tells. */
+/** A published message: its sender, then what it tells. An empty one only proves the right (lua/enter.ts). */
 export function readMessage(message: string): Hints {
   const [head = "", finished = "", cancels = ""] = message.split(itemEnd);
   const [, routes = "", due = "", promoted = ""] = head.split(fieldEnd);
-  return { ...readHints([routes, due, finished, cancels]), hasPromoted: promoted !== "", hasTold: true };
+  return {
+    ...readHints([routes, due, finished, cancels]),
+    hasPromoted: promoted !== "",
+    hasTold: message !== "",
+  };
 }

@@ -3,7 +3,7 @@ import { jobStates, stateCodes, stateOfCode } from "../../model/job-state.ts";
 import type { JobState } from "../../model/job-state.ts";
 import { shownRoute } from "../../model/route.ts";
 import type { FeedRequest } from "../../store/operations.ts";
-import { readEvents } from "../../store/packed-events.ts";
+import { readRecord } from "../../store/packed-events.ts";
 import type { JobRecord } from "../../store/records.ts";
 import { addTallies } from "../../store/tallies.ts";
 import type { ReadyHead } from "../../store/store.ts";
@@ -114,7 +114,10 @@ export const readFeed: Operation<"readFeed"> = async (calls, request) => {
   const { end, records } = await readPackedFeed(calls, request);
   if (request.after < 0) return { records: [], cursor: end };
   return {
-    records: records.map(([number, at, packed]) => ({ number, at, events: readEvents(packed, readRoute) })),
+    records: records.map(([number, at, packed]) => ({
+      ...{ number, at },
+      ...readRecord(packed, request.kinds, readRoute),
+    })),
     cursor: records.at(-1)?.[0] ?? request.after,
   };
 };

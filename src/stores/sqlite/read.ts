@@ -2,7 +2,7 @@
 import { stateOfCode } from "../../model/job-state.ts";
 import { shownRoute } from "../../model/route.ts";
 import type { FeedAnswer, FeedRequest, TrailAnswer } from "../../store/operations.ts";
-import { readEvents, routesLeft } from "../../store/packed-events.ts";
+import { readRecord as readTold, routesLeft } from "../../store/packed-events.ts";
 import type { JobRecord, Tally } from "../../store/records.ts";
 import { recordOf } from "../../store/rules/show.ts";
 import type { ReadyHead } from "../../store/store.ts";
@@ -51,11 +51,10 @@ const readRecords = `SELECT number, at, body FROM millrace_feed WHERE number > ?
 const readEnd = "SELECT max(number) FROM millrace_feed";
 type FeedRow = readonly [number: number, at: number, body: string];
 
-export function readFeed({ statements }: Step, { after, max }: FeedRequest): FeedAnswer {
+export function readFeed({ statements }: Step, { after, max, kinds }: FeedRequest): FeedAnswer {
   if (after < 0) return { records: [], cursor: readValue<number>(statements, readEnd) ?? 0 };
   const records = (statements(readRecords).all(after, max) as FeedRow[]).map(([number, at, body]) => {
-    const events = readOrTell("feed", number, () => readEvents(body));
-    return { number, at, events };
+    return { number, at, ...readOrTell("feed", number, () => readTold(body, kinds)) };
   });
   return { records, cursor: records.at(-1)?.number ?? after };
 }

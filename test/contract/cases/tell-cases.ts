@@ -85,6 +85,25 @@ export const tellCases: ContractGroup = {
       },
     ],
     [
+      "of a record only the kinds that were asked for are given, each with its place in it",
+      async ({ store, submit }) => {
+        await submit(aJob({ id: "a" }), aJob({ id: "b", due: { inMs: 5 } }));
+        const [leased] = (await store.claim(aClaim())).jobs;
+        const effects = { jobs: [aJob({ id: "c" }), aJob({ id: "d" })] };
+        await store.settleIfLeased([aSettle(leased!, finish(), { attempts: "1 2 3", effects })]);
+        const whole = (await store.readFeed({ after: 0, max: 9 })).records;
+        const kinds = ["submitted", "claimed"] as const;
+        const { records, cursor } = await store.readFeed({ after: 0, max: 9, kinds });
+        expect(cursor).toBe(3);
+        for (const [at, { number, events, count }] of records.entries()) {
+          const all = whole[at]!.events.map((event, index) => ({ ...event, index }));
+          expect({ number, count }).toEqual({ number: at + 1, count: all.length });
+          expect(events).toEqual(all.filter(({ kind }) => kind !== "completed"));
+        }
+        expect(records[2]!.events.map(({ id, index }) => `${id} ${index}`)).toEqual(["c 1", "d 2"]);
+      },
+    ],
+    [
       "a document tells an event of no job where its put is applied, and nothing where it is refused",
       async ({ store, submit, events }) => {
         const tells = { kind: "queue-changed", subject: "the\u001fqueue", extra: "why" } as const;
