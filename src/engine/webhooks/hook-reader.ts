@@ -9,6 +9,7 @@
  */
 import { isMillraceError } from "../../model/error.ts";
 import { readCursor, startPlace, writeCursor } from "../../model/event-cursor.ts";
+import { feedKindsOf } from "../../model/event.ts";
 import type { MillraceEvent } from "../../model/event.ts";
 import { webhookQueue, webhooksId } from "../../model/webhook.ts";
 import type { Webhook } from "../../model/webhook.ts";
@@ -103,7 +104,9 @@ export class HookReader {
     const { cursor, gaps, version } = found ?? { cursor: startCursor(partitions), gaps: 0, version: 0 };
     const places = readCursor(cursor, partitions);
     for (const [number, place] of places.entries()) await checkPlace(store, number, place);
-    const merge = new FeedMerge({ store, names: this.#shared.names }, places);
+    const { kinds: wanted } = this.#filter;
+    const kinds = wanted === undefined ? undefined : feedKindsOf(wanted);
+    const merge = new FeedMerge({ store, names: this.#shared.names }, platform, { places, kinds });
     const savedUs = platform.monotonicUs();
     return { merge, places: new Places(places), version, gaps, saved: cursor, savedUs };
   }
