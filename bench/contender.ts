@@ -16,6 +16,8 @@ export interface Contender {
   schedule?(jobs: readonly ScheduledInput[], where: "worked" | "unworked"): Promise<unknown> | void;
   /** Absent where the system is not measured with schedules. */
   readonly repeat?: Repeat;
+  /** Absent where the system is not measured with topics. */
+  readonly topics?: Topics;
   work(options: WorkOptions): Promise<Workers> | Workers;
   /** Every event of the store, or every failure, on a connection of its own. Absent where the system is not measured with events. */
   readonly listen?: (from: "now" | "start", what?: "all" | "failures") => Promise<Listening>;
@@ -51,6 +53,13 @@ export interface OpenOptions {
   readonly isEager: boolean;
   /** Counting everything costs time, so only the idle work asks for it. */
   readonly isCounting: boolean;
+}
+
+/** One topic of a system. */
+export interface Topics {
+  /** Gives it so many subscriptions. */
+  subscribe(count: number): Promise<void>;
+  publish(input: unknown): Promise<unknown>;
 }
 
 /** Schedules of a system. */

@@ -22,6 +22,7 @@ import { measureIdle } from "./works/idle.ts";
 import { measureLatency } from "./works/latency.ts";
 import { measureMemory } from "./works/memory.ts";
 import { measureDueSchedules, measureIdleSchedules } from "./works/schedules.ts";
+import { measureTopics } from "./works/topics.ts";
 
 const enqueues = {
   "enqueue-single": enqueueSingle,
@@ -152,6 +153,11 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
     }
     case "schedules": {
       const figures = await measureDueSchedules(contender, { schedules: jobs });
+      return { kind: "figures", figures, durability };
+    }
+    case "topics": {
+      const byTopic = measurement.mode !== "plain-jobs";
+      const figures = await measureTopics(contender, { jobs, inFlight: concurrency ?? 1, byTopic });
       return { kind: "figures", figures, durability };
     }
     case "schedules-idle": {

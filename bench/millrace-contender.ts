@@ -10,6 +10,7 @@ import type { JobOptions } from "../src/engine/definition.ts";
 import { Engine } from "../src/engine/engine.ts";
 import type { EnqueueOptions } from "../src/engine/job-options.ts";
 import { limit } from "../src/engine/limit.ts";
+import { topic } from "../src/engine/topics/topic.ts";
 import type { Limit } from "../src/engine/limit.ts";
 import { openStore } from "../src/open.ts";
 import { nodePlatform } from "../src/platform/node-platform.ts";
@@ -54,6 +55,7 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
     ...(mode.startsWith("partitions-16") ? { redis: { partitions: 16 } } : {}),
   });
   const benchJob = job<BenchInput, void>("bench", definitionOptionsOf(mode, jobKind));
+  const benchTopic = topic<BenchInput>("bench");
   const closedJob = options.isBesideClosed ? job<BenchInput, void>("bench-closed", closedOptions()) : null;
   /** Of another queue, on which nobody works. */
   const unworkedJob = job<BenchInput, void>("bench-flood", { queue: "flood" });
@@ -106,6 +108,13 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
         const tallies = await opened.tallyJobs();
         return tallies.reduce((sum, { count }) => sum + count, 0);
       },
+    },
+    topics: {
+      async subscribe(count) {
+        for (let number = 0; number < count; number++)
+          await millrace.topics.subscribe(benchTopic, benchJob, { name: `s${number}` });
+      },
+      publish: (value) => millrace.publish(benchTopic, value as BenchInput),
     },
     work({ concurrency, started, finished, promoted = () => {} }) {
       counts.settled = finished;

@@ -75,6 +75,7 @@ function sqliteParts(asked: Asked): readonly Part[] {
     calls(isQuick, jobs, []),
     tracing(many),
     ...schedules(jobs),
+    topics(isQuick, jobs),
     ...events(isQuick, jobs, many),
     { work: "idle", jobs: 0, rounds: 1, entries: [...idleFleets(asked), plainjob()] },
   ];
@@ -184,6 +185,15 @@ function tracing(jobs: number): Part {
   return { work: "tracing", jobs, entries: modes.map((mode): Entry => ({ ...millrace(100), mode })) };
 }
 
+/** Publishes to ten subscriptions, in turns with enqueueMany of the same ten jobs. */
+function topics(isQuick: boolean, jobs: number | null): Part {
+  const entries = [
+    { ...millrace(enqueuesInFlight), mode: "plain-jobs" as const },
+    millrace(enqueuesInFlight),
+  ];
+  return { work: "topics", jobs: jobs ?? (isQuick ? 10_000 : 100_000), entries };
+}
+
 /** Ten thousand that fire every hour: what they cost while none is due, and how long until all have fired. */
 function schedules(jobs: number | null): readonly Part[] {
   const entries = [millrace(1)];
@@ -243,6 +253,7 @@ function postgresParts(asked: Asked): readonly Part[] {
     calls(isQuick, jobs, []),
     tracing(special),
     ...schedules(jobs),
+    topics(isQuick, jobs),
     ...events(isQuick, jobs, special),
     { work: "idle", jobs: 0, rounds: 1, entries: [...idleFleets(asked), ...idlePeers] },
   ];
@@ -310,6 +321,7 @@ function redisParts(asked: Asked): readonly Part[] {
     calls(isQuick, jobs, ["bullmq"]),
     tracing(special),
     ...schedules(jobs),
+    topics(isQuick, jobs),
     ...events(isQuick, jobs, special),
     {
       work: "idle",
