@@ -42,7 +42,7 @@ export function isPlainUnit(unit: SubmitUnit, isPlain = isPlainJob): boolean {
   return meetsNoDocs(unit) && unit.isRepeat !== true && unit.jobs.every((job) => isPlain(job));
 }
 
-export function meetsNoDocs({ docs, checks }: SubmitUnit): boolean {
+function meetsNoDocs({ docs, checks }: SubmitUnit): boolean {
   return (docs === undefined || docs.length === 0) && (checks === undefined || checks.length === 0);
 }
 

@@ -8,7 +8,7 @@ import type { OrLocked, SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/
 import type { NewJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
-import { isPlainJob, isPlainUnit, mayBeRefusedLate, meetsNoDocs } from "../../store/plain.ts";
+import { isPlainJob, isPlainUnit, mayBeRefusedLate } from "../../store/plain.ts";
 import { tagsOf } from "../../store/rules/place.ts";
 import { callScalar, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
@@ -28,18 +28,33 @@ import {
 } from "./text.ts";
 import { placeParameters } from "./place-parameters.ts";
 import { submitOne } from "./submit-one.ts";
-import { unitOf } from "./unit.ts";
+import { checksOf, unitOf } from "./unit.ts";
 
 export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<OrLocked<SubmitAnswer>[]> {
   const single = calls.isInside ? null : singleOf(units);
   if (single !== null) return [await submitOne(calls, single)];
   const arePlain = units.map(isSetUnit);
-  return patiently((isCareful) => submitBy(calls, units, arePlain, isCareful));
+  return patiently((isCareful) =>
+    // A check may wait for somebody's put, which a set cannot be taken back from.
+    submitBy(
+      calls,
+      units,
+      isCareful ? arePlain.map((isSet, at) => isSet && !isChecked(units[at])) : arePlain,
+      isCareful,
+    ),
+  );
 }
 
-/** Units whose jobs go in by sets: plain ones, and those to which nothing but their lanes is special. */
+/** Units whose jobs go in by sets: plain ones, those to which nothing but their lanes is special, and both behind checks. */
 function isSetUnit(unit: SubmitUnit): boolean {
-  return unit.isRepeat !== true && meetsNoDocs(unit) && unit.jobs.every(isSetJob);
+  const { docs = [], isRepeat, jobs } = unit;
+  return (
+    isRepeat !== true && docs.length === 0 && jobs.every(isSetJob) && (jobs.length > 0 || !isChecked(unit))
+  );
+}
+
+function isChecked(unit: SubmitUnit | undefined): boolean {
+  return unit?.checks !== undefined && unit.checks.length > 0;
 }
 
 function isSetJob(job: NewJob): boolean {
@@ -77,6 +92,10 @@ export async function submitBy(
       steps.push(0);
       const isLate = isCareful || mayBeRefusedLate(unit) || (asksGates && jobs.length > 1);
       others.push(unitOf({ jobs, docs, checks, isRepeat, isLate, asksGates }, routes));
+    } else if (isChecked(unit)) {
+      plain.push(...jobs);
+      steps.push(-jobs.length);
+      others.push(checksOf(unit));
     } else if (jobs.length > 0) {
       plain.push(...jobs);
       if ((steps.at(-1) ?? 0) > 0) steps.push((steps.pop() as number) + jobs.length);
@@ -111,9 +130,11 @@ export async function submitBy(
   calls.tell(hints);
   const answers = JSON.parse(answered || "[]") as OrLocked<SubmitAnswer>[];
   let next = 0;
-  return units.map((unit, index) =>
-    arePlain[index] === true ? created(unit) : unpackAnswer(answers[next++] as OrLocked<SubmitAnswer>),
-  );
+  return units.map((unit, index) => {
+    if (arePlain[index] === true && !isChecked(unit)) return created(unit);
+    const own = answers[next++] as OrLocked<SubmitAnswer>;
+    return arePlain[index] === true && own.kind === "ok" ? created(unit) : unpackAnswer(own);
+  });
 }
 
 function unpackAnswer(answer: OrLocked<SubmitAnswer>): OrLocked<SubmitAnswer> {

@@ -33,7 +33,7 @@ export function unitOf(unit: Unit, routes: RouteList): object {
   return {
     jobs: jobs.map((job) => ({ ...unitJob(job, routes), ...queueGateOf(job) })),
     ...{ docs: docs.map(unitDoc), isRepeat, isLate },
-    ...(checks.length === 0 ? {} : { checks: checks.map(unitCheck) }),
+    ...(checks.length === 0 ? {} : checksOf({ checks })),
   };
 }
 
@@ -61,8 +61,10 @@ export function unitDoc(put: DocPut): object {
   };
 }
 
-function unitCheck({ kind, id, version }: DocCheck): object {
-  return { kind: packText(kind), id: packText(id), version };
+export function checksOf({ checks = [] }: Pick<Unit, "checks">): object {
+  return {
+    checks: checks.map(({ kind, id, version }) => ({ kind: packText(kind), id: packText(id), version })),
+  };
 }
 
 export function nextOf(next: ChangeNext): object {

@@ -6,10 +6,10 @@
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import { checkUnits } from "../../store/later-version.ts";
 import { isPlainButForLane, isPlainUnit } from "../../store/plain.ts";
-import type { NewJob } from "../../store/records.ts";
+import type { DocCheck, NewJob } from "../../store/records.ts";
 import { valueText } from "./argument-text.ts";
 import type { Calls, Operation } from "./call.ts";
-import { plainBodyText, pushUnit, Shapes } from "./submit-text.ts";
+import { docField, plainBodyText, pushUnit, Shapes } from "./submit-text.ts";
 import { fieldEnd, packText, unpackText } from "./text.ts";
 
 /** In place of the answers. */
@@ -20,7 +20,7 @@ export const submit: Operation<"submit"> = async (calls, units) => {
   const answers = await send(
     calls,
     units,
-    units.map((unit) => isPlainUnit(unit, isPlainButForLane)),
+    units.map((unit) => isPlainUnit(isChecked(unit) ? { ...unit, checks: [] } : unit, isPlainButForLane)),
   );
   return answers ?? ((await send(calls, units, [])) as SubmitAnswer[]);
 };
@@ -34,8 +34,14 @@ async function send(
   const steps: string[] = [];
   const stretch = new PlainStretch(steps);
   for (const [index, unit] of units.entries()) {
-    if (arePlain[index] === true) for (const job of unit.jobs) stretch.add(shapes.numberOf(job), job);
-    else {
+    if (arePlain[index] === true) {
+      const checks = unit.checks ?? [];
+      const behind = checks.length === 0 ? null : pushChecks(steps, stretch, checks);
+      for (const job of unit.jobs) stretch.add(shapes.numberOf(job), job);
+      if (behind === null) continue;
+      stretch.end();
+      steps[behind] = String(steps.length - behind - 1 - 2 * checks.length);
+    } else {
       stretch.end();
       steps.push("0", valueText(unit.isRepeat === true));
       pushUnit(steps, shapes, unit);
@@ -45,9 +51,23 @@ async function send(
   const answers = (await turn.call("submit", [...shapes.args(), ...steps])) as string[] | typeof draining;
   if (answers === draining) return null;
   let at = 0;
-  return units.map((unit, index) =>
-    arePlain[index] === true ? created(unit) : answerOf(answers[at++] as string),
-  );
+  return units.map((unit, index) => {
+    if (arePlain[index] === true && !isChecked(unit)) return created(unit);
+    const answer = answers[at++] as string;
+    return arePlain[index] === true && answer === "ok" ? created(unit) : answerOf(answer);
+  });
+}
+
+function isChecked({ checks }: SubmitUnit): boolean {
+  return checks !== undefined && checks.length > 0;
+}
+
+/** @returns where the number of args behind them belongs. */
+function pushChecks(steps: string[], stretch: PlainStretch, checks: readonly DocCheck[]): number {
+  stretch.end();
+  const behind = steps.push(String(-checks.length), "") - 1;
+  for (const { kind, id, version } of checks) steps.push(docField(kind, id), String(version));
+  return behind;
 }
 
 /** Plain jobs of one shape in a row. */

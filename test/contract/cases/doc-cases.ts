@@ -291,6 +291,46 @@ export const docCases: ContractGroup = {
       },
     ],
     [
+      "of checked units in one call those that are refused leave nothing, and the others have their tags and inputs",
+      async ({ store, submit, read, events }) => {
+        await store.putDocs([aDoc("t", "1")]);
+        const large = JSON.stringify("x".repeat(20_000));
+        const unit = (id: string, version: number): SubmitUnit => ({
+          jobs: [
+            aJob({ id: `${id}1`, tags: [`tag-${id}`], input: large }),
+            aJob({ id: `${id}2`, name: "other", tags: [`tag-${id}`] }),
+          ],
+          checks: [{ kind: "kv", id: "t", version }],
+        });
+        const answers = await store.submit([
+          unit("a", 2),
+          { jobs: [aJob({ id: "plain", tags: ["tag-plain"] })] },
+          unit("b", 1),
+          unit("c", 9),
+          unit("d", 1),
+        ]);
+        expect(answers.map(({ kind }) => kind)).toEqual(["refused", "ok", "ok", "refused", "ok"]);
+        await submit(aJob({ id: "last" }));
+        expect((await events()).map(({ id }) => id).sort()).toEqual([
+          "b1",
+          "b2",
+          "d1",
+          "d2",
+          "last",
+          "plain",
+        ]);
+        const tagged = async (tag: string): Promise<string[]> => {
+          const page = await store.findJobs({ filter: { tag }, max: 9, scanMax: 100, cursor: null });
+          return page.jobs.map(({ id }) => id).sort();
+        };
+        expect(await Promise.all(["tag-a", "tag-b", "tag-c", "tag-d", "tag-plain"].map(tagged))).toEqual([
+          ...[[], ["b1", "b2"], [], ["d1", "d2"]],
+          ["plain"],
+        ]);
+        expect([(await read("b1")).input, (await read("d1")).input]).toEqual([large, large]);
+      },
+    ],
+    [
       "the repeat of a unit that has happened is answered whatever its check says, and that of another is checked",
       async ({ store, events }) => {
         await store.putDocs([aDoc("t", "1")]);

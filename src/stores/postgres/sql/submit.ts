@@ -1,6 +1,7 @@
 /**
  * submit_v1: the first step of a job's life. Plain jobs (store/plain.ts) go in by sets; other units job by job
- * (submit-unit.ts). p_steps says in which order: n > 0 takes the next n plain jobs, 0 the next unit.
+ * (submit-unit.ts). p_steps says in which order: n > 0 takes the next n plain jobs, 0 the next unit, n < 0 the next -n
+ * plain jobs if the checks of the next unit hold.
  *
  * Each field that a plain job may give is one parameter with a list, null where no job gives it. Lists are read by
  * position: array variables are unpacked once, and an unnest of thirteen lists costs 2 us per job more.
@@ -104,7 +105,7 @@ CREATE FUNCTION @submit_v1(p_now int8, p_commit text, p_inside bool, p_asks bool
 DECLARE
   now int8 := @begin_v1(p_now, p_commit); v_queues text[] := ${texts("p_queues")}; ${unpacked.join(" ")}
   v_step int4; v_from int4 := 1; v_to int4; v_unit int4 := 0; v_seqs int8[]; v_plain text; v_all text; v_ready int8[]; v_timer int8;
-  v_answer jsonb; v_answers jsonb; v_events text; v_ready_all int8[]; v_timer_first int8;
+  v_answer jsonb; v_answers jsonb; v_events text; v_ready_all int8[]; v_timer_first int8; v_failed text;
   -- Of one route and without a clock: nothing has to be grouped.
   v_alike bool := array_length(p_routes, 1) = 1 AND coalesce(p_due_in, p_due_at, p_deadline_in, p_deadline_at, p_ttl) IS NULL;
 BEGIN
@@ -121,6 +122,18 @@ BEGIN
       v_events := @and_v1(v_events, v_answer->>'events');
       v_answers := coalesce(v_answers, '[]') || jsonb_build_array(v_answer - 'events');
       CONTINUE;
+    END IF;
+    IF v_step < 0 THEN
+      v_step := -v_step;
+      v_failed := @failed_check_v1(now, p_units->v_unit->'checks');
+      v_unit := v_unit + 1;
+      v_answers := coalesce(v_answers, '[]') || jsonb_build_array(CASE WHEN v_failed IS NULL THEN '{"kind": "ok"}'::jsonb
+        ELSE jsonb_build_object('kind', 'refused', 'reason', 'doc-changed', 'id', v_failed) END);
+      IF v_failed IS NOT NULL THEN
+        v_from := v_from + v_step;
+        v_seqs := v_seqs || array_fill(NULL::int8, ARRAY[v_step]);
+        CONTINUE;
+      END IF;
     END IF;
     v_to := v_from + v_step - 1;
     -- Where something else will be written under them, seqs are drawn beforehand.
@@ -143,10 +156,10 @@ BEGIN
     v_from := v_to + 1;
   END LOOP;
   IF p_large_at IS NOT NULL THEN
-    INSERT INTO @payload SELECT v_seqs[l.at], l.input FROM unnest(p_large_at, ${texts("p_large")}) l(at, input);
+    INSERT INTO @payload SELECT v_seqs[l.at], l.input FROM unnest(p_large_at, ${texts("p_large")}) l(at, input) WHERE v_seqs[l.at] IS NOT NULL;
   END IF;
   IF p_tag_at IS NOT NULL THEN
-    INSERT INTO @tag SELECT t.tag, v_seqs[t.at], v_id[t.at] FROM unnest(p_tag_at, ${texts("p_tag")}) t(at, tag) ON CONFLICT DO NOTHING;
+    INSERT INTO @tag SELECT t.tag, v_seqs[t.at], v_id[t.at] FROM unnest(p_tag_at, ${texts("p_tag")}) t(at, tag) WHERE v_seqs[t.at] IS NOT NULL ON CONFLICT DO NOTHING;
   END IF;
   PERFORM @tell_v1(now, @and_v1(v_all, v_events), p_inside);
   IF p_lane_key IS NOT NULL AND NOT p_inside THEN PERFORM @relieve_claims_v1(now); END IF;

@@ -4,12 +4,13 @@
  * other units are put together in the call's tables first (R8), and a unit that is refused late is taken back there.
  *
  *  args     shapes (argument-text.ts), then steps until the end: n > 0, the number of a shape, and id and body of n
- *           plain jobs; or 0 and one unit: repeat, then as below
+ *           plain jobs; or 0 and one unit: repeat, then as below; or -n, how many args the steps behind its checks have,
+ *           and n checks: these steps are taken if the checks hold
  *  a unit   late, checks, jobs, documents, and those
  *  a check  kind US id, the version that must be there
  *  a job    the number of its shape, id, body (own fields and tail of packed-fields.ts)
  *  a document   as in put_docs (docs.ts)
- *  answer   one text per unit that was not plain: ok US how US id .., or refused US reason US id; or draining, and
+ *  answer   one text per unit that was not plain, or had checks: ok US how US id .., or refused US reason US id; or draining, and
  *           nothing was done, where a plain job is of a queue that refuses new ones
  */
 import { unstartedStates } from "../../../model/unique-key.ts";
@@ -231,7 +232,8 @@ local function drainsPlain(c)
   local i, args = c.i, c.args
   while i <= c.last do
     local total = tonumber(args[i])
-    if total == 0 then i = i + 6 + unitArgs(args[i + 3], args[i + 4], args[i + 5])
+    if total < 0 then i = i + 2 - 2 * total
+    elseif total == 0 then i = i + 6 + unitArgs(args[i + 3], args[i + 4], args[i + 5])
     else
       if isDraining(c, c.shapes[tonumber(args[i + 1])]) then return true end
       i = i + 2 + 2 * total
@@ -248,6 +250,13 @@ function OPERATIONS.submit(c)
   while c.i <= c.last do
     local total = nextNumber(c)
     if total > 0 then submitPlain(c, total)
+    elseif total < 0 then
+      -- A document is looked at as it was: nothing of this call has put one, but a unit before it may have.
+      widen(c)
+      local behind = nextNumber(c)
+      local failed = failedCheck(c, c.i, -total)
+      c.i = c.i - 2 * total + (failed and behind or 0)
+      answers[#answers + 1] = failed and "refused" .. US .. "doc-changed" .. US .. idInField(failed) or "ok"
     else
       -- What went before is written, so that the unit can meet it.
       if c.specs then writeRecords(c) end
