@@ -144,6 +144,32 @@ describe("how an attempt ended", () => {
     expect(ends()).toEqual([["cancelled", null, ["cancelled"]]]);
   });
 
+  test("a timeout and a lost lease are errors of that name", async () => {
+    const slow = job<null>("slow", { queue: "mail", timeout: "1s", retry: { attempts: 1 } });
+    const revoked = job<null>("revoked", { queue: "mail" });
+    let runs = 0;
+    const untilAborted = (signal: AbortSignal): Promise<never> =>
+      new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
+    await m.v.run(
+      m.v.mill.work([
+        handler(slow, ({ signal }) => untilAborted(signal)),
+        handler(revoked, async ({ id, signal }) => {
+          runs += 1;
+          if (runs > 1) return;
+          await m.v.mill.jobs.revoke(id);
+          await untilAborted(signal);
+        }),
+      ]),
+    );
+    await m.v.run((await m.v.run(m.v.mill.enqueue(slow, null))).result().catch(() => {}));
+    await m.v.run((await m.v.run(m.v.mill.enqueue(revoked, null))).result());
+    expect(ends()).toEqual([
+      ["failed", "timeout", ["failed", "exception"]],
+      ["lost", "lease-lost", ["lost", "exception"]],
+      ["completed", null, []],
+    ]);
+  });
+
   test("an input that is refused has a span although no handler was called", async () => {
     const loose = job<unknown, number>("greet", { queue: "mail" });
     const strict = job("greet", { queue: "mail", input: z.object({ name: z.string() }), result: z.number() });

@@ -76,7 +76,8 @@ export function scheduleAttributes(meta: string | null): Attributes {
 /** A class of errors, of which there are few. */
 export function errorTypeOf(error: unknown): string {
   if (typeof error !== "object" || error === null) return "_OTHER";
-  const { code, name } = error as { readonly code?: unknown; readonly name?: unknown };
+  const { code, name, reason } = error as Readonly<Record<"code" | "name" | "reason", unknown>>;
   if (name === "MillraceError" && typeof code === "string") return code;
+  if (name === "AttemptAborted" && typeof reason === "string") return reason;
   return typeof name === "string" && name !== "" ? name : "_OTHER";
 }
