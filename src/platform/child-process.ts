@@ -1,7 +1,7 @@
 /**
  * Child processes: each leads a process group of its own and carries a mark in its environment, so that it can be ended
  * with all that it has started (process-tree.ts). No shell is ever put between. A child goes when this process goes:
- * its group is killed at the exit, and after a crash the end of its line tells it.
+ * its group is killed at the exit, and after a crash by its guard (orphan-guard.ts).
  *
  *   line       what is said to it      what it says       what it prints
  *   "stdio"    standard input          standard output    standard error
@@ -13,6 +13,7 @@ import type { ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import type { Readable, Writable } from "node:stream";
 import type { Link, LinkListener } from "./link.ts";
+import { guardGroup, unguardGroup } from "./orphan-guard.ts";
 import { endTree, markPrefix, signalGroup, treeMemoryBytes } from "./process-tree.ts";
 
 export interface ChildStart {
@@ -67,11 +68,17 @@ export function environmentOf(
 
 function enterLive(pid: number): void {
   live.add(pid);
+  guardGroup(pid);
   if (watchesExit) return;
   watchesExit = true;
   process.on("exit", () => {
     for (const each of live) signalGroup(each, "SIGKILL");
   });
+}
+
+function leaveLive(pid: number): void {
+  live.delete(pid);
+  unguardGroup(pid);
 }
 
 export function startChild(start: ChildStart, listener: LinkListener): Link {
@@ -94,7 +101,7 @@ export function startChild(start: ChildStart, listener: LinkListener): Link {
   if (pid !== undefined) enterLive(pid);
   child.on("error", (error) => end(null, null, error));
   child.on("exit", (exitCode, signal) => {
-    if (pid !== undefined) live.delete(pid);
+    if (pid !== undefined) leaveLive(pid);
     listener.ending();
     const timer = setTimeout(() => end(exitCode, signal, null), outputGraceMs);
     child.on("close", () => (clearTimeout(timer), end(exitCode, signal, null)));

@@ -3,7 +3,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { handler, job, Millrace } from "../../src/index.ts";
+import { commandHandler, handler, job, Millrace } from "../../src/index.ts";
 import {
   aFolder,
   aStoreUrl,
@@ -134,6 +134,21 @@ describe("looking", () => {
     const listing = startMillrace(["list", "--json", "--store", store]);
     listing.child.stdout?.destroy();
     expect(await listing.ended).toMatchObject({ code: 0, err: "" });
+  });
+
+  test("show tells how a command exited and what it printed", async () => {
+    const store = aStoreUrl();
+    const mill = await Millrace.open(store, { log: false });
+    const check = job("check", { retry: { attempts: 1 } });
+    await mill.work([
+      commandHandler(check, { shell: "echo out; printf 'red \\033[31m\\n' >&2; exit 3" }, () => ({})),
+    ]);
+    const handle = await mill.enqueue(check, {});
+    await handle.result().catch(() => {});
+    await mill.close();
+    const { out: text } = await say(["show", handle.id, "--store", store]);
+    expect(text).toMatch(/attempt 1 failed[^]*exit code 3\n\s+stdout: out\n\s+stderr: red /);
+    expect(text).not.toContain("\u001b");
   });
 
   test("show tells a job's life, with redacted fields redacted", async () => {

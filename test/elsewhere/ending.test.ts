@@ -1,13 +1,17 @@
 // However a run elsewhere goes wrong, one attempt fails, nothing of it is left running, and the slot lives on.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
 import { handler, Millrace } from "millrace";
 import type { ErrorCode } from "millrace";
 import { until } from "../support/until.ts";
 import { everything } from "./handlers/jobs.ts";
-import { everythingIn, handlerFile, useWorkedMill } from "./open-mill.ts";
+import { handlerFile } from "./handlers/file.ts";
+import { everythingIn, useWorkedMill } from "./open-mill.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-ending-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -175,6 +179,18 @@ describe("a worker", () => {
     expect([pidIn(plain), pidIn(escaped)].map(isAlive)).toEqual([false, false]);
     expect(await mill.jobs.get(id)).toMatchObject({ state: "ready", attempts: [] });
     await mill.close();
+  });
+
+  test("that is killed takes a child along that spins for ever", async () => {
+    const file = fileURLToPath(new URL("./worker-process.ts", import.meta.url));
+    const worker = spawn(process.execPath, ["--conditions=millrace-source", file], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const [line] = (await once(worker.stdout, "data")) as [Buffer];
+    const child = Number(line.toString());
+    expect(isAlive(child)).toBe(true);
+    worker.kill("SIGKILL");
+    await until("the child has ended too", () => !isAlive(child));
   });
 
   test("that has lost a lease ends the run at once", async () => {

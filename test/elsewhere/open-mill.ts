@@ -2,10 +2,9 @@
 import { afterAll, beforeAll } from "vitest";
 import { handler, Millrace } from "millrace";
 import type { FileHandlerOptions, Handler, JobHandle, JobView, WorkerOptions } from "millrace";
+import { handlerFile } from "./handlers/file.ts";
 import { everything, followUp } from "./handlers/jobs.ts";
 import type { Wish } from "./handlers/jobs.ts";
-
-export const handlerFile = (name: string): URL => new URL(`./handlers/${name}.ts`, import.meta.url);
 
 export function everythingIn(
   run: NonNullable<FileHandlerOptions["run"]>,

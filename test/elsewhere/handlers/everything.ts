@@ -34,6 +34,8 @@ export default async function doAsWished(context: JobContext<Wish>): Promise<unk
       const id = enqueue(followUp, { from: context.id }, { tags: ["next"] });
       return { own, stored, id };
     }
+    case "follow":
+      return enqueue(followUp, { from: context.id });
     case "fail-with-effects":
       kv.put("never", 1);
       onFailure.kv.put("failed", context.attempt);
