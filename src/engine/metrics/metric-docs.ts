@@ -12,7 +12,6 @@ import type { MetricTable, PackedTable } from "../../model/metric-table.ts";
 import type { PackedTotals } from "../../model/metric-totals.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
-import { allDocs } from "../all-docs.ts";
 
 export const metricKind = "metrics";
 export const minuteMs = 60_000;
@@ -106,33 +105,47 @@ export async function* minuteDocs(
   { from, to }: MinuteRange,
   passesOver = false,
 ): AsyncGenerator<MinuteDoc, void, undefined> {
-  let after: string | null = from <= 0 ? null : minuteId(from - 1);
-  do {
-    const page: Awaited<ReturnType<Store["readDocs"]>> = await store.readDocs({
-      ...{ kind: metricKind, prefix: minutePrefix, after, max: pageMax, passesOver },
-    });
-    for (const doc of page.docs) {
-      if (minuteOf(doc) > to) return;
-      yield readMinuteDoc(doc);
-    }
-    after = page.cursor;
-  } while (after !== null);
+  const after = from <= 0 ? null : minuteId(from - 1);
+  for await (const doc of docsBehind(store, { prefix: minutePrefix, after, passesOver })) {
+    if (minuteOf(doc) > to) return;
+    yield readMinuteDoc(doc);
+  }
 }
 
-/** What processes have written and nobody has rolled up, by minute. */
+/**
+ * What processes have written and nobody has rolled up, by minute. What lies in partitions that fail is left out.
+ * @param max behind so many the minutes end; the last one is whole.
+ */
 export async function readParts(
   store: Pick<Store, "readDocs">,
   { from, to }: MinuteRange,
+  max = Number.POSITIVE_INFINITY,
 ): Promise<Map<number, Doc[]>> {
   const parts = new Map<number, Doc[]>();
-  for await (const doc of allDocs(store, { kind: metricKind, prefix: partPrefix, passesOver: true })) {
+  let count = 0;
+  const after = from <= 0 ? null : `${partPrefix}${minuteText(from)}`;
+  for await (const doc of docsBehind(store, { prefix: partPrefix, after, passesOver: true })) {
     const minute = minuteOfPart(doc);
-    if (minute < from || minute > to) continue;
     const list = parts.get(minute);
+    if (minute > to || (count >= max && list === undefined)) break;
+    count += 1;
     if (list === undefined) parts.set(minute, [doc]);
     else list.push(doc);
   }
   return parts;
+}
+
+async function* docsBehind(
+  store: Pick<Store, "readDocs">,
+  given: { readonly prefix: string; readonly after: string | null; readonly passesOver: boolean },
+): AsyncGenerator<Doc, void, undefined> {
+  let { after } = given;
+  do {
+    const request = { kind: metricKind, ...given, after, max: pageMax };
+    const page: Awaited<ReturnType<Store["readDocs"]>> = await store.readDocs(request);
+    yield* page.docs;
+    after = page.cursor;
+  } while (after !== null);
 }
 
 /** The tables of a minute: what was rolled up, and the parts that are not in there. */

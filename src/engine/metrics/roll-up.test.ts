@@ -55,6 +55,23 @@ test("a minute that has only just ended is left alone", async () => {
   expect(await ids("part/")).toHaveLength(4);
 });
 
+test("more parts than a pass may take are taken by the next one, each minute whole", async () => {
+  expect(await rollUpMinutes(store, now, 2)).toEqual({ parts: 4, hasMore: true, hasFresh: false });
+  expect(await rollUpMinutes(store, now, 5)).toEqual({ parts: 4, hasMore: false, hasFresh: false });
+  expect(await enqueuedInAll()).toBe(8);
+});
+
+test("only the minutes that are asked for are told", async () => {
+  const only = async (minute: number): Promise<number> => {
+    const range = { from: minute * minuteMs, to: (minute + 1) * minuteMs };
+    return (await v.run(v.mill.metrics.read(range))).all.enqueued;
+  };
+  const counts = async (): Promise<number[]> => Promise.all([899, 900, 901, 902].map(only));
+  expect(await counts()).toEqual([0, 4, 4, 0]);
+  await rollUpMinutes(store, now, 1000);
+  expect(await counts()).toEqual([0, 4, 4, 0]);
+});
+
 test("a part that comes late is added to its minute, and one that comes again is not", async () => {
   await rollUpMinutes(store, now, 1000);
   await store.putDocs([partPut(900, "three-1", partTable()), partPut(900, "one-1", partTable())]);

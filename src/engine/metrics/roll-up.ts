@@ -5,6 +5,7 @@
  *   parts ──added to the minute's document, under its version──► parts and document ──parts deleted──► document
  */
 import { MetricTable } from "../../model/metric-table.ts";
+import { storeLimits } from "../../store/limits.ts";
 import type { Doc, DocPut } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import {
@@ -34,15 +35,14 @@ export interface RolledUp {
 /** @param max about how many parts are taken; a minute is taken whole. */
 export async function rollUpMinutes(store: MetricStore, now: number, max: number): Promise<RolledUp> {
   const before = Math.floor((now - freshMs) / minuteMs);
-  const parts = await readParts(store, { from: 0, to: Number.POSITIVE_INFINITY });
+  const parts = await readParts(store, { from: 0, to: Number.POSITIVE_INFINITY }, max);
   const minutes = [...parts.keys()].sort((one, other) => one - other);
   let taken = 0;
   for (const minute of minutes) {
     if (minute >= before) return { parts: taken, hasMore: false, hasFresh: true };
-    if (taken >= max) return { parts: taken, hasMore: true, hasFresh: false };
     taken += await rollUp(store, { minute, parts: parts.get(minute) ?? [], now });
   }
-  return { parts: taken, hasMore: false, hasFresh: false };
+  return { parts: taken, hasMore: taken >= max, hasFresh: false };
 }
 
 async function rollUp(
@@ -62,6 +62,8 @@ async function rollUp(
     // Another process rolls the same minute up.
     if (answer?.kind !== "ok") return 0;
   }
-  await store.putDocs(parts.map(({ kind, id }): DocPut => ({ kind, id, body: null, guard: "any" })));
+  const deletes = parts.map(({ kind, id }): DocPut => ({ kind, id, body: null, guard: "any" }));
+  for (let from = 0; from < deletes.length; from += storeLimits.callItemsMax)
+    await store.putDocs(deletes.slice(from, from + storeLimits.callItemsMax));
   return added.length;
 }
