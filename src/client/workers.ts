@@ -12,7 +12,7 @@ import type { Engine } from "../engine/engine.ts";
 import { orderPut } from "../engine/worker-bell.ts";
 import type { WorkerOrder } from "../engine/worker-bell.ts";
 import { readNotices } from "../engine/worker-notice.ts";
-import type { LiveWorker, WorkerMode } from "../engine/worker-notice.ts";
+import type { LiveWorker, WorkerNotice } from "../engine/worker-notice.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
@@ -28,35 +28,21 @@ export interface WorkerJob {
   readonly since: Date;
 }
 
-export interface WorkerView {
+/** What a worker's notice says, with times by the store's clock. */
+export interface WorkerView extends Pick<WorkerNotice, (typeof shownFields)[number]> {
   /** As jobs and attempts name it. */
   readonly id: string;
-  readonly label: string;
-  readonly host: string;
-  readonly processId: number;
-  readonly mode: WorkerMode;
-  readonly queues: readonly string[];
-  /** The names of the jobs that it has handlers for. */
-  readonly names: readonly string[];
-  readonly capabilities: readonly string[];
-  /** Slots by queue, as they are now: for a queue with a total its share of it. */
-  readonly slots: Readonly<Record<string, number>>;
-  /** The totals that it takes part in. */
-  readonly totals: Readonly<Record<string, number>>;
-  /** Jobs whose handlers run. */
-  readonly running: number;
-  /** The first twenty of them. */
+  /** The first twenty of those that run. */
   readonly jobs: readonly WorkerJob[];
-  /** Handlers that were told to stop and go on. */
-  readonly abandoned: number;
-  /** Of its whole process. */
-  readonly memoryBytes: number;
-  /** By how much the event loop of its process was late at worst, of late. */
-  readonly loopDelayMs: number;
   readonly startedAt: Date;
-  /** When it was heard of last. Times of a view are by the store's clock. */
+  /** When it was heard of last. */
   readonly seenAt: Date;
 }
+
+const shownFields = [
+  ...(["label", "host", "processId", "mode", "queues", "names", "capabilities"] as const),
+  ...(["slots", "totals", "running", "abandoned", "memoryBytes", "loopDelayMs"] as const),
+] as const satisfies readonly (keyof WorkerNotice)[];
 
 export class Workers {
   readonly #engine: Engine;
@@ -102,15 +88,13 @@ function orderOf({ label, id }: WorkerView): string {
 
 /** Instants that the worker gave by its own clock are moved to the store's. */
 function viewOf(live: LiveWorker): WorkerView {
-  const { worker, jobs, startedAt, writtenAt, clockAheadMs, ...rest } = live;
+  const { worker, jobs, startedAt, writtenAt, clockAheadMs } = live;
   const seenMs = writtenAt - clockAheadMs;
+  const shown = Object.fromEntries(shownFields.map((field) => [field, live[field]]));
   return {
     id: worker,
-    ...{ label: rest.label, host: rest.host, processId: rest.processId, mode: rest.mode },
-    ...{ queues: rest.queues, names: rest.names, capabilities: rest.capabilities },
-    ...{ slots: rest.slots, totals: rest.totals, running: rest.running },
+    ...(shown as Pick<WorkerNotice, (typeof shownFields)[number]>),
     jobs: jobs.map(({ runningMs, ...job }) => ({ ...job, since: new Date(seenMs - runningMs) })),
-    ...{ abandoned: rest.abandoned, memoryBytes: rest.memoryBytes, loopDelayMs: rest.loopDelayMs },
     startedAt: new Date(startedAt - clockAheadMs),
     seenAt: new Date(seenMs),
   };

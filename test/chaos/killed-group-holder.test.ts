@@ -2,16 +2,14 @@
  * Workers that hold groups and keys of limits are killed -9 again and again, judged by a sweep over all that ran in all
  * processes: at no instant more of a key than its cap, and a group of one at a time in its order, whoever dies.
  */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
-import { createInterface } from "node:readline";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { Millrace } from "../../src/index.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
+import { startScript } from "../support/start-script.ts";
 import { until } from "../support/until.ts";
 import { useTestDatabase } from "../support/use-postgres.ts";
 import { useSharedRedis } from "../support/use-redis.ts";
@@ -39,15 +37,8 @@ interface Run extends Pick<GroupLine, "kind" | "key" | "n"> {
 
 /** A worker process, and what it has run so far: until it said so, or until it was killed. */
 function startProcess(url: string) {
-  const child = spawn(process.execPath, ["--conditions=millrace-source", script, url], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const exited = once(child, "exit");
-  const lines = createInterface({ input: child.stdout });
-  const closed = once(lines, "close");
-  const isReady = once(lines, "line");
   const runs = new Map<number, Run>();
-  lines.on("line", (text) => {
+  const started = startScript(script, [url], (text) => {
     const line = JSON.parse(text) as GroupLine | "ready";
     if (line === "ready") return;
     const { run, kind, key, n, atMs, isOver } = line;
@@ -55,12 +46,11 @@ function startProcess(url: string) {
     else runs.set(run, { kind, key, n, fromMs: atMs, toMs: Infinity });
   });
   const kill = async (): Promise<void> => {
-    child.kill("SIGKILL");
-    await Promise.all([exited, closed]);
+    await started.kill();
     const killedMs = Number(process.hrtime.bigint()) / 1e6;
     for (const run of runs.values()) run.toMs = Math.min(run.toMs, killedMs);
   };
-  return { isReady, runs, kill };
+  return { isReady: started.spoke, runs, kill };
 }
 
 /** The most that ran at any instant. */

@@ -2,16 +2,14 @@
  * Processes that hold permits are killed -9. Their leases end by the store's clock, and who waits in another process
  * gets the permits, by nothing but that process's own duties; and at no instant more is held than the cap.
  */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
-import { createInterface } from "node:readline";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { Millrace } from "../../src/index.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
+import { startScript } from "../support/start-script.ts";
 import { until } from "../support/until.ts";
 import { useTestDatabase } from "../support/use-postgres.ts";
 import { useSharedRedis } from "../support/use-redis.ts";
@@ -41,15 +39,8 @@ interface Hold {
 
 /** A process, and what it has held so far: until it said so, or until it was killed. */
 function startProcess(role: "hold" | "loop" | "keys", url: string) {
-  const child = spawn(process.execPath, ["--conditions=millrace-source", script, role, url], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const exited = once(child, "exit");
-  const lines = createInterface({ input: child.stdout });
-  const closed = once(lines, "close");
   const holds = new Map<number, Hold>();
-  const said = once(lines, "line");
-  lines.on("line", (text) => {
+  const started = startScript(script, [role, url], (text) => {
     const line = JSON.parse(text) as HoldLine | string;
     if (typeof line === "string") return;
     const { hold, weight, key, atMs, isOver } = line;
@@ -57,12 +48,11 @@ function startProcess(role: "hold" | "loop" | "keys", url: string) {
     else holds.set(hold, { weight, key, fromMs: atMs, toMs: Infinity });
   });
   const kill = async (): Promise<void> => {
-    child.kill("SIGKILL");
-    await Promise.all([exited, closed]);
+    await started.kill();
     const killedMs = nowMs();
     for (const each of holds.values()) each.toMs = Math.min(each.toMs, killedMs);
   };
-  return { said, holds, kill };
+  return { said: started.spoke, holds, kill };
 }
 
 /** The most that was held at any instant. */

@@ -2,16 +2,14 @@
  * Processes that fire schedules are killed -9, some of them between their look and their submit. No tick fires twice and
  * none is lost, by nothing but the duties of the processes that are left.
  */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { job, Millrace } from "../../src/index.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
+import { startScript } from "../support/start-script.ts";
 import { until } from "../support/until.ts";
 import { useTestDatabase } from "../support/use-postgres.ts";
 import { useSharedRedis } from "../support/use-redis.ts";
@@ -37,17 +35,8 @@ const urls: [store: string, url: () => string][] = [
 ];
 
 function startProcess(role: "fires" | "halts", url: string) {
-  const child = spawn(process.execPath, ["--conditions=millrace-source", script, role, url], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const exited = once(child, "exit");
-  const lines = createInterface({ input: child.stdout });
   const said = new Set<string>();
-  lines.on("line", (line) => said.add(line));
-  const kill = async (): Promise<void> => {
-    child.kill("SIGKILL");
-    await exited;
-  };
+  const { kill } = startScript(script, [role, url], (line) => said.add(line));
   return { said, kill };
 }
 
@@ -91,9 +80,10 @@ describe.each(urls)("on %s", (_store, place) => {
     async () => {
       const url = place();
       const mill = closeLater(await Millrace.open(url, { log: false }));
-      const count = Math.ceil(racedTicks / 20);
+      // On a busy machine ten processes may be late: none of the ticks is passed over for that.
+      const count = Math.ceil(racedTicks / 40);
       for (let number = 0; number < count; number++)
-        await mill.schedule(`s${number}`, report, number, { every: "1s" });
+        await mill.schedule(`s${number}`, report, number, { every: "1s", missed: { all: 500 } });
       const all = Array.from({ length: racers }, () => start("fires", url));
       await until("all race", () => all.every(({ said }) => said.has("fires")));
       const fired = async (): Promise<number> =>

@@ -3,13 +3,9 @@
  * a cancel reaches a handler of another process within a second; a holder of a term that was stopped inside its step is
  * refused when it goes on.
  */
-import { spawn } from "node:child_process";
-import type { ChildProcess } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import { readMillraceOptions } from "../../src/client/millrace-options.ts";
@@ -19,6 +15,8 @@ import { job, Millrace } from "../../src/index.ts";
 import { openStore } from "../../src/open.ts";
 import { nodePlatform } from "../../src/platform/node-platform.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
+import { startScript } from "../support/start-script.ts";
+import type { StartedScript } from "../support/start-script.ts";
 import { until } from "../support/until.ts";
 import { useTestDatabase } from "../support/use-postgres.ts";
 import { useSharedRedis } from "../support/use-redis.ts";
@@ -45,16 +43,10 @@ const urls: [store: string, url: () => string][] = [
 
 class Member {
   readonly lines: MemberLine[] = [];
-  readonly #child: ChildProcess;
-  readonly #exited: Promise<unknown>;
+  readonly #started: StartedScript;
 
   constructor(role: "worker" | "holder", url: string) {
-    const child = spawn(process.execPath, ["--conditions=millrace-source", script, role, url], {
-      stdio: ["ignore", "pipe", "inherit"],
-    });
-    this.#child = child;
-    this.#exited = once(child, "exit");
-    createInterface({ input: child.stdout }).on("line", (text) =>
+    this.#started = startScript(script, [role, url], (text) =>
       this.lines.push(JSON.parse(text) as MemberLine),
     );
   }
@@ -64,12 +56,11 @@ class Member {
   }
 
   signal(name: NodeJS.Signals): void {
-    this.#child.kill(name);
+    this.#started.signal(name);
   }
 
-  async kill(): Promise<void> {
-    this.#child.kill("SIGKILL");
-    await this.#exited;
+  kill(): Promise<void> {
+    return this.#started.kill();
   }
 }
 
