@@ -15,6 +15,8 @@ export const serverSettings = [
   "shared_buffers=512MB",
   "max_wal_size=4GB",
   "checkpoint_timeout=15min",
+  // Fifty idle processes with a pool each.
+  "max_connections=1000",
   "wal_level=replica",
   "autovacuum_naptime=1min",
   "max_connections=200",

@@ -19,7 +19,7 @@ const lines: Readonly<Record<StoreName, readonly string[]>> = {
     "footprint: memory of the server per waiting job, its input included; the server's used_memory before and after.",
   ],
   postgres: [
-    "server: one Postgres 18 for all: fsync and synchronous_commit on, shared_buffers 512 MB, max_wal_size 4 GB, checkpoint_timeout 15 min,",
+    "server: one Postgres 18 for all: fsync and synchronous_commit on, shared_buffers 512 MB, max_wal_size 4 GB, checkpoint_timeout 15 min, max_connections 1000,",
     "        wal_level replica, autovacuum as it ships. A store that was filled is analysed before it is measured.",
     "millrace: everything at its default: strict durability, feed, fences, history and duties on.",
     "pg-boss: scheduling and supervision off (on for latency and idle, with LISTEN/NOTIFY); by fetch and complete of 1,000 in 3 loops, and by work()",

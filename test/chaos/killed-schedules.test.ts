@@ -85,7 +85,7 @@ describe.each(urls)("on %s", (_store, place) => {
       for (let number = 0; number < count; number++)
         await mill.schedule(`s${number}`, report, number, { every: "1s", missed: { all: 500 } });
       const all = Array.from({ length: racers }, () => start("fires", url));
-      await until("all race", () => all.every(({ said }) => said.has("fires")));
+      await until("all race", () => all.every(({ said }) => said.has("fires")), 200_000);
       const fired = async (): Promise<number> =>
         (await mill.schedules.list()).reduce((sum, each) => sum + each.fired, 0);
       await until("so many ticks have fired", async () => (await fired()) >= racedTicks, 500_000);
