@@ -35,7 +35,8 @@ export function readKept(options: unknown, what: string): KeptHistory {
 function readOne(given: unknown, outcome: string, what: string): Readonly<Record<string, number | null>> {
   if (given === undefined) return {};
   if (typeof given !== "object") return { [`${outcome}Ms`]: durationMs(given, what) };
-  if (given === null) throw invalidOption(`${what} must be a duration, or an object with age, count or both.`);
+  if (given === null)
+    throw invalidOption(`${what} must be a duration, or an object with age, count or both.`);
   const { age, count } = checkOptions(given, what, ["age", "count"]);
   if (age === undefined && count === undefined) throw invalidOption(`${what}: give an age, a count or both.`);
   return {

@@ -6,9 +6,9 @@ import { createInterface } from "node:readline";
 export interface StartedScript {
   /** Resolves with the first line. */
   readonly spoke: Promise<unknown>;
-  signal(name: NodeJS.Signals): void;
+  readonly signal: (name: NodeJS.Signals) => void;
   /** Kill -9; resolves when the process is gone and all its lines were heard. */
-  kill(): Promise<void>;
+  readonly kill: () => Promise<void>;
 }
 
 /** @param heard is told each line. */
@@ -28,7 +28,7 @@ export function startScript(
   return {
     spoke,
     signal: (name) => void child.kill(name),
-    async kill() {
+    kill: async () => {
       child.kill("SIGKILL");
       await Promise.all([exited, closed]);
     },
