@@ -1,5 +1,5 @@
 // Commands: a program per job, with its arguments as they are, its output and exit code kept, and nothing left behind.
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
@@ -8,19 +8,11 @@ import type { CommandOptions, CommandPlan } from "millrace";
 import { until } from "../support/until.ts";
 import { everything } from "./handlers/jobs.ts";
 import { useWorkedMill } from "./open-mill.ts";
+import { isAlive, pidIn } from "./process-state.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-commands-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const node = process.execPath;
-
-const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0);
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
-  } catch {
-    return false;
-  }
-};
 
 /** The wish is the plan itself. */
 const planned = ({ input }: { input: { value?: unknown } }): CommandPlan => input.value as CommandPlan;
@@ -131,14 +123,7 @@ describe("a command", () => {
       sh -c "$loop" "$1" & setsid sh -c "$loop" "$2" & env -i setsid sh -c "$loop" "$2.bare" &
       wait`;
     const { id } = await wish(run({ argv: ["sh", "-c", script, "sh", ...marks] }));
-    const pids = (): number[] =>
-      [...marks, `${marks[1]}.bare`].map((file) => {
-        try {
-          return Number(readFileSync(file, "utf8"));
-        } catch {
-          return 0;
-        }
-      });
+    const pids = (): number[] => [...marks, `${marks[1]}.bare`].map(pidIn);
     await until("all have started", () => pids().every((pid) => pid > 0));
     expect(pids().map(isAlive)).toEqual([true, true, true]);
     await worked.mill.jobs.cancel(id);

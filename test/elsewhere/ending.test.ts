@@ -1,7 +1,7 @@
 // However a run elsewhere goes wrong, one attempt fails, nothing of it is left running, and the slot lives on.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -12,29 +12,13 @@ import { until } from "../support/until.ts";
 import { everything } from "./handlers/jobs.ts";
 import { handlerFile } from "./handlers/file.ts";
 import { everythingIn, useWorkedMill } from "./open-mill.ts";
+import { isAlive, pidIn } from "./process-state.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-ending-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 let files = 0;
 /** Where a process writes its number. */
 const markFile = (): string => join(folder, `mark-${++files}`);
-
-const pidIn = (file: string): number => {
-  try {
-    return Number(readFileSync(file, "utf8"));
-  } catch {
-    return 0;
-  }
-};
-
-const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0);
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
-  } catch {
-    return false;
-  }
-};
 
 describe.each(["thread", "process"] as const)('in a worker with run: "%s"', (run) => {
   const worked = useWorkedMill(() => [
