@@ -134,6 +134,30 @@ describe.each(places)("webhooks on %s", (title, place) => {
     }
   });
 
+  test("a receiver that hangs holds up no other", async () => {
+    const events = 25;
+    // The first by name, so that its deliveries are made and claimed first.
+    const hanging = `${path}-hangs`;
+    await add("a", {
+      kinds: "submitted",
+      url: receiver.url + hanging,
+      timeout: "60s",
+      retry: { attempts: 1 },
+    });
+    await add("b", { kinds: "submitted" });
+    const over = Promise.withResolvers<undefined>();
+    receiver.answer = ({ path: to }) => (to === path ? undefined : over.promise);
+    await mill.enqueueMany(Array.from({ length: events }, (_, number) => other.with(number)));
+    mill.startDuties();
+    await until("the other got all", () => received().length === events);
+    expect(receiver.all.filter((each) => each.path === hanging).length).toBeLessThanOrEqual(10);
+    over.resolve(undefined);
+    await until("all is over", async () => {
+      const { completed } = (await mill.jobs.counts())["millrace:webhooks"] ?? {};
+      return completed === 2 * events;
+    });
+  });
+
   test("a paused hook misses nothing, another address and secret hold at once, and a removed one gets nothing", async () => {
     await add("hook", { kinds: "submitted" });
     await mill.webhooks.pause("hook");

@@ -19,6 +19,9 @@ export interface Delivery {
 /** So much longer than the request an attempt may take. */
 const aroundRequestMs = 30_000;
 
+/** Half of the slots of a process: a receiver that hangs holds up no other. */
+const atOncePerHook = 10;
+
 export const deliverWebhook = job<Delivery, { status: number }>(deliveryName, {
   queue: webhookQueue,
   retention: { completed: "1d", failed: "30d" },
@@ -31,7 +34,7 @@ export function deliveriesTo(engine: Engine, hook: Webhook): (event: object) => 
     retry,
     timeout: timeoutMs + aroundRequestMs,
     tags: [hookTag(name)],
-    ...(isOrdered ? { group: { key: hookId(name), concurrency: 1 } } : {}),
+    group: { key: hookId(name), concurrency: isOrdered ? 1 : atOncePerHook },
   };
   const what = `webhook ${JSON.stringify(name)}`;
   const template = planTemplate(engine, anySubmission(deliverWebhook, undefined as never, options), what);
