@@ -101,8 +101,8 @@ export class Metrics {
 
   /** What was counted in a time: the last hour where nothing is said. */
   async read(options: ReadMetricsOptions = {}): Promise<MetricsAnswer> {
-    const { metrics, platform, store } = this.#engine;
-    const { from, to, steps, wants } = readOptions(options, metrics?.now ?? platform.now());
+    const { metrics, store } = this.#engine;
+    const { from, to, steps, wants } = readOptions(options, (await store.describe()).now);
     await metrics?.flush();
     const whole = new MetricTable();
     const points = new Map<Series, MetricPoint[]>();

@@ -31,7 +31,7 @@ export function metricsDuty(engine: Engine, tuning: Tuning): Duty {
         rest.begin();
         return idlePass;
       }
-      const now = engine.metrics?.now ?? engine.platform.now();
+      const { now } = await engine.store.describe();
       const rolled = await rollUpMinutes(engine.store, now, tuning.batchMax);
       const over = passedOver(engine);
       // A minute that lies in a partition that fails would be left out of the totals for ever.

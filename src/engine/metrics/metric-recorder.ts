@@ -9,6 +9,7 @@
  * to the store alone begin no part. A part that could not be written is written again, under the same name.
  */
 import { attemptOutcomes, MetricTable } from "../../model/metric-table.ts";
+import type { PackedTable } from "../../model/metric-table.ts";
 import { permitQueue } from "../../model/permit.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
 import type { DocPut, NewJob } from "../../store/records.ts";
@@ -28,9 +29,21 @@ const putsMax = 20;
 const places = new Map<string, number>(attemptOutcomes.map((outcome, place) => [outcome, place]));
 
 export interface RecorderSurroundings {
-  readonly store: Pick<Store, "putDocs">;
+  readonly store: Pick<Store, "putDocs" | "describe">;
   readonly platform: Platform;
   readonly repeated: RepeatedLines;
+}
+
+/** What was counted in a part of a minute, until the store has it. */
+interface Part {
+  readonly name: string;
+  readonly since: number;
+  readonly table: PackedTable;
+  put: DocPut | null;
+}
+
+function putOf({ since, name, table }: Part, aheadMs: number): DocPut {
+  return partPut(Math.floor((since + aheadMs) / minuteMs), name, table);
 }
 
 export class MetricRecorder {
@@ -38,23 +51,18 @@ export class MetricRecorder {
   readonly #process: string;
   #parts = 0;
   #table = new MetricTable();
-  /** When the table's first job was counted, by the store's clock; null before that. */
+  /** When the table's first job was counted, by the machine's clock; null before that. */
   #since: number | null = null;
-  /** How far the store's clock is ahead of this machine's, as the last attempt has told. */
-  #aheadMs = 0;
+  /** How far the store's clock is ahead of the machine's, as the last attempt or the store has told; null before that. */
+  #aheadMs: number | null = null;
   #timer: Timer | null = null;
-  #unwritten: DocPut[] = [];
+  #unwritten: Part[] = [];
   #writing: Promise<void> | null = null;
   #hasWritten = false;
 
   constructor(around: RecorderSurroundings) {
     this.#around = around;
     this.#process = [...around.platform.randomBytes(5)].map((byte) => byte.toString(36)).join("");
-  }
-
-  /** The store's time as well as this process knows it. */
-  get now(): number {
-    return this.#around.platform.now() + this.#aheadMs;
   }
 
   /** Whether a part was written since it was last asked: somebody has to roll it up. */
@@ -101,7 +109,7 @@ export class MetricRecorder {
   #begin(): void {
     // What was called while there were no jobs belongs to no minute that is told.
     this.#table = new MetricTable();
-    const { now } = this;
+    const now = this.#around.platform.now();
     this.#since = now;
     this.#set(Math.min(partMaxMs, minuteMs - (now % minuteMs)));
   }
@@ -115,8 +123,8 @@ export class MetricRecorder {
     this.#timer?.cancel();
     if (this.#since === null) return;
     this.#parts += 1;
-    const minute = Math.floor(this.#since / minuteMs);
-    this.#unwritten.push(partPut(minute, `${this.#process}-${this.#parts}`, this.#table.pack()));
+    const name = `${this.#process}-${this.#parts}`;
+    this.#unwritten.push({ name, since: this.#since, table: this.#table.pack(), put: null });
     this.#table = new MetricTable();
     this.#since = null;
     if (this.#unwritten.length <= unwrittenMax) return;
@@ -135,12 +143,15 @@ export class MetricRecorder {
   async #writeAll(): Promise<void> {
     const { store, platform, repeated } = this.#around;
     try {
+      this.#aheadMs ??= (await answersWithin(platform, store.describe(), callMaxMs)).now - platform.now();
       while (this.#unwritten.length > 0) {
-        const puts = this.#unwritten.slice(0, putsMax);
-        // One that is there already was written by a call whose reply was lost.
+        const parts = this.#unwritten.slice(0, putsMax);
+        // One that is there already was written by a call whose reply was lost; so a part never changes its name.
+        for (const part of parts) part.put ??= putOf(part, this.#aheadMs);
+        const puts = parts.map(({ put }) => put as DocPut);
         await answersWithin(platform, store.putDocs(puts), callMaxMs);
         this.#hasWritten = true;
-        this.#unwritten = this.#unwritten.filter((put) => !puts.includes(put));
+        this.#unwritten = this.#unwritten.filter((part) => !parts.includes(part));
       }
     } catch (error) {
       repeated.say("warn", "metrics could not be written; they are kept and written later", { error });
