@@ -167,6 +167,24 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
     expect(heard.filter((id) => id.startsWith("three"))).toEqual(["three too"]);
   });
 
+  test("a listener goes on after a feed that it can no longer read from where it stood", async () => {
+    if (partitions > 1) return;
+    const heard: string[] = [];
+    v.mill.on("submitted", ({ jobId }) => heard.push(jobId));
+    await v.run(v.mill.enqueue(plain, { n: 1 }, { id: "one" }));
+    await v.advance(1000);
+    const { readFeed } = v.store;
+    // A store that lost its writes: the feed ends before what was read.
+    v.store.readFeed = () => Promise.resolve({ records: [], cursor: 0 });
+    await v.advance(10_000);
+    v.store.readFeed = readFeed;
+    await v.advance(10_000);
+    await v.run(v.mill.enqueue(plain, { n: 2 }, { id: "two" }));
+    await v.advance(5000);
+    // Seen from the end of the shorter feed, the first one is new once more.
+    expect(heard).toEqual(["one", "one", "two"]);
+  });
+
   test("a stream ends with its signal and with Millrace", async () => {
     const ended = new AbortController();
     const [bySignal, byClose] = [v.mill.events({ signal: ended.signal }), v.mill.events()];

@@ -5,6 +5,7 @@
 import type { Engine } from "../engine/engine.ts";
 import type { Events } from "../engine/events/events.ts";
 import type { EventFilter } from "../engine/events/show-events.ts";
+import type { Subscription } from "../engine/events/subscription.ts";
 import { eventNames, isEventName } from "../model/event.ts";
 import type { EventName, MillraceEvent } from "../model/event.ts";
 import { checkName } from "../model/name.ts";
@@ -76,12 +77,14 @@ export function listen<Kind extends EventName>(
 ): () => void {
   if (typeof listener !== "function") throw invalidOption("on: the listener must be a function.");
   const filter = { kinds: new Set([checkKind(kind)]) };
-  const subscription = events.subscribe({ from: "now", filter, keepsAlive: false });
+  const subscribe = (): Subscription => events.subscribe({ from: "now", filter, keepsAlive: false });
+  let subscription = subscribe();
+  let isOff = false;
   const threw = (error: unknown): void =>
     repeated.say("error", `a listener for the event "${kind}" threw; it goes on with the next one`, {
       error,
     });
-  const run = async (): Promise<void> => {
+  const hear = async (): Promise<void> => {
     for await (const event of subscription) {
       try {
         // Not awaited: a listener that never answers must not hold up the next event.
@@ -91,6 +94,16 @@ export function listen<Kind extends EventName>(
       }
     }
   };
-  run().catch((error: unknown) => log.error(`listening for the event "${kind}" ended`, { error }));
-  return () => subscription.end();
+  /** A feed that was emptied, lost writes or was pruned past a slow listener: it goes on with what comes. */
+  const goOn = (error: unknown): void => {
+    log.warn(`events were missed by a listener for "${kind}"; it goes on from now`, { error });
+    if (isOff || events.isClosed) return;
+    subscription = subscribe();
+    hear().catch(goOn);
+  };
+  hear().catch(goOn);
+  return () => {
+    isOff = true;
+    subscription.end();
+  };
 }

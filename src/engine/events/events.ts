@@ -25,6 +25,7 @@ export class Events {
   readonly #jobs: EventJobs;
   readonly #engine: Engine;
   readonly #open = new Set<Subscription>();
+  isClosed = false;
 
   constructor(engine: Engine) {
     this.#engine = engine;
@@ -44,6 +45,7 @@ export class Events {
   }
 
   close(): void {
+    this.isClosed = true;
     for (const subscription of [...this.#open]) subscription.end();
   }
 
