@@ -173,11 +173,11 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
     v.mill.on("submitted", ({ jobId }) => heard.push(jobId));
     await v.run(v.mill.enqueue(plain, { n: 1 }, { id: "one" }));
     await v.advance(1000);
-    const { readFeed } = v.store;
+    const whole = v.store.readFeed.bind(v.store);
     // A store that lost its writes: the feed ends before what was read.
     v.store.readFeed = () => Promise.resolve({ records: [], cursor: 0 });
     await v.advance(10_000);
-    v.store.readFeed = readFeed;
+    v.store.readFeed = whole;
     await v.advance(10_000);
     await v.run(v.mill.enqueue(plain, { n: 2 }, { id: "two" }));
     await v.advance(5000);
