@@ -17,9 +17,9 @@ export default defineConfig({
     // By which the files of one run find the servers that they share; process numbers come again.
     env: { MILLRACE_TEST_RUN: randomUUID() },
     pool: "forks",
-    // Much of the time is spent waiting for servers, disks and leases, so two cores carry two files at once; left alone
+    // Much of the time is spent waiting for servers, disks and leases, so two cores carry three files at once; left alone
     // Vitest takes one.
-    maxWorkers: Math.max(2, availableParallelism() - 1),
+    maxWorkers: Math.max(3, availableParallelism() - 1),
     execArgv: ["--conditions=millrace-source"],
     testTimeout: 60_000,
     hookTimeout: 60_000,

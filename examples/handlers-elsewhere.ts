@@ -30,7 +30,7 @@ console.log(`primes below 100000, counted in a thread: ${await primes.result()}`
 
 const words = await mill.enqueue(countWords, { text: "to be or not to be" });
 console.log(`counted in Python: ${JSON.stringify(await words.result())}`);
-console.log(`words so far, by the KV: ${await mill.kv.get<number>("words")}`);
+console.log(`how many words, by the KV: ${await mill.kv.get<number>("last-counted")}`);
 
 const empty = await mill.enqueue(countWords, { text: "" });
 await empty.result().catch(() => {});

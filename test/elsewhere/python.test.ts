@@ -27,8 +27,12 @@ describe("the child in Python", () => {
     const text = "to be or not to be, é";
     const handle = await worked.mill.enqueue(countWords, { text });
     expect(await handle.result()).toEqual({ "be,": 1, be: 1, not: 1, or: 1, to: 2, é: 1 });
-    await (await worked.mill.enqueue(countWords, { text })).result();
-    expect(await worked.mill.kv.get("words")).toBe(14);
+    expect(await worked.mill.kv.get("last-counted")).toBe(7);
+    await worked.mill.kv.put("left-out-words", ["to", "be"]);
+    const fewer = await worked.mill.enqueue(countWords, { text });
+    expect(await fewer.result()).toEqual({ "be,": 1, not: 1, or: 1, é: 1 });
+    expect(await worked.mill.kv.get("last-counted")).toBe(4);
+    await worked.mill.kv.delete("left-out-words");
     expect((await worked.mill.jobs.get(handle.id))?.progress).toMatchObject({ value: 1, message: "counted" });
     expect(await worked.mill.jobs.logs(handle.id)).toMatchObject([
       { level: "info", message: "counting", fields: { words: 7 } },
