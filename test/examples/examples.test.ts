@@ -64,7 +64,7 @@ const shown: Readonly<Record<string, readonly RegExp[]>> = {
   "handlers-elsewhere.ts": [
     /^primes below 100000, counted in a thread: 9592$/,
     /^counted in Python: \{"be":2,"not":1,"or":1,"to":2\}$/,
-    /^words so far, by the KV: 6$/,
+    /^how many words, by the KV: 6$/,
     /^nothing to count: unrecoverable$/,
     /^sorted by a command: oak elm ash$/,
   ],

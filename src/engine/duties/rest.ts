@@ -9,9 +9,12 @@ export class Rest {
   readonly #passes: number;
   #left = 0;
 
-  /** @param sleepMs how long the duty sleeps between two passes. */
-  constructor(promisedMs: number, sleepMs: number) {
-    this.#passes = Math.min(passesMax, Math.max(1, Math.floor(promisedMs / lateShare / sleepMs))) - 1;
+  /**
+   * @param sleepMs how long the duty sleeps between two passes.
+   * @param everyMin it works in one of so many passes at the most often.
+   */
+  constructor(promisedMs: number, sleepMs: number, everyMin = 1) {
+    this.#passes = Math.min(passesMax, Math.max(everyMin, Math.floor(promisedMs / lateShare / sleepMs))) - 1;
   }
 
   /** Whether this pass skips the work. To be asked exactly once in every pass, because each question counts one. */

@@ -25,6 +25,7 @@ import { Rest } from "./rest.ts";
 import { Term } from "./term.ts";
 
 const bitesPerPassMax = 20;
+const partitionsPerPass = 4;
 const termMinMs = 60_000;
 
 type Prune = readonly [kind: string, request: PruneRequest];
@@ -36,8 +37,10 @@ interface Kind {
 }
 
 export function retentionDuty(engine: Engine, tuning: Tuning): Duty {
+  // A prune asks every partition: over many of them even what never rests comes less often, or idle stores are asked more.
+  const everyMin = Math.ceil((engine.store.partitions ?? 1) / partitionsPerPass);
   const withRest = ([kind, request]: Prune): Kind => {
-    return { kind, request, rest: new Rest(promisedMs(request), tuning.sleepMaxMs) };
+    return { kind, request, rest: new Rest(promisedMs(request), tuning.sleepMaxMs, everyMin) };
   };
   const untimed = untimedPrunes(tuning.batchMax).map(withRest);
   let timed: readonly Kind[] = [];
@@ -134,7 +137,7 @@ function promisedMs(request: PruneRequest): number {
     case "feed":
       return request.olderThanMs;
     case "kept":
-      // These jobs say themselves how long they or their results are kept, and may say a minute: never rest.
+      // These jobs say themselves how long they or their results are kept, and may say a minute.
       return 0;
     case "surplus":
       return Number.POSITIVE_INFINITY;
