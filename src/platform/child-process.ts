@@ -5,8 +5,11 @@
  *
  *   line       what is said to it      what it says       what it prints
  *   "stdio"    standard input          standard output    standard error
- *   "third"    descriptor 3            descriptor 3       standard output and error
+ *   "own"      descriptor 4            descriptor 3       standard output and error
  *   null       `input`, then the end   nothing            standard output and error
+ *
+ * Each way is a descriptor of its own: a message to a process that has just died breaks the one way, and what the
+ * process said before must still come by the other.
  */
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
@@ -23,7 +26,7 @@ export interface ChildStart {
   readonly env: Readonly<Record<string, string>>;
   /** The whole environment of this process, or only what a program needs to be found and to run. */
   readonly inheritsEnv: boolean;
-  readonly line: "stdio" | "third" | null;
+  readonly line: "stdio" | "own" | null;
   readonly input?: string | Uint8Array;
 }
 
@@ -106,10 +109,10 @@ export function startChild(start: ChildStart, listener: LinkListener): Link {
     const timer = setTimeout(() => end(exitCode, signal, null), outputGraceMs);
     child.on("close", () => (clearTimeout(timer), end(exitCode, signal, null)));
   });
-  const told = start.line === "third" ? (child.stdio[3] as Writable & Readable) : child.stdin;
+  const told = start.line === "own" ? (child.stdio[4] as Writable) : child.stdin;
   // An end of the line is no trouble by itself: the process may just be ending.
   told?.on("error", (error) => listener.broken(error));
-  const said = start.line === "third" ? (told as unknown as Readable) : child.stdout;
+  const said = start.line === "own" ? (child.stdio[3] as Readable) : child.stdout;
   if (start.line !== null) said?.on("data", (piece: Buffer) => listener.said(piece));
   if (start.line !== "stdio") child.stdout?.on("data", (piece: Buffer) => listener.printed("stdout", piece));
   child.stderr?.on("data", (piece: Buffer) => listener.printed("stderr", piece));
@@ -143,7 +146,7 @@ function spawnChild(start: ChildStart, mark: string): ChildProcess {
     detached: process.platform !== "win32",
     shell: false,
     windowsHide: true,
-    stdio: start.line === "third" ? ["ignore", "pipe", "pipe", "pipe"] : ["pipe", "pipe", "pipe"],
+    stdio: start.line === "own" ? ["ignore", "pipe", "pipe", "pipe", "pipe"] : ["pipe", "pipe", "pipe"],
   });
 }
 

@@ -1,7 +1,7 @@
 /**
- * The other end of a link, as the code inside a thread or a child process sees it: messages of the thread, or
- * descriptor 3 of the process. When the line of a process breaks, whoever started it is gone: the process then ends
- * with its group, so that nothing is left behind.
+ * The other end of a link, as the code inside a thread or a child process sees it: messages of the thread, or the
+ * descriptors 3 (what is said here) and 4 (what is heard) of the process. When the line of a process breaks, whoever
+ * started it is gone: the process then ends with its group, so that nothing is left behind.
  */
 import { Socket } from "node:net";
 import { isMainThread, parentPort } from "node:worker_threads";
@@ -16,7 +16,7 @@ export interface OwnLine {
 }
 
 export function openOwnLine(): OwnLine {
-  return isMainThread ? openDescriptor() : openPort();
+  return isMainThread ? openDescriptors() : openPort();
 }
 
 function outputSent(): Promise<unknown> | null {
@@ -36,8 +36,9 @@ function openPort(): OwnLine {
   };
 }
 
-function openDescriptor(): OwnLine {
-  const socket = new Socket({ fd: 3, readable: true, writable: true });
+function openDescriptors(): OwnLine {
+  const mouth = new Socket({ fd: 3, readable: false, writable: true });
+  const ear = new Socket({ fd: 4, readable: true, writable: false });
   const lost = (): void => {
     // The leader of the group is this process; where there are no groups, it ends alone.
     try {
@@ -46,15 +47,16 @@ function openDescriptor(): OwnLine {
       process.exit(1);
     }
   };
-  socket.on("error", lost);
-  socket.on("end", lost);
+  mouth.on("error", lost);
+  ear.on("error", lost);
+  ear.on("end", lost);
   return {
     outputSent,
-    send: (text) => void socket.write(text),
-    listen: (heard) => void socket.on("data", heard),
+    send: (text) => void mouth.write(text),
+    listen: (heard) => void ear.on("data", heard),
     leave() {
-      socket.off("end", lost);
-      socket.end(() => process.exit(0));
+      ear.off("end", lost);
+      mouth.end(() => process.exit(0));
     },
   };
 }

@@ -72,7 +72,7 @@ function linkOf(settings: ElsewhereSettings): (listener: LinkListener) => Link {
     return (listener) => startThread({ file, env, inheritsEnv, heapBytesMax: memoryBytesMax }, listener);
   const heap = `--max-old-space-size=${Math.ceil(memoryBytesMax / mebibyte)}`;
   const argv = nodeArgv(fileURLToPath(file), [heap]);
-  return (listener) => startChild({ argv, env, inheritsEnv, line: "third" }, listener);
+  return (listener) => startChild({ argv, env, inheritsEnv, line: "own" }, listener);
 }
 
 /** The file that a thread or a child process begins with. */
