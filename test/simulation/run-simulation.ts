@@ -129,9 +129,10 @@ class World {
       await this.#runFor(2_000_000);
       // Before that somebody may be about to close a queue or to change a limit.
       if (this.#operator === null && !this.#isActing()) this.#openGates();
-      const isHeld = this.plan.laning.groups.some(({ holdsOnFailure }) => holdsOnFailure);
-      if (this.#operator !== null && isHeld) void releaseGroups(this.#operator);
       if (!(await this.#hasWork())) return;
+      const isHeld = this.plan.laning.groups.some(({ holdsOnFailure }) => holdsOnFailure);
+      // Behind the question, because its own calls would be taken for work.
+      if (this.#operator !== null && isHeld) void releaseGroups(this.#operator);
     }
   }
 
