@@ -46,8 +46,11 @@ export function packEvents(
 function packBundle({ kind, rev, state, attempt, extra, ids, notes }: EventBundle, route: string): string {
   const head = [rev, route, state ?? "", attempt, packExtra(extra)];
   if (notes === undefined) return [kind, ...head, ...packTexts(ids)].join(fieldEnd);
-  const noted = packTexts(ids).flatMap((id, at) => [id, packText(notes[at] as string)]);
-  return [`${kind}${notedMark}`, ...head, ...noted].join(fieldEnd);
+  const [packedIds, packedNotes] = [packTexts(ids), packTexts(notes)];
+  let packed = [`${kind}${notedMark}`, ...head].join(fieldEnd);
+  for (let at = 0; at < ids.length; at++)
+    packed += fieldEnd + (packedIds[at] as string) + fieldEnd + (packedNotes[at] as string);
+  return packed;
 }
 
 function packExtra(extra: string | number | null): string {

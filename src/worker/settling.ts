@@ -63,7 +63,7 @@ export class Settling {
   }
 
   end(attempt: Attempt, end: AttemptEnd): void {
-    attempt.ended(this.#engine.platform.monotonicUs());
+    if (attempt.endedUs < 0) attempt.ended(this.#engine.platform.monotonicUs());
     if (end === null) this.#over(attempt);
     else this.settle(attempt, end);
   }

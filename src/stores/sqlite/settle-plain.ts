@@ -103,8 +103,17 @@ function tellEnd(step: Step, { lease, next, attempts }: End): void {
   assertArrow(state, ended);
   count(step, route, state, -1);
   if (next.keepMs !== 0) count(step, route, ended, 1);
-  const told = { kind: next.event, id, rev: rev + 1, route, state: ended, attempt, extra: next.reason };
-  tellEvent(step, { ...told, note: noteOf(lease, attempts) });
+  const note = noteOf(lease, attempts);
+  tellEvent(step, {
+    kind: next.event,
+    id,
+    rev: rev + 1,
+    route,
+    state: ended,
+    attempt,
+    extra: next.reason,
+    note,
+  });
 }
 
 /** Moves the jobs from this one on that differ only in their results and attempt logs. Answers how many. */
