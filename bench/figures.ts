@@ -37,32 +37,14 @@ export const works = [
 ] as const;
 export type Work = (typeof works)[number];
 
-/** Works that take longer than a run in a hurry has: with --quick they are measured only when they are named. */
-export const unhurriedWorks: readonly Work[] = [
-  "retry",
-  "unique",
-  "tagged",
-  "limited",
-  "rated",
-  "grouped",
-  "fifo",
-  "keyed",
-  "closed",
-  "metrics",
-  "thread",
-  "process",
-  "pool",
-  "delayed",
-  "cancel",
-  "call",
-  "tracing",
-  "schedules",
-  "schedules-idle",
-  "topics",
-  "events",
-  "events-delay",
-  "events-read",
-];
+/** What a run in a hurry measures. */
+const hurriedWorks: ReadonlySet<Work> = new Set<Work>([
+  ...(["enqueue-single", "enqueue-concurrent", "enqueue-bulk"] as const),
+  ...(["drain", "latency", "idle", "footprint"] as const),
+]);
+
+/** Works that take longer: with --quick they are measured only when they are named. */
+export const unhurriedWorks: readonly Work[] = works.filter((work) => !hurriedWorks.has(work));
 
 export const storeNames = ["sqlite", "postgres", "redis", "stub"] as const;
 export type StoreName = (typeof storeNames)[number];

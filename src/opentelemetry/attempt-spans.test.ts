@@ -25,14 +25,14 @@ describe("inside a handler", () => {
     );
     await m.v.run((await m.v.run(m.v.mill.enqueue(greet, { name: "Ann" }))).result());
     await m.v.advance(1000);
-    const attempt = m.told.only("process mail");
-    expect(m.told.only("query").parentSpanContext?.spanId).toBe(spanIdOf(attempt));
-    const created = m.told.only("create later");
+    const attempt = m.told.single("process mail");
+    expect(m.told.single("query").parentSpanContext?.spanId).toBe(spanIdOf(attempt));
+    const created = m.told.single("create later");
     expect(created).toMatchObject({
       kind: SpanKind.PRODUCER,
       parentSpanContext: { spanId: spanIdOf(attempt) },
     });
-    expect(m.told.only("process later").parentSpanContext?.spanId).toBe(spanIdOf(created));
+    expect(m.told.single("process later").parentSpanContext?.spanId).toBe(spanIdOf(created));
     expect(new Set(m.told.spans.map(traceIdOf)).size).toBe(1);
   });
 
@@ -58,7 +58,7 @@ describe("inside a handler", () => {
     await m.reopen({ attempts: "link", spanNames: "job" });
     await m.serve();
     await m.v.run((await m.v.run(m.v.mill.enqueue(greet, { name: "Ann" }))).result());
-    const [sent, processed] = [m.told.only("enqueue greet"), m.told.only("process greet")];
+    const [sent, processed] = [m.told.single("enqueue greet"), m.told.single("process greet")];
     expect(traceIdOf(processed)).not.toBe(traceIdOf(sent));
     expect(processed.links).toMatchObject([{ context: { spanId: spanIdOf(sent) } }]);
   });
@@ -78,7 +78,7 @@ describe("inside a handler", () => {
       m.v.mill.enqueueMany(["a", "bad", "c"].map((name) => greet.with({ name }))),
     );
     await m.v.run(Promise.allSettled(handles.map((handle) => handle.result())));
-    const processed = m.told.only("process mail");
+    const processed = m.told.single("process mail");
     expect(processed).toMatchObject({
       kind: SpanKind.CONSUMER,
       attributes: { "messaging.batch.message_count": 3 },
@@ -90,7 +90,7 @@ describe("inside a handler", () => {
     expect(processed.events.filter(({ name }) => name !== "exception")).toMatchObject([
       { name: "failed", attributes: { "messaging.message.id": handles[1]!.id } },
     ]);
-    expect(m.told.only("bulk insert").parentSpanContext?.spanId).toBe(spanIdOf(processed));
+    expect(m.told.single("bulk insert").parentSpanContext?.spanId).toBe(spanIdOf(processed));
   });
 });
 
@@ -176,6 +176,6 @@ describe("how an attempt ended", () => {
     await m.v.run(m.v.mill.work([handler(strict, () => 1)]));
     await m.v.run((await m.v.run(m.v.mill.enqueue(loose, 1))).result().catch(() => {}));
     expect(ends()).toEqual([["failed", "invalid-input", ["failed"]]]);
-    expect(traceIdOf(m.told.only("process mail"))).toBe(traceIdOf(m.told.only("enqueue mail")));
+    expect(traceIdOf(m.told.single("process mail"))).toBe(traceIdOf(m.told.single("enqueue mail")));
   });
 });

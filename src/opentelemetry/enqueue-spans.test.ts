@@ -18,7 +18,7 @@ describe("an enqueue", () => {
     const handle = await m.within("request", () => m.v.mill.enqueue(greet, { name: "Ann" }));
     expect(await m.v.run(handle.result())).toBe("hello Ann");
     const [request, sent, processed] = ["request", "enqueue mail", "process mail"].map((name) =>
-      m.told.only(name),
+      m.told.single(name),
     );
     expect(sent).toMatchObject({
       kind: SpanKind.PRODUCER,
@@ -63,7 +63,7 @@ describe("an enqueue", () => {
     await m.v.run(Promise.all([handles[0].result(), handles[1].result()]));
     const created = [...m.told.named("create mail"), ...m.told.named("create later")];
     expect(created.map(({ kind }) => kind)).toEqual(Array(3).fill(SpanKind.PRODUCER));
-    const sent = m.told.only("enqueue");
+    const sent = m.told.single("enqueue");
     expect(sent).toMatchObject({ kind: SpanKind.CLIENT, attributes: { "messaging.batch.message_count": 3 } });
     expect(sent.attributes).not.toHaveProperty("messaging.destination.name");
     expect(sent.links.map((link) => link.context.spanId)).toEqual(created.map(spanIdOf));
@@ -79,7 +79,7 @@ describe("an enqueue", () => {
       m.v.mill.enqueueMany([greet.with({ name: "a" }), greet.with({ name: "b" })]),
     );
     await m.v.run(Promise.all(handles.map((handle) => handle.result())));
-    const sent = m.told.only("enqueue mail");
+    const sent = m.told.single("enqueue mail");
     expect(sent.kind).toBe(SpanKind.PRODUCER);
     expect(m.told.named("process mail").map((span) => span.parentSpanContext?.spanId)).toEqual(
       Array(2).fill(spanIdOf(sent)),
@@ -92,8 +92,8 @@ describe("an enqueue", () => {
     const traceparent = `00-${"a".repeat(32)}-${"b".repeat(16)}-01`;
     const handle = await m.v.run(m.v.mill.enqueue(greet, { name: "Ann" }, { trace: { traceparent } }));
     await m.v.run(handle.result());
-    expect(m.told.only("process mail").parentSpanContext).toMatchObject({ spanId: "b".repeat(16) });
-    expect(m.told.only("enqueue mail").links).toMatchObject([{ context: { spanId: "b".repeat(16) } }]);
+    expect(m.told.single("process mail").parentSpanContext).toMatchObject({ spanId: "b".repeat(16) });
+    expect(m.told.single("enqueue mail").links).toMatchObject([{ context: { spanId: "b".repeat(16) } }]);
   });
 
   test("that is refused or fails is an error of its span", async () => {
@@ -143,7 +143,7 @@ describe("an enqueue", () => {
   test("by a call is traced like any other", async () => {
     await m.serve();
     await m.within("request", () => m.v.mill.call(greet, { name: "Ann" }));
-    expect(traceIdOf(m.told.only("process mail"))).toBe(traceIdOf(m.told.only("request")));
+    expect(traceIdOf(m.told.single("process mail"))).toBe(traceIdOf(m.told.single("request")));
   });
 });
 
@@ -156,7 +156,7 @@ describe("a schedule", () => {
     const processed = m.told.named("process mail");
     expect(fired.length).toBeGreaterThan(1);
     expect(processed.map((span) => span.parentSpanContext?.spanId)).toEqual(fired.map(spanIdOf));
-    expect(new Set([m.told.only("start"), ...fired].map(traceIdOf)).size).toBe(fired.length + 1);
+    expect(new Set([m.told.single("start"), ...fired].map(traceIdOf)).size).toBe(fired.length + 1);
     expect(processed[0]?.attributes).toMatchObject({ "messaging.millrace.schedule.name": "hourly" });
   });
 });

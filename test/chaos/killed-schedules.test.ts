@@ -6,10 +6,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { job, Millrace } from "../../src/index.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
-import { startScript } from "../support/start-script.ts";
+import { killAfterEach, startScript } from "../support/start-script.ts";
 import { until } from "../support/until.ts";
 import { useTestDatabase } from "../support/use-postgres.ts";
 import { useSharedRedis } from "../support/use-redis.ts";
@@ -42,13 +42,7 @@ function startProcess(role: "fires" | "halts", url: string) {
 
 describe.each(urls)("on %s", (_store, place) => {
   const closeLater = closeAfterEach();
-  const started: ReturnType<typeof startProcess>[] = [];
-  const start = (...given: Parameters<typeof startProcess>): ReturnType<typeof startProcess> => {
-    const one = startProcess(...given);
-    started.push(one);
-    return one;
-  };
-  afterEach(() => Promise.all(started.splice(0).map(({ kill }) => kill())));
+  const start = killAfterEach(startProcess);
 
   test("every tick has one job, whoever is killed when", { timeout: 120_000 }, async () => {
     const url = place();

@@ -2,18 +2,16 @@
  * One trace through real processes on each store: a request in this one, its job in a second, the follow-up of that in a
  * third; and a span of the third one's own below its attempt.
  */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { Millrace } from "../../src/index.ts";
 import { openTelemetry } from "../../src/opentelemetry/index.ts";
 import { closeAfterEach } from "../support/close-after-each.ts";
 import { recordTelemetry, useOpenTelemetry } from "../support/recorded-telemetry.ts";
+import { killAfterEach, startScript } from "../support/start-script.ts";
 import { until } from "../support/until.ts";
 import { useTestDatabase } from "../support/use-postgres.ts";
 import { useSharedRedis } from "../support/use-redis.ts";
@@ -34,23 +32,14 @@ const urls: [store: string, url: () => string][] = [
 ];
 
 function startProcess(role: "orders" | "shipping", url: string) {
-  const child = spawn(process.execPath, ["--conditions=millrace-source", script, role, url], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const exited = once(child, "exit");
   const lines: TracedLine[] = [];
-  createInterface({ input: child.stdout }).on("line", (line) => lines.push(JSON.parse(line) as TracedLine));
-  const kill = async (): Promise<void> => {
-    child.kill("SIGKILL");
-    await exited;
-  };
+  const { kill } = startScript(script, [role, url], (line) => lines.push(JSON.parse(line) as TracedLine));
   return { lines, kill };
 }
 
 describe.each(urls)("on %s", (_store, place) => {
   const closeLater = closeAfterEach();
-  const started: ReturnType<typeof startProcess>[] = [];
-  afterEach(() => Promise.all(started.splice(0).map(({ kill }) => kill())));
+  const start = killAfterEach(startProcess);
 
   test("a request, its job and the job's follow-up in three processes are one trace", async () => {
     const url = place();
@@ -58,8 +47,7 @@ describe.each(urls)("on %s", (_store, place) => {
     const mill = closeLater(
       await Millrace.open(url, { log: false, telemetry: openTelemetry({ tracerProvider }) }),
     );
-    const [orders, shipping] = (["orders", "shipping"] as const).map((role) => startProcess(role, url));
-    started.push(orders!, shipping!);
+    const [orders, shipping] = (["orders", "shipping"] as const).map((role) => start(role, url));
     await tracerProvider.getTracer("app").startActiveSpan("request", async (span) => {
       await mill.enqueue(order, 1);
       span.end();

@@ -18,7 +18,7 @@ export interface RecordedTelemetry {
   /** Ended spans, in the order of their ends. */
   readonly spans: ReadableSpan[];
   named(name: string): readonly ReadableSpan[];
-  only(name: string): ReadableSpan;
+  single(name: string): ReadableSpan;
   /** The points of a metric. */
   points(metric: string): Promise<readonly DataPoint<unknown>[]>;
 }
@@ -51,7 +51,7 @@ export function recordTelemetry(): RecordedTelemetry {
     meterProvider: new MeterProvider({ readers: [reader] }),
     spans,
     named,
-    only(name) {
+    single(name) {
       const [span, ...more] = named(name);
       if (span === undefined || more.length > 0)
         throw new Error(

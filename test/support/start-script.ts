@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
+import { afterEach } from "vitest";
 
 export interface StartedScript {
   /** Resolves with the first line. */
@@ -32,5 +33,18 @@ export function startScript(
       child.kill("SIGKILL");
       await Promise.all([exited, closed]);
     },
+  };
+}
+
+/** @returns the same function; what it has started is killed after each test, passed or not. */
+export function killAfterEach<Given extends readonly unknown[], Started extends Pick<StartedScript, "kill">>(
+  start: (...given: Given) => Started,
+): (...given: Given) => Started {
+  const started: Started[] = [];
+  afterEach(() => Promise.all(started.splice(0).map(({ kill }) => kill())));
+  return (...given) => {
+    const one = start(...given);
+    started.push(one);
+    return one;
   };
 }
