@@ -3,12 +3,13 @@
  * as Millrace's), no QueueEvents, no metrics, no telemetry. Its queue trims its events to about 10,000; it keeps no other history
  * than the finished jobs themselves.
  */
-import { Queue, QueueEvents, Worker } from "bullmq";
-import type { JobsOptions } from "bullmq";
+import { FlowProducer, Queue, QueueEvents, Worker } from "bullmq";
+import type { FlowJob, JobsOptions } from "bullmq";
 import { Redis } from "ioredis";
 import type { Contender, OpenOptions } from "./contender.ts";
 import { watchCommands } from "./driver-commands.ts";
 import { handlerFile, isElsewhere } from "./elsewhere.ts";
+import { makeInput } from "./input.ts";
 import type { BenchInput } from "./input.ts";
 import { limitedTo, ratedPerSecond, uniqueKeyOf } from "./job-kind.ts";
 import type { JobKind } from "./job-kind.ts";
@@ -74,6 +75,34 @@ export async function openBullmqContender(options: OpenOptions): Promise<Contend
           return job.waitUntilFinished(events);
         },
         close: () => events.close(),
+      };
+    },
+    async openFlows() {
+      const flows = new FlowProducer({ connection, prefix });
+      const events = new QueueEvents(name, { connection: connection.duplicate(), prefix });
+      await events.waitUntilReady();
+      const node = (children: readonly FlowJob[] = []): FlowJob => ({
+        ...{ name, queueName: name, data: makeInput(0) },
+        ...(children.length === 0 ? {} : { children: [...children] }),
+      });
+      const run = async (flow: FlowJob): Promise<void> => {
+        const { job } = await flows.add(flow);
+        await job.waitUntilFinished(events);
+      };
+      // A job has one parent, so all that a fan can begin with is a job behind each of its nodes.
+      const fanOf = (width: number): FlowJob => node(Array.from({ length: width }, () => node()));
+      return {
+        chain(nodes) {
+          let chain = node();
+          for (let at = 1; at < nodes; at++) chain = node([chain]);
+          return run(chain);
+        },
+        fan: (width) => run(fanOf(width + 1)),
+        submit: async (nodes) => void (await flows.add(fanOf(nodes - 1))),
+        async close() {
+          await events.close();
+          await flows.close();
+        },
       };
     },
     countFinished: () => queue.getCompletedCount(),

@@ -13,6 +13,8 @@ export interface Asked {
   readonly rounds: number | null;
   /** Of an idle fleet; null for the plan's own numbers. */
   readonly processes: number | null;
+  /** Others that are due at once beside delayed jobs; null for the plan's own number. */
+  readonly flood: number | null;
   /** Null leaves it to the store. */
   readonly executor: Executor | null;
   /** A folder for CPU profiles of every measuring process. */
@@ -20,7 +22,7 @@ export interface Asked {
 }
 
 export const usage = `npm run bench -- [--store sqlite|postgres|redis|stub] [--json] [--quick] [--only WORK] [--jobs N] [--rounds N]
-                 [--processes N] [--executor inline|thread] [--profile FOLDER]
+                 [--processes N] [--flood N] [--executor inline|thread] [--profile FOLDER]
 
   --store     sqlite (default), postgres, redis: Millrace beside its peers; stub: the engine alone, over a store that does nothing
   --json      one JSON line per result instead of the table
@@ -30,6 +32,7 @@ export const usage = `npm run bench -- [--store sqlite|postgres|redis|stub] [--j
   --jobs      jobs per measurement
   --rounds    how often each measurement is repeated; the median is reported
   --processes how many idle processes share a store, with --only idle
+  --flood     how many others are due at once, with --only delayed
   --executor  where Millrace's SQLite runs; left out, the store decides
   --profile   write CPU profiles of all measuring processes to this folder`;
 
@@ -49,6 +52,8 @@ export function readCommandLine(words: readonly string[]): Asked {
   if (store !== "sqlite" && given.executor !== undefined) throw new UsageError("--executor is about SQLite.");
   if (given.processes !== undefined && only !== "idle")
     throw new UsageError("--processes is about idle fleets: give --only idle.");
+  if (given.flood !== undefined && only !== "delayed")
+    throw new UsageError("--flood is about delayed jobs: give --only delayed.");
   if (given.json === true && only === "memory")
     throw new UsageError("--only memory has no JSON form; run it without --json.");
   return {
@@ -59,6 +64,7 @@ export function readCommandLine(words: readonly string[]): Asked {
     jobs: wholeOf("jobs", given.jobs),
     rounds: wholeOf("rounds", given.rounds),
     processes: wholeOf("processes", given.processes),
+    flood: wholeOf("flood", given.flood),
     executor:
       given.executor === undefined ? null : oneOf("executor", given.executor, ["inline", "thread"] as const),
     profileFolder: given.profile ?? null,
@@ -77,6 +83,7 @@ function parse(words: readonly string[]) {
         jobs: { type: "string" },
         rounds: { type: "string" },
         processes: { type: "string" },
+        flood: { type: "string" },
         executor: { type: "string" },
         profile: { type: "string" },
       },

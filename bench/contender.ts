@@ -18,6 +18,8 @@ export interface Contender {
   readonly repeat?: Repeat;
   /** Absent where the system is not measured with topics. */
   readonly topics?: Topics;
+  /** Absent where the system is not measured with flows. */
+  openFlows?(): Promise<BenchFlows> | BenchFlows;
   work(options: WorkOptions): Promise<Workers> | Workers;
   /** Every event of the store, or every failure, on a connection of its own. Absent where the system is not measured with events. */
   readonly listen?: (from: "now" | "start", what?: "all" | "failures") => Promise<Listening>;
@@ -53,6 +55,19 @@ export interface OpenOptions {
   readonly isEager: boolean;
   /** Counting everything costs time, so only the idle work asks for it. */
   readonly isCounting: boolean;
+}
+
+/** Flows of no-op jobs; each is over when the answer comes. */
+export interface BenchFlows {
+  /** So many jobs one behind the other. */
+  chain(nodes: number): Promise<void>;
+  /** One job, so many behind it, one behind these. */
+  fan(width: number): Promise<void>;
+  /** So many of which the first wins. @returns from its end until the last of the others was cancelled. */
+  race?(width: number): Promise<number>;
+  /** Only submitted. */
+  submit(nodes: number): Promise<void>;
+  close(): Promise<void>;
 }
 
 /** One topic of a system. */

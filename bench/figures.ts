@@ -30,6 +30,11 @@ export const works = [
   "schedules",
   "schedules-idle",
   "topics",
+  "flow-chain",
+  "flow-alone",
+  "flow-fan",
+  "first-wins",
+  "flow-submit",
   "events",
   "events-delay",
   "events-read",
@@ -56,8 +61,7 @@ export type Backlog =
   | "1000000 waiting"
   | "1000000 finished"
   | "10000000 finished"
-  | "20000 due at once"
-  | "200000 due at once"
+  | `${number} due at once`
   | "2000 closed keys"
   | "100000 closed keys";
 

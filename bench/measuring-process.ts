@@ -22,6 +22,13 @@ import { measureIdle } from "./works/idle.ts";
 import { measureLatency } from "./works/latency.ts";
 import { measureMemory } from "./works/memory.ts";
 import { measureDueSchedules, measureIdleSchedules } from "./works/schedules.ts";
+import {
+  measureChainAlone,
+  measureChains,
+  measureFans,
+  measureFirstWins,
+  measureFlowSubmit,
+} from "./works/flows.ts";
 import { measureTopics } from "./works/topics.ts";
 
 const enqueues = {
@@ -160,15 +167,31 @@ async function measure(contender: Contender, measurement: Measurement): Promise<
       const figures = await measureTopics(contender, { jobs, inFlight: concurrency ?? 1, byTopic });
       return { kind: "figures", figures, durability };
     }
+    case "flow-chain":
+      return { kind: "figures", figures: await measureChains(contender, { jobs, concurrency }), durability };
+    case "flow-alone": {
+      const figures = await measureChainAlone(contender, { samples: jobs, concurrency });
+      return { kind: "figures", figures, durability };
+    }
+    case "flow-fan":
+      return { kind: "figures", figures: await measureFans(contender, { jobs, concurrency }), durability };
+    case "first-wins": {
+      const figures = await measureFirstWins(contender, { samples: jobs, concurrency });
+      return { kind: "figures", figures, durability };
+    }
+    case "flow-submit": {
+      const figures = await measureFlowSubmit(contender, { nodes: 10_000, samples: jobs });
+      return { kind: "figures", figures, durability };
+    }
     case "schedules-idle": {
       const seconds = measurement.idleSeconds;
       const figures = await measureIdleSchedules(contender, { schedules: jobs, seconds });
       return { kind: "figures", figures, durability };
     }
     case "listener": {
-      const listening = listenWhile(contender, measurement.mode, heard("stop"));
-      void say({ kind: "ready" });
-      await listening;
+      const ready = (): void => void say({ kind: "ready" });
+      const waiting = jobsToDrain(jobs);
+      await listenWhile(contender, { mode: measurement.mode, jobs: waiting, ready, stop: heard("stop") });
       return { kind: "done" };
     }
     case "events-delay":

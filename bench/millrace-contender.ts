@@ -28,6 +28,7 @@ import { limitedTo, ratedPerSecond, tagsOf, uniqueKeyOf } from "./job-kind.ts";
 import type { JobKind } from "./job-kind.ts";
 import { closedOptions, keyedOptionsOf } from "./keyed-options.ts";
 import { openMillraceCancels } from "./millrace-cancels.ts";
+import { openMillraceFlows } from "./millrace-flows.ts";
 import { openStubStore } from "./stub-store.ts";
 
 const finishSlots = 500;
@@ -116,6 +117,7 @@ export async function openMillraceContender(store: StoreName, options: OpenOptio
       },
       publish: (value) => millrace.publish(benchTopic, value as BenchInput),
     },
+    openFlows: () => openMillraceFlows(millrace, benchJob),
     work({ concurrency, started, finished, promoted = () => {} }) {
       counts.settled = finished;
       counts.promoted = promoted;

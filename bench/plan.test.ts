@@ -24,6 +24,17 @@ describe("the plan", () => {
     }
   });
 
+  it("lets as many others come due beside delayed jobs as are asked for", () => {
+    const floods = (...words: string[]) =>
+      plan("--only", "delayed", ...words)
+        .flatMap(({ entries }) => entries)
+        .flatMap(({ backlog }) => backlog ?? []);
+    expect(floods()).toEqual(["200000 due at once"]);
+    expect(floods("--quick")).toEqual(["20000 due at once"]);
+    expect(floods("--flood", "1000000")).toEqual(["1000000 due at once"]);
+    expect(() => plan("--flood", "5")).toThrow("give --only delayed");
+  });
+
   it("drains graphile-worker with local queues of both sizes where there are enough jobs for the larger", () => {
     const sizes = (...words: string[]) =>
       plan("--store", "postgres", "--only", "drain", ...words)

@@ -70,12 +70,13 @@ function sqliteParts(asked: Asked): readonly Part[] {
     counted(many),
     ...elsewhere(asked, []),
     restedLatency(isQuick, jobs, [millrace(defaultSlots), plainjob()]),
-    delayed(isQuick, jobs, [plainjob()]),
+    delayed(asked, [plainjob()]),
     cancel(isQuick, jobs),
     calls(isQuick, jobs, []),
     tracing(many),
     ...schedules(jobs),
     topics(isQuick, jobs),
+    ...flows(isQuick, jobs, []),
     ...events(isQuick, jobs, many),
     { work: "idle", jobs: 0, rounds: 1, entries: [...idleFleets(asked), plainjob()] },
   ];
@@ -145,9 +146,9 @@ function elsewhere({ isQuick, jobs }: Asked, peers: readonly SystemName[]): read
  * Due to start, on an idle store and while a flood of others is promoted. A peer is asked only on an idle store:
  * nobody works on the queue of the flood, and a peer makes jobs ready only for a queue that somebody works on.
  */
-function delayed(isQuick: boolean, jobs: number | null, peers: readonly Entry[]): Part {
-  const flood = isQuick ? "20000 due at once" : "200000 due at once";
-  const entries = [millrace(defaultSlots), ...peers, millrace(defaultSlots, flood)];
+function delayed({ isQuick, jobs, flood }: Asked, peers: readonly Entry[]): Part {
+  const others = flood ?? (isQuick ? 20_000 : 200_000);
+  const entries = [millrace(defaultSlots), ...peers, millrace(defaultSlots, `${others} due at once`)];
   return { work: "delayed", jobs: jobs ?? (isQuick ? 200 : 1000), entries };
 }
 
@@ -192,6 +193,20 @@ function topics(isQuick: boolean, jobs: number | null): Part {
     millrace(enqueuesInFlight),
   ];
   return { work: "topics", jobs: jobs ?? (isQuick ? 10_000 : 100_000), entries };
+}
+
+/** Beside what peers have of it: chains and fans. */
+function flows(isQuick: boolean, jobs: number | null, peers: readonly SystemName[]): readonly Part[] {
+  const entries = [millrace(100), ...peers.map((system) => peer(system, 100))];
+  const many = jobs ?? (isQuick ? 10_000 : 100_000);
+  const samples = jobs ?? (isQuick ? 20 : 200);
+  return [
+    { work: "flow-chain", jobs: many, entries },
+    { work: "flow-alone", jobs: samples, entries },
+    { work: "flow-fan", jobs: many, entries },
+    { work: "first-wins", jobs: jobs ?? (isQuick ? 5 : 100), rounds: 1, entries: [millrace(100)] },
+    { work: "flow-submit", jobs: jobs ?? (isQuick ? 3 : 20), entries: [millrace(100)] },
+  ];
 }
 
 /** Ten thousand that fire every hour: what they cost while none is due, and how long until all have fired. */
@@ -248,12 +263,13 @@ function postgresParts(asked: Asked): readonly Part[] {
     counted(special),
     ...elsewhere(asked, []),
     { work: "latency", jobs: jobs ?? (isQuick ? 30 : 1000), entries: across },
-    delayed(isQuick, jobs, []),
+    delayed(asked, []),
     cancel(isQuick, jobs),
     calls(isQuick, jobs, []),
     tracing(special),
     ...schedules(jobs),
     topics(isQuick, jobs),
+    ...flows(isQuick, jobs, []),
     ...events(isQuick, jobs, special),
     { work: "idle", jobs: 0, rounds: 1, entries: [...idleFleets(asked), ...idlePeers] },
   ];
@@ -316,12 +332,13 @@ function redisParts(asked: Asked): readonly Part[] {
     ...elsewhere(asked, ["bullmq"]),
     { work: "latency", jobs: jobs ?? (isQuick ? 1000 : 10_000), entries: both(defaultSlots) },
     restedLatency(isQuick, jobs, both(defaultSlots)),
-    delayed(isQuick, jobs, [peer("bullmq", defaultSlots)]),
+    delayed(asked, [peer("bullmq", defaultSlots)]),
     cancel(isQuick, jobs),
     calls(isQuick, jobs, ["bullmq"]),
     tracing(special),
     ...schedules(jobs),
     topics(isQuick, jobs),
+    ...flows(isQuick, jobs, ["bullmq"]),
     ...events(isQuick, jobs, special),
     {
       work: "idle",

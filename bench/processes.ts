@@ -56,7 +56,7 @@ export function startPart(
 ): Part {
   const profiling = profileFolder === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profileFolder}`];
   const child = fork(entry, [JSON.stringify(measurement)], {
-    execArgv: ["--conditions=millrace-source", "--expose-gc", "--no-warnings", ...profiling],
+    execArgv: ["--conditions=millrace-source", "--no-warnings", ...profiling],
     stdio: ["ignore", "inherit", "inherit", "ipc"],
     // A dozen processes load the same sources: stripping their types each time takes longer than a quick measurement.
     env: { ...process.env, NODE_COMPILE_CACHE: compileCache },

@@ -19,7 +19,6 @@ export const serverSettings = [
   "max_connections=1000",
   "wal_level=replica",
   "autovacuum_naptime=1min",
-  "max_connections=200",
 ] as const;
 
 export class ScratchDatabases implements Scratch {

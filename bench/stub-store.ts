@@ -76,7 +76,6 @@ export function openStubStore({ queue, name, count, input }: StubJobs): Store {
     auditIndexes: () => Promise.resolve({ checked: 0, repaired: {}, cursor: null }),
     readAside: () => Promise.resolve({ records: [], cursor: null }),
     removeAside: () => Promise.resolve(0),
-    takeOwed: refuse("takeOwed"),
     signal: refuse("signal"),
     adjust: refuse("adjust"),
     exportPage: refuse("exportPage"),

@@ -18,6 +18,35 @@ export type {
   Submission,
 } from "./engine/definition.ts";
 export type { GroupOptions, OfInput } from "./engine/group.ts";
+export { flow } from "./engine/flows/flow.ts";
+export type { Flow } from "./engine/flows/flow.ts";
+export type {
+  AfterOptions,
+  FlowDefinitionOptions,
+  FlowNode,
+  FlowPart,
+  GroupOfOptions,
+  MapOptions,
+  NodeOptions,
+  NodeOrName,
+  RaceOptions,
+  SubFlowOptions,
+} from "./engine/flows/flow-options.ts";
+export type { Ref, WithRefs } from "./engine/flows/result-refs.ts";
+export type { FlowPlace } from "./model/flow/flow-meta.ts";
+export type { FlowCounts } from "./model/flow/outcome.ts";
+export type {
+  CancelFlowOptions,
+  FlowNodeView,
+  FlowRun,
+  Flows,
+  FlowsPage,
+  FlowState,
+  FlowView,
+  ListFlowsOptions,
+  ReplayFlowOptions,
+  SubmitFlowOptions,
+} from "./client/flows.ts";
 export { schedule } from "./engine/schedules/schedule.ts";
 export type { ScheduleDefinition, ScheduleOptions } from "./engine/schedules/schedule.ts";
 export type { ScheduleView } from "./client/schedule-view.ts";
@@ -56,6 +85,7 @@ export type {
 } from "./worker/handler.ts";
 export { AttemptAborted, Cancel, RetryAfter, Snooze, Throttled, Unrecoverable } from "./worker/control.ts";
 export type { AbortReason, ThrottledOptions } from "./worker/control.ts";
+export type { ContextFlow } from "./worker/context-flow.ts";
 export type { EffectsScope, Fence, JobContext, JobLog } from "./worker/job-context.ts";
 export type { Permit } from "./worker/permit.ts";
 export type { HandlerMiddleware } from "./worker/middleware.ts";

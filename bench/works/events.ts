@@ -14,11 +14,26 @@ const pauseMs = 15;
 const strayMs = 10;
 const warmUpSamples = 20;
 
+interface ListenPart {
+  readonly mode: Mode;
+  /** So many jobs wait to be drained. */
+  readonly jobs: number;
+  /** Called once it listens. One that takes everything has read the jobs that wait by then, as one that was there before. */
+  readonly ready: () => void;
+  readonly stop: Promise<void>;
+}
+
 /** Takes every event, or every failure, until it is told to stop. */
-export async function listenWhile(contender: Contender, mode: Mode, stop: Promise<void>): Promise<void> {
-  const listening = await listenOf(contender)("now", mode === "10-alarms" ? "failures" : "all");
+export async function listenWhile(
+  contender: Contender,
+  { mode, jobs, ready, stop }: ListenPart,
+): Promise<void> {
+  const isAlarm = mode === "10-alarms";
+  const listening = await listenOf(contender)(isAlarm ? "now" : "start", isAlarm ? "failures" : "all");
+  if (isAlarm) ready();
   void stop.then(() => listening.close());
-  for await (const _event of listening.events);
+  let waiting = 0;
+  for await (const { kind } of listening.events) if (kind === "submitted" && ++waiting === jobs) ready();
 }
 
 /** From the store's time of the settle until another connection has its event; both are of one machine. */

@@ -9,6 +9,7 @@ import { duties } from "./commands/duties.ts";
 import { edit } from "./commands/edit.ts";
 import { enqueue } from "./commands/enqueue.ts";
 import { explain } from "./commands/explain.ts";
+import { flows } from "./commands/flows.ts";
 import { helpCommand } from "./commands/help.ts";
 import { limits } from "./commands/limits.ts";
 import { list } from "./commands/list.ts";
@@ -37,6 +38,7 @@ export const allCommands: readonly Command[] = [
   enqueue,
   list,
   counts,
+  flows,
   show,
   logs,
   tail,

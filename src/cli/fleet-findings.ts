@@ -8,7 +8,7 @@ import { readLiveWorkers, whoServes } from "../client/live-workers.ts";
 import type { LiveWorker } from "../client/live-workers.ts";
 import { durationText } from "../model/duration.ts";
 import { quoteNames } from "../model/name.ts";
-import { withoutPermits } from "../model/permit.ts";
+import { withoutHidden } from "../model/hidden-queue.ts";
 import type { Tally } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 import type { Finding } from "./finding.ts";
@@ -40,7 +40,7 @@ async function unservedFindings(
   now: number,
 ): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
-  const unserved = withoutPermits(await store.tallyJobs()).filter(
+  const unserved = withoutHidden(await store.tallyJobs()).filter(
     (tally) => tally.state === "ready" && tally.count > 0 && whoServes(workers, tally).length === 0,
   );
   for (const tally of unserved.slice(0, routesMax)) {

@@ -16,6 +16,7 @@ export function jobShape(job: JobView): Readonly<Record<string, unknown>> {
     tags: job.tags,
     headers: job.headers,
     schedule: job.schedule,
+    flow: job.flow,
     uniqueKey: job.uniqueKey,
     throttles: job.throttles,
     cancelAsked: job.cancelAsked,

@@ -11,6 +11,7 @@ import { liveStates } from "../model/job-state.ts";
 import { cancelChanges } from "../model/operate.ts";
 import { checkOptions, invalidOption } from "../model/option.ts";
 import type { JobRecord } from "../store/records.ts";
+import { cancelFlowJob, isFlow } from "./flow-jobs.ts";
 import { isMade } from "./job-changes.ts";
 import type { JobChanges } from "./job-changes.ts";
 import { overStates } from "./job-filter.ts";
@@ -62,6 +63,7 @@ export async function cancelJobs(
   if (typeof target === "string") {
     const record = await changes.read(target);
     if (record === null) return "not-found";
+    if (isFlow(record)) return cancelFlowJob(engine, record, reason);
     const answer = await cancelOne(record);
     await ring();
     return answer;

@@ -2,7 +2,7 @@
 import { allGates } from "../engine/gates.ts";
 import { gateName, queueGateKey } from "../model/gate.ts";
 import type { JobState } from "../model/job-state.ts";
-import { withoutPermits } from "../model/permit.ts";
+import { withoutHidden } from "../model/hidden-queue.ts";
 import type { Store } from "../store/store.ts";
 import { readHeldByCapability } from "./held-by-capability.ts";
 import { isPaused } from "./queues.ts";
@@ -21,7 +21,7 @@ type CountedStore = Pick<Store, "tallyJobs" | "readDocs" | "readGates" | "missin
 export async function countJobs(store: CountedStore): Promise<Readonly<Record<string, QueueCounts>>> {
   type Counts = { -readonly [Key in keyof QueueCounts]: QueueCounts[Key] };
   const queues = Object.create(null) as Record<string, Counts>;
-  const tallies = withoutPermits(await store.tallyJobs());
+  const tallies = withoutHidden(await store.tallyJobs());
   const [lacking, paused] = await Promise.all([readHeldByCapability(store, tallies), pausedQueues(store)]);
   for (const [at, { queue, state, count }] of tallies.entries()) {
     const counts = (queues[queue] ??= {});

@@ -5,6 +5,7 @@
 import { anySubmission } from "../engine/definition.ts";
 import type { AnySubmission, JobDefinition, Submission } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
+import type { Flow } from "../engine/flows/flow.ts";
 import type { EnqueueOptions } from "../engine/job-options.ts";
 import { planJob, unitOf } from "../engine/submit.ts";
 import type { PublishOptions } from "../engine/topics/publish.ts";
@@ -13,6 +14,7 @@ import { MillraceError } from "../model/error.ts";
 import { storeLimits } from "../store/limits.ts";
 import type { SubmitAnswer, SubmitUnit } from "../store/operations.ts";
 import type { NewJob } from "../store/records.ts";
+import type { FlowRun, Flows, SubmitFlowOptions } from "./flows.ts";
 import type { JobHandle } from "./job-handle.ts";
 
 /** One handle per submission, each with its own result type. */
@@ -44,6 +46,8 @@ export interface Enqueuer {
     input: NoInfer<In>,
     options?: PublishOptions,
   ): Promise<readonly PublishedJob[]>;
+  /** Submits a flow: all of its nodes or none. */
+  submit(flow: Flow, options?: SubmitFlowOptions): Promise<FlowRun>;
 }
 
 /** The handles of a unit that the store took; its refusal is an error. */
@@ -96,7 +100,12 @@ export async function planAll(
 }
 
 /** Enqueueing on the caller's own connection. */
-export function enqueuerIn(engine: Engine, toHandles: ToHandles, connection: unknown): Enqueuer {
+export function enqueuerIn(
+  engine: Engine,
+  toHandles: ToHandles,
+  flows: Flows,
+  connection: unknown,
+): Enqueuer {
   const store = engine.store.inTransaction(connection);
   const submitting: Submitting = {
     engine,
@@ -121,5 +130,6 @@ export function enqueuerIn(engine: Engine, toHandles: ToHandles, connection: unk
     enqueueMany: async (submissions) =>
       (await make(unitOf(await planAll(engine, submissions), submissions))) as never,
     publish: (topic, input, options = {}) => publishBy(submitting, topic as TopicDefinition, input, options),
+    submit: (flow, options = {}) => flows.submit(flow, options, submitting.submit),
   };
 }

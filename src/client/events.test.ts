@@ -167,6 +167,38 @@ describe.each([1, 3])("with %i partitions", (partitions) => {
     expect(heard.filter((id) => id.startsWith("three"))).toEqual(["three too"]);
   });
 
+  test("in a flood a listener takes no hints, misses nothing, and is woken by hints again behind it", async () => {
+    const watch = v.store.watch.bind(v.store);
+    let watches = 0;
+    v.store.watch = (listener) => {
+      const unwatch = watch(listener);
+      watches += 1;
+      return () => {
+        watches -= 1;
+        unwatch();
+      };
+    };
+    let heard = 0;
+    const off = v.mill.on("submitted", () => (heard += 1));
+    await v.advance(100);
+    expect(watches).toBe(1);
+    let isLetGo = false;
+    const flood = Array.from({ length: 3000 }, (_, n) => plain.with({ n }));
+    for (let round = 0; round < 4; round++) {
+      await v.run(v.mill.enqueueMany(flood));
+      await v.advance(20);
+      isLetGo ||= watches === 0;
+    }
+    expect(isLetGo).toBe(true);
+    await v.advance(2000);
+    expect([heard, watches]).toEqual([12_000, 1]);
+    await v.run(v.mill.enqueue(plain, { n: 1 }, { id: "behind the flood" }));
+    await v.advance(10);
+    expect(heard).toBe(12_001);
+    off();
+    v.store.watch = watch;
+  });
+
   test("a listener goes on after a feed that it can no longer read from where it stood", async () => {
     if (partitions > 1) return;
     const heard: string[] = [];

@@ -22,6 +22,8 @@ export interface EventsOptions<Kind extends EventName = EventName> {
   name?: string;
   /** The id of one job. */
   job?: string;
+  /** The id of one flow: its own events, and those of its members. */
+  flow?: string;
   /** A tag of the jobs; each job is read once for it, and one that is gone does not pass. */
   tag?: string;
   kinds?: Kind | readonly Kind[];
@@ -36,7 +38,7 @@ export type EventStream<Kind extends EventName = EventName> = AsyncIterableItera
 > &
   AsyncDisposable;
 
-const known = ["from", "queue", "name", "job", "tag", "kinds", "signal"];
+const known = ["from", "queue", "name", "job", "flow", "tag", "kinds", "signal"];
 
 export function openEvents(events: Events, options: EventsOptions): EventStream {
   checkOptions(options, "events", known);
@@ -50,8 +52,8 @@ export function openEvents(events: Events, options: EventsOptions): EventStream 
   return subscription;
 }
 
-function readEventFilter({ queue, name, job, tag, kinds }: EventsOptions): EventFilter {
-  const texts = Object.entries({ queue, name, job, tag }).filter(([, text]) => text !== undefined);
+function readEventFilter({ queue, name, job, flow, tag, kinds }: EventsOptions): EventFilter {
+  const texts = Object.entries({ queue, name, job, flow, tag }).filter(([, text]) => text !== undefined);
   for (const [key, text] of texts) checkName(text, `events: ${key}`);
   const listed = kinds === undefined || Array.isArray(kinds) ? kinds : [kinds];
   if (listed?.length === 0) throw invalidOption("events: kinds is empty; leave it out for all kinds.");

@@ -2,6 +2,8 @@
 import type { Engine } from "../engine/engine.ts";
 import { readNotices, servingWorkers } from "../engine/worker-notice.ts";
 import type { LiveWorker } from "../engine/worker-notice.ts";
+import { explainBlocked } from "./explain-flow.ts";
+import { isFlow } from "./flow-jobs.ts";
 import { withAnyHolder } from "./group-holders.ts";
 import type { Held } from "./held.ts";
 import { heldByCapability } from "./held-by-capability.ts";
@@ -59,7 +61,8 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
   const held = byGate === null ? lacking : viewHeldByGate(byGate);
   const explain = (why: string, expectedAt: number | null = null): Explanation => ({
     id,
-    state,
+    // A flow that has not ended counts as running.
+    state: isFlow(record) && state === "blocked" ? "running" : state,
     why: isTerminal(state) ? why : why + leftAlone + missing,
     held,
     expectedAt: expectedAt === null ? null : new Date(expectedAt),
@@ -104,7 +107,7 @@ export async function explainJob(engine: Engine, id: string): Promise<Explanatio
           : `It runs on ${record.owner}, attempt ${record.attempt}; its lease ends in ${durationText(Math.max(0, (record.leaseEndsAt ?? now) - now))} unless renewed.`,
       );
     case "blocked":
-      return explain("It waits for other jobs.");
+      return explain(await explainBlocked(engine, record));
     case "suspended":
       return explain("It waits for a signal, a timer or children.");
   }

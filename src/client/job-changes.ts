@@ -7,9 +7,10 @@ import type { Engine } from "../engine/engine.ts";
 import { MillraceError } from "../model/error.ts";
 import { isTerminal } from "../model/job-state.ts";
 import type { OperatorChange } from "../model/operate.ts";
-import { withoutPermits } from "../model/permit.ts";
+import { withoutHidden } from "../model/hidden-queue.ts";
 import type { ChangeAnswer } from "../store/operations.ts";
 import type { JobRecord } from "../store/records.ts";
+import { isFlow } from "./flow-jobs.ts";
 import { readFilter } from "./job-filter.ts";
 import type { JobQuery } from "./job-filter.ts";
 
@@ -40,6 +41,8 @@ export class JobChanges {
   async mustRead(id: string): Promise<JobRecord> {
     const record = await this.read(id);
     if (record === null) throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);
+    if (isFlow(record))
+      throw new MillraceError("job-not-found", `${JSON.stringify(id)} is a flow and no job.`);
     return record;
   }
 
@@ -88,7 +91,7 @@ export class JobChanges {
         scanMax,
         cursor,
       });
-      yield withoutPermits(page.jobs);
+      yield withoutHidden(page.jobs);
       cursor = page.cursor;
       missing = page.missing;
     } while (cursor !== null);

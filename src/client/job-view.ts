@@ -3,6 +3,8 @@ import { redact } from "../codec/redact.ts";
 import type { Engine } from "../engine/engine.ts";
 import { readAttemptLog } from "../model/attempt-log.ts";
 import type { AttemptRecord } from "../model/attempt-log.ts";
+import { isMemberTag, pathOfId, rootOf } from "../model/flow/flow-meta.ts";
+import type { FlowPlace } from "../model/flow/flow-meta.ts";
 import { readMeta, viewMadeBy } from "../model/job-meta.ts";
 import type { PublishedTo } from "../model/job-meta.ts";
 import type { DecidedPolicy } from "../model/job-policy.ts";
@@ -47,6 +49,8 @@ export interface JobView<Input = unknown, Result = unknown> {
   readonly schedule: { readonly name: string; readonly tick: Date | null } | null;
   /** The topic that it was published to, and the subscription that it was made for; null for a job of no topic. */
   readonly topic: PublishedTo | null;
+  /** The flow that it is a member of, with which it is kept and pruned, and the path of its node there; null for none. */
+  readonly flow: FlowPlace | null;
   /** The attempts so far, oldest first, with how long each waited and ran; those in the middle of a long list are dropped. */
   readonly attempts: readonly AttemptView[];
   /** Those of them that did not complete. */
@@ -97,11 +101,12 @@ export function viewRecord(engine: Engine, record: JobRecord): Omit<JobView, "he
     input: show(record.input),
     result: show(record.result),
     progress: show(record.progress),
-    tags: record.tags ?? [],
+    tags: viewTags(record),
     headers: readMeta(record.meta).headers ?? {},
     trace: readMeta(record.meta).trace ?? {},
     schedule: viewMadeBy(readMeta(record.meta).schedule),
     topic: readMeta(record.meta).topic ?? null,
+    flow: record.flow === null ? null : { id: rootOf(record.id) ?? record.flow, node: pathOfId(record.id) },
     attempts,
     failures: attempts.filter(({ outcome }) => outcome !== "completed"),
     throttles: throttled?.count ?? 0,
@@ -117,6 +122,11 @@ export function viewRecord(engine: Engine, record: JobRecord): Omit<JobView, "he
     deadlineAt: dateOf(record.deadlineAt),
     leaseEndsAt: dateOf(record.leaseEndsAt),
   };
+}
+
+/** Those that an application gave it; one of a member is its flow's own. */
+export function viewTags({ tags, flow }: Pick<JobRecord, "tags" | "flow">): readonly string[] {
+  return flow === null ? (tags ?? []) : (tags ?? []).filter((tag) => !isMemberTag(tag));
 }
 
 /** A completed attempt leaves out what the job's own record says. */

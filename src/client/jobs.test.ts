@@ -111,6 +111,7 @@ describe("operating", () => {
       replayed: 3,
       unfinished: 0,
       "key-held": 0,
+      "flow-member": 0,
       "not-found": 0,
     });
     await Promise.all(handles.slice(1).map((handle) => v.run(handle.result())));
@@ -217,6 +218,7 @@ describe("operating", () => {
     expect(await v.run(v.mill.jobs.delete({ queue: "default" }))).toEqual({
       deleted: 3,
       running: 0,
+      "flow-member": 0,
       "not-found": 0,
     });
     expect(await v.run(v.mill.jobs.counts())).toEqual({ default: { running: 1 } });

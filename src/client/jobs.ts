@@ -17,7 +17,7 @@ import { MillraceError } from "../model/error.ts";
 import { checkName } from "../model/name.ts";
 import { editChange, removeChange, replayChange, rescheduleChange, revokeChanges } from "../model/operate.ts";
 import { checkBoolean, checkOptions, checkWhole } from "../model/option.ts";
-import { withoutPermits } from "../model/permit.ts";
+import { withoutHidden } from "../model/hidden-queue.ts";
 import { rankingOf } from "../model/rank.ts";
 import type { Priority } from "../model/rank.ts";
 import { storeLimits } from "../store/limits.ts";
@@ -27,15 +27,20 @@ import type { Answers, CancelAnswer, CancelOptions } from "./cancel-jobs.ts";
 import { checkIsJob } from "./check-is-job.ts";
 import { countJobs } from "./count-jobs.ts";
 import type { QueueCounts } from "./count-jobs.ts";
+import { isFlow, isOfFlow, MemberReplays, removeOf } from "./flow-jobs.ts";
 import { JobChanges, isMade, pageMax, refuse, scanMax } from "./job-changes.ts";
 import { overStates, readFilter } from "./job-filter.ts";
 import type { JobQuery } from "./job-filter.ts";
 import { viewJobs } from "./job-view.ts";
 import type { JobView } from "./job-view.ts";
 
-/** `unfinished`: it has not ended, so there is nothing to replay. `key-held`: another job has its unique key. */
-export type RetryAnswer = "replayed" | "unfinished" | "key-held" | "not-found";
-export type DeleteAnswer = "deleted" | "running" | "not-found";
+/**
+ * `unfinished`: it has not ended, or is a flow in which nothing failed, so there is nothing to replay. `key-held`: another
+ * job has its unique key. `flow-member`: its replay is one of its flow, which takes no other input, time or attempts.
+ */
+export type RetryAnswer = "replayed" | "unfinished" | "key-held" | "flow-member" | "not-found";
+/** `running`: it runs, or is a flow that has not ended. `flow-member`: it goes with its flow. */
+export type DeleteAnswer = "deleted" | "running" | "flow-member" | "not-found";
 export interface WhenOptions {
   delay?: Duration;
   runAt?: Date | number;
@@ -81,8 +86,10 @@ export interface LogLine {
   readonly fields?: unknown;
 }
 
-const retryAnswers = ["replayed", "unfinished", "key-held", "not-found"] as const satisfies RetryAnswer[];
-const deleteAnswers = ["deleted", "running", "not-found"] as const satisfies DeleteAnswer[];
+const retryAnswers = [
+  ...["replayed", "unfinished", "key-held", "flow-member", "not-found"],
+] as const satisfies RetryAnswer[];
+const deleteAnswers = ["deleted", "running", "flow-member", "not-found"] as const satisfies DeleteAnswer[];
 
 export class Jobs {
   readonly #engine: Engine;
@@ -102,7 +109,7 @@ export class Jobs {
     checkName(id, "id");
     return this.#look("get", limit, async () => {
       const record = await this.#changes.read(id);
-      if (record === null) return null;
+      if (record === null || isFlow(record)) return null;
       checkIsJob(record, job?.name ?? null);
       return (await viewJobs(this.#engine, [record]))[0] as JobView;
     });
@@ -129,7 +136,7 @@ export class Jobs {
     const request = { filter: readFilter(filter), max, scanMax, cursor };
     return this.#look("list", call, async () => {
       const { jobs: found, cursor: next, missing } = await this.#engine.store.findJobs(request);
-      const jobs = await viewJobs(this.#engine, withoutPermits(found));
+      const jobs = await viewJobs(this.#engine, withoutHidden(found));
       return { jobs, cursor: next, ...(missing === undefined ? {} : { missing }) };
     });
   }
@@ -172,7 +179,10 @@ export class Jobs {
     );
   }
 
-  /** Asks for a replay of finished jobs: of one by id, or of all that match (by default the failed ones). */
+  /**
+   * Asks for a replay of finished jobs: of one by id, or of all that match (by default the failed ones). The replay of a
+   * member of a flow opens its flow again (`mill.flows.replay`); that of a flow runs what has failed in it.
+   */
   retry(id: string, options?: RetryJobOptions): Promise<RetryAnswer>;
   retry(query: JobQuery, options?: RetryJobOptions): Promise<Answers<RetryAnswer>>;
   retry(
@@ -189,8 +199,14 @@ export class Jobs {
       const when = readWhen(options, "retry");
       const edit = this.#editOf(options);
       const { strideMs } = this.#engine.settings;
+      const members = new MemberReplays(this.#engine);
+      // Whose flow takes it back as it was.
+      const isPlain = Object.entries(options).every(
+        ([key, value]) => value === undefined || (callKeys as readonly string[]).includes(key),
+      );
       let position = 0;
       const retryOne = async (record: JobRecord): Promise<RetryAnswer> => {
+        if (isOfFlow(record)) return isPlain ? members.retry(record) : "flow-member";
         const due = spread(when, perSecond === undefined ? 0 : Math.floor((position++ * 1000) / perSecond));
         const answer = await this.#changes.changeAsRead(record, ({ policy, attempts }) => [
           replayChange(
@@ -208,19 +224,21 @@ export class Jobs {
 
   /**
    * Takes one job by id, or all that match, out of the store with their history, unless they run: empties a queue, or
-   * clears what is finished. Only the event `removed` tells of it.
+   * clears what is finished. Only the event `removed` tells of it. A flow that has ended goes with all of its members, by
+   * its id; a member does not go alone.
    */
   delete(id: string, limit?: CallOptions): Promise<DeleteAnswer>;
   delete(query: JobQuery, limit?: CallOptions): Promise<Answers<DeleteAnswer>>;
   delete(target: string | JobQuery, limit: CallOptions = {}): Promise<DeleteAnswer | Answers<DeleteAnswer>> {
     return this.#act<DeleteAnswer | Answers<DeleteAnswer>>("delete", target, limit, (isOver) => {
-      const deleteOne = async (id: string): Promise<DeleteAnswer> => {
-        const answer = await this.#changes.change(id, [removeChange]);
+      const deleteOne = async (record: JobRecord): Promise<DeleteAnswer> => {
+        const remove = removeOf(record);
+        if (remove === null) return "flow-member";
+        const answer = await this.#changes.change(record.id, [remove]);
         return answer.kind === "ok" ? "deleted" : answer.kind === "gone" ? "not-found" : "running";
       };
-      if (typeof target === "string") return deleteOne(target);
-      const query = overStates(target, removeChange.states);
-      return this.#changes.each(query, deleteAnswers, ({ id }) => deleteOne(id), isOver);
+      if (typeof target === "string") return this.#one(target, deleteOne);
+      return this.#changes.each(overStates(target, removeChange.states), deleteAnswers, deleteOne, isOver);
     });
   }
 

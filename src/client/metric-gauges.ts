@@ -8,7 +8,7 @@ import { readNotices } from "../engine/worker-notice.ts";
 import type { LiveWorker } from "../engine/worker-notice.ts";
 import { gateName, limitGateKey, queueGateKey } from "../model/gate.ts";
 import type { JobState } from "../model/job-state.ts";
-import { withoutPermits } from "../model/permit.ts";
+import { withoutHidden } from "../model/hidden-queue.ts";
 import type { ReadyHead, StoreMeasure } from "../store/store.ts";
 import { countJobs } from "./count-jobs.ts";
 import { isPaused } from "./queues.ts";
@@ -96,7 +96,7 @@ async function coolingLimits({ store }: Engine): Promise<Map<string, number>> {
     if (isPaused(gate, now)) closed.add(gate.key);
   const limits = new Map<string, Set<string>>();
   if (closed.size > 0)
-    for (const { queue, gates } of withoutPermits(await store.readRoutes()))
+    for (const { queue, gates } of withoutHidden(await store.readRoutes()))
       for (const { key } of gates.filter((gate) => closed.has(gate.key)))
         limits.set(queue, (limits.get(queue) ?? new Set()).add(key));
   return new Map([...limits].map(([queue, keys]) => [queue, keys.size]));

@@ -8,6 +8,7 @@ import type { CallOptions } from "../engine/call-limit.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { EnqueueOptions } from "../engine/job-options.ts";
 import { Events } from "../engine/events/events.ts";
+import type { Flow } from "../engine/flows/flow.ts";
 import { Kv } from "../engine/kv.ts";
 import { LeaseBook } from "../engine/lease-book.ts";
 import { Results } from "../engine/results.ts";
@@ -45,6 +46,8 @@ import { listen, openEvents } from "./events.ts";
 import type { EventsOptions, EventStream } from "./events.ts";
 import { explainJob } from "./explain.ts";
 import type { Explanation } from "./explain.ts";
+import { Flows } from "./flows.ts";
+import type { FlowRun, SubmitFlowOptions } from "./flows.ts";
 import { JobHandle } from "./job-handle.ts";
 import { Jobs } from "./jobs.ts";
 import { LimitsClient } from "./limits.ts";
@@ -84,6 +87,7 @@ export class Millrace implements Enqueuer {
   readonly metrics: Metrics;
   readonly schedules: Schedules;
   readonly topics: Topics;
+  readonly flows: Flows;
   readonly webhooks: Webhooks;
   readonly workers: Workers;
   /** How long the store keeps finished jobs and the feed: for all processes, whatever they were opened with. */
@@ -121,6 +125,7 @@ export class Millrace implements Enqueuer {
     this.limits = new LimitsClient(engine, this.#permits, () => this.startDuties());
     this.schedules = new Schedules(engine);
     this.topics = new Topics(engine);
+    this.flows = new Flows(engine, this.#results);
     this.metrics = new Metrics(engine);
     this.webhooks = new Webhooks(engine, this.jobs);
     runWebhookWorker(engine, (handlers, options) => this.work(handlers, options));
@@ -176,13 +181,19 @@ export class Millrace implements Enqueuer {
     return publishBy(submitting, topic as TopicDefinition, input, options);
   }
 
+  /** Submits a flow: all of its nodes or none, in one atomic step. */
+  async submit(flow: Flow, options: SubmitFlowOptions = {}, call?: CallOptions): Promise<FlowRun> {
+    this.#checkOpen();
+    return this.flows.submit(flow, options, (unit) => this.#engine.submit(unit, call));
+  }
+
   /**
    * Enqueues on the caller's own connection: the jobs commit or roll back with the caller's rows. The connection is the
    * transaction of a known library, or on Postgres any `{ query(text, values) }` that runs on one and answers its rows.
    */
   in(connection: unknown): Enqueuer {
     this.#checkOpen();
-    return enqueuerIn(this.#engine, this.#toHandles, connection);
+    return enqueuerIn(this.#engine, this.#toHandles, this.flows, connection);
   }
 
   /**

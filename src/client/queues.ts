@@ -22,7 +22,7 @@ import { boundsOf, readBody, settingsOf } from "../model/limit.ts";
 import type { LimitBody, LimitSettings, Rate } from "../model/limit.ts";
 import { checkName } from "../model/name.ts";
 import { checkOptions, invalidOption } from "../model/option.ts";
-import { withoutPermits } from "../model/permit.ts";
+import { withoutHidden } from "../model/hidden-queue.ts";
 import { afterPolicyEdit } from "../model/queue-policy.ts";
 import type { Backoff } from "../model/retry-policy.ts";
 import type { Gate } from "../store/records.ts";
@@ -71,7 +71,7 @@ export class Queues {
       const queue = gateName(gate.key);
       found.set(queue, settingsOfGate(queue, gate, now));
     }
-    for (const { queue } of withoutPermits(await this.#engine.store.readRoutes()))
+    for (const { queue } of withoutHidden(await this.#engine.store.readRoutes()))
       if (!found.has(queue)) found.set(queue, settingsOfGate(queue, null, 0));
     return [...found.values()].toSorted((one, other) => (one.queue < other.queue ? -1 : 1));
   }
@@ -130,7 +130,8 @@ export class Queues {
   ): Promise<QueueSettings> {
     const key = queueGateKey(checkName(queue, `${what}: queue`));
     await changeGate(this.#engine.store, key, ({ body }) => change(body));
-    await ringSettings(this.#engine, queue);
+    // This process knows without a bell.
+    await Promise.all([this.#engine.queuePolicies.refresh(), ringSettings(this.#engine, queue)]);
     const settings = await this.settings(queue);
     await this.#tell(settings);
     return settings;

@@ -120,6 +120,12 @@ export class Engine {
   /** Called when this process begins or ends to be the one that delivers webhooks. */
   readonly webhookTurns = new Set<(isOurs: boolean) => void>();
 
+  /** Called when a bell says that webhooks were changed. */
+  readonly webhookChanges = new Set<() => void>();
+
+  /** How many workers of other processes there were when the registry was read last. */
+  readonly fleet = { others: 0 };
+
   readonly queuePolicies: QueuePolicies;
 
   /** What the duties of this process have done, by their names; nothing where none has started. */

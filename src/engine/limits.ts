@@ -44,6 +44,8 @@ export class Limits {
   readonly #store: Pick<Store, "readGates" | "putGates">;
   readonly #known = new Map<string, KnownLimit>();
   readonly #throttling = new Map<string, Promise<number>>();
+  /** Told of each gate that a throttle of this process has closed. */
+  readonly closings = new Set<(gate: string) => void>();
   /** Monotonic, by limit: when its use is looked at again. */
   readonly #nextLookUs = new BoundedMap<string, number>(looksMax);
   #unmade = 0;
@@ -145,6 +147,7 @@ export class Limits {
       const next = isNew ? withThrottleLearned(body, now + closedMs) : body;
       return { body: { ...next, throttle }, closed: { inMs: closedMs }, drains: true };
     });
+    for (const told of this.closings) told(scope);
     return change?.closed.inMs ?? (found.gate?.closedUntil ?? found.now) - found.now;
   }
 

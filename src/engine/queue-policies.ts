@@ -1,7 +1,7 @@
 /**
  * What operators have set of queues (model/queue-policy.ts), as far as this process needs it. The queues that its
- * workers serve are read together: when a worker starts, with the rounds of its notice, and soon after a hint names one
- * of their routes and no job is behind it, because putting a gate hints its routes. Reads by hint keep a distance.
+ * workers serve are read together: when a worker starts, when the bell of settings has rung (worker-bell.ts), and rarely
+ * without it, because a bell that could not be written is not waited for.
  * Whoever decides about jobs of other queues (duties, views) reads theirs first.
  *
  * Always true: what cannot be read stays as it was last known.
@@ -9,17 +9,13 @@
 import { gateName, queueGateKey } from "../model/gate.ts";
 import { readBody } from "../model/limit.ts";
 import type { QueuePolicy } from "../model/queue-policy.ts";
-import type { Platform, Timer } from "../platform/platform.ts";
 import type { Store } from "../store/store.ts";
 import type { Logger } from "./logger.ts";
 
-/** Within about a second a change is felt, and a busy process pays one small read a second. */
-const gapMs = 1000;
 const none: QueuePolicy = {};
 
 interface Surroundings {
   readonly store: Pick<Store, "readGates" | "readRoutes">;
-  readonly platform: Platform;
   readonly log: Logger;
 }
 
@@ -31,8 +27,6 @@ export class QueuePolicies {
   /** The queues that workers of this process serve, with what is told of a change. */
   readonly #users = new Set<{ readonly queues: readonly string[]; readonly changed: () => void }>();
   #queueByRoute: ReadonlyMap<number, string> = new Map();
-  #timer: Timer | null = null;
-  #readUs = Number.NEGATIVE_INFINITY;
 
   /** @param changed told of each queue of which something else is known now. */
   constructor(around: Surroundings, changed: (queue: string) => void) {
@@ -56,21 +50,8 @@ export class QueuePolicies {
     return () => void this.#users.delete(user);
   }
 
-  /** The gate of a queue that is in use may have changed. */
-  hinted(): void {
-    if (this.#timer !== null || this.#users.size === 0) return;
-    const { platform } = this.#around;
-    const restMs = gapMs - (platform.monotonicUs() - this.#readUs) / 1000;
-    const read = (): void => {
-      this.#timer = null;
-      void this.refresh();
-    };
-    this.#timer = platform.setTimer(Math.max(0, restMs), read, false);
-  }
-
   /** Reads what is in use. */
   refresh(): Promise<void> {
-    this.#readUs = this.#around.platform.monotonicUs();
     return this.learn([...this.#users].flatMap(({ queues }) => queues));
   }
 

@@ -9,6 +9,7 @@
  */
 import { durationText } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
+import { flowQueue } from "../model/flow/flow-meta.ts";
 import { isTerminal } from "../model/job-state.ts";
 import type { Timer } from "../platform/platform.ts";
 import type { JobRecord } from "../store/records.ts";
@@ -18,6 +19,7 @@ import type { Engine } from "./engine.ts";
 interface Waiter {
   /** False until the submit of its job is answered: that there is no such job then means nothing. */
   isSubmitted: boolean;
+  readonly isForFlow: boolean;
   ended(record: JobRecord | null): void;
   failed(error: unknown): void;
 }
@@ -41,6 +43,8 @@ interface WaitOptions {
   readonly signal: AbortSignal | null;
   /** Of a wait that begins before the submit of its job. When the submit fails, so does the wait. */
   readonly submitted?: Promise<Submitted>;
+  /** Whether the end of a flow is awaited; left out for that of a job. One that waits for the other is told so at once. */
+  readonly isForFlow?: true;
 }
 
 export class Results {
@@ -72,6 +76,7 @@ export class Results {
       };
       const waiter: Waiter = {
         isSubmitted: submitted === undefined,
+        isForFlow: options.isForFlow === true,
         ended: (record) => (done(), resolve(record)),
         failed: (error) => (done(), reject(error)),
       };
@@ -159,6 +164,7 @@ export class Results {
     const submitted = [...(this.#waiters.get(id) ?? [])].filter(({ isSubmitted }) => isSubmitted);
     this.#engine.reads.push(id, {
       answered: (record) => {
+        if (record !== null) this.#refuseOthers(record);
         if (record !== null && !isTerminal(record.state)) return;
         for (const waiter of [...(this.#waiters.get(id) ?? [])])
           if (record !== null || submitted.includes(waiter)) waiter.ended(record);
@@ -166,5 +172,20 @@ export class Results {
       // A store that is away is asked again by the poll; the waiter's own timeout bounds the wait.
       failed: (error) => this.#engine.log.debug("reading an awaited job failed", { id, error }),
     });
+  }
+
+  /** A flow has no result of its own, and a job has no nodes. */
+  #refuseOthers({ id, queue }: JobRecord): void {
+    const isFlow = queue === flowQueue;
+    for (const waiter of [...(this.#waiters.get(id) ?? [])])
+      if (waiter.isForFlow !== isFlow)
+        waiter.failed(
+          isFlow
+            ? new MillraceError(
+                "other-job",
+                `${JSON.stringify(id)} is a flow: wait for it with mill.flows.run(id).result().`,
+              )
+            : new MillraceError("flow-not-found", `${JSON.stringify(id)} is a job and no flow.`),
+        );
   }
 }

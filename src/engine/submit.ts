@@ -68,11 +68,12 @@ export function planJob(
   if (enqueueMiddleware.length === 0) return checkAndBuild(engine, submission, mintId);
   return passThrough(enqueueMiddleware, submission).then((passed) => {
     if (passed !== null) return checkAndBuild(engine, passed, mintId);
-    throw new MillraceError(
-      "aborted",
-      `An enqueue middleware did not pass ${JSON.stringify(submission.job.name)} on.`,
-    );
+    throw notPassedOn(submission);
   });
+}
+
+function notPassedOn({ job }: Submission): MillraceError {
+  return new MillraceError("aborted", `An enqueue middleware did not pass ${JSON.stringify(job.name)} on.`);
 }
 
 function checkAndBuild(
@@ -98,6 +99,15 @@ function checkAndBuild(
   return checked instanceof Promise
     ? checked.then(() => build(engine, submission, plan, mintId))
     : build(engine, submission, plan, mintId);
+}
+
+/** A job whose input is complete only when it starts: its schema is asked then. */
+export async function planIncomplete(engine: Engine, submission: Submission): Promise<NewJob> {
+  const { enqueueMiddleware } = engine.settings;
+  const passed =
+    enqueueMiddleware.length === 0 ? submission : await passThrough(enqueueMiddleware, submission);
+  if (passed === null) throw notPassedOn(submission);
+  return build(engine, passed, planFor(engine, passed), engine.mintId);
 }
 
 /**
@@ -258,6 +268,14 @@ export function refusalError(answer: Extract<SubmitAnswer, { kind: "refused" }>)
         `The queue of the job ${JSON.stringify(answer.id)} takes no new jobs: somebody drains it.`,
       );
     case "flow-closed":
-      return new MillraceError("job-changed", `Refused: ${answer.reason} (${answer.id}).`);
+      return new MillraceError(
+        "flow-closed",
+        `Nothing can be added at ${JSON.stringify(answer.id)}: it has ended, has started, or is being cancelled.`,
+      );
+    case "key-held":
+      return new MillraceError(
+        "key-held",
+        `The unique key of the node ${JSON.stringify(answer.id)} is held by another job, so nothing of the flow was made.`,
+      );
   }
 }

@@ -60,12 +60,13 @@ export class Supervisor {
 
   start(): void {
     this.#unwatch = this.#engine.store.watch((hint) => {
-      if (hint.kind === "due") this.#standingBy?.heardClock(hint.inMs);
+      if (hint.kind === "due") this.#heardClock(hint.inMs);
       else if (hint.kind === "promoted") this.#standingBy?.heardPromoted();
     });
     this.#engine.idleClaims.add(this.#claimed);
     this.#engine.readDuties = () =>
       Object.fromEntries(this.#loops.map(({ duty, tally }) => [duty.name, tally]));
+    this.#engine.webhookChanges.add(this.#hooksChanged);
     this.#standingBy?.start();
     for (const loop of this.#loops) loop.start();
   }
@@ -92,6 +93,7 @@ export class Supervisor {
     this.#unwatch?.();
     this.#unwatch = null;
     this.#engine.idleClaims.delete(this.#claimed);
+    this.#engine.webhookChanges.delete(this.#hooksChanged);
     const left = new Set(this.dutyNames);
     const stops = this.#loops.map((loop) => loop.stop().then(() => void left.delete(loop.duty.name)));
     const all = Promise.all([...stops, this.#standingBy?.stop()]);
@@ -122,12 +124,26 @@ export class Supervisor {
     }
   }
 
+  /**
+   * What is due the moment it is written is a document: a due job would be ready. The one process that answers clocks
+   * looks at documents at once; the others hear of the clock as of any other.
+   */
+  #heardClock(inMs: number): void {
+    this.#standingBy?.heardClock(inMs);
+    if (inMs > 0 || this.#standingBy?.mayAnswer !== true) return;
+    for (const loop of this.#loops) if (loop.duty.servesDocs === true) loop.wakeIn(0);
+  }
+
   /** A claim tells the clocks as a pass of the promote duty would, so that an idle process needs only one of the two. */
   readonly #claimed = (nextDueInMs: number | null): void => {
     if (nextDueInMs !== null) this.#standingBy?.heardClock(nextDueInMs);
     if (nextDueInMs === 0) return;
     this.#alarmAgainUs = 0;
     for (const loop of this.#loops) if (loop.duty.wakes === "clock") loop.sleepOn();
+  };
+
+  readonly #hooksChanged = (): void => {
+    for (const loop of this.#loops) if (loop.duty.name === "webhooks") loop.wakeIn(0);
   };
 
   #alarm(): void {

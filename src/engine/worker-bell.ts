@@ -10,7 +10,7 @@ import { storeLimits } from "../store/limits.ts";
 import type { Doc, DocPut } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 import type { Logger } from "./logger.ts";
-import { readNotices, workerDocId, workerKind } from "./worker-notice.ts";
+import { readNotices, registryPrefix, workerDocId, workerKind } from "./worker-notice.ts";
 
 export type WorkerOrder =
   | { readonly to: "quiet" | "resume" }
@@ -20,6 +20,9 @@ export type WorkerOrder =
 /** A worker that does not listen for so long has other troubles. */
 const orderTtlMs = 600_000;
 const bellTtlMs = 60_000;
+
+/** Rung for all workers when webhooks were changed. */
+export const webhooksBellId = `${registryPrefix}webhooks`;
 
 /** The documents that a worker listens to. */
 export function bellIds(owner: string): {
@@ -89,6 +92,11 @@ export async function ringSettings(
       error,
     });
   }
+}
+
+/** Webhooks were changed: the process that is to make their deliveries may know of none. */
+export function ringWebhooks(around: Surroundings): Promise<void> {
+  return ring(around, [put(webhooksBellId, "", bellTtlMs)]);
 }
 
 async function ring({ store, log }: Surroundings, puts: readonly DocPut[]): Promise<void> {

@@ -7,6 +7,8 @@
  *   {workers}/order/worker     what an operator wants of it
  *   {workers}/cancel/worker    rung when one of its jobs is to be cancelled
  *   {workers}/settings/worker  rung when one of its queues was set
+ *   {workers}/webhooks         rung when webhooks were changed
+ *   {workers}/left/worker      it was told that the worker left: by itself, or by the first that misses its notice
  *
  * The braces let all of them lie in one partition, which alone is asked.
  */
@@ -97,6 +99,18 @@ export function noticePut(owner: string, notice: WorkerNotice | null): DocPut {
   const put = { kind: workerKind, id: workerDocId(noticeTopic, owner), guard: "any" } as const;
   if (notice === null) return { ...put, body: null };
   return { ...put, body: JSON.stringify(notice), expiresInMs: notice.ttlMs };
+}
+
+/** Longer than any process may take to miss a notice. */
+const leftTtlMs = 600_000;
+
+/**
+ * Tells that a worker left, once: a second put that asks for its absence is refused. @param isOwn it says so itself.
+ */
+export function leftPut(owner: string, isOwn: boolean): DocPut {
+  const tells = { kind: "worker-left", subject: owner, extra: null } as const;
+  const id = workerDocId("left", owner);
+  return { kind: workerKind, id, body: "", guard: isOwn ? "any" : "absent", expiresInMs: leftTtlMs, tells };
 }
 
 /** The live worker that a document of the registry tells of; null for one that is no notice or cannot be read. */

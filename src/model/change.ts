@@ -67,6 +67,23 @@ export interface Mark {
   /** A new rank, for a changed priority; the due time stays. */
   readonly rankBase?: number;
   readonly rankSlope?: number;
+  /** Of a finished member of a flow: its end goes along the next edges, as many as one step takes. */
+  readonly passesOn?: true;
+}
+
+/**
+ * A member of a flow waits for others (R4): a finished one that is replayed, or a blocked one whose parents are counted
+ * anew. Those of `parents` that have ended arrive at once, so the job may be freed in the same step, or leave owed work.
+ */
+export interface Block {
+  readonly to: "blocked";
+  readonly event: EventKind;
+  /** Edges (flow/edge.ts) that lead here; in place of a target each has the id of the member that it comes from. */
+  readonly parents: readonly string[];
+  /** Before any parent has arrived; null goes on from where it stands, and then there are no parents. */
+  readonly waits: { readonly need: number; readonly slack: number } | null;
+  /** As in a schedule. */
+  readonly attempt?: number;
 }
 
 /** The job is removed from the store: no history, only the event. */
@@ -84,4 +101,4 @@ export interface Edit {
 /** What a running attempt may write with its fence. Suspending joins here, with signals and steps. */
 export type SettleNext = Finish | Schedule | HandBack;
 /** What an operator or a duty may write with its guard. */
-export type ChangeNext = Finish | Schedule | HandBack | Mark | Remove;
+export type ChangeNext = Finish | Schedule | HandBack | Mark | Block | Remove;

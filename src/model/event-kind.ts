@@ -34,6 +34,8 @@ export const eventCodes = {
   "queue-empty": 26,
   "worker-joined": 27,
   "worker-left": 28,
+  /** The end of a member has gone along more of its edges. */
+  "passed-on": 29,
 } as const;
 
 export type EventKind = keyof typeof eventCodes;

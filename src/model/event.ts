@@ -1,11 +1,14 @@
 /**
  * The catalogue of events as people get them: every kind, what it means and which fields it has beside those of all.
- * The kinds of the feed (event-kind.ts) are what stores keep; `eventsOfFeed` says as which events each is told. The
+ * The kinds of the feed (event-kind.ts) are what stores keep; `firstEventOf` and `secondEventOf` say as which events each is told. The
  * table of the guide is compared with this one.
  */
-import { readAttemptLog } from "./attempt-log.ts";
+import { readAttemptLog, readCompletedAlone } from "./attempt-log.ts";
 import type { AttemptRecord, ErrorRecord } from "./attempt-log.ts";
 import type { EventKind } from "./event-kind.ts";
+import { placeOfId } from "./flow/flow-meta.ts";
+import type { FlowPlace } from "./flow/flow-meta.ts";
+import type { FlowCounts } from "./flow/outcome.ts";
 import type { JobState } from "./job-state.ts";
 
 /** What every event has; of an event about no job, what belongs to a job is null. */
@@ -23,6 +26,23 @@ interface JobEvent extends AnyEvent {
   /** The state after the change; null once the job was removed. */
   readonly state: JobState | null;
   readonly attempt: number;
+  /** Of a member of a flow: which flow, and the path of its node there. Left out for a job of none. */
+  readonly flow?: FlowPlace;
+}
+
+/** About a flow as a whole: no job is, and its name is the flow's. */
+interface FlowEvent extends AnyEvent {
+  readonly jobId: null;
+  readonly queue: null;
+  readonly state: null;
+  readonly attempt: null;
+  readonly name: string;
+  readonly flowId: string;
+}
+
+interface FlowEnd extends FlowEvent, Ends {
+  /** How its nodes ended; null where the flow was gone when the event was read. */
+  readonly counts: FlowCounts | null;
 }
 
 interface NoJob extends AnyEvent {
@@ -88,10 +108,15 @@ interface EventsByKind {
   cancelled: JobEvent & Ends;
   expired: JobEvent & Ends;
   skipped: JobEvent & Ends;
+  freed: JobEvent & Waits;
   rescheduled: JobEvent & Waits;
   edited: JobEvent;
   replayed: JobEvent & Waits;
   removed: JobEvent;
+  "flow-submitted": FlowEvent;
+  "flow-completed": FlowEnd;
+  "flow-failed": FlowEnd;
+  "flow-cancelled": FlowEnd;
   "queue-changed": QueueEvent & { readonly settings: unknown };
   "queue-empty": QueueEvent;
   "worker-joined": WorkerEvent;
@@ -105,7 +130,7 @@ export type MillraceEvent<Kind extends EventName = EventName> = {
   [Each in Kind]: { readonly kind: Each } & EventsByKind[Each];
 }[Kind];
 
-/** The fields of a kind beside those of every event of a job, a queue or a worker. */
+/** The fields of a kind beside those of every event of a job, a flow, a queue or a worker. */
 type OwnField<Kind extends EventName> = Exclude<keyof EventsByKind[Kind], keyof JobEvent>;
 
 interface Entry<Kind extends EventName> {
@@ -116,6 +141,7 @@ interface Entry<Kind extends EventName> {
 const waits = ["dueAt"] as const;
 const ends = ["reason"] as const;
 const times = ["waitedUs", "ranUs"] as const;
+const flowEnds = ["flowId", "reason", "counts"] as const;
 
 export const eventCatalogue = {
   submitted: { meaning: "a job was enqueued", fields: waits },
@@ -148,17 +174,31 @@ export const eventCatalogue = {
   cancelled: { meaning: "the job was cancelled", fields: ends },
   expired: { meaning: "the job met its deadline or its time-to-live", fields: ends },
   skipped: { meaning: "the job will never run, because what it waited for became impossible", fields: ends },
+  freed: {
+    meaning: "what the job of a flow waited for has come: it may be claimed, or waits for its time",
+    fields: waits,
+  },
   rescheduled: { meaning: "somebody gave the waiting job another time", fields: waits },
   edited: { meaning: "somebody changed the input, priority or headers of the waiting job", fields: [] },
   replayed: { meaning: "somebody brought the finished job back", fields: waits },
   removed: { meaning: "somebody deleted the job", fields: [] },
+  "flow-submitted": { meaning: "a flow was submitted, with all of its jobs", fields: ["flowId"] },
+  "flow-completed": { meaning: "all nodes of a flow have ended, and it ended well", fields: flowEnds },
+  "flow-failed": { meaning: "all nodes of a flow have ended, and one had failed", fields: flowEnds },
+  "flow-cancelled": {
+    meaning: "all nodes of a flow have ended, and its cancel had been asked for",
+    fields: flowEnds,
+  },
   "queue-changed": {
     meaning: "somebody changed the settings of a queue, paused or resumed it",
     fields: ["settings"],
   },
   "queue-empty": { meaning: "nothing of the queue is ready or running any more", fields: [] },
   "worker-joined": { meaning: "a worker started", fields: ["worker"] },
-  "worker-left": { meaning: "a worker stopped", fields: ["worker"] },
+  "worker-left": {
+    meaning: "a worker stopped, or its process was killed (told within two minutes)",
+    fields: ["worker"],
+  },
 } as const satisfies { readonly [Kind in EventName]: Entry<Kind> };
 
 export const eventNames = Object.keys(eventCatalogue) as readonly EventName[];
@@ -186,26 +226,44 @@ const afterRuns: ReadonlySet<EventKind> = new Set([
 ]);
 const untold = "!";
 
-/** As which events one of the feed is told, at most two: a claim may be a start, and an end may tell of its start. */
-export function eventsOfFeed({ kind, extra, note = "" }: ToldEvent): readonly (EventName | null)[] {
-  if (kind === "claimed") return extra === null ? claimedOnly : claimedAndStarted;
-  const name = kind === "promoted" ? "ready" : isEventName(kind) ? kind : null;
-  return [note.startsWith(untold) && afterRuns.has(kind) ? "started" : null, name];
+/**
+ * As which events one of the feed is told, at most two, in this order: a claim may be a start, and an end may tell of its
+ * start. Two functions, because a pair per event is garbage.
+ */
+export function firstEventOf({ kind, note }: ToldEvent): EventName | null {
+  if (kind === "claimed") return kind;
+  return note !== undefined && note.startsWith(untold) && afterRuns.has(kind) ? "started" : null;
+}
+
+export function secondEventOf({ kind, extra }: ToldEvent): EventName | null {
+  if (kind === "claimed") return extra === null ? null : "started";
+  if (kind === "promoted") return "ready";
+  return isEventName(kind) ? kind : null;
+}
+
+const flowEvents: Readonly<Partial<Record<EventKind, EventName>>> = {
+  submitted: "flow-submitted",
+  completed: "flow-completed",
+  failed: "flow-failed",
+  cancelled: "flow-cancelled",
+};
+
+/** As which event one of the job that stands for a flow is told; what else happens to that job is nobody's business. */
+export function flowEventOf({ kind }: ToldEvent): EventName | null {
+  return flowEvents[kind] ?? null;
 }
 
 /** The kinds of the feed out of which these events are told. */
 export function feedKindsOf(names: Iterable<EventName>): readonly EventKind[] {
   const kinds = new Set<EventKind>();
+  const ofFlows = Object.entries(flowEvents) as readonly (readonly [EventKind, EventName])[];
   for (const name of names) {
-    if (name === "ready") kinds.add("promoted");
-    else kinds.add(name);
+    const ofFlow = ofFlows.find(([, event]) => event === name);
+    kinds.add(ofFlow?.[0] ?? (name === "ready" ? "promoted" : (name as EventKind)));
     if (name === "started") for (const kind of ["claimed", ...afterRuns] as const) kinds.add(kind);
   }
   return [...kinds];
 }
-
-const claimedOnly = ["claimed", null] as const;
-const claimedAndStarted = ["claimed", "started"] as const;
 
 /** What an attempt log says about the attempt. */
 export function fieldsOfAttempt(entry: AttemptRecord | undefined): Times & Throws {
@@ -217,34 +275,101 @@ export function fieldsOfAttempt(entry: AttemptRecord | undefined): Times & Throw
 
 /** Those of the kinds that are ends of attempts. */
 function endFields({ note = "" }: ToldEvent): Times & Throws {
-  const log = note.startsWith(untold) ? note.slice(untold.length) : note;
-  return fieldsOfAttempt(log === "" ? undefined : readAttemptLog(log).entries[0]);
+  return fieldsOfAttempt(attemptOfNote(note));
+}
+
+function attemptOfNote(note: string): AttemptRecord | undefined {
+  const from = note.startsWith(untold) ? untold.length : 0;
+  if (note.length === from) return undefined;
+  return readCompletedAlone(note, from) ?? readAttemptLog(note.slice(from)).entries[0];
+}
+
+/** What the feed's own event does not have of one that is told. */
+interface EventSetting {
+  readonly at: Date;
+  readonly route: { readonly queue: string; readonly name: string };
+  readonly cursor: string;
+}
+
+/**
+ * The event of a job as people get it. The kinds of a drain are written out: a listener that takes everything spends most
+ * of its time here, and copying fields from object to object doubles that.
+ */
+export function eventOfJob(
+  kind: EventName,
+  told: ToldEvent & { readonly id: string },
+  { at, route: { queue, name }, cursor }: EventSetting,
+): MillraceEvent {
+  const { id: jobId, state, attempt } = told;
+  const place = placeOfId(jobId);
+  if (place !== null) {
+    const shared = { kind, cursor, at, jobId, queue, name, state, attempt, flow: place };
+    return { ...shared, ...fieldsOf(kind, told, at.getTime()) } as MillraceEvent;
+  }
+  switch (kind) {
+    case "claimed":
+      return { kind, cursor, at, jobId, queue, name, state, attempt };
+    case "started": {
+      const startedAt = told.kind === "claimed" ? at : startOf(told, at);
+      return { kind, cursor, at, jobId, queue, name, state, attempt, startedAt };
+    }
+    case "completed": {
+      const { waitedUs = null, ranUs = null } = attemptOfNote(told.note ?? "") ?? unmeasured;
+      return { kind, cursor, at, jobId, queue, name, state, attempt, waitedUs, ranUs };
+    }
+    default: {
+      const shared = { kind, cursor, at, jobId, queue, name, state, attempt };
+      return { ...shared, ...fieldsOf(kind, told, at.getTime()) } as MillraceEvent;
+    }
+  }
+}
+
+/** The event of a whole flow: no job is what it is about. */
+export function eventOfFlow(
+  kind: EventName,
+  told: ToldEvent & { readonly id: string },
+  { at, route: { name }, cursor }: EventSetting,
+): MillraceEvent {
+  const noJob = { jobId: null, queue: null, name, state: null, attempt: null };
+  return {
+    kind,
+    cursor,
+    at,
+    ...noJob,
+    flowId: told.id,
+    ...fieldsOf(kind, told, at.getTime()),
+  } as MillraceEvent;
+}
+
+const unmeasured: Partial<Pick<AttemptRecord, "waitedUs" | "ranUs">> = {};
+
+/** By its report, or by the end of the attempt. */
+function startOf(told: ToldEvent, at: Date): Date {
+  if (told.kind === "started" && typeof told.extra === "number") return new Date(told.extra);
+  return new Date(at.getTime() - (endFields(told).ranUs ?? 0) / 1000);
 }
 
 /** The fields of the kind itself, as far as the feed tells them. */
-export function fieldsOf(name: EventName, told: ToldEvent, at: number): object {
-  const { kind, state, attempt, extra } = told;
+function fieldsOf(name: EventName, told: ToldEvent, at: number): object {
+  const { state, attempt, extra } = told;
   const dueAt = state === "scheduled" && typeof extra === "number" ? extra : null;
   const waiting = { dueAt: dueAt === null ? null : new Date(dueAt) };
   const reason = typeof extra === "string" ? extra : null;
   switch (name) {
-    case "started": {
-      if (kind === "started" && typeof extra === "number") return { startedAt: new Date(extra) };
-      return { startedAt: new Date(kind === "claimed" ? at : at - (endFields(told).ranUs ?? 0) / 1000) };
-    }
     case "progress":
       // As the store keeps it; whoever reads it decodes it.
       return { progress: extra };
-    case "completed": {
-      const { waitedUs, ranUs } = endFields(told);
-      return { waitedUs, ranUs };
-    }
     case "failed":
       return { reason, ...endFields(told) };
     case "retry-scheduled": {
       const delayMs = dueAt === null ? 0 : dueAt - at;
       return { ...waiting, nextAttempt: attempt + 1, delayMs, ...endFields(told) };
     }
+    case "flow-completed":
+    case "flow-failed":
+    case "flow-cancelled":
+      // Counts are read from the flow itself.
+      return { reason, counts: null };
     case "cancelled":
     case "expired":
     case "skipped":

@@ -21,6 +21,7 @@ interface IdSources {
 
 const low = 2 ** 30;
 const partitionCodes = 1024;
+export const mintedChars = 21;
 const mintedForm = /^[0-9A-Z_a-z~]{21}$/;
 
 /**

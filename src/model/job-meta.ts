@@ -1,7 +1,8 @@
 /**
- * What travels with a job beside its input: headers, trace context and the schedule or topic that made it, one text that
- * stores keep and hand back unread. Written at submit and by an edit before the start, read by handlers and lists.
+ * What travels with a job beside its input: headers, trace context, the schedule or topic that made it and its place in a
+ * flow, one text that stores keep and hand back unread. Written at submit and by an edit before the start, read by handlers and lists.
  */
+import type { FlowMeta } from "./flow/flow-meta.ts";
 
 interface JobMeta {
   readonly headers?: Readonly<Record<string, string>>;
@@ -9,6 +10,8 @@ interface JobMeta {
   readonly trace?: Readonly<Record<string, string>>;
   readonly schedule?: MadeBy;
   readonly topic?: PublishedTo;
+  /** Of a member of a flow. */
+  readonly flow?: FlowMeta;
 }
 
 /** The topic that the job was published to, and the subscription that it was made for. */
@@ -25,10 +28,10 @@ export interface MadeBy {
 }
 
 /** Null when there is nothing of it: the common case costs a store nothing. */
-export function writeMeta({ headers, trace, schedule, topic }: JobMeta): string | null {
-  const made = schedule ?? topic;
+export function writeMeta({ headers, trace, schedule, topic, flow }: JobMeta): string | null {
+  const made = schedule ?? topic ?? flow;
   const isEmpty = headers === undefined && trace === undefined && made === undefined;
-  return isEmpty ? null : JSON.stringify({ headers, trace, schedule, topic });
+  return isEmpty ? null : JSON.stringify({ headers, trace, schedule, topic, flow });
 }
 
 export function viewMadeBy(

@@ -17,7 +17,7 @@ import type { JobState, Origin } from "./job-state.ts";
 /** Written out by hand from the published table, so that neither the code nor its drawing can change alone. */
 const published: Readonly<Record<Origin, readonly JobState[]>> = {
   submit: ["ready", "scheduled", "blocked"],
-  blocked: ["ready", "scheduled", "skipped", "cancelled", "expired"],
+  blocked: ["ready", "scheduled", "completed", "failed", "skipped", "cancelled", "expired"],
   scheduled: ["ready", "cancelled", "expired"],
   ready: ["running", "scheduled", "failed", "cancelled", "expired"],
   running: ["completed", "failed", "cancelled", "expired", "skipped", "scheduled", "suspended", "ready"],

@@ -9,7 +9,7 @@
  *
  *  from        to
  *  submit      ready, scheduled, blocked
- *  blocked     ready, scheduled (freed with a delay), skipped, cancelled, expired
+ *  blocked     ready, scheduled (freed with a delay), skipped, cancelled, expired, completed (a flow), failed (a flow)
  *  scheduled   ready, cancelled, expired
  *  ready       running, scheduled (rescheduled), failed (no handler after its grace), cancelled, expired
  *  running     completed, failed, cancelled, expired, skipped, scheduled, suspended, ready (hand-back)
@@ -83,7 +83,7 @@ const replayTargets: readonly JobState[] = ["ready", "scheduled", "blocked"];
 
 export const arrows: Readonly<Record<Origin, readonly JobState[]>> = {
   submit: ["ready", "scheduled", "blocked"],
-  blocked: ["ready", "scheduled", "skipped", "cancelled", "expired"],
+  blocked: ["ready", "scheduled", "completed", "failed", "skipped", "cancelled", "expired"],
   scheduled: ["ready", "cancelled", "expired"],
   ready: ["running", "scheduled", "failed", "cancelled", "expired"],
   running: ["completed", "failed", "cancelled", "expired", "skipped", "scheduled", "suspended", "ready"],

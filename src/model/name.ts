@@ -31,7 +31,7 @@ export function quoteNames(names: readonly string[]): string {
   return names.map((name) => JSON.stringify(name)).join(" and ");
 }
 
-function utf8Bytes(text: string): number {
+export function utf8Bytes(text: string): number {
   let bytes = 0;
   for (const character of text) {
     const point = character.codePointAt(0) as number;

@@ -21,13 +21,6 @@ import type { JobPolicy } from "./job-policy.ts";
 /** No queue of an application can have this name: it has a control character. */
 export const permitQueue = "\u0007permits";
 
-/** What people are shown: permit jobs are counted by their limit, and nowhere else. */
-export function withoutPermits<Shown extends { readonly queue: string }>(
-  all: readonly Shown[],
-): readonly Shown[] {
-  return all.filter(({ queue }) => queue !== permitQueue);
-}
-
 /**
  * The name of the permit jobs of a limit and a weight: one pool of a process serves each.
  * @param deskNumber that of the process, for permit jobs with a key.

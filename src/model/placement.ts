@@ -8,6 +8,9 @@
  * many at once, lie there. A key of a limit that is on the job's route too lies with that. Groups that only take turns go
  * where their key says if nothing else decides. A queue's gate is in every partition.
  *
+ * A flow lies in one partition with all its members: their ids, and names of documents, that begin with a minted id and a
+ * dot lie where that id does.
+ *
  * Of a name with text in braces only that text counts, so that people can choose what lies together: the id
  * "order-{17}", the unique key "pay-{17}" and the KV key "total-{17}" lie in one partition.
  *
@@ -49,8 +52,8 @@ export interface UnitJob {
 export function createPlacement(partitions: number): Placement {
   return {
     partitions,
-    ofId: (id) => (mintedPartition(id) ?? hashName(id)) % partitions,
-    ofName: (name) => hashName(name) % partitions,
+    ofId: (id) => (partitionInId(id) ?? hashName(id)) % partitions,
+    ofName: (name) => (partitionInId(name) ?? hashName(name)) % partitions,
     ofGates: 0,
   };
 }
@@ -134,6 +137,15 @@ function onePartition(
   }
   for (const { id } of [...docs, ...checks]) want(placement.ofName(id), "document", id);
   return partition;
+}
+
+/**
+ * The partition that a minted id carries, also as the beginning of a longer name: the members of a flow and what is owed
+ * for them lie with the flow, whose id is in front of theirs.
+ */
+function partitionInId(name: string): number | null {
+  const dot = name.indexOf(".");
+  return mintedPartition(dot < 0 ? name : name.slice(0, dot));
 }
 
 /** The text between the first brace and the next closing one, if there is any. */

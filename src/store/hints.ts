@@ -15,16 +15,19 @@ export interface Hints {
   hasPromoted: boolean;
   /** Whether the feed has grown. */
   hasTold: boolean;
+  /** Routes of which another process has claimed all that was ready. */
+  taken: Set<number>;
   finished: string[];
   cancels: { id: string; owner: string }[];
 }
 
 export function emptyHints(): Hints {
-  return { routes: new Set(), dueInMs: null, hasPromoted: false, hasTold: false, finished: [], cancels: [] };
+  const lists = { finished: [], cancels: [] };
+  return { routes: new Set(), dueInMs: null, hasPromoted: false, hasTold: false, taken: new Set(), ...lists };
 }
 
-export function isEmpty({ routes, dueInMs, hasPromoted, hasTold, finished, cancels }: Hints): boolean {
-  const isQuiet = routes.size === 0 && dueInMs === null && !hasPromoted && !hasTold;
+export function isEmpty({ routes, dueInMs, hasPromoted, hasTold, taken, finished, cancels }: Hints): boolean {
+  const isQuiet = routes.size === 0 && dueInMs === null && !hasPromoted && !hasTold && taken.size === 0;
   return isQuiet && finished.length === 0 && cancels.length === 0;
 }
 
@@ -58,8 +61,11 @@ export function hintEvent(hints: Hints, { kind, route, state, extra, ids }: Code
 }
 
 /** The hints as those who watch get them: plain, so that they may cross to another thread. */
-export function contractHints({ routes, dueInMs, hasPromoted, hasTold, finished, cancels }: Hints): Hint[] {
+export function contractHints(told: Hints): Hint[] {
+  const { routes, dueInMs, hasPromoted, hasTold, taken, finished, cancels } = told;
   const hints: Hint[] = [];
+  // Before the routes that became ready in the same breath: those jobs are not taken.
+  if (taken.size > 0) hints.push({ kind: "taken", routes: [...taken] });
   if (routes.size > 0) hints.push({ kind: "ready", routes: [...routes] });
   // Before the clocks that are set in the same breath: those are not answered yet.
   if (hasPromoted) hints.push({ kind: "promoted" });

@@ -38,6 +38,10 @@ export const jobFields = {
   laneKey: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true },
   laneStep: { type: "integer", home: "spec", isNullable: true, initial: null, isRare: true },
   laneGates: { type: "list", home: "spec", isNullable: true, initial: null, isRare: true },
+  /** The flow that it is a member of; its edges, which its end goes along (model/flow/edge.ts); where it goes when freed. */
+  flow: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true },
+  edges: { type: "list", home: "spec", isNullable: true, initial: null, isRare: true },
+  freed: { type: "text", home: "spec", isNullable: true, initial: null, isRare: true, isOwn: true },
   tags: { type: "list", home: "spec", isNullable: true, initial: null },
   policy: { type: "text", home: "spec", isNullable: true, initial: null },
   meta: { type: "text", home: "spec", isNullable: true, initial: null },
@@ -71,6 +75,8 @@ export const jobFields = {
   changeToken: { type: "text", home: "state", isNullable: true, initial: null, isOwn: true },
   /** It holds the gate of its group although it does not run: it waits for its retry, or has failed. */
   keepsLane: { type: "flag", home: "state", initial: 0, cleared: ["place"] },
+  /** What it waits for and has passed on (model/flow/waits.ts); null for a job of no flow. */
+  waits: { type: "text", home: "state", isNullable: true, initial: null, isRare: true },
   attempts: { type: "text", home: "state", isNullable: true, initial: null },
   progress: { type: "text", home: "state", isNullable: true, initial: null },
 

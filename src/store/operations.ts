@@ -12,6 +12,7 @@ import type {
   Effects,
   FeedRecord,
   Gate,
+  Growth,
   JobRecord,
   LeasedJob,
   LeaseRef,
@@ -33,13 +34,13 @@ export function isLocked(answer: unknown): answer is Locked {
 
 // submit ------------------------------------------------------------------------------------------------------------
 
-export interface SubmitUnit {
+export interface SubmitUnit extends Growth {
   readonly jobs: readonly NewJob[];
   readonly docs?: Effects["docs"];
   readonly checks?: readonly DocCheck[];
   /**
    * True when an earlier try may have happened: known ids are then answered as existing. A unit one of whose minted ids
-   * is known has happened: its checks are not made and its documents not put again.
+   * is known has happened: its checks are not made, its documents not put and its flow not grown again.
    */
   readonly isRepeat?: boolean;
 }
@@ -51,7 +52,8 @@ export type SubmitAnswer =
   | { readonly kind: "ok"; readonly ids: readonly string[]; readonly hows: readonly SubmitHow[] }
   | {
       readonly kind: "refused";
-      readonly reason: "id-differs" | "draining" | "doc-changed" | "flow-closed";
+      /** flow-closed: `id` is not there, not blocked any more, or to be cancelled. key-held: a member meets nobody. */
+      readonly reason: "id-differs" | "draining" | "doc-changed" | "flow-closed" | "key-held";
       readonly id: string;
     };
 
@@ -135,6 +137,8 @@ export type SettleAnswer =
   /** A cancel was asked for, so the job must not wait again: only a Finish is applied from here on. */
   | { readonly kind: "cancel-asked" }
   | { readonly kind: "doc-changed"; readonly id: string }
+  | { readonly kind: "flow-closed"; readonly id: string }
+  | { readonly kind: "key-held"; readonly id: string }
   | { readonly kind: "id-differs"; readonly id: string };
 
 export interface Extend extends LeaseRef {

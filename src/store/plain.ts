@@ -10,7 +10,7 @@ import { fieldNames, jobFields } from "./job-fields.ts";
 import type { JobField, JobFieldName } from "./job-fields.ts";
 import type { LaneFields } from "../model/lane.ts";
 import type { Settle, SubmitUnit } from "./operations.ts";
-import type { NewJob } from "./records.ts";
+import type { Growth, NewJob } from "./records.ts";
 
 /** Fields that a submit may give beyond those of every job, read once: the table does not change while a process runs. */
 const rareFields = fieldNames(({ isRare }) => isRare === true).filter(
@@ -19,6 +19,9 @@ const rareFields = fieldNames(({ isRare }) => isRare === true).filter(
 
 const laneFields: readonly string[] = ["laneKey", "laneStep", "laneGates"] satisfies (keyof LaneFields)[];
 const rareBesideLane = rareFields.filter((name) => !laneFields.includes(name));
+
+const flowFields: readonly string[] = ["flow", "edges", "freed", "waits"] satisfies (keyof NewJob)[];
+const rareBesideFlow = rareBesideLane.filter((name) => !flowFields.includes(name));
 
 /** A new job that cannot be refused and meets nobody: its id is minted, it asks for no key and for nothing rare. */
 export function isPlainJob(job: NewJob): boolean {
@@ -30,6 +33,11 @@ export function isPlainButForLane(job: NewJob): boolean {
   return job.digest === null && job.unique === null && hasNothingRare(job, rareBesideLane);
 }
 
+/** The same, in a lane or not, as a flow or a member of one: for a store that takes these as a set, too. */
+export function isPlainButForFlow(job: NewJob): boolean {
+  return job.digest === null && job.unique === null && hasNothingRare(job, rareBesideFlow);
+}
+
 function hasNothingRare(job: NewJob, fields: readonly JobFieldName[] = rareFields): boolean {
   return fields.every((name) => {
     const value = (job as unknown as Readonly<Record<string, unknown>>)[name];
@@ -39,8 +47,17 @@ function hasNothingRare(job: NewJob, fields: readonly JobFieldName[] = rareField
 
 /** A unit that cannot be refused: plain jobs, no documents, and no earlier try that may have happened. */
 export function isPlainUnit(unit: SubmitUnit, isPlain = isPlainJob): boolean {
-  return meetsNoDocs(unit) && unit.isRepeat !== true && unit.jobs.every((job) => isPlain(job));
+  return (
+    meetsNoDocs(unit) && !isGrowth(unit) && unit.isRepeat !== true && unit.jobs.every((job) => isPlain(job))
+  );
 }
+
+/** Whether members join a flow that is there already. */
+export function isGrowth({ grows = [], links = [] }: Growth): boolean {
+  return grows.length > 0 || links.length > 0;
+}
+
+export const isOfFlow = ({ waits = null }: Pick<NewJob, "waits">): boolean => waits !== null;
 
 function meetsNoDocs({ docs, checks }: SubmitUnit): boolean {
   return (docs === undefined || docs.length === 0) && (checks === undefined || checks.length === 0);
@@ -50,8 +67,10 @@ function meetsNoDocs({ docs, checks }: SubmitUnit): boolean {
  * Whether a unit may be refused after something of it was written, so that it needs a way back. A single job is looked up
  * before anything of its unit is written. So are checks, but for a repeat, which asks first whether it has happened.
  */
-export function mayBeRefusedLate({ jobs, docs, checks, isRepeat }: SubmitUnit): boolean {
-  if (docs !== undefined && docs.length > 0) return true;
+export function mayBeRefusedLate(unit: SubmitUnit): boolean {
+  const { jobs, docs, checks, isRepeat } = unit;
+  if ((docs !== undefined && docs.length > 0) || isGrowth(unit)) return true;
+  if (jobs.length > 1 && jobs.some((job) => isOfFlow(job) && job.unique !== null)) return true;
   if (isRepeat === true && checks !== undefined && checks.length > 0) return true;
   return jobs.length > 1 && (isRepeat === true || jobs.some(({ digest }) => digest !== null));
 }

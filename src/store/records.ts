@@ -36,9 +36,11 @@ export interface NewJob {
   readonly laneKey?: string;
   readonly laneStep?: number | null;
   readonly laneGates?: readonly string[] | null;
-  /** Later: edges. A store that does not honour one refuses the unit. */
-  readonly need?: number;
-  readonly slack?: number;
+  /** Of a member of a flow, or a flow itself (model/flow/); left out for neither. It meets nobody: a held key refuses it. */
+  readonly flow?: string | null;
+  readonly edges?: readonly string[] | null;
+  readonly freed?: string | null;
+  readonly waits?: string | null;
 }
 
 /**
@@ -65,6 +67,8 @@ export interface LeasedJob extends LeaseRef {
   /** Store time of the claim. */
   readonly claimedAt: number;
   readonly deadlineAt: number | null;
+  /** The gates of its keys, where it has any. Only a claim tells them. */
+  readonly keyGates?: readonly string[];
 }
 
 /** A job whose clock has rung, with what the model needs to decide. */
@@ -107,6 +111,10 @@ export interface JobRecord {
   readonly laneGates: readonly string[] | null;
   /** It waits for its retry and holds its group meanwhile. */
   readonly keepsLane: 0 | 1;
+  /** Of a member of a flow, or a flow itself (model/flow/); null for neither. */
+  readonly flow: string | null;
+  readonly edges: readonly string[] | null;
+  readonly waits: string | null;
   readonly attempts: string | null;
   readonly progress: string | null;
   readonly rank: number;
@@ -217,9 +225,25 @@ export interface GatePut {
  * What rides along in the same atomic step as a submit, a settle or a change. All apply or the unit is refused. Applied in this
  * order behind the job's own change, so a follow-up may take the unique key that the finishing job frees; the first refusal is told.
  */
-export interface Effects {
+export interface Effects extends Growth {
   readonly jobs?: readonly NewJob[];
   readonly docs?: readonly DocPut[];
+}
+
+/** What new members mean to the flow that they join, behind the jobs. Where one part fails the unit is `flow-closed`. */
+export interface Growth {
+  /** Each of these is blocked and nobody has asked for its cancel: it needs so much more, and has so many members more. */
+  readonly grows?: readonly {
+    readonly id: string;
+    readonly need: number;
+    readonly slack: number;
+    readonly members: number;
+  }[];
+  /**
+   * Edges from members that are there already, behind what grows: each has one edge more. Where the end of such a member
+   * has gone along all its edges, it goes along this one at once.
+   */
+  readonly links?: readonly { readonly from: string; readonly edge: string }[];
 }
 
 /** One change of one job as the feed tells it. Order inside a job is rev; what tells no change has that of the change before. */

@@ -7,8 +7,21 @@
  *  R1 clock    durations come in relative; dueAt = now + inMs (or the named instant), rank = rankBase + rankSlope * dueAt,
  *              ttlAt = dueAt + ttlMs, timerAt = the earliest clock of the present state; due at once means ready, else scheduled
  *  R2 guard    a change is applied iff its guard holds, else the refusal carries the current value
- *  R3 finish   a job that ends leaves the live set, is written to history, drops its lease and frees its key unless held by time
- *  R4 arrive   an edge or a signal counts a waiting job's need or slack down                             (with flows)
+ *  R3 finish   a job that ends leaves the live set, is written to history, drops its lease and frees its key unless held by
+ *              time. A member of a flow is kept with its result, until foreverMs, whatever the finish says
+ *  R4 arrive   a job whose `waits` has a need, or that has no `freed`, is born blocked, without a time-to-live. The end of a
+ *              member, however it came about, goes along its edges in order, behind everything else of its unit: at once
+ *              along edgesAtOnceMax, the rest is owed; a mark with passesOn goes along edgesPerStepMax more, and owes what
+ *              is left. An edge arrives at a blocked target: an end that meets it counts its need down, one that misses it
+ *              its slack. With no need left and a slack not below 0 the target is placed as `freed` says (event freed); with
+ *              no need left, whatever its slack, owed work is left where `owes` says so. A slack that falls below 0 leaves
+ *              owed work once and frees nobody.
+ *              The edge to its flow counts a member's end there too, blocked or finished. A target that is gone, or not
+ *              blocked, is passed over. None of this changes a rev, but for what is freed.
+ *              A finished member that comes back (a schedule or a block) counts its flow up again, and has passed nothing
+ *              on; before it has gone along all its edges it cannot come back (answer `changed`).
+ *              Owed work is a due document { kind: "owed", id: the job's id, body: "" }, put whatever is there. A flow that
+ *              is pruned or removed leaves it too. Inside the caller's transaction a store may owe all edges.
  *  R5 promote  scheduled and due becomes ready; the routes that have due jobs share the call, so that a flood on one keeps
  *              no other waiting
  *  R6 claim    in order of (rank, seq) from the offered routes, never a job one of whose clocks has rung: fence + 1,
@@ -83,8 +96,7 @@ export interface Store {
 
   promoteDue(request: { readonly max: number }): Promise<PromoteAnswer>;
   readDue(request: ReadDueRequest): Promise<ReadDueAnswer>;
-  /** Later, with flows, signals and budgets: refused as not-yet-supported. */
-  takeOwed(request: unknown): Promise<never>;
+  /** Later, with signals and budgets: refused as not-yet-supported. */
   signal(request: unknown): Promise<never>;
   adjust(request: unknown): Promise<never>;
 
@@ -125,6 +137,12 @@ export interface Store {
   exportPage(request: unknown): Promise<never>;
   importPage(request: unknown): Promise<never>;
 
+  /**
+   * Hints the watchers of other processes that all jobs that were ready on these routes are claimed. Not awaited; left
+   * out where processes have no other way to each other than the feed.
+   */
+  readonly tellTaken?: (routes: readonly number[]) => void;
+
   /** Hints only: each may be lost or come twice, and every user of one has a slow read behind it. */
   watch(listener: (hint: Hint) => void): Unwatch;
 
@@ -145,6 +163,8 @@ export type Hint =
   | { readonly kind: "due"; readonly inMs: number }
   /** Due jobs were promoted just now: who stands by for their clocks need not do it. */
   | { readonly kind: "promoted" }
+  /** Another process has just claimed all that was ready on these routes: who stands by for it need not. */
+  | { readonly kind: "taken"; readonly routes: readonly number[] }
   | { readonly kind: "finished"; readonly ids: readonly string[] }
   /**
    * The feed may have grown. A store of several partitions says it behind each other hint, with the partition; any other

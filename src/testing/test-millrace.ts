@@ -10,6 +10,8 @@ import { viewRecord } from "../client/job-view.ts";
 import type { JobView } from "../client/job-view.ts";
 import type { AnyJob, AnySubmission, InputOf, JobDefinition, ResultOf } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
+import type { Flow } from "../engine/flows/flow.ts";
+import type { FlowRun, SubmitFlowOptions } from "../client/flows.ts";
 import type { EnqueueOptions } from "../engine/job-options.ts";
 import type { PublishOptions } from "../engine/topics/publish.ts";
 import type { TopicDefinition } from "../engine/topics/topic.ts";
@@ -17,7 +19,7 @@ import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
 import type { JobState } from "../model/job-state.ts";
-import { permitQueue } from "../model/permit.ts";
+import { isHiddenQueue } from "../model/hidden-queue.ts";
 import type { JobRecord } from "../store/records.ts";
 import type { Handler } from "../worker/handler.ts";
 import type { Drain, DrainReport } from "./drain.ts";
@@ -108,6 +110,12 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
     return jobs;
   }
 
+  async submit(flow: Flow, options?: SubmitFlowOptions): Promise<FlowRun> {
+    const run = await this.mill.submit(flow, options);
+    if (this.#parts.isInline) await this.drain();
+    return run;
+  }
+
   /**
    * Enqueues as if inside the application's transaction, whatever its library. The store in memory knows of no commit:
    * the jobs are there at once, stay after a rollback, and run with the next drain, also in inline mode.
@@ -178,7 +186,7 @@ export class TestMillrace implements Enqueuer, AsyncDisposable {
     return this.#parts.memory
       .all()
       .filter((each) => (job === undefined || each.record.name === job.name) && isWanted(each))
-      .filter(({ record }) => record.queue !== permitQueue)
+      .filter(({ record }) => !isHiddenQueue(record.queue))
       .map(({ record }) => this.#view(record) as TestedJob<InputOf<Job>, ResultOf<Job>>);
   }
 

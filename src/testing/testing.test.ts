@@ -239,10 +239,10 @@ describe("the clock and the close", () => {
   test("the clock stands still until it is moved, and a long way costs little", async () => {
     const t = await start({ handlers: [greets], startAt: 1_000_000 });
     expect(t.clock.now()).toBe(1_000_000);
-    await t.enqueue(greet, { name: "Ada" }, { delay: "300d" });
+    await t.enqueue(greet, { name: "Ada" }, { delay: "60d" });
     await t.clock.advance("1w");
     expect(t.clock.now()).toBe(1_000_000 + 7 * 86_400_000);
-    await t.clock.advance("299d");
+    await t.clock.advance("59d");
     await t.drain();
     expect(t.completed(greet)).toHaveLength(1);
   });

@@ -20,8 +20,11 @@ import { JobContext } from "./job-context.ts";
 import { JointCall } from "./joint-call.ts";
 import { composeMiddleware } from "./middleware.ts";
 import type { HandlerCall, HandlerMiddleware, Layers } from "./middleware.ts";
+import { expandList, flowOf } from "./flow-input.ts";
 import { decodeInput } from "./payloads.ts";
 import { endThrottled } from "./throttled-attempt.ts";
+
+const bare: Layers = async (context, call) => call(context);
 
 /** Told once per attempt, when its handler's code is over and its end is on its way to the store. */
 export type Ended = () => void;
@@ -66,6 +69,12 @@ export class AttemptRunner {
 
   #run(attempt: Attempt, definition: JobDefinition, call: HandlerCall, layers: Layers, ended: Ended): void {
     const engine = this.#engine;
+    const expands = flowOf(attempt)?.expands;
+    if (expands !== undefined) {
+      // It stands for a list of jobs of this name, and no handler of theirs is called for it.
+      call = ({ input }) => expandList(engine, attempt, definition, expands, input);
+      layers = bare;
+    }
     attempt.start(engine.platform.monotonicUs());
     attempt.aborting.watch(attempt);
     const returned = (value: unknown): void =>

@@ -14,20 +14,32 @@
 import { allDocs } from "../engine/all-docs.ts";
 import type { Engine } from "../engine/engine.ts";
 import { answersWithin } from "../engine/race.ts";
-import { bellIds, readCancelled, readOrder } from "../engine/worker-bell.ts";
+import { bellIds, readCancelled, readOrder, webhooksBellId } from "../engine/worker-bell.ts";
 import type { WorkerOrder } from "../engine/worker-bell.ts";
-import { noticePut, readNotice, registryPrefix, workerKind } from "../engine/worker-notice.ts";
+import {
+  leftPut,
+  noticePut,
+  readNotice,
+  readNotices,
+  registryPrefix,
+  workerKind,
+} from "../engine/worker-notice.ts";
 import type { LiveWorker, WorkerNotice } from "../engine/worker-notice.ts";
 import type { Timer } from "../platform/platform.ts";
 import type { Doc, PutEvent } from "../store/records.ts";
 
 const readEveryMs = { busy: 1050, idle: 2400 };
 /** While a queue has a total, a worker that was killed is out of the shares when its notice has run out. */
-const writeEveryMs = { inFleet: 2600, alone: 20_000 };
+const writeEveryMs = { inFleet: 2800, alone: 20_000 };
 const noticeTtlMs = { inFleet: 4000, alone: 60_000 };
 const roundEveryMs = 20_000;
-/** A look at a notice that runs out comes a little behind its end, and never oftener than this. */
-const behindEndMs = 50;
+/** A bell stands in front of the settings of queues, so that most rounds read nothing. */
+const roundsPerLook = 3;
+/**
+ * A look at a notice that runs out comes so far behind its end: in a large fleet one is always about to, and most are
+ * renewed. A worker that was killed is out of the shares 4.6 s after its last notice.
+ */
+const behindEndMs = 600;
 const readLeastMs = 200;
 /** The calls of processes that were started together drift apart. */
 const jitter = 0.07;
@@ -67,6 +79,9 @@ export class Beat {
   #lateMs = 0;
   #readUs = 0;
   #isReading = false;
+  #rounds = 0;
+  /** The workers of other processes that were seen last. */
+  #others: ReadonlySet<string> = new Set();
   /** The next read comes at the pace of a busy process. */
   #isHurried = false;
   readonly #timers: Record<"read" | "write" | "round", Timer | null> = {
@@ -91,7 +106,7 @@ export class Beat {
       if (this.#seats.size === 0) for (const timer of Object.values(this.#timers)) timer?.cancel();
       // A notice that is still on its way must not come behind the end of it.
       await this.#writing;
-      await this.#put([{ ...noticePut(seat.owner, null), tells: tellsOf(seat, "worker-left") }]);
+      await this.#put([noticePut(seat.owner, null), leftPut(seat.owner, true)]);
     };
   }
 
@@ -136,7 +151,7 @@ export class Beat {
     const seats = [...this.#seats];
     const puts = seats.map((seat) => {
       const put = noticePut(seat.owner, { ...seat.notice(), ...shared });
-      return this.#joined.has(seat) ? put : { ...put, tells: tellsOf(seat, "worker-joined") };
+      return this.#joined.has(seat) ? put : { ...put, tells: joined(seat) };
     });
     // Not told again while the answer is on its way; one that was lost may have been told.
     for (const seat of seats) this.#joined.add(seat);
@@ -185,12 +200,14 @@ export class Beat {
   }
 
   async #readOwn(): Promise<readonly Doc[]> {
-    const ids = [...this.#seats].flatMap(({ owner }) => Object.values(bellIds(owner)));
+    const own = [...this.#seats].flatMap(({ owner }) => Object.values(bellIds(owner)));
+    const ids = [...own, webhooksBellId];
     return (await this.#engine.store.readDocs({ kind: workerKind, ids })).docs;
   }
 
   #hear(docs: readonly Doc[]): void {
     const byId = new Map(docs.map((doc) => [doc.id, doc]));
+    if (this.#news(byId.get(webhooksBellId)) !== null) for (const told of this.#engine.webhookChanges) told();
     for (const seat of this.#seats) {
       const ids = bellIds(seat.owner);
       const order = this.#news(byId.get(ids.order));
@@ -215,6 +232,7 @@ export class Beat {
   #showFleet(docs: readonly Doc[]): number {
     const workers = docs.map(readNotice).filter((worker) => worker !== null);
     for (const seat of this.#seats) if (seat.hasTotals) seat.fleetSeen(workers);
+    this.#see(workers);
     const owners = new Set([...this.#seats].map(({ owner }) => owner));
     const own = workers.find(({ worker }) => owners.has(worker));
     if (own === undefined) return Number.POSITIVE_INFINITY;
@@ -228,7 +246,28 @@ export class Beat {
   #hearRound(): void {
     this.#set("round", roundEveryMs, () => this.#hearRound());
     void this.#hearRetention();
+    if (this.#rounds++ % roundsPerLook !== 0) return;
     void this.#engine.queuePolicies.refresh();
+    void this.#countOthers();
+  }
+
+  /** Whether there is anybody who may stand by (claim-turns.ts). */
+  async #countOthers(): Promise<void> {
+    try {
+      this.#see(await readNotices(this.#engine.store, true));
+    } catch (error) {
+      this.#engine.log.debug("the registry of workers could not be counted", { error });
+    }
+  }
+
+  #see(workers: readonly LiveWorker[]): void {
+    const owners = new Set([...this.#seats].map(({ owner }) => owner));
+    const others = new Set(workers.map(({ worker }) => worker).filter((worker) => !owners.has(worker)));
+    // A worker that was killed tells nothing: whoever misses its notice does, and the first of them is heard.
+    const missed = [...this.#others].filter((worker) => !others.has(worker) && !owners.has(worker));
+    if (missed.length > 0) void this.#put(missed.map((worker) => leftPut(worker, false)));
+    this.#others = others;
+    this.#engine.fleet.others = others.size;
   }
 
   /** Only an outcome of which nothing is kept matters before the retention duty comes. Unheard, everything is kept. */
@@ -261,6 +300,6 @@ export class Beat {
   }
 }
 
-function tellsOf({ owner }: BeatSeat, kind: "worker-joined" | "worker-left"): PutEvent {
-  return { kind, subject: owner, extra: null };
+function joined({ owner }: BeatSeat): PutEvent {
+  return { kind: "worker-joined", subject: owner, extra: null };
 }

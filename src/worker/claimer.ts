@@ -21,6 +21,7 @@ import { storeLimits } from "../store/limits.ts";
 import type { ClaimAnswer, ClaimOffer } from "../store/operations.ts";
 import type { LeasedJob, NewJob } from "../store/records.ts";
 import type { Hint } from "../store/store.ts";
+import { ClaimTurns } from "./claim-turns.ts";
 import type { ClosedGates } from "./closed-gates.ts";
 import type { Pool } from "./pool.ts";
 import type { RouteKind } from "./pool-routes.ts";
@@ -31,16 +32,14 @@ import type { Settling } from "./settling.ts";
 import type { Slots } from "./slots.ts";
 
 /** Hints can be lost: every worker that has a slot free looks again this often. */
-const pollMs = 1100;
-const pollJitter = 0.07;
+const pollMs = 1150;
+const pollJitter = 0.05;
 /** A longer wait for a gate is made of several. */
 const wakeInMaxMs = 10_000;
 /** A claim that is not answered by then counts as lost. */
 const claimMaxMs = 90_000;
 const inputBytesMax = storeLimits.claimInputBytesMax;
 const unsettledMax = 2 * storeLimits.claimJobsMax;
-/** Among so many hints one may tell of a gate: jobs may be behind all the others. */
-const hintsPerLook = 64;
 const noneArriving: ReadonlyMap<Pool, number> = new Map();
 const backoffLengths = { firstMs: 100, maxMs: 5000 };
 
@@ -76,6 +75,7 @@ export class Claimer {
   readonly #routes: RouteMap;
   readonly #backoff: Backoff;
   readonly #trouble: RepeatedLine;
+  readonly #turns: ClaimTurns;
   #poll: Timer | null = null;
   #opening: { readonly atUs: number; readonly timer: Timer } | null = null;
   #isStopped = true;
@@ -85,7 +85,6 @@ export class Claimer {
   #sent: SentClaim | null = null;
   #roundTripUs = 0;
   #lastClaimUs = 0;
-  #hints = 0;
   #first = 0;
 
   constructor(engine: Engine, options: ClaimerOptions) {
@@ -94,6 +93,10 @@ export class Claimer {
     this.#routes = options.routes;
     this.#backoff = new Backoff(engine.platform, backoffLengths);
     this.#trouble = new RepeatedLine(engine, "warn", "claiming failed, trying again");
+    this.#turns = new ClaimTurns(engine, (pool) => {
+      this.#routes.wake(pool);
+      this.consider();
+    });
   }
 
   start(): void {
@@ -113,6 +116,7 @@ export class Claimer {
     this.#poll?.cancel();
     this.#opening?.timer.cancel();
     this.#backoff.cancel();
+    this.#turns.stop();
     await this.#inFlight;
   }
 
@@ -136,29 +140,19 @@ export class Claimer {
       const pool = this.#routes.poolOf({ route });
       if (pool === undefined) learning.meet(route);
       else {
-        this.#routes.wake(pool, this.#routes.lanesOf({ route }));
+        if (this.#turns.hinted(pool)) this.#routes.wake(pool, this.#routes.lanesOf({ route }));
         closedGates.suspect(pool);
-        this.#suspectSettings(pool);
       }
     }
     this.consider();
   }
 
-  /**
-   * A hint without a job behind it may tell of a gate that was put, and so of the settings of the queue. Whether there
-   * is a job the claim shows; where none is made because all slots are busy, or where hints come thick and fast, that
-   * is not waited for.
-   */
-  #suspectSettings(pool: Pool): void {
-    pool.isHinted = true;
-    this.#hints += 1;
-    if (this.#hints % hintsPerLook === 0 || this.#wantedBy(pool, noneArriving) === 0)
-      this.#lookAtSettings(pool);
-  }
-
-  #lookAtSettings(pool: Pool): void {
-    pool.isHinted = false;
-    this.#engine.queuePolicies.hinted();
+  /** Another process has claimed what was ready on these routes. */
+  taken(routes: readonly number[]): void {
+    for (const route of routes) {
+      const pool = this.#routes.poolOf({ route });
+      if (pool !== undefined) this.#turns.taken(pool);
+    }
   }
 
   /** There may be work for every pool. */
@@ -223,20 +217,19 @@ export class Claimer {
     this.#measure(sentUs);
     const got = new Map<Pool, number>();
     const gotOf = new Map<RouteKind, number>();
-    for (const job of answer.jobs) {
+    for (const { job, count } of runsOfRoutes(answer.jobs)) {
       const pool = this.#routes.poolOf(job);
       if (pool === undefined) continue;
-      got.set(pool, (got.get(pool) ?? 0) + 1);
+      got.set(pool, (got.get(pool) ?? 0) + count);
       const kind = this.#routes.kindOf(pool, job);
-      gotOf.set(kind, (gotOf.get(kind) ?? 0) + 1);
+      gotOf.set(kind, (gotOf.get(kind) ?? 0) + count);
     }
     // A claim that was cut, by the bytes of its inputs or because it looked at many, says nothing about what it did not
     // come to.
     const isFull = asked.some(({ kind, offer }) => (gotOf.get(kind) ?? 0) >= offer.max);
     const isCut = answer.more && (!isFull || mayReach(answer.jobs, inputBytesMax));
     for (const pool of new Set(asked.map((each) => each.pool))) {
-      if (got.has(pool)) pool.isHinted = false;
-      else if (pool.isHinted) this.#lookAtSettings(pool);
+      this.#turns.claimed(pool, got.has(pool));
     }
     for (const { pool, kind, offer } of asked) {
       if (isCut || (gotOf.get(kind) ?? 0) >= offer.max) this.#routes.wake(pool, kind.order);
@@ -257,6 +250,7 @@ export class Claimer {
       for (const told of this.#engine.idleClaims) told(answer.nextDueInMs);
       return;
     }
+    if (!isFull && !answer.more) this.#turns.tell([...new Set(answer.jobs.map(({ route }) => route))]);
     for (const { queue } of got.keys()) this.#options.claimed(queue, answer.now);
     renewal.arm();
     slots.arrive(answer.jobs, sentUs);
@@ -366,4 +360,17 @@ function mayReach(jobs: readonly LeasedJob[], bytes: number): boolean {
 /** Whether a failed claim may have taken jobs all the same. */
 function mayHaveHappened(error: unknown): boolean {
   return !isMillraceError(error) || error.outcome === "unknown";
+}
+
+/** Jobs in a row that are of one route, by the first of them. */
+function runsOfRoutes(
+  jobs: readonly LeasedJob[],
+): readonly { readonly job: LeasedJob; readonly count: number }[] {
+  const runs: { job: LeasedJob; count: number }[] = [];
+  let last: (typeof runs)[number] | undefined;
+  for (const job of jobs) {
+    if (last?.job.route === job.route) last.count += 1;
+    else runs.push((last = { job, count: 1 }));
+  }
+  return runs;
 }

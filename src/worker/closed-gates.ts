@@ -6,11 +6,14 @@
  *   a hint names a route of a pool in which jobs wait (putting a gate hints its routes)  ──┐
  *   a claim for such a pool brought less than was asked for                               ├──► read the gates, hand back
  *   the slow poll of the claimer, where the hint was lost                                 ──┘
+ *   a throttle of this process has closed one  ──► hand back at once
  *
  * Always true: one read at a time, and between two reads at least `gapMs`, because hints of new jobs look the same.
  */
 import type { Engine } from "../engine/engine.ts";
+import { isGroupGate } from "../model/lane.ts";
 import type { Timer } from "../platform/platform.ts";
+import type { LeasedJob } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Pool } from "./pool.ts";
 import type { RouteMap } from "./route-map.ts";
@@ -31,6 +34,7 @@ export class ClosedGates {
     this.#engine = engine;
     this.#routes = routes;
     this.#handBack = handBack;
+    engine.limits.closings.add(this.#closed);
   }
 
   /** A gate of this pool may have been closed. */
@@ -42,6 +46,7 @@ export class ClosedGates {
 
   stop(): void {
     this.#isStopped = true;
+    this.#engine.limits.closings.delete(this.#closed);
     this.#gap?.cancel();
   }
 
@@ -67,12 +72,26 @@ export class ClosedGates {
 
   async #sendBack(pools: readonly Pool[]): Promise<void> {
     const keys = new Set(pools.flatMap((pool) => this.#routes.gateKeysOf(pool)));
+    for (const pool of pools)
+      for (const { job } of pool.backlog()) for (const key of limitKeysOf(job)) keys.add(key);
     const { gates, now } = await this.#engine.store.readGates({ keys: [...keys] });
     const closed = new Set(
       gates.filter(({ closedUntil }) => closedUntil !== null && closedUntil > now).map(({ key }) => key),
     );
-    if (closed.size === 0) return;
-    const isHeld = ({ job }: Attempt): boolean => this.#routes.gateKeysAt(job).some((key) => closed.has(key));
-    for (const pool of pools) for (const attempt of pool.takeIf(isHeld)) this.#handBack(attempt);
+    if (closed.size > 0) this.#sendBackBehind(pools, closed);
   }
+
+  readonly #closed = (gate: string): void => this.#sendBackBehind(this.#routes.pools, new Set([gate]));
+
+  #sendBackBehind(pools: readonly Pool[], closed: ReadonlySet<string>): void {
+    const isHeld = ({ job }: Attempt): boolean =>
+      [...this.#routes.gateKeysAt(job), ...limitKeysOf(job)].some((key) => closed.has(key));
+    for (const pool of pools)
+      if (pool.waiting > 0) for (const attempt of pool.takeIf(isHeld)) this.#handBack(attempt);
+  }
+}
+
+/** The keys of limits that a job takes from: the gate of a group is never closed. */
+function limitKeysOf({ keyGates = [] }: LeasedJob): readonly string[] {
+  return keyGates.filter((key) => !isGroupGate(key));
 }

@@ -7,6 +7,7 @@ import { redact } from "../codec/redact.ts";
 import { durationMs } from "../model/duration.ts";
 import type { Duration } from "../model/duration.ts";
 import { MillraceError } from "../model/error.ts";
+import { placeOfId } from "../model/flow/flow-meta.ts";
 import { readMeta, viewMadeBy } from "../model/job-meta.ts";
 import type { PublishedTo } from "../model/job-meta.ts";
 import { checkName } from "../model/name.ts";
@@ -17,11 +18,13 @@ import type { EnqueueOptions } from "../engine/job-options.ts";
 import { kvKind, readKvPutOptions } from "../engine/kv.ts";
 import type { KvPutOptions } from "../engine/kv.ts";
 import type { LogFields } from "../engine/logger.ts";
+import { planGrowth } from "../engine/flows/grow-flow.ts";
 import { planJob } from "../engine/submit.ts";
 import { describeError, roundOf } from "../model/attempt-log.ts";
 import type { LeaseRef, NewJob } from "../store/records.ts";
 import type { Attempt } from "./attempt.ts";
 import { completed } from "./attempt-end.ts";
+import { ContextFlow } from "./context-flow.ts";
 import { EffectsDraft } from "./effects-draft.ts";
 import { extendByHand } from "./extend-leases.ts";
 import { encodeResult, shownError } from "./payloads.ts";
@@ -82,6 +85,7 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   readonly #attempt: Attempt;
   readonly #definition: JobDefinition;
   readonly #engine: Engine;
+  #flow: ContextFlow | null = null;
   /** True once `completeIn` has completed the job: what is collected later would be lost. */
   #isCompleted = false;
 
@@ -152,6 +156,22 @@ export class JobContext<Out = unknown, Returned = unknown> implements EffectsSco
   /** The topic that it was published to, and the subscription that it was made for; null for a job of no topic. */
   get topic(): PublishedTo | null {
     return readMeta(this.#attempt.job.meta).topic ?? null;
+  }
+
+  /**
+   * The flow that the job is a node of; null for a job of no flow. What is added here is added to the flow in the same step
+   * as the job's completion, and comes after nothing unless it says so: this node has completed by then.
+   */
+  get flow(): ContextFlow | null {
+    const { job } = this.#attempt;
+    if (placeOfId(job.id) === null) return null;
+    this.#flow ??= new ContextFlow(job.id, (added) => {
+      this.#checkEffect("flow");
+      const draft = (this.#attempt.effects ??= new EffectsDraft());
+      const within = job.id.slice(0, job.id.lastIndexOf("."));
+      draft.addGrowth(() => planGrowth(this.#engine, added, within, roundOf(job.attempts) > 1));
+    });
+    return this.#flow;
   }
 
   /** Fires once, with an AttemptAborted as its reason: cancel, timeout, deadline, lease-lost or shutdown. */

@@ -9,7 +9,9 @@ import type { JobDefinition } from "../engine/definition.ts";
 import type { Engine } from "../engine/engine.ts";
 import { checkSchema } from "../engine/standard-schema.ts";
 import { isMillraceError } from "../model/error.ts";
+import type { FlowMeta } from "../model/flow/flow-meta.ts";
 import type { Attempt } from "./attempt.ts";
+import { completeInput, flowOf } from "./flow-input.ts";
 
 type Refusal = "invalid-input" | "invalid-result" | "key-missing";
 
@@ -45,11 +47,34 @@ export function shownError(thrown: unknown): unknown {
 export function decodeInput(engine: Engine, attempt: Attempt, { inputSchema }: JobDefinition): unknown {
   try {
     const input = engine.settings.coder.decode(attempt.job.input);
-    if (inputSchema === null) return input;
-    const checked = checkSchema(inputSchema, input, { code: "invalid-input", what: "The input" });
-    return checked instanceof Promise ? checked.catch(refuseInput) : checked;
+    const flow = flowOf(attempt);
+    if (flow?.refs !== undefined) return completeAndCheck(engine, attempt, input, flow, inputSchema);
+    return flow?.expands === undefined ? checkInput(inputSchema, input) : input;
   } catch (error) {
     return refuseInput(error);
+  }
+}
+
+function checkInput(schema: JobDefinition["inputSchema"], input: unknown): unknown {
+  if (schema === null) return input;
+  const checked = checkSchema(schema, input, { code: "invalid-input", what: "The input" });
+  return checked instanceof Promise ? checked.catch(refuseInput) : checked;
+}
+
+/** A member of a flow whose input was waiting for results. The list of a map is no input of its job. */
+async function completeAndCheck(
+  engine: Engine,
+  attempt: Attempt,
+  input: unknown,
+  { refs = [], expands }: FlowMeta,
+  schema: JobDefinition["inputSchema"],
+): Promise<unknown> {
+  const whole = await completeInput(engine, attempt, input, refs);
+  if (expands !== undefined) return whole;
+  try {
+    return await checkInput(schema, whole);
+  } catch (error) {
+    return RefusedPayload.is(error) ? Promise.reject(error) : refuseInput(error);
   }
 }
 

@@ -40,8 +40,6 @@ export class Pool {
   busySlots = 0;
   /** More may be waiting in the store than the last claim brought. */
   isHungry = true;
-  /** A hint has named a route of this pool, and no job was found behind it yet. */
-  isHinted = false;
   readonly #attemptsPerSlot: (() => number) | null;
   #backlog: Attempt[] = [];
   #head = 0;
@@ -81,8 +79,13 @@ export class Pool {
     return attempt;
   }
 
+  /** Those that wait, in their order. */
+  backlog(): readonly Attempt[] {
+    return this.#backlog.slice(this.#head);
+  }
+
   takeAll(): Attempt[] {
-    const attempts = this.#backlog.slice(this.#head);
+    const attempts = [...this.backlog()];
     this.#backlog = [];
     this.#head = 0;
     return attempts;

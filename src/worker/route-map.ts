@@ -31,6 +31,8 @@ type Routed = Pick<LeasedJob, "route">;
 export class RouteMap {
   readonly pools: readonly Pool[];
   readonly #byNumber = new Map<number, ServedRoute>();
+  /** Most jobs are of the same route as the one before them, and each is asked about four times. */
+  #last: ServedRoute | undefined;
   readonly #ofPools: ReadonlyMap<Pool, PoolRoutes>;
   readonly #handlers: ReadonlyMap<string, Handler>;
   readonly #capabilities: ReadonlySet<string>;
@@ -55,7 +57,12 @@ export class RouteMap {
 
   #serve(route: Route, pool: Pool): RouteKind {
     this.#byNumber.set(route.number, { route, pool, handler: this.#handlers.get(route.name) });
+    this.#last = undefined;
     return this.#of(pool).kindOf(route.lanes ?? null);
+  }
+
+  #served(route: number): ServedRoute | undefined {
+    return this.#last?.route.number === route ? this.#last : (this.#last = this.#byNumber.get(route));
   }
 
   #of(pool: Pool): PoolRoutes {
@@ -81,16 +88,16 @@ export class RouteMap {
   }
 
   poolOf({ route }: Routed): Pool | undefined {
-    return this.#byNumber.get(route)?.pool;
+    return this.#served(route)?.pool;
   }
 
   handlerOf({ route }: Routed): Handler | undefined {
-    return this.#byNumber.get(route)?.handler;
+    return this.#served(route)?.handler;
   }
 
   /** The job's queue and name, for people. */
   titleOf({ route }: Routed): { readonly queue: string; readonly name: string } {
-    return this.#byNumber.get(route)?.route ?? untitled;
+    return this.#served(route)?.route ?? untitled;
   }
 
   kindOf(pool: Pool, job: Routed): RouteKind {
@@ -99,7 +106,7 @@ export class RouteMap {
 
   /** How the lanes of the job's route share a claim; null for a route without lanes. */
   lanesOf({ route }: Routed): LaneOrder | null {
-    return this.#byNumber.get(route)?.route.lanes ?? null;
+    return this.#served(route)?.route.lanes ?? null;
   }
 
   /** There may be jobs on any route of this pool, or of those with this lane order. */

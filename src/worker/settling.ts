@@ -6,7 +6,9 @@
  *
  *   the answer                 and then
  *   ok, already                over
- *   doc-changed, id-differs    decided anew: the store refused an effect, so the attempt failed, without effects
+ *   doc-changed, id-differs,   decided anew: the store refused an effect, so the attempt failed, without effects
+ *   key-held
+ *   flow-closed                decided anew: cancelled, because its flow ends and takes no more nodes
  *   cancel-asked               decided anew: cancelled
  *   stale, gone                over: the lease was lost, and the result is dropped
  *   none                       over: the settle could not be delivered; the job is reclaimed when its lease ends
@@ -15,6 +17,7 @@
  */
 import type { AttemptObserver } from "../engine/attempt-observer.ts";
 import type { Engine } from "../engine/engine.ts";
+import { afterCancel } from "../model/after-run.ts";
 import type { Decision } from "../model/after-run.ts";
 import { MillraceError } from "../model/error.ts";
 import type { SettleAnswer } from "../store/operations.ts";
@@ -102,6 +105,12 @@ export class Settling {
       case "cancel-asked":
         learnCancelReason(this.#engine, attempt);
         return this.settle(attempt, cancelDecision(attempt));
+      case "flow-closed":
+        return this.settle(attempt, {
+          next: afterCancel(attempt.policy, "flow-closed"),
+          attempts: null,
+        });
+      case "key-held":
       case "doc-changed":
       case "id-differs": {
         const message = `An effect was refused: ${answer.kind} (${answer.id}).`;

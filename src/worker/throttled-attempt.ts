@@ -11,7 +11,8 @@ import type { ThrottledEnd } from "../model/after-run.ts";
 import { describeError } from "../model/attempt-log.ts";
 import { isMillraceError } from "../model/error.ts";
 import { limitGateKey } from "../model/gate.ts";
-import { gateOfLimit, keyOfGate, readKeyUse } from "../model/lane.ts";
+import { gateOfLimit, keyOfGate } from "../model/lane.ts";
+import { keyUsesOf } from "../store/rules/lane.ts";
 import type { Attempt } from "./attempt.ts";
 import { delayOf, endByThrow, endedOf } from "./attempt-end.ts";
 import type { AttemptEnd } from "./attempt-end.ts";
@@ -63,10 +64,10 @@ async function closeAndGiveBack(
   }
 }
 
-/** The key of this limit that the job takes from. A throttle is rare, so it is read then and not with each claim. */
+/** The key of this limit that the job takes from. Its claim has told the keys, unless the reply was lost. */
 async function ownKeyOf(engine: Engine, { job }: Attempt, limit: string): Promise<string | null> {
-  const record = await engine.reads.add(job.id);
-  const keys = (record?.laneGates ?? []).map((use) => readKeyUse(use).key);
+  const keys =
+    job.keyGates ?? keyUsesOf((await engine.reads.add(job.id)) ?? { laneGates: null }).map(({ key }) => key);
   const own = keys.find((key) => gateOfLimit(key) === limitGateKey(limit));
   return own === undefined ? null : keyOfGate(own);
 }

@@ -206,6 +206,7 @@ export class JobWorker implements Worker {
 
   #hinted(hint: Hint): void {
     if (hint.kind === "ready") this.#claimer.hinted(hint);
+    else if (hint.kind === "taken") this.#claimer.taken(hint.routes);
     else if (hint.kind === "cancel" && hint.owner === this.id) this.#aborting.cancelHinted(hint.ids);
   }
 

@@ -17,9 +17,10 @@ async function open(given: { readonly callTimeoutMs?: number } = {}): Promise<Ne
   const proxy = await openTcpProxy({ port: Number(url.port), host: url.hostname });
   const shared = { platform: nodePlatform, poolMax: 3 };
   let schema = "";
-  const direct = await schemas.open((past, given) =>
-    openPostgresStore({ ...shared, url: past, schema: (schema = given) }),
-  );
+  const direct = await schemas.open((place) => {
+    ({ schema } = place);
+    return openPostgresStore({ ...place, platform: nodePlatform });
+  });
   url.hostname = "127.0.0.1";
   url.port = String(proxy.port);
   const store = await openPostgresStore({ ...shared, url: url.href, schema, ...given });

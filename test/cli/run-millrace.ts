@@ -34,6 +34,7 @@ export async function say(
 export const lookingCommands = [
   ["list"],
   ["counts"],
+  ["flows"],
   ["show", "x"],
   ["logs", "x"],
   ["tail"],

@@ -145,6 +145,7 @@ describe("help and version", () => {
       "enqueue",
       "list",
       "counts",
+      "flows",
       "show",
       "logs",
       "tail",

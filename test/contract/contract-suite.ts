@@ -14,6 +14,8 @@ import { auditAll, findAll, recount, sortTallies } from "../support/walk.ts";
 import { capabilityCases } from "./cases/capability-cases.ts";
 import { changeCases } from "./cases/change-cases.ts";
 import { claimCases } from "./cases/claim-cases.ts";
+import { flowCases } from "./cases/flow-cases.ts";
+import { flowGrowthCases } from "./cases/flow-growth-cases.ts";
 import { gateCases } from "./cases/gate-cases.ts";
 import { docCases } from "./cases/doc-cases.ts";
 import { promoteCases, readDueCases } from "./cases/due-cases.ts";
@@ -46,6 +48,8 @@ const groups: readonly ContractGroup[] = [
   extendCases,
   recordCases,
   changeCases,
+  flowCases,
+  flowGrowthCases,
   promoteCases,
   readDueCases,
   docCases,

@@ -115,4 +115,25 @@ describe.each(places)("on %s", (_title, place) => {
     await third.result({ timeout });
     expect(calls).toBe(1);
   });
+
+  test("a throttled key takes back what was claimed of it and not started, in every process", async () => {
+    const mill = processes();
+    const api = limit("api", { perKey: { rate: { max: 100, per: "1s" } } });
+    const call = job<string>("call", { limits: [api.use({ key: (tenant) => tenant })] });
+    const gather = batchHandler(call, { size: 9, wait: "10m" }, async () => {});
+    const [here, elsewhere] = [await mill(), await mill()];
+    const worker = await here.work([gather]);
+    const handles = await Promise.all(["a", "b", "c"].map((tenant) => here.enqueue(call, tenant)));
+    await until("they are claimed", () => worker.held === 3);
+    await here.limits.throttle("api", { key: "a", retryAfter: "1h" });
+    await until("the first went back", () => worker.held === 2);
+    await elsewhere.limits.throttle("api", { key: "b", retryAfter: "1h" });
+    await until("the second went back", () => worker.held === 1);
+    for (const { id } of handles.slice(0, 2))
+      expect(await here.jobs.get(id)).toMatchObject({
+        ...{ state: "ready", failures: [], held: { by: "limit", name: "api" } },
+      });
+    const { jobs: running } = await here.jobs.list({ state: "running" });
+    expect(running.map(({ input }) => input)).toEqual(["c"]);
+  });
 });

@@ -20,23 +20,23 @@ for (const source of postgresSources()) {
   describeStoreContract(
     source.title,
     ({ platform }) =>
-      schemas.openCounted((url, schema) =>
-        openPostgresStore({ url, schema, platform, clock: "platform", poolMax: 4 }),
-      ),
+      schemas.openCounted((place) => openPostgresStore({ ...place, platform, clock: "platform" })),
     skips,
   );
 
   describeBlockedHolder(source.title, async ({ platform }) => {
-    let place = "";
-    const store = await schemas.open((url, schema) => {
-      place = schema;
-      return openPostgresStore({ url, schema, platform, clock: "platform", poolMax: 2 });
+    let schema = "";
+    const store = await schemas.open((place) => {
+      ({ schema } = place);
+      return openPostgresStore({ ...place, platform, clock: "platform" });
     });
     const block = async (id: string): Promise<void> => {
-      const [waiting] = await database.query(`SELECT route, state FROM ${place}.waiting WHERE id = $1`, [id]);
+      const [waiting] = await database.query(`SELECT route, state FROM ${schema}.waiting WHERE id = $1`, [
+        id,
+      ]);
       const { route, state } = waiting!;
-      await database.query(`UPDATE ${place}.waiting SET state = ${blocked} WHERE id = $1`, [id]);
-      await database.query(`INSERT INTO ${place}.tally VALUES ($1, $2, -1), ($1, ${blocked}, 1)`, [
+      await database.query(`UPDATE ${schema}.waiting SET state = ${blocked} WHERE id = $1`, [id]);
+      await database.query(`INSERT INTO ${schema}.tally VALUES ($1, $2, -1), ($1, ${blocked}, 1)`, [
         route,
         state,
       ]);

@@ -32,8 +32,8 @@ const stores: readonly (readonly [string, () => Promise<Store>])[] = [
   [
     "Postgres",
     () =>
-      schemas.open((url, schema) =>
-        openPostgresStore({ url, schema, platform: createHeldPlatform(), clock: "platform", poolMax: 2 }),
+      schemas.open((place) =>
+        openPostgresStore({ ...place, platform: createHeldPlatform(), clock: "platform" }),
       ),
   ],
   ["Redis", () => redis.open({ platform: createHeldPlatform(), clock: "platform" })],

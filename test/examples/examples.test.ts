@@ -68,6 +68,24 @@ const shown: Readonly<Record<string, readonly RegExp[]>> = {
     /^nothing to count: unrecoverable$/,
     /^sorted by a command: oak elm ash$/,
   ],
+  "report-flow.ts": [
+    /^notify: the report of 2026-10 failed$/,
+    /^fetch retries-exhausted, Error: the warehouse is down$/,
+    /^fetch failed$/,
+    /^merge skipped$/,
+    /^tell completed$/,
+    /^run again: \{ runs: 1, waits: \d+ \}$/,
+    /^result: \{.* merge: '2026-10: page 1, page 2, page 3' \}$/,
+  ],
+  "fan-out-flow.ts": [
+    /^result: \{ sum: '995 images, 995 KiB' \}$/,
+    /^failed: shrink\.7, shrink\.207, shrink\.407, shrink\.607, shrink\.807$/,
+    /^the flow: completed$/,
+  ],
+  "race-flow.ts": [
+    /^\{ buy: 'bought for 40' \}$/,
+    /^the third ended as cancelled \(the flow has no more use for it\)/,
+  ],
   "testing-your-jobs.ts": [
     /^the welcome waits/,
     /^the first attempt failed/,
@@ -75,8 +93,9 @@ const shown: Readonly<Record<string, readonly RegExp[]>> = {
   ],
 };
 
-/** In an order of its own: on a machine that is late, what is due by then overtakes the low priority. */
+/** In an order of its own: on a machine that is late, what is due by then overtakes the low priority; a cancel comes when it comes. */
 const shownBeside: Readonly<Record<string, readonly RegExp[]>> = {
+  "race-flow.ts": [/^Cleo's is not needed any more$/],
   "delays-and-unique.ts": [
     /^reminder: only once$/,
     /^reminder: 300 ms later$/,

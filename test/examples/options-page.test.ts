@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import {
   batchHandler,
   commandHandler,
+  flow,
   handler,
   job,
   limit,
@@ -33,6 +34,8 @@ const open = (options: object) => () => Millrace.open("sqlite::memory:", options
 const define = (options: object) => () => job("asked", options as JobOptions & { input?: undefined });
 
 const enqueueHeading = "`mill.enqueue(job, input, options)`";
+const addHeading = "`flow.add(name, job, input, options)`";
+const mapHeading = "`flow.map(name, job, list, options)`";
 const callHeading = "`mill.call(job, input, options)`";
 
 /** By the heading of its table: a call whose error lists the known options. */
@@ -68,6 +71,17 @@ const calls: Readonly<Record<string, () => unknown>> = {
     await mill.schedule("edited", plain, {}, { every: "1h" });
     await mill.schedules.backfill("edited", { from: 0, to: 1, ...asked });
   },
+  "`flow(name, options)`": () => flow("asked", asked),
+  "`mill.submit(flow, options)`": () => mill.submit(flow("asked"), asked),
+  [addHeading]: () => flow("asked").add("node", plain, {}, asked),
+  [mapHeading]: () => flow("asked").map("node", plain, [], asked),
+  "`flow.race(name, jobs, options)`": () => flow("asked").race("node", [plain.with({})], asked),
+  "`flow.group(name, jobs, options)`": () => flow("asked").group("node", [plain.with({})], asked),
+  "`flow.chain(name, jobs, options)`": () => flow("asked").chain("node", [plain.with({})], asked),
+  "`flow.sub(name, flow, options)`": () => flow("asked").sub("node", flow("other"), asked),
+  "`mill.flows.list(options)`": () => mill.flows.list(asked),
+  "`mill.flows.cancel(id, options)`": () => mill.flows.cancel("asked", asked),
+  "`mill.flows.replay(id, options)`": () => mill.flows.replay("asked", asked),
   "`topic(name, options)`": () => topic("asked", asked),
   "`subscription(topic, job, options)`": () => subscription(topic("asked"), plain, asked),
   "`mill.publish(topic, input, options)`": () => mill.publish(topic("asked"), {}, asked),
@@ -143,8 +157,11 @@ describe("the page of all options", () => {
   test.each(Object.keys(calls))("%s has exactly the options that the code knows", async (heading) => {
     const known = await knownTo(calls[heading] as () => unknown);
     const own = tables().get(heading) ?? [];
-    // A call takes all options of an enqueue, which its table does not repeat; its timeout is another one.
-    const others = heading === callHeading ? (tables().get(enqueueHeading) ?? []) : [];
+    // A call takes all options of an enqueue, which its table does not repeat; its timeout is another one. So does a node.
+    const ofEnqueue = tables().get(enqueueHeading) ?? [];
+    const ofNode = ofEnqueue.filter((name) => name !== "id" && name !== "repeatOf");
+    const isNode = heading === addHeading || heading === mapHeading;
+    const others = heading === callHeading ? ofEnqueue : isNode ? ofNode : [];
     expect([...new Set([...own, ...others])].toSorted()).toEqual(known.toSorted());
   });
 });

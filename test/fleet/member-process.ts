@@ -44,10 +44,10 @@ if (role === "worker") {
   const store = await openStore(nodePlatform, url);
   const term = new Term(new Engine(store, nodePlatform, settings, log), "test", 1000);
   if (await term.take()) say({ line: "held" });
-  const fence = term.fence();
+  const check = term.check();
   process.kill(process.pid, "SIGSTOP");
   const [answer] = await store.submit([
-    { jobs: [aJob({ id: "late" })], docs: fence === null ? [] : [fence] },
+    { jobs: [aJob({ id: "late" })], checks: check === null ? [] : [check] },
   ]);
   const told = answer?.kind === "refused" ? answer.reason : String(answer?.kind);
   say({ line: "wrote", answer: told, isHeld: await term.take() });

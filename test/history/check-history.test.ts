@@ -8,10 +8,12 @@ import { invariantNumbers } from "./invariants.ts";
 import type { Invariant } from "./invariants.ts";
 import { key, twoAttempts } from "./planted.ts";
 import type { Bend, Planted, Write } from "./planted.ts";
+import { plantedFlows, trueFlows } from "./planted-flows.ts";
 import { plantedGates, trueGates } from "./planted-gates.ts";
 import { plantedLanes, trueLanes } from "./planted-lanes.ts";
 import { plantedLives } from "./planted-lives.ts";
 import { plantedOwners } from "./planted-owners.ts";
+import { plantedSchedules, trueSchedules } from "./planted-schedules.ts";
 import { Scribe } from "./scribe.ts";
 import { revokeChange } from "../../src/model/operate.ts";
 import { aJob } from "../support/builders.ts";
@@ -123,15 +125,20 @@ const trueHistories: Record<string, Write> = {
 };
 
 describe("true histories", () => {
-  test.each(Object.entries({ ...trueHistories, ...trueGates, ...trueLanes }))(
-    "%s is accepted",
-    (_name, write) => {
-      expect(found(write)).toEqual([]);
-    },
-  );
+  const all = { ...trueHistories, ...trueGates, ...trueLanes, ...trueSchedules, ...trueFlows };
+  test.each(Object.entries(all))("%s is accepted", (_name, write) => {
+    expect(found(write)).toEqual([]);
+  });
 });
 
-const planted: readonly Planted[] = [...plantedOwners, ...plantedLives, ...plantedGates, ...plantedLanes];
+const planted: readonly Planted[] = [
+  ...plantedOwners,
+  ...plantedLives,
+  ...plantedGates,
+  ...plantedLanes,
+  ...plantedSchedules,
+  ...plantedFlows,
+];
 
 describe("planted violations", () => {
   test.each([...planted])("invariant %i is found broken when %s", (...each) => {

@@ -6,10 +6,12 @@ import { checkAcceptance } from "./check-acceptance.ts";
 import { checkCapabilities } from "./check-capabilities.ts";
 import { checkClosed } from "./check-closed.ts";
 import { checkEnds } from "./check-ends.ts";
+import { checkFlows } from "./check-flows.ts";
 import { checkLimits } from "./check-limits.ts";
 import { checkOrder } from "./check-order.ts";
 import { checkOwnership } from "./check-ownership.ts";
 import { checkRemoval } from "./check-removal.ts";
+import { checkSchedules } from "./check-schedules.ts";
 import { checkTimelines } from "./check-timeline.ts";
 import type { Evidence } from "./history.ts";
 import { checkLanes } from "./check-lanes.ts";
@@ -26,7 +28,9 @@ const checks = [
   checkCapabilities,
   checkLanes,
   checkEnds,
+  checkFlows,
   checkRemoval,
+  checkSchedules,
 ];
 
 export function checkHistory(evidence: Evidence): readonly Violation[] {

@@ -4,7 +4,7 @@ import { canMove, isTerminal } from "../../src/model/job-state.ts";
 import type { JobState } from "../../src/model/job-state.ts";
 import { defaultAttempts, defaultBackoff, plannedDelayMs } from "../../src/model/retry-policy.ts";
 import type { NewJob } from "../../src/store/records.ts";
-import { leaseKey } from "./ledger.ts";
+import { leaseKey, runsNoHandler } from "./ledger.ts";
 import { policyOf } from "./policy-of.ts";
 import type { Ledger, TimelineEvent, Violation } from "./ledger.ts";
 
@@ -13,12 +13,16 @@ export function* checkTimelines(ledger: Ledger): Generator<Violation> {
     yield* arrowsAreKept(id, events);
     yield* cancelledJobsAreNotClaimed(id, events);
     yield* attemptsAreCounted(ledger, id, events);
-    yield* failuresHaveReasons(ledger, id, events);
     yield* delaysAreInBounds(ledger, id, events);
+    if (runsNoHandler(ledger, id)) continue;
+    yield* failuresHaveReasons(ledger, id, events);
     yield* errorsAreKept(ledger, id, events);
   }
   yield* timesAreInOrder(ledger);
 }
+
+/** What may be told of a job that has ended: it comes back, is edited, or its end goes along more of its edges. */
+const afterTheEnd: ReadonlySet<string> = new Set(["replayed", "edited", "passed-on"]);
 
 function* arrowsAreKept(id: string, events: readonly TimelineEvent[]): Generator<Violation> {
   let state: JobState | null = null;
@@ -39,7 +43,7 @@ function* arrowsAreKept(id: string, events: readonly TimelineEvent[]): Generator
         yield { invariant: 18, id, message: `${id} was born as ${event.state}` };
       continue;
     }
-    if (isTerminal(from) && event.kind !== "replayed" && event.kind !== "edited") {
+    if (isTerminal(from) && !afterTheEnd.has(event.kind)) {
       const invariant = event.kind === "reclaimed" || event.kind === "promoted" ? 15 : 19;
       yield { invariant, id, message: `${id} had ended as ${from}, then came ${event.kind}` };
       continue;

@@ -146,6 +146,7 @@ export interface Snapshot {
   /** The feed again, read in pages from cursor to cursor. */
   readonly feedByPages: readonly FeedRecord[];
   readonly kv: readonly Doc[];
+  readonly schedules: readonly Doc[];
   readonly gates: readonly Gate[];
   readonly now: number;
 }

@@ -1,6 +1,6 @@
 /**
  * What must hold of every run, by the numbers under which tests and comments speak of it. Only those that the history
- * checker can see are listed; the others (transactions, schedules, flows) have tests of their own. Each has at
+ * checker can see are listed; the others (transactions) have tests of their own. Each has at
  * least one planted violation, which check-history.test.ts proves to be found.
  */
 export const invariants = {
@@ -30,6 +30,7 @@ export const invariants = {
   25: "no job is claimed before it is due",
   26: "a due job is promoted in time",
   27: "the wait before a retry lies inside the policy's bounds",
+  28: "one tick of a schedule makes at most one job, and a schedule that makes up for missed ticks leaves none out",
   31: "one claim hands out its jobs in their order",
   32: "no claim takes a job while a better one is ready",
   33: "no more than the cap of a limit, a queue or a key is held by running jobs, at any time",
@@ -37,13 +38,16 @@ export const invariants = {
   35: "in no time do more pass than the burst of a rate and its tokens",
   36: "one unique key is held by one live job",
   37: "nothing passes a gate that was closed, from the answer on until it opens",
-  45: "a job whose cancel was asked for is not claimed again",
+  40: "a member of a flow is freed only when so many of those it comes after have ended as it wants",
+  41: "a blocked member is freed once in a round, is not claimed before, and is not left blocked once that is decided",
+  43: "the counts of a flow are those of a recount of its members",
+  45: "a job whose cancel was asked for is not claimed again, and nothing lives in a flow that is cancelled",
   46: "a completed job was run, and no job is run more often than it was claimed",
   47: "what rides in a settle happens exactly when the settle is applied",
   49: "a read after an acknowledged enqueue sees the job",
   50: "the counts are those of a recount",
   51: "the feed is whole and in order, read at once or in pages",
-  52: "only what somebody asked to remove is removed, and an answered purge has removed all of it",
+  52: "only what somebody asked to remove is removed, no member before its flow, and an answered purge has removed all of it",
   54: "a stopped worker holds no lease",
   55: "nothing is left behind after everything was closed",
   56: "a job is claimed only by a worker that offers all that it requires",

@@ -4,6 +4,7 @@
  */
 import type { EventKind } from "../../src/model/event-kind.ts";
 import type { JobState } from "../../src/model/job-state.ts";
+import { readMeta } from "../../src/model/job-meta.ts";
 import { routeOf } from "../../src/model/route.ts";
 import type { RouteContent } from "../../src/model/route.ts";
 import { isLocked } from "../../src/store/operations.ts";
@@ -157,6 +158,12 @@ export function openLedger(evidence: Evidence): Ledger {
     acts: new OperatorActs(evidence.operations),
     reborn,
   };
+}
+
+/** Of a flow, a part of one, or what makes the jobs of a list: no handler of an application runs it. */
+export function runsNoHandler({ specs }: Pick<Ledger, "specs">, id: string): boolean {
+  const { part, expands } = readMeta(specs.get(id)?.[0]?.meta ?? null).flow ?? {};
+  return part !== undefined || expands !== undefined;
 }
 
 export function pushTo<Key, Value>(map: Map<Key, Value[]>, key: Key, value: Value): void {

@@ -20,6 +20,7 @@ import type {
   LeasedJob,
   NewJob,
 } from "../../src/store/records.ts";
+import { isBornBlocked } from "../../src/store/rules/member.ts";
 import { aGate, aJob, finish, schedule } from "../support/builders.ts";
 import { recount } from "../support/walk.ts";
 import type { Effect, Evidence, GateAct, Operation, Purge, StoreCall } from "./history.ts";
@@ -35,6 +36,7 @@ export class Scribe {
   readonly feed: Mutable<FeedRecord>[] = [];
   readonly jobs = new Map<string, Tale>();
   readonly kv: Doc[] = [];
+  readonly schedules: Doc[] = [];
   now = 1000;
   isFaultFree = false;
   readonly gates = new Map<string, Gate>();
@@ -93,7 +95,7 @@ export class Scribe {
 
   #born(job: NewJob): Omit<FeedEvent, "route"> {
     const dueAt = this.now + ("inMs" in job.due ? job.due.inMs : 0);
-    const state = dueAt > this.now ? "scheduled" : "ready";
+    const state = isBornBlocked(job) ? "blocked" : dueAt > this.now ? "scheduled" : "ready";
     this.jobs.set(job.id, {
       ...job,
       seq: ++this.#seq,
@@ -107,6 +109,9 @@ export class Scribe {
       laneStep: job.laneStep ?? null,
       laneGates: job.laneGates ?? null,
       keepsLane: 0,
+      flow: job.flow ?? null,
+      edges: job.edges ?? null,
+      waits: job.waits ?? null,
       progress: null,
       rank: job.rankBase + dueAt,
       createdAt: this.now,
@@ -351,6 +356,7 @@ export class Scribe {
         feed: this.feed,
         feedByPages: structuredClone(this.feed),
         kv: this.kv,
+        schedules: this.schedules,
         gates: [...this.gates.values()],
         now: this.now,
       },

@@ -17,6 +17,7 @@ export async function takeSnapshot(store: Store, random: SeededRandom): Promise<
     feed: await readFeed(store, () => 1000),
     feedByPages: await readFeed(store, () => random.whole(1, 50)),
     kv: await readAllDocs(store, "kv", "", 500),
+    schedules: await readAllDocs(store, "schedule", "", 500),
     gates: await readGates(store, jobs),
     now: (await store.describe()).now,
   };

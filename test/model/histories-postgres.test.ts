@@ -20,9 +20,7 @@ describe.each(postgresSources())("any history on $title", (source) => {
     const schemas = new SchemaPool(database);
     await expectSameAnswers(
       (platform) =>
-        schemas.openCounted((url, schema) =>
-          openPostgresStore({ url, schema, platform, clock: "platform", poolMax: 2 }),
-        ),
+        schemas.openCounted((place) => openPostgresStore({ ...place, platform, clock: "platform" })),
       historyRuns,
       commandsMax,
     );

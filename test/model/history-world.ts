@@ -356,7 +356,7 @@ export class HistoryWorld {
   }
 }
 
-function note(sightings: Sightings, what: string, answer: unknown): void {
+export function note(sightings: Sightings, what: string, answer: unknown): void {
   const see = (kind: string): unknown =>
     sightings.set(`${what} ${kind}`, (sightings.get(`${what} ${kind}`) ?? 0) + 1);
   if (typeof answer === "string") see(answer);

@@ -3,7 +3,16 @@
  * by itself and nothing more. Live and finished jobs share one map, a refused unit is undone by putting a copy of
  * everything back, every order is a sort. Half of the reference model; reference-store.ts has the operations.
  */
-import type { ChangeNext, Due, Edit, Finish, HandBack, Mark, Schedule } from "../../src/model/change.ts";
+import type {
+  Block,
+  ChangeNext,
+  Due,
+  Edit,
+  Finish,
+  HandBack,
+  Mark,
+  Schedule,
+} from "../../src/model/change.ts";
 import { storeLimits } from "../../src/store/limits.ts";
 import type { EventKind } from "../../src/model/event-kind.ts";
 import { canMove, isTerminal } from "../../src/model/job-state.ts";
@@ -21,10 +30,12 @@ import type {
   FeedRecord,
   Gate,
   GatePut,
+  Growth,
   JobRecord,
   LeasedJob,
   NewJob,
 } from "../../src/store/records.ts";
+import { ReferenceFlows } from "./reference-flows.ts";
 
 export type Job = { -readonly [Key in keyof JobRecord]: JobRecord[Key] } & {
   route: number;
@@ -33,6 +44,7 @@ export type Job = { -readonly [Key in keyof JobRecord]: JobRecord[Key] } & {
   changeToken: string | null;
   hold: UniqueHold | null;
   resultUntil: number | null;
+  freed: string | null;
 };
 
 export type KeptGate = Omit<Gate, "held" | "tatUs"> & { tatUs: number };
@@ -86,6 +98,7 @@ export class ReferenceRules {
   feedNumber = 0;
   /** Of the settle that is applied now. */
   note = "";
+  readonly flows = new ReferenceFlows(this);
   readonly #clock: () => number;
   readonly #epoch: number;
 
@@ -111,7 +124,10 @@ export class ReferenceRules {
   unit<Answer extends { kind: string }>(run: () => Answer): Answer {
     const before = structuredClone(this.all);
     const answer = run();
-    if (answer.kind !== "ok") this.all = before;
+    if (answer.kind !== "ok") {
+      this.all = before;
+      this.flows.takeBack();
+    }
     return answer;
   }
 
@@ -158,7 +174,8 @@ export class ReferenceRules {
       isRepeat = false,
       isIntake = false,
       checks = [],
-    }: { isRepeat?: boolean; isIntake?: boolean; checks?: readonly DocCheck[] } = {},
+      ...growth
+    }: { isRepeat?: boolean; isIntake?: boolean; checks?: readonly DocCheck[] } & Growth = {},
   ): operations.SubmitAnswer {
     for (const { kind, id, version } of isRepeat ? [] : checks)
       if (this.versionOf({ kind, id }) !== version) return { kind: "refused", reason: "doc-changed", id };
@@ -170,12 +187,16 @@ export class ReferenceRules {
         return { kind: "refused", reason: "id-differs", id: spec.id };
       if (known === undefined && isIntake && this.all.gates.get(`q:${spec.queue}`)?.isDraining === true)
         return { kind: "refused", reason: "draining", id: spec.id };
+      if (known === undefined && (spec.waits ?? null) !== null && this.isKeyHeld(spec))
+        return { kind: "refused", reason: "key-held", id: spec.id };
       const [id, how] = known === undefined ? this.submitJob(spec) : [spec.id, "existing" as const];
       ids.push(id);
       hows.push(how);
     }
     for (const { kind, id, version } of isRepeat ? checks : [])
       if (this.versionOf({ kind, id }) !== version) return { kind: "refused", reason: "doc-changed", id };
+    const closed = this.flows.grow(growth);
+    if (closed !== null) return { kind: "refused", reason: "flow-closed", id: closed };
     for (const put of docs) {
       if (this.putDoc(put).kind === "changed") return { kind: "refused", reason: "doc-changed", id: put.id };
     }
@@ -202,6 +223,11 @@ export class ReferenceRules {
     return [holder.id, "replaced"];
   }
 
+  isKeyHeld({ unique }: NewJob): boolean {
+    const entry = unique === null ? undefined : this.all.keys.get(unique.key);
+    return entry !== undefined && entry.until > this.now;
+  }
+
   create(spec: NewJob): string {
     const job = Object.fromEntries(blank.split(" ").map((field) => [field, null])) as unknown as Job;
     Object.assign(job, {
@@ -218,6 +244,7 @@ export class ReferenceRules {
     this.write(job, spec);
     this.place(job, spec.due, spec);
     job.state = job.dueAt <= this.now ? "ready" : "scheduled";
+    this.flows.bear(job, spec);
     checkArrow("submit", job.state);
     this.all.jobs.set(job.id, job);
     if (spec.unique !== null) this.hold(job, spec.unique.hold);
@@ -415,7 +442,8 @@ export class ReferenceRules {
     job.leaseEndsAt = this.now + leaseMs;
     this.free(job, (hold) => hold === "started");
     this.move(job, "running", "claimed");
-    return asLeased(job);
+    const keyGates = (job.laneGates ?? []).map((use) => readKeyUse(use).key);
+    return keyGates.length === 0 ? asLeased(job) : { ...asLeased(job), keyGates };
   }
 
   settle({ id, seq, fence, next, attempts, effects = {} }: operations.Settle): operations.SettleAnswer {
@@ -430,7 +458,8 @@ export class ReferenceRules {
     if (attempts !== null) job.attempts = attempts;
     job.settledFence = fence;
     this.change(job, next);
-    const answer = this.put(effects.jobs, effects.docs);
+    const answer = this.put(effects.jobs, effects.docs, effects);
+    if (answer.kind === "ok") this.flows.passOnAll();
     return answer.kind === "ok"
       ? { kind: "ok" }
       : ({ kind: answer.reason, id: answer.id } as operations.SettleAnswer);
@@ -453,6 +482,7 @@ export class ReferenceRules {
 
   change(job: Job, next: ChangeNext): void {
     if (next.to === "same") this.mark(job, next);
+    else if (next.to === "blocked") this.block(job, next);
     else if (next.to === "removed") this.remove(job);
     else if (next.to === "scheduled") this.schedule(job, next);
     else if (next.to === "ready") this.handBack(job, next);
@@ -471,17 +501,34 @@ export class ReferenceRules {
       resultUntil,
     });
     this.free(job, (hold) => typeof hold !== "number");
+    const isKept = this.flows.end(job);
     this.move(job, to, event);
-    if (keepMs === 0) this.drop(job);
+    if (keepMs === 0 && !isKept) this.drop(job);
+  }
+
+  /** R4. */
+  block(job: Job, next: Block): void {
+    this.flows.comeBack(job);
+    this.reopen(job);
+    job.attempt = next.attempt ?? job.attempt;
+    job.countsAttempt = 1;
+    job.keepsLane = 0;
+    job.ttlAt = null;
+    this.move(job, this.flows.countAnew(job, next), next.event);
+  }
+
+  /** What its end wrote is cleared. */
+  reopen(job: Job): void {
+    if (!isTerminal(job.state)) return;
+    const ended = { endedAt: null, reason: null, result: null, keepUntil: null, resultUntil: null };
+    Object.assign(job, ended, { cancelAsked: false });
+    if (job.hold === "end") this.hold(job, "end");
   }
 
   schedule(job: Job, next: Schedule): void {
     const isHolding = isTerminal(job.state) && job.keepsLane === 1;
-    if (isTerminal(job.state)) {
-      const ended = { endedAt: null, reason: null, result: null, keepUntil: null, resultUntil: null };
-      Object.assign(job, ended, { cancelAsked: false });
-      if (job.hold === "end") this.hold(job, "end");
-    }
+    this.flows.comeBack(job);
+    this.reopen(job);
     if (next.clearsPassedDeadline === true && job.deadlineAt !== null && job.deadlineAt <= this.now)
       job.deadlineAt = null;
     const { rank } = job;
@@ -500,12 +547,13 @@ export class ReferenceRules {
     this.move(job, "ready", event);
   }
 
-  mark(job: Job, { cancelAsked, rankBase, rankSlope, edit: edited, event }: Mark): void {
+  mark(job: Job, { cancelAsked, rankBase, rankSlope, edit: edited, event, passesOn }: Mark): void {
     job.cancelAsked = cancelAsked ?? job.cancelAsked;
     if (rankBase !== undefined || rankSlope !== undefined)
       job.rank = (rankBase ?? 0) + (rankSlope ?? 1) * job.dueAt;
     edit(job, edited);
     this.tell(job, event);
+    if (passesOn === true) this.flows.passOn(job, storeLimits.edgesPerStepMax);
   }
 
   remove(job: Job): void {
@@ -514,9 +562,11 @@ export class ReferenceRules {
     this.drop(job);
   }
 
-  drop({ id }: Job): void {
+  drop(job: Job): void {
+    const { id } = job;
     this.all.jobs.delete(id);
     this.all.trails.delete(id);
+    this.flows.leave(job);
   }
 
   isExpired({ expiresAt }: Doc): boolean {

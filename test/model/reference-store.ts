@@ -5,7 +5,6 @@
  *
  * Cursors and the number of rows looked at are a store's own business: compare walks, not pages.
  */
-import { notYetSupported } from "../../src/model/error.ts";
 import { isKeyedGate } from "../../src/model/lane.ts";
 import { isTerminal } from "../../src/model/job-state.ts";
 import { storeLimits } from "../../src/store/limits.ts";
@@ -16,7 +15,6 @@ import type { DocPut, GatePut, JobRecord, LeasedJob, Tally } from "../../src/sto
 import { addMs, asLeased, clockAt, pick, ReferenceRules, timerAt } from "./reference-rules.ts";
 import type { Job, KeptGate } from "./reference-rules.ts";
 
-const laterFields = ["need", "slack"] as const;
 const dueFields = [
   ...(["id", "seq", "fence", "route", "state", "rev"] as const),
   ...(["attempt", "policy", "attempts", "owner", "cancelAsked"] as const),
@@ -31,17 +29,14 @@ export class ReferenceStore {
   }
 
   submit(units: readonly operations.SubmitUnit[]): readonly operations.SubmitAnswer[] {
-    for (const job of units.flatMap((unit) => unit.jobs)) {
-      for (const field of laterFields) if (job[field] !== undefined) throw notYetSupported(field);
-    }
     return this.#rules.call(() =>
       units.map((unit) => {
         const hasHappened = unit.isRepeat === true && unit.jobs.some((job) => this.#rules.hasMade(job));
         return this.#rules.unit(() =>
           this.#rules.put(unit.jobs, hasHappened ? [] : unit.docs, {
-            isRepeat: unit.isRepeat === true,
             isIntake: true,
-            ...(hasHappened || unit.checks === undefined ? {} : { checks: unit.checks }),
+            ...(hasHappened ? {} : unit),
+            isRepeat: unit.isRepeat === true,
           }),
         );
       }),
@@ -115,7 +110,11 @@ export class ReferenceStore {
 
   settleIfLeased(settles: readonly operations.Settle[]): readonly operations.SettleAnswer[] {
     return this.#rules.call(() =>
-      settles.map((settle) => this.#rules.unit(() => this.#rules.settle(settle))),
+      settles.map((settle) => {
+        const apply = (): operations.SettleAnswer => this.#rules.settle(settle);
+        // Only effects can be refused behind a write; a copy of everything for each settle takes its time.
+        return settle.effects === undefined ? apply() : this.#rules.unit(apply);
+      }),
     );
   }
 
@@ -178,12 +177,23 @@ export class ReferenceStore {
         }
         const { next, attempts = null } = cases[applied] as operations.ChangeCase;
         const from = job.state;
-        const by = isTerminal(from) && next.to === "scheduled" ? this.#rules.holderOf(job) : null;
+        const isReplay = isTerminal(from) && (next.to === "scheduled" || next.to === "blocked");
+        if (isReplay && !this.#rules.flows.hasPassedOn(job))
+          return { kind: "changed", state: from, rev: job.rev };
+        const by = isReplay ? this.#rules.holderOf(job) : null;
         if (by !== null) return { kind: "key-held", by };
         if (attempts !== null) job.attempts = attempts;
         if (token !== undefined) job.changeToken = token;
         this.#rules.change(job, next);
-        return { kind: "ok", applied, from, state: next.to === "removed" ? null : job.state, rev: job.rev };
+        const answer = {
+          kind: "ok",
+          applied,
+          from,
+          state: next.to === "removed" ? null : job.state,
+          rev: job.rev,
+        } as const;
+        this.#rules.flows.passOnAll();
+        return answer;
       }),
     );
   }
@@ -425,6 +435,7 @@ function asRecord(job: Job): JobRecord {
     changeToken: _token,
     resultUntil: _until,
     hold: _hold,
+    freed: _freed,
     ...record
   } = job;
   return structuredClone(record);

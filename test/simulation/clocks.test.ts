@@ -1,6 +1,7 @@
 /** Invariant 30: no decision depends on a worker's wall clock. */
 import { expect, test } from "vitest";
 import { readAttemptLog } from "../../src/model/attempt-log.ts";
+import { isMemberTag } from "../../src/model/flow/flow-meta.ts";
 import type { Evidence } from "../history/history.ts";
 import { drawPlan } from "./plan.ts";
 import { runSimulation } from "./run-simulation.ts";
@@ -12,6 +13,8 @@ function outcomeOf({ snapshot }: Evidence): unknown {
   const names = new Map(snapshot.jobs.map(({ id, seq }) => [id, seq]));
   const jobs = snapshot.jobs.map(({ id: _id, input, attempts, owner: _owner, ...rest }) => ({
     ...rest,
+    flow: names.get(rest.flow ?? ""),
+    tags: rest.tags?.filter((tag) => !isMemberTag(tag)),
     input: input.replace(/"parent":"[^"]*"/, ""),
     failures: readAttemptLog(attempts).entries.length,
   }));

@@ -4,6 +4,7 @@
  * not counted.
  */
 import type { Store } from "../../src/store/store.ts";
+import { settleTurn } from "../../src/testing/virtual-time.ts";
 import type { VirtualTime } from "../../src/testing/virtual-time.ts";
 
 export class InFlight {
@@ -39,8 +40,21 @@ export class InFlight {
     return this.isEmpty ? clock() : (this.#heldNow ??= clock());
   }
 
-  nextAnswer(): Promise<void> {
-    return this.#answered.promise;
+  /**
+   * The next event of the world, as soon as the calls that are at the store allow it. @returns false when there is none
+   * until then.
+   */
+  async step(untilUs: number): Promise<boolean> {
+    for (;;) {
+      const limitUs = this.limitUs(untilUs);
+      if (limitUs !== null && (await this.#time.step(limitUs))) return true;
+      if (this.isEmpty) {
+        if (limitUs === untilUs) return false;
+      } else {
+        await this.#answered.promise;
+        await settleTurn();
+      }
+    }
   }
 
   #begin(): void {

@@ -8,6 +8,10 @@ import { describeGating, drawGating } from "./gating.ts";
 import type { Gating } from "./gating.ts";
 import { describeLaning, drawLaning } from "./lanes.ts";
 import type { Laning } from "./lanes.ts";
+import { describeScheduling, drawScheduling } from "./scheduling.ts";
+import type { Scheduling } from "./scheduling.ts";
+import { describeFlowing, drawFlowing } from "./flowing.ts";
+import type { Flowing } from "./flowing.ts";
 
 export const faultClasses = [
   "crash",
@@ -50,6 +54,10 @@ export interface Plan {
   readonly gating: Gating;
   /** Which jobs stand in line with others. */
   readonly laning: Laning;
+  /** What makes jobs by the clock. */
+  readonly scheduling: Scheduling;
+  /** What clients do with flows. */
+  readonly flowing: Flowing;
   /** No hint ever arrives, as on a store without push: only the slow reads behind them are left. */
   readonly isDeaf: boolean;
   readonly isFaultFree: boolean;
@@ -88,6 +96,8 @@ export function drawPlan(seed: number): Plan {
     operating: random.fork("operating").pick([0.1, 0, 0, 0.3]),
     gating: drawGating(random.fork("gates")),
     laning: drawLaning(random.fork("lanes")),
+    scheduling: drawScheduling(random.fork("schedules")),
+    flowing: drawFlowing(random.fork("flows")),
     isDeaf: random.chance(0.1),
     isFaultFree,
   };
@@ -101,5 +111,5 @@ function drawRate(random: SeededRandom): number {
 /** The plan in one line, for the report of a failure. */
 export function describePlan(plan: Plan): string {
   const faults = faultClasses.filter((name) => plan.isOn[name]).map((name) => `${name}:${plan.rate[name]}`);
-  return `${plan.nodes} nodes with ${plan.workers} workers, ${plan.queues} queues, ${plan.concurrency} slots, lease ${plan.leaseMs} ms, ${plan.jobs} jobs, faults ${faults.join(" ") || "none"}${describeGating(plan.gating)}${describeLaning(plan.laning)}${plan.isDeaf ? ", deaf" : ""}`;
+  return `${plan.nodes} nodes with ${plan.workers} workers, ${plan.queues} queues, ${plan.concurrency} slots, lease ${plan.leaseMs} ms, ${plan.jobs} jobs, faults ${faults.join(" ") || "none"}${describeGating(plan.gating)}${describeLaning(plan.laning)}${describeScheduling(plan.scheduling)}${describeFlowing(plan.flowing)}${plan.isDeaf ? ", deaf" : ""}`;
 }

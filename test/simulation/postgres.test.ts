@@ -4,24 +4,24 @@
  * MILLRACE_SEEDS as in run-seed.ts.
  */
 import { openPostgresStore } from "../../src/stores/postgres/postgres-store.ts";
+import type { Store } from "../../src/store/store.ts";
 import { SchemaPool } from "../support/postgres-shared.ts";
 import { useTestDatabase } from "../support/use-postgres.ts";
+import { describeFlowCrashes } from "./flow-crash-suite.ts";
 import { describeRealSimulation } from "./real-suite.ts";
+import type { RealSubject } from "./real-suite.ts";
 
 const schemas = new SchemaPool(useTestDatabase());
 
-describeRealSimulation({
-  title: "Postgres",
-  seeds: 6,
-  open: async (platform) => {
-    const places: { url: string; schema: string }[] = [];
-    const openOn = (url: string, schema: string): ReturnType<typeof openPostgresStore> =>
-      openPostgresStore({ url, schema, platform, clock: "platform", poolMax: 4 });
-    const first = await schemas.open((url, schema) => {
-      places.push({ url, schema });
-      return openOn(url, schema);
-    });
-    const [{ url, schema }] = places as [{ url: string; schema: string }];
-    return [first, await openOn(url, schema)];
-  },
-});
+const open: RealSubject["open"] = async (platform) => {
+  const clients: Store[] = [];
+  const first = await schemas.open(async (place) => {
+    const openHere = (): Promise<Store> => openPostgresStore({ ...place, platform, clock: "platform" });
+    clients.push(await openHere());
+    return openHere();
+  });
+  return [first, ...clients];
+};
+
+describeRealSimulation({ title: "Postgres", seeds: 6, open });
+describeFlowCrashes({ title: "Postgres", open, crashes: 3 });

@@ -122,7 +122,7 @@ describe.each([1, 4, 16])("on %i partitions", (partitions) => {
     }
     const held = began.filter(({ node }) => node === "node-2").length;
     const before = began.length;
-    expect(held).toBeGreaterThanOrEqual(2);
+    expect(held).toBeGreaterThanOrEqual(1);
     victim.crash();
     const diedUs = time.elapsedUs;
     await passMs(60_000);

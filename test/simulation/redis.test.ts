@@ -4,21 +4,22 @@
  */
 import { openRedisStore } from "../../src/stores/redis/redis-store.ts";
 import { useSharedRedis } from "../support/use-redis.ts";
+import { describeFlowCrashes } from "./flow-crash-suite.ts";
 import { describeRealSimulation } from "./real-suite.ts";
+import type { RealSubject } from "./real-suite.ts";
 
 const shared = useSharedRedis();
 
-describeRealSimulation({
-  title: "Redis",
-  seeds: 7,
-  open: async (platform) => {
-    let prefix = "";
-    const openUnder = (url: string): ReturnType<typeof openRedisStore> =>
-      openRedisStore({ url, prefix, platform, clock: "platform" });
-    const first = await shared.prefixes.open((url, given) => {
-      prefix = given;
-      return openUnder(url);
-    });
-    return [first, await openUnder(shared.prefixes.url)];
-  },
-});
+const open: RealSubject["open"] = async (platform) => {
+  let prefix = "";
+  const openUnder = (url: string): ReturnType<typeof openRedisStore> =>
+    openRedisStore({ url, prefix, platform, clock: "platform" });
+  const first = await shared.prefixes.open((url, given) => {
+    prefix = given;
+    return openUnder(url);
+  });
+  return [first, await openUnder(shared.prefixes.url)];
+};
+
+describeRealSimulation({ title: "Redis", seeds: 7, open });
+describeFlowCrashes({ title: "Redis", open, crashes: 6 });

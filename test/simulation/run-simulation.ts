@@ -7,7 +7,8 @@ import { createHash } from "node:crypto";
 import type { Logger } from "../../src/engine/logger.ts";
 import { createSeededRandom } from "../../src/testing/seeded-random.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
-import { settleTurn, VirtualTime } from "../../src/testing/virtual-time.ts";
+import { VirtualTime } from "../../src/testing/virtual-time.ts";
+import { isTerminal } from "../../src/model/job-state.ts";
 import type { Effect, Evidence } from "../history/history.ts";
 import { takeSnapshot } from "../history/snapshot.ts";
 import type { Network } from "./faulty-store.ts";
@@ -20,6 +21,8 @@ import { defineJobs } from "./sim-jobs.ts";
 import { openAllGates } from "./sim-gate-operator.ts";
 import { releaseGroups } from "./sim-group-operator.ts";
 import { resetAllKeys } from "./sim-key-operator.ts";
+import { resumeSchedules } from "./sim-schedule-operator.ts";
+import { readAllDocs } from "../support/walk.ts";
 import { SimNode } from "./sim-node.ts";
 
 export interface Run {
@@ -97,7 +100,14 @@ class World {
     const { partitions = 1, realStore } = this.#options;
     const { plan, time } = this;
     this.network = await openNetwork({ plan, time, random, clock: this.#storeClock, partitions, realStore });
-    this.#client = { network: this.network, jobs: this.#jobs, knownIds: [], given: new Map(), keys: 0 };
+    this.#client = {
+      network: this.network,
+      jobs: this.#jobs,
+      knownIds: [],
+      given: new Map(),
+      keys: 0,
+      runs: [],
+    };
   }
 
   async storm(): Promise<void> {
@@ -140,6 +150,7 @@ class World {
     this.#operator = this.#createNode("operator", []);
     void openAllGates(this.network, this.#operator);
     void resetAllKeys(this.network, this.#operator);
+    void resumeSchedules(this.plan.scheduling, this.#operator);
   }
 
   async finish(): Promise<Run> {
@@ -278,30 +289,17 @@ class World {
 
   async #hasWork(): Promise<boolean> {
     if (this.#isActing()) return true;
-    const tallies = await this.network.store.tallyJobs();
-    return tallies.some(({ state }) => state === "ready" || state === "running" || state === "scheduled");
-  }
-
-  /**
-   * The next event, as soon as the calls that are at the store allow it. @returns false when there is none until then.
-   */
-  async #step(untilUs: number): Promise<boolean> {
-    const { inFlight } = this.network;
-    for (;;) {
-      const limitUs = inFlight.limitUs(untilUs);
-      if (limitUs !== null && (await this.time.step(limitUs))) return true;
-      if (inFlight.isEmpty) {
-        if (limitUs === untilUs) return false;
-      } else {
-        await inFlight.nextAnswer();
-        await settleTurn();
-      }
+    if (this.plan.scheduling.schedules.length > 0) {
+      const schedules = await readAllDocs(this.network.store, "schedule", "", 500);
+      if (schedules.some(({ dueAt }) => dueAt !== null)) return true;
     }
+    const tallies = await this.network.store.tallyJobs();
+    return tallies.some(({ state, count }) => count > 0 && !isTerminal(state));
   }
 
   async #runFor(us: number): Promise<void> {
     const untilUs = this.time.elapsedUs + us;
-    while (await this.#step(untilUs))
+    while (await this.network.inFlight.step(untilUs))
       if (++this.#events > eventsMax)
         throw new Error(`seed ${this.plan.seed}: more than ${eventsMax} events`);
     await this.time.advance(Math.max(0, untilUs - this.time.elapsedUs));

@@ -22,6 +22,10 @@ export const pastSeeds: readonly (readonly [seed: number, found: string])[] = [
     "a claim was answered after its leases had ended, and its jobs were started while their own process reclaimed them",
   ],
   [
+    342,
+    "a replay was planned while another was under way, and brought a node back without parking what had counted its end",
+  ],
+  [
     135,
     "the clock of a key's rate rang for a job that was gone, and was told to every claim of every worker from then on",
   ],

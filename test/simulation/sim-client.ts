@@ -9,6 +9,8 @@ import { isMillraceError } from "../../src/model/error.ts";
 import type { SeededRandom } from "../../src/testing/seeded-random.ts";
 import type { Enqueue, ReadBack, Seen } from "../history/history.ts";
 import type { Network } from "./faulty-store.ts";
+import { actOnFlows } from "./flowing.ts";
+import type { FlowHost } from "./flowing.ts";
 import { drawGates } from "./gating.ts";
 import { drawLane } from "./lanes.ts";
 import { operateGates } from "./sim-gate-operator.ts";
@@ -16,16 +18,15 @@ import type { SimInput, SimJob } from "./sim-jobs.ts";
 import { operateKeys } from "./sim-key-operator.ts";
 import type { SimNode } from "./sim-node.ts";
 import { operate } from "./sim-operator.ts";
+import { operateSchedules } from "./sim-schedule-operator.ts";
 
-export interface ClientHost {
+export interface ClientHost extends FlowHost {
   readonly network: Network;
   readonly jobs: readonly SimJob[];
   /** Ids that some client has seen acknowledged. */
   readonly knownIds: string[];
   /** By id, where the caller gave it: an id that was deleted may be wanted again. */
   readonly given: Map<string, Submission<SimInput, string>>;
-  /** Numbers the keys of inputs, over all nodes. */
-  keys: number;
 }
 
 const repeatsMax = 5;
@@ -46,6 +47,10 @@ async function drawAction(host: ClientHost, node: SimNode, random: SeededRandom)
     return operateGates(host.network, node, random.fork("gate-operator"));
   if (random.fork("key-act").chance(plan.laning.acting))
     return operateKeys(host.network, node, random.fork("key-operator"));
+  if (random.fork("schedule-act").chance(plan.scheduling.acting))
+    return operateSchedules(plan.scheduling, node, host.jobs, random.fork("schedule-operator"));
+  if (random.fork("flow-act").chance(plan.flowing.share))
+    return actOnFlows(host, node, random.fork("flow-client"));
   // Now and then so many at once that workers claim more than they can run.
   const count = random.chance(0.15) ? random.whole(2, 8) : random.chance(0.03) ? random.whole(20, 50) : 1;
   const sharedKey = drawSharedKey(host, random.fork("shared key"));

@@ -13,6 +13,7 @@ import { batchHandler, handler } from "../../src/worker/handler.ts";
 import type { Handler } from "../../src/worker/handler.ts";
 import type { JobContext } from "../../src/worker/job-context.ts";
 import type { Effect } from "../history/history.ts";
+import { growFlow, nodeJob } from "./flowing.ts";
 import { drawThrottle } from "./gating.ts";
 import { drawKeyThrottle, drawLane, keyOfInput } from "./lanes.ts";
 import type { Plan } from "./plan.ts";
@@ -60,6 +61,7 @@ export function defineJobs(plan: Plan): readonly SimJob[] {
 
 /** After so many claims a job is done with surprises, so that every run can end. */
 const surprisesMax = 6;
+const nodeMsMax = 1000;
 const fencesPerEpoch = 2 ** 32;
 
 export interface HandlerHost {
@@ -82,6 +84,7 @@ export function makeHandlers(jobs: readonly SimJob[], host: HandlerHost): readon
         ? batchHandler(each, { size: 3, wait: 50 }, (contexts) => runBatch(contexts, host))
         : handler(each, (context) => runJob(context, host)),
     ),
+    ...(host.plan.flowing.share === 0 ? [] : [handler(nodeJob, (context) => runNode(context, host))]),
     handler(follow, async (context) => {
       log(host, context, { kind: "began" });
       await host.process.sleep(1);
@@ -112,6 +115,13 @@ async function runJob(context: JobContext<SimInput>, host: HandlerHost): Promise
     throw context.signal.reason;
   }
   return endJob(context, host, random);
+}
+
+function runNode(context: JobContext<SimInput>, host: HandlerHost): Promise<Outcome> {
+  growFlow(context, randomOf(context, host.plan).fork("growth"), host.plan.flowing);
+  // Short, because a flow is many of them.
+  const leaseMs = Math.min(host.plan.leaseMs, nodeMsMax);
+  return runJob(context, { ...host, plan: { ...host.plan, leaseMs } });
 }
 
 /** One sleep for all of a batch, then each has its own end. */

@@ -11,12 +11,14 @@ import { pastSeeds } from "./seeds.ts";
 import { countSometimes, sometimes } from "./sometimes.ts";
 import type { Sometimes } from "./sometimes.ts";
 
-const { from: firstSeed, to: lastSeed } = seedsToRun(180);
+const { from: firstSeed, to: lastSeed } = seedsToRun(120);
 const testMs = 600_000;
 
 const unlessChosen = <Item>(items: readonly Item[]): Item[] => (isSeedChosen ? [] : [...items]);
+/** The others of them run with all below. */
+const pastSeedsBeyond = pastSeeds.filter(([seed]) => seed < firstSeed || seed > lastSeed);
 
-test.each(unlessChosen(pastSeeds))(
+test.each(unlessChosen(pastSeedsBeyond))(
   "seed %i, which once failed, keeps every invariant: %s",
   { timeout: testMs },
   async (seed) => {

@@ -7,6 +7,7 @@ import { isGroupGate, isKeyedGate } from "../../src/model/lane.ts";
 import type { GatePut } from "../../src/store/records.ts";
 import { sweepHolds } from "../history/check-limits.ts";
 import type { Evidence, GateAct } from "../history/history.ts";
+import { firingOf } from "../history/firing-of.ts";
 import { holdsFailed, keepsGroup } from "../history/lane-of.ts";
 import type { Lane } from "../history/lane-of.ts";
 import { openLedger } from "../history/ledger.ts";
@@ -47,6 +48,12 @@ export const sometimes = [
   "a job was throttled and waited at its key",
   "the bounds of each key of a limit were edited",
   "the bounds of one key were edited",
+  "a member of a flow was freed",
+  "a member of a flow was skipped",
+  "a member of a flow came back and waited again",
+  "an end went along more edges in a later step",
+  "the tick of a schedule made a job",
+  "the tick of a schedule made a job more than a second late",
 ] as const;
 export type Sometimes = (typeof sometimes)[number];
 
@@ -98,6 +105,7 @@ export function countSometimes(evidence: Evidence, clockSteps: number, counts: M
   if (ledger.lanes.size > 0 || evidence.operations.some(({ kind }) => kind === "putGates"))
     countHolds(ledger, add);
   countLanes(ledger, add);
+  countFirings(ledger, add);
 }
 
 const hasPaused = ({ operations }: Evidence, { key, invokedUs }: GateAct): boolean =>
@@ -127,6 +135,17 @@ function countHolds(ledger: Ledger, add: (what: Sometimes) => void): void {
       if (cap < (last.get(scope) ?? 0)) add("a cap was lowered below what had been held");
       last.set(scope, held);
     }
+  }
+}
+
+/** By the store's clock, of what was told of the submit. */
+function countFirings(ledger: Ledger, add: (what: Sometimes) => void): void {
+  for (const [id, [spec]] of ledger.specs) {
+    const tick = spec === undefined ? null : (firingOf(spec)?.tick ?? null);
+    const submitted = ledger.timelines.get(id)?.find(({ kind }) => kind === "submitted");
+    if (tick === null || submitted === undefined) continue;
+    add("the tick of a schedule made a job");
+    if (submitted.at - tick > 1000) add("the tick of a schedule made a job more than a second late");
   }
 }
 
@@ -180,7 +199,11 @@ function countEvents(evidence: Evidence, add: (what: Sometimes) => void): void {
   const revoked = new Set<string>();
   const throttled = new Set<string>();
   for (const { events } of evidence.snapshot.feed) {
-    for (const { kind, id, extra } of events) {
+    for (const { kind, id, extra, state } of events) {
+      if (kind === "freed") add("a member of a flow was freed");
+      if (kind === "skipped") add("a member of a flow was skipped");
+      if (kind === "replayed" && state === "blocked") add("a member of a flow came back and waited again");
+      if (kind === "passed-on") add("an end went along more edges in a later step");
       if (kind === "revoked") {
         add("a lease was revoked");
         revoked.add(id);

@@ -31,12 +31,17 @@ async function serverUrl(kind: PostgresSource["kind"]): Promise<string> {
 
 export interface TestDatabase {
   readonly url: string;
+  /** For stores that need no connections of their own. */
+  readonly pool: pg.Pool;
   query(text: string, values?: readonly unknown[]): Promise<Record<string, unknown>[]>;
   drop(): Promise<void>;
 }
 
 /** For those who do not end it. */
 export type LentDatabase = Omit<TestDatabase, "drop">;
+
+/** As many as the claimers that a test lets work at once. */
+const poolMax = 8;
 
 /** A database of its own for a test file. */
 export async function createTestDatabase({ kind }: PostgresSource): Promise<TestDatabase> {
@@ -45,10 +50,16 @@ export async function createTestDatabase({ kind }: PostgresSource): Promise<Test
   await once(server.href, `CREATE DATABASE ${name} ENCODING 'UTF8' TEMPLATE template0`);
   const url = new URL(server);
   url.pathname = `/${name}`;
-  const pool = new pg.Pool({ connectionString: url.href, max: 2, allowExitOnIdle: true });
+  const pool = new pg.Pool({
+    connectionString: url.href,
+    max: poolMax,
+    allowExitOnIdle: true,
+    idleTimeoutMillis: 0,
+  });
   pool.on("error", () => undefined);
   return {
     url: url.href,
+    pool,
     query: async (text, values) => {
       const { rows } = await (values === undefined ? pool.query(text) : pool.query(text, [...values]));
       return rows as Record<string, unknown>[];
@@ -70,7 +81,10 @@ async function once(url: string, text: string): Promise<void> {
   }
 }
 
-/** Schemas of one database that are used again and again: emptying one is ten times faster than making one. */
+/**
+ * Schemas of one database that are used again and again, by the same few connections: emptying a schema is ten times
+ * faster than making one, and a new connection compiles every function that it calls.
+ */
 export class SchemaPool {
   readonly #database: LentDatabase;
   readonly #free: string[] = [];
@@ -96,7 +110,7 @@ export class SchemaPool {
 
   async #open(openStore: OpenInSchema): Promise<{ readonly store: Store; readonly schema: string }> {
     const schema = this.#free.pop() ?? `case_${++this.#made}`;
-    const opened = await openStore(this.#database.url, schema);
+    const opened = await openStore({ pool: this.#database.pool, schema });
     const close = async (): Promise<void> => {
       await opened.close();
       await this.#database.query(emptySql(schema));
@@ -106,7 +120,7 @@ export class SchemaPool {
   }
 }
 
-type OpenInSchema = (url: string, schema: string) => Promise<Store>;
+type OpenInSchema = (place: { readonly pool: pg.Pool; readonly schema: string }) => Promise<Store>;
 
 const seqsSql = (schema: string, above: number): string =>
   ["waiting", "leased", "history"]

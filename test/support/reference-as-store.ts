@@ -43,7 +43,6 @@ export function openReference(platform: Platform, epoch: number): Store {
     auditIndexes: async (request) => reference.auditIndexes(request),
     readAside: async () => ({ records: [], cursor: null }),
     removeAside: async () => 0,
-    takeOwed: later("takeOwed"),
     signal: later("signal"),
     adjust: later("adjust"),
     exportPage: later("exportPage"),

@@ -17,6 +17,9 @@ export function useTestDatabase(source?: PostgresSource): LentDatabase {
     get url() {
       return database.url;
     },
+    get pool() {
+      return database.pool;
+    },
     query: (text, values) => database.query(text, values),
   };
 }

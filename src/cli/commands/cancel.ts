@@ -14,14 +14,16 @@ const { reason: _endReason, ...liveFilterOptions } = filterOptions;
 export const cancel: Command = {
   name: "cancel",
   usage: "cancel ID | --tag T | --queue Q | --name N | --state S",
-  summary: "cancel jobs: waiting ones end at once, running ones are told to stop",
+  summary:
+    "cancel jobs, or a flow with all of its jobs: waiting ones end at once, running ones are told to stop",
   words: [0, 1],
   options: {
     ...storeOption,
     ...liveFilterOptions,
     why: { value: "TEXT", meaning: "kept with the jobs as their reason" },
+    "pending-only": { meaning: "of a flow: what runs is left to its end" },
   },
-  examples: ["cancel 0198c2…", "cancel --tag tenant:42 --why 'account closed'"],
+  examples: ["cancel 0198c2…", "cancel --tag tenant:42 --why 'account closed'", "cancel FLOW --pending-only"],
   async run(call) {
     const { words, options } = call;
     const [id] = words;
@@ -33,9 +35,15 @@ export const cancel: Command = {
 
 async function cancelOne(call: Call, id: string): Promise<number> {
   const { terminal, options, wantsJson } = call;
-  const answer = await withMillrace(call, await existingStoreUrl(call), (mill) =>
-    mill.jobs.cancel(id, options.get("why")),
-  );
+  const reason = options.get("why");
+  const answer = await withMillrace(call, await existingStoreUrl(call), async (mill) => {
+    if (!options.has("pending-only")) return mill.jobs.cancel(id, reason);
+    const { state } = await mill.flows.cancel(id, {
+      pendingOnly: true,
+      ...(reason === undefined ? {} : { reason }),
+    });
+    return state === "running" ? "signalled" : state === "cancelled" ? "cancelled" : "finished";
+  });
   if (answer === "not-found")
     throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);
   if (answer === "finished")

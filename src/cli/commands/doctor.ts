@@ -7,7 +7,7 @@ import type { StoreOptions } from "../../client/millrace-options.ts";
 import { readQuarantined } from "../../client/quarantined.ts";
 import { durationText } from "../../model/duration.ts";
 import { isMillraceError } from "../../model/error.ts";
-import { withoutPermits } from "../../model/permit.ts";
+import { withoutHidden } from "../../model/hidden-queue.ts";
 import { openStore } from "../../open.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Clock } from "../../store/operations.ts";
@@ -278,7 +278,7 @@ async function quarantineFindings(store: Store): Promise<readonly Finding[]> {
 
 async function countByState(store: Store): Promise<Readonly<Record<string, number>>> {
   const counts: Record<string, number> = {};
-  for (const { state, count } of withoutPermits(await store.tallyJobs()))
+  for (const { state, count } of withoutHidden(await store.tallyJobs()))
     counts[state] = (counts[state] ?? 0) + count;
   return counts;
 }

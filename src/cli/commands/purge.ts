@@ -19,9 +19,12 @@ export const purge: Command = {
     if (!hasFilter(options)) throw wrong("give a filter such as --state completed or --queue Q");
     const query = readQuery(call, removeChange.states);
     const answers = await withMillrace(call, await existingStoreUrl(call), (mill) => mill.jobs.delete(query));
-    const { deleted, running } = answers;
+    const { deleted, running, "flow-member": members } = answers;
+    const stay = members === 0 ? "" : `, ${members} stay with their flows`;
     terminal.writeOut(
-      wantsJson ? `${toJson({ deleted, running })}\n` : `${deleted} deleted, ${running} run and stay\n`,
+      wantsJson
+        ? `${toJson({ deleted, running, flowMembers: members })}\n`
+        : `${deleted} deleted, ${running} run and stay${stay}\n`,
     );
     return 0;
   },

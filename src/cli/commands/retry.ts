@@ -7,7 +7,7 @@ import type { Call, Command } from "../command.ts";
 import { filterOptions, hasFilter, readQuery } from "../job-query.ts";
 import { existingStoreUrl, withMillrace } from "../open-store.ts";
 import { toJson } from "../print-json.ts";
-import { readJson, readWhole, wrong } from "../read-args.ts";
+import { readJson, readList, readWhole, wrong } from "../read-args.ts";
 
 export const retry: Command = {
   name: "retry",
@@ -22,8 +22,17 @@ export const retry: Command = {
     input: { value: "JSON", meaning: "run with this input instead (one job only)" },
     "one-attempt": { meaning: "one more attempt instead of a new round of them" },
     "per-second": { value: "N", meaning: "spread many over time, so many per second" },
+    node: {
+      value: "NODES",
+      meaning: 'of a flow: these nodes instead of all that failed; "all" for every node',
+    },
+    "with-rest": { meaning: "of a flow: also what comes after them, although it has run" },
   },
-  examples: ["retry 0198c2…", "retry --state failed --name send-welcome --per-second 10"],
+  examples: [
+    "retry 0198c2…",
+    "retry FLOW --node fetch --with-rest",
+    "retry --state failed --name send-welcome --per-second 10",
+  ],
   async run(call) {
     const { terminal, words, options, wantsJson } = call;
     const [id] = words;
@@ -33,6 +42,7 @@ export const retry: Command = {
     const target = readQuery(call, terminalStates);
     const retryOptions = readOptions(options);
     const url = await existingStoreUrl(call);
+    if (options.has("node") || options.has("with-rest")) return replayFlow(call, url, id);
     const retried =
       id === undefined
         ? (await withMillrace(call, url, (mill) => mill.jobs.retry(target, retryOptions))).replayed
@@ -56,9 +66,35 @@ async function retryOne(call: Call, url: string, id: string, options: RetryJobOp
       throw new MillraceError("job-not-found", `There is no job ${shown}.`);
     case "key-held":
       throw new MillraceError("key-held", `The unique key of ${shown} is held by another job.`);
+    case "flow-member":
+      throw new MillraceError(
+        "flow-member",
+        `${shown} is run again by its flow, as it was: without --delay, --input and --one-attempt.`,
+      );
     case "unfinished":
-      throw new MillraceError("job-changed", `The job ${shown} has not ended; there is nothing to retry.`);
+      throw new MillraceError(
+        "job-changed",
+        `The job ${shown} has not ended, or nothing failed in it; there is nothing to retry.`,
+      );
   }
+}
+
+/** Nodes of a flow that were named. */
+async function replayFlow(call: Call, url: string, id: string | undefined): Promise<number> {
+  const { terminal, options, wantsJson } = call;
+  if (id === undefined) throw wrong("--node and --with-rest go with the ID of a flow");
+  const given = readList(options, "node");
+  const nodes = given?.length === 1 && given[0] === "all" ? "all" : given;
+  const answer = await withMillrace(call, url, (mill) =>
+    mill.flows.replay(id, {
+      ...(nodes === undefined ? {} : { nodes }),
+      ...(options.has("with-rest") ? { withRest: true } : {}),
+    }),
+  );
+  const { runs, waits } = answer;
+  const told = `${runs} ${runs === 1 ? "node" : "nodes"} will run again, ${waits} wait for them\n`;
+  terminal.writeOut(wantsJson ? `${toJson(answer)}\n` : told);
+  return 0;
 }
 
 function readOptions(options: ReadonlyMap<string, string>): RetryJobOptions {

@@ -1,6 +1,8 @@
 /**
- * `millrace show`: everything about one job, its life as a timeline. Fields that its definition redacts stay redacted.
+ * `millrace show`: everything about one job, its life as a timeline, or the graph of one flow. Fields that the definition
+ * of a job redacts stay redacted.
  */
+import type { FlowNodeView, FlowView } from "../../client/flows.ts";
 import type { Millrace } from "../../client/millrace.ts";
 import type { JobView } from "../../client/job-view.ts";
 import type { AttemptOutput, ErrorRecord } from "../../model/attempt-log.ts";
@@ -12,22 +14,28 @@ import { heldText } from "../held-text.ts";
 import { durationText } from "../../model/duration.ts";
 import { formatAge, formatInstant } from "../format-time.ts";
 import { jobShape } from "../job-shape.ts";
+import { flowText } from "../show-flow.ts";
 import { existingStoreUrl, withMillrace } from "../open-store.ts";
 import { toJson, toJsonLine } from "../print-json.ts";
 
 export const show: Command = {
   name: "show",
   usage: "show ID [--stacks]",
-  summary: "one job: its timeline, errors, result and logs",
+  summary: "one job: its timeline, errors, result and logs; or one flow: its graph",
   words: [1, 1],
   options: { ...storeOption, stacks: { meaning: "with the stack of every error" } },
   examples: ["show 0198c2…", "show 0198c2… --json"],
   async run(call) {
     const { terminal, platform, words, options, wantsJson } = call;
     const id = words[0] as string;
-    const [job, logs] = await withMillrace(call, await existingStoreUrl(call), (mill) =>
-      Promise.all([mill.jobs.get(id), readLogs(mill, id)]),
+    const [job, logs, flow] = await withMillrace(call, await existingStoreUrl(call), (mill) =>
+      Promise.all([mill.jobs.get(id), readLogs(mill, id), readFlow(mill, id)]),
     );
+    if (flow !== null) {
+      const shown = wantsJson ? toJson(flow) : flowText(flow.flow, flow.nodes, platform.now());
+      terminal.writeOut(`${shown}\n`);
+      return 0;
+    }
     if (job === null) throw new MillraceError("job-not-found", `There is no job ${JSON.stringify(id)}.`);
     const text = wantsJson
       ? toJson({ job: jobShape(job), logs })
@@ -36,6 +44,14 @@ export const show: Command = {
     return 0;
   },
 };
+
+async function readFlow(
+  mill: Millrace,
+  id: string,
+): Promise<{ readonly flow: FlowView; readonly nodes: readonly FlowNodeView[] } | null> {
+  const flow = await mill.flows.get(id);
+  return flow === null ? null : { flow, nodes: await mill.flows.nodes(id) };
+}
 
 type Logs = Awaited<ReturnType<Millrace["jobs"]["logs"]>>;
 
@@ -68,6 +84,9 @@ function head(job: JobView): readonly string[] {
     ...(job.requires.length === 0 ? [] : [line("requires", job.requires.map(escapeText).join(", "))]),
     ...(job.group === null ? [] : [line("group", escapeText(job.group))]),
     ...(job.held === null ? [] : [line("held", heldText(job.held))]),
+    ...(job.flow === null
+      ? []
+      : [line("flow", `${job.flow.id}, kept with it; node ${escapeText(job.flow.node)}`)]),
     ...(job.tags.length === 0 ? [] : [line("tags", job.tags.map(escapeText).join(", "))]),
     ...(job.uniqueKey === null ? [] : [line("unique", escapeText(job.uniqueKey))]),
     ...value("headers", unlessEmpty(job.headers)),

@@ -24,6 +24,7 @@ export const tail: Command = {
     name: { value: "NAME", meaning: "only events of jobs of this name" },
     tag: { value: "TAG", meaning: "only events of jobs with this tag" },
     job: { value: "ID", meaning: "only events of this job" },
+    flow: { value: "ID", meaning: "only events of this flow and its members" },
     kinds: { value: "KINDS", meaning: "only these kinds, such as failed,retry-scheduled" },
     limit: { value: "N", meaning: "end after so many events" },
   },
@@ -48,7 +49,7 @@ export const tail: Command = {
 };
 
 function readFilters(options: ReadonlyMap<string, string>): EventsOptions {
-  const texts = ["from", "queue", "name", "tag", "job"].flatMap((key) => {
+  const texts = ["from", "queue", "name", "tag", "job", "flow"].flatMap((key) => {
     const text = options.get(key);
     return text === undefined ? [] : [[key, text] as const];
   });
@@ -57,11 +58,23 @@ function readFilters(options: ReadonlyMap<string, string>): EventsOptions {
 }
 
 /** What is shown in columns, or says nothing more than the kind. */
-const notRepeated = new Set(["cursor", "kind", "at", "jobId", "queue", "name", "state", "attempt"]);
+const notRepeated = new Set([
+  "cursor",
+  "kind",
+  "at",
+  "jobId",
+  "queue",
+  "name",
+  "state",
+  "attempt",
+  "flowId",
+  "flow",
+]);
 
 function eventText(event: MillraceEvent): string {
   const { at, kind, jobId, queue, name, attempt } = event;
-  const subject = jobId === null ? (queue ?? "") : `${name} ${jobId} in ${queue}`;
+  const ofFlow = "flowId" in event ? `${name} ${event.flowId}` : (queue ?? "");
+  const subject = jobId === null ? ofFlow : `${name} ${jobId} in ${queue}`;
   const run = attempt === null || attempt === 0 ? "" : `  attempt ${attempt}`;
   const details = Object.entries(event).filter(([key, value]) => !notRepeated.has(key) && value !== null);
   const rest = details.length === 0 ? "" : `  ${toJsonLine(Object.fromEntries(details))}`;

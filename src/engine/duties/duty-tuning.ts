@@ -42,8 +42,8 @@ const defaults: DutyTuning = {
   deadline: { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   "time-to-live": { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   schedules: { isOn: true, batchMax: 1000, sleepMaxMs: 60_000 },
-  // Also how late a process notices the first webhook, or that the one that delivered has died.
-  webhooks: { isOn: true, batchMax: 200, sleepMaxMs: 5000 },
+  // Also how late a process without workers notices the first webhook: where workers are, a bell says it.
+  webhooks: { isOn: true, batchMax: 200, sleepMaxMs: 15_000 },
   "no-handler": { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   retention: { isOn: true, batchMax: 500, sleepMaxMs: 60_000 },
   metrics: { isOn: true, batchMax: 1000, sleepMaxMs: 60_000 },

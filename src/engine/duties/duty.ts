@@ -29,6 +29,8 @@ export interface Duty {
    */
   readonly wakes: "clock" | "alarm" | "sleep";
   readonly sleepMaxMs: number;
+  /** It answers the due times of documents. */
+  readonly servesDocs?: true;
   /**
    * Items that the duty leaves alone for a while. A duty without a quarantine makes one call to the store: it has no
    * items, and the supervisor tells of its failures.

@@ -4,7 +4,11 @@
  * What is not due is never looked at. One document that fails is quarantined alone.
  */
 import type { Doc } from "../../store/records.ts";
+import { owedKind } from "../../store/rules/arrive.ts";
 import type { Engine } from "../engine.ts";
+import { cancelKind, carryOutAll } from "../flows/orders.ts";
+import { payOwed } from "../flows/owed.ts";
+import { replayKind } from "../flows/replay.ts";
 import { stepBackfills } from "../schedules/backfills.ts";
 import { fireSchedules } from "../schedules/fire.ts";
 import type { Look } from "../schedules/fire.ts";
@@ -14,7 +18,7 @@ import type { Tuning } from "./duty-tuning.ts";
 import { passedOver } from "./passed-over.ts";
 import { Quarantine } from "./quarantine.ts";
 
-type Ends = readonly PromiseSettledResult<Look>[];
+type Ends = readonly PromiseSettledResult<Pick<Look, "dueAt"> & { readonly outcome: string }>[];
 
 /** What is done with due documents, by their kind; another kind belongs to a newer version. */
 const steps: readonly (readonly [
@@ -23,6 +27,9 @@ const steps: readonly (readonly [
 ])[] = [
   [scheduleKind, fireSchedules],
   [backfillKind, stepBackfills],
+  [owedKind, payOwed],
+  [cancelKind, carryOutAll],
+  [replayKind, carryOutAll],
 ];
 
 const itemOf = ({ kind, id }: Doc): string => `${kind} ${id}`;
@@ -33,6 +40,7 @@ export function schedulesDuty(engine: Engine, tuning: Tuning): Duty {
   return {
     name: "schedules",
     wakes: "alarm",
+    servesDocs: true,
     sleepMaxMs: tuning.sleepMaxMs,
     quarantine,
     async pass(): Promise<DutyPass> {

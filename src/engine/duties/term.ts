@@ -1,9 +1,10 @@
 /**
  * A term: the right to do a duty for all processes of a store, for a while by the store's clock. For most duties terms
  * only save work: they do no harm when two processes do them, so a term that ends early or is lost with a reply costs
- * one walk too many and nothing else. Where two would do harm, the fence of the term travels with the duty's writes.
+ * one walk too many and nothing else. Where two would be in each other's way, the check of the term travels with the
+ * duty's writes.
  */
-import type { DocPut } from "../../store/records.ts";
+import type { DocCheck, DocPut } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 
 const termKind = "term";
@@ -42,11 +43,11 @@ export class Term {
   }
 
   /**
-   * A write that holds only for as long as this process has the term: in the same unit as the writes of a duty that must
-   * not be done twice, it refuses all of them to who has lost the term without knowing it. Null for who has none.
+   * Holds only for as long as this process has the term: in the same unit as the writes of a duty that should be done by
+   * one, it refuses all of them to who has lost the term without knowing it. Null for who has none.
    */
-  fence(): DocPut | null {
-    return this.#version === 0 ? null : this.#putOf({ version: this.#version });
+  check(): DocCheck | null {
+    return this.#version === 0 ? null : { kind: termKind, id: this.#name, version: this.#version };
   }
 
   /** Lets another process take the term at once; nothing is written by a process that does not have it. */

@@ -9,7 +9,8 @@ import type { Engine } from "../engine.ts";
 import { EventJobs } from "../events/event-jobs.ts";
 import { RouteNames } from "../events/route-names.ts";
 import { HookReader } from "../webhooks/hook-reader.ts";
-import { findWebhooks } from "../webhooks/webhook-docs.ts";
+import { webhooksId } from "../../model/webhook.ts";
+import { findWebhooks, webhookKind } from "../webhooks/webhook-docs.ts";
 import type { FoundWebhooks } from "../webhooks/webhook-docs.ts";
 import { idlePass } from "./duty.ts";
 import type { Duty, DutyPass } from "./duty.ts";
@@ -20,6 +21,8 @@ import { Term } from "./term.ts";
 
 const termMs = 10_000;
 const pauseMs = 100;
+/** How often a process asks for the term of another that delivers and may have died. */
+const heldElsewhereMs = 5000;
 /** Behind lost hints. */
 const slowLookMs = 2000;
 /** Deliveries are made under the version of the hooks, so what is known of them may be a little old. */
@@ -28,7 +31,7 @@ const hooksKnownMs = 1000;
 export function webhooksDuty(engine: Engine, tuning: Tuning): Duty {
   const { platform, store } = engine;
   const quarantine = new Quarantine(platform);
-  const term = new Term(engine, "webhooks", termMs);
+  const term = new Term(engine, webhooksId, termMs);
   const shared = { names: new RouteNames(store), jobs: new EventJobs(engine) };
   const readers = new Map<string, HookReader>();
   let unwatch: Unwatch | null = null;
@@ -40,12 +43,13 @@ export function webhooksDuty(engine: Engine, tuning: Tuning): Duty {
   const sinceMs = (us: number): number => (platform.monotonicUs() - us) / 1000;
 
   const rest = (): DutyPass => {
+    const isHeld = found !== null && found.hooks.length > 0;
     unwatch?.();
     unwatch = null;
     readers.clear();
     found = null;
     for (const told of engine.webhookTurns) told(false);
-    return idlePass;
+    return isHeld ? { ...idlePass, hasMore: true, pauseMs: heldElsewhereMs } : idlePass;
   };
 
   /** The reader of each hook that is not paused, as it is set now. */
@@ -77,12 +81,15 @@ export function webhooksDuty(engine: Engine, tuning: Tuning): Duty {
     isStale = false;
     lookedUs = platform.monotonicUs();
     const { version } = found;
+    // What a process that was stopped for longer than its term still has in hand is refused.
+    const held = term.check();
+    const checks = [{ kind: webhookKind, id: webhooksId, version }, ...(held === null ? [] : [held])];
     let [made, errors, hasMore, isRaced] = [0, 0, false, false];
     for (const reader of current(found)) {
       const item = reader.hook.name;
       if (quarantine.has(item)) continue;
       try {
-        const step = await reader.step(version, tuning.batchMax);
+        const step = await reader.step(checks, tuning.batchMax);
         quarantine.succeeded(item);
         made += step.made;
         hasMore ||= step.hasMore;

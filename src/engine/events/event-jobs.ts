@@ -1,6 +1,7 @@
 /**
  * What the feed does not carry is read from the jobs themselves, in batches: tags for a filter, what is to be hidden of
- * progress, and of attempts that did not complete at once, how long they took and what they threw. Events of a job that is gone are told without; one whose
+ * progress, how the nodes of a flow ended, and of attempts that did not complete at once, how long they took and what they
+ * threw. Events of a job that is gone are told without; one whose
  * tags cannot be known does not pass a filter by tag.
  */
 import { redact } from "../../codec/redact.ts";
@@ -9,6 +10,8 @@ import type { AttemptRecord } from "../../model/attempt-log.ts";
 import { BoundedMap } from "../../model/bounded-map.ts";
 import { fieldsOfAttempt } from "../../model/event.ts";
 import type { MillraceEvent } from "../../model/event.ts";
+import { countMembers } from "../../model/flow/outcome.ts";
+import { readWaits } from "../../model/flow/waits.ts";
 import type { JobRecord } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import type { EventFilter } from "./show-events.ts";
@@ -20,7 +23,24 @@ const none: readonly string[] = [];
 
 /** Whether the events lack something that their jobs have. */
 export function needsJobs(events: readonly MillraceEvent[], { tag }: EventFilter): boolean {
-  return tag !== undefined || events.some((event) => event.kind === "progress" || lacksAttempt(event));
+  if (tag !== undefined) return true;
+  for (const event of events) if (lacksJob(event)) return true;
+  return false;
+}
+
+function lacksJob(event: MillraceEvent): boolean {
+  return event.kind === "progress" || lacksAttempt(event) || isFlowEnd(event);
+}
+
+function isFlowEnd(
+  event: MillraceEvent,
+): event is MillraceEvent<"flow-completed" | "flow-failed" | "flow-cancelled"> {
+  return event.kind === "flow-completed" || event.kind === "flow-failed" || event.kind === "flow-cancelled";
+}
+
+/** The id of what the event is about. */
+function subjectOf(event: MillraceEvent): string | null {
+  return "flowId" in event ? event.flowId : event.jobId;
 }
 
 /** The feed carries the log of a job that completes at its first try, and of no other. */
@@ -52,17 +72,14 @@ export class EventJobs {
     { tag }: EventFilter,
   ): Promise<readonly MillraceEvent[]> {
     const wanted = events.filter(
-      (event) =>
-        event.kind === "progress" ||
-        lacksAttempt(event) ||
-        (tag !== undefined && !this.#tags.has(event.jobId ?? "")),
+      (event) => lacksJob(event) || (tag !== undefined && !this.#tags.has(subjectOf(event) ?? "")),
     );
-    const records = await this.#read(wanted.flatMap(({ jobId }) => jobId ?? []));
+    const records = await this.#read(wanted.flatMap((event) => subjectOf(event) ?? []));
     const tagged =
       tag === undefined
         ? events
-        : events.filter(({ jobId }) => this.#tags.get(jobId ?? "")?.includes(tag) === true);
-    return tagged.map((event) => this.#withJob(event, records.get(event.jobId ?? "")));
+        : events.filter((event) => this.#tags.get(subjectOf(event) ?? "")?.includes(tag) === true);
+    return tagged.map((event) => this.#withJob(event, records.get(subjectOf(event) ?? "")));
   }
 
   async #read(ids: readonly string[]): Promise<ReadonlyMap<string, JobRecord>> {
@@ -78,6 +95,8 @@ export class EventJobs {
 
   #withJob(event: MillraceEvent, record: JobRecord | undefined): MillraceEvent {
     if (event.kind === "progress") return { ...event, progress: this.#shown(event.progress, record) };
+    if (isFlowEnd(event))
+      return record === undefined ? event : { ...event, counts: countMembers(readWaits(record.waits ?? "")) };
     if (record === undefined || !lacksAttempt(event)) return event;
     const { error, waitedUs, ranUs } = fieldsOfAttempt(entryOf(event, record));
     const times = { waitedUs, ranUs };

@@ -61,6 +61,12 @@ interface PagesOptions {
   readonly kinds: () => FeedKinds;
 }
 
+export interface FeedPage {
+  readonly records: readonly PartitionRecord[];
+  /** There were no more when they were read. */
+  readonly isEnd: boolean;
+}
+
 export class FeedPages {
   readonly partition: number;
   readonly #store: FeedStore;
@@ -85,8 +91,8 @@ export class FeedPages {
     return this.#place;
   }
 
-  /** The next records; none at the end of the feed. `isEnd`: there were no more when they were read. */
-  async next(): Promise<{ readonly records: readonly PartitionRecord[]; readonly isEnd: boolean }> {
+  /** The next records; none at the end of the feed. */
+  async next(): Promise<FeedPage> {
     const { partition } = this;
     const { after } = this.#place;
     if (after === nowPlace.after) {

@@ -7,6 +7,9 @@
  *               ▲        └─ gap ──┐
  *               └──── slow look ──┘
  *
+ * In a flood it reads at a pace of its own and lets the hints go: to be woken for every commit of somebody else costs
+ * more than to read what it told.
+ *
  * Always true: a follower gets every record behind the place that it came with, once and in order of its partition.
  */
 import { isMillraceError } from "../../model/error.ts";
@@ -17,16 +20,23 @@ import { Backoff } from "../../platform/backoff.ts";
 import type { Store, Unwatch } from "../../store/store.ts";
 import type { RepeatedLines } from "../repeated-line.ts";
 import { beyondEnd, FeedPages, readEnd } from "./feed-pages.ts";
-import type { FeedKinds, PartitionRecord } from "./feed-pages.ts";
+import type { FeedKinds, FeedPage, PartitionRecord } from "./feed-pages.ts";
 import { mergeByTime } from "./merge-by-time.ts";
 import { RouteNames } from "./route-names.ts";
 
 /**
  * The time between two reads grows with what the last one brought: single events come at once, and a flood comes in large
- * pages, some twenty a second.
+ * pages, some twenty a second. On a busy machine events come more slowly, so that little has to be enough for a long gap:
+ * at a fifth of this rate, ten listeners beside a drain on two cores read bundles of a hundred events.
  */
-const gapMsPerEvent = 0.02;
+const gapMsPerEvent = 0.1;
 const gapMs = { min: 1, max: 50 };
+/**
+ * A read that brings so many events begins a flood; it ends with so many reads in a row that bring fewer than that. To
+ * watch again costs a server more than to be read for a second: the watch begins with a look at the feed of its own.
+ */
+const floodEvents = { from: 500, until: 100 };
+const calmReads = 20;
 /**
  * Not everything that is told is hinted at to all processes: a claim follows a submit, and a message for each would wake
  * everybody. So behind news the feed is looked at again at these distances, until nothing more is found.
@@ -59,6 +69,13 @@ interface Following {
   readonly after: readonly number[];
 }
 
+/** What was read of all partitions together. */
+interface Reading {
+  readonly events: number;
+  /** There was no more when it was read. */
+  readonly isEnd: boolean;
+}
+
 export class LiveFeed {
   readonly store: Store;
   readonly names: RouteNames;
@@ -77,6 +94,8 @@ export class LiveFeed {
   #slow: Timer | null = null;
   #gap: Timer | null = null;
   #isReading = false;
+  /** Reads in a row that brought little. */
+  #calm = 0;
   /** Looks in a row that found nothing. */
   #quietLooks = laterLooksMs.length;
 
@@ -120,17 +139,29 @@ export class LiveFeed {
   }
 
   #begin(places: readonly FeedPlace[]): void {
-    const { store } = this;
     const kinds = (): FeedKinds => this.#kinds;
     this.#pages = places.map((place, partition) => new FeedPages(this, { partition, place, kinds }));
-    this.#unwatch = store.watch((hint) => {
+    this.#watch();
+    this.#read();
+  }
+
+  #watch(): void {
+    this.#unwatch = this.store.watch((hint) => {
       if (hint.kind === "told") this.#stale.add(hint.partition);
       else if (this.#partitions === 1) this.#stale.add(0);
       this.#read();
     });
-    // What was told between the read of the places and the watch has no hint.
+    // What was told between the last read, or that of the places, and the watch has no hint.
     this.#allStale();
-    this.#read();
+  }
+
+  /** Begins or ends a flood, by what a read has brought. */
+  #heedFlood(events: number): void {
+    this.#calm = events < floodEvents.until ? this.#calm + 1 : 0;
+    if (this.#unwatch === null && this.#calm >= calmReads) this.#watch();
+    if (this.#unwatch === null || events < floodEvents.from) return;
+    this.#unwatch();
+    this.#unwatch = null;
   }
 
   #end(): void {
@@ -168,30 +199,36 @@ export class LiveFeed {
   #read(): void {
     if (this.#isReading || this.#gap !== null || this.#backoff.isWaiting || this.#stale.size === 0) return;
     this.#isReading = true;
-    void this.#readStale(this.#pages).then((events) => {
+    void this.#readStale(this.#pages).then((read) => {
       this.#isReading = false;
       if (this.#following.size === 0) return;
-      if (events === null) {
+      if (read === null) {
         this.#backoff.retry(() => this.#read());
         return;
       }
       this.#backoff.succeeded();
-      const restMs = Math.min(Math.max(events * gapMsPerEvent, gapMs.min), gapMs.max);
+      const { events, isEnd } = read;
+      this.#heedFlood(events);
+      const isFlood = this.#unwatch === null;
+      const wishedMs = isFlood ? gapMs.max : Math.max(events * gapMsPerEvent, gapMs.min);
+      const restMs = isEnd ? Math.min(wishedMs, gapMs.max) : gapMs.min;
       this.#gap = this.#around.platform.setTimer(restMs, () => {
         this.#gap = null;
+        if (this.#unwatch === null) this.#allStale();
         this.#read();
       });
     });
   }
 
-  /** @returns how many events were read; null where a partition could not be: it stays stale, and the others go on. */
-  async #readStale(pages: readonly FeedPages[]): Promise<number | null> {
+  /** @returns what was read; null where a partition could not be: it stays stale, and the others go on. */
+  async #readStale(pages: readonly FeedPages[]): Promise<Reading | null> {
     const asked = [...this.#stale];
     this.#stale.clear();
     const read = await Promise.allSettled(asked.map((number) => this.#readPartition(pages, number)));
     // A reading of an earlier life of this feed has nobody to tell.
-    if (pages !== this.#pages) return 0;
-    const records = mergeByTime(read.flatMap((each) => (each.status === "fulfilled" ? [each.value] : [])));
+    if (pages !== this.#pages) return { events: 0, isEnd: true };
+    const fulfilled = read.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+    const records = mergeByTime(fulfilled.map((each) => each.records));
     this.#tell(records);
     if (records.length > 0) {
       this.#quietLooks = 0;
@@ -205,17 +242,17 @@ export class LiveFeed {
       this.#failed(each.reason);
     }
     const events = records.reduce((sum, record) => sum + (record.count ?? record.events.length), 0);
-    return hasFailed ? null : events;
+    return hasFailed ? null : { events, isEnd: fulfilled.every((each) => each.isEnd) };
   }
 
-  async #readPartition(pages: readonly FeedPages[], number: number): Promise<readonly PartitionRecord[]> {
+  async #readPartition(pages: readonly FeedPages[], number: number): Promise<FeedPage> {
     const reader = pages[number] as FeedPages;
     const { records, isEnd } = await reader.next();
     if (!isEnd) this.#stale.add(number);
     const isQuiet = records.length === 0 && this.#unchecked.delete(number);
     // A feed that ends before the last record that was read is another feed.
     if (isQuiet && (await readEnd(this.store, number)) < reader.place.after) throw beyondEnd();
-    return records;
+    return { records, isEnd };
   }
 
   #tell(records: readonly PartitionRecord[]): void {

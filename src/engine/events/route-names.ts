@@ -1,4 +1,5 @@
 /** The queues and names behind the route numbers of the feed, read from the store when a number is new. */
+import { flowQueue } from "../../model/flow/flow-meta.ts";
 import type { Route } from "../../model/route.ts";
 import type { Store } from "../../store/store.ts";
 import type { PartitionRecord } from "./feed-pages.ts";
@@ -6,6 +7,8 @@ import type { PartitionRecord } from "./feed-pages.ts";
 export class RouteNames {
   readonly #store: Pick<Store, "readRoutes">;
   #routes: ReadonlyMap<number, Route> = new Map();
+  /** Those of jobs that stand for flows and their parts. */
+  #flows: ReadonlySet<number> = new Set();
   /** One read for all who meet a new number at once. */
   #reading: Promise<void> | null = null;
 
@@ -15,6 +18,10 @@ export class RouteNames {
 
   of(route: number): Pick<Route, "queue" | "name"> | undefined {
     return this.#routes.get(route);
+  }
+
+  isFlow(route: number): boolean {
+    return this.#flows.size > 0 && this.#flows.has(route);
   }
 
   /** Makes the routes of these records known. A route is in the store before anything is told of it. */
@@ -27,10 +34,20 @@ export class RouteNames {
   }
 
   #hasNew(records: readonly PartitionRecord[]): boolean {
-    return records.some(({ events }) => events.some(({ route }) => route !== 0 && !this.#routes.has(route)));
+    let last = 0;
+    for (const { events } of records) {
+      for (const { route } of events) {
+        if (route === last || route === 0) continue;
+        if (!this.#routes.has(route)) return true;
+        last = route;
+      }
+    }
+    return false;
   }
 
   async #read(): Promise<void> {
-    this.#routes = new Map((await this.#store.readRoutes()).map((route) => [route.number, route]));
+    const routes = await this.#store.readRoutes();
+    this.#routes = new Map(routes.map((route) => [route.number, route]));
+    this.#flows = new Set(routes.filter(({ queue }) => queue === flowQueue).map(({ number }) => number));
   }
 }

@@ -4,9 +4,11 @@
  */
 import { nowPlace, startPlace, writePlace, writeCursor } from "../../model/event-cursor.ts";
 import type { FeedPlace } from "../../model/event-cursor.ts";
-import { eventsOfFeed, fieldsOf } from "../../model/event.ts";
+import { eventOfFlow, eventOfJob, firstEventOf, flowEventOf, secondEventOf } from "../../model/event.ts";
 import type { EventName, MillraceEvent } from "../../model/event.ts";
+import { placeOfId } from "../../model/flow/flow-meta.ts";
 import { permitQueue } from "../../model/permit.ts";
+import type { Route } from "../../model/route.ts";
 import type { FeedEvent } from "../../store/records.ts";
 import type { PartitionRecord } from "./feed-pages.ts";
 import type { RouteNames } from "./route-names.ts";
@@ -16,6 +18,8 @@ export interface EventFilter {
   readonly queue?: string;
   readonly name?: string;
   readonly job?: string;
+  /** The id of a flow: its own events, and those of its members. */
+  readonly flow?: string;
   /** Needs the jobs themselves (job-tags.ts). */
   readonly tag?: string;
 }
@@ -63,31 +67,66 @@ export class Places {
 
 /** Whether an event of the record is one that the filter lets pass, its tag aside. */
 export function hasWanted({ events }: PartitionRecord, filter: EventFilter, names: RouteNames): boolean {
+  const routes = new WantedRoutes(filter, names);
   return events.some((told) => {
-    const isKind = eventsOfFeed(told).some((kind) => kind !== null && (filter.kinds?.has(kind) ?? true));
-    return isKind && wantedSubject(told, filter, names) !== null;
+    if (names.isFlow(told.route))
+      return wantedFlowEvent(told, filter) !== null && routes.of(told.route) !== null;
+    const isKind = isWantedKind(filter, firstEventOf(told)) || isWantedKind(filter, secondEventOf(told));
+    if (!isKind) return false;
+    return told.route === noRoute
+      ? subjectOfPut(told, filter) !== null
+      : isOfJob(told, filter) && routes.of(told.route) !== null;
   });
 }
 
-/** What an event is about, where the filter lets it pass, else null. */
-function wantedSubject(
-  told: FeedEvent,
-  { job, queue, name, tag }: EventFilter,
-  names: RouteNames,
-): object | null {
-  if (told.route === noRoute) {
-    const isOfJob = job !== undefined || name !== undefined || tag !== undefined;
-    return isOfJob ? null : subjectOfPut(told, queue);
-  }
-  if ((job ?? told.id) !== told.id) return null;
-  const found = names.of(told.route) ?? unnamed;
-  if ((queue ?? found.queue) !== found.queue || (name ?? found.name) !== found.name) return null;
-  if (found.queue === permitQueue) return null;
-  return { jobId: told.id, queue: found.queue, name: found.name, state: told.state, attempt: told.attempt };
+/** As which event of a whole flow it is told, where the filter lets it pass; those of its parts are not. */
+function wantedFlowEvent(told: FeedEvent, filter: EventFilter): EventName | null {
+  const { job, queue, flow = told.id } = filter;
+  const isAboutFlow =
+    job === undefined && queue === undefined && flow === told.id && placeOfId(told.id) === null;
+  const kind = isAboutFlow ? flowEventOf(told) : null;
+  return isWantedKind(filter, kind) ? kind : null;
 }
 
-/** Of an event that a document tells (PutEvent of store/records.ts). */
-function subjectOfPut({ kind, id, extra }: FeedEvent, queue: string | undefined): object | null {
+function isWantedKind({ kinds }: EventFilter, kind: EventName | null): boolean {
+  return kind !== null && (kinds === undefined || kinds.has(kind));
+}
+
+function isOfJob({ id }: FeedEvent, { job, flow }: EventFilter): boolean {
+  return (job === undefined || job === id) && (flow === undefined || placeOfId(id)?.id === flow);
+}
+
+/** Which routes a filter lets pass. Events of one route follow each other in a record, so the last answer is kept. */
+class WantedRoutes {
+  readonly #filter: EventFilter;
+  readonly #names: RouteNames;
+  #last = noRoute;
+  #found: RouteName | null = null;
+
+  constructor(filter: EventFilter, names: RouteNames) {
+    this.#filter = filter;
+    this.#names = names;
+  }
+
+  of(route: number): RouteName | null {
+    if (route !== this.#last) [this.#last, this.#found] = [route, this.#wanted(route)];
+    return this.#found;
+  }
+
+  #wanted(route: number): RouteName | null {
+    const { queue, name } = this.#filter;
+    const found = this.#names.of(route) ?? unnamed;
+    if ((queue ?? found.queue) !== found.queue || (name ?? found.name) !== found.name) return null;
+    return found.queue === permitQueue ? null : found;
+  }
+}
+
+/** What an event is about that a document tells (PutEvent of store/records.ts), where the filter lets it pass. */
+function subjectOfPut(
+  { kind, id, extra }: FeedEvent,
+  { queue, job, name, tag, flow }: EventFilter,
+): object | null {
+  if ([job, name, tag, flow].some((text) => text !== undefined)) return null;
   const noJob = { jobId: null, name: null, state: null, attempt: null };
   if (kind === "worker-joined" || kind === "worker-left")
     return queue === undefined ? { ...noJob, queue: null, worker: id } : null;
@@ -97,50 +136,57 @@ function subjectOfPut({ kind, id, extra }: FeedEvent, queue: string | undefined)
 }
 
 const noRoute = 0;
-const unnamed = { queue: "", name: "" };
+type RouteName = Pick<Route, "queue" | "name">;
+const unnamed: RouteName = { queue: "", name: "" };
+
+interface ShowOptions {
+  readonly filter: EventFilter;
+  readonly names: RouteNames;
+  readonly places: Places;
+}
 
 /**
  * The events of a record behind those that were given before, and moves the places behind it. Each event of the feed has
- * two places in a cursor, because it may be told as two (eventsOfFeed).
+ * two places in a cursor, because it may be told as two.
  */
-export function showEvents(
-  record: PartitionRecord,
-  {
-    filter,
-    names,
-    places,
-  }: { readonly filter: EventFilter; readonly names: RouteNames; readonly places: Places },
-): MillraceEvent[] {
-  const { number, at, events } = record;
-  const last = 2 * (record.count ?? events.length);
-  const shown: MillraceEvent[] = [];
+export function showEvents(record: PartitionRecord, { filter, names, places }: ShowOptions): MillraceEvent[] {
+  const { number, events } = record;
   const given = places.givenOf(record);
-  let around: readonly [string, string] | null = null;
-  let time: Date | null = null;
-  for (const [position, told] of events.entries()) {
-    const index = told.index ?? position;
-    if (2 * index + 2 <= given) continue;
-    const kinds = eventsOfFeed(told);
-    const [first = null, second = null] = kinds;
-    if (filter.kinds !== undefined && !isOneOf(filter.kinds, first) && !isOneOf(filter.kinds, second))
+  const routes = new WantedRoutes(filter, names);
+  const shown: MillraceEvent[] = [];
+  const at = new Date(record.at);
+  const last = 2 * (record.count ?? events.length);
+  const [before, behind] = places.around(record);
+  const inRecord = `${before}${number - 1}.`;
+  const cursorAt = (count: number): string =>
+    count >= last ? before + String(number) + behind : inRecord + String(count) + behind;
+  for (let position = 0; position < events.length; position++) {
+    const told = events[position] as FeedEvent;
+    const count = 2 * (told.index ?? position) + 1;
+    if (count < given) continue;
+    if (names.isFlow(told.route)) {
+      const kind = wantedFlowEvent(told, filter);
+      const route = kind === null ? null : routes.of(told.route);
+      if (kind !== null && route !== null)
+        shown.push(eventOfFlow(kind, told, { at, route, cursor: cursorAt(count + 1) }));
       continue;
-    const subject = wantedSubject(told, filter, names);
-    if (subject === null) continue;
-    around ??= places.around(record);
-    time ??= new Date(at);
-    for (let half = 0; half < 2; half++) {
-      const kind = half === 0 ? first : second;
-      const count = 2 * index + half + 1;
-      if (kind === null || count <= given || !(filter.kinds?.has(kind) ?? true)) continue;
-      const place = count >= last ? String(number) : `${number - 1}.${count}`;
-      const cursor = around[0] + place + around[1];
-      shown.push({ kind, cursor, at: time, ...subject, ...fieldsOf(kind, told, at) } as MillraceEvent);
     }
+    const [first, second] = [firstEventOf(told), secondEventOf(told)];
+    const isFirst = count > given && isWantedKind(filter, first);
+    const isSecond = isWantedKind(filter, second);
+    if (!isFirst && !isSecond) continue;
+    if (told.route === noRoute) {
+      const subject = subjectOfPut(told, filter);
+      if (subject !== null)
+        shown.push({ kind: second, cursor: cursorAt(count + 1), at, ...subject } as MillraceEvent);
+      continue;
+    }
+    const route = isOfJob(told, filter) ? routes.of(told.route) : null;
+    if (route === null) continue;
+    if (isFirst) shown.push(eventOfJob(first as EventName, told, { at, route, cursor: cursorAt(count) }));
+    if (isSecond)
+      shown.push(eventOfJob(second as EventName, told, { at, route, cursor: cursorAt(count + 1) }));
   }
   places.read(record);
   return shown;
-}
-
-function isOneOf(kinds: ReadonlySet<EventName>, kind: EventName | null): boolean {
-  return kind !== null && kinds.has(kind);
 }

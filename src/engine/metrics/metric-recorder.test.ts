@@ -48,6 +48,20 @@ test("attempts, their outcomes and their times are counted by queue and name", a
   await v.close();
 });
 
+test("a process writes its first part after a second, so that one that crashes again and again is counted", async () => {
+  const v = await working();
+  const parts: number[] = [];
+  for (const seconds of [1, 4, 15]) {
+    await v.run((await v.run(v.mill.enqueue(send, 1))).result());
+    await v.advance(seconds * 1000 - 200);
+    parts.push((await readParts(v)).length);
+    await v.advance(300);
+    parts.push((await readParts(v)).length);
+  }
+  expect(parts).toEqual([0, 1, 1, 2, 2, 3]);
+  await v.close();
+});
+
 test("a part is written within a quarter of a minute, and belongs to the minute in which its jobs ended", async () => {
   const v = await working();
   await v.run((await v.run(v.mill.enqueue(send, 1))).result());

@@ -1,16 +1,17 @@
 /**
  * What this process counts: attempts that have ended, jobs that were submitted, and the calls to the store. The counts are
  * kept in one table, which is written as a part of its minute (metric-docs.ts) a quarter of a minute after the first job
- * was counted in it, and at the end of the minute.
+ * was counted in it, and at the end of the minute. The first parts of a process come sooner, so that processes that
+ * crash again and again are seen.
  *
- *   nothing counted ──a job──► counting ──15 s, or the minute ends──► a part is written ──► nothing counted
+ *   nothing counted ──a job──► counting ──1 s, 4 s, then 15 s, or the minute ends──► a part is written ──► nothing counted
  *
  * A process that is killed loses what it has not written yet, at most 15 s. A process without jobs writes nothing: calls
  * to the store alone begin no part. A part that could not be written is written again, under the same name.
  */
 import { attemptOutcomes, MetricTable } from "../../model/metric-table.ts";
 import type { PackedTable } from "../../model/metric-table.ts";
-import { permitQueue } from "../../model/permit.ts";
+import { isHiddenQueue } from "../../model/hidden-queue.ts";
 import type { Platform, Timer } from "../../platform/platform.ts";
 import type { DocPut, NewJob } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
@@ -20,6 +21,8 @@ import { answersWithin } from "../race.ts";
 import type { RepeatedLines } from "../repeated-line.ts";
 import { minuteMs, partPut } from "./metric-docs.ts";
 
+/** For how long a process counts before it writes its first part, its second, and each one behind them. */
+const firstPartsMs = [1000, 4000];
 const partMaxMs = 15_000;
 const callMaxMs = 10_000;
 /** Parts that are kept while the store is away: about an hour of them. */
@@ -88,7 +91,7 @@ export class MetricRecorder {
   };
 
   submitted({ queue, name }: Pick<NewJob, "queue" | "name">): void {
-    if (queue === permitQueue) return;
+    if (isHiddenQueue(queue)) return;
     if (this.#since === null) this.#begin();
     this.#table.of(queue, name).enqueued += 1;
   }
@@ -111,7 +114,7 @@ export class MetricRecorder {
     this.#table = new MetricTable();
     const now = this.#around.platform.now();
     this.#since = now;
-    this.#set(Math.min(partMaxMs, minuteMs - (now % minuteMs)));
+    this.#set(Math.min(firstPartsMs[this.#parts] ?? partMaxMs, minuteMs - (now % minuteMs)));
   }
 
   #set(inMs: number): void {

@@ -11,9 +11,9 @@ import { isMillraceError } from "../../model/error.ts";
 import { readCursor, startPlace, writeCursor } from "../../model/event-cursor.ts";
 import { feedKindsOf } from "../../model/event.ts";
 import type { MillraceEvent } from "../../model/event.ts";
-import { webhookQueue, webhooksId } from "../../model/webhook.ts";
+import { webhookQueue } from "../../model/webhook.ts";
 import type { Webhook } from "../../model/webhook.ts";
-import type { NewJob } from "../../store/records.ts";
+import type { DocCheck, NewJob } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
 import { FeedMerge } from "../events/feed-merge.ts";
 import { checkPlace } from "../events/feed-pages.ts";
@@ -24,7 +24,7 @@ import { Places, showEvents } from "../events/show-events.ts";
 import type { EventFilter } from "../events/show-events.ts";
 import { refusalError } from "../submit.ts";
 import { deliveriesTo } from "./delivery.ts";
-import { findPlaces, placePut, webhookKind } from "./webhook-docs.ts";
+import { findPlaces, placePut } from "./webhook-docs.ts";
 
 /** Of all hooks of a process. */
 export interface SharedByReaders {
@@ -77,14 +77,14 @@ export class HookReader {
   }
 
   /**
-   * One batch. @param version that of the hooks this reader was made by. @param batchMax about so many deliveries: a
-   * record of the feed is taken whole.
+   * One batch. @param checks that the hooks are those this reader was made by, and that this process may read for them.
+   * @param batchMax about so many deliveries: a record of the feed is taken whole.
    */
-  async step(version: number, batchMax: number): Promise<ReadStep> {
+  async step(checks: readonly DocCheck[], batchMax: number): Promise<ReadStep> {
     try {
       const reading = (this.#reading ??= await this.#begin());
       const { events, hasMore } = await this.#read(reading, batchMax);
-      if (events.length > 0) await this.#deliver(reading, events, version);
+      if (events.length > 0) await this.#deliver(reading, events, checks);
       else await this.#save(reading);
       const isRaced = this.#reading === null;
       return { made: isRaced ? 0 : events.length, hasMore, isRaced };
@@ -129,13 +129,17 @@ export class HookReader {
     return { events, hasMore: true };
   }
 
-  async #deliver(reading: Reading, events: readonly MillraceEvent[], hooksVersion: number): Promise<void> {
+  async #deliver(
+    reading: Reading,
+    events: readonly MillraceEvent[],
+    checks: readonly DocCheck[],
+  ): Promise<void> {
     const { places, gaps, version } = reading;
     const { cursor } = places;
     const answer = await this.#engine.submit({
       jobs: events.map(this.#toDelivery),
       docs: [placePut(this.hook.name, { cursor, gaps }, guardOf(version))],
-      checks: [{ kind: webhookKind, id: webhooksId, version: hooksVersion }],
+      checks,
     });
     if (answer.kind === "ok") return this.#saved(reading, cursor, version + 1);
     // Whoever goes on begins at what is written.

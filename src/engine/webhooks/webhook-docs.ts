@@ -7,6 +7,7 @@ import { hookId, readWebhooks, webhooksId, writeWebhooks } from "../../model/web
 import type { Webhook } from "../../model/webhook.ts";
 import type { DocGuard, DocPut } from "../../store/records.ts";
 import type { Engine } from "../engine.ts";
+import { ringWebhooks } from "../worker-bell.ts";
 
 export const webhookKind = "webhook";
 const placeKind = "webhook-place";
@@ -46,7 +47,9 @@ export async function changeWebhooks(
     const guard = version === 0 ? ("absent" as const) : { version };
     const put = { kind: webhookKind, id: webhooksId, body: writeWebhooks(next), guard };
     const [answer] = await engine.store.putDocs([put]);
-    if (answer?.kind === "ok") return next;
+    if (answer?.kind !== "ok") continue;
+    await ringWebhooks(engine);
+    return next;
   }
   throw new MillraceError("version-conflict", "The webhooks change all the time; try again.");
 }

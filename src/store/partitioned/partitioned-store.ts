@@ -15,7 +15,7 @@
 import { isMillraceError, MillraceError } from "../../model/error.ts";
 import { createPlacement, partitionOfUnit } from "../../model/placement.ts";
 import type { Placement } from "../../model/placement.ts";
-import { checkSettles, checkUnits, laterOperations } from "../later-version.ts";
+import { laterOperations } from "../later-version.ts";
 import { missingSentence } from "../missing-partition.ts";
 import { addTallies } from "../tallies.ts";
 import type { Durability, Hint, MissingPartition, Store, StoreDescription, Unwatch } from "../store.ts";
@@ -147,7 +147,6 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       return [...new Map(all.flatMap(({ answer }) => answer).map((each) => [each.server, each])).values()];
     },
     async submit(units) {
-      checkUnits(units);
       return split(
         units,
         (unit) => partitionOfUnit(placement, unit) ?? 0,
@@ -166,7 +165,6 @@ export function partitionedStore(stores: readonly Store[], options: PartitionedO
       return claims.claim(request);
     },
     async settleIfLeased(settles) {
-      checkSettles(settles);
       return split(
         settles,
         ({ id, effects = {} }) => partitionOfUnit(placement, effects, placement.ofId(id)) as number,

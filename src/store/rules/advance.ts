@@ -6,6 +6,7 @@
  *  place    R1   a new or returning job among the waiting        lease    R6   handed to a worker
  *  guard    R2   whether a change may be applied                 extend        its lease goes on
  *  finish   R3   the end                                         meet     R8   a submit finds its unique key held
+ *  arrive   R4   the end of a member comes to another            block    R4   a member waits for others again
  *  promote  R5   due, so ready                                   tell     R10  what is told, and how counts move
  *  mark, edit, remove, replay                                    what operators do; `change` applies them
  *
@@ -29,6 +30,8 @@ export interface Outcome {
   readonly isKept: boolean;
   /** What becomes of the entry of its unique key, where it has one. */
   readonly key: "stays" | "taken" | "freed";
+  /** Of a member of a flow that was counted anew: owed work is left for it. */
+  readonly owes?: boolean;
 }
 
 /** The row one step on: its arrow is checked, its rev grows, its timer follows from its clocks. */

@@ -30,8 +30,8 @@ describe("a change of a job", () => {
     expect(() => change(ended, finish("failed"), null, now)).toThrow(/cannot end again/);
     expect(() => change(ended, handBack, null, now)).toThrow(/only by a schedule/);
     expect(() => change(running, remove, null, now)).toThrow(/running job cannot be removed/);
-    expect(() => change({ ...waiting, state: stateCodes.blocked }, finish("failed"), null, now)).toThrow(
-      /from blocked to failed/,
+    expect(() => change({ ...waiting, state: stateCodes.scheduled }, finish("failed"), null, now)).toThrow(
+      /from scheduled to failed/,
     );
   });
 

@@ -5,9 +5,12 @@ import { stateCodes, stateOfCode } from "../../model/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
 import type { Change, ChangeAnswer, Settle } from "../operations.ts";
 import type { Outcome } from "./advance.ts";
+import { block } from "./block.ts";
+import type { JobById } from "./block.ts";
 import { finish } from "./finish.ts";
 import { isHeld } from "./guard.ts";
 import { mark } from "./mark.ts";
+import { hasPassedOn } from "./member.ts";
 import { place } from "./place.ts";
 import { remove } from "./remove.ts";
 import { keyOfReplay, replay } from "./replay.ts";
@@ -19,11 +22,17 @@ export function isFinished({ state }: Pick<JobRow, "state">): boolean {
 
 /** Whether the change brings a finished job back, so that its key has to be free. */
 export function isReplay(row: JobRow, next: ChangeNext): boolean {
-  return isFinished(row) && (next.to === "scheduled" || next.to === "ready");
+  return isFinished(row) && (next.to === "scheduled" || next.to === "ready" || next.to === "blocked");
 }
 
-/** `attempts` is the packed attempt log from now on; null leaves it. */
-export function change(row: JobRow, next: ChangeNext, attempts: string | null, now: number): Outcome {
+/** `attempts` is the packed attempt log from now on; null leaves it. `jobById` finds the parents of a job that is blocked. */
+export function change(
+  row: JobRow,
+  next: ChangeNext,
+  attempts: string | null,
+  now: number,
+  jobById?: JobById,
+): Outcome {
   const noted: JobRow = attempts === null ? row : { ...row, attempts };
   switch (next.to) {
     case "scheduled":
@@ -33,6 +42,9 @@ export function change(row: JobRow, next: ChangeNext, attempts: string | null, n
       return place(noted, next, now);
     case "same":
       return mark(noted, next);
+    case "blocked":
+      assert(jobById !== undefined, "a settle does not block a job");
+      return block(noted, next, jobById, now);
     case "removed":
       return remove(noted);
     default:
@@ -46,8 +58,12 @@ export function settle(row: JobRow, { next, attempts }: Settle, now: number): Ou
   return { ...change({ ...row, settledFence: row.fence }, next, attempts, now), note: noteOf(row, attempts) };
 }
 
-/** Who holds a unique key; null for nobody. */
-export type HolderOf = (key: string) => Pick<JobRow, "seq" | "id"> | null;
+/** What a change may have to look up. */
+export interface Lookup {
+  /** Who holds a unique key; null for nobody. */
+  readonly holderOf: (key: string) => Pick<JobRow, "seq" | "id"> | null;
+  readonly jobById: JobById;
+}
 
 /**
  * What operators and duties do to a job: the first case whose guard holds is applied; none holding answers where the job
@@ -56,7 +72,7 @@ export type HolderOf = (key: string) => Pick<JobRow, "seq" | "id"> | null;
 export function changeByGuard(
   row: JobRow,
   { token, cases }: Change,
-  holderOf: HolderOf,
+  { holderOf, jobById }: Lookup,
   now: number,
 ): { readonly answer: ChangeAnswer; readonly outcome: Outcome | null } {
   const from = stateOfCode(row.state);
@@ -67,11 +83,14 @@ export function changeByGuard(
     return { answer: { kind: isRepeat ? "already" : "changed", state: from, rev: row.rev }, outcome: null };
   }
   const { next, attempts = null } = chosen;
+  if (isReplay(row, next) && !hasPassedOn(row))
+    return { answer: { kind: "changed", state: from, rev: row.rev }, outcome: null };
   const key = isReplay(row, next) ? keyOfReplay(row) : null;
   const holder = key === null ? null : holderOf(key);
   if (holder !== null && holder.seq !== row.seq)
     return { answer: { kind: "key-held", by: holder.id }, outcome: null };
-  const outcome = change(token === undefined ? row : { ...row, changeToken: token }, next, attempts, now);
+  const known = token === undefined ? row : { ...row, changeToken: token };
+  const outcome = change(known, next, attempts, now, jobById);
   const state = next.to === "removed" ? null : stateOfCode(outcome.row.state);
   return { answer: { kind: "ok", applied, from, state, rev: outcome.row.rev }, outcome };
 }

@@ -1,26 +1,33 @@
 /**
  * Rule R3: the end of a job, however it came about (settle, cancel, expiry, reclaim, an operator). Its lease is
- * dropped, a key that it holds is freed unless it is held by time, and it is kept as the finish says. Where the finish
- * keeps its lane it goes on holding the gate of its group.
+ * dropped, a key that it holds is freed unless it is held by time, and it is kept as the finish says; a member of a flow
+ * as long as its flow. Where the finish keeps its lane it goes on holding the gate of its group.
  */
 import type { Finish } from "../../model/change.ts";
+import { foreverMs } from "../../model/gate.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import type { JobRow } from "../job-fields.ts";
 import { advance, clearedBy } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
 import { asLaned } from "./lane.ts";
+import { isMember } from "./member.ts";
 import { uniqueHolds } from "./unique-holds.ts";
 
 const cleared = clearedBy("finish");
+/** No retention takes what has a time of its own, and this time never comes: its flow takes the member with it. */
+export const keptForeverAt = foreverMs;
+const keptWithFlow = { keepMs: null, keepResultMs: undefined };
 
 export function finish(row: JobRow, next: Finish, now: number): Outcome {
-  const { to, event, reason, result, keepMs, keepResultMs, keepsLane = false } = next;
+  const { to, event, reason, result, keepsLane = false } = next;
+  const isMembers = isMember(row);
+  const { keepMs, keepResultMs } = isMembers ? keptWithFlow : next;
   const ended = advance(row, {
     ...cleared,
     state: stateCodes[to],
     keepsLane: keepsLane && asLaned(row) !== null ? 1 : 0,
     endedAt: now,
-    keepUntil: keepUntilOf(next, now),
+    keepUntil: isMembers ? keptForeverAt : keepUntilOf(next, now),
     resultUntil: keepResultMs === undefined ? null : now + keepResultMs,
     reason,
     result,

@@ -1,4 +1,7 @@
-/** A job that stays in its state: its payload or priority is edited, or its cancel is asked for. Live or finished. */
+/**
+ * A job that stays in its state: its payload or priority is edited, its cancel is asked for, or its end goes along more of
+ * its edges (which is rule R4's). Live or finished.
+ */
 import type { Mark } from "../../model/change.ts";
 import type { JobRow } from "../job-fields.ts";
 import { advance } from "./advance.ts";

@@ -36,11 +36,12 @@ export function meet(
   return { how: "replaced", outcome: replace(holder, job, route, now) };
 }
 
-/** The holder takes all that the new job's submit says; only its identity stays. */
+/** The holder takes all that the new job's submit says; only its identity stays, and its place in a flow. */
 function replace(holder: JobRow, job: NewJob, route: number, now: number): Outcome {
-  const { seq, id, createdAt, digest, uniqueKey } = holder;
+  const { seq, id, createdAt, digest, uniqueKey, flow, edges, freed, waits } = holder;
   const given = submittedBy(job, { seq, route, now });
-  const changes = { ...cleared, ...given, id, createdAt, digest, uniqueKey, state: stateIn(holder, given) };
+  const identity = { id, createdAt, digest, uniqueKey, flow, edges, freed, waits };
+  const changes = { ...cleared, ...given, ...identity, state: stateIn(holder, given) };
   return { row: advance(holder, changes), event: "replaced", isKept: true, key: "taken" };
 }
 

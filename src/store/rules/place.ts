@@ -12,6 +12,7 @@ import { advance, clearedBy, initialValues } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
 import { edit } from "./edit.ts";
 import { asLaned } from "./lane.ts";
+import { isBornBlocked } from "./member.ts";
 import { dueAtOf, timerAtOf } from "./timer.ts";
 import { holdCode, holdsOf, uniqueHolds } from "./unique-holds.ts";
 
@@ -115,6 +116,11 @@ function writeSubmitted(row: Partial<JobRow>, job: NewJob, by: StoreGiven): void
   for (const name of plainNames) row[name] = plain[name] as never;
   const named = job as unknown as Readonly<Partial<Record<JobFieldName, never>>>;
   for (const name of rareNames) if (named[name] !== undefined) row[name] = named[name];
+  if (isBornBlocked(job)) {
+    row.state = stateCodes.blocked;
+    row.ttlAt = null;
+    row.timerAt = timerAtOf(row as JobRow);
+  }
   if (job.unique === null) return;
   const hold = holdCode(job.unique.hold);
   row.uniqueKey = job.unique.key;

@@ -4,9 +4,11 @@
  * another job has it, the replay is refused. A job that held its group on comes back where it stood in it.
  */
 import type { Schedule } from "../../model/change.ts";
+import type { EventKind } from "../../model/event-kind.ts";
 import type { JobRow } from "../job-fields.ts";
 import { advance, clearedBy } from "./advance.ts";
 import type { Outcome } from "./advance.ts";
+import { unpassed } from "./member.ts";
 import { waitingFields } from "./place.ts";
 import { uniqueHolds } from "./unique-holds.ts";
 
@@ -18,11 +20,17 @@ export function keyOfReplay({ uniqueKey, uniqueHold }: JobRow): string | null {
 }
 
 export function replay(row: JobRow, next: Schedule, now: number): Outcome {
+  return comeBack(row, next.event, waitingFields(row, next, now));
+}
+
+/** A finished job comes back with these fields. */
+export function comeBack(row: JobRow, event: EventKind, fields: Partial<JobRow>): Outcome {
   const isTaken = keyOfReplay(row) !== null;
   const back = advance(row, {
     ...cleared,
-    ...waitingFields(row, next, now),
+    waits: unpassed(row),
+    ...fields,
     holds: isTaken ? uniqueHolds.end : uniqueHolds.none,
   });
-  return { row: back, event: next.event, isKept: true, key: isTaken ? "taken" : "stays" };
+  return { row: back, event, isKept: true, key: isTaken ? "taken" : "stays" };
 }

@@ -3,8 +3,9 @@
  * inside the transaction would serialise commits. Only the single submit of a quiet process takes its hint along
  * (sql/submit-one.ts). A hint that cannot be sent is lost; the slow polls of the others find what it told.
  *
- *  payload   {"by": sender, "r": routes, "d": due in ms, "p": true, "f": finished ids, "c": [[id, owner]], "t": true, "more": true}
- *            p: due jobs were promoted; t: the feed has grown; more: look at the feed for hints
+ *  payload   {"by": sender, "r": routes, "d": due in ms, "p": true, "k": routes, "f": finished ids, "c": [[id, owner]], "t": true,
+ *             "more": true}
+ *            p: due jobs were promoted; k: all that was ready there is claimed; t: the feed has grown; more: look at the feed for hints
  */
 import type { Platform } from "../../platform/platform.ts";
 import { emptyHints, hintDue, isEmpty } from "../../store/hints.ts";
@@ -22,6 +23,7 @@ interface Payload {
   readonly r?: number[];
   readonly d?: number;
   readonly p?: boolean;
+  readonly k?: number[];
   readonly f?: string[];
   readonly c?: [id: string, owner: string][];
   readonly t?: boolean;
@@ -112,8 +114,10 @@ export function openAnnouncer({ platform, sender, notify }: AnnouncerOptions): A
   };
 }
 
-function joinHints(all: Hints, { routes, dueInMs, hasPromoted, hasTold, finished, cancels }: Hints): void {
+function joinHints(all: Hints, hints: Hints): void {
+  const { routes, dueInMs, hasPromoted, hasTold, taken, finished, cancels } = hints;
   for (const route of routes) all.routes.add(route);
+  for (const route of taken) if (!all.routes.has(route)) all.taken.add(route);
   all.hasPromoted ||= hasPromoted;
   all.hasTold ||= hasTold;
   if (dueInMs !== null) hintDue(all, dueInMs);
@@ -122,12 +126,13 @@ function joinHints(all: Hints, { routes, dueInMs, hasPromoted, hasTold, finished
 }
 
 export function writePayload(hints: Hints, sender: string): string {
-  const { routes, dueInMs, hasPromoted, hasTold, finished, cancels } = hints;
+  const { routes, dueInMs, hasPromoted, hasTold, taken, finished, cancels } = hints;
   const brief = {
     by: sender,
     r: routes.size === 0 ? undefined : [...routes].slice(0, idsMax),
     d: dueInMs ?? undefined,
     p: hasPromoted || undefined,
+    k: taken.size === 0 ? undefined : [...taken].slice(0, idsMax),
     t: hasTold || undefined,
   };
   const whole = JSON.stringify({
@@ -155,6 +160,7 @@ export function readPayload(text: string): { by: string | null; hints: Hints; ha
     if (payload.d !== undefined) hintDue(hints, payload.d);
     hints.hasPromoted = payload.p === true;
     hints.hasTold = payload.t === true;
+    for (const route of payload.k ?? []) hints.taken.add(route);
     hints.finished = payload.f ?? [];
     hints.cancels = (payload.c ?? []).map(([id, owner]) => ({ id, owner }));
   } catch {

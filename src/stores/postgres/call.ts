@@ -2,7 +2,7 @@
  * What every operation needs: how to run a function of the store's schema, what time to give it, and where hints go.
  */
 import { isMillraceError } from "../../model/error.ts";
-import { emptyHints } from "../../store/hints.ts";
+import { emptyHints, hintDue } from "../../store/hints.ts";
 import type { Hints } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
 import type { Ride } from "./announce.ts";
@@ -83,12 +83,13 @@ export async function callEach<Answer>(
   items: readonly object[],
 ): Promise<Answer[]> {
   if (items.length === 0) return [];
-  const [now, answers, events, ready] = await patiently(async (isCareful) => {
+  const [now, answers, events, ready, owes] = await patiently(async (isCareful) => {
     const packed = items.map((item) => ({ ...item, isLate: isCareful }));
     return onlyRow(await callWrite(calls, "each_v1", [name, JSON.stringify(packed)]));
   });
   const hints = emptyHints();
   for (const route of readNumbers(ready ?? null)) hints.routes.add(route);
+  if (owes === "t") hintDue(hints, 0);
   hintEvents(hints, events ?? "", Number(now));
   calls.tell(hints);
   return JSON.parse(answers ?? "[]") as Answer[];

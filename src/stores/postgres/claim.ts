@@ -1,4 +1,5 @@
 /** Claim (sql/claim.ts): the lists of what was handed out, put together to jobs again. */
+import { readKeyUse } from "../../model/lane.ts";
 import { jobFields } from "../../store/job-fields.ts";
 import type { JobRow } from "../../store/job-fields.ts";
 import { emptyHints } from "../../store/hints.ts";
@@ -7,6 +8,7 @@ import { fieldEnd } from "../../store/packed-text.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import { callScalar, lightly } from "./call.ts";
 import type { Calls } from "./call.ts";
+import { readList } from "./columns.ts";
 import { planWhole } from "./floors.ts";
 import type { ClaimPlan, Floors, Looks } from "./floors.ts";
 import { listedFields } from "./sql/claim.ts";
@@ -56,11 +58,17 @@ async function ask(
   const batchLength = 2 + listedFields.length;
   for (let from = 0; from < fields.length; from += batchLength) {
     const [claimedAt, offerNumber, ...lists] = fields.slice(from, from + batchLength);
-    const [number = "", seqs = null] = (offerNumber as string).split(/(?=\{)/);
+    const [, number = "", seqs = "", gates = ""] =
+      /^(\d+)(\{[^}]*\})?(.*)$/s.exec(offerNumber as string) ?? [];
     const offer = Number(number) - 1;
     const batch = listsOf(lists);
-    const order = seqs === null ? inOrder(batch) : inOrderOf(batch, readNumbers(seqs));
-    for (const index of order) jobs.push(leasedJob(batch, index, Number(claimedAt)));
+    const order = seqs === "" ? inOrder(batch) : inOrderOf(batch, readNumbers(seqs));
+    const gatesOf = gates === "" ? null : readTexts(gates, order.length);
+    for (const [at, index] of order.entries()) {
+      const job = leasedJob(batch, index, Number(claimedAt));
+      const laneGates = gatesOf?.[at] ?? null;
+      jobs.push(laneGates === null ? job : { ...job, keyGates: keysIn(laneGates) });
+    }
     taken[offer] = (taken[offer] ?? 0) + order.length;
     lowest[offer] ??= batch.rank[order[0] as number] as number;
   }
@@ -75,6 +83,11 @@ async function ask(
     ...(opensAt ? { opensInMs: Math.max(0, Number(opensAt) - now) } : {}),
   };
   return { answer, looks: { lowest, pickUs: Number(pickUs), jobs: jobs.length, clock, now } };
+}
+
+/** The keys in a list of gates as a row has it. */
+function keysIn(laneGates: string): string[] {
+  return readList(laneGates).map((use) => readKeyUse(use).key);
 }
 
 type Lists = { readonly [Name in (typeof listedFields)[number]]: readonly JobRow[Name][] };

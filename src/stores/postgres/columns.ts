@@ -68,6 +68,10 @@ export function listText(list: readonly string[]): string {
   return JSON.stringify(list.map(packText));
 }
 
+export function readList(text: string): string[] {
+  return (JSON.parse(text) as unknown[]).map((item) => unpackText(String(item)));
+}
+
 function valuesSql(valueOf: (name: JobFieldName) => string): string {
   return fields.map(valueOf).join(", ");
 }
@@ -125,7 +129,6 @@ export function readFields<Name extends JobFieldName>(
 
 function readValue(value: unknown, { type }: JobField): unknown {
   if (value === null) return null;
-  if (type === "list")
-    return (JSON.parse(value as string) as unknown[]).map((text) => unpackText(String(text)));
+  if (type === "list") return readList(value as string);
   return type === "text" ? unpackText(value as string) : Number(value);
 }

@@ -221,7 +221,7 @@ describe.each(Object.keys(libraries))("the caller's own transaction through %s",
   beforeEach(async () => {
     await database.query("DELETE FROM users");
     const platform = nodePlatform;
-    store = await schemas.open((url, schema) => openPostgresStore({ url, schema, platform }));
+    store = await schemas.open((place) => openPostgresStore({ ...place, platform }));
     mill = millOn(store);
     library = await (libraries[title] as (typeof libraries)[string])(database.url);
   });

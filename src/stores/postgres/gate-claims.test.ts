@@ -66,8 +66,8 @@ const step = fc.oneof(
 test("claims through gates hand out what the reference model hands out, and say the same of what is left", async () => {
   const property = fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 30 }), async (steps) => {
     const platform = createHeldPlatform();
-    const store = await schemas.openCounted((url, schema) =>
-      openPostgresStore({ url, schema, platform, clock: "platform", poolMax: 1 }),
+    const store = await schemas.openCounted((place) =>
+      openPostgresStore({ ...place, platform, clock: "platform" }),
     );
     const reference = openReference(platform, 1);
     try {

@@ -7,7 +7,6 @@
  * workers. The others are told by a NOTIFY inside the transaction: it goes out with the commit, and with nothing else.
  */
 import { MillraceError } from "../../model/error.ts";
-import { checkSettles, checkUnits } from "../../store/later-version.ts";
 import type { TransactionStore } from "../../store/store.ts";
 import { writeMore } from "./announce.ts";
 import type { Calls } from "./call.ts";
@@ -47,11 +46,9 @@ export function openTransactions(own: OwnStore): (given: unknown) => Transaction
     };
     return {
       async submit(units) {
-        checkUnits(units);
         return run(() => submit(inside, units));
       },
       async settleIfLeased(settles) {
-        checkSettles(settles);
         return run(() => settleIfLeased(inside, settles));
       },
     };

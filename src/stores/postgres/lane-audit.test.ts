@@ -47,11 +47,11 @@ const damages = {
 test.each(Object.entries(damages))(
   "%s: mended, and each job still runs once",
   async (_, [damage, mended]) => {
-    let place = "";
+    let schema = "";
     const platform = createHeldPlatform();
-    const store = await schemas.open((url, schema) => {
-      place = schema;
-      return openPostgresStore({ url, schema, platform, clock: "platform", poolMax: 1 });
+    const store = await schemas.open((place) => {
+      ({ schema } = place);
+      return openPostgresStore({ ...place, platform, clock: "platform" });
     });
     try {
       await store.submit([
@@ -59,7 +59,7 @@ test.each(Object.entries(damages))(
       ]);
       const { jobs } = await store.claim(aClaim({ offers: [{ routes, max: 10 }] }));
       expect(jobs.map(({ id }) => id)).toEqual(["a1", "b1", "c1"]);
-      await database.query(damage.replaceAll("@", `${place}.`));
+      await database.query(damage.replaceAll("@", `${schema}.`));
       expect(await audit(store)).toEqual(mended);
       expect(await audit(store)).toEqual({});
       expect((await store.claim(aClaim({ offers: [{ routes, max: 10 }] }))).jobs).toEqual([]);

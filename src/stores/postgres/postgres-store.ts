@@ -8,7 +8,7 @@
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import { bindOperations } from "../../store/bind-operations.ts";
-import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
+import { laterOperations } from "../../store/later-version.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
 import { mending, readAside, removeAside } from "./aside.ts";
 import type { Calls } from "./call.ts";
@@ -129,12 +129,10 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     readHeads: () => readHeads(database, schema, calls.now()),
     measure: () => measureDatabase(database, schemaName),
     async submit(units) {
-      checkUnits(units);
       return submit(calls, units);
     },
     claim: (request) => claim(calls, floors, request),
     async settleIfLeased(settles) {
-      checkSettles(settles);
       return settleIfLeased(calls, settles);
     },
     readJobs: (ids) => readJobs(calls, routes, ids),
@@ -160,6 +158,7 @@ export async function openPostgresStore(options: PostgresOptions): Promise<Store
     }),
     ...laterOperations,
     watch: (watcher) => wake.add(watcher),
+    tellTaken: wake.tellTaken,
     inTransaction: openTransactions({ calls, where: database.where, channel }),
     close() {
       closing ??= wake.close().then(() => database.close());

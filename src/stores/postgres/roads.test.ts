@@ -5,6 +5,15 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { aClaim, aJob, aRoute, aSettle, finish, handBack, schedule } from "../../../test/support/builders.ts";
+import {
+  aFlow,
+  aMember,
+  always,
+  edgeTo,
+  onFailure,
+  onSuccess,
+  tolerated,
+} from "../../../test/contract/cases/flow-jobs.ts";
 import { createHeldPlatform } from "../../../test/support/held-platform.ts";
 import { useTestDatabase } from "../../../test/support/use-postgres.ts";
 import { sortEvents } from "../../../test/support/walk.ts";
@@ -14,11 +23,12 @@ import { routeOf } from "../../model/route.ts";
 import type { ClaimOffer, Settle } from "../../store/operations.ts";
 import { readEvents } from "../../store/packed-events.ts";
 import { isPlainSettle } from "../../store/plain.ts";
-import type { NewJob } from "../../store/records.ts";
+import type { DocPut, NewJob } from "../../store/records.ts";
 import type { Calls } from "./call.ts";
 import { claim } from "./claim.ts";
 import { openDatabase } from "./database.ts";
 import type { Database } from "./database.ts";
+import { putDocs } from "./docs.ts";
 import { loadDriver } from "./driver.ts";
 import { noFloors, planWhole } from "./floors.ts";
 import type { Floors, Looks } from "./floors.ts";
@@ -68,6 +78,8 @@ const tables = [
   "lane",
   "lane_turn",
   "lane_touch",
+  "doc",
+  "doc_floor",
 ];
 
 async function empty(): Promise<void> {
@@ -91,6 +103,7 @@ async function rowsOf(schema: string): Promise<object> {
     ["permit", "seq, key"],
     ["lane", "key"],
     ["lane_turn", "queue"],
+    ["doc", "kind, id"],
   ] as const;
   const found: Record<string, unknown> = {};
   for (const [table, by] of [...ordered, ...others])
@@ -151,6 +164,84 @@ const offersOf = (jobs: readonly NewJob[]): ClaimOffer[] =>
     ...{ routes: alike.map((job) => routeOf(job).number), max: 10, starts: 3 },
   }));
 
+/** Members in the order of their names: each may lead to any behind it, and to their flow. */
+const someMembers = fc.array(
+  fc.record({
+    to: fc.array(fc.tuple(fc.nat(9), fc.constantFrom(onSuccess, onFailure, always, tolerated)), {
+      maxLength: 4,
+    }),
+    need: fc.nat(2),
+    slack: fc.nat(1),
+    owes: fc.constantFrom(undefined, 1 as const),
+    failsFast: fc.constantFrom(undefined, true as const),
+    given: shape.map(({ lane, queue: _queue, name: _name, deadline: _deadline, ...rest }) => ({
+      ...{ ...rest, ...lane },
+      due: "inMs" in rest.due ? rest.due : { inMs: 0 },
+    })),
+  }),
+  { minLength: 2, maxLength: 8 },
+);
+type Members = Parameters<Parameters<typeof someMembers.map>[0]>[0];
+
+function flowOf(members: Members): NewJob[] {
+  const nodes = members.map(({ to, need, slack, owes, failsFast, given }, at) => {
+    const behind = to.filter(([target]) => target > at && target < members.length);
+    return aMember(`m${at}`, {
+      ...given,
+      ...{
+        need: at === 0 ? 0 : need,
+        slack,
+        to: behind.map(([target, masks]) => edgeTo(`m${target}`, masks)),
+      },
+      ...(owes === undefined ? {} : { owes }),
+      ...(failsFast === undefined ? {} : { failsFast }),
+    });
+  });
+  return [aFlow(nodes.length, { need: nodes.length - 1 }), ...nodes];
+}
+
+describe("a flow by either road leaves the same rows", () => {
+  test("at its submit and at the ends of its members, in sets or one by one", async () => {
+    const ending = fc.tuple(fc.constantFrom(...terminalStates), fc.constantFrom(null, 0, 30));
+    const endings = fc.array(ending, { minLength: 20, maxLength: 20 });
+    const property = fc.asyncProperty(someMembers, endings, async (members, ends) => {
+      await empty();
+      const jobs = flowOf(members);
+      const plain = aJob({ id: "plain", due: { inMs: 0 } });
+      const units = [{ jobs }, { jobs: [plain] }];
+      const offers = offersOf([...jobs, plain]);
+      const roads = [
+        { calls: one, isForced: false },
+        { calls: other, isForced: true },
+      ];
+      for (const { calls, isForced } of roads)
+        await submitBy(
+          calls,
+          units,
+          units.map(() => !isForced),
+        );
+      await expectSameRows();
+      for (let round = 0, isOver = false; !isOver; round++) {
+        for (const { calls, isForced } of roads) {
+          const { jobs: claimed } = await claim(calls, noFloors, aClaim({ offers }));
+          isOver = claimed.length === 0;
+          const settles = claimed.map((job, at): Settle => {
+            const [to, keepMs] = ends[(round * 7 + at) % ends.length]!;
+            return aSettle(job, finish(to, { keepMs }));
+          });
+          await settleBy(
+            calls,
+            settles,
+            settles.map(() => !isForced),
+          );
+        }
+        await expectSameRows();
+      }
+    });
+    await fc.assert(property, { numRuns: runs });
+  });
+});
+
 describe("the same job by either road leaves the same rows", () => {
   test("what a claim has seen of an offer with lanes is told for that offer alone", async () => {
     const laned = aJob({ id: "a", laneKey: "r:mail\tk" });
@@ -180,6 +271,38 @@ describe("the same job by either road leaves the same rows", () => {
         ),
       ).toEqual(answers);
       await expectSameRows();
+    });
+    await fc.assert(property, { numRuns: runs });
+  });
+
+  test("at its submit with a digest and a document under its version, as a set or one by one", async () => {
+    const many = fc.array(shape, { minLength: 4, maxLength: 8 });
+    const property = fc.asyncProperty(many, async (shapes) => {
+      await empty();
+      const plain = shapes.map((given) => ({ ...given, lane: {}, input: given.input.slice(0, 300) }));
+      const jobs = jobsOf(plain).map((job): NewJob => ({ ...job, digest: "d" }));
+      const doc = (at: number) => ({ kind: "k", id: `d${at}`, body: "", due: { inMs: at } });
+      const puts = jobs.map((_, at): DocPut => ({ ...doc(at), guard: "any" }));
+      for (const calls of [one, other]) await putDocs(calls, puts);
+      const docs = jobs.map((_, at): DocPut => ({ ...doc(at), body: `b${at}`, guard: { version: 1 } }));
+      const firings = jobs.map((job, at) => ({ jobs: [job], docs: [docs[at] as DocPut] }));
+      const [answer] = await submitBy(one, [{ jobs, docs }], [false]);
+      expect(answer).toMatchObject({ kind: "ok", ids: jobs.map(({ id }) => id) });
+      const alone = firings.map(() => false);
+      expect((await submitBy(other, firings, alone)).every(({ kind }) => kind === "ok")).toBe(true);
+      await expectSameRows();
+      // A second time every job is known and every document has another version: nothing is written.
+      const before = await rowsOf("one");
+      expect(await submitBy(one, [{ jobs, docs }], [false])).toEqual([
+        { kind: "refused", reason: "doc-changed", id: "d0" },
+      ]);
+      expect(await rowsOf("one")).toEqual(before);
+      // One that is known leaves the others to be submitted job by job.
+      const next = aJob({ id: "next", digest: "d" });
+      const again = docs.map((each): DocPut => ({ ...each, guard: { version: 2 } }));
+      expect(await submitBy(one, [{ jobs: [...jobs, next], docs: again }], [false])).toMatchObject([
+        { kind: "ok", hows: [...jobs.map(() => "existing"), "created"] },
+      ]);
     });
     await fc.assert(property, { numRuns: runs });
   });

@@ -27,6 +27,7 @@
  */
 import { stateCodes } from "../../model/job-state.ts";
 import { columnsSql } from "./columns.ts";
+import { isOfKey } from "./sql/rules/lane.ts";
 
 const { scheduled, ready, running, completed } = stateCodes;
 
@@ -56,6 +57,7 @@ CREATE TABLE @gate (
   key text COLLATE "C" PRIMARY KEY, version int8 NOT NULL, cap int8, step_us float8, burst_us float8, tat_us float8 NOT NULL, closed_until int8,
   is_draining bool NOT NULL, body text, has_keys bool NOT NULL, key_cap int8, key_step_us float8, key_burst_us float8
 ) WITH (${hot});
+CREATE INDEX gate_of_key ON @gate (key) WHERE ${isOfKey};
 CREATE TABLE @gate_use (key text COLLATE "C" NOT NULL, route int8 NOT NULL, weight int8 NOT NULL);
 CREATE INDEX gate_use_key ON @gate_use (key);
 CREATE INDEX gate_use_route ON @gate_use (route);

@@ -6,9 +6,10 @@ import type { Finish } from "../../model/change.ts";
 import { eventCodes } from "../../model/event-kind.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import type { OrLocked, Settle, SettleAnswer } from "../../store/operations.ts";
-import { emptyHints } from "../../store/hints.ts";
+import { emptyHints, hintDue } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
-import { areAlike, isPlainSettle } from "../../store/plain.ts";
+import { areAlike, isGrowth, isOfFlow, isPlainSettle } from "../../store/plain.ts";
+import type { NewJob } from "../../store/records.ts";
 import { callScalar, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { RouteList } from "./routes.ts";
@@ -44,7 +45,8 @@ export async function settleBy(
   if (settles.length === 0) return [];
   const { steps, plain, singles, endings } = inRuns(settles, arePlain);
   const routes = new RouteList();
-  const packed = singles.map((index) => singleOf(settles[index] as Settle, routes, isCareful));
+  const options = { isCareful, isInside: calls.isInside };
+  const packed = singles.map((index) => singleOf(settles[index] as Settle, routes, options));
   const answer = await callScalar(calls, "settle_v1", {
     p_inside: calls.isInside,
     p_steps: numberList(steps),
@@ -53,9 +55,11 @@ export async function settleBy(
       plain.map((index) => settles[index] as PlainSettle),
       endings,
     ),
+    // Runs stand one behind the other, arrivals in the order of the call.
+    p_places: isSorted(plain) ? null : numberList(plain),
     p_singles: packed.length === 0 ? null : JSON.stringify(packed),
   });
-  const [now, refused = "", answered = "", ready = "", events = ""] = splitEvents(answer, 4);
+  const [now, refused = "", answered = "", ready = "", owes = "", events = ""] = splitEvents(answer, 5);
   /** Position of a plain settle -> why it was not applied. */
   const refusals = JSON.parse(refused || "{}") as Readonly<Record<string, SettleAnswer["kind"]>>;
   const ofSingles = JSON.parse(answered || "[]") as OrLocked<SettleAnswer>[];
@@ -69,9 +73,14 @@ export async function settleBy(
   for (const [at, index] of singles.entries())
     answers[index] = unpackAnswer(ofSingles[at] as OrLocked<SettleAnswer>);
   for (const route of readNumbers(ready)) hints.routes.add(route);
+  if (owes === "1") hintDue(hints, 0);
   hintEvents(hints, events, Number(now));
   calls.tell(hints);
   return answers;
+}
+
+function isSorted(indexes: readonly number[]): boolean {
+  return indexes.every((index, at) => at === 0 || (indexes[at - 1] as number) < index);
 }
 
 function unpackAnswer(answer: OrLocked<SettleAnswer>): OrLocked<SettleAnswer> {
@@ -143,14 +152,21 @@ function plainLists(
   };
 }
 
-function singleOf(settle: Settle, routes: RouteList, isCareful: boolean): object {
+interface SingleOptions {
+  readonly isCareful: boolean;
+  readonly isInside: boolean;
+}
+
+function singleOf(settle: Settle, routes: RouteList, { isCareful, isInside }: SingleOptions): object {
   const { id, seq, fence, next, attempts, effects } = settle;
-  const { jobs = [], docs = [] } = effects ?? {};
+  const { jobs = [], docs = [], ...growth } = effects ?? {};
   // The end of the job is written before its effects.
-  const isLate = isCareful || docs.length > 0 || jobs.some(({ digest }) => digest !== null);
+  const isLate = isCareful || docs.length > 0 || isGrowth(growth) || jobs.some(mayBeRefused);
   return {
     ...{ id: packText(id), seq, fence, next: nextOf(next), attempts: packNullable(attempts) },
-    isLate,
-    effects: effects && unitOf({ jobs, docs, isRepeat: false, isLate }, routes),
+    ...{ isLate, isInside },
+    effects: effects && unitOf({ jobs, docs, ...growth, isRepeat: false, isLate, isInside }, routes),
   };
 }
+
+const mayBeRefused = (job: NewJob): boolean => job.digest !== null || (isOfFlow(job) && job.unique !== null);

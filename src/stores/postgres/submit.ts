@@ -8,15 +8,14 @@ import type { OrLocked, SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/
 import type { NewJob } from "../../store/records.ts";
 import { emptyHints, hintDue } from "../../store/hints.ts";
 import { hintEvents } from "../../store/packed-events.ts";
-import { isPlainJob, isPlainUnit, mayBeRefusedLate } from "../../store/plain.ts";
+import { isGrowth, isPlainButForFlow, isPlainUnit, mayBeRefusedLate } from "../../store/plain.ts";
 import { tagsOf } from "../../store/rules/place.ts";
 import { callScalar, patiently } from "./call.ts";
 import type { Calls } from "./call.ts";
 import { packValue, typeOf } from "./columns.ts";
 import type { FieldValue } from "./columns.ts";
 import { RouteList } from "./routes.ts";
-import { inlineBytesMax } from "./sql/rules/advance.ts";
-import { laneFields, listedFields } from "./sql/submit.ts";
+import { sentFields } from "./sql/submit.ts";
 import {
   numberList,
   packText,
@@ -28,7 +27,7 @@ import {
 } from "./text.ts";
 import { placeParameters } from "./place-parameters.ts";
 import { submitOne } from "./submit-one.ts";
-import { checksOf, unitOf } from "./unit.ts";
+import { checksOf, isLarge, unitOf } from "./unit.ts";
 
 export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promise<OrLocked<SubmitAnswer>[]> {
   const single = calls.isInside ? null : singleOf(units);
@@ -45,22 +44,20 @@ export async function submit(calls: Calls, units: readonly SubmitUnit[]): Promis
   );
 }
 
-/** Units whose jobs go in by sets: plain ones, those to which nothing but their lanes is special, and both behind checks. */
+/** Units whose jobs go in by sets: plain ones, those to which nothing but lane and flow is special, and both behind checks. */
 function isSetUnit(unit: SubmitUnit): boolean {
   const { docs = [], isRepeat, jobs } = unit;
   return (
-    isRepeat !== true && docs.length === 0 && jobs.every(isSetJob) && (jobs.length > 0 || !isChecked(unit))
+    isRepeat !== true &&
+    docs.length === 0 &&
+    !isGrowth(unit) &&
+    jobs.every(isPlainButForFlow) &&
+    (jobs.length > 0 || !isChecked(unit))
   );
 }
 
 function isChecked(unit: SubmitUnit | undefined): boolean {
   return unit?.checks !== undefined && unit.checks.length > 0;
-}
-
-function isSetJob(job: NewJob): boolean {
-  if (job.laneKey === undefined || job.laneKey === null) return isPlainJob(job);
-  const { laneKey: _key, laneStep: _step, laneGates: _gates, ...rest } = job;
-  return isPlainJob(rest);
 }
 
 /** The only job of a call, where the short road can take it: it has nothing to write but its row. */
@@ -87,11 +84,14 @@ export async function submitBy(
   const others: object[] = [];
   const routes = new RouteList();
   for (const [index, unit] of units.entries()) {
-    const { jobs, docs = [], checks, isRepeat = false } = unit;
+    const { jobs, docs = [], checks, isRepeat = false, grows, links } = unit;
+    const { isInside } = calls;
     if (arePlain[index] !== true) {
       steps.push(0);
       const isLate = isCareful || mayBeRefusedLate(unit) || (asksGates && jobs.length > 1);
-      others.push(unitOf({ jobs, docs, checks, isRepeat, isLate, asksGates }, routes));
+      others.push(
+        unitOf({ jobs, docs, checks, isRepeat, isLate, isInside, asksGates, grows, links }, routes),
+      );
     } else if (isChecked(unit)) {
       plain.push(...jobs);
       steps.push(-jobs.length);
@@ -151,9 +151,7 @@ function plainLists(jobs: readonly NewJob[], routes: RouteList): Record<string, 
   const large = placesOf(jobs, ({ input }) => (isLarge(input) ? [input] : []));
   const tags = placesOf(jobs, (job) => job.tags ?? []);
   return {
-    ...Object.fromEntries(
-      [...listedFields, ...laneFields].map((name) => [`p_${columnOf(name)}`, listOf(jobs, name)]),
-    ),
+    ...Object.fromEntries(sentFields.map((name) => [`p_${columnOf(name)}`, listOf(jobs, name)])),
     p_route_at: routes.size > 1 ? sparseNumberList(places) : null,
     ...Object.fromEntries(
       placeParameters.map(({ name, of, usual }) => [name, sparseNumberList(jobs.map(of), usual)]),
@@ -177,12 +175,6 @@ function valueOf(job: NewJob, name: JobFieldName): FieldValue {
   if (name === "input") return isLarge(job.input) ? null : job.input;
   if (name === "tags") return tagsOf(job);
   return (job as unknown as Readonly<Record<string, FieldValue | undefined>>)[name] ?? null;
-}
-
-/** Where the bytes of an UTF-16 unit decide it, they are counted. */
-function isLarge(input: string): boolean {
-  if (input.length * 3 <= inlineBytesMax) return false;
-  return input.length > inlineBytesMax || Buffer.byteLength(packText(input)) > inlineBytesMax;
 }
 
 /** Texts that some jobs have several of and most have none, each with the place of its job, from 1 on. */

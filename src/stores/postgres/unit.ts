@@ -8,12 +8,17 @@ import { queueGateKey } from "../../model/gate.ts";
 import { isTerminal, stateCodes } from "../../model/job-state.ts";
 import type { JobState } from "../../model/job-state.ts";
 import { bundleOfPut, packEvents } from "../../store/packed-events.ts";
-import type { DocCheck, DocPut, NewJob } from "../../store/records.ts";
+import { isGrowth, isPlainJob } from "../../store/plain.ts";
+import type { DocCheck, DocPut, Growth, NewJob } from "../../store/records.ts";
 import { givenBy } from "../../store/rules/place.ts";
 import { holdsOf } from "../../store/rules/unique-holds.ts";
 import { packFields } from "./columns.ts";
 import type { RouteList } from "./routes.ts";
+import { inlineBytesMax } from "./sql/rules/advance.ts";
 import { packNullable, packText } from "./text.ts";
+
+/** From so many on a set costs less than its looks. */
+const setLeast = 4;
 
 export interface Unit {
   readonly jobs: readonly NewJob[];
@@ -22,19 +27,50 @@ export interface Unit {
   readonly isRepeat: boolean;
   /** It needs a way back (sql/whole.ts). */
   readonly isLate: boolean;
+  readonly grows?: Growth["grows"] | undefined;
+  readonly links?: Growth["links"] | undefined;
+  /** Inside the caller's transaction nothing goes along an edge: it is owed. */
+  readonly isInside: boolean;
   /** Its jobs come from outside, and one of their queues is draining. */
   readonly asksGates?: boolean;
 }
 
 export function unitOf(unit: Unit, routes: RouteList): object {
-  const { jobs, docs, checks = [], isRepeat, isLate, asksGates } = unit;
+  const { jobs, docs, checks = [], isRepeat, isLate, isInside, asksGates, ...growth } = unit;
   const queueGateOf = ({ queue }: NewJob): object =>
     asksGates === true ? { queueGate: packText(queueGateKey(queue)) } : {};
   return {
     jobs: jobs.map((job) => ({ ...unitJob(job, routes), ...queueGateOf(job) })),
-    ...{ docs: docs.map(unitDoc), isRepeat, isLate },
+    ...{ docs: docs.map(unitDoc), isRepeat, isLate, isInside },
+    ...(isRepeat || asksGates === true || !areSetJobs(jobs) ? {} : { areSetJobs: true }),
+    ...(areSetDocs(docs) ? { areSetDocs: true } : {}),
+    ...(isGrowth(growth) ? growthOf(growth) : {}),
     ...(checks.length === 0 ? {} : checksOf({ checks })),
   };
+}
+
+/** Jobs that go in as a set behind one look: plain but for their digest, and small. A unit needs its way back anyway. */
+function areSetJobs(jobs: readonly NewJob[]): boolean {
+  return (
+    jobs.length >= setLeast &&
+    jobs.every((job) => job.digest !== null && !isLarge(job.input) && isPlainJob({ ...job, digest: null })) &&
+    new Set(jobs.map(({ id }) => id)).size === jobs.length
+  );
+}
+
+/** Documents that are each replaced at a known version, told to nobody. */
+function areSetDocs(docs: readonly DocPut[]): boolean {
+  return (
+    docs.length >= setLeast &&
+    docs.every(({ guard, body, tells }) => typeof guard === "object" && body !== null && !tells) &&
+    new Set(docs.map(({ kind, id }) => JSON.stringify([kind, id]))).size === docs.length
+  );
+}
+
+/** Whether an input is kept apart. Where the bytes of an UTF-16 unit decide it, they are counted. */
+export function isLarge(input: string): boolean {
+  if (input.length * 3 <= inlineBytesMax) return false;
+  return input.length > inlineBytesMax || Buffer.byteLength(packText(input)) > inlineBytesMax;
 }
 
 function unitJob(job: NewJob, routes: RouteList): object {
@@ -61,6 +97,13 @@ export function unitDoc(put: DocPut): object {
   };
 }
 
+function growthOf({ grows = [], links = [] }: Pick<Unit, "grows" | "links">): object {
+  return {
+    grows: grows.map((each) => ({ ...each, id: packText(each.id) })),
+    links: links.map(({ from, edge }) => ({ from: packText(from), edge: packText(edge) })),
+  };
+}
+
 export function checksOf({ checks = [] }: Pick<Unit, "checks">): object {
   return {
     checks: checks.map(({ kind, id, version }) => ({ kind: packText(kind), id: packText(id), version })),
@@ -74,6 +117,7 @@ export function nextOf(next: ChangeNext): object {
     const texts = { reason: packNullable(reason), result: packNullable(result) };
     return { to: stateCodes[to], event, ...texts, keepMs, keepResultMs, keepsLane };
   }
+  if (next.to === "blocked") return { ...next, event, parents: next.parents.map(packText) };
   const { edit } = next as { readonly edit?: Edit };
   return { ...next, event, edit: edit && packFields(edit) };
 }

@@ -6,6 +6,7 @@
  *                 └─► announcer ─► NOTIFY ─► the others' listeners
  */
 import type { Platform } from "../../platform/platform.ts";
+import { emptyHints } from "../../store/hints.ts";
 import type { Hints } from "../../store/hints.ts";
 import type { Hint, Unwatch } from "../../store/store.ts";
 import { openWatch } from "../../store/watch.ts";
@@ -34,6 +35,8 @@ export interface WakeOptions {
 export interface Wake {
   add(watcher: (hint: Hint) => void): Unwatch;
   /** `isTold`: the call told the others itself. */
+  /** To the others alone. */
+  readonly tellTaken: (routes: readonly number[]) => void;
   readonly tell: (hints: Hints, isTold?: boolean) => void;
   readonly ride: () => Ride | null;
   close(): Promise<void>;
@@ -68,6 +71,7 @@ export function openWake({ platform, database, channel, readFeed, connect }: Wak
       watch.tellOwn(hints);
       if (!isTold) announcer.tell(hints);
     },
+    tellTaken: (routes) => announcer.tell({ ...emptyHints(), taken: new Set(routes) }),
     ride: () => announcer.ride(),
     close() {
       announcer.close();

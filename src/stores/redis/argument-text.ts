@@ -38,7 +38,9 @@ export const argumentFields = {
     ...(["clearsPassedDeadline", "keepsLane", ...editFields] as const),
   ],
   handBack: ["kind", "event", "countsAttempt"],
-  mark: ["kind", "event", "cancelAsked", "rankBase", "rankSlope", ...editFields],
+  mark: ["kind", "event", "cancelAsked", "rankBase", "rankSlope", "passesOn", ...editFields],
+  /** need and slack: none where the counts stay. parents: edges, as a list. */
+  block: ["kind", "event", "attempt", "need", "slack", "parents"],
   remove: ["kind", "event"],
   finish: ["kind", "event", "to", "keepMs", "keepResultMs", "keepsLane", "reason", "result"],
   /** Records of a unique key, a document and a gate. */

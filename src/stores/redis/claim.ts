@@ -3,7 +3,7 @@ import { untilMs } from "../../store/due-job.ts";
 import type { LeasedJob } from "../../store/records.ts";
 import { valueText } from "./argument-text.ts";
 import type { Operation } from "./call.ts";
-import { leasedJobOf } from "./record.ts";
+import { claimedJobOf } from "./record.ts";
 import { routeText } from "./route-text.ts";
 import { packText, readNumber } from "./text.ts";
 
@@ -50,6 +50,6 @@ function leasedJobs(
   for (let at = 0; at < others.length; at += 2) states.set(others[at] as number, others[at + 1] as string);
   return handles.split(",").map((handle, at) => {
     const state = states.get(at) ?? first;
-    return leasedJobOf({ handle, spec: specs[at] as string, state });
+    return claimedJobOf({ handle, spec: specs[at] as string, state });
   });
 }

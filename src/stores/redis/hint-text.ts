@@ -5,7 +5,7 @@
 import { emptyHints, hintDue } from "../../store/hints.ts";
 import type { Hints } from "../../store/hints.ts";
 import { escapeMark, fieldEnd, itemEnd, unpackText } from "../../store/packed-text.ts";
-import { readRoute } from "./route-text.ts";
+import { readRoute, routeText } from "./route-text.ts";
 import { rowsOf } from "./text.ts";
 
 /** An answer: ready routes, earliest clock, finished ids, cancels, and 1 where the feed has grown. */
@@ -27,13 +27,19 @@ function readTexts(list: string): string[] {
   return list.includes(escapeMark) ? texts.map(unpackText) : texts;
 }
 
+/** The message of a process that has claimed all that was ready on these routes. */
+export function writeTaken(sender: string, routes: readonly number[]): string {
+  return [`${sender}${fieldEnd}${fieldEnd}`, "", "", routes.map(routeText).join(",")].join(itemEnd);
+}
+
 /** A published message: its sender, then what it tells. An empty one only proves the right (lua/enter.ts). */
 export function readMessage(message: string): Hints {
-  const [head = "", finished = "", cancels = ""] = message.split(itemEnd);
+  const [head = "", finished = "", cancels = "", taken = ""] = message.split(itemEnd);
   const [, routes = "", due = "", promoted = ""] = head.split(fieldEnd);
   return {
     ...readHints([routes, due, finished, cancels]),
     hasPromoted: promoted !== "",
-    hasTold: message !== "",
+    hasTold: message !== "" && taken === "",
+    taken: new Set(taken === "" ? [] : taken.split(",").map(readRoute)),
   };
 }

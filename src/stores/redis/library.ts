@@ -4,6 +4,7 @@
  * takes or answers is a new version.
  */
 import { createHash } from "node:crypto";
+import { arriveLua } from "./lua/arrive.ts";
 import { asideLua } from "./lua/aside.ts";
 import { auditLanesLua } from "./lua/audit-lanes.ts";
 import { auditLua } from "./lua/audit.ts";
@@ -18,6 +19,7 @@ import { dueLua } from "./lua/due.ts";
 import { enterLua } from "./lua/enter.ts";
 import { extendLua } from "./lua/extend.ts";
 import { firstClaimsLua } from "./lua/first-claims.ts";
+import { flowPackingLua } from "./lua/flow-packing.ts";
 import { gateCallsLua } from "./lua/gate-calls.ts";
 import { gatesLua } from "./lua/gates.ts";
 import { jobLua } from "./lua/job.ts";
@@ -57,6 +59,7 @@ export const libraryModules: readonly string[] = [
     listsLua,
     packingLua,
     lanePackingLua,
+    flowPackingLua,
     callLua,
     clocksLua,
     tellLua,
@@ -74,6 +77,7 @@ export const libraryModules: readonly string[] = [
     rulesLua,
     writeLua,
     docsLua,
+    arriveLua,
     submitLua,
     permitsLua,
     lookLua,

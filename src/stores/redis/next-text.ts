@@ -4,7 +4,7 @@ import { eventCodes } from "../../model/event-kind.ts";
 import { stateCodes } from "../../model/job-state.ts";
 import type { Guard } from "../../store/operations.ts";
 import { argumentText, unchanged } from "./argument-text.ts";
-import { packNullable } from "./text.ts";
+import { packNullable, packValue } from "./text.ts";
 
 export function dueText(due: Due): string {
   return "at" in due ? `=${due.at}` : `+${due.inMs}`;
@@ -23,8 +23,14 @@ export function nextText(next: ChangeNext): string {
     case "ready":
       return argumentText("handBack", { event, countsAttempt: next.countsAttempt });
     case "same": {
-      const { cancelAsked, rankBase, rankSlope } = next;
-      return argumentText("mark", { event, cancelAsked, rankBase, rankSlope, ...editTexts(next.edit) });
+      const { cancelAsked, rankBase, rankSlope, passesOn } = next;
+      const marked = { event, cancelAsked, rankBase, rankSlope, passesOn };
+      return argumentText("mark", { ...marked, ...editTexts(next.edit) });
+    }
+    case "blocked": {
+      const { attempt, waits, parents } = next;
+      const counts = { need: waits?.need, slack: waits?.slack };
+      return argumentText("block", { event, attempt, ...counts, parents: packValue(parents) });
     }
     case "removed":
       return argumentText("remove", { event });

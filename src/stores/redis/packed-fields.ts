@@ -22,7 +22,7 @@ export type PackedName = JobFieldName | "flags";
  */
 export const flags = {
   ...{ key: "k", tags: "t", clocks: "c", rare: "r", lines: "l" },
-  ...{ lane: "a", gates: "g" },
+  ...{ lane: "a", gates: "g", flow: "f" },
 } as const;
 
 /** Behind id and time of creation, plain jobs that were submitted alike have the same text up to their inputs. */

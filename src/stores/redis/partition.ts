@@ -22,7 +22,7 @@ import type { RedisClient } from "./driver.ts";
 import { promoteDue, readDue } from "./due.ts";
 import { extendIfLeased, recordIfLeased } from "./extend.ts";
 import { putGates, readGates } from "./gates.ts";
-import { readMessage } from "./hint-text.ts";
+import { readMessage, writeTaken } from "./hint-text.ts";
 import { layoutVersion } from "./library.ts";
 import { openListener } from "./listener.ts";
 import { measureServer } from "./measure.ts";
@@ -139,6 +139,10 @@ export async function openPartition(options: PartitionOptions, opening: Opening)
     ...bindOperations(calls, operations),
     ...laterOperations,
     watch: (listener) => watch.add(listener),
+    tellTaken(routes) {
+      // Lost with a connection, as any hint.
+      connection.ask("PUBLISH", [`${tag}:hint`, writeTaken(sender, routes)]).catch(() => undefined);
+    },
     inTransaction() {
       const sentence =
         "A store on Redis has no transaction that a caller could share: it is one of an SQLite or Postgres database. Enqueue after your own commit.";

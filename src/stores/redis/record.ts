@@ -8,6 +8,7 @@ import { stateCodes, stateOfCode } from "../../model/job-state.ts";
 import { dueFields, fieldNames, leasedFields } from "../../store/job-fields.ts";
 import type { JobFieldName, JobRow } from "../../store/job-fields.ts";
 import type { JobRecord, LeasedJob } from "../../store/records.ts";
+import { keyUsesOf } from "../../store/rules/lane.ts";
 import {
   asInSpec,
   initialText,
@@ -156,6 +157,18 @@ export function leasedJobOf(texts: JobTexts): LeasedJob {
     deadlineAt: null,
   };
 }
+
+const laneGatesField = fieldReader("laneGates");
+
+/** The same, as a claim tells it: with the gates of its keys. A short spec has none. */
+export function claimedJobOf(texts: JobTexts): LeasedJob {
+  const job = leasedJobOf(texts);
+  if (texts.spec.startsWith(fieldEnd)) return job;
+  const laneGates = laneGatesField.read(specText(texts.spec.split(fieldEnd), laneGatesField));
+  const uses = keyUsesOf({ laneGates: laneGates as JobRow["laneGates"] });
+  return uses.length === 0 ? job : { ...job, keyGates: uses.map(({ key }) => key) };
+}
+
 export const readDueRow = rowReader(dueFields);
 const readShown = rowReader(fieldNames(({ isOwn }, name) => isOwn !== true || name === "route"));
 

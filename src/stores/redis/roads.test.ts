@@ -4,6 +4,9 @@
  */
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
+import { everyEnd, writeEdge } from "../../model/flow/edge.ts";
+import { writeFreed } from "../../model/flow/freed.ts";
+import { newWaits } from "../../model/flow/waits.ts";
 import { writeKeyUse } from "../../model/lane.ts";
 import { terminalStates } from "../../model/job-state.ts";
 import type { ClaimAnswer, Settle } from "../../store/operations.ts";
@@ -165,6 +168,22 @@ function nextOf(given: { to: (typeof terminalStates)[number] } | null, at: numbe
   return at % 2 === 0 ? handBack : schedule(5);
 }
 
+/** A flow whose members wait for each other in a row, whatever end they come to. */
+function chainOf(flow: string, length: number): NewJob[] {
+  const freed = writeFreed({ due: { inMs: 0 }, rankBase: 0, rankSlope: 1, ttlMs: null });
+  const edge = (target: string): string => writeEdge({ meets: everyEnd, misses: 0, target });
+  const members = Array.from({ length }, (_, at) =>
+    aJob({
+      ...{ id: `${flow}.${at}`, flow, freed, waits: newWaits({ need: Math.min(at, 1) }) },
+      edges: [edge(""), ...(at + 1 < length ? [edge(String(at + 1))] : [])],
+    }),
+  );
+  return [
+    aJob({ id: flow, queue: "flows", waits: newWaits({ need: length, owes: 1, total: length }) }),
+    ...members,
+  ];
+}
+
 describe("the same jobs by either road leave the same keys", () => {
   test("at their submit", async () => {
     await fc.assert(
@@ -225,6 +244,30 @@ describe("the same jobs by either road leave the same keys", () => {
             return aSettle(job, nextOf(next, at), { attempts });
           });
           await both.same((store) => store.settleIfLeased(settles));
+          await both.same((store) => store.settleIfLeased(settles));
+        }
+      }),
+      { numRuns: cases },
+    );
+  });
+
+  test("at the ends of members of flows, among plain jobs", async () => {
+    const someFlows = fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 4 });
+    const someFailures = fc.array(fc.boolean(), { minLength: 12, maxLength: 12 });
+    await fc.assert(
+      fc.asyncProperty(someFlows, someFailures, fc.integer({ min: 1, max: 6 }), async (flows, fails, max) => {
+        const both = await openBoth();
+        const units = flows.map((length, at) => ({ jobs: chainOf(`F${at}`, length) }));
+        await both.same((store) =>
+          store.submit([...units, { jobs: [aJob({ id: "x" }), aJob({ id: "y" })] }]),
+        );
+        for (let round = 0; round < 6; round++) {
+          const { jobs: leased } = await both.same((store) =>
+            store.claim(aClaim({ offers: [{ routes: [aRoute()], max }] })),
+          );
+          const settles = leased.map((job, at) =>
+            aSettle(job, finish(fails[(round + at) % fails.length] === true ? "failed" : "completed")),
+          );
           await both.same((store) => store.settleIfLeased(settles));
         }
       }),

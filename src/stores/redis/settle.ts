@@ -1,7 +1,6 @@
 /** Settle (lua/settle.ts): endings that look alike share their first texts; only what was not applied is answered. */
 import type { SettleNext } from "../../model/change.ts";
 import type { Settle, SettleAnswer } from "../../store/operations.ts";
-import { checkSettles } from "../../store/later-version.ts";
 import { areAlike, isFinish } from "../../store/plain.ts";
 import { valueText } from "./argument-text.ts";
 import type { Operation } from "./call.ts";
@@ -12,7 +11,6 @@ import { fieldEnd, handleOf, packNullable, packText, rowsOf, unpackText } from "
 const ok: SettleAnswer = { kind: "ok" };
 
 export const settleIfLeased: Operation<"settleIfLeased"> = async (calls, settles) => {
-  checkSettles(settles);
   if (settles.length === 0) return [];
   const stretches = new Stretches();
   for (const settle of settles) stretches.add(settle);
@@ -57,8 +55,7 @@ class Stretches {
     this.args.push(attempts === null ? packText(id) : `${packText(id)}${fieldEnd}${packText(attempts)}`);
     if (result !== "") this.args.push(result);
     if (effects === undefined) return;
-    const { jobs = [], docs = [] } = effects;
-    pushUnit(this.args, this.shapes, { jobs, docs }, true);
+    pushUnit(this.args, this.shapes, { jobs: [], ...effects }, true);
   }
 }
 

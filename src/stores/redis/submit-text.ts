@@ -8,7 +8,7 @@ import { routeOf } from "../../model/route.ts";
 import type { JobFieldName } from "../../store/job-fields.ts";
 import type { SubmitUnit } from "../../store/operations.ts";
 import { bundleOfPut, packEvents } from "../../store/packed-events.ts";
-import { mayBeRefusedLate } from "../../store/plain.ts";
+import { isOfFlow, mayBeRefusedLate } from "../../store/plain.ts";
 import type { DocPut, NewJob } from "../../store/records.ts";
 import { tagsOf } from "../../store/rules/place.ts";
 import { holdCode } from "../../store/rules/unique-holds.ts";
@@ -104,6 +104,11 @@ function tailText(job: NewJob): string {
   return tailFields.map((name) => packValue((job as unknown as Named)[name])).join(fieldEnd);
 }
 
+/** Its id may be there with another digest; or it is a member of a flow, whose key may be held. */
+function mayBeRefused(job: NewJob): boolean {
+  return job.digest !== null || (isOfFlow(job) && job.unique !== null);
+}
+
 export function docField(kind: string, id: string): string {
   return `${packText(kind)}${fieldEnd}${packText(id)}`;
 }
@@ -118,10 +123,14 @@ export function pushDoc(args: string[], put: DocPut): void {
 
 /** Effects follow a change of their job, so for them every refusal is late. */
 export function pushUnit(args: string[], shapes: Shapes, unit: SubmitUnit, isEffect = false): void {
-  const { jobs, docs = [], checks = [] } = unit;
-  const isLate = mayBeRefusedLate(unit) || (isEffect && jobs.some(({ digest }) => digest !== null));
-  args.push(valueText(isLate), String(checks.length), String(jobs.length), String(docs.length));
+  const { jobs, grows = [], links = [], docs = [], checks = [] } = unit;
+  const isLate = mayBeRefusedLate(unit) || (isEffect && jobs.some(mayBeRefused));
+  args.push(valueText(isLate));
+  for (const { length } of [checks, jobs, grows, links, docs]) args.push(String(length));
   for (const { kind, id, version } of checks) args.push(docField(kind, id), String(version));
   for (const job of jobs) args.push(shapes.numberOf(job), packText(job.id), bodyText(job));
+  for (const { id, need, slack, members } of grows)
+    args.push(packText(id), String(need), String(slack), String(members));
+  for (const { from, edge } of links) args.push(packText(from), packText(edge));
   for (const put of docs) pushDoc(args, put);
 }

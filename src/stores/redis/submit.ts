@@ -4,7 +4,6 @@
  * answered.
  */
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
-import { checkUnits } from "../../store/later-version.ts";
 import { isPlainButForLane, isPlainUnit } from "../../store/plain.ts";
 import type { DocCheck, NewJob } from "../../store/records.ts";
 import { valueText } from "./argument-text.ts";
@@ -16,7 +15,6 @@ import { fieldEnd, packText, unpackText } from "./text.ts";
 const draining = "draining";
 
 export const submit: Operation<"submit"> = async (calls, units) => {
-  checkUnits(units);
   const answers = await send(
     calls,
     units,
@@ -101,11 +99,13 @@ function created({ jobs }: SubmitUnit): SubmitAnswer {
   return { kind: "ok", ids: jobs.map(({ id }) => id), hows: jobs.map((): SubmitHow => "created") };
 }
 
+type Refusal = Extract<SubmitAnswer, { readonly kind: "refused" }>;
+
 function answerOf(answer: string): SubmitAnswer {
   const [kind, ...rest] = answer.split(fieldEnd);
   if (kind === "refused") {
     const [reason, id = ""] = rest;
-    return { kind, reason: reason as "id-differs" | "draining" | "doc-changed", id: unpackText(id) };
+    return { kind, reason: reason as Refusal["reason"], id: unpackText(id) };
   }
   return {
     kind: "ok",

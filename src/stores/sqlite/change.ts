@@ -2,21 +2,35 @@
  * Change: what operators and duties do to a job under a guard (rule R2): cancel, expire, reclaim, reschedule, edit,
  * remove, replay. One job's rules after the other: there is no plain road.
  */
-import type { Change, ChangeAnswer } from "../../store/operations.ts";
+import { storeLimits } from "../../store/limits.ts";
+import type { Change, ChangeAnswer, ChangeCase } from "../../store/operations.ts";
 import { changeByGuard } from "../../store/rules/change.ts";
+import type { Lookup } from "../../store/rules/change.ts";
+import { flushTargets, passOnEnds, passOnSome, readById, writeChange } from "./flows.ts";
 import { readKept, seqOfId } from "./rows.ts";
 import type { Step } from "./step.ts";
 import { readHolder } from "./unique.ts";
-import { writeOutcome } from "./write-outcome.ts";
 
 export function changeIf(step: Step, changes: readonly Change[]): ChangeAnswer[] {
   const { statements, now } = step;
-  return changes.map((change) => {
+  const look: Lookup = {
+    holderOf: (key) => readHolder(statements, key, now),
+    jobById: (id) => readById(step, id),
+  };
+  const answers = changes.map((change): ChangeAnswer => {
+    flushTargets(step);
     const seq = seqOfId(statements, change.id);
     if (seq === null) return { kind: "gone" };
     const row = readKept(statements, seq);
-    const { answer, outcome } = changeByGuard(row, change, (key) => readHolder(statements, key, now), now);
-    if (outcome !== null) writeOutcome(step, row, outcome);
+    const { answer, outcome } = changeByGuard(row, change, look, now);
+    if (outcome === null || answer.kind !== "ok") return answer;
+    writeChange(step, row, outcome);
+    passOnEnds(step);
+    const { next } = change.cases[answer.applied] as ChangeCase;
+    if (next.to === "same" && next.passesOn === true)
+      passOnSome(step, outcome.row, storeLimits.edgesPerStepMax);
     return answer;
   });
+  flushTargets(step);
+  return answers;
 }

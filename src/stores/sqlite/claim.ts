@@ -137,12 +137,20 @@ function claimLanes(
   const pick = new LanePick(step, routes, max, admission);
   const rows = readPicked(step, pick.seqs);
   const told = step.lanes.length;
-  const { jobs, bytes } = leaseRows(step, rows, leasing);
+  const leased = leaseRows(step, rows, leasing);
   // What the general road tells of lanes is done for all picked jobs at once.
   step.lanes.length = told;
-  for (const [at, { route }] of jobs.entries()) admission.leased(route, pick.picked[at]?.head.uses);
+  const jobs = leased.jobs.map((job, at) => {
+    const uses = pick.picked[at]?.head.uses ?? [];
+    admission.leased(job.route, uses);
+    return uses.length === 0 ? job : { ...job, keyGates: uses.map(({ key }) => key) };
+  });
   pick.close(jobs.length);
-  return { jobs, bytes, more: rows.length === max || jobs.length < rows.length || pick.isCut };
+  return {
+    jobs,
+    bytes: leased.bytes,
+    more: rows.length === max || jobs.length < rows.length || pick.isCut,
+  };
 }
 
 /** These jobs as they will stand once leased, in this order. */

@@ -2,13 +2,13 @@
  * Submit and settle on the caller's own connection, inside the transaction that is open there: what they write
  * becomes true with the caller's commit, or never. The very same code as in the store's own transactions, with
  * nothing remembered between calls, because the caller may still roll back. Hints go out after the commit, by the
- * watch.
+ * bell of the file.
  */
 import { realpathSync } from "node:fs";
 import { MillraceError } from "../../model/error.ts";
 import type { TransactionStore } from "../../store/store.ts";
 import { emptyHints } from "../../store/hints.ts";
-import { checkSettles, checkUnits } from "../../store/later-version.ts";
+import type { Bell } from "./bell.ts";
 import { storeNow } from "./clock.ts";
 import { statementsOf } from "./connection.ts";
 import type { Connection, Statements } from "./connection.ts";
@@ -28,7 +28,8 @@ export interface OwnFile {
   readonly clock: StoreClock;
   readonly identity: FileIdentity | null;
   readonly searches: Searches;
-  readonly isMemory: boolean;
+  /** Null for a store in memory. */
+  readonly bell: Bell | null;
 }
 
 export function transactionStore(given: unknown, file: OwnFile): TransactionStore {
@@ -36,15 +37,14 @@ export function transactionStore(given: unknown, file: OwnFile): TransactionStor
   const run = async <A>(operate: (step: Step) => A): Promise<A> => {
     if (!isInTransaction(connection)) throw refused("its transaction is over");
     file.identity?.check(file.clock.now());
+    file.bell?.ringAfter(connection, () => !isInTransaction(connection));
     return runInside(connection, file, operate);
   };
   return {
     async submit(units) {
-      checkUnits(units);
       return run((step) => submit(step, units));
     },
     async settleIfLeased(settles) {
-      checkSettles(settles);
       return run((step) => settleIfLeased(step, settles));
     },
   };
@@ -85,7 +85,7 @@ function runStep<A>(connection: Connection, { clock, epoch }: OwnFile, operate: 
 
 function checkConnection(given: unknown, file: OwnFile): Connection {
   if (!isConnection(given)) throw refused("it is no connection of node:sqlite or better-sqlite3");
-  if (file.isMemory) throw refused("a store in memory cannot be reached from another connection");
+  if (file.bell === null) throw refused("a store in memory cannot be reached from another connection");
   if (!isInTransaction(given)) throw refused("no transaction is open on it");
   if (mainFile(statementsOf(given)) !== file.path) throw refused(`its main database is not ${file.path}`);
   return given;

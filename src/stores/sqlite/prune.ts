@@ -3,6 +3,7 @@
  * payload and log lines. The newest feed record always stays: it carries the store's time (R1).
  */
 import type { PruneAnswer, PruneRequest } from "../../store/upkeep.ts";
+import { isFlow } from "../../store/rules/member.ts";
 import { isOutdated, surplusOf } from "../../store/rules/prune.ts";
 import type { HistoryRequest, SurplusRequest } from "../../store/rules/prune.ts";
 import { stateCodes } from "../../model/job-state.ts";
@@ -10,8 +11,10 @@ import { count } from "../../store/rules/telling.ts";
 import { columnList, rowReader } from "./columns.ts";
 import { limitTo, readValue } from "./connection.ts";
 import { dropDoc } from "./docs.ts";
+import { owe } from "./flows.ts";
 import { forgetJobs } from "./forget.ts";
 import { readRoutes } from "./routes.ts";
+import { readKept as readKeptJob } from "./rows.ts";
 import { isNotCompleted } from "./schema.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import type { Step } from "./step.ts";
@@ -31,7 +34,7 @@ export function prune(step: Step, request: PruneRequest): PruneAnswer {
   }
 }
 
-const rowNames = ["seq", "route", "state", "endedAt", "keepUntil", "keepsLane"] as const;
+const rowNames = ["seq", "route", "state", "endedAt", "keepUntil", "keepsLane", "waits"] as const;
 const readFinished = rowReader(rowNames);
 type Row = ReturnType<typeof readFinished>;
 const columns = columnList(rowNames);
@@ -113,6 +116,7 @@ const dropFinished = "DELETE FROM millrace_history";
 
 function removeFinished(step: Step, rows: readonly Row[]): void {
   const seqs = rows.map(({ seq }) => seq);
+  for (const { seq } of rows.filter(isFlow)) owe(step, readKeptJob(step.statements, seq).id);
   runOnSeqs(step.statements, dropFinished, seqs);
   forgetJobs(step.statements, seqs);
   for (const { route, state } of rows) count(step, route, state, -1);

@@ -159,7 +159,9 @@ it("the same jobs by either road leave the same rows and tell the same", () => {
             const routes = names.slice(0, each.routes).map((name) => aRoute({ name, ...lane }));
             const request = aClaim({ offers: [{ routes, max: each.max, starts: 2 }], leaseMs: 500 });
             const { jobs } = plain.call(now, (step) => claim(step, request));
-            expect(general.call(now, (step) => claimGenerally(step, request, jobs))).toEqual(jobs);
+            // The gates of keys are told by what looks at lanes, whichever road leases.
+            const leased = jobs.map(({ keyGates: _gates, ...job }) => job);
+            expect(general.call(now, (step) => claimGenerally(step, request, jobs))).toEqual(leased);
             held.push(...jobs);
             break;
           }

@@ -79,6 +79,18 @@ function lanedBySeq(rows: readonly unknown[]): Map<number, Laned> {
   return new Map(jobs.map((job) => [job.seq, job]));
 }
 
+const edgeNames = ["seq", "flow", "edges"] as const;
+const readEdgeRow = rowReader(edgeNames);
+export type Member = ReturnType<typeof readEdgeRow>;
+/** Input: a JSON list of seqs. */
+const edgesOf = `SELECT ${columnList(edgeNames)} FROM millrace_spec WHERE seq IN (SELECT value FROM json_each(?))`;
+
+/** The flows and edges of members, by seq. */
+export function readEdges(statements: Statements, seqs: readonly number[]): Map<number, Member> {
+  const rows = statements(edgesOf).all(JSON.stringify(seqs)).map(readEdgeRow);
+  return new Map(rows.filter(({ flow }) => flow !== null).map((row) => [row.seq, row]));
+}
+
 export const readLive = openSource("millrace_job", isLiveField);
 const readFinished = openSource("millrace_history", isFinishedField);
 

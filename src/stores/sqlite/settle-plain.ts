@@ -6,17 +6,20 @@ import { stateCodes } from "../../model/job-state.ts";
 import type { Finish } from "../../model/change.ts";
 import { areAlike } from "../../store/plain.ts";
 import { assertArrow } from "../../store/rules/advance.ts";
-import { keepUntilOf } from "../../store/rules/finish.ts";
+import { storeLimits } from "../../store/limits.ts";
+import { passOn } from "../../store/rules/arrive.ts";
+import { keepUntilOf, keptForeverAt } from "../../store/rules/finish.ts";
 import { uniqueHolds } from "../../store/rules/unique-holds.ts";
 import { noteOf } from "../../store/rules/tell.ts";
 import { count, moveLane, tellEvent } from "../../store/rules/telling.ts";
 import { columnList, finishedNames } from "./columns.ts";
 import type { Formulas } from "./columns.ts";
 import { openRowSets, runRowSets } from "./connection.ts";
-import type { SqlValue } from "./connection.ts";
+import type { RowSet, SqlValue } from "./connection.ts";
 import { forgetJobs } from "./forget.ts";
 import { hasLanes } from "./routes.ts";
 import { liveReader, readHolders } from "./rows.ts";
+import type { Member } from "./rows.ts";
 import { runOnSeqs } from "./seq-list.ts";
 import type { Step } from "./step.ts";
 import { freeKey } from "./unique.ts";
@@ -32,6 +35,7 @@ export const readLeases = liveReader([
   "holds",
   "fence",
   "startedAt",
+  "waits",
 ]);
 export type Lease = ReturnType<typeof readLeases>[number];
 
@@ -48,15 +52,22 @@ const finished: Formulas = {
   attempts: "ifnull(e.attempts, j.attempts)",
 };
 const columns = columnList(finishedNames);
-const width = 3;
-/** Inputs: state, time, keep until and reason by name; then seq, result and attempts (or null) of each row. */
-const moveRows = openRowSets(
-  "seq, result, attempts",
-  (set) => `WITH ${set} INSERT INTO millrace_history (${columns})
-    SELECT ${columnList(finishedNames, finished, "j.")} FROM e CROSS JOIN millrace_job j ON j.seq = e.seq`,
-  `INSERT INTO millrace_history (${columns}) SELECT ${columnList(finishedNames, finished, "j.")}
-    FROM (SELECT ? AS seq, ? AS result, ? AS attempts) e CROSS JOIN millrace_job j ON j.seq = e.seq`,
-);
+
+/** Inputs: state, time, keep until and reason by name; then these of each row. */
+function openMove(inputs: string, formulas: Formulas): readonly RowSet[] {
+  const insert = `INSERT INTO millrace_history (${columns}) SELECT ${columnList(finishedNames, formulas, "j.")}`;
+  const one = inputs.replaceAll(/\w+/g, "? AS $&");
+  return openRowSets(
+    inputs,
+    (set) => `WITH ${set} ${insert} FROM e CROSS JOIN millrace_job j ON j.seq = e.seq`,
+    `${insert} FROM (SELECT ${one}) e CROSS JOIN millrace_job j ON j.seq = e.seq`,
+  );
+}
+
+/** Of each row its seq, its result and its attempts (or null). */
+const moveRows = openMove("seq, result, attempts", finished);
+/** Of members of flows also how far their ends have gone. */
+const moveMembers = openMove("seq, result, attempts, waits", { ...finished, waits: "e.waits" });
 /** Inputs: the seqs. */
 const dropLive = "DELETE FROM millrace_job";
 
@@ -65,6 +76,8 @@ export interface End {
   readonly lease: Lease;
   readonly next: Finish;
   readonly attempts: string | null;
+  /** Of a member of a flow. */
+  readonly member?: Member;
 }
 
 /** Guard: each was read as leased in the same transaction. */
@@ -76,20 +89,25 @@ export function finishJobs(step: Step, ends: readonly End[]): void {
     if (end.lease.holds !== uniqueHolds.none) freeKey(statements, end.lease.seq);
     tellEnd(step, end);
   }
-  const kept = ends.filter(({ next }) => next.keepMs !== 0);
+  const kept = ends.filter(isKept);
   for (let from = 0; from < kept.length;) from += moveAlike(step, kept, from);
-  forgetJobs(statements, seqsOf(ends.filter(({ next }) => next.keepMs === 0)));
+  forgetJobs(statements, seqsOf(ends.filter((end) => !isKept(end))));
   runOnSeqs(statements, dropLive, seqsOf(ends));
+}
+
+/** A member of a flow is kept, whatever its end says. */
+function isKept({ next, member }: End): boolean {
+  return next.keepMs !== 0 || member !== undefined;
 }
 
 /** What ends on a route with lanes gives back what it holds of its keys. */
 function leaveLanes(step: Step, ends: readonly End[]): void {
   const laned = ends.filter(({ lease }) => hasLanes(step, lease.route));
   if (laned.length === 0) return;
-  const ended = new Map(laned.map(({ lease, next }) => [lease.seq, next]));
+  const ended = new Map(laned.map((end) => [end.lease.seq, end]));
   for (const [seq, job] of readHolders(step.statements, seqsOf(laned))) {
-    const { to, keepMs } = ended.get(seq) as Finish;
-    moveLane(step, job, keepMs === 0 ? null : { ...job, state: stateCodes[to], keepsLane: 0 });
+    const end = ended.get(seq) as End;
+    moveLane(step, job, isKept(end) ? { ...job, state: stateCodes[end.next.to], keepsLane: 0 } : null);
   }
 }
 
@@ -97,12 +115,13 @@ function seqsOf(ends: readonly End[]): number[] {
   return ends.map(({ lease }) => lease.seq);
 }
 
-function tellEnd(step: Step, { lease, next, attempts }: End): void {
+function tellEnd(step: Step, end: End): void {
+  const { lease, next, attempts } = end;
   const { id, route, state, rev, attempt } = lease;
   const ended = stateCodes[next.to];
   assertArrow(state, ended);
   count(step, route, state, -1);
-  if (next.keepMs !== 0) count(step, route, ended, 1);
+  if (isKept(end)) count(step, route, ended, 1);
   const note = noteOf(lease, attempts);
   tellEvent(step, {
     kind: next.event,
@@ -117,14 +136,26 @@ function tellEnd(step: Step, { lease, next, attempts }: End): void {
 }
 
 /** Moves the jobs from this one on that differ only in their results and attempt logs. Answers how many. */
-function moveAlike({ statements, now }: Step, ends: readonly End[], from: number): number {
-  const { next: like } = ends[from] as End;
+function moveAlike(step: Step, ends: readonly End[], from: number): number {
+  const { statements, now } = step;
+  const { next: like, member: first } = ends[from] as End;
+  const areMembers = first !== undefined;
+  const width = areMembers ? 4 : 3;
   const values: SqlValue[] = [];
-  for (const { lease, next, attempts } of ends.slice(from)) {
-    if (!areAlike(next, like)) break;
+  for (const { lease, next, attempts, member } of ends.slice(from)) {
+    if (!areAlike(next, like) || (member !== undefined) !== areMembers) break;
     values.push(lease.seq, next.result, attempts);
+    if (member !== undefined) values.push(endMember(step, lease, member, stateCodes[next.to]));
   }
-  const named = { state: stateCodes[like.to], now, keepUntil: keepUntilOf(like, now), reason: like.reason };
-  runRowSets(statements, moveRows, { values, width }, () => named);
+  const keepUntil = areMembers ? keptForeverAt : keepUntilOf(like, now);
+  const named = { state: stateCodes[like.to], now, keepUntil, reason: like.reason };
+  runRowSets(statements, areMembers ? moveMembers : moveRows, { values, width }, () => named);
   return values.length / width;
+}
+
+/** Its end will go along its edges. Answers how far it has gone then. */
+function endMember(step: Step, { id, waits }: Lease, member: Member, state: number): string {
+  const passing = passOn({ ...member, waits }, storeLimits.edgesAtOnceMax);
+  step.ended.push({ id, state, passing });
+  return passing.waits;
 }

@@ -6,27 +6,31 @@
  * road, one by one; with effects it is all or nothing and runs in a savepoint, so that one refused effect harms no
  * other settle of the call.
  */
+import assert from "node:assert/strict";
 import type { JobRow } from "../../store/job-fields.ts";
 import type { Settle, SettleAnswer } from "../../store/operations.ts";
 import { isPlainSettle } from "../../store/plain.ts";
 import type { Effects } from "../../store/records.ts";
 import { settle as settleRow } from "../../store/rules/change.ts";
 import { isLeased, settleRefusal } from "../../store/rules/guard.ts";
+import { flushTargets, passOnEnds, writeChange } from "./flows.ts";
 import { hasLanes } from "./routes.ts";
-import { readLive, readLiveStates, readNamed } from "./rows.ts";
+import { readEdges, readLive, readLiveStates, readNamed } from "./rows.ts";
+import type { Member } from "./rows.ts";
 import { finishJobs, readLeases } from "./settle-plain.ts";
 import type { End, Lease } from "./settle-plain.ts";
 import type { Step } from "./step.ts";
 import { allOrNothing, submitUnit } from "./submit.ts";
-import { writeOutcome } from "./write-outcome.ts";
 
 const ok: SettleAnswer = { kind: "ok" };
 
 export function settleIfLeased(step: Step, settles: readonly Settle[]): SettleAnswer[] {
   const jobs = readSettled(step, settles);
+  const members = readMembers(step, [...jobs.values()]);
   let ends: End[] = [];
   const flush = (): void => {
     finishJobs(step, ends);
+    passOnEnds(step);
     ends = [];
   };
   const answers = settles.map((settle): SettleAnswer => {
@@ -35,14 +39,22 @@ export function settleIfLeased(step: Step, settles: readonly Settle[]): SettleAn
     jobs.delete(settle.seq);
     const isPlain = isPlainSettle(settle);
     if (isPlain && job !== undefined && isLeased(job, settle)) {
-      ends.push({ lease: job, next: settle.next, attempts: settle.attempts });
+      const member = job.waits === null ? undefined : members.get(job.seq);
+      ends.push({ lease: job, next: settle.next, attempts: settle.attempts, ...(member && { member }) });
       return ok;
     }
     flush();
     return settleGeneral(step, settle, isPlain ? undefined : (job as JobRow | undefined));
   });
   flush();
+  flushTargets(step);
   return answers;
+}
+
+/** Of those that are members of flows, where their ends go. */
+function readMembers({ statements }: Step, jobs: readonly Lease[]): ReadonlyMap<number, Member> {
+  const seqs = jobs.filter(({ waits }) => waits !== null).map(({ seq }) => seq);
+  return seqs.length === 0 ? new Map() : readEdges(statements, seqs);
 }
 
 /** The live jobs of these settles by seq: whole ones, but only the leases of those that end plainly. */
@@ -52,9 +64,11 @@ function readSettled(step: Step, settles: readonly Settle[]): Map<number, Lease>
   for (const settle of settles) (isPlainSettle(settle) ? ends : others).push(settle.seq);
   const jobs = new Map<number, Lease>();
   for (const lease of readLeases(statements, ends)) jobs.set(lease.seq, lease);
-  // A lane is part of the spec, which is read for those that have one.
-  for (const row of readLiveStates(statements, others))
-    jobs.set(row.seq, hasLanes(step, row.route) ? (readLive(statements, row.seq) ?? row) : row);
+  // A lane and edges are part of the spec, which is read for those that have them.
+  for (const row of readLiveStates(statements, others)) {
+    const isWhole = hasLanes(step, row.route) || row.waits !== null;
+    jobs.set(row.seq, isWhole ? (readLive(statements, row.seq) ?? row) : row);
+  }
   return jobs;
 }
 
@@ -64,21 +78,25 @@ export function settleGeneral(step: Step, settle: Settle, known?: JobRow): Settl
   if (typeof row === "string") return { kind: row };
   const refusal = settleRefusal(row, settle);
   if (refusal !== null) return { kind: refusal };
-  const apply = (): void => writeOutcome(step, row, settleRow(row, settle, step.now));
+  const apply = (): void => writeChange(step, row, settleRow(row, settle, step.now));
   const { effects } = settle;
   if (effects === undefined) {
     apply();
+    passOnEnds(step);
     return ok;
   }
   const withEffects = (): SettleAnswer => {
     apply();
-    return applyEffects(step, effects);
+    const refusal = applyEffects(step, effects);
+    if (refusal === null) passOnEnds(step);
+    return refusal ?? ok;
   };
   return allOrNothing(step, withEffects);
 }
 
-function applyEffects(step: Step, { jobs = [], docs = [] }: Effects): SettleAnswer {
-  const answer = submitUnit(step, { jobs, docs });
-  if (answer.kind === "ok") return ok;
-  return { kind: answer.reason === "doc-changed" ? "doc-changed" : "id-differs", id: answer.id };
+function applyEffects(step: Step, { jobs = [], ...effects }: Effects): SettleAnswer | null {
+  const answer = submitUnit(step, { jobs, ...effects });
+  if (answer.kind === "ok") return null;
+  assert(answer.reason !== "draining", "effects are no intake");
+  return { kind: answer.reason, id: answer.id };
 }

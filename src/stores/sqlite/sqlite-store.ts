@@ -3,7 +3,7 @@
  * to install, strictly durable unless asked otherwise. This file puts the parts together; each operation has its own.
  *
  *  sqlite-store ─► executor (calls of a turn) ─► runner (inline or thread) ─► commit (one transaction) ─► operations
- *               └► watch (hints)               └► open-file, migrate, epoch (once, at the start)
+ *               └► watch (hints), bell         └► open-file, migrate, epoch (once, at the start)
  */
 import { realpathSync } from "node:fs";
 import { basename } from "node:path";
@@ -11,7 +11,8 @@ import type { DatabaseSync } from "node:sqlite";
 import { MillraceError } from "../../model/error.ts";
 import type { Platform } from "../../platform/platform.ts";
 import type { Store, StoreDescription } from "../../store/store.ts";
-import { checkSettles, checkUnits, laterOperations } from "../../store/later-version.ts";
+import { laterOperations } from "../../store/later-version.ts";
+import { openBell } from "./bell.ts";
 import { enterEpoch } from "./epoch.ts";
 import type { Entry } from "./epoch.ts";
 import { isBusy, storeError } from "./errors.ts";
@@ -90,8 +91,8 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
         }).finally(() => database.close())
       : inlineRunner(openSession(database, { path, ...entry, identity }));
 
-  const logPath = isMemory ? null : `${path}-wal`;
-  const watch = openWatch({ platform, clock, logPath, executor: () => executor });
+  const bell = isMemory ? null : openBell(platform, path);
+  const watch = openWatch({ platform, clock, bell, executor: () => executor });
   const executor = openExecutor({
     runner,
     platform,
@@ -122,11 +123,9 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
       };
     },
     async submit(units) {
-      checkUnits(units);
       return call("submit", units);
     },
     async settleIfLeased(settles) {
-      checkSettles(settles);
       return call("settleIfLeased", settles);
     },
     ...(Object.fromEntries(passedOn) as Pick<Store, (typeof passedOperations)[number]>),
@@ -137,10 +136,11 @@ export async function openSqliteStore(options: SqliteOptions): Promise<Store> {
     },
     watch: (listener) => watch.add(listener),
     inTransaction: (connection) =>
-      transactionStore(connection, { path, epoch: entry.epoch, clock, identity, searches, isMemory }),
+      transactionStore(connection, { path, epoch: entry.epoch, clock, identity, searches, bell }),
     async close() {
       watch.close();
       await executor.close();
+      bell?.close();
     },
   };
 }

@@ -3,6 +3,7 @@
  * feed record and hints for those who watch. New jobs and the changes of counts are collected over all calls of the
  * transaction (their commit).
  */
+import type { JobRow } from "../../store/job-fields.ts";
 import { hintDue, hintEvent } from "../../store/hints.ts";
 import type { Hints } from "../../store/hints.ts";
 import { mayFree, packEvents } from "../../store/packed-events.ts";
@@ -12,6 +13,7 @@ import { readValue } from "./connection.ts";
 import type { Statements } from "./connection.ts";
 import { openInsert } from "./insert.ts";
 import type { Insert } from "./insert.ts";
+import type { Passing } from "../../store/rules/arrive.ts";
 import type { LaneMove } from "../../store/rules/lane.ts";
 import { routesFreed } from "./gates.ts";
 import { flushLanes } from "./lanes.ts";
@@ -37,6 +39,19 @@ export interface Step extends Telling {
   readonly now: number;
   /** Routes whose gate was put. */
   readonly woken: Set<number>;
+  /** Members of flows that have ended in the unit at hand, and whose ends are not passed on yet. */
+  readonly ended: EndedMember[];
+  /** Jobs at which ends have arrived, by id; null for one that is not there. What they count is not written yet. */
+  readonly targets: Map<string, Target | null>;
+}
+
+export interface EndedMember extends Pick<JobRow, "id" | "state"> {
+  readonly passing: Passing;
+}
+
+export interface Target extends Pick<JobRow, "seq" | "state" | "waits" | "freed"> {
+  /** As the store has it. */
+  written: string | null;
 }
 
 export function beginCommit(given: Pick<Commit, "statements" | "routes" | "epoch" | "now">): Commit {
@@ -45,7 +60,18 @@ export function beginCommit(given: Pick<Commit, "statements" | "routes" | "epoch
 
 export function beginStep(commit: Commit): Step {
   const { statements, now, counts, lanes } = commit;
-  return { commit, statements, now, counts, lanes, events: [], dueAt: null, woken: new Set() };
+  return {
+    commit,
+    statements,
+    now,
+    counts,
+    lanes,
+    events: [],
+    dueAt: null,
+    woken: new Set(),
+    ended: [],
+    targets: new Map(),
+  };
 }
 
 /** Answer: the last seq ever given. */

@@ -2,6 +2,7 @@
  * Submit of a job that may be there already: by an id that the caller gave, by a repeat of an unknown submit, or by a
  * live holder of its unique key (rule R8). Everything is looked up before this job is written.
  */
+import { isOfFlow } from "../../store/plain.ts";
 import type { SubmitHow } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import { meet } from "../../store/rules/meet.ts";
@@ -18,7 +19,11 @@ import { writeOutcome } from "./write-outcome.ts";
 export type JobAnswer =
   /** `isKnown`: a job with this very id is there, or was and still holds its key. */
   | { readonly kind: "ok"; readonly id: string; readonly how: SubmitHow; readonly isKnown: boolean }
-  | { readonly kind: "refused"; readonly reason: "id-differs" | "draining"; readonly id: string };
+  | {
+      readonly kind: "refused";
+      readonly reason: "id-differs" | "draining" | "key-held";
+      readonly id: string;
+    };
 
 /** Input: id. Answer: the digest of the job with this id, live or finished. */
 const findDigest = "SELECT digest FROM millrace_spec WHERE id = ?";
@@ -42,6 +47,7 @@ export function submitGeneral(
   const route = keepRoute(statements, commit.routes, job);
   const holder = unique === null ? null : readHolder(statements, unique.key, now);
   if (holder !== null) {
+    if (isOfFlow(job)) return { kind: "refused", reason: "key-held", id };
     // It may have been submitted by this very transaction.
     insert.flush();
     return meetHolder(step, holder, job, route);

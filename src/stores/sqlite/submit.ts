@@ -8,12 +8,13 @@
  */
 import { queueGateKey } from "../../model/gate.ts";
 import { stateCodes } from "../../model/job-state.ts";
-import { isPlainJob, mayBeRefusedLate } from "../../store/plain.ts";
+import { isGrowth, isPlainJob, mayBeRefusedLate } from "../../store/plain.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
 import type { NewJob } from "../../store/records.ts";
 import { placePlain } from "../../store/rules/place.ts";
 import { count, mark, setClock, takeBack, tellEvent } from "../../store/rules/telling.ts";
 import { isDocAt, putDoc } from "./docs.ts";
+import { flushTargets, growFlow } from "./flows.ts";
 import { readDrainingGates } from "./gates.ts";
 import { keepRoute } from "./routes.ts";
 import { nextSeq } from "./step.ts";
@@ -34,13 +35,17 @@ export function submit(step: Step, units: readonly SubmitUnit[]): SubmitAnswer[]
 export function allOrNothing<A extends { readonly kind: string }>(step: Step, run: () => A): A {
   const { statements, commit } = step;
   commit.insert.flush();
+  flushTargets(step);
   const before = mark(step);
   statements("SAVEPOINT millrace_unit").run();
   const answer = run();
   commit.insert.flush();
+  if (answer.kind === "ok") flushTargets(step);
   if (answer.kind !== "ok") {
     statements("ROLLBACK TO millrace_unit").run();
     takeBack(step, before);
+    step.ended.length = 0;
+    step.targets.clear();
     commit.lastSeq = null;
     commit.routes.clear();
   }
@@ -77,6 +82,8 @@ export function submitUnit(step: Step, unit: SubmitUnit, draining = none): Submi
   if (hasHappened) return { kind: "ok", ids, hows };
   const late = isRepeat ? checkDocs(step, unit) : null;
   if (late !== null) return late;
+  const closed = isGrowth(unit) ? growFlow(step, unit) : null;
+  if (closed !== null) return { kind: "refused", reason: "flow-closed", id: closed };
   for (const put of unit.docs ?? []) {
     if (putDoc(step, put).kind === "changed") return { kind: "refused", reason: "doc-changed", id: put.id };
   }

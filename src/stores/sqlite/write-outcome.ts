@@ -61,6 +61,12 @@ const finished = openTable("millrace_history", finishedNames);
 
 export const updateLive = live.update;
 
+/** A row that stays in its table, of which nothing is told. */
+export function updateRow(statements: Statements, from: JobRow, row: JobRow): void {
+  specs.update(statements, from, row);
+  tableOf(row).update(statements, from, row);
+}
+
 const tableOf = (row: JobRow): Table => (isFinished(row) ? finished : live);
 
 /** `from` is the job as it stood. What was not read of its spec is undefined in both. */

@@ -6,6 +6,7 @@
 import { jsonCodec } from "../../codec/json-codec.ts";
 import { durationMs } from "../../model/duration.ts";
 import { MillraceError, notYetSupported } from "../../model/error.ts";
+import { rootOf } from "../../model/flow/flow-meta.ts";
 import { createIdMinter } from "../../model/job-id.ts";
 import { checkName } from "../../model/name.ts";
 import { createPlacement } from "../../model/placement.ts";
@@ -95,6 +96,12 @@ export class OutpostContext implements Pick<JobContext, keyof JobContext> {
 
   get topic(): JobContext["topic"] {
     return this.#job.topic;
+  }
+
+  /** Nodes are planned by the worker, which has the definitions of their jobs. */
+  get flow(): JobContext["flow"] {
+    if (rootOf(this.#job.id) === null) return null;
+    throw notYetSupported("Adding to its flow by a handler that runs elsewhere");
   }
 
   get schedule(): JobContext["schedule"] {

@@ -13,6 +13,7 @@ import {
 } from "../../support/builders.ts";
 import { startAt } from "../../support/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
+import { byRank, groupGate, grouped } from "./laned-jobs.ts";
 
 const ids = (jobs: readonly { readonly id: string }[]): string[] => jobs.map(({ id }) => id);
 
@@ -276,6 +277,34 @@ export const claimCases: ContractGroup = {
         await submit(aJob({ id: "b" }));
         await store.changeIf([aChange("b", ["ready"], finish("cancelled"))]);
         expect(await claim()).toEqual([]);
+      },
+    ],
+    [
+      "tells the gates of a job's keys, also of one that has run before, and nothing of a job without any",
+      async ({ submit, store }) => {
+        await submit(
+          grouped("a", "k"),
+          grouped("b", "{l}\u001f"),
+          aJob({ id: "c" }),
+          aJob({ id: "d", laneKey: "d" }),
+        );
+        const claim = async () => {
+          const offers = [
+            { routes: [byRank], max: 5 },
+            { routes: [aRoute()], max: 5 },
+          ];
+          return (await store.claim(aClaim({ offers }))).jobs;
+        };
+        const first = await claim();
+        const told = [
+          ["a", [groupGate("k")]],
+          ["b", [groupGate("{l}\u001f")]],
+          ["d", undefined],
+          ["c", undefined],
+        ];
+        expect(first.map(({ id, keyGates }) => [id, keyGates])).toEqual(told);
+        await store.settleIfLeased(first.map((job) => aSettle(job, handBack)));
+        expect((await claim()).map(({ id, keyGates }) => [id, keyGates])).toEqual(told);
       },
     ],
   ],

@@ -48,6 +48,7 @@ export const settleCases: ContractGroup = {
             tags: ["t"],
             attempts: "log",
             ...{ laneKey: null, laneStep: null, laneGates: null, keepsLane: 0 },
+            ...{ flow: null, edges: null, waits: null },
           },
           ...{ progress: null, rank: startAt, createdAt: startAt, dueAt: startAt, deadlineAt: startAt + 900 },
           ...{

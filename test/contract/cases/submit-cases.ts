@@ -4,8 +4,6 @@ import { aDoc, aJob, aSettle, finish } from "../../support/builders.ts";
 import { startAt } from "../../support/held-platform.ts";
 import type { ContractGroup } from "../subject.ts";
 
-const later = [{ need: 1 }, { slack: 0 }];
-
 export const submitCases: ContractGroup = {
   about: "submit",
   cases: [
@@ -30,6 +28,7 @@ export const submitCases: ContractGroup = {
           tags: ["t1", "t2"],
           attempts: null,
           ...{ laneKey: null, laneStep: null, laneGates: null, keepsLane: 0 },
+          ...{ flow: null, edges: null, waits: null },
           progress: null,
           rank: startAt + 7,
           createdAt: startAt,
@@ -242,19 +241,5 @@ export const submitCases: ContractGroup = {
         ]);
       },
     ],
-    ...later.map(
-      (field) =>
-        [
-          `a job with ${Object.keys(field)[0]} is refused as not-yet-supported before anything of the call is written`,
-          async ({ store }) => {
-            const call = store.submit([
-              { jobs: [aJob({ id: "a" })] },
-              { jobs: [aJob({ id: "b", ...field })] },
-            ]);
-            await expect(call).rejects.toMatchObject({ code: "not-yet-supported" });
-            expect(await store.readJobs(["a", "b"])).toEqual([null, null]);
-          },
-        ] satisfies ContractGroup["cases"][number],
-    ),
   ],
 };

@@ -16,9 +16,13 @@ import { pruneSql } from "./prune.ts";
 import { readSql } from "./read.ts";
 import { routesSql } from "./routes.ts";
 import { advanceSql } from "./rules/advance.ts";
+import { arriveSql } from "./rules/arrive.ts";
+import { blockSql } from "./rules/block.ts";
 import { finishSql } from "./rules/finish.ts";
+import { growSql } from "./rules/grow.ts";
 import { guardSql } from "./rules/guard.ts";
 import { laneRuleSql } from "./rules/lane.ts";
+import { memberSql } from "./rules/member.ts";
 import { meetSql } from "./rules/meet.ts";
 import { operateSql } from "./rules/operate.ts";
 import { placeSql } from "./rules/place.ts";
@@ -29,7 +33,10 @@ import { submitUnitSql } from "./submit-unit.ts";
 import { submitSql } from "./submit.ts";
 import { wholeSql } from "./whole.ts";
 
-const rules = [tellSql, laneRuleSql, advanceSql, placeSql, finishSql, operateSql, meetSql, guardSql];
+const rules = [
+  ...[tellSql, laneRuleSql, advanceSql, placeSql, finishSql, memberSql, arriveSql, blockSql, growSql],
+  ...[operateSql, meetSql, guardSql],
+];
 const operations = [
   submitUnitSql,
   submitSql,

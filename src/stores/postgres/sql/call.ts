@@ -12,6 +12,10 @@ export const timeNow = "coalesce(p_now, floor(extract(epoch FROM clock_timestamp
 export const byIndex =
   "SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET plan_cache_mode = force_generic_plan";
 
+/** For functions that find rows by a list of keys and hash them against what was asked (settle.ts says why). */
+export const byKeys =
+  "SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan";
+
 export const nextClock = `least(
     (SELECT due_at FROM @waiting WHERE state = ${stateCodes.scheduled} ORDER BY due_at, seq LIMIT 1),
     (SELECT timer_at FROM @waiting WHERE ${isInClock} ORDER BY timer_at, seq LIMIT 1),

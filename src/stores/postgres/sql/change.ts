@@ -3,14 +3,17 @@
  * applied; none holding answers where the job stands. The row stays locked from the look to the write.
  */
 import { stateCodes } from "../../../model/job-state.ts";
+import { storeLimits } from "../../../store/limits.ts";
+import { edgeCount, isMember, passedOf } from "./rules/member.ts";
 
-const { running } = stateCodes;
+const { running, completed } = stateCodes;
+const { edgesAtOnceMax, edgesPerStepMax } = storeLimits;
 
 export const changeSql = `
 -- p_change: {id, token?, cases: [{guard, next, attempts?}], isLate}. The answer has its events and, of a job that ran,
 -- the route that it has left.
 CREATE FUNCTION @change_one_v1(p_now int8, p_change jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE j @waiting := @lock_job_v1(p_now, p_change->>'id'); v_case jsonb; v_at int4 := 0; v_applied record; v_token text := p_change->>'token';
+DECLARE j @waiting := @lock_job_v1(p_now, p_change->>'id'); v_case jsonb; v_at int4 := 0; v_applied record; v_passed record; v_token text := p_change->>'token';
 BEGIN
   IF j.id IS NULL THEN RETURN '{"kind": "gone"}'; END IF;
   FOR v_case IN SELECT * FROM jsonb_array_elements(p_change->'cases') LOOP
@@ -21,10 +24,19 @@ BEGIN
   IF v_case IS NULL THEN
     RETURN jsonb_build_object('kind', CASE WHEN v_token = j.change_token THEN 'already' ELSE 'changed' END, 'state', j.state, 'rev', j.rev);
   END IF;
+  -- The end of a member that has not gone along all its edges cannot be taken back.
+  IF j.state >= ${completed} AND j.waits IS NOT NULL AND v_case->'next'->>'to' IN ('scheduled', 'blocked') AND ${passedOf("j.")} < ${edgeCount("j.")} THEN
+    RETURN jsonb_build_object('kind', 'changed', 'state', j.state, 'rev', j.rev);
+  END IF;
   j.change_token := coalesce(v_token, j.change_token);
   SELECT * INTO v_applied FROM @apply_v1(p_now, j, v_case->'next', v_case->>'attempts');
   IF v_applied.held_by IS NOT NULL THEN RETURN jsonb_build_object('kind', 'key-held', 'by', v_applied.held_by); END IF;
-  RETURN jsonb_build_object('kind', 'ok', 'applied', v_at, 'from', j.state, 'state', v_applied.state, 'rev', j.rev + 1, 'events', v_applied.events,
+  IF ${isMember("j.")} AND v_applied.state >= ${completed} AND (j.state < ${completed} OR (v_case->'next'->>'passesOn')::bool) THEN
+    SELECT * INTO v_passed FROM @pass_on_v1(p_now, j.id, CASE WHEN j.state < ${completed} THEN ${edgesAtOnceMax} ELSE ${edgesPerStepMax} END);
+    v_applied.events := @and_v1(v_applied.events, v_passed.events);
+    v_applied.owes := v_applied.owes OR v_passed.owes;
+  END IF;
+  RETURN jsonb_build_object('kind', 'ok', 'applied', v_at, 'from', j.state, 'state', v_applied.state, 'rev', j.rev + 1, 'events', v_applied.events, 'owes', v_applied.owes,
     'left', CASE WHEN j.state = ${running} AND v_applied.state IS DISTINCT FROM ${running} THEN j.route END,
     'lane', CASE WHEN j.lane_key IS NOT NULL THEN @leaves_v1(j) END);
 END $$;

@@ -5,7 +5,9 @@
  *
  * Jobs are looked for in sets, as far as their order is certain: up to the last lane that was seen where there may be
  * more, and up to the last job of a lane that may have more. Then they pass their gates one by one. Where that does
- * not fill the offer, the look is taken again over twice as many. Nothing is written before it is known who passes.
+ * not fill the offer, what it has brought is written (jobs that pass, lanes that wait at gates from now on), and a wider
+ * look is taken at what is left: a lane that was refused is not read to its depth. A look that has brought nothing is
+ * taken again over twice as many.
  *
  * Rows that somebody else holds are never waited for and never overtaken: their lanes are left out.
  */
@@ -13,18 +15,20 @@ import { stateCodes } from "../../../model/job-state.ts";
 import { storeLimits } from "../../../store/limits.ts";
 import { wholeInput } from "../columns.ts";
 import { held } from "./rules/gate.ts";
-import { keyStates, keyUses, laneLock, opensAfter, timeLeft } from "./rules/lane.ts";
+import { keyUses, laneLock, manyKeyStates, opensAfter, timeLeft } from "./rules/lane.ts";
 import { byIndex, headOf } from "./lanes.ts";
+import { itemEnd, nullItem } from "../text.ts";
 
 const { ready } = stateCodes;
 const { lockWaitMs } = storeLimits;
 
-/** So many lanes are looked at by one claim; who wants more comes again. */
+/** So many lanes are looked at at once, and so often by one claim; who wants more comes again. */
 const lanesMax = 4096;
+const looksMax = 16;
 
 /** v_laned: routes of the call that have lanes; null for none. */
 export const declareLanes = `
-  v_has_lanes bool; v_laned int8[]; v_is_laned bool := false; v_pick_lanes record; v_order int8[]; v_woken text[]; v_ajar text[]; v_lane_shut text[] := '{}';`;
+  v_has_lanes bool; v_laned int8[]; v_is_laned bool := false; v_pick_lanes record; v_order int8[]; v_woken text[]; v_ajar text[]; v_lane_shut text[] := '{}'; v_look int4; v_deep int4; v_told text;`;
 
 export const hasLanes = "EXISTS (SELECT 1 FROM @route WHERE lanes IS NOT NULL)";
 
@@ -44,49 +48,58 @@ export const lockLanes = `
 
 /** Picks into v_places, in order. */
 export const pickLanes = `
-        SELECT * INTO v_pick_lanes FROM @pick_lanes_v1(now, ARRAY(SELECT r FROM unnest(v_offer) r WHERE r = ANY (v_laned)), v_left, v_bytes, v_gates, v_shut || v_lane_shut, v_woken, v_floor);
+        SELECT * INTO v_pick_lanes FROM @pick_lanes_v1(now, ARRAY(SELECT r FROM unnest(v_offer) r WHERE r = ANY (v_laned)), v_left, v_bytes, v_gates, v_shut || v_lane_shut, v_woken, v_floor, v_look, v_deep);
+        v_look := v_look + 1;
+        v_deep := v_pick_lanes.next_deep;
         v_cut := NULL;
         v_rated := false;
         v_places := v_pick_lanes.places;
         v_order := v_pick_lanes.seqs;
+        v_told := array_to_string(v_pick_lanes.gates, ${itemEnd}, ${nullItem});
         v_pick := v_pick + v_pick_lanes.look_us;
-        v_lowest[v_i] := v_pick_lanes.lowest;
+        v_lowest[v_i] := coalesce(v_lowest[v_i], v_pick_lanes.lowest);
         v_lane_shut := v_pick_lanes.shut;
         v_woken := v_pick_lanes.left_woken;
         v_opens := least(v_opens, v_pick_lanes.opens);
-        v_more := v_more OR v_pick_lanes.more OR (v_ajar <> '{}' AND coalesce(array_length(v_places, 1), 0) < v_left);`;
+        CONTINUE WHEN v_pick_lanes.again AND v_places IS NULL;
+        v_got := CASE WHEN v_pick_lanes.again THEN array_length(v_places, 1) ELSE v_left END;
+        v_more := v_more OR v_pick_lanes.more OR (v_ajar <> '{}' AND NOT v_pick_lanes.again AND coalesce(array_length(v_places, 1), 0) < v_left);`;
 
 /** At the end of a call. */
 export const leaveLanes = `
   IF v_ajar <> '{}' OR v_woken <> '{}' THEN PERFORM @leave_lanes_v1(now, v_woken, v_ajar); END IF;`;
 
 const lanesOfRoutes = `
-      SELECT array_agg(key), array_agg(pos), array_agg(seq), array_agg(turn), array_agg(queue), array_agg(parked) INTO l_key, l_pos, l_seq, l_turn, l_queue, l_parked FROM (
+      SELECT array_agg(place), array_agg(key), array_agg(pos), array_agg(seq), array_agg(turn), array_agg(queue), array_agg(parked) INTO l_place, l_key, l_pos, l_seq, l_turn, l_queue, l_parked FROM (
         SELECT * FROM (
           SELECT l.* FROM unnest(p_routes) r(route) CROSS JOIN LATERAL (
-            SELECT key, pos, seq, turn, queue, parked FROM @lane WHERE route = r.route AND parked IS NULL AND pos >= p_floor ORDER BY pos, seq LIMIT v_lanes) l
-          UNION ALL SELECT key, pos, seq, turn, queue, parked FROM @lane WHERE key = ANY (p_woken) AND route = ANY (p_routes) AND parked IS NOT NULL) o
+            SELECT ctid AS place, key, pos, seq, turn, queue, parked FROM @lane WHERE route = r.route AND parked IS NULL AND pos >= p_floor ORDER BY pos, seq LIMIT v_lanes) l
+          UNION ALL SELECT ctid, key, pos, seq, turn, queue, parked FROM @lane WHERE key = ANY (p_woken) AND route = ANY (p_routes) AND parked IS NOT NULL) o
         WHERE v_skipped = '{}' OR key <> ALL (v_skipped) ORDER BY pos, seq LIMIT v_lanes) l;`;
 
-/** The first v_certain of the c lists are candidates in their order; those behind are known, not certain. */
+/**
+ * The first v_certain of the c lists are candidates in their order, but for those that nobody has asked for (c_go);
+ * those behind are known, not certain. v_end: the lane
+ * whose depth has ended the look, 0 where the number of lanes did, null where all was seen.
+ */
 const jobsOfLanes = `
-      WITH found AS MATERIALIZED (
+      WITH tops AS MATERIALIZED (SELECT queue, top FROM @lane_turn WHERE queue = ANY (l_queue)),
+      found AS (
         SELECT l.lane, greatest(l.turn, t.top, 0) AS top, l.turn, j.*, j.route = ANY (p_routes) AND (j.timer_at IS NULL OR j.timer_at > p_now) AS is_offered
-        FROM unnest(l_key, l_turn, l_queue) WITH ORDINALITY l(key, turn, queue, lane) LEFT JOIN @lane_turn t ON t.queue = l.queue CROSS JOIN LATERAL (
+        FROM unnest(l_key, l_turn, l_queue) WITH ORDINALITY l(key, turn, queue, lane) LEFT JOIN tops t ON t.queue = l.queue CROSS JOIN LATERAL (
           SELECT ctid AS place, seq, rank, route, timer_at, lane_step, lane_gates, octet_length(${wholeInput("w")}) AS bytes
           FROM @waiting w WHERE lane_key = l.key AND state = ${ready} ORDER BY rank, seq LIMIT v_deep) j),
       placed AS MATERIALIZED (
-        SELECT *, row_number() OVER w AS number, bool_and(is_offered) OVER w AS may_go, (top + sum(lane_step) OVER w)::int8 AS after,
-          CASE WHEN lane_step IS NULL THEN rank WHEN row_number() OVER w = 1 THEN coalesce(turn, top) ELSE (top + sum(lane_step) OVER w)::int8 - lane_step END AS pos
-        FROM found WINDOW w AS (PARTITION BY lane ORDER BY rank, seq)),
+        SELECT *, row_number() OVER w AS number, bool_and(is_offered) OVER w AS may_go, (top + sum(lane_step::float8) OVER w)::int8 AS after,
+          CASE WHEN lane_step IS NULL THEN rank WHEN row_number() OVER w = 1 THEN coalesce(turn, top) ELSE (top + sum(lane_step::float8) OVER w)::int8 - lane_step END AS pos
+        FROM found WINDOW w AS (PARTITION BY lane ORDER BY rank, seq ROWS UNBOUNDED PRECEDING)),
       ends AS MATERIALIZED (SELECT * FROM (
-        SELECT l_pos[v_lanes] AS pos, l_seq[v_lanes] AS seq WHERE v_count >= v_lanes
-        UNION ALL (SELECT pos, seq FROM placed WHERE number = v_deep AND may_go ORDER BY pos, seq LIMIT 1)) e ORDER BY pos, seq LIMIT 1)
+        SELECT l_pos[v_lanes] AS pos, l_seq[v_lanes] AS seq, 0 AS lane WHERE v_count >= v_lanes
+        UNION ALL (SELECT pos, seq, lane FROM placed WHERE number = v_deep AND may_go ORDER BY pos, seq LIMIT 1)) e ORDER BY pos, seq LIMIT 1)
       SELECT array_agg(place), array_agg(seq), array_agg(rank), array_agg(lane), array_agg(route), array_agg(lane_gates), array_agg(bytes), array_agg(pos), array_agg(after),
-        array_agg(number = v_deep), count(*) FILTER (WHERE is_certain), NOT EXISTS (SELECT 1 FROM ends)
-      INTO c_place, c_seq, c_rank, c_lane, c_route, c_gates, c_bytes, c_pos, c_after, c_more, v_certain, v_whole FROM (
-        SELECT p.*, may_go AND (e.pos IS NULL OR (p.pos, p.seq) <= (e.pos, e.seq)) AS is_certain FROM placed p LEFT JOIN ends e ON true
-        ORDER BY is_certain DESC, p.pos, p.seq) c;`;
+        array_agg(number = v_deep), array_agg(may_go), bool_and(may_go), count(*) FILTER (WHERE is_certain), sum(bytes), (SELECT lane FROM ends)
+      INTO c_place, c_seq, c_rank, c_lane, c_route, c_gates, c_bytes, c_pos, c_after, c_more, c_go, v_all_go, v_certain, v_bytes, v_end FROM (
+        SELECT p.*, (p.pos, p.seq) <= ((SELECT pos FROM ends), (SELECT seq FROM ends)) IS NOT FALSE AS is_certain FROM placed p ORDER BY p.pos, p.seq) c;`;
 
 /** A row of u for each gate that a candidate has to pass, in their order; a row of g for each gate. */
 const gatesOfJobs = `
@@ -94,16 +107,16 @@ const gatesOfJobs = `
         SELECT c.at, u.key, u.weight, u.cap, true AS is_keyed FROM unnest(c_gates[:v_certain]) WITH ORDINALITY c(gates, at) CROSS JOIN LATERAL ${keyUses("c.gates")} WHERE c.gates IS NOT NULL
         UNION ALL SELECT c.at, u.key, u.weight, NULL, false FROM unnest(c_route[:v_certain]) WITH ORDINALITY c(route, at)
           JOIN (SELECT DISTINCT route, key, weight FROM @gate_use WHERE route = ANY (p_routes) AND key = ANY (p_gates)) u ON u.route = c.route),
+      keys AS MATERIALIZED (SELECT DISTINCT key FROM uses WHERE is_keyed),
       states AS MATERIALIZED (
         SELECT row_number() OVER () AS number, g.*, ${timeLeft("p_now")} AS by_time FROM (
-          SELECT s.*, true AS is_keyed FROM (${keyStates("(SELECT DISTINCT key FROM uses WHERE is_keyed) k")}) s
+          SELECT s.*, true AS is_keyed FROM (${manyKeyStates}) s
           UNION ALL SELECT g.key, ${held}, g.cap, g.step_us, g.burst_us, g.tat_us, g.closed_until, false FROM @gate g WHERE g.key = ANY (p_gates)) g)
       SELECT * INTO v_timed, g_key, g_keyed, g_held, g_cap, g_time, g_step, g_burst, g_tat, g_closed, g_shut, u_at, u_gate, u_weight, u_cap FROM
-        (SELECT bool_or(step_us IS NOT NULL OR closed_until IS NOT NULL), array_agg(key ORDER BY number), array_agg(is_keyed ORDER BY number), array_agg(held ORDER BY number), array_agg(cap ORDER BY number),
-          array_agg(by_time ORDER BY number), array_agg(step_us ORDER BY number), array_agg(burst_us ORDER BY number), array_agg(tat_us ORDER BY number),
-          array_agg(closed_until ORDER BY number), array_agg(key = ANY (p_shut) ORDER BY number) FROM states) s,
-        (SELECT array_agg(u.at ORDER BY u.at), array_agg(s.number ORDER BY u.at), array_agg(u.weight ORDER BY u.at), array_agg(u.cap ORDER BY u.at)
-          FROM uses u JOIN states s ON s.key = u.key AND s.is_keyed = u.is_keyed) u;`;
+        (SELECT bool_or(step_us IS NOT NULL OR closed_until IS NOT NULL), array_agg(key), array_agg(is_keyed), array_agg(held), array_agg(cap), array_agg(by_time), array_agg(step_us),
+          array_agg(burst_us), array_agg(tat_us), array_agg(closed_until), array_agg(key = ANY (p_shut)) FROM (SELECT * FROM states ORDER BY number) s) s,
+        (SELECT array_agg(at), array_agg(number), array_agg(weight), array_agg(use_cap) FROM (
+          SELECT u.at, s.number, u.weight, u.cap AS use_cap FROM uses u JOIN states s ON s.key = u.key AND s.is_keyed = u.is_keyed ORDER BY u.at) u) u;`;
 
 /** Whether a use finds less of its gate than this. */
 const hasLess = (use: string, than: string): string =>
@@ -111,15 +124,26 @@ const hasLess = (use: string, than: string): string =>
 
 /** The candidates one by one, as store/rules/admit.ts has it. */
 const admit = `
-      v_taken := 0; v_got := 0; v_use := 1; v_any_shut := false; v_takes := array_fill(false, ARRAY[v_certain]); v_chosen := '{}'; v_over := array_fill(false, ARRAY[v_count]);
+      v_taken := 0; v_got := 0; v_use := 1; v_any_shut := false; v_any_parks := false; v_takes := array_fill(false, ARRAY[v_certain]); v_chosen := '{}'; places := NULL; seqs := NULL; gates := NULL; v_over := array_fill(false, ARRAY[v_count]);
       v_last := array_fill(NULL::int4, ARRAY[v_count]); v_seen := v_last; v_from := v_last; v_to := v_last; v_parks := v_last;
       g_passed := array_fill(0::int8, ARRAY[coalesce(array_length(g_key, 1), 0)]); g_weight := g_passed;
-      FOR v_at IN 1..v_certain LOOP
+      IF g_key IS NULL AND v_all_go AND v_bytes < p_bytes THEN
+        v_taken := least(v_certain, p_max);
+        v_got := v_bytes;
+        FOR v_at IN 1..v_taken LOOP
+          v_last[c_lane[v_at]] := v_at;
+        END LOOP;
+        v_seen := v_last;
+        v_chosen := ARRAY(SELECT generate_series(1, v_taken));
+        places := c_place[1:v_taken];
+        seqs := c_seq[1:v_taken];
+      END IF;
+      FOR v_at IN v_taken + 1..v_certain LOOP
         EXIT WHEN v_taken >= p_max OR v_got >= p_bytes;
         v_first := v_use;
         WHILE u_at[v_use] = v_at LOOP v_use := v_use + 1; END LOOP;
         v_lane := c_lane[v_at];
-        CONTINUE WHEN v_over[v_lane];
+        CONTINUE WHEN v_over[v_lane] OR NOT c_go[v_at];
         v_seen[v_lane] := v_at;
         v_from[v_lane] := v_first;
         v_to[v_lane] := v_use - 1;
@@ -151,6 +175,9 @@ const admit = `
         v_last[v_lane] := v_at;
         v_taken := v_taken + 1;
         v_chosen[v_taken] := v_at;
+        places[v_taken] := c_place[v_at];
+        seqs[v_taken] := c_seq[v_at];
+        gates[v_taken] := c_gates[v_at];
         v_takes[v_at] := true;
         v_got := v_got + coalesce(c_bytes[v_at], 0);
       END LOOP;`;
@@ -159,11 +186,9 @@ const admit = `
  * The rows are taken hold of; lanes of which one is held by somebody else are left out, and the look is taken again.
  */
 const hold = `
-      places := NULL;
       IF v_taken > 0 THEN
-        SELECT array_agg(c_place[c] ORDER BY o), array_agg(c_seq[c] ORDER BY o) INTO places, seqs FROM unnest(v_chosen) WITH ORDINALITY t(c, o);
         v_held := ARRAY(SELECT ctid FROM @waiting WHERE ctid = ANY (places) AND state = ${ready} FOR UPDATE SKIP LOCKED);
-        IF NOT places <@ v_held THEN
+        IF cardinality(v_held) < v_taken THEN
           v_skipped := v_skipped || ARRAY(SELECT DISTINCT l_key[c_lane[c]] FROM unnest(v_chosen) c WHERE c_place[c] <> ALL (v_held));
           CONTINUE;
         END IF;
@@ -179,6 +204,7 @@ const choosePlaces = `
         FOR v_i IN v_from[v_lane]..v_to[v_lane] LOOP
           CONTINUE WHEN NOT g_keyed[u_gate[v_i]] OR NOT coalesce(${hasLess("v_i", "1")}, false);
           v_parks[v_lane] := v_i;
+          v_any_parks := true;
           EXIT;
         END LOOP;
       END LOOP;`;
@@ -204,21 +230,20 @@ const write = `
         END IF;
       END IF;
       WITH seen AS MATERIALIZED (
-        SELECT s.lane, l_key[s.lane] AS key, s.taken, c_gates[s.looked] AS gates, g_key[u_gate[s.park]] AS parked, u_cap[s.park] AS own_cap
+        SELECT s.lane, l_place[s.lane] AS place, l_key[s.lane] AS key, s.taken, c_gates[s.looked] AS gates, g_key[u_gate[s.park]] AS parked, u_cap[s.park] AS own_cap
         FROM unnest(v_seen, v_last, v_parks) WITH ORDINALITY s(looked, taken, park, lane)
         WHERE s.taken IS NOT NULL OR (s.park IS NOT NULL AND g_key[u_gate[s.park]] IS DISTINCT FROM l_parked[s.lane])),
       nexts AS (SELECT lane, min(at) AS at FROM unnest(c_lane) WITH ORDINALITY c(lane, at) WHERE at > coalesce(v_last[lane], 0) GROUP BY lane),
       heads AS MATERIALIZED (
-        SELECT s.key, l_queue[s.lane] AS queue, coalesce(c_after[s.taken], l_turn[s.lane]) AS turn, coalesce(c_route[n.at], h.route) AS route, coalesce(c_seq[n.at], h.seq) AS seq,
+        SELECT s.place, coalesce(c_after[s.taken], l_turn[s.lane]) AS turn, coalesce(c_route[n.at], h.route) AS route, coalesce(c_seq[n.at], h.seq) AS seq,
           CASE WHEN n.at IS NULL THEN h.rank ELSE c_rank[n.at] END AS rank, CASE WHEN n.at IS NULL THEN h.lane_step ELSE c_after[n.at] END AS step,
           coalesce(c_gates[n.at], h.lane_gates) = s.gates AS asks_alike, s.parked, s.own_cap
         FROM seen s LEFT JOIN nexts n ON n.lane = s.lane
         LEFT JOIN LATERAL (${headOf("s.key", " AND n.at IS NULL AND c_more[s.taken] AND (rank, seq) > (c_rank[s.taken], c_seq[s.taken])")}) h ON true),
-      gone AS (DELETE FROM @lane WHERE key = ANY (ARRAY(SELECT h.key FROM heads h WHERE h.route IS NULL AND h.turn IS NULL)))
-      INSERT INTO @lane AS l SELECT h.key, h.queue, h.route, CASE WHEN h.step IS NULL AND h.rank IS NOT NULL THEN h.rank ELSE h.turn END, h.seq, h.turn,
-          CASE WHEN h.asks_alike THEN h.parked END, CASE WHEN h.asks_alike THEN h.own_cap END
-        FROM heads h WHERE h.route IS NOT NULL OR h.turn IS NOT NULL
-        ON CONFLICT (key) DO UPDATE SET route = excluded.route, pos = excluded.pos, seq = excluded.seq, turn = excluded.turn, parked = excluded.parked, own_cap = excluded.own_cap;
+      gone AS (DELETE FROM @lane WHERE ctid = ANY (ARRAY(SELECT h.place FROM heads h WHERE h.route IS NULL AND h.turn IS NULL)))
+      UPDATE @lane l SET route = h.route, pos = CASE WHEN h.step IS NULL AND h.rank IS NOT NULL THEN h.rank ELSE h.turn END, seq = h.seq, turn = h.turn,
+          parked = CASE WHEN h.asks_alike THEN h.parked END, own_cap = CASE WHEN h.asks_alike THEN h.own_cap END
+        FROM heads h WHERE l.ctid = h.place AND (h.route IS NOT NULL OR h.turn IS NOT NULL);
       IF c_after[v_chosen[1]] IS NOT NULL THEN
         WITH tops AS (
           INSERT INTO @lane_turn AS t SELECT l_queue[c_lane[c]], max(c_pos[c]) FROM unnest(v_chosen) c WHERE c_after[c] IS NOT NULL GROUP BY 1
@@ -231,24 +256,26 @@ const write = `
 
 export const claimLanesSql = `
 -- Takes up to p_max jobs of p_routes, until their inputs reach p_bytes, and writes what that means for their lanes
--- and gates; the caller leases them. p_gates: the gates of the routes, which are locked. shut: p_shut, and what has
+-- and gates; the caller leases them. gates: of the keys of each, null where none of them has any. p_gates: the gates of the routes, which are locked. shut: p_shut, and what has
 -- refused somebody. p_floor: open lanes of a lower place are not looked at (floors.ts says why); lowest, look_us: the
 -- first place that was seen, and how long finding lanes took. p_woken: lanes that wait at gates and are looked at
--- again; left_woken: those that were not written. bad: jobs whose input is gone; then nothing was taken.
-CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes int8, p_gates text[], p_shut text[], p_woken text[], p_floor int8,
-  OUT places tid[], OUT seqs int8[], OUT shut text[], OUT opens int8, OUT more bool, OUT bad text[], OUT left_woken text[], OUT lowest int8, OUT look_us int8) LANGUAGE plpgsql ${byIndex} AS $$
+-- again; left_woken: those that were not written. p_look: the number of this look, from 0; p_deep: what the last one has
+-- told as next_deep, how far into lanes to look. again: there may be more to take. bad: jobs whose input is gone; then nothing was taken.
+CREATE FUNCTION @pick_lanes_v1(p_now int8, p_routes int8[], p_max int4, p_bytes int8, p_gates text[], p_shut text[], p_woken text[], p_floor int8, p_look int4, p_deep int4,
+  OUT again bool, OUT next_deep int4, OUT places tid[], OUT seqs int8[], OUT gates text[], OUT shut text[], OUT opens int8, OUT more bool, OUT bad text[], OUT left_woken text[], OUT lowest int8, OUT look_us int8) LANGUAGE plpgsql ${byIndex} AS $$
 #variable_conflict use_column
 DECLARE
-  v_lanes int4 := greatest(p_max, 16); v_count int4; v_deep int4; v_whole bool; v_skipped text[] := '{}'; v_taken int4; v_got int8; v_use int4; v_first int4; v_lane int4; v_gate int4;
-  v_refused bool; v_over bool[]; v_last int4[]; v_seen int4[]; v_from int4[]; v_to int4[]; v_chosen int4[]; v_parks int4[]; v_held tid[]; v_clock int8; v_certain int4; v_timed bool; v_any_shut bool; v_began timestamptz; v_takes bool[];
-  l_key text[]; l_pos int8[]; l_seq int8[]; l_turn int8[]; l_queue text[]; l_parked text[];
-  c_place tid[]; c_seq int8[]; c_rank int8[]; c_lane int4[]; c_route int8[]; c_gates text[]; c_bytes int8[]; c_pos int8[]; c_after int8[]; c_more bool[];
+  v_lanes int4 := least(greatest(p_max, 16) * (2 ^ p_look)::int4, ${lanesMax}); v_count int4; v_deep int4 := p_deep; v_end int4; v_skipped text[] := '{}'; v_taken int4; v_got int8; v_bytes int8; v_use int4; v_first int4; v_lane int4; v_gate int4;
+  v_refused bool; v_over bool[]; v_last int4[]; v_seen int4[]; v_from int4[]; v_to int4[]; v_chosen int4[]; v_parks int4[]; v_held tid[]; v_clock int8; v_certain int4; v_timed bool; v_any_shut bool; v_any_parks bool; v_began timestamptz; v_takes bool[];
+  l_place tid[]; l_key text[]; l_pos int8[]; l_seq int8[]; l_turn int8[]; l_queue text[]; l_parked text[];
+  c_place tid[]; c_seq int8[]; c_rank int8[]; c_lane int4[]; c_route int8[]; c_gates text[]; c_bytes int8[]; c_pos int8[]; c_after int8[]; c_more bool[]; c_go bool[]; v_all_go bool;
   g_key text[]; g_keyed bool[]; g_held int8[]; g_cap int8[]; g_time float8[]; g_step float8[]; g_burst float8[]; g_tat float8[]; g_closed int8[]; g_shut bool[];
   g_passed int8[]; g_weight int8[]; u_at int4[]; u_gate int4[]; u_weight int8[]; u_cap int8[];
 BEGIN
   shut := p_shut;
   left_woken := p_woken;
   more := false;
+  again := false;
   look_us := 0;
   LOOP
     v_began := clock_timestamp();${lanesOfRoutes}
@@ -256,21 +283,25 @@ BEGIN
     lowest := coalesce(lowest, l_pos[1]);
     v_count := coalesce(array_length(l_key, 1), 0);
     IF v_count > 0 THEN
-      v_deep := greatest(ceil(p_max::float8 / v_count)::int4 + 1, coalesce(2 * v_deep, 0));${jobsOfLanes}
+      v_deep := greatest(ceil(p_max::float8 / v_count)::int4 + 1, v_deep);${jobsOfLanes}
       IF p_gates IS NOT NULL OR array_length(array_remove(c_gates, NULL), 1) > 0 THEN${gatesOfJobs}
-      END IF;${admit}
-      IF v_taken < p_max AND v_got < p_bytes AND NOT v_whole THEN
-        IF v_lanes < ${lanesMax} THEN
+      END IF;${admit}${choosePlaces}
+      again := v_taken < p_max AND v_got < p_bytes AND v_end IS NOT NULL;
+      IF again THEN
+        next_deep := CASE WHEN v_end = 0 OR v_over[v_end] THEN v_deep ELSE 2 * v_deep END;
+        IF v_taken = 0 AND NOT v_any_parks AND v_lanes < ${lanesMax} THEN
           v_lanes := v_lanes * 2;
+          v_deep := 2 * v_deep;
           CONTINUE;
         END IF;
-        more := true;
+        again := (v_taken > 0 OR v_any_parks) AND p_look < ${looksMax};
+        more := NOT again;
       END IF;
-      more := more OR (v_got >= p_bytes AND (v_taken < v_certain OR NOT v_whole));
+      more := more OR (v_got >= p_bytes AND (v_taken < v_certain OR v_end IS NOT NULL));
       IF array_position(c_bytes, NULL) IS NOT NULL THEN
         SELECT array_agg(w.id) INTO bad FROM unnest(v_chosen) c JOIN @waiting w ON w.ctid = c_place[c] WHERE c_bytes[c] IS NULL;
         EXIT WHEN bad IS NOT NULL;
-      END IF;${hold}${choosePlaces}${write}
+      END IF;${hold}${write}
     END IF;
     EXIT;
   END LOOP;

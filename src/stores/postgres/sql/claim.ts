@@ -131,9 +131,9 @@ const tell = `
 
 /**
  * A batch of the answer; no value holds the character between its fields, null is empty. Behind the number of an offer of
- * lanes stand the seqs in the order of the claim.
+ * lanes stand the seqs in the order of the claim, and where jobs have gates of keys, these in the same order.
  */
-const batch = ["now", "v_i, v_order", ...listedFields.map(listName)]
+const batch = ["now", "v_i, v_order, v_told", ...listedFields.map(listName)]
   .map((field) => `${fieldEnd}, ${field}`)
   .join(", ");
 
@@ -195,6 +195,9 @@ BEGIN
     IF v_laned IS NOT NULL THEN
       v_is_laned := v_offer && v_laned;
       v_order := NULL;
+      v_told := NULL;
+      v_look := 0;
+      v_deep := NULL;
       CONTINUE WHEN v_is_laned AND v_ajar IS NULL;
     END IF;
     WHILE v_left > 0 LOOP
@@ -208,8 +211,7 @@ BEGIN
         END IF;
       ELSIF v_gates IS NOT NULL THEN${lookAtGates}
       END IF;
-      IF v_is_laned THEN
-        v_got := v_left;
+      IF v_is_laned THEN NULL;
       ELSIF array_length(v_offer, 1) = 1 THEN
         v_got := v_left;${lists(head("v_offer[1]", "least(v_left, v_most[1])", wanted), smallInput)}${cutAlone(isClaimable)}
       ELSE

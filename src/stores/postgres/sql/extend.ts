@@ -8,6 +8,7 @@ import { storeLimits } from "../../../store/limits.ts";
 import { fencesPerEpoch } from "../../../store/rules/lease.ts";
 import { selectSql } from "../columns.ts";
 import { itemEnd } from "../text.ts";
+import { byKeys } from "./call.ts";
 
 export const leaveEnd = -1;
 const linesMax = storeLimits.logLinesPerJobMax;
@@ -25,7 +26,7 @@ $$;
 -- must not end because one job is being settled in a caller's long transaction.
 CREATE FUNCTION @extend_v1(p_now int8, p_commit text, p_owner text, p_lease int8, p_ids text[], p_seqs int8[], p_fences int8[], p_started int8[], p_ends int8[],
   p_others bool, OUT now int8, OUT answers text[], OUT timer_at int8, OUT others jsonb, OUT told bool) LANGUAGE plpgsql
-  SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+  ${byKeys} AS $$
 #variable_conflict use_column
 DECLARE v_events text;
 BEGIN

@@ -5,6 +5,7 @@
  * whole day may go, and are deleted one by one only if it cannot go whole.
  */
 import { stateCodes } from "../../../model/job-state.ts";
+import { isFlow } from "./rules/member.ts";
 
 const windowFactor = 4;
 const windowMin = 1000;
@@ -41,15 +42,16 @@ const dropResults = `UPDATE @history h SET result = NULL, result_until = NULL FR
   GET DIAGNOSTICS v_count = ROW_COUNT;`;
 
 export const pruneSql = `
--- Removes finished rows by place, none where the lists are null; answers how many.
-CREATE FUNCTION @remove_finished_v1(p_ids text[], p_ends int8[]) RETURNS int8 LANGUAGE plpgsql AS $$
-DECLARE v_removed int8;
+-- Removes finished rows by place, none where the lists are null; answers how many. A flow that goes leaves owed work.
+CREATE FUNCTION @remove_finished_v1(p_now int8, p_ids text[], p_ends int8[]) RETURNS int8 LANGUAGE plpgsql AS $$
+DECLARE v_removed int8; v_flows text[];
 BEGIN
   WITH gone AS (DELETE FROM @history h USING unnest(p_ids, p_ends) d(id, ended_at) WHERE h.id = ANY (p_ids) AND h.id = d.id AND h.ended_at = d.ended_at
-      RETURNING h.seq, h.route, h.state, h.tags),
+      RETURNING h.seq, h.route, h.state, h.tags, h.id, h.waits),
   counted AS (INSERT INTO @tally SELECT route, state, -count(*) FROM gone GROUP BY route, state),
-  forgotten AS (SELECT @forget_v1(seq, tags) FROM gone)
-  SELECT count(*) INTO v_removed FROM forgotten;
+  forgotten AS (SELECT @forget_v1(seq, tags), CASE WHEN ${isFlow()} THEN id END AS flow FROM gone)
+  SELECT count(*), array_agg(flow) FILTER (WHERE flow IS NOT NULL) INTO v_removed, v_flows FROM forgotten;
+  IF v_flows IS NOT NULL THEN PERFORM @owe_v1(p_now, v_flows); END IF;
   RETURN v_removed;
 END $$;
 
@@ -61,7 +63,7 @@ DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_window int4 := greatest(${wi
   v_old int8 := v_now - p_older; v_bound int8 := CASE WHEN p_older < ${dayMs} THEN v_old / ${dayMs} + 1 ELSE v_old / ${dayMs} END * ${dayMs};
 BEGIN
   PERFORM @make_partitions_v1(v_now);
-  removed := CASE WHEN p_after = 0 THEN @drop_partition_v1(p_state, p_queue, p_except, v_old) ELSE 0 END;
+  removed := CASE WHEN p_after = 0 THEN @drop_partition_v1(v_now, p_state, p_queue, p_except, v_old) ELSE 0 END;
   IF removed > 0 THEN more := true; last := 0; RETURN; END IF;
   -- Planned for this p_state: the others than completed have an index of their own.
   SELECT count(*), max(seq) INTO v_seen, v_stop FROM (
@@ -73,7 +75,7 @@ BEGIN
         AND h.route IN (SELECT number FROM @route WHERE CASE WHEN p_queue IS NULL THEN queue <> ALL (p_except) ELSE queue = p_queue END)
       ORDER BY h.seq LIMIT p_max) d;
   END IF;
-  removed := @remove_finished_v1(v_ids, v_ends);
+  removed := @remove_finished_v1(v_now, v_ids, v_ends);
   IF removed < p_max THEN last := v_stop; more := v_seen = v_window; ELSE more := true; END IF;
 END $$;
 
@@ -95,7 +97,7 @@ BEGIN
     SELECT id, ended_at, count(*) OVER () AS candidates FROM @history
     WHERE seq > p_after AND seq <= v_stop AND state = p_state AND keep_until IS NULL AND keeps_lane = 0 AND route = ANY (v_routes)
     ORDER BY ended_at, seq LIMIT least(p_max, v_surplus)) d;
-  removed := @remove_finished_v1(v_ids, v_ends);
+  removed := @remove_finished_v1(v_now, v_ids, v_ends);
   IF removed = v_surplus OR removed < v_found THEN more := removed < v_surplus;
   ELSE more := v_seen = v_window; last := CASE WHEN more THEN v_stop END;
   END IF;
@@ -104,7 +106,7 @@ END $$;
 CREATE FUNCTION @prune_kept_v1(p_now int8, p_commit text, p_max int4, OUT removed int8, OUT more bool) LANGUAGE plpgsql AS $$
 DECLARE v_now int8 := @begin_v1(p_now, p_commit); v_ids text[]; v_ends int8[]; v_count int8; v_seen int8 := 0;
 BEGIN
-  removed := 0;${pruneTimed("keep_until", "v_count := @remove_finished_v1(v_ids, v_ends);")}${pruneTimed("result_until", dropResults)}
+  removed := 0;${pruneTimed("keep_until", "v_count := @remove_finished_v1(v_now, v_ids, v_ends);")}${pruneTimed("result_until", dropResults)}
   more := v_seen = p_max;
 END $$;
 
@@ -159,7 +161,7 @@ BEGIN
 END $$;
 
 -- Drops the oldest day that ended before p_before if nearly all of it may go; answers how many rows went.
-CREATE FUNCTION @drop_partition_v1(p_state int2, p_queue text, p_except text[], p_before int8) RETURNS int8 LANGUAGE plpgsql
+CREATE FUNCTION @drop_partition_v1(p_now int8, p_state int2, p_queue text, p_except text[], p_before int8) RETURNS int8 LANGUAGE plpgsql
   SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE v_name text; v_rows int8; v_stay int8;
 BEGIN
@@ -177,6 +179,7 @@ BEGIN
       RETURN 0;
     END;
     EXECUTE format('INSERT INTO @history SELECT h.* FROM @%I h WHERE NOT (${mayGo})', v_name) USING p_state, p_except;
+    EXECUTE format('SELECT @owe_v1($3, array_agg(h.id)) FROM @%I h WHERE ${mayGo} AND ${isFlow("h.").replaceAll("'", "''")} HAVING count(*) > 0', v_name) USING p_state, p_except, p_now;
     EXECUTE format('WITH gone AS MATERIALIZED (SELECT h.seq, h.route, h.state, h.tags, h.input FROM @%I h WHERE ${mayGo}),
       counted AS (INSERT INTO @tally SELECT route, state, -count(*) FROM gone GROUP BY route, state),
       lines AS (DELETE FROM @trail t USING gone g WHERE t.seq = g.seq),

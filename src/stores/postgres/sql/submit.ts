@@ -18,11 +18,12 @@ import { fieldEnd, itemEnd, nullItem } from "../text.ts";
 import { waitingTimer } from "./rules/advance.ts";
 import { isDraining } from "./rules/gate.ts";
 import { touchKeysMax } from "./rules/lane.ts";
+import { flowFields, isBornBlocked } from "./rules/member.ts";
 import { stateSql } from "./rules/place.ts";
 import { groupedEvents } from "./rules/tell.ts";
-import { waitBriefly, whole } from "./whole.ts";
+import { beside, waitBriefly, whole } from "./whole.ts";
 
-const { scheduled, ready } = stateCodes;
+const { blocked, scheduled, ready } = stateCodes;
 
 export const texts = (parameter: string): string => `string_to_array(${parameter}, ${itemEnd}, ${nullItem})`;
 
@@ -32,12 +33,13 @@ const isListed = ({ home, isRare }: JobField, name: string): boolean =>
 export const listedFields: readonly JobFieldName[] = fieldNames(isListed);
 /** Of jobs with lanes, which are sets of their own: a plain job does not pay for them. */
 export const laneFields = ["laneKey", "laneStep", "laneGates"] as const satisfies readonly JobFieldName[];
+/** Of members and flows, which are such sets, too; they may have lanes. */
+const specialFields = [...laneFields, ...flowFields];
+export const sentFields: readonly JobFieldName[] = [...listedFields, ...specialFields];
 const isText = (name: JobFieldName): boolean => typeOf(name) === "text";
 
-const parameters = [...listedFields, ...laneFields].map(
-  (name) => `p_${columnOf(name)} ${isText(name) ? "text" : "int8[]"}`,
-);
-const unpacked = [...listedFields, ...laneFields]
+const parameters = sentFields.map((name) => `p_${columnOf(name)} ${isText(name) ? "text" : "int8[]"}`);
+const unpacked = sentFields
   .filter(isText)
   .map((name) => `v_${columnOf(name)} text[] := ${texts(`p_${columnOf(name)}`)};`);
 const valuesOf = (names: readonly JobFieldName[]): Expressions =>
@@ -49,6 +51,7 @@ const valuesOf = (names: readonly JobFieldName[]): Expressions =>
   );
 const listed = valuesOf(listedFields);
 const laned = valuesOf(laneFields);
+const special = valuesOf(specialFields);
 
 const seated: Expressions = {
   createdAt: "now",
@@ -70,10 +73,16 @@ const placed: Expressions = {
   rank: rankOf("c.due_at"),
   timerAt: waitingTimer("c."),
 };
-const clocks = `
+const dues = `
         CROSS JOIN LATERAL (SELECT coalesce(p_due_at[i], now + coalesce(p_due_in[i], 0)) AS due_at,
-          coalesce(p_deadline_at[i], now + p_deadline_in[i]) AS deadline_at) d
+          coalesce(p_deadline_at[i], now + p_deadline_in[i]) AS deadline_at) d`;
+const clocks = `${dues}
         CROSS JOIN LATERAL (SELECT d.due_at, d.deadline_at, ${stateSql("d.due_at", "now")} AS state, d.due_at + p_ttl[i] AS ttl_at) c`;
+/** Rule R4: what waits for others is blocked, and has no time-to-live yet. */
+const blockedClocks = `${dues}
+        CROSS JOIN LATERAL (SELECT ${isBornBlocked("v_waits[i]", "v_freed[i]")} AS is_blocked) b
+        CROSS JOIN LATERAL (SELECT d.due_at, d.deadline_at, CASE WHEN b.is_blocked THEN ${blocked} ELSE ${stateSql("d.due_at", "now")} END AS state,
+          CASE WHEN NOT b.is_blocked THEN d.due_at + p_ttl[i] END AS ttl_at) c`;
 
 const seq = "coalesce(v_seqs[i], nextval('@job_seq'))";
 const insert = (changes: Expressions): string => `
@@ -81,8 +90,8 @@ const insert = (changes: Expressions): string => `
         SELECT ${newRowSql({ ...listed, ...changes, seq })} FROM generate_series(v_from, v_to) i`;
 
 /** Jobs of any route and due time, told by groups. */
-const insertAnywhere = (values: Expressions): string => `
-      WITH made AS (${insert(values)}${clocks}
+const insertAnywhere = (values: Expressions, placing = clocks): string => `
+      WITH made AS (${insert(values)}${placing}
         RETURNING id, route, state, due_at, timer_at),
       grouped AS (
         SELECT route, state, CASE WHEN state = ${scheduled} THEN due_at END AS due_at, min(timer_at) AS timer_at, count(*) AS jobs,
@@ -120,7 +129,9 @@ BEGIN
       v_answer := ${whole("submit_unit_v1", "p_units->v_unit")};
       v_unit := v_unit + 1;
       v_events := @and_v1(v_events, v_answer->>'events');
-      v_answers := coalesce(v_answers, '[]') || jsonb_build_array(v_answer - 'events');
+      v_answers := coalesce(v_answers, '[]') || jsonb_build_array(v_answer - '${beside}'::text[]);
+      -- Owed work is due at once.
+      IF (v_answer->>'owes')::bool THEN v_timer_first := now; END IF;
       CONTINUE;
     END IF;
     IF v_step < 0 THEN
@@ -140,13 +151,16 @@ BEGIN
     IF p_large_at IS NOT NULL OR p_tag_at IS NOT NULL THEN
       v_seqs := v_seqs || ARRAY(SELECT nextval('@job_seq') FROM generate_series(v_from, v_to));
     END IF;
-    IF v_alike AND p_lane_key IS NULL THEN${insert(placedAtOnce)};
+    IF v_alike AND coalesce(p_lane_key, p_waits) IS NULL THEN${insert(placedAtOnce)};
       v_plain := concat_ws(${fieldEnd}, ${eventCodes.submitted}, ${initialSql("rev")}, p_routes[1], ${ready}, ${initialSql("attempt")}, '',
         array_to_string(v_id[v_from:v_to], ${fieldEnd}));
       INSERT INTO @tally VALUES (p_routes[1], ${ready}, v_step);
       v_ready := p_routes;
+    ELSIF p_waits IS NOT NULL THEN${insertAnywhere({ ...placed, ...special }, blockedClocks)}
     ELSIF p_lane_key IS NULL THEN${insertAnywhere(placed)}
     ELSE${insertAnywhere({ ...placed, ...laned })}
+    END IF;
+    IF p_lane_key IS NOT NULL THEN
       INSERT INTO @lane_touch (lanes) SELECT array_agg(key) FROM (SELECT k AS key, row_number() OVER () AS number FROM (
         SELECT DISTINCT k FROM unnest(v_lane_key[v_from:v_to]) k WHERE k IS NOT NULL) d) n GROUP BY (number - 1) / ${touchKeysMax};
     END IF;

@@ -8,10 +8,13 @@
  */
 
 export const changeLua = String.raw`
--- Another job that holds the key which a replay has to take.
-local function otherTaker(c, job, next)
-  local isKeyed = next.kind == "schedule" and isTerminal(job.state) and job.uniqueHold == HOLD_END
-  return isKeyed and takerOf(c, job.uniqueKey)
+-- Why a finished job cannot come back: its end has not gone along all its edges, or another job holds the key that it has
+-- to take.
+local function replayRefusal(c, job, next)
+  if not isTerminal(job.state) or not (next.kind == "schedule" or next.kind == "block") then return nil end
+  if not hasPassedOn(job) then return concat({ "changed", job.state, job.rev }, US) end
+  local taker = job.uniqueHold == HOLD_END and takerOf(c, job.uniqueKey)
+  return taker and "key-held" .. US .. taker.id
 end
 
 local function changeOne(c, id)
@@ -21,14 +24,15 @@ local function changeOne(c, id)
     local guard, next, attempts = nextArg(c), nextArg(c), nextArg(c)
     if job and not answer and isHeld(c, readFields(guard, "guard"), job) then
       next = readFields(next)
-      local from, taker = job.state, otherTaker(c, job, next)
-      if taker then answer = "key-held" .. US .. taker.id
-      else
+      local from = job.state
+      answer = replayRefusal(c, job, next)
+      if not answer then
         touch(c, job)
         if attempts ~= "" then job.attempts = attempts end
         if token ~= "" then job.changeToken = token end
         apply(c, job, next)
         answer = concat({ "ok", n, from, next.kind == "remove" and "" or job.state, job.rev }, US)
+        follow(c, job, from, next)
       end
     end
   end

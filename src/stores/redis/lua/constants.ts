@@ -10,7 +10,7 @@ import { unchanged } from "../argument-text.ts";
 import { flags } from "../packed-fields.ts";
 import { luaConstants, luaText } from "./lua-module.ts";
 
-const { submitted, replaced, promoted, claimed, started: begun, progress } = eventCodes;
+const { submitted, replaced, promoted, claimed, started: begun, progress, freed } = eventCodes;
 const { "cancel-asked": asked } = eventCodes;
 const { started, end } = uniqueHolds;
 
@@ -20,7 +20,7 @@ export const constantsLua = String.raw`
 local US, RS, HOLE, UNCHANGED = ${luaText(fieldEnd)}, ${luaText(itemEnd)}, "\000", ${luaText(unchanged)}
 local US_BYTE = ${fieldEnd.charCodeAt(0)}
 ${luaConstants(stateCodes)}
-${luaConstants({ submitted, replaced, promoted, claimed, started: begun, progress, "cancel-asked": asked })}
+${luaConstants({ submitted, replaced, promoted, claimed, started: begun, progress, freed, "cancel-asked": asked })}
 ${luaConstants(flags, "HAS_")}
 ${luaConstants({ started, end }, "HOLD_")}
 -- In the counts of a route: all its jobs.

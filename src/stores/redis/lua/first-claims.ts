@@ -83,8 +83,8 @@ end
 -- Nothing for a job that is not ready on this route, or cannot be read.
 local function leaseAny(c, h, spec, state, route, owner, endsAt, isStarted)
   widen(c)
-  c.met = { route = route, state = READY }
-  local job = jobFrom(c, h, spec, state)
+  c.met, c.alikeOthers = { route = route, state = READY }, c.alikeOthers or {}
+  local job = jobFrom(c, h, spec, state, c.alikeOthers)
   c.met = nil
   if not job or job.state ~= READY or job.route ~= route then return nil end
   touch(c, job)

@@ -26,33 +26,34 @@ local function remember(k, job)
   }
 end
 
--- Reads a job, or answers nothing and why it cannot be read.
-local function readJob(c, h, spec, state)
-  local job = state and {} or newJob()
+-- Reads a job, or answers nothing and why it cannot be read. alike: of jobs that are read together (packing.ts).
+local function readJob(c, h, spec, state, alike)
+  local job = newJob()
   job.h, job.spec = h, spec
   if not spec then return nil, "it has a state and no spec" end
   if not readSpec(job, spec) then return nil, "its spec cannot be read" end
   local id, route = job.id, job.route
   if not state then job.state = tonumber(job.dueAt) <= tonumber(job.createdAt) and READY or SCHEDULED
-  elseif not readState(job, state) then return nil, "its state cannot be read"
+  elseif not readState(job, state, alike) then return nil, "its state cannot be read"
   elseif job.id ~= id or job.route ~= route then return nil, "its state is that of another job" end
   if not contentOf(c, route) then return nil, "its queue and name are not known" end
-  remember(c.k, job)
+  job.isKept = true
   return job
 end
 
 -- A job from its texts; false where there is none, and where it cannot be read (aside.ts).
-local function jobFrom(c, h, spec, state)
+local function jobFrom(c, h, spec, state, alike)
   if not spec and not state then return false end
-  local job, why = readJob(c, h, spec, state)
+  local job, why = readJob(c, h, spec, state, alike)
   if job then return job end
   meetUnreadable(c, h, spec, state, why)
   return false
 end
 
--- The jobs of these handles, from the call's own view; those that are not there are false in it.
+-- The jobs of these handles, from the call's own view; those that are not there are false in it. What a settle of this
+-- call has ended as one of a set is not written yet, so its state is read from there.
 local function loadJobs(c, handles)
-  local wanted = {}
+  local wanted, done = {}, c.done or NONE
   for _, h in ipairs(handles) do
     if h and c.jobs[h] == nil then
       wanted[#wanted + 1] = h
@@ -61,8 +62,9 @@ local function loadJobs(c, handles)
   end
   if #wanted == 0 then return end
   local specs, states = fetch("HMGET", c.k.spec, wanted), fetch("HMGET", c.k.state, wanted)
+  local alike = wanted[2] and {}
   for i, h in ipairs(wanted) do
-    c.jobs[h] = jobFrom(c, h, specs[i], states[i])
+    c.jobs[h] = jobFrom(c, h, specs[i], done[h] or states[i], alike)
   end
 end
 
@@ -80,7 +82,32 @@ local function handleById(c, id)
   return h or nil
 end
 
--- Comes before every change of a job.
+local function jobById(c, id)
+  local h = handleById(c, id)
+  return h and jobOf(c, h)
+end
+
+-- The handles of those of these ids that are there, by one command for all of them.
+local function handlesOf(c, ids)
+  local wanted, handles = {}, {}
+  for _, id in ipairs(ids) do
+    local h = c.ids[id]
+    if h == nil then
+      wanted[#wanted + 1] = id
+      c.ids[id] = false
+    elseif h then handles[#handles + 1] = h end
+  end
+  for i, h in ipairs(fetch("HMGET", c.k.ids, wanted)) do
+    c.ids[wanted[i]] = h
+    if h then handles[#handles + 1] = h end
+  end
+  return handles
+end
+
+-- Brings the jobs of these ids into the call's view, by a few commands for all of them.
+local function loadByIds(c, ids) loadJobs(c, handlesOf(c, ids)) end
+
+-- Comes before every change of a job: what the store has of it is remembered while it stands so.
 local function touch(c, job)
   if c.undo and not c.saved[job] then
     local copy = {}
@@ -92,6 +119,7 @@ local function touch(c, job)
     end)
   end
   if not job.isDirty then
+    if job.isKept then remember(c.k, job) end
     job.isDirty = true
     c.dirty[#c.dirty + 1] = job
   end

@@ -109,6 +109,10 @@ const throughLease = restFields.slice(0, restFields.indexOf("leaseEndsAt") + 1);
 const timesPattern = patternOf(throughLease, {
   ...{ attempts: "", progress: "", claimedAt: "()%d+()", startedAt: "=?", leaseEndsAt: "()%d+()" },
 }).replace("^", `^${fieldEnd}`);
+/** A state whose flags have that of a flow; and where its waits begin and what is behind them. */
+const before = (name: PackedName): readonly PackedName[] => stateFields.slice(0, stateFields.indexOf(name));
+const flowPattern = `${patternOf(before("flags")).replace("()", "")}${skipped}${flags.flow}`;
+const waitsPattern = `${patternOf(before("waits"))}${skipped}()`;
 const states = Object.values(stateCodes).map((code) => `["${code}"] = true`);
 
 const sameLines = (rules: SameRules): string =>
@@ -133,6 +137,10 @@ const stateRules: SameRules = {
   ...sameInState,
   ...Object.fromEntries(asInSpec.map((name) => [name, { as: ofSpec(name), written: "" }])),
 };
+/** Of a state that is read for many jobs, what each takes from its own fields stays as it is written. */
+const leftAsWritten = Object.values(stateRules)
+  .filter(({ as }) => !restFields.includes(as as PackedName))
+  .map(({ as, written }) => `${as} = ${luaText(written)}`);
 const rememberSpec = `${inTable("job", asInSpec.map(ofSpec))} = ${inTable("job", asInSpec)}`;
 const readCounted = `${inTable("job", counted)} = ${counted.map((name) => `tonumber(job.${name})`).join(", ")}`;
 
@@ -204,6 +212,7 @@ local function flagsOf(job)
     .. ((job.deadlineAt ~= "" or job.ttlAt ~= "") and HAS_CLOCKS or "")
     .. ((${hasRare}) and HAS_RARE or "") .. (job.hasLines and HAS_LINES or "")
     .. (job.laneKey ~= "" and HAS_LANE .. (job.laneGates ~= "" and HAS_GATES or "") or "")
+    .. (job.waits ~= "" and HAS_FLOW or "")
 end
 
 -- job.tailAt: where the tail begins. Answers whether it is a spec.
@@ -259,11 +268,35 @@ local function readRest(job, text, at)
   return true
 end
 
-local function readState(job, text)
+-- The same where others of the call had the same text there: what was read of it is copied. alike: by that text.
+local function recallRest(job, text, at, alike)
+  local rest = sub(text, at)
+  local known = alike[rest]
+  if not known then
+    known = { ${leftAsWritten.join(", ")} }
+    if not readRest(known, rest, 1) then return false end
+    alike[rest] = known
+  end
+  ${inTable("job", restFields)} = ${inTable("known", restFields)}
+  ${sameLines(stateRules)}
+  job.hasLines = known.hasLines
+  return true
+end
+
+-- alike: as above, where others are read with it.
+local function readState(job, text, alike)
   local at = 1
   ${readLua("job", stateFields.slice(0, -restFields.length), false)}
-  return at ~= nil and STATES[job.state] and isNumber(job.fence) and readRest(job, text, at)
+  if not at or not STATES[job.state] or not isNumber(job.fence) then return false end
+  if alike then return recallRest(job, text, at, alike) end
+  return readRest(job, text, at)
 end
+
+-- Whether a state is that of a job of a flow.
+local function isOfFlow(state) return find(state, "${flowPattern}") == 1 end
+
+-- Where the waits of a state begin, and what is behind them.
+local function waitsIn(state) return match(state, "${waitsPattern}") end
 
 local function restOf(job) return concat({ ${writeLua(restFields, stateRules)} }, US) end
 

@@ -13,8 +13,8 @@ import { pickLua } from "./packing.ts";
 
 export const pruneLua = String.raw`
 local LOOKED_AT_ONCE = 250
--- A job with one of these is listed elsewhere too, so its spec is needed to forget it.
-local LISTED = "[" .. HAS_KEY .. HAS_TAGS .. HAS_LINES .. "]"
+-- A job with one of these is listed elsewhere too, or may be a flow, so its spec is needed to forget it.
+local LISTED = "[" .. HAS_KEY .. HAS_TAGS .. HAS_LINES .. HAS_FLOW .. "]"
 
 local function meantRoutes(c, isAll, queue, excepted)
   local meant = {}
@@ -28,7 +28,7 @@ end
 local function removeFinished(c, h, route, state, id, flags, resultUntil)
   local isListed = match(flags, LISTED)
   local job = isListed and jobOf(c, h)
-  if job then forget(c, job)
+  if job then drop(c, job)
   elseif not isListed then
     leave(c, h, { route = route, state = state, result = resultUntil ~= "" })
     push(c, "goneIds", id)
@@ -181,7 +181,7 @@ local function dropResult(c, job)
 end
 
 servePrune("kept", function(c, most)
-  local removed, looked = pruneTimed(c, most, c.k.keep, "keepUntil", forget)
+  local removed, looked = pruneTimed(c, most, c.k.keep, "keepUntil", drop)
   if looked == most then return removed, looked end
   local dropped, seen = pruneTimed(c, most - looked, c.k.results, "resultUntil", dropResult)
   return removed + dropped, looked + seen

@@ -1,9 +1,10 @@
 /**
  * The rules that change one job, by the names and formulas of store/rules: place (R1), guard (R2), finish (R3), promote
  * (R5), lease (R6), and what operators do: mark, edit, remove, replay. A rule changes the job's own fields and its key;
- * whoever applies it tells the event.
+ * whoever applies it tells the event. What the change of a member of a flow means to others (R4) is in arrive.ts.
  */
 import { arrows, jobStates, stateCodes } from "../../../model/job-state.ts";
+import { foreverMs } from "../../../model/gate.ts";
 import { clockFields } from "../../../store/rules/guard.ts";
 import { editFields } from "../argument-text.ts";
 import { luaList } from "./lua-module.ts";
@@ -16,6 +17,7 @@ const clocks = Object.entries(clockFields).map(([clock, field]) => `${clock} = "
 export const rulesLua = String.raw`
 local ARROWS = { ${allowed.join(", ")} }
 local CLOCKS = { ${clocks.join(", ")} }
+local KEPT_FOREVER_AT = "${foreverMs}"
 local EDITED = ${luaList(editFields)}
 
 local function advance(job, to)
@@ -82,11 +84,13 @@ local function isHeld(c, guard, job)
     and (guard.fence == "" or guard.fence == job.fence) and (guard.rang == "" or hasClockRung(c, job, guard.rang))
 end
 
--- R3: the end. A key is freed unless it is held by time; the gate of its group, unless the job keeps its lane.
+-- R3: the end. A key is freed unless it is held by time; the gate of its group, unless the job keeps its lane. A member
+-- of a flow is kept with its result as long as its flow.
 local function finish(c, job, next)
   clearForFinish(job)
   job.endedAt, job.keepUntil, job.reason, job.result = c.at, after(c, next.keepMs), next.reason, next.result
   job.resultUntil = after(c, next.keepResultMs)
+  if isMember(job) then job.keepUntil, job.resultUntil = KEPT_FOREVER_AT, "" end
   job.keepsLane = next.keepsLane == "1" and job.laneKey ~= "" and "1" or "0"
   freeKey(c, job, HOLD_STARTED, HOLD_END)
   advance(job, next.to)
@@ -124,13 +128,20 @@ local function remove(c, job)
   advance(job, job.state)
 end
 
--- A finished job comes back; a key held until the end is taken again (whoever calls has seen that it is free).
-local function replay(c, job, next)
+-- A finished job comes back; a key held until the end is taken again (whoever calls has seen that it is free). Its end
+-- has been passed on to nobody.
+local function comeBack(c, job)
   clearForReplay(job)
+  if job.waits ~= "" then job.waits = unpassed(job.waits) end
   if job.uniqueHold == HOLD_END then takeKey(c, job) end
+end
+
+local function replay(c, job, next)
+  comeBack(c, job)
   place(c, job, next)
 end
 
+-- By the kind of a next; block (arrive.ts) joins them.
 local RULES = { schedule = place, handBack = place, mark = mark, remove = remove, finish = finish }
 
 -- Applies what the model computed (model/change.ts), and tells it, with the note of a settle. Guards were checked.
@@ -144,6 +155,6 @@ local function apply(c, job, next, note)
   rule(c, job, next)
   local isGone = rule == remove
   tell(c, job, next.event, isGone, note)
-  if isGone or next.keepMs == "0" then forget(c, job) end
+  if isGone or next.keepMs == "0" and not isMember(job) then forget(c, job) end
 end
 `;

@@ -30,6 +30,8 @@ end
 -- attempts, times and result, and their event. false for a rest of which no such ending is made.
 local function templateOf(c, next, rest)
   local job = { state = RUNNING, fence = HOLE, settledFence = HOLE, uniqueKey = "" }
+  -- Members of flows have no such ending; this is a state without fence and id.
+  if isOfFlow(RUNNING .. US .. US .. rest) then return false end
   if byte(rest) ~= US_BYTE or not readRest(job, rest, #US + 1) then return false end
   local t = { hasKey = find(job.flags, HAS_KEY, 1, true) ~= nil, hasGates = find(job.flags, HAS_GATES, 1, true) ~= nil }
   t.attempts, t.route, t.claimedAt = job.attempts, job.route, job.claimedAt
@@ -54,7 +56,7 @@ local function recallTemplate(c, stretch, rest)
   local t = recall(c, key)
   if t == nil then
     t = templateOf(c, stretch.next, rest)
-    keep(c, key, t)
+    if t then keep(c, key, t) end
   end
   return t, claimedAt
 end
@@ -158,7 +160,7 @@ local function refusalOf(c, h, id, fence)
   return job and job.settledFence == fence and "already" or "stale"
 end
 
--- One settle by the job's tables. Answers a refusal or nothing.
+-- One settle by the job's tables. Answers a refusal, or nothing and the job.
 local function settleOne(c, h, id, fence, next, attempts)
   local job = jobOf(c, h)
   if not job or job.id ~= id or job.state ~= RUNNING or job.fence ~= fence then return refusalOf(c, h, id, fence) end
@@ -168,29 +170,46 @@ local function settleOne(c, h, id, fence, next, attempts)
   if attempts ~= "" then job.attempts = attempts end
   job.settledFence = fence
   apply(c, job, next, note)
+  return nil, job
 end
 
 -- Any settle, with its effects. Answers a refusal or nothing.
 local function settleAny(c, stretch, h, id, attempts, result, hasEffects)
   widen(c)
-  local isLate, checks, jobs, docs = false, 0, 0, 0
-  if hasEffects then isLate, checks, jobs, docs = nextFlag(c), nextNumber(c), nextNumber(c), nextNumber(c) end
-  -- An ending of this call is not written yet, so its state is read from here.
-  if c.done[h] and c.jobs[h] == nil then c.jobs[h] = jobFrom(c, h, call("HGET", c.k.spec, h), c.done[h]) end
-  local next, first = stretch.next, c.i
+  local unit, next = hasEffects and nextUnit(c), stretch.next
   next.result = result
-  local refusal = whole(c, isLate, function()
-    return settleOne(c, h, id, stretch.fence, next, attempts) or (hasEffects and submitUnit(c, false, checks, jobs, docs)) or nil
+  local refusal = whole(c, unit and unit.isLate, function()
+    local refusal, job = settleOne(c, h, id, stretch.fence, next, attempts)
+    if not refusal and unit then refusal = submitUnit(c, false, unit) end
+    if not refusal then follow(c, job, RUNNING, next) end
+    return refusal
   end)
-  c.i = first + unitArgs(checks, jobs, docs)
+  if unit then c.i = unit.stop end
   return refusal
+end
+
+-- The jobs of flows among the settles from one place on come into view with all that their ends arrive at, by a few
+-- commands for all of them.
+local function loadMembers(c, states, args, before, from, to)
+  widen(c)
+  local wanted, texts, jobs, alike = {}, {}, {}, {}
+  for i = from, to do
+    local h, state = args[before + i], states[i]
+    if state and c.jobs[h] == nil and isOfFlow(state) then wanted[#wanted + 1], texts[#texts + 1] = h, state end
+  end
+  for i, spec in ipairs(fetch("HMGET", c.k.spec, wanted)) do
+    local h = wanted[i]
+    c.jobs[h] = jobFrom(c, h, spec, texts[i], alike)
+    if c.jobs[h] then jobs[#jobs + 1] = c.jobs[h] end
+  end
+  loadTargets(c, jobs)
 end
 
 function OPERATIONS.settle(c)
   local refused = readShapes(c)
   if refused then return refused end
   local total, args, refusals, stretches = nextNumber(c), c.args, {}, {}
-  local before, at = c.i - 1, 0
+  local before, at, hasLoaded = c.i - 1, 0, false
   local states = fetch("HMGET", c.k.state, args, c.i, before + total)
   c.i, c.states, c.statesAt, c.done, c.keyHolders = c.i + total, {}, 0, {}, {}
   while at < total do
@@ -204,6 +223,10 @@ function OPERATIONS.settle(c)
       if hasResults then i, result = i + 1, args[i + 1] end
       c.i = i + 1
       if hasEffects or not endPlain(c, stretch, h, states[at], id, ended, result) then
+        if not hasLoaded then
+          hasLoaded = true
+          loadMembers(c, states, args, before, at, total)
+        end
         local refusal = settleAny(c, stretch, h, id, sub(ended, #id + 2), result, hasEffects)
         if refusal then
           refusals[#refusals + 1] = at - 1
@@ -212,6 +235,7 @@ function OPERATIONS.settle(c)
       end
     end
   end
+  if c.counting then writeCounting(c) end
   for _, stretch in pairs(stretches) do writeEndings(c, stretch) end
   freeKeys(c)
   if c.gated then freeGates(c) end

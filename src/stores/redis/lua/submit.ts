@@ -6,9 +6,11 @@
  *  args     shapes (argument-text.ts), then steps until the end: n > 0, the number of a shape, and id and body of n
  *           plain jobs; or 0 and one unit: repeat, then as below; or -n, how many args the steps behind its checks have,
  *           and n checks: these steps are taken if the checks hold
- *  a unit   late, checks, jobs, documents, and those
+ *  a unit   late, how many checks, jobs, growing jobs, links and documents, and those
  *  a check  kind US id, the version that must be there
  *  a job    the number of its shape, id, body (own fields and tail of packed-fields.ts)
+ *  a growing job   id, and by how much its need, its slack and its members grow
+ *  a link   id of the member it comes from, edge
  *  a document   as in put_docs (docs.ts)
  *  answer   one text per unit that was not plain, or had checks: ok US how US id .., or refused US reason US id; or draining, and
  *           nothing was done, where a plain job is of a queue that refuses new ones
@@ -19,9 +21,28 @@ import { luaConstant } from "./lua-module.ts";
 const unstarted = unstartedStates.map((state) => `[${luaConstant(state)}] = true`).join(", ");
 
 export const submitLua = String.raw`
+local IDENTITY = { "digest", "uniqueKey", "flow", "edges", "freed", "waits" }
 local UNSTARTED = { ${unstarted} }
 
-local function unitArgs(checks, jobs, docs) return checks * 2 + jobs * 3 + docs * 6 end
+-- How many args the parts of a unit have; its head has one more than there are parts.
+local PARTS = { { "checks", 2 }, { "jobs", 3 }, { "grows", 4 }, { "links", 2 }, { "docs", 6 } }
+
+-- The head of a unit at an arg: how many it has of each part, where the parts begin and what is behind them.
+local function unitAt(c, at)
+  local unit = { isLate = c.args[at] == "1", first = at + 1 + #PARTS }
+  unit.stop = unit.first
+  for i, part in ipairs(PARTS) do
+    local n = tonumber(c.args[at + i])
+    unit[part[1]], unit.stop = n, unit.stop + n * part[2]
+  end
+  return unit
+end
+
+local function nextUnit(c)
+  local unit = unitAt(c, c.i)
+  c.i = unit.first
+  return unit
+end
 
 local function nextShape(c) return c.shapes[nextNumber(c)] end
 
@@ -117,6 +138,7 @@ local function create(c, shape, id, own)
   local job = placeNew(c, shape)
   useRoute(c, job.route)
   for field, value in pairs(own) do job[field] = value end
+  if isBornBlocked(job) then job.state, job.ttlAt = BLOCKED, "" end
   job.h, job.id = handleOf(c.seq), id
   c.jobs[job.h] = job
   touch(c, job)
@@ -139,8 +161,8 @@ local function meet(c, holder, shape, own)
   clearForPlace(holder)
   local to = placeBy(c, holder, shape)
   useRoute(c, shape.route)
-  -- Its identity stays: id, seq, time of its making, digest and key.
-  own.digest, own.uniqueKey = holder.digest, holder.uniqueKey
+  -- Its identity stays: id, seq, time of its making, digest and key, and its place in a flow.
+  for _, field in ipairs(IDENTITY) do own[field] = holder[field] end
   for field, value in pairs(own) do holder[field] = value end
   holder.isRewritten = true
   takeKey(c, holder)
@@ -151,7 +173,7 @@ local function meet(c, holder, shape, own)
 end
 
 -- Answers how, the id, and whether the id is minted; or nothing and why it is refused: the id is there with another
--- digest, or work from outside (isIntake) meets a queue that is draining.
+-- digest, work from outside (isIntake) meets a queue that is draining, or a member of a flow finds its key held.
 local function submitJob(c, shape, id, body, isRepeat, isIntake)
   local own = {}
   readOwn(own, body)
@@ -166,6 +188,7 @@ local function submitJob(c, shape, id, body, isRepeat, isIntake)
   end
   if isIntake and hasDraining(c) and isDraining(c, shape) then return nil, "draining" end
   local taker = own.uniqueKey ~= "" and takerOf(c, own.uniqueKey)
+  if taker and own.waits ~= "" then return nil, "key-held" end
   if taker then return meet(c, jobOf(c, taker.handle), shape, own), taker.id, isMinted end
   create(c, shape, id, own)
   return "created", id, isMinted
@@ -181,34 +204,48 @@ local function failedCheck(c, first, checks)
   end
 end
 
--- Jobs in order, then documents in order; the first refusal is the answer, "reason US id". Checks come before both, but
--- a repeat asks first whether it has happened. Leaves its args behind it whatever it answers.
-local function submitUnit(c, isRepeat, checks, jobs, docs, isIntake)
-  local answer, hasHappened, first, stop = {}, false, c.i, c.i + unitArgs(checks, jobs, docs)
+-- Members join flows that are there already. Answers the id of what cannot grow.
+local function growBy(c, unit)
+  for _ = 1, unit.grows do
+    local id = nextArg(c)
+    if not grow(c, id, nextNumber(c), nextNumber(c), nextNumber(c)) then return id end
+  end
+  for _ = 1, unit.links do
+    local from = nextArg(c)
+    if not link(c, from, nextArg(c)) then return from end
+  end
+end
+
+-- Jobs in order, what grows by them, then documents in order; the first refusal is the answer, "reason US id". Checks come
+-- before all, but a repeat asks first whether it has happened. Leaves its args behind it whatever it answers.
+local function submitUnit(c, isRepeat, unit, isIntake)
+  local answer, hasHappened, first, checks = {}, false, c.i, unit.checks
   local function refuse(reason, id)
-    c.i = stop
+    c.i = unit.stop
     return reason .. US .. id
   end
   local failed = not isRepeat and failedCheck(c, first, checks)
   if failed then return refuse("doc-changed", idInField(failed)) end
   c.i = first + checks * 2
-  for _ = 1, jobs do
+  for _ = 1, unit.jobs do
     local shape, id, body = nextShape(c), nextArg(c), nextArg(c)
     local how, known, isMinted = submitJob(c, shape, id, body, isRepeat, isIntake)
     if not how then return refuse(known, id) end
     answer[#answer + 1] = how .. US .. known
-    -- A unit one of whose minted ids is known has happened whole, so its documents are not put again.
+    -- A unit one of whose minted ids is known has happened whole: nothing grows and no document is put again.
     if isRepeat and how == "existing" and known == id and isMinted then hasHappened = true end
   end
   failed = isRepeat and not hasHappened and failedCheck(c, first, checks)
   if failed then return refuse("doc-changed", idInField(failed)) end
-  for _ = 1, hasHappened and 0 or docs do
+  local closed = not hasHappened and growBy(c, unit)
+  if closed then return refuse("flow-closed", closed) end
+  for _ = 1, hasHappened and 0 or unit.docs do
     local field = nextArg(c)
     if not putDoc(c, field, nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c)) then
       return refuse("doc-changed", idInField(field))
     end
   end
-  c.i = stop
+  c.i = unit.stop
   return nil, concat(answer, US)
 end
 
@@ -233,7 +270,7 @@ local function drainsPlain(c)
   while i <= c.last do
     local total = tonumber(args[i])
     if total < 0 then i = i + 2 - 2 * total
-    elseif total == 0 then i = i + 6 + unitArgs(args[i + 3], args[i + 4], args[i + 5])
+    elseif total == 0 then i = unitAt(c, i + 2).stop
     else
       if isDraining(c, c.shapes[tonumber(args[i + 1])]) then return true end
       i = i + 2 + 2 * total
@@ -261,11 +298,10 @@ function OPERATIONS.submit(c)
       -- What went before is written, so that the unit can meet it.
       if c.specs then writeRecords(c) end
       widen(c)
-      local isRepeat, isLate = nextFlag(c), nextFlag(c)
-      local checks, jobs, docs = nextNumber(c), nextNumber(c), nextNumber(c)
-      isLate = isLate or isDrained and jobs > 1
-      local refusal, answer = whole(c, isLate, function() return submitUnit(c, isRepeat, checks, jobs, docs, true) end)
-      answers[#answers + 1] = refusal and "refused" .. US .. refusal or "ok" .. (jobs > 0 and US or "") .. answer
+      local isRepeat, unit = nextFlag(c), nextUnit(c)
+      local isLate = unit.isLate or isDrained and unit.jobs > 1
+      local refusal, answer = whole(c, isLate, function() return submitUnit(c, isRepeat, unit, true) end)
+      answers[#answers + 1] = refusal and "refused" .. US .. refusal or "ok" .. (unit.jobs > 0 and US or "") .. answer
     end
   end
   writeRecords(c)

@@ -68,7 +68,8 @@ local function writeJob(c, job)
     tailOf(job)
     push2(c, "specs", h, specOf(job))
   end
-  if was or job.rev > 1 then
+  -- Where a job stands that nobody has touched follows from its spec, but for one that is born blocked.
+  if was or job.rev > 1 or state == BLOCKED then
     job.stateText = stateOf(job)
     push2(c, "states", h, job.stateText)
   end
@@ -79,10 +80,12 @@ local function writeJob(c, job)
     if was.keep and job.keepUntil == "" then push(c.zrem, k.keep, h) end
     if was.result and job.resultUntil == "" then push(c.zrem, k.results, h) end
     if isBad(was.state) and was.state ~= state then push(c.zrem, k.bad .. was.state, h) end
-    count(c, was.route, was.state, -1)
     if was.state == RUNNING and state ~= RUNNING and c.life.gates then returnPermits(c, was.route) end
   end
-  count(c, job.route, state, 1)
+  if not was or was.state ~= state or was.route ~= job.route then
+    if was then count(c, was.route, was.state, -1) end
+    count(c, job.route, state, 1)
+  end
   if key then
     push2(c.zadd, key, score, h)
     if state == READY and (not was or was.key ~= key) then setReady(c, job.route) end
@@ -109,7 +112,7 @@ local function writeJobs(c)
         writeJob(c, job)
         if job.laneKey ~= "" or job.was and job.was.laneKey ~= "" then writeLaneOf(c, job) end
         job.isRewritten, job.spec, job.tailAt = nil, job.spec or "", job.tailAt or 1
-        remember(c.k, job)
+        job.isKept = true
       elseif job.was then writeGone(c, job) end
     end
   end

@@ -17,6 +17,9 @@ export const touchKeysMax = 100;
 
 export const laneLock = "hashtextextended('@lane', 0)";
 
+/** The gate of a key of a limit or a group, by what its key holds. */
+export const isOfKey = "key LIKE E'%\\t%'";
+
 /** The gates of keys in a job's list (writeKeyUse in model/lane.ts), as rows u. */
 export const keyUses = (
   gates: string,
@@ -27,16 +30,43 @@ export const keyUses = (
  * The row with this key, by its index whatever the statistics say: these tables are empty at one time and full at
  * another.
  */
-export const byKey = (table: string, key: string, name: string): string =>
-  `LEFT JOIN LATERAL (SELECT * FROM @${table} r WHERE r.key = ${key} OFFSET 0) ${name} ON true`;
+export const byKey = (table: string, key: string, name: string, condition = "true"): string =>
+  `LEFT JOIN LATERAL (SELECT * FROM @${table} r WHERE r.key = ${key} AND ${condition} OFFSET 0) ${name} ON true`;
+
+const heldOfKey = "(SELECT coalesce(sum(p.weight), 0)::int8 FROM @permit p WHERE p.key = k.key)";
+const limitOf = "split_part(k.key, E'\\t', 1)";
+
+interface KeySources {
+  readonly held: string;
+  /** Joins o, the key's own gate, m, that of its limit, and t, its clock. */
+  readonly joins: string;
+}
+
+const eachByKey: KeySources = {
+  held: heldOfKey,
+  joins: `${byKey("gate", "k.key", "o")} ${byKey("gate", limitOf, "m")} ${byKey("key_clock", "k.key", "t")}`,
+};
 
 /** Gates of keys as they stand, whether they were put or not. `keys`: rows k with a key. */
 export const keyStates = (
   keys: string,
-): string => `SELECT k.key, (SELECT coalesce(sum(p.weight), 0)::int8 FROM @permit p WHERE p.key = k.key) AS held, coalesce(o.cap, m.key_cap) AS cap,
+  { held, joins } = eachByKey,
+): string => `SELECT k.key, ${held} AS held, coalesce(o.cap, m.key_cap) AS cap,
       CASE WHEN o.step_us IS NULL THEN m.key_step_us ELSE o.step_us END AS step_us, CASE WHEN o.step_us IS NULL THEN m.key_burst_us ELSE o.burst_us END AS burst_us,
       coalesce(t.tat_us, 0) AS tat_us, o.closed_until
-    FROM ${keys} ${byKey("gate", "k.key", "o")} ${byKey("gate", "split_part(k.key, E'\\t', 1)", "m")} ${byKey("key_clock", "k.key", "t")}`;
+    FROM ${keys} ${joins}`;
+
+/**
+ * The same of many keys at once, which is what a claim asks for: permits and limits are read as sets, the gates of keys
+ * only where one was put, and a clock only where there is one to be asked. Table \`keys\`: a column key, each once.
+ */
+export const manyKeyStates = keyStates("keys k", {
+  held: "coalesce(p.held, 0)",
+  joins: `LEFT JOIN (SELECT p.key, sum(p.weight::float8)::int8 AS held FROM @permit p WHERE p.key = ANY (ARRAY(SELECT key FROM keys)) GROUP BY p.key) p ON p.key = k.key
+      LEFT JOIN (SELECT * FROM @gate WHERE key = ANY (ARRAY(SELECT DISTINCT ${limitOf} FROM keys k))) m ON m.key = ${limitOf}
+      ${byKey("gate", "k.key", "o", `(SELECT EXISTS (SELECT 1 FROM @gate WHERE ${isOfKey}))`)}
+      ${byKey("key_clock", "k.key", "t", "(o.closed_until IS NOT NULL OR o.step_us IS NOT NULL OR m.key_step_us IS NOT NULL)")}`,
+});
 
 /** What time lets pass of gate g, whoever holds it; null for any number. */
 export const timeLeft = (now: string): string => `CASE WHEN g.closed_until > ${now} THEN 0

@@ -1,6 +1,6 @@
 /**
  * Rule R8 (store/rules/meet.ts): a submit finds its unique key held. A holder that no worker has ever taken is kept or
- * replaced, as the new job says; its id, digest, seq and time of creation stay.
+ * replaced, as the new job says; its id, digest, seq, time of creation and place in a flow stay.
  */
 import { eventCodes } from "../../../../model/event-kind.ts";
 import { stateCodes } from "../../../../model/job-state.ts";
@@ -8,9 +8,10 @@ import { unstartedStates } from "../../../../model/unique-key.ts";
 import { columnOf } from "../../../../store/job-fields.ts";
 import type { JobFieldName } from "../../../../store/job-fields.ts";
 import { uniqueHolds } from "../../../../store/rules/unique-holds.ts";
+import { flowFields } from "./member.ts";
 
 const { blocked } = stateCodes;
-const identity: readonly JobFieldName[] = ["seq", "id", "createdAt", "digest", "uniqueKey"];
+const identity: readonly JobFieldName[] = ["seq", "id", "createdAt", "digest", "uniqueKey", ...flowFields];
 
 export const isUnstarted = `attempt = 0 AND state IN (${unstartedStates.map((state) => stateCodes[state]).join(", ")})`;
 

@@ -4,8 +4,9 @@
  */
 import { stateCodes } from "../../../../model/job-state.ts";
 import { clearSql, initialJson } from "../../columns.ts";
+import { isBornBlocked } from "./member.ts";
 
-const { scheduled, ready, completed } = stateCodes;
+const { blocked, scheduled, ready, completed } = stateCodes;
 
 export const stateSql = (dueAt: string, now: string): string =>
   `CASE WHEN ${dueAt} <= ${now} THEN ${ready} ELSE ${scheduled} END`;
@@ -46,6 +47,10 @@ BEGIN
   j.created_at := p_now;
   j.deadline_at := @due_v1(p_now, p_job->'deadline');
   j := @place_v1(p_now, j, p_job);
+  IF ${isBornBlocked("j.waits", "j.freed")} THEN
+    j.state := ${blocked};
+    j.ttl_at := NULL;
+  END IF;
   j.timer_at := @timer_v1(j);
   RETURN j;
 END $$;

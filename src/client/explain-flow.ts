@@ -1,0 +1,88 @@
+/** What a blocked job waits for: a member of a flow for those that it comes after, a flow for its nodes. */
+import type { Engine } from "../engine/engine.ts";
+import { flowMetaOf, membersPage } from "../engine/flows/members.ts";
+import { readAttemptLog } from "../model/attempt-log.ts";
+import { conditionOf } from "../model/flow/graph.ts";
+import type { Condition } from "../model/flow/graph.ts";
+import { idOfPath, pathOfId, rootOf } from "../model/flow/flow-meta.ts";
+import { liveMembers } from "../model/flow/outcome.ts";
+import { readWaits } from "../model/flow/waits.ts";
+import { isTerminal, liveStates } from "../model/job-state.ts";
+import type { JobState } from "../model/job-state.ts";
+import type { JobRecord } from "../store/records.ts";
+import { isFlow } from "./flow-jobs.ts";
+
+/** So many are looked at, and so many of them are named. */
+const readMax = 500;
+const namedMax = 5;
+
+const wanted: Readonly<Record<Condition, string>> = {
+  success: "the success of",
+  failure: "the failure of",
+  always: "the end of",
+};
+
+/** Of a job that is blocked. */
+export function explainBlocked(engine: Engine, record: JobRecord): Promise<string> {
+  return isFlow(record) ? explainFlow(engine, record) : explainMember(engine, record);
+}
+
+async function explainMember(engine: Engine, record: JobRecord): Promise<string> {
+  const { need, slack } = readWaits(record.waits ?? "");
+  if (slack < 0)
+    return "It can never be freed, because what it waits for has become impossible; it will be skipped.";
+  const { parents = [], wants } = flowMetaOf(record);
+  const root = rootOf(record.id) ?? record.id;
+  const paths = parents.slice(0, readMax).map((edge) => edge.slice(2));
+  const records = await Promise.all(paths.map((path) => engine.reads.add(idOfPath(root, path))));
+  const awaited = records.flatMap((parent, at) => {
+    if (parent === null || isTerminal(parent.state)) return [];
+    const on = conditionOf(parents[at] as string);
+    return [`${wanted[on]} ${nameOf(parent)}`];
+  });
+  if (awaited.length === 0 || wants === undefined)
+    return "It is about to be freed, or to run again by a replay of its flow.";
+  const more = parents.length > readMax ? parents.length - readMax : 0;
+  const came = wants.need - need;
+  const joins =
+    parents.length === 1
+      ? ""
+      : `; it needs ${wants.need === parents.length ? `all ${parents.length}` : `${wants.need} of ${parents.length}`}, and ${came} ${came === 1 ? "has" : "have"} come`;
+  return `It waits for ${listed(awaited, more)}${joins}.`;
+}
+
+async function explainFlow(engine: Engine, record: JobRecord): Promise<string> {
+  const waits = readWaits(record.waits ?? "");
+  const live = liveMembers(waits);
+  const { cancelReason } = readAttemptLog(record.attempts);
+  const asked = record.cancelAsked
+    ? `Its cancel was asked for${cancelReason === undefined ? "" : ` (${cancelReason})`}. `
+    : "";
+  if (live === 0) return `${asked}All of its nodes have ended; how it ended itself is about to be decided.`;
+  const { jobs } = await membersPage(engine, record.id, { states: liveStates, cursor: null });
+  // What is blocked waits for the others.
+  const moving = jobs.filter((job) => job.state !== "blocked").toSorted(byState);
+  const total = waits.members?.total ?? live;
+  const nodes = `${live} of its ${total} ${total === 1 ? "node" : "nodes"}`;
+  return `${asked}It waits for ${nodes}${moving.length === 0 ? "" : `; now it is the turn of ${listed(moving.map(nameOf), 0)}`}.`;
+}
+
+const order: readonly JobState[] = ["running", "ready", "scheduled", "suspended"];
+
+function byState(one: JobRecord, other: JobRecord): number {
+  return order.indexOf(one.state) - order.indexOf(other.state) || one.seq - other.seq;
+}
+
+/** A part that has not ended counts as running. */
+function nameOf(record: JobRecord): string {
+  const state = isFlow(record) && record.state === "blocked" ? "running" : record.state;
+  return `${JSON.stringify(pathOfId(record.id))} (${state})`;
+}
+
+/** @param more how many were not even looked at. */
+function listed(texts: readonly string[], more: number): string {
+  const named = texts.slice(0, namedMax);
+  const left = texts.length - named.length + more;
+  if (left > 0) return `${named.join(", ")} and ${left} more`;
+  return named.length < 2 ? named.join("") : `${named.slice(0, -1).join(", ")} and ${named.at(-1)}`;
+}

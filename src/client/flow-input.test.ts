@@ -1,0 +1,82 @@
+// Flows that cannot work are refused with a stable code, before anything is written.
+import { describe, expect, test } from "vitest";
+import { join, step } from "../../test/support/flow-steps.ts";
+import { useVirtualMill } from "../../test/support/use-virtual-mill.ts";
+import { flow } from "../engine/flows/flow.ts";
+import type { Flow } from "../engine/flows/flow.ts";
+
+const v = useVirtualMill();
+
+const refusal = async (build: (given: Flow) => unknown): Promise<unknown> => {
+  const given = flow("wrong");
+  try {
+    build(given);
+    await v.run(v.mill.submit(given));
+    return "taken";
+  } catch (error) {
+    const { jobs } = await v.run(v.store.findJobs({ filter: {}, max: 1, scanMax: 10, cursor: null }));
+    return jobs.length === 0 ? (error as { code?: string }).code : "something was written";
+  }
+};
+
+describe("a flow is refused", () => {
+  test.each<[string, string, (given: Flow) => unknown]>([
+    ["without a node", "invalid-flow", () => undefined],
+    ["with a circle of one", "invalid-flow", (f) => f.add("a", step, "", { after: "a" })],
+    [
+      "with a circle of two",
+      "invalid-flow",
+      (f) => (f.add("a", step, "", { after: "b" }), f.add("b", step, "", { after: "a" })),
+    ],
+    ["with a name twice", "invalid-flow", (f) => (f.add("a", step, ""), f.add("a", step, ""))],
+    ["with an edge to nobody", "invalid-flow", (f) => f.add("a", step, "", { after: "ghost" })],
+    [
+      "with a doubled edge",
+      "invalid-flow",
+      (f) => f.add("b", step, "", { after: [f.add("a", step, ""), "a"] }),
+    ],
+    [
+      "with a join of more than there are",
+      "invalid-flow",
+      (f) => f.add("b", step, "", { after: f.add("a", step, ""), join: 2 }),
+    ],
+    ["with a race of more than there are", "invalid-flow", (f) => f.race("r", [step.with("")], { first: 2 })],
+    [
+      "with the result of another flow",
+      "invalid-flow",
+      (f) => f.add("b", join, { parts: [flow("other").add("a", step, "").result] }),
+    ],
+    [
+      "with the result of a node that it comes after the failure of",
+      "invalid-flow",
+      (f) => {
+        const a = f.add("a", step, "");
+        f.add("b", join, { parts: [a.result] }, { onFailure: a });
+      },
+    ],
+    [
+      "with a result that is not kept",
+      "invalid-flow",
+      (f) => f.add("b", join, { parts: [f.add("a", step, "", { keepResult: false }).result] }),
+    ],
+    ["with a name with a dot", "invalid-name", (f) => f.add("a.b", step, "")],
+    ["with a name of 300 bytes", "invalid-name", (f) => f.add("n".repeat(300), step, "")],
+    ["that is part of itself", "invalid-flow", (f) => f.sub("self", f)],
+    ["with an unknown option", "invalid-option", (f) => f.add("a", step, "", { afterwards: "b" } as never)],
+    ["with an id for a node", "invalid-option", (f) => f.add("a", step, "", { id: "mine" } as never)],
+  ])("%s", async (_, code, build) => {
+    expect(await refusal(build)).toBe(code);
+  });
+
+  test("with 100,001 nodes", async () => {
+    const tooMany = (f: Flow): void => {
+      for (let at = 0; at <= 100_000; at++) f.add(`n${at}`, step, "");
+    };
+    expect(await refusal(tooMany)).toBe("invalid-flow");
+  });
+
+  test("with a name of 300 bytes of its own, or what is no flow", async () => {
+    expect(() => flow("f".repeat(300))).toThrow(expect.objectContaining({ code: "invalid-name" }));
+    await expect(v.run(v.mill.submit({} as never))).rejects.toMatchObject({ code: "invalid-option" });
+  });
+});

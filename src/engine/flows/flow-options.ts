@@ -1,0 +1,140 @@
+/** What the verbs of a flow's builder take, and how their options are read. */
+import type { Expansion } from "../../model/flow/flow-meta.ts";
+import type { Condition, GraphNode, OnFailure } from "../../model/flow/graph.ts";
+import { checkName } from "../../model/name.ts";
+import { checkWhole, invalidOption } from "../../model/option.ts";
+import { checkDefinition } from "../definition.ts";
+import type { AnyJob, AnySubmission } from "../definition.ts";
+import { enqueueKeys } from "../job-options.ts";
+import type { EnqueueOptions } from "../job-options.ts";
+import type { Ref } from "./result-refs.ts";
+
+/** A node, or the name of one. */
+export type NodeOrName = FlowNode | string;
+
+export interface AfterOptions {
+  /** It runs once these have completed. */
+  after?: NodeOrName | readonly NodeOrName[];
+  /** It runs once these have failed or expired. */
+  onFailure?: NodeOrName | readonly NodeOrName[];
+  /** It runs once these have ended, in whichever way. */
+  always?: NodeOrName | readonly NodeOrName[];
+  /** How many of all these: "all" (the default), "any", or a number of them. */
+  join?: "all" | "any" | number;
+}
+
+/** What a member of a flow cannot have: its id follows from the flow's. */
+type MemberOptions<In> = Omit<EnqueueOptions<In>, "id" | "repeatOf">;
+
+export interface NodeOptions<In> extends MemberOptions<In>, AfterOptions {
+  /** Nodes that wait for the success of this one too; for handlers that add to their own flow. */
+  before?: NodeOrName | readonly NodeOrName[];
+  /** Once it is freed, those of the nodes that it comes after which have not ended are cancelled. */
+  cancelRest?: boolean;
+}
+
+export interface MapOptions<In> extends MemberOptions<In>, AfterOptions {
+  /** How many run at once; any number by default. */
+  concurrency?: number;
+  /** How many may end otherwise than completed; 0 by default. Above that the rest is cancelled and the map has failed. */
+  tolerate?: number;
+}
+
+export interface RaceOptions extends AfterOptions {
+  /** How many have to complete; 1 by default. */
+  first?: number;
+  /** Whether the others are cancelled then; true by default. */
+  cancelRest?: boolean;
+}
+
+export interface GroupOfOptions extends AfterOptions {
+  tolerate?: number;
+}
+
+export interface SubFlowOptions extends AfterOptions {
+  onFailure?: never;
+}
+
+/** A node of a flow that is being built. */
+export interface FlowNode<Result = unknown> {
+  readonly name: string;
+  /** Stands in the input of a node that comes after this one for its result, or a part of it. */
+  readonly result: Ref<Result>;
+}
+
+/** A map, a group or a race of several. */
+export interface FlowPart<Item = unknown> {
+  readonly name: string;
+  /** Stands for the results of its nodes that completed, in their order. */
+  readonly results: Ref<readonly Item[]>;
+  readonly result: Ref<readonly Item[]>;
+}
+
+export interface FlowDefinitionOptions {
+  /** What the failure of a node means; "isolate" by default. The submit may say otherwise. */
+  onFailure?: OnFailure;
+}
+
+export const afterKeys = ["after", "onFailure", "always", "join"] as const;
+export const memberKeys = enqueueKeys.filter((key) => key !== "id" && key !== "repeatOf");
+
+const policies: readonly OnFailure[] = ["isolate", "fail-fast", "collect"];
+
+export function checkOnFailure(value: unknown, what: string): OnFailure {
+  if (policies.includes(value as OnFailure)) return value as OnFailure;
+  throw invalidOption(`${what} must be one of ${policies.join(", ")}.`);
+}
+
+function hasFunction(value: unknown): boolean {
+  if (typeof value === "function") return true;
+  return typeof value === "object" && value !== null && Object.values(value).some(hasFunction);
+}
+
+export function checkSubmissions(jobs: readonly AnySubmission[], what: string): void {
+  if (!Array.isArray(jobs) || jobs.length === 0)
+    throw invalidOption(`${what}: give a list of job.with(input, options).`);
+  for (const submission of jobs as readonly (Partial<AnySubmission> | null)[]) {
+    if (typeof submission !== "object" || submission === null)
+      throw invalidOption(`${what}: give a list of job.with(input, options).`);
+    checkDefinition(submission.job as AnyJob, what);
+  }
+}
+
+export function readAfter(options: AfterOptions, what: string): Pick<GraphNode, "after" | "join"> {
+  const conditions: readonly (readonly [keyof AfterOptions, Condition])[] = [
+    ["after", "success"],
+    ["onFailure", "failure"],
+    ["always", "always"],
+  ];
+  const after = conditions.flatMap(([key, on]) =>
+    listOf(options[key]).map((node) => ({ path: pathOf(node, `${what}: ${key}`), on })),
+  );
+  const { join = "all" } = options;
+  if (join === "all") return { after, join: null };
+  if (join !== "any") checkWhole(join, `${what}: join`, 1, 100_000);
+  return { after, join: join === "any" ? 1 : (join as number) };
+}
+
+export function listOf(given: unknown): readonly unknown[] {
+  if (given === undefined) return [];
+  return Array.isArray(given) ? given : [given];
+}
+
+export function pathOf(node: unknown, what: string): string {
+  if (typeof node === "string") return checkName(node, what);
+  const { name } = (node ?? {}) as Partial<FlowNode>;
+  if (typeof name !== "string") throw invalidOption(`${what}: give a node, its name or a list of these.`);
+  return name;
+}
+
+/** Options of the jobs of a map, which a process without this code must be able to use later. */
+export function plainOptions(given: MapOptions<never>, what: string): NonNullable<Expansion["options"]> {
+  const own: Record<string, unknown> = { ...given };
+  for (const key of [...afterKeys, "concurrency", "tolerate"]) delete own[key];
+  for (const [key, value] of Object.entries(own))
+    if (JSON.stringify(value) === undefined || hasFunction(value))
+      throw invalidOption(
+        `${what}: ${key} has a function, which cannot be kept until the list is known; give it to the job's definition.`,
+      );
+  return own;
+}

@@ -1,0 +1,316 @@
+/**
+ * A flow as application code builds it: nodes, each a job with its input, and what each comes after. Building needs no
+ * store; nothing is checked against others before the flow is submitted (plan-flow.ts).
+ *
+ *   const report = flow("monthly-report");
+ *   const rows = report.add("fetch", fetchRows, { month });
+ *   const pages = report.map("render", renderPage, rows.result.pages, { concurrency: 10, tolerate: 2 });
+ *   report.add("merge", mergePages, { pages: pages.results });
+ */
+import { expanderName } from "../../model/flow/flow-meta.ts";
+import type { Expansion, ResultRef } from "../../model/flow/flow-meta.ts";
+import { checkNodeName, invalidFlow } from "../../model/flow/graph.ts";
+import type { GraphNode, OnFailure, Part } from "../../model/flow/graph.ts";
+import { checkName } from "../../model/name.ts";
+import { checkBoolean, checkOptions, checkWhole, invalidOption } from "../../model/option.ts";
+import { checkDefinition } from "../definition.ts";
+import type { AnyJob, AnySubmission, JobDefinition, Submission } from "../definition.ts";
+import {
+  afterKeys,
+  checkOnFailure,
+  checkSubmissions,
+  listOf,
+  memberKeys,
+  pathOf,
+  plainOptions,
+  readAfter,
+} from "./flow-options.ts";
+import type {
+  AfterOptions,
+  FlowDefinitionOptions,
+  FlowNode,
+  FlowPart,
+  GroupOfOptions,
+  MapOptions,
+  NodeOptions,
+  RaceOptions,
+  SubFlowOptions,
+} from "./flow-options.ts";
+import { refTo, takeRefs } from "./result-refs.ts";
+import type { Ref, WithRefs } from "./result-refs.ts";
+
+/** A node as it was given. */
+export interface BuiltNode extends GraphNode {
+  /** Null for a part. */
+  readonly submission: AnySubmission | null;
+  readonly refs: readonly ResultRef[];
+  readonly expands?: Expansion;
+}
+
+type ResultsOf<Many extends readonly AnySubmission[]> =
+  Many[number] extends Submission<infer _In, infer Result> ? Result : never;
+
+/** The nodes of a flow as they stand in a part of another. @param path that of the part; "" leaves them as they are. */
+export function nodesInside(path: string, nodes: readonly BuiltNode[]): readonly BuiltNode[] {
+  const inside = (name: string): string => (path === "" ? name : name === "" ? path : `${path}.${name}`);
+  return nodes.map((node) => ({
+    ...node,
+    path: inside(node.path),
+    within: inside(node.within),
+    after: node.after.map((each) => ({ ...each, path: inside(each.path) })),
+    ...(node.before === undefined ? {} : { before: node.before.map(inside) }),
+    refs: node.refs.map((ref) => ({ ...ref, of: inside(ref.of) })),
+  }));
+}
+
+export class Flow {
+  readonly name: string;
+  /** @internal */
+  readonly nodes: BuiltNode[] = [];
+  readonly #onFailure: OnFailure | null;
+
+  constructor(name: string, options: FlowDefinitionOptions = {}) {
+    this.name = checkName(name, "flow name");
+    const { onFailure } = checkOptions(options, `flow ${JSON.stringify(name)}`, [
+      "onFailure",
+    ]) as FlowDefinitionOptions;
+    this.#onFailure = onFailure === undefined ? null : checkOnFailure(onFailure, "flow: onFailure");
+  }
+
+  /** @internal */
+  get onFailure(): OnFailure | null {
+    return this.#onFailure;
+  }
+
+  /** Adds a job. References to results of other nodes in its input make it come after these. */
+  add<In, Out, Result, Returned>(
+    name: string,
+    job: JobDefinition<In, Out, Result, Returned>,
+    input: WithRefs<NoInfer<In>>,
+    options: NodeOptions<NoInfer<In>> = {},
+  ): FlowNode<Result> {
+    const what = `${this.#title}: add ${JSON.stringify(name)}`;
+    checkDefinition(job, what);
+    const given = checkOptions(options, what, [
+      ...memberKeys,
+      ...afterKeys,
+      ...["cancelRest", "before"],
+    ]) as NodeOptions<In>;
+    const { cancelRest = false } = given;
+    const before = listOf(given.before).map((node) => pathOf(node, `${what}: before`));
+    const path = checkNodeName(name, `${what}: name`);
+    this.#addJob({
+      path,
+      within: "",
+      job: job as AnyJob,
+      input,
+      options: given,
+      cancelsRest: checkBoolean(cancelRest, `${what}: cancelRest`),
+      before,
+    });
+    return this.#node(path);
+  }
+
+  /** Adds a job for each item of a list, which may be the result of another node. */
+  map<In, Out, Result, Returned>(
+    name: string,
+    job: JobDefinition<In, Out, Result, Returned>,
+    items: readonly WithRefs<NoInfer<In>>[] | Ref<readonly NoInfer<In>[]>,
+    options: MapOptions<NoInfer<In>> = {},
+  ): FlowPart<Result> {
+    const what = `${this.#title}: map ${JSON.stringify(name)}`;
+    checkDefinition(job, what);
+    const given = checkOptions(options, what, [
+      ...memberKeys,
+      ...afterKeys,
+      "concurrency",
+      "tolerate",
+    ]) as MapOptions<In>;
+    const { concurrency, tolerate = 0 } = given;
+    if (concurrency !== undefined) checkWhole(concurrency, `${what}: concurrency`, 1, 1_000_000);
+    const path = this.#addPart(
+      name,
+      { kind: "group", tolerate: checkWhole(tolerate, `${what}: tolerate`, 0, 1_000_000) },
+      given,
+      what,
+    );
+    const expands: Expansion = {
+      ...(concurrency === undefined ? {} : { concurrency }),
+      options: plainOptions(given as object, what),
+    };
+    this.#addJob({
+      path: `${path}.${expanderName}`,
+      within: path,
+      job: job as AnyJob,
+      input: items,
+      options: {},
+      expands,
+    });
+    return this.#part(path);
+  }
+
+  /** Adds jobs of which the first to complete decide. */
+  race<const Many extends readonly AnySubmission[]>(
+    name: string,
+    jobs: Many,
+    options: RaceOptions = {},
+  ): FlowPart<ResultsOf<Many>> {
+    const what = `${this.#title}: race ${JSON.stringify(name)}`;
+    const given = checkOptions(options, what, [...afterKeys, "first", "cancelRest"]) as RaceOptions;
+    const { first = 1, cancelRest = true } = given;
+    const part: Part = {
+      kind: "race",
+      first: checkWhole(first, `${what}: first`, 1, 100_000),
+      cancelsRest: checkBoolean(cancelRest, `${what}: cancelRest`),
+    };
+    return this.#addMany(name, part, jobs, given, what);
+  }
+
+  /** Adds jobs that run beside each other. The group has completed once all of them have. */
+  group<const Many extends readonly AnySubmission[]>(
+    name: string,
+    jobs: Many,
+    options: GroupOfOptions = {},
+  ): FlowPart<ResultsOf<Many>> {
+    const what = `${this.#title}: group ${JSON.stringify(name)}`;
+    const given = checkOptions(options, what, [...afterKeys, "tolerate"]) as GroupOfOptions;
+    const tolerate = checkWhole(given.tolerate ?? 0, `${what}: tolerate`, 0, 1_000_000);
+    return this.#addMany(name, { kind: "group", tolerate }, jobs, given, what);
+  }
+
+  /** Adds a group and a job that comes after it, whose input is made of the results of the group. */
+  chord<In, Out, Result, Returned, const Many extends readonly AnySubmission[]>(
+    name: string,
+    jobs: Many,
+    last: JobDefinition<In, Out, Result, Returned>,
+    input: (results: Ref<readonly ResultsOf<Many>[]>) => WithRefs<NoInfer<In>>,
+    options: GroupOfOptions = {},
+  ): FlowNode<Result> {
+    const group = this.group(name, jobs, options);
+    return this.add(`${checkNodeName(name, "chord name")} last`, last, input(group.results), {
+      after: group,
+    });
+  }
+
+  /** Adds jobs one behind the other: `name 1`, `name 2` and so on. @returns the last. */
+  chain<const Many extends readonly [AnySubmission, ...AnySubmission[]]>(
+    name: string,
+    jobs: Many,
+    options: AfterOptions = {},
+  ): FlowNode<LastResult<Many>> {
+    const what = `${this.#title}: chain ${JSON.stringify(name)}`;
+    checkSubmissions(jobs, what);
+    const first = checkOptions(options, what, afterKeys) as AfterOptions;
+    let last: FlowNode | null = null;
+    for (const [at, { job, input, options: own }] of jobs.entries()) {
+      const before: AfterOptions = last === null ? first : { after: last };
+      last = this.add(`${name} ${at + 1}`, job as AnyJob, input as never, { ...own, ...before } as never);
+    }
+    return last as unknown as FlowNode<LastResult<Many>>;
+  }
+
+  /** Adds another flow as one node, which ends when that flow does. */
+  sub(
+    name: string,
+    other: Flow,
+    options: SubFlowOptions & { readonly always?: AfterOptions["always"] } = {},
+  ): FlowPart {
+    const what = `${this.#title}: sub ${JSON.stringify(name)}`;
+    if (!(other instanceof Flow)) throw invalidOption(`${what}: give what flow(...) returned.`);
+    if (other === this) throw invalidFlow(`${what}: a flow cannot be a part of itself.`);
+    const given = checkOptions(options, what, ["after", "always", "join"]) as AfterOptions;
+    const path = this.#addPart(name, { kind: "flow", onFailure: other.onFailure ?? "isolate" }, given, what);
+    for (const node of nodesInside(path, other.nodes)) this.nodes.push(node);
+    return this.#part(path);
+  }
+
+  get #title(): string {
+    return `flow ${JSON.stringify(this.name)}`;
+  }
+
+  #addMany<Item>(
+    name: string,
+    part: Part,
+    jobs: readonly AnySubmission[],
+    after: AfterOptions,
+    what: string,
+  ): FlowPart<Item> {
+    checkSubmissions(jobs, what);
+    const path = this.#addPart(name, part, after, what);
+    for (const [at, { job, input, options = {} }] of jobs.entries())
+      this.#addJob({ path: `${path}.${at}`, within: path, job: job as AnyJob, input, options });
+    return this.#part(path);
+  }
+
+  #addPart(name: string, part: Part, options: AfterOptions, what: string): string {
+    const path = checkNodeName(name, `${what}: name`);
+    const { after, join } = readAfter(options, what);
+    this.nodes.push({ path, within: "", part, after, join, cancelsRest: false, submission: null, refs: [] });
+    return path;
+  }
+
+  #addJob(given: {
+    readonly path: string;
+    readonly within: string;
+    readonly job: AnyJob;
+    readonly input: unknown;
+    readonly options: AfterOptions & object;
+    readonly cancelsRest?: boolean;
+    readonly before?: readonly string[];
+    readonly expands?: Expansion;
+  }): void {
+    const { path, within, job, options, cancelsRest = false, before = [], expands } = given;
+    const what = `${this.#title}: ${JSON.stringify(path)}`;
+    const { input, refs } = takeRefs(this, given.input);
+    const own: Record<string, unknown> = { ...options };
+    for (const key of [...afterKeys, "cancelRest", "before"]) delete own[key];
+    const { after, join } = readAfter(options, what);
+    const implied = this.#impliedBy(refs, after, what);
+    if (join !== null && implied[0] !== undefined)
+      throw invalidFlow(
+        `${what} joins ${join} of several nodes, and refers to the result of ${JSON.stringify(implied[0].path)}, which may ` +
+          "not have completed by then; name that one among those that it comes after, or put a node between them.",
+      );
+    this.nodes.push({
+      ...{ path, within, part: null, cancelsRest, refs, join },
+      after: [...after, ...implied],
+      submission: { job, input, options: Object.keys(own).length === 0 ? undefined : own },
+      ...(expands === undefined ? {} : { expands }),
+      ...(before.length === 0 ? {} : { before }),
+    });
+  }
+
+  /** What an input refers to has to complete before it is needed. */
+  #impliedBy(refs: readonly ResultRef[], after: GraphNode["after"], what: string): GraphNode["after"] {
+    const implied = new Set<string>();
+    for (const { of } of refs) {
+      const said = after.find(({ path }) => path === of);
+      if (said === undefined) implied.add(of);
+      else if (said.on !== "success")
+        throw invalidFlow(
+          `${what} refers to the result of ${JSON.stringify(of)}, and does not come after its success.`,
+        );
+    }
+    return [...implied].map((path) => ({ path, on: "success" }));
+  }
+
+  #node<Result>(path: string): FlowNode<Result> {
+    return { name: path, result: refTo<Result>(this, path) };
+  }
+
+  #part<Item>(path: string): FlowPart<Item> {
+    const results = refTo<readonly Item[]>(this, path, true);
+    return { name: path, results, result: results };
+  }
+}
+
+type LastResult<Many extends readonly AnySubmission[]> = Many extends readonly [...unknown[], infer Last]
+  ? Last extends Submission<infer _In, infer Result>
+    ? Result
+    : never
+  : never;
+
+/** A flow to be built and submitted. */
+export function flow(name: string, options?: FlowDefinitionOptions): Flow {
+  return new Flow(name, options);
+}

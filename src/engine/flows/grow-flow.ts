@@ -1,0 +1,156 @@
+/**
+ * Growth: what a handler adds to its own flow becomes part of the settle that ends its job, so that it happens with the
+ * job's completion or not at all, and a flow is never decided while a node is about to add to it.
+ */
+import { MillraceError } from "../../model/error.ts";
+import { idOfPath, pathOfId, rootOf } from "../../model/flow/flow-meta.ts";
+import { joinsSome, invalidFlow, needOfPart, planGraph } from "../../model/flow/graph.ts";
+import type { Part, PlannedNode } from "../../model/flow/graph.ts";
+import type { Effects, JobRecord, NewJob } from "../../store/records.ts";
+import type { AnyJob } from "../definition.ts";
+import type { Engine } from "../engine.ts";
+import { checkRefs, memberOf, planNodeJobs } from "./plan-flow.ts";
+import { nodesInside } from "./flow.ts";
+import type { BuiltNode, Flow } from "./flow.ts";
+import { flowMetaOf } from "./members.ts";
+
+export type Growing = Required<Pick<Effects, "jobs" | "grows" | "links">>;
+
+/**
+ * @param within the id of the flow or part that the nodes are added to.
+ * @param isAgain a replay has brought the node back that adds them: what it has added before is there, and is left alone.
+ */
+export async function planGrowth(
+  engine: Engine,
+  added: Flow,
+  within: string,
+  isAgain: boolean,
+): Promise<Growing> {
+  const root = rootOf(within) ?? within;
+  const path = pathOfId(within);
+  const given = nodesInside(path, added.nodes);
+  const flow = await engine.reads.add(within);
+  const part = flow === null ? undefined : flowMetaOf(flow).part;
+  if (part === undefined)
+    throw new MillraceError("flow-closed", `The flow ${JSON.stringify(within)} is not there any more.`);
+  const known = await readKnown(engine, root, given);
+  const doubled = given.find((node) => known.has(node.path));
+  if (doubled !== undefined && !isAgain)
+    throw invalidFlow(`Two nodes have the name ${JSON.stringify(doubled.path)}.`);
+  const nodes = given.filter((node) => !known.has(node.path));
+  const there = await readThere(engine, within, nodes);
+  return assemble(engine, { root, path, part, nodes, isThere: (name) => there.has(name) });
+}
+
+/** Which of these nodes are there already. */
+async function readKnown(
+  engine: Engine,
+  root: string,
+  nodes: readonly BuiltNode[],
+): Promise<ReadonlySet<string>> {
+  const records = await Promise.all(nodes.map(({ path }) => engine.reads.add(idOfPath(root, path))));
+  return new Set(nodes.filter((_, at) => records[at] !== null).map(({ path }) => path));
+}
+
+/** The members beside these nodes that they come after or go before. */
+async function readThere(
+  engine: Engine,
+  within: string,
+  nodes: readonly BuiltNode[],
+): Promise<ReadonlySet<string>> {
+  const root = rootOf(within) ?? within;
+  const own = new Set(nodes.map(({ path }) => path));
+  const named = nodes.flatMap(({ after, before = [] }) => [...after.map(({ path }) => path), ...before]);
+  const asked = [...new Set(named)].filter((path) => !own.has(path));
+  const records = await Promise.all(asked.map((path) => engine.reads.add(idOfPath(root, path))));
+  // An edge of what stands inside of another part leads elsewhere.
+  const there = records.filter((record): record is JobRecord => record?.flow === within);
+  const byPath = new Map(there.map((record) => [pathOfId(record.id), flowMetaOf(record)]));
+  for (const { path, before = [] } of nodes)
+    for (const later of before) {
+      const { part, wants } = byPath.get(later) ?? {};
+      if (part !== undefined)
+        throw invalidFlow(
+          `${JSON.stringify(path)} goes before ${JSON.stringify(later)}, which has nodes of its own.`,
+        );
+      if (wants !== undefined && wants.slack > 0) throw invalidFlow(joinsSome(path, later));
+    }
+  return new Set(byPath.keys());
+}
+
+interface Addition {
+  readonly root: string;
+  readonly path: string;
+  readonly part: Part;
+  readonly nodes: readonly BuiltNode[];
+  readonly isThere: (path: string) => boolean;
+}
+
+async function assemble(engine: Engine, { root, path, part, nodes, isThere }: Addition): Promise<Growing> {
+  if (nodes.length === 0) return { jobs: [], grows: [], links: [] };
+  const plan = planGraph(nodes, { path, part, isThere });
+  checkRefs(nodes);
+  const built = new Map(nodes.map((node) => [node.path, node]));
+  const jobs = await planNodeJobs(
+    engine,
+    plan.nodes.map((node) => built.get(node.path) as BuiltNode),
+  );
+  const members = plan.nodes.map((node, at) =>
+    memberOf(root, node, built.get(node.path) as BuiltNode, jobs[at] as NewJob),
+  );
+  const total = plan.nodes.filter(({ within }: PlannedNode) => within === path).length;
+  const [none, more] = [needOfPart(part, 0), needOfPart(part, total)];
+  return {
+    jobs: members,
+    grows: [
+      {
+        id: idOfPath(root, path),
+        need: more.need - none.need,
+        slack: more.slack - none.slack,
+        members: total,
+      },
+      ...plan.awaited.map((later) => ({ id: idOfPath(root, later), need: 1, slack: 0, members: 0 })),
+    ],
+    links: plan.links.map(({ from, edge }) => ({ from: idOfPath(root, from), edge })),
+  };
+}
+
+/** The jobs of a list, one for each item, in the part that was made for them. */
+export async function planItems(
+  engine: Engine,
+  part: string,
+  {
+    job,
+    items,
+    concurrency,
+    options,
+    isAgain,
+  }: {
+    readonly isAgain: boolean;
+    readonly job: AnyJob;
+    readonly items: readonly unknown[];
+    readonly concurrency: number | undefined;
+    readonly options: Readonly<Record<string, unknown>> | undefined;
+  },
+): Promise<Growing> {
+  const root = rootOf(part) ?? part;
+  const path = pathOfId(part);
+  const name = (at: number): string => `${path}.${at}`;
+  const given = items.map((input, at): BuiltNode => ({
+    ...{ path: name(at), within: path, part: null, join: null, cancelsRest: false, refs: [] },
+    // As many lines as may run at once, each one behind the other.
+    after:
+      concurrency === undefined || at < concurrency ? [] : [{ path: name(at - concurrency), on: "always" }],
+    submission: {
+      job,
+      input,
+      options: options === undefined || Object.keys(options).length === 0 ? undefined : options,
+    },
+  }));
+  const known = isAgain ? await readKnown(engine, root, given) : new Set<string>();
+  const nodes = given.filter((node) => !known.has(node.path));
+  return assemble(engine, {
+    ...{ root, path, nodes, isThere: (other) => known.has(other) },
+    part: { kind: "group", tolerate: 0 },
+  });
+}

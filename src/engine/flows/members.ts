@@ -1,0 +1,164 @@
+/**
+ * The members of a flow: found by the tag that all of them have, told apart by their ids. What is done to many of them is
+ * done page by page, each under the guard of what was read; whatever moved on meanwhile is left to the next page or look.
+ */
+import { memberTag, rootOf } from "../../model/flow/flow-meta.ts";
+import type { FlowMeta } from "../../model/flow/flow-meta.ts";
+import { noteCancelReason } from "../../model/attempt-log.ts";
+import { readMeta } from "../../model/job-meta.ts";
+import { readWaits } from "../../model/flow/waits.ts";
+import { isTerminal, liveStates, terminalStates } from "../../model/job-state.ts";
+import type { JobState } from "../../model/job-state.ts";
+import { cancelChanges } from "../../model/operate.ts";
+import type { OperatorChange } from "../../model/operate.ts";
+import { storeLimits } from "../../store/limits.ts";
+import type { Change, ChangeAnswer } from "../../store/operations.ts";
+import type { JobRecord } from "../../store/records.ts";
+import type { Engine } from "../engine.ts";
+import { ringCancel } from "../worker-bell.ts";
+
+const pageMax = 500;
+const scanMax = 10_000;
+
+export function flowMetaOf({ meta }: Pick<JobRecord, "meta">): FlowMeta {
+  return readMeta(meta).flow ?? {};
+}
+
+export interface MemberPage {
+  readonly jobs: readonly JobRecord[];
+  readonly cursor: string | null;
+}
+
+/** Members of a flow or a part, at any depth below it, newest first. */
+export async function membersPage(
+  engine: Engine,
+  id: string,
+  { states, cursor }: { readonly states?: readonly JobState[]; readonly cursor: string | null },
+): Promise<MemberPage> {
+  const filter = { tag: memberTag(rootOf(id) ?? id), ...(states === undefined ? {} : { states }) };
+  const page = await engine.store.findJobs({ filter, max: pageMax, scanMax, cursor });
+  return { jobs: page.jobs.filter((job) => job.id.startsWith(`${id}.`)), cursor: page.cursor };
+}
+
+export async function* allMembers(
+  engine: Engine,
+  id: string,
+): AsyncGenerator<readonly JobRecord[], void, undefined> {
+  let cursor: string | null = null;
+  do {
+    const page: MemberPage = await membersPage(engine, id, { cursor });
+    yield page.jobs;
+    cursor = page.cursor;
+  } while (cursor !== null);
+}
+
+/** Writes what was decided about a record as it was read. */
+export function changeAsRead(
+  engine: Engine,
+  { id, rev }: Pick<JobRecord, "id" | "rev">,
+  changes: readonly OperatorChange[],
+): Promise<ChangeAnswer> {
+  const cases: Change["cases"] = changes.map(({ states, next, attempts = null }) => ({
+    guard: { states, rev },
+    next,
+    attempts,
+  }));
+  return engine.changes.add({ id, cases });
+}
+
+/** A finished member goes along the edges that are left: bounded steps, each with its place kept by the job itself. */
+export async function goAlong(engine: Engine, { id, edges, waits }: JobRecord): Promise<void> {
+  if (waits === null) return;
+  for (let at = readWaits(waits).passed; at < (edges?.length ?? 0); at += storeLimits.edgesPerStepMax) {
+    const next = { to: "same", event: "passed-on", passesOn: true } as const;
+    const answer = await engine.changes.add({ id, cases: [{ guard: { states: terminalStates }, next }] });
+    if (answer.kind !== "ok") return;
+  }
+}
+
+export interface CancelHow {
+  readonly reason: string;
+  /** What runs is left to its end. */
+  readonly pendingOnly?: boolean;
+}
+
+/** Whether a cancel has something left to do about this member. */
+export function isToCancel({ state, cancelAsked }: JobRecord, { pendingOnly = false }: CancelHow): boolean {
+  if (isTerminal(state) || cancelAsked) return false;
+  return !(pendingOnly && state === "running");
+}
+
+/**
+ * Cancels these members: those that wait end at once, the workers of running ones are told, and parts take no more nodes.
+ * @returns those that had moved on.
+ */
+export async function cancelMembers(
+  engine: Engine,
+  records: readonly JobRecord[],
+  how: CancelHow,
+): Promise<readonly JobRecord[]> {
+  const bells = new Map<string, string[]>();
+  const moved: JobRecord[] = [];
+  await Promise.all(
+    records
+      .filter((record) => isToCancel(record, how))
+      .map(async (record) => {
+        const answer = await changeAsRead(engine, record, cancelsOf(engine, record, how));
+        const isTold = answer.kind === "ok" && answer.state === "running" && record.owner !== null;
+        if (isTold) bells.set(record.owner, [...(bells.get(record.owner) ?? []), record.id]);
+        if (answer.kind === "changed") moved.push(record);
+      }),
+  );
+  if (bells.size > 0) await ringCancel(engine, bells);
+  return moved;
+}
+
+function cancelsOf(
+  engine: Engine,
+  record: JobRecord,
+  { reason, pendingOnly = false }: CancelHow,
+): readonly OperatorChange[] {
+  if (flowMetaOf(record).part !== undefined) return [closeChange(record, reason)];
+  const { attempts, cancelAsked } = record;
+  const policy = engine.readPolicy(record.policy, record.queue);
+  const changes = cancelChanges({ policy, attempts, cancelAsked }, reason);
+  return pendingOnly ? changes.filter(({ states }) => !states.includes("running")) : changes;
+}
+
+/** A flow or a part takes no more nodes, and ends as cancelled once those that it has are over. */
+export function closeChange({ attempts }: Pick<JobRecord, "attempts">, reason: string): OperatorChange {
+  return {
+    states: ["blocked"],
+    next: { to: "same", event: "cancel-asked", cancelAsked: true },
+    attempts: noteCancelReason(attempts, reason),
+  };
+}
+
+/**
+ * Cancels whatever of a flow or a part has not ended, until a look at all of it finds nothing left to do: what moved on
+ * between the look and the change comes again, and so does what was added while it took nodes.
+ */
+export async function cancelBelow(engine: Engine, id: string, how: CancelHow): Promise<void> {
+  for (let isDone = false; !isDone;) {
+    isDone = true;
+    let cursor: string | null = null;
+    do {
+      const page: MemberPage = await membersPage(engine, id, { states: liveStates, cursor });
+      const left = page.jobs.filter((record) => isToCancel(record, how));
+      isDone &&= left.length === 0;
+      await cancelMembers(engine, left, how);
+      cursor = page.cursor;
+    } while (cursor !== null);
+  }
+}
+
+/** A flow or a part takes no more nodes. @returns whether it was still open or closing. */
+export async function close(engine: Engine, id: string, reason: string): Promise<boolean> {
+  for (;;) {
+    const record = await engine.reads.add(id);
+    if (record === null || isTerminal(record.state)) return false;
+    if (record.cancelAsked) return true;
+    const answer = await changeAsRead(engine, record, [closeChange(record, reason)]);
+    if (answer.kind === "ok") return true;
+  }
+}

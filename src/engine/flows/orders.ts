@@ -1,0 +1,88 @@
+/**
+ * Orders of operators about a whole flow, kept as a due document until they are carried out, so that any process goes on
+ * where another one ended. Whoever gives an order carries it out at once; the duty stands behind it.
+ *
+ *   flow-cancel   the flow takes no more nodes; what has not ended is cancelled, until nothing is left to be
+ *   flow-replay   nodes run again, and what waits for them waits again (replay.ts)
+ */
+import { MillraceError } from "../../model/error.ts";
+import { flowQueue } from "../../model/flow/flow-meta.ts";
+import type { ReplayAsked } from "../../model/flow/replay.ts";
+import { isTerminal } from "../../model/job-state.ts";
+import type { Doc, JobRecord } from "../../store/records.ts";
+import type { Engine } from "../engine.ts";
+import { cancelBelow, close } from "./members.ts";
+import type { CancelHow } from "./members.ts";
+import type { OwedLook } from "./owed.ts";
+import { makeReplayPlan, plannedReplay, replayFlow, replayKind } from "./replay.ts";
+
+export const cancelKind = "flow-cancel";
+
+export async function readFlow(engine: Engine, id: string): Promise<JobRecord> {
+  const record = await engine.reads.add(id);
+  if (record === null || record.queue !== flowQueue)
+    throw new MillraceError("flow-not-found", `There is no flow ${JSON.stringify(id)}.`);
+  return record;
+}
+
+/**
+ * Gives an order and carries it out. An order of the same kind whose giver has died is carried out before: half of a replay
+ * would leave nodes held back for good.
+ */
+async function giveOrder(engine: Engine, kind: string, id: string, body: object): Promise<void> {
+  const put = { kind, id, body: JSON.stringify(body), due: { inMs: 0 }, guard: "absent" as const };
+  for (;;) {
+    const [answer] = await engine.store.putDocs([put]);
+    if (answer?.kind === "ok") {
+      const doc: Doc = { kind, id, version: answer.version, body: put.body, dueAt: 0, expiresAt: null };
+      await carryOut(engine, doc);
+      return;
+    }
+    const { docs } = await engine.store.readDocs({ kind, ids: [id] });
+    for (const doc of docs) await carryOut(engine, doc);
+  }
+}
+
+/** Cancels a flow, or a part of one, that has not ended. */
+export async function cancelWhole(engine: Engine, record: JobRecord, how: CancelHow): Promise<void> {
+  if (!isTerminal(record.state)) await giveOrder(engine, cancelKind, record.id, how);
+}
+
+/** Runs nodes of a flow again. @returns how many run again, and how many wait for them again. */
+export async function replayNodes(
+  engine: Engine,
+  flow: JobRecord,
+  asked: ReplayAsked,
+): Promise<{ readonly runs: number; readonly waits: number }> {
+  // Only to refuse what cannot be, before anything is written: what is done is planned once the order is given.
+  const plan = await makeReplayPlan(engine, flow, asked);
+  if (plan.runs.length > 0) await giveOrder(engine, replayKind, flow.id, asked);
+  return { runs: plan.runs.length, waits: plan.waits };
+}
+
+const orders: Readonly<Record<string, (engine: Engine, doc: Doc) => Promise<string>>> = {
+  [cancelKind]: cancelFlow,
+  [replayKind]: replayFlow,
+};
+
+/** What the duty does with orders that are due: those whose giver has died. */
+export function carryOutAll(engine: Engine, docs: readonly Doc[]): Promise<PromiseSettledResult<OwedLook>[]> {
+  return Promise.allSettled(docs.map((doc) => carryOut(engine, doc)));
+}
+
+/** Carries an order out and takes its document away. */
+async function carryOut(engine: Engine, given: Doc): Promise<OwedLook> {
+  const doc = given.kind === replayKind ? await plannedReplay(engine, given) : given;
+  if (doc === null) return { outcome: "settled", dueAt: null };
+  const outcome = (await orders[doc.kind]?.(engine, doc)) ?? "unknown";
+  const { kind, id, version } = doc;
+  await engine.store.putDocs([{ kind, id, body: null, guard: { version } }]);
+  return { outcome, dueAt: null };
+}
+
+async function cancelFlow(engine: Engine, { id, body }: Doc): Promise<string> {
+  const how = JSON.parse(body) as CancelHow;
+  if (!(await close(engine, id, how.reason))) return "settled";
+  await cancelBelow(engine, id, how);
+  return "cancelled";
+}

@@ -1,0 +1,160 @@
+/**
+ * Owed work of flows: what the step that ended a job left to be finished (rule R4 of the store contract). A document says
+ * only which job it is about; what is to be done follows from how that job stands now, so that doing it twice does no harm
+ * and a process that dies leaves it to the next. The document goes, under the version that was read, behind the deed.
+ *
+ *   the job                                      what is done
+ *   is gone                                      the flow was pruned or removed: so are its members
+ *   has ended, not gone along all its edges      it goes along the next ones
+ *   is a flow or a part                          the model decides whether it has ended; its rest may be cancelled
+ *   is blocked and can never be freed            it is skipped
+ *   was freed and cancels the rest               the parents that have not ended are cancelled
+ */
+import type { Finish } from "../../model/change.ts";
+import { readAttemptLog } from "../../model/attempt-log.ts";
+import { idOfPath, expanderName, rootOf } from "../../model/flow/flow-meta.ts";
+import type { FlowMeta } from "../../model/flow/flow-meta.ts";
+import type { Part } from "../../model/flow/graph.ts";
+import { afterImpossible, decideFlow } from "../../model/flow/outcome.ts";
+import { readWaits } from "../../model/flow/waits.ts";
+import type { Waits } from "../../model/flow/waits.ts";
+import { isTerminal } from "../../model/job-state.ts";
+import { removeChange } from "../../model/operate.ts";
+import type { Doc, DocPut, JobRecord } from "../../store/records.ts";
+import type { Engine } from "../engine.ts";
+import {
+  allMembers,
+  cancelBelow,
+  cancelMembers,
+  changeAsRead,
+  close,
+  flowMetaOf,
+  goAlong,
+  membersPage,
+} from "./members.ts";
+
+/** What became of one due document. */
+export interface OwedLook {
+  readonly outcome: string;
+  readonly dueAt: number | null;
+}
+
+type Ends = readonly PromiseSettledResult<OwedLook>[];
+
+const postponed = "postponed";
+const postponedMs = 60_000;
+const restReason = "the flow has no more use for it";
+
+export async function payOwed(engine: Engine, docs: readonly Doc[]): Promise<Ends> {
+  const ends = await Promise.allSettled(docs.map(async ({ id }) => pay(engine, id)));
+  const puts = docs.flatMap(({ kind, id, version }, at): DocPut[] => {
+    const end = ends[at];
+    if (end?.status !== "fulfilled") return [];
+    // One that was left anew meanwhile has another version, and stays.
+    const doc = { kind, id, guard: { version } };
+    const isLater = end.value.outcome === postponed;
+    return [isLater ? { ...doc, body: "", due: { inMs: postponedMs } } : { ...doc, body: null }];
+  });
+  await engine.store.putDocs(puts);
+  return ends;
+}
+
+async function pay(engine: Engine, id: string): Promise<OwedLook> {
+  for (;;) {
+    const outcome = await payOnce(engine, id);
+    if (outcome !== null) return { outcome, dueAt: null };
+  }
+}
+
+/** Null where the job has moved on meanwhile and has to be looked at again. */
+async function payOnce(engine: Engine, id: string): Promise<string | null> {
+  const record = await engine.reads.add(id);
+  if (record === null) return forgetMembers(engine, id);
+  if (record.waits === null) return "settled";
+  const waits = readWaits(record.waits);
+  const meta = flowMetaOf(record);
+  if (isTerminal(record.state)) await goAlong(engine, record);
+  if (meta.part !== undefined) return decidePart(engine, record, waits, meta.part);
+  if (record.state === "blocked" && waits.slack < 0)
+    return endAsRead(engine, record, afterImpossible(engine.readPolicy(record.policy, record.queue)));
+  if (meta.cancelsRest === true && record.state !== "blocked" && waits.need <= 0)
+    await cancelParents(engine, id, meta);
+  return "settled";
+}
+
+/** Under the rev that was read: a replay may have made another decision of it since. */
+async function endAsRead(engine: Engine, record: JobRecord, next: Finish): Promise<string | null> {
+  const answer = await changeAsRead(engine, record, [{ states: ["blocked"], next }]);
+  return answer.kind === "changed" ? null : next.to;
+}
+
+async function decidePart(
+  engine: Engine,
+  record: JobRecord,
+  waits: Waits,
+  part: Part,
+): Promise<string | null> {
+  const { id, cancelAsked } = record;
+  const policy = engine.readPolicy(record.policy, record.queue);
+  const { cancelReason = null } = readAttemptLog(record.attempts);
+  const hasNoList = part.kind === "group" && (await hasFailedToExpand(engine, id));
+  const { end, cancelsRest } = decideFlow({ part, waits, policy, cancelAsked, cancelReason, hasNoList });
+  if (end !== null && record.state === "blocked" && (await endAsRead(engine, record, end)) === null)
+    return null;
+  if (cancelsRest) await cancelRest(engine, record, waits, part);
+  return end === null ? "waited" : end.to;
+}
+
+async function hasFailedToExpand(engine: Engine, id: string): Promise<boolean> {
+  const expander = await engine.reads.add(`${id}.${expanderName}`);
+  return expander !== null && isTerminal(expander.state) && expander.state !== "completed";
+}
+
+async function cancelRest(engine: Engine, { id }: JobRecord, waits: Waits, part: Part): Promise<void> {
+  if (part.kind === "flow") {
+    // It fails, so nothing is added to it any more.
+    if (await close(engine, id, restReason)) await cancelBelow(engine, id, { reason: restReason });
+    return;
+  }
+  // Its nodes are numbered: no other member of the flow has to be looked at, unless a handler has added some.
+  const total = waits.members?.total ?? 0;
+  const ids = [...Array.from({ length: total }, (_, at) => `${id}.${at}`), `${id}.${expanderName}`];
+  const found = await cancelByIds(engine, ids, restReason);
+  if (found < total) await cancelBelow(engine, id, { reason: restReason });
+}
+
+async function cancelParents(engine: Engine, id: string, { parents = [] }: FlowMeta): Promise<void> {
+  const root = rootOf(id) ?? id;
+  const ids = parents.map((edge) => idOfPath(root, edge.slice(2)));
+  await cancelByIds(engine, ids, `${id} needs it no longer`);
+}
+
+/** @returns how many of them there are. */
+async function cancelByIds(engine: Engine, ids: readonly string[], reason: string): Promise<number> {
+  let found = 0;
+  for (let left = ids; left.length > 0;) {
+    const read = await Promise.all(left.map((id) => engine.reads.add(id)));
+    const records = read.filter((record): record is JobRecord => record !== null);
+    if (left === ids) found = records.length;
+    const moved = await cancelMembers(engine, records, { reason });
+    // Closed before: a node that is added behind the look at the others would be forgotten.
+    for (const { id, meta, state } of records)
+      if (flowMetaOf({ meta }).part !== undefined && !isTerminal(state))
+        await cancelBelow(engine, id, { reason });
+    // What moved on between the look and the change is looked at again.
+    left = moved.map(({ id }) => id);
+  }
+  return found;
+}
+
+/** The flow is gone, so its members go; those that still live are looked for again later. */
+async function forgetMembers(engine: Engine, id: string): Promise<string> {
+  for await (const page of allMembers(engine, id))
+    await Promise.all(
+      page
+        .filter(({ state }) => isTerminal(state))
+        .map((record) => changeAsRead(engine, record, [removeChange])),
+    );
+  const { jobs } = await membersPage(engine, id, { cursor: null });
+  return jobs.length === 0 ? "forgotten" : postponed;
+}

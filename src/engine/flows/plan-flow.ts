@@ -1,0 +1,137 @@
+/**
+ * From a flow as it was built to the unit that a store takes: one job for the flow, one for each node, all of them or none.
+ * All that is refused is refused here. The flow's id is minted where its members have to lie; theirs follow from it.
+ */
+import { MillraceError } from "../../model/error.ts";
+import { flowQueue, idOfPath, memberTag } from "../../model/flow/flow-meta.ts";
+import type { FlowMeta } from "../../model/flow/flow-meta.ts";
+import { writeFreed } from "../../model/flow/freed.ts";
+import { lastNodes, needOfPart, planGraph } from "../../model/flow/graph.ts";
+import type { OnFailure, Part, PlannedNode } from "../../model/flow/graph.ts";
+import { newWaits } from "../../model/flow/waits.ts";
+import { readMeta, writeMeta } from "../../model/job-meta.ts";
+import { parsePolicy, writePolicy } from "../../model/job-policy.ts";
+import type { JobPolicy } from "../../model/job-policy.ts";
+import { askedPartition } from "../../model/placement.ts";
+import { storeLimits } from "../../store/limits.ts";
+import type { NewJob } from "../../store/records.ts";
+import type { Submission } from "../definition.ts";
+import type { Engine } from "../engine.ts";
+import type { ReadOptions } from "../job-options.ts";
+import { planIncomplete, planJob } from "../submit.ts";
+import type { BuiltNode, Flow } from "./flow.ts";
+
+export interface PlannedFlow {
+  readonly id: string;
+  readonly jobs: readonly NewJob[];
+}
+
+export interface FlowJobOptions extends Pick<ReadOptions, "tags"> {
+  readonly onFailure: OnFailure;
+  readonly policy: JobPolicy;
+}
+
+export async function planFlow(engine: Engine, flow: Flow, options: FlowJobOptions): Promise<PlannedFlow> {
+  const part: Part = { kind: "flow", onFailure: options.onFailure };
+  const { nodes } = planGraph(flow.nodes, { path: "", part });
+  const built = new Map(flow.nodes.map((node) => [node.path, node]));
+  checkRefs(flow.nodes);
+  const jobs = await planNodeJobs(
+    engine,
+    nodes.map((node) => built.get(node.path) as BuiltNode),
+  );
+  const { placement } = engine;
+  const partition = placement === null ? null : askedPartition(placement, { jobs });
+  const id = partition === null ? engine.mintId() : engine.mintId(partition);
+  const members = nodes.map((node, at) =>
+    memberOf(id, node, built.get(node.path) as BuiltNode, jobs[at] as NewJob),
+  );
+  const total = nodes.filter(({ within }) => within === "").length;
+  const whole: NewJob = {
+    ...partJob(id, flow.name),
+    policy: writePolicy(options.policy),
+    meta: writeMeta({ flow: { part, ends: lastNodes(nodes, "") } }),
+    tags: options.tags ?? null,
+    waits: newWaits({ ...needOfPart(part, total), owes: 1, total }),
+  };
+  return { id, jobs: [whole, ...members] };
+}
+
+/** Most jobs are planned without a promise. */
+export async function planNodeJobs(engine: Engine, nodes: readonly BuiltNode[]): Promise<readonly NewJob[]> {
+  const planned = nodes.map((node) => planNode(engine, node));
+  return planned.some((each) => each instanceof Promise)
+    ? Promise.all(planned.map(async (each) => each))
+    : (planned as NewJob[]);
+}
+
+/** The job of a node, before it knows its place in the flow. */
+function planNode(engine: Engine, { path, submission, refs, expands }: BuiltNode): NewJob | Promise<NewJob> {
+  if (submission === null) return partJob("", path);
+  const given = submission as Submission;
+  // The item of a list is the input of a job that is made later; the list is nobody's input.
+  return refs.length > 0 || expands !== undefined ? planIncomplete(engine, given) : planJob(engine, given);
+}
+
+/** A flow or a part of one: a job that nobody claims. */
+function partJob(id: string, name: string): NewJob {
+  return {
+    ...{ id, digest: null, queue: flowQueue, name, input: "null", policy: null, meta: null, tags: null },
+    ...{ due: { inMs: 0 }, rankBase: 0, rankSlope: 1, deadline: null, ttlMs: null, unique: null },
+  };
+}
+
+export function memberOf(root: string, node: PlannedNode, built: BuiltNode, job: NewJob): NewJob {
+  const { part, edges, parents, members } = node;
+  const { need, slack } = part === null ? node : needOfPart(part, members);
+  const flow: FlowMeta = {
+    ...(part === null ? {} : { part }),
+    ...(parents.length === 0 ? {} : { parents, wants: { need, slack } }),
+    ...(node.cancelsRest ? { cancelsRest: true } : {}),
+    ...(built.refs.length === 0 ? {} : { refs: built.refs }),
+    ...(built.expands === undefined ? {} : { expands: built.expands }),
+  };
+  const { due, rankBase, rankSlope, ttlMs } = job;
+  const owes = part !== null || node.cancelsRest ? 1 : 0;
+  return {
+    ...job,
+    id: idOfPath(root, node.path),
+    meta: writeMeta({ ...readMeta(job.meta), flow }),
+    policy: policyOf(job, built),
+    tags: tagsOf(root, node.path, job),
+    flow: idOfPath(root, node.within),
+    edges,
+    freed: part === null ? writeFreed({ due, rankBase, rankSlope, ttlMs }) : null,
+    waits: newWaits({ need, slack, owes, ...(part === null ? {} : { total: members }) }),
+  };
+}
+
+/** Making the jobs of a list has no result and no input to check, and is tried as often as any job. */
+function policyOf({ policy }: NewJob, { expands }: BuiltNode): string | null {
+  return expands === undefined ? policy : writePolicy({ ...parsePolicy(policy), keepsResult: false });
+}
+
+function tagsOf(root: string, path: string, { tags }: NewJob): readonly string[] {
+  const { tagsPerJobMax } = storeLimits;
+  if (tags !== null && tags.length >= tagsPerJobMax)
+    throw new MillraceError(
+      "invalid-option",
+      `The node ${JSON.stringify(path)} has ${tags.length} tags; one of the ${tagsPerJobMax} is its flow's own.`,
+    );
+  return [...(tags ?? []), memberTag(root)];
+}
+
+/** A result that is not kept is there for nobody. */
+export function checkRefs(nodes: readonly BuiltNode[]): void {
+  const byPath = new Map(nodes.map((node) => [node.path, node]));
+  for (const { path, refs } of nodes)
+    for (const { of } of refs) {
+      const submission = byPath.get(of)?.submission;
+      const keeps = submission?.options?.keepResult ?? submission?.job.options.policy.keepsResult;
+      if (keeps === false || keeps === 0)
+        throw new MillraceError(
+          "invalid-flow",
+          `${JSON.stringify(path)} refers to the result of ${JSON.stringify(of)}, which keeps none.`,
+        );
+    }
+}

@@ -1,0 +1,196 @@
+/**
+ * Replaying nodes of a flow: the plan (model/flow/replay.ts) is kept in the order's document and gone through from the
+ * beginning by whoever finds it. Each step is guarded by the rev that the plan noted, so a step that was taken is not taken
+ * again, and a node that was changed by somebody else is left as it is.
+ */
+import { noteNewRound } from "../../model/attempt-log.ts";
+import type { Block } from "../../model/change.ts";
+import { isMillraceError, MillraceError } from "../../model/error.ts";
+import { idOfPath, pathOfId } from "../../model/flow/flow-meta.ts";
+import { planReplay } from "../../model/flow/replay.ts";
+import type { Marked, Member, ReplayAsked, ReplayPlan } from "../../model/flow/replay.ts";
+import { isTerminal, terminalStates } from "../../model/job-state.ts";
+import type { JobState } from "../../model/job-state.ts";
+import { replayChange } from "../../model/operate.ts";
+import type { ChangeCase } from "../../store/operations.ts";
+import type { Doc, JobRecord } from "../../store/records.ts";
+import { hasPassedOn } from "../../store/rules/member.ts";
+import type { Engine } from "../engine.ts";
+import { liveMembers } from "../../model/flow/outcome.ts";
+import { readWaits } from "../../model/flow/waits.ts";
+import { allMembers, flowMetaOf, goAlong } from "./members.ts";
+
+export const replayKind = "flow-replay";
+
+/** @returns the plan, which is empty where nothing has to come back. */
+export async function makeReplayPlan(
+  engine: Engine,
+  flow: JobRecord,
+  asked: ReplayAsked,
+): Promise<ReplayPlan> {
+  if (flow.cancelAsked && !isTerminal(flow.state))
+    throw new MillraceError(
+      "flow-closed",
+      `The flow ${JSON.stringify(flow.id)} is being cancelled; replay it once it has ended.`,
+    );
+  const members = new Map<string, Member>([["", memberOf(flow)]]);
+  for await (const page of allMembers(engine, flow.id))
+    for (const job of page) members.set(pathOfId(job.id), memberOf(await passedOn(engine, job)));
+  for (const path of asked.nodes ?? []) checkNode(members.get(path), path, flow.id);
+  return planReplay(members, asked);
+}
+
+/** Before it has gone along all its edges a member cannot come back, and each step of that makes another rev. */
+async function passedOn(engine: Engine, job: JobRecord): Promise<JobRecord> {
+  if (!isTerminal(job.state) || hasPassedOn(job)) return job;
+  await goAlong(engine, job);
+  return (await engine.reads.add(job.id)) ?? job;
+}
+
+function memberOf(job: JobRecord): Member {
+  const { id, state, rev, flow, edges } = job;
+  const { part, parents = [] } = flowMetaOf(job);
+  return {
+    path: pathOfId(id),
+    state,
+    rev,
+    isPart: part !== undefined,
+    parents,
+    within: flow === null ? null : pathOfId(flow),
+    edges: edges ?? [],
+  };
+}
+
+function checkNode(node: Member | undefined, path: string, flow: string): void {
+  if (node === undefined)
+    throw new MillraceError(
+      "job-not-found",
+      `The flow ${JSON.stringify(flow)} has no node ${JSON.stringify(path)}.`,
+    );
+  if (node.isPart)
+    throw new MillraceError(
+      "invalid-option",
+      `${JSON.stringify(path)} has nodes of its own; name one of these.`,
+    );
+  if (!isTerminal(node.state))
+    throw new MillraceError(
+      "job-changed",
+      `The node ${JSON.stringify(path)} is ${node.state}; only one that has ended runs again.`,
+    );
+}
+
+/**
+ * The order of a replay with its plan. It is made once the order stands, so that none is made of what another order is about
+ * to change, and kept before anything is done: whoever carries the order out goes by the same plan. Null where somebody
+ * else has carried it out.
+ */
+export async function plannedReplay(engine: Engine, doc: Doc): Promise<Doc | null> {
+  const asked = JSON.parse(doc.body) as ReplayAsked | ReplayPlan;
+  if ("runs" in asked) return doc;
+  const { kind, id, version } = doc;
+  const body = JSON.stringify(await planOf(engine, id, asked));
+  const put = { kind, id, body, due: { inMs: 0 }, guard: { version } };
+  const [answer] = await engine.store.putDocs([put]);
+  if (answer?.kind === "ok") return { ...doc, body, version: answer.version };
+  const { docs } = await engine.store.readDocs({ kind, ids: [id] });
+  return docs[0] === undefined ? null : plannedReplay(engine, docs[0]);
+}
+
+/** Of a flow that is gone, or of a node that runs meanwhile, nothing comes back. */
+async function planOf(engine: Engine, id: string, asked: ReplayAsked): Promise<ReplayPlan> {
+  const flow = await engine.reads.add(id);
+  try {
+    if (flow !== null) return await makeReplayPlan(engine, flow, asked);
+  } catch (error) {
+    if (!isMillraceError(error) || error.retryable || error.outcome === "unknown") throw error;
+  }
+  return { parks: [], runs: [], steps: [], waits: 0, added: {} };
+}
+
+/** Goes through a plan. */
+export async function replayFlow(engine: Engine, { id: root, body }: Doc): Promise<string> {
+  const { parks, runs, steps, added } = JSON.parse(body) as ReplayPlan;
+  await Promise.all(parks.map((step) => take(engine, root, step, park)));
+  await Promise.all(runs.map((run) => take(engine, root, run, hold)));
+  // One behind the other: each counts those before it as they stand.
+  for (const step of steps)
+    await take(engine, root, step, (record) =>
+      flowMetaOf(record).part === undefined
+        ? waitAgain(root, record, added[pathOfId(record.id)] ?? [])
+        : reopen(),
+    );
+  // The hold has made one rev more.
+  await Promise.all(
+    runs.map(([path, rev]) => take(engine, root, [path, rev + 1], (record) => letGo(engine, record))),
+  );
+  return "replayed";
+}
+
+type Case = Pick<ChangeCase, "next" | "attempts"> & { readonly states: readonly JobState[] };
+
+/** What moved on between the look and the change is looked at again, so often. */
+const triesMax = 10;
+
+async function take(
+  engine: Engine,
+  root: string,
+  [path, rev]: Marked[number],
+  make: (record: JobRecord) => Case,
+): Promise<void> {
+  for (let tries = 0; tries < triesMax; tries++) {
+    const record = await engine.reads.add(idOfPath(root, path));
+    if (record === null || !isAsPlanned(record, rev)) return;
+    const { states, ...change } = make(record);
+    const guard = { states, rev: record.rev };
+    const answer = await engine.changes.add({ id: record.id, cases: [{ guard, ...change }] });
+    if (answer.kind !== "changed") return;
+  }
+}
+
+/** A flow or a part may have ended behind the plan: nodes that have come back since count as living in it. */
+function isAsPlanned(record: JobRecord, rev: number): boolean {
+  if (record.rev === rev) return true;
+  if (flowMetaOf(record).part === undefined || !isTerminal(record.state)) return false;
+  return liveMembers(readWaits(record.waits ?? "")) > 0;
+}
+
+const again = { to: "blocked", event: "replayed" } as const;
+
+/**
+ * A flow or a part goes on counting from where it stands. One that has not ended gets another rev, so that whoever is about
+ * to end it, by the counts from before, looks again.
+ */
+function reopen(): Case {
+  const next: Block = { ...again, parents: [], waits: null };
+  return { states: [...terminalStates, "blocked"], next };
+}
+
+/** Nothing ever meets this need, or misses it: it is let go at the end. */
+const never = { need: 1_000_000_000, slack: 1_000_000_000 };
+
+function park(): Case {
+  return { states: ["blocked"], next: { ...again, parents: [], waits: never } };
+}
+
+function hold({ attempts }: JobRecord): Case {
+  const next: Block = { ...again, parents: [], waits: never, attempt: 0 };
+  return { states: terminalStates, next, attempts: noteNewRound(attempts) };
+}
+
+function waitAgain(root: string, record: JobRecord, added: readonly string[]): Case {
+  const { parents = [], wants = { need: 0, slack: 0 } } = flowMetaOf(record);
+  const next: Block = {
+    ...again,
+    parents: [...parents, ...added].map((edge) => edge.slice(0, 2) + idOfPath(root, edge.slice(2))),
+    waits: { ...wants, need: wants.need + added.length },
+    attempt: 0,
+  };
+  const log = isTerminal(record.state) ? { attempts: noteNewRound(record.attempts) } : {};
+  return { states: [...terminalStates, "blocked"], next, ...log };
+}
+
+function letGo(engine: Engine, { policy, queue, attempts }: JobRecord): Case {
+  const decided = engine.readPolicy(policy, queue);
+  const options = { due: { inMs: 0 }, resetsAttempts: true, strideMs: engine.settings.strideMs };
+  return { states: ["blocked"], next: replayChange({ policy: decided, attempts }, options).next };
+}

@@ -1,0 +1,32 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { stateCodes, terminalStates } from "../job-state.ts";
+import { bitsOf, everyEnd, hasBit, idOfNode, readEdge, writeEdge } from "./edge.ts";
+
+describe("an edge", () => {
+  test("is read as it was written, whatever its target is called", () => {
+    const bits = fc.integer({ min: 0, max: everyEnd });
+    fc.assert(
+      fc.property(bits, bits, fc.string(), (meets, misses, target) => {
+        expect(readEdge(writeEdge({ meets, misses, target }))).toEqual({ meets, misses, target });
+      }),
+    );
+  });
+
+  test("has one bit for each end", () => {
+    fc.assert(
+      fc.property(fc.subarray([...terminalStates]), (ends) => {
+        const bits = bitsOf(...ends);
+        for (const state of terminalStates)
+          expect(hasBit(bits, stateCodes[state])).toBe(ends.includes(state));
+      }),
+    );
+    // Stored data depends on these.
+    expect(writeEdge({ meets: bitsOf("completed"), misses: everyEnd - 1, target: "fetch" })).toBe("1ufetch");
+  });
+
+  test("leads to a node beside its own, or to the flow", () => {
+    expect(idOfNode("F.s", "x")).toBe("F.s.x");
+    expect(idOfNode("F.s", "")).toBe("F.s");
+  });
+});

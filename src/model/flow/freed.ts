@@ -1,0 +1,29 @@
+/**
+ * Where a blocked job goes once it is freed, as a text that its submit gives and rule R4 reads:
+ *
+ *   <due>,<rankBase>,<rankSlope>,<ttlMs>      due: +milliseconds behind the moment it is freed, or @instant; no ttl: nothing
+ */
+import type { Due } from "../change.ts";
+
+export interface Freed {
+  readonly due: Due;
+  readonly rankBase: number;
+  readonly rankSlope: number;
+  readonly ttlMs: number | null;
+}
+
+export function writeFreed({ due, rankBase, rankSlope, ttlMs }: Freed): string {
+  const when = "at" in due ? `@${due.at}` : `+${due.inMs}`;
+  return `${when},${rankBase},${rankSlope},${ttlMs ?? ""}`;
+}
+
+export function readFreed(text: string): Freed {
+  const [when = "+0", rankBase, rankSlope, ttlMs = ""] = text.split(",");
+  const time = Number(when.slice(1));
+  return {
+    due: when.startsWith("@") ? { at: time } : { inMs: time },
+    rankBase: Number(rankBase),
+    rankSlope: Number(rankSlope),
+    ttlMs: ttlMs === "" ? null : Number(ttlMs),
+  };
+}

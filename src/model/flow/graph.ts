@@ -1,0 +1,318 @@
+/**
+ * The plan of a flow: from nodes and what each comes after to the edges, needs and slacks that rule R4 counts with. A plan
+ * that cannot work is refused here, before any write: unknown and doubled names, doubled edges, cycles, joins that want
+ * more than they have.
+ *
+ * A **part** is a node that has nodes of its own: a flow inside a flow, a group (all of its nodes, some may fail) or a race
+ * (the first of them). It is a job that nobody runs, a member of the flow that it stands in, and the flow of its own nodes.
+ * What comes after something that is a part waits for the part; a part that comes after something lets its first nodes
+ * wait for it. Paths are names joined by dots, from the whole flow on.
+ */
+import { MillraceError } from "../error.ts";
+import { checkName, nameBytesMax, utf8Bytes } from "../name.ts";
+import { bitsOf, everyEnd, readEdge, writeEdge } from "./edge.ts";
+
+export const nodesMax = 100_000;
+/** Of the id of a flow, and the dot behind it. */
+const idBytes = 22;
+
+export type Condition = "success" | "failure" | "always";
+
+/** What a part makes of its nodes. */
+export type Part =
+  | { readonly kind: "flow"; readonly onFailure: OnFailure }
+  /** As many of its nodes may end otherwise than completed. */
+  | { readonly kind: "group"; readonly tolerate: number }
+  /** It is decided by so many that completed. */
+  | { readonly kind: "race"; readonly first: number; readonly cancelsRest: boolean };
+
+/**
+ * What the failure of a node means. isolate: what depends on it is skipped, the rest goes on, the flow has failed.
+ * fail-fast: the rest is cancelled. collect: as isolate, but the flow completes, whatever its counts are.
+ */
+export type OnFailure = "isolate" | "fail-fast" | "collect";
+
+export interface GraphNode {
+  readonly path: string;
+  /** The path of the part that it stands in; "" for the flow itself. */
+  readonly within: string;
+  /** Null for a job. */
+  readonly part: Part | null;
+  /** Paths, each with what has to become of it. */
+  readonly after: readonly { readonly path: string; readonly on: Condition }[];
+  /** Paths that wait for the success of this one, beside what they come after already; left out for none. */
+  readonly before?: readonly string[];
+  /** How many of those in `after` have to be met; null for all. */
+  readonly join: number | null;
+  /** Once it is freed, those of them that have not ended are cancelled. */
+  readonly cancelsRest: boolean;
+}
+
+export interface PlannedNode extends GraphNode {
+  /** Where the end of the node goes, the way to its flow first. */
+  readonly edges: string[];
+  /** The edges that lead here, with the paths that they come from in place of targets. */
+  readonly parents: string[];
+  need: number;
+  slack: number;
+  /** Of a part: how many nodes it has of its own. */
+  members: number;
+}
+
+const completed = bitsOf("completed");
+const failed = bitsOf("failed", "expired");
+const masks: Readonly<Record<Condition, { readonly meets: number; readonly misses: number }>> = {
+  success: { meets: completed, misses: everyEnd - completed },
+  failure: { meets: failed, misses: everyEnd - failed },
+  always: { meets: everyEnd, misses: 0 },
+};
+
+/** What an edge waits for, by the text that it was written as. */
+export function conditionOf(edge: string): Condition {
+  const { meets } = readEdge(edge);
+  return meets === completed ? "success" : meets === failed ? "failure" : "always";
+}
+
+function flowMasks(part: Part): { readonly meets: number; readonly misses: number } {
+  switch (part.kind) {
+    case "flow":
+      return { meets: everyEnd, misses: part.onFailure === "fail-fast" ? failed : 0 };
+    case "group":
+      return { meets: everyEnd, misses: everyEnd - completed };
+    case "race":
+      return masks.success;
+  }
+}
+
+/** How many ends a part needs, and how many may miss it. */
+export function needOfPart(part: Part, members: number): { readonly need: number; readonly slack: number } {
+  switch (part.kind) {
+    case "flow":
+      return { need: members, slack: 0 };
+    case "group":
+      return { need: members, slack: part.tolerate };
+    case "race":
+      return { need: part.first, slack: members - part.first };
+  }
+}
+
+export function invalidFlow(message: string): MillraceError {
+  return new MillraceError("invalid-flow", message);
+}
+
+/** A name of a node: a dot would part it. */
+export function checkNodeName(name: unknown, what: string): string {
+  const checked = checkName(name, what);
+  if (checked.includes("."))
+    throw new MillraceError("invalid-name", `${what} has a dot, which stands between the names of a path.`);
+  return checked;
+}
+
+interface Whole {
+  /** "" for the flow; else where it grows. */
+  readonly path: string;
+  readonly part: Part;
+  /** Nodes that are there already: by their paths from `path` on, for a flow that grows. */
+  readonly isThere?: (path: string) => boolean;
+}
+
+export interface Plan {
+  readonly nodes: readonly PlannedNode[];
+  /** Edges from nodes that are there already. */
+  readonly links: readonly { readonly from: string; readonly edge: string }[];
+  /** Nodes that are there already and wait for one more, as often as they stand here. */
+  readonly awaited: readonly string[];
+}
+
+/** @param whole what the nodes whose `within` is its path are members of. */
+export function planGraph(given: readonly GraphNode[], whole: Whole): Plan {
+  if (given.length === 0) throw invalidFlow("A flow without a node would never end; add one.");
+  if (given.length > nodesMax)
+    throw invalidFlow(`A flow has at most ${nodesMax} nodes, not ${given.length}; split it.`);
+  const nodes = new Map<string, PlannedNode>();
+  for (const node of given) {
+    if (nodes.has(node.path) || whole.isThere?.(node.path) === true)
+      throw invalidFlow(`Two nodes have the name ${JSON.stringify(node.path)}.`);
+    if (utf8Bytes(node.path) > nameBytesMax - idBytes)
+      throw new MillraceError(
+        "invalid-name",
+        `The path of a node has at most ${nameBytesMax - idBytes} bytes, with the names of all that it stands in.`,
+      );
+    nodes.set(node.path, { ...node, edges: [], parents: [], need: 0, slack: 0, members: 0 });
+  }
+  joinFlows(nodes, whole);
+  const awaited = goBefore(nodes, whole);
+  const links = connect(nodes, whole);
+  for (const node of nodes.values()) if (node.part !== null) checkPart(node, node.part);
+  checkNoCycle(nodes);
+  return { nodes: [...nodes.values()], links, awaited };
+}
+
+/** A node that waits for some of several could be freed without the one that goes before it. */
+export function joinsSome(path: string, later: string): string {
+  return `${JSON.stringify(path)} goes before ${JSON.stringify(later)}, which waits for some of several nodes only.`;
+}
+
+/** Of two new nodes the later one comes after the earlier; one that is there already has to wait for one more. */
+function goBefore(nodes: Map<string, PlannedNode>, whole: Whole): readonly string[] {
+  const awaited: string[] = [];
+  for (const { path, before = [], within, edges } of [...nodes.values()])
+    for (const later of before) {
+      const node = nodes.get(later);
+      if (node !== undefined) {
+        if (node.join !== null) throw invalidFlow(joinsSome(path, later));
+        nodes.set(later, { ...node, after: [...node.after, { path, on: "success" }] });
+        continue;
+      }
+      if (whole.isThere?.(later) !== true || !isInside(later, within))
+        throw invalidFlow(
+          `${JSON.stringify(path)} goes before ${JSON.stringify(later)}, which is no node beside it.`,
+        );
+      edges.push(
+        writeEdge({ ...masks.success, target: within === "" ? later : later.slice(within.length + 1) }),
+      );
+      awaited.push(later);
+    }
+  return awaited;
+}
+
+/** The first edge of every node leads to its flow. */
+function joinFlows(nodes: Map<string, PlannedNode>, whole: Whole): void {
+  for (const node of nodes.values()) {
+    const flow = node.within === whole.path ? null : nodes.get(node.within);
+    if (flow === undefined || (flow !== null && flow.part === null))
+      throw invalidFlow(
+        `${JSON.stringify(node.path)} stands in ${JSON.stringify(node.within)}, which is no part of the flow.`,
+      );
+    if (flow !== null) flow.members += 1;
+    node.edges.push(writeEdge({ ...flowMasks(flow?.part ?? whole.part), target: "" }));
+  }
+}
+
+function checkPart({ path, members }: PlannedNode, part: Part): void {
+  const name = JSON.stringify(path);
+  if (members === 0) throw invalidFlow(`${name} has no node of its own, so it would never end.`);
+  if (part.kind === "race" && part.first > members)
+    throw invalidFlow(`The race ${name} wants the first ${part.first} of ${members}.`);
+}
+
+function connect(nodes: Map<string, PlannedNode>, whole: Whole): Plan["links"] {
+  const links: { from: string; edge: string }[] = [];
+  const entrances = entrancesOf(nodes);
+  const isLoose = new Map<string, boolean>();
+  for (const node of nodes.values()) {
+    const { after, join } = node;
+    if (join !== null && (join < 1 || join > after.length))
+      throw invalidFlow(
+        `${JSON.stringify(node.path)} joins ${join} of the ${after.length} nodes that it comes after.`,
+      );
+    if (after.length === 0) continue;
+    checkAfter(node, nodes, whole);
+    const slack = after.length - (join ?? after.length);
+    for (const entrance of entrances(node)) {
+      const before = isLoose.get(entrance.path);
+      checkOneJoin(entrance, before, slack > 0);
+      isLoose.set(entrance.path, slack > 0);
+      entrance.slack += slack;
+      entrance.need -= slack;
+      for (const { path, on } of after) {
+        const from = nodes.get(path);
+        const parent = writeEdge({ ...masks[on], target: path });
+        // What a part comes after may be what one of its nodes comes after, too.
+        if (before !== undefined && isKnownParent(entrance, parent)) continue;
+        const within = from === undefined ? whole.path : from.within;
+        const target = within === "" ? entrance.path : entrance.path.slice(within.length + 1);
+        const edge = writeEdge({ ...masks[on], target });
+        if (from === undefined) links.push({ from: path, edge });
+        else from.edges.push(edge);
+        entrance.parents.push(parent);
+        entrance.need += 1;
+      }
+    }
+  }
+  return links;
+}
+
+function checkAfter({ path: own, after }: PlannedNode, nodes: Map<string, PlannedNode>, whole: Whole): void {
+  const name = JSON.stringify(own);
+  const seen = new Set<string>();
+  for (const { path } of after) {
+    const from = nodes.get(path);
+    const other = JSON.stringify(path);
+    if (from === undefined && whole.isThere?.(path) !== true)
+      throw invalidFlow(`${name} comes after ${other}, which is no node of this flow.`);
+    if (seen.has(path)) throw invalidFlow(`${name} comes after ${other} twice; name it once.`);
+    seen.add(path);
+    if (!isInside(own, from === undefined ? whole.path : from.within))
+      throw invalidFlow(`${name} cannot come after ${other}, which stands inside of another part.`);
+  }
+}
+
+/** One pair of counts cannot tell "some of these" from "and all of those": the node would run before one of them. */
+function checkOneJoin({ path }: PlannedNode, before: boolean | undefined, isLoose: boolean): void {
+  if (before === undefined || !(before || isLoose)) return;
+  throw invalidFlow(
+    `${JSON.stringify(path)} waits for some of several nodes and for others as well, by itself and by the part that it ` +
+      "stands in; put a node between them.",
+  );
+}
+
+function isKnownParent({ path, parents }: PlannedNode, parent: string): boolean {
+  if (parents.includes(parent)) return true;
+  const from = parent.slice(2);
+  if (!parents.some((other) => other.slice(2) === from)) return false;
+  throw invalidFlow(
+    `${JSON.stringify(path)} and the part that it stands in come after ${JSON.stringify(from)} under two conditions.`,
+  );
+}
+
+const isInside = (path: string, within: string): boolean => within === "" || path.startsWith(`${within}.`);
+
+/** The nodes that wait for what a node comes after: itself, or of a part the nodes that come after nothing inside of it. */
+function entrancesOf(nodes: ReadonlyMap<string, PlannedNode>): (node: PlannedNode) => readonly PlannedNode[] {
+  const inside = Map.groupBy(nodes.values(), ({ within }) => within);
+  const find = (node: PlannedNode): readonly PlannedNode[] =>
+    node.part === null
+      ? [node]
+      : (inside.get(node.path) ?? [])
+          .filter(({ after }) => !after.some(({ path }) => isInside(path, node.path)))
+          .flatMap(find);
+  return find;
+}
+
+/** Takes away what waits for nothing, again and again: what is left waits for itself. */
+function checkNoCycle(nodes: ReadonlyMap<string, PlannedNode>): void {
+  const waits = new Map<string, number>();
+  const next = new Map<string, string[]>();
+  const wait = (path: string, other: string): void => {
+    if (!nodes.has(other)) return;
+    waits.set(path, (waits.get(path) ?? 0) + 1);
+    const list = next.get(other);
+    if (list === undefined) next.set(other, [path]);
+    else list.push(path);
+  };
+  for (const { path, parents, within } of nodes.values()) {
+    for (const parent of parents) wait(path, parent.slice(2));
+    // A part ends behind its nodes.
+    wait(within, path);
+  }
+  const free = [...nodes.keys()].filter((path) => !waits.has(path));
+  for (const path of free)
+    for (const other of next.get(path) ?? []) {
+      const left = (waits.get(other) as number) - 1;
+      waits.set(other, left);
+      if (left === 0 && nodes.has(other)) free.push(other);
+    }
+  if (free.length === nodes.size) return;
+  const stuck = [...nodes.keys()].filter((path) => (waits.get(path) ?? 0) > 0).slice(0, 5);
+  throw invalidFlow(
+    `These nodes wait for each other in a circle: ${stuck.map((path) => JSON.stringify(path)).join(", ")}.`,
+  );
+}
+
+/** The nodes of the flow itself whose success nothing waits for: their results are the flow's. */
+export function lastNodes(nodes: readonly PlannedNode[], within: string): readonly string[] {
+  const isLast = ({ edges }: PlannedNode): boolean =>
+    edges.slice(1).every((edge) => (readEdge(edge).meets & completed) === 0);
+  return nodes.filter((node) => node.within === within && isLast(node)).map(({ path }) => path);
+}

@@ -1,0 +1,103 @@
+/**
+ * Which of the processes that serve a route claims when a hint says that jobs became ready there. A process that keeps
+ * coming too late stands by: it claims only if nobody tells within a moment that the jobs are taken. So one ready job
+ * costs a fleet of fifty idle processes a claim or two, and not fifty.
+ *
+ *              a hinted claim brought jobs
+ *           ┌───────────────────────────────┐
+ *           ▼                               │
+ *   at once ──── came too late twice ───► stands by ──the moment is over──► claims
+ *                                           └────── "taken" ──────────────► nothing to do
+ *
+ * Where the one that claims at once has no free slot, is busy or was killed, the others are late by the moment and no
+ * more, and the first of them claims at once from then on. On a store that cannot tell "taken" nobody stands by.
+ */
+import type { Engine } from "../engine/engine.ts";
+import type { Timer } from "../platform/platform.ts";
+import type { Pool } from "./pool.ts";
+
+/** The spread lets the first that stands by tell the others before they claim, too. */
+const standBy = { leastMs: 15, spreadMs: 100 };
+const lateMax = 2;
+/** Jobs that trickle in fast are told of together. */
+const tellGapMs = 4;
+
+interface Turn {
+  /** How often in a row a claim that a hint asked for brought nothing. */
+  late: number;
+  /** The next claim answers a hint. */
+  isAnswer: boolean;
+  timer: Timer | null;
+}
+
+export class ClaimTurns {
+  readonly #engine: Engine;
+  readonly #turns = new Map<Pool, Turn>();
+  readonly #claim: (pool: Pool) => void;
+  #toldUs = Number.NEGATIVE_INFINITY;
+
+  /** @param claim wakes the pool. */
+  constructor(engine: Engine, claim: (pool: Pool) => void) {
+    this.#engine = engine;
+    this.#claim = claim;
+  }
+
+  stop(): void {
+    for (const turn of this.#turns.values()) turn.timer?.cancel();
+    this.#turns.clear();
+  }
+
+  /** @returns whether the pool claims at once. */
+  hinted(pool: Pool): boolean {
+    const { store, platform } = this.#engine;
+    if (store.tellTaken === undefined) return true;
+    const turn = this.#turnOf(pool);
+    if (turn.late < lateMax) {
+      turn.isAnswer = true;
+      return true;
+    }
+    const waitMs = standBy.leastMs + platform.random() * standBy.spreadMs;
+    turn.timer ??= platform.setTimer(waitMs, () => {
+      turn.timer = null;
+      turn.isAnswer = true;
+      this.#claim(pool);
+    });
+    return false;
+  }
+
+  /** Another process has claimed all that was ready there. */
+  taken(pool: Pool): void {
+    this.#forget(this.#turns.get(pool));
+  }
+
+  /** A claim of the pool was answered. */
+  claimed(pool: Pool, gotJobs: boolean): void {
+    const turn = this.#turns.get(pool);
+    if (turn === undefined) return;
+    if (gotJobs) turn.late = 0;
+    else if (turn.isAnswer) turn.late += 1;
+    turn.isAnswer = false;
+    this.#forget(turn);
+  }
+
+  /** All that was ready on these routes was claimed here: told only where others may stand by. */
+  tell(routes: readonly number[]): void {
+    const { store, platform, fleet } = this.#engine;
+    if (store.tellTaken === undefined || fleet.others === 0 || routes.length === 0) return;
+    const nowUs = platform.monotonicUs();
+    if (nowUs - this.#toldUs < tellGapMs * 1000) return;
+    this.#toldUs = nowUs;
+    store.tellTaken(routes);
+  }
+
+  #turnOf(pool: Pool): Turn {
+    let turn = this.#turns.get(pool);
+    if (turn === undefined) this.#turns.set(pool, (turn = { late: 0, isAnswer: false, timer: null }));
+    return turn;
+  }
+
+  #forget(turn: Turn | undefined): void {
+    turn?.timer?.cancel();
+    if (turn !== undefined) turn.timer = null;
+  }
+}

@@ -1,0 +1,57 @@
+/** Flows whose process dies at a commit: every commit on a store in memory, some of each scenario on a real server. */
+import { describe, expect, test } from "vitest";
+import { judgeFlows } from "../history/check-flows.ts";
+import { liveThrough } from "./crash-world.ts";
+import type { CrashPoint, Life } from "./crash-world.ts";
+import { scenarios, statesOf } from "./flow-scenarios.ts";
+import type { Told } from "./flow-scenarios.ts";
+import type { RealStore } from "./open-network.ts";
+
+export interface CrashSubject {
+  readonly title: string;
+  readonly open?: RealStore["open"];
+  /** How many crashes of each scenario, spread over its calls; left out for two at each call, up to crashesMax. */
+  readonly crashes?: number;
+}
+
+export function describeFlowCrashes({ title, open, crashes }: CrashSubject): void {
+  const realStore = open === undefined ? undefined : { open, overlapUs: 0 };
+  describe(`on ${title} a process dies at any commit, and the next one brings the flow to its end:`, () => {
+    test.each(scenarios.map((scenario) => [scenario.name, scenario] as const))(
+      "%s",
+      async (_, scenario) => {
+        const undisturbed = await liveThrough(scenario, null, { realStore });
+        expectRight(scenario, null, undisturbed);
+        for (const crash of pointsOf(undisturbed.calls, crashes))
+          expectRight(scenario, crash, await liveThrough(scenario, crash, { realStore }));
+      },
+      600_000,
+    );
+  });
+}
+
+/** A flow that waits for its retention makes many calls that are all alike. */
+const crashesMax = 320;
+
+function pointsOf(calls: number, crashes = Math.min(2 * calls, crashesMax)): readonly CrashPoint[] {
+  const all = Array.from({ length: calls }, (_, at) => at + 1).flatMap((call): CrashPoint[] => [
+    { call, when: "before" },
+    { call, when: "behind" },
+  ]);
+  const step = all.length / crashes;
+  return Array.from({ length: crashes }, (_, at) => all[Math.floor((at + 0.5) * step)] as CrashPoint);
+}
+
+function expectRight(told: Told, crash: CrashPoint | null, life: Life): void {
+  const { name, ends, nodes = {}, completed, isPruned = false } = told;
+  const where = `${name}, ${crash === null ? "undisturbed" : `crash ${crash.when} call ${crash.call}`}`;
+  expect([...judgeFlows(life.jobs, life.feed)], where).toEqual([]);
+  if (isPruned) return;
+  const states = statesOf(life.jobs);
+  const end = states[""];
+  expect(ends, where).toContain(end);
+  if (end !== ends[0]) return;
+  expect(states, where).toMatchObject(nodes);
+  const total = life.jobs.filter(({ state, attempt }) => state === "completed" && attempt > 0).length;
+  if (completed !== undefined) expect(total, where).toBe(completed);
+}

@@ -1,0 +1,102 @@
+/** What the crash scenarios are worth: each bug that is planted in the store's way of living a flow is found. */
+import { expect, test } from "vitest";
+import { readWaits, writeWaits } from "../../src/model/flow/waits.ts";
+import { removeChange } from "../../src/model/operate.ts";
+import type { NewJob } from "../../src/store/records.ts";
+import type { Store } from "../../src/store/store.ts";
+import { judgeFlows } from "../history/check-flows.ts";
+import { schedule } from "../support/builders.ts";
+import { liveThrough } from "./crash-world.ts";
+import { scenarios } from "./flow-scenarios.ts";
+import type { Told } from "./flow-scenarios.ts";
+
+type Mutant = readonly [bug: string, scenario: string, bend: (store: Store) => Store];
+
+const bendJobs =
+  (bend: (job: NewJob) => NewJob) =>
+  (store: Store): Store => ({
+    ...store,
+    submit: (units) => store.submit(units.map((unit) => ({ ...unit, jobs: unit.jobs.map(bend) }))),
+  });
+
+const mutants: readonly Mutant[] = [
+  [
+    "the failure of a member is not counted",
+    "a cascade of skips, three deep",
+    // The bit of `failed` in what the first edge, to the flow, is met by.
+    bendJobs((job) =>
+      (job.edges ?? null) === null ? job : { ...job, edges: ["t0", ...(job.edges ?? []).slice(1)] },
+    ),
+  ],
+  [
+    "an end frees nobody",
+    "a map that is made of a result",
+    bendJobs((job) =>
+      (job.edges ?? null) === null ? job : { ...job, edges: (job.edges ?? []).slice(0, 1) },
+    ),
+  ],
+  [
+    "an owed document is dropped before its deed",
+    "a flow that fails fast",
+    (store) => ({
+      ...store,
+      readDueDocs: async (request) => {
+        const page = await store.readDueDocs(request);
+        const owed = page.docs.filter(({ kind }) => kind === "owed");
+        await store.putDocs(owed.map(({ kind, id }) => ({ kind, id, body: null, guard: "any" as const })));
+        return { ...page, docs: page.docs.filter(({ kind }) => kind !== "owed") };
+      },
+    }),
+  ],
+  [
+    "a join wants one less than it should",
+    "a cascade of skips, three deep",
+    bendJobs((job) => {
+      const { freed = null, waits: text = null } = job;
+      if (freed === null || text === null) return job;
+      const waits = readWaits(text);
+      return waits.need < 2 ? job : { ...job, waits: writeWaits({ ...waits, need: waits.need - 1 }) };
+    }),
+  ],
+  [
+    "a join fires twice",
+    "a join of any that cancels its other parents",
+    (store) => ({
+      ...store,
+      settleIfLeased: async (settles) => {
+        const answers = await store.settleIfLeased(settles);
+        for (const { id } of settles) {
+          const use = `${id.split(".")[0]}.use`;
+          const next = schedule(0, { event: "freed" });
+          await store.changeIf([{ id: use, cases: [{ guard: { states: ["ready", "running"] }, next }] }]);
+        }
+        return answers;
+      },
+    }),
+  ],
+  [
+    "a member is pruned inside of a live flow",
+    "a cascade of skips, three deep",
+    (store) => ({
+      ...store,
+      settleIfLeased: async (settles) => {
+        const answers = await store.settleIfLeased(settles);
+        const gone = settles.map(({ id }) => ({
+          id,
+          cases: [{ guard: { states: ["completed" as const] }, next: removeChange.next }],
+        }));
+        await store.changeIf(gone);
+        return answers;
+      },
+    }),
+  ],
+];
+
+test.each(mutants)("it is found that %s", async (_, name, bend) => {
+  const scenario = scenarios.find((each) => each.name === name) as Told;
+  const found = await liveThrough(scenario, null, { bend }).then(
+    ({ jobs, feed }) => [...judgeFlows(jobs, feed)].map(({ message }) => message),
+    (error: unknown) => [String(error)],
+  );
+  expect(found).not.toEqual([]);
+});
