@@ -33,7 +33,10 @@ export class ChaosRun {
   }
 
   async isDrained(): Promise<boolean> {
-    const tallies = await this.#place.store.tallyJobs();
+    const { store } = this.#place;
+    const tallies = await store.tallyJobs();
+    // A partition that does not answer is not counted.
+    if ((store.missing?.() ?? []).length > 0) return false;
     return tallies.every(({ state }) => state !== "ready" && state !== "running" && state !== "scheduled");
   }
 
