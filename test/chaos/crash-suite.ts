@@ -65,6 +65,8 @@ export function describeCrashes(subject: CrashSubject): void {
         run.start({ role: "producer", name: "producer-1", to: jobs / 2, everyMs: 3 }),
         run.start({ role: "producer", name: "producer-2", from: jobs / 2 + 1, to: jobs, everyMs: 3 }),
       ];
+      // A producer that is still opening the store when the server dies ends, as it should, and enqueues nothing.
+      await Promise.all([half.ready, rest.ready]);
       const { epoch: before } = await place.store.describe();
       for (const least of [60, 200]) {
         await until(`${least} jobs are completed`, async () => (await countCompleted()) >= least);
