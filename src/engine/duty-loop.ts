@@ -84,6 +84,11 @@ export class DutyLoop {
     this.#setTimer();
   }
 
+  /** A pass is under way, or begins in this turn. */
+  get isAtWork(): boolean {
+    return this.#wake === null;
+  }
+
   get tally(): DutyTally {
     return this.#count.read(this.cases.length);
   }

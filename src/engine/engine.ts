@@ -21,6 +21,7 @@ import type {
   SubmitUnit,
 } from "../store/operations.ts";
 import type { Effects, JobRecord, NewJob } from "../store/records.ts";
+import { isBornBlocked } from "../store/rules/member.ts";
 import type { Store } from "../store/store.ts";
 import type { AttemptObserver } from "./attempt-observer.ts";
 import { observerOfSink } from "./attempt-sink.ts";
@@ -100,7 +101,8 @@ export class Engine {
   readonly reads: Batching<string, JobRecord | null>;
 
   /**
-   * Called with the first job of every unit that this process submits, so that its workers may claim in the same turn.
+   * Called with the first job of every unit that this process submits, or the first node of a flow that waits for no
+   * other, so that its workers may claim in the same turn.
    */
   readonly arrivals = new Set<(job: NewJob) => void>();
   /** Called when this process has made due jobs ready, so that its workers need no hint of them. */
@@ -264,7 +266,7 @@ export class Engine {
         );
       this.submits.push(unit, { answered, failed });
     });
-    const [first] = unit.jobs;
+    const first = this.arrivals.size === 0 ? undefined : unit.jobs.find((job) => !isBornBlocked(job));
     if (first !== undefined) for (const arrival of this.arrivals) arrival(first);
     return answer;
   }

@@ -32,6 +32,7 @@ const alarmAgainMs = 1500;
 export class Supervisor {
   readonly #engine: Engine;
   readonly #loops: readonly DutyLoop[];
+  readonly #docsLoop: DutyLoop | undefined;
   readonly #noticeId: string;
   readonly #missing: MissingPartitions;
   /** Null in a process whose promote duty is switched off. */
@@ -56,6 +57,7 @@ export class Supervisor {
           this.#ended(loop, pass),
         ),
     );
+    this.#docsLoop = this.#loops.find(({ duty }) => duty.servesDocs === true);
   }
 
   start(): void {
@@ -118,6 +120,9 @@ export class Supervisor {
     } else if (duty.wakes === "alarm" && this.#standingBy === null) {
       // Nobody here sets the alarm: the duty wakes by the clocks that it sees itself.
       if (nextInMs !== null && nextInMs > 0) loop.wakeIn(nextInMs);
+    } else if (loop === this.#docsLoop && this.#alarmAgainUs === 0) {
+      // A hint of them brought it here, and no clock was hidden behind them (see #heardClock).
+      if (nextInMs !== null) this.#standingBy?.heardClock(nextInMs);
     } else if (duty.wakes === "alarm" && pass.processed > 0) {
       this.#alarmAgainUs = 0;
       this.#wake("clock", 0);
@@ -126,16 +131,19 @@ export class Supervisor {
 
   /**
    * What is due the moment it is written is a document: a due job would be ready. The one process that answers clocks
-   * looks at documents at once; the others hear of the clock as of any other.
+   * looks at documents at once, and at no other clock; the others hear of it as of any other.
    */
   #heardClock(inMs: number): void {
-    this.#standingBy?.heardClock(inMs);
-    if (inMs > 0 || this.#standingBy?.mayAnswer !== true) return;
-    for (const loop of this.#loops) if (loop.duty.servesDocs === true) loop.wakeIn(0);
+    const loop = this.#docsLoop;
+    if (inMs > 0 || loop === undefined || this.#standingBy?.mayAnswer !== true)
+      this.#standingBy?.heardClock(inMs);
+    else loop.wakeIn(0);
   }
 
   /** A claim tells the clocks as a pass of the promote duty would, so that an idle process needs only one of the two. */
   readonly #claimed = (nextDueInMs: number | null): void => {
+    // Documents that are being served have rung, most likely.
+    if (nextDueInMs === 0 && this.#docsLoop?.isAtWork === true) return;
     if (nextDueInMs !== null) this.#standingBy?.heardClock(nextDueInMs);
     if (nextDueInMs === 0) return;
     this.#alarmAgainUs = 0;

@@ -82,7 +82,10 @@ import type { DocPut, GatePut, JobRecord, Tally } from "./records.ts";
 
 export interface Store {
   describe(): Promise<StoreDescription>;
-  /** The store works beside this process: the next claim may go out before the jobs of the last one are run. */
+  /**
+   * The store works beside this process: the next claim may go out before the jobs of the last one are run. Left out where
+   * the calls of one turn of the event loop are one step, in their order.
+   */
   readonly claimsAhead?: boolean;
   /** How many partitions the store has; left out for one. What is written in one step must lie in one (model/placement.ts). */
   readonly partitions?: number;

@@ -147,6 +147,16 @@ export class Claimer {
     this.consider();
   }
 
+  /**
+   * A member of a flow has ended in this turn. Where the calls of a turn are one step of the store, the claim behind its
+   * settle finds the members that it frees; elsewhere it would come too early, and the hint of the settle asks for it.
+   */
+  memberEnded(): void {
+    const { claimsAhead, partitions = 1 } = this.#engine.store;
+    if (claimsAhead === true || partitions > 1) return;
+    for (const pool of this.#routes.pools) this.#routes.wake(pool);
+  }
+
   /** Another process has claimed what was ready on these routes. */
   taken(routes: readonly number[]): void {
     for (const route of routes) {

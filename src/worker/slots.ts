@@ -13,6 +13,7 @@ import { Attempt } from "./attempt.ts";
 import { endUnreadable } from "./attempt-end.ts";
 import type { AttemptRunner } from "./attempt-runner.ts";
 import { BatchPool } from "./batch-pool.ts";
+import { isMember } from "./flow-input.ts";
 import type { SingleHandler } from "./handler.ts";
 import type { Leases } from "./leases.ts";
 import type { Pool } from "./pool.ts";
@@ -31,6 +32,8 @@ export interface SlotsOptions {
   readonly runner: AttemptRunner;
   readonly settling: Settling;
   readonly aborting: Aborting;
+  /** Told when a member of a flow has ended, behind its settle: that may free other members. */
+  readonly memberEnded: () => void;
   /** Told whenever a pool may want more jobs. */
   readonly hasRoom: () => void;
 }
@@ -153,7 +156,7 @@ export class Slots {
     this.#running += 1;
     runner.run(attempt, routes.handlerOf(attempt.job) as SingleHandler, () => {
       this.#running -= 1;
-      this.#free(pool, 1);
+      this.#free(pool, [attempt]);
     });
   }
 
@@ -165,13 +168,14 @@ export class Slots {
     this.#options.runner.runBatch(attempts, pool.handler, () => {
       this.#running -= 1;
       left -= 1;
-      if (left === 0) this.#free(pool, attempts.length);
+      if (left === 0) this.#free(pool, attempts);
     });
   }
 
-  #free(pool: Pool, finished: number): void {
+  #free(pool: Pool, ended: readonly Attempt[]): void {
     pool.busySlots -= 1;
-    pool.finished(finished);
+    pool.finished(ended.length);
+    if (ended.some(isMember)) this.#options.memberEnded();
     this.#fill(pool);
   }
 }

@@ -128,6 +128,7 @@ export class JobWorker implements Worker {
     const slots = new Slots(engine, {
       ...{ owner, leaseMs, leases, routes, runner, settling, aborting, hasRoom },
       shares: this.#seat.shares,
+      memberEnded: () => this.#claimer.memberEnded(),
       arrived: () => shared.beat.hurry(),
     });
     this.id = owner;

@@ -8,6 +8,8 @@
  */
 import type { DatabaseSync } from "node:sqlite";
 import { contractHints, emptyHints } from "../../store/hints.ts";
+import type { Hints } from "../../store/hints.ts";
+import type { ClaimAnswer, ClaimRequest } from "../../store/operations.ts";
 import type { Hint } from "../../store/store.ts";
 import { readAside, removeAside } from "./aside.ts";
 import { auditIndexes } from "./audit.ts";
@@ -156,20 +158,33 @@ function openCommit(session: Session, machineNow: number): Commit {
   return beginCommit({ statements, routes, epoch, now: session.lastNow });
 }
 
+/** Claims come last, so that they see the jobs of the calls that were made in the same turn. */
 function runCalls(commit: Commit, calls: readonly Call[]): CommitOutcome {
   const hints = emptyHints();
   const outcomes: CallOutcome[] = [];
   const told: number[] = [];
-  for (const { operation, request } of calls) {
-    // Submits that follow each other are written together; whatever else comes sees what was written.
-    if (operation !== "submit") flushCommit(commit);
-    const step = beginStep(commit);
-    const operate = operations[operation] as (step: Step, request: unknown) => unknown;
-    outcomes.push({ kind: "answer", answer: operate(step, request) });
-    const number = endStep(step, hints);
-    if (number !== null) told.push(number);
-  }
+  const run = (isTurnOfClaims: boolean): void => {
+    for (const [index, { operation, request }] of calls.entries()) {
+      if ((operation === "claim") !== isTurnOfClaims) continue;
+      // Submits that follow each other are written together; whatever else comes sees what was written.
+      if (operation !== "submit") flushCommit(commit);
+      const step = beginStep(commit);
+      const operate = operations[operation] as (step: Step, request: unknown) => unknown;
+      const answer = operate(step, request);
+      outcomes[index] = { kind: "answer", answer };
+      const number = endStep(step, hints);
+      if (number !== null) told.push(number);
+      if (isTurnOfClaims) forgetTaken(hints, request as ClaimRequest, answer as ClaimAnswer);
+    }
+  };
+  run(false);
+  run(true);
   return { outcomes, hints: contractHints(hints), told, now: commit.now };
+}
+
+/** What became ready before a claim that has left nothing is no news: it would be claimed once more, in vain. */
+function forgetTaken({ routes }: Hints, { offers }: ClaimRequest, { more }: ClaimAnswer): void {
+  if (!more) for (const offer of offers) for (const route of offer.routes) routes.delete(route);
 }
 
 /** Sets aside what could not be read. Answers null when the calls may run again, else why they have failed. */
