@@ -80,6 +80,11 @@ interface Waiter {
   submitting: Promise<void>;
 }
 
+/**
+ * How long the permit job of another process is out of the way: who tries once here claims again in the turn in which it
+ * goes back, and would get it again and again.
+ */
+const anothersMs = 5;
 /** How often who leaves looks for a permit job that is ready. */
 const takeAwayTriesMax = 3;
 const readyLooksMax = 20;
@@ -235,7 +240,7 @@ export class PermitDesk {
     this.#events.numberShared();
     // Not before the rest of what the claim has brought is handed over.
     this.#engine.platform.defer(() => this.#moveAll());
-    return new Snooze(0);
+    return new Snooze(anothersMs);
   }
 
   /** Who tries once stays: its permit job could hold here what it would try for there. */

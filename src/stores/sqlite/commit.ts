@@ -182,9 +182,11 @@ function runCalls(commit: Commit, calls: readonly Call[]): CommitOutcome {
   return { outcomes, hints: contractHints(hints), told, now: commit.now };
 }
 
-/** What became ready before a claim that has left nothing is no news: it would be claimed once more, in vain. */
-function forgetTaken({ routes }: Hints, { offers }: ClaimRequest, { more }: ClaimAnswer): void {
-  if (!more) for (const offer of offers) for (const route of offer.routes) routes.delete(route);
+/** What became ready before a claim that asked for more than there was is no news: it would be asked for again in vain. */
+function forgetTaken({ routes }: Hints, { offers }: ClaimRequest, { jobs, more }: ClaimAnswer): void {
+  const [offer] = offers;
+  if (offer === undefined || offers.length > 1 || more || jobs.length >= offer.max) return;
+  for (const route of offer.routes) routes.delete(route);
 }
 
 /** Sets aside what could not be read. Answers null when the calls may run again, else why they have failed. */
