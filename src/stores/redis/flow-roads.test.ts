@@ -21,7 +21,7 @@ import type { LeasedJob, NewJob } from "../../store/records.ts";
 import { storeLimits } from "../../store/limits.ts";
 
 const { openBoth } = useBothRoads();
-const cases = 40;
+const cases = 25;
 const names = ["a", "b", "c", "d", "e", "p", "p.x", "p.y"];
 const passOn: Mark = { to: "same", event: "passed-on", passesOn: true };
 const groupGate = writeKeyUse({ key: "g:mail\tone", weight: 1, cap: 1 });

@@ -29,6 +29,16 @@ const freedPattern = patternOf([...headFields, ...ownFields], {
   },
   ...{ dueAt: "", rank: "", deadlineAt: "", ttlAt: "", freed: captured },
 });
+/** A spec of the same kind, whenever it is due: flags, id, route, due time, waits, and where its tail begins. */
+const memberPattern = patternOf([...headFields, ...ownFields], {
+  ...{
+    flags: `([${flags.tags}${flags.rare}${flags.flow}]+)`,
+    id: captured,
+    createdAt: "%d+",
+    route: captured,
+  },
+  ...{ dueAt: "(%-?%d*)", rank: "%-?%d*", deadlineAt: "", ttlAt: "", waits: captured },
+});
 /** Of a state behind its id: where the waits begin, and what is behind them. */
 const waitsPattern = `${patternOf(restFields.slice(0, restFields.indexOf("waits"))).replace("^", String.raw`^\31`)}${skipped}()`;
 
@@ -116,6 +126,13 @@ end
 local function readFreedSpec(spec)
   local id, madeAt, route, freed, tail = match(spec, "${freedPattern}")
   if tail and inputAt(spec, tail) then return id, madeAt, route, freed end
+end
+
+-- Id, due time, flags and waits of a job of a flow and of a route that has tags and nothing else beyond it; nothing for
+-- others.
+local function readMember(spec, route)
+  local flags, id, own, dueAt, waits, tail = match(spec, "${memberPattern}")
+  if tail and own == route and waits ~= "" and inputAt(spec, tail) then return id, dueAt, flags, waits end
 end
 
 -- Of a state behind its id: where its waits begin, and what is behind them.

@@ -1,8 +1,9 @@
 /**
  * settle: what a running attempt writes at its end, under its fence. Applied at most once and only with the current
  * fence; a repeat with the same fence answers already. Plain endings (no effects, kept) are written as a set: one
- * template for all that look alike, members of flows too, and their unique keys are freed together at the end; where the call has effects,
- * which may take such a key, jobs with keys go through the job's tables like everything else.
+ * template for all that look alike, and their unique keys are freed together at the end; where the call has effects,
+ * which may take such a key, jobs with keys go through the job's tables like everything else. Members of flows end as a
+ * set too, and then go along their edges (targets.ts).
  *
  *  args     shapes of the effects, number of settles, their handles, then stretches: how many, next (argument-text.ts;
  *           a finish without its result), fence, whether attempt logs, results and effects come, and per settle:
