@@ -62,6 +62,8 @@ const someMember = fc.record({
   hasKey: fc.integer({ max: 5, min: 0 }).map((n) => n === 0),
 });
 const someGraph = fc.record({
+  /** No job of it has a key, a digest or a lane, so that it is submitted as a set. */
+  isUsual: fc.boolean(),
   need: fc.integer({ min: 1, max: 8 }),
   members: fc.array(someMember, { minLength: names.length, maxLength: names.length }),
 });
@@ -69,10 +71,11 @@ const someGraph = fc.record({
 type Graph = typeof someGraph extends fc.Arbitrary<infer Value> ? Value : never;
 
 /** Its node p is a flow itself, of which x and y make part. */
-function jobsOf(flow: string, { need, members }: Graph): NewJob[] {
+function jobsOf(flow: string, { isUsual, need, members }: Graph): NewJob[] {
   const nodes = members.map((given, at) => {
     const name = names[at]!;
     const { slack, owes } = given;
+    const { laneKey: _lane, laneGates: _gates, digest: _digest, ...usual } = given.options;
     const isPart = name === "p";
     const within = name.startsWith("p.") ? `${flow}.p` : flow;
     // Those inside of the part free each other, by their names there.
@@ -81,10 +84,10 @@ function jobsOf(flow: string, { need, members }: Graph): NewJob[] {
     );
     const unique = { key: `${flow}${name}`, hold: "end", onHeld: "keep" } as unknown as NewJob["unique"];
     return aJob({
-      ...{ id: `${flow}.${name}`, ...(isPart ? { queue: "flows" } : given.options) },
+      ...{ id: `${flow}.${name}`, ...(isPart ? { queue: "flows" } : isUsual ? usual : given.options) },
       ...{ flow: within, edges: [edgeTo("", given.toFlow), ...edges], freed: isPart ? null : given.freed },
       waits: newWaits({ need: given.need, slack, owes, ...(isPart ? { total: 2 } : {}) }),
-      ...(given.hasKey && !isPart ? { unique } : {}),
+      ...(given.hasKey && !isPart && !isUsual ? { unique } : {}),
     });
   });
   return [aFlow(6, { id: flow, need }), ...nodes];
@@ -153,7 +156,7 @@ function statesFor(next: ChangeNext, id: string): readonly JobState[] {
   if (next === passOn || next.to === "scheduled") return terminalStates;
   if (next.to === "removed") return id.includes(".") ? [] : terminalStates;
   if (next.to === "blocked") return id.includes(".") ? [...terminalStates, "blocked"] : [];
-  return ["blocked", "ready", "scheduled"];
+  return next.to === "skipped" ? ["blocked"] : ["blocked", "ready", "scheduled"];
 }
 
 describe("flows by either road leave the same keys", () => {

@@ -2,8 +2,7 @@
  * claim (R6): takes ready jobs in the order of (rank, seq) from the offered routes, never one of whose clocks has rung.
  * An entry of a job that is not ready there is only taken out; where reading fails, all entries are left.
  * Plain jobs that nobody has touched yet get their first state as a set: one template for all of a route. So do jobs of
- * flows at their first claim: one for all that look alike. Others are
- * read, changed and written.
+ * flows at their first claim: one for all that look alike. Others are read, changed and written.
  *
  *  args     owner, lease, most bytes of inputs ("" for any), then per offer: max, starts, number of routes,
  *           routes

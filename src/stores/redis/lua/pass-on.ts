@@ -12,25 +12,26 @@ import { storeLimits } from "../../../store/limits.ts";
 export const passOnLua = String.raw`
 local AT_ONCE, PER_STEP = ${storeLimits.edgesAtOnceMax}, ${storeLimits.edgesPerStepMax}
 
--- What these edges lead to comes into view: states alone, or whole jobs where what is done may be taken back.
-local function meetTargets(c, ways, from, to)
-  if c.targets and not c.undo then return loadTargets(c, { { ways = ways, from = from, to = to } }) end
+-- What an end leads to comes into view, as whole jobs.
+local function loadWhole(c, passing)
   local ids = {}
-  for i = from + 1, to do ids[#ids + 1] = idAlong(ways, i) end
+  for i = passing.from + 1, passing.to do
+    local id = idOfNode(passing.flow, passing.edges[i])
+    ids[#ids + 1], passing[#passing + 1] = id, { id = id }
+  end
   loadByIds(c, ids)
 end
 
 -- The end of a member goes along its next edges, up to so many; the rest is owed.
 local function passOn(c, job, most)
-  local waits, ways = readWaits(job.waits), waysOf(c, job.flow, job.edges)
-  local from, total = waits.passed, #ways.edges
-  local to = min(total, from + most)
+  local waits = readWaits(job.waits)
+  local passing = passingOf(c, job.flow, job.edges, waits.passed, most)
   touch(c, job)
-  waits.passed = to
+  waits.passed = passing.to
   job.waits = waitsText(waits)
-  meetTargets(c, ways, from, to)
-  goAlong(c, ways, from, to, job.state)
-  if to < total then owe(c, job.id) end
+  -- What may be taken back is done to whole jobs.
+  if c.targets and not c.undo then loadTargets(c, { passing }) else loadWhole(c, passing) end
+  goAlong(c, passing, job.id, job.state)
 end
 
 -- A member that had ended comes back: its flow counts it among the living again.

@@ -34,13 +34,13 @@ end
 -- The same for the members of flows in a stretch that have so many edges: they are kept as long as their flows, and their
 -- waits say how far their ends have gone.
 local function stretchOfMembers(stretches, stretch, edges)
-  local key = edges .. US .. stretch.fence .. US .. stretch.text
-  local own = stretches[key]
+  local ofMembers = stretch.ofMembers or newList(stretch, "ofMembers")
+  local own = ofMembers[edges]
   if not own then
     local next = stretch.next
     own = newStretch(next, stretch.text, stretch.fence)
     own.passes, own.isPlain = min(edges, AT_ONCE), next.kind == "finish" and next.keepsLane ~= "1"
-    stretches[key] = own
+    ofMembers[edges], stretches[edges .. US .. stretch.fence .. US .. stretch.text] = own, own
   end
   return own
 end
@@ -223,14 +223,13 @@ local function loadMembers(c, states, args, before, from, to)
   if not c.targets then return members end
   for i = from, to do
     local h, state = args[before + i], states[i]
-    if state and c.jobs[h] == nil and isOfFlow(state) then wanted[#wanted + 1] = h end
+    -- The flag of a flow is the last one. What has this text elsewhere has no flow in its spec.
+    if state and c.jobs[h] == nil and find(state, HAS_FLOW .. US, 1, true) then wanted[#wanted + 1] = h end
   end
   for i, spec in ipairs(fetch("HMGET", c.k.spec, wanted)) do
     local flow, edges = edgesIn(spec or "")
     if flow and flow ~= "" then
-      local ways = waysOf(c, flow, edges)
-      local total = #ways.edges
-      local passing = { ways = ways, from = 0, to = min(total, AT_ONCE), total = total }
+      local passing = passingOf(c, flow, edges, 0, AT_ONCE)
       members[wanted[i]], passings[#passings + 1] = passing, passing
     end
   end
@@ -242,8 +241,7 @@ end
 local function endMember(c, stretches, stretch, passing, h, state, id, ended, result)
   local own = stretchOfMembers(stretches, stretch, passing.total)
   if not endPlain(c, own, h, state, id, ended, result) then return false end
-  goAlong(c, passing.ways, 0, passing.to, stretch.next.to)
-  if passing.to < passing.total then owe(c, id) end
+  goAlong(c, passing, id, stretch.next.to)
   return true
 end
 
