@@ -36,12 +36,14 @@ import { luaOf } from "./lua/lua-module.ts";
 import { oneJobLua } from "./lua/one-job.ts";
 import { packingLua } from "./lua/packing.ts";
 import { parkedLua } from "./lua/parked.ts";
+import { passOnLua } from "./lua/pass-on.ts";
 import { permitsLua } from "./lua/permits.ts";
 import { pruneLua } from "./lua/prune.ts";
 import { readLua } from "./lua/read.ts";
 import { rulesLua } from "./lua/rules.ts";
 import { settleLua } from "./lua/settle.ts";
 import { submitLua } from "./lua/submit.ts";
+import { targetsLua } from "./lua/targets.ts";
 import { tellLua } from "./lua/tell.ts";
 import { turnLua } from "./lua/turn.ts";
 import { uniqueLua } from "./lua/unique.ts";
@@ -78,6 +80,8 @@ export const libraryModules: readonly string[] = [
     writeLua,
     docsLua,
     arriveLua,
+    targetsLua,
+    passOnLua,
     submitLua,
     permitsLua,
     lookLua,

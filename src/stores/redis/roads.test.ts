@@ -3,10 +3,7 @@
  * to one whose library has only the general ones, and all keys are compared.
  */
 import fc from "fast-check";
-import { beforeAll, describe, expect, test } from "vitest";
-import { everyEnd, writeEdge } from "../../model/flow/edge.ts";
-import { writeFreed } from "../../model/flow/freed.ts";
-import { newWaits } from "../../model/flow/waits.ts";
+import { describe, expect, test } from "vitest";
 import { writeKeyUse } from "../../model/lane.ts";
 import { terminalStates } from "../../model/job-state.ts";
 import type { ClaimAnswer, Settle } from "../../store/operations.ts";
@@ -24,17 +21,12 @@ import {
 } from "../../../test/support/builders.ts";
 import { createHeldPlatform, startAt } from "../../../test/support/held-platform.ts";
 import { readKeys } from "../../../test/support/redis-keys.ts";
-import { useOwnRedis } from "../../../test/support/use-redis.ts";
-import { buildLibrary, libraryOf } from "./library.ts";
+import { useBothRoads } from "../../../test/support/redis-roads.ts";
+import type { Both } from "../../../test/support/redis-roads.ts";
 
-const plain = useOwnRedis();
-const general = useOwnRedis();
+const { plain, general, openBoth: openWith } = useBothRoads();
 const cases = 30;
 let drawn = 0;
-
-beforeAll(async () => {
-  await general.admin.call("FUNCTION", "LOAD", libraryOf(buildLibrary({ hasPlainRoads: false })));
-});
 
 const usesSlack = [{ key: "l:slack", weight: 1 }];
 const usesBoth = [{ key: "l:api", weight: 2 }, ...usesSlack];
@@ -44,35 +36,7 @@ const gates = [
   aGate("q:reports", { cap: 2 }),
 ];
 
-interface Both {
-  /** Runs the same calls on both stores, compares what they answer and what they leave, and gives the answer. */
-  readonly same: <Answer>(run: (store: Store, isGeneral: boolean) => Promise<Answer>) => Promise<Answer>;
-}
-
-async function openBoth(): Promise<Both> {
-  const prefix = `roads-${++drawn}`;
-  const platform = createHeldPlatform();
-  const options = { platform, clock: "platform", prefix } as const;
-  const [one, other] = [await plain.open(options), await general.open(options)];
-  for (const store of [one, other]) await store.putGates(gates);
-  return {
-    async same(run) {
-      platform.advance(7);
-      const answer = await run(one, false);
-      expect(await run(other, true)).toEqual(answer);
-      expect(await readAll(general.admin, prefix)).toEqual(await readAll(plain.admin, prefix));
-      return answer;
-    },
-  };
-}
-
-/** All keys. Those who ended in one minute are listed in no order: what ends as a set is listed behind its call. */
-async function readAll(admin: typeof plain.admin, prefix: string): Promise<unknown> {
-  const keys = Object.entries(await readKeys(admin, prefix));
-  return Object.fromEntries(
-    keys.map(([key, held]) => [key, key.startsWith("end:") && Array.isArray(held) ? new Set(held) : held]),
-  );
-}
+const openBoth = (): Promise<Both> => openWith(gates);
 
 /** A unit that may have happened before takes the general road. */
 const submitAll = ({ same }: Both, jobs: readonly NewJob[]): Promise<unknown> =>
@@ -168,22 +132,6 @@ function nextOf(given: { to: (typeof terminalStates)[number] } | null, at: numbe
   return at % 2 === 0 ? handBack : schedule(5);
 }
 
-/** A flow whose members wait for each other in a row, whatever end they come to. */
-function chainOf(flow: string, length: number): NewJob[] {
-  const freed = writeFreed({ due: { inMs: 0 }, rankBase: 0, rankSlope: 1, ttlMs: null });
-  const edge = (target: string): string => writeEdge({ meets: everyEnd, misses: 0, target });
-  const members = Array.from({ length }, (_, at) =>
-    aJob({
-      ...{ id: `${flow}.${at}`, flow, freed, waits: newWaits({ need: Math.min(at, 1) }) },
-      edges: [edge(""), ...(at + 1 < length ? [edge(String(at + 1))] : [])],
-    }),
-  );
-  return [
-    aJob({ id: flow, queue: "flows", waits: newWaits({ need: length, owes: 1, total: length }) }),
-    ...members,
-  ];
-}
-
 describe("the same jobs by either road leave the same keys", () => {
   test("at their submit", async () => {
     await fc.assert(
@@ -244,30 +192,6 @@ describe("the same jobs by either road leave the same keys", () => {
             return aSettle(job, nextOf(next, at), { attempts });
           });
           await both.same((store) => store.settleIfLeased(settles));
-          await both.same((store) => store.settleIfLeased(settles));
-        }
-      }),
-      { numRuns: cases },
-    );
-  });
-
-  test("at the ends of members of flows, among plain jobs", async () => {
-    const someFlows = fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 4 });
-    const someFailures = fc.array(fc.boolean(), { minLength: 12, maxLength: 12 });
-    await fc.assert(
-      fc.asyncProperty(someFlows, someFailures, fc.integer({ min: 1, max: 6 }), async (flows, fails, max) => {
-        const both = await openBoth();
-        const units = flows.map((length, at) => ({ jobs: chainOf(`F${at}`, length) }));
-        await both.same((store) =>
-          store.submit([...units, { jobs: [aJob({ id: "x" }), aJob({ id: "y" })] }]),
-        );
-        for (let round = 0; round < 6; round++) {
-          const { jobs: leased } = await both.same((store) =>
-            store.claim(aClaim({ offers: [{ routes: [aRoute()], max }] })),
-          );
-          const settles = leased.map((job, at) =>
-            aSettle(job, finish(fails[(round + at) % fails.length] === true ? "failed" : "completed")),
-          );
           await both.same((store) => store.settleIfLeased(settles));
         }
       }),

@@ -57,12 +57,16 @@ function isAlike(one: NewJob, other: NewJob): boolean {
     one.ttlMs === other.ttlMs &&
     one.unique?.onHeld === other.unique?.onHeld &&
     (tagsOf(one) === null) === (tagsOf(other) === null) &&
-    hasGates(one) === hasGates(other)
+    hasGates(one) === hasGates(other) &&
+    one.waits === other.waits &&
+    hasFreed(one) === hasFreed(other)
   );
 }
 
 /** Those of its lane. */
 const hasGates = ({ laneGates = null }: NewJob): boolean => laneGates !== null && laneGates.length > 0;
+
+const hasFreed = ({ freed = null }: NewJob): boolean => freed !== null;
 
 function isSameDue(one: Due | null, other: Due | null): boolean {
   if (one === other) return true;
@@ -77,6 +81,7 @@ function shapeText(job: NewJob): string {
     ...{ rankBase, rankSlope, deadline: job.deadline === null ? "" : dueText(job.deadline), ttlMs },
     ...{ onHeld: unique?.onHeld, hasTags: tagsOf(job) !== null },
     ...{ hasLane: laneOrderOf(job) !== null, hasGates: hasGates(job) },
+    ...{ waits: packNullable(job.waits ?? null), hasFreed: hasFreed(job) },
   });
 }
 
@@ -97,7 +102,7 @@ export function bodyText(job: NewJob): string {
 /** Of a plain job: one that will have a short spec has nothing of its own. */
 export function plainBodyText(job: NewJob): string {
   const isShort = tagsOf(job) === null && job.deadline === null && job.ttlMs === null;
-  return isShort && laneOrderOf(job) === null ? tailText(job) : bodyText(job);
+  return isShort && laneOrderOf(job) === null && !isOfFlow(job) ? tailText(job) : bodyText(job);
 }
 
 function tailText(job: NewJob): string {

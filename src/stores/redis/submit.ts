@@ -3,8 +3,9 @@
  * are answered one by one. Where a queue of plain jobs is draining, nothing was done, and all units go again, each to be
  * answered.
  */
+import { laneOrderOf } from "../../model/lane.ts";
 import type { SubmitAnswer, SubmitHow, SubmitUnit } from "../../store/operations.ts";
-import { isPlainButForLane, isPlainUnit } from "../../store/plain.ts";
+import { isOfFlow, isPlainButForFlow, isPlainButForLane, isPlainUnit } from "../../store/plain.ts";
 import type { DocCheck, NewJob } from "../../store/records.ts";
 import { valueText } from "./argument-text.ts";
 import type { Calls, Operation } from "./call.ts";
@@ -18,7 +19,7 @@ export const submit: Operation<"submit"> = async (calls, units) => {
   const answers = await send(
     calls,
     units,
-    units.map((unit) => isPlainUnit(isChecked(unit) ? { ...unit, checks: [] } : unit, isPlainButForLane)),
+    units.map((unit) => isPlainUnit(isChecked(unit) ? { ...unit, checks: [] } : unit, isPlain)),
   );
   return answers ?? ((await send(calls, units, [])) as SubmitAnswer[]);
 };
@@ -54,6 +55,12 @@ async function send(
     const answer = answers[at++] as string;
     return arePlain[index] === true && answer === "ok" ? created(unit) : answerOf(answer);
   });
+}
+
+/** In a lane or of a flow, not both: where a job joins its lane depends on whether it is blocked. */
+function isPlain(job: NewJob): boolean {
+  if (!isOfFlow(job)) return isPlainButForLane(job);
+  return laneOrderOf(job) === null && isPlainButForFlow(job);
 }
 
 function isChecked({ checks }: SubmitUnit): boolean {

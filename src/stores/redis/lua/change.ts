@@ -48,7 +48,9 @@ serve("change", FREES, function(c)
   local handles = fetch("HMGET", c.k.ids, ids)
   for i = 1, total do c.ids[ids[i]] = handles[i] end
   loadJobs(c, handles)
+  takeTargets(c)
   for i = 1, total do answers[i] = changeOne(c, ids[i]) end
+  leaveTargets(c)
   return { writeCall(c), answers }
 end)
 `;

@@ -1,8 +1,8 @@
 /**
  * claim (R6): takes ready jobs in the order of (rank, seq) from the offered routes, never one of whose clocks has rung.
  * An entry of a job that is not ready there is only taken out; where reading fails, all entries are left.
- * Plain jobs that nobody has touched yet get their first state as a set: one template for all of a route. Others are
- * read, changed and written.
+ * Plain jobs that nobody has touched yet get their first state as a set: one template for all of a route. So do jobs of
+ * flows at their first claim: one for all that look alike. Others are read, changed and written.
  *
  *  args     owner, lease, most bytes of inputs ("" for any), then per offer: max, starts, number of routes,
  *           routes
@@ -31,7 +31,10 @@ end
 
 -- Any other job; one that is not ready there is passed over.
 local function leaseOther(c, h, spec, state, route, isStarted)
-  if HAS_PLAIN_ROADS and spec and not state and leaseMarked(c, h, spec, route, isStarted) then return end
+  if HAS_PLAIN_ROADS and spec then
+    if not state and leaseMarked(c, h, spec, route, isStarted) then return end
+    if leaseMember(c, h, spec, state, route, isStarted) then return end
+  end
   local job = leaseAny(c, h, spec, state, route, c.owner, c.endsAt, isStarted)
   if not job then return end
   push2(c, "others", #c.out, job)
@@ -114,6 +117,7 @@ function OPERATIONS.claim(c)
   c.bytesMax, c.bytes, c.near, c.nearTo, c.isFull, c.opensAt = tonumber(nextArg(c)) or math.huge, 0, 0, 0, false, nil
   c.owner, c.endsAt, c.handles, c.out = owner, endsAt, {}, out
   c.emptied, c.hasRung, c.started, c.waiting, c.first, c.alike, c.others = {}, hasRung(c), {}, {}, nil, {}, {}
+  c.leasedAlike = { [true] = {}, [false] = {} }
   local hasPermits, hasLanes = c.life.gates and startPermits(c), false
   while c.i <= c.last do
     local wanted, starts, routes = nextNumber(c), nextNumber(c), {}

@@ -92,4 +92,43 @@ local function leaseAny(c, h, spec, state, route, owner, endsAt, isStarted)
   tell(c, job, CLAIMED)
   return job
 end
+
+-- What jobs of flows share that nobody has claimed before and that have the same behind their ids: in their states, or of
+-- those that nobody has touched, flags and waits. false for others.
+local function leasedAlike(c, route, rest, flags, waits, isStarted)
+  local job = newJob()
+  job.state = READY
+  if flags then job.route, job.flags, job.waits = route, flags, waits
+  elseif not readRest(job, rest, #US + 1) or job.route ~= route or job.ttlAt ~= "" or not contentOf(c, route) then return false end
+  lease(c, job, c.owner, c.endsAt, isStarted)
+  local alike = { before = RUNNING .. US .. job.fence .. US, behind = US .. restOf(job) }
+  alike.bundle, alike.stateText = bundleOf(c, eventOf(job, CLAIMED), RUNNING), alike.before .. alike.behind
+  return alike
+end
+
+-- Leases a job of a flow as one of those that are alike; answers whether it is one.
+local function leaseMember(c, h, spec, state, route, isStarted)
+  local id, dueAt, flags, waits = readMember(spec, route)
+  local rest
+  if id and state then
+    local head = READY .. US .. "0" .. US .. id
+    rest, flags = find(state, head, 1, true) == 1 and sub(state, #head + 1), nil
+  else rest = dueAt == "" and flags .. US .. waits end
+  if not rest then return false end
+  local known = c.leasedAlike[isStarted]
+  local alike = known[rest]
+  if alike == nil then
+    alike = leasedAlike(c, route, rest, flags, waits, isStarted)
+    known[rest] = alike
+  end
+  if not alike then return false end
+  push2(c, "others", #c.out, alike)
+  push2(c, "states", h, alike.before .. id .. alike.behind)
+  push2(c.zadd, c.k.lease, c.endsAt, h)
+  handOut(c, h, spec)
+  local g = alike.bundle
+  g.n = g.n + 1
+  g[g.n] = id
+  return true
+end
 `;

@@ -4,10 +4,43 @@
  */
 import { bitOfEnd } from "../../../model/flow/edge.ts";
 import { stateCodes, terminalStates } from "../../../model/job-state.ts";
+import { flags, headFields, ownFields, restFields, specFields } from "../packed-fields.ts";
+import type { PackedName } from "../packed-fields.ts";
 import { luaConstant } from "./lua-module.ts";
+import { captured, patternOf, skipped } from "./packing.ts";
 
 const byEnd = (valueOf: (code: number) => number): string =>
   terminalStates.map((end) => `[${luaConstant(end)}] = ${valueOf(stateCodes[end])}`).join(", ");
+
+const upTo = (names: readonly PackedName[], last: PackedName): readonly PackedName[] =>
+  names.slice(0, names.indexOf(last) + 1);
+/** Of a member's spec: flow and edges. */
+const edgesPattern = patternOf(upTo(specFields, "edges"), { flow: captured, edges: captured });
+/**
+ * A spec of a flow's job that has tags and nothing else beyond it, due when it was made: id, time, route, where it goes when
+ * freed, and where its tail begins.
+ */
+const freedPattern = patternOf([...headFields, ...ownFields], {
+  ...{
+    flags: `[${flags.tags}${flags.rare}${flags.flow}]+`,
+    id: captured,
+    createdAt: "(%d+)",
+    route: captured,
+  },
+  ...{ dueAt: "", rank: "", deadlineAt: "", ttlAt: "", freed: captured },
+});
+/** A spec of the same kind, whenever it is due: flags, id, route, due time, waits, and where its tail begins. */
+const memberPattern = patternOf([...headFields, ...ownFields], {
+  ...{
+    flags: `([${flags.tags}${flags.rare}${flags.flow}]+)`,
+    id: captured,
+    createdAt: "%d+",
+    route: captured,
+  },
+  ...{ dueAt: "(%-?%d*)", rank: "%-?%d*", deadlineAt: "", ttlAt: "", waits: captured },
+});
+/** Of a state behind its id: where the waits begin, and what is behind them. */
+const waitsPattern = `${patternOf(restFields.slice(0, restFields.indexOf("waits"))).replace("^", String.raw`^\31`)}${skipped}()`;
 
 export const flowPackingLua = String.raw`
 -- By the end of a member: its bit in the masks of an edge, and its place among the counts of a flow, which are
@@ -25,15 +58,25 @@ local function waitsText(w)
   return w.need .. "," .. w.slack .. "," .. w.passed .. "," .. w.owes .. w.members
 end
 
--- The waits of a finished job that comes back.
-local function unpassed(text)
+-- The waits of a job whose end has gone along so many edges: none of one that comes back.
+local function withPassed(text, passed)
   local waits = readWaits(text)
-  waits.passed = 0
+  waits.passed = passed
   return waitsText(waits)
 end
 
+-- By mask and end, what was asked before.
+local hits = {}
 -- Whether a mask of an edge, one digit of 32, has the bit of an end.
-local function hasBit(mask, ended) return floor(tonumber(mask, 32) / BIT[ended]) % 2 == 1 end
+local function hasBit(mask, ended)
+  local ofMask = hits[mask] or newList(hits, mask)
+  local hit = ofMask[ended]
+  if hit == nil then
+    hit = floor(tonumber(mask, 32) / BIT[ended]) % 2 == 1
+    ofMask[ended] = hit
+  end
+  return hit
+end
 
 -- An edge is two masks (what it meets, what it misses) and the name of its target; none is the flow itself.
 local function isToFlow(edge) return #edge == 2 end
@@ -71,5 +114,33 @@ end
 -- Whether the end of a member has gone along all its edges; true of any other job.
 local function hasPassedOn(job)
   return job.waits == "" or readWaits(job.waits).passed >= #edgesOf(job)
+end
+
+-- Flow and edges of a spec; nothing where it has none.
+local function edgesIn(spec)
+  local flow, edges = match(spec, "${edgesPattern}")
+  return flow, edges
+end
+
+-- Id, time, route and freed of a spec that leaves the rest to the state; nothing for others.
+local function readFreedSpec(spec)
+  local id, madeAt, route, freed, tail = match(spec, "${freedPattern}")
+  if tail and inputAt(spec, tail) then return id, madeAt, route, freed end
+end
+
+-- Id, due time, flags and waits of a job of a flow and of a route that has tags and nothing else beyond it; nothing for
+-- others.
+local function readMember(spec, route)
+  local flags, id, own, dueAt, waits, tail = match(spec, "${memberPattern}")
+  if tail and own == route and waits ~= "" and inputAt(spec, tail) then return id, dueAt, flags, waits end
+end
+
+-- Of a state behind its id: where its waits begin, and what is behind them.
+local function waitsInRest(rest) return match(rest, "${waitsPattern}") end
+
+-- State, fence and id of a state of this id.
+local function headIn(state, id)
+  local at = match(state, "^[^\31]*\31[^\31]*\31()")
+  return at and find(state, id, at, true) == at and sub(state, 1, at + #id - 1) or nil
 end
 `;

@@ -51,9 +51,9 @@ local function jobFrom(c, h, spec, state, alike)
 end
 
 -- The jobs of these handles, from the call's own view; those that are not there are false in it. What a settle of this
--- call has ended as one of a set is not written yet, so its state is read from there.
+-- call has ended as one of a set, or what its ends have arrived at, is not written yet, so its state is read from there.
 local function loadJobs(c, handles)
-  local wanted, done = {}, c.done or NONE
+  local wanted = {}
   for _, h in ipairs(handles) do
     if h and c.jobs[h] == nil then
       wanted[#wanted + 1] = h
@@ -61,6 +61,8 @@ local function loadJobs(c, handles)
     end
   end
   if #wanted == 0 then return end
+  if c.flush then c.flush(c) end
+  local done = c.done or NONE
   local specs, states = fetch("HMGET", c.k.spec, wanted), fetch("HMGET", c.k.state, wanted)
   local alike = wanted[2] and {}
   for i, h in ipairs(wanted) do

@@ -15,7 +15,7 @@ local function readOne(c)
   local name, length, shapes, text, jobs = nextArg(c), nextArg(c), nextArg(c), nextArg(c), nextArg(c)
   if name ~= "submit" or length ~= "6" or shapes ~= "1" or jobs ~= "1" then return nil end
   local shape, _, id, body = recall(c, text), nextArg(c), nextArg(c), nextArg(c)
-  if not shape or shape.hasTags == "1" or shape.hasLane == "1" or usesOf(c, shape.route) then return nil end
+  if not shape or shape.hasTags == "1" or shape.hasLane == "1" or shape.waits ~= "" or usesOf(c, shape.route) then return nil end
   return { id = id, body = body, route = shape.route, template = shape.template }
 end
 

@@ -109,10 +109,9 @@ const throughLease = restFields.slice(0, restFields.indexOf("leaseEndsAt") + 1);
 const timesPattern = patternOf(throughLease, {
   ...{ attempts: "", progress: "", claimedAt: "()%d+()", startedAt: "=?", leaseEndsAt: "()%d+()" },
 }).replace("^", `^${fieldEnd}`);
-/** A state whose flags have that of a flow; and where its waits begin and what is behind them. */
+/** A state whose flags have that of a flow. */
 const before = (name: PackedName): readonly PackedName[] => stateFields.slice(0, stateFields.indexOf(name));
 const flowPattern = `${patternOf(before("flags")).replace("()", "")}${skipped}${flags.flow}`;
-const waitsPattern = `${patternOf(before("waits"))}${skipped}()`;
 const states = Object.values(stateCodes).map((code) => `["${code}"] = true`);
 
 const sameLines = (rules: SameRules): string =>
@@ -294,9 +293,6 @@ end
 
 -- Whether a state is that of a job of a flow.
 local function isOfFlow(state) return find(state, "${flowPattern}") == 1 end
-
--- Where the waits of a state begin, and what is behind them.
-local function waitsIn(state) return match(state, "${waitsPattern}") end
 
 local function restOf(job) return concat({ ${writeLua(restFields, stateRules)} }, US) end
 

@@ -132,7 +132,7 @@ end
 -- has been passed on to nobody.
 local function comeBack(c, job)
   clearForReplay(job)
-  if job.waits ~= "" then job.waits = unpassed(job.waits) end
+  if job.waits ~= "" then job.waits = withPassed(job.waits, 0) end
   if job.uniqueHold == HOLD_END then takeKey(c, job) end
 end
 

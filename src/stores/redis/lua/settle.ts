@@ -2,7 +2,8 @@
  * settle: what a running attempt writes at its end, under its fence. Applied at most once and only with the current
  * fence; a repeat with the same fence answers already. Plain endings (no effects, kept) are written as a set: one
  * template for all that look alike, and their unique keys are freed together at the end; where the call has effects,
- * which may take such a key, jobs with keys go through the job's tables like everything else.
+ * which may take such a key, jobs with keys go through the job's tables like everything else. Members of flows end as a
+ * set too, and then go along their edges (targets.ts).
  *
  *  args     shapes of the effects, number of settles, their handles, then stretches: how many, next (argument-text.ts;
  *           a finish without its result), fence, whether attempt logs, results and effects come, and per settle:
@@ -11,33 +12,57 @@
  */
 
 export const settleLua = String.raw`
+local function newStretch(next, text, fence)
+  local running = RUNNING .. US .. fence .. US
+  return { next = next, text = text, fence = fence, running = running, endings = {}, last = {}, handles = {}, n = 0 }
+end
+
 -- How a stretch of settles goes on; what is made for it serves all stretches of the call with the same next and fence.
 local function stretchOf(stretches, text, fence)
   local key = fence .. US .. text
   local stretch = stretches[key]
   if not stretch then
-    stretch = { next = readFields(text), text = text, fence = fence, endings = {}, last = {}, handles = {}, n = 0 }
+    stretch = newStretch(readFields(text), text, fence)
     local next = stretch.next
     stretch.isPlain = HAS_PLAIN_ROADS and next.kind == "finish" and next.keepMs ~= "0" and next.keepResultMs == ""
       and next.keepsLane ~= "1"
-    stretch.running = RUNNING .. US .. fence .. US
     stretches[key] = stretch
   end
   return stretch
 end
 
+-- The same for the members of flows in a stretch that have so many edges: they are kept as long as their flows, and their
+-- waits say how far their ends have gone.
+local function stretchOfMembers(stretches, stretch, edges)
+  local ofMembers = stretch.ofMembers or newList(stretch, "ofMembers")
+  local own = ofMembers[edges]
+  if not own then
+    local next = stretch.next
+    own = newStretch(next, stretch.text, stretch.fence)
+    own.passes, own.isPlain = min(edges, AT_ONCE), next.kind == "finish" and next.keepsLane ~= "1"
+    ofMembers[edges], stretches[edges .. US .. stretch.fence .. US .. stretch.text] = own, own
+  end
+  return own
+end
+
 -- What plain endings of one next share where their states differ in times alone: the parts of their texts around
--- attempts, times and result, and their event. false for a rest of which no such ending is made.
-local function templateOf(c, next, rest)
+-- attempts, times and result, and their event. false for a rest of which no such ending is made. passes: of members of
+-- flows, along how many edges their ends go at once.
+local function templateOf(c, next, rest, passes)
   local job = { state = RUNNING, fence = HOLE, settledFence = HOLE, uniqueKey = "" }
-  -- Members of flows have no such ending; this is a state without fence and id.
-  if isOfFlow(RUNNING .. US .. US .. rest) then return false end
+  -- A state without fence and id.
+  if isOfFlow(RUNNING .. US .. US .. rest) ~= (passes ~= nil) then return false end
   if byte(rest) ~= US_BYTE or not readRest(job, rest, #US + 1) then return false end
   local t = { hasKey = find(job.flags, HAS_KEY, 1, true) ~= nil, hasGates = find(job.flags, HAS_GATES, 1, true) ~= nil }
   t.attempts, t.route, t.claimedAt = job.attempts, job.route, job.claimedAt
   t.untold = job.startedAt == "" and UNTOLD
   if job.startedAt == job.claimedAt then job.startedAt = HOLE end
   job.claimedAt = HOLE
+  if passes then
+    -- What runs has passed nothing on.
+    if readWaits(job.waits).passed ~= 0 then return false end
+    job.flow, job.waits = HOLE, withPassed(job.waits, passes)
+  end
   finish({ now = c.now, at = HOLE }, job, next)
   job.settledFence, job.attempts, job.result = job.fence, HOLE, HOLE
   t.parts, t.state = split(restOf(job), HOLE), job.state
@@ -48,8 +73,8 @@ end
 -- The same, and the time of the claim. Remembered by the library where nothing in it is of one job or of this call.
 local function recallTemplate(c, stretch, rest)
   local shared, claimedAt = cutTimes(rest)
-  if not shared or stretch.next.keepMs ~= "" then
-    local t = templateOf(c, stretch.next, rest)
+  if not shared or stretch.passes or stretch.next.keepMs ~= "" then
+    local t = templateOf(c, stretch.next, rest, stretch.passes)
     return t, t and t.claimedAt
   end
   local key = stretch.text .. shared
@@ -121,6 +146,7 @@ end
 -- The jobs of a stretch that ended as a set leave the leases for the lists of their outcome.
 local function writeEndings(c, stretch)
   local k, to, keepUntil = c.k, stretch.next.to, after(c, stretch.next.keepMs or "")
+  if stretch.passes then keepUntil = KEPT_FOREVER_AT end
   if stretch.n == 0 then return end
   many("ZREM", k.lease, stretch.handles)
   if keepUntil == "" then appendEnded(k, to, num(floor(c.now / MINUTE_MS)), stretch.handles) end
@@ -188,28 +214,42 @@ local function settleAny(c, stretch, h, id, attempts, result, hasEffects)
   return refusal
 end
 
--- The jobs of flows among the settles from one place on come into view with all that their ends arrive at, by a few
+-- The members of flows among the settles from one place on, by handle, and in view all that their ends arrive at, by a few
 -- commands for all of them.
 local function loadMembers(c, states, args, before, from, to)
   widen(c)
-  local wanted, texts, jobs, alike = {}, {}, {}, {}
+  takeTargets(c)
+  local members, wanted, passings = {}, {}, {}
+  if not c.targets then return members end
   for i = from, to do
     local h, state = args[before + i], states[i]
-    if state and c.jobs[h] == nil and isOfFlow(state) then wanted[#wanted + 1], texts[#texts + 1] = h, state end
+    -- The flag of a flow is the last one. What has this text elsewhere has no flow in its spec.
+    if state and c.jobs[h] == nil and find(state, HAS_FLOW .. US, 1, true) then wanted[#wanted + 1] = h end
   end
   for i, spec in ipairs(fetch("HMGET", c.k.spec, wanted)) do
-    local h = wanted[i]
-    c.jobs[h] = jobFrom(c, h, spec, texts[i], alike)
-    if c.jobs[h] then jobs[#jobs + 1] = c.jobs[h] end
+    local flow, edges = edgesIn(spec or "")
+    if flow and flow ~= "" then
+      local passing = passingOf(c, flow, edges, 0, AT_ONCE)
+      members[wanted[i]], passings[#passings + 1] = passing, passing
+    end
   end
-  loadTargets(c, jobs)
+  loadTargets(c, passings)
+  return members
+end
+
+-- Ends a member of a flow as one of a set, and goes along its edges; answers whether it is such an ending.
+local function endMember(c, stretches, stretch, passing, h, state, id, ended, result)
+  local own = stretchOfMembers(stretches, stretch, passing.total)
+  if not endPlain(c, own, h, state, id, ended, result) then return false end
+  goAlong(c, passing, id, stretch.next.to)
+  return true
 end
 
 function OPERATIONS.settle(c)
   local refused = readShapes(c)
   if refused then return refused end
   local total, args, refusals, stretches = nextNumber(c), c.args, {}, {}
-  local before, at, hasLoaded = c.i - 1, 0, false
+  local before, at, members = c.i - 1, 0, nil
   local states = fetch("HMGET", c.k.state, args, c.i, before + total)
   c.i, c.states, c.statesAt, c.done, c.keyHolders = c.i + total, {}, 0, {}, {}
   while at < total do
@@ -222,12 +262,15 @@ function OPERATIONS.settle(c)
       if hasAttempts then id = sub(ended, 1, find(ended, US, 1, true) - 1) end
       if hasResults then i, result = i + 1, args[i + 1] end
       c.i = i + 1
-      if hasEffects or not endPlain(c, stretch, h, states[at], id, ended, result) then
-        if not hasLoaded then
-          hasLoaded = true
-          loadMembers(c, states, args, before, at, total)
+      local member = members and members[h]
+      if hasEffects or member or not endPlain(c, stretch, h, states[at], id, ended, result) then
+        if not members then
+          members = loadMembers(c, states, args, before, at, total)
+          member = members[h]
         end
-        local refusal = settleAny(c, stretch, h, id, sub(ended, #id + 2), result, hasEffects)
+        local isEnded = member and not hasEffects
+          and endMember(c, stretches, stretch, member, h, states[at], id, ended, result)
+        local refusal = not isEnded and settleAny(c, stretch, h, id, sub(ended, #id + 2), result, hasEffects)
         if refusal then
           refusals[#refusals + 1] = at - 1
           refusals[#refusals + 1] = refusal
@@ -235,7 +278,7 @@ function OPERATIONS.settle(c)
       end
     end
   end
-  if c.counting then writeCounting(c) end
+  if members then leaveTargets(c) end
   for _, stretch in pairs(stretches) do writeEndings(c, stretch) end
   freeKeys(c)
   if c.gated then freeGates(c) end

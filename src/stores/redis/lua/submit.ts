@@ -1,6 +1,6 @@
 /**
- * submit: the first step of a job's life. Plain jobs of one shape are written as a set, without looking at anything but
- * their lanes (lane-joins.ts);
+ * submit: the first step of a job's life. Plain jobs of one shape are written as a set, and so are jobs of flows, without
+ * looking at anything but their lanes (lane-joins.ts);
  * other units are put together in the call's tables first (R8), and a unit that is refused late is taken back there.
  *
  *  args     shapes (argument-text.ts), then steps until the end: n > 0, the number of a shape, and id and body of n
@@ -16,7 +16,9 @@
  *           nothing was done, where a plain job is of a queue that refuses new ones
  */
 import { unstartedStates } from "../../../model/unique-key.ts";
+import { ownFields } from "../packed-fields.ts";
 import { luaConstant } from "./lua-module.ts";
+import { pickLua } from "./packing.ts";
 
 const unstarted = unstartedStates.map((state) => `[${luaConstant(state)}] = true`).join(", ");
 
@@ -60,6 +62,11 @@ local function placeNew(c, shape)
   return job
 end
 
+-- R4: who waits for others is blocked from the start.
+local function blockAtBirth(job)
+  if isBornBlocked(job) then job.state, job.ttlAt = BLOCKED, "" end
+end
+
 -- Due at once, in the order of time, without other clocks: such jobs differ from call to call by their time alone.
 local function isUsual(shape)
   return shape.due == "+0" and shape.rankBase == "0" and shape.rankSlope == "1"
@@ -72,11 +79,15 @@ local function templateOf(c, shape)
   local job = placeNew({ now = c.now, at = HOLE }, shape)
   job.id, job.tags = HOLE, shape.hasTags == "1" and HOLE or ""
   if shape.hasLane == "1" then job.laneKey, job.laneGates = HOLE, shape.hasGates == "1" and HOLE or "" end
+  job.waits, job.freed = shape.waits, shape.hasFreed == "1" and HOLE or ""
+  blockAtBirth(job)
   job.flags = flagsOf(job)
   local parts = split(headOf(job) .. US, HOLE)
   local t = { before = parts[1], middle = parts[2], behind = parts[3], state = job.state, dueAt = job.dueAt }
   t.key, t.score, t.clock = whereIs(c.k, job)
   t.event = eventOf(job, SUBMITTED)
+  -- Of the jobs that are born, blocked ones alone have a state.
+  if t.state == BLOCKED then t.stateParts = split(stateOf(job), HOLE) end
   return t
 end
 
@@ -88,9 +99,10 @@ local function prepare(c, shape)
     keep(c, shape.text, shape)
   end
   useRoute(c, route)
-  if t.state == READY then setReady(c, route) else setDue(c, t.dueAt) end
+  if t.state == READY then setReady(c, route) elseif t.state == SCHEDULED then setDue(c, t.dueAt) end
   if t.clock ~= "" then setDue(c, t.clock) end
   local p = { before = t.before, behind = t.middle .. c.at .. t.behind, key = t.key, clock = t.clock, state = t.state }
+  p.stateParts = t.stateParts
   p.score, p.bundle = t.score == HOLE and c.at or t.score, bundleOf(c, t.event, t.state)
   if shape.hasLane == "1" and t.state == READY then p.place = placeText(tonumber(p.score)) end
   c.plain[shape] = p
@@ -98,17 +110,18 @@ local function prepare(c, shape)
 end
 
 local function listTags(c, body, seq, h)
-  local own = {}
-  readOwn(own, body)
-  for _, tag in ipairs(tagsIn(own.tags)) do push2(c.zadd, c.k.tag .. tag, seq, h) end
+  local ${pickLua("body", ["tags"], ownFields)}
+  for _, tag in ipairs(tagsIn(tags)) do push2(c.zadd, c.k.tag .. tag, seq, h) end
 end
 
 local function submitPlain(c, total)
   local args, seq, shape = c.args, c.seq, nextShape(c)
   local p = c.plain[shape] or prepare(c, shape)
   local i, before, behind, score, g = c.i, p.before, p.behind, p.score, p.bundle
-  local specs, ids, list = c.specs or {}, c.newIds or {}, c.zadd[p.key] or {}
-  c.specs, c.newIds, c.zadd[p.key] = specs, ids, list
+  local specs, ids = c.specs or newList(c, "specs"), c.newIds or newList(c, "newIds")
+  -- Handles and what goes with them: scores in the index of those that wait, or the states of those that are blocked.
+  local parts, list = p.stateParts, nil
+  if parts then list = c.states or newList(c, "states") else list = c.zadd[p.key] or newList(c.zadd, p.key) end
   local n, m, z, told = #specs, #ids, #list, g.n
   local place, joins = p.place, p.place and joinsOf(c)
   for _ = 1, total do
@@ -120,7 +133,7 @@ local function submitPlain(c, total)
     n = n + 2
     ids[m + 1], ids[m + 2] = id, h
     m = m + 2
-    list[z + 1], list[z + 2] = score, h
+    if parts then list[z + 1], list[z + 2] = h, parts[1] .. id .. parts[2] else list[z + 1], list[z + 2] = score, h end
     z = z + 2
     told = told + 1
     g[told] = id
@@ -138,7 +151,7 @@ local function create(c, shape, id, own)
   local job = placeNew(c, shape)
   useRoute(c, job.route)
   for field, value in pairs(own) do job[field] = value end
-  if isBornBlocked(job) then job.state, job.ttlAt = BLOCKED, "" end
+  blockAtBirth(job)
   job.h, job.id = handleOf(c.seq), id
   c.jobs[job.h] = job
   touch(c, job)

@@ -1,0 +1,252 @@
+/**
+ * What the ends of a call arrive at, as a set (R4): the jobs that edges lead to are read by a few commands for all ends,
+ * of each its state alone; counts are summed up in the call's own view, and written once (`flushTargets`): at the end of
+ * the call, and before any job is read whole. A job that is freed gets its state from a template: jobs whose
+ * states have the same behind their ids, and that say the same about where they go, differ in their ids alone.
+ *
+ * Whatever is unusual about a target (a lane, a deadline, an earlier attempt, a job that the call has in view) is left to
+ * the general road (arrive.ts). Calls that take this road have c.targets: settle and change.
+ */
+
+export const targetsLua = String.raw`
+-- A job that was blocked from its birth, up to its id.
+local BORN_BLOCKED = BLOCKED .. US .. "0" .. US
+
+-- The end of a member on its way: behind and up to which of its edges it goes, and from 1 on what these lead to.
+local function passingOf(c, flow, text, from, most)
+  local all = c.edgesOf or newList(c, "edgesOf")
+  local edges = all[text]
+  if not edges then
+    edges = text == "" and NONE or split(text, RS)
+    all[text] = edges
+  end
+  local total = #edges
+  return { flow = flow, edges = edges, from = from, to = min(total, from + most), total = total }
+end
+
+-- What jobs share whose states have the same behind their ids: their waits, and the text around them. false for others.
+local function alikeOf(c, rest, isBlocked)
+  local rests = c.restsOf[isBlocked]
+  local alike = rests[rest]
+  if alike == nil then
+    local from, to = waitsInRest(rest)
+    alike = from and readWaits(sub(rest, from, to - 1))
+    if alike and alike.need then
+      alike.rest, alike.before, alike.behind = rest, sub(rest, 1, from - 1), sub(rest, to)
+      alike.isBlocked, alike.freed = isBlocked, {}
+    else alike = false end
+    rests[rest] = alike
+  end
+  return alike
+end
+
+-- Reads the state of a target; one that has to be read whole stays without what is alike.
+local function readTarget(c, target, text)
+  local head = BORN_BLOCKED .. target.id
+  if find(text, head, 1, true) ~= 1 then
+    head = headIn(text, target.id)
+    if not head then return end
+    target.head = head
+  end
+  local alike = alikeOf(c, sub(text, #head + 1), find(text, BLOCKED, 1, true) == 1)
+  if alike then target.alike, target.need, target.slack = alike, alike.need, alike.slack end
+end
+
+-- The targets of these passings, each once, and those of them that the call meets for the first time. arrivals: how many
+-- ends will come, and behind this how many came.
+local function targetsOf(c, passings)
+  local met, targets, n = {}, c.targets, 0
+  for _, passing in ipairs(passings) do
+    local flow, edges, from = passing.flow, passing.edges, passing.from
+    for i = from + 1, passing.to do
+      local id = idOfNode(flow, edges[i])
+      local target = targets[id]
+      if not target then
+        target = { id = id, h = false, alike = false, need = 0, slack = 0, arrivals = 0, spec = false, placed = false }
+        n = n + 1
+        targets[id], met[n] = target, target
+      end
+      if not target.alike then target.arrivals = target.arrivals + 1 end
+      passing[i - from] = target
+    end
+  end
+  return met
+end
+
+-- The handles of targets, by one command for those that the call does not have in view.
+local function findTargets(c, targets)
+  local wanted, ids = {}, {}
+  for _, target in ipairs(targets) do
+    local h = c.ids[target.id]
+    if h == nil then wanted[#wanted + 1], ids[#ids + 1] = target, target.id else target.h = h end
+  end
+  for i, h in ipairs(fetch("HMGET", c.k.ids, ids)) do
+    wanted[i].h = h
+    if not h then c.ids[ids[i]] = false end
+  end
+end
+
+-- What these passings lead to comes into view, by a few commands for all of them. A job that they may free has its spec read
+-- too.
+local function loadTargets(c, passings)
+  local met, wanted, handles, ripe, ripeHandles = targetsOf(c, passings), {}, {}, {}, {}
+  findTargets(c, met)
+  for _, target in ipairs(met) do
+    local h = target.h
+    if h and c.jobs[h] == nil then wanted[#wanted + 1], handles[#handles + 1] = target, h end
+  end
+  for i, text in ipairs(fetch("HMGET", c.k.state, handles)) do
+    local target, h = wanted[i], handles[i]
+    text = c.done[h] or text
+    if text then readTarget(c, target, text) end
+    if target.need > 0 and target.arrivals >= target.need then ripe[#ripe + 1], ripeHandles[#ripeHandles + 1] = target, h end
+    target.arrivals = 0
+  end
+  for i, spec in ipairs(fetch("HMGET", c.k.spec, ripeHandles)) do ripe[i].spec = spec end
+end
+
+-- How the members of a flow have ended, behind these ends.
+local function membersText(alike, ended)
+  local counts = split(alike.members, ",")
+  for state, by in pairs(ended) do counts[COUNT_AT[state]] = counts[COUNT_AT[state]] + by end
+  return concat(counts, ",")
+end
+
+-- Most of those that are alike have the same waits as the one before them.
+local function waitsOfTarget(target)
+  local alike, ended = target.alike, target.ended
+  local only, by
+  if ended then
+    only, by = next(ended)
+    if next(ended, only) then only = nil end
+  end
+  local last = alike.last
+  local isSame = last and last.need == target.need and last.slack == target.slack and last.only == only and last.by == by
+  if isSame and (only or not ended) then return last.text end
+  local members = ended and membersText(alike, ended) or alike.members
+  local text = target.need .. "," .. target.slack .. "," .. alike.passed .. "," .. alike.owes .. members
+  alike.last = { need = target.need, slack = target.slack, only = only, by = by, text = text }
+  return text
+end
+
+local function stateOfTarget(target)
+  local alike, placed, waits = target.alike, target.placed, waitsOfTarget(target)
+  if placed then return placed.head .. target.id .. placed.before .. waits .. placed.behind end
+  return (target.head or BORN_BLOCKED .. target.id) .. alike.before .. waits .. alike.behind
+end
+
+-- What has been counted and who has been freed since the last time is put with what the call writes.
+local function flushTargets(c)
+  local states = c.states or newList(c, "states")
+  local n = c.statesAt or #states
+  for _, target in ipairs(c.arrived) do
+    local text = stateOfTarget(target)
+    states[n + 1], states[n + 2] = target.h, text
+    c.done[target.h], n, target.arrivals = text, n + 2, 0
+  end
+  if c.statesAt then c.statesAt = n end
+  for _, placed in ipairs(c.placed) do
+    count(c, placed.route, BLOCKED, -placed.jobs)
+    count(c, placed.route, placed.state, placed.jobs)
+    placed.jobs = 0
+  end
+  c.arrived = {}
+end
+
+-- From here on the call takes this road. c.flush: before a job is read whole (job.ts).
+local function takeTargets(c)
+  if not HAS_PLAIN_ROADS then return end
+  c.targets, c.arrived, c.placed, c.done, c.flush = {}, {}, {}, c.done or {}, flushTargets
+  c.restsOf = { [true] = {}, [false] = {} }
+end
+
+local function leaveTargets(c)
+  if c.flush then flushTargets(c) end
+  c.targets, c.flush = nil, nil
+end
+
+-- What jobs that are alike become where they go as this text says: the parts of their states around id and waits, their
+-- place and their event. false where each has to be placed for itself.
+local function placedAlike(c, alike, freed)
+  local asked, job = readFreed(freed), { state = BLOCKED, fence = "0", deadlineAt = "" }
+  if asked.ttlMs ~= "" or not readRest(job, alike.rest, #US + 1) or not contentOf(c, job.route) then return false end
+  advance(job, placeOf(c, job, asked))
+  job.waits = HOLE
+  local parts = split(restOf(job), HOLE)
+  local placed = { before = US .. parts[1], behind = parts[2], head = job.state .. US .. "0" .. US, jobs = 0 }
+  placed.route, placed.state, placed.dueAt, placed.rank = job.route, job.state, job.dueAt, job.rank
+  placed.key, placed.score = whereIs(c.k, job)
+  placed.bundle = bundleOf(c, eventOf(job, FREED), job.state)
+  if job.state == READY then setReady(c, job.route) else setDue(c, placed.score) end
+  c.placed[#c.placed + 1] = placed
+  return placed
+end
+
+-- The same for one target; nothing where it is not to be placed as one of a set. Its spec must leave its due time and rank to
+-- the state: where they are the same, the state says nothing of them.
+local function placedFor(c, target)
+  local spec = target.spec
+  if not spec or target.head or c.shapes and #c.shapes > 0 then return nil end
+  local id, madeAt, route, freed = readFreedSpec(spec)
+  if id ~= target.id or freed == "" then return nil end
+  local alike = target.alike
+  local placed = alike.freed[freed]
+  if placed == nil then
+    placed = placedAlike(c, alike, freed)
+    alike.freed[freed] = placed
+  end
+  if placed and placed.route == route and placed.dueAt ~= madeAt and placed.rank ~= madeAt then return placed end
+end
+
+local function freeTarget(c, target)
+  local placed = placedFor(c, target)
+  if not placed then
+    local job = jobOf(c, target.h)
+    if job then
+      touch(c, job)
+      free(c, job)
+    end
+    return
+  end
+  target.placed = placed
+  placed.jobs = placed.jobs + 1
+  push2(c.zadd, placed.key, placed.score, target.h)
+  local g = placed.bundle
+  local n = g.n + 1
+  g.n, g[n], g.ids[n] = n, target.id, target.id
+end
+
+-- arrive (arrive.ts) for a target of which the state alone was read.
+local function arriveAtTarget(c, target, edge, ended)
+  local need, slack, alike, toFlow = target.need, target.slack, target.alike, isToFlow(edge)
+  local isBlocked = alike.isBlocked and not target.placed
+  if not (isBlocked or toFlow) then return end
+  if hasBit(sub(edge, 1, 1), ended) then target.need = need - 1 end
+  if hasBit(sub(edge, 2, 2), ended) then target.slack = slack - 1 end
+  if toFlow and alike.members ~= "" then
+    local counts = target.ended or {}
+    counts[ended], target.ended = (counts[ended] or 0) + 1, counts
+  end
+  if target.arrivals == 0 then
+    target.arrivals = 1
+    c.arrived[#c.arrived + 1] = target
+  end
+  if not isBlocked then return end
+  local isMet = need > 0 and target.need <= 0
+  if (slack >= 0 and target.slack < 0) or (isMet and alike.owes == "1") then owe(c, target.id) end
+  if isMet and target.slack >= 0 then freeTarget(c, target) end
+end
+
+-- An end goes along the edges of its passing, whose targets are in view; what is left is owed.
+local function goAlong(c, passing, id, ended)
+  local edges, from = passing.edges, passing.from
+  for i, target in ipairs(passing) do
+    if target.alike and c.jobs[target.h] == nil then arriveAtTarget(c, target, edges[from + i], ended)
+    else
+      local job = jobById(c, target.id)
+      if job then arrive(c, job, edges[from + i], ended) end
+    end
+  end
+  if passing.to < passing.total then owe(c, id) end
+end
+`;
