@@ -13,6 +13,7 @@ import type { ClaimAnswer, Settle } from "../../store/operations.ts";
 import type { LeasedJob, NewJob } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import {
+  aChange,
   aClaim,
   aGate,
   aJob,
@@ -20,10 +21,12 @@ import {
   aSettle,
   finish,
   handBack,
+  remove,
   schedule,
 } from "../../../test/support/builders.ts";
 import { createHeldPlatform, startAt } from "../../../test/support/held-platform.ts";
 import { readKeys } from "../../../test/support/redis-keys.ts";
+import { auditAll } from "../../../test/support/walk.ts";
 import { useOwnRedis } from "../../../test/support/use-redis.ts";
 import { buildLibrary, libraryOf } from "./library.ts";
 
@@ -66,11 +69,19 @@ async function openBoth(): Promise<Both> {
   };
 }
 
-/** All keys. Those who ended in one minute are listed in no order: what ends as a set is listed behind its call. */
+/**
+ * All keys. Those who ended in one minute are listed in no order: what ends as a set is listed behind its call. How much a
+ * lane knows of its line (the last field of its record) is left to the roads; the audit says whether it is so.
+ */
 async function readAll(admin: typeof plain.admin, prefix: string): Promise<unknown> {
   const keys = Object.entries(await readKeys(admin, prefix));
   return Object.fromEntries(
-    keys.map(([key, held]) => [key, key.startsWith("end:") && Array.isArray(held) ? new Set(held) : held]),
+    keys.map(([key, held]) => {
+      if (key.startsWith("end:") && Array.isArray(held)) return [key, new Set(held)];
+      if (key !== "lane") return [key, held];
+      const lanes = Object.entries(held as Record<string, string>);
+      return [key, Object.fromEntries(lanes.map(([lane, text]) => [lane, text.replace(/[^\x1f]*$/, "")]))];
+    }),
   );
 }
 
@@ -149,6 +160,7 @@ const someRounds = fc.array(
     ended: fc.nat(20),
     name: fc.constantFrom("send", "send", "print"),
     byTurn: fc.boolean(),
+    removed: fc.nat(59),
   }),
   { minLength: 4, maxLength: 8 },
 );
@@ -214,7 +226,7 @@ describe("the same jobs by either road leave the same keys", () => {
         const both = await openBoth();
         await submitAll(both, jobs.slice(0, 30));
         let leased: LeasedJob[] = [];
-        for (const [round, { max, ended, name, byTurn }] of rounds.entries()) {
+        for (const [round, { max, ended, name, byTurn, removed }] of rounds.entries()) {
           const route = aRoute({ laneKey: "any", name, ...(byTurn ? { laneStep: 1 } : {}) });
           const { jobs: more } = await both.same((store) =>
             store.claim(aClaim({ offers: [{ routes: [route], max, starts: 3 }] })),
@@ -226,6 +238,8 @@ describe("the same jobs by either road leave the same keys", () => {
           leased = leased.slice(ended);
           await both.same((store) => store.settleIfLeased(settles));
           if (round === 1) await submitAll(both, jobs.slice(30));
+          await both.same((store) => store.changeIf([aChange(`j${removed}`, ["ready"], remove)]));
+          expect(await both.same((store) => auditAll(store))).toEqual({});
         }
       }),
       { numRuns: cases },

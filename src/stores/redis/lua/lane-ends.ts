@@ -36,11 +36,11 @@ local function returnHeld(c, work, keys, freed)
   local set, gone, returned = {}, {}, {}
   local texts = fetch("HMGET", c.k.use, keys)
   for i, key in ipairs(keys) do
-    local held = texts[i] and not (c.keyed and c.keyed[key]) and tonumber(match(texts[i], "^(%d+)\31" .. "0$"))
+    local held = texts[i] and not (c.keyed and c.keyed[key]) and tonumber(texts[i])
     if not held then work.held[key] = (work.held[key] or 0) - freed[key]
     else
       returned[#returned + 1] = key
-      if held > freed[key] then add2(set, key, num(held - freed[key]) .. US .. "0") else gone[#gone + 1] = key end
+      if held > freed[key] then add2(set, key, num(held - freed[key])) else gone[#gone + 1] = key end
     end
   end
   many("HDEL", c.k.use, gone)
