@@ -6,7 +6,8 @@
  *  kind   own: its flags. step, weight and cap of one job, isOwnCap: whether the cap is the job's own; no cap where the
  *         gate is bounded by more than that
  *         flags US id text lane middle [key behind] input: the parts of the spec; text begins with the time, before has
- *         what follows the time in it. keyAt: where the key begins in the middle and behind it; none without a gate
+ *         what follows the time in it; the middle ends with the limit, which is so long and begins the key; none without a
+ *         gate
  */
 import { alikePattern } from "./lane-packing.ts";
 
@@ -24,15 +25,16 @@ end
 local function newKind(own, step)
   return {
     own = own, step = step, weight = 0, cap = ANY, isOwnCap = false, flags = HOLE, text = "", before = "",
-    middle = US .. step .. US, behind = "", keyAt = false,
+    middle = US .. step .. US, behind = "", limitLength = false,
   }
 end
 
 -- Its gate is that of a key.
 local function setGate(c, kind, key, use)
   local cap = capOf(c, key)
-  kind.weight, kind.cap, kind.isOwnCap, kind.keyAt = use.weight, cap and (use.cap or cap), use.cap ~= nil, #kind.middle + #use.prefix
-  kind.middle = kind.middle .. use.prefix .. limitOf(key) .. KEY_MARK
+  local limit = limitOf(key) .. KEY_MARK
+  kind.weight, kind.cap, kind.isOwnCap = use.weight, cap and (use.cap or cap), use.cap ~= nil
+  kind.middle, kind.limitLength = kind.middle .. use.prefix .. limit, #limit
 end
 
 -- The kind of a job of this lane, its id, and the key of its gate; nothing for one that is not plain but for its lane, tags
@@ -56,30 +58,30 @@ local function kindOf(c, spec, route, lane)
   return kind, id, key
 end
 
--- A spec of another time than those before it, behind an id that stops here. Answers where its lane begins; nothing where
--- more differs.
-local function meetTime(kind, spec, stop)
-  local at = find(spec, kind.before, stop + 1, true)
+-- A spec of another time than those before it. Answers where its id stops and what it has from there on up to the key of its
+-- gate or its input; nothing where more differs.
+local function meetTime(kind, spec, from, lane)
+  local stop = find(spec, US, from, true)
+  local at = stop and find(spec, kind.before, stop + 1, true)
   if not at or not tonumber(sub(spec, stop + 1, at - 1)) then return nil end
-  at = at + #kind.before
-  kind.text = sub(spec, stop, at - 1)
-  return at
+  kind.text = sub(spec, stop, at + #kind.before - 1)
+  local text = kind.text .. lane .. kind.middle
+  if find(spec, text, stop, true) == stop then return stop, text end
 end
 
 -- Id and key of the gate of a job of a kind and a lane; nothing for others.
 local function readLike(kind, spec, lane)
-  local from, text = #kind.flags + 1, kind.text
-  local stop = find(spec, kind.flags, 1, true) == 1 and find(spec, US, from, true)
-  if not stop then return nil end
-  local at = find(spec, text, stop, true) == stop and stop + #text or meetTime(kind, spec, stop)
-  if not at or find(spec, lane, at, true) ~= at then return nil end
-  at = at + #lane
-  if find(spec, kind.middle, at, true) ~= at then return nil end
-  local key
-  if not kind.keyAt then at = at + #kind.middle
-  else
-    local keyAt = at + kind.keyAt
-    at = find(spec, US, keyAt, true)
+  local from, text = #kind.flags + 1, kind.text .. lane .. kind.middle
+  if find(spec, kind.flags, 1, true) ~= 1 then return nil end
+  local stop, key = find(spec, text, from, true), nil
+  if not stop then
+    stop, text = meetTime(kind, spec, from, lane)
+    if not stop then return nil end
+  end
+  local at = stop + #text
+  if kind.limitLength then
+    local keyAt = at - kind.limitLength
+    at = find(spec, US, at, true)
     if not at or find(spec, kind.behind, at, true) ~= at then return nil end
     key = sub(spec, keyAt, at - 1)
     if find(key, RS, 1, true) then return nil end

@@ -34,18 +34,11 @@ local function laneInBody(body)
   return laneKey, laneGates
 end
 
--- Lane and gates of a spec that has a lane. alike: what those without key and tags have between their time and their
--- lane, which is the same for most.
-local function laneIn(spec, alike)
-  local at = alike.before and find(spec, alike.flags, 1, true) == 1 and find(spec, alike.before, 1, true)
-  local from = at and at + #alike.before
-  local stop = from and find(spec, US, from, true)
-  local gatesAt = stop and find(spec, US, stop + 1, true)
-  local gatesEnd = gatesAt and find(spec, US, gatesAt + 1, true)
-  if gatesEnd then return sub(spec, from, stop - 1), sub(spec, gatesAt + 1, gatesEnd - 1) end
-  local own, madeAt, laneAt = match(spec, "${alikePattern}")
-  if laneAt then alike.flags, alike.before = own .. US, sub(spec, madeAt, laneAt - 1) end
-  local ${pickLua("spec", ["laneKey", "laneGates"], specFields)}
-  return laneKey, laneGates
+-- The gates of a spec that has a lane, and where its lane begins in one that has no unique key and no tags; nothing for no
+-- spec.
+local function gatesIn(spec)
+  local _, madeAt, laneAt = match(spec, "${alikePattern}")
+  local ${pickLua("spec", ["laneGates"], specFields)}
+  return laneGates, laneAt and sub(spec, madeAt, laneAt - 1)
 end
 `;

@@ -26,14 +26,14 @@ local function lookStretch(c, p, route)
     if not stop then break end
     handles[i], lanes[i] = sub(entry, 1, stop - 1), sub(entry, stop + 1)
   end
-  local laned = lanedOf(c, route)
+  local laned, ending = lanedOf(c, route), US .. route .. US .. US .. US .. US
   return {
     route = route, laned = laned, byTurn = laned.byTurn, n = #handles, handles = handles, lanes = lanes,
     specs = fetch("HMGET", c.k.spec, handles), states = fetch("HMGET", c.k.state, handles),
     texts = fetch("HMGET", c.k.lane, lanes), ids = {}, kinds = {}, keys = {}, held = {}, looked = 0, taken = {},
     gone = {}, records = {}, emptied = {}, come = {}, idle = {}, parked = {}, uses = {}, ranks = {}, scores = {},
-    behindHandle = US .. route, boundAt = ANY, boundHandle = "", ending = US .. route .. US .. US .. US .. US, turn = "",
-    at = false, top = laned.byTurn and topOf(c, laned.queue), step = false, next = false, nextText = "", middle = false,
+    behindHandle = US .. route, turn = "", at = false, ending = ending, top = laned.byTurn and topOf(c, laned.queue),
+    step = false, next = false, nextText = "", middle = ending,
   }
 end
 
@@ -108,39 +108,12 @@ local function showOther(c, s, lane, entry)
   return true
 end
 
--- A lane shows what stands behind the job that was taken: at a place of this text. That bounds how far the stretch goes.
-local function showNext(s, lane, text, at)
-  local placeEnd, stop = at + PLACE_LENGTH, find(text, RS, at, true)
-  local place, handle = sub(text, at, placeEnd - 1), sub(text, placeEnd, stop - 1)
-  local position, score = s.next, s.nextText
-  if not s.byTurn then
-    position = s.ranks[place] or rankAt(s, place)
-    score = s.scores[place]
-  end
-  add2(s.records, lane, handle .. US .. place .. (s.middle or s.ending) .. sub(text, stop + 1))
-  push2(s.come, s.route, score, handle .. US .. lane)
-  if position < s.boundAt or position == s.boundAt and handle < s.boundHandle then
-    s.boundAt, s.boundHandle = position, handle
-  end
-end
-
--- Takes the first job of a lane, with what the text of the lane knows of its line from one place on. Answers false where
--- what stands behind it is not usual.
-local function takeLane(c, s, lane, entry, text, at)
-  local first, other = byte(text, at), nil
-  if not first then
-    text, other = lookBehind(c, s, lane, entry)
-    first, at = byte(text), 1
-  end
-  if not first then
-    if not showOther(c, s, lane, other) then return false end
-  elseif first ~= ALONE_BYTE then showNext(s, lane, text, at)
-  elseif s.byTurn then
+-- Nobody stands behind the job that was taken.
+local function emptyLane(s, lane)
+  if s.byTurn then
     add2(s.records, lane, US .. US .. US .. s.nextText .. US .. US .. US)
     add2(s.idle, s.nextText, lane)
   else s.emptied[#s.emptied + 1] = lane end
-  s.gone[#s.gone + 1] = entry
-  return true
 end
 
 -- A lane whose first job is refused by its own cap waits at that gate.
@@ -150,19 +123,20 @@ local function parkLane(s, lane, h, place, key, behind)
   add2(s.parked, "0", concat({ key, s.route, standing .. h, lane }, US))
 end
 
--- Takes and parks lanes, as long as they come before what lanes that were taken from show now.
+-- Takes and parks lanes, as long as they come before what lanes that were taken from show now. What stands behind a job
+-- that was taken is in the text of its lane, or is looked up; it becomes the first of the lane.
 local function takeLanes(c, s)
   local handles, lanes, texts, kinds, keys, held, byTurn = s.handles, s.lanes, s.texts, s.kinds, s.keys, s.held, s.byTurn
-  local taken, behindHandle = s.taken, s.behindHandle
+  local taken, gone, records, uses, ranks, behindHandle = s.taken, s.gone, s.records, s.uses, s.ranks, s.behindHandle
+  local come, boundAt, boundHandle = newList(s.come, s.route), ANY, ""
   for i = 1, s.n do
     local h, lane, text, key, kind = handles[i], lanes[i], texts[i] or "", keys[i], kinds[i]
-    local placeAt = #h + #US + 1
-    local endingAt = placeAt + PLACE_LENGTH
+    local endingAt = #h + PLACE_LENGTH + 2
     if find(text, h, 1, true) ~= 1 then break end
     if find(text, s.ending, endingAt, true) ~= endingAt and not meetTurn(s, text, endingAt) then break end
-    local place = sub(text, placeAt, endingAt - 1)
-    local at = byTurn and s.at or s.ranks[place] or rankAt(s, place)
-    if s.boundAt < at or s.boundAt == at and s.boundHandle < h then break end
+    local place = sub(text, endingAt - PLACE_LENGTH, endingAt - 1)
+    local at = byTurn and s.at or ranks[place] or rankAt(s, place)
+    if boundAt < at or boundAt == at and boundHandle < h then break end
     local behindAt, before = endingAt + #s.ending, key and held[key]
     if key and not before then break end
     if key and before + kind.weight > kind.cap then
@@ -170,12 +144,26 @@ local function takeLanes(c, s)
       parkLane(s, lane, h, place, key, sub(text, behindAt))
     else
       if byTurn and (at > s.top or kind.step ~= s.step) then moveTurn(s, kind.step) end
-      if not takeLane(c, s, lane, lane .. US .. place .. h .. behindHandle, text, behindAt) then break end
-      taken[#taken + 1] = i
+      local entry, first, other = lane .. US .. place .. h .. behindHandle, byte(text, behindAt), nil
+      if not first then
+        text, other = lookBehind(c, s, lane, entry)
+        first, behindAt = byte(text), 1
+      end
+      if first == ALONE_BYTE then emptyLane(s, lane)
+      elseif first then
+        local placeEnd, stop, n = behindAt + PLACE_LENGTH, find(text, RS, behindAt, true), #records
+        place, h = sub(text, behindAt, placeEnd - 1), sub(text, placeEnd, stop - 1)
+        local position = byTurn and s.next or ranks[place] or rankAt(s, place)
+        records[n + 1], records[n + 2] = lane, h .. US .. place .. s.middle .. sub(text, stop + 1)
+        n = #come
+        come[n + 1], come[n + 2] = byTurn and s.nextText or s.scores[place], h .. US .. lane
+        if position < boundAt or position == boundAt and h < boundHandle then boundAt, boundHandle = position, h end
+      elseif not showOther(c, s, lane, other) then break end
+      gone[#gone + 1], taken[#taken + 1] = entry, i
       if key then
-        before = before + kind.weight
-        held[key] = before
-        add2(s.uses, key, before == 1 and "1" or num(before))
+        local n, by = #uses, before + kind.weight
+        held[key] = by
+        uses[n + 1], uses[n + 2] = key, by == 1 and "1" or num(by)
       end
     end
     s.looked = i
@@ -214,9 +202,10 @@ local function leaseStretch(c, p, s, starts)
   local states, leases, ready = c.states or {}, c.zadd[lease] or {}, p.ready[s.route] or {}
   c.states, c.zadd[lease], p.ready[s.route] = states, leases, ready
   local endsAt, n, z, r, o, bytes = p.endsAt, #states, #leases, #ready, #out, c.bytes
-  local kind, wasStarted, first, g = nil, nil, nil, nil
-  for _, i in ipairs(s.taken) do
-    local h, id, spec, isStarted = handles[i], ids[i], specs[i], p.taken < starts
+  local taken, kind, wasStarted, first, g = p.taken, nil, nil, nil, nil
+  for at = 1, #s.taken do
+    local i = s.taken[at]
+    local h, id, spec, isStarted = handles[i], ids[i], specs[i], taken < starts
     if kinds[i] ~= kind or isStarted ~= wasStarted then
       kind, wasStarted = kinds[i], isStarted
       first = firstOf(c, s.route, p.owner, endsAt, isStarted, kind.own)
@@ -228,10 +217,9 @@ local function leaseStretch(c, p, s, starts)
     ready[r], outHandles[o], out[o] = h, h, spec
     local told = g.n + 1
     g.n, g[told] = told, id
-    bytes = bytes + #spec
-    p.taken = p.taken + 1
+    bytes, taken = bytes + #spec, taken + 1
   end
-  c.bytes = bytes
+  c.bytes, p.taken = bytes, taken
 end
 
 -- Takes stretches as long as they are worth it. Routes that have gates are looked at job by job.
